@@ -1,0 +1,49 @@
+# LibTorch 2.11 as imported targets. `find_package(Torch)` insists on a CUDA toolkit, so the libraries are named here.
+#
+# The folder that holds include/ and lib/ is taken from, in this order:
+#   -DTORCH_DIR=..., the environment's TORCH_DIR, .deps/torch.path (written by scripts/setup.sh), .deps/python/torch
+set(RONDO_TORCH_VERSION 2.11.0)
+
+if(NOT TORCH_DIR)
+  if(DEFINED ENV{TORCH_DIR})
+    set(TORCH_DIR $ENV{TORCH_DIR})
+  elseif(EXISTS ${CMAKE_SOURCE_DIR}/.deps/torch.path)
+    file(STRINGS ${CMAKE_SOURCE_DIR}/.deps/torch.path TORCH_DIR LIMIT_COUNT 1)
+  else()
+    set(TORCH_DIR ${CMAKE_SOURCE_DIR}/.deps/python/torch)
+  endif()
+endif()
+get_filename_component(TORCH_DIR "${TORCH_DIR}" ABSOLUTE)
+set(TORCH_DIR ${TORCH_DIR} CACHE PATH "LibTorch: the folder that holds include/ and lib/")
+
+if(NOT EXISTS ${TORCH_DIR}/lib/libtorch_cpu.so)
+  message(FATAL_ERROR "No LibTorch in ${TORCH_DIR} (no lib/libtorch_cpu.so). "
+    "Run scripts/setup.sh, or set TORCH_DIR to an unpacked LibTorch ${RONDO_TORCH_VERSION}.")
+endif()
+file(STRINGS ${TORCH_DIR}/include/torch/headeronly/version.h _torch_version REGEX "^  \"[0-9.]+")
+string(REGEX MATCH "[0-9.]+" _torch_version "${_torch_version}")
+if(NOT _torch_version STREQUAL RONDO_TORCH_VERSION)
+  message(FATAL_ERROR "LibTorch in ${TORCH_DIR} is ${_torch_version}, not ${RONDO_TORCH_VERSION}. "
+    "Run scripts/setup.sh to install the pinned one beside the project.")
+endif()
+
+add_library(torch_headers INTERFACE)
+add_library(torch::headers ALIAS torch_headers)
+target_include_directories(torch_headers SYSTEM INTERFACE
+  ${TORCH_DIR}/include ${TORCH_DIR}/include/torch/csrc/api/include)
+target_compile_definitions(torch_headers INTERFACE USE_DISTRIBUTED USE_C10D_GLOO FMT_HEADER_ONLY)
+
+# The NVIDIA wheels lie beside the torch folder; even libtorch_cpu.so needs two of them (CUDA runtime, CUPTI).
+set(RONDO_NVIDIA_LIBS ${TORCH_DIR}/../nvidia/cu13/lib)
+add_library(torch_cpu INTERFACE)
+add_library(torch::cpu ALIAS torch_cpu)
+target_link_libraries(torch_cpu INTERFACE torch::headers
+  -Wl,--no-as-needed ${TORCH_DIR}/lib/libtorch_cpu.so ${TORCH_DIR}/lib/libc10.so
+  -Wl,-rpath,${TORCH_DIR}/lib -Wl,-rpath-link,${RONDO_NVIDIA_LIBS})
+
+# The wheel's fmt 12, header-only, for code that knows no LibTorch. Never together with spdlog in one source file:
+# Debian's spdlog wants its own fmt (parallel/log.cpp).
+add_library(fmt_wheel INTERFACE)
+add_library(fmt::wheel ALIAS fmt_wheel)
+target_include_directories(fmt_wheel SYSTEM INTERFACE ${TORCH_DIR}/include)
+target_compile_definitions(fmt_wheel INTERFACE FMT_HEADER_ONLY)

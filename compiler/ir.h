@@ -1,0 +1,154 @@
+// The graph of a traced step, in plain C++: no LibTorch here, nor in any pass.
+//
+// A graph is an ordered list of nodes, and the order is the schedule. The last node is `return`; its operands
+// are the graph's results, so "has one reader" means one thing for every pass. Shapes are numbers; there are
+// no symbolic sizes. Ids of values are dense, stable while a graph lives, and never reused. Copying a graph
+// is a deep copy.
+//
+// Note [Aliases]: `views` says that a result shares the storage of that operand and writes nothing. `writes`
+// says that the node overwrote that operand's storage and the result is what now stands there. After a write,
+// older values of the same storage must not be read any more; the verifier checks it. An op whose schema
+// returns nothing but that mutates arguments (`aten._fused_adamw_`) still has one result per overwritten
+// operand here, so that data flow is visible.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "parallel/scope.h"
+
+namespace rondo::ir {
+
+enum class DType : std::uint8_t { f64, f32, bf16, f16, i64, i32, i16, i8, u8, b8 };
+std::int64_t dtype_bytes(DType dtype);
+std::string_view dtype_name(DType dtype);  // "bf16"; bool is "b8"
+
+struct TensorType {
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;  // in elements, always filled
+
+  bool operator==(const TensorType&) const = default;
+};
+// A contiguous (row-major) tensor type.
+TensorType contiguous(DType dtype, std::vector<std::int64_t> sizes);
+bool is_contiguous(const TensorType& type);
+std::int64_t element_count(const TensorType& type);
+// Bytes from the first to one past the last element that the strides reach: what a storage of its own would
+// take.
+std::int64_t storage_bytes(const TensorType& type);
+
+using ValueId = std::int32_t;
+constexpr ValueId kNoValue = -1;
+
+struct Value {
+  TensorType type;
+  ValueId views = kNoValue;   // Note [Aliases]
+  ValueId writes = kNoValue;  // Note [Aliases]
+};
+
+// Arguments are positional, one for each argument of the op's schema, defaults filled in.
+struct None {
+  bool operator==(const None&) const = default;
+};
+struct Use {  // an operand
+  ValueId value = kNoValue;
+  bool operator==(const Use&) const = default;
+};
+struct UseList {  // a list of operands; kNoValue where an optional tensor is absent
+  std::vector<ValueId> values;
+  bool operator==(const UseList&) const = default;
+};
+struct WrappedNumber {  // a zero-dimensional constant that takes no part in type promotion (`x * 2.0`)
+  std::variant<bool, std::int64_t, double> number;
+  bool operator==(const WrappedNumber&) const = default;
+};
+struct Symbol {  // an enumerator of LibTorch other than a dtype: "strided", "cpu", "contiguous_format"
+  std::string name;
+  bool operator==(const Symbol&) const = default;
+};
+using Argument =
+    std::variant<None, bool, std::int64_t, double, std::string, DType, Symbol, std::vector<std::int64_t>,
+                 std::vector<double>, std::vector<bool>, WrappedNumber, Use, UseList>;
+
+struct Node {
+  std::string op;  // "aten.mm.default"
+  std::vector<Argument> args;
+  std::vector<ValueId> results;
+  Phase phase = Phase::forward;
+  std::string module;  // dotted path of the module that made it, backward nodes too
+  std::string origin;  // the pass that created the node; empty for a traced one
+};
+constexpr std::string_view kReturn = "return";
+
+enum class InputKind : std::uint8_t { parameter, optimizer, buffer, batch };
+std::string_view input_kind_name(InputKind kind);
+
+struct Input {
+  std::string name;  // unique; "layers.0.attention.wq.weight"
+  InputKind kind = InputKind::batch;
+  ValueId value = kNoValue;
+};
+
+// One for each operand of the return node, in its order.
+struct Output {
+  std::string name;  // unique
+  int updates = -1;  // index of the input whose new content this is, or -1 for a plain result
+};
+
+struct Graph {
+  std::string name;
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<Node> nodes;  // the last one is `return`
+  std::vector<Value> values;
+
+  ValueId add_value(Value value);
+  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
+  Value& value(ValueId id) { return values[static_cast<std::size_t>(id)]; }
+  const Node& return_node() const { return nodes.back(); }
+  Node& return_node() { return nodes.back(); }
+};
+
+// Calls f(ValueId) for each operand in order; absent optional tensors are left out.
+template <class F>
+void for_each_operand(const Node& node, F&& f) {
+  for (const Argument& arg : node.args) {
+    if (const auto* use = std::get_if<Use>(&arg)) {
+      f(use->value);
+    } else if (const auto* list = std::get_if<UseList>(&arg)) {
+      for (ValueId id : list->values)
+        if (id != kNoValue) f(id);
+    }
+  }
+}
+// The same with f(ValueId&), to rewrite operands in place.
+template <class F>
+void for_each_operand(Node& node, F&& f) {
+  for (Argument& arg : node.args) {
+    if (auto* use = std::get_if<Use>(&arg)) {
+      f(use->value);
+    } else if (auto* list = std::get_if<UseList>(&arg)) {
+      for (ValueId& id : list->values)
+        if (id != kNoValue) f(id);
+    }
+  }
+}
+
+// The value whose storage `id` lives in: follows `views` and `writes` to the end.
+ValueId storage_root(const Graph& graph, ValueId id);
+
+// Index of the defining node for each value; -1 for inputs and for values that no node defines any more.
+std::vector<std::int32_t> defining_nodes(const Graph& graph);
+// Number of reads of each value; the return node counts like any reader, an operand used twice counts twice.
+std::vector<std::int32_t> use_counts(const Graph& graph);
+// Index of the last node that reads each value, -1 if none does.
+std::vector<std::int32_t> last_reads(const Graph& graph);
+
+// Rewrites every operand v to replacement[v] where that is not kNoValue. REQUIRES: no chains (a -> b -> c).
+void replace_uses(Graph& graph, const std::vector<ValueId>& replacement);
+
+}  // namespace rondo::ir

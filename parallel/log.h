@@ -1,0 +1,24 @@
+// Log lines to stderr. spdlog lives behind this wall: its fmt and LibTorch's do not compile together.
+//
+// Thread-safe. A line reads `[rondo] 2026-01-31 12:00:00 rank 0 INFO  text`; the rank is left out until
+// `set_log_rank`.
+#pragma once
+
+#include <string_view>
+
+namespace rondo {
+
+enum class LogLevel { debug, info, warning, error };
+
+void log(LogLevel level, std::string_view text);
+inline void log_info(std::string_view text) { log(LogLevel::info, text); }
+inline void log_warning(std::string_view text) { log(LogLevel::warning, text); }
+inline void log_error(std::string_view text) { log(LogLevel::error, text); }
+
+void set_log_level(LogLevel lowest);
+void set_log_rank(int rank);
+// Colour when stderr is a terminal and NO_COLOR is unset, or CLICOLOR_FORCE is set; `false` turns it off for
+// good.
+void set_log_color(bool allowed);
+
+}  // namespace rondo

@@ -1,0 +1,55 @@
+// Where in the model and in the step the current thread is: module path and phase. Plain C++, no LibTorch.
+//
+// Models and the step open scopes; the tracer reads them to label graph nodes. Outside a trace a scope costs
+// a string append. Everything here is per thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace rondo {
+
+// Phases of a step, in the order in which they may appear in a graph.
+enum class Phase : std::uint8_t { forward, backward, update };
+const char* phase_name(Phase phase);
+
+// Dotted path of the open module scopes, e.g. "layers.3.attention"; empty outside.
+const std::string& module_path();
+Phase current_phase();
+
+class ModuleScope {
+ public:
+  explicit ModuleScope(std::string_view name);
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+
+ private:
+  std::size_t outer_length_;
+};
+
+class PhaseScope {
+ public:
+  explicit PhaseScope(Phase phase);
+  ~PhaseScope();
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+
+ private:
+  Phase outer_;
+};
+
+// Told the module path after each change of it on this thread. The tracer installs one while it traces, to
+// map autograd sequence numbers to modules. REQUIRES: at most one observer a thread; it outlives its
+// installation.
+class ScopeObserver {
+ public:
+  virtual void module_changed(const std::string& path) = 0;
+
+ protected:
+  ~ScopeObserver() = default;
+};
+void set_scope_observer(ScopeObserver* observer);  // nullptr removes it
+
+}  // namespace rondo
