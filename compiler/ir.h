@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -25,6 +26,7 @@ namespace rondo::ir {
 enum class DType : std::uint8_t { f64, f32, bf16, f16, i64, i32, i16, i8, u8, b8 };
 std::int64_t dtype_bytes(DType dtype);
 std::string_view dtype_name(DType dtype);  // "bf16"; bool is "b8"
+std::optional<DType> dtype_from_name(std::string_view name);
 
 struct TensorType {
   DType dtype = DType::f32;
@@ -35,6 +37,9 @@ struct TensorType {
 };
 // A contiguous (row-major) tensor type.
 TensorType contiguous(DType dtype, std::vector<std::int64_t> sizes);
+// The row-major strides that LibTorch gives: a size of 0 counts as 1.
+std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& sizes);
+// Whether the elements lie in row-major order without gaps; strides of dimensions of size 1 do not matter.
 bool is_contiguous(const TensorType& type);
 std::int64_t element_count(const TensorType& type);
 // Bytes from the first to one past the last element that the strides reach: what a storage of its own would
@@ -86,6 +91,7 @@ constexpr std::string_view kReturn = "return";
 
 enum class InputKind : std::uint8_t { parameter, optimizer, buffer, batch };
 std::string_view input_kind_name(InputKind kind);
+std::optional<InputKind> input_kind_from_name(std::string_view name);
 
 struct Input {
   std::string name;  // unique; "layers.0.attention.wq.weight"
@@ -140,6 +146,8 @@ void for_each_operand(Node& node, F&& f) {
 
 // The value whose storage `id` lives in: follows `views` and `writes` to the end.
 ValueId storage_root(const Graph& graph, ValueId id);
+// The same for every value at once, in linear time. REQUIRES: values are defined above their use.
+std::vector<ValueId> storage_roots(const Graph& graph);
 
 // Index of the defining node for each value; -1 for inputs and for values that no node defines any more.
 std::vector<std::int32_t> defining_nodes(const Graph& graph);
@@ -148,7 +156,8 @@ std::vector<std::int32_t> use_counts(const Graph& graph);
 // Index of the last node that reads each value, -1 if none does.
 std::vector<std::int32_t> last_reads(const Graph& graph);
 
-// Rewrites every operand v to replacement[v] where that is not kNoValue. REQUIRES: no chains (a -> b -> c).
+// Rewrites every operand v, and every `views` and `writes` mark, to replacement[v] where that is not
+// kNoValue. REQUIRES: no chains (a -> b -> c).
 void replace_uses(Graph& graph, const std::vector<ValueId>& replacement);
 
 }  // namespace rondo::ir

@@ -1,0 +1,519 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <limits>
+#include <unordered_map>
+
+#include "compiler/text.h"
+#include "parallel/error.h"
+
+namespace rondo::ir {
+namespace {
+
+constexpr std::size_t kMaxDims = 64;
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 60;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_bare(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == ':' || c == '/'; }
+
+class Parser {
+ public:
+  Parser(std::string_view text, std::string_view file_name)
+      : text_(text), file_name_(file_name), max_values_(std::max<std::size_t>(text.size(), 65536)) {}
+
+  Graph graph() {
+    skip_empty_lines();
+    expect_word("graph");
+    graph_.name = name("the name of the graph");
+    end_of_line();
+    while (skip_empty_lines(), pos_ < text_.size()) statement();
+    return std::move(graph_);
+  }
+
+ private:
+  // Statements
+
+  void statement() {
+    if (returned_) fail(pos_, "a statement after return", "the end of the text");
+    if (peek() == '%') return node();
+    const std::size_t start = pos_;
+    const std::string word = name("an input, a phase, a node or return");
+    if (peek() == '(') return call(word, {});
+    if (word == kReturn) return returns();
+    if (const auto kind = input_kind_from_name(word)) return input(*kind);
+    for (Phase phase : {Phase::forward, Phase::backward, Phase::update})
+      if (word == phase_name(phase)) return place(phase);
+    fail(start, fmt::format("unknown statement \"{}\"", word),
+         "parameter, optimizer, buffer, batch, forward, backward, update, return or a node");
+  }
+
+  void input(InputKind kind) {
+    skip_spaces();
+    const std::size_t start = pos_;
+    if (!graph_.nodes.empty()) fail(start, "an input below a node", "all inputs above the first node");
+    Input input{.name = {}, .kind = kind, .value = definition()};
+    input.name = name("the name of the input");
+    const int index = static_cast<int>(graph_.inputs.size());
+    if (!inputs_.emplace(input.name, index).second)
+      fail(start, fmt::format("input \"{}\" stands here a second time", input.name), "unique input names");
+    graph_.inputs.push_back(std::move(input));
+    end_of_line();
+  }
+
+  void place(Phase phase) {
+    phase_ = phase;
+    module_.clear();
+    if (!at_end_of_line()) module_ = name("a module path");
+    end_of_line();
+  }
+
+  void node() {
+    std::vector<ValueId> results;
+    // Results come to stand only after the operands have been read: a node cannot read its own results.
+    do {
+      results.push_back(definition());
+      defined_[static_cast<std::size_t>(results.back())] = kPending;
+      Value& value = graph_.value(results.back());
+      for (;;) {
+        if (take_word("views")) {
+          value.views = use();
+        } else if (take_word("writes")) {
+          value.writes = use();
+        } else {
+          break;
+        }
+      }
+    } while (take(','));
+    expect('=');
+    const std::string op = name("an op");
+    if (peek() != '(') fail(pos_, fmt::format("no arguments after {}", op), "'('");
+    call(op, std::move(results));
+  }
+
+  void call(const std::string& op, std::vector<ValueId> results) {
+    Node node{.op = op, .args = {}, .results = {}, .phase = phase_, .module = module_, .origin = {}};
+    expect('(');
+    if (!take(')')) {
+      do node.args.push_back(argument());
+      while (take(','));
+      expect(')');
+    }
+    if (take_word("by")) node.origin = name("the name of a pass");
+    end_of_line();
+    for (ValueId id : results) defined_[static_cast<std::size_t>(id)] = kDefined;
+    node.results = std::move(results);
+    graph_.nodes.push_back(std::move(node));
+  }
+
+  void returns() {
+    returned_ = true;
+    Node node{.op = std::string(kReturn),
+              .args = {},
+              .results = {},
+              .phase = phase_,
+              .module = module_,
+              .origin = {}};
+    if (take_word("by")) node.origin = name("the name of a pass");
+    end_of_line();
+    while (skip_empty_lines(), pos_ < text_.size()) {
+      Output output{.name = name("the name of an output"), .updates = -1};
+      expect('=');
+      node.args.emplace_back(Use{use()});
+      if (take_arrow()) output.updates = updated_input();
+      end_of_line();
+      graph_.outputs.push_back(std::move(output));
+    }
+    graph_.nodes.push_back(std::move(node));
+  }
+
+  int updated_input() {
+    const std::size_t start = pos_;
+    const std::string word = name("the name of an input");
+    const auto found = inputs_.find(word);
+    if (found != inputs_.end()) return found->second;
+    fail(start, fmt::format("there is no input \"{}\"", word), "the name of an input of this graph");
+  }
+
+  // Values and types
+
+  ValueId value_number() {
+    const std::size_t start = pos_;
+    if (!take('%')) fail(start, "no value here", "a value such as %3");
+    std::size_t id = 0;
+    const auto [end, error] = std::from_chars(cursor(), limit(), id);
+    if (error != std::errc() || id >= max_values_)
+      fail(start, "bad value number", fmt::format("%N with N below {}", max_values_));
+    advance_to(end);
+    if (id >= graph_.values.size()) {
+      graph_.values.resize(id + 1);
+      defined_.resize(id + 1, kUndefined);
+    }
+    return static_cast<ValueId>(id);
+  }
+
+  ValueId use() {
+    const std::size_t start = pos_;
+    const ValueId id = value_number();
+    if (defined_[static_cast<std::size_t>(id)] != kDefined)
+      fail(start, fmt::format("%{} is not defined above", id), "a value that stands above its use");
+    return id;
+  }
+
+  ValueId definition() {
+    const std::size_t start = pos_;
+    const ValueId id = value_number();
+    if (defined_[static_cast<std::size_t>(id)] != kUndefined)
+      fail(start, fmt::format("%{} is defined a second time", id), "one definition of each value");
+    expect(':');
+    graph_.value(id).type = type();
+    defined_[static_cast<std::size_t>(id)] = kDefined;
+    return id;
+  }
+
+  TensorType type() {
+    const std::size_t start = pos_;
+    const std::string word = letters();
+    const auto dtype = dtype_from_name(word);
+    if (!dtype)
+      fail(start, fmt::format("unknown dtype \"{}\"", word),
+           "f64, f32, bf16, f16, i64, i32, i16, i8, u8 or b8");
+    TensorType type{.dtype = *dtype, .sizes = {}, .strides = {}};
+    expect('[');
+    type.sizes = dimensions(']');
+    check_bytes(start, type.sizes, nullptr);
+    const bool given = take('{');
+    type.strides = given ? dimensions('}') : contiguous_strides(type.sizes);
+    if (type.strides.size() != type.sizes.size())
+      fail(start, fmt::format("the type has {} sizes and {} strides", type.sizes.size(), type.strides.size()),
+           "a stride for each size");
+    check_bytes(start, type.sizes, &type.strides);
+    return type;
+  }
+
+  std::vector<std::int64_t> dimensions(char close) {
+    std::vector<std::int64_t> list;
+    if (take(close)) return list;
+    do {
+      const std::size_t start = pos_;
+      list.push_back(integer());
+      if (list.back() < 0) fail(start, "a negative size or stride", "0 or more");
+      if (list.size() > kMaxDims) fail(start, "too many dimensions", "at most 64");
+    } while (take(','));
+    expect(close);
+    return list;
+  }
+
+  // The row-major extent of the sizes, or the extent that the strides reach.
+  void check_bytes(std::size_t start, const std::vector<std::int64_t>& sizes,
+                   const std::vector<std::int64_t>* strides) {
+    std::int64_t elements = 1;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const std::int64_t size = std::max<std::int64_t>(sizes[i], 1);
+      std::int64_t reach = 0;
+      const bool overflow = strides == nullptr ? __builtin_mul_overflow(elements, size, &elements)
+                                               : __builtin_mul_overflow(size - 1, (*strides)[i], &reach) ||
+                                                     __builtin_add_overflow(elements, reach, &elements);
+      const bool stride_too_large = strides != nullptr && (*strides)[i] > kMaxBytes / 8;
+      if (overflow || stride_too_large || elements > kMaxBytes / 8)
+        fail(start, "the tensor is too large", "sizes and strides within 2^60 bytes");
+    }
+  }
+
+  // Arguments
+
+  Argument argument(bool inner = false) {
+    skip_spaces();
+    const char c = peek();
+    // No recursion without end: the text may be anything.
+    if (inner && (c == '[' || text_.substr(pos_, 7) == "wrapped"))
+      fail(pos_, "an argument too deep", "one level of lists");
+    if (c == '%') return Use{use()};
+    if (c == '"') return quoted();
+    if (c == '[') return list();
+    if (c == '.') {
+      ++pos_;
+      return Symbol{name("a symbol such as .strided")};
+    }
+    if (is_digit(c) || c == '-') return number();
+    return word_argument();
+  }
+
+  Argument word_argument() {
+    const std::size_t start = pos_;
+    const std::string word = letters();
+    if (word == "none") return None{};
+    if (word == "true") return true;
+    if (word == "false") return false;
+    if (word == "inf") return std::numeric_limits<double>::infinity();
+    if (word == "nan") return nan();
+    if (word == "wrapped") return wrapped();
+    if (word == "doubles" || word == "bools" || word == "values") {
+      expect('[');
+      expect(']');
+      if (word == "doubles") return std::vector<double>{};
+      if (word == "bools") return std::vector<bool>{};
+      return UseList{};
+    }
+    if (const auto dtype = dtype_from_name(word)) return *dtype;
+    fail(start, fmt::format("unknown argument \"{}\"", word),
+         "a value, number, text, list, dtype, .symbol, wrapped(...) or none");
+  }
+
+  Argument nan() {
+    if (!take('(')) return std::numeric_limits<double>::quiet_NaN();
+    const std::size_t start = pos_;
+    std::uint64_t bits = 0;
+    if (text_.substr(pos_, 2) == "0x") {
+      pos_ += 2;
+      const auto [end, error] = std::from_chars(cursor(), limit(), bits, 16);
+      if (error == std::errc()) advance_to(end);
+    }
+    const double x = std::bit_cast<double>(bits);
+    if (x == x) fail(start, "these bits are no nan", "the 64 bits of a nan such as 0xfff8000000000000");
+    expect(')');
+    return x;
+  }
+
+  Argument wrapped() {
+    expect('(');
+    const std::size_t start = pos_;
+    const Argument inner = argument(true);
+    WrappedNumber wrapped;
+    if (const auto* flag = std::get_if<bool>(&inner)) {
+      wrapped.number = *flag;
+    } else if (const auto* n = std::get_if<std::int64_t>(&inner)) {
+      wrapped.number = *n;
+    } else if (const auto* x = std::get_if<double>(&inner)) {
+      wrapped.number = *x;
+    } else {
+      fail(start, "wrapped() holds something else", "a number or a bool");
+    }
+    expect(')');
+    return wrapped;
+  }
+
+  Argument number() {
+    const std::size_t start = pos_;
+    if (text_.substr(pos_, 4) == "-inf") {
+      pos_ += 4;
+      return -std::numeric_limits<double>::infinity();
+    }
+    std::size_t end = pos_ + 1;
+    while (end < text_.size() && (is_digit(text_[end]) || is_letter(text_[end]) || text_[end] == '.' ||
+                                  ((text_[end] == '-' || text_[end] == '+') && (text_[end - 1] | 32) == 'e')))
+      ++end;
+    const std::string_view token = text_.substr(pos_, end - pos_);
+    if (token.find_first_of(".eE") == std::string_view::npos) return integer();
+    double x = 0;
+    const auto [stop, error] = std::from_chars(token.data(), token.data() + token.size(), x);
+    if (error != std::errc() || stop != token.data() + token.size())
+      fail(start, fmt::format("bad number \"{}\"", token), "a number that a double can hold");
+    pos_ = end;
+    return x;
+  }
+
+  Argument list() {
+    expect('[');
+    if (take(']')) return std::vector<std::int64_t>{};
+    const std::size_t start = pos_;
+    const Argument first = argument(true);
+    if (std::holds_alternative<std::int64_t>(first))
+      return list_of<std::int64_t, std::vector<std::int64_t>>(first);
+    if (std::holds_alternative<double>(first)) return list_of<double, std::vector<double>>(first);
+    if (std::holds_alternative<bool>(first)) return list_of<bool, std::vector<bool>>(first);
+    if (std::holds_alternative<Use>(first) || std::holds_alternative<None>(first)) return use_list(first);
+    fail(start, "a list of such elements", "integers, doubles, bools or values");
+  }
+
+  template <class Element, class List>
+  Argument list_of(const Argument& first) {
+    List list{std::get<Element>(first)};
+    while (take(',')) {
+      const std::size_t start = pos_;
+      const Argument next = argument(true);
+      if (!std::holds_alternative<Element>(next))
+        fail(start, "elements of different kinds", "a list of one kind");
+      list.push_back(std::get<Element>(next));
+    }
+    expect(']');
+    return list;
+  }
+
+  Argument use_list(const Argument& first) {
+    UseList list;
+    const auto push = [&](const Argument& arg, std::size_t start) {
+      if (const auto* use = std::get_if<Use>(&arg)) {
+        list.values.push_back(use->value);
+      } else if (std::holds_alternative<None>(arg)) {
+        list.values.push_back(kNoValue);
+      } else {
+        fail(start, "elements of different kinds", "a list of values and none");
+      }
+    };
+    push(first, pos_);
+    while (take(',')) {
+      const std::size_t start = pos_;
+      push(argument(true), start);
+    }
+    expect(']');
+    return list;
+  }
+
+  // Words
+
+  std::int64_t integer() {
+    skip_spaces();
+    const std::size_t start = pos_;
+    std::int64_t n = 0;
+    const auto [end, error] = std::from_chars(cursor(), limit(), n);
+    if (error == std::errc::result_out_of_range) fail(start, "the integer is too large", "64 bits");
+    if (error != std::errc()) fail(start, "no integer here", "an integer");
+    advance_to(end);
+    return n;
+  }
+
+  std::string letters() {
+    skip_spaces();
+    const std::size_t start = pos_;
+    while (pos_ < text_.size() && (is_letter(text_[pos_]) || is_digit(text_[pos_]))) ++pos_;
+    return std::string(text_.substr(start, pos_ - start));
+  }
+
+  std::string name(std::string_view expected) {
+    skip_spaces();
+    if (peek() == '"') return quoted();
+    const std::size_t start = pos_;
+    while (pos_ < text_.size() && is_bare(text_[pos_])) ++pos_;
+    if (pos_ == start) fail(start, "no name here", expected);
+    return std::string(text_.substr(start, pos_ - start));
+  }
+
+  std::string quoted() {
+    const std::size_t start = pos_++;
+    std::string result;
+    for (;;) {
+      const std::size_t at = pos_;
+      const char c = peek();
+      if (c == '\0' || c == '\n') fail(start, "a text without end", "'\"' on the same line");
+      ++pos_;
+      if (c == '"') return result;
+      if (c != '\\') {
+        result += c;
+        continue;
+      }
+      const char escaped = peek();
+      ++pos_;
+      if (escaped == 'n') {
+        result += '\n';
+      } else if (escaped == '"' || escaped == '\\') {
+        result += escaped;
+      } else if (escaped == 'x') {
+        result += hex_byte(at);
+      } else {
+        fail(at, "unknown escape", "\\n, \\\", \\\\ or \\xHH");
+      }
+    }
+  }
+
+  char hex_byte(std::size_t start) {
+    unsigned byte = 0;
+    const std::string_view digits = text_.substr(std::min(pos_, text_.size()), 2);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    if (digits.size() != 2 || error != std::errc() || end != digits.data() + 2)
+      fail(start, "unknown escape", "\\x with two hexadecimal digits");
+    pos_ += 2;
+    return static_cast<char>(byte);
+  }
+
+  // Characters
+
+  char peek() const { return pos_ < text_.size() ? text_[pos_] : '\0'; }
+  const char* cursor() const { return text_.data() + pos_; }
+  const char* limit() const { return text_.data() + text_.size(); }
+  void advance_to(const char* p) { pos_ = static_cast<std::size_t>(p - text_.data()); }
+
+  void skip_spaces() {
+    while (peek() == ' ' || peek() == '\t' || peek() == '\r') ++pos_;
+  }
+
+  bool at_end_of_line() {
+    skip_spaces();
+    return pos_ >= text_.size() || peek() == '\n' || peek() == '#';
+  }
+
+  void end_of_line() {
+    if (!at_end_of_line()) fail(pos_, "something is left on the line", "the end of the line");
+    skip_line();
+  }
+
+  void skip_line() { pos_ = std::min(text_.find('\n', pos_), text_.size() - 1) + 1; }
+
+  void skip_empty_lines() {
+    while (pos_ < text_.size() && at_end_of_line() && pos_ < text_.size()) skip_line();
+  }
+
+  bool take(char c) {
+    skip_spaces();
+    if (pos_ >= text_.size() || text_[pos_] != c) return false;
+    ++pos_;
+    skip_spaces();
+    return true;
+  }
+
+  void expect(char c) {
+    if (!take(c))
+      fail(pos_, pos_ < text_.size() ? "unexpected text" : "the text ends here", fmt::format("'{}'", c));
+  }
+
+  bool take_word(std::string_view word) {
+    skip_spaces();
+    if (text_.substr(pos_, word.size()) != word) return false;
+    const std::size_t end = pos_ + word.size();
+    if (end < text_.size() && is_bare(text_[end])) return false;
+    pos_ = end;
+    skip_spaces();
+    return true;
+  }
+
+  void expect_word(std::string_view word) {
+    if (!take_word(word)) fail(pos_, "unexpected text", fmt::format("\"{}\"", word));
+  }
+
+  bool take_arrow() {
+    skip_spaces();
+    if (text_.substr(pos_, 2) != "->") return false;
+    pos_ += 2;
+    skip_spaces();
+    return true;
+  }
+
+  [[noreturn]] void fail(std::size_t position, const std::string& what, std::string_view expected) const {
+    const std::string_view before = text_.substr(0, std::min(position, text_.size()));
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const std::size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+    throw Error(ExitCode::graph, fmt::format("{}:{}:{}: {}; expected {}", file_name_, line,
+                                             before.size() - line_start + 1, what, expected));
+  }
+
+  enum State : std::uint8_t { kUndefined, kPending, kDefined };
+
+  std::string_view text_;
+  std::string_view file_name_;
+  std::size_t max_values_;  // bounds memory: a value takes some bytes of text to define
+  std::size_t pos_ = 0;
+  Graph graph_;
+  std::vector<State> defined_;  // for each value
+  std::unordered_map<std::string, int> inputs_;
+  Phase phase_ = Phase::forward;
+  std::string module_;
+  bool returned_ = false;
+};
+
+}  // namespace
+
+Graph parse(std::string_view text, std::string_view file_name) { return Parser(text, file_name).graph(); }
+
+}  // namespace rondo::ir
