@@ -1,0 +1,47 @@
+// What the passes know about ops, in one table. An op that is not in it is pure compute: no effect, no view,
+// no in-place form, not heavy. Shapes and aliases of traced nodes are in the graph and are not repeated here.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "compiler/ir.h"
+
+namespace rondo::ir {
+
+// Why a node may not be dropped, merged or moved freely.
+enum class Effect : std::uint8_t {
+  none,
+  collective_start,  // runs on in the background: operands are read and results written until their wait
+  wait,              // its result `views` the start's result, and is safe to read
+  random,            // takes numbers from a generator: neither dropped nor merged
+  host_sync,         // the host reads a tensor's content
+};
+
+enum class ViewKind : std::uint8_t {
+  none,
+  same_start,   // the result begins where the operand begins, so its type says everything about it
+  moved_start,  // a slice, a piece, a diagonal
+};
+
+struct OpFacts {
+  std::string_view name;
+  Effect effect = Effect::none;
+  ViewKind view = ViewKind::none;  // of argument 0
+  bool heavy = false;              // worth saving rather than recomputing: matrix products, attention
+  // An in-place form that gives bit for bit the same, with the same arguments; empty if there is none. It
+  // overwrites the first `overwritten` arguments; result i of the functional form is the i-th tensor of
+  // these, lists flattened.
+  std::string_view in_place = {};
+  int overwritten = 0;
+};
+
+const OpFacts& facts(std::string_view op);
+std::span<const OpFacts> all_facts();  // for the check against the dispatcher's schemas
+
+// Floating-point operations of a heavy node (a multiply-add is 2), 0 for the others. Attention counts the
+// whole square, masked or not, as MFU does by convention.
+double flops(const Graph& graph, const Node& node);
+
+}  // namespace rondo::ir
