@@ -1,0 +1,85 @@
+// The CPU allocator of the worker: counts tensor bytes, and lets a replay say where an op's results go.
+//
+// Installed once, before the first tensor (`install`). Blocks are 64-byte aligned. Counters and allocation
+// are thread-safe; a placement belongs to the thread that made it.
+//
+// Note [Placing results]: a replay has planned an address for every result. While a placement is active, a
+// request for exactly the bytes of a result that is still unplaced gets that result's address; anything else
+// the op asks for is a temporary and comes from a scratch region that is reused by the next op. What the op's
+// own worker threads request comes from the heap. A kernel may hand out its result differently (a temporary
+// of equal size first); the replay compares addresses after the call and copies, so a wrong guess costs time
+// and never correctness.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace rondo::cpu_memory {
+
+void install();
+
+// Bytes in live blocks now, and the most there were since the last `reset_peak`. Arenas count as a whole.
+std::int64_t live_bytes();
+std::int64_t peak_bytes();
+void reset_peak();
+// Requests served since start.
+std::int64_t allocation_count();
+
+// One block that a replay divides up. Freed on destruction.
+class Arena {
+ public:
+  explicit Arena(std::size_t bytes);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  char* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  char* data_;
+  std::size_t size_;
+};
+
+struct PlacedResult {
+  void* address;
+  std::size_t bytes;
+};
+
+// Scratch space for temporaries. It starts empty and measures; `grow` gives it the most that one op has asked
+// for.
+class Scratch {
+ public:
+  void grow();
+  std::size_t bytes() const { return region_ ? region_->size() : 0; }
+
+ private:
+  friend class Placement;
+  std::unique_ptr<Arena> region_;
+  std::size_t floor_ = 0;   // below it lie blocks that outlived their op
+  std::size_t needed_ = 0;  // by the hungriest op so far
+};
+
+// While alive, requests of this thread are placed. At most one a thread.
+class Placement {
+ public:
+  Placement(std::span<const PlacedResult> results, Scratch& scratch);
+  ~Placement();
+  Placement(const Placement&) = delete;
+  Placement& operator=(const Placement&) = delete;
+
+  // nullptr: take it from the heap.
+  void* take(std::size_t bytes);
+
+ private:
+  std::span<const PlacedResult> results_;
+  std::uint64_t taken_ = 0;  // bit i: result i has its memory (the first 64 results)
+  Scratch& scratch_;
+  std::size_t next_;
+  std::size_t requested_ = 0;
+};
+
+}  // namespace rondo::cpu_memory

@@ -1,0 +1,49 @@
+// Three ways to run a step behind one interface: eagerly, by interpreting its graph, and by replaying a fixed
+// plan.
+//
+// The contract is a CUDA graph's: state lives in tensors given once, which every run reads and overwrites in
+// place; the batch is copied in; results stand in the executor's own memory until the next run. Before each
+// run every state tensor's address, shape, strides and dtype are checked, and every batch tensor's shape and
+// dtype: a mismatch is Error(graph) naming the input. Executors are destroyed before the process groups. Not
+// thread-safe.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "compiler/ir.h"
+#include "compiler/step_function.h"
+
+namespace rondo {
+
+struct ReplayFacts {
+  std::int64_t instructions = 0;    // ops called each step; views cost nothing
+  std::int64_t views = 0;           // made once
+  std::int64_t arena_bytes = 0;     // planned memory of all values
+  std::int64_t scratch_bytes = 0;   // temporaries of the kernels
+  std::int64_t copied_results = 0;  // results that a kernel put elsewhere and that are copied, each step
+  std::int64_t copied_bytes = 0;    // batch and state bytes copied, each step
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // `batch`: one tensor per batch input, in the function's order. Returns the plain results in the function's
+  // order.
+  virtual std::vector<at::Tensor> run(const std::vector<at::Tensor>& batch) = 0;
+};
+
+// `state`: one tensor per state input, in the function's order; shared between executors of one run.
+std::unique_ptr<Executor> make_eager(StepFunction function, std::vector<at::Tensor> state);
+std::unique_ptr<Executor> make_interpreter(ir::Graph graph, std::vector<at::Tensor> state);
+
+class Replay : public Executor {
+ public:
+  virtual const ReplayFacts& facts() const = 0;
+};
+std::unique_ptr<Replay> make_replay(const ir::Graph& graph, std::vector<at::Tensor> state);
+
+}  // namespace rondo

@@ -1,0 +1,79 @@
+#include "compiler/input_contract.h"
+
+#include "compiler/step_function.h"
+#include "parallel/error.h"
+
+namespace rondo {
+namespace {
+
+std::string list(const std::vector<std::int64_t>& numbers) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < numbers.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
+  return text + "]";
+}
+
+std::string describe(const ir::TensorType& type) {
+  return std::string(ir::dtype_name(type.dtype)) + list(type.sizes) + " strides " + list(type.strides);
+}
+
+void check_type(const InputContract::Expected& input, const at::Tensor& tensor) {
+  const bool same = tensor.sizes() == input.type.sizes && tensor.strides() == input.type.strides &&
+                    tensor.scalar_type() == to_aten(input.type.dtype);
+  if (same) return;
+  throw Error(ExitCode::graph, "input \"" + input.name + "\" was traced as " + describe(input.type) +
+                                   " and is now " + describe(type_of(tensor)) +
+                                   "; the step must be traced again for it");
+}
+
+}  // namespace
+
+InputContract::InputContract(std::vector<Expected> inputs, std::vector<at::Tensor> state)
+    : inputs_(std::move(inputs)), state_(std::move(state)) {
+  std::size_t expected = 0;
+  for (const Expected& input : inputs_) expected += input.kind != ir::InputKind::batch;
+  if (expected != state_.size())
+    throw Error(ExitCode::graph, "the step has " + std::to_string(expected) + " state inputs and was given " +
+                                     std::to_string(state_.size()));
+  for (const at::Tensor& tensor : state_) addresses_.push_back(tensor.const_data_ptr());
+}
+
+std::vector<at::Tensor> InputContract::check(const std::vector<at::Tensor>& batch) const {
+  std::vector<at::Tensor> all;
+  all.reserve(inputs_.size());
+  std::size_t next_state = 0, next_batch = 0;
+  for (const Expected& input : inputs_) {
+    if (input.kind == ir::InputKind::batch) {
+      if (next_batch == batch.size())
+        throw Error(ExitCode::graph, "the batch lacks input \"" + input.name + "\"");
+      check_type(input, batch[next_batch]);
+      all.push_back(batch[next_batch++]);
+      continue;
+    }
+    const at::Tensor& tensor = state_[next_state];
+    check_type(input, tensor);
+    if (tensor.const_data_ptr() != addresses_[next_state])
+      throw Error(ExitCode::graph, "state input \"" + input.name +
+                                       "\" moved to another address after the step was bound to it");
+    all.push_back(tensor);
+    ++next_state;
+  }
+  if (next_batch != batch.size())
+    throw Error(ExitCode::graph, "the batch has " + std::to_string(batch.size()) +
+                                     " tensors and the step reads " + std::to_string(next_batch));
+  return all;
+}
+
+const at::Tensor& InputContract::state_of(std::size_t index) const {
+  std::size_t before = 0;
+  for (std::size_t i = 0; i < index; ++i) before += inputs_[i].kind != ir::InputKind::batch;
+  return state_[before];
+}
+
+std::vector<InputContract::Expected> expected_inputs(const ir::Graph& graph) {
+  std::vector<InputContract::Expected> result;
+  for (const ir::Input& input : graph.inputs)
+    result.push_back({input.name, input.kind, graph.value(input.value).type});
+  return result;
+}
+
+}  // namespace rondo

@@ -1,0 +1,39 @@
+// Checks at every run that the inputs are what the step was traced for. Executor.h states the contract.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "compiler/ir.h"
+
+namespace rondo {
+
+class InputContract {
+ public:
+  // `inputs`: names, kinds and types in the function's order; `state`: one tensor per input that is not of
+  // kind batch.
+  struct Expected {
+    std::string name;
+    ir::InputKind kind;
+    ir::TensorType type;
+  };
+  InputContract(std::vector<Expected> inputs, std::vector<at::Tensor> state);
+
+  // All inputs in the function's order, after checking both the state and the batch.
+  std::vector<at::Tensor> check(const std::vector<at::Tensor>& batch) const;
+  const std::vector<at::Tensor>& state() const { return state_; }
+  // The state tensor that input `index` (of all inputs) is bound to.
+  const at::Tensor& state_of(std::size_t index) const;
+
+ private:
+  std::vector<Expected> inputs_;
+  std::vector<at::Tensor> state_;
+  std::vector<const void*> addresses_;  // of the state, when it was bound
+};
+
+// The contract's view of a graph's inputs, with each input's type taken from its value.
+std::vector<InputContract::Expected> expected_inputs(const ir::Graph& graph);
+
+}  // namespace rondo

@@ -1,0 +1,24 @@
+// Where every value of a graph lives during a replay: one arena, fixed offsets, planned once. Plain C++.
+//
+// A storage is live from the node that defines its first value to the last node that reads any view of it;
+// what a collective reads stays until its wait. Storages of inputs are not planned (they are the caller's);
+// results of the return node stay to the end. Offsets are multiples of 64 bytes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/ir.h"
+
+namespace rondo::ir {
+
+struct MemoryPlan {
+  // Offset of each value that owns a planned storage; -1 for views, inputs and empty values.
+  std::vector<std::int64_t> offsets;
+  std::int64_t arena_bytes = 0;
+  std::int64_t live_peak_bytes = 0;  // the most bytes alive at one node: no plan can need less
+};
+
+MemoryPlan plan_memory(const Graph& graph);
+
+}  // namespace rondo::ir

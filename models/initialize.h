@@ -1,0 +1,24 @@
+// Initial weights that do not depend on the layout: every element is a function of (seed, parameter name,
+// global flat index) alone, drawn with the counter-based Philox4x32-10 (Salmon et al., "Parallel random
+// numbers: as easy as 1, 2, 3", 2011) and turned into a normal by the inverse distribution function (Wichura,
+// AS 241, 1988).
+//
+// Only integer operations and correctly rounded + - * / and sqrt are used (the logarithm is spelled out, and
+// this file is compiled without contraction), so that another compiler or device can reproduce the bits.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "models/model.h"
+
+namespace rondo {
+
+// Fills `shard`, fp32 or bf16, contiguous, with elements [begin, begin + n) of the parameter; elements past
+// `end` are the zero padding of a flat shard.
+void initialize(at::Tensor& shard, const Init& init, std::uint64_t seed, std::string_view name,
+                std::int64_t begin, std::int64_t end);
+
+}  // namespace rondo

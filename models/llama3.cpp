@@ -1,0 +1,193 @@
+// Shape suffixes: B batch, T sequence, D model dim, H query heads, G key/value heads, K head dim, F
+// feed-forward, V vocabulary.
+#include "models/llama3.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/silu.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "models/ops/attention.h"
+#include "parallel/scope.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+// Written out, since `rms_norm` is one kernel on CUDA and a composite on CPU. Normalised in fp32, scaled in
+// x's dtype.
+Tensor rms_norm(const char* name, const Tensor& x, const Weights& weights, double eps) {
+  ModuleScope scope(name);
+  const Tensor x32 = x.to(at::kFloat);
+  const Tensor inverse_rms = at::rsqrt(at::mean(x32 * x32, at::IntArrayRef{-1}, /*keepdim=*/true) + eps);
+  return (x32 * inverse_rms).to(x.scalar_type()) * weights.get("weight");
+}
+
+Tensor linear(const char* name, const Tensor& x, const Weights& weights) {
+  ModuleScope scope(name);
+  return weights.linear(x);
+}
+
+struct Rope {
+  Tensor cos, sin;  // fp32 [B or 1, T, 1, K/2]
+
+  // Rotates the pairs (x_i, x_{i + K/2}) of x [B, T, heads, K] in fp32.
+  Tensor rotate(const Tensor& x) const {
+    const Tensor x32 = x.to(at::kFloat);
+    const std::int64_t half = x.size(-1) / 2;
+    const Tensor first = x32.narrow(-1, 0, half), second = x32.narrow(-1, half, half);
+    const Tensor turned_first = first * cos - second * sin;
+    const Tensor turned_second = second * cos + first * sin;
+    return at::cat({turned_first, turned_second}, -1).to(x.scalar_type());
+  }
+};
+
+Rope make_rope(const ForwardInputs& inputs) {
+  const Tensor &cos = inputs.buffers[0], &sin = inputs.buffers[1];
+  if (!inputs.positions_BT) return {cos.unsqueeze(0).unsqueeze(2), sin.unsqueeze(0).unsqueeze(2)};
+  const Tensor& positions = *inputs.positions_BT;
+  const std::int64_t batch = positions.size(0), time = positions.size(1);
+  const Tensor flat = positions.reshape({-1});
+  const auto pick = [&](const Tensor& table) {
+    return at::index_select(table, 0, flat).view({batch, time, 1, table.size(1)});
+  };
+  const Tensor picked_cos = pick(cos);
+  const Tensor picked_sin = pick(sin);
+  return {picked_cos, picked_sin};
+}
+
+// Statements, not nested calls: C++ leaves the order of arguments open, and ranks must gather in the same
+// order.
+Tensor attention(const Tensor& x_BTD, const Weights& weights, const Rope& rope, const ForwardInputs& inputs,
+                 std::int64_t head_dim) {
+  ModuleScope scope("attention");
+  const std::int64_t batch = x_BTD.size(0), time = x_BTD.size(1);
+  const auto heads = [&](const Tensor& projected) { return projected.view({batch, time, -1, head_dim}); };
+  const Tensor q_BTHK = heads(linear("wq", x_BTD, weights));
+  const Tensor k_BTGK = heads(linear("wk", x_BTD, weights));
+  const Tensor v_BTGK = heads(linear("wv", x_BTD, weights));
+  const Tensor q = rope.rotate(q_BTHK).transpose(1, 2);
+  const Tensor k = rope.rotate(k_BTGK).transpose(1, 2);
+  const Tensor out_BHTK = causal_attention(q, k, v_BTGK.transpose(1, 2), inputs.document_borders_N,
+                                           1.0 / std::sqrt(static_cast<double>(head_dim)));
+  return linear("wo", out_BHTK.transpose(1, 2).reshape({batch, time, -1}), weights);
+}
+
+Tensor feed_forward(const Tensor& x_BTD, const Weights& weights) {
+  ModuleScope scope("feed_forward");
+  const Tensor gate_BTF = linear("w1", x_BTD, weights);
+  const Tensor up_BTF = linear("w3", x_BTD, weights);
+  return linear("w2", at::silu(gate_BTF) * up_BTF, weights);
+}
+
+std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
+  const auto normal = [](double std) {
+    return Init{Init::Kind::truncated_normal, std, 2.0};
+  };  // torch's absolute bounds
+  const Init ones{Init::Kind::constant, 1.0, 0.0};
+  const double head_std = 1.0 / std::sqrt(static_cast<double>(c.dim));
+  const Init head{Init::Kind::truncated_normal, head_std, 3.0 * head_std};
+  const std::int64_t head_dim = c.dim / c.n_heads, kv_dim = c.n_kv_heads * head_dim, hidden = c.ffn_hidden();
+
+  std::vector<ParameterRule> table;
+  table.push_back({"tok_embeddings.weight",
+                   {c.vocab_size, c.dim},
+                   c.tie_embeddings ? head : Init{Init::Kind::normal, 1.0, 0.0}});
+  for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
+    const std::string at = "layers." + std::to_string(layer) + ".";
+    const Init deep = normal(0.02 / std::sqrt(2.0 * static_cast<double>(layer + 1)));
+    table.push_back({at + "attention_norm.weight", {c.dim}, ones});
+    table.push_back({at + "attention.wq.weight", {c.dim, c.dim}, normal(0.02)});
+    table.push_back({at + "attention.wk.weight", {kv_dim, c.dim}, normal(0.02)});
+    table.push_back({at + "attention.wv.weight", {kv_dim, c.dim}, normal(0.02)});
+    table.push_back({at + "attention.wo.weight", {c.dim, c.dim}, deep});
+    table.push_back({at + "ffn_norm.weight", {c.dim}, ones});
+    table.push_back({at + "feed_forward.w1.weight", {hidden, c.dim}, normal(0.02)});
+    table.push_back({at + "feed_forward.w3.weight", {hidden, c.dim}, deep});
+    table.push_back({at + "feed_forward.w2.weight", {c.dim, hidden}, deep});
+  }
+  table.push_back({"norm.weight", {c.dim}, ones});
+  if (!c.tie_embeddings) table.push_back({"output.weight", {c.vocab_size, c.dim}, head});
+  return table;
+}
+
+// llama-3.1's frequency scaling: long wavelengths are divided by the factor, short ones kept, a linear blend
+// between.
+double scaled_frequency(double frequency, const Llama3Config& c) {
+  if (c.rope_scaling_factor == 1.0) return frequency;
+  const double wavelength = 2.0 * std::numbers::pi / frequency;
+  const double original = static_cast<double>(c.rope_original_max_seq_len);
+  if (wavelength < original / c.rope_high_freq_factor) return frequency;
+  if (wavelength > original / c.rope_low_freq_factor) return frequency / c.rope_scaling_factor;
+  const double smooth =
+      (original / wavelength - c.rope_low_freq_factor) / (c.rope_high_freq_factor - c.rope_low_freq_factor);
+  return (1.0 - smooth) * frequency / c.rope_scaling_factor + smooth * frequency;
+}
+
+}  // namespace
+
+Llama3::Llama3(const Llama3Config& config) : config_(config), parameters_(parameter_table(config)) {}
+
+std::vector<Buffer> Llama3::buffers(std::int64_t seq_len) const {
+  const std::int64_t head_dim = config_.dim / config_.n_heads, half = head_dim / 2;
+  Tensor cos = at::empty({seq_len, half}, at::kFloat), sin = at::empty({seq_len, half}, at::kFloat);
+  for (std::int64_t i = 0; i < half; ++i) {
+    const double exponent = static_cast<double>(2 * i) / static_cast<double>(head_dim);
+    const double frequency = scaled_frequency(std::pow(config_.rope_theta, -exponent), config_);
+    for (std::int64_t t = 0; t < seq_len; ++t) {
+      const double angle = static_cast<double>(t) * frequency;
+      cos.data_ptr<float>()[t * half + i] = static_cast<float>(std::cos(angle));
+      sin.data_ptr<float>()[t * half + i] = static_cast<float>(std::sin(angle));
+    }
+  }
+  return {{"rope.cos", cos}, {"rope.sin", sin}};
+}
+
+Tensor Llama3::forward(const Weights& weights, const ForwardInputs& inputs) const {
+  const std::int64_t head_dim = config_.dim / config_.n_heads;
+  const Rope rope = make_rope(inputs);
+  Tensor embedding_VD, h_BTD;
+  {
+    ModuleScope scope("tok_embeddings");
+    embedding_VD = weights.get("weight");
+    h_BTD = at::embedding(embedding_VD, inputs.tokens_BT);
+  }
+  for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
+    ModuleScope layers("layers");
+    ModuleScope scope(std::to_string(layer));
+    const Tensor attention_in = rms_norm("attention_norm", h_BTD, weights, config_.norm_eps);
+    h_BTD = h_BTD + attention(attention_in, weights, rope, inputs, head_dim);
+    const Tensor ffn_in = rms_norm("ffn_norm", h_BTD, weights, config_.norm_eps);
+    h_BTD = h_BTD + feed_forward(ffn_in, weights);
+  }
+  h_BTD = rms_norm("norm", h_BTD, weights, config_.norm_eps);
+  if (!config_.tie_embeddings) return linear("output", h_BTD, weights);
+  ModuleScope scope("output");
+  return at::linear(h_BTD, embedding_VD);
+}
+
+std::int64_t Llama3::flops_per_token(std::int64_t seq_len) const {
+  const std::int64_t embedding = config_.tie_embeddings ? 0 : config_.vocab_size * config_.dim;
+  return 6 * (parameter_count(*this) - embedding) + 12 * config_.n_layers * config_.dim * seq_len;
+}
+
+std::int64_t parameter_count(const Model& model) {
+  std::int64_t total = 0;
+  for (const ParameterRule& rule : model.parameters()) {
+    std::int64_t elements = 1;
+    for (std::int64_t size : rule.sizes) elements *= size;
+    total += elements;
+  }
+  return total;
+}
+
+}  // namespace rondo

@@ -1,0 +1,63 @@
+// What the trainer knows of a model: its parameter table, its constant buffers, its forward and its cost.
+//
+// A model is single-device code in plain ATen over parallel/sharding.h's Weights; it knows no rank, mesh or
+// collective.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/sharding.h"
+
+namespace rondo {
+
+// How a parameter starts. Normal draws are a function of (seed, name, global element index) alone:
+// parallel/initialize.h.
+struct Init {
+  enum class Kind { constant, normal, truncated_normal };
+  Kind kind = Kind::constant;
+  double value = 0;  // constant: the value; otherwise the standard deviation
+  double cut = 0;    // truncated_normal: bounds are +-cut in the parameter's own unit
+};
+
+struct ParameterRule {
+  std::string name;  // also the module path: "layers.0.attention.wq.weight"
+  std::vector<std::int64_t> sizes;
+  Init init;
+};
+
+// A constant of the forward, the same on all ranks (RoPE tables).
+struct Buffer {
+  std::string name;
+  at::Tensor value;
+};
+
+struct ForwardInputs {
+  at::Tensor tokens_BT;             // int64 ids
+  std::vector<at::Tensor> buffers;  // in the order of Model::buffers
+  std::optional<at::Tensor>
+      positions_BT;  // int64, restarting at document borders; absent: 0, 1, 2, ... in each row
+  std::optional<at::Tensor>
+      document_borders_N;  // int32 cu_seqlens over the flattened tokens, padded with B*T at the end
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+  // In registration order, which is also the order of the forward.
+  virtual const std::vector<ParameterRule>& parameters() const = 0;
+  virtual std::vector<Buffer> buffers(std::int64_t seq_len) const = 0;
+  // Logits [B, T, vocabulary] in the weights' dtype.
+  virtual at::Tensor forward(const Weights& weights, const ForwardInputs& inputs) const = 0;
+  // Forward and backward, with the full attention square, as torchtitan counts it.
+  virtual std::int64_t flops_per_token(std::int64_t seq_len) const = 0;
+  virtual std::int64_t vocabulary() const = 0;
+};
+
+std::int64_t parameter_count(const Model& model);
+
+}  // namespace rondo

@@ -1,0 +1,68 @@
+#include "parallel/collectives.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+namespace rondo {
+namespace {
+
+// The typed signatures must match c10d's C++ signatures to the letter; a wrong one throws at the first call.
+template <class Signature>
+c10::TypedOperatorHandle<Signature> op(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+at::Tensor wait(const at::Tensor& started) {
+  static const auto handle = op<at::Tensor(const at::Tensor&)>("_c10d_functional::wait_tensor");
+  return handle.call(started);
+}
+
+at::Tensor meta_all_gather(const at::Tensor& shard, std::int64_t ranks, std::string) {
+  std::vector<std::int64_t> sizes = shard.sizes().vec();
+  sizes.at(0) *= ranks;
+  return at::empty(sizes, shard.options());
+}
+
+at::Tensor meta_reduce_scatter(const at::Tensor& full, std::string, std::int64_t ranks, std::string) {
+  std::vector<std::int64_t> sizes = full.sizes().vec();
+  TORCH_CHECK(sizes.at(0) % ranks == 0, "reduce_scatter_tensor: ", sizes[0], " rows do not divide by ", ranks,
+              " ranks");
+  sizes[0] /= ranks;
+  return at::empty(sizes, full.options());
+}
+
+at::Tensor meta_all_reduce(const at::Tensor& tensor, std::string, std::string) {
+  return at::empty_like(tensor);
+}
+at::Tensor meta_wait(const at::Tensor& started) { return started; }
+
+}  // namespace
+
+at::Tensor all_gather(const at::Tensor& shard, std::int64_t ranks, const std::string& group) {
+  static const auto handle = op<at::Tensor(const at::Tensor&, std::int64_t, std::string)>(
+      "_c10d_functional::all_gather_into_tensor");
+  return wait(handle.call(shard, ranks, group));
+}
+
+at::Tensor reduce_scatter_sum(const at::Tensor& full, std::int64_t ranks, const std::string& group) {
+  static const auto handle = op<at::Tensor(const at::Tensor&, std::string, std::int64_t, std::string)>(
+      "_c10d_functional::reduce_scatter_tensor");
+  return wait(handle.call(full, "sum", ranks, group));
+}
+
+at::Tensor all_reduce_sum(const at::Tensor& tensor, const std::string& group) {
+  static const auto handle =
+      op<at::Tensor(const at::Tensor&, std::string, std::string)>("_c10d_functional::all_reduce");
+  return wait(handle.call(tensor, "sum", group));
+}
+
+TORCH_LIBRARY_IMPL(_c10d_functional, Meta, m) {
+  m.impl("all_gather_into_tensor", &meta_all_gather);
+  m.impl("reduce_scatter_tensor", &meta_reduce_scatter);
+  m.impl("all_reduce", &meta_all_reduce);
+  m.impl("wait_tensor", &meta_wait);
+}
+
+}  // namespace rondo

@@ -1,0 +1,10 @@
+// See context.h.
+#pragma once
+
+namespace gloo::transport {
+class Device;
+class UnboundBuffer {
+ public:
+  virtual ~UnboundBuffer() = default;
+};
+}  // namespace gloo::transport

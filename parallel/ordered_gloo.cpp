@@ -1,0 +1,143 @@
+#include "parallel/ordered_gloo.h"
+
+#include <ATen/ops/add.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/maximum.h>
+#include <c10/core/InferenceMode.h>
+
+#include "parallel/error.h"
+
+namespace rondo {
+namespace {
+
+using c10d::ReduceOp;
+using WorkPtr = OrderedGloo::WorkPtr;
+
+// Adds (or takes the maximum of) the rows of `contributions` [ranks, k] into `output` [k] once they have
+// arrived.
+class OrderedReduction final : public c10d::Work {
+ public:
+  OrderedReduction(WorkPtr arrival, at::Tensor contributions, at::Tensor output, ReduceOp::RedOpType op)
+      : arrival_(std::move(arrival)),
+        contributions_(std::move(contributions)),
+        output_(std::move(output)),
+        op_(op) {}
+
+  bool isCompleted() override { return contributions_.defined() == false; }
+
+  bool wait(std::chrono::milliseconds timeout) override {
+    if (isCompleted()) return true;
+    arrival_->wait(timeout);
+    reduce();
+    contributions_.reset();
+    return true;
+  }
+
+ private:
+  void reduce() {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    at::Tensor rows = contributions_.view({contributions_.size(0), -1});
+    at::Tensor flat = output_.view({-1});
+    if (rows.size(0) == 1) {
+      flat.copy_(rows[0]);
+      return;
+    }
+    for (std::int64_t rank = 1; rank < rows.size(0); ++rank) {
+      const at::Tensor so_far = rank == 1 ? rows[0] : flat;
+      const at::Tensor next = rows[rank];
+      if (op_ == ReduceOp::SUM) {
+        at::add_out(flat, so_far, next);
+      } else {
+        at::maximum_out(flat, so_far, next);
+      }
+    }
+  }
+
+  WorkPtr arrival_;
+  at::Tensor contributions_;
+  at::Tensor output_;
+  ReduceOp::RedOpType op_;
+};
+
+class AllOf final : public c10d::Work {
+ public:
+  explicit AllOf(std::vector<WorkPtr> parts) : parts_(std::move(parts)) {}
+  bool isCompleted() override { return parts_.empty(); }
+  bool wait(std::chrono::milliseconds timeout) override {
+    for (const WorkPtr& part : parts_) part->wait(timeout);
+    parts_.clear();
+    return true;
+  }
+
+ private:
+  std::vector<WorkPtr> parts_;
+};
+
+ReduceOp::RedOpType supported(const ReduceOp& op) {
+  RONDO_ASSERT(op == ReduceOp::SUM || op == ReduceOp::MAX, "Gloo groups reduce by sum or max only");
+  return op.op_;
+}
+
+}  // namespace
+
+OrderedGloo::OrderedGloo(c10::intrusive_ptr<c10d::Backend> gloo)
+    : c10d::Backend(gloo->getRank(), gloo->getSize()), gloo_(std::move(gloo)) {}
+
+WorkPtr OrderedGloo::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  RONDO_ASSERT(tensors.size() == 1, "one tensor a call");
+  at::Tensor& tensor = tensors[0];
+  RONDO_ASSERT(tensor.is_contiguous(), "an all-reduce takes contiguous tensors");
+  at::Tensor input = tensor.view({-1});
+  at::Tensor everyones = at::empty({getSize() * input.numel()}, tensor.options());
+  WorkPtr arrival = gloo_->_allgather_base(everyones, input);
+  return c10::make_intrusive<OrderedReduction>(std::move(arrival), everyones.view({getSize(), -1}), tensor,
+                                               supported(options.reduceOp));
+}
+
+WorkPtr OrderedGloo::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+  std::vector<WorkPtr> parts;
+  for (at::Tensor& tensor : tensors) {
+    Tensors one{tensor};
+    parts.push_back(allreduce(one, options));
+  }
+  return c10::make_intrusive<AllOf>(std::move(parts));
+}
+
+WorkPtr OrderedGloo::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                          const c10d::ReduceScatterOptions& options) {
+  RONDO_ASSERT(input.is_contiguous() && output.is_contiguous(), "a reduce-scatter takes contiguous tensors");
+  RONDO_ASSERT(input.numel() == getSize() * output.numel(),
+               "a reduce-scatter's input is ranks times its output");
+  at::Tensor sent = input.view({-1});
+  at::Tensor received = at::empty_like(sent);
+  std::vector<std::int64_t> even;  // empty: equal splits
+  WorkPtr arrival = gloo_->alltoall_base(received, sent, even, even);
+  return c10::make_intrusive<OrderedReduction>(std::move(arrival), received.view({getSize(), -1}), output,
+                                               supported(options.reduceOp));
+}
+
+WorkPtr OrderedGloo::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                     const c10d::ReduceScatterOptions& options) {
+  std::vector<WorkPtr> parts;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    parts.push_back(_reduce_scatter_base(outputs[i], inputs[i], options));
+  return c10::make_intrusive<AllOf>(std::move(parts));
+}
+
+WorkPtr OrderedGloo::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                     const c10d::AllgatherOptions& options) {
+  return gloo_->_allgather_base(output, input, options);
+}
+
+WorkPtr OrderedGloo::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                     const c10d::AllgatherOptions& options) {
+  return gloo_->allgather_into_tensor_coalesced(outputs, inputs, options);
+}
+
+WorkPtr OrderedGloo::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  return gloo_->broadcast(tensors, options);
+}
+
+WorkPtr OrderedGloo::barrier(const c10d::BarrierOptions& options) { return gloo_->barrier(options); }
+
+}  // namespace rondo

@@ -1,0 +1,47 @@
+// Gloo with reductions whose bits do not depend on where an element sits in a buffer.
+//
+// Gloo's ring adds the ranks' contributions in an order that changes from one buffer segment to the next, so
+// the same gradient reduced alone or inside a bucket differs by an ulp. Here every reduction moves the
+// contributions unreduced (all-to-all for reduce-scatter, all-gather for all-reduce) and adds them in rank
+// order: ((x0 + x1) + x2) + ... The bits are equal on all ranks and for every packing of buffers. Gathers,
+// broadcasts and barriers are Gloo's own.
+//
+// Reductions are finished in Work::wait() on the thread that waits. Sum and max only; sums are in the
+// buffer's dtype.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+namespace rondo {
+
+class OrderedGloo final : public c10d::Backend {
+ public:
+  explicit OrderedGloo(c10::intrusive_ptr<c10d::Backend> gloo);
+
+  const std::string getBackendName() const override { return "ordered_gloo"; }
+  void setTimeout(std::chrono::milliseconds timeout) override { gloo_->setTimeout(timeout); }
+
+  using Tensors = std::vector<at::Tensor>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  // x[i] = sum over ranks of x[i], in place.
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  // input [n * k] on every rank -> output [k]: the sum of everybody's k elements for this rank.
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+
+ private:
+  c10::intrusive_ptr<c10d::Backend> gloo_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,109 @@
+#include "parallel/simple_fsdp.h"
+
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "parallel/collectives.h"
+#include "parallel/error.h"
+#include "parallel/scope.h"
+
+namespace rondo {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Sizes = std::vector<std::int64_t>;
+
+std::int64_t product(const Sizes& sizes) {
+  std::int64_t result = 1;
+  for (std::int64_t size : sizes) result *= size;
+  return result;
+}
+
+at::Tensor gather(const at::Tensor& shard, const Sizes& sizes, const ShardingOptions& options) {
+  at::Tensor flat = shard.to(options.compute_dtype);
+  if (options.ranks > 1) flat = all_gather(flat, options.ranks, options.group);
+  const std::int64_t elements = product(sizes);
+  if (flat.size(0) != elements) flat = flat.narrow(0, 0, elements);
+  return flat.view(sizes);
+}
+
+at::Tensor reduce(const at::Tensor& gradient, const at::Tensor& shard, const ShardingOptions& options) {
+  at::Tensor flat = gradient.reshape({-1}).to(options.reduce_dtype);
+  const std::int64_t padding = shard.size(0) * options.ranks - flat.size(0);
+  if (padding > 0) flat = at::constant_pad_nd(flat, {0, padding}, 0);
+  if (options.ranks > 1) flat = reduce_scatter_sum(flat, options.ranks, options.group);
+  return flat.to(shard.scalar_type());
+}
+
+// Options travel through the autograd context as one object that outlives the backward: the caller's, by
+// pointer.
+struct Unshard : torch::autograd::Function<Unshard> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& shard, const Sizes& sizes,
+                            const ShardingOptions* options) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    context->save_for_backward({shard});
+    context->saved_data["options"] = reinterpret_cast<std::int64_t>(options);
+    return gather(shard, sizes, *options);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto* options = reinterpret_cast<const ShardingOptions*>(context->saved_data["options"].toInt());
+    return {reduce(gradients[0], context->get_saved_variables()[0], *options), {}, {}};
+  }
+};
+
+// A linear layer that keeps the shard for its backward instead of the whole weight, and gathers again there.
+struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& shard,
+                            const Sizes& sizes, const ShardingOptions* options) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    context->save_for_backward({x, shard});
+    context->saved_data["sizes"] = sizes;
+    context->saved_data["options"] = reinterpret_cast<std::int64_t>(options);
+    return at::linear(x, gather(shard, sizes, *options));
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto* options = reinterpret_cast<const ShardingOptions*>(context->saved_data["options"].toInt());
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const at::Tensor& shard = saved[1];
+    const at::Tensor weight = gather(shard, context->saved_data["sizes"].toIntVector(), *options);
+    const at::Tensor gradient = gradients[0].reshape({-1, weight.size(0)});
+    const at::Tensor input = x.reshape({-1, weight.size(1)});
+    const at::Tensor grad_x = at::mm(gradient, weight).view_as(x);
+    const at::Tensor grad_weight = at::mm(gradient.t(), input);
+    return {grad_x, reduce(grad_weight, shard, *options), {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor unshard(const at::Tensor& shard, const Sizes& sizes, const ShardingOptions& options) {
+  return Unshard::apply(shard, sizes, &options);
+}
+
+ShardedWeights::ShardedWeights(std::unordered_map<std::string, Parameter> parameters, const ShardingOptions& options)
+    : parameters_(std::move(parameters)), options_(options) {}
+
+const ShardedWeights::Parameter& ShardedWeights::find(std::string_view leaf) const {
+  const std::string name = module_path() + "." + std::string(leaf);
+  const auto found = parameters_.find(name);
+  RONDO_ASSERT(found != parameters_.end(),
+               "the model reads a weight that its parameter table lacks: " + name);
+  return found->second;
+}
+
+at::Tensor ShardedWeights::get(std::string_view leaf) const {
+  const Parameter& parameter = find(leaf);
+  return unshard(parameter.shard, parameter.sizes, options_);
+}
+
+at::Tensor ShardedWeights::linear(const at::Tensor& x) const {
+  if (!options_.reshard_after_forward || options_.ranks == 1) return Weights::linear(x);
+  const Parameter& parameter = find("weight");
+  return ReshardingLinear::apply(x, parameter.shard, parameter.sizes, &options_);
+}
+
+}  // namespace rondo

@@ -1,0 +1,52 @@
+// SimpleFSDP: parameters live as flat shards; where the model reads one, it is cast and all-gathered, and its
+// gradient is reduce-scattered. All of it is autograd functions over dispatcher ops, so a trace shows every
+// collective as a node. (Zhang et al., "SimpleFSDP: Simpler Fully Sharded Data Parallel with torch.compile",
+// 2024.)
+//
+// Gradients are summed over ranks and not divided: the loss is already divided by the global number of
+// tokens.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "parallel/sharding.h"
+
+namespace rondo {
+
+struct ShardingOptions {
+  int ranks = 1;
+  std::string group;                          // of `ranks` ranks; unused with one
+  at::ScalarType compute_dtype = at::kFloat;  // what the model sees, and what is gathered
+  at::ScalarType reduce_dtype = at::kFloat;   // what gradients are reduced in
+  bool reshard_after_forward = false;  // gather a linear's weight again in the backward instead of keeping it
+};
+
+// The whole parameter [sizes] in compute_dtype from this rank's flat shard [padded elements].
+// Backward: the gradient is cast to reduce_dtype, reduce-scattered, and cast to the shard's dtype; `options` must live till then.
+at::Tensor unshard(const at::Tensor& shard, const std::vector<std::int64_t>& sizes,
+                   const ShardingOptions& options);
+
+class ShardedWeights final : public Weights {
+ public:
+  struct Parameter {
+    at::Tensor shard;                 // [padded elements], requires grad
+    std::vector<std::int64_t> sizes;  // of the whole parameter
+  };
+  // REQUIRES: `options` outlives the backward of whatever is computed with these weights.
+  ShardedWeights(std::unordered_map<std::string, Parameter> parameters, const ShardingOptions& options);
+
+  at::Tensor get(std::string_view leaf) const override;
+  at::Tensor linear(const at::Tensor& x) const override;
+
+ private:
+  const Parameter& find(std::string_view leaf) const;
+
+  std::unordered_map<std::string, Parameter> parameters_;
+  const ShardingOptions& options_;
+};
+
+}  // namespace rondo

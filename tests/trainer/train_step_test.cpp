@@ -1,0 +1,112 @@
+// The bitwise ladder on one rank: eager == interpreter == replay, over steps, for losses, norms and the whole
+// state.
+#include "trainer/train_step.h"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/zeros.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "compiler/cpu_memory.h"
+#include "compiler/executor.h"
+#include "compiler/text.h"
+#include "compiler/tracer.h"
+#include "compiler/verify.h"
+#include "models/initialize.h"
+#include "models/llama3.h"
+
+namespace rondo {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+Llama3Config small_config() {
+  Llama3Config config;
+  config.dim = 64;
+  config.n_layers = 2;
+  config.n_heads = 4;
+  config.n_kv_heads = 2;
+  config.vocab_size = 300;
+  config.multiple_of = 32;
+  return config;
+}
+
+TrainStepOptions small_options() {
+  TrainStepOptions options;
+  options.local_batch_size = 2;
+  options.seq_len = 32;
+  return options;
+}
+
+Tensors initial_state(const StepFunction& function, const Model& model) {
+  Tensors state;
+  std::size_t parameter = 0;
+  for (const StepInput& input : function.inputs) {
+    if (input.kind == ir::InputKind::batch) continue;
+    at::Tensor tensor = at::zeros(input.type.sizes, to_aten(input.type.dtype));
+    if (input.kind == ir::InputKind::parameter) {
+      const ParameterRule& rule = model.parameters()[parameter++];
+      initialize(tensor, rule.init, 7, rule.name, 0, tensor.numel());
+    }
+    for (const Buffer& buffer : model.buffers(input.type.sizes.empty() ? 1 : input.type.sizes[0]))
+      if (buffer.name == input.name) tensor.copy_(buffer.value);
+    state.push_back(tensor);
+  }
+  return state;
+}
+
+Tensors batch_of(const TrainStepOptions& options, int step) {
+  at::Tensor tokens = at::zeros({options.local_batch_size, options.seq_len}, at::kLong);
+  for (std::int64_t i = 0; i < tokens.numel(); ++i)
+    tokens.data_ptr<std::int64_t>()[i] = (i * 31 + step * 7) % 300;
+  const at::Tensor labels = tokens.roll(-1, 1);
+  return {tokens, labels, at::full({}, static_cast<float>(tokens.numel()), at::kFloat),
+          at::full({}, 1e-3f, at::kFloat)};
+}
+
+// Runs `steps` steps and returns everything that must agree: results of each step, then the state.
+Tensors outcome(Executor& executor, const TrainStepOptions& options, const Tensors& state, int steps) {
+  Tensors all;
+  for (int step = 0; step < steps; ++step)
+    for (const at::Tensor& result : executor.run(batch_of(options, step))) all.push_back(result.clone());
+  for (const at::Tensor& tensor : state) all.push_back(tensor.clone());
+  return all;
+}
+
+void require_equal(const Tensors& a, const Tensors& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    INFO("quantity " << i);
+    REQUIRE(at::equal(a[i], b[i]));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("eager, interpreted and replayed steps are bit for bit equal") {
+  cpu_memory::install();
+  const auto model = std::make_shared<Llama3>(small_config());
+  TrainStepOptions options = small_options();
+  const bool bf16 = GENERATE(false, true);
+  if (bf16) options.sharding.compute_dtype = at::kBFloat16;
+  const TrainStepFunctions functions = make_train_step(model, options);
+  const ir::Graph graph = trace(functions.train_step);
+  ir::verify(graph, "trace");
+
+  const Tensors eager_state = initial_state(functions.train_step, *model);
+  const Tensors eager = outcome(*make_eager(functions.train_step, eager_state), options, eager_state, 4);
+  CHECK(eager[0].item<float>() > eager[9].item<float>());  // the loss of step 4 is below that of step 1
+
+  const Tensors interpreted_state = initial_state(functions.train_step, *model);
+  const auto interpreter = make_interpreter(graph, interpreted_state);
+  require_equal(eager, outcome(*interpreter, options, interpreted_state, 4));
+
+  const Tensors replayed_state = initial_state(functions.train_step, *model);
+  const auto replay = make_replay(graph, replayed_state);
+  require_equal(eager, outcome(*replay, options, replayed_state, 4));
+}
+
+}  // namespace rondo

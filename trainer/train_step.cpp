@@ -1,0 +1,320 @@
+#include "trainer/train_step.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/clamp_min.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/ne.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <unordered_map>
+
+#include "parallel/collectives.h"
+#include "parallel/error.h"
+#include "parallel/scope.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+constexpr std::int64_t kIgnoredLabel = -100;
+
+// A run of consecutive inputs of one function.
+struct Range {
+  std::size_t begin = 0, count = 0;
+  Tensors of(const Tensors& inputs) const {
+    return {inputs.begin() + static_cast<std::ptrdiff_t>(begin),
+            inputs.begin() + static_cast<std::ptrdiff_t>(begin + count)};
+  }
+};
+
+struct Step {
+  std::shared_ptr<const Model> model;
+  TrainStepOptions options;
+  std::vector<ir::TensorType> shard_types;   // of every parameter, in the table's order
+  std::vector<ir::TensorType> buffer_types;  // of every constant of the model
+
+  Tensor sum_over_ranks(const Tensor& tensor) const {
+    return options.sharding.ranks > 1 ? all_reduce_sum(tensor, options.sharding.group) : tensor;
+  }
+};
+using StepPtr = std::shared_ptr<const Step>;
+
+// Builds a function's inputs and outputs side by side with the ranges that its body reads.
+class SignatureBuilder {
+ public:
+  explicit SignatureBuilder(const Step& step) : step_(step) {}
+
+  Range parameters() { return per_parameter("", ir::InputKind::parameter, {}); }
+  Range per_parameter(const std::string& prefix, ir::InputKind kind, std::optional<ir::DType> dtype) {
+    const auto& rules = step_.model->parameters();
+    const Range range{function.inputs.size(), rules.size()};
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+      ir::TensorType type = step_.shard_types[i];
+      if (dtype) type.dtype = *dtype;
+      function.inputs.push_back({prefix + rules[i].name, kind, type});
+    }
+    return range;
+  }
+  Range buffers() {
+    const Range range{function.inputs.size(), step_.buffer_types.size()};
+    const auto buffers = step_.model->buffers(1);
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      function.inputs.push_back({buffers[i].name, ir::InputKind::buffer, step_.buffer_types[i]});
+    return range;
+  }
+  std::size_t scalar(const std::string& name, ir::InputKind kind) {
+    function.inputs.push_back({name, kind, ir::contiguous(ir::DType::f32, {})});
+    return function.inputs.size() - 1;
+  }
+  std::size_t batch(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes) {
+    function.inputs.push_back({name, ir::InputKind::batch, ir::contiguous(dtype, std::move(sizes))});
+    return function.inputs.size() - 1;
+  }
+  void result(const std::string& name) { function.outputs.push_back({name, -1}); }
+  void update(std::size_t input) {
+    function.outputs.push_back({"new." + function.inputs[input].name, static_cast<int>(input)});
+  }
+  void updates(const Range& range) {
+    for (std::size_t i = 0; i < range.count; ++i) update(range.begin + i);
+  }
+
+  StepFunction function;
+
+ private:
+  const Step& step_;
+};
+
+// The batch as the loss reads it.
+struct BatchInputs {
+  Range buffers;
+  std::size_t tokens, labels, positions = 0, borders = 0, valid_tokens;
+
+  BatchInputs(SignatureBuilder& b, const TrainStepOptions& o) {
+    buffers = b.buffers();
+    tokens = b.batch("tokens", ir::DType::i64, {o.local_batch_size, o.seq_len});
+    labels = b.batch("labels", ir::DType::i64, {o.local_batch_size, o.seq_len});
+    if (o.document_attention) {
+      positions = b.batch("positions", ir::DType::i64, {o.local_batch_size, o.seq_len});
+      borders = b.batch("document_borders", ir::DType::i32, {o.local_batch_size * o.seq_len + 1});
+    }
+    valid_tokens = b.scalar("valid_tokens", ir::InputKind::batch);
+  }
+};
+
+// This rank's share of the mean loss: sum over its valid tokens / valid tokens of all ranks and microbatches.
+Tensor local_loss(const Step& step, const BatchInputs& at_input, const Tensors& shards,
+                  const Tensors& inputs) {
+  std::unordered_map<std::string, ShardedWeights::Parameter> by_name;
+  const auto& rules = step.model->parameters();
+  for (std::size_t i = 0; i < rules.size(); ++i) by_name[rules[i].name] = {shards[i], rules[i].sizes};
+  const ShardedWeights weights(std::move(by_name), step.options.sharding);
+
+  ForwardInputs forward{inputs[at_input.tokens], at_input.buffers.of(inputs), std::nullopt, std::nullopt};
+  if (step.options.document_attention) {
+    forward.positions_BT = inputs[at_input.positions];
+    forward.document_borders_N = inputs[at_input.borders];
+  }
+  const Tensor logits_BTV = step.model->forward(weights, forward);
+  ModuleScope scope("loss");
+  const Tensor flat = logits_BTV.view({-1, logits_BTV.size(-1)}).to(at::kFloat);
+  const Tensor sum =
+      at::cross_entropy_loss(flat, inputs[at_input.labels].view({-1}), {}, at::Reduction::Sum, kIgnoredLabel);
+  return sum / step.sum_over_ranks(inputs[at_input.valid_tokens]);
+}
+
+struct LossAndGradients {
+  Tensor loss;
+  Tensors gradients;  // like the shards, reduced over the ranks
+};
+LossAndGradients forward_backward(const Step& step, const BatchInputs& at_input, const Range& parameters,
+                                  const Tensors& inputs) {
+  const c10::AutoGradMode with_gradients(true);
+  Tensors shards;
+  for (const Tensor& input : parameters.of(inputs)) shards.push_back(input.detach().requires_grad_(true));
+  const Tensor loss = local_loss(step, at_input, shards, inputs);
+  const PhaseScope backward(Phase::backward);
+  return {loss.detach(), torch::autograd::grad({loss}, shards)};
+}
+
+struct Reduced {
+  Tensor loss, grad_norm, gradient_scale, found_inf;
+};
+// Loss and global gradient norm in one all-reduce; the scale that clips; whether anything is not finite.
+Reduced reduce_and_clip(const Step& step, const Tensor& loss, const Tensors& gradients) {
+  ModuleScope scope("gradient_norm");
+  const Tensor norms = at::stack(at::_foreach_norm(gradients, 2));
+  const Tensor local_norm = at::linalg_vector_norm(norms.to(at::kFloat), 2);
+  const Tensor sums = step.sum_over_ranks(at::stack({loss, local_norm * local_norm}));
+  Reduced r;
+  r.loss = sums.select(0, 0);
+  r.grad_norm = at::sqrt(sums.select(0, 1));
+  // x / max(1, norm / max_norm) is x * min(1, max_norm / norm); the optimizer divides while it reads the
+  // gradients.
+  r.gradient_scale = std::isinf(step.options.max_norm)
+                         ? at::clamp_min(r.grad_norm * 0, 1)
+                         : at::clamp_min((r.grad_norm + 1e-6) / step.options.max_norm, 1);
+  const Tensor both = r.loss + r.grad_norm;
+  r.found_inf = at::ne(both - both, 0).to(at::kFloat);  // inf - inf and nan - nan are nan, and nan != 0
+  return r;
+}
+
+struct OptimizerInputs {
+  Range parameters, exp_avgs, exp_avg_sqs;
+  std::size_t step, learning_rate = 0;
+
+  OptimizerInputs(SignatureBuilder& b, Range parameters) : parameters(parameters) {
+    exp_avgs = b.per_parameter("exp_avg.", ir::InputKind::optimizer, {});
+    exp_avg_sqs = b.per_parameter("exp_avg_sq.", ir::InputKind::optimizer, {});
+    step = b.scalar("step", ir::InputKind::optimizer);
+  }
+  void updates(SignatureBuilder& b) const {
+    b.updates(parameters);
+    b.updates(exp_avgs);
+    b.updates(exp_avg_sqs);
+    b.update(step);
+  }
+};
+
+void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin(), from.end()); }
+
+// loss, grad_norm, found_inf, then the new parameters, exp_avgs, exp_avg_sqs and step.
+Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Tensor& loss,
+                     const Tensors& gradients, const Tensors& inputs, bool tracing) {
+  const PhaseScope update(Phase::update);
+  const c10::AutoGradMode no_gradients(false);
+  const Reduced r = reduce_and_clip(step, loss, gradients);
+  ModuleScope scope("optimizer");
+  const OptimizerState state{at_input.parameters.of(inputs), at_input.exp_avgs.of(inputs),
+                             at_input.exp_avg_sqs.of(inputs), inputs[at_input.step]};
+  const OptimizerState next =
+      optimizer_update(state, gradients, inputs[at_input.learning_rate], r.gradient_scale, r.found_inf,
+                       step.options.optimizer, /*in_place=*/!tracing);
+  Tensors outputs{r.loss, r.grad_norm, r.found_inf};
+  append(outputs, next.parameters);
+  append(outputs, next.exp_avgs);
+  append(outputs, next.exp_avg_sqs);
+  outputs.push_back(next.step);
+  return outputs;
+}
+
+void plain_results(SignatureBuilder& b) {
+  b.result(kLoss);
+  b.result(kGradNorm);
+  b.result(kFoundInf);
+}
+
+StepFunction make_single(const StepPtr& step) {
+  SignatureBuilder b(*step);
+  b.function.name = "train_step";
+  OptimizerInputs optimizer(b, b.parameters());
+  const BatchInputs batch(b, step->options);
+  optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
+  plain_results(b);
+  optimizer.updates(b);
+  b.function.body = [step, optimizer, batch](const Tensors& inputs, bool tracing) {
+    const LossAndGradients made = forward_backward(*step, batch, optimizer.parameters, inputs);
+    return update_state(*step, optimizer, made.loss, made.gradients, inputs, tracing);
+  };
+  return b.function;
+}
+
+constexpr const char* kGradientPrefix = "grad.";
+constexpr const char* kLossSum = "loss_sum";
+
+StepFunction make_accumulate(const StepPtr& step) {
+  SignatureBuilder b(*step);
+  b.function.name = "accumulate";
+  const Range parameters = b.parameters();
+  const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
+  const std::size_t loss_sum = b.scalar(kLossSum, ir::InputKind::buffer);
+  const BatchInputs batch(b, step->options);
+  b.updates(sums);
+  b.update(loss_sum);
+  b.function.body = [=](const Tensors& inputs, bool) {
+    const LossAndGradients made = forward_backward(*step, batch, parameters, inputs);
+    const PhaseScope update(Phase::update);
+    const c10::AutoGradMode no_gradients(false);
+    ModuleScope scope("accumulate");
+    Tensors outputs;
+    const Tensors old = sums.of(inputs);
+    for (std::size_t i = 0; i < old.size(); ++i) outputs.push_back(old[i] + made.gradients[i]);
+    outputs.push_back(inputs[loss_sum] + made.loss);
+    return outputs;
+  };
+  return b.function;
+}
+
+StepFunction make_update(const StepPtr& step) {
+  SignatureBuilder b(*step);
+  b.function.name = "update";
+  OptimizerInputs optimizer(b, b.parameters());
+  const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
+  const std::size_t loss_sum = b.scalar(kLossSum, ir::InputKind::buffer);
+  optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
+  plain_results(b);
+  optimizer.updates(b);
+  b.updates(sums);
+  b.update(loss_sum);
+  b.function.body = [=](const Tensors& inputs, bool tracing) {
+    const PhaseScope update(Phase::update);
+    const c10::AutoGradMode no_gradients(false);
+    Tensors gradients;
+    for (const Tensor& sum : sums.of(inputs))
+      gradients.push_back(sum.to(step->options.state_dtype, false, /*copy=*/true));
+    Tensors outputs = update_state(*step, optimizer, inputs[loss_sum], gradients, inputs, tracing);
+    for (const Tensor& sum : sums.of(inputs)) outputs.push_back(at::zeros_like(sum));
+    outputs.push_back(at::zeros_like(inputs[loss_sum]));
+    return outputs;
+  };
+  return b.function;
+}
+
+StepFunction make_validate(const StepPtr& step) {
+  SignatureBuilder b(*step);
+  b.function.name = "validate";
+  const Range parameters = b.parameters();
+  const BatchInputs batch(b, step->options);
+  b.result(kLoss);
+  b.function.body = [=](const Tensors& inputs, bool) -> Tensors {
+    const c10::AutoGradMode no_gradients(false);
+    return {step->sum_over_ranks(local_loss(*step, batch, parameters.of(inputs), inputs))};
+  };
+  return b.function;
+}
+
+}  // namespace
+
+TrainStepFunctions make_train_step(std::shared_ptr<const Model> model, const TrainStepOptions& options) {
+  auto step = std::make_shared<Step>(Step{std::move(model), options, {}, {}});
+  for (const ParameterRule& rule : step->model->parameters()) {
+    std::int64_t elements = 1;
+    for (std::int64_t size : rule.sizes) elements *= size;
+    const FlatShard shard{elements, options.sharding.ranks, 0};
+    step->shard_types.push_back(ir::contiguous(to_ir(options.state_dtype), {shard.padded()}));
+  }
+  for (const Buffer& buffer : step->model->buffers(1)) {
+    ir::TensorType type = type_of(buffer.value);
+    type.sizes[0] = options.seq_len;  // tables are [T, ...], contiguous
+    step->buffer_types.push_back(type);
+  }
+  TrainStepFunctions functions;
+  if (options.microbatches == 1) {
+    functions.train_step = make_single(step);
+  } else {
+    functions.accumulate = make_accumulate(step);
+    functions.update = make_update(step);
+  }
+  functions.validate = make_validate(step);
+  return functions;
+}
+
+}  // namespace rondo

@@ -1,0 +1,46 @@
+// The train step as a function that is traced: forward, loss, backward, reductions, clip, finite check,
+// optimizer.
+//
+// With one microbatch a step is one function, `train_step`. With gradient accumulation it is two:
+// `accumulate` for each microbatch, which reduce-scatters the microbatch's gradients and adds them to fp32
+// shards, and then `update`. Eager runs do the same, function by function.
+//
+// The loss of a token is divided by the valid tokens of all ranks and all microbatches of the step; gradients
+// are summed and never divided. Loss and gradient norm are the same bits on all ranks.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/step_function.h"
+#include "models/model.h"
+#include "parallel/simple_fsdp.h"
+#include "trainer/optimizer.h"
+
+namespace rondo {
+
+struct TrainStepOptions {
+  std::int64_t local_batch_size = 1;
+  std::int64_t seq_len = 1;
+  std::int64_t microbatches = 1;
+  bool document_attention = false;
+  double max_norm = 1.0;  // infinity: no clipping
+  at::ScalarType state_dtype = at::kFloat;
+  ShardingOptions sharding;
+  OptimizerOptions optimizer;
+};
+
+// Names of plain results.
+inline const std::string kLoss = "loss", kGradNorm = "grad_norm", kFoundInf = "found_inf";
+
+struct TrainStepFunctions {
+  StepFunction train_step;  // with one microbatch; otherwise the two below
+  StepFunction accumulate;
+  StepFunction update;
+  StepFunction validate;  // loss of one batch
+};
+
+TrainStepFunctions make_train_step(std::shared_ptr<const Model> model, const TrainStepOptions& options);
+
+}  // namespace rondo
