@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,6 +63,7 @@ struct Field {
 };
 
 using Fields = std::vector<Field>;
+using FieldValues = std::map<std::string, FieldValue>;  // by field name
 
 template <class M>
 struct FieldTraits {
@@ -116,16 +118,25 @@ Field field(std::string name, Member Struct::*member, std::string meaning, Field
           set};
 }
 
+// A struct with the values of `values`; what is not there keeps its default.
+template <class Struct>
+Struct from_values(const FieldValues& values) {
+  Struct filled{};
+  for (const Field& field : Struct::fields())
+    if (const auto found = values.find(field.name); found != values.end()) field.set(&filled, found->second);
+  return filled;
+}
+
 // nullptr where there is none of that name.
 const Field* find_field(const Fields& fields, std::string_view name);
 
-// "boolean", "integer", "number", "text" or "list of texts".
+// "a boolean", "an integer", "a number", "a text" or "a list of texts".
 const char* type_name(FieldType type);
 
 // The rule that `value` (of the field's type) breaks, "must be at least 1", or "".
 std::string broken_rule(const Field& field, const FieldValue& value);
 
-// ">= 1", "in [0, 1)", "one of: a, b"; "" where anything goes.
+// "at least 1", "at least 0 and less than 1", "one of a, b"; "" where anything goes.
 std::string range_text(const Field& field);
 
 // As TOML writes it: numbers so that they read back to the same bits. "" for std::monostate.

@@ -7,12 +7,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "parallel/error.h"
 #include "parallel/fields.h"
 
 namespace rondo {
@@ -29,7 +28,7 @@ struct Model {
   std::string name = "llama3";
   std::string flavor = "debugmodel";
   // Every size of the model by key: the flavor's, with the overrides applied. `model_config<C>` reads it.
-  std::map<std::string, FieldValue> sizes;
+  FieldValues sizes;
   static const Fields& fields();  // name and flavor; the sizes' fields belong to the model
 };
 
@@ -166,13 +165,7 @@ const std::vector<Section>& sections();
 // `config.model.name` lists its fields for.
 template <class C>
 C model_config(const JobConfig& config) {
-  C filled;
-  for (const Field& field : C::fields()) {
-    const auto found = config.model.sizes.find(field.name);
-    RONDO_ASSERT(found != config.model.sizes.end(), "model." + field.name + " has no value");
-    field.set(&filled, found->second);
-  }
-  return filled;
+  return from_values<C>(config.model.sizes);
 }
 
 }  // namespace rondo
