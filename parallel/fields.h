@@ -45,6 +45,7 @@ struct FieldRule {
   std::vector<std::string> later{};    // for text: values that torchtitan has and this version has not
   std::string unit{};
   std::string unsupported{};  // not empty: only the default is accepted, because this feature is missing
+  bool flag_only = false;     // of the command, not of the run: no key of a file
   // An extra bound that is no interval: returns the broken rule ("must be ..."), or "".
   std::function<std::string(const FieldValue&)> check{};
 };
