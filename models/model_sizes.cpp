@@ -1,0 +1,38 @@
+#include "models/model_sizes.h"
+
+#include "models/embedded_sizes.h"
+#include "models/llama3_config.h"
+
+namespace rondo {
+namespace {
+
+std::vector<Flavor> flavors_of(const std::string& model) {
+  std::vector<Flavor> flavors;
+  for (const EmbeddedSizes& file : kEmbeddedSizes)
+    if (file.stem.substr(0, model.size() + 1) == model + "_")
+      flavors.push_back({std::string(file.stem.substr(model.size() + 1)), file.toml});
+  return flavors;
+}
+
+template <class Config>
+ModelSizes describe(const std::string& name) {
+  const auto problems = [](const FieldValues& values) { return from_values<Config>(values).problems(); };
+  return {name, &Config::fields(), flavors_of(name), problems};
+}
+
+}  // namespace
+
+const std::vector<ModelSizes>& model_sizes() {
+  static const std::vector<ModelSizes> models = {
+      describe<Llama3Config>("llama3"),
+  };
+  return models;
+}
+
+const ModelSizes* find_model_sizes(std::string_view name) {
+  for (const ModelSizes& model : model_sizes())
+    if (model.name == name) return &model;
+  return nullptr;
+}
+
+}  // namespace rondo

@@ -1,0 +1,146 @@
+// What is known of one field of a plain struct of settings: its name, type, default, range and meaning, and
+// how to read and write it. A struct lists its fields once, in `static const Fields& fields()`; the TOML
+// reader, the flags, the help, the resolved file and the fingerprint all walk that list.
+//
+//   struct Metrics {
+//     std::int64_t log_freq = 10;
+//     static const Fields& fields();
+//   };
+//   const Fields& Metrics::fields() {
+//     static const Fields list = {
+//         field("log_freq", &Metrics::log_freq, "a line on the console every so many", {.minimum = 1, .unit =
+//         "steps"})};
+//     return list;
+//   }
+//
+// A member may be bool, std::int64_t, double, std::string, std::vector<std::string>, or a std::optional of
+// one of them (unset by default). Immutable after the first call of `fields()`, which is thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace rondo {
+
+enum class FieldType { boolean, integer, number, text, texts };
+
+// std::monostate: an optional field that is not set.
+using FieldValue =
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>>;
+
+// What a value must obey. All bounds given must hold.
+struct FieldRule {
+  std::optional<double> minimum{};     // at least
+  std::optional<double> above{};       // more than
+  std::optional<double> maximum{};     // at most
+  std::optional<double> below{};       // less than
+  std::vector<std::string> allowed{};  // for text: the values there are; empty: any
+  std::vector<std::string> later{};    // for text: values that torchtitan has and this version has not
+  std::string unit{};
+  std::string unsupported{};  // not empty: only the default is accepted, because this feature is missing
+  bool flag_only = false;     // of the command, not of the run: no key of a file
+  // An extra bound that is no interval: returns the broken rule ("must be ..."), or "".
+  std::function<std::string(const FieldValue&)> check{};
+};
+
+struct Field {
+  std::string name;
+  FieldType type;
+  bool optional;
+  FieldValue default_value;
+  std::string meaning;
+  FieldRule rule;
+  // `object` points to the struct that the field was listed for; `set` wants a value of `type`, or
+  // std::monostate where `optional`.
+  std::function<FieldValue(const void* object)> get;
+  std::function<void(void* object, const FieldValue&)> set;
+};
+
+using Fields = std::vector<Field>;
+using FieldValues = std::map<std::string, FieldValue>;  // by field name
+
+template <class M>
+struct FieldTraits {
+  using Value = M;
+  static constexpr bool kOptional = false;
+};
+template <class M>
+struct FieldTraits<std::optional<M>> {
+  using Value = M;
+  static constexpr bool kOptional = true;
+};
+
+template <class M>
+constexpr FieldType field_type() {
+  if constexpr (std::is_same_v<M, bool>) return FieldType::boolean;
+  if constexpr (std::is_same_v<M, std::int64_t>) return FieldType::integer;
+  if constexpr (std::is_same_v<M, double>) return FieldType::number;
+  if constexpr (std::is_same_v<M, std::string>) return FieldType::text;
+  if constexpr (std::is_same_v<M, std::vector<std::string>>) return FieldType::texts;
+}
+
+template <class Struct, class Member>
+Field field(std::string name, Member Struct::*member, std::string meaning, FieldRule rule = {}) {
+  using Traits = FieldTraits<Member>;
+  using Value = typename Traits::Value;
+  const auto get = [member](const void* object) -> FieldValue {
+    const Member& value = static_cast<const Struct*>(object)->*member;
+    if constexpr (Traits::kOptional) {
+      return value ? FieldValue(*value) : FieldValue();
+    } else {
+      return FieldValue(value);
+    }
+  };
+  const auto set = [member](void* object, const FieldValue& value) {
+    Member& place = static_cast<Struct*>(object)->*member;
+    if constexpr (Traits::kOptional) {
+      if (std::holds_alternative<std::monostate>(value)) {
+        place.reset();
+        return;
+      }
+    }
+    place = std::get<Value>(value);
+  };
+  const Struct defaults{};
+  return {std::move(name),
+          field_type<Value>(),
+          Traits::kOptional,
+          get(&defaults),
+          std::move(meaning),
+          std::move(rule),
+          get,
+          set};
+}
+
+// A struct with the values of `values`; what is not there keeps its default.
+template <class Struct>
+Struct from_values(const FieldValues& values) {
+  Struct filled{};
+  for (const Field& field : Struct::fields())
+    if (const auto found = values.find(field.name); found != values.end()) field.set(&filled, found->second);
+  return filled;
+}
+
+// nullptr where there is none of that name.
+const Field* find_field(const Fields& fields, std::string_view name);
+
+// "a boolean", "an integer", "a number", "a text" or "a list of texts".
+const char* type_name(FieldType type);
+
+// The rule that `value` (of the field's type) breaks, "must be at least 1", or "".
+std::string broken_rule(const Field& field, const FieldValue& value);
+
+// "at least 1", "at least 0 and less than 1", "one of a, b"; "" where anything goes.
+std::string range_text(const Field& field);
+
+// As TOML writes it: numbers so that they read back to the same bits. "" for std::monostate.
+std::string to_toml(const FieldValue& value);
+
+}  // namespace rondo

@@ -1,0 +1,40 @@
+// Numbers that follow from a configuration and the number of ranks.
+#pragma once
+
+#include <cstdint>
+
+#include "trainer/config/job_config.h"
+
+namespace rondo {
+
+// How the ranks are divided. The product of all degrees but `expert` is the world size.
+struct Layout {
+  std::int64_t world_size = 1;
+  std::int64_t replicate = 1;
+  std::int64_t shard = 1;
+  std::int64_t tensor = 1;
+  std::int64_t context = 1;
+  std::int64_t pipeline = 1;
+  std::int64_t expert = 1;
+  std::int64_t global_batch_size = 1;  // sequences of a step over all ranks
+  std::int64_t microbatches = 1;       // of one rank in a step; more than 1 is gradient accumulation
+
+  std::int64_t data_parallel() const { return replicate * shard; }
+};
+
+// Error(ExitCode::config), with the arithmetic, where the degrees do not make `world_size` or the global
+// batch cannot be divided.
+Layout resolve_layout(const JobConfig& config, std::int64_t world_size);
+
+// The lengths of the three phases of the learning rate; they add up to the length of the schedule.
+struct ScheduleSteps {
+  std::int64_t warmup = 0;
+  std::int64_t stable = 0;
+  std::int64_t decay = 0;
+};
+
+// The decay is lr_scheduler.decay_ratio of the schedule, rounded to the nearest step, but at most what the
+// warm-up leaves.
+ScheduleSteps schedule_steps(const JobConfig& config);
+
+}  // namespace rondo

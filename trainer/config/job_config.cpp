@@ -1,0 +1,250 @@
+#include "trainer/config/job_config.h"
+
+namespace rondo {
+namespace {
+
+constexpr double kMaxSteps = 1e12;
+constexpr double kMaxBatch = 1 << 20;
+constexpr double kMaxTokens = 1 << 24;
+constexpr double kMaxDegree = 1 << 20;
+
+std::string not_empty(const FieldValue& value) {
+  return std::get<std::string>(value).empty() ? "must not be empty" : "";
+}
+
+std::string minus_one_or_positive(const FieldValue& value) {
+  return std::get<std::int64_t>(value) == 0 ? "must be -1 or at least 1" : "";
+}
+
+}  // namespace
+
+const Fields& Job::fields() {
+  static const Fields list = {
+      field("config_file", &Job::config_file, "TOML file to read", {.flag_only = true}),
+      field("dump_folder", &Job::dump_folder, "folder of the run: metrics, events, graph, resolved config",
+            {.check = not_empty}),
+      field("description", &Job::description, "a line of text that says what the run is for"),
+      field("print_config", &Job::print_config, "print the resolved configuration at the start"),
+  };
+  return list;
+}
+
+const Fields& Model::fields() {
+  static const Fields list = {
+      field("name", &Model::name, "the model"),
+      field("flavor", &Model::flavor, "its set of sizes; each size can be overridden by its own key"),
+  };
+  return list;
+}
+
+const Fields& Optimizer::fields() {
+  static const Fields list = {
+      field("name", &Optimizer::name, "AdamW decays weights apart from the gradient, Adam through it",
+            {.allowed = {"AdamW", "Adam"}}),
+      field("lr", &Optimizer::lr, "peak learning rate", {.minimum = 0}),
+      field("beta1", &Optimizer::beta1, "decay of the first moment", {.minimum = 0, .below = 1}),
+      field("beta2", &Optimizer::beta2, "decay of the second moment", {.minimum = 0, .below = 1}),
+      field("eps", &Optimizer::eps, "added to the root of the second moment", {.above = 0}),
+      field("weight_decay", &Optimizer::weight_decay, "decay of every parameter", {.minimum = 0}),
+      field("implementation", &Optimizer::implementation, "how the update is computed",
+            {.allowed = {"fused"}, .later = {"for-loop", "foreach", "fused_opt_states_bf16"}}),
+  };
+  return list;
+}
+
+const Fields& LrScheduler::fields() {
+  static const Fields list = {
+      field("warmup_steps", &LrScheduler::warmup_steps, "linear warm-up to optimizer.lr",
+            {.minimum = 0, .maximum = kMaxSteps, .unit = "steps"}),
+      field("total_steps", &LrScheduler::total_steps,
+            "length of the schedule, where it is not that of the run; not set: training.steps",
+            {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
+      field("decay_ratio", &LrScheduler::decay_ratio,
+            "share of the schedule that decays, at most what the warm-up leaves; not set: all of that",
+            {.minimum = 0, .maximum = 1}),
+      field("decay_type", &LrScheduler::decay_type, "shape of the decay",
+            {.allowed = {"linear", "sqrt", "cosine"}}),
+      field("min_lr_factor", &LrScheduler::min_lr_factor, "the decay ends at this times optimizer.lr",
+            {.minimum = 0, .maximum = 1}),
+  };
+  return list;
+}
+
+const Fields& Training::fields() {
+  static const std::vector<std::string> dtypes = {"float32", "bfloat16"};
+  static const std::vector<std::string> streamed = {"c4", "c4_test", "c4_validation"};
+  static const Fields list = {
+      field("dataset", &Training::dataset, "kind of data: text files and JSONL under dataset_path",
+            {.allowed = {"text"}, .later = streamed}),
+      field("dataset_path", &Training::dataset_path, "file, folder or glob of text or JSONL",
+            {.check = not_empty}),
+      field("tokenizer", &Training::tokenizer, "bytes: ids 0 to 255, 256 begins and 257 ends a document",
+            {.allowed = {"bytes"}}),
+      field("local_batch_size", &Training::local_batch_size, "sequences of one rank in one microbatch",
+            {.minimum = 1, .maximum = kMaxBatch, .unit = "sequences"}),
+      field("global_batch_size", &Training::global_batch_size,
+            "sequences of one step over all ranks; more than local_batch_size times the data-parallel degree "
+            "accumulates gradients; -1: just that product",
+            {.minimum = -1, .maximum = kMaxTokens, .unit = "sequences", .check = minus_one_or_positive}),
+      field("seq_len", &Training::seq_len, "length of a sequence",
+            {.minimum = 1, .maximum = kMaxTokens, .unit = "tokens"}),
+      field("max_norm", &Training::max_norm, "the gradient's global norm is clipped to this", {.above = 0}),
+      field("steps", &Training::steps, "optimizer steps of the run",
+            {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
+      field("dtype", &Training::dtype, "type of master weights and optimizer state", {.allowed = dtypes}),
+      field("mixed_precision_param", &Training::mixed_precision_param,
+            "type that weights are gathered and computed in", {.allowed = dtypes}),
+      field("mixed_precision_reduce", &Training::mixed_precision_reduce, "type that gradients are reduced in",
+            {.allowed = dtypes}),
+      field("document_attention", &Training::document_attention,
+            "attention and positions stop at the borders of documents"),
+      field("shuffle", &Training::shuffle, "visit the samples in an order drawn from debug.seed"),
+      field("num_prefetch_batches", &Training::num_prefetch_batches, "batches prepared ahead of the step",
+            {.minimum = 0, .maximum = 1024, .unit = "batches"}),
+  };
+  return list;
+}
+
+const Fields& Parallelism::fields() {
+  using P = Parallelism;
+  static const Fields list = {
+      field("data_parallel_replicate_degree", &P::data_parallel_replicate_degree,
+            "copies of the sharded model", {.unsupported = "replication beside sharding (HSDP) is"}),
+      field("data_parallel_shard_degree", &P::data_parallel_shard_degree,
+            "ranks that share one copy of the weights; -1: the ranks that the other degrees leave",
+            {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),
+      field("fsdp_reshard_after_forward", &P::fsdp_reshard_after_forward,
+            "free gathered weights after the forward and gather them again in the backward",
+            {.allowed = {"default", "always", "never"}}),
+      field("tensor_parallel_degree", &P::tensor_parallel_degree, "ranks that split each matrix",
+            {.unsupported = "tensor parallelism is"}),
+      field("context_parallel_degree", &P::context_parallel_degree, "ranks that split each sequence",
+            {.unsupported = "context parallelism is"}),
+      field("pipeline_parallel_degree", &P::pipeline_parallel_degree, "groups of ranks that split the layers",
+            {.unsupported = "pipeline parallelism is"}),
+      field("expert_parallel_degree", &P::expert_parallel_degree, "ranks that split the experts",
+            {.unsupported = "expert parallelism is"}),
+  };
+  return list;
+}
+
+const Fields& ActivationCheckpoint::fields() {
+  static const Fields list = {
+      field("mode", &ActivationCheckpoint::mode,
+            "full: the backward recomputes each layer from its input (only with compile.enable = false)",
+            {.allowed = {"none", "full"}, .later = {"selective", "memory_budget"}}),
+  };
+  return list;
+}
+
+const Fields& Compile::fields() {
+  static const Fields list = {
+      field("enable", &Compile::enable, "record the step as one graph and play it back; false: run eagerly"),
+      field("executor", &Compile::executor, "replay: a plan made once; interpreter: the plain reference",
+            {.allowed = {"interpreter", "replay"}}),
+      field("passes", &Compile::passes,
+            "optional passes over the graph; \"default\" stands for the default list"),
+      field("disable_passes", &Compile::disable_passes, "passes to leave out of that list"),
+      field("numerics", &Compile::numerics,
+            "exact: only passes that keep every bit; rounds: also those that round differently",
+            {.allowed = {"exact", "rounds"}}),
+      field("dump", &Compile::dump, "graphs written into the run folder: after each pass, the last, or none",
+            {.allowed = {"all", "final", "none"}}),
+  };
+  return list;
+}
+
+const Fields& Checkpoint::fields() {
+  static const Fields list = {
+      field("enable", &Checkpoint::enable, "save and resume", {.unsupported = "saving checkpoints is"}),
+  };
+  return list;
+}
+
+const Fields& Metrics::fields() {
+  static const Fields list = {
+      field("log_freq", &Metrics::log_freq, "a line on the console every so many steps",
+            {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
+      field("enable_tensorboard", &Metrics::enable_tensorboard, "write TensorBoard events"),
+      field("save_tb_folder", &Metrics::save_tb_folder, "their folder, below job.dump_folder",
+            {.check = not_empty}),
+      field("disable_color_printing", &Metrics::disable_color_printing, "no colour on the console"),
+  };
+  return list;
+}
+
+const Fields& Validation::fields() {
+  using V = Validation;
+  static const Fields list = {
+      field("enable", &V::enable, "measure the loss on held-out data"),
+      field("dataset", &V::dataset, "kind of data, as training.dataset",
+            {.allowed = {"text"}, .later = {"c4", "c4_test", "c4_validation"}}),
+      field("dataset_path", &V::dataset_path, "file, folder or glob; empty: documents held out of training"),
+      field("holdout_fraction", &V::holdout_fraction,
+            "share of the training documents held out, where validation.dataset_path is empty",
+            {.minimum = 0, .below = 1}),
+      field("local_batch_size", &V::local_batch_size, "sequences of one rank in one step",
+            {.minimum = 1, .maximum = kMaxBatch, .unit = "sequences"}),
+      field("seq_len", &V::seq_len, "length of a sequence",
+            {.minimum = 1, .maximum = kMaxTokens, .unit = "tokens"}),
+      field("freq", &V::freq, "validate every so many training steps",
+            {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
+      field("steps", &V::steps, "length of one validation; fixed, so that no rank waits for another's data",
+            {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
+  };
+  return list;
+}
+
+const Fields& Comm::fields() {
+  static const Fields list = {
+      field("init_timeout_seconds", &Comm::init_timeout_seconds, "patience up to the end of the first step",
+            {.minimum = 1, .maximum = 1e6, .unit = "seconds"}),
+      field("train_timeout_seconds", &Comm::train_timeout_seconds, "patience with a collective after that",
+            {.minimum = 1, .maximum = 1e6, .unit = "seconds"}),
+  };
+  return list;
+}
+
+const Fields& Debug::fields() {
+  static const Fields list = {
+      field("seed", &Debug::seed, "initial weights and the order of the data follow from it",
+            {.minimum = 0, .maximum = 9007199254740992.0}),
+      field("deterministic", &Debug::deterministic, "only operations that give the same bits every time"),
+      field("hash_every", &Debug::hash_every,
+            "write a hash of the whole state into the metrics every so many steps; 0: never",
+            {.minimum = 0, .maximum = kMaxSteps, .unit = "steps"}),
+  };
+  return list;
+}
+
+namespace {
+
+template <class Struct>
+Section section(std::string name, std::string meaning, Struct JobConfig::*member) {
+  return {std::move(name), std::move(meaning), &Struct::fields(),
+          [member](JobConfig& config) -> void* { return &(config.*member); }};
+}
+
+}  // namespace
+
+const std::vector<Section>& sections() {
+  static const std::vector<Section> list = {
+      section("job", "the run and its folder", &JobConfig::job),
+      section("model", "which model, and its sizes", &JobConfig::model),
+      section("optimizer", "the update of the weights", &JobConfig::optimizer),
+      section("lr_scheduler", "warm-up, plateau and decay of the learning rate", &JobConfig::lr_scheduler),
+      section("training", "data, batch, length and precision", &JobConfig::training),
+      section("parallelism", "how the ranks share the work", &JobConfig::parallelism),
+      section("activation_checkpoint", "recompute instead of keeping activations",
+              &JobConfig::activation_checkpoint),
+      section("compile", "recording the step, passes and executor", &JobConfig::compile),
+      section("checkpoint", "saving and resuming", &JobConfig::checkpoint),
+      section("metrics", "console and TensorBoard", &JobConfig::metrics),
+      section("validation", "loss on held-out data", &JobConfig::validation),
+      section("comm", "patience with other ranks", &JobConfig::comm),
+      section("debug", "seed, determinism, hashes", &JobConfig::debug),
+  };
+  return list;
+}
+
+}  // namespace rondo

@@ -1,0 +1,171 @@
+// The configuration of a run: plain structs, one per section of the TOML file, with torchtitan v0.2.2's
+// section and key names. What each key means, its unit and its range stand in job_config.cpp, in the one list
+// of fields that the reader, the flags, `rondo help`, the resolved file and the fingerprint share.
+// torchtitan's keys for features that this version lacks are in unsupported.cpp.
+//
+// Value types; a loaded config (load.h) is checked and is not changed afterwards.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/fields.h"
+
+namespace rondo {
+
+struct Job {
+  std::string config_file;  // "" = defaults and flags only; of the command, so not in the resolved file
+  std::string dump_folder = "./outputs";
+  std::string description = "default job";
+  bool print_config = false;
+  static const Fields& fields();
+};
+
+struct Model {
+  std::string name = "llama3";
+  std::string flavor = "debugmodel";
+  // Every size of the model by key: the flavor's, with the overrides applied. `model_config<C>` reads it.
+  FieldValues sizes;
+  static const Fields& fields();  // name and flavor; the sizes' fields belong to the model
+};
+
+struct Optimizer {
+  std::string name = "AdamW";  // AdamW | Adam
+  double lr = 8e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  std::string implementation = "fused";
+  static const Fields& fields();
+};
+
+struct LrScheduler {
+  std::int64_t warmup_steps = 200;
+  std::optional<std::int64_t> total_steps;  // unset: training.steps
+  std::optional<double> decay_ratio;        // unset: all that is left after the warm-up
+  std::string decay_type = "linear";        // linear | sqrt | cosine
+  double min_lr_factor = 0.0;
+  static const Fields& fields();
+};
+
+struct Training {
+  std::string dataset = "text";
+  std::string dataset_path = "data/corpus";
+  std::string tokenizer = "bytes";
+  std::int64_t local_batch_size = 8;
+  std::int64_t global_batch_size = -1;  // -1: local_batch_size times the data-parallel degree
+  std::int64_t seq_len = 2048;
+  double max_norm = 1.0;
+  std::int64_t steps = 10000;
+  std::string dtype = "float32";                   // float32 | bfloat16
+  std::string mixed_precision_param = "bfloat16";  // float32 | bfloat16
+  std::string mixed_precision_reduce = "float32";  // float32 | bfloat16
+  bool document_attention = false;
+  bool shuffle = true;
+  std::int64_t num_prefetch_batches = 2;
+  static const Fields& fields();
+};
+
+struct Parallelism {
+  std::int64_t data_parallel_replicate_degree = 1;
+  std::int64_t data_parallel_shard_degree = -1;        // -1: the ranks that the other degrees leave
+  std::string fsdp_reshard_after_forward = "default";  // default | always | never
+  std::int64_t tensor_parallel_degree = 1;
+  std::int64_t context_parallel_degree = 1;
+  std::int64_t pipeline_parallel_degree = 1;
+  std::int64_t expert_parallel_degree = 1;
+  static const Fields& fields();
+};
+
+struct ActivationCheckpoint {
+  std::string mode = "none";  // none | full
+  static const Fields& fields();
+};
+
+struct Compile {
+  bool enable = true;
+  std::string executor = "replay";  // interpreter | replay
+  std::vector<std::string> passes = {"default"};
+  std::vector<std::string> disable_passes;
+  std::string numerics = "exact";  // exact | rounds
+  std::string dump = "final";      // all | final | none
+  static const Fields& fields();
+};
+
+struct Checkpoint {
+  bool enable = false;
+  static const Fields& fields();
+};
+
+struct Metrics {
+  std::int64_t log_freq = 10;
+  bool enable_tensorboard = false;
+  std::string save_tb_folder = "tb";
+  bool disable_color_printing = false;
+  static const Fields& fields();
+};
+
+struct Validation {
+  bool enable = false;
+  std::string dataset = "text";
+  std::string dataset_path;  // "": the held-out documents of the training set
+  double holdout_fraction = 0.05;
+  std::int64_t local_batch_size = 8;
+  std::int64_t seq_len = 2048;
+  std::int64_t freq = 10;
+  std::int64_t steps = 10;
+  static const Fields& fields();
+};
+
+struct Comm {
+  std::int64_t init_timeout_seconds = 300;
+  std::int64_t train_timeout_seconds = 100;
+  static const Fields& fields();
+};
+
+struct Debug {
+  std::int64_t seed = 42;
+  bool deterministic = false;
+  std::int64_t hash_every = 0;  // 0: never
+  static const Fields& fields();
+};
+
+struct JobConfig {
+  Job job;
+  Model model;
+  Optimizer optimizer;
+  LrScheduler lr_scheduler;
+  Training training;
+  Parallelism parallelism;
+  ActivationCheckpoint activation_checkpoint;
+  Compile compile;
+  Checkpoint checkpoint;
+  Metrics metrics;
+  Validation validation;
+  Comm comm;
+  Debug debug;
+};
+
+// One section of JobConfig: its name in the file, what it is about, its fields and where it stands.
+struct Section {
+  std::string name;
+  std::string meaning;
+  const Fields* fields;
+  std::function<void*(JobConfig&)> in;  // the section's struct inside a config, for Field::get and Field::set
+};
+
+// In the order of JobConfig.
+const std::vector<Section>& sections();
+
+// The model's own struct of sizes, filled from `config.model.sizes`. `C` must be the one that the model
+// `config.model.name` lists its fields for.
+template <class C>
+C model_config(const JobConfig& config) {
+  return from_values<C>(config.model.sizes);
+}
+
+}  // namespace rondo

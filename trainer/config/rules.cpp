@@ -1,0 +1,129 @@
+#include "trainer/config/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/model_sizes.h"
+#include "trainer/config/dump.h"
+
+namespace rondo {
+namespace {
+
+using Keys = std::vector<std::string>;
+
+class Rules {
+ public:
+  Rules(const JobConfig& config, const Origins& origins, Problems& problems)
+      : config_(config), origins_(origins), problems_(problems) {}
+
+  // Blames the first of `keys` that came from a flag, else from the file, else the first.
+  void require(bool holds, const Keys& keys, const std::string& rule) {
+    const auto broken = [&](const std::string& key) { return origins_.broken.contains(key); };
+    if (holds || std::any_of(keys.begin(), keys.end(), broken)) return;
+    const Assignment* blamed = nullptr;
+    for (const std::string& key : keys) {
+      const auto found = origins_.assigned.find(key);
+      if (found == origins_.assigned.end()) continue;
+      if (blamed == nullptr || (found->second.from_flag && !blamed->from_flag)) blamed = &found->second;
+    }
+    if (blamed != nullptr)
+      problems_.add(blamed->place, blamed->shown + ": " + rule);
+    else
+      problems_.add("default",
+                    fmt::format("{} = {}: {}", keys[0], to_toml(value_at(config_, keys[0])), rule));
+  }
+
+  std::int64_t model_size(const std::string& name) const {
+    const auto found = config_.model.sizes.find(name);
+    return found == config_.model.sizes.end() ? 0 : std::get<std::int64_t>(found->second);
+  }
+
+ private:
+  const JobConfig& config_;
+  const Origins& origins_;
+  Problems& problems_;
+};
+
+void check_model(Rules& rules, const JobConfig& config) {
+  const ModelSizes* model = find_model_sizes(config.model.name);
+  if (model == nullptr) return;  // reported where the name was read
+  for (const SizeProblem& problem : model->problems(config.model.sizes)) {
+    Keys keys;
+    for (const std::string& name : problem.keys) keys.push_back("model." + name);
+    rules.require(false, keys, problem.rule);
+  }
+  constexpr std::int64_t kByteIds = 258;
+  const std::int64_t vocab = rules.model_size("vocab_size");
+  rules.require(
+      vocab >= kByteIds, {"model.vocab_size", "training.tokenizer", "model.name"},
+      fmt::format("model.vocab_size = {} must be at least {}: the byte tokenizer has 256 bytes, a begin "
+                  "and an end",
+                  vocab, kByteIds));
+}
+
+void check_lengths(Rules& rules, const JobConfig& config) {
+  const std::int64_t longest = rules.model_size("max_seq_len");
+  const auto check = [&](const std::string& key, std::int64_t seq_len) {
+    rules.require(seq_len <= longest, {key, "model.max_seq_len", "model.name"},
+                  fmt::format("{} = {} must be at most model.max_seq_len = {}", key, seq_len, longest));
+  };
+  check("training.seq_len", config.training.seq_len);
+  if (config.validation.enable) check("validation.seq_len", config.validation.seq_len);
+}
+
+// What holds for any number of ranks; resolve_layout checks the rest when that is known.
+void check_batch(Rules& rules, const JobConfig& config) {
+  const std::int64_t local = config.training.local_batch_size, global = config.training.global_batch_size;
+  if (global == -1) return;
+  const Keys keys = {"training.global_batch_size", "training.local_batch_size",
+                     "parallelism.data_parallel_shard_degree"};
+  const std::int64_t shard = config.parallelism.data_parallel_shard_degree;
+  if (shard == -1)
+    rules.require(
+        global % local == 0, keys,
+        fmt::format("training.global_batch_size = {} must be a multiple of training.local_batch_size = "
+                    "{} times the data-parallel degree",
+                    global, local));
+  else
+    rules.require(
+        global % (local * shard) == 0, keys,
+        fmt::format("training.global_batch_size = {} must be a multiple of training.local_batch_size * "
+                    "data-parallel degree = {} * {} = {}",
+                    global, local, shard, local * shard));
+}
+
+void check_schedule(Rules& rules, const JobConfig& config) {
+  const LrScheduler& schedule = config.lr_scheduler;
+  const std::int64_t total = schedule.total_steps.value_or(config.training.steps);
+  const char* length = schedule.total_steps ? "lr_scheduler.total_steps" : "training.steps";
+  rules.require(
+      schedule.warmup_steps <= total, {length, "lr_scheduler.warmup_steps"},
+      fmt::format("lr_scheduler.warmup_steps = {} must be at most {} = {}, the length of the schedule; "
+                  "warm up for less, or set lr_scheduler.total_steps to the length of the whole run",
+                  schedule.warmup_steps, length, total));
+}
+
+void check_features(Rules& rules, const JobConfig& config) {
+  rules.require(config.activation_checkpoint.mode == "none" || !config.compile.enable,
+                {"activation_checkpoint.mode", "compile.enable"},
+                "recomputation in a recorded graph is not in this version; set activation_checkpoint.mode = "
+                "\"none\" or compile.enable = false");
+  const Validation& validation = config.validation;
+  rules.require(!validation.enable || !validation.dataset_path.empty() || validation.holdout_fraction > 0,
+                {"validation.holdout_fraction", "validation.enable", "validation.dataset_path"},
+                "validation needs data: validation.holdout_fraction above 0, or validation.dataset_path");
+}
+
+}  // namespace
+
+void check_rules(const JobConfig& config, const Origins& origins, Problems& problems) {
+  Rules rules(config, origins, problems);
+  check_model(rules, config);
+  check_lengths(rules, config);
+  check_batch(rules, config);
+  check_schedule(rules, config);
+  check_features(rules, config);
+}
+
+}  // namespace rondo

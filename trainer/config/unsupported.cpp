@@ -1,0 +1,184 @@
+#include "trainer/config/unsupported.h"
+
+namespace rondo {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+FieldType type_of(const FieldValue& off) {
+  if (std::holds_alternative<bool>(off)) return FieldType::boolean;
+  if (std::holds_alternative<std::int64_t>(off)) return FieldType::integer;
+  if (std::holds_alternative<double>(off)) return FieldType::number;
+  if (std::holds_alternative<std::string>(off)) return FieldType::text;
+  return FieldType::texts;
+}
+
+// The keys of one section; `feature` completes "... is not in this version".
+struct Group {
+  std::string section;
+  std::string feature;  // with its verb: "profiling is"
+  std::vector<std::pair<std::string, FieldValue>> keys;
+  bool behind_switch = false;
+};
+
+constexpr bool kBehindSwitch = true;
+
+std::int64_t operator""_i(unsigned long long value) { return static_cast<std::int64_t>(value); }
+std::string operator""_t(const char* text, std::size_t size) { return {text, size}; }
+
+const std::vector<Group>& groups() {
+  static const std::vector<Group> list = {
+      {"job", "a custom configuration module is", {{"custom_config_module", ""_t}}},
+      {"job",
+       "job.save_config_file is (the resolved configuration is always in the run folder)",
+       {{"save_config_file", ""_t}}},
+      {"model",
+       "a tokenizer from files is",
+       {{"hf_assets_path", "./tests/assets/tokenizer"_t}, {"tokenizer_path", ""_t}}},
+      {"model", "model conversion is", {{"converters", Texts{}}, {"print_after_conversion", false}}},
+      {"optimizer", "the optimizer step inside the backward is", {{"early_step_in_backward", false}}},
+      {"training", "CPU offload is", {{"enable_cpu_offload", false}}},
+      {"training", "Python's garbage collector is", {{"gc_freq", 50_i}, {"gc_debug", false}}, kBehindSwitch},
+      {"training.dataloader",
+       "a data loader of several processes is",
+       {{"num_workers", 0_i}, {"persistent_workers", false}, {"pin_memory", false}}},
+      {"parallelism",
+       "tensor parallelism is",
+       {{"disable_loss_parallel", false}, {"enable_async_tensor_parallel", false}}},
+      {"parallelism",
+       "pipeline parallelism is",
+       {{"pipeline_parallel_split_points", Texts{}},
+        {"module_fqns_per_model_part", Texts{}},
+        {"pipeline_parallel_first_stage_less_layers", 1_i},
+        {"pipeline_parallel_last_stage_less_layers", 1_i},
+        {"pipeline_parallel_schedule", "1F1B"_t},
+        {"pipeline_parallel_schedule_csv", ""_t},
+        {"pipeline_parallel_microbatch_size", 1_i},
+        {"pipeline_parallel_expert_parallel_overlap", true}},
+       kBehindSwitch},
+      {"parallelism",
+       "context parallelism is",
+       {{"context_parallel_load_balancer", "headtail"_t}, {"context_parallel_rotate_method", "allgather"_t}},
+       kBehindSwitch},
+      {"parallelism",
+       "expert parallelism is",
+       {{"expert_tensor_parallel_degree", 1_i}, {"expert_parallel_comm_backend", "standard"_t}}},
+      {"activation_checkpoint",
+       "selective activation checkpointing is",
+       {{"selective_ac_option", "2"_t},
+        {"per_op_sac_force_recompute_mm_shapes_by_fqns", Texts{"moe.router.gate"}},
+        {"early_stop", false},
+        {"memory_budget", 0.5},
+        {"visualize_memory_budget_pareto", false},
+        {"preserve_rng_state", true},
+        {"determinism_check", "default"_t},
+        {"debug", false}},
+       kBehindSwitch},
+      {"compile",
+       "choosing what torch.compile compiles is",
+       {{"components", Texts{"model", "loss"}}, {"backend", "inductor"_t}}},
+      {"checkpoint",
+       "saving checkpoints is",
+       {{"folder", "checkpoint"_t},
+        {"interval", 500_i},
+        {"initial_load_path", ""_t},
+        {"initial_load_model_only", true},
+        {"initial_load_in_hf", false},
+        {"initial_load_in_hf_quantized", false},
+        {"last_save_model_only", true},
+        {"last_save_in_hf", false},
+        {"export_dtype", "float32"_t},
+        {"keep_latest_k", 10_i},
+        {"load_step", 0_i},
+        {"exclude_from_loading", Texts{}},
+        {"enable_first_step_checkpoint", false},
+        {"create_seed_checkpoint", false},
+        {"load_only", false},
+        {"async_mode", "disabled"_t},
+        {"enable_ft_dataloader_checkpoints", true}},
+       kBehindSwitch},
+      {"metrics", "logging from every rank is", {{"save_for_all_ranks", false}}},
+      {"metrics", "Weights & Biases is", {{"enable_wandb", false}}},
+      {"profiling", "profiling is", {{"enable_profiling", false}}},
+      {"profiling",
+       "profiling is",
+       {{"save_traces_folder", "profile_traces"_t},
+        {"profile_freq", 10_i},
+        {"profiler_active", 1_i},
+        {"profiler_warmup", 3_i}},
+       kBehindSwitch},
+      {"profiling", "the memory snapshot is", {{"enable_memory_snapshot", false}}},
+      {"profiling",
+       "the memory snapshot is",
+       {{"save_memory_snapshot_folder", "memory_snapshot"_t}},
+       kBehindSwitch},
+      {"comm",
+       "the flight recorder is",
+       {{"trace_buf_size", 20000_i},
+        {"save_traces_folder", "comm_traces"_t},
+        {"save_traces_file_prefix", "rank_"_t}}},
+      {"comm", "communication without other ranks is", {{"mode", "default"_t}}},
+      {"quantize.linear.float8",
+       "float8 is",
+       {{"enable_fsdp_float8_all_gather", false},
+        {"precompute_float8_dynamic_scale_for_fsdp", false},
+        {"recipe_name", ""_t},
+        {"filter_fqns", Texts{}},
+        {"emulate", false}},
+       kBehindSwitch},
+      {"quantize.linear.mx",
+       "MXFP8 is",
+       {{"mxfp8_dim1_cast_kernel_choice", "triton"_t},
+        {"recipe_name", "mxfp8_cublas"_t},
+        {"filter_fqns", Texts{"output"}}},
+       kBehindSwitch},
+      {"quantize.grouped_mm.float8", "float8 is", {{"fqns", Texts{}}}, kBehindSwitch},
+      {"quantize.grouped_mm.mx", "MXFP8 is", {{"fqns", Texts{}}}, kBehindSwitch},
+      {"memory_estimation", "memory estimation is", {{"enable", false}}},
+      {"memory_estimation", "memory estimation is", {{"disable_fake_mode", false}}, kBehindSwitch},
+      {"fault_tolerance", "fault tolerance by torchft is", {{"enable", false}}},
+      {"fault_tolerance",
+       "fault tolerance by torchft is",
+       {{"process_group", "gloo"_t},
+        {"process_group_timeout_ms", 10000_i},
+        {"replica_id", 0_i},
+        {"group_size", 0_i},
+        {"min_replica_size", 1_i},
+        {"semi_sync_method", ""_t}},
+       kBehindSwitch},
+      {"experimental", "loading Python modules is", {{"custom_import", ""_t}, {"custom_args_module", ""_t}}},
+      {"validation.dataloader",
+       "a data loader of several processes is",
+       {{"num_workers", 0_i}, {"persistent_workers", false}, {"pin_memory", false}}},
+      {"debug", "deterministic mode that only warns is", {{"deterministic_warn_only", false}}},
+      {"debug", "a mixture of experts is", {{"moe_force_load_balance", false}}},
+  };
+  return list;
+}
+
+}  // namespace
+
+const std::vector<UnsupportedKey>& unsupported_keys() {
+  static const std::vector<UnsupportedKey> list = [] {
+    std::vector<UnsupportedKey> keys;
+    for (const Group& group : groups())
+      for (const auto& [name, off] : group.keys) {
+        FieldRule rule;
+        rule.unsupported = group.feature;
+        keys.push_back({group.section,
+                        {.name = name,
+                         .type = type_of(off),
+                         .optional = false,
+                         .default_value = off,
+                         .meaning = "torchtitan's",
+                         .rule = rule,
+                         .get = nullptr,
+                         .set = nullptr},
+                        group.behind_switch});
+      }
+    return keys;
+  }();
+  return list;
+}
+
+}  // namespace rondo
