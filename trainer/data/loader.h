@@ -84,6 +84,8 @@ std::string to_json(const DataState& state);
 // Throws Error(data) that starts with `origin` (a path, say) and names every key that is missing, unknown or
 // wrong.
 DataState data_state_from_json(std::string_view text, std::string_view origin);
+// Throws Error(data) naming every field, except the step, in which a saved state differs from this run's.
+void check_same_data(const DataState& saved, const DataState& current);
 
 // What was found, for the log.
 struct DataSummary {
@@ -101,17 +103,16 @@ class DataLoader {
   // smaller than one sample. `tokenizer` must outlive the loader and give one token a byte: documents are cut
   // before they are encoded.
   DataLoader(DataOptions options, const Tokenizer& tokenizer);
-  ~DataLoader();  // returns at once, also while a step is being prepared
+  ~DataLoader();  // at any moment: a step that is being prepared is given up
 
-  // The next step, epoch after epoch without end. Throws Error(data) when a file shrank or vanished since;
-  // every later call throws the same until seek().
+  // The next step, epoch after epoch without end. Throws Error(data) when a file shrank or vanished since,
+  // and so do later calls until seek().
   StepBatch next();
   // The next call of next() gives `step` (>= 0). Costs nothing but the prepared steps.
   void seek(int64_t step);
 
   DataState state() const;
-  // Seeks to the state's step. Throws Error(data) naming each field in which this run differs from the saved
-  // one.
+  // check_same_data, then seek to the state's step.
   void restore(const DataState& state);
 
   const DataSummary& summary() const;
