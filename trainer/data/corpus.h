@@ -46,7 +46,8 @@ class Corpus {
   int64_t skipped_binary() const { return skipped_binary_; }
   int64_t skipped_empty() const { return skipped_empty_; }
 
-  // Bytes [begin, end) of the document's text; valid until the next call. Throws Error(data) naming the file
+  // Bytes [begin, end) of the document's text; valid until the next call. Costs a read of that
+  // part, or where JSON escapes are in the document, of the document. Throws Error(data) naming the file
   // when it cannot be opened any more, shrank, or changed so that the document is no longer there.
   std::string_view read(const Document& document, int64_t begin, int64_t end);
 

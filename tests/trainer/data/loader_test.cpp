@@ -166,7 +166,7 @@ TEST_CASE("in natural order the rows are the windows of the concatenated documen
   }
 }
 
-TEST_CASE("with one document per epoch window, every sample of a shuffled epoch appears exactly once") {
+TEST_CASE("every sample of an epoch appears exactly once in the shuffled epoch") {
   // A single document keeps the stream the same, so that the shuffled rows must be the natural ones in
   // another order.
   TempFolder folder;
@@ -295,7 +295,7 @@ TEST_CASE("train and validation are disjoint, cover all documents, and do not de
   TempFolder one, two;
   for (int i = 0; i < 200; ++i)
     for (const TempFolder* folder : {&one, &two})
-      folder->write("d" + std::to_string(i), "text " + std::to_string(i));
+      folder->write("d" + std::to_string(i), std::to_string(i) + " text");
   const auto count = [](const TempFolder& folder, Split split, double fraction, uint64_t seed) {
     DataOptions options = options_for(folder, 4);
     options.split = split;
