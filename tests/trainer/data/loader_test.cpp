@@ -215,6 +215,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("the documents of each epoch come whole and in another order") {
+  TempFolder folder;
+  for (int i = 0; i < 9; ++i) folder.write(std::to_string(i), std::string(3, static_cast<char>('a' + i)));
+  const DataOptions options = options_for(folder, 9 * 5 - 1);  // one sample holds the epoch
+  std::set<std::string> orders;
+  for (int64_t epoch = 0; epoch < 20; ++epoch) {
+    const Row row = epoch_rows(options, epoch).at(0);
+    std::string order;
+    for (size_t t = 0; t < row.size(); t += 5) {
+      REQUIRE(Row(row.begin() + static_cast<int64_t>(t), row.begin() + static_cast<int64_t>(t) + 5) ==
+              Row{kBos, row[t + 1], row[t + 1], row[t + 1], kEos});
+      order += static_cast<char>(row[t + 1]);
+    }
+    orders.insert(order);
+    std::sort(order.begin(), order.end());
+    REQUIRE(order == "abcdefghi");
+  }
+  CHECK(orders.size() == 20);
+}
+
 TEST_CASE("the union of the ranks' rows is the one-rank batch, whatever ranks, batch and accumulation") {
   std::mt19937 random(3);
   TempFolder folder;
@@ -295,7 +315,7 @@ TEST_CASE("train and validation are disjoint, cover all documents, and do not de
   TempFolder one, two;
   for (int i = 0; i < 200; ++i)
     for (const TempFolder* folder : {&one, &two})
-      folder->write("d" + std::to_string(i), std::to_string(i) + " text");
+      folder->write(std::to_string(i), std::to_string(i) + " text");
   const auto count = [](const TempFolder& folder, Split split, double fraction, uint64_t seed) {
     DataOptions options = options_for(folder, 4);
     options.split = split;
