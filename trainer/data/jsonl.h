@@ -1,0 +1,31 @@
+// One line of JSONL (RFC 8259, except that bytes above 127 in strings need not be UTF-8): finds the text and
+// undoes its escapes. The whole line is checked, nothing is built.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace rondo {
+
+struct JsonError : std::runtime_error {
+  JsonError(size_t column, const std::string& reason) : std::runtime_error(reason), column(column) {}
+  size_t column;  // from 1, in bytes
+};
+
+// The value of the field "text" of the object in the line, still escaped.
+struct JsonText {
+  size_t offset = 0;  // of its first byte in the line
+  size_t stored = 0;  // bytes in the line
+  size_t bytes = 0;   // bytes of the text; equal to `stored` if and only if it has no escapes
+};
+
+// Of several fields "text" the last counts. Throws JsonError when the line is no JSON object or has no such
+// string.
+JsonText find_json_text(std::string_view line);
+
+// Appends the text of a string's stored bytes. Throws JsonError where they are no valid string contents.
+void append_unescaped(std::string_view stored, std::string& out);
+
+}  // namespace rondo

@@ -1,0 +1,125 @@
+// Batches of training steps out of text. Plain C++, no LibTorch.
+//
+// Note [the data law]. Row i of step s is a function of (documents, seed, s, i) alone:
+//   1. A document becomes BOS, its tokens, EOS. The documents of an epoch, in an order drawn from (seed,
+//   epoch), form
+//      one stream of N tokens.
+//   2. Sample j of an epoch is stream tokens [j*T, j*T + T]: the first T are inputs, the last T labels. An
+//   epoch has
+//      floor((N - 1) / T) samples; the tail that fills none is dropped (another order drops other tokens).
+//   3. Row i of step s is global sample g = s * global_batch + i: epoch g / samples, place g % samples, and a
+//      permutation drawn from (seed, epoch) maps places to samples, so that neighbouring windows of one big
+//      document do not meet in one batch. With `shuffle` off both orders are natural. Validation is never
+//      shuffled.
+//   4. global_batch = dp_size * local_batch * accumulation. Microbatch m of rank r holds rows
+//      [(m * dp_size + r) * local_batch, ... + local_batch): 1 and n ranks see the same tokens in a step.
+//   5. A document is validation when a hash of its id (path below the named folder, and line number in JSONL)
+//   falls in
+//      the holdout fraction, otherwise training: disjoint, and the same on every machine and for every seed.
+//
+// Threads: a loader is used by one thread at a time. It owns at most one more, which prepares coming steps.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trainer/data/tokenizer.h"
+
+namespace rondo {
+
+constexpr int64_t kIgnoreLabel = -100;  // a label that counts in no loss
+
+enum class Split { train, validation };
+
+struct DataOptions {
+  std::string path;  // comma-separated files, folders and globs; see trainer/data/files.h
+  Split split = Split::train;
+  double holdout_fraction = 0.0;  // [0, 1): the share of documents that is validation
+  uint64_t seed = 42;
+  bool shuffle = true;  // ignored for validation
+  int64_t seq_len = 0;  // T, at least 1
+  int64_t local_batch = 1;
+  int64_t accumulation = 1;  // microbatches a step
+  int64_t dp_rank = 0;
+  int64_t dp_size = 1;
+  bool document_attention = false;   // fills cu_seqlens, and masks the label "next document's BOS"
+  int64_t num_prefetch_batches = 2;  // steps prepared ahead; 0 prepares inside next()
+};
+
+// One microbatch of B = local_batch rows, row-major.
+struct Batch {
+  std::vector<int64_t> tokens;     // [B, T]
+  std::vector<int64_t> labels;     // [B, T], the following token or kIgnoreLabel
+  std::vector<int64_t> positions;  // [B, T], from 0 at every row and every document start
+  std::vector<int32_t>
+      cu_seqlens;  // [B*T + 1]: where sequences begin in the flattened tokens, ascending from 0 (every
+                   // row and document start), then B*T to the end; empty without document_attention
+  int64_t valid_tokens = 0;  // labels that are not kIgnoreLabel
+};
+
+// This rank's part of one step.
+struct StepBatch {
+  int64_t step = 0;
+  std::vector<Batch> microbatches;  // `accumulation` of them
+  int64_t valid_tokens = 0;         // over all microbatches of this rank
+  int64_t tokens = 0;               // accumulation * B * T
+};
+
+// All that a resumed run needs. Positions do not depend on the number of ranks, so another layout with the
+// same global batch resumes exactly.
+struct DataState {
+  int64_t step = 0;  // the step that next() gives next
+  uint64_t seed = 0;
+  int64_t seq_len = 0;
+  int64_t global_batch = 0;
+  bool shuffle = true;
+  uint64_t fingerprint = 0;  // of the split's document ids and lengths, and the tokenizer's name
+  bool operator==(const DataState&) const = default;
+};
+
+std::string to_json(const DataState& state);
+// Throws Error(data) that starts with `origin` (a path, say) and names every key that is missing, unknown or
+// wrong.
+DataState data_state_from_json(std::string_view text, std::string_view origin);
+// Throws Error(data) naming every field, except the step, in which a saved state differs from this run's.
+void check_same_data(const DataState& saved, const DataState& current);
+
+// What was found, for the log.
+struct DataSummary {
+  int64_t files = 0;              // read as text, JSONL or packed corpus
+  int64_t documents = 0;          // of this split
+  int64_t tokens = 0;             // N of one epoch, BOS and EOS included
+  int64_t samples_per_epoch = 0;  // floor((N - 1) / T)
+  int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
+};
+
+class DataLoader {
+ public:
+  // Indexes the documents (lengths only; contents are read when a step needs them). Throws Error(data) when a
+  // path is missing, nothing matches, a file cannot be read, a JSONL line is malformed or the split is
+  // smaller than one sample. `tokenizer` must outlive the loader and give one token a byte: documents are cut
+  // before they are encoded.
+  DataLoader(DataOptions options, const Tokenizer& tokenizer);
+  ~DataLoader();  // at any moment: a step that is being prepared is given up
+
+  // The next step, epoch after epoch without end. Throws Error(data) when a file shrank or vanished since,
+  // and so do later calls until seek().
+  StepBatch next();
+  // The next call of next() gives `step` (>= 0). Costs nothing but the prepared steps.
+  void seek(int64_t step);
+
+  DataState state() const;
+  // check_same_data, then seek to the state's step.
+  void restore(const DataState& state);
+
+  const DataSummary& summary() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,36 @@
+// Text to token ids. The byte tokenizer is built in: every byte is one token, so any text, valid UTF-8 or
+// not, has exactly one encoding. Tokenizers are immutable after construction; any thread may encode.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rondo {
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  virtual std::string name() const = 0;
+  virtual int64_t vocab_size() const = 0;  // ids are in [0, vocab_size)
+  virtual int32_t bos() const = 0;         // stands before every document
+  virtual int32_t eos() const = 0;         // stands after every document
+  // Appends the ids of `text`, without BOS and EOS.
+  virtual void encode(std::string_view text, std::vector<int32_t>& out) const = 0;
+};
+
+// ids 0..255 are the bytes, 256 is BOS, 257 is EOS.
+class ByteTokenizer final : public Tokenizer {
+ public:
+  std::string name() const override { return "byte"; }
+  int64_t vocab_size() const override { return 258; }
+  int32_t bos() const override { return 256; }
+  int32_t eos() const override { return 257; }
+  void encode(std::string_view text, std::vector<int32_t>& out) const override;
+};
+
+// Throws Error(data) unless the model has an embedding row for every id of the tokenizer.
+void check_vocabulary(const Tokenizer& tokenizer, int64_t model_vocab_size);
+
+}  // namespace rondo
