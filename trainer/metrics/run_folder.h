@@ -74,7 +74,8 @@ class RunFolder {
 // `FOLDER/exit.json`, also for the launcher when a rank could not write it.
 void write_exit_record(const std::filesystem::path& folder, const ExitRecord& record);
 
-// `FOLDER/rank_R`, created where missing.
+// `FOLDER/rank_R`, created where missing. REQUIRES: rank 0 has made its RunFolder (a barrier), or it would
+// move this aside with the earlier run's.
 std::filesystem::path rank_folder(const std::filesystem::path& folder, int rank);
 
 // Now, in UTC, as in events.jsonl.

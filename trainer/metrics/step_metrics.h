@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "trainer/metrics/append_file.h"
 
@@ -48,7 +50,7 @@ class StepMetricsWriter {
 };
 
 struct ConsoleStyle {
-  bool color = false;
+  bool color = false;              // what log_has_color() says
   double memory_capacity_gib = 0;  // of the device or the machine, for the percentage; 0 leaves that out
   std::optional<double> eta_s;
 };
@@ -68,8 +70,5 @@ std::string console_line(const ValidationMetrics& metrics, const ConsoleStyle& s
 
 // "7s", "1m23s", "2h05m", "3d04h"; "?" for what is not a duration.
 std::string format_duration(double seconds);
-
-// Whether console lines to stderr should be coloured: a terminal or CLICOLOR_FORCE, and no NO_COLOR.
-bool console_wants_color();
 
 }  // namespace rondo
