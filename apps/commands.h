@@ -12,4 +12,9 @@ namespace rondo {
 
 using Arguments = std::vector<std::string>;
 
+// Two run folders side by side: equal bit for bit (0), different (1), or an error.
+int compare(const Arguments& args);
+// What is installed, what is missing, what to type. 0 where training on CPU can work, else 6.
+int doctor(const Arguments& args);
+
 }  // namespace rondo

@@ -25,6 +25,8 @@ struct Command {
 constexpr std::array kCommands = {
     Command{"train", "train a model as one rank (alone, or started by launch, srun, mpirun or torchrun)",
             nullptr},
+    Command{"compare", "compare two run folders: bit for bit, speed, memory, configuration", compare},
+    Command{"doctor", "what is installed, what is missing, what to type", doctor},
 };
 
 const Command* find(const std::string& name) {

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -21,6 +22,7 @@ struct Backend {
   std::shared_ptr<spdlog::sinks::stderr_color_sink_mt> sink =
       std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   spdlog::logger logger{"rondo", sink};
+  std::atomic<bool> colored = false;
 
   Backend() {
     set_color(true);
@@ -28,7 +30,8 @@ struct Backend {
     logger.flush_on(spdlog::level::info);
   }
   void set_color(bool allowed) {
-    sink->set_color_mode(allowed && wants_color() ? spdlog::color_mode::always : spdlog::color_mode::never);
+    colored = allowed && wants_color();
+    sink->set_color_mode(colored ? spdlog::color_mode::always : spdlog::color_mode::never);
   }
   void set_rank(const std::string& rank) {
     logger.set_pattern("[rondo] %Y-%m-%d %H:%M:%S " + rank + "%^%-7l%$ %v");
@@ -63,5 +66,6 @@ void log(LogLevel level, std::string_view text) {
 void set_log_level(LogLevel lowest) { backend().logger.set_level(spdlog_level(lowest)); }
 void set_log_rank(int rank) { backend().set_rank("rank " + std::to_string(rank) + " "); }
 void set_log_color(bool allowed) { backend().set_color(allowed); }
+bool log_has_color() { return backend().colored; }
 
 }  // namespace rondo

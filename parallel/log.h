@@ -20,5 +20,7 @@ void set_log_rank(int rank);
 // Colour when stderr is a terminal and NO_COLOR is unset, or CLICOLOR_FORCE is set; `false` turns it off for
 // good.
 void set_log_color(bool allowed);
+// Whether lines are coloured now, for callers that colour parts of their text.
+bool log_has_color();
 
 }  // namespace rondo

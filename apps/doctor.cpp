@@ -1,0 +1,79 @@
+// `rondo doctor [--json]`: what is installed, what is missing, what to type.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "apps/commands.h"
+#include "apps/doctor_checks.h"
+#include "parallel/error.h"
+#include "parallel/nearest.h"
+
+namespace rondo {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kHelp =
+    "rondo doctor [--json]\n\n"
+    "Looks at this machine: what is installed, what is missing, what to type.\n"
+    "Exit code: 0 if training on CPU can work here, 6 if not.";
+
+const char* name_of(Health health) {
+  switch (health) {
+    case Health::ok:
+      return "ok";
+    case Health::warning:
+      return "warning";
+    case Health::absent:
+      return "absent";
+    case Health::missing:
+      return "missing";
+  }
+  return "";
+}
+
+std::string text_report(const std::vector<Finding>& findings, bool healthy) {
+  std::string text;
+  for (const Finding& f : findings) {
+    text += fmt::format("{:<8} {:<12} {}\n", name_of(f.health), f.subject, f.detail);
+    if (!f.advice.empty()) text += fmt::format("{:<21} -> {}\n", "", f.advice);
+  }
+  text += healthy ? "\nTraining on CPU can work here.\n"
+                  : "\nTraining cannot work here yet: see the lines that say missing.\n";
+  return text;
+}
+
+std::string json_report(const std::vector<Finding>& findings, bool healthy) {
+  ordered_json list = ordered_json::array();
+  for (const Finding& f : findings)
+    list.push_back(
+        {{"status", name_of(f.health)}, {"subject", f.subject}, {"detail", f.detail}, {"advice", f.advice}});
+  const ordered_json whole = {{"cpu_training_works", healthy}, {"findings", list}};
+  return whole.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+int doctor(const Arguments& args) {
+  bool json = false;
+  for (const std::string& word : args) {
+    if (word == "--help" || word == "-h") {
+      std::puts(kHelp);
+      return 0;
+    }
+    if (word != "--json")
+      throw Error(ExitCode::usage, fmt::format("doctor: unknown argument {}{}; usage: rondo doctor [--json]",
+                                               word, did_you_mean(word, {"--json", "--help"})));
+    json = true;
+  }
+  const std::vector<Finding> findings =
+      examine(std::filesystem::read_symlink("/proc/self/exe").parent_path(), std::filesystem::current_path());
+  const bool healthy = std::none_of(findings.begin(), findings.end(),
+                                    [](const Finding& f) { return f.health == Health::missing; });
+  std::fputs((json ? json_report(findings, healthy) : text_report(findings, healthy)).c_str(), stdout);
+  return healthy ? 0 : static_cast<int>(ExitCode::environment);
+}
+
+}  // namespace rondo

@@ -1,0 +1,246 @@
+#include "apps/doctor_checks.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <netdb.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "apps/run_program.h"
+#include "trainer/metrics/machine.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr int kWorkerTimeoutMs = 20'000;
+
+std::string trimmed(const std::string& text) {
+  const std::size_t last = text.find_last_not_of(" \t\r\n");
+  return last == std::string::npos ? "" : text.substr(0, last + 1);
+}
+
+std::string first_line(const std::string& text) { return trimmed(text.substr(0, text.find('\n'))); }
+
+// The loader names a library that it cannot find; everything else is the worker's own trouble.
+std::string worker_advice(const ProgramResult& result) {
+  if (result.timed_out) return "the machine may be overloaded; run it yourself: rondo-worker --version";
+  if (result.output.find("error while loading shared libraries") != std::string::npos)
+    return "LibTorch was moved or is incomplete: scripts/setup.sh, then build again";
+  if (result.exit_code == 128 + 4)  // SIGILL
+    return "this processor lacks instructions that it was built for: build again on this machine";
+  return "scripts/setup.sh, then build again";
+}
+
+Finding check_worker(const fs::path& program_folder) {
+  const fs::path worker = program_folder / "rondo-worker";
+  Finding finding{Health::missing, "worker", "", "scripts/setup.sh, then build again"};
+  if (!fs::exists(worker)) {
+    finding.detail = worker.string() + " does not exist";
+    return finding;
+  }
+  const ProgramResult result = run_program({worker.string(), "--version"}, kWorkerTimeoutMs);
+  if (!result.started) {
+    finding.detail = fmt::format("{} cannot be started: {}", worker.string(), result.output);
+  } else if (result.timed_out) {
+    finding.detail = fmt::format("{} did not answer in {} s", worker.string(), kWorkerTimeoutMs / 1000);
+    finding.advice = worker_advice(result);
+  } else if (result.exit_code != 0) {
+    finding.detail =
+        fmt::format("{} ended with {}: {}", worker.string(), result.exit_code, trimmed(result.output));
+    finding.advice = worker_advice(result);
+  } else {
+    finding = {Health::ok, "worker", first_line(result.output), ""};
+  }
+  return finding;
+}
+
+Finding check_cpu(const Machine& machine) {
+  const auto has = [&](const char* feature) {
+    return std::find(machine.cpu_features.begin(), machine.cpu_features.end(), feature) !=
+           machine.cpu_features.end();
+  };
+  const std::string detail = fmt::format("{} ({})", machine.cpu_model.empty() ? "unknown" : machine.cpu_model,
+                                         fmt::join(machine.cpu_features, " "));
+  if (has("avx2") || has("asimd")) return {Health::ok, "cpu", detail, ""};
+  return {Health::warning, "cpu", detail + ": no AVX2, training will be slow", "use a newer processor"};
+}
+
+Finding check_cores(const Machine& machine) {
+  const int usable = static_cast<int>(machine.affinity.size());
+  std::string detail = fmt::format("{} usable ({})", usable, core_list(machine.affinity));
+  if (usable == machine.cores_online) return {Health::ok, "cores", detail, ""};
+  detail += fmt::format(" of {} online", machine.cores_online);
+  return {Health::ok, "cores", detail, ""};
+}
+
+Finding check_memory(const Machine& machine) {
+  constexpr double kComfortableGib = 2;
+  const double available_gib = static_cast<double>(machine.memory_available_bytes) / kGiB;
+  const std::string detail = fmt::format("{:.1f} GiB, {:.1f} GiB available",
+                                         static_cast<double>(machine.memory_bytes) / kGiB, available_gib);
+  if (available_gib >= kComfortableGib) return {Health::ok, "memory", detail, ""};
+  return {Health::warning, "memory", detail, "close other programs, or train with fewer ranks"};
+}
+
+double free_gib(const fs::path& folder) {
+  struct statvfs space {};
+  if (statvfs(folder.c_str(), &space) != 0) return 0;
+  return static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize) / kGiB;
+}
+
+Finding check_disk(const fs::path& folder) {
+  constexpr double kNeededGib = 0.1, kComfortableGib = 2;
+  const double gib = free_gib(folder);
+  const std::string detail = fmt::format("{:.1f} GiB free in {}", gib, folder.string());
+  if (access(folder.c_str(), W_OK) != 0)
+    return {Health::warning, "disk", detail + ", but not writable", "give another --job.dump_folder"};
+  if (gib >= kComfortableGib) return {Health::ok, "disk", detail, ""};
+  return {gib < kNeededGib ? Health::missing : Health::warning, "disk", detail,
+          "free space, or give a --job.dump_folder on another disk"};
+}
+
+Finding check_open_files() {
+  constexpr rlim_t kComfortable = 1024;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const std::string detail = fmt::format("{} (at most {})", limit.rlim_cur, limit.rlim_max);
+  if (limit.rlim_cur >= kComfortable) return {Health::ok, "open files", detail, ""};
+  return {Health::warning, "open files", detail,
+          fmt::format("ulimit -n {}", std::min<rlim_t>(limit.rlim_max, 65536))};
+}
+
+Finding check_locked_memory(bool has_gpu) {
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  if (limit.rlim_cur == RLIM_INFINITY) return {Health::ok, "memlock", "unlimited", ""};
+  const std::string detail = fmt::format("{} KiB", limit.rlim_cur / 1024);
+  if (!has_gpu) return {Health::ok, "memlock", detail + " (matters with InfiniBand only)", ""};
+  return {Health::warning, "memlock", detail + ", InfiniBand needs more", "ulimit -l unlimited"};
+}
+
+Finding check_shared_memory() {
+  constexpr double kComfortableGib = 0.06;
+  if (!fs::is_directory("/dev/shm"))
+    return {Health::warning, "/dev/shm", "does not exist", "mount -t tmpfs tmpfs /dev/shm"};
+  const double gib = free_gib("/dev/shm");
+  const std::string detail = fmt::format("{:.2f} GiB free", gib);
+  if (gib >= kComfortableGib) return {Health::ok, "/dev/shm", detail, ""};
+  return {Health::warning, "/dev/shm", detail, "in a container: docker run --shm-size=1g"};
+}
+
+Finding check_hostname(const std::string& hostname) {
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(hostname.c_str(), nullptr, nullptr, &found);
+  if (error == 0) {
+    freeaddrinfo(found);
+    return {Health::ok, "hostname", hostname, ""};
+  }
+  return {Health::warning, "hostname", fmt::format("{} does not resolve: {}", hostname, gai_strerror(error)),
+          fmt::format("several nodes need it; as root: echo 127.0.1.1 {} >> /etc/hosts", hostname)};
+}
+
+// Ranks of one machine meet over TCP on 127.0.0.1. Returns what failed, or "".
+std::string try_loopback() {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  const char* failed = "";
+  if (bind(listener, generic, size) != 0) {
+    failed = "bind";
+  } else if (listen(listener, 1) != 0 || getsockname(listener, generic, &size) != 0) {
+    failed = "listen";
+  } else if (connect(caller, generic, size) != 0) {
+    failed = "connect";
+  }
+  const std::string message = *failed == '\0' ? "" : fmt::format("{}: {}", failed, std::strerror(errno));
+  close(caller);
+  close(listener);
+  return message;
+}
+
+Finding check_loopback() {
+  const std::string trouble = try_loopback();
+  if (trouble.empty()) return {Health::ok, "loopback", "127.0.0.1 accepts connections", ""};
+  return {Health::missing, "loopback", "127.0.0.1 does not work: " + trouble, "as root: ip link set lo up"};
+}
+
+std::vector<std::string> gpu_names() {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator("/proc/driver/nvidia/gpus", none)) {
+    const std::string text = read_small_file((entry.path() / "information").c_str());
+    names.push_back(cpuinfo_value(text, "Model"));
+  }
+  return names;
+}
+
+Finding check_driver(const std::vector<std::string>& gpus) {
+  const std::string version = first_line(read_small_file("/proc/driver/nvidia/version"));
+  if (version.empty()) return {Health::absent, "gpu", "no NVIDIA driver; training runs on CPU", ""};
+  return {Health::ok, "gpu", fmt::format("{} GPUs: {}; {}", gpus.size(), fmt::join(gpus, ", "), version), ""};
+}
+
+Finding check_nvcc() {
+  const char* home = std::getenv("CUDA_HOME");
+  for (const fs::path& folder : {fs::path(home == nullptr ? "" : home) / "bin",
+                                 fs::path(RONDO_TORCH_DIR).parent_path() / "nvidia/cu13/bin",
+                                 fs::path("/usr/local/cuda/bin"), fs::path("/usr/bin")})
+    if (fs::exists(folder / "nvcc")) return {Health::ok, "nvcc", (folder / "nvcc").string(), ""};
+  return {Health::absent, "nvcc", "not found; only the cuda preset needs it", ""};
+}
+
+Finding check_nccl() {
+  const fs::path wheel = fs::path(RONDO_TORCH_DIR).parent_path() / "nvidia/nccl/lib/libnccl.so.2";
+  for (const fs::path& library : {wheel, fs::path("/usr/lib/x86_64-linux-gnu/libnccl.so.2")})
+    if (fs::exists(library)) return {Health::ok, "nccl", library.string(), ""};
+  return {Health::absent, "nccl", "not found; only GPUs need it", ""};
+}
+
+Finding check_corpus(const fs::path& working_folder) {
+  const fs::path corpus = working_folder / "data/corpus";
+  std::error_code error;
+  if (fs::exists(corpus, error) && !fs::is_empty(corpus, error))
+    return {Health::ok, "corpus", corpus.string(), ""};
+  return {Health::warning, "corpus", corpus.string() + " does not exist (the default training text)",
+          "scripts/setup.sh, or give your own text with --training.dataset_path"};
+}
+
+}  // namespace
+
+std::vector<Finding> examine(const fs::path& program_folder, const fs::path& working_folder) {
+  const Machine machine = read_machine();
+  const std::vector<std::string> gpus = gpu_names();
+  return {
+      check_worker(program_folder),
+      check_cpu(machine),
+      check_cores(machine),
+      check_memory(machine),
+      check_disk(working_folder),
+      check_shared_memory(),
+      check_open_files(),
+      check_locked_memory(!gpus.empty()),
+      check_loopback(),
+      check_hostname(machine.hostname),
+      check_corpus(working_folder),
+      check_driver(gpus),
+      check_nvcc(),
+      check_nccl(),
+  };
+}
+
+}  // namespace rondo

@@ -1,0 +1,74 @@
+// What one optimizer step measured, as a line of `metrics.jsonl` and as a line on the console.
+//
+// metrics.jsonl: one JSON object a line, keys as the fields below. Numbers are the shortest decimals that
+// read back to the same bits; what JSON cannot say is a string: "NaN", "Infinity", "-Infinity". `mfu` is null
+// where the peak of the device is unknown; `state_hash` is left out where no hash was taken.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "trainer/metrics/append_file.h"
+
+namespace rondo {
+
+struct StepMetrics {
+  std::int64_t step = 0;  // 1 is the first
+  double loss = 0;        // mean over the valid tokens of the global batch
+  double grad_norm = 0;   // before clipping
+  double lr = 0;
+  double step_time_s = 0;                 // mean over the steps since the last line, validation excluded
+  double tokens_per_s = 0;                // of one device, as torchtitan counts
+  double tflops = 0;                      // of one device
+  std::optional<double> mfu;              // percent of the device's peak; empty where that is unknown
+  double memory_gib = 0;                  // peak since the last line
+  double data_wait_fraction = 0;          // share of the time spent waiting for data, in [0, 1]
+  std::int64_t tokens_seen = 0;           // by all ranks, since the start of the run
+  std::optional<std::string> state_hash;  // hexadecimal
+};
+
+// A double as JSON (see above); NaN loses its sign and payload, everything else reads back bit for bit.
+std::string json_number(double value);
+
+// One line without its newline, and back. `parse_step_metrics` throws std::invalid_argument saying what is
+// wrong with the line; unknown keys are ignored.
+std::string to_json(const StepMetrics& metrics);
+StepMetrics parse_step_metrics(std::string_view line);
+
+// Appends to metrics.jsonl; see AppendFile for what a kill or a full disk leaves behind.
+class StepMetricsWriter {
+ public:
+  explicit StepMetricsWriter(std::filesystem::path file) : file_(std::move(file)) {}
+  void write(const StepMetrics& metrics) { file_.append(to_json(metrics) + "\n"); }
+
+ private:
+  AppendFile file_;
+};
+
+struct ConsoleStyle {
+  bool color = false;              // what log_has_color() says
+  double memory_capacity_gib = 0;  // of the device or the machine, for the percentage; 0 leaves that out
+  std::optional<double> eta_s;
+};
+
+// torchtitan's line, then the time left:
+// "step:  1  loss:  7.62461  grad_norm:  1.2345  memory:  0.12GiB(0.50%)  tps: 12,345  tflops: 0.12
+//  mfu: 43.21%  eta: 1m23s" (one line; mfu N/A where unknown).
+std::string console_line(const StepMetrics& metrics, const ConsoleStyle& style);
+
+struct ValidationMetrics {
+  std::int64_t step = 0;
+  double loss = 0;
+  double tokens_per_s = 0;
+  double memory_gib = 0;
+};
+std::string console_line(const ValidationMetrics& metrics, const ConsoleStyle& style);
+
+// "7s", "1m23s", "2h05m", "3d04h"; "?" for what is not a duration.
+std::string format_duration(double seconds);
+
+}  // namespace rondo
