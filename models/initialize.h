@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "models/model.h"
+#include "models/decoder.h"
 
 namespace rondo {
 

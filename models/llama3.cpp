@@ -180,7 +180,7 @@ std::int64_t Llama3::flops_per_token(std::int64_t seq_len) const {
   return 6 * (parameter_count(*this) - embedding) + 12 * config_.n_layers * config_.dim * seq_len;
 }
 
-std::int64_t parameter_count(const Model& model) {
+std::int64_t parameter_count(const Decoder& model) {
   std::int64_t total = 0;
   for (const ParameterRule& rule : model.parameters()) {
     std::int64_t elements = 1;

@@ -4,11 +4,11 @@
 #pragma once
 
 #include "models/llama3_config.h"
-#include "models/model.h"
+#include "models/decoder.h"
 
 namespace rondo {
 
-class Llama3 final : public Model {
+class Llama3 final : public Decoder {
  public:
   explicit Llama3(const Llama3Config& config);
 

@@ -37,7 +37,7 @@ struct Range {
 };
 
 struct Step {
-  std::shared_ptr<const Model> model;
+  std::shared_ptr<const Decoder> model;
   TrainStepOptions options;
   std::vector<ir::TensorType> shard_types;   // of every parameter, in the table's order
   std::vector<ir::TensorType> buffer_types;  // of every constant of the model
@@ -293,7 +293,7 @@ StepFunction make_validate(const StepPtr& step) {
 
 }  // namespace
 
-TrainStepFunctions make_train_step(std::shared_ptr<const Model> model, const TrainStepOptions& options) {
+TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const TrainStepOptions& options) {
   auto step = std::make_shared<Step>(Step{std::move(model), options, {}, {}});
   for (const ParameterRule& rule : step->model->parameters()) {
     std::int64_t elements = 1;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "compiler/step_function.h"
-#include "models/model.h"
+#include "models/decoder.h"
 #include "parallel/simple_fsdp.h"
 #include "trainer/optimizer.h"
 
@@ -41,6 +41,6 @@ struct TrainStepFunctions {
   StepFunction validate;  // loss of one batch
 };
 
-TrainStepFunctions make_train_step(std::shared_ptr<const Model> model, const TrainStepOptions& options);
+TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const TrainStepOptions& options);
 
 }  // namespace rondo

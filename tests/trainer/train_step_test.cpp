@@ -41,7 +41,7 @@ TrainStepOptions small_options() {
   return options;
 }
 
-Tensors initial_state(const StepFunction& function, const Model& model) {
+Tensors initial_state(const StepFunction& function, const Decoder& model) {
   Tensors state;
   std::size_t parameter = 0;
   for (const StepInput& input : function.inputs) {

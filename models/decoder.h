@@ -38,16 +38,16 @@ struct Buffer {
 
 struct ForwardInputs {
   at::Tensor tokens_BT;             // int64 ids
-  std::vector<at::Tensor> buffers;  // in the order of Model::buffers
+  std::vector<at::Tensor> buffers;  // in the order of Decoder::buffers
   std::optional<at::Tensor>
       positions_BT;  // int64, restarting at document borders; absent: 0, 1, 2, ... in each row
   std::optional<at::Tensor>
       document_borders_N;  // int32 cu_seqlens over the flattened tokens, padded with B*T at the end
 };
 
-class Model {
+class Decoder {
  public:
-  virtual ~Model() = default;
+  virtual ~Decoder() = default;
   // In registration order, which is also the order of the forward.
   virtual const std::vector<ParameterRule>& parameters() const = 0;
   virtual std::vector<Buffer> buffers(std::int64_t seq_len) const = 0;
@@ -58,6 +58,6 @@ class Model {
   virtual std::int64_t vocabulary() const = 0;
 };
 
-std::int64_t parameter_count(const Model& model);
+std::int64_t parameter_count(const Decoder& model);
 
 }  // namespace rondo
