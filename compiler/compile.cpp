@@ -1,0 +1,82 @@
+#include "compiler/compile.h"
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+
+#include "compiler/op_facts.h"
+#include "compiler/text.h"
+#include "compiler/tracer.h"
+#include "compiler/verify.h"
+#include "parallel/error.h"
+
+namespace rondo {
+namespace {
+
+double ms_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+void write_graph(const std::filesystem::path& file, const ir::Graph& graph) {
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream out(file);
+  out << ir::print(graph);
+  out.close();
+  if (!out)
+    throw Error(ExitCode::resources, "cannot write the graph to " + file.string() +
+                                         "; free disk space or set compile.dump = \"none\"");
+}
+
+}  // namespace
+
+CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
+    : function_(std::move(function)), kind_(request.executor) {
+  if (kind_ == ExecutorKind::eager) return;
+  const auto started = std::chrono::steady_clock::now();
+  graph_ = trace(function_);
+  report_.trace_ms = ms_since(started);
+  report_.traced_nodes = graph_.nodes.size();
+
+  const auto traced = std::chrono::steady_clock::now();
+  ir::verify(graph_, "trace");
+  int number = 0;
+  ir::DumpCallback dump;
+  if (request.dump_all && !request.dump_folder.empty()) {
+    write_graph(request.dump_folder / (function_.name + ".00-trace.ir"), graph_);
+    dump = [&](std::string_view pass, const ir::Graph& graph) {
+      char prefix[8];
+      std::snprintf(prefix, sizeof prefix, ".%02d-", ++number);
+      write_graph(request.dump_folder / (function_.name + prefix + std::string(pass) + ".ir"), graph);
+    };
+  }
+  report_.pipeline = ir::run_pipeline(graph_, request.options, dump);
+  report_.passes_ms = ms_since(traced);
+  report_.nodes = graph_.nodes.size();
+  if (!request.dump_folder.empty()) write_graph(request.dump_folder / (function_.name + ".ir"), graph_);
+}
+
+std::string CompiledStep::collective_sequence() const {
+  std::string text;
+  for (const ir::Node& node : graph_.nodes) {
+    if (ir::facts(node.op).effect != ir::Effect::collective_start) continue;
+    const ir::TensorType& type = graph_.value(node.results.at(0)).type;
+    text += node.op + " " + std::string(ir::dtype_name(type.dtype)) + "[";
+    for (std::int64_t size : type.sizes) text += std::to_string(size) + " ";
+    text += "] ";
+    for (const ir::Argument& arg : node.args)
+      if (const auto* name = std::get_if<std::string>(&arg)) text += *name + " ";
+    text += "in " + node.module + "\n";
+  }
+  return text;
+}
+
+std::unique_ptr<Executor> CompiledStep::bind(std::vector<at::Tensor> state) const {
+  switch (kind_) {
+    case ExecutorKind::eager: return make_eager(function_, std::move(state));
+    case ExecutorKind::interpreter: return make_interpreter(graph_, std::move(state));
+    case ExecutorKind::replay: return make_replay(graph_, std::move(state));
+  }
+  throw Error(ExitCode::internal, "unknown executor");
+}
+
+}  // namespace rondo

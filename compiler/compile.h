@@ -1,0 +1,59 @@
+// From a step function to something that runs it: trace, passes, executor. The only header of the compiler that the
+// trainer includes, with executor.h and cpu_memory.h.
+//
+// Compiling needs shapes only, so that it comes before any weight exists; `bind` then takes the state.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/executor.h"
+#include "compiler/ir.h"
+#include "compiler/options.h"
+#include "compiler/pipeline.h"
+#include "compiler/step_function.h"
+
+namespace rondo {
+
+enum class ExecutorKind { eager, interpreter, replay };
+
+struct CompileRequest {
+  ExecutorKind executor = ExecutorKind::replay;
+  CompileOptions options;
+  // Where graphs are written as text: NAME.ir after the last pass, with dump_all also NAME.NN-PASS.ir after each; empty:
+  // nowhere.
+  std::filesystem::path dump_folder;
+  bool dump_all = false;
+};
+
+struct CompileReport {
+  double trace_ms = 0;
+  double passes_ms = 0;  // with the verifier
+  std::size_t traced_nodes = 0;
+  std::size_t nodes = 0;
+  ir::PipelineReport pipeline;
+};
+
+class CompiledStep {
+ public:
+  CompiledStep(StepFunction function, const CompileRequest& request);
+
+  // One line per collective in the order of the schedule: op, group, dtype and sizes. Equal on all ranks, or they would
+  // wait for each other for ever. Empty for eager steps.
+  std::string collective_sequence() const;
+  const CompileReport& report() const { return report_; }
+  const StepFunction& function() const { return function_; }
+
+  std::unique_ptr<Executor> bind(std::vector<at::Tensor> state) const;
+
+ private:
+  StepFunction function_;
+  ExecutorKind kind_;
+  ir::Graph graph_;
+  CompileReport report_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,82 @@
+#include "trainer/step_runner.h"
+
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+
+namespace rondo {
+namespace {
+
+template <class T>
+at::Tensor view_of(const std::vector<T>& data, std::vector<std::int64_t> sizes, at::ScalarType dtype) {
+  return at::from_blob(const_cast<T*>(data.data()), sizes, at::TensorOptions().dtype(dtype));
+}
+
+at::Tensor scalar(double value) { return at::full({}, value, at::TensorOptions().dtype(at::kFloat)); }
+
+std::unique_ptr<Executor> bind(const std::optional<CompiledStep>& step, const TrainState& state) {
+  return step ? step->bind(state.inputs_of(step->function())) : nullptr;
+}
+
+StepResult read(const std::vector<at::Tensor>& results) {
+  return {results[0].item<float>(), results[1].item<float>(), results[2].item<float>() == 0.0f};
+}
+
+}  // namespace
+
+CompiledFunctions::CompiledFunctions(const TrainStepFunctions& functions, const CompileRequest& request,
+                                     bool with_validation) {
+  if (functions.train_step.body) {
+    train_step.emplace(functions.train_step, request);
+  } else {
+    accumulate.emplace(functions.accumulate, request);
+    update.emplace(functions.update, request);
+  }
+  if (with_validation) validate.emplace(functions.validate, request);
+}
+
+std::vector<const CompiledStep*> CompiledFunctions::all() const {
+  std::vector<const CompiledStep*> present;
+  for (const auto* step : {&train_step, &accumulate, &update, &validate})
+    if (*step) present.push_back(&**step);
+  return present;
+}
+
+StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state, bool document_attention)
+    : train_step_(bind(functions.train_step, state)),
+      accumulate_(bind(functions.accumulate, state)),
+      update_(bind(functions.update, state)),
+      validate_(bind(functions.validate, state)),
+      document_attention_(document_attention) {}
+
+std::vector<at::Tensor> StepRunner::batch_tensors(const Batch& batch, std::int64_t valid_tokens) const {
+  const std::int64_t rows = batch_size_, length = static_cast<std::int64_t>(batch.tokens.size()) / rows;
+  std::vector<at::Tensor> tensors{view_of(batch.tokens, {rows, length}, at::kLong),
+                                  view_of(batch.labels, {rows, length}, at::kLong)};
+  if (document_attention_) {
+    tensors.push_back(view_of(batch.positions, {rows, length}, at::kLong));
+    tensors.push_back(view_of(batch.cu_seqlens, {static_cast<std::int64_t>(batch.cu_seqlens.size())}, at::kInt));
+  }
+  tensors.push_back(scalar(static_cast<double>(valid_tokens)));
+  return tensors;
+}
+
+StepResult StepRunner::run(const StepBatch& batch, double learning_rate) {
+  if (train_step_) {
+    std::vector<at::Tensor> tensors = batch_tensors(batch.microbatches[0], batch.valid_tokens);
+    tensors.push_back(scalar(learning_rate));
+    return read(train_step_->run(tensors));
+  }
+  for (const Batch& microbatch : batch.microbatches) accumulate_->run(batch_tensors(microbatch, batch.valid_tokens));
+  return read(update_->run({scalar(learning_rate)}));
+}
+
+float StepRunner::validate(const StepBatch& batch) {
+  return validate_->run(batch_tensors(batch.microbatches[0], batch.valid_tokens))[0].item<float>();
+}
+
+const ReplayFacts* StepRunner::replay_facts() const {
+  const auto* replay = dynamic_cast<const Replay*>(train_step_ ? train_step_.get() : accumulate_.get());
+  return replay == nullptr ? nullptr : &replay->facts();
+}
+
+}  // namespace rondo

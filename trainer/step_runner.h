@@ -1,0 +1,46 @@
+// Runs optimizer steps and validation batches with whichever executor the configuration asks for.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "trainer/data/loader.h"
+#include "trainer/train_state.h"
+#include "trainer/train_step.h"
+
+namespace rondo {
+
+struct StepResult {
+  float loss = 0;       // mean over all valid tokens of the step, all ranks
+  float grad_norm = 0;  // before clipping
+  bool finite = true;   // false: the state was left as it was, bit for bit
+};
+
+// Compiled functions of a run. Made before any weight exists.
+struct CompiledFunctions {
+  std::optional<CompiledStep> train_step, accumulate, update, validate;
+
+  CompiledFunctions(const TrainStepFunctions& functions, const CompileRequest& request, bool with_validation);
+  std::vector<const CompiledStep*> all() const;
+};
+
+class StepRunner {
+ public:
+  StepRunner(const CompiledFunctions& functions, const TrainState& state, bool document_attention);
+
+  StepResult run(const StepBatch& batch, double learning_rate);
+  float validate(const StepBatch& batch);
+  // Of the executor that does forward and backward; nullptr unless it is a replay.
+  const ReplayFacts* replay_facts() const;
+
+ private:
+  std::vector<at::Tensor> batch_tensors(const Batch& batch, std::int64_t valid_tokens) const;
+
+  std::unique_ptr<Executor> train_step_, accumulate_, update_, validate_;
+  bool document_attention_;
+};
+
+}  // namespace rondo
