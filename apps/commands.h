@@ -16,5 +16,6 @@ using Arguments = std::vector<std::string>;
 int compare(const Arguments& args);
 // What is installed, what is missing, what to type. 0 where training on CPU can work, else 6.
 int doctor(const Arguments& args);
+int run_launch(const Arguments& args);
 
 }  // namespace rondo

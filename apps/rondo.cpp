@@ -23,6 +23,7 @@ struct Command {
 };
 
 constexpr std::array kCommands = {
+    Command{"launch", "run the ranks of a job on this node, with torchrun's flags", run_launch},
     Command{"train", "train a model as one rank (alone, or started by launch, srun, mpirun or torchrun)",
             nullptr},
     Command{"compare", "compare two run folders: bit for bit, speed, memory, configuration", compare},

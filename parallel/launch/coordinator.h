@@ -1,0 +1,82 @@
+// Node 0's side of a job: where launchers meet, and who decides what all of them do. Node 0's own agent is a
+// member like the others, over a socket pair, so one node and many go the same way.
+//
+//   joining -> running -> stopping -> (all nodes ended) -> running again, or finished
+//
+// Owned by the launcher of node 0; one thread.
+#pragma once
+
+#include <poll.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/launch/messages.h"
+#include "parallel/launch/options.h"
+
+namespace rondo::launch {
+
+class Coordinator {
+ public:
+  // `meeting` listens at the rendezvous; empty for a job of one node. `own` is node 0's end of the socket
+  // pair.
+  Coordinator(const LaunchOptions& options, Listener meeting, Fd own);
+
+  void add_polls(std::vector<pollfd>& polls) const;
+  // Accepts, reads, answers, and minds the clock. Never blocks. Throws Error(environment) when nodes are
+  // missing after the join timeout; it names those that came.
+  void serve();
+
+  // The bound socket of rank 0's store, once for each start.
+  Fd take_master() { return std::move(master_.fd); }
+  bool finished() const { return state_ == State::finished; }
+  // After the finish: the other launchers have read it and closed their ends.
+  bool all_others_left() const;
+  // Set when finished because a rank failed.
+  const std::optional<Failure>& root_cause() const { return root_cause_; }
+
+ private:
+  enum class State { joining, running, stopping, finished };
+  struct Member {
+    explicit Member(Fd fd) : channel(std::move(fd)), connected_s(now_s()) {}
+    Channel channel;
+    double connected_s;
+    std::optional<Join> join;
+    int node = -1;  // set at the first start
+    std::optional<Ended> ended;
+  };
+
+  void accept_members();
+  void read(Member& member);
+  void handle(Member& member, const Json& message);
+  void admit(Member& member, const Json& message);
+  void refuse(Member& member, const std::string& reason);
+  void mind_losses();
+  void lose(Member& member);
+  void begin_if_complete();
+  void give_nodes_numbers();
+  bool open_master(std::string& why);
+  void start();
+  void stop(const Member* except);
+  void forward(const Member& from, int signal);
+  void decide_if_all_ended();
+  void finish(int code, const std::string& report);
+  void broadcast(const Json& message, const Member* except);
+  std::string missing_nodes() const;
+  std::size_t joined() const;
+
+  const LaunchOptions& options_;
+  Listener meeting_;
+  Listener master_;
+  std::vector<std::unique_ptr<Member>> members_;  // the first is node 0's own; in order of nodes once running
+  State state_ = State::joining;
+  double opened_s_;
+  int generation_ = 0;
+  bool signalled_ = false;
+  bool lost_a_node_ = false;
+  std::optional<Failure> root_cause_;
+};
+
+}  // namespace rondo::launch

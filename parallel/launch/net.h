@@ -1,0 +1,51 @@
+// Sockets and file descriptors of the launcher. Everything is close-on-exec; a socket listens on the address
+// it was told, never on all of them.
+#pragma once
+
+#include <string>
+#include <utility>
+
+namespace rondo::launch {
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~Fd() { reset(); }
+  void reset();
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+struct Listener {
+  Fd fd;
+  int port = 0;
+  bool is_loopback = false;  // only this machine can reach it
+};
+
+// A TCP socket bound to host:port with SO_REUSEADDR; port 0 takes a free one. `listening` false binds only:
+// the program that inherits the port binds it again (both with SO_REUSEADDR), which a listening socket would
+// forbid. On failure returns an empty fd and sets errno_out: EADDRINUSE, EADDRNOTAVAIL (not an address of
+// this machine), or ENOENT for a name that does not resolve.
+Listener bind_to(const std::string& host, int port, bool listening, int& errno_out);
+
+// Connects within timeout_ms, from source_addr unless that is empty. Non-blocking afterwards. On failure
+// returns an empty fd and sets `why`.
+Fd connect_to(const std::string& host, int port, const std::string& source_addr, int timeout_ms,
+              std::string& why);
+
+// Seconds of the monotonic clock.
+double now_s();
+
+}  // namespace rondo::launch
