@@ -12,4 +12,12 @@ namespace rondo {
 
 using Arguments = std::vector<std::string>;
 
+// Checks or prints a configuration.
+int config(const Arguments& args);
+// Sections and keys of the configuration.
+int help(const Arguments& args);
+
+// Runs before `rondo-worker train` is started. False: all is done already (--help).
+bool before_train(const Arguments& args);
+
 }  // namespace rondo
