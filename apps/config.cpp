@@ -1,4 +1,4 @@
-// `rondo config check FILE [--section.key=value ...]` and `rondo config resolve FILE [...]`
+// `rondo config check [FILE] [--section.key=value ...]` and `rondo config resolve [FILE] [...]`
 #include <cstdio>
 
 #include "apps/commands.h"
@@ -11,8 +11,8 @@ namespace rondo {
 namespace {
 
 constexpr const char* kUsage =
-    "rondo config check FILE [--section.key=value ...]     is it valid? exit 0 or 3\n"
-    "rondo config resolve FILE [--section.key=value ...]   print every key with its value, as TOML\n";
+    "rondo config check [FILE] [--section.key=value ...]     is it valid? exit 0 or 3\n"
+    "rondo config resolve [FILE] [--section.key=value ...]   print every key with its value, as TOML\n";
 
 }  // namespace
 
