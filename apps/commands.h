@@ -17,5 +17,12 @@ int compare(const Arguments& args);
 // What is installed, what is missing, what to type. 0 where training on CPU can work, else 6.
 int doctor(const Arguments& args);
 int run_launch(const Arguments& args);
+// Checks or prints a configuration.
+int config(const Arguments& args);
+// Sections and keys of the configuration.
+int help(const Arguments& args);
+
+// Runs before `rondo-worker train` is started. False: all is done already (--help).
+bool before_train(const Arguments& args);
 
 }  // namespace rondo

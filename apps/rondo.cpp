@@ -19,7 +19,8 @@ namespace {
 struct Command {
   const char* name;
   const char* summary;
-  int (*run)(const Arguments&);  // nullptr: rondo-worker does it
+  int (*run)(const Arguments&);                // nullptr: rondo-worker does it,
+  bool (*before)(const Arguments&) = nullptr;  // after this, unless it returns false: all is done
 };
 
 constexpr std::array kCommands = {
@@ -28,6 +29,9 @@ constexpr std::array kCommands = {
             nullptr},
     Command{"compare", "compare two run folders: bit for bit, speed, memory, configuration", compare},
     Command{"doctor", "what is installed, what is missing, what to type", doctor},
+            nullptr, before_train},
+    Command{"config", "check a configuration, or print it with every key resolved", config},
+    Command{"help", "sections and keys of the configuration", help},
 };
 
 const Command* find(const std::string& name) {
@@ -71,8 +75,10 @@ int run(const Arguments& words) {
     throw Error(ExitCode::usage, "unknown subcommand \"" + words[0] + "\"" + did_you_mean(words[0], names) +
                                      "; `rondo --help` lists them");
   }
-  if (command->run == nullptr) return exec_worker(words);
-  return command->run({words.begin() + 1, words.end()});
+  const Arguments args{words.begin() + 1, words.end()};
+  if (command->run != nullptr) return command->run(args);
+  if (command->before != nullptr && !command->before(args)) return 0;
+  return exec_worker(words);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ class Loader {
     choose_model();
     for (const Assignment& assignment : assignments)
       if (assignment.key != "model.name" && assignment.key != "model.flavor") assign(assignment);
+    check_flavor_counts();
     check_rules(config_, origins_, problems_);
     return config_;
   }
@@ -74,6 +75,19 @@ class Loader {
       RONDO_ASSERT(rule.empty(), "flavor " + flavor.name + ": " + size.shown + ": " + rule);
     }
     RONDO_ASSERT(own.empty(), "flavor " + flavor.name + " is not valid TOML");
+    flavor_sizes_ = config_.model.sizes;
+  }
+
+  // A resolved file sets every size, so that another flavor on the command line would silently do nothing.
+  void check_flavor_counts() {
+    const auto flavor = origins_.assigned.find("model.flavor");
+    if (flavor == origins_.assigned.end() || !flavor->second.from_flag) return;
+    if (config_.model.sizes == flavor_sizes_) return;
+    for (const auto& [name, value] : flavor_sizes_)
+      if (!origins_.assigned.contains("model." + name)) return;
+    report(flavor->second,
+           "has no effect, because the file sets every size of the model; remove the sizes from its [model] "
+           "section");
   }
 
   void assign(const Assignment& assignment) {
@@ -122,6 +136,7 @@ class Loader {
   JobConfig config_;
   Origins origins_;
   const ModelSizes* model_ = nullptr;
+  FieldValues flavor_sizes_;  // before any override
 };
 
 }  // namespace
