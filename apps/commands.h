@@ -12,4 +12,6 @@ namespace rondo {
 
 using Arguments = std::vector<std::string>;
 
+int run_opt(const Arguments& args);
+
 }  // namespace rondo

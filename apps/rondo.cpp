@@ -25,6 +25,7 @@ struct Command {
 constexpr std::array kCommands = {
     Command{"train", "train a model as one rank (alone, or started by launch, srun, mpirun or torchrun)",
             nullptr},
+    Command{"opt", "run compiler passes on the text of a graph", &run_opt},
 };
 
 const Command* find(const std::string& name) {
