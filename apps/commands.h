@@ -24,5 +24,6 @@ int help(const Arguments& args);
 
 // Runs before `rondo-worker train` is started. False: all is done already (--help).
 bool before_train(const Arguments& args);
+int run_opt(const Arguments& args);
 
 }  // namespace rondo

@@ -32,6 +32,7 @@ constexpr std::array kCommands = {
             nullptr, before_train},
     Command{"config", "check a configuration, or print it with every key resolved", config},
     Command{"help", "sections and keys of the configuration", help},
+    Command{"opt", "run compiler passes on the text of a graph", &run_opt},
 };
 
 const Command* find(const std::string& name) {

@@ -152,4 +152,14 @@ void replace_uses(Graph& graph, const std::vector<ValueId>& replacement) {
   }
 }
 
+void keep_nodes(Graph& graph, const std::vector<bool>& keep) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!keep[i]) continue;
+    if (kept != i) graph.nodes[kept] = std::move(graph.nodes[i]);
+    ++kept;
+  }
+  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(kept), graph.nodes.end());
+}
+
 }  // namespace rondo::ir

@@ -160,4 +160,7 @@ std::vector<std::int32_t> last_reads(const Graph& graph);
 // kNoValue. REQUIRES: no chains (a -> b -> c).
 void replace_uses(Graph& graph, const std::vector<ValueId>& replacement);
 
+// Drops the nodes whose flag is false; their values stay as numbers that no node defines.
+void keep_nodes(Graph& graph, const std::vector<bool>& keep);
+
 }  // namespace rondo::ir

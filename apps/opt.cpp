@@ -1,0 +1,94 @@
+// `rondo opt`: runs passes on the text of a graph.
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "apps/commands.h"
+#include "compiler/pipeline.h"
+#include "compiler/text.h"
+#include "compiler/verify.h"
+#include "parallel/error.h"
+
+namespace rondo {
+namespace {
+
+std::string read_all(const std::string& path) {
+  std::ostringstream text;
+  if (path == "-") {
+    text << std::cin.rdbuf();
+    return text.str();
+  }
+  const std::ifstream file(path);
+  if (!file || !(text << file.rdbuf()))
+    throw Error(ExitCode::usage, "opt: cannot read " + path + ": " + std::strerror(errno) +
+                                     "; give the path of a graph's text, or - for the standard input");
+  return text.str();
+}
+
+void print_list() {
+  for (const ir::PassInfo& pass : ir::all_passes()) {
+    const std::string summary(pass.summary), needs(pass.needs);
+    std::printf("%-24s %-7s %-9s %s%s\n", std::string(pass.name).c_str(),
+                pass.numerics == ir::Numerics::exact ? "exact" : "rounds",
+                pass.required ? "required" : (pass.in_default ? "default" : "optional"), summary.c_str(),
+                needs.empty() ? "" : (" (needs " + needs + ")").c_str());
+  }
+}
+
+void print_report(const ir::PipelineReport& report) {
+  for (const std::string& note : report.notes) std::fprintf(stderr, "rondo: note: %s\n", note.c_str());
+  for (const ir::PassReport& pass : report.passes) {
+    std::fprintf(stderr, "%-24s %6zu -> %6zu nodes  %8.2f ms, verify %.2f ms", std::string(pass.name).c_str(),
+                 pass.nodes_before, pass.nodes_after, pass.ms, pass.verify_ms);
+    for (const auto& [op, change] : pass.op_difference) std::fprintf(stderr, "  %+d %s", change, op.c_str());
+    std::fputc('\n', stderr);
+  }
+}
+
+}  // namespace
+
+int run_opt(const Arguments& args) {
+  CLI::App app("Runs passes on the text of a graph and prints the result; the report goes to stderr.",
+               "rondo opt");
+  CompileOptions options;
+  std::string path;
+  bool list = false, verify_only = false, print_after_all = false, quiet = false;
+  app.add_option("FILE", path, "the graph's text; - for the standard input");
+  app.add_option("--passes", options.passes,
+                 "names, separated by commas; \"default\" stands for the default list")
+      ->delimiter(',');
+  app.add_option("--disable-passes", options.disable_passes, "names to leave out")->delimiter(',');
+  app.add_option("--numerics", options.numerics, "exact or rounds");
+  app.add_flag("--print-after-all", print_after_all, "print the graph after each pass");
+  app.add_flag("--verify-only", verify_only, "check the graph and print nothing");
+  app.add_flag("--list", list, "list the passes");
+  app.add_flag("--quiet", quiet, "no report");
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    throw Error(ExitCode::usage,
+                std::string("opt: ") + error.what() + "; `rondo opt --help` lists the flags");
+  }
+  if (list) return print_list(), 0;
+  if (path.empty()) throw Error(ExitCode::usage, "opt: FILE is missing; `rondo opt --help` lists the flags");
+
+  ir::Graph graph = ir::parse(read_all(path), path == "-" ? "<stdin>" : path);
+  ir::verify(graph, "parse");
+  if (verify_only) return 0;
+  const auto dump = [&](std::string_view pass, const ir::Graph& after) {
+    if (print_after_all) std::cout << "# after " << pass << "\n" << ir::print(after) << "\n";
+  };
+  const ir::PipelineReport report = ir::run_pipeline(graph, options, dump);
+  if (!print_after_all) std::cout << ir::print(graph);
+  if (!quiet) print_report(report);
+  return 0;
+}
+
+}  // namespace rondo

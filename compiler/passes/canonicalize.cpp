@@ -1,0 +1,135 @@
+// Views and copies that change nothing go; the other views between contiguous tensors become one aten.view.
+//
+//   %1: f32[4,8] views %0 = aten.detach.default(%0)               gone, readers read %0
+//   %2: f32[8,4]{1,8} views %1 = aten.t.default(%1)               %2 = aten.t.default(%0)
+//   %3: f32[4,8] views %2 = aten.t.default(%2)                    gone, readers read %0
+//   %4: f32[1,4,8] views %3 = aten.unsqueeze.default(%3, 0)       %4 = aten.view.default(%0, [1, 4, 8])
+//   %5: f32[2,16] views %4 = aten.view.default(%4, [2, 16])       %5 = aten.view.default(%0, [2, 16])
+//
+// What makes this safe: two views of one storage that start at the same element and have the same type
+// (dtype, sizes, strides) are the same tensor. Ops that move the start end such a chain; of them only a slice
+// of the whole goes. A wait ends it too: what stands before it is not to be read.
+#include "compiler/op_facts.h"
+#include "compiler/passes.h"
+
+namespace rondo::ir {
+namespace {
+
+std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
+
+bool is_row_major(const TensorType& type) { return type.strides == contiguous_strides(type.sizes); }
+
+// A value and the views that led to it, all with the same start.
+struct Chain {
+  ValueId parent = kNoValue;
+  ValueId oldest = kNoValue;
+  ValueId oldest_contiguous = kNoValue;
+  bool at_start = false;  // of the storage, and so aligned like a storage
+};
+
+class Canonicalizer {
+ public:
+  explicit Canonicalizer(Graph& graph)
+      : graph_(graph),
+        roots_(storage_roots(graph)),
+        returned_(graph.values.size(), false),
+        written_(graph.values.size(), false),
+        chains_(graph.values.size()),
+        replacement_(graph.values.size(), kNoValue) {
+    for (const Node& node : graph.nodes)
+      for (ValueId id : node.results)
+        if (graph.value(id).writes != kNoValue) written_[root(id)] = true;
+    for_each_operand(graph.return_node(), [&](ValueId id) { returned_[root(id)] = true; });
+    for (std::size_t i = 0; i < chains_.size(); ++i) {
+      const auto id = static_cast<ValueId>(i);
+      chains_[i].oldest = id;
+      if (is_row_major(graph.value(id).type)) chains_[i].oldest_contiguous = id;
+      chains_[i].at_start = roots_[i] == id;
+    }
+  }
+
+  void run() {
+    std::vector<bool> keep(graph_.nodes.size(), true);
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      Node& node = graph_.nodes[i];
+      for_each_operand(node, [&](ValueId& id) { id = replaced(id); });
+      if (node.results.size() != 1 || node.args.empty() || !std::holds_alternative<Use>(node.args[0]))
+        continue;
+      const ValueId same = simplify(node, std::get<Use>(node.args[0]).value, node.results[0]);
+      if (same == kNoValue) continue;
+      replacement_[at(node.results[0])] = same;
+      keep[i] = false;
+    }
+    replace_uses(graph_, replacement_);  // the marks
+    keep_nodes(graph_, keep);
+  }
+
+ private:
+  std::size_t root(ValueId id) const { return at(roots_[at(id)]); }
+  ValueId replaced(ValueId id) const { return replacement_[at(id)] == kNoValue ? id : replacement_[at(id)]; }
+  bool same_type(ValueId a, ValueId b) const { return graph_.value(a).type == graph_.value(b).type; }
+
+  // The earlier value that is the same tensor as the node's result. Where there is none, kNoValue, and the
+  // node may have become a simpler one.
+  ValueId simplify(Node& node, ValueId source, ValueId result) {
+    if (is_needless_copy(node, source, result)) return source;
+    const ValueId viewed = graph_.value(result).views;
+    if (viewed == kNoValue || replaced(viewed) != source) return kNoValue;
+    const OpFacts& op = facts(node.op);
+    if (op.effect == Effect::wait) chains_[at(result)].at_start = chains_[at(source)].at_start;
+    if (op.view == ViewKind::moved_start && node.op == "aten.slice.Tensor" && same_type(source, result))
+      return source;
+    if (op.view != ViewKind::same_start) return kNoValue;
+    for (ValueId ancestor : {source, chains_[at(source)].parent, chains_[at(source)].oldest})
+      if (ancestor != kNoValue && same_type(ancestor, result)) return ancestor;
+    extend_chain(source, result);
+    view_the_oldest(node, result);
+    return kNoValue;
+  }
+
+  // A copy within the device to the same type. The copy must not be needed as a storage of its own, because
+  // someone overwrites it or its source, or because it is returned; and its source must be aligned as a copy
+  // would be.
+  bool is_needless_copy(const Node& node, ValueId source, ValueId result) const {
+    const bool converts = node.op == "aten._to_copy.default" && node.args.size() == 7;
+    if (!converts && node.op != "aten.clone.default") return false;
+    if (converts) {  // (self, dtype, layout, device, pin_memory, non_blocking, memory_format)
+      const bool moves =
+          !std::holds_alternative<None>(node.args[3]) && node.args[3] != Argument(Symbol{"device"});
+      const bool pins = !std::holds_alternative<None>(node.args[4]) && node.args[4] != Argument(false);
+      if (moves || pins) return false;
+    }
+    return same_type(source, result) && chains_[at(source)].at_start && !written_[root(source)] &&
+           !written_[root(result)] && !returned_[root(result)];
+  }
+
+  void extend_chain(ValueId source, ValueId result) {
+    const Chain& from = chains_[at(source)];
+    Chain& to = chains_[at(result)];
+    to = {source, from.oldest,
+          from.oldest_contiguous == kNoValue ? to.oldest_contiguous : from.oldest_contiguous, from.at_start};
+  }
+
+  void view_the_oldest(Node& node, ValueId result) {
+    Value& value = graph_.value(result);
+    const ValueId oldest = chains_[at(result)].oldest_contiguous;
+    if (oldest == kNoValue || oldest == result || !is_row_major(value.type)) return;
+    if (element_count(graph_.value(oldest).type) != element_count(value.type)) return;  // an expand
+    node.op = "aten.view.default";
+    node.args = {Use{oldest}, value.type.sizes};
+    value.views = oldest;
+  }
+
+  Graph& graph_;
+  std::vector<ValueId> roots_;  // before this pass
+  std::vector<bool> returned_;  // for a root: returned
+  std::vector<bool> written_;   // for a root
+  std::vector<Chain> chains_;
+  std::vector<ValueId> replacement_;
+};
+
+}  // namespace
+
+void canonicalize(Graph& graph, const CompileOptions&) { Canonicalizer(graph).run(); }
+
+}  // namespace rondo::ir

@@ -1,0 +1,32 @@
+// A node is dead if nobody reads its results and it does nothing else. Walking backwards, a node that is
+// dropped no longer counts as a reader of its operands, so whole chains go in one sweep.
+#include <algorithm>
+
+#include "compiler/op_facts.h"
+#include "compiler/passes.h"
+
+namespace rondo::ir {
+namespace {
+
+bool acts(const Graph& graph, const Node& node) {
+  if (node.op == kReturn || node.results.empty() || facts(node.op).effect != Effect::none) return true;
+  return std::any_of(node.results.begin(), node.results.end(),
+                     [&](ValueId id) { return graph.value(id).writes != kNoValue; });
+}
+
+}  // namespace
+
+void eliminate_dead_code(Graph& graph, const CompileOptions&) {
+  std::vector<bool> read(graph.values.size(), false);
+  std::vector<bool> keep(graph.nodes.size(), false);
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    keep[i] = acts(graph, node) || std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) {
+                return read[static_cast<std::size_t>(id)];
+              });
+    if (keep[i]) for_each_operand(node, [&](ValueId id) { read[static_cast<std::size_t>(id)] = true; });
+  }
+  keep_nodes(graph, keep);
+}
+
+}  // namespace rondo::ir

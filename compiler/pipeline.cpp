@@ -1,0 +1,175 @@
+#include "compiler/pipeline.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <unordered_map>
+
+#include "compiler/passes.h"
+#include "compiler/verify.h"
+#include "parallel/error.h"
+#include "parallel/nearest.h"
+
+namespace rondo::ir {
+namespace {
+
+constexpr std::array kPasses = {
+    // First, so that every later pass meets one form of a view.
+    PassInfo{.name = "canonicalize",
+             .run = &canonicalize,
+             .summary = "drops views and copies that change nothing"},
+    // After canonicalize, which makes equal views equal; before anything that duplicates nodes on purpose.
+    PassInfo{.name = "common_subexpressions",
+             .run = &common_subexpressions,
+             .summary = "computes what is equal once in each phase"},
+    // After the passes that leave nodes without readers.
+    PassInfo{
+        .name = "eliminate_dead_code", .run = &eliminate_dead_code, .summary = "drops what nobody reads"},
+    // After every pass that adds, moves or drops a reader: what follows would have to look at storages.
+    PassInfo{
+        .name = "reinplace", .run = &reinplace, .summary = "writes results over operands nobody reads again"},
+    // Not a rewrite: it records the finished graph.
+    PassInfo{.name = "cudagraph",
+             .run = nullptr,
+             .in_default = false,
+             .needs = "a CUDA build and device \"cuda\"",
+             .summary = "records the step once and replays it without the host"},
+};
+
+struct Chooser {
+  std::span<const PassInfo> table;
+  const CompileOptions& options;
+  std::vector<bool> wanted = std::vector<bool>(table.size(), false);
+  std::vector<std::string> problems = {};
+  std::vector<std::string> notes = {};
+
+  // Index into the table; its size, and a problem, if there is no such pass.
+  std::size_t find(const std::string& key, const std::string& name) {
+    const auto row =
+        std::find_if(table.begin(), table.end(), [&](const PassInfo& p) { return p.name == name; });
+    if (row == table.end()) {
+      std::vector<std::string> names = {"default"};
+      for (const PassInfo& pass : table) names.emplace_back(pass.name);
+      problems.push_back(fmt::format("{}: unknown pass \"{}\"{}; known are {}", key, name,
+                                     did_you_mean(name, names), fmt::join(names, ", ")));
+    }
+    return static_cast<std::size_t>(row - table.begin());
+  }
+
+  void want_default() {
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      if (!table[i].in_default) continue;
+      if (table[i].numerics == Numerics::rounds && options.numerics == "exact") {
+        notes.push_back(
+            fmt::format("{} is left out: it rounds, and compile.numerics = \"exact\"", table[i].name));
+      } else {
+        wanted[i] = true;
+      }
+    }
+  }
+
+  void want(const std::string& name) {
+    const std::size_t i = find("compile.passes", name);
+    if (i == table.size()) return;
+    if (!table[i].needs.empty()) {
+      problems.push_back(fmt::format("compile.passes: {} needs {}; this is device \"{}\"", name,
+                                     table[i].needs, options.device));
+    } else if (table[i].numerics == Numerics::rounds && options.numerics == "exact") {
+      problems.push_back(
+          fmt::format("compile.passes: {} rounds; set compile.numerics = \"rounds\" to allow it", name));
+    } else {
+      wanted[i] = true;
+    }
+  }
+
+  void want_listed() {
+    // A bare "cudagraph" adds to the default list rather than replacing it.
+    if (options.passes == std::vector<std::string>{"cudagraph"}) want_default();
+    std::size_t furthest = 0;
+    for (const std::string& name : options.passes) {
+      if (name == "default") {
+        want_default();
+        continue;
+      }
+      want(name);
+      const auto row =
+          std::find_if(table.begin(), table.end(), [&](const PassInfo& p) { return p.name == name; });
+      const auto place = static_cast<std::size_t>(row - table.begin());
+      if (place < furthest && notes.empty())
+        notes.push_back(
+            "compile.passes: the order of the list is not followed; the pipeline's order is fixed");
+      if (row != table.end()) furthest = std::max(furthest, place);
+    }
+  }
+
+  void disable() {
+    for (const std::string& name : options.disable_passes) {
+      const std::size_t i = find("compile.disable_passes", name);
+      if (i == table.size()) continue;
+      if (table[i].required)
+        problems.push_back(
+            fmt::format("compile.disable_passes: {} is required and cannot be disabled", name));
+      wanted[i] = false;
+    }
+  }
+};
+
+double ms_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::map<std::string, int> count_ops(const Graph& graph) {
+  std::unordered_map<std::string_view, int> counts;
+  for (const Node& node : graph.nodes) ++counts[node.op];
+  return {counts.begin(), counts.end()};
+}
+
+}  // namespace
+
+std::span<const PassInfo> all_passes() { return kPasses; }
+
+Selection select_passes(std::span<const PassInfo> table, const CompileOptions& options) {
+  Chooser chooser{.table = table, .options = options};
+  if (options.numerics != "exact" && options.numerics != "rounds")
+    chooser.problems.push_back(
+        fmt::format("compile.numerics = \"{}\" must be \"exact\" or \"rounds\"", options.numerics));
+  chooser.want_listed();
+  chooser.disable();
+  if (!chooser.problems.empty())
+    throw Error(ExitCode::config, fmt::format("{}", fmt::join(chooser.problems, "\n")));
+  Selection selection{.passes = {}, .notes = std::move(chooser.notes)};
+  for (std::size_t i = 0; i < table.size(); ++i)
+    if (table[i].required || chooser.wanted[i]) selection.passes.push_back(&table[i]);
+  return selection;
+}
+
+PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump) {
+  Selection selection = select_passes(all_passes(), options);
+  PipelineReport report{.passes = {}, .notes = std::move(selection.notes)};
+  std::map<std::string, int> before = count_ops(graph);
+  for (const PassInfo* pass : selection.passes) {
+    PassReport row{.name = pass->name, .nodes_before = graph.nodes.size(), .op_difference = {}};
+    const auto start = std::chrono::steady_clock::now();
+    pass->run(graph, options);
+    row.ms = ms_since(start);
+    row.nodes_after = graph.nodes.size();
+    if (dump) dump(pass->name, graph);
+    const auto verify_start = std::chrono::steady_clock::now();
+    verify(graph, pass->name);
+    row.verify_ms = ms_since(verify_start);
+    std::map<std::string, int> after = count_ops(graph);
+    std::map<std::string, int> difference = after;
+    for (const auto& [op, count] : before) difference[op] -= count;
+    for (const auto& [op, change] : difference)
+      if (change != 0) row.op_difference.emplace_back(op, change);
+    before = std::move(after);
+    report.passes.push_back(std::move(row));
+  }
+  return report;
+}
+
+}  // namespace rondo::ir
