@@ -52,7 +52,7 @@ last_error() {
 # Stamps. A step is done when its stamp holds the hash of these scripts and of what the environment offers.
 fingerprint() {
   {
-    cat "$RONDO_ROOT"/scripts/setup.sh "$RONDO_ROOT"/scripts/setup/*.sh "$RONDO_ROOT"/scripts/oracles.txt
+    cat "$RONDO_ROOT"/scripts/{setup,make_corpus}.sh "$RONDO_ROOT"/scripts/setup/*.sh "$RONDO_ROOT/scripts/oracles.txt"
     echo "${TORCH_DIR:-}:${VIRTUAL_ENV:-}:${CONDA_PREFIX:-}"
   } | sha256sum
 }
@@ -69,13 +69,14 @@ base() {
   ensure_torch
 }
 
-# Real text to train on, cut into train and validation: LibTorch's own C++ headers.
+# Real text to train on: LibTorch's own C++ headers.
 corpus() {
   ((check_only)) && return
-  say "cutting the default corpus out of LibTorch's headers"
-  logged corpus "$RONDO_ROOT/scripts/make_corpus.sh" "$(<"$DEPS/torch.path")/include" "$RONDO_ROOT/data/corpus" ||
+  say "making the default corpus out of LibTorch's headers"
+  logged corpus "$RONDO_ROOT/scripts/make_corpus.sh" "$torch_dir/include" "$RONDO_ROOT/data/corpus" ||
     fail "cannot make data/corpus: $(last_error corpus). Details: $DEPS/log/corpus.log"
 }
+has_corpus() { is_done corpus && [[ -d $RONDO_ROOT/data/corpus ]]; }
 
 # With root, or with a sudo that asks no password, packages are installed on the system.
 find_root() {
@@ -88,12 +89,12 @@ find_root() {
   fi
 }
 
-# The last step that can be found undone first: nothing else is looked at when every stamp holds.
+has_torch() { [[ -e $(head -n 1 "$DEPS/torch.path" 2>/dev/null)/lib/libtorch_cpu.so ]]; }
+
 all_done() {
-  is_done base && [[ -e $(head -n 1 "$DEPS/torch.path" 2>/dev/null)/lib/libtorch_cpu.so ]] || return 1
+  is_done base && has_torch && has_corpus || return 1
   ((!want_oracles)) || is_done oracles || return 1
-  ((!want_cuda)) || is_done cuda || return 1
-  [[ ! -e $RONDO_ROOT/scripts/make_corpus.sh ]] || [[ -d $RONDO_ROOT/data/corpus ]]
+  ((!want_cuda)) || is_done cuda
 }
 
 problems=() pip=() torch_dir=
@@ -109,12 +110,13 @@ source "$RONDO_ROOT/scripts/setup/python.sh"
 
 mkdir -p "$DEPS"
 find_root
-[[ -e $(head -n 1 "$DEPS/torch.path" 2>/dev/null)/lib/libtorch_cpu.so ]] || rm -f "$DEPS/stamps/base"
+has_torch || rm -f "$DEPS/stamps/base"
+[[ -d $RONDO_ROOT/data/corpus ]] || rm -f "$DEPS/stamps/corpus"
 step base base
 [[ -n $torch_dir || $check_only == 1 ]] || torch_dir=$(<"$DEPS/torch.path")
 if ((want_cuda)); then step cuda ensure_cuda; fi
 if ((want_oracles)); then step oracles ensure_oracles; fi
-if [[ -e $RONDO_ROOT/scripts/make_corpus.sh && ! -d $RONDO_ROOT/data/corpus ]]; then corpus; fi
+step corpus corpus
 
 if ((${#problems[@]})); then
   printf 'setup: missing: %s\n' "${problems[@]}" >&2

@@ -88,9 +88,9 @@ with_suites() {
 
 # The machine's sources that speak of this release, with backports beside it on Debian 12.
 write_private_sources() {
-  local file
+  local file etc=${RONDO_APT_ETC:-/etc/apt}
   "${as_root[@]}" rm -rf "$DEPS/apt" && mkdir -p "$DEPS/apt/sources.list.d" "$DEPS/apt/lists/partial" "$DEPS/apt/cache/archives/partial"
-  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
+  for file in "$etc"/sources.list "$etc"/sources.list.d/*.list "$etc"/sources.list.d/*.sources; do
     grep -qsE "^[^#]*[[:space:]]$os_codename(-updates|-security)?([[:space:]]|$)" "$file" || continue
     if [[ $os_codename != bookworm ]] || grep -qs bookworm-backports "$file"; then
       cp "$file" "$DEPS/apt/sources.list.d/"
