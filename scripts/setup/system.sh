@@ -89,7 +89,8 @@ with_suites() {
 # The machine's sources that speak of this release, with backports beside it on Debian 12.
 write_private_sources() {
   local file etc=${RONDO_APT_ETC:-/etc/apt}
-  "${as_root[@]}" rm -rf "$DEPS/apt" && mkdir -p "$DEPS/apt/sources.list.d" "$DEPS/apt/lists/partial" "$DEPS/apt/cache/archives/partial"
+  remove_private_apt
+  mkdir -p "$DEPS/apt/sources.list.d" "$DEPS/apt/lists/partial" "$DEPS/apt/cache/archives/partial"
   for file in "$etc"/sources.list "$etc"/sources.list.d/*.list "$etc"/sources.list.d/*.sources; do
     grep -qsE "^[^#]*[[:space:]]$os_codename(-updates|-security)?([[:space:]]|$)" "$file" || continue
     if [[ $os_codename != bookworm ]] || grep -qs bookworm-backports "$file"; then
@@ -108,6 +109,8 @@ private_apt() {
     -o Acquire::Languages=none -o APT::Sandbox::User=root "$@"
 }
 
+remove_private_apt() { "${as_root[@]}" rm -rf "$DEPS/apt"; }
+
 update_package_lists() {
   say "reading the package lists"
   write_private_sources
@@ -122,6 +125,7 @@ install_with_root() {
   say "installing: ${wanted[*]}"
   logged apt-install private_apt install -y --no-install-recommends "${wanted[@]}" ||
     fail "apt-get install did not succeed: $(last_error apt-install). Details: $DEPS/log/apt-install.log"
+  remove_private_apt
 }
 
 # Headers and static data need no installation. What is unpacked is what apt would install: dependencies too.
@@ -137,10 +141,10 @@ unpack_without_root() {
   (cd "$DEPS/apt/debs" && logged apt-download private_apt download "${packages[@]}") ||
     fail "cannot download ${packages[*]}: $(last_error apt-download)"
   for deb in "$DEPS"/apt/debs/*.deb; do dpkg -x "$deb" "$DEPS/root"; done
-  rm -rf "$DEPS/apt/debs"
+  remove_private_apt
 }
 
-# What cannot come without root: the compiler. cmake and ninja can, as wheels (python.sh).
+# What cannot come without root: the compiler and Python. cmake and ninja can, as wheels (python.sh).
 explain_packages() {
   local wanted line
   wanted=$(with_suites "$@" | tr '\n' ' ')
@@ -148,7 +152,7 @@ explain_packages() {
   [[ $wanted == *backports* ]] && line="sed -i '/^Suites:.* bookworm / s/\$/ bookworm-backports/' \
 /etc/apt/sources.list.d/debian.sources && $line"
   fail "missing: $*. Set-up may not install them here (no root, no password-free sudo). Ask an administrator to run:" \
-    $'\n\n'"  $line"$'\n\n'"and run scripts/setup.sh again."
+    $'\n\n'"  $line"$'\n\n'"Then run scripts/setup.sh again."
 }
 
 ensure_system_packages() {
@@ -163,7 +167,7 @@ ensure_system_packages() {
     for package in g++ python3; do
       [[ " ${missing[*]} " == *" $package "* ]] && needs_root+=("$package")
     done
-    ((${#needs_root[@]})) && explain_packages "${missing[@]}"
+    ((${#needs_root[@]})) && explain_packages "${needs_root[@]}"
     bring_build_tools
     find_missing_packages
     ((${#missing[@]})) && unpack_without_root "${missing[@]}"

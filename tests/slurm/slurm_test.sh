@@ -4,6 +4,8 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$1
+# shellcheck source=tests/scripts/check.sh
+source "$root/tests/scripts/check.sh"
 PATH=$PATH:/usr/sbin:/sbin
 
 for command in munged slurmctld slurmd sbatch; do
@@ -27,18 +29,7 @@ export SLURM_CONF=$dir/cluster/slurm.conf
 # Not root's limits: the tests may run inside somebody's job.
 unset "${!SLURM_JOB@}" 2>/dev/null || true
 
-failures=0
-check() {  # WHAT COMMAND...
-  local what=$1
-  shift
-  if "$@"; then
-    echo "ok: $what"
-  else
-    echo "FAILED: $what"
-    failures=$((failures + 1))
-    cat "$log"
-  fi
-}
+explain() { cat "$log"; }
 log_has() { grep -qsE -- "$1" "$log"; }
 
 # submit CONFIG WORDS...: sets `job` and `log`.
@@ -106,5 +97,4 @@ else
   echo "not checked: training itself, since rondo-worker is not built"
 fi
 
-echo "$failures checks failed"
-((failures == 0))
+check_summary
