@@ -6,14 +6,27 @@ endif()
 find_package(Threads REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(spdlog REQUIRED)
 
-# toml++ header-only: Debian's package wants a shared library, which the executables must not need at run time.
+# Header-only all three, so that a build runs on machines that have none of these packages (a cluster's compute nodes,
+# or a build against packages unpacked without root). Their own CMake files would ask for shared libraries.
 find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 add_library(tomlplusplus INTERFACE)
 add_library(tomlplusplus::header_only ALIAS tomlplusplus)
 target_include_directories(tomlplusplus SYSTEM INTERFACE ${TOMLPLUSPLUS_INCLUDE})
 target_compile_definitions(tomlplusplus INTERFACE TOML_HEADER_ONLY=1)
+
+# Debian's spdlog takes the system's fmt from beside it. Only for sources that do not use fmt::wheel.
+find_path(SPDLOG_INCLUDE spdlog/spdlog.h REQUIRED)
+add_library(spdlog INTERFACE)
+add_library(spdlog::spdlog ALIAS spdlog)
+target_include_directories(spdlog SYSTEM INTERFACE ${SPDLOG_INCLUDE})
+target_compile_definitions(spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
+
+find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
+add_library(xxhash INTERFACE)
+add_library(xxhash::header_only ALIAS xxhash)
+target_include_directories(xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE})
+target_compile_definitions(xxhash INTERFACE XXH_INLINE_ALL)
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)

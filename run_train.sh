@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Trains. In a fresh clone it first brings what is missing and builds; later runs start at once.
+#
+#   ./run_train.sh
+#   NGPU=4 CONFIG_FILE=configs/llama3_debug.toml LOG_RANK=0,1 ./run_train.sh --training.steps=20
+#
+# NGPU         ranks on this machine (2)
+# CONFIG_FILE  the run (configs/llama3_debug.toml); relative to the current folder, or to the project
+# LOG_RANK     whose lines are shown (0)
+# LAUNCH_ARGS  more words for `rondo launch`, e.g. "--max-restarts 1"
+# Every further word overrides a key of the config: --section.key=value.
+set -euo pipefail
+# shellcheck source=scripts/env.sh
+source "$(dirname "${BASH_SOURCE[0]}")/scripts/env.sh"
+
+config=${CONFIG_FILE:-configs/llama3_debug.toml}
+[[ -e $config ]] && config=$(realpath "$config")
+cd "$RONDO_ROOT"
+
+scripts/setup.sh
+scripts/build.sh cpu rondo rondo-worker
+# shellcheck disable=SC2086  # LAUNCH_ARGS is several words
+exec build/cpu/rondo launch --nproc-per-node "${NGPU:-2}" --local-ranks-filter "${LOG_RANK:-0}" ${LAUNCH_ARGS:-} \
+  -- train --job.config_file="$config" "$@"

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# tests/slurm/slurm_test.sh BUILD_DIR: submits scripts/multinode_trainer.slurm to a real Slurm of two nodes on this
+# machine. Exit 77 (skipped) with the reason where Slurm is not installed.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$1
+# shellcheck source=tests/scripts/check.sh
+source "$root/tests/scripts/check.sh"
+PATH=$PATH:/usr/sbin:/sbin
+
+for command in munged slurmctld slurmd sbatch; do
+  if ! command -v "$command" >/dev/null; then
+    echo "SKIPPED: no $command on this machine; apt-get install slurm-wlm munge brings Slurm"
+    exit 77
+  fi
+done
+
+dir=$(mktemp -d /tmp/rondo_slurm.XXXXXX)
+finish() {
+  "$root/scripts/slurm_test_cluster.sh" stop "$dir/cluster"
+  rm -rf "$dir"
+}
+trap finish EXIT
+if ! "$root/scripts/slurm_test_cluster.sh" start "$dir/cluster"; then
+  echo "SKIPPED: Slurm is installed but does not start here"
+  exit 77
+fi
+export SLURM_CONF=$dir/cluster/slurm.conf
+# Not root's limits: the tests may run inside somebody's job.
+unset "${!SLURM_JOB@}" 2>/dev/null || true
+
+explain() { cat "$log"; }
+log_has() { grep -qsE -- "$1" "$log"; }
+
+# submit CONFIG WORDS...: sets `job` and `log`.
+submit() {
+  job=$(cd "$dir/work" && sbatch --parsable --output="%j.log" --begin=now "$root/scripts/multinode_trainer.slurm" "$@")
+  log=$dir/work/$job.log
+}
+state() { scontrol show job "$job" | sed -nE "s/.*$1=([^ ]+).*/\1/p"; }
+# until_true SECONDS COMMAND...: a bound against hanging, not a measure.
+until_true() {
+  local deadline=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    ((SECONDS < deadline)) || return 1
+    sleep 0.1
+  done
+}
+is_state() { [[ $(state JobState) =~ ^($1)$ ]]; }
+ended() { until_true 60 is_state "COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL"; }
+# Slurm holds a requeued job for about two minutes; nothing waits for that here.
+is_requeued() { log_has "back into the queue" && is_state PENDING; }
+start_again_now() { until_true 60 is_requeued && scontrol update JobId="$job" StartTime=now; }
+
+mkdir "$dir/work"
+for config in error saved_once until_term good; do touch "$dir/work/$config.toml"; done
+export RONDO=$root/tests/slurm/stand_in.sh
+
+submit good.toml --training.steps=5
+check "a job over two nodes completes" ended
+check "and is COMPLETED" is_state COMPLETED
+check "node 0 is told of both nodes" log_has "node 0 start 0: launch --nnodes 2 .*--training.steps=5"
+check "node 1 is told of both nodes" log_has "node 1 start 0: launch --nnodes 2 "
+check "the nodes do not meet on a loopback address" log_has "--rdzv-endpoint ([013-9]|1[013-9]|12[0-689])[0-9.]*:[0-9]+"
+check "both nodes log into the job's folder" test -e "$dir/work/outputs/slurm/$job/node_1"
+
+submit error.toml
+check "a failing job ends" ended
+check "with the program's exit code" test "$(state ExitCode)" = 3:0
+
+submit saved_once.toml
+check "exit 75 puts the job back into the queue" start_again_now
+check "the second start ends" ended
+check "it is COMPLETED" is_state COMPLETED
+check "the second start knows that it is one" log_has "node 1 start 1:"
+
+submit until_term.toml
+check "a job waits for a signal" until_true 60 log_has "node 1 waits"
+scancel --batch --signal=USR1 "$job"
+check "USR1 to the job reaches node 0 as TERM" until_true 60 log_has "node 0: TERM"
+check "USR1 to the job reaches node 1 as TERM" until_true 60 log_has "node 1: TERM"
+check "and the job is back in the queue" until_true 60 is_requeued
+scancel "$job"
+
+# The real program, once the whole of it is built.
+if [[ -x $build/rondo && -x $build/rondo-worker && -e $root/configs/llama3_debug.toml ]]; then
+  export RONDO=$build/rondo NGPU=1 OMP_NUM_THREADS=1
+  small=(--training.steps=2 --training.seq_len=64 --training.local_batch_size=1)
+  submit "$root/configs/llama3_debug.toml" "${small[@]}" --job.dump_folder="$dir/work/launched"
+  check "rondo trains over two nodes" ended
+  check "and the job is COMPLETED" is_state COMPLETED
+  check "plain srun with one task a rank trains as well" srun --chdir="$root" --nodes=2 --ntasks-per-node=1 \
+    "$build/rondo" train --job.config_file="$root/configs/llama3_debug.toml" "${small[@]}" \
+    --job.dump_folder="$dir/work/plain"
+else
+  echo "not checked: training itself, since rondo-worker is not built"
+fi
+
+check_summary
