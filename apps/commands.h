@@ -12,18 +12,14 @@ namespace rondo {
 
 using Arguments = std::vector<std::string>;
 
-// Two run folders side by side: equal bit for bit (0), different (1), or an error.
-int compare(const Arguments& args);
-// What is installed, what is missing, what to type. 0 where training on CPU can work, else 6.
-int doctor(const Arguments& args);
-int run_launch(const Arguments& args);
-// Checks or prints a configuration.
-int config(const Arguments& args);
-// Sections and keys of the configuration.
-int help(const Arguments& args);
+int run_compare(const Arguments& args);  // 0 equal bit for bit, 1 different
+int run_config(const Arguments& args);   // checks or prints a configuration
+int run_doctor(const Arguments& args);   // 0 where training on CPU can work, else 6
+int run_help(const Arguments& args);     // sections and keys of the configuration
+int run_launch(const Arguments& args);   // torchrun's part
+int run_opt(const Arguments& args);      // passes on the text of a graph
 
 // Runs before `rondo-worker train` is started. False: all is done already (--help).
 bool before_train(const Arguments& args);
-int run_opt(const Arguments& args);
 
 }  // namespace rondo

@@ -139,7 +139,7 @@ std::string json_report(const RunLog& a, const RunLog& b, const Comparison& c) {
 
 }  // namespace
 
-int compare(const Arguments& args) {
+int run_compare(const Arguments& args) {
   const CompareOptions options = parse(args);
   if (options.help) {
     std::puts(kHelp);

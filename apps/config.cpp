@@ -16,7 +16,7 @@ constexpr const char* kUsage =
 
 }  // namespace
 
-int config(const Arguments& args) {
+int run_config(const Arguments& args) {
   const bool asks_help = !args.empty() && (args[0] == "--help" || args[0] == "-h");
   if (asks_help) {
     std::fputs(kUsage, stdout);

@@ -56,7 +56,7 @@ std::string json_report(const std::vector<Finding>& findings, bool healthy) {
 
 }  // namespace
 
-int doctor(const Arguments& args) {
+int run_doctor(const Arguments& args) {
   bool json = false;
   for (const std::string& word : args) {
     if (word == "--help" || word == "-h") {

@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-int help(const Arguments& args) {
+int run_help(const Arguments& args) {
   if (args.size() > 1) throw Error(ExitCode::usage, "rondo help takes one section or one section.key");
   const std::string topic = args.empty() || args[0] == "--help" ? "" : args[0];
   std::fputs(help_page(topic).c_str(), stdout);

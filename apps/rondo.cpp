@@ -24,15 +24,14 @@ struct Command {
 };
 
 constexpr std::array kCommands = {
-    Command{"launch", "run the ranks of a job on this node, with torchrun's flags", run_launch},
     Command{"train", "train a model as one rank (alone, or started by launch, srun, mpirun or torchrun)",
-            nullptr},
-    Command{"compare", "compare two run folders: bit for bit, speed, memory, configuration", compare},
-    Command{"doctor", "what is installed, what is missing, what to type", doctor},
             nullptr, before_train},
-    Command{"config", "check a configuration, or print it with every key resolved", config},
-    Command{"help", "sections and keys of the configuration", help},
-    Command{"opt", "run compiler passes on the text of a graph", &run_opt},
+    Command{"launch", "run the ranks of a job on this node, with torchrun's flags", run_launch},
+    Command{"compare", "compare two run folders: bit for bit, speed, memory, configuration", run_compare},
+    Command{"config", "check a configuration, or print it with every key resolved", run_config},
+    Command{"help", "sections and keys of the configuration", run_help},
+    Command{"doctor", "what is installed, what is missing, what to type", run_doctor},
+    Command{"opt", "run compiler passes on the text of a graph", run_opt},
 };
 
 const Command* find(const std::string& name) {

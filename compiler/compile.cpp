@@ -72,9 +72,12 @@ std::string CompiledStep::collective_sequence() const {
 
 std::unique_ptr<Executor> CompiledStep::bind(std::vector<at::Tensor> state) const {
   switch (kind_) {
-    case ExecutorKind::eager: return make_eager(function_, std::move(state));
-    case ExecutorKind::interpreter: return make_interpreter(graph_, std::move(state));
-    case ExecutorKind::replay: return make_replay(graph_, std::move(state));
+    case ExecutorKind::eager:
+      return make_eager(function_, std::move(state));
+    case ExecutorKind::interpreter:
+      return make_interpreter(graph_, std::move(state));
+    case ExecutorKind::replay:
+      return make_replay(graph_, std::move(state));
   }
   throw Error(ExitCode::internal, "unknown executor");
 }

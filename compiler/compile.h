@@ -1,5 +1,5 @@
-// From a step function to something that runs it: trace, passes, executor. The only header of the compiler that the
-// trainer includes, with executor.h and cpu_memory.h.
+// From a step function to something that runs it: trace, passes, executor. The only header of the compiler
+// that the trainer includes, with executor.h and cpu_memory.h.
 //
 // Compiling needs shapes only, so that it comes before any weight exists; `bind` then takes the state.
 #pragma once
@@ -23,8 +23,8 @@ enum class ExecutorKind { eager, interpreter, replay };
 struct CompileRequest {
   ExecutorKind executor = ExecutorKind::replay;
   CompileOptions options;
-  // Where graphs are written as text: NAME.ir after the last pass, with dump_all also NAME.NN-PASS.ir after each; empty:
-  // nowhere.
+  // Where graphs are written as text: NAME.ir after the last pass, with dump_all also NAME.NN-PASS.ir after
+  // each; empty: nowhere.
   std::filesystem::path dump_folder;
   bool dump_all = false;
 };
@@ -41,8 +41,8 @@ class CompiledStep {
  public:
   CompiledStep(StepFunction function, const CompileRequest& request);
 
-  // One line per collective in the order of the schedule: op, group, dtype and sizes. Equal on all ranks, or they would
-  // wait for each other for ever. Empty for eager steps.
+  // One line per collective in the order of the schedule: op, group, dtype and sizes. Equal on all ranks, or
+  // they would wait for each other for ever. Empty for eager steps.
   std::string collective_sequence() const;
   const CompileReport& report() const { return report_; }
   const StepFunction& function() const { return function_; }

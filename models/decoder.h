@@ -7,10 +7,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "parallel/fields.h"
 #include "parallel/sharding.h"
 
 namespace rondo {
@@ -50,6 +52,7 @@ class Decoder {
   virtual ~Decoder() = default;
   // In registration order, which is also the order of the forward.
   virtual const std::vector<ParameterRule>& parameters() const = 0;
+  // Tables for sequences of up to seq_len tokens.
   virtual std::vector<Buffer> buffers(std::int64_t seq_len) const = 0;
   // Logits [B, T, vocabulary] in the weights' dtype.
   virtual at::Tensor forward(const Weights& weights, const ForwardInputs& inputs) const = 0;
@@ -58,6 +61,11 @@ class Decoder {
   virtual std::int64_t vocabulary() const = 0;
 };
 
+// The model that the configuration names. One line a model in decoder.cpp. Throws Error(config) for an
+// unknown name.
+std::shared_ptr<const Decoder> make_decoder(const std::string& name, const FieldValues& sizes);
+
+std::int64_t element_count(const ParameterRule& rule);
 std::int64_t parameter_count(const Decoder& model);
 
 }  // namespace rondo

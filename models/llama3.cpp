@@ -53,7 +53,12 @@ struct Rope {
 
 Rope make_rope(const ForwardInputs& inputs) {
   const Tensor &cos = inputs.buffers[0], &sin = inputs.buffers[1];
-  if (!inputs.positions_BT) return {cos.unsqueeze(0).unsqueeze(2), sin.unsqueeze(0).unsqueeze(2)};
+  if (!inputs.positions_BT) {
+    const auto rows = [&](const Tensor& table) {
+      return table.narrow(0, 0, inputs.tokens_BT.size(1)).unsqueeze(0).unsqueeze(2);
+    };
+    return {rows(cos), rows(sin)};
+  }
   const Tensor& positions = *inputs.positions_BT;
   const std::int64_t batch = positions.size(0), time = positions.size(1);
   const Tensor flat = positions.reshape({-1});
@@ -178,16 +183,6 @@ Tensor Llama3::forward(const Weights& weights, const ForwardInputs& inputs) cons
 std::int64_t Llama3::flops_per_token(std::int64_t seq_len) const {
   const std::int64_t embedding = config_.tie_embeddings ? 0 : config_.vocab_size * config_.dim;
   return 6 * (parameter_count(*this) - embedding) + 12 * config_.n_layers * config_.dim * seq_len;
-}
-
-std::int64_t parameter_count(const Decoder& model) {
-  std::int64_t total = 0;
-  for (const ParameterRule& rule : model.parameters()) {
-    std::int64_t elements = 1;
-    for (std::int64_t size : rule.sizes) elements *= size;
-    total += elements;
-  }
-  return total;
 }
 
 }  // namespace rondo

@@ -3,8 +3,8 @@
 // as torchtitan does.
 #pragma once
 
-#include "models/llama3_config.h"
 #include "models/decoder.h"
+#include "models/llama3_config.h"
 
 namespace rondo {
 

@@ -17,6 +17,27 @@ std::unique_ptr<Executor> bind(const std::optional<CompiledStep>& step, const Tr
   return step ? step->bind(state.inputs_of(step->function())) : nullptr;
 }
 
+std::vector<std::int64_t> token_shape(const std::optional<CompiledStep>& step) {
+  if (!step) return {};
+  for (const StepInput& input : step->function().inputs)
+    if (input.name == "tokens") return input.type.sizes;
+  return {};
+}
+
+// In the order of the function's batch inputs.
+std::vector<at::Tensor> batch_tensors(const Batch& batch, const std::vector<std::int64_t>& shape,
+                                      std::int64_t valid_tokens) {
+  std::vector<at::Tensor> tensors{view_of(batch.tokens, shape, at::kLong),
+                                  view_of(batch.labels, shape, at::kLong)};
+  if (!batch.cu_seqlens.empty()) {
+    tensors.push_back(view_of(batch.positions, shape, at::kLong));
+    tensors.push_back(
+        view_of(batch.cu_seqlens, {static_cast<std::int64_t>(batch.cu_seqlens.size())}, at::kInt));
+  }
+  tensors.push_back(scalar(static_cast<double>(valid_tokens)));
+  return tensors;
+}
+
 StepResult read(const std::vector<at::Tensor>& results) {
   return {results[0].item<float>(), results[1].item<float>(), results[2].item<float>() == 0.0f};
 }
@@ -41,37 +62,29 @@ std::vector<const CompiledStep*> CompiledFunctions::all() const {
   return present;
 }
 
-StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state, bool document_attention)
+StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state)
     : train_step_(bind(functions.train_step, state)),
       accumulate_(bind(functions.accumulate, state)),
       update_(bind(functions.update, state)),
       validate_(bind(functions.validate, state)),
-      document_attention_(document_attention) {}
-
-std::vector<at::Tensor> StepRunner::batch_tensors(const Batch& batch, std::int64_t valid_tokens) const {
-  const std::int64_t rows = batch_size_, length = static_cast<std::int64_t>(batch.tokens.size()) / rows;
-  std::vector<at::Tensor> tensors{view_of(batch.tokens, {rows, length}, at::kLong),
-                                  view_of(batch.labels, {rows, length}, at::kLong)};
-  if (document_attention_) {
-    tensors.push_back(view_of(batch.positions, {rows, length}, at::kLong));
-    tensors.push_back(view_of(batch.cu_seqlens, {static_cast<std::int64_t>(batch.cu_seqlens.size())}, at::kInt));
-  }
-  tensors.push_back(scalar(static_cast<double>(valid_tokens)));
-  return tensors;
-}
+      training_shape_(token_shape(functions.train_step ? functions.train_step : functions.accumulate)),
+      validation_shape_(token_shape(functions.validate)) {}
 
 StepResult StepRunner::run(const StepBatch& batch, double learning_rate) {
   if (train_step_) {
-    std::vector<at::Tensor> tensors = batch_tensors(batch.microbatches[0], batch.valid_tokens);
+    std::vector<at::Tensor> tensors =
+        batch_tensors(batch.microbatches[0], training_shape_, batch.valid_tokens);
     tensors.push_back(scalar(learning_rate));
     return read(train_step_->run(tensors));
   }
-  for (const Batch& microbatch : batch.microbatches) accumulate_->run(batch_tensors(microbatch, batch.valid_tokens));
+  for (const Batch& microbatch : batch.microbatches)
+    accumulate_->run(batch_tensors(microbatch, training_shape_, batch.valid_tokens));
   return read(update_->run({scalar(learning_rate)}));
 }
 
 float StepRunner::validate(const StepBatch& batch) {
-  return validate_->run(batch_tensors(batch.microbatches[0], batch.valid_tokens))[0].item<float>();
+  return validate_->run(batch_tensors(batch.microbatches[0], validation_shape_, batch.valid_tokens))[0]
+      .item<float>();
 }
 
 const ReplayFacts* StepRunner::replay_facts() const {

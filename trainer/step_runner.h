@@ -29,7 +29,7 @@ struct CompiledFunctions {
 
 class StepRunner {
  public:
-  StepRunner(const CompiledFunctions& functions, const TrainState& state, bool document_attention);
+  StepRunner(const CompiledFunctions& functions, const TrainState& state);
 
   StepResult run(const StepBatch& batch, double learning_rate);
   float validate(const StepBatch& batch);
@@ -37,10 +37,8 @@ class StepRunner {
   const ReplayFacts* replay_facts() const;
 
  private:
-  std::vector<at::Tensor> batch_tensors(const Batch& batch, std::int64_t valid_tokens) const;
-
   std::unique_ptr<Executor> train_step_, accumulate_, update_, validate_;
-  bool document_attention_;
+  std::vector<std::int64_t> training_shape_, validation_shape_;  // [B, T] of the tokens
 };
 
 }  // namespace rondo

@@ -1,4 +1,5 @@
-// SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGHUP ask the run to end after the current step; a second SIGINT ends it now.
+// SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGHUP ask the run to end after the current step; a second SIGINT
+// ends it now.
 #pragma once
 
 #include <optional>

@@ -13,8 +13,8 @@
 
 namespace rondo {
 
-TrainState::TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions, std::uint64_t seed,
-                       int rank, int ranks, std::int64_t seq_len) {
+TrainState::TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions,
+                       std::uint64_t seed, int rank, int ranks, std::int64_t seq_len) {
   std::unordered_map<std::string, at::Tensor> constants;
   for (const Buffer& buffer : model.buffers(seq_len)) constants[buffer.name] = buffer.value;
   std::unordered_map<std::string, const ParameterRule*> rules;
@@ -31,9 +31,7 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
       }
       if (input.kind == ir::InputKind::parameter) {
         const ParameterRule& rule = *rules.at(input.name);
-        std::int64_t elements = 1;
-        for (std::int64_t size : rule.sizes) elements *= size;
-        const FlatShard shard{elements, ranks, rank};
+        const FlatShard shard{element_count(rule), ranks, rank};
         initialize(entry.tensor, rule.init, seed, rule.name, shard.begin(), shard.end());
       }
       by_name_[entry.name] = entries_.size();

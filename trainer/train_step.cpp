@@ -98,17 +98,21 @@ struct BatchInputs {
   Range buffers;
   std::size_t tokens, labels, positions = 0, borders = 0, valid_tokens;
 
-  BatchInputs(SignatureBuilder& b, const TrainStepOptions& o) {
+  BatchInputs(SignatureBuilder& b, bool document_attention, std::int64_t rows, std::int64_t length) {
     buffers = b.buffers();
-    tokens = b.batch("tokens", ir::DType::i64, {o.local_batch_size, o.seq_len});
-    labels = b.batch("labels", ir::DType::i64, {o.local_batch_size, o.seq_len});
-    if (o.document_attention) {
-      positions = b.batch("positions", ir::DType::i64, {o.local_batch_size, o.seq_len});
-      borders = b.batch("document_borders", ir::DType::i32, {o.local_batch_size * o.seq_len + 1});
+    tokens = b.batch("tokens", ir::DType::i64, {rows, length});
+    labels = b.batch("labels", ir::DType::i64, {rows, length});
+    if (document_attention) {
+      positions = b.batch("positions", ir::DType::i64, {rows, length});
+      borders = b.batch("document_borders", ir::DType::i32, {rows * length + 1});
     }
     valid_tokens = b.scalar("valid_tokens", ir::InputKind::batch);
   }
 };
+
+BatchInputs training_batch(SignatureBuilder& b, const TrainStepOptions& o) {
+  return {b, o.document_attention, o.local_batch_size, o.seq_len};
+}
 
 // This rank's share of the mean loss: sum over its valid tokens / valid tokens of all ranks and microbatches.
 Tensor local_loss(const Step& step, const BatchInputs& at_input, const Tensors& shards,
@@ -216,7 +220,7 @@ StepFunction make_single(const StepPtr& step) {
   SignatureBuilder b(*step);
   b.function.name = "train_step";
   OptimizerInputs optimizer(b, b.parameters());
-  const BatchInputs batch(b, step->options);
+  const BatchInputs batch = training_batch(b, step->options);
   optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
   plain_results(b);
   optimizer.updates(b);
@@ -236,7 +240,7 @@ StepFunction make_accumulate(const StepPtr& step) {
   const Range parameters = b.parameters();
   const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
   const std::size_t loss_sum = b.scalar(kLossSum, ir::InputKind::buffer);
-  const BatchInputs batch(b, step->options);
+  const BatchInputs batch = training_batch(b, step->options);
   b.updates(sums);
   b.update(loss_sum);
   b.function.body = [=](const Tensors& inputs, bool) {
@@ -282,7 +286,8 @@ StepFunction make_validate(const StepPtr& step) {
   SignatureBuilder b(*step);
   b.function.name = "validate";
   const Range parameters = b.parameters();
-  const BatchInputs batch(b, step->options);
+  const TrainStepOptions& o = step->options;
+  const BatchInputs batch(b, o.document_attention, o.validation_batch_size, o.validation_seq_len);
   b.result(kLoss);
   b.function.body = [=](const Tensors& inputs, bool) -> Tensors {
     const c10::AutoGradMode no_gradients(false);
@@ -296,14 +301,12 @@ StepFunction make_validate(const StepPtr& step) {
 TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const TrainStepOptions& options) {
   auto step = std::make_shared<Step>(Step{std::move(model), options, {}, {}});
   for (const ParameterRule& rule : step->model->parameters()) {
-    std::int64_t elements = 1;
-    for (std::int64_t size : rule.sizes) elements *= size;
-    const FlatShard shard{elements, options.sharding.ranks, 0};
+    const FlatShard shard{element_count(rule), options.sharding.ranks, 0};
     step->shard_types.push_back(ir::contiguous(to_ir(options.state_dtype), {shard.padded()}));
   }
   for (const Buffer& buffer : step->model->buffers(1)) {
     ir::TensorType type = type_of(buffer.value);
-    type.sizes[0] = options.seq_len;  // tables are [T, ...], contiguous
+    type.sizes[0] = table_length(options);  // tables are [T, ...], contiguous
     step->buffer_types.push_back(type);
   }
   TrainStepFunctions functions;

@@ -9,6 +9,7 @@
 // are summed and never divided. Loss and gradient norm are the same bits on all ranks.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct TrainStepOptions {
   std::int64_t local_batch_size = 1;
   std::int64_t seq_len = 1;
   std::int64_t microbatches = 1;
+  std::int64_t validation_batch_size = 1;
+  std::int64_t validation_seq_len = 1;
   bool document_attention = false;
   double max_norm = 1.0;  // infinity: no clipping
   at::ScalarType state_dtype = at::kFloat;
@@ -40,6 +43,11 @@ struct TrainStepFunctions {
   StepFunction update;
   StepFunction validate;  // loss of one batch
 };
+
+// Rows that the model's tables (RoPE) must have.
+inline std::int64_t table_length(const TrainStepOptions& o) {
+  return std::max(o.seq_len, o.validation_seq_len);
+}
 
 TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const TrainStepOptions& options);
 

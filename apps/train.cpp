@@ -1,0 +1,116 @@
+// `rondo-worker train ...`: one rank of a run, and how it ends.
+#include <c10/util/Exception.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "apps/worker_commands.h"
+#include "parallel/error.h"
+#include "parallel/launch/environment.h"
+#include "parallel/log.h"
+#include "trainer/config/load.h"
+#include "trainer/stop_signal.h"
+#include "trainer/trainer.h"
+
+namespace rondo {
+namespace {
+
+struct End {
+  int exit_code = 0;
+  std::optional<int> signal;
+  std::string reason = "finished";
+};
+
+// The launcher reads these: where the run folder is, and what a failed rank has to say (torchrun's format).
+void tell_launcher_folder(const std::string& folder) {
+  if (const char* file = std::getenv("RONDO_RUN_FOLDER_FILE"))
+    std::ofstream(file) << "run_folder=" << std::filesystem::absolute(folder).string() << "\n";
+}
+void tell_launcher_error(const End& end) {
+  const char* file = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (file == nullptr) return;
+  const auto seconds = std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1);
+  const nlohmann::json extra = {
+      {"py_callstack", ""}, {"timestamp", std::to_string(seconds)}, {"exit_code", end.exit_code}};
+  std::ofstream(file) << nlohmann::json{{"message", {{"message", end.reason}, {"extraInfo", extra}}}} << "\n";
+}
+
+std::string first_line(const char* text) {
+  const std::string whole = text;
+  return whole.substr(0, whole.find('\n'));
+}
+
+End stopped(int signal, std::int64_t step) {
+  return {128 + signal, signal,
+          "stopped by signal " + std::to_string(signal) + " after step " + std::to_string(step) +
+              "; nothing was saved (this version has no checkpoints)"};
+}
+
+// A peer that was told to stop first breaks our collectives: that is our own stop, not a failure.
+End lost_peer(const char* what, std::int64_t step) {
+  if (const auto signal = stop_requested()) return stopped(*signal, step);
+  return {static_cast<int>(ExitCode::peer), std::nullopt,
+          "lost contact with another rank after step " + std::to_string(step) + ": " + first_line(what)};
+}
+
+End run(const JobConfig& config, const RankEnvironment& environment,
+        const std::vector<std::string>& command_line) {
+  std::unique_ptr<Trainer> trainer;
+  const auto step = [&] { return trainer ? trainer->steps_done() : 0; };
+  try {
+    trainer = std::make_unique<Trainer>(config, environment, command_line);
+    const std::optional<int> signal = trainer->train();
+    return signal ? stopped(*signal, step()) : End{};
+  } catch (const Error& error) {
+    return {static_cast<int>(error.code()), std::nullopt, error.what()};
+  } catch (const c10::DistError& error) {
+    return lost_peer(error.what_without_backtrace(), step());
+  } catch (const c10::Error& error) {
+    return {static_cast<int>(ExitCode::internal), std::nullopt, first_line(error.what_without_backtrace())};
+  } catch (const std::bad_alloc&) {
+    return {static_cast<int>(ExitCode::resources), std::nullopt, "out of memory"};
+  } catch (const std::exception& error) {
+    if (std::string(error.what()).find("gloo") != std::string::npos) return lost_peer(error.what(), step());
+    return {static_cast<int>(ExitCode::internal), std::nullopt,
+            std::string("internal error: ") + error.what()};
+  }
+}
+
+// The first rank that knows why the run ended writes it down; one that only lost a peer, or was told to stop,
+// leaves it.
+void write_exit_json(const std::string& folder, const End& end, int rank) {
+  const bool consequence = end.exit_code == static_cast<int>(ExitCode::peer) || end.signal.has_value();
+  if (rank != 0 && (consequence || end.exit_code == 0)) return;
+  if (consequence && std::filesystem::exists(std::filesystem::path(folder) / "exit.json")) return;
+  try {
+    write_exit_record(folder, {end.exit_code, end.signal, rank, end.reason});
+  } catch (const std::exception& error) {
+    log_error(error.what());
+  }
+}
+
+}  // namespace
+
+int run_train(const std::vector<std::string>& args, const std::vector<std::string>& command_line) {
+  install_stop_signals();
+  const JobConfig config = load_config(args);
+  const RankEnvironment environment = rank_environment();
+  if (environment.world_size > 1) set_log_rank(environment.rank);
+  set_log_color(!config.metrics.disable_color_printing);
+  if (environment.rank == 0) tell_launcher_folder(config.job.dump_folder);
+  const End end = run(config, environment, command_line);
+  write_exit_json(config.job.dump_folder, end, environment.rank);
+  if (end.signal) {
+    log_warning(end.reason);
+  } else if (end.exit_code != 0) {
+    log_error(end.reason);
+    tell_launcher_error(end);
+  }
+  return end.exit_code;
+}
+
+}  // namespace rondo

@@ -1,0 +1,12 @@
+// The subcommands that need LibTorch. See commands.h for the others.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace rondo {
+
+// One rank of a run. `args`: the words after `train`; `command_line`: all words, for the run folder.
+int run_train(const std::vector<std::string>& args, const std::vector<std::string>& command_line);
+
+}  // namespace rondo

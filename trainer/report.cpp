@@ -1,0 +1,132 @@
+#include "trainer/report.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "compiler/cpu_memory.h"
+#include "parallel/log.h"
+#include "trainer/config/dump.h"
+#include "trainer/metrics/flops.h"
+#include "trainer/metrics/machine.h"
+
+namespace rondo {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Report::Report(const JobConfig& config, const std::vector<std::string>& command_line, RunCosts costs)
+    : config_(config), costs_(costs), folder_(config.job.dump_folder), metrics_(folder_.metrics_file()) {
+  capacity_gib_ = static_cast<double>(read_machine().memory_bytes) / kGib;
+  folder_.write_config(to_toml(config));
+  folder_.write_environment({command_line,
+                             {{"rondo", RONDO_VERSION}, {"torch", TORCH_VERSION}},
+                             {{"intra_op", at::get_num_threads()}, {"world_size", costs.ranks}}});
+  folder_.event("start", {{"fingerprint", fingerprint(config)}, {"ranks", costs.ranks}});
+  if (config.metrics.enable_tensorboard) tensorboard_.emplace(folder_.path() / config.metrics.save_tb_folder);
+  if (folder_.previous())
+    log_info("an earlier run in this folder was moved to " + folder_.previous()->string());
+  log_info(fmt::format(
+      "model {} {}: {:L} parameters, {:.3f} GFLOP a token; {} rank{}, {} thread{} each, run folder {}",
+      config.model.name, config.model.flavor, costs.parameters,
+      static_cast<double>(costs.flops_per_token) * 1e-9, costs.ranks, costs.ranks == 1 ? "" : "s",
+      at::get_num_threads(), at::get_num_threads() == 1 ? "" : "s", folder_.path().string()));
+}
+
+void Report::compiled(const std::vector<const CompiledStep*>& steps) {
+  for (const CompiledStep* step : steps) {
+    const CompileReport& r = step->report();
+    if (r.traced_nodes == 0) {
+      log_info(fmt::format("{}: runs eagerly", step->function().name));
+      continue;
+    }
+    log_info(fmt::format("{}: traced {} nodes in {:.1f} ms; {} nodes after passes in {:.1f} ms",
+                         step->function().name, r.traced_nodes, r.trace_ms, r.nodes, r.passes_ms));
+    for (const std::string& note : r.pipeline.notes) log_info(step->function().name + ": " + note);
+    nlohmann::ordered_json passes;
+    for (const ir::PassReport& pass : r.pipeline.passes)
+      passes[std::string(pass.name)] = {{"ms", pass.ms}, {"nodes", pass.nodes_after}};
+    folder_.event("compiled",
+                  {{"function", step->function().name}, {"trace_ms", r.trace_ms}, {"passes", passes}});
+  }
+}
+
+void Report::replaying(const ReplayFacts& f) {
+  log_info(fmt::format(
+      "replay: {} ops a step, {} views made once, {:.1f} MiB planned, {:.1f} MiB scratch, {} results and "
+      "{} bytes copied a step",
+      f.instructions, f.views, static_cast<double>(f.arena_bytes) / (1 << 20),
+      static_cast<double>(f.scratch_bytes) / (1 << 20), f.copied_results, f.copied_bytes));
+}
+
+void Report::training_starts() {
+  each_step_.emplace(now_s());
+  each_line_.emplace(now_s());
+}
+
+StepMetrics Report::measure(Throughput& clock) const {
+  const Throughput::Reading reading = clock.read(now_s());
+  StepMetrics m;
+  m.tokens_per_s = reading.tokens_per_s;
+  m.step_time_s = reading.step_time_s;
+  m.data_wait_fraction = reading.data_wait_fraction;
+  m.tflops = tflops(m.tokens_per_s, static_cast<double>(costs_.flops_per_token));
+  return m;  // mfu stays empty: the peak of a CPU is not known
+}
+
+ConsoleStyle Report::style(std::optional<double> eta_s) const {
+  return {log_has_color(), capacity_gib_, eta_s};
+}
+
+void Report::step_done(std::int64_t step, const StepResult& result, double learning_rate, double data_wait_s,
+                       const std::optional<std::string>& state_hash) {
+  for (auto* clock : {&each_step_, &each_line_})
+    (*clock)->step_done(costs_.tokens_per_step, data_wait_s, now_s());
+  StepMetrics m = measure(*each_step_);
+  m.step = step;
+  m.loss = result.loss;
+  m.grad_norm = result.grad_norm;
+  m.lr = learning_rate;
+  m.memory_gib = static_cast<double>(cpu_memory::peak_bytes()) / kGib;
+  m.tokens_seen = step * costs_.tokens_per_step * costs_.ranks;
+  m.state_hash = state_hash;
+  cpu_memory::reset_peak();
+  metrics_.write(m);
+  line_peak_gib_ = std::max(line_peak_gib_, m.memory_gib);
+  if (step != 1 && step % config_.metrics.log_freq != 0 && result.finite) return;
+
+  const StepMetrics interval = measure(*each_line_);
+  m.tokens_per_s = interval.tokens_per_s;
+  m.step_time_s = interval.step_time_s;
+  m.tflops = interval.tflops;
+  m.data_wait_fraction = interval.data_wait_fraction;
+  m.memory_gib = std::exchange(line_peak_gib_, 0.0);
+  log_info(console_line(m, style(each_line_->eta_s(config_.training.steps - step))));
+  if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
+}
+
+void Report::validation_starts() {
+  validation_start_s_ = now_s();
+  for (auto* clock : {&each_step_, &each_line_}) (*clock)->pause(validation_start_s_);
+}
+
+void Report::validation_done(std::int64_t step, double loss, std::int64_t tokens) {
+  for (auto* clock : {&each_step_, &each_line_}) (*clock)->resume(now_s());
+  ValidationMetrics m{step, loss, static_cast<double>(tokens) / std::max(now_s() - validation_start_s_, 1e-9),
+                      static_cast<double>(cpu_memory::peak_bytes()) / kGib};
+  log_info(console_line(m, style(std::nullopt)));
+  folder_.event("validation", {{"step", step}, {"loss", loss}});
+  if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
+}
+
+}  // namespace rondo

@@ -1,0 +1,56 @@
+// What rank 0 tells: the run folder's files, console lines, TensorBoard. Other ranks have none of this.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "trainer/config/job_config.h"
+#include "trainer/metrics/run_folder.h"
+#include "trainer/metrics/step_metrics.h"
+#include "trainer/metrics/tensorboard.h"
+#include "trainer/metrics/throughput.h"
+#include "trainer/step_runner.h"
+
+namespace rondo {
+
+// What stays the same over the run.
+struct RunCosts {
+  std::int64_t parameters = 0;
+  std::int64_t flops_per_token = 0;
+  std::int64_t tokens_per_step = 0;  // of one rank
+  int ranks = 1;
+};
+
+class Report {
+ public:
+  Report(const JobConfig& config, const std::vector<std::string>& command_line, RunCosts costs);
+
+  RunFolder& folder() { return folder_; }
+  void compiled(const std::vector<const CompiledStep*>& steps);
+  void replaying(const ReplayFacts& facts);
+
+  void training_starts();
+  // `data_wait_s`: how long the step waited for its batch.
+  void step_done(std::int64_t step, const StepResult& result, double learning_rate, double data_wait_s,
+                 const std::optional<std::string>& state_hash);
+  void validation_starts();
+  void validation_done(std::int64_t step, double loss, std::int64_t tokens);
+
+ private:
+  StepMetrics measure(Throughput& clock) const;
+  ConsoleStyle style(std::optional<double> eta_s) const;
+
+  const JobConfig& config_;
+  RunCosts costs_;
+  RunFolder folder_;
+  StepMetricsWriter metrics_;
+  std::optional<EventFile> tensorboard_;
+  std::optional<Throughput> each_step_, each_line_;
+  double validation_start_s_ = 0;
+  double line_peak_gib_ = 0;
+  double capacity_gib_ = 0;
+};
+
+}  // namespace rondo

@@ -1,0 +1,213 @@
+#include "trainer/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "compiler/cpu_memory.h"
+#include "parallel/error.h"
+#include "parallel/log.h"
+#include "trainer/lr_schedule.h"
+#include "trainer/stop_signal.h"
+
+namespace rondo {
+namespace {
+
+at::ScalarType dtype_named(const std::string& name) {
+  return name == "bfloat16" ? at::kBFloat16 : at::kFloat;
+}
+
+TrainStepOptions step_options(const JobConfig& c, const Layout& layout) {
+  TrainStepOptions o;
+  o.local_batch_size = c.training.local_batch_size;
+  o.seq_len = c.training.seq_len;
+  o.microbatches = layout.microbatches;
+  o.validation_batch_size = c.validation.enable ? c.validation.local_batch_size : 1;
+  o.validation_seq_len = c.validation.enable ? c.validation.seq_len : 1;
+  o.document_attention = c.training.document_attention;
+  o.max_norm = c.training.max_norm;
+  o.state_dtype = dtype_named(c.training.dtype);
+  o.sharding = {static_cast<int>(layout.shard), kDataParallelGroup,
+                dtype_named(c.training.mixed_precision_param), dtype_named(c.training.mixed_precision_reduce),
+                c.parallelism.fsdp_reshard_after_forward != "never"};
+  o.optimizer = {c.optimizer.name == "AdamW", c.optimizer.beta1, c.optimizer.beta2, c.optimizer.eps,
+                 c.optimizer.weight_decay};
+  return o;
+}
+
+CompileRequest compile_request(const JobConfig& c, const Report* report) {
+  CompileRequest request;
+  request.executor = !c.compile.enable                     ? ExecutorKind::eager
+                     : c.compile.executor == "interpreter" ? ExecutorKind::interpreter
+                                                           : ExecutorKind::replay;
+  request.options = {c.compile.passes, c.compile.disable_passes, c.compile.numerics, "cpu"};
+  if (report != nullptr && c.compile.dump != "none") {
+    request.dump_folder = std::filesystem::path(c.job.dump_folder) / "graph";
+    request.dump_all = c.compile.dump == "all";
+  }
+  return request;
+}
+
+DataOptions training_data(const JobConfig& c, const Layout& layout, int rank) {
+  DataOptions o;
+  o.path = c.training.dataset_path;
+  o.holdout_fraction =
+      c.validation.enable && c.validation.dataset_path.empty() ? c.validation.holdout_fraction : 0.0;
+  o.seed = static_cast<std::uint64_t>(c.debug.seed);
+  o.shuffle = c.training.shuffle;
+  o.seq_len = c.training.seq_len;
+  o.local_batch = c.training.local_batch_size;
+  o.accumulation = layout.microbatches;
+  o.dp_rank = rank;
+  o.dp_size = layout.data_parallel();
+  o.document_attention = c.training.document_attention;
+  o.num_prefetch_batches = c.training.num_prefetch_batches;
+  return o;
+}
+
+// Fixed batches: the held-out documents of the training set, or all of a set of its own.
+DataOptions validation_data(const JobConfig& c, const Layout& layout, int rank) {
+  DataOptions o = training_data(c, layout, rank);
+  o.shuffle = false;
+  if (c.validation.dataset_path.empty()) {
+    o.split = Split::validation;
+  } else {
+    o.path = c.validation.dataset_path;
+  }
+  o.seq_len = c.validation.seq_len;
+  o.local_batch = c.validation.local_batch_size;
+  o.accumulation = 1;
+  o.num_prefetch_batches = 0;
+  return o;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Trainer::Trainer(JobConfig config, const RankEnvironment& environment,
+                 const std::vector<std::string>& command_line)
+    : config_(std::move(config)), layout_(resolve_layout(config_, environment.world_size)) {
+  cpu_memory::install();
+  const int rank = environment.rank;
+  model_ = make_decoder(config_.model.name, config_.model.sizes);
+  if (rank == 0) {
+    report_ = std::make_unique<Report>(
+        config_, command_line,
+        RunCosts{parameter_count(*model_), model_->flops_per_token(config_.training.seq_len),
+                 config_.training.local_batch_size * config_.training.seq_len * layout_.microbatches,
+                 environment.world_size});
+  }
+  tokenizer_ = std::make_unique<ByteTokenizer>();
+  check_vocabulary(*tokenizer_, model_->vocabulary());
+  data_ = std::make_unique<DataLoader>(training_data(config_, layout_, rank), *tokenizer_);
+  if (config_.validation.enable)
+    validation_data_ = std::make_unique<DataLoader>(validation_data(config_, layout_, rank), *tokenizer_);
+
+  const TrainStepFunctions functions = make_train_step(model_, step_options(config_, layout_));
+  functions_ = std::make_unique<CompiledFunctions>(functions, compile_request(config_, report_.get()),
+                                                   config_.validation.enable);
+  if (report_) report_->compiled(functions_->all());
+
+  groups_ =
+      std::make_unique<ProcessGroups>(environment, std::chrono::seconds(config_.comm.init_timeout_seconds));
+  compare_collectives();
+  std::vector<const StepFunction*> stateful;
+  for (const CompiledStep* step : functions_->all()) stateful.push_back(&step->function());
+  state_ = std::make_unique<TrainState>(*model_, stateful, static_cast<std::uint64_t>(config_.debug.seed),
+                                        rank, static_cast<int>(layout_.shard),
+                                        table_length(step_options(config_, layout_)));
+  runner_ = std::make_unique<StepRunner>(*functions_, *state_);
+}
+
+Trainer::~Trainer() = default;
+
+// Ranks whose collectives differ would wait for each other for ever: compare hashes, and texts only where
+// those differ.
+void Trainer::compare_collectives() {
+  for (const CompiledStep* step : functions_->all()) {
+    const std::string mine = step->collective_sequence();
+    const auto hash = static_cast<std::int64_t>(std::hash<std::string>{}(mine));
+    const std::vector<std::int64_t> hashes = groups_->all_gather(hash);
+    if (std::all_of(hashes.begin(), hashes.end(), [&](std::int64_t other) { return other == hashes[0]; }))
+      continue;
+    const std::vector<std::string> texts =
+        groups_->all_gather_text("collectives/" + step->function().name, mine);
+    const auto other =
+        std::find_if(texts.begin(), texts.end(), [&](const std::string& text) { return text != texts[0]; });
+    const auto first = std::mismatch(other->begin(), other->end(), texts[0].begin(), texts[0].end());
+    const auto line_at = [](const std::string& text, std::ptrdiff_t at) {
+      const std::size_t begin = at == 0 ? 0 : text.rfind('\n', static_cast<std::size_t>(at) - 1) + 1;
+      return text.substr(begin, text.find('\n', begin) - begin);
+    };
+    throw Error(ExitCode::graph, fmt::format("ranks 0 and {} would call different collectives in {}; the "
+                                             "first that differs: \"{}\" and \"{}\"",
+                                             other - texts.begin(), step->function().name,
+                                             line_at(texts[0], first.second - texts[0].begin()),
+                                             line_at(*other, first.first - other->begin())));
+  }
+}
+
+std::optional<int> Trainer::train() {
+  if (report_) report_->training_starts();
+  while (step_ < config_.training.steps) {
+    const StepResult result = train_one_step();
+    if (!result.finite)
+      throw Error(
+          ExitCode::numerics,
+          fmt::format(
+              "step {}: {} is not finite ({}); parameters and optimizer state are as after step {}. Lower "
+              "optimizer.lr or training.max_norm, or look at the batch",
+              step_, std::isfinite(result.loss) ? "grad_norm" : "loss",
+              std::isfinite(result.loss) ? result.grad_norm : result.loss, step_ - 1));
+    if (step_ == 1) groups_->set_timeout(std::chrono::seconds(config_.comm.train_timeout_seconds));
+    if (config_.validation.enable && (step_ == 1 || step_ % config_.validation.freq == 0)) validate();
+    if (const auto signal = stop_requested()) return signal;
+  }
+  if (report_) report_->folder().event("finished", {{"step", step_}});
+  return std::nullopt;
+}
+
+StepResult Trainer::train_one_step() {
+  const auto waiting = std::chrono::steady_clock::now();
+  const StepBatch batch = data_->next();
+  const double data_wait_s = seconds_since(waiting);
+  const LrScheduler& s = config_.lr_scheduler;
+  // The graph takes fp32: what is reported is what was used.
+  const float learning_rate = static_cast<float>(
+      config_.optimizer.lr * lr_factor(step_, schedule_steps(config_), s.decay_type, s.min_lr_factor));
+  const StepResult result = runner_->run(batch, learning_rate);
+  ++step_;
+  const std::optional<std::string> hash = hash_if_asked();
+  if (report_) {
+    report_->step_done(step_, result, learning_rate, data_wait_s, hash);
+    if (step_ == 1 && runner_->replay_facts() != nullptr) report_->replaying(*runner_->replay_facts());
+  }
+  return result;
+}
+
+std::optional<std::string> Trainer::hash_if_asked() {
+  const std::int64_t every = config_.debug.hash_every;
+  if (every == 0 || step_ % every != 0) return std::nullopt;
+  return state_->hash(*groups_);
+}
+
+void Trainer::validate() {
+  if (report_) report_->validation_starts();
+  validation_data_->seek(0);
+  double sum = 0;
+  std::int64_t tokens = 0;
+  for (std::int64_t i = 0; i < config_.validation.steps; ++i) {
+    const StepBatch batch = validation_data_->next();
+    sum += runner_->validate(batch);
+    tokens += batch.tokens;
+  }
+  if (report_) report_->validation_done(step_, sum / static_cast<double>(config_.validation.steps), tokens);
+}
+
+}  // namespace rondo

@@ -1,0 +1,51 @@
+// A run of one rank, from configuration to the last step.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/groups.h"
+#include "trainer/config/derived.h"
+#include "trainer/config/job_config.h"
+#include "trainer/data/loader.h"
+#include "trainer/report.h"
+#include "trainer/step_runner.h"
+#include "trainer/train_state.h"
+
+namespace rondo {
+
+class Trainer {
+ public:
+  // Builds the model, traces and compiles the step, meets the other ranks, draws the weights. Throws Error.
+  Trainer(JobConfig config, const RankEnvironment& environment, const std::vector<std::string>& command_line);
+  ~Trainer();
+
+  // Trains to the last step, or to a stop signal, and returns the signal. Throws Error(numerics) at a step
+  // that is not finite (the state is then as before that step), Error(peer) when another rank is lost.
+  std::optional<int> train();
+
+  std::int64_t steps_done() const { return step_; }
+
+ private:
+  void compare_collectives();
+  StepResult train_one_step();
+  void validate();
+  std::optional<std::string> hash_if_asked();
+
+  const JobConfig config_;
+  const Layout layout_;
+  std::shared_ptr<const Decoder> model_;
+  std::unique_ptr<Report> report_;  // rank 0 only
+  // Destroyed from the bottom up: executors before the groups that they use.
+  std::unique_ptr<ProcessGroups> groups_;
+  std::unique_ptr<CompiledFunctions> functions_;
+  std::unique_ptr<TrainState> state_;
+  std::unique_ptr<StepRunner> runner_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<DataLoader> data_, validation_data_;
+  std::int64_t step_ = 0;
+};
+
+}  // namespace rondo
