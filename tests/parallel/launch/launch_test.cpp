@@ -127,33 +127,40 @@ TEST_CASE("what a rank left running ends with it") {
   CHECK(holds_soon([&] { return is_gone(numbers_in(folder / "pid")[0]); }));
 }
 
-// Ranks say "ready", then wait; `trap` is what they do on signals.
-Finished signalled(const std::string& trap, std::initializer_list<int> signals) {
-  Launch run(shell({"--nproc-per-node=2"}, trap + "; echo ready; while :; do sleep 0.02; done"));
-  const auto ready = [&] {
+// Ranks set a trap, say "ready" and wait.
+std::vector<std::string> waiting_ranks(const std::string& trap) {
+  return shell({"--nproc-per-node=2"}, trap + "; echo ready; while :; do sleep 0.02; done");
+}
+
+bool both_say(const Launch& run, const std::string& word) {
+  return holds_soon([&] {
     const std::string out = run.out();
-    return out.find("0]: ready") != std::string::npos && out.find("1]: ready") != std::string::npos;
-  };
-  if (!holds_soon(ready)) throw std::runtime_error("not ready");
-  std::size_t said = 0;
-  for (const int signal : signals) {
-    run.signal(signal);
-    if (signals.size() > 1)
-      holds_soon([&, before = said] { return (said = run.out().size()) > before && said > 36; });
-  }
-  return run.wait();
+    return out.find("0]: " + word) != std::string::npos && out.find("1]: " + word) != std::string::npos;
+  });
+}
+
+int code_after(int signal, const std::string& trap) {
+  Launch run(waiting_ranks(trap));
+  if (!both_say(run, "ready")) return -1;
+  run.signal(signal);
+  return run.wait().code;
 }
 
 TEST_CASE("signals reach all ranks, whose common code is the launcher's") {
-  CHECK(signalled("trap 'exit 75' TERM", {SIGTERM}).code == 75);
-  CHECK(signalled("trap 'exit 0' USR1", {SIGUSR1}).code == 0);
-  CHECK(signalled(":", {SIGTERM}).code == 143);
-  CHECK(signalled(":", {SIGHUP}).code == 129);
-  CHECK(signalled("trap 'exit $((RANK * 7))' TERM", {SIGTERM}).code == 7);
+  CHECK(code_after(SIGTERM, "trap 'exit 75' TERM") == 75);
+  CHECK(code_after(SIGUSR1, "trap 'exit 0' USR1") == 0);
+  CHECK(code_after(SIGTERM, ":") == 143);
+  CHECK(code_after(SIGHUP, ":") == 129);
+  CHECK(code_after(SIGTERM, "trap 'exit $((RANK * 7))' TERM") == 7);
 }
 
 TEST_CASE("a second SIGINT kills at once") {
-  const Finished end = signalled("trap 'echo caught' INT", {SIGINT, SIGINT});
+  Launch run(waiting_ranks("trap 'echo caught' INT"));
+  REQUIRE(both_say(run, "ready"));
+  run.signal(SIGINT);
+  REQUIRE(both_say(run, "caught"));
+  run.signal(SIGINT);
+  const Finished end = run.wait();
   CHECK(end.code == 130);
   CHECK_THAT(end.err, ContainsSubstring("interrupted twice: killing the ranks"));
 }
@@ -216,7 +223,7 @@ TEST_CASE("lines of different ranks are never mixed, and an unfinished one is sh
   std::istringstream lines(run.out);
   int count = 0;
   for (std::string line; std::getline(lines, line); ++count)
-    CHECK((line.substr(12) == " abcdef" || line.substr(12) == " end"));
+    CHECK((line.substr(12) == "abcdef" || line.substr(12) == "end"));
   CHECK(count == 20);
 }
 

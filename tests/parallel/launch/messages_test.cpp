@@ -5,6 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <cerrno>
 #include <fstream>
 #include <random>
 
@@ -179,6 +180,19 @@ TEST_CASE("the launcher's exit.json leaves a rank's own alone unless the rank wa
   CHECK(Json::parse(read_file(path))["exit_code"] == 137);
   CHECK(Json::parse(read_file(path))["signal"] == "SIGKILL");
   CHECK_NOTHROW(write_exit_json(folder / "absent", failure, 0, began_s));
+}
+
+TEST_CASE("a listening port is refused to others, a bound one is kept for a program that listens itself") {
+  int failure = 0;
+  const Listener bound = bind_to("127.0.0.1", 0, false, failure);
+  REQUIRE(bound.fd);
+  const Listener listening = bind_to("127.0.0.1", bound.port, true, failure);
+  REQUIRE(listening.fd);
+  CHECK(listening.is_loopback);
+  CHECK_FALSE(bind_to("127.0.0.1", bound.port, true, failure).fd);
+  CHECK(failure == EADDRINUSE);
+  CHECK_FALSE(bind_to("192.0.2.1", 0, true, failure).fd);
+  CHECK(failure == EADDRNOTAVAIL);
 }
 
 TEST_CASE("the last line of a log is its last that is not blank") {
