@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "parallel/error.h"
+#include "parallel/launch/flags.h"
 
 namespace rondo::launch {
 namespace {
