@@ -67,12 +67,15 @@ TEST_CASE("the first failure gives the exit code, is named, and ends the others"
   CHECK_THAT(run.err, ContainsSubstring("it said: boom"));
 }
 
-TEST_CASE("a rank's error file is shown, and names the cause though its peers die first") {
-  const Finished run =
-      launch(shell({"--nproc-per-node=2"},
-                   "if [ $RANK = 0 ]; then exit 7; fi; "
-                   "echo '{\"message\":{\"message\":\"disk full\"}}' > $TORCHELASTIC_ERROR_FILE; "
-                   "sleep 0.1; exit 9"));
+TEST_CASE("a rank's error file is shown, and names the cause though a peer died first") {
+  TemporaryFolder folder;
+  const Finished run = launch(
+      shell({"--nproc-per-node=2"}, "if [ $RANK = 0 ]; then while [ ! -e " +
+                                        (folder / "told ]; do sleep 0.01; done; exit 7; fi; ") +
+                                        "echo '{\"message\":{\"message\":\"disk "
+                                        "full\",\"errorCode\":9,\"extraInfo\":{\"timestamp\":\"1\"}}}' "
+                                        "> $TORCHELASTIC_ERROR_FILE; touch " +
+                                        (folder / "told; sleep 60")));
   CHECK(run.code == 9);
   CHECK_THAT(run.err, ContainsSubstring("rank 1 (local rank 1"));
   CHECK_THAT(run.err, ContainsSubstring("it said: disk full"));
@@ -175,7 +178,7 @@ TEST_CASE("a failure starts all ranks again, as often as allowed") {
   const std::string script = "echo try $TORCHELASTIC_RESTART_COUNT; test $RANK = 1 && exit ";
   const Finished never = launch(shell({"--nproc-per-node=2", "--max-restarts=2"}, script + "9; sleep 60"));
   CHECK(never.code == 9);
-  CHECK_THAT(never.out, ContainsSubstring("[default0]: try 0\n") && ContainsSubstring("[default0]: try 2\n"));
+  CHECK_THAT(never.out, ContainsSubstring("[default1]: try 0\n") && ContainsSubstring("[default1]: try 2\n"));
   CHECK_THAT(never.err, ContainsSubstring("starting all ranks again: restart 2 of 2"));
   const Finished later =
       launch(shell({"--nproc-per-node=2", "--max-restarts=2"}, "test $TORCHELASTIC_RESTART_COUNT = 1"));
