@@ -165,6 +165,19 @@ TEST_CASE("a node of another job, or with another idea of the job, is refused") 
   CHECK(second.wait().code == 0);
 }
 
+TEST_CASE("two nodes of the same rank do not both get in") {
+  const std::string port = free_port();
+  const auto node = [&](const std::string& rank) {
+    return shell({"--nnodes=3", "--node-rank=" + rank, "--master-addr=127.0.0.1", "--master-port=" + port},
+                 kPlace);
+  };
+  Launch first(node("0")), second(node("1")), third(node("1"));
+  CHECK(holds_soon([&] {
+    return (second.err() + third.err()).find("refused this node: --node-rank 1 is taken") !=
+           std::string::npos;
+  }));
+}
+
 TEST_CASE("garbage at the meeting place does no harm") {
   const std::string port = free_port();
   Launch first(shell(fixed(port, 0), kPlace));

@@ -246,6 +246,13 @@ TEST_CASE("a folder for logs that cannot be written is refused") {
                           ContainsSubstring("choose another --log-dir"));
 }
 
+TEST_CASE("no room for temporary files is exit 9") {
+  const Finished run = launch(shell({}, ":"), {{"TMPDIR", "/proc"}});
+  CHECK(run.code == 9);
+  CHECK_THAT(run.err, ContainsSubstring("cannot make the folder /proc/rondo-launch-") &&
+                          ContainsSubstring("set TMPDIR"));
+}
+
 TEST_CASE("a killed rank leaves an exit.json in the run folder that rank 0 named") {
   TemporaryFolder folder;
   const Finished run = launch(shell(
