@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "apps/commands.h"
+#include "parallel/launch/flags.h"
 #include "parallel/launch/launcher.h"
 #include "parallel/launch/options.h"
 

@@ -23,6 +23,7 @@
 #include "parallel/launch/messages.h"
 #include "parallel/launch/output.h"
 #include "parallel/launch/ranks.h"
+#include "parallel/launch/spawn.h"
 
 namespace rondo::launch {
 namespace {
@@ -42,6 +43,12 @@ std::string make_folder(const char* name) {
                 fmt::format("cannot make the folder {}: {}; set TMPDIR to one that is writable", path,
                             std::strerror(errno)));
   return path;
+}
+
+// A missing program is told before other nodes are bothered.
+std::string program_path(const LaunchOptions& options) {
+  if (options.runs_any_program) return find_program(options.program[0]);
+  return find_program(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rondo");
 }
 
 std::string host_name() {
@@ -64,6 +71,7 @@ class Launcher {
     for (const int number : options.signals) sigaddset(&handled, number);
     sigprocmask(SIG_BLOCK, &handled, nullptr);
     signals_ = Fd(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
+    places_.program = program_path(options);
     places_.run_folder_file = private_folder_ + "/run_folder";
   }
 
@@ -90,11 +98,11 @@ class Launcher {
     output_.add_polls(polls);
     poll(polls.data(), polls.size(),
          std::max(1, static_cast<int>(1000 * std::min(options_.monitor_interval_s, kLongestSleep_s))));
-    output_.serve(polls);
     read_signals();
     if (coordinator_) coordinator_->serve();
     talk();
     if (ranks_) mind_ranks();
+    output_.serve();
   }
 
   // --- the meeting ---

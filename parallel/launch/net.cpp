@@ -61,6 +61,16 @@ int finish_connecting(const Fd& socket, int timeout_ms) {
   return failure;
 }
 
+// A port of the kernel's own range on this machine may happen to connect to itself while nobody listens
+// there.
+bool is_connected_to_itself(const Fd& socket) {
+  sockaddr_storage here{}, there{};
+  socklen_t here_length = sizeof here, there_length = sizeof there;
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&here), &here_length);
+  getpeername(socket.get(), reinterpret_cast<sockaddr*>(&there), &there_length);
+  return here_length == there_length && std::memcmp(&here, &there, here_length) == 0;
+}
+
 }  // namespace
 
 void Fd::reset() {
@@ -100,6 +110,7 @@ Fd connect_to(const std::string& host, int port, const std::string& source_addr,
     if (failure == EINPROGRESS) failure = finish_connecting(fd, timeout_ms);
     const int yes = 1;
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    if (failure == 0 && is_connected_to_itself(fd)) failure = ECONNREFUSED;
     if (failure == 0) return fd;
     why = std::strerror(failure);
   }

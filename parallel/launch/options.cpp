@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "parallel/error.h"
+#include "parallel/launch/flags.h"
 #include "parallel/launch/numbers.h"
 #include "parallel/nearest.h"
 
@@ -22,53 +23,6 @@ constexpr int kMaxNodes = 10000;
 constexpr int kDefaultPort = 29500;            // torchrun's, for static rendezvous
 constexpr int kDefaultRendezvousPort = 29400;  // torchrun's, for c10d
 constexpr double kLongest_s = 30.0 * 24 * 3600;
-
-enum class Shape { value, toggle, refused };
-
-struct Flag {
-  const char* name;  // with dashes
-  const char* short_name;
-  Shape shape;
-  const char* value;  // how the value is shown in the help; for a refused flag the reason
-  const char* help;
-};
-
-constexpr std::array kFlags = {
-    Flag{"nproc-per-node", "", Shape::value, "N|auto|cpu|gpu", "ranks on this node (default 1)"},
-    Flag{"nnodes", "", Shape::value, "N", "nodes (default 1); MIN:MAX only where both are equal"},
-    Flag{"node-rank", "", Shape::value, "K",
-         "which node this is; without it nodes are numbered as they join"},
-    Flag{"master-addr", "", Shape::value, "HOST", "where rank 0 listens (default 127.0.0.1)"},
-    Flag{"master-port", "", Shape::value, "PORT", "its port (default: a free one; several nodes: 29500)"},
-    Flag{"rdzv-backend", "", Shape::value, "static|c10d", "both are served by the launcher's own protocol"},
-    Flag{"rdzv-endpoint", "", Shape::value, "HOST[:PORT]", "where nodes meet; on that host runs node 0"},
-    Flag{"rdzv-id", "", Shape::value, "ID", "name of the job; nodes with another one are turned away"},
-    Flag{"rdzv-conf", "", Shape::value, "K=V,...", "timeout, join_timeout (600), read_timeout (5), seconds"},
-    Flag{"standalone", "", Shape::toggle, "", "one node on a free port, whatever the flags above say"},
-    Flag{"max-restarts", "", Shape::value, "N",
-         "restart all ranks up to N times after a failure (default 0)"},
-    Flag{"monitor-interval", "", Shape::value, "SECONDS", "longest sleep of the launcher (default 0.1)"},
-    Flag{"shutdown-grace", "", Shape::value, "SECONDS", "between SIGTERM and SIGKILL (default 10)"},
-    Flag{"role", "", Shape::value, "NAME",
-         "role of the ranks, shown before their lines (default \"default\")"},
-    Flag{"log-dir", "", Shape::value, "DIR", "DIR/ID/attempt_N/LOCAL_RANK/{stdout,stderr}.log"},
-    Flag{"redirects", "-r", Shape::value, "MASK", "streams to files only: 3, or 0:1,1:2 by local rank"},
-    Flag{"tee", "-t", Shape::value, "MASK", "streams to files and to the console"},
-    Flag{"local-ranks-filter", "", Shape::value, "0,1", "only these local ranks reach the console"},
-    Flag{"local-addr", "", Shape::value, "ADDR", "address of this node to connect from and to listen on"},
-    Flag{"signals-to-handle", "", Shape::value, "SIG,...", "signals that are passed on to the ranks"},
-    Flag{"no-python", "", Shape::toggle, "", "run any program instead of a subcommand of rondo"},
-    Flag{"help", "-h", Shape::toggle, "", "this page"},
-    Flag{"module", "-m", Shape::refused, "Rondo runs no Python; use --no-python PROGRAM ARGS", ""},
-    Flag{"run-path", "", Shape::refused, "Rondo runs no Python; use --no-python PROGRAM ARGS", ""},
-    Flag{"start-method", "", Shape::refused, "ranks are always started by fork and exec", ""},
-    Flag{"event-log-handler", "", Shape::refused, "there are no event handlers", ""},
-    Flag{"logs-specs", "", Shape::refused, "there are no plug-ins; use --log-dir, --redirects and --tee", ""},
-    Flag{"numa-binding", "", Shape::refused, "bind with numactl in a --no-python line", ""},
-    Flag{"virtual-local-rank", "", Shape::refused, "ranks pick their device by LOCAL_RANK", ""},
-    Flag{"duplicate-stdout-filters", "", Shape::refused, "use --tee and grep the files", ""},
-    Flag{"duplicate-stderr-filters", "", Shape::refused, "use --tee and grep the files", ""},
-};
 
 // Signal names in the order of their default.
 struct SignalName {
@@ -87,12 +41,6 @@ std::vector<std::string> split(std::string_view text, char separator) {
     if (end == text.size()) return parts;
     at = end + 1;
   }
-}
-
-std::string environment_name(const Flag& flag) {
-  std::string name = std::string("PET_") + flag.name;
-  for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return name;
 }
 
 int visible_gpus() {
@@ -151,19 +99,16 @@ class Parser {
     std::string spelt = word.substr(0, equals);
     std::optional<std::string> value;
     if (equals != std::string::npos) value = word.substr(equals + 1);
-    const Flag* flag = find(spelt);
+    const Flag* flag = find_flag(spelt);
     if (flag == nullptr && spelt.size() > 2 && spelt[1] != '-') {  // -r3
-      flag = find(spelt.substr(0, 2));
+      flag = find_flag(spelt.substr(0, 2));
       if (flag != nullptr) {
         value = word.substr(2);
         spelt.resize(2);
       }
     }
     if (flag == nullptr) {
-      std::vector<std::string> names;
-      for (const Flag& known : kFlags)
-        if (known.shape != Shape::refused) names.push_back(std::string("--") + known.name);
-      problems_.push_back(fmt::format("unknown flag {}{}", spelt, did_you_mean(spelt, names)));
+      problems_.push_back(fmt::format("unknown flag {}{}", spelt, did_you_mean(spelt, served_flags())));
       return 0;
     }
     if (flag->shape == Shape::refused) {
@@ -185,16 +130,8 @@ class Parser {
     return next ? 1 : 0;
   }
 
-  static const Flag* find(std::string spelt) {
-    if (spelt.rfind("--", 0) == 0) std::replace(spelt.begin(), spelt.end(), '_', '-');
-    for (const Flag& flag : kFlags)
-      if (spelt == std::string("--") + flag.name || (*flag.short_name && spelt == flag.short_name))
-        return &flag;
-    return nullptr;
-  }
-
   void read_environment() {
-    for (const Flag& flag : kFlags) {
+    for (const Flag& flag : all_flags()) {
       const std::string name = environment_name(flag);
       const char* value = std::getenv(name.c_str());
       if (value == nullptr || std::string_view(flag.name) == "help" || given_.count(flag.name)) continue;
@@ -439,22 +376,6 @@ class Parser {
 }  // namespace
 
 LaunchOptions parse_options(const std::vector<std::string>& words) { return Parser().parse(words); }
-
-std::string help_text() {
-  std::string text =
-      "rondo launch FLAGS -- train ...             run `rondo train ...` as the ranks of a job\n"
-      "rondo launch FLAGS --no-python PROGRAM ...  run any program\n\n"
-      "The flags are torchrun's; each may also come from the environment as PET_<NAME>, e.g. "
-      "PET_NNODES=2.\n\n";
-  for (const Flag& flag : kFlags) {
-    if (flag.shape == Shape::refused) continue;
-    const std::string left = fmt::format(
-        "{}--{} {}", *flag.short_name ? std::string(flag.short_name) + ", " : "", flag.name, flag.value);
-    text += fmt::format("  {:<36} {}\n", left, flag.help);
-  }
-  return text +
-         "\nThe exit code is that of the first rank that failed, or 128 + n where signal n killed it.\n";
-}
 
 int available_cores() {
   cpu_set_t cores;

@@ -64,8 +64,6 @@ struct LaunchOptions {
 // machine lacks what a flag asks for (`--nproc-per-node gpu` without one).
 LaunchOptions parse_options(const std::vector<std::string>& words);
 
-std::string help_text();
-
 // Cores that this process may run on, at least 1.
 int available_cores();
 

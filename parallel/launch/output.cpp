@@ -45,23 +45,28 @@ void Console::add(std::string_view text) {
   if (fd_ >= 0) waiting_ += text;
 }
 
-void Console::write_some() {
-  // A pipe that polls as writable takes PIPE_BUF bytes without blocking.
-  const ssize_t written = write(fd_, waiting_.data(), std::min<std::size_t>(waiting_.size(), PIPE_BUF));
-  if (written >= 0) {
-    waiting_.erase(0, static_cast<std::size_t>(written));
-  } else if (errno != EAGAIN && errno != EINTR) {
-    fd_ = -1;  // nobody reads any more
-    waiting_.clear();
+bool Console::takes_bytes(int timeout_ms) const {
+  pollfd ready{fd_, POLLOUT, 0};
+  return !waiting_.empty() && poll(&ready, 1, timeout_ms) > 0;
+}
+
+void Console::write_ready() {
+  while (takes_bytes(0)) {
+    // A pipe that polls as writable takes PIPE_BUF bytes without blocking.
+    const ssize_t written = write(fd_, waiting_.data(), std::min<std::size_t>(waiting_.size(), PIPE_BUF));
+    if (written >= 0) {
+      waiting_.erase(0, static_cast<std::size_t>(written));
+    } else if (errno != EAGAIN && errno != EINTR) {
+      fd_ = -1;  // nobody reads any more
+      waiting_.clear();
+    }
   }
 }
 
 void Console::write_all(int timeout_ms) {
   const double deadline = now_s() + timeout_ms / 1000.0;
-  while (!waiting_.empty() && now_s() < deadline) {
-    pollfd ready{fd_, POLLOUT, 0};
-    if (poll(&ready, 1, 100) > 0) write_some();
-  }
+  while (!waiting_.empty() && now_s() < deadline)
+    if (takes_bytes(100)) write_ready();
 }
 
 Forwarder::Forwarder(Fd pipe, Console* console, Fd log, std::string prefix)
@@ -158,10 +163,8 @@ void Output::add_polls(std::vector<pollfd>& polls) const {
     if (console.wants_to_write()) polls.push_back({console.fd(), POLLOUT, 0});
 }
 
-void Output::serve(const std::vector<pollfd>& polls) {
-  for (const pollfd& ready : polls)
-    for (Console& console : consoles_)
-      if (ready.revents != 0 && ready.events == POLLOUT && ready.fd == console.fd()) console.write_some();
+void Output::serve() {
+  for (Console& console : consoles_) console.write_ready();
 }
 
 }  // namespace rondo::launch

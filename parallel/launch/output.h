@@ -25,10 +25,12 @@ class Console {
   bool is_full() const { return waiting_.size() > kEnough; }
   bool wants_to_write() const { return !waiting_.empty(); }
   int fd() const { return fd_; }
-  void write_some();  // REQUIRES: poll() said that the descriptor takes bytes
-  void write_all(int timeout_ms);
+  void write_ready();              // what the descriptor takes without blocking
+  void write_all(int timeout_ms);  // gives up after the timeout
 
  private:
+  bool takes_bytes(int timeout_ms) const;
+
   static constexpr std::size_t kEnough = 1 << 18;
   int fd_;
   std::string waiting_;
@@ -74,7 +76,7 @@ class Output {
   void say(std::string_view text);  // a line of the launcher itself, to stderr
 
   void add_polls(std::vector<pollfd>& polls) const;
-  void serve(const std::vector<pollfd>& polls);
+  void serve();
   void finish() {
     for (Console& console : consoles_) console.write_all(5000);
   }

@@ -25,11 +25,6 @@ constexpr double kWaitForCause_s = 0.25;
 
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
-std::string program_path(const LaunchOptions& options) {
-  if (options.runs_any_program) return find_program(options.program[0]);
-  return find_program(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rondo");
-}
-
 }  // namespace
 
 Ranks::Ranks(const LaunchOptions& options, const Start& start, const Places& places, const std::string& host,
@@ -99,7 +94,7 @@ void Ranks::start_rank(int local_rank, const Places& places, int master_fd) {
   Spawn child;
   child.program = options_.program;
   if (!options_.runs_any_program) child.program.insert(child.program.begin(), "");
-  child.program[0] = program_path(options_);
+  child.program[0] = places.program;
   child.environment = environment(local_rank, rank.error_file, master_fd);
   child.out_fd = rank.streams.child_fds[0].get();
   child.error_fd = rank.streams.child_fds[1].get();

@@ -1,0 +1,211 @@
+// `rondo launch` on several nodes, all of them on this machine.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "parallel/launch/net.h"
+#include "tests/parallel/launch/process.h"
+
+namespace rondo::launch {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+// A free port below those that the kernel hands out by itself. It is free again when it is used; tests that
+// run beside this one begin to look elsewhere.
+std::string free_port() {
+  int port = 15000 + getpid() * 13 % 15000;
+  for (int failure = 0; !bind_to("127.0.0.1", port, true, failure).fd;) ++port;
+  return std::to_string(port);
+}
+
+std::vector<std::string> c10d(const std::string& port, std::vector<std::string> more = {}) {
+  std::vector<std::string> flags = {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-id=j",
+                                    "--rdzv-endpoint=127.0.0.1:" + port};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+std::vector<std::string> fixed(const std::string& port, int node, std::vector<std::string> more = {}) {
+  std::vector<std::string> flags = {"--nnodes=2", "--node-rank=" + std::to_string(node),
+                                    "--master-addr=127.0.0.1", "--master-port=" + port};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+const char* const kPlace =
+    "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $MASTER_PORT";
+
+TEST_CASE("two nodes with given ranks meet at the master port, which rank 0 then has") {
+  const std::string port = free_port();
+  Launch second(shell(fixed(port, 1), kPlace));
+  Launch first(shell(fixed(port, 0, {"--nproc-per-node=2"}), kPlace));
+  const Finished a = first.wait(), b = second.wait();
+  CHECK(a.code == 0);
+  CHECK(b.code == 0);
+  CHECK_THAT(a.out, ContainsSubstring("[default0]: 0/3 0/2 0/2 " + port + "\n") &&
+                        ContainsSubstring("[default1]: 1/3 1/2 0/2 " + port + "\n"));
+  CHECK(b.out == "[default2]: 2/3 0/1 1/2 " + port + "\n");
+}
+
+TEST_CASE("two nodes without ranks are numbered as they come, and agree on a port") {
+  const std::string port = free_port();
+  Launch one(shell(c10d(port), kPlace)), other(shell(c10d(port), kPlace));
+  const Finished a = one.wait(), b = other.wait();
+  CHECK(a.code == 0);
+  CHECK(b.code == 0);
+  const std::string both = a.out + b.out;
+  CHECK_THAT(both,
+             ContainsSubstring("[default0]: 0/2 0/1 0/2 ") && ContainsSubstring("[default1]: 1/2 0/1 1/2 "));
+  CHECK(a.out.substr(a.out.rfind(' ')) == b.out.substr(b.out.rfind(' ')));
+}
+
+TEST_CASE("a failure on one node ends the other with the same code, and both name it") {
+  const std::string port = free_port();
+  Launch first(shell(fixed(port, 0), "sleep 60")), second(shell(fixed(port, 1), "exit 5"));
+  for (Launch* node : {&first, &second}) {
+    const Finished end = node->wait();
+    CHECK(end.code == 5);
+    CHECK_THAT(end.err, ContainsSubstring("rank 1 (local rank 0, node 1, ") &&
+                            ContainsSubstring("exit code 5 (checkpoint)"));
+  }
+}
+
+TEST_CASE("all nodes start again together") {
+  const std::string port = free_port();
+  const std::string script =
+      "echo try $TORCHELASTIC_RESTART_COUNT; test $RANK = 0 || test $TORCHELASTIC_RESTART_COUNT = 1";
+  Launch first(shell(fixed(port, 0, {"--max-restarts=1"}), script)),
+      second(shell(fixed(port, 1, {"--max-restarts=1"}), script));
+  for (Launch* node : {&first, &second}) {
+    const Finished end = node->wait();
+    CHECK(end.code == 0);
+    CHECK_THAT(end.out, ContainsSubstring("try 1\n"));
+  }
+}
+
+TEST_CASE("a lost node ends the job with 7 wherever it was") {
+  for (const int lost : {0, 1}) {
+    const std::string port = free_port();
+    Launch first(shell(fixed(port, 0), "echo up; sleep 60")),
+        second(shell(fixed(port, 1), "echo up; sleep 60"));
+    REQUIRE(holds_soon([&] { return !first.out().empty() && !second.out().empty(); }));
+    (lost == 0 ? first : second).signal(SIGKILL);
+    const Finished end = (lost == 0 ? second : first).wait();
+    CHECK(end.code == 7);
+    CHECK_THAT(end.err, ContainsSubstring(lost == 0 ? "lost the launcher of node 0"
+                                                    : "was lost: it closed the connection"));
+  }
+}
+
+TEST_CASE("a node that stands still is lost after the read timeout") {
+  const std::string port = free_port();
+  Launch first(shell(fixed(port, 0, {"--rdzv-conf=read_timeout=2"}), "echo up; sleep 60"));
+  Launch second(shell(fixed(port, 1), "echo up; sleep 60"));
+  REQUIRE(holds_soon([&] { return !first.out().empty() && !second.out().empty(); }));
+  second.signal(SIGSTOP);
+  const Finished end = first.wait();
+  CHECK(end.code == 7);
+  CHECK_THAT(end.err, ContainsSubstring("was lost: it said nothing for 2 s"));
+}
+
+TEST_CASE("a signal to one launcher reaches the ranks of all nodes") {
+  const std::string port = free_port();
+  const std::string script = "trap 'exit 75' TERM; echo up; while :; do sleep 0.02; done";
+  Launch first(shell(fixed(port, 0), script)), second(shell(fixed(port, 1), script));
+  REQUIRE(holds_soon([&] { return !first.out().empty() && !second.out().empty(); }));
+  second.signal(SIGTERM);
+  CHECK(first.wait().code == 75);
+  CHECK(second.wait().code == 75);
+}
+
+TEST_CASE("missing nodes are told after the join timeout, with those that came") {
+  const Finished run =
+      launch(shell(fixed(free_port(), 0, {"--rdzv-conf=join_timeout=0.3", "--rdzv-id=j"}), ":"));
+  CHECK(run.code == 6);
+  CHECK_THAT(run.err, ContainsSubstring("1 of 2 nodes joined job \"j\" at 127.0.0.1:") &&
+                          ContainsSubstring("node 0)"));
+}
+
+TEST_CASE("a node that finds nobody says so after the join timeout") {
+  const std::string port = free_port();
+  const Finished run = launch(shell(fixed(port, 1, {"--rdzv-conf=join_timeout=0.3"}), ":"));
+  CHECK(run.code == 6);
+  CHECK_THAT(run.err,
+             ContainsSubstring("did not answer at 127.0.0.1:" + port + " within 0.3 s: Connection refused"));
+}
+
+TEST_CASE("a signal before the nodes have met ends the launcher") {
+  const std::string port = free_port();
+  Launch run(shell(fixed(port, 0), ":"));
+  std::string why;
+  REQUIRE(
+      holds_soon([&] { return static_cast<bool>(connect_to("127.0.0.1", std::stoi(port), "", 100, why)); }));
+  run.signal(SIGTERM);
+  const Finished end = run.wait();
+  CHECK(end.code == 143);
+  CHECK_THAT(end.err, ContainsSubstring("ended by SIGTERM before the ranks were started"));
+}
+
+TEST_CASE("a node of another job, or with another idea of the job, is refused") {
+  const std::string port = free_port();
+  Launch first(shell(fixed(port, 0, {"--rdzv-id=j"}), kPlace));
+  Finished end = launch(shell(fixed(port, 1, {"--rdzv-id=k"}), kPlace));
+  CHECK(end.code == 6);
+  CHECK_THAT(end.err, ContainsSubstring("refused this node: this is job \"j\", not \"k\" (--rdzv-id)"));
+  end = launch(shell(
+      {"--nnodes=3", "--node-rank=1", "--master-addr=127.0.0.1", "--master-port=" + port, "--rdzv-id=j"},
+      kPlace));
+  CHECK(end.code == 6);
+  CHECK_THAT(end.err, ContainsSubstring("node 0 says --nnodes 2, this one 3"));
+  Launch second(shell(fixed(port, 1, {"--rdzv-id=j"}), kPlace));
+  CHECK(first.wait().code == 0);
+  CHECK(second.wait().code == 0);
+}
+
+TEST_CASE("two nodes of the same rank do not both get in") {
+  const std::string port = free_port();
+  const auto node = [&](const std::string& rank) {
+    return shell({"--nnodes=3", "--node-rank=" + rank, "--master-addr=127.0.0.1", "--master-port=" + port},
+                 kPlace);
+  };
+  Launch first(node("0")), second(node("1")), third(node("1"));
+  CHECK(holds_soon([&] {
+    return (second.err() + third.err()).find("refused this node: --node-rank 1 is taken") !=
+           std::string::npos;
+  }));
+}
+
+TEST_CASE("garbage at the meeting place does no harm") {
+  const std::string port = free_port();
+  Launch first(shell(fixed(port, 0), kPlace));
+  std::vector<Fd> strangers;
+  for (const std::string& bytes :
+       {std::string("GET / HTTP/1.0\r\n\r\n"), std::string("RLP1\xff\xff\xff\xff", 8),
+        std::string("RLP1\0\0\0\2{}", 10), std::string(100000, '\0'), std::string("RLP1")}) {
+    std::string why;
+    Fd stranger;
+    REQUIRE(holds_soon([&] {
+      stranger = connect_to("127.0.0.1", std::stoi(port), "", 1000, why);
+      return static_cast<bool>(stranger);
+    }));
+    send(stranger.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    strangers.push_back(std::move(stranger));
+  }
+  Launch second(shell(fixed(port, 1), kPlace));
+  CHECK(first.wait().code == 0);
+  CHECK(second.wait().code == 0);
+}
+
+TEST_CASE("a meeting place in use is exit 6 for node 0") {
+  int failure = 0;
+  const Listener taken = bind_to("127.0.0.1", 0, true, failure);
+  const Finished run = launch(shell(fixed(std::to_string(taken.port), 0), ":"));
+  CHECK(run.code == 6);
+  CHECK_THAT(run.err, ContainsSubstring("is in use; end the program that holds it"));
+}
+
+}  // namespace
+}  // namespace rondo::launch
