@@ -15,6 +15,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// Generous: the first start reads some hundred megabytes of LibTorch from disk.
+constexpr int kWorkerTimeoutMs = 60'000;
+
 constexpr const char* kHelp =
     "rondo doctor [--json]\n\n"
     "Looks at this machine: what is installed, what is missing, what to type.\n"
@@ -68,8 +71,8 @@ int run_doctor(const Arguments& args) {
                                                word, did_you_mean(word, {"--json", "--help"})));
     json = true;
   }
-  const std::vector<Finding> findings =
-      examine(std::filesystem::read_symlink("/proc/self/exe").parent_path(), std::filesystem::current_path());
+  const std::vector<Finding> findings = examine(std::filesystem::read_symlink("/proc/self/exe").parent_path(),
+                                                std::filesystem::current_path(), kWorkerTimeoutMs);
   const bool healthy = std::none_of(findings.begin(), findings.end(),
                                     [](const Finding& f) { return f.health == Health::missing; });
   std::fputs((json ? json_report(findings, healthy) : text_report(findings, healthy)).c_str(), stdout);

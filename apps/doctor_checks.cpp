@@ -23,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-constexpr int kWorkerTimeoutMs = 20'000;
 
 std::string trimmed(const std::string& text) {
   const std::size_t last = text.find_last_not_of(" \t\r\n");
@@ -42,18 +41,18 @@ std::string worker_advice(const ProgramResult& result) {
   return "scripts/setup.sh, then build again";
 }
 
-Finding check_worker(const fs::path& program_folder) {
+Finding check_worker(const fs::path& program_folder, int timeout_ms) {
   const fs::path worker = program_folder / "rondo-worker";
   Finding finding{Health::missing, "worker", "", "scripts/setup.sh, then build again"};
   if (!fs::exists(worker)) {
     finding.detail = worker.string() + " does not exist";
     return finding;
   }
-  const ProgramResult result = run_program({worker.string(), "--version"}, kWorkerTimeoutMs);
+  const ProgramResult result = run_program({worker.string(), "--version"}, timeout_ms);
   if (!result.started) {
     finding.detail = fmt::format("{} cannot be started: {}", worker.string(), result.output);
   } else if (result.timed_out) {
-    finding.detail = fmt::format("{} did not answer in {} s", worker.string(), kWorkerTimeoutMs / 1000);
+    finding.detail = fmt::format("{} did not answer in {:g} s", worker.string(), timeout_ms / 1e3);
     finding.advice = worker_advice(result);
   } else if (result.exit_code != 0) {
     finding.detail =
@@ -222,11 +221,12 @@ Finding check_corpus(const fs::path& working_folder) {
 
 }  // namespace
 
-std::vector<Finding> examine(const fs::path& program_folder, const fs::path& working_folder) {
+std::vector<Finding> examine(const fs::path& program_folder, const fs::path& working_folder,
+                             int worker_timeout_ms) {
   const Machine machine = read_machine();
   const std::vector<std::string> gpus = gpu_names();
   return {
-      check_worker(program_folder),
+      check_worker(program_folder, worker_timeout_ms),
       check_cpu(machine),
       check_cores(machine),
       check_memory(machine),

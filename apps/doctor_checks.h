@@ -22,8 +22,8 @@ struct Finding {
 };
 
 // All checks, in the order in which they are printed. `program_folder` is where rondo-worker is expected,
-// `working_folder` where data/corpus is. Takes at most some seconds (a worker that hangs is killed).
+// `working_folder` where data/corpus is. A worker that does not answer in time is killed.
 std::vector<Finding> examine(const std::filesystem::path& program_folder,
-                             const std::filesystem::path& working_folder);
+                             const std::filesystem::path& working_folder, int worker_timeout_ms);
 
 }  // namespace rondo

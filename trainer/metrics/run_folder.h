@@ -35,7 +35,7 @@ struct RunFacts {
 
 struct ExitRecord {
   int exit_code = 0;
-  std::optional<int> signal;  // number of the signal that ended the process, if one did
+  std::optional<int> signal = std::nullopt;  // number of the signal that ended the process, if one did
   int rank = 0;
   std::string reason;       // one line: what, where, why, what to do
   std::string by = "rank";  // who wrote it: "rank" or "launcher"

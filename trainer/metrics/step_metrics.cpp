@@ -74,7 +74,7 @@ std::string with_thousands(std::string digits) {
 std::string whole(double value) { return with_thousands(fmt::format("{:.0f}", std::nearbyint(value))); }
 
 std::string memory_field(double memory_gib, double capacity_gib) {
-  const std::string size = fmt::format("memory: {:5.2f}GiB", memory_gib);
+  const std::string size = fmt::format("memory: {:>5.2f}GiB", memory_gib);
   if (capacity_gib <= 0) return size;
   return fmt::format("{}({:.2f}%)", size, 100 * memory_gib / capacity_gib);
 }
@@ -131,7 +131,7 @@ std::string console_line(const StepMetrics& m, const ConsoleStyle& style) {
   const Palette color = style.color ? kColors : Palette{};
   const std::string mfu = m.mfu ? fmt::format("{:.2f}%", *m.mfu) : "N/A";
   return fmt::format(
-      "{}step: {:2}  {}loss: {:8.5f}  {}grad_norm: {:7.4f}  {}{}  {}tps: {}  {}tflops: {}  {}mfu: {}{}{}",
+      "{}step: {:2}  {}loss: {:>8.5f}  {}grad_norm: {:>7.4f}  {}{}  {}tps: {}  {}tflops: {}  {}mfu: {}{}{}",
       color.step, m.step, color.loss, m.loss, color.grad_norm, m.grad_norm, color.memory,
       memory_field(m.memory_gib, style.memory_capacity_gib), color.tps, whole(m.tokens_per_s), color.tflops,
       with_thousands(fmt::format("{:.2f}", m.tflops)), color.mfu, mfu, color.reset, eta_field(style));
@@ -139,7 +139,7 @@ std::string console_line(const StepMetrics& m, const ConsoleStyle& style) {
 
 std::string console_line(const ValidationMetrics& m, const ConsoleStyle& style) {
   const Palette color = style.color ? kColors : Palette{};
-  return fmt::format("{}validate step: {:2}  {}loss: {:7.4f}  {}{}  {}tps: {}{}{}", color.step, m.step,
+  return fmt::format("{}validate step: {:2}  {}loss: {:>7.4f}  {}{}  {}tps: {}{}{}", color.step, m.step,
                      color.loss, m.loss, color.memory, memory_field(m.memory_gib, style.memory_capacity_gib),
                      color.tps, whole(m.tokens_per_s), color.reset, eta_field(style));
 }

@@ -52,7 +52,7 @@ class StepMetricsWriter {
 struct ConsoleStyle {
   bool color = false;              // what log_has_color() says
   double memory_capacity_gib = 0;  // of the device or the machine, for the percentage; 0 leaves that out
-  std::optional<double> eta_s;
+  std::optional<double> eta_s = std::nullopt;
 };
 
 // torchtitan's line, then the time left:

@@ -7,7 +7,6 @@
 #include <bit>
 #include <chrono>
 
-#include "parallel/error.h"
 #include "trainer/metrics/machine.h"
 
 namespace rondo {
@@ -70,10 +69,6 @@ std::string summary_value(const Scalar& scalar) {
 }
 
 std::filesystem::path new_event_file(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error)
-    throw Error(ExitCode::environment, fmt::format("cannot create {}: {}", folder.string(), error.message()));
   return folder / fmt::format("events.out.tfevents.{}.{}.{}.0", static_cast<std::int64_t>(wall_time_s()),
                               read_machine().hostname, ::getpid());
 }

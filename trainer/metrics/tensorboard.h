@@ -35,7 +35,7 @@ std::vector<Scalar> tensorboard_scalars(const ValidationMetrics& metrics);
 
 class EventFile {
  public:
-  // Makes `folder/events.out.tfevents.TIME.HOST.PID.0`.
+  // Makes `folder/events.out.tfevents.TIME.HOST.PID.0` in a folder that exists.
   explicit EventFile(const std::filesystem::path& folder);
   void write(std::int64_t step, std::span<const Scalar> scalars);
   const std::filesystem::path& path() const { return file_.path(); }
