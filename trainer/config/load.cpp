@@ -82,7 +82,7 @@ class Loader {
   void check_flavor_counts() {
     const auto flavor = origins_.assigned.find("model.flavor");
     if (flavor == origins_.assigned.end() || !flavor->second.from_flag) return;
-    if (config_.model.sizes == flavor_sizes_) return;
+    if (flavor_sizes_.empty() || config_.model.sizes == flavor_sizes_) return;
     for (const auto& [name, value] : flavor_sizes_)
       if (!origins_.assigned.contains("model." + name)) return;
     report(flavor->second,
