@@ -60,8 +60,11 @@ int run_opt(const Arguments& args) {
   app.add_option("FILE", path, "the graph's text; - for the standard input");
   app.add_option("--passes", options.passes,
                  "names, separated by commas; \"default\" stands for the default list")
-      ->delimiter(',');
-  app.add_option("--disable-passes", options.disable_passes, "names to leave out")->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--disable-passes", options.disable_passes, "names to leave out")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--numerics", options.numerics, "exact or rounds");
   app.add_flag("--print-after-all", print_after_all, "print the graph after each pass");
   app.add_flag("--verify-only", verify_only, "check the graph and print nothing");
@@ -87,6 +90,7 @@ int run_opt(const Arguments& args) {
   };
   const ir::PipelineReport report = ir::run_pipeline(graph, options, dump);
   if (!print_after_all) std::cout << ir::print(graph);
+  std::cout.flush();
   if (!quiet) print_report(report);
   return 0;
 }

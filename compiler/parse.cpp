@@ -6,8 +6,8 @@
 #include <limits>
 #include <unordered_map>
 
+#include "compiler/lexer.h"
 #include "compiler/text.h"
-#include "parallel/error.h"
 
 namespace rondo::ir {
 namespace {
@@ -15,14 +15,10 @@ namespace {
 constexpr std::size_t kMaxDims = 64;
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 60;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_bare(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == ':' || c == '/'; }
-
-class Parser {
+class Parser : private Lexer {
  public:
   Parser(std::string_view text, std::string_view file_name)
-      : text_(text), file_name_(file_name), max_values_(std::max<std::size_t>(text.size(), 65536)) {}
+      : Lexer(text, file_name), max_values_(std::max<std::size_t>(text.size(), 65536)) {}
 
   Graph graph() {
     skip_empty_lines();
@@ -362,148 +358,9 @@ class Parser {
     return list;
   }
 
-  // Words
-
-  std::int64_t integer() {
-    skip_spaces();
-    const std::size_t start = pos_;
-    std::int64_t n = 0;
-    const auto [end, error] = std::from_chars(cursor(), limit(), n);
-    if (error == std::errc::result_out_of_range) fail(start, "the integer is too large", "64 bits");
-    if (error != std::errc()) fail(start, "no integer here", "an integer");
-    advance_to(end);
-    return n;
-  }
-
-  std::string letters() {
-    skip_spaces();
-    const std::size_t start = pos_;
-    while (pos_ < text_.size() && (is_letter(text_[pos_]) || is_digit(text_[pos_]))) ++pos_;
-    return std::string(text_.substr(start, pos_ - start));
-  }
-
-  std::string name(std::string_view expected) {
-    skip_spaces();
-    if (peek() == '"') return quoted();
-    const std::size_t start = pos_;
-    while (pos_ < text_.size() && is_bare(text_[pos_])) ++pos_;
-    if (pos_ == start) fail(start, "no name here", expected);
-    return std::string(text_.substr(start, pos_ - start));
-  }
-
-  std::string quoted() {
-    const std::size_t start = pos_++;
-    std::string result;
-    for (;;) {
-      const std::size_t at = pos_;
-      const char c = peek();
-      if (c == '\0' || c == '\n') fail(start, "a text without end", "'\"' on the same line");
-      ++pos_;
-      if (c == '"') return result;
-      if (c != '\\') {
-        result += c;
-        continue;
-      }
-      const char escaped = peek();
-      ++pos_;
-      if (escaped == 'n') {
-        result += '\n';
-      } else if (escaped == '"' || escaped == '\\') {
-        result += escaped;
-      } else if (escaped == 'x') {
-        result += hex_byte(at);
-      } else {
-        fail(at, "unknown escape", "\\n, \\\", \\\\ or \\xHH");
-      }
-    }
-  }
-
-  char hex_byte(std::size_t start) {
-    unsigned byte = 0;
-    const std::string_view digits = text_.substr(std::min(pos_, text_.size()), 2);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
-    if (digits.size() != 2 || error != std::errc() || end != digits.data() + 2)
-      fail(start, "unknown escape", "\\x with two hexadecimal digits");
-    pos_ += 2;
-    return static_cast<char>(byte);
-  }
-
-  // Characters
-
-  char peek() const { return pos_ < text_.size() ? text_[pos_] : '\0'; }
-  const char* cursor() const { return text_.data() + pos_; }
-  const char* limit() const { return text_.data() + text_.size(); }
-  void advance_to(const char* p) { pos_ = static_cast<std::size_t>(p - text_.data()); }
-
-  void skip_spaces() {
-    while (peek() == ' ' || peek() == '\t' || peek() == '\r') ++pos_;
-  }
-
-  bool at_end_of_line() {
-    skip_spaces();
-    return pos_ >= text_.size() || peek() == '\n' || peek() == '#';
-  }
-
-  void end_of_line() {
-    if (!at_end_of_line()) fail(pos_, "something is left on the line", "the end of the line");
-    skip_line();
-  }
-
-  void skip_line() { pos_ = std::min(text_.find('\n', pos_), text_.size() - 1) + 1; }
-
-  void skip_empty_lines() {
-    while (pos_ < text_.size() && at_end_of_line() && pos_ < text_.size()) skip_line();
-  }
-
-  bool take(char c) {
-    skip_spaces();
-    if (pos_ >= text_.size() || text_[pos_] != c) return false;
-    ++pos_;
-    skip_spaces();
-    return true;
-  }
-
-  void expect(char c) {
-    if (!take(c))
-      fail(pos_, pos_ < text_.size() ? "unexpected text" : "the text ends here", fmt::format("'{}'", c));
-  }
-
-  bool take_word(std::string_view word) {
-    skip_spaces();
-    if (text_.substr(pos_, word.size()) != word) return false;
-    const std::size_t end = pos_ + word.size();
-    if (end < text_.size() && is_bare(text_[end])) return false;
-    pos_ = end;
-    skip_spaces();
-    return true;
-  }
-
-  void expect_word(std::string_view word) {
-    if (!take_word(word)) fail(pos_, "unexpected text", fmt::format("\"{}\"", word));
-  }
-
-  bool take_arrow() {
-    skip_spaces();
-    if (text_.substr(pos_, 2) != "->") return false;
-    pos_ += 2;
-    skip_spaces();
-    return true;
-  }
-
-  [[noreturn]] void fail(std::size_t position, const std::string& what, std::string_view expected) const {
-    const std::string_view before = text_.substr(0, std::min(position, text_.size()));
-    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-    const std::size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-    throw Error(ExitCode::graph, fmt::format("{}:{}:{}: {}; expected {}", file_name_, line,
-                                             before.size() - line_start + 1, what, expected));
-  }
-
   enum State : std::uint8_t { kUndefined, kPending, kDefined };
 
-  std::string_view text_;
-  std::string_view file_name_;
   std::size_t max_values_;  // bounds memory: a value takes some bytes of text to define
-  std::size_t pos_ = 0;
   Graph graph_;
   std::vector<State> defined_;  // for each value
   std::unordered_map<std::string, int> inputs_;

@@ -1,5 +1,6 @@
-// tests/golden/PASS.ir holds cases: an input graph, a line `----`, and what the pass must make of it. A line of `====`
-// separates cases. RONDO_BLESS=1 rewrites what follows the `----`; the change is then reviewed like code.
+// tests/golden/PASS.ir holds cases: an input graph, a line `----`, and what the pass must make of it. A line
+// of `====` separates cases. RONDO_BLESS=1 rewrites what follows the `----`; the change is then reviewed like
+// code.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -72,6 +73,7 @@ TEST_CASE("every pass turns its golden inputs into the expected graphs") {
 TEST_CASE("every golden file belongs to a pass") {
   std::set<std::string> names;
   for (const ir::PassInfo& pass : ir::all_passes()) names.insert(std::string(pass.name) + ".ir");
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(RONDO_SOURCE_DIR) / "tests/golden"))
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(RONDO_SOURCE_DIR) / "tests/golden"))
     CHECK(names.count(entry.path().filename().string()) == 1);
 }

@@ -1,0 +1,135 @@
+// Properties that hold for every graph, shown on random ones. What each pass does is in tests/golden.
+#include "compiler/passes.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <map>
+#include <set>
+
+#include "compiler/op_facts.h"
+#include "compiler/pipeline.h"
+#include "compiler/text.h"
+#include "compiler/verify.h"
+#include "tests/compiler/random_graph.h"
+
+using namespace rondo;
+using namespace rondo::ir;
+
+namespace {
+
+constexpr std::uint64_t kGraphs = 1500;
+int size_of(std::uint64_t seed) { return 5 + static_cast<int>(seed % 150); }
+
+}  // namespace
+
+TEST_CASE("a random graph is valid, and prints and parses back") {
+  for (std::uint64_t seed = 0; seed < kGraphs; ++seed) {
+    INFO("seed " << seed);
+    const Graph graph = random_graph(seed, size_of(seed));
+    REQUIRE_NOTHROW(verify(graph, "generation"));
+    const std::string text = print(graph);
+    const Graph back = parse(text, "random.ir");
+    REQUIRE(print(back) == text);
+    REQUIRE(symbolic_run(back) == symbolic_run(graph));
+  }
+}
+
+TEST_CASE("every pass alone leaves a valid graph that computes the same") {
+  std::map<std::string_view, int> changed;
+  for (std::uint64_t seed = 0; seed < kGraphs; ++seed) {
+    const Graph graph = random_graph(seed, size_of(seed));
+    const auto expected = symbolic_run(graph);
+    for (const PassInfo& pass : all_passes()) {
+      if (pass.run == nullptr) continue;
+      INFO("seed " << seed << ", " << pass.name << "\n" << print(graph));
+      Graph after = graph;
+      pass.run(after, {});
+      REQUIRE_NOTHROW(verify(after, pass.name));
+      REQUIRE(symbolic_run(after) == expected);
+      changed[pass.name] += print(after) != print(graph);
+    }
+  }
+  for (const PassInfo& pass : all_passes())
+    if (pass.run != nullptr) CHECK(changed[pass.name] > static_cast<int>(kGraphs) / 4);
+}
+
+TEST_CASE("every subset of the passes leaves a graph that computes the same") {
+  for (std::uint64_t seed = 0; seed < kGraphs / 4; ++seed) {
+    const Graph graph = random_graph(seed, size_of(seed));
+    const auto expected = symbolic_run(graph);
+    for (int subset = 0; subset < 16; ++subset) {
+      CompileOptions options;
+      for (std::size_t i = 0; i < 4; ++i)
+        if ((subset >> i & 1) != 0) options.disable_passes.emplace_back(all_passes()[i].name);
+      Graph after = graph;
+      REQUIRE_NOTHROW(run_pipeline(after, options));
+      REQUIRE(symbolic_run(after) == expected);
+    }
+  }
+}
+
+TEST_CASE("the pipeline twice is the pipeline once") {
+  for (std::uint64_t seed = 0; seed < kGraphs / 4; ++seed) {
+    INFO("seed " << seed);
+    Graph graph = random_graph(seed, size_of(seed));
+    CompileOptions options;
+    options.disable_passes = {"reinplace"};
+    run_pipeline(graph, options);
+    const std::string once = print(graph);
+    run_pipeline(graph, options);
+    REQUIRE(print(graph) == once);
+  }
+}
+
+TEST_CASE(
+    "a write that the model of storages is blind to would be seen: skipping the guard changes the symbols") {
+  Graph graph = parse(
+      "graph g\nbatch %0: f32[8] x\nforward\n  %1: f32[8] = aten.neg.default(%0)\n"
+      "  %2: f32[8] = aten.exp.default(%1)\n  %3: f32[8] = aten.add.Tensor(%1, %2, 1)\nreturn\n  y = %3\n",
+      "x.ir");
+  const auto right = symbolic_run(graph);
+  graph.nodes[1].op = "aten.exp_.default";
+  graph.value(2).writes = 1;
+  CHECK(symbolic_run(graph) != right);
+  CHECK_THROWS(verify(graph, "a broken pass"));
+}
+
+TEST_CASE(
+    "op facts name each op once, in-place forms differ from their ops and nothing is both view and effect") {
+  std::set<std::string_view> names;
+  for (const OpFacts& op : all_facts()) {
+    INFO(op.name);
+    CHECK(names.insert(op.name).second);
+    CHECK(op.in_place.empty() == (op.overwritten == 0));
+    CHECK((op.view == ViewKind::none || op.effect == Effect::none));
+    CHECK(&facts(op.name) == &op);
+  }
+  CHECK(facts("aten.gelu.default").effect == Effect::none);
+  CHECK(facts("aten.mul.Scalar").in_place.empty());
+}
+
+TEST_CASE("flops count two for a multiply-add") {
+  const Graph graph = parse(
+      "graph g\nbatch %0: f32[4,8] a\nbatch %1: f32[8,16] b\nbatch %2: f32[3,4,8] c\nbatch %3: f32[3,8,16] "
+      "d\n"
+      "batch %4: f32[16] bias\nbatch %5: bf16[2,6,10,4] q\nbatch %6: bf16[2,3,10,4] k\nbatch %7: i32[3] "
+      "offsets\n"
+      "forward\n"
+      "  %10: f32[4,16] = aten.mm.default(%0, %1)\n"
+      "  %11: f32[3,4,16] = aten.bmm.default(%2, %3)\n"
+      "  %12: f32[4,16] = aten.addmm.default(%4, %0, %1, 1, 1)\n"
+      "  %13: bf16[2,6,10,4], %14: f32[2,6,10] = rondo.attention.default(%5, %6, %6, none, 0.5)\n"
+      "  %15: f32[4,16] = aten._grouped_mm.default(%0, %3, %7, none, none)\n"
+      "  %16: f32[4,8] = aten.exp.default(%0)\n"
+      "  %17: bf16[2,6,10,4], %18: bf16[2,3,10,4], %19: bf16[2,3,10,4] = "
+      "rondo.attention_backward.default(%13, %5, %6, %6, %13, "
+      "%14, none, 0.5)\nreturn\n",
+      "x.ir");
+  const auto count = [&](std::size_t node) { return flops(graph, graph.nodes[node]); };
+  CHECK(count(0) == 2 * 4 * 8 * 16);
+  CHECK(count(1) == 3 * 2 * 4 * 8 * 16);
+  CHECK(count(2) == 2 * 4 * 8 * 16);
+  CHECK(count(3) == 2 * 6 * (2 * 2 * 10 * 10 * 4));
+  CHECK(count(4) == 2 * 4 * 8 * 16);
+  CHECK(count(5) == 0);
+  CHECK(count(6) == 2.5 * 2 * 6 * (2 * 2 * 10 * 10 * 4));
+}

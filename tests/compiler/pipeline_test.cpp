@@ -1,0 +1,116 @@
+#include "compiler/pipeline.h"
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "compiler/text.h"
+#include "parallel/error.h"
+#include "tests/compiler/random_graph.h"
+
+using namespace rondo;
+using namespace rondo::ir;
+
+namespace {
+
+void nothing(Graph&, const CompileOptions&) {}
+
+constexpr std::array kTable = {
+    PassInfo{.name = "first", .run = &nothing, .summary = ""},
+    PassInfo{.name = "must", .run = &nothing, .required = true, .summary = ""},
+    PassInfo{.name = "rounding", .run = &nothing, .numerics = Numerics::rounds, .summary = ""},
+    PassInfo{.name = "extra", .run = &nothing, .in_default = false, .summary = ""},
+    PassInfo{.name = "cudagraph", .run = nullptr, .in_default = false, .needs = "a GPU", .summary = ""},
+};
+
+std::string names(const CompileOptions& options) {
+  std::string list;
+  for (const PassInfo* pass : select_passes(kTable, options).passes) (list += pass->name) += " ";
+  return list;
+}
+
+std::string error_of(const CompileOptions& options) {
+  try {
+    select_passes(kTable, options);
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::config);
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("default stands for the default list, and required passes always run") {
+  CHECK(names({}) == "first must ");
+  CHECK(names({.passes = {}, .disable_passes = {}}) == "must ");
+  CHECK(names({.passes = {"default", "extra"}, .disable_passes = {}}) == "first must extra ");
+  CHECK(names({.passes = {"extra"}, .disable_passes = {}}) == "must extra ");
+  CHECK(names({.passes = {"default"}, .disable_passes = {"first"}}) == "must ");
+  CHECK(names({.passes = {"default"}, .disable_passes = {"cudagraph"}}) == "first must ");
+}
+
+TEST_CASE("passes that round run only where rounding is allowed, and their absence is said") {
+  CHECK(names({.passes = {"default"}, .disable_passes = {}, .numerics = "rounds"}) == "first must rounding ");
+  CHECK(select_passes(kTable, {}).notes ==
+        std::vector<std::string>{"rounding is left out: it rounds, and compile.numerics = \"exact\""});
+  CHECK(error_of({.passes = {"rounding"}, .disable_passes = {}}) ==
+        "compile.passes: rounding rounds; set compile.numerics = \"rounds\" to allow it");
+}
+
+TEST_CASE("the order of the option is not the order of the passes, and that is said") {
+  const Selection selection = select_passes(kTable, {.passes = {"extra", "first"}, .disable_passes = {}});
+  CHECK(selection.passes[0]->name == "first");
+  CHECK(selection.notes ==
+        std::vector<std::string>{
+            "compile.passes: the order of the list is not followed; the pipeline's order is fixed"});
+  CHECK(select_passes(kTable, {.passes = {"first", "extra"}, .disable_passes = {}}).notes.empty());
+}
+
+TEST_CASE("all problems of the selection are reported at once") {
+  CHECK(error_of({.passes = {"default", "extr"}, .disable_passes = {"must", "sixth"}, .numerics = "fast"}) ==
+        "compile.numerics = \"fast\" must be \"exact\" or \"rounds\"\n"
+        "compile.passes: unknown pass \"extr\" (did you mean extra?); known are default, first, must, "
+        "rounding, extra, "
+        "cudagraph\n"
+        "compile.disable_passes: must is required and cannot be disabled\n"
+        "compile.disable_passes: unknown pass \"sixth\"; known are default, first, must, rounding, extra, "
+        "cudagraph");
+}
+
+TEST_CASE("a pass that the device cannot have is an error") {
+  CHECK(error_of({.passes = {"cudagraph"}, .disable_passes = {}}) ==
+        "compile.passes: cudagraph needs a GPU; this is device \"cpu\"");
+  Graph graph = random_graph(1, 20);
+  CHECK_THROWS_AS(run_pipeline(graph, {.passes = {"cudagraph"}, .disable_passes = {}}), Error);
+}
+
+TEST_CASE("a bare cudagraph means the default list and cudagraph") {
+  auto table = kTable;
+  table[4].needs = {};
+  std::string list;
+  for (const PassInfo* pass : select_passes(table, {.passes = {"cudagraph"}, .disable_passes = {}}).passes)
+    (list += pass->name) += " ";
+  CHECK(list == "first must cudagraph ");
+}
+
+TEST_CASE("the report says what each pass did, and the dump sees every graph") {
+  Graph graph = parse(
+      "graph g\nbatch %0: f32[8] x\nforward\n  %1: f32[8] = aten.neg.default(%0)\n"
+      "  %2: f32[8] = aten.neg.default(%0)\n  %3: f32[8] = aten.exp.default(%1)\n"
+      "  %4: f32[8] = aten.exp.default(%2)\nreturn\n  y = %3\n",
+      "x.ir");
+  std::vector<std::string> dumped;
+  const PipelineReport report =
+      run_pipeline(graph, {}, [&](std::string_view pass, const Graph&) { dumped.emplace_back(pass); });
+  CHECK(dumped == std::vector<std::string>{"canonicalize", "common_subexpressions", "eliminate_dead_code",
+                                           "reinplace"});
+  REQUIRE(report.passes.size() == 4);
+  CHECK(report.passes[1].nodes_before == 5);
+  CHECK(report.passes[1].nodes_after == 3);
+  CHECK(report.passes[1].op_difference ==
+        std::vector<std::pair<std::string, int>>{{"aten.exp.default", -1}, {"aten.neg.default", -1}});
+  CHECK(report.passes[3].op_difference ==
+        std::vector<std::pair<std::string, int>>{{"aten.exp.default", -1}, {"aten.exp_.default", 1}});
+}

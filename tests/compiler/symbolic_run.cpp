@@ -1,0 +1,131 @@
+#include <bit>
+#include <functional>
+#include <unordered_map>
+
+#include "compiler/op_facts.h"
+#include "compiler/text.h"
+#include "tests/compiler/random_graph.h"
+
+namespace rondo::ir {
+namespace {
+
+using Hash = std::uint64_t;
+
+Hash mix(Hash a, Hash b) {
+  a ^= b + 0x9e3779b97f4a7c15u + (a << 12) + (a >> 4);
+  return a * 0xff51afd7ed558ccdu;
+}
+Hash hash_text(std::string_view text) { return std::hash<std::string_view>()(text); }
+Hash hash_type(const TensorType& type) { return hash_text(print(type)); }
+
+class SymbolicRun {
+ public:
+  explicit SymbolicRun(const Graph& graph) : graph_(graph), places_(graph.values.size()) {
+    for (const OpFacts& op : all_facts())
+      if (!op.in_place.empty()) functional_.emplace(op.in_place, op.name);
+    for (const Input& input : graph.inputs) allocate(input.value, hash_text(input.name));
+  }
+
+  std::map<std::string, std::uint64_t> run() {
+    for (std::size_t i = 0; i + 1 < graph_.nodes.size(); ++i) step(graph_.nodes[i]);
+    std::map<std::string, std::uint64_t> outputs;
+    for (std::size_t i = 0; i < graph_.outputs.size(); ++i)
+      outputs[graph_.outputs[i].name] = read(std::get<Use>(graph_.return_node().args[i]).value);
+    return outputs;
+  }
+
+ private:
+  struct Place {
+    std::size_t storage = 0;
+    Hash start = 0;
+  };
+
+  Place& place(ValueId id) { return places_[static_cast<std::size_t>(id)]; }
+  void allocate(ValueId id, Hash content) {
+    place(id) = {storages_.size(), 0};
+    storages_.push_back(content);
+  }
+  Hash read(ValueId id) {
+    return mix(mix(storages_[place(id).storage], place(id).start), hash_type(graph_.value(id).type));
+  }
+
+  // Everything the node computes from: op, arguments, contents of operands.
+  Hash meaning(const Node& node) {
+    const auto form = functional_.find(node.op);
+    Hash hash = hash_text(form == functional_.end() ? node.op : form->second);
+    Node constants = node;
+    for_each_operand(constants, [&](ValueId& id) {
+      hash = mix(hash, read(id));
+      id = 0;
+    });
+    constants.results.clear();
+    constants.op = "x";
+    constants.origin.clear();
+    return mix(hash, hash_text(print(graph_, constants)));
+  }
+
+  static bool is_copy(const Node& node) {
+    return node.op == "aten.clone.default" ||
+           (node.op == "aten._to_copy.default" && std::holds_alternative<None>(node.args[3]));
+  }
+
+  void step(const Node& node) {
+    const OpFacts& op = facts(node.op);
+    if (op.effect == Effect::wait) {
+      const ValueId awaited = std::get<Use>(node.args[0]).value;
+      storages_[place(awaited).storage] = meaning(*started_.at(awaited));
+      place(node.results[0]) = place(awaited);
+      return;
+    }
+    if (op.view != ViewKind::none) return view(node, op);
+    const ValueId first = node.args.empty() || !std::holds_alternative<Use>(node.args[0])
+                              ? kNoValue
+                              : std::get<Use>(node.args[0]).value;
+    if (is_copy(node) && graph_.value(first).type == graph_.value(node.results[0]).type) {
+      allocate(node.results[0], storages_[place(first).storage]);
+      place(node.results[0]).start = place(first).start;
+      return;
+    }
+    Hash hash = meaning(node);
+    if (op.effect == Effect::random) hash = mix(hash, ++random_draws_);
+    for (std::size_t k = 0; k < node.results.size(); ++k) {
+      const ValueId id = node.results[k];
+      const Hash content = mix(hash, k);
+      if (op.effect == Effect::collective_start) started_[id] = &node;
+      if (const ValueId target = graph_.value(id).writes; target != kNoValue) {
+        place(id) = {place(target).storage, 0};
+        storages_[place(target).storage] = content;
+      } else {
+        allocate(id, content);
+      }
+    }
+  }
+
+  void view(const Node& node, const OpFacts& op) {
+    const ValueId source = std::get<Use>(node.args[0]).value;
+    for (std::size_t k = 0; k < node.results.size(); ++k) {
+      const ValueId id = node.results[k];
+      place(id) = place(source);
+      if (op.view == ViewKind::same_start || graph_.value(id).type == graph_.value(source).type) continue;
+      Node arguments = node;
+      arguments.args[0] = None{};
+      arguments.results.clear();
+      arguments.origin.clear();
+      place(id).start = mix(mix(place(source).start, hash_type(graph_.value(source).type)),
+                            mix(hash_text(print(graph_, arguments)), k));
+    }
+  }
+
+  const Graph& graph_;
+  std::vector<Place> places_;
+  std::vector<Hash> storages_;
+  std::unordered_map<std::string_view, std::string_view> functional_;
+  std::unordered_map<ValueId, const Node*> started_;
+  Hash random_draws_ = 0;
+};
+
+}  // namespace
+
+std::map<std::string, std::uint64_t> symbolic_run(const Graph& graph) { return SymbolicRun(graph).run(); }
+
+}  // namespace rondo::ir
