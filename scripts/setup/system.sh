@@ -32,13 +32,13 @@ SUPPORTED_SYSTEMS="Debian 12 and later, Ubuntu 24.04 and later"
 BY_HAND="On another system install a C++20 compiler, CMake 3.25, Ninja, spdlog, fmt, toml++, CLI11, nlohmann-json, \
 xxHash and Catch2 3 by its own means and run scripts/setup.sh again: it takes what it finds."
 
-require_supported_system() {
+require_supported_system() {  # PACKAGE...: what it is wanted for
   read_os_release
   case $os_id in
     debian) ((${os_version%%.*} >= 12)) && return ;;
     ubuntu) ((${os_version%%.*} >= 24)) && return ;;
   esac
-  fail "$os_name is not supported: packages are missing (${missing[*]}), and set-up can fetch them only on" \
+  fail "$os_name is not supported: packages are missing ($*), and set-up can fetch them only on" \
     "$SUPPORTED_SYSTEMS. $BY_HAND"
 }
 
@@ -120,6 +120,7 @@ update_package_lists() {
 
 install_with_root() {
   local -a wanted
+  require_supported_system "$@"
   mapfile -t wanted < <(with_suites "$@" "${OPTIONAL_PACKAGES[@]}")
   update_package_lists
   say "installing: ${wanted[*]}"
@@ -131,6 +132,7 @@ install_with_root() {
 # Headers and static data need no installation. What is unpacked is what apt would install: dependencies too.
 unpack_without_root() {
   local as_root=() wanted packages deb
+  require_supported_system "$@"
   mapfile -t wanted < <(with_suites "$@")
   update_package_lists
   say "unpacking beside the project: $*"
@@ -160,7 +162,7 @@ ensure_system_packages() {
   find_missing_packages
   ((${#missing[@]})) || { say "system packages: all there"; return; }
   if ((check_only)); then problems+=("system packages: ${missing[*]}"); return; fi
-  require_supported_system
+  require_supported_system "${missing[@]}"
   if ((may_be_root)); then
     install_with_root "${missing[@]}"
   else
