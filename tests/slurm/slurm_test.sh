@@ -3,7 +3,7 @@
 # machine. Exit 77 (skipped) with the reason where Slurm is not installed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-build=$1
+build=$(realpath "$1")
 # shellcheck source=tests/scripts/check.sh
 source "$root/tests/scripts/check.sh"
 PATH=$PATH:/usr/sbin:/sbin
@@ -29,7 +29,7 @@ export SLURM_CONF=$dir/cluster/slurm.conf
 # Not root's limits: the tests may run inside somebody's job.
 unset "${!SLURM_JOB@}" 2>/dev/null || true
 
-explain() { cat "$log"; }
+explain() { scontrol show job "$job" && cat "$log"; }
 log_has() { grep -qsE -- "$1" "$log"; }
 
 # submit CONFIG WORDS...: sets `job` and `log`.
@@ -49,9 +49,10 @@ until_true() {
 }
 is_state() { [[ $(state JobState) =~ ^($1)$ ]]; }
 ended() { until_true 60 is_state "COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL"; }
-# Slurm holds a requeued job for about two minutes; nothing waits for that here.
+# Slurm holds a requeued job for about two minutes. A node refuses one that comes back in the second in which it was
+# stopped, so one second more is waited for.
 is_requeued() { log_has "back into the queue" && is_state PENDING; }
-start_again_now() { until_true 60 is_requeued && scontrol update JobId="$job" StartTime=now; }
+start_again_now() { until_true 60 is_requeued && sleep 2 && scontrol update JobId="$job" StartTime=now; }
 
 mkdir "$dir/work"
 for config in error saved_once until_term good; do touch "$dir/work/$config.toml"; done
