@@ -74,15 +74,16 @@ find_missing_packages() {
 }
 
 # Debian 12 has Catch2 2 in its main suite and 3 in backports. Its spdlog wants the package catch2, which must then be
-# the transitional one of backports, in the same transaction, or the two do not go together.
+# the transitional one of backports, in the same transaction, or the two do not go together. Ubuntu 24.04 has Catch2 3
+# under its old name.
 with_suites() {
   local package
   for package in "$@"; do
-    if [[ $os_codename == bookworm && $package == libcatch2-dev ]]; then
-      printf '%s\n' libcatch2-dev/bookworm-backports catch2/bookworm-backports
-    else
-      printf '%s\n' "$package"
-    fi
+    case $os_codename:$package in
+      bookworm:libcatch2-dev) printf '%s\n' libcatch2-dev/bookworm-backports catch2/bookworm-backports ;;
+      noble:libcatch2-dev) echo catch2 ;;
+      *) echo "$package" ;;
+    esac
   done
 }
 
@@ -164,6 +165,7 @@ ensure_system_packages() {
   if ((check_only)); then problems+=("system packages: ${missing[*]}"); return; fi
   require_supported_system "${missing[@]}"
   if ((may_be_root)); then
+    [[ " ${missing[*]} " == *" python3 "* ]] && missing+=(python3-pip)  # in the same go
     install_with_root "${missing[@]}"
   else
     for package in g++ python3; do
