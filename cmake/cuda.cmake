@@ -1,15 +1,18 @@
 # CUDA: nvcc as a language of the build, and LibTorch's CUDA half as the target torch::cuda.
 #
-# The toolkit is taken from CUDA_HOME, the nvcc in PATH, /usr/local/cuda, or .deps/cuda (scripts/setup.sh --cuda makes
+# The toolkit is taken from CUDA_HOME, /usr/local/cuda, the nvcc in PATH, or .deps/cuda (scripts/setup.sh --cuda makes
 # that one out of wheels). The libraries that libtorch_cuda.so wants are taken from the NVIDIA wheels beside torch, from
 # those in .deps/python, and then from the toolkit.
 set(RONDO_CUDA_VERSION 13.0)
 
+find_program(NVCC_IN_PATH nvcc)
+get_filename_component(_nvcc_folder "${NVCC_IN_PATH}" REALPATH)
+get_filename_component(_nvcc_folder "${_nvcc_folder}" DIRECTORY)
 find_path(CUDA_TOOLKIT NAMES bin/nvcc NO_DEFAULT_PATH
-  PATHS $ENV{CUDA_HOME} /usr/local/cuda ${CMAKE_SOURCE_DIR}/.deps/cuda
+  PATHS $ENV{CUDA_HOME} /usr/local/cuda ${_nvcc_folder}/.. ${CMAKE_SOURCE_DIR}/.deps/cuda
   DOC "The CUDA toolkit: the folder that holds bin/nvcc")
 if(NOT CUDA_TOOLKIT)
-  message(FATAL_ERROR "No CUDA toolkit: no bin/nvcc in CUDA_HOME, /usr/local/cuda or .deps/cuda. "
+  message(FATAL_ERROR "No CUDA toolkit: no bin/nvcc in CUDA_HOME, /usr/local/cuda, PATH or .deps/cuda. "
     "Run scripts/setup.sh --cuda, or set CUDA_HOME to a CUDA ${RONDO_CUDA_VERSION} toolkit.")
 endif()
 set(CMAKE_CUDA_COMPILER ${CUDA_TOOLKIT}/bin/nvcc)

@@ -49,15 +49,18 @@ last_error() {
   echo "${line:-$(tail -n 1 "$log")}" | sed -E 's/[.[:space:]]+$//'
 }
 
-# Stamps. A step is done when its stamp holds the hash of these scripts and of what the environment offers.
-fingerprint() {
-  {
-    cat "$RONDO_ROOT"/scripts/{setup,make_corpus}.sh "$RONDO_ROOT"/scripts/setup/*.sh "$RONDO_ROOT/scripts/oracles.txt"
-    echo "${TORCH_DIR:-}:${VIRTUAL_ENV:-}:${CONDA_PREFIX:-}"
-  } | sha256sum
+# Stamps. A step is done when its stamp holds the hash of what decides its result.
+stamp() {
+  local scripts=$RONDO_ROOT/scripts
+  case $1 in
+    base) cat "$scripts/setup.sh" "$scripts"/setup/*.sh && echo "${TORCH_DIR:-}:${VIRTUAL_ENV:-}:${CONDA_PREFIX:-}" ;;
+    oracles) cat "$scripts/oracles.txt" "$scripts/setup/pins.sh" "$scripts/setup/python.sh" ;;
+    cuda) cat "$scripts/setup/pins.sh" ;;
+    corpus) cat "$scripts/make_corpus.sh" "$scripts/setup/pins.sh" ;;
+  esac | sha256sum
 }
-is_done() { [[ -e $DEPS/stamps/$1 && $(<"$DEPS/stamps/$1") == "$hash" ]]; }
-mark_done() { mkdir -p "$DEPS/stamps" && echo "$hash" >"$DEPS/stamps/$1"; }
+is_done() { [[ -e $DEPS/stamps/$1 && $(<"$DEPS/stamps/$1") == "$(stamp "$1")" ]]; }
+mark_done() { mkdir -p "$DEPS/stamps" && stamp "$1" >"$DEPS/stamps/$1"; }
 step() {  # NAME FUNCTION
   if ((!check_only)) && is_done "$1"; then return; fi
   "$2"
@@ -98,7 +101,6 @@ all_done() {
 }
 
 problems=() pip=() torch_dir=
-hash=$(fingerprint)
 if ((!check_only)) && all_done; then exit 0; fi
 
 # shellcheck source=scripts/setup/pins.sh

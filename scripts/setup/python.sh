@@ -5,7 +5,6 @@
 # A pip that runs, as the array `pip`: the interpreter's own, a private environment's, or Debian's pip wheel by path.
 find_pip() {
   ((${#pip[@]})) && return
-  local wheel
   if python3 -m pip --version >/dev/null 2>&1; then
     pip=(python3 -m pip)
   elif logged venv python3 -m venv "$DEPS/venv"; then
@@ -16,12 +15,13 @@ find_pip() {
       install_with_root python3-pip
       pip=(python3 -m pip)
     else
-      unpack_without_root python3-pip-whl
-      wheel=$(find "$DEPS/root/usr/share/python-wheels" -name 'pip-*.whl' | head -n 1)
-      pip=(env PYTHONPATH="$wheel" python3 -m pip)
+      unpacked_pip_wheel >/dev/null || unpack_without_root python3-pip-whl
+      pip=(env PYTHONPATH="$(unpacked_pip_wheel)" python3 -m pip)
     fi
   fi
 }
+
+unpacked_pip_wheel() { ls "$DEPS"/root/usr/share/python-wheels/pip-*.whl 2>/dev/null; }
 
 # fetch_wheels FOLDER WHAT ARGUMENTS...: unpacks wheels and adds them to FOLDER, whole or not at all.
 # pip would replace a package folder that two wheels share (nvidia/), so it unpacks aside and the trees are merged.

@@ -32,13 +32,13 @@ SUPPORTED_SYSTEMS="Debian 12 and later, Ubuntu 24.04 and later"
 BY_HAND="On another system install a C++20 compiler, CMake 3.25, Ninja, spdlog, fmt, toml++, CLI11, nlohmann-json, \
 xxHash and Catch2 3 by its own means and run scripts/setup.sh again: it takes what it finds."
 
-require_supported_system() {
+require_supported_system() {  # PACKAGE...: what it is wanted for
   read_os_release
   case $os_id in
     debian) ((${os_version%%.*} >= 12)) && return ;;
     ubuntu) ((${os_version%%.*} >= 24)) && return ;;
   esac
-  fail "$os_name is not supported: packages are missing (${missing[*]}), and set-up can fetch them only on" \
+  fail "$os_name is not supported: packages are missing ($*), and set-up can fetch them only on" \
     "$SUPPORTED_SYSTEMS. $BY_HAND"
 }
 
@@ -74,15 +74,16 @@ find_missing_packages() {
 }
 
 # Debian 12 has Catch2 2 in its main suite and 3 in backports. Its spdlog wants the package catch2, which must then be
-# the transitional one of backports, in the same transaction, or the two do not go together.
+# the transitional one of backports, in the same transaction, or the two do not go together. Ubuntu 24.04 has Catch2 3
+# under its old name.
 with_suites() {
   local package
   for package in "$@"; do
-    if [[ $os_codename == bookworm && $package == libcatch2-dev ]]; then
-      printf '%s\n' libcatch2-dev/bookworm-backports catch2/bookworm-backports
-    else
-      printf '%s\n' "$package"
-    fi
+    case $os_codename:$package in
+      bookworm:libcatch2-dev) printf '%s\n' libcatch2-dev/bookworm-backports catch2/bookworm-backports ;;
+      noble:libcatch2-dev) echo catch2 ;;
+      *) echo "$package" ;;
+    esac
   done
 }
 
@@ -120,6 +121,7 @@ update_package_lists() {
 
 install_with_root() {
   local -a wanted
+  require_supported_system "$@"
   mapfile -t wanted < <(with_suites "$@" "${OPTIONAL_PACKAGES[@]}")
   update_package_lists
   say "installing: ${wanted[*]}"
@@ -131,6 +133,7 @@ install_with_root() {
 # Headers and static data need no installation. What is unpacked is what apt would install: dependencies too.
 unpack_without_root() {
   local as_root=() wanted packages deb
+  require_supported_system "$@"
   mapfile -t wanted < <(with_suites "$@")
   update_package_lists
   say "unpacking beside the project: $*"
@@ -160,8 +163,9 @@ ensure_system_packages() {
   find_missing_packages
   ((${#missing[@]})) || { say "system packages: all there"; return; }
   if ((check_only)); then problems+=("system packages: ${missing[*]}"); return; fi
-  require_supported_system
+  require_supported_system "${missing[@]}"
   if ((may_be_root)); then
+    [[ " ${missing[*]} " == *" python3 "* ]] && missing+=(python3-pip)  # in the same go
     install_with_root "${missing[@]}"
   else
     for package in g++ python3; do

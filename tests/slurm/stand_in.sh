@@ -4,7 +4,6 @@
 set -euo pipefail
 
 echo "node $SLURM_NODEID start ${SLURM_RESTART_COUNT:-0}: $*"
-[[ " $* " =~ --log-dir\ ([^ ]+) ]] && touch "${BASH_REMATCH[1]}/node_$SLURM_NODEID"
 case " $* " in
   *config_file=*until_term*)
     trap 'echo "node $SLURM_NODEID: TERM"; exit 75' TERM

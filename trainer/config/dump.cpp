@@ -1,6 +1,5 @@
 #include "trainer/config/dump.h"
 
-#define XXH_INLINE_ALL
 #include <fmt/format.h>
 #include <xxhash.h>
 
