@@ -52,6 +52,7 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   report_.pipeline = ir::run_pipeline(graph_, request.options, dump);
   report_.passes_ms = ms_since(traced);
   report_.nodes = graph_.nodes.size();
+  if (kind_ == ExecutorKind::replay) plan_ = ir::plan_memory(graph_);
   if (!request.dump_folder.empty()) write_graph(request.dump_folder / (function_.name + ".ir"), graph_);
 }
 
@@ -70,14 +71,15 @@ std::string CompiledStep::collective_sequence() const {
   return text;
 }
 
-std::unique_ptr<Executor> CompiledStep::bind(std::vector<at::Tensor> state) const {
+std::unique_ptr<Executor> CompiledStep::bind(std::vector<at::Tensor> state,
+                                             std::shared_ptr<ReplayMemory> memory) const {
   switch (kind_) {
     case ExecutorKind::eager:
       return make_eager(function_, std::move(state));
     case ExecutorKind::interpreter:
       return make_interpreter(graph_, std::move(state));
     case ExecutorKind::replay:
-      return make_replay(graph_, std::move(state));
+      return make_replay(graph_, plan_, std::move(memory), std::move(state));
   }
   throw Error(ExitCode::internal, "unknown executor");
 }

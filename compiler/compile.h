@@ -47,12 +47,18 @@ class CompiledStep {
   const CompileReport& report() const { return report_; }
   const StepFunction& function() const { return function_; }
 
-  std::unique_ptr<Executor> bind(std::vector<at::Tensor> state) const;
+  // Bytes that a replay of this needs; 0 for the other executors.
+  std::int64_t replay_bytes() const { return plan_.arena_bytes; }
+
+  // `memory` (of at least replay_bytes()) may be shared by steps that never run at the same time; unused
+  // unless replaying.
+  std::unique_ptr<Executor> bind(std::vector<at::Tensor> state, std::shared_ptr<ReplayMemory> memory) const;
 
  private:
   StepFunction function_;
   ExecutorKind kind_;
   ir::Graph graph_;
+  ir::MemoryPlan plan_;
   CompileReport report_;
 };
 

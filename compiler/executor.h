@@ -14,7 +14,9 @@
 #include <memory>
 #include <vector>
 
+#include "compiler/cpu_memory.h"
 #include "compiler/ir.h"
+#include "compiler/memory_plan.h"
 #include "compiler/step_function.h"
 
 namespace rondo {
@@ -44,6 +46,14 @@ class Replay : public Executor {
  public:
   virtual const ReplayFacts& facts() const = 0;
 };
-std::unique_ptr<Replay> make_replay(const ir::Graph& graph, std::vector<at::Tensor> state);
+// `memory` holds plan.arena_bytes or more. Replays that never run at the same time may share it, as CUDA
+// graphs share a pool; the results of one stand until another of them runs.
+struct ReplayMemory {
+  explicit ReplayMemory(std::int64_t bytes) : arena(static_cast<std::size_t>(bytes)) {}
+  cpu_memory::Arena arena;
+  cpu_memory::Scratch scratch;
+};
+std::unique_ptr<Replay> make_replay(const ir::Graph& graph, const ir::MemoryPlan& plan,
+                                    std::shared_ptr<ReplayMemory> memory, std::vector<at::Tensor> state);
 
 }  // namespace rondo

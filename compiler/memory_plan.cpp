@@ -98,37 +98,82 @@ std::vector<std::int32_t> last_needed(const Graph& graph, const std::vector<Valu
   return last;
 }
 
+class Planner {
+ public:
+  explicit Planner(const Graph& graph)
+      : graph_(graph),
+        roots_(storage_roots(graph)),
+        last_(last_needed(graph, roots_)),
+        ends_(graph.nodes.size()) {
+    plan_.offsets.assign(graph.values.size(), -1);
+  }
+
+  MemoryPlan run() {
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const ValueId given_up = take_over(i);
+      for (ValueId result : graph_.nodes[i].results)
+        if (root(result) == result && offset(result) < 0) place(result);
+      plan_.live_peak_bytes = std::max(plan_.live_peak_bytes, live_);
+      for (ValueId value : ends_[i])
+        if (value != given_up) free(value);
+    }
+    plan_.arena_bytes = free_.end();
+    return std::move(plan_);
+  }
+
+ private:
+  ValueId root(ValueId value) const { return roots_[static_cast<std::size_t>(value)]; }
+  std::int32_t last(ValueId value) const { return last_[static_cast<std::size_t>(value)]; }
+  std::int64_t& offset(ValueId value) { return plan_.offsets[static_cast<std::size_t>(value)]; }
+  std::int64_t bytes(ValueId value) const {
+    return (storage_bytes(graph_.value(value).type) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  void place(ValueId value) {
+    if (bytes(value) == 0) return;
+    offset(value) = free_.take(bytes(value));
+    live_ += bytes(value);
+    ends_[static_cast<std::size_t>(last(value))].push_back(value);
+  }
+  void free(ValueId value) {
+    free_.give_back(offset(value), bytes(value));
+    live_ -= bytes(value);
+  }
+
+  // Gives the result of node `i` the memory of an operand that dies there, if the op allows it. Returns that
+  // operand's storage, which must not be freed with the others, or kNoValue.
+  ValueId take_over(std::size_t i) {
+    const Node& node = graph_.nodes[i];
+    const int argument = facts(node.op).reuses;
+    if (argument < 0 || node.results.size() != 1) return kNoValue;
+    const ValueId result = node.results[0];
+    const ValueId operand = std::get<Use>(node.args[static_cast<std::size_t>(argument)]).value;
+    const ValueId storage = root(operand);
+    const bool dies = last(storage) == static_cast<std::int32_t>(i) && offset(storage) >= 0;
+    const bool same =
+        graph_.value(result).type == graph_.value(operand).type && bytes(result) == bytes(storage);
+    if (!dies || !same || reads_twice(node, storage)) return kNoValue;
+    offset(result) = offset(storage);
+    ends_[static_cast<std::size_t>(last(result))].push_back(result);
+    return storage;
+  }
+  bool reads_twice(const Node& node, ValueId storage) const {
+    int reads = 0;
+    for_each_operand(node, [&](ValueId operand) { reads += root(operand) == storage; });
+    return reads > 1;
+  }
+
+  const Graph& graph_;
+  std::vector<ValueId> roots_;
+  std::vector<std::int32_t> last_;
+  std::vector<std::vector<ValueId>> ends_;  // storages to free after each node
+  FreeList free_;
+  MemoryPlan plan_;
+  std::int64_t live_ = 0;
+};
+
 }  // namespace
 
-MemoryPlan plan_memory(const Graph& graph) {
-  const std::vector<ValueId> roots = storage_roots(graph);
-  const std::vector<std::int32_t> last = last_needed(graph, roots);
-  MemoryPlan plan;
-  plan.offsets.assign(graph.values.size(), -1);
-  std::vector<std::vector<ValueId>> ends(graph.nodes.size());
-  FreeList free;
-  std::int64_t live = 0;
-  const auto bytes_of = [&](ValueId value) {
-    return (storage_bytes(graph.value(value).type) + kAlignment - 1) / kAlignment * kAlignment;
-  };
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    for (ValueId result : graph.nodes[i].results) {
-      if (roots[static_cast<std::size_t>(result)] != result) continue;
-      const std::int64_t bytes = bytes_of(result);
-      if (bytes == 0) continue;
-      plan.offsets[static_cast<std::size_t>(result)] = free.take(bytes);
-      ends[static_cast<std::size_t>(last[static_cast<std::size_t>(result)])].push_back(result);
-      live += bytes;
-    }
-    plan.live_peak_bytes = std::max(plan.live_peak_bytes, live);
-    for (ValueId value : ends[i]) {
-      const std::int64_t bytes = bytes_of(value);
-      free.give_back(plan.offsets[static_cast<std::size_t>(value)], bytes);
-      live -= bytes;
-    }
-  }
-  plan.arena_bytes = free.end();
-  return plan;
-}
+MemoryPlan plan_memory(const Graph& graph) { return Planner(graph).run(); }
 
 }  // namespace rondo::ir

@@ -14,6 +14,8 @@ constexpr OpFacts in_place(std::string_view name, std::string_view form, int ove
   return {.name = name, .in_place = form, .overwritten = overwritten};
 }
 
+constexpr OpFacts reuses(std::string_view name, int argument) { return {.name = name, .reuses = argument}; }
+
 constexpr std::array kFacts = {
     effect("_c10d_functional.all_gather_into_tensor.default", Effect::collective_start),
     effect("_c10d_functional.all_reduce.default", Effect::collective_start),
@@ -88,6 +90,9 @@ constexpr std::array kFacts = {
     in_place("aten._fused_adam.tensor_lr", "aten._fused_adam_.tensor_lr", 5),
     in_place("aten._fused_adamw.default", "aten._fused_adamw_.default", 5),
     in_place("aten._fused_adamw.tensor_lr", "aten._fused_adamw_.tensor_lr", 5),
+
+    reuses("aten._log_softmax_backward_data.default", 0),
+    reuses("aten.silu_backward.default", 0),
 };
 
 using Sizes = std::vector<std::int64_t>;

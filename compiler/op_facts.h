@@ -35,6 +35,9 @@ struct OpFacts {
   // these, lists flattened.
   std::string_view in_place = {};
   int overwritten = 0;
+  // Index of the argument whose memory the result may take in a plan when this node is its last reader: the
+  // kernel reads each element of it before it writes the result's element in that place. -1: none.
+  int reuses = -1;
 };
 
 const OpFacts& facts(std::string_view op);

@@ -50,11 +50,13 @@ c10::intrusive_ptr<c10d::Backend> backend_of(const std::string& group) {
 
 class PlannedReplay final : public Replay {
  public:
-  PlannedReplay(const ir::Graph& graph, std::vector<Tensor> state)
-      : graph_(graph), contract_(expected_inputs(graph), std::move(state)), tensors_(graph.values.size()) {
+  PlannedReplay(const ir::Graph& graph, const ir::MemoryPlan& plan, std::shared_ptr<ReplayMemory> memory,
+                std::vector<Tensor> state)
+      : graph_(graph),
+        contract_(expected_inputs(graph), std::move(state)),
+        memory_(std::move(memory)),
+        tensors_(graph.values.size()) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const ir::MemoryPlan plan = ir::plan_memory(graph_);
-    arena_ = std::make_unique<cpu_memory::Arena>(static_cast<std::size_t>(plan.arena_bytes));
     bind_inputs();
     for (const ir::Node& node : graph_.nodes)
       if (node.op != ir::kReturn) build(node, plan);
@@ -71,8 +73,8 @@ class PlannedReplay final : public Replay {
     for (auto& [state, value] : state_copies_) state.copy_(value);
     if (first_run_) {
       first_run_ = false;
-      scratch_.grow();
-      facts_.scratch_bytes = static_cast<std::int64_t>(scratch_.bytes());
+      memory_->scratch.grow();
+      facts_.scratch_bytes = static_cast<std::int64_t>(memory_->scratch.bytes());
     }
     return results_;
   }
@@ -156,7 +158,7 @@ class PlannedReplay final : public Replay {
     const auto options = at::TensorOptions().dtype(to_aten(value.type.dtype));
     const std::int64_t offset = plan.offsets[static_cast<std::size_t>(id)];
     if (offset < 0) return at::empty_strided(value.type.sizes, value.type.strides, options);  // no elements
-    return at::from_blob(arena_->data() + offset, value.type.sizes, value.type.strides, options);
+    return at::from_blob(memory_->arena.data() + offset, value.type.sizes, value.type.strides, options);
   }
 
   void build_call(const ir::Node& node) {
@@ -212,7 +214,7 @@ class PlannedReplay final : public Replay {
   void play(OpCall& call) {
     stack_.assign(call.arguments.begin(), call.arguments.end());
     {
-      const cpu_memory::Placement placement(call.placements, scratch_);
+      const cpu_memory::Placement placement(call.placements, memory_->scratch);
       call.op.call(stack_);
     }
     if (!call.results.empty()) settle(call);
@@ -263,8 +265,7 @@ class PlannedReplay final : public Replay {
 
   ir::Graph graph_;
   InputContract contract_;
-  std::unique_ptr<cpu_memory::Arena> arena_;
-  cpu_memory::Scratch scratch_;
+  std::shared_ptr<ReplayMemory> memory_;
   std::vector<Tensor> tensors_;  // of every value, over its planned memory
   std::vector<Instruction> instructions_;
   std::vector<c10::intrusive_ptr<c10d::Work>> works_;
@@ -279,8 +280,9 @@ class PlannedReplay final : public Replay {
 
 }  // namespace
 
-std::unique_ptr<Replay> make_replay(const ir::Graph& graph, std::vector<Tensor> state) {
-  return std::make_unique<PlannedReplay>(graph, std::move(state));
+std::unique_ptr<Replay> make_replay(const ir::Graph& graph, const ir::MemoryPlan& plan,
+                                    std::shared_ptr<ReplayMemory> memory, std::vector<Tensor> state) {
+  return std::make_unique<PlannedReplay>(graph, plan, std::move(memory), std::move(state));
 }
 
 }  // namespace rondo

@@ -1,7 +1,6 @@
 #include "parallel/simple_fsdp.h"
 
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -62,7 +61,10 @@ struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
     context->save_for_backward({x, shard});
     context->saved_data["sizes"] = sizes;
     context->saved_data["options"] = reinterpret_cast<std::int64_t>(options);
-    return at::linear(x, gather(shard, sizes, *options));
+    const at::Tensor weight = gather(shard, sizes, *options);
+    std::vector<std::int64_t> out = x.sizes().vec();
+    out.back() = weight.size(0);
+    return at::mm(x.reshape({-1, weight.size(1)}), weight.t()).view(out);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto* options = reinterpret_cast<const ShardingOptions*>(context->saved_data["options"].toInt());
@@ -84,7 +86,8 @@ at::Tensor unshard(const at::Tensor& shard, const Sizes& sizes, const ShardingOp
   return Unshard::apply(shard, sizes, &options);
 }
 
-ShardedWeights::ShardedWeights(std::unordered_map<std::string, Parameter> parameters, const ShardingOptions& options)
+ShardedWeights::ShardedWeights(std::unordered_map<std::string, Parameter> parameters,
+                               const ShardingOptions& options)
     : parameters_(std::move(parameters)), options_(options) {}
 
 const ShardedWeights::Parameter& ShardedWeights::find(std::string_view leaf) const {

@@ -3,6 +3,8 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 
+#include <algorithm>
+
 namespace rondo {
 namespace {
 
@@ -13,8 +15,11 @@ at::Tensor view_of(const std::vector<T>& data, std::vector<std::int64_t> sizes, 
 
 at::Tensor scalar(double value) { return at::full({}, value, at::TensorOptions().dtype(at::kFloat)); }
 
-std::unique_ptr<Executor> bind(const std::optional<CompiledStep>& step, const TrainState& state) {
-  return step ? step->bind(state.inputs_of(step->function())) : nullptr;
+// One memory for all functions of the run: they take turns.
+std::shared_ptr<ReplayMemory> shared_memory(const CompiledFunctions& functions) {
+  std::int64_t bytes = 0;
+  for (const CompiledStep* step : functions.all()) bytes = std::max(bytes, step->replay_bytes());
+  return bytes == 0 ? nullptr : std::make_shared<ReplayMemory>(bytes);
 }
 
 std::vector<std::int64_t> token_shape(const std::optional<CompiledStep>& step) {
@@ -63,12 +68,17 @@ std::vector<const CompiledStep*> CompiledFunctions::all() const {
 }
 
 StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state)
-    : train_step_(bind(functions.train_step, state)),
-      accumulate_(bind(functions.accumulate, state)),
-      update_(bind(functions.update, state)),
-      validate_(bind(functions.validate, state)),
-      training_shape_(token_shape(functions.train_step ? functions.train_step : functions.accumulate)),
-      validation_shape_(token_shape(functions.validate)) {}
+    : training_shape_(token_shape(functions.train_step ? functions.train_step : functions.accumulate)),
+      validation_shape_(token_shape(functions.validate)) {
+  const std::shared_ptr<ReplayMemory> memory = shared_memory(functions);
+  const auto bind = [&](const std::optional<CompiledStep>& step) {
+    return step ? step->bind(state.inputs_of(step->function()), memory) : nullptr;
+  };
+  train_step_ = bind(functions.train_step);
+  accumulate_ = bind(functions.accumulate);
+  update_ = bind(functions.update);
+  validate_ = bind(functions.validate);
+}
 
 StepResult StepRunner::run(const StepBatch& batch, double learning_rate) {
   if (train_step_) {

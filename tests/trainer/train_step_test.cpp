@@ -105,7 +105,9 @@ TEST_CASE("eager, interpreted and replayed steps are bit for bit equal") {
   require_equal(eager, outcome(*interpreter, options, interpreted_state, 4));
 
   const Tensors replayed_state = initial_state(functions.train_step, *model);
-  const auto replay = make_replay(graph, replayed_state);
+  const ir::MemoryPlan plan = ir::plan_memory(graph);
+  const auto replay =
+      make_replay(graph, plan, std::make_shared<ReplayMemory>(plan.arena_bytes), replayed_state);
   require_equal(eager, outcome(*replay, options, replayed_state, 4));
 }
 
