@@ -85,12 +85,15 @@ check "and the job is back in the queue" until_true 60 is_requeued
 scancel "$job"
 
 export RONDO=$build/rondo NGPU=1 OMP_NUM_THREADS=1
-small=(--training.steps=2 --training.seq_len=64 --training.local_batch_size=1)
+small=(--training.dataset_path="$root/data/corpus" --training.steps=2 --training.seq_len=64 --training.local_batch_size=1)
 submit "$root/configs/llama3_debug.toml" "${small[@]}" --job.dump_folder="$dir/work/launched"
 check "rondo trains over two nodes" ended
 check "and the job is COMPLETED" is_state COMPLETED
-check "every rank has its log" test -s "$dir/work/outputs/slurm/$job.0/node_1/attempt_0/0/stderr.log"
-check "plain srun with one task a rank trains as well" srun --chdir="$root" --nodes=2 --ntasks-per-node=1 \
+check "rank 0 has its lines in a log" test -s "$dir/work/outputs/slurm/$job.0/node_0/attempt_0/0/stderr.log"
+check "rank 1 has a log of its own" test -e "$dir/work/outputs/slurm/$job.0/node_1/attempt_0/0/stderr.log"
+# n0 and n1 are names that only this Slurm knows, so the ranks are told where to meet.
+check "plain srun with one task a rank trains as well" \
+  env MASTER_ADDR=127.0.0.1 timeout 60 srun --chdir="$root" --nodes=2 --ntasks-per-node=1 --kill-on-bad-exit=1 \
   "$build/rondo" train --job.config_file="$root/configs/llama3_debug.toml" "${small[@]}" \
   --job.dump_folder="$dir/work/plain"
 
