@@ -38,13 +38,15 @@ struct Buffer {
   at::Tensor value;
 };
 
+// REQUIRES with checkpoint_blocks: this object and the weights outlive the backward.
 struct ForwardInputs {
   at::Tensor tokens_BT;             // int64 ids
   std::vector<at::Tensor> buffers;  // in the order of Decoder::buffers
   std::optional<at::Tensor>
       positions_BT;  // int64, restarting at document borders; absent: 0, 1, 2, ... in each row
   std::optional<at::Tensor>
-      document_borders_N;  // int32 cu_seqlens over the flattened tokens, padded with B*T at the end
+      document_borders_N;          // int32 cu_seqlens over the flattened tokens, padded with B*T at the end
+  bool checkpoint_blocks = false;  // compute each block again in its backward instead of keeping its values
 };
 
 class Decoder {

@@ -16,6 +16,7 @@
 #include <numbers>
 
 #include "models/ops/attention.h"
+#include "models/ops/checkpoint.h"
 #include "parallel/scope.h"
 
 namespace rondo {
@@ -94,6 +95,14 @@ Tensor feed_forward(const Tensor& x_BTD, const Weights& weights) {
   return linear("w2", at::silu(gate_BTF) * up_BTF, weights);
 }
 
+Tensor transformer_block(const Tensor& h_BTD, const Weights& weights, const Rope& rope,
+                         const ForwardInputs& inputs, const Llama3Config& config) {
+  const Tensor attention_in = rms_norm("attention_norm", h_BTD, weights, config.norm_eps);
+  const Tensor middle_BTD = h_BTD + attention(attention_in, weights, rope, inputs, config.head_dim());
+  const Tensor ffn_in = rms_norm("ffn_norm", middle_BTD, weights, config.norm_eps);
+  return middle_BTD + feed_forward(ffn_in, weights);
+}
+
 std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
   const auto normal = [](double std) {
     return Init{Init::Kind::truncated_normal, std, 2.0};
@@ -101,7 +110,7 @@ std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
   const Init ones{Init::Kind::constant, 1.0, 0.0};
   const double head_std = 1.0 / std::sqrt(static_cast<double>(c.dim));
   const Init head{Init::Kind::truncated_normal, head_std, 3.0 * head_std};
-  const std::int64_t head_dim = c.dim / c.n_heads, kv_dim = c.n_kv_heads * head_dim, hidden = c.ffn_hidden();
+  const std::int64_t head_dim = c.head_dim(), kv_dim = c.n_kv_heads * head_dim, hidden = c.ffn_hidden();
 
   std::vector<ParameterRule> table;
   table.push_back({"tok_embeddings.weight",
@@ -143,7 +152,7 @@ double scaled_frequency(double frequency, const Llama3Config& c) {
 Llama3::Llama3(const Llama3Config& config) : config_(config), parameters_(parameter_table(config)) {}
 
 std::vector<Buffer> Llama3::buffers(std::int64_t seq_len) const {
-  const std::int64_t head_dim = config_.dim / config_.n_heads, half = head_dim / 2;
+  const std::int64_t head_dim = config_.head_dim(), half = head_dim / 2;
   Tensor cos = at::empty({seq_len, half}, at::kFloat), sin = at::empty({seq_len, half}, at::kFloat);
   for (std::int64_t i = 0; i < half; ++i) {
     const double exponent = static_cast<double>(2 * i) / static_cast<double>(head_dim);
@@ -158,7 +167,6 @@ std::vector<Buffer> Llama3::buffers(std::int64_t seq_len) const {
 }
 
 Tensor Llama3::forward(const Weights& weights, const ForwardInputs& inputs) const {
-  const std::int64_t head_dim = config_.dim / config_.n_heads;
   const Rope rope = make_rope(inputs);
   Tensor embedding_VD, h_BTD;
   {
@@ -167,12 +175,16 @@ Tensor Llama3::forward(const Weights& weights, const ForwardInputs& inputs) cons
     h_BTD = at::embedding(embedding_VD, inputs.tokens_BT);
   }
   for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
-    ModuleScope layers("layers");
-    ModuleScope scope(std::to_string(layer));
-    const Tensor attention_in = rms_norm("attention_norm", h_BTD, weights, config_.norm_eps);
-    h_BTD = h_BTD + attention(attention_in, weights, rope, inputs, head_dim);
-    const Tensor ffn_in = rms_norm("ffn_norm", h_BTD, weights, config_.norm_eps);
-    h_BTD = h_BTD + feed_forward(ffn_in, weights);
+    const auto block = [this, &weights, &inputs, rope, layer](const Tensor& h) {
+      ModuleScope layers("layers");
+      ModuleScope scope(std::to_string(layer));
+      return transformer_block(h, weights, rope, inputs, config_);
+    };
+    if (!inputs.checkpoint_blocks) {
+      h_BTD = block(h_BTD);
+      continue;
+    }
+    h_BTD = checkpoint(block, h_BTD, weights.leaves("layers." + std::to_string(layer)));
   }
   h_BTD = rms_norm("norm", h_BTD, weights, config_.norm_eps);
   if (!config_.tie_embeddings) return linear("output", h_BTD, weights);

@@ -38,6 +38,8 @@ class Weights {
   virtual at::Tensor get(std::string_view leaf) const = 0;
   // x [..., in] times the transpose of the weight [out, in] of the open scope.
   virtual at::Tensor linear(const at::Tensor& x) const;
+  // The tensors whose gradients the weights below a module path feed, in the order of their names.
+  virtual std::vector<at::Tensor> leaves(std::string_view module) const = 0;
 };
 
 }  // namespace rondo

@@ -86,8 +86,7 @@ at::Tensor unshard(const at::Tensor& shard, const Sizes& sizes, const ShardingOp
   return Unshard::apply(shard, sizes, &options);
 }
 
-ShardedWeights::ShardedWeights(std::unordered_map<std::string, Parameter> parameters,
-                               const ShardingOptions& options)
+ShardedWeights::ShardedWeights(std::map<std::string, Parameter> parameters, const ShardingOptions& options)
     : parameters_(std::move(parameters)), options_(options) {}
 
 const ShardedWeights::Parameter& ShardedWeights::find(std::string_view leaf) const {
@@ -96,6 +95,15 @@ const ShardedWeights::Parameter& ShardedWeights::find(std::string_view leaf) con
   RONDO_ASSERT(found != parameters_.end(),
                "the model reads a weight that its parameter table lacks: " + name);
   return found->second;
+}
+
+std::vector<at::Tensor> ShardedWeights::leaves(std::string_view module) const {
+  const std::string prefix = std::string(module) + ".";
+  std::vector<at::Tensor> found;
+  for (auto it = parameters_.lower_bound(prefix); it != parameters_.end() && it->first.starts_with(prefix);
+       ++it)
+    found.push_back(it->second.shard);
+  return found;
 }
 
 at::Tensor ShardedWeights::get(std::string_view leaf) const {

@@ -9,8 +9,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "parallel/sharding.h"
@@ -26,7 +26,8 @@ struct ShardingOptions {
 };
 
 // The whole parameter [sizes] in compute_dtype from this rank's flat shard [padded elements].
-// Backward: the gradient is cast to reduce_dtype, reduce-scattered, and cast to the shard's dtype; `options` must live till then.
+// Backward: the gradient is cast to reduce_dtype, reduce-scattered, and cast to the shard's dtype; `options`
+// must live till then.
 at::Tensor unshard(const at::Tensor& shard, const std::vector<std::int64_t>& sizes,
                    const ShardingOptions& options);
 
@@ -37,15 +38,16 @@ class ShardedWeights final : public Weights {
     std::vector<std::int64_t> sizes;  // of the whole parameter
   };
   // REQUIRES: `options` outlives the backward of whatever is computed with these weights.
-  ShardedWeights(std::unordered_map<std::string, Parameter> parameters, const ShardingOptions& options);
+  ShardedWeights(std::map<std::string, Parameter> parameters, const ShardingOptions& options);
 
   at::Tensor get(std::string_view leaf) const override;
   at::Tensor linear(const at::Tensor& x) const override;
+  std::vector<at::Tensor> leaves(std::string_view module) const override;
 
  private:
   const Parameter& find(std::string_view leaf) const;
 
-  std::unordered_map<std::string, Parameter> parameters_;
+  std::map<std::string, Parameter> parameters_;
   const ShardingOptions& options_;
 };
 

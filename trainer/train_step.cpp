@@ -13,7 +13,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
-#include <unordered_map>
+#include <map>
 
 #include "parallel/collectives.h"
 #include "parallel/error.h"
@@ -114,25 +114,32 @@ BatchInputs training_batch(SignatureBuilder& b, const TrainStepOptions& o) {
   return {b, o.document_attention, o.local_batch_size, o.seq_len};
 }
 
-// This rank's share of the mean loss: sum over its valid tokens / valid tokens of all ranks and microbatches.
-Tensor local_loss(const Step& step, const BatchInputs& at_input, const Tensors& shards,
-                  const Tensors& inputs) {
-  std::unordered_map<std::string, ShardedWeights::Parameter> by_name;
+ShardedWeights weights_over(const Step& step, const Tensors& shards) {
+  std::map<std::string, ShardedWeights::Parameter> by_name;
   const auto& rules = step.model->parameters();
   for (std::size_t i = 0; i < rules.size(); ++i) by_name[rules[i].name] = {shards[i], rules[i].sizes};
-  const ShardedWeights weights(std::move(by_name), step.options.sharding);
+  return {std::move(by_name), step.options.sharding};
+}
 
-  ForwardInputs forward{inputs[at_input.tokens], at_input.buffers.of(inputs), std::nullopt, std::nullopt};
+ForwardInputs forward_inputs(const Step& step, const BatchInputs& at_input, const Tensors& inputs) {
+  ForwardInputs forward{
+      inputs[at_input.tokens], at_input.buffers.of(inputs), {}, {}, step.options.checkpoint_blocks};
   if (step.options.document_attention) {
     forward.positions_BT = inputs[at_input.positions];
     forward.document_borders_N = inputs[at_input.borders];
   }
+  return forward;
+}
+
+// This rank's share of the mean loss: sum over its valid tokens / valid tokens of all ranks and microbatches.
+Tensor local_loss(const Step& step, const Weights& weights, const ForwardInputs& forward,
+                  const Tensor& labels_BT, const Tensor& valid_tokens) {
   const Tensor logits_BTV = step.model->forward(weights, forward);
   ModuleScope scope("loss");
   const Tensor flat = logits_BTV.view({-1, logits_BTV.size(-1)}).to(at::kFloat);
   const Tensor sum =
-      at::cross_entropy_loss(flat, inputs[at_input.labels].view({-1}), {}, at::Reduction::Sum, kIgnoredLabel);
-  return sum / step.sum_over_ranks(inputs[at_input.valid_tokens]);
+      at::cross_entropy_loss(flat, labels_BT.view({-1}), {}, at::Reduction::Sum, kIgnoredLabel);
+  return sum / step.sum_over_ranks(valid_tokens);
 }
 
 struct LossAndGradients {
@@ -144,7 +151,10 @@ LossAndGradients forward_backward(const Step& step, const BatchInputs& at_input,
   const c10::AutoGradMode with_gradients(true);
   Tensors shards;
   for (const Tensor& input : parameters.of(inputs)) shards.push_back(input.detach().requires_grad_(true));
-  const Tensor loss = local_loss(step, at_input, shards, inputs);
+  const ShardedWeights weights = weights_over(step, shards);  // these two outlive the backward
+  const ForwardInputs forward = forward_inputs(step, at_input, inputs);
+  const Tensor loss =
+      local_loss(step, weights, forward, inputs[at_input.labels], inputs[at_input.valid_tokens]);
   const PhaseScope backward(Phase::backward);
   return {loss.detach(), torch::autograd::grad({loss}, shards)};
 }
@@ -291,7 +301,10 @@ StepFunction make_validate(const StepPtr& step) {
   b.result(kLoss);
   b.function.body = [=](const Tensors& inputs, bool) -> Tensors {
     const c10::AutoGradMode no_gradients(false);
-    return {step->sum_over_ranks(local_loss(*step, batch, parameters.of(inputs), inputs))};
+    const ShardedWeights weights = weights_over(*step, parameters.of(inputs));
+    const ForwardInputs forward = forward_inputs(*step, batch, inputs);
+    return {step->sum_over_ranks(
+        local_loss(*step, weights, forward, inputs[batch.labels], inputs[batch.valid_tokens]))};
   };
   return b.function;
 }

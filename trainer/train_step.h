@@ -28,7 +28,8 @@ struct TrainStepOptions {
   std::int64_t validation_batch_size = 1;
   std::int64_t validation_seq_len = 1;
   bool document_attention = false;
-  double max_norm = 1.0;  // infinity: no clipping
+  bool checkpoint_blocks = false;  // activation checkpointing, block by block
+  double max_norm = 1.0;           // infinity: no clipping
   at::ScalarType state_dtype = at::kFloat;
   ShardingOptions sharding;
   OptimizerOptions optimizer;

@@ -28,6 +28,7 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout) {
   o.validation_batch_size = c.validation.enable ? c.validation.local_batch_size : 1;
   o.validation_seq_len = c.validation.enable ? c.validation.seq_len : 1;
   o.document_attention = c.training.document_attention;
+  o.checkpoint_blocks = c.activation_checkpoint.mode == "full";
   o.max_norm = c.training.max_norm;
   o.state_dtype = dtype_named(c.training.dtype);
   o.sharding = {static_cast<int>(layout.shard), kDataParallelGroup,

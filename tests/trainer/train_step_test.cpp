@@ -111,4 +111,24 @@ TEST_CASE("eager, interpreted and replayed steps are bit for bit equal") {
   require_equal(eager, outcome(*replay, options, replayed_state, 4));
 }
 
+TEST_CASE("checkpointed blocks change no bit of an eager step and lower its peak memory") {
+  cpu_memory::install();
+  const auto model = std::make_shared<Llama3>(small_config());
+  std::int64_t peaks[2];
+  Tensors outcomes[2];
+  for (const bool checkpointed : {false, true}) {
+    TrainStepOptions options = small_options();
+    options.checkpoint_blocks = checkpointed;
+    const TrainStepFunctions functions = make_train_step(model, options);
+    const Tensors state = initial_state(functions.train_step, *model);
+    const auto eager = make_eager(functions.train_step, state);
+    eager->run(batch_of(options, 0));
+    cpu_memory::reset_peak();
+    outcomes[checkpointed] = outcome(*eager, options, state, 2);
+    peaks[checkpointed] = cpu_memory::peak_bytes();
+  }
+  require_equal(outcomes[0], outcomes[1]);
+  CHECK(peaks[1] < peaks[0]);
+}
+
 }  // namespace rondo
