@@ -7,7 +7,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/nonzero.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/relu.h>
+#include <ATen/ops/silu.h>
 #include <ATen/ops/sum.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -28,7 +28,7 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 using Tensors = std::vector<at::Tensor>;
 
-// w (state) and x (batch), both 8 x 8: returns sum(relu(x w)) and updates w to w - 0.1 x.
+// w (state) and x (batch), both 8 x 8: returns sum(silu(x w)) and updates w to w - 0.1 x.
 StepFunction small_function() {
   StepFunction f;
   f.name = "small";
@@ -37,7 +37,7 @@ StepFunction small_function() {
   f.outputs = {{"loss", -1}, {"new.w", 0}};
   f.body = [](const Tensors& in, bool) -> Tensors {
     const ModuleScope scope("layer");
-    const at::Tensor h = at::relu(at::mm(in[1], in[0]));
+    const at::Tensor h = at::silu(at::mm(in[1], in[0]));
     return {h.sum(), in[0] - in[1] * 0.1};
   };
   return f;

@@ -1,6 +1,7 @@
 // What op_facts.cpp claims, against the dispatcher and the CPU kernels of this LibTorch.
 #include "compiler/op_facts.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
 #include <ATen/ops/equal.h>
