@@ -41,13 +41,12 @@ Tensor linear(const char* name, const Tensor& x, const Weights& weights) {
 struct Rope {
   Tensor cos, sin;  // fp32 [B or 1, T, 1, K/2]
 
-  // Rotates the pairs (x_i, x_{i + K/2}) of x [B, T, heads, K] in fp32.
+  // Rotates the pairs (x_i, x_{i + K/2}) of x [B, T, heads, K] in fp32. The halves are unbound and not
+  // sliced, since the backward of a slice fills a whole tensor with zeros.
   Tensor rotate(const Tensor& x) const {
-    const Tensor x32 = x.to(at::kFloat);
-    const std::int64_t half = x.size(-1) / 2;
-    const Tensor first = x32.narrow(-1, 0, half), second = x32.narrow(-1, half, half);
-    const Tensor turned_first = first * cos - second * sin;
-    const Tensor turned_second = second * cos + first * sin;
+    const std::vector<Tensor> halves = x.to(at::kFloat).unflatten(-1, {2, x.size(-1) / 2}).unbind(-2);
+    const Tensor turned_first = halves[0] * cos - halves[1] * sin;
+    const Tensor turned_second = halves[1] * cos + halves[0] * sin;
     return at::cat({turned_first, turned_second}, -1).to(x.scalar_type());
   }
 };

@@ -106,11 +106,13 @@ ProcessGroups::ProcessGroups(const RankEnvironment& environment, std::chrono::se
     : rank_(environment.rank), size_(environment.world_size) {
   if (size_ == 1) return;
   connection_ = std::make_unique<Connection>();
+  // First, since it fails at once where the master's name does not resolve; the store would retry until its
+  // timeout.
+  const std::string own_address = local_address_towards(environment.master_addr, environment.master_port);
   try {
     connection_->store = meet(environment, timeout);
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(
-        local_address_towards(environment.master_addr, environment.master_port)));
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own_address));
     connection_->gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(
         c10::make_intrusive<c10d::PrefixStore>(kDataParallelGroup, connection_->store), rank_, size_,
         options);
