@@ -1,0 +1,146 @@
+// A run that is killed or stopped at any moment: what it says, what it leaves, and that nobody survives.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/run/processes.h"
+#include "tests/run/runs.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using launch::holds_soon;
+using launch::Launch;
+
+const Words kEndless = {"--training.steps=1000000"};
+
+// A run of 2 ranks that would not end by itself.
+struct EndlessRun {
+  Place place;
+  Mark mark;
+  Launch launcher{[&] {
+                    const Words words = place.launch(2, "run", kEndless);
+                    return Words(words.begin() + 1, words.end());
+                  }(),
+                  {mark.setting()}};
+
+  bool reaches_step(std::size_t step) const {
+    return holds_soon([&] { return lines_of(place / "run" / "metrics.jsonl").size() >= step; });
+  }
+};
+
+void check_next_run(const Place& place) {
+  const ProgramResult next = rondo(place.launch(2, "run", {"--training.steps=2"}));
+  INFO(next.output);
+  CHECK(next.exit_code == 0);
+  CHECK(place.metrics("run").size() == 2);
+  CHECK(place.exit_record("run")["exit_code"] == 0);
+  CHECK(lines_of(place / "run" / "previous-1" / "metrics.jsonl").size() >= 3);
+}
+
+TEST_CASE("a killed rank ends the run with 137, is named, and is written down by the launcher") {
+  const int victim = GENERATE(0, 1);
+  EndlessRun run;
+  REQUIRE(run.reaches_step(3));
+  const std::vector<int> rank = run.mark.processes(fmt::format("RANK={}", victim));
+  REQUIRE(rank.size() == 1);
+  kill(rank[0], SIGKILL);
+  const launch::Finished end = run.launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 137);
+  CHECK_THAT(end.err, ContainsSubstring(fmt::format("rank {} (local rank {}, pid {}) was killed by SIGKILL; the "
+                                                    "other ranks were stopped",
+                                                    victim, victim, rank[0])));
+  CHECK(run.mark.all_gone());
+  const nlohmann::json record = run.place.exit_record("run");
+  INFO(record);
+  CHECK(record["exit_code"] == 137);
+  CHECK(record["rank"] == victim);
+  CHECK(record["by"] == "launcher");
+  check_next_run(run.place);
+}
+
+TEST_CASE("nobody survives a killed launcher, and its folder can be used again") {
+  EndlessRun run;
+  REQUIRE(run.reaches_step(3));
+  CHECK(run.mark.processes("RANK=0").size() == 1);
+  CHECK(run.mark.processes("RANK=1").size() == 1);
+  run.launcher.signal(SIGKILL);
+  CHECK(run.launcher.wait().code == 137);
+  CHECK(run.mark.all_gone());
+  check_next_run(run.place);
+}
+
+TEST_CASE("a run killed while it starts leaves no process and nothing that the next run trips over") {
+  const int delay_ms = GENERATE(1, 30, 100, 300, 500, 700, 900);
+  EndlessRun run;
+  std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+  run.launcher.signal(SIGKILL);
+  run.launcher.wait();
+  CHECK(run.mark.all_gone());
+  const ProgramResult next = rondo(run.place.launch(2, "run", {"--training.steps=2"}));
+  INFO(next.output);
+  CHECK(next.exit_code == 0);
+}
+
+TEST_CASE("a stop signal ends all ranks after a step with 128 + its number and says that nothing was saved") {
+  const auto [signal, code] = GENERATE(std::pair{SIGTERM, 143}, std::pair{SIGINT, 130});
+  EndlessRun run;
+  REQUIRE(run.reaches_step(3));
+  run.launcher.signal(signal);
+  const launch::Finished end = run.launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == code);
+  CHECK_THAT(end.out + end.err, ContainsSubstring(fmt::format("stopped by signal {} after step ", signal)) &&
+                                    ContainsSubstring("nothing was saved"));
+  CHECK(run.mark.all_gone());
+  const nlohmann::json record = run.place.exit_record("run");
+  INFO(record);
+  CHECK(record["exit_code"] == code);
+  CHECK(record["signal"] == signal);
+  CHECK_THAT(record["reason"].get<std::string>(), ContainsSubstring("nothing was saved"));
+  check_next_run(run.place);
+}
+
+TEST_CASE("a stop signal to one rank ends the run without another failure") {
+  EndlessRun run;
+  REQUIRE(run.reaches_step(3));
+  const std::vector<int> rank = run.mark.processes("RANK=1");
+  REQUIRE(rank.size() == 1);
+  kill(rank[0], SIGTERM);
+  const launch::Finished end = run.launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 143);
+  CHECK(run.mark.all_gone());
+}
+
+TEST_CASE("a rank that stands still is noticed by its peers within comm.train_timeout_seconds") {
+  const Place place;
+  const Mark mark;
+  const Words words = place.launch(2, "run", kEndless + Words{"--comm.train_timeout_seconds=1"});
+  Launch launcher(Words(words.begin() + 1, words.end()), {mark.setting()});
+  REQUIRE(holds_soon([&] { return lines_of(place / "run" / "metrics.jsonl").size() >= 3; }));
+  const std::vector<int> rank = mark.processes("RANK=1");
+  REQUIRE(rank.size() == 1);
+  kill(rank[0], SIGSTOP);
+  const launch::Finished end = launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 7);
+  CHECK_THAT(end.err, ContainsSubstring("lost contact with another rank after step "));
+  CHECK(mark.all_gone());
+  CHECK(place.exit_record("run")["exit_code"] == 7);
+}
+
+TEST_CASE("a folder in use by a run that is alive is refused to another") {
+  EndlessRun run;
+  REQUIRE(run.reaches_step(1));
+  const ProgramResult other = rondo(run.place.train("run"));
+  CHECK(other.exit_code == 6);
+  CHECK_THAT(other.output, ContainsSubstring("is being written by another run that is still alive; choose another"));
+  run.launcher.signal(SIGTERM);
+  CHECK(run.launcher.wait().code == 143);
+}
+
+}  // namespace
+}  // namespace rondo

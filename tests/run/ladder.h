@@ -1,0 +1,61 @@
+// One point of the matrix of configurations, and the ladder of house rules that is climbed there: the eager
+// step, the interpreted graph and the replayed graph give the same bits.
+#pragma once
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/run/runs.h"
+
+namespace rondo {
+
+struct Point {
+  int ranks;
+  bool bfloat16, accumulates, never_reshards, document_attention;
+
+  std::string name() const {
+    return fmt::format("{} ranks, {}, {}, reshard {}, document attention {}", ranks,
+                       bfloat16 ? "bfloat16" : "float32", accumulates ? "2 microbatches" : "1 microbatch",
+                       never_reshards ? "never" : "default", document_attention ? "on" : "off");
+  }
+  Words flags() const {
+    return {bfloat16 ? "--training.mixed_precision_param=bfloat16" : "--training.mixed_precision_param=float32",
+            fmt::format("--training.global_batch_size={}", 2 * ranks * (accumulates ? 2 : 1)),
+            never_reshards ? "--parallelism.fsdp_reshard_after_forward=never"
+                           : "--parallelism.fsdp_reshard_after_forward=default",
+            document_attention ? "--training.document_attention=true" : "--training.document_attention=false"};
+  }
+};
+
+inline const Words kEager = {"--compile.enable=false"};
+inline const Words kInterpreter = {"--compile.executor=interpreter"};
+inline const Words kReplay = {"--compile.executor=replay"};
+
+// A run that must end well.
+inline void run_at(const Place& place, const Point& point, const std::string& name, const Words& flags) {
+  const ProgramResult run = rondo(place.launch(point.ranks, name, point.flags() + flags));
+  INFO(point.name() << ", " << name << ":\n" << run.output);
+  REQUIRE(run.exit_code == 0);
+}
+
+// Equal on all of the 20 steps, hashes of the whole state included.
+inline void check_equal(const Place& place, const std::string& a, const std::string& b) {
+  const ProgramResult compared = place.compare(a, b);
+  INFO(a << " and " << b << ":\n" << compared.output);
+  CHECK(compared.exit_code == 0);
+  CHECK_THAT(compared.output,
+             Catch::Matchers::ContainsSubstring(
+                 "equal bit for bit on 20 steps (loss, grad_norm, lr; state_hash on 20)"));
+}
+
+inline void climb(const Point& point) {
+  INFO(point.name());
+  const Place place;
+  run_at(place, point, "eager", kEager);
+  run_at(place, point, "interpreter", kInterpreter);
+  run_at(place, point, "replay", kReplay);
+  check_equal(place, "eager", "interpreter");
+  check_equal(place, "eager", "replay");
+}
+
+}  // namespace rondo

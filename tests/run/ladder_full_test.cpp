@@ -1,0 +1,16 @@
+// The whole matrix of the ladder. Label `full`.
+#include <catch2/catch_template_test_macros.hpp>
+
+#include "tests/run/ladder.h"
+
+namespace rondo {
+namespace {
+
+TEMPLATE_TEST_CASE_SIG("eager, interpreted and replayed steps have the same bits, ranks", "",
+                       ((int Ranks), Ranks), 1, 2, 3, 4) {
+  for (int setting = 0; setting < 16; ++setting)
+    climb({Ranks, (setting & 1) != 0, (setting & 2) != 0, (setting & 4) != 0, (setting & 8) != 0});
+}
+
+}  // namespace
+}  // namespace rondo

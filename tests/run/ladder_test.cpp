@@ -1,0 +1,90 @@
+// The ladder: the same bits whoever runs the step, whichever exact pass is left out, and again. Points of the
+// matrix are chosen so that every pair of settings meets; ladder_full_test.cpp has all of them.
+#include <array>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "tests/run/ladder.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+// For each number of ranks two opposite points; the last four columns hold every triple of settings.
+constexpr std::array kPairs = {
+    Point{1, false, false, false, false}, Point{1, true, true, true, true},
+    Point{2, false, false, true, true},   Point{2, true, true, false, false},
+    Point{3, false, true, false, true},   Point{3, true, false, true, false},
+    Point{4, false, true, true, false},   Point{4, true, false, false, true},
+};
+
+TEST_CASE("eager, interpreted and replayed steps have the same bits where every pair of settings meets") {
+  for (const Point& point : kPairs) climb(point);
+}
+
+TEST_CASE("bfloat16 master weights have the same bits eager, interpreted and replayed") {
+  const Place place;
+  const Point point{2, true, false, false, false};
+  const Words flags = {"--training.dtype=bfloat16", "--training.mixed_precision_reduce=bfloat16"};
+  run_at(place, point, "eager", kEager + flags);
+  run_at(place, point, "interpreter", kInterpreter + flags);
+  run_at(place, point, "replay", kReplay + flags);
+  check_equal(place, "eager", "interpreter");
+  check_equal(place, "eager", "replay");
+}
+
+TEST_CASE("leaving out an exact pass changes no bit") {
+  const Point point = GENERATE(Point{2, true, false, false, true}, Point{2, false, true, true, false});
+  INFO(point.name());
+  const Place place;
+  run_at(place, point, "all passes", {});
+  run_at(place, point, "no passes", {"--compile.passes=[]"});
+  check_equal(place, "all passes", "no passes");
+  for (const std::string pass : {"canonicalize", "common_subexpressions", "eliminate_dead_code", "reinplace"}) {
+    for (const std::string executor : {"interpreter", "replay"}) {
+      const std::string name = executor + " without " + pass;
+      run_at(place, point, name, {"--compile.executor=" + executor, "--compile.disable_passes=" + pass});
+      check_equal(place, "all passes", name);
+    }
+  }
+}
+
+TEST_CASE("a run repeated has the same bits") {
+  const Place place;
+  const Point point{3, true, true, false, true};
+  run_at(place, point, "first", {});
+  run_at(place, point, "second", {});
+  check_equal(place, "first", "second");
+}
+
+TEST_CASE("recomputing layers in the backward changes no bit of the eager run") {
+  const Place place;
+  const Point point{2, true, false, false, true};
+  run_at(place, point, "kept", kEager);
+  run_at(place, point, "recomputed", kEager + Words{"--activation_checkpoint.mode=full"});
+  check_equal(place, "kept", "recomputed");
+}
+
+TEST_CASE("another seed is found at step 1 in the loss") {
+  const Place place;
+  const Point point{1, false, false, false, false};
+  run_at(place, point, "seed 42", {"--training.steps=2"});
+  run_at(place, point, "seed 43", {"--training.steps=2", "--debug.seed=43"});
+  const ProgramResult compared = place.compare("seed 42", "seed 43");
+  CHECK(compared.exit_code == 1);
+  CHECK_THAT(compared.output, ContainsSubstring("different: step 1 is the first that differs, in loss"));
+  CHECK_THAT(compared.output, ContainsSubstring("debug.seed: A 42, B 43"));
+}
+
+TEST_CASE("another weight decay is found at step 1 in the state") {
+  const Place place;
+  const Point point{1, false, false, false, false};
+  run_at(place, point, "one", {"--training.steps=2"});
+  run_at(place, point, "other", {"--training.steps=2", "--optimizer.weight_decay=0.2"});
+  const ProgramResult compared = place.compare("one", "other");
+  CHECK(compared.exit_code == 1);
+  CHECK_THAT(compared.output, ContainsSubstring("different: step 1 is the first that differs, in state_hash"));
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,117 @@
+// Runs of the real program on a tiny model and a small corpus: what the tests of whole runs share.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/run_program.h"
+#include "tests/trainer/metrics/scratch.h"
+
+namespace rondo {
+
+using Words = std::vector<std::string>;
+
+inline const std::string kRondo = RONDO_BINARY_DIR "/rondo";
+inline constexpr int kRunTimeout_ms = 300'000;  // against a hang, far above what a run takes
+
+inline Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+inline ProgramResult rondo(const Words& words) { return run_program(Words{kRondo} + words, kRunTimeout_ms); }
+
+// A folder with a corpus, a configuration and the runs of one test.
+class Place {
+ public:
+  Place() {
+    write_corpus();
+    write_text(scratch_ / "tiny.toml", kTinyToml);
+  }
+
+  std::filesystem::path operator/(const std::string& name) const { return scratch_ / name; }
+  const std::filesystem::path& root() const { return scratch_.root(); }
+
+  // `train ...` with the tiny configuration, into the run folder `name`. Later flags win.
+  Words train(const std::string& name, const Words& flags = {}) const {
+    return Words{"train", "--job.config_file=" + (scratch_ / "tiny.toml").string(),
+                 "--training.dataset_path=" + (scratch_ / "corpus").string(),
+                 "--job.dump_folder=" + (scratch_ / name).string()} +
+           flags;
+  }
+  Words launch(int ranks, const std::string& name, const Words& flags = {}) const {
+    return Words{"launch", "--nproc-per-node", std::to_string(ranks), "--"} + train(name, flags);
+  }
+  ProgramResult compare(const std::string& a, const std::string& b, const Words& flags = {}) const {
+    return rondo(Words{"compare", (scratch_ / a).string(), (scratch_ / b).string()} + flags);
+  }
+  nlohmann::json exit_record(const std::string& name) const {
+    return nlohmann::json::parse(text_of(scratch_ / name / "exit.json"), nullptr, false);
+  }
+  std::vector<nlohmann::json> metrics(const std::string& name) const {
+    std::vector<nlohmann::json> lines;
+    for (const std::string& line : lines_of(scratch_ / name / "metrics.jsonl"))
+      lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+
+ private:
+  static constexpr const char* kTinyToml = R"(
+[model]
+name = "llama3"
+flavor = "debugmodel"
+dim = 64
+n_layers = 2
+n_heads = 4
+n_kv_heads = 2
+multiple_of = 32
+vocab_size = 259
+
+[optimizer]
+lr = 2e-3
+
+[lr_scheduler]
+warmup_steps = 2
+
+[training]
+local_batch_size = 2
+seq_len = 32
+steps = 20
+mixed_precision_param = "float32"
+
+[validation]
+enable = true
+holdout_fraction = 0.2
+local_batch_size = 1
+seq_len = 16
+freq = 10
+steps = 1
+
+[debug]
+hash_every = 1
+)";
+
+  // Documents from a few bytes to many sequences, so that borders fall anywhere in a sequence.
+  void write_corpus() const {
+    const std::vector<std::string> words = {"graph", "step",  "rank",   "gather", "loss", "a",
+                                            "the",   "shard", "weight", "replay", "of",   "bit"};
+    std::uint32_t state = 1;
+    const auto random = [&](std::uint32_t below) {
+      state = state * 1664525u + 1013904223u;
+      return (state >> 8) % below;
+    };
+    for (int document = 0; document < 60; ++document) {
+      std::string text;
+      const std::size_t length = 4 + random(document % 3 == 0 ? 40 : 900);
+      while (text.size() < length) text += words[random(static_cast<std::uint32_t>(words.size()))] + " ";
+      write_text(scratch_ / "corpus" / fmt::format("{:02}.txt", document), text);
+    }
+  }
+
+  Scratch scratch_;
+};
+
+}  // namespace rondo
