@@ -1,0 +1,241 @@
+// The plan of the house, checked: who includes whom, what knows LibTorch, how long files are, what the
+// executables link. Reads the sources, the build files and the ELF headers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "apps/run_program.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+const fs::path kRoot = RONDO_SOURCE_DIR;
+const Names kFolders = {"parallel", "models", "compiler", "trainer", "apps"};
+
+bool starts_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
+bool is_header(const std::string& file) { return fs::path(file).extension() == ".h"; }
+
+std::string read(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Paths from the root of all C++ and CUDA files below `folders`.
+Names sources_in(const Names& folders) {
+  const std::set<std::string> kinds = {".h", ".cpp", ".cu", ".cuh"};
+  Names found;
+  for (const std::string& folder : folders)
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder))
+      if (kinds.contains(entry.path().extension())) found.push_back(fs::relative(entry.path(), kRoot));
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// What stands between the quotes or brackets of its #include lines.
+Names includes_of(const std::string& file) {
+  static const std::regex line("(?:^|\\n)[ \\t]*#[ \\t]*include[ \\t]*[\"<]([^\">]+)[\">]");
+  const std::string text = read(kRoot / file);
+  Names found;
+  for (auto match = std::sregex_iterator(text.begin(), text.end(), line); match != std::sregex_iterator(); ++match)
+    found.push_back((*match)[1]);
+  return found;
+}
+
+bool is_ours(const std::string& include) { return fs::exists(kRoot / include); }
+bool is_libtorch(const std::string& include) {
+  return starts_with(include, "ATen/") || starts_with(include, "torch/") || starts_with(include, "c10/");
+}
+
+std::string listed(const Names& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+// --- folders ---
+
+// Which of our headers each folder may include, by the beginning of their path. apps may include any.
+const std::map<std::string, Names> kMayInclude = {
+    {"parallel", {"parallel/"}},
+    {"models", {"models/", "parallel/"}},
+    {"compiler",
+     {"compiler/", "parallel/scope.h", "parallel/error.h", "parallel/log.h", "parallel/nearest.h"}},
+    {"trainer",
+     {"trainer/", "models/", "parallel/", "compiler/compile.h", "compiler/executor.h", "compiler/cpu_memory.h",
+      "compiler/step_function.h", "compiler/ir.h"}},
+};
+
+TEST_CASE("folders include downwards only") {
+  Names wrong;
+  for (const auto& [folder, allowed] : kMayInclude)
+    for (const std::string& file : sources_in({folder}))
+      for (const std::string& include : includes_of(file))
+        if (is_ours(include) && std::none_of(allowed.begin(), allowed.end(), [&](const std::string& prefix) {
+              return starts_with(include, prefix);
+            }))
+          wrong.push_back(file + " includes " + include);
+  INFO(listed(wrong));
+  CHECK(wrong.empty());
+}
+
+TEST_CASE("every include of our own is written as the path from the root") {
+  Names wrong;
+  for (const std::string& file : sources_in(kFolders))
+    for (const std::string& include : includes_of(file))
+      if (include.find('/') == std::string::npos && fs::exists((kRoot / file).parent_path() / include))
+        wrong.push_back(file + " includes " + include);
+  INFO(listed(wrong));
+  CHECK(wrong.empty());
+}
+
+// --- LibTorch ---
+
+// Targets that link no LibTorch.
+const std::map<std::string, std::string> kTargetsWithoutLibTorch = {
+    {"parallel_log", "parallel"},         {"parallel_host", "parallel"}, {"models_host", "models"},
+    {"compiler_core", "compiler"},        {"trainer_host", "trainer"},   {"trainer_data", "trainer"},
+    {"trainer_metrics", "trainer/metrics"}, {"rondo", "apps"},
+};
+
+// The sources that a CMakeLists.txt names for a target.
+Names sources_of_target(const std::string& target, const std::string& folder) {
+  const std::string text = read(kRoot / folder / "CMakeLists.txt");
+  const std::regex block("add_(?:library|executable)\\(" + target + "\\s([^)]*)\\)");
+  std::smatch found;
+  REQUIRE(std::regex_search(text, found, block));
+  const std::string words = found[1];
+  static const std::regex source("[A-Za-z0-9_/]+\\.cpp");
+  Names files;
+  for (auto match = std::sregex_iterator(words.begin(), words.end(), source); match != std::sregex_iterator(); ++match)
+    files.push_back(folder + "/" + match->str());
+  REQUIRE_FALSE(files.empty());
+  return files;
+}
+
+// The first way from `file` to a LibTorch header, over our own headers; "" if there is none.
+std::string way_to_libtorch(const std::string& file, std::set<std::string>& seen) {
+  if (!seen.insert(file).second) return "";
+  for (const std::string& include : includes_of(file)) {
+    if (is_libtorch(include)) return file + " -> " + include;
+    if (!is_ours(include)) continue;
+    const std::string way = way_to_libtorch(include, seen);
+    if (!way.empty()) return file + " -> " + way;
+  }
+  return "";
+}
+
+TEST_CASE("the compiler's core, the launcher, the configuration, the data and rondo itself include no LibTorch") {
+  Names wrong;
+  for (const auto& [target, folder] : kTargetsWithoutLibTorch) {
+    for (const std::string& file : sources_of_target(target, folder)) {
+      std::set<std::string> seen;
+      const std::string way = way_to_libtorch(file, seen);
+      if (!way.empty()) wrong.push_back(target + ": " + way);
+    }
+  }
+  INFO(listed(wrong));
+  CHECK(wrong.empty());
+}
+
+TEST_CASE("no file includes the whole of LibTorch, and headers no more than ATen/core/Tensor.h") {
+  // Adapters that few files include: a kernel's own calling convention, and the base class of our backend.
+  const Names exceptions = {"compiler/boxed_node.h", "parallel/ordered_gloo.h"};
+  Names folders = kFolders, wrong;
+  folders.push_back("tests");
+  for (const std::string& file : sources_in(folders)) {
+    const bool excepted = std::find(exceptions.begin(), exceptions.end(), file) != exceptions.end();
+    for (const std::string& include : includes_of(file)) {
+      const bool whole = include == "torch/torch.h" || include == "torch/extension.h" || include == "ATen/ATen.h";
+      const bool heavy = is_header(file) && is_libtorch(include) && include != "ATen/core/Tensor.h" && !excepted;
+      if (whole || heavy) wrong.push_back(file + " includes " + include);
+    }
+  }
+  INFO(listed(wrong));
+  CHECK(wrong.empty());
+}
+
+// Names of the shared libraries that an executable asks for.
+Names needed_by(const fs::path& executable) {
+  const ProgramResult elf = run_program({"/usr/bin/readelf", "-d", executable}, 60'000);
+  REQUIRE(elf.exit_code == 0);
+  static const std::regex line("\\(NEEDED\\)[^\\[]*\\[([^\\]]+)\\]");
+  Names found;
+  for (auto match = std::sregex_iterator(elf.output.begin(), elf.output.end(), line); match != std::sregex_iterator();
+       ++match)
+    found.push_back((*match)[1]);
+  REQUIRE_FALSE(found.empty());
+  return found;
+}
+
+bool any_starts_with(const Names& names, const std::string& prefix) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return starts_with(name, prefix); });
+}
+
+TEST_CASE("rondo links no LibTorch, and its worker the CPU half only") {
+  if (!fs::exists("/usr/bin/readelf")) SKIP("readelf is not installed");
+  const Names rondo = needed_by(RONDO_BINARY_DIR "/rondo");
+  INFO(listed(rondo));
+  for (const char* library : {"libtorch", "libc10", "libgomp", "libcuda"}) CHECK_FALSE(any_starts_with(rondo, library));
+  const Names worker = needed_by(RONDO_BINARY_DIR "/rondo-worker");
+  INFO(listed(worker));
+  CHECK(any_starts_with(worker, "libtorch_cpu"));
+#ifndef RONDO_CUDA
+  CHECK_FALSE(any_starts_with(worker, "libtorch_cuda"));
+  CHECK_FALSE(any_starts_with(worker, "libcuda"));
+#endif
+}
+
+// --- sizes and names ---
+
+TEST_CASE("sources have at most 400 lines and headers at most 200") {
+  Names folders = kFolders, wrong;
+  folders.push_back("tests");
+  for (const std::string& file : sources_in(folders)) {
+    const std::string text = read(kRoot / file);
+    const auto lines = std::count(text.begin(), text.end(), '\n');
+    const bool is_test = starts_with(file, "tests/");
+    if (lines > (is_header(file) ? 200 : is_test ? 450 : 400)) wrong.push_back(fmt::format("{}: {} lines", file, lines));
+  }
+  INFO(listed(wrong));
+  CHECK(wrong.empty());
+}
+
+TEST_CASE("headers begin with a comment and say pragma once") {
+  Names wrong;
+  for (const std::string& file : sources_in(kFolders)) {
+    if (!is_header(file) || file.find("gloo_declarations/") != std::string::npos) continue;
+    const std::string text = read(kRoot / file);
+    if (!starts_with(text, "//")) wrong.push_back(file + ": no comment");
+    if (text.find("\n#pragma once\n") == std::string::npos) wrong.push_back(file + ": no #pragma once");
+  }
+  INFO(listed(wrong));
+  CHECK(wrong.empty());
+}
+
+TEST_CASE("no folder or file is named utils, common, core or base, and nothing is left to do later") {
+  static const std::regex vague("(^|.*/)(utils?|common|core|base|helpers?|misc)(\\.[a-z]+|/.*)$");
+  static const std::regex later("\\b(TODO|FIXME|XXX|HACK)\\b");
+  Names wrong;
+  for (const std::string& file : sources_in(kFolders)) {
+    if (file.find("gloo_declarations/") != std::string::npos) continue;  // Gloo's own names
+    if (std::regex_match(file, vague)) wrong.push_back(file);
+    if (std::regex_search(read(kRoot / file), later)) wrong.push_back(file + ": something left for later");
+  }
+  INFO(listed(wrong));
+  CHECK(wrong.empty());
+}
+
+}  // namespace
+}  // namespace rondo
