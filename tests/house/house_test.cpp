@@ -48,7 +48,8 @@ Names includes_of(const std::string& file) {
   static const std::regex line("(?:^|\\n)[ \\t]*#[ \\t]*include[ \\t]*[\"<]([^\">]+)[\">]");
   const std::string text = read(kRoot / file);
   Names found;
-  for (auto match = std::sregex_iterator(text.begin(), text.end(), line); match != std::sregex_iterator(); ++match)
+  for (auto match = std::sregex_iterator(text.begin(), text.end(), line); match != std::sregex_iterator();
+       ++match)
     found.push_back((*match)[1]);
   return found;
 }
@@ -73,8 +74,8 @@ const std::map<std::string, Names> kMayInclude = {
     {"compiler",
      {"compiler/", "parallel/scope.h", "parallel/error.h", "parallel/log.h", "parallel/nearest.h"}},
     {"trainer",
-     {"trainer/", "models/", "parallel/", "compiler/compile.h", "compiler/executor.h", "compiler/cpu_memory.h",
-      "compiler/step_function.h", "compiler/ir.h"}},
+     {"trainer/", "models/", "parallel/", "compiler/compile.h", "compiler/executor.h",
+      "compiler/cpu_memory.h", "compiler/step_function.h", "compiler/ir.h"}},
 };
 
 TEST_CASE("folders include downwards only") {
@@ -104,9 +105,14 @@ TEST_CASE("every include of our own is written as the path from the root") {
 
 // Targets that link no LibTorch.
 const std::map<std::string, std::string> kTargetsWithoutLibTorch = {
-    {"parallel_log", "parallel"},         {"parallel_host", "parallel"}, {"models_host", "models"},
-    {"compiler_core", "compiler"},        {"trainer_host", "trainer"},   {"trainer_data", "trainer"},
-    {"trainer_metrics", "trainer/metrics"}, {"rondo", "apps"},
+    {"parallel_log", "parallel"},
+    {"parallel_host", "parallel"},
+    {"models_host", "models"},
+    {"compiler_core", "compiler"},
+    {"trainer_host", "trainer"},
+    {"trainer_data", "trainer"},
+    {"trainer_metrics", "trainer/metrics"},
+    {"rondo", "apps"},
 };
 
 // The sources that a CMakeLists.txt names for a target.
@@ -118,7 +124,8 @@ Names sources_of_target(const std::string& target, const std::string& folder) {
   const std::string words = found[1];
   static const std::regex source("[A-Za-z0-9_/]+\\.cpp");
   Names files;
-  for (auto match = std::sregex_iterator(words.begin(), words.end(), source); match != std::sregex_iterator(); ++match)
+  for (auto match = std::sregex_iterator(words.begin(), words.end(), source); match != std::sregex_iterator();
+       ++match)
     files.push_back(folder + "/" + match->str());
   REQUIRE_FALSE(files.empty());
   return files;
@@ -136,7 +143,8 @@ std::string way_to_libtorch(const std::string& file, std::set<std::string>& seen
   return "";
 }
 
-TEST_CASE("the compiler's core, the launcher, the configuration, the data and rondo itself include no LibTorch") {
+TEST_CASE(
+    "the compiler's core, the launcher, the configuration, the data and rondo itself include no LibTorch") {
   Names wrong;
   for (const auto& [target, folder] : kTargetsWithoutLibTorch) {
     for (const std::string& file : sources_of_target(target, folder)) {
@@ -157,8 +165,10 @@ TEST_CASE("no file includes the whole of LibTorch, and headers no more than ATen
   for (const std::string& file : sources_in(folders)) {
     const bool excepted = std::find(exceptions.begin(), exceptions.end(), file) != exceptions.end();
     for (const std::string& include : includes_of(file)) {
-      const bool whole = include == "torch/torch.h" || include == "torch/extension.h" || include == "ATen/ATen.h";
-      const bool heavy = is_header(file) && is_libtorch(include) && include != "ATen/core/Tensor.h" && !excepted;
+      const bool whole =
+          include == "torch/torch.h" || include == "torch/extension.h" || include == "ATen/ATen.h";
+      const bool heavy =
+          is_header(file) && is_libtorch(include) && include != "ATen/core/Tensor.h" && !excepted;
       if (whole || heavy) wrong.push_back(file + " includes " + include);
     }
   }
@@ -172,22 +182,24 @@ Names needed_by(const fs::path& executable) {
   REQUIRE(elf.exit_code == 0);
   static const std::regex line("\\(NEEDED\\)[^\\[]*\\[([^\\]]+)\\]");
   Names found;
-  for (auto match = std::sregex_iterator(elf.output.begin(), elf.output.end(), line); match != std::sregex_iterator();
-       ++match)
+  for (auto match = std::sregex_iterator(elf.output.begin(), elf.output.end(), line);
+       match != std::sregex_iterator(); ++match)
     found.push_back((*match)[1]);
   REQUIRE_FALSE(found.empty());
   return found;
 }
 
 bool any_starts_with(const Names& names, const std::string& prefix) {
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return starts_with(name, prefix); });
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return starts_with(name, prefix); });
 }
 
 TEST_CASE("rondo links no LibTorch, and its worker the CPU half only") {
   if (!fs::exists("/usr/bin/readelf")) SKIP("readelf is not installed");
   const Names rondo = needed_by(RONDO_BINARY_DIR "/rondo");
   INFO(listed(rondo));
-  for (const char* library : {"libtorch", "libc10", "libgomp", "libcuda"}) CHECK_FALSE(any_starts_with(rondo, library));
+  for (const char* library : {"libtorch", "libc10", "libgomp", "libcuda"})
+    CHECK_FALSE(any_starts_with(rondo, library));
   const Names worker = needed_by(RONDO_BINARY_DIR "/rondo-worker");
   INFO(listed(worker));
   CHECK(any_starts_with(worker, "libtorch_cpu"));
@@ -205,8 +217,7 @@ TEST_CASE("sources have at most 400 lines and headers at most 200") {
   for (const std::string& file : sources_in(folders)) {
     const std::string text = read(kRoot / file);
     const auto lines = std::count(text.begin(), text.end(), '\n');
-    const bool is_test = starts_with(file, "tests/");
-    if (lines > (is_header(file) ? 200 : is_test ? 450 : 400)) wrong.push_back(fmt::format("{}: {} lines", file, lines));
+    if (lines > (is_header(file) ? 200 : 400)) wrong.push_back(fmt::format("{}: {} lines", file, lines));
   }
   INFO(listed(wrong));
   CHECK(wrong.empty());

@@ -1,5 +1,6 @@
 // The error catalogue of a run: every row is a mistake or a failure, the exit code it ends with, and what the
 // message must say. Mistakes in single keys are in tests/trainer/config_errors_test.cpp.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -40,26 +41,37 @@ TEST_CASE("mistakes in the configuration end with 3 and name the key, whether al
   const Place place;
   const std::string file = (place / "typo.toml").string();
   write_text(file, "[training]\nstepz = 3\n\n[optimizer]\nlr = \"fast\"\n");
-  const auto row = [&](const Words& flags, const Words& says) { return Row{place.train("run", flags), 3, says}; };
+  const auto row = [&](const Words& flags, const Words& says) {
+    return Row{place.train("run", flags), 3, says};
+  };
   const auto launched = [&](const Words& flags, const Words& says) {
     return Row{place.launch(2, "run", flags), 3, says};
   };
   check({
       row({"--trainin.steps=3"}, {"--trainin.steps=3: unknown key (did you mean training.steps?)"}),
-      row({"--training.steps=abc", "--optimizer.lr=-1"}, {"--training.steps=abc: must be an integer", "--optimizer.lr=-1"}),
+      row({"--training.steps=abc", "--optimizer.lr=-1"},
+          {"--training.steps=abc: must be an integer", "--optimizer.lr=-1"}),
       row({"--model.vocab_size=257"}, {"model.vocab_size = 257 must be at least 258"}),
       row({"--training.seq_len=200000"}, {"must be at most model.max_seq_len = 131072"}),
       row({"--model.n_heads=5"}, {"--model.n_heads=5"}),
       row({"--parallelism.tensor_parallel_degree=2"}, {"tensor parallelism"}),
       row({"--activation_checkpoint.mode=full"}, {"compile.enable = false"}),
-      {{"train", "--job.config_file=" + file}, 3, {file + ":2:1", "training.stepz", file + ":5:", "optimizer.lr"}},
+      {{"train", "--job.config_file=" + file},
+       3,
+       {file + ":2:1", "training.stepz", file + ":5:", "optimizer.lr"}},
       {{"train", "--job.config_file=/nowhere.toml"}, 3, {"cannot read \"/nowhere.toml\""}},
-      row({"--compile.passes=cannonicalize"}, {"compile.passes: unknown pass \"cannonicalize\" (did you mean canonicalize?)"}),
-      row({"--compile.disable_passes=nonsense"}, {"compile.disable_passes: unknown pass \"nonsense\"; known are"}),
-      row({"--compile.passes=cudagraph"}, {"compile.passes: cudagraph needs a CUDA build and device \"cuda\""}),
-      row({"--parallelism.data_parallel_shard_degree=3"}, {"but the run has 1", "data_parallel_shard_degree = -1"}),
-      launched({"--trainin.steps=3"}, {"unknown key (did you mean training.steps?)", "exit code 3 (configuration)"}),
-      launched({"--training.global_batch_size=6"}, {"training.global_batch_size = 6 must be a multiple of", "2 * 2 = 4; the nearest is 8"}),
+      row({"--compile.passes=cannonicalize"},
+          {"compile.passes: unknown pass \"cannonicalize\" (did you mean canonicalize?)"}),
+      row({"--compile.disable_passes=nonsense"},
+          {"compile.disable_passes: unknown pass \"nonsense\"; known are"}),
+      row({"--compile.passes=cudagraph"},
+          {"compile.passes: cudagraph needs a CUDA build and device \"cuda\""}),
+      row({"--parallelism.data_parallel_shard_degree=3"},
+          {"but the run has 1", "data_parallel_shard_degree = -1"}),
+      launched({"--trainin.steps=3"},
+               {"unknown key (did you mean training.steps?)", "exit code 3 (configuration)"}),
+      launched({"--training.global_batch_size=6"},
+               {"training.global_batch_size = 6 must be a multiple of", "2 * 2 = 4; the nearest is 8"}),
       launched({"--compile.passes=cudagraph"}, {"cudagraph needs a CUDA build"}),
   });
 }
@@ -73,7 +85,9 @@ TEST_CASE("data that cannot be used ends with 4 and is named") {
   std::filesystem::create_directories(place / "empty");
   const auto row = [&](const std::string& name, const std::string& says) {
     const std::string path = (place / name).string();
-    return Row{place.train("run", {"--validation.enable=false", "--training.dataset_path=" + path}), 4, {path, says}};
+    return Row{place.train("run", {"--validation.enable=false", "--training.dataset_path=" + path}),
+               4,
+               {path, says}};
   };
   check({
       row("nowhere", "no such file or folder"),
@@ -83,9 +97,15 @@ TEST_CASE("data that cannot be used ends with 4 and is named") {
       row("not_text.jsonl", "not_text.jsonl:1:10: the field \"text\" is not a string"),
       row("torn.jsonl", "torn.jsonl:2:12: the string does not end"),
       row("binary", "no document in 1 files (1 binary, 0 empty)"),
-      {place.train("run", {"--validation.dataset_path=" + (place / "nowhere").string()}), 4, {"nowhere", "no such file or folder"}},
-      {place.train("run", {"--validation.holdout_fraction=0.0001"}), 4, {"the validation split has 0 tokens"}},
-      {place.launch(2, "run", {"--training.dataset_path=" + (place / "nowhere").string()}), 4, {"exit code 4 (data or tokenizer)"}},
+      {place.train("run", {"--validation.dataset_path=" + (place / "nowhere").string()}),
+       4,
+       {"nowhere", "no such file or folder"}},
+      {place.train("run", {"--validation.holdout_fraction=0.0001"}),
+       4,
+       {"the validation split has 0 tokens"}},
+      {place.launch(2, "run", {"--training.dataset_path=" + (place / "nowhere").string()}),
+       4,
+       {"exit code 4 (data or tokenizer)"}},
   });
   CHECK(place.exit_record("run")["exit_code"] == 4);
   CHECK(rondo({"compare", (place / "nowhere").string(), (place / "empty").string()}).exit_code == 4);
@@ -95,13 +115,18 @@ TEST_CASE("a run folder that cannot be made ends with 6 and is named") {
   const Place place;
   write_text(place / "file", "");
   const auto row = [&](const std::string& folder, const std::string& says) {
-    return Row{place.train("run", {"--job.dump_folder=" + folder}), 6, {"job.dump_folder = \"" + folder + "\" " + says}};
+    return Row{place.train("run", {"--job.dump_folder=" + folder}),
+               6,
+               {"job.dump_folder = \"" + folder + "\" " + says}};
   };
   check({
       row((place / "file").string(), "is a file, not a folder; choose another folder"),
       row((place / "file/below").string(), "cannot be created (Not a directory); choose another folder"),
       row("/proc/run", "cannot be created (No such file or directory); choose another folder"),
   });
+  // One problem, one line.
+  const ProgramResult run = rondo(place.train("file"));
+  CHECK(std::count(run.output.begin(), run.output.end(), '\n') == 1);
 }
 
 TEST_CASE("a step that is not finite ends with 8, names step and quantity, and leaves the state as it was") {
@@ -112,7 +137,8 @@ TEST_CASE("a step that is not finite ends with 8, names step and quantity, and l
                                        {"--training.global_batch_size=8"}};
   for (const Words& setting : settings) {
     for (const auto& [lr, quantity] : {std::pair{"1e18", "loss"}, std::pair{"1e30", "grad_norm"}}) {
-      const ProgramResult run = rondo(place.launch(2, "run", setting + Words{fmt::format("--optimizer.lr={}", lr)}));
+      const ProgramResult run =
+          rondo(place.launch(2, "run", setting + Words{fmt::format("--optimizer.lr={}", lr)}));
       INFO(setting[0] << " lr " << lr << "\n" << run.output);
       CHECK(run.exit_code == 8);
       CHECK_THAT(run.output, ContainsSubstring(fmt::format("step 2: {} is not finite", quantity)));

@@ -22,37 +22,41 @@ bool mount_small_disk(const std::filesystem::path& folder, const char* options) 
 }
 
 // "<exit code>\n<exit.json>\n<output>" of a run on the small disk, or "skip".
-std::string run_on_small_disk(const Place& place, const char* options, const Words& flags) {
+std::string run_on_small_disk(const Place& place, const char* options, const Words& words) {
   return in_child([&]() -> std::string {
     if (!mount_small_disk(place / "disk", options)) return "skip";
-    const ProgramResult run = rondo(place.launch(2, "disk/run", flags));
+    const ProgramResult run = rondo(words);
     return fmt::format("{}\n{}\n{}", run.exit_code, text_of(place / "disk/run/exit.json"), run.output);
   });
 }
 
 TEST_CASE("a disk that fills up during a run ends it with 9, and exit.json says so") {
   const Place place;
-  const std::string outcome =
-      run_on_small_disk(place, "size=96k", {"--training.steps=1000000", "--compile.dump=none"});
+  const std::string outcome = run_on_small_disk(
+      place, "size=64k", place.launch(2, "disk/run", {"--training.steps=1000000", "--compile.dump=none"}));
   if (outcome == "skip") SKIP("private mounts are not permitted here");
   INFO(outcome);
   CHECK(outcome.substr(0, 2) == "9\n");
-  CHECK_THAT(outcome, ContainsSubstring("\"exit_code\": 9") &&
-                          ContainsSubstring("metrics.jsonl: No space left on device; free space or raise the limit"));
+  CHECK_THAT(outcome,
+             ContainsSubstring("\"exit_code\": 9") &&
+                 ContainsSubstring("metrics.jsonl: No space left on device; free space or raise the limit"));
 }
 
 TEST_CASE("a disk too small for the graph's text ends the run with 9 before the first step") {
   const Place place;
-  const std::string outcome = run_on_small_disk(place, "size=64k", {"--compile.dump=all"});
+  const std::string outcome =
+      run_on_small_disk(place, "size=64k", place.train("disk/run", {"--compile.dump=all"}));
   if (outcome == "skip") SKIP("private mounts are not permitted here");
   INFO(outcome);
   CHECK(outcome.substr(0, 2) == "9\n");
-  CHECK_THAT(outcome, ContainsSubstring("No space left on device") && !ContainsSubstring("step:  1"));
+  CHECK_THAT(outcome, ContainsSubstring("cannot write the graph to ") &&
+                          ContainsSubstring("free disk space or set compile.dump") &&
+                          !ContainsSubstring("step:  1"));
 }
 
 TEST_CASE("a disk without room for a folder ends the run with 9") {
   const Place place;
-  const std::string outcome = run_on_small_disk(place, "size=64k,nr_inodes=1", {});
+  const std::string outcome = run_on_small_disk(place, "size=64k,nr_inodes=1", place.train("disk/run"));
   if (outcome == "skip") SKIP("private mounts are not permitted here");
   INFO(outcome);
   CHECK(outcome.substr(0, 2) == "9\n");

@@ -2,7 +2,9 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <future>
 
+#include "tests/run/held_port.h"
 #include "tests/run/processes.h"
 #include "tests/run/runs.h"
 
@@ -49,9 +51,10 @@ TEST_CASE("a killed rank ends the run with 137, is named, and is written down by
   const launch::Finished end = run.launcher.wait();
   INFO(end.out << end.err);
   CHECK(end.code == 137);
-  CHECK_THAT(end.err, ContainsSubstring(fmt::format("rank {} (local rank {}, pid {}) was killed by SIGKILL; the "
-                                                    "other ranks were stopped",
-                                                    victim, victim, rank[0])));
+  CHECK_THAT(end.err,
+             ContainsSubstring(fmt::format("rank {} (local rank {}, pid {}) was killed by SIGKILL; the "
+                                           "other ranks were stopped",
+                                           victim, victim, rank[0])));
   CHECK(run.mark.all_gone());
   const nlohmann::json record = run.place.exit_record("run");
   INFO(record);
@@ -136,10 +139,38 @@ TEST_CASE("a folder in use by a run that is alive is refused to another") {
   EndlessRun run;
   REQUIRE(run.reaches_step(1));
   const ProgramResult other = rondo(run.place.train("run"));
+  INFO(other.output);
   CHECK(other.exit_code == 6);
-  CHECK_THAT(other.output, ContainsSubstring("is being written by another run that is still alive; choose another"));
+  CHECK_THAT(other.output,
+             ContainsSubstring("is being written by another run that is still alive; choose another"));
+  CHECK_FALSE(std::filesystem::exists(run.place / "run" / "exit.json"));  // it is not the other's to write
   run.launcher.signal(SIGTERM);
   CHECK(run.launcher.wait().code == 143);
+}
+
+TEST_CASE("a rank told to stop while it waits for its peers ends with 143, long before its patience does") {
+  const int rank = GENERATE(0, 1);
+  const Place place;
+  const Mark mark;
+  const std::string port = std::to_string(HeldPort().number());
+  const Words variables = {"/usr/bin/env",
+                           mark.setting().first + "=" + mark.setting().second,
+                           fmt::format("RANK={}", rank),
+                           fmt::format("LOCAL_RANK={}", rank),
+                           "WORLD_SIZE=2",
+                           "LOCAL_WORLD_SIZE=2",
+                           "MASTER_ADDR=127.0.0.1",
+                           "MASTER_PORT=" + port};
+  const Words words = variables + Words{kRondo} + place.train("run", {"--comm.init_timeout_seconds=100"});
+  std::future<ProgramResult> waiting =
+      std::async(std::launch::async, [&] { return run_program(words, 20'000); });
+  REQUIRE(holds_soon([&] { return mark.processes().size() == 1; }));
+  std::this_thread::sleep_for(std::chrono::seconds(2));  // LibTorch is loaded, the step is traced
+  for (const int pid : mark.processes()) kill(pid, SIGTERM);
+  const ProgramResult end = waiting.get();
+  INFO(end.output);
+  CHECK_FALSE(end.timed_out);
+  CHECK(end.exit_code == 143);
 }
 
 }  // namespace

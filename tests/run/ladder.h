@@ -19,11 +19,12 @@ struct Point {
                        never_reshards ? "never" : "default", document_attention ? "on" : "off");
   }
   Words flags() const {
-    return {bfloat16 ? "--training.mixed_precision_param=bfloat16" : "--training.mixed_precision_param=float32",
-            fmt::format("--training.global_batch_size={}", 2 * ranks * (accumulates ? 2 : 1)),
-            never_reshards ? "--parallelism.fsdp_reshard_after_forward=never"
-                           : "--parallelism.fsdp_reshard_after_forward=default",
-            document_attention ? "--training.document_attention=true" : "--training.document_attention=false"};
+    return {
+        bfloat16 ? "--training.mixed_precision_param=bfloat16" : "--training.mixed_precision_param=float32",
+        fmt::format("--training.global_batch_size={}", 2 * ranks * (accumulates ? 2 : 1)),
+        never_reshards ? "--parallelism.fsdp_reshard_after_forward=never"
+                       : "--parallelism.fsdp_reshard_after_forward=default",
+        document_attention ? "--training.document_attention=true" : "--training.document_attention=false"};
   }
 };
 
@@ -43,9 +44,8 @@ inline void check_equal(const Place& place, const std::string& a, const std::str
   const ProgramResult compared = place.compare(a, b);
   INFO(a << " and " << b << ":\n" << compared.output);
   CHECK(compared.exit_code == 0);
-  CHECK_THAT(compared.output,
-             Catch::Matchers::ContainsSubstring(
-                 "equal bit for bit on 20 steps (loss, grad_norm, lr; state_hash on 20)"));
+  CHECK_THAT(compared.output, Catch::Matchers::ContainsSubstring(
+                                  "equal bit for bit on 20 steps (loss, grad_norm, lr; state_hash on 20)"));
 }
 
 inline void climb(const Point& point) {
@@ -56,6 +56,21 @@ inline void climb(const Point& point) {
   run_at(place, point, "replay", kReplay);
   check_equal(place, "eager", "interpreter");
   check_equal(place, "eager", "replay");
+}
+
+// Each exact pass on and off, and all of them.
+inline void leave_out_passes(const Point& point, const std::string& executor) {
+  INFO(point.name() << ", " << executor);
+  const Place place;
+  const Words flags = {"--compile.executor=" + executor};
+  run_at(place, point, "all passes", flags);
+  run_at(place, point, "no passes", flags + Words{"--compile.passes=[]"});
+  check_equal(place, "all passes", "no passes");
+  for (const std::string pass :
+       {"canonicalize", "common_subexpressions", "eliminate_dead_code", "reinplace"}) {
+    run_at(place, point, "without " + pass, flags + Words{"--compile.disable_passes=" + pass});
+    check_equal(place, "all passes", "without " + pass);
+  }
 }
 
 }  // namespace rondo

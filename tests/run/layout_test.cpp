@@ -1,5 +1,5 @@
-// Across layouts: any number of ranks starts from the same weights, sees the same batch, and computes the same
-// loss and gradient up to rounding.
+// Across layouts: any number of ranks starts from the same weights, sees the same batch, and computes the
+// same loss and gradient up to rounding.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -13,12 +13,11 @@ const Words kOneStep = {"--training.steps=1", "--lr_scheduler.warmup_steps=0"};
 
 // The same global batch in one microbatch, or in several of `local` sequences.
 void run_on(const Place& place, int ranks, int local, const std::string& name, const Words& flags) {
-  const ProgramResult run =
-      rondo(place.launch(ranks, name,
-                         Words{fmt::format("--training.global_batch_size={}", kGlobalBatch),
-                               fmt::format("--training.local_batch_size={}", local),
-                               "--training.document_attention=true"} +
-                             flags));
+  const ProgramResult run = rondo(place.launch(
+      ranks, name,
+      Words{fmt::format("--training.global_batch_size={}", kGlobalBatch),
+            fmt::format("--training.local_batch_size={}", local), "--training.document_attention=true"} +
+          flags));
   INFO(name << ":\n" << run.output);
   REQUIRE(run.exit_code == 0);
 }

@@ -1,12 +1,9 @@
 // How ranks find each other without the launcher, and what each says when they do not.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <future>
 
+#include "tests/run/held_port.h"
 #include "tests/run/runs.h"
 
 namespace rondo {
@@ -14,39 +11,16 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-// A port of the loopback address, held while this lives.
-class HeldPort {
- public:
-  HeldPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    REQUIRE(bind(fd_, reinterpret_cast<sockaddr*>(&address), length) == 0);
-    REQUIRE(listen(fd_, 1) == 0);
-    REQUIRE(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length) == 0);
-    number_ = ntohs(address.sin_port);
-  }
-  ~HeldPort() { close(fd_); }
-  HeldPort(const HeldPort&) = delete;
-  HeldPort& operator=(const HeldPort&) = delete;
-  int number() const { return number_; }
-
- private:
-  int fd_;
-  int number_ = 0;
-};
-
 int free_port() { return HeldPort().number(); }
 
 // `rondo ...` in the environment that torchrun would give to this rank.
 ProgramResult as_rank(int rank, int ranks, const std::string& address, int port, const Words& words) {
-  return run_program(Words{"/usr/bin/env", fmt::format("RANK={}", rank), fmt::format("LOCAL_RANK={}", rank),
-                           fmt::format("WORLD_SIZE={}", ranks), fmt::format("LOCAL_WORLD_SIZE={}", ranks),
-                           "MASTER_ADDR=" + address, fmt::format("MASTER_PORT={}", port), "OMP_NUM_THREADS=1",
-                           kRondo} +
-                         words,
-                     kRunTimeout_ms);
+  return run_program(
+      Words{"/usr/bin/env", fmt::format("RANK={}", rank), fmt::format("LOCAL_RANK={}", rank),
+            fmt::format("WORLD_SIZE={}", ranks), fmt::format("LOCAL_WORLD_SIZE={}", ranks),
+            "MASTER_ADDR=" + address, fmt::format("MASTER_PORT={}", port), "OMP_NUM_THREADS=1", kRondo} +
+          words,
+      kRunTimeout_ms);
 }
 
 TEST_CASE("ranks started by torchrun's variables alone have the bits of launched ones") {
@@ -64,7 +38,8 @@ TEST_CASE("ranks started by torchrun's variables alone have the bits of launched
     CHECK(run.exit_code == 0);
   }
   const ProgramResult launched =
-      run_program(Words{"/usr/bin/env", "OMP_NUM_THREADS=1", kRondo} + place.launch(2, "launched", flags), kRunTimeout_ms);
+      run_program(Words{"/usr/bin/env", "OMP_NUM_THREADS=1", kRondo} + place.launch(2, "launched", flags),
+                  kRunTimeout_ms);
   CHECK(launched.exit_code == 0);
   const ProgramResult compared = place.compare("by variables", "launched");
   INFO(compared.output);
@@ -86,10 +61,10 @@ TEST_CASE("a port in use ends with 6 and is named") {
   const ProgramResult rank = as_rank(0, 2, "127.0.0.1", held.number(), place.train("run"));
   INFO(rank.output);
   CHECK(rank.exit_code == 6);
-  CHECK_THAT(rank.output,
-             ContainsSubstring(fmt::format("cannot listen on MASTER_ADDR:MASTER_PORT = 127.0.0.1:{}: Address already "
-                                           "in use; choose another MASTER_PORT",
-                                           held.number())));
+  CHECK_THAT(rank.output, ContainsSubstring(fmt::format(
+                              "cannot listen on MASTER_ADDR:MASTER_PORT = 127.0.0.1:{}: Address already "
+                              "in use; choose another MASTER_PORT",
+                              held.number())));
   const ProgramResult node = rondo(Words{"launch", "--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1",
                                          fmt::format("--master-port={}", held.number()), "--"} +
                                    place.train("run"));
@@ -107,13 +82,15 @@ TEST_CASE("peers that never come end the wait with 7, and the key of the patienc
     INFO(run.output);
     CHECK(run.exit_code == 7);
     CHECK_THAT(run.output, ContainsSubstring(fmt::format("rank {} could not meet the other", rank)) &&
-                               ContainsSubstring(fmt::format("at 127.0.0.1:{} within 2 s (comm.init_timeout_seconds)", port)));
+                               ContainsSubstring(fmt::format(
+                                   "at 127.0.0.1:{} within 2 s (comm.init_timeout_seconds)", port)));
   }
 }
 
 TEST_CASE("an environment that is not sound ends with 6 and lists what is missing or wrong") {
   const Place place;
-  const ProgramResult half = run_program(Words{"/usr/bin/env", "RANK=0", kRondo} + place.train("run"), kRunTimeout_ms);
+  const ProgramResult half =
+      run_program(Words{"/usr/bin/env", "RANK=0", kRondo} + place.train("run"), kRunTimeout_ms);
   CHECK(half.exit_code == 6);
   CHECK_THAT(half.output,
              ContainsSubstring("missing WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT"));

@@ -25,7 +25,8 @@ class Mark {
     std::vector<int> found;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const std::string name = entry.path().filename();
-      if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) continue;
+      if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
+        continue;
       const std::string environment = '\0' + launch::read_file(entry.path() / "environ");
       if (!has(environment, std::string(kVariable) + "=" + value_)) continue;
       if (!variable.empty() && !has(environment, variable)) continue;
