@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/worker_commands.h"
+#include "compiler/cpu_memory.h"
 #include "parallel/error.h"
 #include "parallel/launch/environment.h"
 #include "parallel/log.h"
@@ -57,12 +58,14 @@ End lost_peer(const char* what, std::int64_t step) {
           "lost contact with another rank after step " + std::to_string(step) + ": " + first_line(what)};
 }
 
+// `report` is made here on rank 0 and outlives the run: how it ended is written there.
 End run(const JobConfig& config, const RankEnvironment& environment,
-        const std::vector<std::string>& command_line) {
-  std::unique_ptr<Trainer> trainer;
+        const std::vector<std::string>& command_line, std::optional<Report>& report) {
+  std::optional<Trainer> trainer;
   const auto step = [&] { return trainer ? trainer->steps_done() : 0; };
   try {
-    trainer = std::make_unique<Trainer>(config, environment, command_line);
+    if (environment.rank == 0) report.emplace(config, command_line, environment.world_size);
+    trainer.emplace(config, environment, report ? &*report : nullptr);
     const std::optional<int> signal = trainer->train();
     return signal ? stopped(*signal, step()) : End{};
   } catch (const Error& error) {
@@ -81,11 +84,12 @@ End run(const JobConfig& config, const RankEnvironment& environment,
 }
 
 // The first rank that knows why the run ended writes it down; one that only lost a peer, or was told to stop,
-// leaves it.
-void write_exit_json(const std::string& folder, const End& end, int rank) {
+// leaves it. Without a report this run does not own the folder: another one may be training there.
+void write_exit_json(const std::string& folder, const End& end, int rank, bool owns_folder) {
   const bool consequence = end.exit_code == static_cast<int>(ExitCode::peer) || end.signal.has_value();
-  if (rank != 0 && (consequence || end.exit_code == 0)) return;
-  if (consequence && std::filesystem::exists(std::filesystem::path(folder) / "exit.json")) return;
+  const bool explained = std::filesystem::exists(std::filesystem::path(folder) / "exit.json");
+  if (rank == 0 ? !owns_folder || (consequence && explained) : consequence || explained || end.exit_code == 0)
+    return;
   try {
     write_exit_record(folder, {end.exit_code, end.signal, rank, end.reason});
   } catch (const std::exception& error) {
@@ -97,13 +101,15 @@ void write_exit_json(const std::string& folder, const End& end, int rank) {
 
 int run_train(const std::vector<std::string>& args, const std::vector<std::string>& command_line) {
   install_stop_signals();
+  cpu_memory::install();  // before the first tensor
   const JobConfig config = load_config(args);
   const RankEnvironment environment = rank_environment();
   if (environment.world_size > 1) set_log_rank(environment.rank);
   set_log_color(!config.metrics.disable_color_printing);
   if (environment.rank == 0) tell_launcher_folder(config.job.dump_folder);
-  const End end = run(config, environment, command_line);
-  write_exit_json(config.job.dump_folder, end, environment.rank);
+  std::optional<Report> report;
+  const End end = run(config, environment, command_line, report);
+  write_exit_json(config.job.dump_folder, end, environment.rank, report.has_value());
   if (end.signal) {
     log_warning(end.reason);
   } else if (end.exit_code != 0) {

@@ -132,26 +132,15 @@ Arena::~Arena() {
   std::free(data_);
 }
 
-void Scratch::grow() {
-  if (needed_ <= bytes()) return;
-  region_.reset();
-  region_ = std::make_unique<Arena>(needed_);
-  floor_ = 0;
-}
+std::int64_t Arena::blocks() const { return arena_of(data_)->blocks.load(std::memory_order_relaxed); }
 
-Placement::Placement(std::span<const PlacedResult> results, Scratch& scratch)
-    : results_(results), scratch_(scratch), next_(scratch.floor_) {
+Placement::Placement(std::span<const PlacedResult> results, std::span<char> temporaries)
+    : results_(results), temporaries_(temporaries) {
   RONDO_ASSERT(placement == nullptr, "placements do not nest");
   placement = this;
 }
 
-Placement::~Placement() {
-  placement = nullptr;
-  scratch_.needed_ = std::max(scratch_.needed_, requested_);
-  if (!scratch_.region_) return;
-  const bool all_returned = arena_of(scratch_.region_->data())->blocks.load(std::memory_order_relaxed) == 0;
-  scratch_.floor_ = all_returned ? 0 : next_;
-}
+Placement::~Placement() { placement = nullptr; }
 
 void* Placement::take(std::size_t bytes) {
   for (std::size_t i = 0; i < std::min<std::size_t>(results_.size(), 64); ++i) {
@@ -160,12 +149,9 @@ void* Placement::take(std::size_t bytes) {
     taken_ |= bit;
     return results_[i].address;
   }
-  const std::size_t rounded = round_up(bytes, kAlignment);
-  requested_ += rounded;
-  if (!scratch_.region_ || next_ + rounded > scratch_.region_->size()) return nullptr;
-  void* address = scratch_.region_->data() + next_;
-  next_ += rounded;
-  return address;
+  const std::size_t begin = requested_;
+  requested_ += round_up(bytes, kAlignment);
+  return requested_ <= temporaries_.size() ? temporaries_.data() + begin : nullptr;
 }
 
 }  // namespace rondo::cpu_memory

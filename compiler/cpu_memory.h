@@ -5,10 +5,10 @@
 //
 // Note [Placing results]: a replay has planned an address for every result. While a placement is active, a
 // request for exactly the bytes of a result that is still unplaced gets that result's address; anything else
-// the op asks for is a temporary and comes from a scratch region that is reused by the next op. What the op's
-// own worker threads request comes from the heap. A kernel may hand out its result differently (a temporary
-// of equal size first); the replay compares addresses after the call and copies, so a wrong guess costs time
-// and never correctness.
+// the op asks for is a temporary and comes from a region that is free while the op runs. What the op's own
+// worker threads request comes from the heap. A kernel may hand out its result differently (a temporary of
+// equal size first); the replay compares addresses after the call and copies, so a wrong guess costs time and
+// never correctness.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +38,8 @@ class Arena {
 
   char* data() const { return data_; }
   std::size_t size() const { return size_; }
+  // Blocks in here that an op was given and has not released.
+  std::int64_t blocks() const;
 
  private:
   char* data_;
@@ -49,36 +51,24 @@ struct PlacedResult {
   std::size_t bytes;
 };
 
-// Scratch space for temporaries. It starts empty and measures; `grow` gives it the most that one op has asked
-// for.
-class Scratch {
- public:
-  void grow();
-  std::size_t bytes() const { return region_ ? region_->size() : 0; }
-
- private:
-  friend class Placement;
-  std::unique_ptr<Arena> region_;
-  std::size_t floor_ = 0;   // below it lie blocks that outlived their op
-  std::size_t needed_ = 0;  // by the hungriest op so far
-};
-
 // While alive, requests of this thread are placed. At most one a thread.
 class Placement {
  public:
-  Placement(std::span<const PlacedResult> results, Scratch& scratch);
+  // `temporaries` lies in an arena, aligned to 64 bytes; empty: the heap serves them.
+  Placement(std::span<const PlacedResult> results, std::span<char> temporaries);
   ~Placement();
   Placement(const Placement&) = delete;
   Placement& operator=(const Placement&) = delete;
 
   // nullptr: take it from the heap.
   void* take(std::size_t bytes);
+  // Bytes of temporaries asked for so far.
+  std::size_t requested() const { return requested_; }
 
  private:
   std::span<const PlacedResult> results_;
+  std::span<char> temporaries_;
   std::uint64_t taken_ = 0;  // bit i: result i has its memory (the first 64 results)
-  Scratch& scratch_;
-  std::size_t next_;
   std::size_t requested_ = 0;
 };
 

@@ -45,6 +45,12 @@ class FreeList {
   }
 
   std::int64_t end() const { return end_; }
+  // From here on everything is free.
+  std::int64_t tail() const {
+    if (by_offset_.empty()) return end_;
+    const auto [last, size] = *by_offset_.rbegin();
+    return last + size == end_ ? last : end_;
+  }
 
  private:
   // Nothing fits: extend the arena, together with a free block that already touches its end.
@@ -114,6 +120,7 @@ class Planner {
       for (ValueId result : graph_.nodes[i].results)
         if (root(result) == result && offset(result) < 0) place(result);
       plan_.live_peak_bytes = std::max(plan_.live_peak_bytes, live_);
+      plan_.tails.push_back(free_.tail());
       for (ValueId value : ends_[i])
         if (value != given_up) free(value);
     }

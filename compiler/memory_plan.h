@@ -16,6 +16,9 @@ struct MemoryPlan {
   // Offset of each value that owns a planned storage; -1 for views, inputs and empty values.
   std::vector<std::int64_t> offsets;
   std::int64_t arena_bytes = 0;
+  // For each node: from here to the arena's end nothing is alive while the node runs. Room for a kernel's
+  // temporaries.
+  std::vector<std::int64_t> tails;
   std::int64_t live_peak_bytes = 0;  // the most bytes alive at one node: no plan can need less
 };
 

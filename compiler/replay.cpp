@@ -30,6 +30,12 @@ struct OpCall {
   Stack arguments;
   std::vector<Tensor> results;                       // those that the op allocates
   std::vector<cpu_memory::PlacedResult> placements;  // of the results that take memory
+  // Where the kernel's temporaries go. The first run measures them on the heap; an op that keeps memory stays
+  // there.
+  enum class Temporaries { heap, arena_tail, scratch } temporaries = Temporaries::heap;
+  std::int64_t tail = 0;      // offset from which the arena is free while this op runs
+  std::size_t requested = 0;  // bytes of temporaries
+  bool keeps_memory = false;
 };
 
 enum class Collective { all_gather, reduce_scatter, all_reduce };
@@ -58,8 +64,7 @@ class PlannedReplay final : public Replay {
         tensors_(graph.values.size()) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     bind_inputs();
-    for (const ir::Node& node : graph_.nodes)
-      if (node.op != ir::kReturn) build(node, plan);
+    for (std::size_t i = 0; i + 1 < graph_.nodes.size(); ++i) build(graph_.nodes[i], plan, plan.tails[i]);
     bind_outputs();
     facts_.instructions = static_cast<std::int64_t>(instructions_.size());
     facts_.arena_bytes = plan.arena_bytes;
@@ -71,11 +76,8 @@ class PlannedReplay final : public Replay {
     facts_.copied_results = 0;
     for (Instruction& instruction : instructions_) std::visit([this](auto& i) { play(i); }, instruction);
     for (auto& [state, value] : state_copies_) state.copy_(value);
-    if (first_run_) {
-      first_run_ = false;
-      memory_->scratch.grow();
-      facts_.scratch_bytes = static_cast<std::int64_t>(memory_->scratch.bytes());
-    }
+    if (first_run_) place_temporaries();
+    first_run_ = false;
     return results_;
   }
 
@@ -118,7 +120,7 @@ class PlannedReplay final : public Replay {
     for (std::size_t i : batch_inputs_) tensor(graph_.inputs[i].value).copy_(inputs[i]);
   }
 
-  void build(const ir::Node& node, const ir::MemoryPlan& plan) {
+  void build(const ir::Node& node, const ir::MemoryPlan& plan, std::int64_t tail) {
     const ir::OpFacts& op = ir::facts(node.op);
     if (op.effect == ir::Effect::wait) return build_wait(node);
     if (is_view(node)) return build_views(node);
@@ -126,7 +128,7 @@ class PlannedReplay final : public Replay {
     if (op.effect == ir::Effect::collective_start) {
       build_start(node);
     } else {
-      build_call(node);
+      build_call(node, tail);
     }
   }
 
@@ -161,8 +163,8 @@ class PlannedReplay final : public Replay {
     return at::from_blob(memory_->arena.data() + offset, value.type.sizes, value.type.strides, options);
   }
 
-  void build_call(const ir::Node& node) {
-    OpCall call{BoxedNode(node), {}, {}, {}};
+  void build_call(const ir::Node& node, std::int64_t tail) {
+    OpCall call{.op = BoxedNode(node), .arguments = {}, .results = {}, .placements = {}, .tail = tail};
     call.op.push(call.arguments, [&](ir::ValueId id) { return tensor(id); });
     for (ir::ValueId id : node.results) {
       const ir::Value& value = graph_.value(id);
@@ -211,14 +213,60 @@ class PlannedReplay final : public Replay {
                                      "dtype than its shape rule said when the step was traced");
   }
 
+  std::span<char> temporaries_of(const OpCall& call) const {
+    switch (call.temporaries) {
+      case OpCall::Temporaries::heap:
+        return {};
+      case OpCall::Temporaries::arena_tail:
+        return {memory_->arena.data() + call.tail, memory_->arena.data() + memory_->arena.size()};
+      case OpCall::Temporaries::scratch:
+        return {memory_->scratch->data(), memory_->scratch->size()};
+    }
+    return {};
+  }
+
   void play(OpCall& call) {
     stack_.assign(call.arguments.begin(), call.arguments.end());
+    const std::int64_t live = first_run_ ? cpu_memory::live_bytes() : 0;
     {
-      const cpu_memory::Placement placement(call.placements, memory_->scratch);
+      cpu_memory::Placement placement(call.placements, temporaries_of(call));
       call.op.call(stack_);
+      call.requested = std::max(call.requested, placement.requested());
     }
     if (!call.results.empty()) settle(call);
     stack_.clear();
+    if (first_run_) call.keeps_memory = cpu_memory::live_bytes() > live;
+    if (call.temporaries != OpCall::Temporaries::heap) check_released(call);
+  }
+
+  // Memory that the plan gives to the next op must not be held by a kernel: it would be overwritten behind
+  // its back.
+  void check_released(const OpCall& call) const {
+    const bool held = memory_->arena.blocks() != 0 || (memory_->scratch && memory_->scratch->blocks() != 0);
+    if (held)
+      throw Error(ExitCode::graph,
+                  call.op.node().op + " (module \"" + call.op.node().module +
+                      "\") kept temporary memory after it returned, which a replay cannot allow; use "
+                      "compile.executor = \"interpreter\"");
+  }
+
+  // After the first run: temporaries go where the arena is free while their op runs, else into one shared
+  // region.
+  void place_temporaries() {
+    std::size_t scratch = memory_->scratch ? memory_->scratch->size() : 0;
+    for (Instruction& instruction : instructions_) {
+      auto* call = std::get_if<OpCall>(&instruction);
+      if (call == nullptr || call->requested == 0 || call->keeps_memory) continue;
+      const std::size_t room = memory_->arena.size() - static_cast<std::size_t>(call->tail);
+      call->temporaries =
+          call->requested <= room ? OpCall::Temporaries::arena_tail : OpCall::Temporaries::scratch;
+      if (call->requested > room) scratch = std::max(scratch, call->requested);
+    }
+    if (scratch > (memory_->scratch ? memory_->scratch->size() : 0)) {
+      memory_->scratch.reset();
+      memory_->scratch = std::make_unique<cpu_memory::Arena>(scratch);
+    }
+    facts_.scratch_bytes = static_cast<std::int64_t>(scratch);
   }
 
   // Most results already stand where they were planned; the others are copied there.

@@ -25,22 +25,32 @@ double now_s() {
 
 }  // namespace
 
-Report::Report(const JobConfig& config, const std::vector<std::string>& command_line, RunCosts costs)
-    : config_(config), costs_(costs), folder_(config.job.dump_folder), metrics_(folder_.metrics_file()) {
+Report::Report(const JobConfig& config, const std::vector<std::string>& command_line, int ranks)
+    : config_(config), folder_(config.job.dump_folder), metrics_(folder_.metrics_file()) {
   capacity_gib_ = static_cast<double>(read_machine().memory_bytes) / kGib;
   folder_.write_config(to_toml(config));
   folder_.write_environment({command_line,
                              {{"rondo", RONDO_VERSION}, {"torch", TORCH_VERSION}},
-                             {{"intra_op", at::get_num_threads()}, {"world_size", costs.ranks}}});
-  folder_.event("start", {{"fingerprint", fingerprint(config)}, {"ranks", costs.ranks}});
-  if (config.metrics.enable_tensorboard) tensorboard_.emplace(folder_.path() / config.metrics.save_tb_folder);
+                             {{"intra_op", at::get_num_threads()}, {"world_size", ranks}}});
+  folder_.event("start", {{"fingerprint", fingerprint(config)}, {"ranks", ranks}});
+  if (config.metrics.enable_tensorboard) {
+    const std::filesystem::path events = folder_.path() / config.metrics.save_tb_folder;
+    std::filesystem::create_directories(events);
+    tensorboard_.emplace(events);
+  }
   if (folder_.previous())
     log_info("an earlier run in this folder was moved to " + folder_.previous()->string());
+  if (config.job.print_config) log_info("configuration:\n" + to_toml(config));
+}
+
+void Report::training(const RunCosts& costs) {
+  costs_ = costs;
+  const int threads = at::get_num_threads();
   log_info(fmt::format(
-      "model {} {}: {:L} parameters, {:.3f} GFLOP a token; {} rank{}, {} thread{} each, run folder {}",
-      config.model.name, config.model.flavor, costs.parameters,
-      static_cast<double>(costs.flops_per_token) * 1e-9, costs.ranks, costs.ranks == 1 ? "" : "s",
-      at::get_num_threads(), at::get_num_threads() == 1 ? "" : "s", folder_.path().string()));
+      "model {} {}: {} parameters, {:.3f} GFLOP a token; {} rank{}, {} thread{} each, run folder {}",
+      config_.model.name, config_.model.flavor, costs.parameters,
+      static_cast<double>(costs.flops_per_token) * 1e-9, costs.ranks, costs.ranks == 1 ? "" : "s", threads,
+      threads == 1 ? "" : "s", folder_.path().string()));
 }
 
 void Report::compiled(const std::vector<const CompiledStep*>& steps) {

@@ -25,9 +25,11 @@ struct RunCosts {
 
 class Report {
  public:
-  Report(const JobConfig& config, const std::vector<std::string>& command_line, RunCosts costs);
+  // Takes the run folder: from here on the run's end is written there. `config` outlives the report.
+  Report(const JobConfig& config, const std::vector<std::string>& command_line, int ranks);
 
   RunFolder& folder() { return folder_; }
+  void training(const RunCosts& costs);
   void compiled(const std::vector<const CompiledStep*>& steps);
   void replaying(const ReplayFacts& facts);
 

@@ -1,5 +1,6 @@
 #include "trainer/trainer.h"
 
+#include <ATen/Context.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "compiler/cpu_memory.h"
 #include "parallel/error.h"
 #include "parallel/log.h"
 #include "trainer/lr_schedule.h"
@@ -91,19 +91,14 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
-Trainer::Trainer(JobConfig config, const RankEnvironment& environment,
-                 const std::vector<std::string>& command_line)
-    : config_(std::move(config)), layout_(resolve_layout(config_, environment.world_size)) {
-  cpu_memory::install();
+Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report)
+    : config_(config), layout_(resolve_layout(config, environment.world_size)), report_(report) {
   const int rank = environment.rank;
+  // Deterministic kernels, but memory is not filled before use: a plan may have put an operand there.
+  at::globalContext().setDeterministicAlgorithms(config_.debug.deterministic, /*warn_only=*/false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
   model_ = make_decoder(config_.model.name, config_.model.sizes);
-  if (rank == 0) {
-    report_ = std::make_unique<Report>(
-        config_, command_line,
-        RunCosts{parameter_count(*model_), model_->flops_per_token(config_.training.seq_len),
-                 config_.training.local_batch_size * config_.training.seq_len * layout_.microbatches,
-                 environment.world_size});
-  }
+  if (report_) report_->training(costs());
   tokenizer_ = std::make_unique<ByteTokenizer>();
   check_vocabulary(*tokenizer_, model_->vocabulary());
   data_ = std::make_unique<DataLoader>(training_data(config_, layout_, rank), *tokenizer_);
@@ -111,7 +106,7 @@ Trainer::Trainer(JobConfig config, const RankEnvironment& environment,
     validation_data_ = std::make_unique<DataLoader>(validation_data(config_, layout_, rank), *tokenizer_);
 
   const TrainStepFunctions functions = make_train_step(model_, step_options(config_, layout_));
-  functions_ = std::make_unique<CompiledFunctions>(functions, compile_request(config_, report_.get()),
+  functions_ = std::make_unique<CompiledFunctions>(functions, compile_request(config_, report_),
                                                    config_.validation.enable);
   if (report_) report_->compiled(functions_->all());
 
@@ -127,6 +122,12 @@ Trainer::Trainer(JobConfig config, const RankEnvironment& environment,
 }
 
 Trainer::~Trainer() = default;
+
+RunCosts Trainer::costs() const {
+  return {parameter_count(*model_), model_->flops_per_token(config_.training.seq_len),
+          config_.training.local_batch_size * config_.training.seq_len * layout_.microbatches,
+          static_cast<int>(layout_.world_size)};
+}
 
 // Ranks whose collectives differ would wait for each other for ever: compare hashes, and texts only where
 // those differ.

@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "parallel/groups.h"
 #include "trainer/config/derived.h"
@@ -19,7 +18,8 @@ namespace rondo {
 class Trainer {
  public:
   // Builds the model, traces and compiles the step, meets the other ranks, draws the weights. Throws Error.
-  Trainer(JobConfig config, const RankEnvironment& environment, const std::vector<std::string>& command_line);
+  // `report` is rank 0's, nullptr on the others; it and `config` outlive the trainer.
+  Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report);
   ~Trainer();
 
   // Trains to the last step, or to a stop signal, and returns the signal. Throws Error(numerics) at a step
@@ -29,15 +29,16 @@ class Trainer {
   std::int64_t steps_done() const { return step_; }
 
  private:
+  RunCosts costs() const;
   void compare_collectives();
   StepResult train_one_step();
   void validate();
   std::optional<std::string> hash_if_asked();
 
-  const JobConfig config_;
+  const JobConfig& config_;
   const Layout layout_;
   std::shared_ptr<const Decoder> model_;
-  std::unique_ptr<Report> report_;  // rank 0 only
+  Report* report_;
   // Destroyed from the bottom up: executors before the groups that they use.
   std::unique_ptr<ProcessGroups> groups_;
   std::unique_ptr<CompiledFunctions> functions_;

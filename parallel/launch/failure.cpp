@@ -170,7 +170,7 @@ void write_exit_json(const std::string& run_folder, const Failure& failure, int 
   }
   const std::string reason = failure.message.empty() ? "" : ": " + failure.message;
   const Json content = {{"exit_code", failure.code()},
-                        {"signal", failure.signal > 0 ? Json(cause_of(failure)) : Json(nullptr)},
+                        {"signal", failure.signal > 0 ? Json(failure.signal) : Json(nullptr)},
                         {"rank", failure.rank},
                         {"reason", (failure.signal > 0 ? "killed by " : "") + cause_of(failure) + reason},
                         {"attempt", attempt},

@@ -89,14 +89,13 @@ TEST_CASE("a result that takes over its operand's memory has the same bits") {
   const at::Tensor grad = at::randn({37, 2051}).to(dtype), other = at::randn({37, 2051}).to(dtype);
   const auto compare = [](const at::Tensor& reusable, auto&& op) {
     const at::Tensor expected = op(reusable);
-    cpu_memory::Scratch scratch;
     cpu_memory::Arena arena(reusable.nbytes());
     const at::Tensor operand = at::from_blob(arena.data(), reusable.sizes(), reusable.options());
     operand.copy_(reusable);
     const cpu_memory::PlacedResult place{arena.data(), reusable.nbytes()};
     at::Tensor got;
     {
-      const cpu_memory::Placement placement(std::span(&place, 1), scratch);
+      const cpu_memory::Placement placement(std::span(&place, 1), std::span<char>());
       got = op(operand);
     }
     REQUIRE(got.const_data_ptr() == arena.data());

@@ -1,4 +1,5 @@
 // `rondo launch` on one node, with real processes.
+#include <csignal>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -262,7 +263,7 @@ TEST_CASE("a killed rank leaves an exit.json in the run folder that rank 0 named
   CHECK(run.code == 137);
   const auto end = nlohmann::json::parse(read_file(folder / "exit.json"));
   CHECK(end["exit_code"] == 137);
-  CHECK(end["signal"] == "SIGKILL");
+  CHECK(end["signal"] == SIGKILL);
   CHECK(end["rank"] == 1);
   CHECK(end["by"] == "launcher");
 }

@@ -1,5 +1,6 @@
 #include "parallel/launch/messages.h"
 
+#include <csignal>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -178,7 +179,7 @@ TEST_CASE("the launcher's exit.json leaves a rank's own alone unless the rank wa
   failure.signal = 9;
   write_exit_json(folder.path(), failure, 0, began_s);
   CHECK(Json::parse(read_file(path))["exit_code"] == 137);
-  CHECK(Json::parse(read_file(path))["signal"] == "SIGKILL");
+  CHECK(Json::parse(read_file(path))["signal"] == SIGKILL);
   CHECK_NOTHROW(write_exit_json(folder / "absent", failure, 0, began_s));
 }
 
