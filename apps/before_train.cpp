@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "apps/commands.h"
+#include "compiler/pipeline.h"
 #include "trainer/config/help.h"
 #include "trainer/config/load.h"
 
@@ -17,7 +18,9 @@ bool before_train(const Arguments& args) {
     std::fputs(help_page("").c_str(), stdout);
     return false;
   }
-  load_config(args);  // throws; the worker, which needs its own copy, loads it again
+  const JobConfig config = load_config(args);  // throws; the worker, which needs its own copy, loads it again
+  const Compile& c = config.compile;
+  if (c.enable) ir::select_passes(ir::all_passes(), {c.passes, c.disable_passes, c.numerics, "cpu"});
   return true;
 }
 

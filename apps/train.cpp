@@ -13,8 +13,8 @@
 #include "parallel/error.h"
 #include "parallel/launch/environment.h"
 #include "parallel/log.h"
+#include "parallel/stop_signal.h"
 #include "trainer/config/load.h"
-#include "trainer/stop_signal.h"
 #include "trainer/trainer.h"
 
 namespace rondo {
@@ -69,6 +69,8 @@ End run(const JobConfig& config, const RankEnvironment& environment,
     const std::optional<int> signal = trainer->train();
     return signal ? stopped(*signal, step()) : End{};
   } catch (const Error& error) {
+    if (const auto signal = stop_requested(); signal && error.code() == ExitCode::peer)
+      return stopped(*signal, step());
     return {static_cast<int>(error.code()), std::nullopt, error.what()};
   } catch (const c10::DistError& error) {
     return lost_peer(error.what_without_backtrace(), step());
@@ -83,15 +85,12 @@ End run(const JobConfig& config, const RankEnvironment& environment,
   }
 }
 
-// The first rank that knows why the run ended writes it down; one that only lost a peer, or was told to stop,
-// leaves it. Without a report this run does not own the folder: another one may be training there.
-void write_exit_json(const std::string& folder, const End& end, int rank, bool owns_folder) {
-  const bool consequence = end.exit_code == static_cast<int>(ExitCode::peer) || end.signal.has_value();
-  const bool explained = std::filesystem::exists(std::filesystem::path(folder) / "exit.json");
-  if (rank == 0 ? !owns_folder || (consequence && explained) : consequence || explained || end.exit_code == 0)
-    return;
+// Rank 0 writes it, if the folder is this run's. What another rank died of, the launcher knows and writes
+// over a mere "lost contact" of rank 0.
+void write_exit_json(Report* report, const End& end) {
+  if (report == nullptr) return;
   try {
-    write_exit_record(folder, {end.exit_code, end.signal, rank, end.reason});
+    report->folder().write_exit({end.exit_code, end.signal, 0, end.reason});
   } catch (const std::exception& error) {
     log_error(error.what());
   }
@@ -109,7 +108,7 @@ int run_train(const std::vector<std::string>& args, const std::vector<std::strin
   if (environment.rank == 0) tell_launcher_folder(config.job.dump_folder);
   std::optional<Report> report;
   const End end = run(config, environment, command_line, report);
-  write_exit_json(config.job.dump_folder, end, environment.rank, report.has_value());
+  write_exit_json(report ? &*report : nullptr, end);
   if (end.signal) {
     log_warning(end.reason);
   } else if (end.exit_code != 0) {

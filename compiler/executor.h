@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "compiler/cpu_memory.h"
@@ -26,6 +27,7 @@ struct ReplayFacts {
   std::int64_t views = 0;           // made once
   std::int64_t arena_bytes = 0;     // planned memory of all values
   std::int64_t scratch_bytes = 0;   // temporaries of the kernels beside the arena
+  std::string hungriest_op;         // whose temporaries decide scratch_bytes
   std::int64_t copied_results = 0;  // results that a kernel put elsewhere and that are copied, each step
   std::int64_t copied_bytes = 0;    // batch and state bytes copied, each step
 };

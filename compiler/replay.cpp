@@ -260,7 +260,9 @@ class PlannedReplay final : public Replay {
       const std::size_t room = memory_->arena.size() - static_cast<std::size_t>(call->tail);
       call->temporaries =
           call->requested <= room ? OpCall::Temporaries::arena_tail : OpCall::Temporaries::scratch;
-      if (call->requested > room) scratch = std::max(scratch, call->requested);
+      if (call->requested <= room || call->requested <= scratch) continue;
+      scratch = call->requested;
+      facts_.hungriest_op = call->op.node().op;
     }
     if (scratch > (memory_->scratch ? memory_->scratch->size() : 0)) {
       memory_->scratch.reset();

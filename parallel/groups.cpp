@@ -1,96 +1,126 @@
 #include "parallel/groups.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <optional>
+#include <thread>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "parallel/error.h"
+#include "parallel/launch/net.h"
 #include "parallel/ordered_gloo.h"
+#include "parallel/stop_signal.h"
 
 namespace rondo {
 namespace {
 
-struct AddressList {
-  addrinfo* head = nullptr;
-  ~AddressList() {
-    if (head != nullptr) freeaddrinfo(head);
-  }
-};
-
-void resolve(const std::string& host, int port, int socket_type, AddressList& found) {
-  addrinfo hints{};
-  hints.ai_socktype = socket_type;
-  const int problem = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found.head);
-  if (problem != 0)
-    throw Error(ExitCode::environment, "MASTER_ADDR = " + host + " cannot be resolved: " +
-                                           gai_strerror(problem) + "; set it to a reachable host");
-}
+using Clock = std::chrono::steady_clock;
 
 // The address of this machine on the route to `host`: connecting a datagram socket asks the routing table and
 // sends nothing.
 std::string local_address_towards(const std::string& host, int port) {
-  AddressList found;
-  resolve(host, port, SOCK_DGRAM, found);
-  std::string result = "127.0.0.1";
-  for (const addrinfo* entry = found.head; entry != nullptr; entry = entry->ai_next) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  const int problem = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (problem != 0)
+    throw Error(ExitCode::environment, "MASTER_ADDR = " + host + " cannot be resolved: " +
+                                           gai_strerror(problem) + "; set it to a reachable host");
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
     const int fd = socket(entry->ai_family, SOCK_DGRAM, 0);
     if (fd < 0) continue;
     sockaddr_storage local{};
     socklen_t length = sizeof local;
+    auto* address = reinterpret_cast<sockaddr*>(&local);
     char text[NI_MAXHOST];
     const bool ok = connect(fd, entry->ai_addr, entry->ai_addrlen) == 0 &&
-                    getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) == 0 &&
-                    getnameinfo(reinterpret_cast<sockaddr*>(&local), length, text, sizeof text, nullptr, 0,
-                                NI_NUMERICHOST) == 0;
+                    getsockname(fd, address, &length) == 0 &&
+                    getnameinfo(address, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0;
     close(fd);
-    if (!ok) continue;
-    result = text;
-    break;
+    if (ok) return text;
   }
-  return result;
+  return "127.0.0.1";
 }
 
-// A socket that listens on the given address only: c10d's own server would listen on every interface.
-int listen_on(const std::string& host, int port) {
-  AddressList found;
-  resolve(host, port, SOCK_STREAM, found);
-  int last_error = 0;
-  for (const addrinfo* entry = found.head; entry != nullptr; entry = entry->ai_next) {
-    const int fd = socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
-    const int yes = 1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (bind(fd, entry->ai_addr, entry->ai_addrlen) == 0 && listen(fd, 4096) == 0) return fd;
-    last_error = errno;
-    close(fd);
+// Waiting for the other ranks, in short slices: a stop signal or the deadline ends it with one clear line.
+class Patience {
+ public:
+  Patience(const RankEnvironment& environment, std::chrono::seconds timeout)
+      : environment_(environment), timeout_(timeout), deadline_(Clock::now() + timeout) {}
+
+  // Sleeps a little; longer each time. `state` says what is missing.
+  void pause(const std::string& state) {
+    if (stop_requested()) throw Error(ExitCode::peer, "stopped while waiting for the other ranks");
+    if (Clock::now() >= deadline_) give_up(state);
+    std::this_thread::sleep_for(slice_);
+    slice_ = std::min(slice_ * 3 / 2, std::chrono::microseconds(200'000));
   }
-  throw Error(ExitCode::environment, "cannot listen on MASTER_ADDR:MASTER_PORT = " + host + ":" +
-                                         std::to_string(port) + ": " + std::strerror(last_error) +
-                                         "; choose another MASTER_PORT");
+  [[noreturn]] void give_up(const std::string& state) const {
+    const int others = environment_.world_size - 1;
+    throw Error(ExitCode::peer,
+                "rank " + std::to_string(environment_.rank) + " could not meet the other " +
+                    (others == 1 ? "rank" : std::to_string(others) + " ranks") + " at " +
+                    environment_.master_addr + ":" + std::to_string(environment_.master_port) + " within " +
+                    std::to_string(timeout_.count()) + " s (comm.init_timeout_seconds): " + state);
+  }
+
+ private:
+  const RankEnvironment& environment_;
+  std::chrono::seconds timeout_;
+  Clock::time_point deadline_;
+  std::chrono::microseconds slice_{2000};
+};
+
+// A socket that listens on the given address only: c10d's own server would listen on every interface.
+int listening_socket(const RankEnvironment& environment) {
+  if (environment.master_listen_fd >= 0) return environment.master_listen_fd;
+  int problem = 0;
+  launch::Listener listener =
+      launch::bind_to(environment.master_addr, environment.master_port, /*listening=*/true, problem);
+  if (!listener.fd)
+    throw Error(ExitCode::environment,
+                "cannot listen on MASTER_ADDR:MASTER_PORT = " + environment.master_addr + ":" +
+                    std::to_string(environment.master_port) + ": " + std::strerror(problem) +
+                    "; choose another MASTER_PORT");
+  return dup(listener.fd.get());  // the store closes its copy
+}
+
+// Knocks until rank 0 listens: c10d's own client would retry with a page of stack frames for each failure.
+void knock(const RankEnvironment& environment, Patience& patience) {
+  std::string why;
+  while (!launch::connect_to(environment.master_addr, environment.master_port, "", 1000, why))
+    patience.pause("nobody listens there (" + why + ")");
 }
 
 c10::intrusive_ptr<c10d::Store> meet(const RankEnvironment& environment, std::chrono::seconds timeout) {
+  Patience patience(environment, timeout);
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(environment.master_port);
   options.isServer = environment.rank == 0;
-  options.numWorkers = environment.world_size;
+  options.waitWorkers = false;
   options.timeout = timeout;
   if (options.isServer) {
-    options.masterListenFd = environment.master_listen_fd >= 0
-                                 ? environment.master_listen_fd
-                                 : listen_on(environment.master_addr, environment.master_port);
+    options.masterListenFd = listening_socket(environment);
+  } else {
+    knock(environment, patience);
   }
-  auto store = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
-  return c10::make_intrusive<c10d::PrefixStore>(
-      "rondo/" + environment.run_id + "/" + std::to_string(environment.restart_count), store);
+  const std::string prefix = "rondo/" + environment.run_id + "/" + std::to_string(environment.restart_count);
+  const auto store = c10::make_intrusive<c10d::PrefixStore>(
+      prefix, c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options));
+  const std::string arrived = "arrived", everyone = "everyone";
+  std::int64_t present = store->add(arrived, 1);
+  while (present < environment.world_size && !store->check({everyone})) {
+    patience.pause(std::to_string(present) + " of " + std::to_string(environment.world_size) +
+                   " ranks are here");
+    present = store->add(arrived, 0);
+  }
+  store->set(everyone, std::string("1"));
+  return store;
 }
 
 }  // namespace
@@ -120,11 +150,7 @@ ProcessGroups::ProcessGroups(const RankEnvironment& environment, std::chrono::se
     throw;
   } catch (const std::exception& cause) {
     const std::string what = cause.what();
-    throw Error(ExitCode::peer, "rank " + std::to_string(rank_) + " could not meet the other " +
-                                    std::to_string(size_ - 1) + " ranks at " + environment.master_addr + ":" +
-                                    std::to_string(environment.master_port) + " within " +
-                                    std::to_string(timeout.count()) +
-                                    " s (comm.init_timeout_seconds): " + what.substr(0, what.find('\n')));
+    Patience(environment, timeout).give_up(what.substr(0, what.find('\n')));
   }
   connection_->backend = c10::make_intrusive<OrderedGloo>(connection_->gloo);
   connection_->group = c10::make_intrusive<c10d::ProcessGroup>(connection_->store, rank_, size_);

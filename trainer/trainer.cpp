@@ -10,8 +10,8 @@
 
 #include "parallel/error.h"
 #include "parallel/log.h"
+#include "parallel/stop_signal.h"
 #include "trainer/lr_schedule.h"
-#include "trainer/stop_signal.h"
 
 namespace rondo {
 namespace {
@@ -159,20 +159,24 @@ std::optional<int> Trainer::train() {
   if (report_) report_->training_starts();
   while (step_ < config_.training.steps) {
     const StepResult result = train_one_step();
-    if (!result.finite)
-      throw Error(
-          ExitCode::numerics,
-          fmt::format(
-              "step {}: {} is not finite ({}); parameters and optimizer state are as after step {}. Lower "
-              "optimizer.lr or training.max_norm, or look at the batch",
-              step_, std::isfinite(result.loss) ? "grad_norm" : "loss",
-              std::isfinite(result.loss) ? result.grad_norm : result.loss, step_ - 1));
+    if (!result.finite) refuse(result);
     if (step_ == 1) groups_->set_timeout(std::chrono::seconds(config_.comm.train_timeout_seconds));
     if (config_.validation.enable && (step_ == 1 || step_ % config_.validation.freq == 0)) validate();
     if (const auto signal = stop_requested()) return signal;
   }
   if (report_) report_->folder().event("finished", {{"step", step_}});
   return std::nullopt;
+}
+
+void Trainer::refuse(const StepResult& result) const {
+  const bool loss_is_fine = std::isfinite(result.loss);
+  const float value = loss_is_fine ? result.grad_norm : result.loss;
+  throw Error(
+      ExitCode::numerics,
+      fmt::format(
+          "step {}: {} is not finite ({}); parameters and optimizer state are as after step {}. Lower "
+          "optimizer.lr or training.max_norm, or look at the batch",
+          step_, loss_is_fine ? "grad_norm" : "loss", std::isnan(value) ? "nan" : "inf", step_ - 1));
 }
 
 StepResult Trainer::train_one_step() {

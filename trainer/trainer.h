@@ -32,6 +32,7 @@ class Trainer {
   RunCosts costs() const;
   void compare_collectives();
   StepResult train_one_step();
+  [[noreturn]] void refuse(const StepResult& result) const;
   void validate();
   std::optional<std::string> hash_if_asked();
 

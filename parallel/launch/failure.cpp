@@ -166,7 +166,7 @@ void write_exit_json(const std::string& run_folder, const Failure& failure, int 
   const std::string path = run_folder + "/exit.json";
   if (modified_s(path) >= attempt_began_s) {
     const Json own = Json::parse(read_at_most(path, kMaxErrorFile, false), nullptr, false);
-    if (failure.signal == 0 || integer_field(own, "exit_code", 0, 255) == failure.code()) return;
+    if (integer_field(own, "exit_code", 0, 255) == failure.code()) return;
   }
   const std::string reason = failure.message.empty() ? "" : ": " + failure.message;
   const Json content = {{"exit_code", failure.code()},

@@ -31,9 +31,8 @@ bool may_restart(int code);
 // The code all ranks agree on, else the first that is neither 0 nor (if there is another) 7, a lost peer.
 int common_code(const std::vector<int>& codes);
 
-// Writes {"exit_code","signal","rank","reason","attempt","ended_at","by"} to run_folder/exit.json, unless a
-// rank wrote its own there since `attempt_began_s` and either was not killed by a signal or names the same
-// code.
+// Writes {"exit_code","signal","rank","reason","attempt","ended_at","by"} to run_folder/exit.json, unless
+// rank 0 wrote its own there since `attempt_began_s` with the same exit code: that one says more.
 void write_exit_json(const std::string& run_folder, const Failure& failure, int attempt,
                      double attempt_began_s);
 

@@ -153,7 +153,7 @@ TEST_CASE("ranks that ended apart give the first code that tells something") {
   CHECK(common_code({0, 7}) == 7);
 }
 
-TEST_CASE("the launcher's exit.json leaves a rank's own alone unless the rank was killed") {
+TEST_CASE("the launcher's exit.json leaves a rank's own alone if it names the same code") {
   TemporaryFolder folder;
   const std::string path = folder / "exit.json";
   Failure failure;

@@ -1,4 +1,4 @@
-#include "trainer/stop_signal.h"
+#include "parallel/stop_signal.h"
 
 #include <signal.h>
 #include <unistd.h>
