@@ -134,8 +134,8 @@ Arena::~Arena() {
 
 std::int64_t Arena::blocks() const { return arena_of(data_)->blocks.load(std::memory_order_relaxed); }
 
-Placement::Placement(std::span<const PlacedResult> results, std::span<char> temporaries)
-    : results_(results), temporaries_(temporaries) {
+Placement::Placement(std::span<const PlacedResult> results, std::span<const std::span<char>> room)
+    : results_(results), room_(room.begin(), room.end()) {
   RONDO_ASSERT(placement == nullptr, "placements do not nest");
   placement = this;
 }
@@ -149,9 +149,15 @@ void* Placement::take(std::size_t bytes) {
     taken_ |= bit;
     return results_[i].address;
   }
-  const std::size_t begin = requested_;
-  requested_ += round_up(bytes, kAlignment);
-  return requested_ <= temporaries_.size() ? temporaries_.data() + begin : nullptr;
+  const std::size_t rounded = round_up(bytes, kAlignment);
+  for (std::span<char>& part : room_) {
+    if (part.size() < rounded) continue;
+    void* address = part.data();
+    part = part.subspan(rounded);
+    return address;
+  }
+  heap_bytes_ += bytes;
+  return nullptr;
 }
 
 }  // namespace rondo::cpu_memory

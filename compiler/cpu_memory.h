@@ -54,22 +54,22 @@ struct PlacedResult {
 // While alive, requests of this thread are placed. At most one a thread.
 class Placement {
  public:
-  // `temporaries` lies in an arena, aligned to 64 bytes; empty: the heap serves them.
-  Placement(std::span<const PlacedResult> results, std::span<char> temporaries);
+  // `room`: free parts of an arena, aligned to 64 bytes; what does not fit comes from the heap.
+  Placement(std::span<const PlacedResult> results, std::span<const std::span<char>> room);
   ~Placement();
   Placement(const Placement&) = delete;
   Placement& operator=(const Placement&) = delete;
 
   // nullptr: take it from the heap.
   void* take(std::size_t bytes);
-  // Bytes of temporaries asked for so far.
-  std::size_t requested() const { return requested_; }
+  // Bytes of temporaries that came from the heap so far.
+  std::size_t heap_bytes() const { return heap_bytes_; }
 
  private:
   std::span<const PlacedResult> results_;
-  std::span<char> temporaries_;
-  std::uint64_t taken_ = 0;  // bit i: result i has its memory (the first 64 results)
-  std::size_t requested_ = 0;
+  std::vector<std::span<char>> room_;  // what is left of it
+  std::uint64_t taken_ = 0;            // bit i: result i has its memory (the first 64 results)
+  std::size_t heap_bytes_ = 0;
 };
 
 }  // namespace rondo::cpu_memory

@@ -26,8 +26,8 @@ struct ReplayFacts {
   std::int64_t instructions = 0;    // ops called each step; views cost nothing
   std::int64_t views = 0;           // made once
   std::int64_t arena_bytes = 0;     // planned memory of all values
-  std::int64_t scratch_bytes = 0;   // temporaries of the kernels beside the arena
-  std::string hungriest_op;         // whose temporaries decide scratch_bytes
+  std::int64_t heap_bytes = 0;      // most that one op's temporaries take beside the arena
+  std::string hungriest_op;         // which one
   std::int64_t copied_results = 0;  // results that a kernel put elsewhere and that are copied, each step
   std::int64_t copied_bytes = 0;    // batch and state bytes copied, each step
 };
@@ -53,7 +53,6 @@ class Replay : public Executor {
 struct ReplayMemory {
   explicit ReplayMemory(std::int64_t bytes) : arena(static_cast<std::size_t>(bytes)) {}
   cpu_memory::Arena arena;
-  std::unique_ptr<cpu_memory::Arena> scratch;  // for temporaries that find no room in the arena
 };
 std::unique_ptr<Replay> make_replay(const ir::Graph& graph, const ir::MemoryPlan& plan,
                                     std::shared_ptr<ReplayMemory> memory, std::vector<at::Tensor> state);

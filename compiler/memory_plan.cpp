@@ -45,12 +45,6 @@ class FreeList {
   }
 
   std::int64_t end() const { return end_; }
-  // From here on everything is free.
-  std::int64_t tail() const {
-    if (by_offset_.empty()) return end_;
-    const auto [last, size] = *by_offset_.rbegin();
-    return last + size == end_ ? last : end_;
-  }
 
  private:
   // Nothing fits: extend the arena, together with a free block that already touches its end.
@@ -120,11 +114,11 @@ class Planner {
       for (ValueId result : graph_.nodes[i].results)
         if (root(result) == result && offset(result) < 0) place(result);
       plan_.live_peak_bytes = std::max(plan_.live_peak_bytes, live_);
-      plan_.tails.push_back(free_.tail());
       for (ValueId value : ends_[i])
         if (value != given_up) free(value);
     }
     plan_.arena_bytes = free_.end();
+    plan_.ends = std::move(last_);
     return std::move(plan_);
   }
 
@@ -182,5 +176,28 @@ class Planner {
 }  // namespace
 
 MemoryPlan plan_memory(const Graph& graph) { return Planner(graph).run(); }
+
+std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, std::size_t node) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> standing;  // begin, end
+  for (std::size_t i = 0; i <= node; ++i)
+    for (ValueId value : graph.nodes[i].results) {
+      const std::int64_t offset = plan.offsets[static_cast<std::size_t>(value)];
+      if (offset < 0 || plan.ends[static_cast<std::size_t>(value)] < static_cast<std::int32_t>(node))
+        continue;
+      standing.emplace_back(offset, offset + storage_bytes(graph.value(value).type));
+    }
+  std::sort(standing.begin(), standing.end());
+  std::vector<Gap> gaps;
+  std::int64_t free_from = 0;
+  const auto add_gap = [&](std::int64_t to) {
+    if (to > free_from) gaps.push_back({free_from, to - free_from});
+  };
+  for (const auto& [begin, end] : standing) {
+    add_gap(begin);
+    free_from = std::max(free_from, (end + kAlignment - 1) / kAlignment * kAlignment);
+  }
+  add_gap(plan.arena_bytes);
+  return gaps;
+}
 
 }  // namespace rondo::ir

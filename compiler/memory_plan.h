@@ -16,12 +16,18 @@ struct MemoryPlan {
   // Offset of each value that owns a planned storage; -1 for views, inputs and empty values.
   std::vector<std::int64_t> offsets;
   std::int64_t arena_bytes = 0;
-  // For each node: from here to the arena's end nothing is alive while the node runs. Room for a kernel's
-  // temporaries.
-  std::vector<std::int64_t> tails;
+  std::vector<std::int32_t> ends;    // of each value with an offset: the last node at which its bytes stand
   std::int64_t live_peak_bytes = 0;  // the most bytes alive at one node: no plan can need less
 };
 
 MemoryPlan plan_memory(const Graph& graph);
+
+struct Gap {
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+};
+// Parts of the arena in which nothing stands while a node runs, results included: room for the kernel's
+// temporaries.
+std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, std::size_t node);
 
 }  // namespace rondo::ir

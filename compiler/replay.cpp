@@ -30,11 +30,11 @@ struct OpCall {
   Stack arguments;
   std::vector<Tensor> results;                       // those that the op allocates
   std::vector<cpu_memory::PlacedResult> placements;  // of the results that take memory
-  // Where the kernel's temporaries go. The first run measures them on the heap; an op that keeps memory stays
-  // there.
-  enum class Temporaries { heap, arena_tail, scratch } temporaries = Temporaries::heap;
-  std::int64_t tail = 0;      // offset from which the arena is free while this op runs
-  std::size_t requested = 0;  // bytes of temporaries
+  // Free parts of the arena while this op runs, for its temporaries. Found after the first run, for ops that
+  // want any and that keep none of them.
+  std::size_t node = 0;
+  std::vector<std::span<char>> room;
+  std::size_t heap_bytes = 0;  // temporaries of the latest run that came from the heap
   bool keeps_memory = false;
 };
 
@@ -60,11 +60,12 @@ class PlannedReplay final : public Replay {
                 std::vector<Tensor> state)
       : graph_(graph),
         contract_(expected_inputs(graph), std::move(state)),
+        plan_(plan),
         memory_(std::move(memory)),
         tensors_(graph.values.size()) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     bind_inputs();
-    for (std::size_t i = 0; i + 1 < graph_.nodes.size(); ++i) build(graph_.nodes[i], plan, plan.tails[i]);
+    for (std::size_t i = 0; i + 1 < graph_.nodes.size(); ++i) build(i);
     bind_outputs();
     facts_.instructions = static_cast<std::int64_t>(instructions_.size());
     facts_.arena_bytes = plan.arena_bytes;
@@ -76,8 +77,9 @@ class PlannedReplay final : public Replay {
     facts_.copied_results = 0;
     for (Instruction& instruction : instructions_) std::visit([this](auto& i) { play(i); }, instruction);
     for (auto& [state, value] : state_copies_) state.copy_(value);
-    if (first_run_) place_temporaries();
-    first_run_ = false;
+    ++runs_;
+    if (runs_ == 1) find_room();
+    if (runs_ <= 2) count_heap();
     return results_;
   }
 
@@ -120,15 +122,16 @@ class PlannedReplay final : public Replay {
     for (std::size_t i : batch_inputs_) tensor(graph_.inputs[i].value).copy_(inputs[i]);
   }
 
-  void build(const ir::Node& node, const ir::MemoryPlan& plan, std::int64_t tail) {
+  void build(std::size_t index) {
+    const ir::Node& node = graph_.nodes[index];
     const ir::OpFacts& op = ir::facts(node.op);
     if (op.effect == ir::Effect::wait) return build_wait(node);
     if (is_view(node)) return build_views(node);
-    for (ir::ValueId id : node.results) tensor(id) = planned_tensor(id, plan);
+    for (ir::ValueId id : node.results) tensor(id) = planned_tensor(id);
     if (op.effect == ir::Effect::collective_start) {
       build_start(node);
     } else {
-      build_call(node, tail);
+      build_call(index);
     }
   }
 
@@ -154,17 +157,19 @@ class PlannedReplay final : public Replay {
     }
   }
 
-  Tensor planned_tensor(ir::ValueId id, const ir::MemoryPlan& plan) {
+  Tensor planned_tensor(ir::ValueId id) {
     const ir::Value& value = graph_.value(id);
     if (value.writes != ir::kNoValue) return tensor(value.writes);
     const auto options = at::TensorOptions().dtype(to_aten(value.type.dtype));
-    const std::int64_t offset = plan.offsets[static_cast<std::size_t>(id)];
+    const std::int64_t offset = plan_.offsets[static_cast<std::size_t>(id)];
     if (offset < 0) return at::empty_strided(value.type.sizes, value.type.strides, options);  // no elements
     return at::from_blob(memory_->arena.data() + offset, value.type.sizes, value.type.strides, options);
   }
 
-  void build_call(const ir::Node& node, std::int64_t tail) {
-    OpCall call{.op = BoxedNode(node), .arguments = {}, .results = {}, .placements = {}, .tail = tail};
+  void build_call(std::size_t index) {
+    const ir::Node& node = graph_.nodes[index];
+    OpCall call{
+        .op = BoxedNode(node), .arguments = {}, .results = {}, .placements = {}, .node = index, .room = {}};
     call.op.push(call.arguments, [&](ir::ValueId id) { return tensor(id); });
     for (ir::ValueId id : node.results) {
       const ir::Value& value = graph_.value(id);
@@ -213,62 +218,49 @@ class PlannedReplay final : public Replay {
                                      "dtype than its shape rule said when the step was traced");
   }
 
-  std::span<char> temporaries_of(const OpCall& call) const {
-    switch (call.temporaries) {
-      case OpCall::Temporaries::heap:
-        return {};
-      case OpCall::Temporaries::arena_tail:
-        return {memory_->arena.data() + call.tail, memory_->arena.data() + memory_->arena.size()};
-      case OpCall::Temporaries::scratch:
-        return {memory_->scratch->data(), memory_->scratch->size()};
-    }
-    return {};
-  }
-
   void play(OpCall& call) {
     stack_.assign(call.arguments.begin(), call.arguments.end());
-    const std::int64_t live = first_run_ ? cpu_memory::live_bytes() : 0;
+    const std::int64_t live = runs_ == 0 ? cpu_memory::live_bytes() : 0;
     {
-      cpu_memory::Placement placement(call.placements, temporaries_of(call));
+      const cpu_memory::Placement placement(call.placements, call.room);
       call.op.call(stack_);
-      call.requested = std::max(call.requested, placement.requested());
+      call.heap_bytes = placement.heap_bytes();
     }
     if (!call.results.empty()) settle(call);
     stack_.clear();
-    if (first_run_) call.keeps_memory = cpu_memory::live_bytes() > live;
-    if (call.temporaries != OpCall::Temporaries::heap) check_released(call);
+    if (runs_ == 0) call.keeps_memory = cpu_memory::live_bytes() > live;
+    if (!call.room.empty()) check_released(call);
   }
 
   // Memory that the plan gives to the next op must not be held by a kernel: it would be overwritten behind
   // its back.
   void check_released(const OpCall& call) const {
-    const bool held = memory_->arena.blocks() != 0 || (memory_->scratch && memory_->scratch->blocks() != 0);
-    if (held)
-      throw Error(ExitCode::graph,
-                  call.op.node().op + " (module \"" + call.op.node().module +
-                      "\") kept temporary memory after it returned, which a replay cannot allow; use "
-                      "compile.executor = \"interpreter\"");
+    if (memory_->arena.blocks() == 0) return;
+    throw Error(ExitCode::graph,
+                call.op.node().op + " (module \"" + call.op.node().module +
+                    "\") kept temporary memory after it returned, which a replay cannot allow; use "
+                    "compile.executor = \"interpreter\"");
   }
 
-  // After the first run: temporaries go where the arena is free while their op runs, else into one shared
-  // region.
-  void place_temporaries() {
-    std::size_t scratch = memory_->scratch ? memory_->scratch->size() : 0;
+  // After the first run, which served temporaries from the heap: later ones go where the arena is free while
+  // their op runs.
+  void find_room() {
     for (Instruction& instruction : instructions_) {
       auto* call = std::get_if<OpCall>(&instruction);
-      if (call == nullptr || call->requested == 0 || call->keeps_memory) continue;
-      const std::size_t room = memory_->arena.size() - static_cast<std::size_t>(call->tail);
-      call->temporaries =
-          call->requested <= room ? OpCall::Temporaries::arena_tail : OpCall::Temporaries::scratch;
-      if (call->requested <= room || call->requested <= scratch) continue;
-      scratch = call->requested;
+      if (call == nullptr || call->heap_bytes == 0 || call->keeps_memory) continue;
+      for (const ir::Gap& gap : ir::free_gaps(graph_, plan_, call->node))
+        call->room.emplace_back(memory_->arena.data() + gap.offset, static_cast<std::size_t>(gap.bytes));
+    }
+  }
+
+  void count_heap() {
+    facts_.heap_bytes = 0;
+    for (const Instruction& instruction : instructions_) {
+      const auto* call = std::get_if<OpCall>(&instruction);
+      if (call == nullptr || static_cast<std::int64_t>(call->heap_bytes) <= facts_.heap_bytes) continue;
+      facts_.heap_bytes = static_cast<std::int64_t>(call->heap_bytes);
       facts_.hungriest_op = call->op.node().op;
     }
-    if (scratch > (memory_->scratch ? memory_->scratch->size() : 0)) {
-      memory_->scratch.reset();
-      memory_->scratch = std::make_unique<cpu_memory::Arena>(scratch);
-    }
-    facts_.scratch_bytes = static_cast<std::int64_t>(scratch);
   }
 
   // Most results already stand where they were planned; the others are copied there.
@@ -276,7 +268,7 @@ class PlannedReplay final : public Replay {
     std::size_t next = 0;
     const auto settle_one = [&](const Tensor& made) {
       const Tensor& planned = call.results[next];
-      if (first_run_) check_type(call.op.node(), call.op.node().results[next], made);
+      if (runs_ == 0) check_type(call.op.node(), call.op.node().results[next], made);
       ++next;
       if (made.const_data_ptr() == planned.const_data_ptr()) return;
       planned.copy_(made);
@@ -315,6 +307,7 @@ class PlannedReplay final : public Replay {
 
   ir::Graph graph_;
   InputContract contract_;
+  ir::MemoryPlan plan_;
   std::shared_ptr<ReplayMemory> memory_;
   std::vector<Tensor> tensors_;  // of every value, over its planned memory
   std::vector<Instruction> instructions_;
@@ -324,7 +317,7 @@ class PlannedReplay final : public Replay {
   std::vector<std::pair<Tensor, Tensor>> state_copies_;
   std::vector<Tensor> results_;
   Stack stack_;
-  bool first_run_ = true;
+  std::int64_t runs_ = 0;
   ReplayFacts facts_;
 };
 

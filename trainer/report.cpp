@@ -72,12 +72,13 @@ void Report::compiled(const std::vector<const CompiledStep*>& steps) {
 }
 
 void Report::replaying(const ReplayFacts& f) {
-  log_info(fmt::format(
-      "replay: {} ops a step, {} views made once, {:.1f} MiB planned, {:.1f} MiB scratch{}, {} results and "
-      "{} bytes copied a step",
-      f.instructions, f.views, static_cast<double>(f.arena_bytes) / (1 << 20),
-      static_cast<double>(f.scratch_bytes) / (1 << 20),
-      f.hungriest_op.empty() ? "" : " for " + f.hungriest_op, f.copied_results, f.copied_bytes));
+  log_info(
+      fmt::format("replay: {} ops a step, {} views made once, {:.1f} MiB planned, {:.1f} MiB{} from the "
+                  "heap, {} results and "
+                  "{} bytes copied a step",
+                  f.instructions, f.views, static_cast<double>(f.arena_bytes) / (1 << 20),
+                  static_cast<double>(f.heap_bytes) / (1 << 20),
+                  f.hungriest_op.empty() ? "" : " for " + f.hungriest_op, f.copied_results, f.copied_bytes));
 }
 
 void Report::training_starts() {

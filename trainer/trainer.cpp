@@ -192,7 +192,7 @@ StepResult Trainer::train_one_step() {
   const std::optional<std::string> hash = hash_if_asked();
   if (report_) {
     report_->step_done(step_, result, learning_rate, data_wait_s, hash);
-    if (step_ == 1 && runner_->replay_facts() != nullptr) report_->replaying(*runner_->replay_facts());
+    if (step_ == 2 && runner_->replay_facts() != nullptr) report_->replaying(*runner_->replay_facts());
   }
   return result;
 }
