@@ -1,0 +1,250 @@
+"""Runs the contestants of scripts/bench_cpu.sh in turns and writes the comparison. Needs Python's own library only."""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+WARMUP = 3
+CONFIG = "configs/llama3_debug.toml"
+CORPUS = "data/corpus/headers.packed"
+TOKENS_PER_RANK = 4 * 256
+FIRST_STEP = re.compile(r"step:\s+1\b")
+WORK = pathlib.Path("build/bench")
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--rondo", default="build/cpu/rondo")
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--steps", type=int, default=25)
+    p.add_argument("--starts", type=int, default=3)
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--idle-wait-s", type=float, default=60)
+    p.add_argument("--output", default=f"docs/results/cpu_debug_{datetime.date.today()}.md")
+    return p.parse_args()
+
+
+class Rondo:
+    def __init__(self, a, executor, precision, ranks=1):
+        self.ranks, self.precision = ranks, precision
+        self.name = f"rondo {executor}" + (f", {ranks} ranks" if ranks > 1 else "")
+        self.folder = WORK / f"{executor}-{precision}-{ranks}"
+        train = ["train", f"--job.config_file={CONFIG}", f"--job.dump_folder={self.folder}"]
+        if executor == "eager":
+            train.append("--compile.enable=false")
+        else:
+            train.append(f"--compile.executor={executor}")
+        if precision == "bf16":
+            train.append("--training.mixed_precision_param=bfloat16")
+        launch = ["launch", "--nproc-per-node", str(ranks), "--"] if ranks > 1 else []
+        self.command = [a.rondo, *launch, *train]
+        self.threads = a.threads // ranks
+
+    def run(self, a):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        run = timed([*self.command, f"--training.steps={WARMUP + a.steps}", "--validation.enable=false"], self.threads)
+        lines = [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]
+        run["step_s"] = [line["step_time_s"] for line in lines][WARMUP:]
+        run["losses"] = [line["loss"] for line in lines]
+        run["tensor_mib"] = max(line["memory_gib"] for line in lines) * 1024
+        return run
+
+    def compile_ms(self):
+        total = 0.0
+        for line in (self.folder / "events.jsonl").read_text().splitlines():
+            event = json.loads(line)
+            if event["event"] == "compiled":
+                total += event["trace_ms"] + sum(p["ms"] for p in event["passes"].values())
+        return total
+
+    def start(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return timed([*self.command, "--training.steps=1"], self.threads)["first_step_s"]
+
+
+class Torch:
+    ranks = 1
+
+    def __init__(self, a, mode, precision, variant):
+        self.precision, self.threads = precision, a.threads
+        self.name = {"eager": "PyTorch eager", "compile": "torch.compile"}[mode]
+        if precision == "bf16":
+            self.name += ", autocast" if variant == "bf16-autocast" else ", weights cast"
+        self.compiled = mode == "compile"
+        self.command = ["scripts/oracle_python.sh", "benchmarks/torch_llama.py", "--mode", mode, "--precision", variant,
+                        "--text", CORPUS]
+
+    def run(self, a):
+        # Turns share one cache, so that only the first of them compiles.
+        cache = {"TORCHINDUCTOR_CACHE_DIR": str(WORK.resolve() / "inductor")}
+        run = timed([*self.command, "--steps", str(a.steps), "--warmup", str(WARMUP)], self.threads, cache)
+        result = json.loads(run["output"].splitlines()[-1])
+        run["step_s"], run["losses"] = result["step_s"][WARMUP:], result["losses"]
+        return run
+
+    def start(self):
+        cache = WORK.resolve() / "cold-inductor"
+        shutil.rmtree(cache, ignore_errors=True)
+        command = [*self.command, "--steps", "1", "--warmup", "0"]
+        return timed(command, self.threads, {"TORCHINDUCTOR_CACHE_DIR": str(cache)})["first_step_s"]
+
+
+def timed(command, threads, variables=None):
+    """Runs a command; when its first step was done, and the largest resident memory of any process of it."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **(variables or {})}
+    started, first, output = time.perf_counter(), None, []
+    process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    for line in process.stdout:
+        if first is None and FIRST_STEP.search(line):
+            first = time.perf_counter() - started
+        output.append(line)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    text = "".join(output)
+    if process.returncode != 0 or first is None:
+        sys.exit(f"bench_cpu: {' '.join(command)} ended with {process.returncode}:\n{text}")
+    return {"first_step_s": first, "rss_mib": usage.ru_maxrss / 1024, "output": text}
+
+
+def busy_cores(over_s=1.0):
+    """How many cores did not idle."""
+    def read():
+        fields = [int(x) for x in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+        return sum(fields), fields[3] + fields[4]
+    total, idle = read()
+    time.sleep(over_s)
+    later, later_idle = read()
+    return (1 - (later_idle - idle) / max(later - total, 1)) * os.cpu_count()
+
+
+def wait_for_silence(limit_s):
+    """How busy others were just before a turn."""
+    deadline = time.monotonic() + limit_s
+    while (busy := busy_cores()) > 0.15 and time.monotonic() < deadline:
+        time.sleep(1)
+    return busy
+
+
+def contestants(a):
+    for precision, variants in {"fp32": ["fp32"], "bf16": ["bf16-cast", "bf16-autocast"]}.items():
+        yield from (Rondo(a, executor, precision) for executor in ("eager", "interpreter", "replay"))
+        yield from (Torch(a, mode, precision, variant) for mode in ("eager", "compile") for variant in variants)
+        yield Rondo(a, "replay", precision, ranks=2)
+
+
+def summary(contestant, runs, busy):
+    steps = [s for run in runs for s in run["step_s"]]
+    return {"name": contestant.name, "precision": contestant.precision, "command": contestant.command,
+            "threads": contestant.threads, "median_ms": statistics.median(steps) * 1e3, "min_ms": min(steps) * 1e3,
+            "round_medians_ms": [statistics.median(run["step_s"]) * 1e3 for run in runs],
+            "tokens_per_s": TOKENS_PER_RANK * contestant.ranks / statistics.median(steps),
+            "rss_mib": max(run["rss_mib"] for run in runs),
+            "tensor_mib": max(run.get("tensor_mib", 0) for run in runs), "losses": runs[0]["losses"],
+            "others_busy_cores": busy, "step_s": [run["step_s"] for run in runs]}
+
+
+def measure(a):
+    everyone = list(contestants(a))
+    runs, busy = {c: [] for c in everyone}, {c: [] for c in everyone}
+    for number in range(a.rounds):
+        for c in everyone:
+            busy[c].append(wait_for_silence(a.idle_wait_s))
+            runs[c].append(c.run(a))
+            median_ms = statistics.median(runs[c][-1]["step_s"]) * 1e3
+            print(f"round {number + 1}: {c.precision} {c.name}: {median_ms:.1f} ms "
+                  f"(others used {busy[c][-1]:.2f} cores before)", flush=True)
+    return [summary(c, runs[c], busy[c]) for c in everyone]
+
+
+def measure_starts(a):
+    everyone = [Rondo(a, "replay", "fp32"), Torch(a, "eager", "fp32", "fp32"), Torch(a, "compile", "fp32", "fp32")]
+    taken, compile_ms = {c.name: [] for c in everyone}, []
+    for _ in range(a.starts):
+        for c in everyone:
+            wait_for_silence(a.idle_wait_s)
+            taken[c.name].append(c.start())
+            print(f"start: {c.name}: {taken[c.name][-1]:.2f} s", flush=True)
+        compile_ms.append(everyone[0].compile_ms())
+    return {"first_step_s": taken, "compile_ms": compile_ms}
+
+
+def steps_table(rows):
+    yield "| | step, median | minimum | tokens/s | medians of the rounds | peak of tensors | peak resident | loss 1, 2, last |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for r in rows:
+        rounds = ", ".join(f"{m:.0f}" for m in r["round_medians_ms"])
+        tensors = f"{r['tensor_mib']:.0f} MiB" if r["tensor_mib"] else ""
+        losses = ", ".join(f"{r['losses'][i]:.4f}" for i in (0, 1, -1))
+        yield (f"| {r['name']} | {r['median_ms']:.1f} ms | {r['min_ms']:.1f} ms | {r['tokens_per_s']:,.0f} | {rounds} | "
+               f"{tensors} | {r['rss_mib']:.0f} MiB | {losses} |")
+
+
+def starts_table(starts):
+    yield "| | process start to first finished step, median | minimum |"
+    yield "|---|---|---|"
+    for name, taken in starts["first_step_s"].items():
+        cold = ", cold cache" if name == "torch.compile" else ""
+        yield f"| {name}{cold} | {statistics.median(taken):.2f} s | {min(taken):.2f} s |"
+    yield ""
+    yield (f"Rondo's trace and passes of the training step and the validation step together: "
+           f"{statistics.median(starts['compile_ms']):.1f} ms.")
+
+
+def machine():
+    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text()).group(1)
+    version = subprocess.run(["scripts/oracle_python.sh", "-c", "import torch; print(torch.__version__)"],
+                             capture_output=True, text=True, check=True).stdout.strip()
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    return f"{cpu}, {os.cpu_count()} cores, Linux {platform.release()}; torch {version}, rondo at {commit}"
+
+
+def report(a, rows, starts, load):
+    busy = [b for r in rows for b in r["others_busy_cores"]]
+    yield f"# The debug step on CPU, {datetime.date.today()}"
+    yield ""
+    yield (f"`{CONFIG}`: 6.2M parameters, 4 x 256 tokens a rank and step. {machine()}. {a.rounds} interleaved rounds of "
+           f"{a.steps} steps each after {WARMUP} that are not counted; every contestant has {a.threads} threads in all. "
+           f"Load average {load[0]} before and {load[1]} after; just before a turn, other processes used "
+           f"{statistics.median(busy):.2f} cores (median; at most {max(busy):.2f}).")
+    yield ""
+    yield f"Command: `ROUNDS={a.rounds} STEPS={a.steps} STARTS={a.starts} THREADS={a.threads} scripts/bench_cpu.sh`."
+    for precision in ("fp32", "bf16"):
+        yield ""
+        yield f"## {precision}"
+        yield ""
+        yield from steps_table([r for r in rows if r["precision"] == precision])
+    yield ""
+    yield ("Losses of Rondo's executors are equal where the ranks are; PyTorch starts from other random numbers of the same "
+           "distributions and reads other lines of the same text.")
+    yield ""
+    yield "## Start"
+    yield ""
+    yield from starts_table(starts)
+
+
+def main():
+    a = arguments()
+    WORK.mkdir(parents=True, exist_ok=True)
+    def load():
+        return " ".join(pathlib.Path("/proc/loadavg").read_text().split()[:3])
+    before = load()
+    rows = measure(a)
+    starts = measure_starts(a)
+    (WORK / "cpu_debug.json").write_text(json.dumps({"steps": rows, "starts": starts}, indent=1))
+    text = "\n".join(report(a, rows, starts, (before, load()))) + "\n"
+    output = pathlib.Path(a.output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
