@@ -100,7 +100,7 @@ class Torch:
 def timed(command, threads, variables=None):
     """Runs a command; when its first step was done, and the largest resident memory of any process of it."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **(variables or {})}
-    started, first, output = time.perf_counter(), None, []
+    busy_before, started, first, output = busy_s(), time.perf_counter(), None, []
     process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     for line in process.stdout:
         if first is None and FIRST_STEP.search(line):
@@ -108,29 +108,27 @@ def timed(command, threads, variables=None):
         output.append(line)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
+    others_s = busy_s() - busy_before - usage.ru_utime - usage.ru_stime
+    others = max(0.0, others_s / (time.perf_counter() - started))
     text = "".join(output)
     if process.returncode != 0 or first is None:
         sys.exit(f"bench_cpu: {' '.join(command)} ended with {process.returncode}:\n{text}")
-    return {"first_step_s": first, "rss_mib": usage.ru_maxrss / 1024, "output": text}
+    return {"first_step_s": first, "rss_mib": usage.ru_maxrss / 1024, "output": text, "others": others}
 
 
-def busy_cores(over_s=1.0):
-    """How many cores did not idle."""
-    def read():
-        fields = [int(x) for x in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-        return sum(fields), fields[3] + fields[4]
-    total, idle = read()
-    time.sleep(over_s)
-    later, later_idle = read()
-    return (1 - (later_idle - idle) / max(later - total, 1)) * os.cpu_count()
+def busy_s():
+    """Seconds that the cores have spent on anything but idling since the machine started."""
+    user, nice, system, _, _, irq, softirq = (int(x) for x in pathlib.Path("/proc/stat").read_text().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
 def wait_for_silence(limit_s):
-    """How busy others were just before a turn."""
-    deadline = time.monotonic() + limit_s
-    while (busy := busy_cores()) > 0.15 and time.monotonic() < deadline:
+    """Until other processes leave the cores idle, or it has taken too long."""
+    deadline, busy = time.monotonic() + limit_s, 1.0
+    while busy > 0.15 and time.monotonic() < deadline:
+        before = busy_s()
         time.sleep(1)
-    return busy
+        busy = busy_s() - before
 
 
 def contestants(a):
@@ -140,7 +138,7 @@ def contestants(a):
         yield Rondo(a, "replay", precision, ranks=2)
 
 
-def summary(contestant, runs, busy):
+def summary(contestant, runs):
     steps = [s for run in runs for s in run["step_s"]]
     return {"name": contestant.name, "precision": contestant.precision, "command": contestant.command,
             "threads": contestant.threads, "median_ms": statistics.median(steps) * 1e3, "min_ms": min(steps) * 1e3,
@@ -148,20 +146,20 @@ def summary(contestant, runs, busy):
             "tokens_per_s": TOKENS_PER_RANK * contestant.ranks / statistics.median(steps),
             "rss_mib": max(run["rss_mib"] for run in runs),
             "tensor_mib": max(run.get("tensor_mib", 0) for run in runs), "losses": runs[0]["losses"],
-            "others_busy_cores": busy, "step_s": [run["step_s"] for run in runs]}
+            "others": [run["others"] for run in runs], "step_s": [run["step_s"] for run in runs]}
 
 
 def measure(a):
     everyone = list(contestants(a))
-    runs, busy = {c: [] for c in everyone}, {c: [] for c in everyone}
+    runs = {c: [] for c in everyone}
     for number in range(a.rounds):
         for c in everyone:
-            busy[c].append(wait_for_silence(a.idle_wait_s))
+            wait_for_silence(a.idle_wait_s)
             runs[c].append(c.run(a))
             median_ms = statistics.median(runs[c][-1]["step_s"]) * 1e3
             print(f"round {number + 1}: {c.precision} {c.name}: {median_ms:.1f} ms "
-                  f"(others used {busy[c][-1]:.2f} cores before)", flush=True)
-    return [summary(c, runs[c], busy[c]) for c in everyone]
+                  f"(others used {runs[c][-1]['others']:.2f} cores)", flush=True)
+    return [summary(c, runs[c]) for c in everyone]
 
 
 def measure_starts(a):
@@ -207,13 +205,13 @@ def machine():
 
 
 def report(a, rows, starts, load):
-    busy = [b for r in rows for b in r["others_busy_cores"]]
+    others = [o for r in rows for o in r["others"]]
     yield f"# The debug step on CPU, {datetime.date.today()}"
     yield ""
     yield (f"`{CONFIG}`: 6.2M parameters, 4 x 256 tokens a rank and step. {machine()}. {a.rounds} interleaved rounds of "
            f"{a.steps} steps each after {WARMUP} that are not counted; every contestant has {a.threads} threads in all. "
-           f"Load average {load[0]} before and {load[1]} after; just before a turn, other processes used "
-           f"{statistics.median(busy):.2f} cores (median; at most {max(busy):.2f}).")
+           f"Load average {load[0]} before and {load[1]} after; during a turn, other processes used "
+           f"{statistics.median(others):.2f} cores (median; at most {max(others):.2f}).")
     yield ""
     yield f"Command: `ROUNDS={a.rounds} STEPS={a.steps} STARTS={a.starts} THREADS={a.threads} scripts/bench_cpu.sh`."
     for precision in ("fp32", "bf16"):
