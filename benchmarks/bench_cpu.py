@@ -67,7 +67,7 @@ class Rondo:
 
     def start(self):
         shutil.rmtree(self.folder, ignore_errors=True)
-        return timed([*self.command, "--training.steps=1"], self.threads)["first_step_s"]
+        return timed([*self.command, "--training.steps=2"], self.threads)["first_step_s"]
 
 
 class Torch:
