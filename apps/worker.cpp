@@ -1,7 +1,9 @@
 // `rondo-worker`: the executable that links LibTorch. Users type `rondo`, which execs this.
+#include <c10/util/Logging.h>
 #include <torch/version.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
 #include "apps/worker_commands.h"
@@ -10,6 +12,16 @@
 
 namespace rondo {
 namespace {
+
+// LibTorch logs what it also throws, with pages of stack frames; what users need of it our own messages say.
+// TORCH_CPP_LOG_LEVEL brings them back.
+void quieten_libtorch() {
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) {
+    FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+  } else {
+    c10::initLogging();
+  }
+}
 
 int run(const std::vector<std::string>& words) {
   if (words.size() == 2 && words[1] == "--version") {
@@ -26,6 +38,7 @@ int run(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   try {
+    rondo::quieten_libtorch();
     return rondo::run({argv, argv + argc});
   } catch (const rondo::Error& error) {
     std::fprintf(stderr, "rondo: error: %s\n", error.what());

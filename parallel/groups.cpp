@@ -90,11 +90,24 @@ int listening_socket(const RankEnvironment& environment) {
   return dup(listener.fd.get());  // the store closes its copy
 }
 
-// Knocks until rank 0 listens: c10d's own client would retry with a page of stack frames for each failure.
-void knock(const RankEnvironment& environment, Patience& patience) {
-  std::string why;
-  while (!launch::connect_to(environment.master_addr, environment.master_port, "", 1000, why))
+// The store of rank 0, tried for a short while at a time: c10d's client alone would hear no stop signal for
+// as long as it waits. Knocking first spares c10d's noise about a port where nobody listens yet.
+c10::intrusive_ptr<c10d::Store> join(const RankEnvironment& environment, c10d::TCPStoreOptions options,
+                                     Patience& patience) {
+  const auto patient = options.timeout;
+  options.timeout = std::chrono::seconds(2);
+  for (std::string why;;) {
+    if (launch::connect_to(environment.master_addr, environment.master_port, "", 1000, why)) {
+      try {
+        const auto store = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
+        store->setTimeout(patient);
+        return store;
+      } catch (const c10::Error&) {
+        why = "rank 0 does not answer";
+      }
+    }
     patience.pause("nobody listens there (" + why + ")");
+  }
 }
 
 c10::intrusive_ptr<c10d::Store> meet(const RankEnvironment& environment, std::chrono::seconds timeout) {
@@ -104,14 +117,13 @@ c10::intrusive_ptr<c10d::Store> meet(const RankEnvironment& environment, std::ch
   options.isServer = environment.rank == 0;
   options.waitWorkers = false;
   options.timeout = timeout;
-  if (options.isServer) {
-    options.masterListenFd = listening_socket(environment);
-  } else {
-    knock(environment, patience);
-  }
-  const std::string prefix = "rondo/" + environment.run_id + "/" + std::to_string(environment.restart_count);
+  if (options.isServer) options.masterListenFd = listening_socket(environment);
+  const c10::intrusive_ptr<c10d::Store> served =
+      options.isServer ? c10::intrusive_ptr<c10d::Store>(
+                             c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options))
+                       : join(environment, options, patience);
   const auto store = c10::make_intrusive<c10d::PrefixStore>(
-      prefix, c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options));
+      "rondo/" + environment.run_id + "/" + std::to_string(environment.restart_count), served);
   const std::string arrived = "arrived", everyone = "everyone";
   std::int64_t present = store->add(arrived, 1);
   while (present < environment.world_size && !store->check({everyone})) {
