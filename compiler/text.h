@@ -19,9 +19,8 @@
 // dtype[sizes], followed by {strides} unless they are the row-major ones. Several results are separated by
 // commas before the `=`.
 //
-// Arguments: `none`, `true`, `7`, `0.5` (a double always shows a point, an exponent, inf or nan), `"text"`, a
-// dtype,
-// `.contiguous_format` (a Symbol), `wrapped(2.0)`, `%3`, and lists of one kind: `[1, 2]`, `[0.5]`, `[true]`,
+// Arguments: `none`, `true`, `7`, `0.5` (a double always shows a point, an exponent, inf or nan), `"text"`,
+// a dtype, `.contiguous_format` (a Symbol), `wrapped(2.0)`, `%3`, and lists of one kind: `[1, 2]`, `[0.5]`, `[true]`,
 // `[%1, none]`; empty lists are `[]` (integers), `doubles[]`, `bools[]`, `values[]`. A nan with unusual bits
 // is `nan(0xfff8000000000000)`. Names are bare if they consist of letters, digits and `_ . : /`, otherwise
 // quoted.

@@ -8,8 +8,8 @@
 //   };
 //   const Fields& Metrics::fields() {
 //     static const Fields list = {
-//         field("log_freq", &Metrics::log_freq, "a line on the console every so many", {.minimum = 1, .unit =
-//         "steps"})};
+//         field("log_freq", &Metrics::log_freq, "a line on the console every so many",
+//               {.minimum = 1, .unit = "steps"})};
 //     return list;
 //   }
 //

@@ -1,9 +1,7 @@
-// The command line of `rondo launch`: torchrun's flags, their PET_<NAME> environment fallbacks, and what is
-// refused.
+// The command line of `rondo launch`: torchrun's flags, their PET_<NAME> fallbacks, and what is refused.
 //
 // A flag may be spelt with dashes or underscores, its value given as `--flag=value` or `--flag value`. Flags
-// end at
-// `--` or at the first word that is not a flag; the rest is the program of the ranks.
+// end at `--` or at the first word that is not a flag; the rest is the program of the ranks.
 #pragma once
 
 #include <cstdint>

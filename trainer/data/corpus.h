@@ -1,8 +1,7 @@
 // The documents of a data path: an index of places and lengths, and reads of any part of one.
 //
 // A file is one document (text), a document a line (*.jsonl: objects with a string field "text"), or a packed
-// corpus
-// (*.packed). Text files with a NUL in their first 8 KiB are binary and skipped; so are empty documents and
+// corpus (*.packed). Text files with a NUL in their first 8 KiB are binary and skipped; so are empty documents and
 // blank lines.
 //
 // Format of *.packed, which opens with one read of its head however many documents it has:

@@ -1,8 +1,7 @@
 // What a data path names: files, folders and globs, comma-separated.
 //
 // - A folder is read recursively. Symlinks are followed; a folder that was seen already is not entered again,
-// so loops
-//   end. Names that begin with '.' are skipped, and so are sockets, pipes and devices.
+//   so loops end. Names that begin with '.' are skipped, and so are sockets, pipes and devices.
 // - A glob has *, ? and [...], none of which crosses a '/'. A folder that matches is read recursively.
 // - A name that exists is taken as it is, whatever characters it has, except that a comma always separates.
 // Files come in the order of the list, and within one entry sorted by the bytes of their path below it.

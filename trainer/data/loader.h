@@ -1,21 +1,18 @@
 // Batches of training steps out of text. Plain C++, no LibTorch.
 //
 // Note [the data law]. Row i of step s is a function of (documents, seed, s, i) alone:
-//   1. A document becomes BOS, its tokens, EOS. The documents of an epoch, in an order drawn from (seed,
-//   epoch), form
-//      one stream of N tokens.
+//   1. A document becomes BOS, its tokens, EOS. The documents of an epoch, in an order drawn from
+//      (seed, epoch), form one stream of N tokens.
 //   2. Sample j of an epoch is stream tokens [j*T, j*T + T]: the first T are inputs, the last T labels. An
-//   epoch has
-//      floor((N - 1) / T) samples; the tail that fills none is dropped (another order drops other tokens).
+//      epoch has floor((N - 1) / T) samples; the tail that fills none is dropped (another order drops other tokens).
 //   3. Row i of step s is global sample g = s * global_batch + i: epoch g / samples, place g % samples, and a
 //      permutation drawn from (seed, epoch) maps places to samples, so that neighbouring windows of one big
-//      document do not meet in one batch. With `shuffle` off both orders are natural. Validation is never
-//      shuffled.
+//      document do not meet in one batch. With `shuffle` off both orders are natural. Validation
+//      is never shuffled.
 //   4. global_batch = dp_size * local_batch * accumulation. Microbatch m of rank r holds rows
 //      [(m * dp_size + r) * local_batch, ... + local_batch): 1 and n ranks see the same tokens in a step.
 //   5. A document is validation when a hash of its id (path below the named folder, and line number in JSONL)
-//   falls in
-//      the holdout fraction, otherwise training: disjoint, and the same on every machine and for every seed.
+//      falls in the holdout fraction, otherwise training: disjoint, and the same on every machine and for every seed.
 //
 // Threads: a loader is used by one thread at a time. It owns at most one more, which prepares coming steps.
 #pragma once
@@ -54,9 +51,9 @@ struct Batch {
   std::vector<int64_t> tokens;     // [B, T]
   std::vector<int64_t> labels;     // [B, T], the following token or kIgnoreLabel
   std::vector<int64_t> positions;  // [B, T], from 0 at every row and every document start
-  std::vector<int32_t>
-      cu_seqlens;  // [B*T + 1]: where sequences begin in the flattened tokens, ascending from 0 (every
-                   // row and document start), then B*T to the end; empty without document_attention
+  // [B*T + 1]: where sequences begin in the flattened tokens, ascending from 0 (every row and document start), then B*T
+  // to the end; empty without document_attention.
+  std::vector<int32_t> cu_seqlens;
   int64_t valid_tokens = 0;  // labels that are not kIgnoreLabel
 };
 
