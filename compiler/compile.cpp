@@ -44,7 +44,7 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   if (request.dump_all && !request.dump_folder.empty()) {
     write_graph(request.dump_folder / (function_.name + ".00-trace.ir"), graph_);
     dump = [&](std::string_view pass, const ir::Graph& graph) {
-      char prefix[8];
+      char prefix[16];
       std::snprintf(prefix, sizeof prefix, ".%02d-", ++number);
       write_graph(request.dump_folder / (function_.name + prefix + std::string(pass) + ".ir"), graph);
     };
