@@ -142,6 +142,7 @@ void Trainer::compare_collectives() {
         groups_->all_gather_text("collectives/" + step->function().name, mine);
     const auto other =
         std::find_if(texts.begin(), texts.end(), [&](const std::string& text) { return text != texts[0]; });
+    RONDO_ASSERT(other != texts.end(), "equal collective sequences have different hashes");
     const auto first = std::mismatch(other->begin(), other->end(), texts[0].begin(), texts[0].end());
     const auto line_at = [](const std::string& text, std::ptrdiff_t at) {
       const std::size_t begin = at == 0 ? 0 : text.rfind('\n', static_cast<std::size_t>(at) - 1) + 1;

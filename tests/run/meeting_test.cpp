@@ -87,6 +87,28 @@ TEST_CASE("peers that never come end the wait with 7, and the key of the patienc
   }
 }
 
+TEST_CASE(
+    "ranks that would call different collectives end with 10 and name the first, instead of waiting for "
+    "ever") {
+  const Place place;
+  const int port = free_port();
+  std::vector<std::future<ProgramResult>> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.push_back(std::async(std::launch::async, [&, rank] {
+      const std::string reshard = rank == 0 ? "never" : "always";
+      return as_rank(rank, 2, "127.0.0.1", port,
+                     place.train("apart", {"--parallelism.fsdp_reshard_after_forward=" + reshard}));
+    }));
+  for (auto& rank : ranks) {
+    const ProgramResult run = rank.get();
+    INFO(run.output);
+    CHECK(run.exit_code == 10);
+    CHECK_THAT(run.output,
+               ContainsSubstring("ranks 0 and 1 would call different collectives in train_step") &&
+                   ContainsSubstring("_c10d_functional.all_gather_into_tensor.default"));
+  }
+}
+
 TEST_CASE("an environment that is not sound ends with 6 and lists what is missing or wrong") {
   const Place place;
   const ProgramResult half =
