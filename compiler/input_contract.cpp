@@ -30,7 +30,10 @@ void check_type(const InputContract::Expected& input, const at::Tensor& tensor) 
 InputContract::InputContract(std::vector<Expected> inputs, std::vector<at::Tensor> state)
     : inputs_(std::move(inputs)), state_(std::move(state)) {
   std::size_t expected = 0;
-  for (const Expected& input : inputs_) expected += input.kind != ir::InputKind::batch;
+  for (const Expected& input : inputs_) {
+    state_index_.push_back(expected);
+    expected += input.kind != ir::InputKind::batch;
+  }
   if (expected != state_.size())
     throw Error(ExitCode::graph, "the step has " + std::to_string(expected) + " state inputs and was given " +
                                      std::to_string(state_.size()));
@@ -61,12 +64,6 @@ std::vector<at::Tensor> InputContract::check(const std::vector<at::Tensor>& batc
     throw Error(ExitCode::graph, "the batch has " + std::to_string(batch.size()) +
                                      " tensors and the step reads " + std::to_string(next_batch));
   return all;
-}
-
-const at::Tensor& InputContract::state_of(std::size_t index) const {
-  std::size_t before = 0;
-  for (std::size_t i = 0; i < index; ++i) before += inputs_[i].kind != ir::InputKind::batch;
-  return state_[before];
 }
 
 std::vector<InputContract::Expected> expected_inputs(const ir::Graph& graph) {

@@ -25,11 +25,13 @@ class InputContract {
   std::vector<at::Tensor> check(const std::vector<at::Tensor>& batch) const;
   const std::vector<at::Tensor>& state() const { return state_; }
   // The state tensor that input `index` (of all inputs) is bound to.
-  const at::Tensor& state_of(std::size_t index) const;
+  const at::Tensor& state_of(std::size_t index) const { return state_[state_index_[index]]; }
 
  private:
   std::vector<Expected> inputs_;
   std::vector<at::Tensor> state_;
+  std::vector<std::size_t>
+      state_index_;  // of each input in the state; of a batch input, that of the next state input
   std::vector<const void*> addresses_;  // of the state, when it was bound
 };
 

@@ -2,8 +2,6 @@
 // its last read. It plans nothing; a replay must give the same bits.
 #include <ATen/core/LegacyTypeDispatch.h>
 
-#include <deque>
-
 #include "compiler/boxed_node.h"
 #include "compiler/executor.h"
 #include "compiler/input_contract.h"

@@ -18,14 +18,13 @@
 #include "parallel/collectives.h"
 #include "parallel/error.h"
 #include "parallel/scope.h"
+#include "trainer/data/loader.h"
 
 namespace rondo {
 namespace {
 
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
-
-constexpr std::int64_t kIgnoredLabel = -100;
 
 // A run of consecutive inputs of one function.
 struct Range {
@@ -137,8 +136,7 @@ Tensor local_loss(const Step& step, const Weights& weights, const ForwardInputs&
   const Tensor logits_BTV = step.model->forward(weights, forward);
   ModuleScope scope("loss");
   const Tensor flat = logits_BTV.view({-1, logits_BTV.size(-1)}).to(at::kFloat);
-  const Tensor sum =
-      at::cross_entropy_loss(flat, labels_BT.view({-1}), {}, at::Reduction::Sum, kIgnoredLabel);
+  const Tensor sum = at::cross_entropy_loss(flat, labels_BT.view({-1}), {}, at::Reduction::Sum, kIgnoreLabel);
   return sum / step.sum_over_ranks(valid_tokens);
 }
 
