@@ -99,7 +99,7 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
   at::globalContext().setDeterministicFillUninitializedMemory(false);
   model_ = make_decoder(config_.model.name, config_.model.sizes);
   if (report_) report_->training(costs());
-  tokenizer_ = std::make_unique<ByteTokenizer>();
+  tokenizer_ = load_tokenizer(config_.training.tokenizer);
   check_vocabulary(*tokenizer_, model_->vocabulary());
   data_ = std::make_unique<DataLoader>(training_data(config_, layout_, rank), *tokenizer_);
   if (config_.validation.enable)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,10 @@ class ByteTokenizer final : public Tokenizer {
   int32_t eos() const override { return 257; }
   void encode(std::string_view text, std::vector<int32_t>& out) const override;
 };
+
+// "bytes": the byte tokenizer; otherwise the path of a tokenizer.json, or of a folder that holds one. Throws
+// Error(data) naming the file and what is wrong with it.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path);
 
 // Throws Error(data) unless the model has an embedding row for every id of the tokenizer.
 void check_vocabulary(const Tokenizer& tokenizer, int64_t model_vocab_size);

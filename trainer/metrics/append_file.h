@@ -1,5 +1,5 @@
 // A file of lines or records that only grows, and a file that is replaced whole. Both survive a kill at any
-// moment: what is in them is complete.
+// moment: of the one at most the last record is cut short, the other is old or new.
 //
 // Errors: ExitCode::resources (disk full, quota, I/O error) or ExitCode::environment (permissions, wrong kind
 // of file), naming the path. Not thread-safe.
@@ -11,8 +11,9 @@
 
 namespace rondo {
 
-// Owns one file descriptor. Each append is one write(2), so that a killed process leaves whole records; a
-// write that the disk cuts short is taken back before the error is thrown.
+// Owns one file descriptor. Each append is one write(2). A kill can cut that short where it crosses a page of
+// the file, so the last record may be torn; a write that the disk cuts short is taken back before the error
+// is thrown.
 class AppendFile {
  public:
   explicit AppendFile(std::filesystem::path path);  // created where missing
