@@ -12,12 +12,13 @@ namespace rondo {
 
 using Arguments = std::vector<std::string>;
 
-int run_compare(const Arguments& args);  // 0 equal bit for bit, 1 different
-int run_config(const Arguments& args);   // checks or prints a configuration
-int run_doctor(const Arguments& args);   // 0 where training on CPU can work, else 6
-int run_help(const Arguments& args);     // sections and keys of the configuration
-int run_launch(const Arguments& args);   // torchrun's part
-int run_opt(const Arguments& args);      // passes on the text of a graph
+int run_checkpoint(const Arguments& args);  // lists, shows, verifies and prunes checkpoints
+int run_compare(const Arguments& args);     // 0 equal bit for bit, 1 different
+int run_config(const Arguments& args);      // checks or prints a configuration
+int run_doctor(const Arguments& args);      // 0 where training on CPU can work, else 6
+int run_help(const Arguments& args);        // sections and keys of the configuration
+int run_launch(const Arguments& args);      // torchrun's part
+int run_opt(const Arguments& args);         // passes on the text of a graph
 
 // Runs before `rondo-worker train` is started. False: all is done already (--help).
 bool before_train(const Arguments& args);

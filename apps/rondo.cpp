@@ -28,6 +28,7 @@ constexpr std::array kCommands = {
             nullptr, before_train},
     Command{"launch", "run the ranks of a job on this node, with torchrun's flags", run_launch},
     Command{"compare", "compare two run folders: bit for bit, speed, memory, configuration", run_compare},
+    Command{"checkpoint", "list, show, verify and prune the checkpoints of a run", run_checkpoint},
     Command{"config", "check a configuration, or print it with every key resolved", run_config},
     Command{"help", "sections and keys of the configuration", run_help},
     Command{"doctor", "what is installed, what is missing, what to type", run_doctor},

@@ -1,0 +1,111 @@
+#include "trainer/checkpoint/committed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "parallel/error.h"
+#include "trainer/checkpoint/files.h"
+
+namespace rondo::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMaxMarkBytes = 4096;
+
+// A number as this program writes it: no sign, no leading zero.
+std::optional<std::int64_t> plain_number(std::string_view digits) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  const bool whole = error == std::errc() && end == digits.data() + digits.size() && value >= 0;
+  if (!whole || (digits.size() > 1 && digits.front() == '0') || digits.front() == '-') return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<FolderName> parse_folder_name(std::string_view name) {
+  using Role = FolderName::Role;
+  constexpr std::string_view kStep = "step-";
+  if (!name.starts_with(kStep)) return std::nullopt;
+  name.remove_prefix(kStep.size());
+  const std::size_t dot = std::min(name.find('.'), name.size());
+  const auto step = plain_number(name.substr(0, dot));
+  if (!step) return std::nullopt;
+  const std::string_view rest = name.substr(dot);
+  if (rest.empty()) return FolderName{*step, Role::checkpoint, 0};
+  if (rest.starts_with(".tmp-") && rest.size() > 5) return FolderName{*step, Role::temp, 0};
+  for (const auto& [word, role] :
+       {std::pair{".replaced-", Role::replaced}, std::pair{".trash-", Role::trash}}) {
+    if (!rest.starts_with(word)) continue;
+    if (const auto number = plain_number(rest.substr(std::string_view(word).size())))
+      return FolderName{*step, role, *number};
+  }
+  return std::nullopt;
+}
+
+fs::path free_name(const fs::path& root, std::int64_t step, std::string_view word) {
+  for (int number = 1;; ++number) {
+    fs::path path = root / fmt::format("step-{}.{}-{}", step, word, number);
+    std::error_code ignored;
+    if (!fs::exists(fs::symlink_status(path, ignored))) return path;
+  }
+}
+
+std::string committed_text(std::string_view manifest_text) {
+  return fmt::format("{} {} xxh3-128 {}\n", kManifestFile, manifest_text.size(),
+                     to_hex(hash_of(std::as_bytes(std::span(manifest_text)))));
+}
+
+bool has_mark(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(folder / kCommittedFile, ignored));
+}
+
+Manifest read_committed(const fs::path& folder) {
+  if (!has_mark(folder))
+    throw Error(ExitCode::checkpoint,
+                fmt::format("{} is no committed checkpoint: it has no {}", folder.string(), kCommittedFile));
+  const std::string mark = read_text(folder / kCommittedFile, kMaxMarkBytes);
+  const fs::path path = folder / kManifestFile;
+  const std::string text = read_text(path, kMaxManifestBytes);
+  const std::string expected = committed_text(text);
+  if (mark != expected)
+    throw Error(ExitCode::checkpoint,
+                fmt::format("{} is damaged: {} says \"{}\", but the manifest is \"{}\"", folder.string(),
+                            kCommittedFile, mark.substr(0, mark.find('\n')),
+                            expected.substr(0, expected.size() - 1)));
+  Manifest manifest = parse_manifest(text, path.string());
+  const auto name = parse_folder_name(folder.filename().string());
+  if (name && name->step != manifest.step)
+    throw Error(ExitCode::checkpoint,
+                fmt::format("{} holds step {}, not that of its name", folder.string(), manifest.step));
+  return manifest;
+}
+
+void check_sizes(const fs::path& folder, const Manifest& manifest) {
+  for (const Shard& shard : manifest.shards) {
+    const fs::path path = folder / shard.file;
+    std::error_code error;
+    const auto status = fs::symlink_status(path, error);
+    if (status.type() != fs::file_type::regular)
+      throw Error(ExitCode::checkpoint,
+                  fmt::format("{} is {}", path.string(), fs::exists(status) ? "no regular file" : "missing"));
+    const auto bytes = static_cast<std::int64_t>(fs::file_size(path, error));
+    if (error) throw FileError("read", path, error.value());
+    if (bytes != shard.bytes)
+      throw Error(ExitCode::checkpoint, fmt::format("{} has {} bytes, but the manifest says {}",
+                                                    path.string(), bytes, shard.bytes));
+  }
+}
+
+std::string chunk_problem(const fs::path& file, std::int64_t chunk, std::int64_t bytes,
+                          const ChunkHash& found, const ChunkHash& expected) {
+  return fmt::format("{} is damaged: chunk {} (bytes {} to {}) has the hash {}, but the manifest says {}",
+                     file.string(), chunk, chunk * kChunkBytes, chunk * kChunkBytes + bytes, to_hex(found),
+                     to_hex(expected));
+}
+
+}  // namespace rondo::checkpoint

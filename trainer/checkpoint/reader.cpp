@@ -1,0 +1,178 @@
+#include "trainer/checkpoint/reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+#include "parallel/error.h"
+#include "parallel/nearest.h"
+#include "trainer/checkpoint/committed.h"
+
+namespace rondo::checkpoint {
+namespace {
+
+constexpr std::size_t kHeldChunks = 8;
+constexpr std::int64_t kBlockBytes = 256 << 10;
+
+std::vector<std::uint64_t> hashes_of_blocks(std::span<const std::byte> bytes) {
+  std::vector<std::uint64_t> hashes;
+  while (!bytes.empty()) {
+    const auto block = bytes.first(std::min<std::size_t>(kBlockBytes, bytes.size()));
+    hashes.push_back(hash_of(block).low);
+    bytes = bytes.subspan(block.size());
+  }
+  return hashes;
+}
+
+}  // namespace
+
+Reader::Reader(std::filesystem::path folder)
+    : folder_(std::move(folder)), manifest_(read_committed(folder_)) {
+  check_sizes(folder_, manifest_);
+}
+
+void Reader::read(std::string_view name, std::int64_t begin, std::int64_t end, std::span<std::byte> out) {
+  const TensorRecord* tensor = manifest_.find(name);
+  if (tensor == nullptr) {
+    std::vector<std::string> names;
+    for (const TensorRecord& t : manifest_.tensors) names.push_back(t.name);
+    throw Error(ExitCode::checkpoint,
+                fmt::format("{} holds no tensor {}{}", folder_.string(), name, did_you_mean(name, names)));
+  }
+  const std::int64_t element_bytes = dtype_bytes(tensor->dtype);
+  RONDO_ASSERT(0 <= begin && begin <= end && end <= elements_of(tensor->shape, tensor->dtype) &&
+                   std::ssize(out) == (end - begin) * element_bytes,
+               fmt::format("[{}, {}) of {} into {} bytes", begin, end, name, out.size()));
+  auto run = std::upper_bound(tensor->runs.begin(), tensor->runs.end(), begin,
+                              [](std::int64_t first, const Run& r) { return first < r.end(); });
+  while (begin < end) {
+    const std::int64_t i = (begin - run->begin) / run->each;
+    const std::int64_t piece_begin = run->begin + i * run->each;
+    const std::int64_t stop = std::min(end, piece_begin + run->each);
+    const auto bytes = static_cast<std::size_t>((stop - begin) * element_bytes);
+    read_piece(tensor - manifest_.tensors.data(), run->shard + i * run->stride, piece_begin, begin,
+               out.first(bytes));
+    out = out.subspan(bytes);
+    begin = stop;
+    if (begin == run->end()) ++run;
+  }
+}
+
+Reader::ShardIndex& Reader::index_of(std::int64_t shard) {
+  const auto [at, is_new] = indices_.try_emplace(shard);
+  if (is_new) at->second.pieces = pieces_of(manifest_, shard);
+  return at->second;
+}
+
+void Reader::read_piece(std::int64_t tensor, std::int64_t shard, std::int64_t piece_begin, std::int64_t begin,
+                        std::span<std::byte> out) {
+  const std::vector<PlacedPiece>& pieces = index_of(shard).pieces;
+  const auto piece =
+      std::lower_bound(pieces.begin(), pieces.end(), std::pair(tensor, piece_begin),
+                       [](const PlacedPiece& p, const std::pair<std::int64_t, std::int64_t>& key) {
+                         return std::pair(p.tensor, p.begin) < key;
+                       });
+  const std::int64_t element_bytes = dtype_bytes(manifest_.tensors[static_cast<std::size_t>(tensor)].dtype);
+  read_bytes(shard, piece->offset + (begin - piece->begin) * element_bytes, out);
+}
+
+void Reader::read_bytes(std::int64_t shard, std::int64_t offset, std::span<std::byte> out) {
+  const std::int64_t shard_bytes = manifest_.shards[static_cast<std::size_t>(shard)].bytes;
+  while (!out.empty()) {
+    const std::int64_t chunk = offset / kChunkBytes;
+    const std::int64_t within = offset % kChunkBytes;
+    const std::int64_t chunk_bytes = std::min(kChunkBytes, shard_bytes - chunk * kChunkBytes);
+    const auto part = out.first(static_cast<std::size_t>(std::min(std::ssize(out), chunk_bytes - within)));
+    if (const HeldChunk* known = held(shard, chunk)) {
+      std::memcpy(part.data(), known->bytes.data() + within, part.size());
+    } else if (std::ssize(part) == chunk_bytes) {  // all of it is wanted: straight to its place
+      read_file(shard, offset, part);
+      prove(shard, chunk, part);
+    } else if (index_of(shard).block_hashes.contains(chunk)) {
+      read_blocks(shard, chunk, within, part);
+    } else {
+      std::memcpy(part.data(), hold(shard, chunk, chunk_bytes).bytes.data() + within, part.size());
+    }
+    offset += std::ssize(part);
+    out = out.subspan(part.size());
+  }
+}
+
+void Reader::read_file(std::int64_t shard, std::int64_t offset, std::span<std::byte> out) {
+  with_retries([&] {
+    if (!open_ || open_->first != shard) {
+      open_.reset();
+      open_.emplace(shard, File::open(folder_ / manifest_.shards[static_cast<std::size_t>(shard)].file));
+    }
+    try {
+      open_->second.read_at(offset, out);
+    } catch (const FileError&) {
+      open_.reset();  // a stale handle stays stale
+      throw;
+    }
+  });
+}
+
+void Reader::prove(std::int64_t shard, std::int64_t chunk, std::span<const std::byte> bytes) const {
+  const Shard& record = manifest_.shards[static_cast<std::size_t>(shard)];
+  const ChunkHash& expected = record.chunks[static_cast<std::size_t>(chunk)];
+  const ChunkHash found = hash_of(bytes);
+  if (found != expected)
+    throw Error(ExitCode::checkpoint,
+                chunk_problem(folder_ / record.file, chunk, std::ssize(bytes), found, expected) +
+                    "; use another checkpoint (`rondo checkpoint ls` shows them)");
+}
+
+Reader::HeldChunk* Reader::held(std::int64_t shard, std::int64_t chunk) {
+  for (HeldChunk& slot : held_) {
+    if (slot.shard != shard || slot.chunk != chunk) continue;
+    slot.last_use = ++uses_;
+    return &slot;
+  }
+  return nullptr;
+}
+
+Reader::HeldChunk& Reader::hold(std::int64_t shard, std::int64_t chunk, std::int64_t bytes) {
+  if (held_.size() < kHeldChunks) held_.emplace_back();
+  HeldChunk& slot = *std::min_element(held_.begin(), held_.end(), [](const HeldChunk& a, const HeldChunk& b) {
+    return a.last_use < b.last_use;
+  });
+  if (slot.shard >= 0) index_of(slot.shard).block_hashes[slot.chunk] = hashes_of_blocks(slot.bytes);
+  slot.shard = -1;  // nothing, until it has proven right
+  slot.last_use = 0;
+  slot.bytes.resize(static_cast<std::size_t>(bytes));
+  read_file(shard, chunk * kChunkBytes, slot.bytes);
+  prove(shard, chunk, slot.bytes);
+  slot.shard = shard;
+  slot.chunk = chunk;
+  slot.last_use = ++uses_;
+  return slot;
+}
+
+void Reader::read_blocks(std::int64_t shard, std::int64_t chunk, std::int64_t within,
+                         std::span<std::byte> out) {
+  const Shard& record = manifest_.shards[static_cast<std::size_t>(shard)];
+  const std::vector<std::uint64_t>& hashes = index_of(shard).block_hashes.at(chunk);
+  const std::int64_t chunk_bytes = std::min(kChunkBytes, record.bytes - chunk * kChunkBytes);
+  while (!out.empty()) {
+    const std::int64_t block = within / kBlockBytes;
+    const std::int64_t begin = block * kBlockBytes;
+    block_.resize(static_cast<std::size_t>(std::min(kBlockBytes, chunk_bytes - begin)));
+    read_file(shard, chunk * kChunkBytes + begin, block_);
+    if (hash_of(block_).low != hashes[static_cast<std::size_t>(block)])
+      throw Error(ExitCode::checkpoint,
+                  fmt::format("{} changed while it was read: chunk {}, which had the right hash, has other "
+                              "bytes now; use another checkpoint (`rondo checkpoint ls` shows them)",
+                              (folder_ / record.file).string(), chunk));
+    const std::int64_t from = within - begin;
+    const auto part =
+        out.first(static_cast<std::size_t>(std::min(std::ssize(out), std::ssize(block_) - from)));
+    std::memcpy(part.data(), block_.data() + from, part.size());
+    within += std::ssize(part);
+    out = out.subspan(part.size());
+  }
+}
+
+}  // namespace rondo::checkpoint

@@ -1,0 +1,126 @@
+#include "trainer/checkpoint/save.h"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+
+#include "parallel/error.h"
+#include "trainer/checkpoint/committed.h"
+#include "trainer/checkpoint/files.h"
+
+namespace rondo::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+void remove_leftover(const fs::path& folder) {
+  with_retries([&] { remove_tree(folder); });
+}
+
+// Clears the name of the step without losing what is committed under it.
+void make_way(const fs::path& root, const fs::path& target, std::int64_t step) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(target, ignored))) return;
+  if (has_mark(target)) {
+    rename_path(target, free_name(root, step, "replaced"));
+  } else {
+    const fs::path trash = free_name(root, step, "trash");
+    rename_path(target, trash);
+    remove_leftover(trash);
+  }
+  with_retries([&] { sync_folder(root); });
+}
+
+}  // namespace
+
+fs::path begin_save(const fs::path& root, std::int64_t step, std::string_view run, int attempt) {
+  RONDO_ASSERT(step >= 0 && !run.empty() &&
+                   std::all_of(run.begin(), run.end(),
+                               [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; }),
+               fmt::format("step {}, run \"{}\"", step, run));
+  fs::path temp = root / fmt::format("step-{}.tmp-{}-{}", step, run, attempt);
+  with_retries([&] {
+    make_folder(root);
+    remove_tree(temp);
+    make_folder(temp);
+    sync_folder(root);
+  });
+  return temp;
+}
+
+void check_space(const fs::path& folder, std::int64_t bytes, std::int64_t files) {
+  struct statvfs disk {};
+  with_retries([&] {
+    if (::statvfs(folder.c_str(), &disk) != 0) throw FileError("ask for the free space of", folder, errno);
+  });
+  constexpr double kMargin = 1.05;
+  const double free_bytes = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  if (free_bytes < kMargin * static_cast<double>(bytes))
+    throw Error(
+        ExitCode::resources,
+        fmt::format("{} has {:.3f} GB free, but a checkpoint needs {:.3f} GB and 5 % more; free space, "
+                    "lower checkpoint.keep_latest_k, or choose another folder",
+                    folder.string(), free_bytes / 1e9, static_cast<double>(bytes) / 1e9));
+  const bool counts_files = disk.f_files != 0;
+  if (counts_files && static_cast<double>(disk.f_favail) < kMargin * static_cast<double>(files))
+    throw Error(ExitCode::resources,
+                fmt::format("the file system of {} can hold {} more files, but a checkpoint needs {} and 5 % "
+                            "more; remove files or choose another folder",
+                            folder.string(), disk.f_favail, files));
+}
+
+fs::path commit(const fs::path& root, const fs::path& temp, const Manifest& manifest) {
+  const std::string text = to_text(manifest);
+  if (std::ssize(text) > kMaxManifestBytes)
+    throw Error(ExitCode::checkpoint,
+                fmt::format("the manifest of {} would have {} bytes, more than the {} that are read again",
+                            temp.string(), text.size(), kMaxManifestBytes));
+  parse_manifest(text, (temp / kManifestFile).string());  // what we write, we must be able to read
+  // A rank that wrote to a folder of its own, because the file system is not shared, is found here.
+  check_sizes(temp, manifest);
+  write_durably(temp / kManifestFile, text);  // its last step is the fsync of `temp`
+  fs::path target = root / fmt::format("step-{}", manifest.step);
+  make_way(root, target, manifest.step);
+  rename_path(temp, target);
+  try {
+    with_retries([&] { sync_folder(root); });
+    write_durably(target / kCommittedFile, committed_text(text));
+  } catch (const Error&) {
+    // Back to the name that `abandon` and `sweep_leftovers` clear, so that a failed save does not fill the
+    // disk. Where the mark is there already, the checkpoint is whole, and only its durability in doubt.
+    if (!has_mark(target)) ::rename(target.c_str(), temp.c_str());
+    throw;
+  }
+  return target;
+}
+
+void abandon(const fs::path& temp) noexcept {
+  try {
+    const auto name = parse_folder_name(temp.filename().string());
+    if (name && name->role == FolderName::Role::temp) remove_tree(temp);
+  } catch (const std::exception&) {
+    // The save has failed already, and for a reason that its caller knows. `sweep_leftovers` tries again.
+  }
+}
+
+std::vector<fs::path> sweep_leftovers(const fs::path& root) {
+  std::vector<fs::path> swept;
+  std::error_code error;
+  for (fs::directory_iterator at(root, error), end; !error && at != end; at.increment(error)) {
+    const auto name = parse_folder_name(at->path().filename().string());
+    const bool leftover =
+        name && (name->role == FolderName::Role::temp || name->role == FolderName::Role::trash);
+    std::error_code ignored;
+    if (leftover && fs::symlink_status(at->path(), ignored).type() == fs::file_type::directory)
+      swept.push_back(at->path());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) throw FileError("list", root, error.value());
+  for (const fs::path& folder : swept) remove_leftover(folder);
+  return swept;
+}
+
+}  // namespace rondo::checkpoint
