@@ -112,6 +112,7 @@ const std::map<std::string, std::string> kTargetsWithoutLibTorch = {
     {"trainer_host", "trainer"},
     {"trainer_data", "trainer"},
     {"trainer_metrics", "trainer/metrics"},
+    {"trainer_safetensors", "trainer/safetensors"},
     {"rondo", "apps"},
 };
 
