@@ -97,7 +97,7 @@ Tensor feed_forward(const Tensor& x_BTD, const Weights& weights) {
 Tensor transformer_block(const Tensor& h_BTD, const Weights& weights, const Rope& rope,
                          const ForwardInputs& inputs, const Llama3Config& config) {
   const Tensor attention_in = rms_norm("attention_norm", h_BTD, weights, config.norm_eps);
-  const Tensor middle_BTD = h_BTD + attention(attention_in, weights, rope, inputs, config.head_dim());
+  const Tensor middle_BTD = h_BTD + attention(attention_in, weights, rope, inputs, config.head_width());
   const Tensor ffn_in = rms_norm("ffn_norm", middle_BTD, weights, config.norm_eps);
   return middle_BTD + feed_forward(ffn_in, weights);
 }
@@ -109,7 +109,8 @@ std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
   const Init ones{Init::Kind::constant, 1.0, 0.0};
   const double head_std = 1.0 / std::sqrt(static_cast<double>(c.dim));
   const Init head{Init::Kind::truncated_normal, head_std, 3.0 * head_std};
-  const std::int64_t head_dim = c.head_dim(), kv_dim = c.n_kv_heads * head_dim, hidden = c.ffn_hidden();
+  const std::int64_t q_dim = c.n_heads * c.head_width(), kv_dim = c.n_kv_heads * c.head_width();
+  const std::int64_t hidden = c.ffn_width();
 
   std::vector<ParameterRule> table;
   table.push_back({"tok_embeddings.weight",
@@ -119,10 +120,10 @@ std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
     const std::string at = "layers." + std::to_string(layer) + ".";
     const Init deep = normal(0.02 / std::sqrt(2.0 * static_cast<double>(layer + 1)));
     table.push_back({at + "attention_norm.weight", {c.dim}, ones});
-    table.push_back({at + "attention.wq.weight", {c.dim, c.dim}, normal(0.02)});
+    table.push_back({at + "attention.wq.weight", {q_dim, c.dim}, normal(0.02)});
     table.push_back({at + "attention.wk.weight", {kv_dim, c.dim}, normal(0.02)});
     table.push_back({at + "attention.wv.weight", {kv_dim, c.dim}, normal(0.02)});
-    table.push_back({at + "attention.wo.weight", {c.dim, c.dim}, deep});
+    table.push_back({at + "attention.wo.weight", {c.dim, q_dim}, deep});
     table.push_back({at + "ffn_norm.weight", {c.dim}, ones});
     table.push_back({at + "feed_forward.w1.weight", {hidden, c.dim}, normal(0.02)});
     table.push_back({at + "feed_forward.w3.weight", {hidden, c.dim}, deep});
@@ -151,7 +152,7 @@ double scaled_frequency(double frequency, const Llama3Config& c) {
 Llama3::Llama3(const Llama3Config& config) : config_(config), parameters_(parameter_table(config)) {}
 
 std::vector<Buffer> Llama3::buffers(std::int64_t seq_len) const {
-  const std::int64_t head_dim = config_.head_dim(), half = head_dim / 2;
+  const std::int64_t head_dim = config_.head_width(), half = head_dim / 2;
   Tensor cos = at::empty({seq_len, half}, at::kFloat), sin = at::empty({seq_len, half}, at::kFloat);
   for (std::int64_t i = 0; i < half; ++i) {
     const double exponent = static_cast<double>(2 * i) / static_cast<double>(head_dim);
@@ -193,7 +194,8 @@ Tensor Llama3::forward(const Weights& weights, const ForwardInputs& inputs) cons
 
 std::int64_t Llama3::flops_per_token(std::int64_t seq_len) const {
   const std::int64_t embedding = config_.tie_embeddings ? 0 : config_.vocab_size * config_.dim;
-  return 6 * (parameter_count(*this) - embedding) + 12 * config_.n_layers * config_.dim * seq_len;
+  const std::int64_t heads = config_.n_heads * config_.head_width();
+  return 6 * (parameter_count(*this) - embedding) + 12 * config_.n_layers * heads * seq_len;
 }
 
 }  // namespace rondo

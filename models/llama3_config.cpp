@@ -4,7 +4,8 @@
 
 namespace rondo {
 
-std::int64_t Llama3Config::ffn_hidden() const {
+std::int64_t Llama3Config::ffn_width() const {
+  if (ffn_hidden_dim > 0) return ffn_hidden_dim;
   const auto wide = static_cast<std::int64_t>(ffn_dim_multiplier * static_cast<double>(8 * dim / 3));
   return (wide + multiple_of - 1) / multiple_of * multiple_of;
 }
@@ -14,7 +15,8 @@ const Fields& Llama3Config::fields() {
   static const Fields list = {
       field("dim", &C::dim, "width of the residual stream", {.minimum = 1, .maximum = 1 << 20}),
       field("n_layers", &C::n_layers, "transformer blocks", {.minimum = 1, .maximum = 10000}),
-      field("n_heads", &C::n_heads, "query heads; divides dim", {.minimum = 1, .maximum = 1 << 16}),
+      field("n_heads", &C::n_heads, "query heads; divides dim where head_dim is 0",
+            {.minimum = 1, .maximum = 1 << 16}),
       field("n_kv_heads", &C::n_kv_heads, "key and value heads; divides n_heads",
             {.minimum = 1, .maximum = 1 << 16}),
       field("vocab_size", &C::vocab_size, "rows of the token embedding", {.minimum = 1, .maximum = 1 << 24}),
@@ -22,6 +24,11 @@ const Fields& Llama3Config::fields() {
             {.above = 0, .maximum = 64}),
       field("multiple_of", &C::multiple_of, "the feed-forward's width is rounded up to a multiple of this",
             {.minimum = 1, .maximum = 1 << 20}),
+      field("ffn_hidden_dim", &C::ffn_hidden_dim,
+            "width of the feed-forward; 0 is from dim, ffn_dim_multiplier and multiple_of",
+            {.minimum = 0, .maximum = 1 << 24}),
+      field("head_dim", &C::head_dim, "width of one head; 0 is dim / n_heads",
+            {.minimum = 0, .maximum = 1 << 16}),
       field("norm_eps", &C::norm_eps, "added to the mean square in RMSNorm", {.above = 0, .below = 1}),
       field("rope_theta", &C::rope_theta, "base of the rotary frequencies", {.above = 1}),
       field("rope_scaling_factor", &C::rope_scaling_factor,
@@ -42,16 +49,19 @@ const Fields& Llama3Config::fields() {
 
 std::vector<SizeProblem> Llama3Config::problems() const {
   std::vector<SizeProblem> found;
-  if (dim % n_heads != 0)
+  if (head_dim % 2 != 0)
+    found.push_back({{"head_dim"}, "model.head_dim must be even: rotary embedding turns pairs"});
+  if (head_dim == 0 && dim % n_heads != 0)
     found.push_back({{"dim", "n_heads"},
-                     fmt::format("model.dim must be a multiple of model.n_heads, and {} = {} * {} + {}", dim,
-                                 n_heads, dim / n_heads, dim % n_heads)});
-  else if (head_dim() % 2 != 0)
+                     fmt::format("model.dim must be a multiple of model.n_heads, and {} = {} * {} + {} "
+                                 "(model.head_dim gives heads a width of their own)",
+                                 dim, n_heads, dim / n_heads, dim % n_heads)});
+  else if (head_dim == 0 && head_width() % 2 != 0)
     found.push_back(
         {{"dim", "n_heads"},
          fmt::format("model.dim / model.n_heads = {} / {} = {} must be even: rotary embedding turns "
                      "pairs",
-                     dim, n_heads, head_dim())});
+                     dim, n_heads, head_width())});
   if (n_heads % n_kv_heads != 0)
     found.push_back({{"n_kv_heads", "n_heads"},
                      fmt::format("model.n_kv_heads must divide model.n_heads, and {} = {} * {} + {}", n_heads,

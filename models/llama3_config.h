@@ -19,6 +19,8 @@ struct Llama3Config {
   std::int64_t vocab_size = 2048;
   double ffn_dim_multiplier = 1.0;
   std::int64_t multiple_of = 256;
+  std::int64_t ffn_hidden_dim = 0;  // 0 = from dim, ffn_dim_multiplier and multiple_of
+  std::int64_t head_dim = 0;        // 0 = dim / n_heads
   double norm_eps = 1e-5;
   double rope_theta = 500000.0;
   double rope_scaling_factor = 8.0;  // 1 = no scaling
@@ -28,10 +30,11 @@ struct Llama3Config {
   std::int64_t max_seq_len = 131072;
   bool tie_embeddings = false;  // the head is the token embedding
 
-  std::int64_t head_dim() const { return dim / n_heads; }
-  // Hidden width of the feed-forward: 8 dim / 3 truncated, times the multiplier truncated, rounded up to a
-  // multiple of `multiple_of`.
-  std::int64_t ffn_hidden() const;
+  // Elements of one head; the heads together may be narrower or wider than dim.
+  std::int64_t head_width() const { return head_dim > 0 ? head_dim : dim / n_heads; }
+  // Hidden width of the feed-forward: ffn_hidden_dim, or 8 dim / 3 truncated, times the multiplier truncated,
+  // rounded up to a multiple of `multiple_of`.
+  std::int64_t ffn_width() const;
 
   static const Fields& fields();
   // The rules between fields that do not hold; each field alone is within its range.

@@ -113,6 +113,7 @@ const std::map<std::string, std::string> kTargetsWithoutLibTorch = {
     {"trainer_data", "trainer"},
     {"trainer_metrics", "trainer/metrics"},
     {"trainer_checkpoint", "trainer/checkpoint"},
+    {"trainer_safetensors", "trainer/safetensors"},
     {"rondo", "apps"},
 };
 

@@ -72,7 +72,7 @@ JobConfig random_config(unsigned seed) {
   for (const Field& field : *rondo::model_sizes()[0].fields)
     config.model.sizes[field.name] = values.of(field);
   const JobConfig plain = load_config({});
-  for (const char* name : {"dim", "n_heads", "n_kv_heads", "vocab_size", "max_seq_len",
+  for (const char* name : {"dim", "head_dim", "n_heads", "n_kv_heads", "vocab_size", "max_seq_len",
                            "rope_low_freq_factor", "rope_high_freq_factor"})
     config.model.sizes[name] = plain.model.sizes.at(name);
   config.training.global_batch_size = -1;

@@ -183,7 +183,8 @@ TEST_CASE("a rule between keys spells out its arithmetic and blames what the use
   check_all({
       {"[model]\ndim = 250\n",
        {},
-       "x.toml:2:1: model.dim = 250: model.dim must be a multiple of model.n_heads, and 250 = 16 * 15 + 10"},
+       "x.toml:2:1: model.dim = 250: model.dim must be a multiple of model.n_heads, and 250 = 16 * 15 + 10 "
+       "(model.head_dim gives heads a width of their own)"},
       {"[model]\nn_heads = 256\nn_kv_heads = 256\n",
        {},
        "x.toml:2:1: model.n_heads = 256: model.dim / model.n_heads = 256 / 256 = 1 must be even: rotary "
@@ -250,7 +251,7 @@ TEST_CASE("all problems are reported together, in the order of the file and then
         "  x.toml:4:2: a: unknown key\n"
         "  command line: --x.y=1: unknown key\n"
         "  command line: --model.dim=250: model.dim must be a multiple of model.n_heads, and 250 = 16 * 15 + "
-        "10");
+        "10 (model.head_dim gives heads a width of their own)");
 }
 
 TEST_CASE("what is not TOML is placed") {
