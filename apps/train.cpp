@@ -1,5 +1,6 @@
 // `rondo-worker train ...`: one rank of a run, and how it ends.
 #include <c10/util/Exception.h>
+#include <signal.h>
 
 #include <chrono>
 #include <cstdio>
@@ -45,10 +46,33 @@ std::string first_line(const char* text) {
   return whole.substr(0, whole.find('\n'));
 }
 
+// By a signal, where no step was agreed on.
 End stopped(int signal, std::int64_t step) {
   return {128 + signal, signal,
           "stopped by signal " + std::to_string(signal) + " after step " + std::to_string(step) +
-              "; nothing was saved (this version has no checkpoints)"};
+              "; nothing was saved"};
+}
+
+// As the ranks agreed.
+End stopped(const Stop& stop, std::int64_t step, const JobConfig& config) {
+  End end;
+  end.reason = "stopped by " + describe(stop.wish, stop.signal) + " after step " + std::to_string(step);
+  if (stop.wish == Wish::signal) end.signal = stop.signal;
+  const bool saves = config.checkpoint.enable && !config.checkpoint.load_only;
+  if (stop.saved) {
+    end.exit_code = static_cast<int>(ExitCode::requeue);
+    end.reason += "; it is saved, and the same command goes on from there";
+  } else if (saves) {
+    end.exit_code = static_cast<int>(ExitCode::resources);
+    end.reason += "; the save failed, and the same command goes on from the checkpoint before";
+    return end;
+  } else {
+    end.exit_code = static_cast<int>(ExitCode::do_not_requeue);
+    end.reason += "; nothing was saved (checkpoint.enable = true saves)";
+  }
+  // What a shell expects of an interrupted program; and of one that saved nothing.
+  if (end.signal && (*end.signal == SIGINT || !stop.saved)) end.exit_code = 128 + *end.signal;
+  return end;
 }
 
 // A peer that was told to stop first breaks our collectives: that is our own stop, not a failure.
@@ -66,8 +90,8 @@ End run(const JobConfig& config, const RankEnvironment& environment,
   try {
     if (environment.rank == 0) report.emplace(config, command_line, environment.world_size);
     trainer.emplace(config, environment, report ? &*report : nullptr);
-    const std::optional<int> signal = trainer->train();
-    return signal ? stopped(*signal, step()) : End{};
+    const std::optional<Stop> stop = trainer->train();
+    return stop ? stopped(*stop, step(), config) : End{};
   } catch (const Error& error) {
     if (const auto signal = stop_requested(); signal && error.code() == ExitCode::peer)
       return stopped(*signal, step());
@@ -109,7 +133,7 @@ int run_train(const std::vector<std::string>& args, const std::vector<std::strin
   std::optional<Report> report;
   const End end = run(config, environment, command_line, report);
   write_exit_json(report ? &*report : nullptr, end);
-  if (end.signal) {
+  if (end.signal || end.exit_code == static_cast<int>(ExitCode::requeue)) {
     log_warning(end.reason);
   } else if (end.exit_code != 0) {
     log_error(end.reason);

@@ -192,17 +192,58 @@ std::vector<std::int64_t> ProcessGroups::all_gather(std::int64_t value) {
   return {all.data_ptr<std::int64_t>(), all.data_ptr<std::int64_t>() + size_};
 }
 
+std::vector<std::int64_t> ProcessGroups::maximum(std::vector<std::int64_t> values) {
+  if (!connection_) return values;
+  const auto count = static_cast<std::int64_t>(values.size());
+  std::vector<at::Tensor> tensors = {at::empty({count}, at::kLong)};
+  std::memcpy(tensors[0].data_ptr(), values.data(), tensors[0].nbytes());
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::MAX;
+  connection_->backend->allreduce(tensors, options)->wait();
+  const auto* first = tensors[0].const_data_ptr<std::int64_t>();
+  return {first, first + count};
+}
+
+namespace {
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
 std::vector<std::string> ProcessGroups::all_gather_text(std::string_view key, const std::string& text) {
   if (!connection_) return {text};
   const std::string prefix = std::string(key) + "/";
-  connection_->store->set(prefix + std::to_string(rank_),
-                          std::vector<std::uint8_t>(text.begin(), text.end()));
+  connection_->store->set(prefix + std::to_string(rank_), bytes_of(text));
   std::vector<std::string> all;
-  for (int rank = 0; rank < size_; ++rank) {
-    const std::vector<std::uint8_t> bytes = connection_->store->get(prefix + std::to_string(rank));
-    all.emplace_back(bytes.begin(), bytes.end());
+  for (int rank = 0; rank < size_; ++rank)
+    all.push_back(text_of(connection_->store->get(prefix + std::to_string(rank))));
+  return all;
+}
+
+std::vector<std::string> ProcessGroups::gather_text(std::string_view key, const std::string& text) {
+  if (!connection_) return {text};
+  const std::string prefix = std::string(key) + "/";
+  if (rank_ != 0) {
+    connection_->store->set(prefix + std::to_string(rank_), bytes_of(text));
+    return {};
+  }
+  std::vector<std::string> all = {text};
+  for (int rank = 1; rank < size_; ++rank) {
+    const std::string name = prefix + std::to_string(rank);
+    all.push_back(text_of(connection_->store->get(name)));
+    connection_->store->deleteKey(name);
   }
   return all;
+}
+
+std::string ProcessGroups::broadcast_text(std::string_view key, const std::string& text) {
+  if (!connection_) return text;
+  if (rank_ == 0) {
+    connection_->store->set(std::string(key), bytes_of(text));
+    return text;
+  }
+  return text_of(connection_->store->get(std::string(key)));
 }
 
 }  // namespace rondo

@@ -38,8 +38,14 @@ class ProcessGroups {
   void barrier();
   // Every rank's value, by rank. Host data; for set-up and checks, not for the step.
   std::vector<std::int64_t> all_gather(std::int64_t value);
-  // Through the store: every rank's text, by rank. `key` must be new for each call and equal on all ranks.
-  std::vector<std::string> all_gather_text(std::string_view key, const std::string& text);
+  // The largest of all ranks' values, place by place. A few microseconds a rank; made for once a step.
+  std::vector<std::int64_t> maximum(std::vector<std::int64_t> values);
+  // Through the store. `key` must be new for each call and equal on all ranks.
+  std::vector<std::string> all_gather_text(std::string_view key, const std::string& text);  // by rank
+  // Every rank's text on rank 0, nothing elsewhere. Leaves nothing in the store.
+  std::vector<std::string> gather_text(std::string_view key, const std::string& text);
+  // Rank 0's text on every rank.
+  std::string broadcast_text(std::string_view key, const std::string& text);
 
  private:
   struct Connection;  // keeps c10d's headers out of this one

@@ -81,6 +81,16 @@ void Report::replaying(const ReplayFacts& f) {
                   f.hungriest_op.empty() ? "" : " for " + f.hungriest_op, f.copied_results, f.copied_bytes));
 }
 
+void Report::resumed(std::int64_t step, const std::filesystem::path& from) {
+  std::int64_t last = 0;
+  if (folder_.previous()) last = metrics_.take_over(*folder_.previous() / "metrics.jsonl", step);
+  const std::string lost =
+      last > step ? fmt::format("; steps {} to {} are computed again", step + 1, last) : "";
+  log_info(fmt::format("resumed from {}: {} of {} steps are done{}", from.string(), step,
+                       config_.training.steps, lost));
+  folder_.event("resumed", {{"step", step}, {"from", from.string()}, {"last_step_before", last}});
+}
+
 void Report::training_starts() {
   each_step_.emplace(now_s());
   each_line_.emplace(now_s());
@@ -100,7 +110,8 @@ ConsoleStyle Report::style(std::optional<double> eta_s) const {
   return {log_has_color(), capacity_gib_, eta_s};
 }
 
-void Report::step_done(std::int64_t step, const StepResult& result, double learning_rate, double data_wait_s,
+void Report::step_done(std::int64_t step, std::int64_t tokens_seen, const StepResult& result,
+                       double learning_rate, double data_wait_s,
                        const std::optional<std::string>& state_hash) {
   for (auto* clock : {&each_step_, &each_line_})
     (*clock)->step_done(costs_.tokens_per_step, data_wait_s, now_s());
@@ -110,7 +121,7 @@ void Report::step_done(std::int64_t step, const StepResult& result, double learn
   m.grad_norm = result.grad_norm;
   m.lr = learning_rate;
   m.memory_gib = static_cast<double>(cpu_memory::peak_bytes()) / kGib;
-  m.tokens_seen = step * costs_.tokens_per_step * costs_.ranks;
+  m.tokens_seen = tokens_seen;
   m.state_hash = state_hash;
   cpu_memory::reset_peak();
   metrics_.write(m);
@@ -127,14 +138,18 @@ void Report::step_done(std::int64_t step, const StepResult& result, double learn
   if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
 }
 
-void Report::validation_starts() {
-  validation_start_s_ = now_s();
-  for (auto* clock : {&each_step_, &each_line_}) (*clock)->pause(validation_start_s_);
+void Report::pause() {
+  paused_s_ = now_s();
+  for (auto* clock : {&each_step_, &each_line_}) (*clock)->pause(paused_s_);
+}
+
+void Report::go_on() {
+  for (auto* clock : {&each_step_, &each_line_}) (*clock)->resume(now_s());
 }
 
 void Report::validation_done(std::int64_t step, double loss, std::int64_t tokens) {
-  for (auto* clock : {&each_step_, &each_line_}) (*clock)->resume(now_s());
-  ValidationMetrics m{step, loss, static_cast<double>(tokens) / std::max(now_s() - validation_start_s_, 1e-9),
+  go_on();
+  ValidationMetrics m{step, loss, static_cast<double>(tokens) / std::max(now_s() - paused_s_, 1e-9),
                       static_cast<double>(cpu_memory::peak_bytes()) / kGib};
   log_info(console_line(m, style(std::nullopt)));
   folder_.event("validation", {{"step", step}, {"loss", loss}});

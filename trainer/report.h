@@ -33,11 +33,16 @@ class Report {
   void compiled(const std::vector<const CompiledStep*>& steps);
   void replaying(const ReplayFacts& facts);
 
+  // The run goes on after `step`, from the checkpoint `from`: its metrics go on too.
+  void resumed(std::int64_t step, const std::filesystem::path& from);
   void training_starts();
-  // `data_wait_s`: how long the step waited for its batch.
-  void step_done(std::int64_t step, const StepResult& result, double learning_rate, double data_wait_s,
-                 const std::optional<std::string>& state_hash);
-  void validation_starts();
+  // `tokens_seen`: over all ranks and steps. `data_wait_s`: how long the step waited for its batch.
+  void step_done(std::int64_t step, std::int64_t tokens_seen, const StepResult& result, double learning_rate,
+                 double data_wait_s, const std::optional<std::string>& state_hash);
+  // The clock stands still between these two: validation, saving.
+  void pause();
+  void go_on();
+  // Goes on.
   void validation_done(std::int64_t step, double loss, std::int64_t tokens);
 
  private:
@@ -50,7 +55,7 @@ class Report {
   StepMetricsWriter metrics_;
   std::optional<EventFile> tensorboard_;
   std::optional<Throughput> each_step_, each_line_;
-  double validation_start_s_ = 0;
+  double paused_s_ = 0;
   double line_peak_gib_ = 0;
   double capacity_gib_ = 0;
 };

@@ -1,8 +1,6 @@
 #include "trainer/train_state.h"
 
 #include <ATen/ops/zeros.h>
-
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <cstdio>
@@ -12,27 +10,41 @@
 #include "parallel/sharding.h"
 
 namespace rondo {
+namespace {
+
+using Rules = std::unordered_map<std::string, const ParameterRule*>;
+
+// The parameter that a tensor of the state belongs to: "layers.0.wq.weight", and "exp_avg.layers.0.wq.weight"
+// too. nullptr: none.
+const ParameterRule* rule_of(const StepInput& input, const Rules& rules) {
+  if (input.kind == ir::InputKind::parameter) return rules.at(input.name);
+  const auto found = rules.find(input.name.substr(input.name.find('.') + 1));
+  return found == rules.end() ? nullptr : found->second;
+}
+
+}  // namespace
 
 TrainState::TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions,
                        std::uint64_t seed, int rank, int ranks, std::int64_t seq_len) {
   std::unordered_map<std::string, at::Tensor> constants;
   for (const Buffer& buffer : model.buffers(seq_len)) constants[buffer.name] = buffer.value;
-  std::unordered_map<std::string, const ParameterRule*> rules;
+  Rules rules;
   for (const ParameterRule& rule : model.parameters()) rules[rule.name] = &rule;
 
   for (const StepFunction* function : functions) {
     for (const StepInput& input : function->inputs) {
       if (input.kind == ir::InputKind::batch || by_name_.contains(input.name)) continue;
-      Entry entry{input.name, input.kind, constants.contains(input.name), {}};
+      Entry entry{input.name, input.kind, constants.contains(input.name), {}, input.type.sizes, {}};
       if (entry.constant) {
         entry.tensor = constants.at(input.name);
       } else {
         entry.tensor = at::zeros(input.type.sizes, to_aten(input.type.dtype));
       }
-      if (input.kind == ir::InputKind::parameter) {
-        const ParameterRule& rule = *rules.at(input.name);
-        const FlatShard shard{element_count(rule), ranks, rank};
-        initialize(entry.tensor, rule.init, seed, rule.name, shard.begin(), shard.end());
+      if (const ParameterRule* rule = entry.constant ? nullptr : rule_of(input, rules)) {
+        entry.shape = rule->sizes;
+        entry.shard = FlatShard{element_count(*rule), ranks, rank};
+        if (input.kind == ir::InputKind::parameter)
+          initialize(entry.tensor, rule->init, seed, rule->name, entry.shard->begin(), entry.shard->end());
       }
       by_name_[entry.name] = entries_.size();
       entries_.push_back(std::move(entry));
@@ -51,6 +63,20 @@ std::int64_t TrainState::bytes() const {
   std::int64_t total = 0;
   for (const Entry& entry : entries_) total += static_cast<std::int64_t>(entry.tensor.nbytes());
   return total;
+}
+
+std::vector<StatePart> TrainState::parts() const {
+  std::vector<StatePart> parts;
+  for (const Entry& entry : entries_) {
+    const bool of_model = entry.kind == ir::InputKind::parameter;
+    if (!of_model && entry.kind != ir::InputKind::optimizer) continue;
+    StatePart part{(of_model ? "model/" : "optimizer/") + entry.name, entry.shape, 0, 0, false, entry.tensor};
+    part.everywhere = !entry.shard;
+    part.begin = entry.shard ? entry.shard->begin() : 0;
+    part.end = entry.shard ? entry.shard->end() : entry.tensor.numel();
+    parts.push_back(std::move(part));
+  }
+  return parts;
 }
 
 std::string TrainState::hash(ProcessGroups& groups) const {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -12,8 +13,19 @@
 #include "compiler/step_function.h"
 #include "models/decoder.h"
 #include "parallel/groups.h"
+#include "parallel/sharding.h"
 
 namespace rondo {
+
+// One tensor of the state, as a checkpoint names it.
+struct StatePart {
+  std::string name;                 // "model/<parameter>", "optimizer/exp_avg.<parameter>", "optimizer/step"
+  std::vector<std::int64_t> shape;  // of the whole tensor
+  std::int64_t begin = 0, end = 0;  // elements of the flattened whole that this rank holds
+  bool everywhere = false;          // alike on all ranks: rank 0 speaks for them
+  at::Tensor tensor;                // its elements [0, end - begin), then padding
+  bool of_model() const { return name.starts_with("model/"); }
+};
 
 class TrainState {
  public:
@@ -25,6 +37,9 @@ class TrainState {
   // The function's state inputs, in its order.
   std::vector<at::Tensor> inputs_of(const StepFunction& function) const;
   std::int64_t bytes() const;
+  // What a checkpoint holds: parameters and optimizer state. Not the constants, and not the accumulators, which
+  // are zero between steps. The tensors are the state itself.
+  std::vector<StatePart> parts() const;
 
   // Hash (XXH3) of names and bits of all state on all ranks, constants left out: 16 hex digits, the same on
   // every rank.
@@ -36,6 +51,8 @@ class TrainState {
     ir::InputKind kind;
     bool constant;
     at::Tensor tensor;
+    std::vector<std::int64_t> shape;  // of the whole tensor
+    std::optional<FlatShard> shard;   // none: every rank has all of it
   };
   std::vector<Entry> entries_;
   std::unordered_map<std::string, std::size_t> by_name_;

@@ -4,13 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "parallel/error.h"
 #include "parallel/log.h"
 #include "parallel/stop_signal.h"
+#include "trainer/checkpoint_restore.h"
+#include "trainer/config/dump.h"
 #include "trainer/lr_schedule.h"
 
 namespace rondo {
@@ -85,6 +89,26 @@ DataOptions validation_data(const JobConfig& c, const Layout& layout, int rank) 
   return o;
 }
 
+// What a manifest and a folder's name can hold.
+std::string plain_name(std::string name) {
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_') c = '-';
+  return name.empty() ? "run" : name.substr(0, 64);
+}
+
+RunIdentity identity_of(const JobConfig& c, const Layout& layout, const RankEnvironment& environment) {
+  RunIdentity identity;
+  identity.run = plain_name(environment.run_id);
+  identity.attempt = environment.restart_count;
+  identity.seed = static_cast<std::uint64_t>(c.debug.seed);
+  identity.model = model_facts(c);
+  identity.config_hash = fingerprint(c);
+  identity.layout = {{"world_size", layout.world_size},
+                     {"data_parallel_shard", layout.shard},
+                     {"data_parallel_replicate", layout.replicate}};
+  return identity;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -92,14 +116,17 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report)
-    : config_(config), layout_(resolve_layout(config, environment.world_size)), report_(report) {
+    : config_(config),
+      layout_(resolve_layout(config, environment.world_size)),
+      identity_(identity_of(config, layout_, environment)),
+      report_(report) {
   const int rank = environment.rank;
   // Deterministic kernels, but memory is not filled before use: a plan may have put an operand there.
   at::globalContext().setDeterministicAlgorithms(config_.debug.deterministic, /*warn_only=*/false);
   at::globalContext().setDeterministicFillUninitializedMemory(false);
   model_ = make_decoder(config_.model.name, config_.model.sizes);
   if (report_) report_->training(costs());
-  tokenizer_ = load_tokenizer(config_.training.tokenizer);
+  tokenizer_ = load_tokenizer(tokenizer_name(config_));
   check_vocabulary(*tokenizer_, model_->vocabulary());
   data_ = std::make_unique<DataLoader>(training_data(config_, layout_, rank), *tokenizer_);
   if (config_.validation.enable)
@@ -119,6 +146,7 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
                                         rank, static_cast<int>(layout_.shard),
                                         table_length(step_options(config_, layout_)));
   runner_ = std::make_unique<StepRunner>(*functions_, *state_);
+  if (report_) wishes_.emplace(config_.job, std::chrono::system_clock::now());
 }
 
 Trainer::~Trainer() = default;
@@ -156,17 +184,97 @@ void Trainer::compare_collectives() {
   }
 }
 
-std::optional<int> Trainer::train() {
-  if (report_) report_->training_starts();
-  while (step_ < config_.training.steps) {
-    const StepResult result = train_one_step();
-    if (!result.finite) refuse(result);
-    if (step_ == 1) groups_->set_timeout(std::chrono::seconds(config_.comm.train_timeout_seconds));
-    if (config_.validation.enable && (step_ == 1 || step_ % config_.validation.freq == 0)) validate();
-    if (const auto signal = stop_requested()) return signal;
+// Fresh weights are there; what a checkpoint has goes over them.
+void Trainer::begin() {
+  progress_.data = data_->state();
+  const Checkpoint& c = config_.checkpoint;
+  if (!c.enable) return;
+  const std::filesystem::path root = std::filesystem::path(config_.job.dump_folder) / c.folder;
+  const Restored restored = restore({config_, root, *model_, progress_.data}, state_->parts(), *groups_);
+  progress_ = restored.progress;
+  data_->restore(progress_.data);
+  if (report_ && restored.resumed) report_->resumed(progress_.step, restored.from);
+  if (report_ && !restored.resumed && !restored.from.empty())
+    log_info("begins with the weights of " + restored.from.string());
+  if (c.load_only) return;
+  saver_ = std::make_unique<CheckpointSaver>(c, root, identity_, *groups_, report_);
+  if (restored.resumed) saver_->counts_as_saved(progress_.step);
+}
+
+std::optional<Stop> Trainer::train() {
+  begin();
+  const Checkpoint& c = config_.checkpoint;
+  if (c.create_seed_checkpoint) {
+    if (progress_.step == 0) saver_->save_model(state_->parts(), progress_);
+    return std::nullopt;
   }
-  if (report_) report_->folder().event("finished", {{"step", step_}});
+  if (report_) report_->training_starts();
+  while (progress_.step < config_.training.steps) {
+    const StepResult result = train_one_step();
+    const std::int64_t step = progress_.step;
+    if (!result.finite) refuse(result);
+    if (steps_here_ == 1) groups_->set_timeout(std::chrono::seconds(config_.comm.train_timeout_seconds));
+    if (config_.validation.enable && (step == 1 || step % config_.validation.freq == 0)) validate();
+    const Agreement asked = agree();
+    if (asked.wish > Wish::save && step < config_.training.steps) return stop(asked);
+    const bool due = step % c.interval == 0 || (step == 1 && c.enable_first_step_checkpoint);
+    if ((due || asked.wish == Wish::save) && step < config_.training.steps) save();
+    if (asked.wish == Wish::save && wishes_) wishes_->forget_save();
+  }
+  finish();
   return std::nullopt;
+}
+
+Trainer::Agreement Trainer::agree() {
+  std::int64_t wish = wishes_ ? static_cast<std::int64_t>(wishes_->look()) : 0;
+  const int signal = stop_requested().value_or(0);
+  if (signal != 0) wish = static_cast<std::int64_t>(Wish::signal);
+  const bool writing = saver_ && saver_->under_way() && saver_->writing();
+  const std::vector<std::int64_t> all = groups_->maximum({wish, signal, writing});
+  if (saver_ && saver_->under_way() && all[2] == 0) saver_->settle();
+  return {static_cast<Wish>(all[0]), static_cast<int>(all[1])};
+}
+
+void Trainer::save() {
+  if (!saver_) return;
+  if (report_) report_->pause();
+  saver_->save(state_->parts(), progress_);
+  if (report_) report_->go_on();
+}
+
+std::optional<Stop> Trainer::stop(const Agreement& asked) {
+  if (report_)
+    log_info(fmt::format("{} asks the run to end after step {}", describe(asked.wish, asked.signal),
+                         progress_.step));
+  Stop stopped{asked.wish, asked.signal, false};
+  if (!saver_) return stopped;
+  if (saver_->last_saved_step() != progress_.step) {
+    save();
+    saver_->settle();
+  }
+  stopped.saved = saver_->last_saved_step() == progress_.step;
+  groups_->barrier();  // nobody leaves before all agree that it is saved
+  return stopped;
+}
+
+// The last save.
+void Trainer::finish() {
+  if (report_) report_->folder().event("finished", {{"step", progress_.step}});
+  if (!saver_) return;
+  saver_->settle();
+  if (saver_->last_saved_step() != progress_.step) {
+    if (config_.checkpoint.last_save_model_only) {
+      saver_->save_model(state_->parts(), progress_);
+    } else {
+      save();
+      saver_->settle();
+    }
+    if (saver_->last_saved_step() != progress_.step)
+      throw Error(ExitCode::resources,
+                  "the last step could not be saved; see the warning above. Free space, and "
+                  "run the same command to go on from the last checkpoint");
+  }
+  groups_->barrier();
 }
 
 void Trainer::refuse(const StepResult& result) const {
@@ -177,7 +285,8 @@ void Trainer::refuse(const StepResult& result) const {
       fmt::format(
           "step {}: {} is not finite ({}); parameters and optimizer state are as after step {}. Lower "
           "optimizer.lr or training.max_norm, or look at the batch",
-          step_, loss_is_fine ? "grad_norm" : "loss", std::isnan(value) ? "nan" : "inf", step_ - 1));
+          progress_.step, loss_is_fine ? "grad_norm" : "loss", std::isnan(value) ? "nan" : "inf",
+          progress_.step - 1));
 }
 
 StepResult Trainer::train_one_step() {
@@ -186,26 +295,31 @@ StepResult Trainer::train_one_step() {
   const double data_wait_s = seconds_since(waiting);
   const LrScheduler& s = config_.lr_scheduler;
   // The graph takes fp32: what is reported is what was used.
-  const float learning_rate = static_cast<float>(
-      config_.optimizer.lr * lr_factor(step_, schedule_steps(config_), s.decay_type, s.min_lr_factor));
+  const float learning_rate =
+      static_cast<float>(config_.optimizer.lr * lr_factor(progress_.schedule_step, schedule_steps(config_),
+                                                          s.decay_type, s.min_lr_factor));
   const StepResult result = runner_->run(batch, learning_rate);
-  ++step_;
+  ++steps_here_;
+  ++progress_.step;
+  ++progress_.schedule_step;
+  progress_.tokens_seen += batch.tokens * layout_.data_parallel();
+  progress_.data = data_->state();
   const std::optional<std::string> hash = hash_if_asked();
   if (report_) {
-    report_->step_done(step_, result, learning_rate, data_wait_s, hash);
-    if (step_ == 2 && runner_->replay_facts() != nullptr) report_->replaying(*runner_->replay_facts());
+    report_->step_done(progress_.step, progress_.tokens_seen, result, learning_rate, data_wait_s, hash);
+    if (steps_here_ == 2 && runner_->replay_facts() != nullptr) report_->replaying(*runner_->replay_facts());
   }
   return result;
 }
 
 std::optional<std::string> Trainer::hash_if_asked() {
   const std::int64_t every = config_.debug.hash_every;
-  if (every == 0 || step_ % every != 0) return std::nullopt;
+  if (every == 0 || progress_.step % every != 0) return std::nullopt;
   return state_->hash(*groups_);
 }
 
 void Trainer::validate() {
-  if (report_) report_->validation_starts();
+  if (report_) report_->pause();
   validation_data_->seek(0);
   double sum = 0;
   std::int64_t tokens = 0;
@@ -214,7 +328,8 @@ void Trainer::validate() {
     sum += runner_->validate(batch);
     tokens += batch.tokens;
   }
-  if (report_) report_->validation_done(step_, sum / static_cast<double>(config_.validation.steps), tokens);
+  if (report_)
+    report_->validation_done(progress_.step, sum / static_cast<double>(config_.validation.steps), tokens);
 }
 
 }  // namespace rondo

@@ -6,14 +6,24 @@
 #include <string>
 
 #include "parallel/groups.h"
+#include "trainer/checkpoint_saver.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/job_config.h"
 #include "trainer/data/loader.h"
+#include "trainer/progress.h"
 #include "trainer/report.h"
 #include "trainer/step_runner.h"
+#include "trainer/stop_wish.h"
 #include "trainer/train_state.h"
 
 namespace rondo {
+
+// Why a run ended before its last step, and whether it can go on from there.
+struct Stop {
+  Wish wish = Wish::none;
+  int signal = 0;  // with Wish::signal
+  bool saved = false;
+};
 
 class Trainer {
  public:
@@ -22,22 +32,34 @@ class Trainer {
   Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report);
   ~Trainer();
 
-  // Trains to the last step, or to a stop signal, and returns the signal. Throws Error(numerics) at a step
-  // that is not finite (the state is then as before that step), Error(peer) when another rank is lost.
-  std::optional<int> train();
+  // Trains to the last step, or until something asks it to stop, and saves on the way and at the end as the
+  // configuration says. Throws Error(numerics) at a step that is not finite (the state is then as before that
+  // step), Error(peer) when another rank is lost.
+  std::optional<Stop> train();
 
-  std::int64_t steps_done() const { return step_; }
+  std::int64_t steps_done() const { return progress_.step; }
 
  private:
   RunCosts costs() const;
   void compare_collectives();
+  void begin();
   StepResult train_one_step();
+  // What all ranks do after this step; the one exchange of host data a step.
+  struct Agreement {
+    Wish wish = Wish::none;
+    int signal = 0;
+  };
+  Agreement agree();
+  void save();
+  std::optional<Stop> stop(const Agreement& asked);
+  void finish();
   [[noreturn]] void refuse(const StepResult& result) const;
   void validate();
   std::optional<std::string> hash_if_asked();
 
   const JobConfig& config_;
   const Layout layout_;
+  const RunIdentity identity_;
   std::shared_ptr<const Decoder> model_;
   Report* report_;
   // Destroyed from the bottom up: executors before the groups that they use.
@@ -47,7 +69,10 @@ class Trainer {
   std::unique_ptr<StepRunner> runner_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<DataLoader> data_, validation_data_;
-  std::int64_t step_ = 0;
+  std::unique_ptr<CheckpointSaver> saver_;  // nullptr: nothing is saved
+  std::optional<WishList> wishes_;          // rank 0's
+  Progress progress_;
+  std::int64_t steps_here_ = 0;  // since the process started
 };
 
 }  // namespace rondo

@@ -123,7 +123,7 @@ TEST_CASE("help tells type, default, range, unit and meaning of a key") {
         "  unit     steps\n");
   CHECK(rondo::help_page("lr_scheduler.total_steps").find("an integer, or not set") != std::string::npos);
   CHECK(rondo::help_page("model.dim").find("width of the residual stream") != std::string::npos);
-  CHECK(rondo::help_page("checkpoint.interval").find("not in this version") != std::string::npos);
+  CHECK(rondo::help_page("profiling.profile_freq").find("not in this version") != std::string::npos);
 }
 
 TEST_CASE("help of a section lists each of its keys, and help alone lists each section") {

@@ -144,12 +144,38 @@ TEST_CASE(
         "sizes from its [model] section");
 }
 
+TEST_CASE("the keys of [checkpoint] that contradict each other are refused") {
+  check_all({
+      {"[checkpoint]\nenable = true\nkeep_latest_k = 1\n",
+       {},
+       "x.toml:3:1: checkpoint.keep_latest_k = 1: must not be 1: the newest may prove damaged"},
+      {"[checkpoint]\nfolder = \"../elsewhere\"\n",
+       {},
+       "x.toml:2:1: checkpoint.folder = \"../elsewhere\": must be a folder below job.dump_folder"},
+      {"[checkpoint]\nexclude_from_loading = [\"model\"]\n",
+       {},
+       "x.toml:2:1: checkpoint.exclude_from_loading = [\"model\"]: must hold only optimizer, lr_scheduler, "
+       "dataloader and train_state"},
+      {"[checkpoint]\nload_only = true\n",
+       {},
+       "x.toml:2:1: checkpoint.load_only = true: checkpoint.load_only needs checkpoint.enable = true"},
+      {"[checkpoint]\nenable = true\ninitial_load_in_hf = true\n",
+       {},
+       "x.toml:3:1: checkpoint.initial_load_in_hf = true: needs the folder to load from: "
+       "checkpoint.initial_load_path, or model.hf_assets_path"},
+      {"[checkpoint]\nenable = true\nlast_save_in_hf = true\nlast_save_model_only = false\n",
+       {},
+       "x.toml:3:1: checkpoint.last_save_in_hf = true: a Hugging Face folder holds weights only; leave "
+       "checkpoint.last_save_model_only = true"},
+  });
+}
+
 TEST_CASE("torchtitan's keys for missing features are refused at all but their off values") {
   check_all({
-      {"[checkpoint]\nenable = true\n",
+      {"[checkpoint]\ninitial_load_in_hf_quantized = true\n",
        {},
-       "x.toml:2:1: checkpoint.enable = true: saving checkpoints is not in this version; the only value is "
-       "false"},
+       "x.toml:2:1: checkpoint.initial_load_in_hf_quantized = true: reading fp8 weights is not in this version; "
+       "the only value is false"},
       {"[parallelism]\ntensor_parallel_degree = 8\n",
        {},
        "x.toml:2:1: parallelism.tensor_parallel_degree = 8: tensor parallelism is not in this version; the "
@@ -166,6 +192,10 @@ TEST_CASE("torchtitan's keys for missing features are refused at all but their o
       {"[checkpoint]\ninterval = \"often\"\n",
        {},
        "x.toml:2:1: checkpoint.interval = \"often\": must be an integer"},
+      {"[checkpoint]\nasync_mode = \"async_with_pinned_mem\"\n",
+       {},
+       "x.toml:2:1: checkpoint.async_mode = \"async_with_pinned_mem\": this value is of a feature that is not in "
+       "this version; must be one of disabled, async"},
       {"[activation_checkpoint]\nmode = \"selective\"\n",
        {},
        "x.toml:2:1: activation_checkpoint.mode = \"selective\": this value is of a feature that is not in "

@@ -67,4 +67,14 @@ ScheduleSteps schedule_steps(const JobConfig& config) {
   return {warmup, left - decay, decay};
 }
 
+std::string tokenizer_name(const JobConfig& config) {
+  if (config.training.tokenizer != "auto") return config.training.tokenizer;
+  return config.model.hf_assets_path.empty() ? "bytes" : config.model.hf_assets_path;
+}
+
+std::string initial_hugging_face_folder(const JobConfig& config) {
+  const std::string& path = config.checkpoint.initial_load_path;
+  return path.empty() ? config.model.hf_assets_path : path;
+}
+
 }  // namespace rondo

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "trainer/config/job_config.h"
 
@@ -25,6 +26,12 @@ struct Layout {
 // Error(ExitCode::config), with the arithmetic, where the degrees do not make `world_size` or the global
 // batch cannot be divided.
 Layout resolve_layout(const JobConfig& config, std::int64_t world_size);
+
+// "bytes", or the path of tokenizer files: what training.tokenizer comes to.
+std::string tokenizer_name(const JobConfig& config);
+
+// The Hugging Face folder that checkpoint.initial_load_in_hf reads.
+std::string initial_hugging_face_folder(const JobConfig& config);
 
 // The lengths of the three phases of the learning rate; they add up to the length of the schedule.
 struct ScheduleSteps {

@@ -1,5 +1,8 @@
 #include "trainer/config/job_config.h"
 
+#include <algorithm>
+#include <filesystem>
+
 namespace rondo {
 namespace {
 
@@ -10,6 +13,23 @@ constexpr double kMaxDegree = 1 << 20;
 
 std::string not_empty(const FieldValue& value) {
   return std::get<std::string>(value).empty() ? "must not be empty" : "";
+}
+
+std::string not_one(const FieldValue& value) {
+  return std::get<std::int64_t>(value) == 1 ? "must not be 1: the newest may prove damaged" : "";
+}
+
+std::string plain_subfolder(const FieldValue& value) {
+  const std::filesystem::path path = std::get<std::string>(value);
+  const bool climbs = std::find(path.begin(), path.end(), "..") != path.end();
+  return path.empty() || path.is_absolute() || climbs ? "must be a folder below job.dump_folder" : "";
+}
+
+std::string excludable(const FieldValue& value) {
+  for (const std::string& part : std::get<std::vector<std::string>>(value))
+    if (part != "optimizer" && part != "lr_scheduler" && part != "dataloader" && part != "train_state")
+      return "must hold only optimizer, lr_scheduler, dataloader and train_state";
+  return "";
 }
 
 std::string minus_one_or_positive(const FieldValue& value) {
@@ -25,6 +45,13 @@ const Fields& Job::fields() {
             {.check = not_empty}),
       field("description", &Job::description, "a line of text that says what the run is for"),
       field("print_config", &Job::print_config, "print the resolved configuration at the start"),
+      field("time_limit_seconds", &Job::time_limit_seconds,
+            "the run saves and ends with exit code 75 before so much time has passed since its start; 0: "
+            "before "
+            "the end of its Slurm job, where it is in one",
+            {.minimum = 0, .maximum = 1e9, .unit = "seconds"}),
+      field("time_margin_seconds", &Job::time_margin_seconds, "how long before the time limit that is",
+            {.minimum = 0, .maximum = 1e6, .unit = "seconds"}),
   };
   return list;
 }
@@ -33,6 +60,9 @@ const Fields& Model::fields() {
   static const Fields list = {
       field("name", &Model::name, "the model"),
       field("flavor", &Model::flavor, "its set of sizes; each size can be overridden by its own key"),
+      field(
+          "hf_assets_path", &Model::hf_assets_path,
+          "Hugging Face folder of this model: its tokenizer, and weights for checkpoint.initial_load_in_hf"),
   };
   return list;
 }
@@ -78,8 +108,11 @@ const Fields& Training::fields() {
             {.allowed = {"text"}, .later = streamed}),
       field("dataset_path", &Training::dataset_path, "file, folder or glob of text or JSONL",
             {.check = not_empty}),
-      field("tokenizer", &Training::tokenizer, "bytes: ids 0 to 255, 256 begins and 257 ends a document",
-            {.allowed = {"bytes"}}),
+      field("tokenizer", &Training::tokenizer,
+            "bytes: ids 0 to 255, 256 begins and 257 ends a document; or a tokenizer.json, or a folder with "
+            "one; "
+            "auto: that of model.hf_assets_path where it is set, else bytes",
+            {.check = not_empty}),
       field("local_batch_size", &Training::local_batch_size, "sequences of one rank in one microbatch",
             {.minimum = 1, .maximum = kMaxBatch, .unit = "sequences"}),
       field("global_batch_size", &Training::global_batch_size,
@@ -155,8 +188,42 @@ const Fields& Compile::fields() {
 }
 
 const Fields& Checkpoint::fields() {
+  using C = Checkpoint;
   static const Fields list = {
-      field("enable", &Checkpoint::enable, "save and resume", {.unsupported = "saving checkpoints is"}),
+      field("enable", &C::enable, "save, and go on from the newest checkpoint that verifies"),
+      field("folder", &C::folder, "where checkpoints lie, below job.dump_folder", {.check = plain_subfolder}),
+      field("interval", &C::interval, "save every so many steps",
+            {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
+      field("keep_latest_k", &C::keep_latest_k, "delete all but so many valid checkpoints; 0: keep all",
+            {.minimum = 0, .maximum = 1e6, .unit = "checkpoints", .check = not_one}),
+      field("async_mode", &C::async_mode,
+            "disabled: training waits for the disk; async: it goes on after a copy in memory",
+            {.allowed = {"disabled", "async"}, .later = {"async_with_pinned_mem"}}),
+      field("load_step", &C::load_step, "resume from this step; -1: the newest that verifies",
+            {.minimum = -1, .maximum = kMaxSteps, .unit = "steps"}),
+      field("initial_load_path", &C::initial_load_path,
+            "checkpoint (a step-N folder) that a run without checkpoints of its own begins with; with "
+            "initial_load_in_hf a Hugging Face folder"),
+      field("initial_load_model_only", &C::initial_load_model_only,
+            "take only the weights from there; false: optimizer, step and data position too"),
+      field("initial_load_in_hf", &C::initial_load_in_hf,
+            "begin with the weights of a Hugging Face folder: initial_load_path, else model.hf_assets_path"),
+      field("exclude_from_loading", &C::exclude_from_loading,
+            "parts that begin anew when a checkpoint is loaded: optimizer, lr_scheduler, dataloader, "
+            "train_state",
+            {.check = excludable}),
+      field("last_save_model_only", &C::last_save_model_only,
+            "the save after the last step holds the weights alone, in export_dtype"),
+      field("last_save_in_hf", &C::last_save_in_hf,
+            "write the last weights as a Hugging Face folder too, step-N-hf beside the checkpoint"),
+      field("export_dtype", &C::export_dtype, "type of weights that are saved alone",
+            {.allowed = {"float32", "float16", "bfloat16"}}),
+      field("enable_first_step_checkpoint", &C::enable_first_step_checkpoint, "save after step 1 too"),
+      field("create_seed_checkpoint", &C::create_seed_checkpoint,
+            "save the initial weights as step 0 and end; they are the same for every layout"),
+      field("load_only", &C::load_only, "load as usual, save nothing"),
+      field("max_failed_saves", &C::max_failed_saves, "end after so many failed saves in a row",
+            {.minimum = 1, .maximum = 1e6, .unit = "saves"}),
   };
   return list;
 }

@@ -21,15 +21,18 @@ struct Job {
   std::string dump_folder = "./outputs";
   std::string description = "default job";
   bool print_config = false;
+  std::int64_t time_limit_seconds = 0;  // from the start of the process; 0: Slurm's, where there is one
+  std::int64_t time_margin_seconds = 120;
   static const Fields& fields();
 };
 
 struct Model {
   std::string name = "llama3";
   std::string flavor = "debugmodel";
+  std::string hf_assets_path;  // "": none
   // Every size of the model by key: the flavor's, with the overrides applied. `model_config<C>` reads it.
   FieldValues sizes;
-  static const Fields& fields();  // name and flavor; the sizes' fields belong to the model
+  static const Fields& fields();  // all but the sizes; the sizes' fields belong to the model
 };
 
 struct Optimizer {
@@ -55,7 +58,7 @@ struct LrScheduler {
 struct Training {
   std::string dataset = "text";
   std::string dataset_path = "data/corpus";
-  std::string tokenizer = "bytes";
+  std::string tokenizer = "auto";  // what it means: tokenizer_name (derived.h)
   std::int64_t local_batch_size = 8;
   std::int64_t global_batch_size = -1;  // -1: local_batch_size times the data-parallel degree
   std::int64_t seq_len = 2048;
@@ -98,6 +101,22 @@ struct Compile {
 
 struct Checkpoint {
   bool enable = false;
+  std::string folder = "checkpoint";  // below job.dump_folder
+  std::int64_t interval = 500;
+  std::int64_t keep_latest_k = 10;      // 0: all
+  std::string async_mode = "disabled";  // disabled | async
+  std::int64_t load_step = -1;          // -1: the newest that verifies
+  std::string initial_load_path;        // "": none
+  bool initial_load_model_only = true;
+  bool initial_load_in_hf = false;
+  std::vector<std::string> exclude_from_loading;  // of kExcludable
+  bool last_save_model_only = true;
+  bool last_save_in_hf = false;
+  std::string export_dtype = "float32";  // float32 | float16 | bfloat16; of a last save of the model only
+  bool enable_first_step_checkpoint = false;
+  bool create_seed_checkpoint = false;
+  bool load_only = false;
+  std::int64_t max_failed_saves = 3;  // in a row
   static const Fields& fields();
 };
 

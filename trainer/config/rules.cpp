@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/model_sizes.h"
+#include "trainer/config/derived.h"
 #include "trainer/config/dump.h"
 
 namespace rondo {
@@ -56,7 +57,8 @@ void check_model(Rules& rules, const JobConfig& config) {
   constexpr std::int64_t kByteIds = 258;
   const std::int64_t vocab = rules.model_size("vocab_size");
   rules.require(
-      vocab >= kByteIds, {"model.vocab_size", "training.tokenizer", "model.name"},
+      vocab >= kByteIds || tokenizer_name(config) != "bytes",
+      {"model.vocab_size", "training.tokenizer", "model.name"},
       fmt::format("model.vocab_size = {} must be at least {}: the byte tokenizer has 256 bytes, a begin "
                   "and an end",
                   vocab, kByteIds));
@@ -115,6 +117,30 @@ void check_features(Rules& rules, const JobConfig& config) {
                 "validation needs data: validation.holdout_fraction above 0, or validation.dataset_path");
 }
 
+void check_checkpoint(Rules& rules, const JobConfig& config) {
+  const Checkpoint& c = config.checkpoint;
+  const auto needs_saving = [&](bool asked, const std::string& key) {
+    rules.require(!asked || c.enable, {"checkpoint." + key, "checkpoint.enable"},
+                  fmt::format("checkpoint.{} needs checkpoint.enable = true", key));
+  };
+  needs_saving(!c.initial_load_path.empty(), "initial_load_path");
+  needs_saving(c.initial_load_in_hf, "initial_load_in_hf");
+  needs_saving(c.create_seed_checkpoint, "create_seed_checkpoint");
+  needs_saving(c.load_only, "load_only");
+  rules.require(!c.initial_load_in_hf || !initial_hugging_face_folder(config).empty(),
+                {"checkpoint.initial_load_in_hf", "checkpoint.initial_load_path"},
+                "needs the folder to load from: checkpoint.initial_load_path, or model.hf_assets_path");
+  rules.require(!c.initial_load_in_hf || c.initial_load_model_only,
+                {"checkpoint.initial_load_model_only", "checkpoint.initial_load_in_hf"},
+                "a Hugging Face folder holds weights only; leave checkpoint.initial_load_model_only = true");
+  rules.require(!c.last_save_in_hf || c.last_save_model_only,
+                {"checkpoint.last_save_in_hf", "checkpoint.last_save_model_only"},
+                "a Hugging Face folder holds weights only; leave checkpoint.last_save_model_only = true");
+  rules.require(!(c.create_seed_checkpoint && c.load_only),
+                {"checkpoint.create_seed_checkpoint", "checkpoint.load_only"},
+                "checkpoint.create_seed_checkpoint saves, and checkpoint.load_only forbids it");
+}
+
 }  // namespace
 
 void check_rules(const JobConfig& config, const Origins& origins, Problems& problems) {
@@ -124,6 +150,7 @@ void check_rules(const JobConfig& config, const Origins& origins, Problems& prob
   check_batch(rules, config);
   check_schedule(rules, config);
   check_features(rules, config);
+  check_checkpoint(rules, config);
 }
 
 }  // namespace rondo

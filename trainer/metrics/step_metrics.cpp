@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -152,6 +153,24 @@ std::string format_duration(double seconds) {
   if (minutes < 60) return fmt::format("{}m{:02}s", minutes, total % 60);
   if (hours < 24) return fmt::format("{}h{:02}m", hours, minutes % 60);
   return fmt::format("{}d{:02}h", days, hours % 24);
+}
+
+std::int64_t StepMetricsWriter::take_over(const std::filesystem::path& earlier, std::int64_t last_step) {
+  std::ifstream file(earlier, std::ios::binary);
+  std::int64_t last_there = 0;
+  std::string kept;
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    try {
+      const std::int64_t step = parse_step_metrics(line).step;
+      if (step <= last_there) break;
+      last_there = step;
+    } catch (const std::invalid_argument&) {
+      break;
+    }
+    if (last_there <= last_step) kept += line + "\n";
+  }
+  if (!kept.empty()) file_.append(kept);
+  return last_there;
 }
 
 }  // namespace rondo

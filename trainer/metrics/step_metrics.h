@@ -44,6 +44,9 @@ class StepMetricsWriter {
  public:
   explicit StepMetricsWriter(std::filesystem::path file) : file_(std::move(file)) {}
   void write(const StepMetrics& metrics) { file_.append(to_json(metrics) + "\n"); }
+  // Appends the lines of an earlier run's file up to and with `last_step`, as they are. A torn or missing file
+  // ends it early. Returns the last step that the earlier file has, 0 where it has none.
+  std::int64_t take_over(const std::filesystem::path& earlier, std::int64_t last_step);
 
  private:
   AppendFile file_;

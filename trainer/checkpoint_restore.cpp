@@ -1,0 +1,263 @@
+#include "trainer/checkpoint_restore.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <sstream>
+
+#include "parallel/error.h"
+#include "parallel/log.h"
+#include "trainer/checkpoint/catalog.h"
+#include "trainer/checkpoint/reader.h"
+#include "trainer/checkpoint_saver.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::Kind;
+using checkpoint::Manifest;
+
+// A sound checkpoint that is not this run's: passing over it in silence would hide the user's mistake.
+struct Misfit : Error {
+  explicit Misfit(const std::string& message) : Error(ExitCode::checkpoint, message) {}
+};
+
+bool excludes(const Checkpoint& config, const std::string& part) {
+  const auto& list = config.exclude_from_loading;
+  return std::find(list.begin(), list.end(), part) != list.end();
+}
+
+at::ScalarType dtype_of(const std::string& stored) {
+  if (stored == "f64") return at::kDouble;
+  if (stored == "f32") return at::kFloat;
+  if (stored == "bf16") return at::kBFloat16;
+  if (stored == "f16") return at::kHalf;
+  throw Error(ExitCode::checkpoint, "tensors of dtype " + stored + " are no weights");
+}
+
+// What will not do for this run although it is undamaged: all of it, a line each.
+void check_fits(const Manifest& manifest, const std::vector<StatePart>& parts, const std::string& where) {
+  std::vector<std::string> problems;
+  for (const StatePart& part : parts) {
+    const checkpoint::TensorRecord* stored = manifest.find(part.name);
+    if (stored == nullptr) {
+      problems.push_back(fmt::format("{} is not in it", part.name));
+    } else if (stored->shape != part.shape) {
+      problems.push_back(fmt::format("{} is [{}] there and [{}] in this run", part.name,
+                                     fmt::join(stored->shape, ", "), fmt::join(part.shape, ", ")));
+    }
+  }
+  constexpr std::size_t kShown = 8;
+  if (problems.empty()) return;
+  const std::size_t all = problems.size();
+  if (all > kShown) {
+    problems.resize(kShown);
+    problems.push_back(fmt::format("and {} more", all - kShown));
+  }
+  throw Misfit(fmt::format("{} does not fit this run's model:\n  {}", where, fmt::join(problems, "\n  ")));
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+void check_same_model(const Manifest& manifest, const JobConfig& config, const std::string& where) {
+  const checkpoint::ModelFacts ours = model_facts(config);
+  if (manifest.model.fingerprint == ours.fingerprint) return;
+  std::vector<std::string> theirs = lines_of(manifest.model.sizes), only_theirs, only_ours;
+  std::vector<std::string> mine = lines_of(ours.sizes);
+  theirs.insert(theirs.begin(), "name = " + manifest.model.name);
+  mine.insert(mine.begin(), "name = " + ours.name);
+  for (const std::string& line : theirs)
+    if (std::find(mine.begin(), mine.end(), line) == mine.end()) only_theirs.push_back(line);
+  for (const std::string& line : mine)
+    if (std::find(theirs.begin(), theirs.end(), line) == theirs.end()) only_ours.push_back(line);
+  throw Misfit(
+      fmt::format("{} is of another model: it has {}; this run has {}. Restore those [model] settings, or "
+                  "choose another job.dump_folder",
+                  where, fmt::join(only_theirs, ", "), fmt::join(only_ours, ", ")));
+}
+
+void read_part(checkpoint::Reader& reader, const StatePart& part) {
+  const at::ScalarType stored = dtype_of(reader.manifest().find(part.name)->dtype);
+  const std::int64_t elements = part.end - part.begin;
+  at::Tensor to = part.tensor.view({-1}).narrow(0, 0, elements);
+  at::Tensor from = stored == to.scalar_type() ? to : at::empty({elements}, to.options().dtype(stored));
+  reader.read(part.name, part.begin, part.end,
+              {static_cast<std::byte*>(from.data_ptr()), static_cast<std::size_t>(from.nbytes())});
+  if (!from.is_same(to)) to.copy_(from);
+}
+
+class Restorer {
+ public:
+  Restorer(const RestoreRequest& request, const std::vector<StatePart>& parts, ProcessGroups& groups)
+      : request_(request), config_(request.config.checkpoint), parts_(parts), groups_(groups) {}
+
+  Restored run() {
+    while (true) {
+      const std::string chosen = agreed([this] { return choose(); });
+      if (chosen.empty()) return begin();
+      if (const auto restored = try_reading(chosen)) return *restored;
+      passed_over_.push_back(chosen);
+    }
+  }
+
+ private:
+  // Rank 0's answer, or its error, on all ranks.
+  std::string agreed(const std::function<std::string()>& answer) {
+    std::string text;
+    if (groups_.rank() == 0) {
+      try {
+        text = "+" + answer();
+      } catch (const Error& error) {
+        text = fmt::format("{} {}", static_cast<int>(error.code()), error.what());
+      }
+    }
+    text = groups_.broadcast_text(fmt::format("restore/{}", ++questions_), text);
+    if (text[0] == '+') return text.substr(1);
+    const std::size_t space = text.find(' ');
+    throw Error(static_cast<ExitCode>(std::stoi(text.substr(0, space))), text.substr(space + 1));
+  }
+
+  // The checkpoint of this run to go on from; "": there is none.
+  std::string choose() {
+    if (config_.load_step >= 0) return choose_step();
+    const checkpoint::Selection found =
+        checkpoint::newest_valid(request_.root, checkpoint::Depth::quick, passed_over_);
+    for (const checkpoint::Skipped& skipped : found.skipped)
+      if (std::find(passed_over_.begin(), passed_over_.end(), skipped.folder) == passed_over_.end())
+        log_warning(fmt::format("{} is passed over: {}", skipped.folder.string(), skipped.why));
+    if (found.newest) return choose_among(*found.newest);
+    if (found.skipped.empty() && passed_over_.empty()) return "";
+    throw Error(
+        ExitCode::checkpoint,
+        fmt::format("none of the checkpoints in {} is valid; `rondo checkpoint verify {}` says more. Move "
+                    "the folder away to begin anew",
+                    request_.root.string(), request_.root.string()));
+  }
+
+  // Weights alone are no state to resume from, except where nothing is left to train, or nothing was.
+  std::string choose_among(const checkpoint::Entry& newest) {
+    const std::int64_t step = newest.manifest->step;
+    if (newest.manifest->kind == Kind::full || step == 0 || step >= request_.config.training.steps)
+      return newest.folder.string();
+    log_warning(
+        fmt::format("{} holds the weights alone (checkpoint.last_save_model_only), which nothing can "
+                    "resume from; looking for an older one",
+                    newest.folder.string()));
+    for (const checkpoint::Entry& entry : checkpoint::list(request_.root)) {
+      const bool tried =
+          std::find(passed_over_.begin(), passed_over_.end(), entry.folder) != passed_over_.end();
+      if (!tried && entry.state == checkpoint::State::committed && entry.manifest->kind == Kind::full)
+        return entry.folder.string();
+    }
+    throw Error(
+        ExitCode::checkpoint,
+        fmt::format("the checkpoints in {} hold weights alone, with no optimizer state to resume from; to "
+                    "train on from those weights, choose another job.dump_folder and set "
+                    "checkpoint.initial_load_path = \"{}\"",
+                    request_.root.string(), newest.folder.string()));
+  }
+
+  std::string choose_step() {
+    const fs::path folder = request_.root / fmt::format("step-{}", config_.load_step);
+    const checkpoint::Verdict verdict = checkpoint::verify(folder, checkpoint::Depth::quick);
+    const bool tried = std::find(passed_over_.begin(), passed_over_.end(), folder) != passed_over_.end();
+    if (verdict.valid() && !tried) return folder.string();
+    throw Error(
+        ExitCode::checkpoint,
+        fmt::format("checkpoint.load_step = {}: {}; `rondo checkpoint ls {}` lists what is there",
+                    config_.load_step, tried ? folder.string() + " is damaged" : verdict.problems.front(),
+                    request_.root.string()));
+  }
+
+  // nullopt: damaged, as at least one rank found; all ranks know.
+  std::optional<Restored> try_reading(const fs::path& folder) {
+    std::string damage;
+    std::optional<Restored> restored;
+    try {
+      checkpoint::Reader reader(folder);
+      check_same_model(reader.manifest(), request_.config, folder.string());
+      restored = read(reader, folder, /*model_only=*/reader.manifest().kind == Kind::model);
+    } catch (const Misfit&) {
+      throw;
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::checkpoint) throw;
+      damage = error.what();
+    }
+    if (groups_.maximum({damage.empty() ? 0 : 1})[0] == 0) return restored;
+    const auto reasons = groups_.gather_text(fmt::format("restore/damage/{}", questions_), damage);
+    for (const std::string& reason : reasons)
+      if (!reason.empty()) log_warning(fmt::format("{} is passed over: {}", folder.string(), reason));
+    return std::nullopt;
+  }
+
+  // A run that has no checkpoint yet.
+  Restored begin() {
+    Restored fresh{{0, 0, 0, request_.data}, false, {}};
+    if (config_.initial_load_in_hf) return from_hugging_face(std::move(fresh));
+    if (config_.initial_load_path.empty()) return fresh;
+    checkpoint::Reader reader(config_.initial_load_path);
+    if (config_.initial_load_model_only) {
+      read_parts(reader, config_.initial_load_path, /*model_only=*/true);
+      fresh.from = config_.initial_load_path;
+      return fresh;
+    }
+    Restored restored = read(reader, config_.initial_load_path, false);
+    restored.resumed = false;
+    return restored;
+  }
+
+  Restored from_hugging_face(Restored fresh);
+
+  Restored read(checkpoint::Reader& reader, const fs::path& folder, bool model_only) {
+    const Manifest& manifest = reader.manifest();
+    if (manifest.kind == Kind::model && !model_only)
+      throw Misfit(folder.string() +
+                   " holds the weights alone; set checkpoint.initial_load_model_only = true");
+    Restored restored{progress_from_json(manifest.train_state, manifest.data, folder.string()), true, folder};
+    Progress& p = restored.progress;
+    if (excludes(config_, "dataloader")) {
+      p.data = request_.data;
+    } else {
+      check_same_data(p.data, request_.data);
+    }
+    if (excludes(config_, "lr_scheduler")) p.schedule_step = 0;
+    if (excludes(config_, "train_state")) p.step = p.tokens_seen = 0;
+    read_parts(reader, folder.string(), model_only || excludes(config_, "optimizer"));
+    return restored;
+  }
+
+  void read_parts(checkpoint::Reader& reader, const std::string& where, bool model_only) {
+    std::vector<StatePart> wanted;
+    for (const StatePart& part : parts_)
+      if (part.of_model() || !model_only) wanted.push_back(part);
+    check_fits(reader.manifest(), wanted, "checkpoint " + where);
+    // In the order of the manifest, so that each byte is read once.
+    std::sort(wanted.begin(), wanted.end(),
+              [](const StatePart& a, const StatePart& b) { return a.name < b.name; });
+    for (const StatePart& part : wanted) read_part(reader, part);
+  }
+
+  const RestoreRequest& request_;
+  const Checkpoint& config_;
+  const std::vector<StatePart>& parts_;
+  ProcessGroups& groups_;
+  std::vector<fs::path> passed_over_;
+  int questions_ = 0;
+};
+
+}  // namespace
+
+Restored restore(const RestoreRequest& request, const std::vector<StatePart>& parts, ProcessGroups& groups) {
+  return Restorer(request, parts, groups).run();
+}
+
+}  // namespace rondo

@@ -1,0 +1,28 @@
+// Where a run stands, beside its tensors: what a checkpoint keeps of it so that a resumed run goes on as if it
+// had never stopped.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "trainer/data/loader.h"
+
+namespace rondo {
+
+struct Progress {
+  std::int64_t step = 0;           // optimizer steps done
+  std::int64_t schedule_step = 0;  // the same for the learning rate; differs where a schedule began anew
+  std::int64_t tokens_seen = 0;    // over all ranks
+  DataState data;                  // of the next step
+};
+
+// Manifest::train_state; the data's part stands in Manifest::data.
+inline nlohmann::json train_state_json(const Progress& p) {
+  return {{"step", p.step}, {"schedule_step", p.schedule_step}, {"tokens_seen", p.tokens_seen}};
+}
+
+// Throws Error(checkpoint) that starts with `origin` where a key is missing or no count.
+Progress progress_from_json(const nlohmann::json& train_state, const nlohmann::json& data,
+                            std::string_view origin);
+
+}  // namespace rondo
