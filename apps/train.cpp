@@ -11,6 +11,7 @@
 
 #include "apps/worker_commands.h"
 #include "compiler/cpu_memory.h"
+#include "parallel/crash_report.h"
 #include "parallel/error.h"
 #include "parallel/launch/environment.h"
 #include "parallel/log.h"
@@ -127,6 +128,7 @@ int run_train(const std::vector<std::string>& args, const std::vector<std::strin
   cpu_memory::install();  // before the first tensor
   const JobConfig config = load_config(args);
   const RankEnvironment environment = rank_environment();
+  install_crash_report(environment.rank);
   if (environment.world_size > 1) set_log_rank(environment.rank);
   set_log_color(!config.metrics.disable_color_printing);
   if (environment.rank == 0) tell_launcher_folder(config.job.dump_folder);

@@ -1,0 +1,19 @@
+// What a process says when it dies of a bug: signal, address, thread, what it was doing, and the stack; on stderr,
+// and in a file once there is a place for one. The signal then takes its course: the exit status and the core dump
+// are those of the crash itself.
+#pragma once
+
+#include <string>
+
+namespace rondo {
+
+// For SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT. Once, before other threads; costs nothing until it happens.
+void install_crash_report(int rank);
+
+// Where the report is written too: `file`, whole or not at all. Paths over 4095 bytes are not taken.
+void set_crash_file(const std::string& file);
+
+// What this thread is about to do: the text must live until the next call. nullptr: nothing to name.
+void set_current_work(const char* what, const char* where);
+
+}  // namespace rondo

@@ -1,0 +1,236 @@
+// Runs that stop and go on: the same bits as one that never stopped, on the same ranks; the same weights, optimizer
+// and samples on others.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/run/runs.h"
+#include "trainer/checkpoint/reader.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
+
+// Checkpoints every 5 steps; a schedule of 20 steps however many the run has.
+const Words kSaving = {"--checkpoint.enable=true", "--checkpoint.interval=5",
+                       "--checkpoint.last_save_model_only=false", "--lr_scheduler.total_steps=20"};
+
+Words steps(int count) { return {fmt::format("--training.steps={}", count)}; }
+
+ProgramResult must_end_well(const Words& words) {
+  ProgramResult run = rondo(words);
+  INFO(run.output);
+  REQUIRE(run.exit_code == 0);
+  return run;
+}
+
+void check_same(const Place& place, const std::string& a, const std::string& b,
+                const std::string& hashed = "20") {
+  const ProgramResult compared = place.compare(a, b);
+  INFO(compared.output);
+  CHECK(compared.exit_code == 0);
+  CHECK_THAT(compared.output, ContainsSubstring("equal bit for bit on 20 steps") &&
+                                  ContainsSubstring("state_hash on " + hashed));
+}
+
+// Every tensor of two checkpoints, whoever wrote them, has the same bits.
+void check_same_tensors(const fs::path& a, const fs::path& b) {
+  checkpoint::Reader left(a), right(b);
+  REQUIRE(left.manifest().tensors.size() == right.manifest().tensors.size());
+  for (const checkpoint::TensorRecord& tensor : left.manifest().tensors) {
+    INFO(tensor.name);
+    const auto* other = right.manifest().find(tensor.name);
+    REQUIRE(other != nullptr);
+    CHECK(tensor.shape == other->shape);
+    CHECK(tensor.dtype == other->dtype);
+    const std::int64_t count = checkpoint::elements_of(tensor.shape, tensor.dtype);
+    const auto bytes = static_cast<std::size_t>(count * checkpoint::dtype_bytes(tensor.dtype));
+    std::vector<std::byte> ours(bytes), theirs(bytes);
+    left.read(tensor.name, 0, count, ours);
+    right.read(tensor.name, 0, count, theirs);
+    CHECK(ours == theirs);
+  }
+}
+
+TEST_CASE("a resumed run has the bits of a run that never stopped") {
+  const auto [name, flags] = GENERATE(table<std::string, Words>({
+      {"replay", {"--compile.executor=replay"}},
+      {"interpreter", {"--compile.executor=interpreter", "--training.document_attention=true"}},
+      {"eager", {"--compile.enable=false", "--training.mixed_precision_param=bfloat16"}},
+      {"accumulation", {"--training.global_batch_size=8"}},
+      {"bfloat16 state, async", {"--training.dtype=bfloat16", "--checkpoint.async_mode=async"}},
+  }));
+  INFO(name);
+  const Place place;
+  must_end_well(place.launch(2, "straight", flags + steps(20) + kSaving));
+  must_end_well(place.launch(2, "stopped", flags + steps(12) + kSaving));
+  const ProgramResult resumed = must_end_well(place.launch(2, "stopped", flags + steps(20) + kSaving));
+  CHECK_THAT(resumed.output,
+             ContainsSubstring("resumed from ") && ContainsSubstring("step-12: 12 of 20 steps are done"));
+  check_same(place, "straight", "stopped");
+  check_same_tensors(place / "straight/checkpoint/step-20", place / "stopped/checkpoint/step-20");
+}
+
+TEST_CASE(
+    "a run that is killed between saves computes the steps since the last one again, to the same bits") {
+  const Place place;
+  must_end_well(place.launch(2, "straight", steps(20) + kSaving));
+  must_end_well(place.launch(2, "killed", steps(12) + kSaving));
+  fs::remove_all(place / "killed/checkpoint/step-12");
+  const ProgramResult resumed = must_end_well(place.launch(2, "killed", steps(20) + kSaving));
+  CHECK_THAT(resumed.output,
+             ContainsSubstring("step-10: 10 of 20 steps are done; steps 11 to 12 are computed again"));
+  check_same(place, "straight", "killed");
+}
+
+TEST_CASE("another number of ranks takes over every bit of weights and optimizer") {
+  const int ranks = GENERATE(1, 3, 4);
+  INFO(ranks);
+  const Place place;
+  const Words batch = {"--training.local_batch_size=1", "--training.global_batch_size=12"};
+  must_end_well(place.launch(2, "two", batch + steps(12) + kSaving));
+  const std::string from = (place / "two/checkpoint/step-12").string();
+  must_end_well(place.launch(
+      ranks, "others",
+      batch + steps(12) + kSaving +
+          Words{"--checkpoint.initial_load_path=" + from, "--checkpoint.initial_load_model_only=false"}));
+  check_same_tensors(from, place / "others/checkpoint/step-12");
+}
+
+TEST_CASE("another number of ranks goes on with the next samples, each of them once") {
+  const Place place;
+  const Words batch = {"--training.local_batch_size=1", "--training.global_batch_size=12"};
+  must_end_well(place.launch(2, "straight", batch + steps(20) + kSaving));
+  must_end_well(place.launch(2, "changed", batch + steps(12) + kSaving));
+  must_end_well(place.launch(3, "changed", batch + steps(20) + kSaving));
+  const auto straight = place.metrics("straight"), changed = place.metrics("changed");
+  REQUIRE(changed.size() == 20);
+  for (std::size_t step = 0; step < 20; ++step) {
+    INFO(step + 1);
+    CHECK(changed[step]["tokens_seen"] == straight[step]["tokens_seen"]);
+    CHECK_THAT(changed[step]["loss"].get<double>(),
+               Catch::Matchers::WithinRel(straight[step]["loss"].get<double>(), 2e-5));
+  }
+}
+
+TEST_CASE("a damaged checkpoint is passed over for the one before it, by name") {
+  const std::string what = GENERATE("shard", "manifest", "mark");
+  INFO(what);
+  const Place place;
+  must_end_well(place.launch(2, "straight", steps(20) + kSaving));
+  must_end_well(place.launch(2, "damaged", steps(12) + kSaving));
+  const fs::path newest = place / "damaged/checkpoint/step-12";
+  if (what == "mark") {
+    fs::remove(newest / "COMMITTED");
+  } else {
+    const fs::path file = newest / (what == "shard" ? "rank-00001.bin" : "manifest.json");
+    std::string bytes = text_of(file);
+    bytes[bytes.size() / 2] ^= 1;
+    write_text(file, bytes);
+  }
+  const ProgramResult resumed = must_end_well(place.launch(2, "damaged", steps(20) + kSaving));
+  CHECK_THAT(resumed.output,
+             ContainsSubstring("step-12 is passed over: ") && ContainsSubstring("step-10: 10 of 20"));
+  check_same(place, "straight", "damaged");
+}
+
+TEST_CASE("where every checkpoint is damaged the run ends with 5 and does not begin anew") {
+  const Place place;
+  must_end_well(place.launch(2, "run", steps(10) + kSaving));
+  for (const int step : {5, 10}) {
+    const fs::path shard = place / fmt::format("run/checkpoint/step-{}/rank-00000.bin", step);
+    fs::resize_file(shard, fs::file_size(shard) - 1);
+  }
+  const ProgramResult refused = rondo(place.launch(2, "run", steps(20) + kSaving));
+  INFO(refused.output);
+  CHECK(refused.exit_code == 5);
+  CHECK_THAT(refused.output, ContainsSubstring("none of the checkpoints in ") &&
+                                 ContainsSubstring("is valid; `rondo checkpoint verify "));
+}
+
+TEST_CASE("a checkpoint of another model, other data or another step is refused in one line") {
+  const Place place;
+  must_end_well(place.launch(2, "run", steps(5) + kSaving));
+  const auto refused = [&](const Words& flags, int code, const std::string& why) {
+    const ProgramResult run = rondo(place.launch(2, "run", steps(20) + kSaving + flags));
+    INFO(run.output);
+    CHECK(run.exit_code == code);
+    CHECK_THAT(run.output, ContainsSubstring(why));
+  };
+  refused(
+      {"--model.rope_theta=10000"}, 5,
+      "step-5 is of another model: it has rope_theta = 500000.0; this run has rope_theta = 10000.0. Restore");
+  refused({"--training.seq_len=16"}, 4, "seq_len");
+  refused({"--checkpoint.load_step=7"}, 5, "checkpoint.load_step = 7: ");
+  // A mistake changes nothing: the run can still be resumed.
+  must_end_well(place.launch(2, "run", steps(6) + kSaving));
+}
+
+TEST_CASE("checkpoint.load_step goes back to that step") {
+  const Place place;
+  must_end_well(place.launch(2, "straight", steps(20) + kSaving));
+  must_end_well(place.launch(2, "back", steps(15) + kSaving));
+  const ProgramResult resumed =
+      must_end_well(place.launch(2, "back", steps(20) + kSaving + Words{"--checkpoint.load_step=5"}));
+  CHECK_THAT(resumed.output,
+             ContainsSubstring("step-5: 5 of 20 steps are done; steps 6 to 15 are computed again"));
+  check_same(place, "straight", "back");
+}
+
+TEST_CASE("a finished run has nothing left to train, and a run of more steps needs more than its weights") {
+  const Place place;
+  const Words saving = {"--checkpoint.enable=true", "--checkpoint.interval=100",
+                        "--lr_scheduler.total_steps=20", "--checkpoint.export_dtype=bfloat16"};
+  must_end_well(place.launch(2, "run", steps(4) + saving));
+  CHECK(checkpoint::Reader(place / "run/checkpoint/step-4").manifest().kind == checkpoint::Kind::model);
+  const ProgramResult again = must_end_well(place.launch(2, "run", steps(4) + saving));
+  CHECK_THAT(again.output, ContainsSubstring("4 of 4 steps are done"));
+  const ProgramResult longer = rondo(place.launch(2, "run", steps(8) + saving));
+  INFO(longer.output);
+  CHECK(longer.exit_code == 5);
+  CHECK_THAT(longer.output, ContainsSubstring("hold weights alone, with no optimizer state to resume from"));
+  const ProgramResult from_weights = must_end_well(place.launch(
+      2, "new",
+      steps(4) + saving +
+          Words{"--checkpoint.initial_load_path=" + (place / "run/checkpoint/step-4").string()}));
+  CHECK_THAT(from_weights.output, ContainsSubstring("begins with the weights of "));
+  CHECK(place.metrics("new")[0]["loss"] < place.metrics("run")[0]["loss"]);
+}
+
+TEST_CASE("a seed checkpoint holds the weights that any layout begins with") {
+  const Place place;
+  const Words seed = {"--checkpoint.enable=true", "--checkpoint.create_seed_checkpoint=true"};
+  must_end_well(place.launch(1, "one", seed));
+  must_end_well(place.launch(3, "three", seed));
+  check_same_tensors(place / "one/checkpoint/step-0", place / "three/checkpoint/step-0");
+}
+
+TEST_CASE("old checkpoints are deleted, and all but keep_latest_k stay") {
+  const Place place;
+  must_end_well(place.launch(2, "run", steps(20) + kSaving + Words{"--checkpoint.keep_latest_k=2"}));
+  CHECK_FALSE(fs::exists(place / "run/checkpoint/step-5"));
+  CHECK_FALSE(fs::exists(place / "run/checkpoint/step-10"));
+  CHECK(fs::exists(place / "run/checkpoint/step-15/COMMITTED"));
+  CHECK(fs::exists(place / "run/checkpoint/step-20/COMMITTED"));
+}
+
+TEST_CASE("load_only resumes and saves nothing; excluded parts begin anew") {
+  const Place place;
+  must_end_well(place.launch(2, "run", steps(10) + kSaving));
+  must_end_well(place.launch(2, "run", steps(13) + kSaving + Words{"--checkpoint.load_only=true"}));
+  CHECK_FALSE(fs::exists(place / "run/checkpoint/step-13"));
+  must_end_well(place.launch(2, "run",
+                             steps(13) + kSaving +
+                                 Words{"--checkpoint.load_only=true",
+                                       "--checkpoint.exclude_from_loading=lr_scheduler,train_state"}));
+  const auto metrics = place.metrics("run");
+  REQUIRE(metrics.size() == 13);  // from step 1 on
+  CHECK(metrics[0]["lr"] == place.metrics("run/previous-2")[0]["lr"]);
+  CHECK(metrics[0]["loss"] < place.metrics("run/previous-2")[0]["loss"]);
+}
+
+}  // namespace
+}  // namespace rondo
