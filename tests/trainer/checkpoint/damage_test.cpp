@@ -1,6 +1,7 @@
 // Flipped bits, cut files, full disks, closed and vanished folders; and what a prune does about damage.
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

@@ -27,14 +27,12 @@ class Place {
   ProgramResult save_twice(const std::string& action, long at, long times = 1, const std::string& under = "",
                            const std::string& calls = "") const {
     return run_program(
-        {"/usr/bin/env",
-         "LD_PRELOAD=" RONDO_BINARY_DIR "/tests/libfailing_files.so, " ASAN_OPTIONS = verify_asan_link_order =
-             0 ",
-               "FAILING_FILES_UNDER=" +
-             (under.empty() ? root().string() : under),
-         "FAILING_FILES_ACTION=" + action, "FAILING_FILES_AT=" + std::to_string(at),
-         "FAILING_FILES_TIMES=" + std::to_string(times), "FAILING_FILES_CALLS=" + calls,
-         "FAILING_FILES_LOG=" + log().string(), RONDO_BINARY_DIR "/tests/save_twice", root().string()},
+        {"/usr/bin/env", "LD_PRELOAD=" RONDO_BINARY_DIR "/tests/libfailing_files.so",
+         "ASAN_OPTIONS=verify_asan_link_order=0",
+         "FAILING_FILES_UNDER=" + (under.empty() ? root().string() : under), "FAILING_FILES_ACTION=" + action,
+         "FAILING_FILES_AT=" + std::to_string(at), "FAILING_FILES_TIMES=" + std::to_string(times),
+         "FAILING_FILES_CALLS=" + calls, "FAILING_FILES_LOG=" + log().string(),
+         RONDO_BINARY_DIR "/tests/save_twice", root().string()},
         kTimeout_ms);
   }
 
