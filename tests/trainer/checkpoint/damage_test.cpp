@@ -1,6 +1,7 @@
 // Flipped bits, cut files, full disks, closed and vanished folders; and what a prune does about damage.
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -174,14 +175,15 @@ TEST_CASE("a disk that is too small ends the save with 9 and keeps the last good
     const fs::path root = scratch / "disk/root";
     save(root, 1);
     std::mt19937_64 random(1);
-    const TestState large = {random_tensor(random, "w", "u8", {240 << 10})};
+    const TestState large = {random_tensor(random, "w", "u8", {1 << 20})};
     const std::string refused = error_of([&] { save(root, 2, 2, large); });
     // Space goes between the check and the writing.
     const fs::path temp = begin_save(root, 2, "run-1", 1);
     const std::string full = error_of([&] { write_shard(temp, 0, pieces_of(large, 0, 1, even_split)); });
     abandon(temp);
-    return fmt::format("{}\n{}\n{} {} {}", refused, full, list(root).size(),
-                       verify(root / "step-1", Depth::full).valid(), error_of([&] { save(root, 3); }));
+    const std::string left =
+        fmt::format("{} {}", list(root).size(), verify(root / "step-1", Depth::full).valid());
+    return fmt::format("{}\n{}\n{} {}", refused, full, left, error_of([&] { save(root, 3); }));
   });
   if (outcome == "skip") SKIP("private mounts are not permitted here");
   CHECK_THAT(outcome, ContainsSubstring("9: ") && ContainsSubstring("and 5 % more; free space") &&
