@@ -30,6 +30,7 @@ struct ParameterRule {
   std::string name;  // also the module path: "layers.0.attention.wq.weight"
   std::vector<std::int64_t> sizes;
   Init init;
+  std::string hugging_face_name;  // "model.layers.0.self_attn.q_proj.weight"; the values are the same there
 };
 
 // A constant of the forward, the same on all ranks (RoPE tables).

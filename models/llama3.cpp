@@ -115,22 +115,28 @@ std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
   std::vector<ParameterRule> table;
   table.push_back({"tok_embeddings.weight",
                    {c.vocab_size, c.dim},
-                   c.tie_embeddings ? head : Init{Init::Kind::normal, 1.0, 0.0}});
+                   c.tie_embeddings ? head : Init{Init::Kind::normal, 1.0, 0.0},
+                   "model.embed_tokens.weight"});
   for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
     const std::string at = "layers." + std::to_string(layer) + ".";
+    const std::string theirs = "model." + at;
     const Init deep = normal(0.02 / std::sqrt(2.0 * static_cast<double>(layer + 1)));
-    table.push_back({at + "attention_norm.weight", {c.dim}, ones});
-    table.push_back({at + "attention.wq.weight", {q_dim, c.dim}, normal(0.02)});
-    table.push_back({at + "attention.wk.weight", {kv_dim, c.dim}, normal(0.02)});
-    table.push_back({at + "attention.wv.weight", {kv_dim, c.dim}, normal(0.02)});
-    table.push_back({at + "attention.wo.weight", {c.dim, q_dim}, deep});
-    table.push_back({at + "ffn_norm.weight", {c.dim}, ones});
-    table.push_back({at + "feed_forward.w1.weight", {hidden, c.dim}, normal(0.02)});
-    table.push_back({at + "feed_forward.w3.weight", {hidden, c.dim}, deep});
-    table.push_back({at + "feed_forward.w2.weight", {c.dim, hidden}, deep});
+    table.push_back({at + "attention_norm.weight", {c.dim}, ones, theirs + "input_layernorm.weight"});
+    table.push_back(
+        {at + "attention.wq.weight", {q_dim, c.dim}, normal(0.02), theirs + "self_attn.q_proj.weight"});
+    table.push_back(
+        {at + "attention.wk.weight", {kv_dim, c.dim}, normal(0.02), theirs + "self_attn.k_proj.weight"});
+    table.push_back(
+        {at + "attention.wv.weight", {kv_dim, c.dim}, normal(0.02), theirs + "self_attn.v_proj.weight"});
+    table.push_back({at + "attention.wo.weight", {c.dim, q_dim}, deep, theirs + "self_attn.o_proj.weight"});
+    table.push_back({at + "ffn_norm.weight", {c.dim}, ones, theirs + "post_attention_layernorm.weight"});
+    table.push_back(
+        {at + "feed_forward.w1.weight", {hidden, c.dim}, normal(0.02), theirs + "mlp.gate_proj.weight"});
+    table.push_back({at + "feed_forward.w3.weight", {hidden, c.dim}, deep, theirs + "mlp.up_proj.weight"});
+    table.push_back({at + "feed_forward.w2.weight", {c.dim, hidden}, deep, theirs + "mlp.down_proj.weight"});
   }
-  table.push_back({"norm.weight", {c.dim}, ones});
-  if (!c.tie_embeddings) table.push_back({"output.weight", {c.vocab_size, c.dim}, head});
+  table.push_back({"norm.weight", {c.dim}, ones, "model.norm.weight"});
+  if (!c.tie_embeddings) table.push_back({"output.weight", {c.vocab_size, c.dim}, head, "lm_head.weight"});
   return table;
 }
 

@@ -114,6 +114,7 @@ const std::map<std::string, std::string> kTargetsWithoutLibTorch = {
     {"trainer_metrics", "trainer/metrics"},
     {"trainer_checkpoint", "trainer/checkpoint"},
     {"trainer_safetensors", "trainer/safetensors"},
+    {"trainer_hugging_face", "trainer/hugging_face"},
     {"rondo", "apps"},
 };
 

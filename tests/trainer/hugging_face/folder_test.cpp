@@ -1,0 +1,215 @@
+#include "trainer/hugging_face/folder.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+
+#include "models/llama3_config.h"
+#include "tests/trainer/data/temp_folder.h"
+#include "tests/trainer/safetensors/texts.h"
+#include "trainer/hugging_face/folder_files.h"
+#include "trainer/hugging_face/folder_writer.h"
+
+namespace rondo::hugging_face {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::ContainsSubstring;
+using Json = nlohmann::json;
+using safetensors::as_span;
+using safetensors::contents_of;
+using safetensors::Dtype;
+using safetensors::error_of;
+using safetensors::tensor;
+
+ModelConfig small_config(const std::string& dtype = "float32") {
+  FieldValues values;
+  const Llama3Config sizes;
+  for (const Field& field : Llama3Config::fields()) values[field.name] = field.get(&sizes);
+  return {"llama3", values, dtype, {}};
+}
+
+const std::vector<Parameter> kParameters = {{"a", {2, 3}}, {"b", {4}}, {"c", {1, 2}}};
+
+// A file of one safetensors tensor after another, of zeros.
+void write_tensors(const std::string& path, const std::vector<safetensors::TensorInfo>& tensors) {
+  safetensors::Writer writer(path, tensors);
+  for (const safetensors::TensorInfo& info : writer.header().tensors)
+    writer.write(info.name, 0, as_span(std::string(info.bytes(), '\0')));
+  writer.finish();
+}
+
+// Writes bytes 'a', 'b', ... for each parameter, in pieces from the back to the front.
+void fill(FolderWriter& writer, const std::vector<Parameter>& parameters) {
+  for (const Parameter& parameter : parameters) {
+    std::uint64_t elements = 1;
+    for (const std::int64_t size : parameter.shape) elements *= static_cast<std::uint64_t>(size);
+    for (std::uint64_t element = elements; element > 0; --element)
+      writer.write(parameter.name, element - 1,
+                   as_span(std::string(safetensors::dtype_bytes(writer.dtype()),
+                                       static_cast<char>(parameter.name[0] + element - 1))));
+  }
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// A folder with a config.json and nothing else.
+TempFolder& with_config(TempFolder& folder) {
+  folder.write(kConfig, config_json(small_config()));
+  return folder;
+}
+
+}  // namespace
+
+TEST_CASE("weights of one file are written and read back, any range of them") {
+  const TempFolder folder;
+  const std::string out = folder.path("out");
+  FolderWriter writer(out + "/", small_config(), kParameters);
+  fill(writer, kParameters);
+  CHECK_FALSE(fs::exists(out));
+  writer.finish();
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"out"});
+  CHECK(names_in(out) == std::vector<std::string>{kConfig, kGenerationConfig, kWeights});
+
+  const Folder read(out);
+  CHECK(read.warnings().empty());
+  CHECK(read.config().model == "llama3");
+  read.check(kParameters);
+  const StoredTensor b = read.find("b");
+  CHECK(b.dtype() == Dtype::f32);
+  CHECK(text_of(b.elements(0, 4)) == "bbbbccccddddeeee");
+  CHECK(text_of(b.elements(1, 3)) == "ccccdddd");
+  CHECK(b.file->metadata() == safetensors::Metadata{{"format", "pt"}});
+  CHECK_THAT(error_of([&] { read.find("z"); }, ExitCode::internal), ContainsSubstring("no tensor \"z\""));
+}
+
+TEST_CASE("weights beyond the size of a shard are cut, and the index names the shard of each") {
+  const TempFolder folder;
+  folder.write("tokenizer/tokenizer.json", std::string("{\"x\":\"\0\xff\"}", 10));
+  folder.write("tokenizer/special_tokens_map.json", "{}");
+  folder.write("tokenizer/README", "not taken");
+  const fs::path out = folder.path("out");
+  fs::create_directory(out);
+  FolderWriter writer(out, small_config("bfloat16"), kParameters,
+                      {.max_shard_bytes = 12, .tokenizer_folder = folder.path("tokenizer")});
+  fill(writer, kParameters);
+  writer.finish();
+  CHECK(names_in(out) == std::vector<std::string>{kConfig, kGenerationConfig,
+                                                  "model-00001-of-00002.safetensors",
+                                                  "model-00002-of-00002.safetensors", kIndex,
+                                                  "special_tokens_map.json", "tokenizer.json"});
+  CHECK(contents_of(out / "tokenizer.json") == contents_of(folder.path("tokenizer/tokenizer.json")));
+  const Json index = Json::parse(contents_of(out / kIndex));
+  CHECK(index["metadata"]["total_size"] == 24);
+  CHECK(index["weight_map"]["a"] == "model-00001-of-00002.safetensors");
+  CHECK(index["weight_map"]["b"] == "model-00002-of-00002.safetensors");
+  CHECK(index["weight_map"]["c"] == "model-00002-of-00002.safetensors");
+
+  Folder opened(out);
+  const Folder read = std::move(opened);
+  read.check(kParameters);
+  CHECK(read.find("c").dtype() == Dtype::bf16);
+  CHECK(text_of(read.find("c").elements(0, 2)) == "ccdd");
+  CHECK(text_of(read.find("a").elements(5, 6)) == "ff");
+}
+
+TEST_CASE("a writer that does not finish leaves nothing, and a folder in use is not overwritten") {
+  const TempFolder folder;
+  {
+    FolderWriter writer(folder.path("out"), small_config(), kParameters);
+    CHECK_THAT(error_of([&] { writer.finish(); }, ExitCode::internal), ContainsSubstring("never came"));
+    CHECK_THAT(error_of([&] { writer.write("z", 0, {}); }, ExitCode::internal),
+               ContainsSubstring("no parameter"));
+    CHECK_THAT(error_of([&] { writer.write("a", std::uint64_t{1} << 62, {}); }, ExitCode::internal),
+               ContainsSubstring("an element outside of \"a\""));
+  }
+  CHECK(names_in(folder.path()).empty());
+  folder.write("out/old", "x");
+  CHECK(error_of([&] { FolderWriter(folder.path("out"), small_config(), kParameters); }) ==
+        folder.path("out") + ": exists and is not an empty folder; name a new one");
+  CHECK_THAT(error_of([&] { FolderWriter(folder.path("no/out"), small_config(), kParameters); }),
+             ContainsSubstring("cannot create " + folder.path("no/out") + ": No such file"));
+  CHECK_THAT(error_of([&] {
+               FolderWriter(folder.path("new"), {"mine", {}, "float32", {}}, kParameters);
+             }),
+             ContainsSubstring("has no Hugging Face form"));
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"out"});
+}
+
+TEST_CASE("missing, unexpected, misshapen and quantized tensors are told at once") {
+  TempFolder folder;
+  write_tensors(
+      with_config(folder).path(kWeights),
+      {tensor("a", Dtype::f32, {3, 2}), tensor("b", Dtype::i8, {4}), tensor("extra", Dtype::f32, {1}),
+       tensor("model.layers.0.self_attn.rotary_emb.inv_freq", Dtype::f32, {8})});
+  CHECK(error_of([&] { Folder(folder.path()).check(kParameters); }) ==
+        folder.path() +
+            ": the weights are not those of its model:\n"
+            "  missing: \"c\"\n"
+            "  of a dtype that is not F32, F16 or BF16: \"b\" is I8\n"
+            "  of another shape: \"a\" is [3, 2] and must be [2, 3]\n"
+            "  unexpected: \"extra\"\n"
+            "fetch or write the folder again, or mend its config.json");
+  std::vector<Parameter> many;
+  for (int i = 0; i < 30; ++i) many.push_back({"p" + std::to_string(i), {1}});
+  CHECK_THAT(error_of([&] { Folder(folder.path()).check(many); }), ContainsSubstring("\"p19\" and 10 more"));
+}
+
+TEST_CASE("an index cannot reach out of its folder") {
+  TempFolder folder;
+  with_config(folder);
+  write_tensors(folder.path("w.safetensors"), {tensor("a", Dtype::f32, {1})});
+  folder.write("below/w.safetensors", contents_of(folder.path("w.safetensors")));
+  for (const std::string& name :
+       {std::string("../w.safetensors"), std::string("/etc/w.safetensors"),
+        std::string("below/w.safetensors"), std::string("..safetensors"), std::string("w.bin"),
+        std::string("w\\w.safetensors"), std::string(), std::string("w\0.safetensors", 14),
+        std::string(300, 'w') + ".safetensors"}) {
+    INFO(name);
+    folder.write(kIndex, Json{{"weight_map", {{"a", name}}}}.dump());
+    CHECK_THAT(
+        error_of([&] { Folder read(folder.path()); }),
+        ContainsSubstring("it must be the name of a .safetensors file in the same folder, and no path"));
+  }
+  folder.write(kIndex, R"({"weight_map": {"a": 1}})");
+  CHECK_THAT(error_of([&] { Folder read(folder.path()); }),
+             ContainsSubstring("weight_map has number for \"a\""));
+  folder.write(kIndex, R"({"weight_map": []})");
+  CHECK_THAT(error_of([&] { Folder read(folder.path()); }),
+             ContainsSubstring("weight_map must be an object"));
+  folder.write(kIndex, R"({"weight_map": {"a": "none.safetensors"}})");
+  CHECK_THAT(error_of([&] { Folder read(folder.path()); }),
+             ContainsSubstring("cannot open " + folder.path("none.safetensors")));
+}
+
+TEST_CASE("an index that does not agree with its files is refused") {
+  TempFolder folder;
+  with_config(folder);
+  write_tensors(folder.path("1.safetensors"), {tensor("a", Dtype::f32, {1}), tensor("b", Dtype::f32, {1})});
+  write_tensors(folder.path("2.safetensors"), {tensor("a", Dtype::f32, {1})});
+  folder.write(kIndex, R"({"weight_map": {"a": "1.safetensors", "c": "2.safetensors"}})");
+  const std::string problem = error_of([&] { Folder read(folder.path()); });
+  CHECK_THAT(problem, ContainsSubstring("in 1.safetensors and not there in the index: \"b\""));
+  CHECK_THAT(problem, ContainsSubstring("in 2.safetensors and not there in the index: \"a\""));
+  CHECK_THAT(problem, ContainsSubstring("not in 2.safetensors, where the index has it: \"c\""));
+}
+
+TEST_CASE("a folder without weights or configuration is refused with what to do") {
+  TempFolder folder;
+  CHECK_THAT(error_of([&] { Folder read(folder.path()); }),
+             ContainsSubstring("cannot open " + folder.path(kConfig)));
+  CHECK_THAT(error_of([&] { Folder read(with_config(folder).path()); }),
+             ContainsSubstring("neither model.safetensors nor model.safetensors.index.json; weights in other "
+                               "formats (.bin, .pth, .gguf) must be saved as safetensors first"));
+}
+
+}  // namespace rondo::hugging_face

@@ -1,0 +1,233 @@
+#include "trainer/hugging_face/config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "parallel/error.h"
+#include "trainer/hugging_face/fields_reader.h"
+#include "trainer/hugging_face/folder_files.h"
+#include "trainer/hugging_face/llama_config.h"
+
+namespace rondo::hugging_face {
+namespace {
+
+using Json = nlohmann::json;
+
+struct ModelType {
+  const char* theirs;
+  const char* architecture;
+  const char* ours;
+  FieldValues (*read)(FieldsReader&, std::vector<std::string>&);
+  Json (*write)(const FieldValues&);
+};
+
+constexpr std::array kModelTypes = {
+    ModelType{"llama", "LlamaForCausalLM", "llama3", read_llama, write_llama},
+};
+
+// Fields that change no logit: notes of the library, how texts are generated, how training started.
+constexpr std::array kHarmless = {"_attn_implementation",
+                                  "_attn_implementation_autoset",
+                                  "_name_or_path",
+                                  "attn_implementation",
+                                  "chunk_size_feed_forward",
+                                  "decoder_start_token_id",
+                                  "do_sample",
+                                  "finetuning_task",
+                                  "id2label",
+                                  "initializer_range",
+                                  "is_decoder",
+                                  "label2id",
+                                  "length_penalty",
+                                  "max_length",
+                                  "min_length",
+                                  "num_beams",
+                                  "num_labels",
+                                  "output_attentions",
+                                  "output_hidden_states",
+                                  "prefix",
+                                  "pretraining_tp",
+                                  "problem_type",
+                                  "repetition_penalty",
+                                  "return_dict",
+                                  "sep_token_id",
+                                  "task_specific_params",
+                                  "temperature",
+                                  "tokenizer_class",
+                                  "top_k",
+                                  "top_p",
+                                  "torchscript",
+                                  "transformers_version",
+                                  "typical_p",
+                                  "unk_token_id",
+                                  "use_bfloat16",
+                                  "use_cache"};
+
+std::string shown(const Json& value) {
+  constexpr std::size_t kLongest = 100;
+  const std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+}
+
+bool is_id(const Json& value) {
+  return value.is_number_unsigned() && value.get<std::uint64_t>() < std::uint64_t{1} << 32;
+}
+
+TokenIds read_token_ids(FieldsReader& reader) {
+  TokenIds ids;
+  for (auto [name, id] : {std::pair("bos_token_id", &ids.bos), std::pair("pad_token_id", &ids.pad)}) {
+    const Json* value = reader.take(name);
+    if (value == nullptr || *value == -1) continue;  // -1: some files' word for none
+    if (is_id(*value))
+      *id = value->get<std::int64_t>();
+    else
+      reader.fail(name, *value, "must be a token id");
+  }
+  const Json* eos = reader.take("eos_token_id");
+  if (eos == nullptr || *eos == -1) return ids;
+  for (const Json& value : eos->is_array() ? *eos : Json::array({*eos})) {
+    if (is_id(value))
+      ids.eos.push_back(value.get<std::int64_t>());
+    else
+      reader.fail("eos_token_id", *eos, "must be a token id or a list of them");
+  }
+  return ids;
+}
+
+std::string read_dtype(FieldsReader& reader) {
+  const Json* older = reader.take("torch_dtype");
+  const Json* dtype = reader.take("dtype");
+  if (dtype == nullptr) dtype = older;
+  if (dtype == nullptr) return "";
+  for (const char* known : {"float32", "float16", "bfloat16"})
+    if (*dtype == known) return known;
+  reader.fail("dtype", *dtype, "not in this version; float32, float16 and bfloat16 are");
+  return "";
+}
+
+const ModelType* read_model_type(FieldsReader& reader) {
+  const Json* type = reader.require("model_type");
+  const Json* architectures = reader.take("architectures");
+  if (type == nullptr) return nullptr;
+  for (const ModelType& known : kModelTypes) {
+    if (*type != known.theirs) continue;
+    if (architectures != nullptr && *architectures != Json::array({known.architecture}))
+      reader.fail("architectures", *architectures,
+                  fmt::format("not in this version; the only value is [\"{}\"]", known.architecture));
+    return &known;
+  }
+  reader.fail("model_type", *type, "not in this version; the only value is \"llama\"");
+  return nullptr;
+}
+
+}  // namespace
+
+const Json* FieldsReader::take(const std::string& name) {
+  known_.insert(name);
+  const auto found = object_.find(name);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+const Json* FieldsReader::require(const std::string& name) {
+  const Json* value = take(name);
+  if (value == nullptr) problems_.push_back(prefix_ + name + " is missing");
+  return value;
+}
+
+void FieldsReader::take_size(const std::string& name, const Fields& fields, const char* ours,
+                             FieldValues& sizes) {
+  const Json* value = take(name);
+  if (value == nullptr) return;
+  const Field* field = find_field(fields, ours);
+  RONDO_ASSERT(field != nullptr, fmt::format("the model has no field {}", ours));
+  FieldValue ours_value;
+  const bool small = !value->is_number_unsigned() || value->get<std::uint64_t>() <= 1ull << 62;
+  if (field->type == FieldType::integer && value->is_number_integer() && small)
+    ours_value = value->get<std::int64_t>();
+  else if (field->type == FieldType::number && value->is_number())
+    ours_value = value->get<double>();
+  else if (field->type == FieldType::boolean && value->is_boolean())
+    ours_value = value->get<bool>();
+  else
+    return fail(name, *value, fmt::format("must be {}", type_name(field->type)));
+  if (const std::string rule = broken_rule(*field, ours_value); !rule.empty())
+    return fail(name, *value, rule);
+  sizes[ours] = ours_value;
+}
+
+void FieldsReader::take_only(const std::string& name, const Json& only, const std::string& why) {
+  const Json* value = take(name);
+  if (value != nullptr && *value != only)
+    fail(name, *value, fmt::format("{} not in this version; the only value is {}", why, shown(only)));
+}
+
+void FieldsReader::fail(const std::string& name, const Json& value, const std::string& rule) {
+  problems_.push_back(fmt::format("{}{} = {}: {}", prefix_, name, shown(value), rule));
+}
+
+std::vector<std::string> FieldsReader::unknown() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object_.items())
+    if (!known_.contains(name)) names.push_back(name);
+  return names;
+}
+
+ReadConfig parse_config(std::string_view text, const std::string& file) {
+  const Json object = parse_object(text, file);
+  std::vector<std::string> problems;
+  FieldsReader reader(object, problems);
+  ReadConfig read;
+  const ModelType* type = read_model_type(reader);
+  // The other fields of another model would only be noise.
+  if (type != nullptr) {
+    read.config.model = type->ours;
+    read.config.sizes = type->read(reader, problems);
+    read.config.dtype = read_dtype(reader);
+    read.config.tokens = read_token_ids(reader);
+    reader.take_only("quantization_config", nullptr, "quantized weights are");
+    reader.take_only("compression_config", nullptr, "compressed weights are");
+  }
+  if (!problems.empty())
+    throw Error(ExitCode::checkpoint,
+                fmt::format("{}: this model cannot be taken:\n  {}", file, fmt::join(problems, "\n  ")));
+  for (const char* name : kHarmless) reader.take(name);
+  for (const std::string& name : reader.unknown())
+    read.warnings.push_back(
+        fmt::format("{}: {} = {} is not known here and changes nothing", file, name, shown(object.at(name))));
+  return read;
+}
+
+ReadConfig read_config(const std::filesystem::path& file) {
+  return parse_config(read_small_file(file), file.string());
+}
+
+std::string config_json(const ModelConfig& config) {
+  for (const ModelType& type : kModelTypes) {
+    if (config.model != type.ours) continue;
+    Json object = type.write(config.sizes);
+    if (!config.dtype.empty()) object["torch_dtype"] = config.dtype;
+    object.update(Json::parse(generation_config_json(config.tokens)));
+    for (const char* name : {"bos_token_id", "eos_token_id"})
+      if (!object.contains(name)) object[name] = nullptr;
+    object["use_cache"] = true;
+    return object.dump(2) + "\n";
+  }
+  throw Error(ExitCode::checkpoint,
+              fmt::format("model.name = \"{}\" has no Hugging Face form in this version; "
+                          "llama3 has",
+                          config.model));
+}
+
+std::string generation_config_json(const TokenIds& tokens) {
+  Json object = Json::object();
+  if (tokens.bos) object["bos_token_id"] = *tokens.bos;
+  if (tokens.pad) object["pad_token_id"] = *tokens.pad;
+  if (tokens.eos.size() == 1) object["eos_token_id"] = tokens.eos[0];
+  if (tokens.eos.size() > 1) object["eos_token_id"] = tokens.eos;
+  return object.dump(2) + "\n";
+}
+
+}  // namespace rondo::hugging_face

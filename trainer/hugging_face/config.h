@@ -1,0 +1,48 @@
+// config.json of a Hugging Face folder, read into the sizes of one of our models and written from them. Plain
+// data, thread-safe. To add a model type: a row in config.cpp and a file like llama_config.cpp.
+//
+// A field is one of: a size of the model; a switch for a feature that the model here has not, which must be
+// off; known to change no number (a list); or unknown, which is a warning. Files of transformers 4
+// (rope_theta, rope_scaling, torch_dtype) and 5 (rope_parameters, dtype) are read; what is written is
+// transformers 4's form, which transformers 5 and other readers take too.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parallel/fields.h"
+
+namespace rondo::hugging_face {
+
+struct TokenIds {
+  std::optional<std::int64_t> bos, pad;
+  std::vector<std::int64_t> eos;  // each ends a text
+  bool operator==(const TokenIds&) const = default;
+};
+
+struct ModelConfig {
+  std::string model;  // our model.name: "llama3"
+  FieldValues sizes;  // of the model's struct, in its ranges and obeying its rules
+  std::string dtype;  // "float32", "float16" or "bfloat16"; "" where the file does not say
+  TokenIds tokens;
+};
+
+struct ReadConfig {
+  ModelConfig config;
+  std::vector<std::string> warnings;  // "FILE: field: ..." for fields that nobody here knows
+};
+
+// Throws Error(checkpoint) with all problems, a line for each: file, field, value and rule.
+ReadConfig parse_config(std::string_view text, const std::string& file);
+ReadConfig read_config(const std::filesystem::path& file);
+
+// Texts of config.json and generation_config.json. REQUIRES a model that is exported, and sizes that obey its
+// rules. bos and eos are written even where unknown (null): transformers would assume 1 and 2.
+std::string config_json(const ModelConfig& config);
+std::string generation_config_json(const TokenIds& tokens);
+
+}  // namespace rondo::hugging_face

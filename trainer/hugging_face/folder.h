@@ -1,0 +1,75 @@
+// A folder of a model as Hugging Face's transformers stores it, for reading: config.json, and the weights in
+// model.safetensors or in the shards that model.safetensors.index.json names.
+//
+// Opening maps the files and reads their headers alone; of the weights only what is asked for is read.
+// Immutable once open, so thread-safe; movable. Errors are Error(checkpoint), or Error(resources) where memory
+// or descriptors ran out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trainer/hugging_face/config.h"
+#include "trainer/safetensors/reader.h"
+
+namespace rondo::hugging_face {
+
+// A parameter by its name in these files.
+struct Parameter {
+  std::string name;  // "model.layers.0.self_attn.q_proj.weight"
+  std::vector<std::int64_t> shape;
+};
+
+// Of the rules of a model (models/decoder.h: ParameterRule), which this header does not include.
+template <class Rule>
+std::vector<Parameter> parameters_of(const std::vector<Rule>& rules) {
+  std::vector<Parameter> parameters;
+  for (const Rule& rule : rules) parameters.push_back({rule.hugging_face_name, rule.sizes});
+  return parameters;
+}
+
+// A tensor and the file that it is in. Valid as long as the folder, wherever that is moved.
+struct StoredTensor {
+  const safetensors::File* file;
+  const safetensors::TensorInfo* info;
+
+  safetensors::Dtype dtype() const { return info->dtype; }
+  // Elements [begin, end) of the flattened tensor, little-endian and aligned to nothing.
+  std::span<const std::byte> elements(std::uint64_t begin, std::uint64_t end) const {
+    return file->bytes(*info, begin, end);
+  }
+};
+
+class Folder {
+ public:
+  // Reads config.json and the headers of the weights. An index may name files of the folder alone (no paths),
+  // and must agree with what they hold.
+  explicit Folder(std::filesystem::path path);
+
+  const std::filesystem::path& path() const { return path_; }
+  const ModelConfig& config() const { return config_.config; }
+  const std::vector<std::string>& warnings() const { return config_.warnings; }
+
+  // Throws, listing them all, unless the tensors are exactly `parameters`: none missing, none unexpected, each
+  // of its shape and of dtype F32, F16 or BF16. Tables of rotary frequencies, which old files carry, pass.
+  void check(std::span<const Parameter> parameters) const;
+
+  // REQUIRES a name that check() found.
+  StoredTensor find(std::string_view name) const;
+
+ private:
+  void open_shards();
+
+  std::filesystem::path path_;
+  ReadConfig config_;
+  std::vector<safetensors::File> files_;
+  std::map<std::string, StoredTensor, std::less<>> tensors_;
+};
+
+}  // namespace rondo::hugging_face
