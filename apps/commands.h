@@ -20,7 +20,8 @@ int run_help(const Arguments& args);        // sections and keys of the configur
 int run_launch(const Arguments& args);      // torchrun's part
 int run_opt(const Arguments& args);         // passes on the text of a graph
 
-// Runs before `rondo-worker train` is started. False: all is done already (--help).
+// These run before `rondo-worker` is started. False: all is done already (--help).
+bool before_logits(const Arguments& args);
 bool before_train(const Arguments& args);
 
 }  // namespace rondo

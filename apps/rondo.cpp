@@ -27,6 +27,7 @@ constexpr std::array kCommands = {
     Command{"train", "train a model as one rank (alone, or started by launch, srun, mpirun or torchrun)",
             nullptr, before_train},
     Command{"launch", "run the ranks of a job on this node, with torchrun's flags", run_launch},
+    Command{"logits", "write the logits of a Hugging Face model for given tokens", nullptr, before_logits},
     Command{"compare", "compare two run folders: bit for bit, speed, memory, configuration", run_compare},
     Command{"checkpoint", "list, show, verify and prune the checkpoints of a run", run_checkpoint},
     Command{"config", "check a configuration, or print it with every key resolved", run_config},

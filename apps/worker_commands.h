@@ -9,4 +9,7 @@ namespace rondo {
 // One rank of a run. `args`: the words after `train`; `command_line`: all words, for the run folder.
 int run_train(const std::vector<std::string>& args, const std::vector<std::string>& command_line);
 
+// Logits, and gradients, of a Hugging Face model. `args`: the words after `logits`.
+int run_logits(const std::vector<std::string>& args);
+
 }  // namespace rondo

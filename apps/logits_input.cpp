@@ -1,0 +1,101 @@
+#include "apps/logits_input.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+#include "parallel/error.h"
+
+namespace rondo {
+namespace {
+
+constexpr const char* kBlanks = " \t\r";
+
+std::int64_t token_id(std::string_view word, const std::string& place) {
+  std::int64_t id = 0;
+  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), id);
+  if (problem != std::errc() || end != word.data() + word.size() || id < 0)
+    throw Error(ExitCode::data,
+                fmt::format("{}: \"{}\" is not a token id; write whole numbers from 0 on, apart by blanks",
+                            place, word.substr(0, 40)));
+  return id;
+}
+
+std::vector<std::int64_t> ids_of(std::string_view line, const std::string& place) {
+  std::vector<std::int64_t> ids;
+  for (std::size_t at = line.find_first_not_of(kBlanks); at != std::string_view::npos;) {
+    const std::size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
+    ids.push_back(token_id(line.substr(at, end - at), fmt::format("{}:{}", place, at + 1)));
+    at = line.find_first_not_of(kBlanks, end);
+  }
+  return ids;
+}
+
+}  // namespace
+
+std::optional<LogitsOptions> read_logits_options(const std::vector<std::string>& args) {
+  CLI::App app(
+      "Writes the logits of a Hugging Face model for given tokens: the tensor `logits` [B, T, V], computed "
+      "in "
+      "fp32 on the CPU whatever the dtype of the weights.",
+      "rondo logits");
+  LogitsOptions options;
+  app.add_option("HF_DIR", options.folder, "folder with config.json and *.safetensors")->required();
+  app.add_option("--tokens", options.tokens,
+                 "text file: token ids apart by blanks, one sequence a line, all of the same length")
+      ->required();
+  app.add_option("--out", options.out, "safetensors file to write")->required();
+  app.add_option("--gradients", options.gradients,
+                 "safetensors file to write: the gradient of the mean next-token cross-entropy for every "
+                 "parameter, under its Hugging Face name");
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    throw Error(ExitCode::usage,
+                std::string("logits: ") + error.what() + "; `rondo logits --help` lists the flags");
+  }
+  return options;
+}
+
+Sequences read_sequences(const std::string& path, std::size_t shortest) {
+  std::ifstream file(path);
+  if (!file)
+    throw Error(ExitCode::data, "cannot read " + path + ": " + std::strerror(errno) +
+                                    "; --tokens names a text file with one sequence of token ids a line");
+  Sequences sequences;
+  for (std::string line; std::getline(file, line);) {
+    const std::string place = fmt::format("{}:{}", path, sequences.size() + 1);
+    sequences.push_back(ids_of(line, place));
+    const std::size_t length = sequences.back().size(), first = sequences.front().size();
+    if (length < shortest)
+      throw Error(ExitCode::data,
+                  fmt::format("{}: {} token ids; a sequence has at least {}{}", place, length, shortest,
+                              shortest == 2 ? " (--gradients predict the next)" : ""));
+    if (length != first)
+      throw Error(ExitCode::data,
+                  fmt::format("{}: {} token ids, and line 1 has {}; logits are one tensor [B, T, V], so "
+                              "give sequences of other lengths files of their own",
+                              place, length, first));
+  }
+  if (sequences.empty()) throw Error(ExitCode::data, path + ": no token ids; write one sequence a line");
+  return sequences;
+}
+
+void check_vocabulary(const Sequences& sequences, std::int64_t vocabulary, const std::string& path) {
+  for (std::size_t row = 0; row < sequences.size(); ++row)
+    for (const std::int64_t id : sequences[row])
+      if (id >= vocabulary)
+        throw Error(ExitCode::data,
+                    fmt::format("{}:{}: token id {}; the model's vocab_size is {}, so ids end at {}", path,
+                                row + 1, id, vocabulary, vocabulary - 1));
+}
+
+}  // namespace rondo

@@ -1,0 +1,43 @@
+#include "trainer/load_weights.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "parallel/error.h"
+
+namespace rondo {
+namespace {
+
+// Bounds the copy of stored bytes that is alive at a time.
+constexpr std::int64_t kChunkElements = std::int64_t{1} << 20;
+
+at::ScalarType to_aten(safetensors::Dtype dtype) {
+  if (dtype == safetensors::Dtype::bf16) return at::kBFloat16;
+  if (dtype == safetensors::Dtype::f16) return at::kHalf;
+  RONDO_ASSERT(dtype == safetensors::Dtype::f32, "the folder was checked");
+  return at::kFloat;
+}
+
+}  // namespace
+
+void load_weights(at::Tensor& shard, const hugging_face::StoredTensor& stored, std::int64_t begin,
+                  std::int64_t end) {
+  RONDO_ASSERT(shard.is_contiguous() && 0 <= begin && begin <= end && end - begin <= shard.numel(),
+               "a shard has room for the elements that it is filled with");
+  const at::ScalarType dtype = to_aten(stored.dtype());
+  const at::Tensor flat = shard.view({-1});
+  // The stored bytes are aligned to nothing, so they are copied before ATen reads them.
+  for (std::int64_t at = begin; at < end; at += kChunkElements) {
+    const std::int64_t count = std::min(kChunkElements, end - at);
+    const std::span<const std::byte> bytes =
+        stored.elements(static_cast<std::uint64_t>(at), static_cast<std::uint64_t>(at + count));
+    const at::Tensor chunk = at::empty({count}, dtype);
+    std::memcpy(chunk.data_ptr(), bytes.data(), bytes.size());
+    flat.narrow(0, at - begin, count).copy_(chunk);
+  }
+  flat.narrow(0, end - begin, flat.numel() - (end - begin)).zero_();
+}
+
+}  // namespace rondo

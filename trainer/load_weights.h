@@ -1,0 +1,20 @@
+// Weights from a Hugging Face folder into parameters. A rank takes the elements that it holds and touches no
+// others.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "trainer/hugging_face/folder.h"
+
+namespace rondo {
+
+// Fills `shard`, contiguous and of a floating dtype, with elements [begin, end) of the flattened tensor;
+// elements past `end` are the zero padding of a flat shard, as in models/initialize.h. What the dtype of
+// `shard` cannot hold is rounded to the nearest, ties to even.
+// REQUIRES a tensor that Folder::check() passed for the parameter: its shape, in F32, F16 or BF16.
+void load_weights(at::Tensor& shard, const hugging_face::StoredTensor& stored, std::int64_t begin,
+                  std::int64_t end);
+
+}  // namespace rondo
