@@ -28,6 +28,15 @@ add_library(xxhash::header_only ALIAS xxhash)
 target_include_directories(xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE})
 target_compile_definitions(xxhash INTERFACE XXH_INLINE_ALL)
 
+# Static, for the same reason: the package without root unpacks to headers and archives.
+find_path(PCRE2_INCLUDE pcre2.h REQUIRED)
+find_library(PCRE2_LIBRARY NAMES libpcre2-8.a REQUIRED)
+add_library(pcre2 INTERFACE)
+add_library(pcre2::static ALIAS pcre2)
+target_include_directories(pcre2 SYSTEM INTERFACE ${PCRE2_INCLUDE})
+target_compile_definitions(pcre2 INTERFACE PCRE2_STATIC)
+target_link_libraries(pcre2 INTERFACE ${PCRE2_LIBRARY})
+
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Relative paths: another clone of the same sources finds the same objects.

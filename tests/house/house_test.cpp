@@ -111,6 +111,7 @@ const std::map<std::string, std::string> kTargetsWithoutLibTorch = {
     {"compiler_core", "compiler"},
     {"trainer_host", "trainer"},
     {"trainer_data", "trainer"},
+    {"trainer_tokenizer", "trainer/tokenizer"},
     {"trainer_metrics", "trainer/metrics"},
     {"trainer_checkpoint", "trainer/checkpoint"},
     {"trainer_safetensors", "trainer/safetensors"},

@@ -23,7 +23,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/data/tokenizer.h"
+#include "trainer/tokenizer/tokenizer.h"
 
 namespace rondo {
 

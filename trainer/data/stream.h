@@ -8,7 +8,7 @@
 
 #include "trainer/data/corpus.h"
 #include "trainer/data/order.h"
-#include "trainer/data/tokenizer.h"
+#include "trainer/tokenizer/tokenizer.h"
 
 namespace rondo {
 

@@ -1,9 +1,11 @@
-// Text to token ids. The byte tokenizer is built in: every byte is one token, so any text, valid UTF-8 or
-// not, has exactly one encoding. Tokenizers are immutable after construction; any thread may encode.
+// Text to token ids and back. The byte tokenizer is built in: every byte is one token, so any text, valid UTF-8 or
+// not, has exactly one encoding. Others are read from files (bpe_tokenizer.h). Tokenizers are immutable after
+// construction; any thread may encode and decode.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,12 +15,15 @@ namespace rondo {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  virtual std::string name() const = 0;
+  virtual std::string name() const = 0;  // the same for tokenizers that give the same ids, and only for them
   virtual int64_t vocab_size() const = 0;  // ids are in [0, vocab_size)
   virtual int32_t bos() const = 0;         // stands before every document
   virtual int32_t eos() const = 0;         // stands after every document
   // Appends the ids of `text`, without BOS and EOS.
   virtual void encode(std::string_view text, std::vector<int32_t>& out) const = 0;
+  // Appends the bytes that `ids` stand for; the byte tokenizer's BOS and EOS stand for none. Throws Error(data) for
+  // an id that no token has.
+  virtual void decode(std::span<const int32_t> ids, std::string& out) const = 0;
 };
 
 // ids 0..255 are the bytes, 256 is BOS, 257 is EOS.
@@ -29,6 +34,7 @@ class ByteTokenizer final : public Tokenizer {
   int32_t bos() const override { return 256; }
   int32_t eos() const override { return 257; }
   void encode(std::string_view text, std::vector<int32_t>& out) const override;
+  void decode(std::span<const int32_t> ids, std::string& out) const override;
 };
 
 // "bytes": the byte tokenizer; otherwise the path of a tokenizer.json, or of a folder that holds one. Throws

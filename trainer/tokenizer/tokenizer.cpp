@@ -1,8 +1,9 @@
-#include "trainer/data/tokenizer.h"
+#include "trainer/tokenizer/tokenizer.h"
 
 #include <fmt/format.h>
 
 #include "parallel/error.h"
+#include "trainer/tokenizer/bpe_tokenizer.h"
 
 namespace rondo {
 
@@ -12,9 +13,17 @@ void ByteTokenizer::encode(std::string_view text, std::vector<int32_t>& out) con
   for (size_t i = 0; i < text.size(); ++i) out[before + i] = static_cast<unsigned char>(text[i]);
 }
 
+void ByteTokenizer::decode(std::span<const int32_t> ids, std::string& out) const {
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= vocab_size())
+      throw Error(ExitCode::data, fmt::format("the byte tokenizer has no id {}; its ids are 0 to 257", id));
+    if (id < 256) out += static_cast<char>(id);
+  }
+}
+
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path) {
   if (name_or_path == "bytes") return std::make_unique<ByteTokenizer>();
-  throw Error(ExitCode::data, fmt::format("{}: tokenizer files cannot be read yet", name_or_path));
+  return std::make_unique<BpeTokenizer>(read_tokenizer_file(name_or_path));
 }
 
 void check_vocabulary(const Tokenizer& tokenizer, int64_t model_vocab_size) {

@@ -1,0 +1,54 @@
+// A compiled regular expression over UTF-8: PCRE2 with JIT. Immutable; threads share it and bring a scratch each.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+struct pcre2_real_code_8;
+struct pcre2_real_match_data_8;
+struct pcre2_real_match_context_8;
+struct pcre2_real_jit_stack_8;
+
+namespace rondo {
+
+// What a search writes to. One per thread; any Regex may use it.
+class RegexScratch {
+ public:
+  RegexScratch();
+
+ private:
+  friend class Regex;
+  struct Free {
+    void operator()(pcre2_real_match_data_8*) const;
+    void operator()(pcre2_real_match_context_8*) const;
+    void operator()(pcre2_real_jit_stack_8*) const;
+  };
+  std::unique_ptr<pcre2_real_jit_stack_8, Free> stack_;
+  std::unique_ptr<pcre2_real_match_context_8, Free> context_;
+  std::unique_ptr<pcre2_real_match_data_8, Free> data_;
+};
+
+class Regex {
+ public:
+  // `pattern` in PCRE2's syntax; `place` says where it stands, for messages. Throws Error(data).
+  Regex(const std::string& pattern, std::string place);
+
+  struct Match {
+    size_t begin, end;
+    bool found;
+  };
+  // The first match that begins at `from` or later. `text` is valid UTF-8 and `from` where a character begins.
+  // Throws Error(data) when the engine gives up (its limits on backtracking).
+  Match search(std::string_view text, size_t from, RegexScratch& scratch) const;
+
+ private:
+  struct Free {
+    void operator()(pcre2_real_code_8*) const;
+  };
+  std::unique_ptr<pcre2_real_code_8, Free> code_;
+  std::string place_;
+};
+
+}  // namespace rondo
