@@ -29,6 +29,7 @@ constexpr std::array kCommands = {
     Command{"launch", "run the ranks of a job on this node, with torchrun's flags", run_launch},
     Command{"compare", "compare two run folders: bit for bit, speed, memory, configuration", run_compare},
     Command{"config", "check a configuration, or print it with every key resolved", run_config},
+    Command{"data", "text to token files, and what is in them", run_data},
     Command{"help", "sections and keys of the configuration", run_help},
     Command{"doctor", "what is installed, what is missing, what to type", run_doctor},
     Command{"opt", "run compiler passes on the text of a graph", run_opt},

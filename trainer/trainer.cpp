@@ -11,6 +11,7 @@
 #include "parallel/error.h"
 #include "parallel/log.h"
 #include "parallel/stop_signal.h"
+#include "trainer/data/blend.h"
 #include "trainer/lr_schedule.h"
 
 namespace rondo {
@@ -55,6 +56,8 @@ CompileRequest compile_request(const JobConfig& c, const Report* report) {
 DataOptions training_data(const JobConfig& c, const Layout& layout, int rank) {
   DataOptions o;
   o.path = c.training.dataset_path;
+  for (const std::string& weight : c.training.dataset_weights) o.weights.push_back(*parse_weight(weight));
+  o.tokenizer = c.training.tokenizer;
   o.holdout_fraction =
       c.validation.enable && c.validation.dataset_path.empty() ? c.validation.holdout_fraction : 0.0;
   o.seed = static_cast<std::uint64_t>(c.debug.seed);
@@ -77,6 +80,7 @@ DataOptions validation_data(const JobConfig& c, const Layout& layout, int rank) 
     o.split = Split::validation;
   } else {
     o.path = c.validation.dataset_path;
+    o.weights.clear();
   }
   o.seq_len = c.validation.seq_len;
   o.local_batch = c.validation.local_batch_size;
