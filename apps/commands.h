@@ -15,6 +15,7 @@ using Arguments = std::vector<std::string>;
 int run_checkpoint(const Arguments& args);  // lists, shows, verifies and prunes checkpoints
 int run_compare(const Arguments& args);     // 0 equal bit for bit, 1 different
 int run_config(const Arguments& args);      // checks or prints a configuration
+int run_data(const Arguments& args);        // token files: tokenize, inspect
 int run_doctor(const Arguments& args);      // 0 where training on CPU can work, else 6
 int run_help(const Arguments& args);        // sections and keys of the configuration
 int run_launch(const Arguments& args);      // torchrun's part

@@ -31,6 +31,7 @@ constexpr std::array kCommands = {
     Command{"compare", "compare two run folders: bit for bit, speed, memory, configuration", run_compare},
     Command{"checkpoint", "list, show, verify and prune the checkpoints of a run", run_checkpoint},
     Command{"config", "check a configuration, or print it with every key resolved", run_config},
+    Command{"data", "text to token files, and what is in them", run_data},
     Command{"help", "sections and keys of the configuration", run_help},
     Command{"doctor", "what is installed, what is missing, what to type", run_doctor},
     Command{"opt", "run compiler passes on the text of a graph", run_opt},

@@ -15,6 +15,7 @@
 #include "parallel/stop_signal.h"
 #include "trainer/checkpoint_restore.h"
 #include "trainer/config/dump.h"
+#include "trainer/data/blend.h"
 #include "trainer/lr_schedule.h"
 
 namespace rondo {
@@ -59,6 +60,8 @@ CompileRequest compile_request(const JobConfig& c, const Report* report) {
 DataOptions training_data(const JobConfig& c, const Layout& layout, int rank) {
   DataOptions o;
   o.path = c.training.dataset_path;
+  for (const std::string& weight : c.training.dataset_weights) o.weights.push_back(*parse_weight(weight));
+  o.tokenizer = tokenizer_name(c);
   o.holdout_fraction =
       c.validation.enable && c.validation.dataset_path.empty() ? c.validation.holdout_fraction : 0.0;
   o.seed = static_cast<std::uint64_t>(c.debug.seed);
@@ -81,6 +84,7 @@ DataOptions validation_data(const JobConfig& c, const Layout& layout, int rank) 
     o.split = Split::validation;
   } else {
     o.path = c.validation.dataset_path;
+    o.weights.clear();
   }
   o.seq_len = c.validation.seq_len;
   o.local_batch = c.validation.local_batch_size;

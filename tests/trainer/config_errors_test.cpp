@@ -73,6 +73,13 @@ TEST_CASE("a value of the wrong type or out of its range is placed and the rule 
       {"[training]\ndataset_path = \"\"\n",
        {},
        "x.toml:2:1: training.dataset_path = \"\": must not be empty"},
+      {"[training]\ndataset_weights = [\"1\", \"nan\"]\n",
+       {},
+       "x.toml:2:1: training.dataset_weights = [\"1\", \"nan\"]: must be numbers above 0, and \"nan\" is "
+       "not"},
+      {"",
+       {"--training.dataset_weights=1,0"},
+       "command line: --training.dataset_weights=1,0: must be numbers above 0, and \"0\" is not"},
       {"[optimizer]\nlr = nan\n", {}, "x.toml:2:1: optimizer.lr = nan: must be finite"},
       {"[optimizer]\nlr = -inf\n", {}, "x.toml:2:1: optimizer.lr = -inf: must be finite"},
       {"[optimizer]\nbeta1 = 1.0\n",
@@ -255,6 +262,10 @@ TEST_CASE("a rule between keys spells out its arithmetic and blames what the use
        "100, the "
        "length of the schedule; warm up for less, or set lr_scheduler.total_steps to the length of the whole "
        "run"},
+      {"[training]\ndataset_path = \"a, b\"\n",
+       {"--training.dataset_weights=1,2,3"},
+       "command line: --training.dataset_weights=1,2,3: training.dataset_weights has 3 numbers, but "
+       "training.dataset_path names 2 sources: give one for each, or none"},
       {"[activation_checkpoint]\nmode = \"full\"\n",
        {},
        "x.toml:2:1: activation_checkpoint.mode = \"full\": recomputation in a recorded graph is not in this "

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "trainer/data/blend.h"
+
 namespace rondo {
 namespace {
 
@@ -34,6 +36,12 @@ std::string excludable(const FieldValue& value) {
 
 std::string minus_one_or_positive(const FieldValue& value) {
   return std::get<std::int64_t>(value) == 0 ? "must be -1 or at least 1" : "";
+}
+
+std::string all_weights(const FieldValue& value) {
+  for (const std::string& text : std::get<std::vector<std::string>>(value))
+    if (!parse_weight(text)) return "must be numbers above 0, and \"" + text + "\" is not";
+  return "";
 }
 
 }  // namespace
@@ -106,8 +114,13 @@ const Fields& Training::fields() {
   static const Fields list = {
       field("dataset", &Training::dataset, "kind of data: text files and JSONL under dataset_path",
             {.allowed = {"text"}, .later = streamed}),
-      field("dataset_path", &Training::dataset_path, "file, folder or glob of text or JSONL",
-            {.check = not_empty}),
+      field("dataset_path", &Training::dataset_path,
+            "files, folders or globs, separated by commas: text, JSONL or token files", {.check = not_empty}),
+      field("dataset_weights", &Training::dataset_weights,
+            "share of the samples from each entry of dataset_path, numbers of any sum; empty: all documents "
+            "are "
+            "one stream",
+            {.check = all_weights}),
       field("tokenizer", &Training::tokenizer,
             "bytes: ids 0 to 255, 256 begins and 257 ends a document; or a tokenizer.json, or a folder with "
             "one; "

@@ -7,6 +7,7 @@
 #include "models/model_sizes.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/dump.h"
+#include "trainer/data/files.h"
 
 namespace rondo {
 namespace {
@@ -106,6 +107,16 @@ void check_schedule(Rules& rules, const JobConfig& config) {
                   schedule.warmup_steps, length, total));
 }
 
+void check_weights(Rules& rules, const JobConfig& config) {
+  const std::size_t weights = config.training.dataset_weights.size();
+  const std::size_t sources = split_paths(config.training.dataset_path).size();
+  rules.require(
+      weights == 0 || weights == sources, {"training.dataset_weights", "training.dataset_path"},
+      fmt::format("training.dataset_weights has {} numbers, but training.dataset_path names {} sources: "
+                  "give one for each, or none",
+                  weights, sources));
+}
+
 void check_features(Rules& rules, const JobConfig& config) {
   rules.require(config.activation_checkpoint.mode == "none" || !config.compile.enable,
                 {"activation_checkpoint.mode", "compile.enable"},
@@ -149,6 +160,7 @@ void check_rules(const JobConfig& config, const Origins& origins, Problems& prob
   check_lengths(rules, config);
   check_batch(rules, config);
   check_schedule(rules, config);
+  check_weights(rules, config);
   check_features(rules, config);
   check_checkpoint(rules, config);
 }

@@ -24,13 +24,18 @@ constexpr size_t kSniffBytes = 8192;
 
 }  // namespace
 
-Corpus::Corpus(std::string_view paths) {
-  const FoundFiles found = find_files(paths);
-  skipped_hidden_ = found.skipped_hidden;
-  skipped_special_ = found.skipped_special;
-  files_.reserve(found.files.size());
-  documents_.reserve(found.files.size());
-  for (const SourceFile& source : found.files) {
+Corpus::Corpus(std::string_view paths) : Corpus(find_files(paths).files) {
+  if (documents_.empty())
+    fail(fmt::format(
+        "data path \"{}\": no document in {} files ({} binary, {} empty). Text has no NUL byte in its "
+        "first 8 KiB",
+        paths, files_.size(), skipped_binary_, skipped_empty_));
+}
+
+Corpus::Corpus(const std::vector<SourceFile>& files) {
+  files_.reserve(files.size());
+  documents_.reserve(files.size());
+  for (const SourceFile& source : files) {
     const auto file = static_cast<uint32_t>(files_.size());
     files_.push_back(source.path);
     if (source.path.ends_with(".jsonl")) {
@@ -41,18 +46,13 @@ Corpus::Corpus(std::string_view paths) {
       index_text(file, source.id);
     }
   }
-  if (documents_.empty())
-    fail(fmt::format(
-        "data path \"{}\": no document in {} files ({} binary, {} empty). Text has no NUL byte in its "
-        "first 8 KiB",
-        paths, files_.size(), skipped_binary_, skipped_empty_));
 }
 
-Corpus::~Corpus() {
+CorpusReader::~CorpusReader() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-std::string_view Corpus::read(const Document& document, int64_t begin, int64_t end) {
+std::string_view CorpusReader::read(const Document& document, int64_t begin, int64_t end) {
   RONDO_ASSERT(0 <= begin && begin <= end && end <= document.bytes, "a read outside the document");
   open(document.file);
   const bool escaped = document.stored_bytes > document.bytes;
@@ -72,7 +72,7 @@ std::string_view Corpus::read(const Document& document, int64_t begin, int64_t e
   return std::string_view(text_).substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
 }
 
-void Corpus::open(uint32_t file) {
+void CorpusReader::open(uint32_t file) {
   if (fd_ >= 0 && open_file_ == file) return;
   if (fd_ >= 0) ::close(fd_);
   open_file_ = file;
@@ -81,7 +81,7 @@ void Corpus::open(uint32_t file) {
 }
 
 // Fewer bytes than asked for are the end of the file.
-size_t Corpus::read_at(int64_t offset, char* out, size_t bytes) const {
+size_t CorpusReader::read_at(int64_t offset, char* out, size_t bytes) const {
   size_t done = 0;
   while (done < bytes) {
     const ssize_t got = ::pread(fd_, out + done, bytes - done, offset + static_cast<int64_t>(done));
@@ -93,42 +93,48 @@ size_t Corpus::read_at(int64_t offset, char* out, size_t bytes) const {
   return done;
 }
 
-void Corpus::fail_errno(const char* doing) const {
+void CorpusReader::fail_errno(const char* doing) const {
   fail(
       fmt::format("{}: cannot {} it: {}", files_[open_file_], doing, std::generic_category().message(errno)));
 }
 
-void Corpus::fail_changed(const Document& document) const {
+void CorpusReader::fail_changed(const Document& document) const {
   fail(fmt::format(
       "{}: changed while it was in use: the document of {} bytes at offset {} is not there any more. "
       "Restore the file, or start a new run on the new data",
       files_[document.file], document.bytes, document.offset));
 }
 
-void Corpus::index_text(uint32_t file, std::string_view id) {
-  open(file);
+int64_t CorpusReader::size() const {
   struct stat info;
   if (fstat(fd_, &info) != 0) fail_errno("stat");
+  return info.st_size;
+}
+
+void Corpus::index_text(uint32_t file, std::string_view id) {
+  reader_.open(file);
+  const int64_t size = reader_.size();
   char head[kSniffBytes];
-  const size_t got = read_at(0, head, sizeof head);
+  const size_t got = reader_.read_at(0, head, sizeof head);
   if (std::memchr(head, '\0', got) != nullptr) {
     ++skipped_binary_;
-  } else if (info.st_size == 0) {
+  } else if (size == 0) {
     ++skipped_empty_;
   } else {
-    documents_.push_back({stable_hash(id), file, 0, info.st_size, info.st_size});
+    documents_.push_back({stable_hash(id), file, 0, size, size});
   }
 }
 
 void Corpus::index_jsonl(uint32_t file, std::string_view id) {
   constexpr size_t kChunkBytes = size_t{4} << 20;
-  open(file);
+  reader_.open(file);
   std::string buffer;  // from a line's beginning on
   int64_t offset = 0;  // of the buffer in the file
   for (int64_t number = 1, last = 0; !last;) {
     const size_t kept = buffer.size();
     buffer.resize(kept + kChunkBytes);
-    buffer.resize(kept + read_at(offset + static_cast<int64_t>(kept), buffer.data() + kept, kChunkBytes));
+    buffer.resize(kept +
+                  reader_.read_at(offset + static_cast<int64_t>(kept), buffer.data() + kept, kChunkBytes));
     last = buffer.size() < kept + kChunkBytes;
     size_t begin = 0;
     while (begin < buffer.size()) {

@@ -98,19 +98,6 @@ void expand_glob(const std::string& pattern, Walk& walk) {
   for (const std::string& path : paths) walk.visit(path, path.substr(fixed));
 }
 
-std::vector<std::string> split_list(std::string_view paths) {
-  std::vector<std::string> entries;
-  for (size_t begin = 0; begin <= paths.size();) {
-    const size_t comma = std::min(paths.find(',', begin), paths.size());
-    std::string_view entry = paths.substr(begin, comma - begin);
-    while (!entry.empty() && entry.front() == ' ') entry.remove_prefix(1);
-    while (!entry.empty() && entry.back() == ' ') entry.remove_suffix(1);
-    if (!entry.empty()) entries.emplace_back(entry);
-    begin = comma + 1;
-  }
-  return entries;
-}
-
 void find_entry(const std::string& entry, FoundFiles& found) {
   const size_t first = found.files.size();
   Walk walk(entry, found);
@@ -132,8 +119,21 @@ void find_entry(const std::string& entry, FoundFiles& found) {
 
 }  // namespace
 
+std::vector<std::string> split_paths(std::string_view paths) {
+  std::vector<std::string> entries;
+  for (size_t begin = 0; begin <= paths.size();) {
+    const size_t comma = std::min(paths.find(',', begin), paths.size());
+    std::string_view entry = paths.substr(begin, comma - begin);
+    while (!entry.empty() && entry.front() == ' ') entry.remove_prefix(1);
+    while (!entry.empty() && entry.back() == ' ') entry.remove_suffix(1);
+    if (!entry.empty()) entries.emplace_back(entry);
+    begin = comma + 1;
+  }
+  return entries;
+}
+
 FoundFiles find_files(std::string_view paths) {
-  const std::vector<std::string> entries = split_list(paths);
+  const std::vector<std::string> entries = split_paths(paths);
   if (entries.empty()) fail(paths, "empty. Name a text file, a .jsonl or .packed file, a folder or a glob");
   FoundFiles found;
   for (const std::string& entry : entries) find_entry(entry, found);

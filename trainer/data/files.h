@@ -24,6 +24,9 @@ struct FoundFiles {
   int64_t skipped_hidden = 0, skipped_special = 0;
 };
 
+// The entries of a list: between commas, without the spaces around them; empty ones are left out.
+std::vector<std::string> split_paths(std::string_view paths);
+
 // Throws Error(data) when an entry is missing, matches nothing, or cannot be read.
 FoundFiles find_files(std::string_view paths);
 

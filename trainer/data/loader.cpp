@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <stop_token>
@@ -14,23 +15,38 @@
 #include <utility>
 
 #include "parallel/error.h"
-#include "trainer/data/corpus.h"
+#include "parallel/log.h"
+#include "trainer/data/blend.h"
+#include "trainer/data/files.h"
 #include "trainer/data/order.h"
 #include "trainer/data/stream.h"
+#include "trainer/data/token_source.h"
 
 namespace rondo {
 namespace {
 
-bool is_validation(const Document& document, double holdout_fraction) {
-  return static_cast<double>(document.id_hash) < std::ldexp(holdout_fraction, 64);
+// Those of the split, in natural order, without empty ones.
+std::vector<uint32_t> documents_of_split(const TokenSource& source, const DataOptions& options) {
+  const int64_t count = source.documents();
+  if (count > std::numeric_limits<uint32_t>::max())
+    throw Error(ExitCode::data,
+                fmt::format("data path \"{}\": {} documents, and at most 2^32 - 1 are supported",
+                            options.path, count));
+  const double below = std::ldexp(options.holdout_fraction, 64);
+  std::vector<uint32_t> documents;
+  for (int64_t document = 0; document < count; ++document) {
+    const bool validation = below > 0 && static_cast<double>(source.id_hash(document)) < below;
+    if (validation == (options.split == Split::validation) && source.tokens(document) > 0)
+      documents.push_back(static_cast<uint32_t>(document));
+  }
+  return documents;
 }
 
-std::vector<Document> documents_of_split(const Corpus& corpus, const DataOptions& options) {
-  std::vector<Document> documents;
-  for (const Document& document : corpus.documents())
-    if (is_validation(document, options.holdout_fraction) == (options.split == Split::validation))
-      documents.push_back(document);
-  return documents;
+std::vector<std::string> entries_of(const DataOptions& options) {
+  if (options.weights.empty()) return {options.path};
+  std::vector<std::string> entries = split_paths(options.path);
+  check_weights(options.weights, entries.size());
+  return entries;
 }
 
 const DataOptions& checked(const DataOptions& options) {
@@ -43,6 +59,82 @@ const DataOptions& checked(const DataOptions& options) {
   return options;
 }
 
+// One stream of samples out of one or more sources.
+class SampleReader {
+ public:
+  SampleReader(const DataOptions& options, bool shuffle, const Tokenizer& tokenizer)
+      : entries_(entries_of(options)), blend_(options.weights.empty() ? std::vector{1.0} : options.weights) {
+    for (size_t k = 0; k < entries_.size(); ++k) {
+      sources_.push_back(open_source(entries_[k], tokenizer, options.tokenizer));
+      TokenSource& source = *sources_.back();
+      streams_.emplace_back(source, documents_of_split(source, options), options.seq_len, options.seed + k,
+                            shuffle);
+      if (streams_.back().samples_per_epoch() < 1) fail_too_small(k, options);
+    }
+  }
+
+  void read(int64_t number, int64_t* tokens, std::vector<int64_t>& starts) {
+    const Blend::Place place = blend_.place_of(number);
+    streams_[static_cast<size_t>(place.source)].read_sample(place.number, tokens, starts);
+  }
+
+  uint64_t fingerprint() const {
+    if (streams_.size() == 1) return streams_[0].fingerprint();
+    uint64_t hash = 0;
+    for (size_t k = 0; k < streams_.size(); ++k)
+      hash =
+          mix64(mix64(hash ^ streams_[k].fingerprint()) + static_cast<uint64_t>(blend_.samples_in_block(k)));
+    return hash;
+  }
+
+  DataSummary summary(int64_t global_batch) const {
+    DataSummary sum;
+    for (size_t k = 0; k < streams_.size(); ++k) {
+      const SampleStream& stream = streams_[k];
+      const SourceCounts counts = sources_[k]->counts();
+      sum.files += counts.files;
+      sum.documents += stream.documents();
+      sum.tokens += stream.tokens_per_epoch();
+      sum.samples_per_epoch += stream.samples_per_epoch();
+      sum.skipped_hidden += counts.skipped_hidden;
+      sum.skipped_binary += counts.skipped_binary;
+      sum.skipped_special += counts.skipped_special;
+      sum.skipped_empty += counts.skipped_empty;
+      const double share = static_cast<double>(blend_.samples_in_block(k)) / Blend::kBlock;
+      sum.sources.push_back(
+          {entries_[k], share,
+           static_cast<double>(stream.samples_per_epoch()) / (share * static_cast<double>(global_batch)),
+           stream.documents(), stream.tokens_per_epoch(), stream.samples_per_epoch()});
+    }
+    return sum;
+  }
+
+ private:
+  [[noreturn]] void fail_too_small(size_t k, const DataOptions& options) const {
+    throw Error(
+        ExitCode::data,
+        fmt::format(
+            "data path \"{}\": the {} split has {} tokens in {} of {} documents, and one sample needs "
+            "{} (sequence length {} and one label more). Name more text, shorten the sequences, or "
+            "change the holdout fraction ({})",
+            entries_[k], options.split == Split::train ? "training" : "validation",
+            streams_[k].tokens_per_epoch(), streams_[k].documents(), sources_[k]->documents(),
+            options.seq_len + 1, options.seq_len, options.holdout_fraction));
+  }
+
+  std::vector<std::string> entries_;
+  Blend blend_;
+  std::vector<std::unique_ptr<TokenSource>> sources_;
+  std::deque<SampleStream> streams_;
+};
+
+void log_sources(const DataSummary& summary) {
+  for (const DataSummary::Source& source : summary.sources)
+    log_info(fmt::format(
+        "data: {:.2f} % of the samples from {}: {} documents, {} tokens, an epoch every {:.1f} steps",
+        100 * source.share, source.path, source.documents, source.tokens, source.steps_per_epoch));
+}
+
 }  // namespace
 
 class DataLoader::Impl {
@@ -51,20 +143,12 @@ class DataLoader::Impl {
       : options_(checked(options)),
         shuffle_(options_.shuffle && options_.split == Split::train),
         global_batch_(options_.dp_size * options_.local_batch * options_.accumulation),
-        corpus_(options_.path),
-        stream_(corpus_, documents_of_split(corpus_, options_), tokenizer, options_.seq_len, options_.seed,
-                shuffle_),
-        sample_(static_cast<size_t>(options_.seq_len) + 1) {
-    if (stream_.samples_per_epoch() < 1) fail_too_small();
-    summary_ = {corpus_.files(),
-                stream_.documents(),
-                stream_.tokens_per_epoch(),
-                stream_.samples_per_epoch(),
-                corpus_.skipped_hidden(),
-                corpus_.skipped_binary(),
-                corpus_.skipped_special(),
-                corpus_.skipped_empty()};
-    fingerprint_ = stream_.fingerprint();
+        samples_(options_, shuffle_, tokenizer),
+        sample_(static_cast<size_t>(options_.seq_len) + 1),
+        summary_(samples_.summary(global_batch_)),
+        fingerprint_(samples_.fingerprint()) {
+    if (!options_.weights.empty() && options_.dp_rank == 0 && options_.split == Split::train)
+      log_sources(summary_);
   }
 
   StepBatch next() {
@@ -87,18 +171,6 @@ class DataLoader::Impl {
   const DataSummary& summary() const { return summary_; }
 
  private:
-  [[noreturn]] void fail_too_small() const {
-    throw Error(
-        ExitCode::data,
-        fmt::format(
-            "data path \"{}\": the {} split has {} tokens in {} of {} documents, and one sample needs "
-            "{} (sequence length {} and one label more). Name more text, shorten the sequences, or "
-            "change the holdout fraction ({})",
-            options_.path, options_.split == Split::train ? "training" : "validation",
-            stream_.tokens_per_epoch(), stream_.documents(), corpus_.documents().size(), options_.seq_len + 1,
-            options_.seq_len, options_.holdout_fraction));
-  }
-
   // Nothing when `stop` was asked for.
   std::optional<StepBatch> make_step(int64_t step, std::stop_token stop) {
     StepBatch out;
@@ -109,7 +181,7 @@ class DataLoader::Impl {
       Batch& batch = out.microbatches.emplace_back(make_batch());
       for (int64_t b = 0; b < options_.local_batch; ++b) {
         if (stop.stop_requested()) return std::nullopt;
-        stream_.read_sample(step * global_batch_ + first_row + b, sample_.data(), starts_);
+        samples_.read(step * global_batch_ + first_row + b, sample_.data(), starts_);
         fill_row(b, batch);
       }
       if (options_.document_attention)
@@ -184,11 +256,10 @@ class DataLoader::Impl {
   const DataOptions options_;
   const bool shuffle_;
   const int64_t global_batch_;
-  Corpus corpus_;        // these four belong to the
-  SampleStream stream_;  // thread that makes steps
-  std::vector<int64_t> sample_, starts_;
-  DataSummary summary_;
-  uint64_t fingerprint_ = 0;
+  SampleReader samples_;                  // these three belong to the
+  std::vector<int64_t> sample_, starts_;  // thread that makes steps
+  const DataSummary summary_;
+  const uint64_t fingerprint_;
   int64_t step_ = 0;  // that next() gives next
 
   std::mutex mutex_;  // guards prepared_ and failure_

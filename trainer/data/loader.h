@@ -1,7 +1,7 @@
-// Batches of training steps out of text. Plain C++, no LibTorch.
+// Batches of training steps out of text or token files. Plain C++, no LibTorch.
 //
-// Note [the data law]. Row i of step s is a function of (documents, seed, s, i) alone:
-//   1. A document becomes BOS, its tokens, EOS. The documents of an epoch, in an order drawn from
+// Note [the data law]. Row i of step s is a function of (documents, weights, seed, s, i) alone:
+//   1. A text document becomes BOS, its tokens, EOS; a document of a token file is what is stored. The documents of an epoch, in an order drawn from
 //      (seed, epoch), form one stream of N tokens.
 //   2. Sample j of an epoch is stream tokens [j*T, j*T + T]: the first T are inputs, the last T labels. An
 //      epoch has floor((N - 1) / T) samples; the tail that fills none is dropped (another order drops other tokens).
@@ -13,6 +13,8 @@
 //      [(m * dp_size + r) * local_batch, ... + local_batch): 1 and n ranks see the same tokens in a step.
 //   5. A document is validation when a hash of its id (path below the named folder, and line number in JSONL)
 //      falls in the holdout fraction, otherwise training: disjoint, and the same on every machine and for every seed.
+//   6. With weights, every entry of the path is a stream of its own with its own epochs, and global sample g is sample
+//      i of entry k by the table of trainer/data/blend.h. Its seed is `seed` + k, so that equal entries differ.
 //
 // Threads: a loader is used by one thread at a time. It owns at most one more, which prepares coming steps.
 #pragma once
@@ -33,6 +35,9 @@ enum class Split { train, validation };
 
 struct DataOptions {
   std::string path;  // comma-separated files, folders and globs; see trainer/data/files.h
+  // Empty: the documents of all entries of `path` are one stream. Otherwise one weight for each entry.
+  std::vector<double> weights{};
+  std::string tokenizer = "bytes";  // what the user calls it, for messages
   Split split = Split::train;
   double holdout_fraction = 0.0;  // [0, 1): the share of documents that is validation
   uint64_t seed = 42;
@@ -73,7 +78,7 @@ struct DataState {
   int64_t seq_len = 0;
   int64_t global_batch = 0;
   bool shuffle = true;
-  uint64_t fingerprint = 0;  // of the split's document ids and lengths, and the tokenizer's name
+  uint64_t fingerprint = 0;  // of the split's document ids and lengths, the tokenizer, and weights
   bool operator==(const DataState&) const = default;
 };
 
@@ -86,19 +91,26 @@ void check_same_data(const DataState& saved, const DataState& current);
 
 // What was found, for the log.
 struct DataSummary {
-  int64_t files = 0;              // read as text, JSONL or packed corpus
+  int64_t files = 0;              // read as text, JSONL, packed corpus or token file
   int64_t documents = 0;          // of this split
   int64_t tokens = 0;             // N of one epoch, BOS and EOS included
-  int64_t samples_per_epoch = 0;  // floor((N - 1) / T)
+  int64_t samples_per_epoch = 0;  // floor((N - 1) / T); with weights the sum over the sources
   int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
+  struct Source {
+    std::string path;
+    double share = 1;            // of the samples
+    double steps_per_epoch = 0;  // how often its documents come round
+    int64_t documents = 0, tokens = 0, samples_per_epoch = 0;
+  };
+  std::vector<Source> sources;  // with weights one for each entry of the path, otherwise one
 };
 
 class DataLoader {
  public:
   // Indexes the documents (lengths only; contents are read when a step needs them). Throws Error(data) when a
   // path is missing, nothing matches, a file cannot be read, a JSONL line is malformed or the split is
-  // smaller than one sample. `tokenizer` must outlive the loader and give one token a byte: documents are cut
-  // before they are encoded.
+  // smaller than one sample, as open_source does, and Error(config) for weights that do not fit the path.
+  // `tokenizer` must outlive the loader. With weights rank 0 logs the share and the epochs of each source.
   DataLoader(DataOptions options, const Tokenizer& tokenizer);
   ~DataLoader();  // at any moment: a step that is being prepared is given up
 

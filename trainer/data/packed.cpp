@@ -1,6 +1,5 @@
 // The index of a packed corpus; the format stands in trainer/data/corpus.h.
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <charconv>
 
@@ -34,9 +33,8 @@ void Corpus::index_packed(uint32_t file) {
     throw Error(ExitCode::data, fmt::format("{}:{}: {}. Build the file again with scripts/make_corpus.sh",
                                             files_[file], line, what));
   };
-  open(file);
-  struct stat info;
-  if (fstat(fd_, &info) != 0) fail_errno("stat");
+  reader_.open(file);
+  const int64_t size = reader_.size();
 
   constexpr size_t kChunkBytes = size_t{1} << 20;
   std::string head;
@@ -44,7 +42,7 @@ void Corpus::index_packed(uint32_t file) {
   for (bool last = false; !last && head_end == std::string::npos;) {
     const size_t before = head.size();
     head.resize(before + kChunkBytes);
-    head.resize(before + read_at(static_cast<int64_t>(before), head.data() + before, kChunkBytes));
+    head.resize(before + reader_.read_at(static_cast<int64_t>(before), head.data() + before, kChunkBytes));
     last = head.size() < before + kChunkBytes;
     if (!head.starts_with(kMagic)) fail(1, "a packed corpus begins with the line \"rondo corpus 1\"");
     head_end = head.find("\n\n", before == 0 ? 0 : before - 1);
@@ -57,8 +55,7 @@ void Corpus::index_packed(uint32_t file) {
     Entry entry;
     if (!parse_entry(std::string_view(head).substr(begin, end - begin), entry))
       fail(number, "expected \"<bytes> <path>\"");
-    if (entry.bytes > info.st_size - offset)
-      fail(number, "the file ends before the contents of this document");
+    if (entry.bytes > size - offset) fail(number, "the file ends before the contents of this document");
     if (entry.bytes > 0) {
       documents_.push_back({stable_hash(entry.path), file, offset, entry.bytes, entry.bytes});
     } else {
@@ -67,8 +64,8 @@ void Corpus::index_packed(uint32_t file) {
     offset += entry.bytes;
     begin = end + 1;
   }
-  if (offset != info.st_size)
-    fail(number, fmt::format("the file has {} bytes after its last document", info.st_size - offset));
+  if (offset != size)
+    fail(number, fmt::format("the file has {} bytes after its last document", size - offset));
 }
 
 }  // namespace rondo

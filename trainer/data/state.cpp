@@ -121,10 +121,11 @@ void check_same_data(const DataState& saved, const DataState& current) {
   compare("the global batch size", saved.global_batch, current.global_batch,
           "Choose ranks, local batch and accumulation with the saved product");
   compare("shuffling", saved.shuffle, current.shuffle, "Set it back, or start a new run");
-  compare(
-      "the fingerprint of the documents", fmt::format("{:016x}", saved.fingerprint),
-      fmt::format("{:016x}", current.fingerprint),
-      "Files, their sizes, the holdout fraction or the tokenizer changed: restore them, or start a new run");
+  compare("the fingerprint of the documents", fmt::format("{:016x}", saved.fingerprint),
+          fmt::format("{:016x}", current.fingerprint),
+          "Files, their sizes, the weights, the holdout fraction or the tokenizer changed: restore them, or "
+          "start a "
+          "new run");
   if (!problems.empty()) fail(problems);
 }
 

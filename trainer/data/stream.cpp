@@ -1,7 +1,6 @@
 #include "trainer/data/stream.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -9,16 +8,14 @@
 
 namespace rondo {
 
-SampleStream::SampleStream(Corpus& corpus, std::vector<Document> documents, const Tokenizer& tokenizer,
-                           int64_t seq_len, uint64_t seed, bool shuffle)
-    : corpus_(corpus),
-      documents_(std::move(documents)),
-      tokenizer_(tokenizer),
-      seq_len_(seq_len),
-      seed_(seed),
-      shuffle_(shuffle) {
-  RONDO_ASSERT(documents_.size() <= std::numeric_limits<uint32_t>::max(), "more than 2^32 - 1 documents");
-  for (const Document& document : documents_) tokens_per_epoch_ += tokens_of(document);
+SampleStream::SampleStream(TokenSource& source, std::vector<uint32_t> documents, int64_t seq_len,
+                           uint64_t seed, bool shuffle)
+    : source_(source), documents_(std::move(documents)), seq_len_(seq_len), seed_(seed), shuffle_(shuffle) {
+  constexpr int64_t kMostTokens = int64_t{1} << 62;  // a data path may name one file many times
+  for (const uint32_t document : documents_) {
+    tokens_per_epoch_ += source_.tokens(document);
+    if (tokens_per_epoch_ > kMostTokens) throw Error(ExitCode::data, "the data has more than 2^62 tokens");
+  }
 }
 
 const SampleStream::Epoch& SampleStream::epoch(int64_t number) {
@@ -37,7 +34,7 @@ const SampleStream::Epoch& SampleStream::epoch(int64_t number) {
   int64_t begin = 0;
   for (const uint32_t index : made.order) {
     made.begins.push_back(begin);
-    begin += tokens_of(documents_[index]);
+    begin += source_.tokens(documents_[index]);
   }
   if (epochs_.size() == 2) epochs_.erase(epochs_.begin());
   return epochs_.emplace_back(std::move(made));
@@ -53,36 +50,19 @@ void SampleStream::read_sample(int64_t number, int64_t* tokens, std::vector<int6
   const auto after = std::upper_bound(current.begins.begin(), current.begins.end(), first);
   for (auto place = static_cast<size_t>(after - current.begins.begin()) - 1, at = size_t{0};
        first + static_cast<int64_t>(at) < last; ++place) {
-    const Document& document = documents_[current.order[place]];
-    // The part of the document in the window; its place 0 is BOS, the text follows, then EOS.
+    const int64_t document = documents_[current.order[place]];
     const int64_t from = first + static_cast<int64_t>(at) - current.begins[place];
-    const int64_t to = std::min(tokens_of(document), last - current.begins[place]);
-    int64_t* out = tokens + at;
-    if (from == 0) {
-      starts.push_back(static_cast<int64_t>(at));
-      *out++ = tokenizer_.bos();
-    }
-    const int64_t begin = std::max<int64_t>(from, 1) - 1, end = std::min(to - 1, document.bytes);
-    if (begin < end) {
-      append_text(document, begin, end, out);
-      out += end - begin;
-    }
-    if (to == tokens_of(document)) *out++ = tokenizer_.eos();
+    const int64_t to = std::min(source_.tokens(document), last - current.begins[place]);
+    if (from == 0) starts.push_back(static_cast<int64_t>(at));
+    source_.read(document, from, to, tokens + at);
     at += static_cast<size_t>(to - from);
   }
 }
 
-void SampleStream::append_text(const Document& document, int64_t begin, int64_t end, int64_t* tokens) {
-  ids_.clear();
-  tokenizer_.encode(corpus_.read(document, begin, end), ids_);
-  RONDO_ASSERT(static_cast<int64_t>(ids_.size()) == end - begin, "the tokenizer must give one token a byte");
-  std::copy(ids_.begin(), ids_.end(), tokens);
-}
-
 uint64_t SampleStream::fingerprint() const {
-  uint64_t hash = stable_hash(tokenizer_.name());
-  for (const Document& document : documents_)
-    hash = mix64(mix64(hash ^ document.id_hash) + static_cast<uint64_t>(document.bytes));
+  uint64_t hash = stable_hash(source_.identity());
+  for (const uint32_t document : documents_)
+    hash = mix64(mix64(hash ^ source_.id_hash(document)) + static_cast<uint64_t>(source_.tokens(document)));
   return hash;
 }
 

@@ -6,17 +6,16 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/data/corpus.h"
 #include "trainer/data/order.h"
-#include "trainer/tokenizer/tokenizer.h"
+#include "trainer/data/token_source.h"
 
 namespace rondo {
 
 class SampleStream {
  public:
-  // `documents` are the split's, in natural order; `corpus` and `tokenizer` outlive the stream.
-  SampleStream(Corpus& corpus, std::vector<Document> documents, const Tokenizer& tokenizer, int64_t seq_len,
-               uint64_t seed, bool shuffle);
+  // `documents` of `source` are the split's, in natural order, none of them empty; `source` outlives the stream.
+  SampleStream(TokenSource& source, std::vector<uint32_t> documents, int64_t seq_len, uint64_t seed,
+               bool shuffle);
 
   int64_t documents() const { return static_cast<int64_t>(documents_.size()); }
   int64_t tokens_per_epoch() const { return tokens_per_epoch_; }
@@ -24,33 +23,29 @@ class SampleStream {
     return (tokens_per_epoch_ - 1) / seq_len_;
   }  // 0 when the split is too small
 
-  // Writes the T + 1 tokens of global sample `number` (>= 0) to `tokens`, and to `starts` the places in [0,
-  // T] where a document begins, ascending. REQUIRES samples_per_epoch() > 0. Throws as Corpus::read does.
+  // Writes the T + 1 tokens of sample `number` (>= 0) to `tokens`, and to `starts` the places in [0,
+  // T] where a document begins, ascending. REQUIRES samples_per_epoch() > 0. Throws as TokenSource::read does.
   void read_sample(int64_t number, int64_t* tokens, std::vector<int64_t>& starts);
 
-  // Of the documents' ids and lengths and the tokenizer's name, in natural order.
+  // Of the source's identity and the documents' ids and lengths, in natural order.
   uint64_t fingerprint() const;
 
  private:
   struct Epoch {
     int64_t number;
-    std::vector<uint32_t> order;  // place in the stream -> document
+    std::vector<uint32_t> order;  // place in the stream -> place in documents_
     std::vector<int64_t> begins;  // place -> its first token in the stream
     SamplePermutation sample_of;
   };
   const Epoch& epoch(int64_t number);
-  int64_t tokens_of(const Document& document) const { return document.bytes + 2; }
-  void append_text(const Document& document, int64_t begin, int64_t end, int64_t* tokens);
 
-  Corpus& corpus_;
-  std::vector<Document> documents_;
-  const Tokenizer& tokenizer_;
+  TokenSource& source_;
+  std::vector<uint32_t> documents_;
   int64_t seq_len_;
   uint64_t seed_;
   bool shuffle_;
   int64_t tokens_per_epoch_ = 0;
   std::vector<Epoch> epochs_;  // the last two: a batch may lie across their border
-  std::vector<int32_t> ids_;
 };
 
 }  // namespace rondo

@@ -1,0 +1,204 @@
+// `rondo data` as a user types it.
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <random>
+
+#include "apps/run_program.h"
+#include "tests/trainer/data/token_bytes.h"
+#include "tests/trainer/metrics/scratch.h"
+
+using namespace rondo;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+ProgramResult data(const Words& words) {
+  Words line = {RONDO_BINARY_DIR "/rondo", "data"};
+  line.insert(line.end(), words.begin(), words.end());
+  return run_program(line, 120'000);
+}
+
+Words tokenize_words(const Scratch& place, const std::string& output) {
+  return {"tokenize",
+          "--tokenizer",
+          "bytes",
+          "--input",
+          (place / "in").string(),
+          "--output",
+          (place / output).string(),
+          "--part-size",
+          "2K",
+          "--threads",
+          "2"};
+}
+
+void write_text_files(const Scratch& place, int count) {
+  std::mt19937 random(3);
+  for (int i = 0; i < count; ++i)
+    write_text(place / "in" / (std::to_string(i) + ".txt"),
+               std::string(1 + random() % 3000, static_cast<char>('a' + i % 26)));
+}
+
+// Runs the command and kills it after `us` microseconds; whether it had ended by itself.
+bool run_and_kill(const Words& words, unsigned us) {
+  const pid_t child = fork();
+  if (child == 0) {
+    Words line = {RONDO_BINARY_DIR "/rondo", "data"};
+    line.insert(line.end(), words.begin(), words.end());
+    std::vector<char*> argv;
+    for (std::string& word : line) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    freopen("/dev/null", "w", stdout);
+    freopen("/dev/null", "w", stderr);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  usleep(us);
+  kill(child, SIGKILL);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status);
+}
+
+}  // namespace
+
+TEST_CASE("rondo data shows help, and names what it does not know") {
+  CHECK(data({"--help"}).exit_code == 0);
+  CHECK_THAT(data({"tokenise"}).output, ContainsSubstring("did you mean tokenize?"));
+  CHECK(data({}).exit_code == 2);
+  for (const char* command : {"tokenize", "inspect"}) {
+    const ProgramResult help = data({command, "--help"});
+    CHECK(help.exit_code == 0);
+    CHECK_THAT(help.output, ContainsSubstring("Exit code: 0"));
+  }
+  const ProgramResult unknown = data({"tokenize", "--ouput", "x"});
+  CHECK(unknown.exit_code == 2);
+  CHECK(unknown.output ==
+        "rondo: error: data tokenize: unknown flag --ouput (did you mean --output?); `rondo data tokenize "
+        "--help` lists "
+        "the flags\n");
+  CHECK_THAT(data({"inspect", "--verfy", "x"}).output, ContainsSubstring("did you mean --verify?"));
+  CHECK_THAT(data({"tokenize", "--tokenizer", "bytes"}).output, ContainsSubstring("--input is missing"));
+  CHECK_THAT(data({"tokenize", "--threads", "0"}).output,
+             ContainsSubstring("--threads \"0\" must be a whole number"));
+  CHECK_THAT(data({"tokenize", "x"}).output, ContainsSubstring("\"x\" belongs to no flag"));
+  CHECK_THAT(data({"tokenize", "--output"}).output, ContainsSubstring("--output needs a value"));
+  CHECK(data({"inspect"}).exit_code == 2);
+  CHECK(data({"inspect", "/no/such/file"}).exit_code == 4);
+}
+
+TEST_CASE("tokenize makes a file that inspect explains and verifies") {
+  const Scratch place;
+  write_text(place / "in/a.txt", "hello");
+  write_text(place / "in/b.txt", "world!");
+  const ProgramResult made = data(tokenize_words(place, "out.tokens"));
+  INFO(made.output);
+  REQUIRE(made.exit_code == 0);
+  CHECK_THAT(made.output, ContainsSubstring("15 tokens in 2 documents from 11 B of text"));
+  const ProgramResult seen =
+      data({"inspect", (place / "out.tokens").string(), "--verify", "--documents", "1"});
+  CHECK(seen.exit_code == 0);
+  CHECK(seen.output == (place / "out.tokens").string() +
+                           "\n"
+                           "  format      Rondo tokens, version 1\n"
+                           "  tokenizer   byte\n"
+                           "  fingerprint 0000000000000000\n"
+                           "  bos, eos    256, 257\n"
+                           "  token       u16 (2 bytes)\n"
+                           "  documents   2\n"
+                           "  tokens      15\n"
+                           "  ids         33 to 257\n"
+                           "  document 0  7 tokens: 256 104 101 108 108 111 257\n"
+                           "  verified    whole\n");
+  std::string damaged = text_of(place / "out.tokens");
+  damaged[260] = static_cast<char>(damaged[260] ^ 1);
+  write_text(place / "out.tokens", damaged);
+  CHECK(data({"inspect", (place / "out.tokens").string()}).exit_code == 0);
+  const ProgramResult bad = data({"inspect", (place / "out.tokens").string(), "--verify"});
+  CHECK(bad.exit_code == 4);
+  CHECK_THAT(bad.output, ContainsSubstring("the tokens are damaged: their checksum differs"));
+}
+
+TEST_CASE("inspect knows every format") {
+  const Scratch place;
+  const Documents documents = {{1, 2, 3}, {4, 500}};
+  const Ids ids = flat(documents);
+  write_text(place / "m.bin", bytes_of_ids<int32_t>(ids));
+  write_text(place / "m.idx", megatron_index(documents, 4, 4));
+  write_text(place / "d.ds", bytes_of_ids<uint16_t>(ids));
+  write_text(place / "d.ds.index", ends_of(documents));
+  write_text(place / "l.bin", llmc_bytes(ids));
+  write_text(place / "t.txt", "text");
+  write_text(place / "p.packed", "rondo corpus 1\n3 a.h\n\nabc");
+  write_text(place / "j.jsonl", "{\"text\": \"x\"}\n");
+  const std::string out = data({"inspect", (place / "m.bin").string(), (place / "d.ds").string(),
+                                (place / "l.bin").string(), (place / "t.txt").string(),
+                                (place / "p.packed").string(), (place / "j.jsonl").string(), "--verify"})
+                              .output;
+  INFO(out);
+  for (const char* text :
+       {"format      Megatron-LM", "token       i32 (4 bytes)", "format      datatrove",
+        "format      llm.c, GPT-2", "ids         1 to 500", "document 1  2 tokens: 4 500", "format      text",
+        "format      packed corpus", "format      JSONL", "document 0  3 tokens: 256 120 257"})
+    CHECK_THAT(out, ContainsSubstring(text));
+}
+
+TEST_CASE("tokenize killed at any moment and started again gives the same bytes") {
+  const Scratch place;
+  write_text_files(place, 300);
+  REQUIRE(data(tokenize_words(place, "whole.tokens")).exit_code == 0);
+  const std::string whole = text_of(place / "whole.tokens");
+  std::mt19937 random(11);
+  int killed = 0;
+  for (int round = 0; round < 12; ++round) {
+    const std::string name = "out" + std::to_string(round) + ".tokens";
+    bool ended = false;
+    for (int kills = 0; kills < 3 && !ended; ++kills) {
+      ended = run_and_kill(tokenize_words(place, name), random() % 40'000);
+      killed += !ended;
+      // A file of the final name is whole, always.
+      if (std::filesystem::exists(place / name)) REQUIRE(text_of(place / name) == whole);
+    }
+    if (!std::filesystem::exists(place / name) || std::filesystem::exists(place / ("." + name + ".parts"))) {
+      const ProgramResult again = data(tokenize_words(place, name));
+      INFO(again.output);
+      REQUIRE(again.exit_code == 0);
+    }
+    REQUIRE(text_of(place / name) == whole);
+    CHECK_FALSE(std::filesystem::exists(place / ("." + name + ".parts")));
+    CHECK_FALSE(std::filesystem::exists(place / ("." + name + ".part")));
+  }
+  CHECK(killed > 0);
+}
+
+TEST_CASE("a full disk ends tokenize with 9, and the same command goes on when there is room") {
+  const Scratch place;
+  write_text_files(place, 200);
+  std::filesystem::create_directories(place / "disk");
+  const std::string outcome = in_child([&]() -> std::string {
+    const bool mounted = (unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
+                         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                         mount("tmpfs", (place / "disk").c_str(), "tmpfs", 0, "size=700k") == 0;
+    if (!mounted) return "skip";
+    const ProgramResult full = data(tokenize_words(place, "disk/out.tokens"));
+    std::string text = fmt::format("{} {}", full.exit_code, full.output);
+    if (std::filesystem::exists(place / "disk/out.tokens")) text += "an output is there";
+    if (mount("none", (place / "disk").c_str(), "tmpfs", MS_REMOUNT, "size=64m") != 0) return "skip";
+    const ProgramResult again = data(tokenize_words(place, "disk/out.tokens"));
+    return text + fmt::format("again {} {}", again.exit_code, again.output);
+  });
+  if (outcome == "skip") SKIP("private mounts are not permitted here");
+  INFO(outcome);
+  CHECK(outcome.substr(0, 2) == "9 ");
+  CHECK_THAT(outcome,
+             ContainsSubstring("No space left on device; free space, then give the same command again"));
+  CHECK_THAT(outcome, !ContainsSubstring("an output is there"));
+  CHECK_THAT(outcome, ContainsSubstring("again 0 ") && ContainsSubstring("parts of an earlier run kept"));
+}

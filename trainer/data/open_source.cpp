@@ -1,0 +1,215 @@
+// Which format each file of a data path has, and the sources of several files as one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <vector>
+
+#include "parallel/error.h"
+#include "trainer/data/text_source.h"
+#include "trainer/data/token_file.h"
+
+namespace rondo {
+namespace {
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+bool begins_with(const std::string& path, std::string_view magic) {
+  std::ifstream in(path, std::ios::binary);
+  std::string head(magic.size(), '\0');
+  return in.read(head.data(), static_cast<std::streamsize>(head.size())) && head == magic;
+}
+
+std::string without(const std::string& text, size_t bytes) { return text.substr(0, text.size() - bytes); }
+
+// With the suffix of `bytes` bytes taken off path and id, and another put on.
+SourceFile renamed(const SourceFile& file, size_t bytes, const char* suffix) {
+  return {without(file.path, bytes) + suffix, without(file.id, bytes) + suffix};
+}
+
+NamedFile recognise(const SourceFile& file) {
+  const std::string& path = file.path;
+  if (path.ends_with(".tokens")) return {file, open_rondo_tokens};
+  if (path.ends_with(".ds")) return {file, open_datatrove};
+  for (const std::string_view suffix : {".index", ".metadata", ".loss"})
+    if (path.ends_with(".ds" + std::string(suffix)) && exists(without(path, suffix.size())))
+      return {renamed(file, suffix.size(), ""), open_datatrove};
+  if (path.ends_with(".idx") && begins_with(path, "MMIDIDX"))
+    return {renamed(file, 4, ".bin"), open_megatron};
+  if (path.ends_with(".bin")) {
+    if (begins_with(without(path, 4) + ".idx", "MMIDIDX")) return {file, open_megatron};
+    constexpr std::string_view kGpt2("\x88\xd8\x34\x01", 4),
+        kLlama3("\xa1\xd9\x34\x01", 4);  // 20240520, 20240801
+    if (begins_with(path, kGpt2) || begins_with(path, kLlama3)) return {file, open_llmc};
+  }
+  return {file, nullptr};
+}
+
+// The documents of several sources, one after the other.
+class JoinedSource final : public TokenSource {
+ public:
+  explicit JoinedSource(std::vector<std::unique_ptr<TokenSource>> parts) : parts_(std::move(parts)) {
+    for (const auto& part : parts_) {
+      begins_.push_back(documents_);
+      documents_ += part->documents();
+    }
+  }
+
+  int64_t documents() const override { return documents_; }
+  int64_t tokens(int64_t document) const override {
+    const auto [part, number] = find(document);
+    return part.tokens(number);
+  }
+  uint64_t id_hash(int64_t document) const override {
+    const auto [part, number] = find(document);
+    return part.id_hash(number);
+  }
+  void read(int64_t document, int64_t begin, int64_t end, int64_t* ids) override {
+    const auto [part, number] = find(document);
+    part.read(number, begin, end, ids);
+  }
+  std::string identity() const override {  // how files are cut into parts says nothing
+    std::set<std::string> different;
+    for (const auto& part : parts_) different.insert(part->identity());
+    std::string all;
+    for (const std::string& one : different) all += (all.empty() ? "" : ", ") + one;
+    return all;
+  }
+  SourceCounts counts() const override {
+    SourceCounts sum;
+    for (const auto& part : parts_) {
+      const SourceCounts counts = part->counts();
+      sum.files += counts.files;
+      sum.skipped_binary += counts.skipped_binary;
+      sum.skipped_empty += counts.skipped_empty;
+    }
+    sum.skipped_hidden = found_.skipped_hidden;
+    sum.skipped_special = found_.skipped_special;
+    return sum;
+  }
+  void set_found(SourceCounts found) { found_ = found; }
+
+ private:
+  struct Place {
+    TokenSource& part;
+    int64_t number;
+  };
+  Place find(int64_t document) const {
+    const auto after = std::upper_bound(begins_.begin(), begins_.end(), document);
+    const auto index = static_cast<size_t>(after - begins_.begin()) - 1;
+    return {*parts_[index], document - begins_[index]};
+  }
+
+  std::vector<std::unique_ptr<TokenSource>> parts_;
+  std::vector<int64_t> begins_;  // of each part's documents
+  int64_t documents_ = 0;
+  SourceCounts found_;
+};
+
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view kPlain = "+,-./:=@_";
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](unsigned char c) {
+    return std::isalnum(c) || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return std::string(word);
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+[[noreturn]] void fail_text(std::string_view paths, const std::string& tokenizer_path) {
+  const std::vector<std::string> entries = split_paths(paths);
+  std::string output = entries.size() == 1 ? entries[0] : "data";
+  while (output.ends_with('/')) output.pop_back();
+  if (output.find_first_of("*?[") != std::string::npos) output = "data";
+  output += ".tokens";
+  throw Error(ExitCode::data,
+              fmt::format("data path \"{}\": only the bytes tokenizer reads text while training. Tokenize it "
+                          "once: `rondo data tokenize --tokenizer {} --input {} --output {}`, then set "
+                          "training.dataset_path = \"{}\"",
+                          paths, shell_word(tokenizer_path), shell_word(paths), shell_word(output), output));
+}
+
+class Opener {
+ public:
+  Opener(std::string_view paths, const Tokenizer& tokenizer, const std::string& tokenizer_path)
+      : paths_(paths), tokenizer_(tokenizer), tokenizer_path_(tokenizer_path) {}
+
+  void add(NamedFile named) {
+    if (named.open == nullptr) {
+      text_.push_back(std::move(named.file));
+      return;
+    }
+    end_text();
+    std::unique_ptr<TokenFile> file = named.open(named.file, {tokenizer_.vocab_size(), tokenizer_.name()});
+    if (named.open == open_rondo_tokens && file->tokenizer() != tokenizer_.name())
+      throw Error(ExitCode::data,
+                  fmt::format("{}: made with the tokenizer {}, but training.tokenizer is {}. Set "
+                              "it to the one that made the file, or tokenize the text again",
+                              file->path(), file->tokenizer(), tokenizer_.name()));
+    parts_.push_back(std::move(file));
+  }
+
+  // Text files that follow each other are one corpus. Files that are no text at all are only counted.
+  void end_text() {
+    if (text_.empty()) return;
+    auto source = std::make_unique<TextSource>(text_);
+    if (source->documents() > 0 && dynamic_cast<const ByteTokenizer*>(&tokenizer_) == nullptr)
+      fail_text(paths_, tokenizer_path_);
+    parts_.push_back(std::move(source));
+    text_.clear();
+  }
+
+  std::vector<std::unique_ptr<TokenSource>> take() {
+    end_text();
+    return std::move(parts_);
+  }
+
+ private:
+  std::string_view paths_;
+  const Tokenizer& tokenizer_;
+  const std::string& tokenizer_path_;
+  std::vector<SourceFile> text_;
+  std::vector<std::unique_ptr<TokenSource>> parts_;
+};
+
+}  // namespace
+
+std::vector<NamedFile> recognise_files(const std::vector<SourceFile>& files) {
+  // X.bin and X.idx are one data set, and so are X.ds and what lies beside it: the first that stands alone, or X.bin
+  // and X.ds themselves, stand for all.
+  std::set<std::string> present, stood_for;
+  for (const SourceFile& file : files) present.insert(file.path);
+  std::vector<NamedFile> named;
+  for (const SourceFile& file : files) {
+    NamedFile one = recognise(file);
+    const bool companion = one.file.path != file.path;
+    if (companion && (present.contains(one.file.path) || !stood_for.insert(one.file.path).second)) continue;
+    named.push_back(std::move(one));
+  }
+  return named;
+}
+
+std::unique_ptr<TokenSource> open_source(std::string_view paths, const Tokenizer& tokenizer,
+                                         const std::string& tokenizer_path) {
+  const FoundFiles found = find_files(paths);
+  Opener opener(paths, tokenizer, tokenizer_path);
+  for (NamedFile& named : recognise_files(found.files)) opener.add(std::move(named));
+  auto joined = std::make_unique<JoinedSource>(opener.take());
+  joined->set_found({.skipped_hidden = found.skipped_hidden, .skipped_special = found.skipped_special});
+  const SourceCounts counts = joined->counts();
+  if (joined->documents() == 0)
+    throw Error(
+        ExitCode::data,
+        fmt::format("data path \"{}\": no document in {} files ({} binary, {} empty). Text has no NUL "
+                    "byte in its first 8 KiB",
+                    paths, counts.files, counts.skipped_binary, counts.skipped_empty));
+  return joined;
+}
+
+}  // namespace rondo

@@ -1,0 +1,31 @@
+// Text as a source of tokens.
+#pragma once
+
+#include <vector>
+
+#include "trainer/data/corpus.h"
+#include "trainer/data/token_source.h"
+
+namespace rondo {
+
+// Documents of text, each BOS, one token a byte, EOS: cut before they are encoded, so that a part of a document costs
+// a read of that part.
+class TextSource final : public TokenSource {
+ public:
+  explicit TextSource(const std::vector<SourceFile>& files) : corpus_(files) {}
+
+  int64_t documents() const override { return static_cast<int64_t>(corpus_.documents().size()); }
+  int64_t tokens(int64_t document) const override { return at(document).bytes + 2; }
+  uint64_t id_hash(int64_t document) const override { return at(document).id_hash; }
+  void read(int64_t document, int64_t begin, int64_t end, int64_t* ids) override;
+  std::string identity() const override { return tokenizer_.name(); }
+  SourceCounts counts() const override;
+
+ private:
+  const Document& at(int64_t document) const { return corpus_.documents()[static_cast<size_t>(document)]; }
+
+  Corpus corpus_;
+  ByteTokenizer tokenizer_;
+};
+
+}  // namespace rondo

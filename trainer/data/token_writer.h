@@ -1,0 +1,104 @@
+// Writes Rondo's own token file, *.tokens, which rondo_source.cpp reads. All integers are little-endian.
+//
+//   bytes    what
+//   0..7     "rondotok"
+//   8..11    u32 version, 1
+//   12..15   u32 bytes of a token id, 2 or 4
+//   16..23   u64 documents D
+//   24..31   u64 tokens N, BOS and EOS included
+//   32..39   i32 BOS, i32 EOS of the tokenizer
+//   40..47   u32 least and u32 greatest id in the file; both 0 where it has none
+//   48..55   u64 fingerprint of the tokenizer: XXH3-64 of its tokenizer.json; 0 for bytes
+//   56..63   u64 XXH3-64 of the tokens
+//   64..71   u64 XXH3-64 of the index
+//   72..247  name of the tokenizer, UTF-8, filled up with zeros
+//   248..255 u64 XXH3-64 of bytes 0..247
+//   256..    the tokens: N unsigned ids, then zeros to a multiple of 8
+//            the index: D u64 ends of the documents, counted in tokens; D u64 hashes of their ids
+//                       (stable_hash, so that a document is held out, or not, as its text would be)
+//   and nothing after that.
+//
+// The file grows under the name ".NAME.part", is synced and gets its name last: a file of that name is whole.
+#pragma once
+
+#include <xxhash.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace rondo {
+
+constexpr char kTokenMagic[] = "rondotok";
+constexpr uint32_t kTokenVersion = 1;
+constexpr int64_t kTokenHeaderBytes = 256;
+constexpr int64_t kTokenizerNameBytes = 176;
+
+struct TokenFileHeader {
+  char magic[8];
+  uint32_t version;
+  uint32_t token_bytes;
+  uint64_t documents;
+  uint64_t tokens;
+  int32_t bos, eos;
+  uint32_t least_id, greatest_id;
+  uint64_t tokenizer_fingerprint;
+  uint64_t tokens_hash;
+  uint64_t index_hash;
+  char tokenizer[kTokenizerNameBytes];
+  uint64_t header_hash;
+};
+static_assert(sizeof(TokenFileHeader) == kTokenHeaderBytes);
+
+// What made the ids.
+struct TokenizerMark {
+  std::string name;  // at most 176 bytes
+  uint64_t fingerprint = 0;
+  int64_t vocab_size = 0;  // decides the width: ids below 65536 take 2 bytes
+  int32_t bos = 0, eos = 0;
+};
+
+// Every call throws Error(resources) when the disk is full or fails, Error(environment) when the place cannot be
+// written; both name the path. One thread at a time.
+class TokenFileWriter {
+ public:
+  // `durable`: sync the contents and the folder before finish() returns.
+  TokenFileWriter(std::string path, const TokenizerMark& mark, bool durable);
+  ~TokenFileWriter();  // without finish(): the unfinished file is removed
+  TokenFileWriter(const TokenFileWriter&) = delete;
+  TokenFileWriter& operator=(const TokenFileWriter&) = delete;
+
+  // Adds to the current document. REQUIRES ids in [0, vocab_size).
+  void append(std::span<const int32_t> ids);
+  void append_stored(std::span<const std::byte> ids);  // as they lie in a file of the same width
+  void end_document(uint64_t id_hash);
+  // REQUIRES that no document is open.
+  void finish();
+
+  int64_t tokens() const { return static_cast<int64_t>(header_.tokens); }
+
+ private:
+  struct HashDeleter {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  void put(const void* bytes, size_t count);
+  void flush();
+  void write_at(int64_t offset, const void* bytes, size_t count);
+  [[noreturn]] void fail(const char* doing, int error_number) const;
+
+  std::string path_, pending_;
+  bool durable_;
+  int fd_ = -1;
+  bool finished_ = false;
+  TokenFileHeader header_{};
+  std::unique_ptr<XXH3_state_t, HashDeleter> hash_;
+  std::vector<std::byte> buffer_;
+  int64_t written_ = kTokenHeaderBytes;  // where the buffer goes
+  std::vector<uint64_t> ends_, id_hashes_;
+  std::vector<uint16_t> narrow_;
+};
+
+}  // namespace rondo

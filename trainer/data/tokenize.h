@@ -1,0 +1,54 @@
+// Text to token files, on all cores, to be interrupted at any moment.
+//
+// The documents of the input, in the order of the data path, are cut into parts of about `part_bytes` of text. Threads
+// tokenize parts into the folder ".OUTPUT.parts" beside the output, each a token file of its own that gets its name
+// when it is whole. When all are there they are joined into the output, and the folder goes. Started again after a
+// kill, with the same input and tokenizer, parts that are there and whole (by their checksums) are kept; where the
+// input changed (paths, sizes, times) or the tokenizer did, all begins again. Until the end the parts need as much
+// disk as the output.
+//
+// The output depends on the documents, the tokenizer and `shard_tokens` alone: not on threads, parts or interruptions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trainer/data/token_writer.h"
+#include "trainer/tokenizer/tokenizer.h"
+
+namespace rondo {
+
+struct TokenizeOptions {
+  std::string input;   // a data path of text, trainer/data/files.h
+  std::string output;  // ends with .tokens
+  int threads = 1;
+  // 0: one file, `output`. Otherwise a file ends with the document in which it comes to this many tokens, and
+  // NAME.tokens becomes NAME-00000-of-00002.tokens, NAME-00001-of-00002.tokens, ...
+  int64_t shard_tokens = 0;
+  int64_t part_bytes = int64_t{64} << 20;
+  uint64_t tokenizer_fingerprint = 0;
+};
+
+// What has been done, and of how much.
+struct TokenizeProgress {
+  int64_t bytes = 0, total_bytes = 0;  // of text
+  int64_t kept_bytes = 0;              // of `bytes`: in parts of an earlier run
+  int64_t tokens = 0;
+  bool joining = false;  // the parts are whole, and the output is being written
+};
+
+struct TokenizeResult {
+  std::vector<std::string> files;
+  int64_t documents = 0, bytes = 0, tokens = 0, kept_parts = 0;
+  int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
+};
+
+// `report` is called by the calling thread, a few times a second. Throws Error: data (the input, as Corpus does;
+// documents that are too long; token files among the input), usage (the output exists, or another process is writing
+// it), resources (disk full), environment (the output's folder cannot be written).
+TokenizeResult tokenize(const TokenizeOptions& options, const Tokenizer& tokenizer,
+                        const std::function<void(const TokenizeProgress&)>& report);
+
+}  // namespace rondo
