@@ -22,6 +22,7 @@ int run_launch(const Arguments& args);      // torchrun's part
 int run_opt(const Arguments& args);         // passes on the text of a graph
 
 // These run before `rondo-worker` is started. False: all is done already (--help).
+bool before_convert(const Arguments& args);
 bool before_logits(const Arguments& args);
 bool before_train(const Arguments& args);
 

@@ -12,4 +12,7 @@ int run_train(const std::vector<std::string>& args, const std::vector<std::strin
 // Logits, and gradients, of a Hugging Face model. `args`: the words after `logits`.
 int run_logits(const std::vector<std::string>& args);
 
+// Weights between checkpoints and Hugging Face folders. `args`: the words after `convert`.
+int run_convert(const std::vector<std::string>& args);
+
 }  // namespace rondo

@@ -6,13 +6,18 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <sstream>
 
 #include "parallel/error.h"
 #include "parallel/log.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/reader.h"
-#include "trainer/checkpoint_saver.h"
+#include "trainer/config/derived.h"
+#include "trainer/config/sizes.h"
+#include "trainer/hugging_face/folder.h"
+#include "trainer/load_weights.h"
+#include "trainer/stored_dtype.h"
 
 namespace rondo {
 namespace {
@@ -29,14 +34,6 @@ struct Misfit : Error {
 bool excludes(const Checkpoint& config, const std::string& part) {
   const auto& list = config.exclude_from_loading;
   return std::find(list.begin(), list.end(), part) != list.end();
-}
-
-at::ScalarType dtype_of(const std::string& stored) {
-  if (stored == "f64") return at::kDouble;
-  if (stored == "f32") return at::kFloat;
-  if (stored == "bf16") return at::kBFloat16;
-  if (stored == "f16") return at::kHalf;
-  throw Error(ExitCode::checkpoint, "tensors of dtype " + stored + " are no weights");
 }
 
 // What will not do for this run although it is undamaged: all of it, a line each.
@@ -69,7 +66,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 void check_same_model(const Manifest& manifest, const JobConfig& config, const std::string& where) {
-  const checkpoint::ModelFacts ours = model_facts(config);
+  const checkpoint::ModelFacts ours = model_facts(config.model.name, config.model.sizes);
   if (manifest.model.fingerprint == ours.fingerprint) return;
   std::vector<std::string> theirs = lines_of(manifest.model.sizes), only_theirs, only_ours;
   std::vector<std::string> mine = lines_of(ours.sizes);
@@ -86,7 +83,7 @@ void check_same_model(const Manifest& manifest, const JobConfig& config, const s
 }
 
 void read_part(checkpoint::Reader& reader, const StatePart& part) {
-  const at::ScalarType stored = dtype_of(reader.manifest().find(part.name)->dtype);
+  const at::ScalarType stored = at_dtype(reader.manifest().find(part.name)->dtype);
   const std::int64_t elements = part.end - part.begin;
   at::Tensor to = part.tensor.view({-1}).narrow(0, 0, elements);
   at::Tensor from = stored == to.scalar_type() ? to : at::empty({elements}, to.options().dtype(stored));
@@ -215,7 +212,37 @@ class Restorer {
     return restored;
   }
 
-  Restored from_hugging_face(Restored fresh) { return fresh; }
+  Restored from_hugging_face(Restored fresh) {
+    fresh.from = initial_hugging_face_folder(request_.config);
+    const hugging_face::Folder folder(fresh.from);
+    folder.check(hugging_face::parameters_of(request_.model.parameters()));
+    check_hugging_face_sizes(folder);
+    std::map<std::string, std::string> names;
+    for (const ParameterRule& rule : request_.model.parameters())
+      names["model/" + rule.name] = rule.hugging_face_name;
+    for (const StatePart& part : parts_) {
+      if (!part.of_model()) continue;
+      at::Tensor shard = part.tensor;
+      load_weights(shard, folder.find(names.at(part.name)), part.begin, part.end);
+    }
+    return fresh;
+  }
+
+  // Equal shapes are not an equal model: theta, epsilon and scaling must agree as well.
+  void check_hugging_face_sizes(const hugging_face::Folder& folder) const {
+    const Model& ours = request_.config.model;
+    std::vector<std::string> problems;
+    if (folder.config().model != ours.name)
+      problems.push_back(fmt::format("model.name = \"{}\"", folder.config().model));
+    for (const auto& [name, value] : folder.config().sizes) {
+      const auto here = ours.sizes.find(name);
+      if (here == ours.sizes.end() || here->second == value || name == "max_seq_len") continue;
+      problems.push_back(fmt::format("model.{} = {} (here {})", name, to_toml(value), to_toml(here->second)));
+    }
+    if (!problems.empty())
+      throw Misfit(fmt::format("{} is another model than this run's; set {}", folder.path().string(),
+                               fmt::join(problems, ", ")));
+  }
 
   Restored read(checkpoint::Reader& reader, const fs::path& folder, bool model_only) {
     const Manifest& manifest = reader.manifest();

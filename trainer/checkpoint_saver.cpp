@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <chrono>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include "parallel/log.h"
 #include "trainer/checkpoint/prune.h"
 #include "trainer/checkpoint/save.h"
+#include "trainer/stored_dtype.h"
 
 namespace rondo {
 namespace {
@@ -23,22 +23,6 @@ constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-const char* stored_dtype(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kDouble:
-      return "f64";
-    case at::kFloat:
-      return "f32";
-    case at::kBFloat16:
-      return "bf16";
-    case at::kHalf:
-      return "f16";
-    default:
-      RONDO_ASSERT(dtype == at::kLong, "the state holds floating-point numbers and int64");
-      return "i64";
-  }
 }
 
 Piece piece_of(const StatePart& part) {
@@ -53,14 +37,6 @@ at::ScalarType export_type(const std::string& name) {
 }
 
 }  // namespace
-
-checkpoint::ModelFacts model_facts(const JobConfig& config) {
-  checkpoint::ModelFacts facts{config.model.name, "", ""};
-  for (const auto& [name, value] : config.model.sizes) facts.sizes += name + " = " + to_toml(value) + "\n";
-  const std::string all = facts.name + "\n" + facts.sizes;
-  facts.fingerprint = fmt::format("{:016x}", XXH3_64bits(all.data(), all.size()));
-  return facts;
-}
 
 CheckpointSaver::CheckpointSaver(const Checkpoint& config, std::filesystem::path root, RunIdentity identity,
                                  ProcessGroups& groups, Report* report)

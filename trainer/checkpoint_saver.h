@@ -38,8 +38,6 @@ struct RunIdentity {
   nlohmann::json layout;
 };
 
-checkpoint::ModelFacts model_facts(const JobConfig& config);
-
 class CheckpointSaver {
  public:
   // `root`: the folder of the run's checkpoints. On rank 0 (`report` is not null) what dead saves left there is

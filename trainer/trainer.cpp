@@ -15,6 +15,8 @@
 #include "parallel/stop_signal.h"
 #include "trainer/checkpoint_restore.h"
 #include "trainer/config/dump.h"
+#include "trainer/config/sizes.h"
+#include "trainer/convert.h"
 #include "trainer/data/blend.h"
 #include "trainer/lr_schedule.h"
 
@@ -105,7 +107,7 @@ RunIdentity identity_of(const JobConfig& c, const Layout& layout, const RankEnvi
   identity.run = plain_name(environment.run_id);
   identity.attempt = environment.restart_count;
   identity.seed = static_cast<std::uint64_t>(c.debug.seed);
-  identity.model = model_facts(c);
+  identity.model = model_facts(c.model.name, c.model.sizes);
   identity.config_hash = fingerprint(c);
   identity.layout = {{"world_size", layout.world_size},
                      {"data_parallel_shard", layout.shard},
@@ -279,6 +281,25 @@ void Trainer::finish() {
                   "run the same command to go on from the last checkpoint");
   }
   groups_->barrier();
+  if (config_.checkpoint.last_save_in_hf && report_) export_weights();
+}
+
+// By rank 0 alone, out of the checkpoint that was just committed; the other ranks have nothing left to do.
+void Trainer::export_weights() {
+  const std::filesystem::path root =
+      std::filesystem::path(config_.job.dump_folder) / config_.checkpoint.folder;
+  const std::string name = fmt::format("step-{}", progress_.step);
+  if (std::filesystem::exists(root / (name + "-hf"))) return;  // of a run that had ended before
+  const std::string tokenizer = tokenizer_name(config_);
+  ExportOptions options{config_.checkpoint.export_dtype, {}, {}};
+  if (tokenizer != "bytes")
+    options.tokenizer_folder = std::filesystem::is_directory(tokenizer)
+                                   ? std::filesystem::path(tokenizer)
+                                   : std::filesystem::path(tokenizer).parent_path();
+  options.tokens.bos = tokenizer_->bos();
+  options.tokens.eos = {tokenizer_->eos()};
+  export_to_hugging_face(root / name, root / (name + "-hf"), options);
+  log_info("wrote the weights for Hugging Face to " + (root / (name + "-hf")).string());
 }
 
 void Trainer::refuse(const StepResult& result) const {

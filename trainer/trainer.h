@@ -53,6 +53,7 @@ class Trainer {
   void save();
   std::optional<Stop> stop(const Agreement& asked);
   void finish();
+  void export_weights();
   [[noreturn]] void refuse(const StepResult& result) const;
   void validate();
   std::optional<std::string> hash_if_asked();

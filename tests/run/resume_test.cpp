@@ -163,7 +163,7 @@ TEST_CASE("a checkpoint of another model, other data or another step is refused 
   refused(
       {"--model.rope_theta=10000"}, 5,
       "step-5 is of another model: it has rope_theta = 500000.0; this run has rope_theta = 10000.0. Restore");
-  refused({"--training.seq_len=16"}, 4, "seq_len");
+  refused({"--training.seq_len=16"}, 4, "the sequence length was 32 and is 16 now");
   refused({"--checkpoint.load_step=7"}, 5, "checkpoint.load_step = 7: ");
   // A mistake changes nothing: the run can still be resumed.
   must_end_well(place.launch(2, "run", steps(6) + kSaving));

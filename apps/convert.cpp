@@ -1,0 +1,31 @@
+// `rondo-worker convert FROM TO`: weights between checkpoints and Hugging Face folders.
+#include "trainer/convert.h"
+
+#include <cstdio>
+
+#include "apps/convert_options.h"
+#include "apps/worker_commands.h"
+#include "trainer/tokenizer/tokenizer.h"
+
+namespace rondo {
+
+int run_convert(const std::vector<std::string>& args) {
+  const auto options = read_convert_options(args);
+  if (!options) return 0;
+  if (!options->to_hugging_face) {
+    const std::filesystem::path made = import_from_hugging_face(options->from, options->to);
+    std::printf("%s\n", made.c_str());
+    return 0;
+  }
+  ExportOptions to{options->dtype, {}, options->tokenizer, options->max_shard_bytes};
+  if (!options->tokenizer.empty()) {
+    const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(options->tokenizer.string());
+    to.tokens.bos = tokenizer->bos();
+    to.tokens.eos = {tokenizer->eos()};
+  }
+  export_to_hugging_face(options->from, options->to, to);
+  std::printf("%s\n", options->to.c_str());
+  return 0;
+}
+
+}  // namespace rondo

@@ -1,0 +1,29 @@
+// Weights between our checkpoints and Hugging Face folders. Streams: memory is a few MiB, whatever the model.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "trainer/hugging_face/config.h"
+
+namespace rondo {
+
+struct ExportOptions {
+  std::string dtype = "bfloat16";  // float32 | float16 | bfloat16; rounded to the nearest, ties to even
+  hugging_face::TokenIds tokens;   // for generation_config.json
+  std::filesystem::path tokenizer_folder;  // whose tokenizer files are copied; empty: none
+  std::uint64_t max_shard_bytes = 5'000'000'000;
+};
+
+// The weights of a committed checkpoint, full or of the model alone, written by any number of ranks. Throws
+// Error(checkpoint) where it is damaged or of a model that has no Hugging Face form; `to` must not exist.
+void export_to_hugging_face(const std::filesystem::path& checkpoint, const std::filesystem::path& to,
+                            const ExportOptions& options);
+
+// A checkpoint of the weights alone, ROOT/step-0, in the folder's own dtype: bit for bit what the folder holds.
+// checkpoint.initial_load_path takes it. Returns its path.
+std::filesystem::path import_from_hugging_face(const std::filesystem::path& from,
+                                               const std::filesystem::path& root);
+
+}  // namespace rondo
