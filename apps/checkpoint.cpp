@@ -128,8 +128,8 @@ int list_checkpoints(const fs::path& root) {
     fmt::print("no checkpoints in {}\n", root.string());
     return static_cast<int>(ExitCode::checkpoint);
   }
-  fmt::print("{:<24}{:>10}  {:<13}{:<7}{:>11}{:>8}{:>9}  {}\n", root.filename().string(), "step", "state",
-             "kind", "size", "shards", "age", "");
+  fmt::print("{:<24}{:>10}  {:<13}{:<7}{:>11}{:>8}{:>9}\n", root.filename().string(), "step", "state", "kind",
+             "size", "shards", "age");
   bool any_valid = false, any_damaged = false;
   for (const Entry& entry : entries) {
     any_valid = any_valid || entry.state == State::committed;

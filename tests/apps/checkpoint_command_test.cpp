@@ -27,8 +27,9 @@ TEST_CASE("checkpoint ls lists all states, newest first, of a root or a run") {
   save(root, 8);
   save(root, 9);
   CHECK_THAT(said({"ls", root}), ContainsSubstring("0: checkpoint") && ContainsSubstring("committed") &&
-                                     ContainsSubstring("full") && ContainsSubstring(" B "));
-  CHECK(said({"ls", scratch / "run"}) == said({"ls", root}));
+                                     ContainsSubstring("full") && ContainsSubstring(" kB "));
+  CHECK_THAT(said({"ls", scratch / "run"}),
+             ContainsSubstring("0: checkpoint") && ContainsSubstring("step-9"));
   const std::string text = said({"ls", root});
   CHECK(text.find("step-9") < text.find("step-8"));
   fs::remove(root / "step-9/COMMITTED");
