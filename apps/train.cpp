@@ -89,6 +89,7 @@ End run(const JobConfig& config, const RankEnvironment& environment,
   std::optional<Trainer> trainer;
   const auto step = [&] { return trainer ? trainer->steps_done() : 0; };
   try {
+    if (environment.rank == 0) refuse_stopped(config.job);
     if (environment.rank == 0) report.emplace(config, command_line, environment.world_size);
     trainer.emplace(config, environment, report ? &*report : nullptr);
     const std::optional<Stop> stop = trainer->train();

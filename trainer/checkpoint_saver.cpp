@@ -19,7 +19,10 @@ namespace {
 using checkpoint::Kind;
 using checkpoint::Piece;
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+std::string size_text(std::int64_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
+}
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -221,10 +224,10 @@ void CheckpointSaver::done(const Pending& pending) {
   failed_in_a_row_ = 0;
   last_saved_step_ = pending.progress.step;
   if (report_ == nullptr) return;
-  const double seconds = now_s() - pending.began_s, gib = static_cast<double>(pending.bytes) / kGib;
-  log_info(fmt::format("saved step {}{}: {:.2f} GiB in {:.2f} s, of which training waited {:.2f} s",
-                       pending.progress.step, pending.kind == Kind::model ? " (weights only)" : "", gib,
-                       seconds, pending.blocked_s));
+  const double seconds = now_s() - pending.began_s;
+  log_info(fmt::format("saved step {}{}: {} in {:.2f} s, of which training waited {:.2f} s",
+                       pending.progress.step, pending.kind == Kind::model ? " (weights only)" : "",
+                       size_text(pending.bytes), seconds, pending.blocked_s));
   report_->folder().event("checkpoint", {{"step", pending.progress.step},
                                          {"kind", pending.kind == Kind::model ? "model" : "full"},
                                          {"bytes", pending.bytes},

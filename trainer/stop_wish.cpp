@@ -41,12 +41,15 @@ SystemTime deadline_of(const Job& job, SystemTime process_start) {
   return SystemTime::max();
 }
 
-WishList::WishList(const Job& job, SystemTime process_start)
-    : folder_(job.dump_folder), deadline_(deadline_of(job, process_start)) {
-  if (is_there(folder_ / "STOP"))
+void refuse_stopped(const Job& job) {
+  const fs::path file = fs::path(job.dump_folder) / "STOP";
+  if (is_there(file))
     throw Error(ExitCode::do_not_requeue,
-                (folder_ / "STOP").string() + " asks this run to stay ended; delete that file to go on");
+                file.string() + " asks this run to stay ended; delete that file to go on");
 }
+
+WishList::WishList(const Job& job, SystemTime process_start)
+    : folder_(job.dump_folder), deadline_(deadline_of(job, process_start)) {}
 
 Wish WishList::look() {
   const auto now = std::chrono::steady_clock::now();

@@ -22,8 +22,7 @@ enum class Wish : std::int64_t {
 
 class WishList {
  public:
-  // `process_start`: what job.time_limit_seconds counts from. Throws Error(do_not_requeue) when the folder
-  // holds STOP already: somebody wanted this run to stay ended.
+  // `process_start`: what job.time_limit_seconds counts from.
   WishList(const Job& job, std::chrono::system_clock::time_point process_start);
 
   // The most urgent wish now, signals excepted. The folder is looked at twice a second at most.
@@ -37,6 +36,9 @@ class WishList {
   std::chrono::steady_clock::time_point looked_{};
   Wish in_folder_ = Wish::none;
 };
+
+// Throws Error(do_not_requeue) when the run folder holds STOP already: somebody wanted this run to stay ended.
+void refuse_stopped(const Job& job);
 
 // When the run must have ended: the earlier of process_start + time_limit_seconds and (only where that is 0)
 // SLURM_JOB_END_TIME, less the margin; the far future where there is neither.

@@ -1,0 +1,174 @@
+// Runs that are asked to end: all ranks agree on a step, save it, and say so with exit code 75; the same command
+// goes on to the bits of a run that nobody disturbed.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/run/processes.h"
+#include "tests/run/runs.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using launch::holds_soon;
+using launch::Launch;
+namespace fs = std::filesystem;
+
+const Words kSaving = {"--checkpoint.enable=true", "--checkpoint.interval=1000000",
+                       "--checkpoint.last_save_model_only=false", "--lr_scheduler.total_steps=1000000"};
+
+Words without_launch(Words words) { return {words.begin() + 1, words.end()}; }
+
+// A run of 2 ranks that goes on until it is asked to end.
+struct SavingRun {
+  explicit SavingRun(const Words& flags = {})
+      : launcher(without_launch(place.launch(2, "run", kSaving + Words{"--training.steps=1000000"} + flags)),
+                 {mark.setting()}) {}
+
+  bool reaches_step(std::size_t step) const {
+    return holds_soon([&] { return lines_of(place / "run/metrics.jsonl").size() >= step; });
+  }
+  std::size_t steps_done() const { return lines_of(place / "run/metrics.jsonl").size(); }
+
+  Place place;
+  Mark mark;
+  Launch launcher;
+};
+
+// Five steps more, and the same run undisturbed: equal bits on all of them.
+void check_goes_on(const SavingRun& run) {
+  const std::size_t done = run.steps_done();
+  const Words steps = {fmt::format("--training.steps={}", done + 5)};
+  const ProgramResult resumed = rondo(run.place.launch(2, "run", kSaving + steps));
+  INFO(resumed.output);
+  REQUIRE(resumed.exit_code == 0);
+  CHECK_THAT(resumed.output,
+             ContainsSubstring(fmt::format("step-{}: {} of {} steps are done", done, done, done + 5)));
+  REQUIRE(rondo(run.place.launch(2, "straight", kSaving + steps)).exit_code == 0);
+  const ProgramResult compared = run.place.compare("run", "straight");
+  INFO(compared.output);
+  CHECK(compared.exit_code == 0);
+  CHECK_THAT(compared.output, ContainsSubstring(fmt::format("equal bit for bit on {} steps", done + 5)));
+}
+
+TEST_CASE("a stop signal saves the step that all ranks agree on and ends with 75, SIGINT with 130") {
+  const auto [signal, code] = GENERATE(std::pair{SIGTERM, 75}, std::pair{SIGUSR1, 75}, std::pair{SIGUSR2, 75},
+                                       std::pair{SIGINT, 130});
+  INFO(signal);
+  SavingRun run;
+  REQUIRE(run.reaches_step(3));
+  run.launcher.signal(signal);
+  const launch::Finished end = run.launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == code);
+  CHECK_THAT(end.out + end.err,
+             ContainsSubstring(
+                 fmt::format("stopped by signal {} after step {}; it is saved", signal, run.steps_done())));
+  CHECK(run.mark.all_gone());
+  CHECK(run.place.exit_record("run")["exit_code"] == code);
+  CHECK(fs::exists(run.place / fmt::format("run/checkpoint/step-{}/COMMITTED", run.steps_done())));
+  check_goes_on(run);
+}
+
+TEST_CASE("a signal to one rank stops and saves all of them") {
+  SavingRun run;
+  REQUIRE(run.reaches_step(3));
+  const std::vector<int> rank = run.mark.processes("RANK=1");
+  REQUIRE(rank.size() == 1);
+  kill(rank[0], SIGTERM);
+  const launch::Finished end = run.launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 75);
+  check_goes_on(run);
+}
+
+TEST_CASE("the file STOP saves and ends with 75, and while it stays no run begins") {
+  SavingRun run;
+  REQUIRE(run.reaches_step(3));
+  write_text(run.place / "run/STOP", "");
+  const launch::Finished end = run.launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 75);
+  CHECK_THAT(end.out + end.err, ContainsSubstring("stopped by the file STOP in the run folder after step "));
+  const ProgramResult refused = rondo(run.place.launch(2, "run", kSaving));
+  INFO(refused.output);
+  CHECK(refused.exit_code == 93);
+  CHECK_THAT(refused.output,
+             ContainsSubstring("STOP asks this run to stay ended; delete that file to go on"));
+  CHECK_FALSE(fs::exists(run.place / "run/previous-1"));
+  fs::remove(run.place / "run/STOP");
+  check_goes_on(run);
+}
+
+TEST_CASE("the file SAVE saves once, is gone, and the run goes on") {
+  SavingRun run;
+  REQUIRE(run.reaches_step(3));
+  write_text(run.place / "run/SAVE", "");
+  REQUIRE(holds_soon([&] { return !fs::exists(run.place / "run/SAVE"); }));
+  const auto saved = [&] {
+    std::size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(run.place / "run/checkpoint"))
+      count += fs::exists(entry.path() / "COMMITTED");
+    return count;
+  };
+  CHECK(holds_soon([&] { return saved() == 1; }));
+  const std::size_t then = run.steps_done();
+  CHECK(run.reaches_step(then + 5));
+  CHECK(saved() == 1);
+  run.launcher.signal(SIGTERM);
+  CHECK(run.launcher.wait().code == 75);
+}
+
+TEST_CASE("a run ends in time before its limit, and before the end of its Slurm job") {
+  const bool slurm = GENERATE(false, true);
+  const Place place;
+  const Mark mark;
+  const std::string end = std::to_string(std::time(nullptr) + 1003);
+  const Words limit = slurm ? Words{"--job.time_margin_seconds=1000"}
+                            : Words{"--job.time_limit_seconds=1002", "--job.time_margin_seconds=1000"};
+  Launch launcher(without_launch(place.launch(2, "run", kSaving + limit + Words{"--training.steps=1000000"})),
+                  {mark.setting(), {slurm ? "SLURM_JOB_END_TIME" : "UNUSED", end}});
+  const launch::Finished finished = launcher.wait();
+  INFO(finished.out << finished.err);
+  CHECK(finished.code == 75);
+  CHECK_THAT(finished.out + finished.err, ContainsSubstring("stopped by the time limit after step "));
+}
+
+TEST_CASE("a second interrupt ends the run at once, and what was committed stays") {
+  SavingRun run({"--checkpoint.interval=2"});
+  REQUIRE(run.reaches_step(5));
+  for (const int pid : run.mark.processes("RANK=0")) kill(pid, SIGSTOP);  // it cannot finish its step
+  run.launcher.signal(SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  run.launcher.signal(SIGINT);
+  const launch::Finished end = run.launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 130);
+  CHECK(run.mark.all_gone());
+  const ProgramResult verified = rondo({"checkpoint", "verify", (run.place / "run").string()});
+  INFO(verified.output);
+  CHECK(verified.exit_code == 0);
+}
+
+TEST_CASE("the launcher starts a failed job again from its last checkpoint") {
+  const Place place;
+  const Mark mark;
+  const Words words = place.launch(
+      2, "run", kSaving + Words{"--checkpoint.interval=5", "--training.steps=60", "--debug.hash_every=1"});
+  Launch launcher(Words{"--max-restarts=2"} + without_launch(words), {mark.setting()});
+  REQUIRE(holds_soon([&] { return lines_of(place / "run/metrics.jsonl").size() >= 12; }));
+  for (const int pid : mark.processes("RANK=1")) kill(pid, SIGKILL);
+  const launch::Finished end = launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 0);
+  CHECK_THAT(end.out + end.err, ContainsSubstring("resumed from "));
+  REQUIRE(rondo(place.launch(2, "straight", kSaving + Words{"--training.steps=60"})).exit_code == 0);
+  const ProgramResult compared = place.compare("run", "straight");
+  INFO(compared.output);
+  CHECK(compared.exit_code == 0);
+  CHECK_THAT(compared.output, ContainsSubstring("equal bit for bit on 60 steps"));
+}
+
+}  // namespace
+}  // namespace rondo
