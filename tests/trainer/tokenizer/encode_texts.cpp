@@ -1,13 +1,13 @@
 // Encodes texts from a file, for comparisons with other implementations (against_tokenizers.py).
 //   encode_texts TOKENIZER ids IN OUT      the ids of each text
 //   encode_texts TOKENIZER words IN OUT    the lengths in bytes of the words that each text is split into
-//   encode_texts TOKENIZER speed IN        prints the seconds that encoding all texts took, best of three
+//   encode_texts TOKENIZER speed IN        prints the processor time in seconds that encoding all texts took, best of three
 // IN is for each text its length in bytes (u32, little-endian) and the bytes; OUT for each text the number of
 // numbers (u32) and the numbers (i32).
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <exception>
 #include <fstream>
 #include <iterator>
@@ -36,19 +36,20 @@ std::vector<std::string> read_texts(const std::string& path) {
 void write_numbers(std::ofstream& out, const Numbers& numbers) {
   const auto count = static_cast<uint32_t>(numbers.size());
   out.write(reinterpret_cast<const char*>(&count), sizeof count);
-  out.write(reinterpret_cast<const char*>(numbers.data()), static_cast<std::streamsize>(count * sizeof(int32_t)));
+  out.write(reinterpret_cast<const char*>(numbers.data()),
+            static_cast<std::streamsize>(count * sizeof(int32_t)));
 }
 
 double seconds_of_encoding(const BpeTokenizer& tokenizer, const std::vector<std::string>& texts) {
   double best = 1e9;
   for (int round = 0; round < 3; ++round) {
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();
     Numbers ids;
     for (const std::string& text : texts) {
       ids.clear();
       tokenizer.encode(text, ids);
     }
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    best = std::min(best, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
   }
   return best;
 }
@@ -66,7 +67,8 @@ int run(const std::vector<std::string>& words) {
     if (words.at(1) == "ids")
       tokenizer.encode(text, numbers);
     else
-      for (const std::string_view word : tokenizer.words(text)) numbers.push_back(static_cast<int32_t>(word.size()));
+      for (const std::string_view word : tokenizer.words(text))
+        numbers.push_back(static_cast<int32_t>(word.size()));
     write_numbers(out, numbers);
   }
   return out.good() ? 0 : 1;
