@@ -35,6 +35,14 @@ constexpr std::array kRopeSizes = {
     SizeName{"original_max_position_embeddings", "rope_original_max_seq_len", true},
 };
 
+std::string their_name(const std::string& ours) {
+  for (const SizeName& size : kSizes)
+    if (size.ours == ours) return size.theirs;
+  for (const SizeName& size : kRopeSizes)
+    if (size.ours == ours) return size.theirs;
+  return "model." + ours;
+}
+
 // An object {"rope_type": ...}: `name` is rope_scaling (transformers 4) or rope_parameters (5).
 void read_rope(const std::string& name, const Json& rope, const Fields& fields, FieldValues& sizes,
                FieldsReader& reader, std::vector<std::string>& problems) {
@@ -103,8 +111,10 @@ FieldValues read_llama(FieldsReader& reader, std::vector<std::string>& problems)
   read_all_rope(fields, sizes, reader, problems);
   refuse_features(reader);
   if (problems.size() == before)
-    for (const SizeProblem& problem : from_values<Llama3Config>(sizes).problems())
-      problems.push_back("with model.KEY for its field of the same meaning: " + problem.rule);
+    for (const SizeProblem& problem : from_values<Llama3Config>(sizes).problems()) {
+      const std::string& blamed = problem.keys.front();
+      problems.push_back(their_name(blamed) + " = " + to_toml(sizes[blamed]) + ": " + problem.rule);
+    }
   return sizes;
 }
 

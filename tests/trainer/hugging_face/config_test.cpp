@@ -213,8 +213,8 @@ TEST_CASE("all problems of a file are told at once") {
 
 TEST_CASE("sizes that do not go together are refused with the rule") {
   CHECK_THAT(problem_with("num_key_value_heads", 5),
-             ContainsSubstring("model.n_kv_heads must divide model.n_heads"));
-  CHECK_THAT(problem_with("head_dim", 7), ContainsSubstring("model.head_dim = 7 must be even"));
+             ContainsSubstring("num_key_value_heads = 5: model.n_kv_heads must divide model.n_heads"));
+  CHECK_THAT(problem_with("head_dim", 7), ContainsSubstring("head_dim = 7: model.head_dim must be even"));
 }
 
 TEST_CASE("fields that nobody knows are warnings, and notes of the library are not") {
