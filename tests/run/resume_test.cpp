@@ -116,6 +116,16 @@ TEST_CASE("another number of ranks goes on with the next samples, each of them o
   }
 }
 
+TEST_CASE("a run goes on with another batch size where its data left off") {
+  const Place place;
+  must_end_well(place.launch(2, "run", steps(5) + kSaving));  // 4 sequences of 32 tokens a step
+  must_end_well(place.launch(2, "run", steps(8) + kSaving + Words{"--training.global_batch_size=8"}));
+  CHECK(place.metrics("run")[4]["tokens_seen"] == 5 * 4 * 32);
+  CHECK(place.metrics("run")[7]["tokens_seen"] == 5 * 4 * 32 + 3 * 8 * 32);
+  const checkpoint::Reader saved(place / "run/checkpoint/step-8");
+  CHECK(saved.manifest().data["sample"] == 5 * 4 + 3 * 8);
+}
+
 TEST_CASE("a damaged checkpoint is passed over for the one before it, by name") {
   const std::string what = GENERATE("shard", "manifest", "mark");
   INFO(what);

@@ -163,10 +163,18 @@ class DataLoader::Impl {
     prepared_.clear();
     failure_ = nullptr;
     step_ = step;
+    before_step_0_ = 0;
+  }
+
+  void restore(const DataState& saved) {
+    check_same_data(saved, state());
+    seek(saved.step);
+    before_step_0_ = saved.sample - saved.step * global_batch_;
   }
 
   DataState state() const {
-    return {step_, options_.seed, options_.seq_len, global_batch_, shuffle_, fingerprint_};
+    return {step_,       before_step_0_ + step_ * global_batch_, options_.seed, options_.seq_len, shuffle_,
+            fingerprint_};
   }
   const DataSummary& summary() const { return summary_; }
 
@@ -181,7 +189,7 @@ class DataLoader::Impl {
       Batch& batch = out.microbatches.emplace_back(make_batch());
       for (int64_t b = 0; b < options_.local_batch; ++b) {
         if (stop.stop_requested()) return std::nullopt;
-        samples_.read(step * global_batch_ + first_row + b, sample_.data(), starts_);
+        samples_.read(before_step_0_ + step * global_batch_ + first_row + b, sample_.data(), starts_);
         fill_row(b, batch);
       }
       if (options_.document_attention)
@@ -256,7 +264,8 @@ class DataLoader::Impl {
   const DataOptions options_;
   const bool shuffle_;
   const int64_t global_batch_;
-  SampleReader samples_;                  // these three belong to the
+  int64_t before_step_0_ = 0;  // global samples; other than 0 where the global batch changed on the way
+  SampleReader samples_;       // these three belong to the
   std::vector<int64_t> sample_, starts_;  // thread that makes steps
   const DataSummary summary_;
   const uint64_t fingerprint_;
@@ -279,9 +288,6 @@ void DataLoader::seek(int64_t step) { impl_->seek(step); }
 DataState DataLoader::state() const { return impl_->state(); }
 const DataSummary& DataLoader::summary() const { return impl_->summary(); }
 
-void DataLoader::restore(const DataState& saved) {
-  check_same_data(saved, state());
-  seek(saved.step);
-}
+void DataLoader::restore(const DataState& saved) { impl_->restore(saved); }
 
 }  // namespace rondo

@@ -5,7 +5,8 @@
 //      (seed, epoch), form one stream of N tokens.
 //   2. Sample j of an epoch is stream tokens [j*T, j*T + T]: the first T are inputs, the last T labels. An
 //      epoch has floor((N - 1) / T) samples; the tail that fills none is dropped (another order drops other tokens).
-//   3. Row i of step s is global sample g = s * global_batch + i: epoch g / samples, place g % samples, and a
+//   3. Row i of step s is global sample g = s * global_batch + i (a run that was resumed with another global batch
+//      counts on from the sample where it left off): epoch g / samples, place g % samples, and a
 //      permutation drawn from (seed, epoch) maps places to samples, so that neighbouring windows of one big
 //      document do not meet in one batch. With `shuffle` off both orders are natural. Validation
 //      is never shuffled.
@@ -70,13 +71,13 @@ struct StepBatch {
   int64_t tokens = 0;               // accumulation * B * T
 };
 
-// All that a resumed run needs. Positions do not depend on the number of ranks, so another layout with the
-// same global batch resumes exactly.
+// All that a resumed run needs. Neither the number of ranks nor the global batch is a part of it: whatever they are
+// from here on, every sample comes once.
 struct DataState {
-  int64_t step = 0;  // the step that next() gives next
+  int64_t step = 0;    // the step that next() gives next
+  int64_t sample = 0;  // the global sample that it begins with
   uint64_t seed = 0;
   int64_t seq_len = 0;
-  int64_t global_batch = 0;
   bool shuffle = true;
   uint64_t fingerprint = 0;  // of the split's document ids and lengths, the tokenizer, and weights
   bool operator==(const DataState&) const = default;
@@ -86,7 +87,7 @@ std::string to_json(const DataState& state);
 // Throws Error(data) that starts with `origin` (a path, say) and names every key that is missing, unknown or
 // wrong.
 DataState data_state_from_json(std::string_view text, std::string_view origin);
-// Throws Error(data) naming every field, except the step, in which a saved state differs from this run's.
+// Throws Error(data) naming every field, except the place, in which a saved state differs from this run's.
 void check_same_data(const DataState& saved, const DataState& current);
 
 // What was found, for the log.

@@ -88,8 +88,8 @@ class FieldReader {
 
 std::string to_json(const DataState& state) {
   const json object = {
-      {"step", state.step},       {"seed", state.seed},
-      {"seq_len", state.seq_len}, {"global_batch", state.global_batch},
+      {"step", state.step},       {"sample", state.sample},
+      {"seed", state.seed},       {"seq_len", state.seq_len},
       {"shuffle", state.shuffle}, {"fingerprint", fmt::format("{:016x}", state.fingerprint)}};
   return object.dump();
 }
@@ -100,9 +100,9 @@ DataState data_state_from_json(std::string_view text, std::string_view origin) {
   FieldReader fields(std::move(object), origin);
   DataState state;
   fields.number("step", 0, state.step);
+  fields.number("sample", 0, state.sample);
   fields.number("seed", 0, state.seed);
   fields.number("seq_len", 1, state.seq_len);
-  fields.number("global_batch", 1, state.global_batch);
   fields.boolean("shuffle", state.shuffle);
   fields.hexadecimal("fingerprint", state.fingerprint);
   fields.finish();
@@ -118,8 +118,6 @@ void check_same_data(const DataState& saved, const DataState& current) {
   };
   compare("the seed", saved.seed, current.seed, "Set it back, or start a new run");
   compare("the sequence length", saved.seq_len, current.seq_len, "Set it back, or start a new run");
-  compare("the global batch size", saved.global_batch, current.global_batch,
-          "Choose ranks, local batch and accumulation with the saved product");
   compare("shuffling", saved.shuffle, current.shuffle, "Set it back, or start a new run");
   compare("the fingerprint of the documents", fmt::format("{:016x}", saved.fingerprint),
           fmt::format("{:016x}", current.fingerprint),

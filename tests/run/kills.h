@@ -1,0 +1,107 @@
+// A run that is killed again and again, at any moment, and goes on each time.
+#pragma once
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <random>
+
+#include "tests/run/processes.h"
+#include "tests/run/runs.h"
+#include "trainer/checkpoint/catalog.h"
+
+namespace rondo {
+
+class KilledRun {
+ public:
+  explicit KilledRun(unsigned seed) : random_(seed) {}
+
+  // SIGKILL to a rank or the launcher after a random time.
+  void kill_anywhere() {
+    const Mark mark;
+    launch::Launch launcher(words(1'000'000), {mark.setting()});
+    std::this_thread::sleep_for(std::chrono::milliseconds(200 + number(2000)));
+    const int victim = number(3);
+    if (victim == 2) {
+      launcher.signal(SIGKILL);
+    } else {
+      for (const int pid : mark.processes(fmt::format("RANK={}", victim))) kill(pid, SIGKILL);
+    }
+    launcher.wait();
+    check_what_is_left(mark);
+  }
+
+  // A rank dies at a random file system call of a save.
+  void kill_inside_a_save() {
+    const Mark mark;
+    const std::string at = std::to_string(1 + number(60)), rank = std::to_string(number(2));
+    INFO("rank " << rank << " dies at call " << at);
+    launch::Launch launcher(words(1'000'000), {mark.setting(),
+                                               {"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libfailing_files.so"},
+                                               {"FAILING_FILES_UNDER", folder_of_checkpoints()},
+                                               {"FAILING_FILES_ACTION", "kill"},
+                                               {"FAILING_FILES_AT", at},
+                                               {"FAILING_FILES_RANK", rank}});
+    const launch::Finished end = launcher.wait();
+    INFO(end.out << end.err);
+    CHECK(end.code == 137);
+    check_what_is_left(mark);
+  }
+
+  // Undisturbed to the end, and beside it a run that never was.
+  void check_bits() {
+    const std::int64_t steps = newest() + 5;
+    const ProgramResult last = run_program(Words{kRondo, "launch"} + words(steps), kRunTimeout_ms);
+    INFO(last.output);
+    REQUIRE(last.exit_code == 0);
+    const ProgramResult straight =
+        rondo(place_.launch(2, "straight", saving() + Words{fmt::format("--training.steps={}", steps)}));
+    REQUIRE(straight.exit_code == 0);
+    const ProgramResult compared = place_.compare("run", "straight");
+    INFO(compared.output);
+    CHECK(compared.exit_code == 0);
+    CHECK_THAT(compared.output,
+               Catch::Matchers::ContainsSubstring(fmt::format("equal bit for bit on {} steps", steps)));
+  }
+
+ private:
+  static Words saving() {
+    return {"--checkpoint.enable=true",
+            "--checkpoint.interval=3",
+            "--checkpoint.async_mode=async",
+            "--checkpoint.keep_latest_k=3",
+            "--checkpoint.last_save_model_only=false",
+            "--lr_scheduler.total_steps=1000000",
+            "--validation.enable=false"};
+  }
+  Words words(std::int64_t steps) const {
+    const Words all = place_.launch(2, "run", saving() + Words{fmt::format("--training.steps={}", steps)});
+    return {all.begin() + 1, all.end()};
+  }
+  std::string folder_of_checkpoints() const { return (place_ / "run/checkpoint").string(); }
+  int number(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
+
+  // The step of the newest checkpoint that verifies to the last byte; 0: there is none.
+  std::int64_t newest() const {
+    const auto found = checkpoint::newest_valid(folder_of_checkpoints(), checkpoint::Depth::full);
+    return found.newest ? found.newest->step : 0;
+  }
+
+  // Nobody lives, nothing that was committed is lost, and nothing committed is damaged.
+  void check_what_is_left(const Mark& mark) {
+    CHECK(mark.all_gone());
+    if (!std::filesystem::exists(folder_of_checkpoints())) return;
+    for (const checkpoint::Entry& entry : checkpoint::list(folder_of_checkpoints())) {
+      INFO(entry.folder.string() << ": " << entry.why);
+      CHECK(entry.state != checkpoint::State::damaged);
+    }
+    const std::int64_t now = newest();
+    CHECK(now >= newest_before_);
+    newest_before_ = now;
+  }
+
+  Place place_;
+  std::mt19937 random_;
+  std::int64_t newest_before_ = 0;
+};
+
+}  // namespace rondo
