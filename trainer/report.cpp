@@ -82,13 +82,20 @@ void Report::replaying(const ReplayFacts& f) {
 }
 
 void Report::resumed(std::int64_t step, const std::filesystem::path& from) {
-  std::int64_t last = 0;
-  if (folder_.previous()) last = metrics_.take_over(*folder_.previous() / "metrics.jsonl", step);
-  const std::string lost =
-      last > step ? fmt::format("; steps {} to {} are computed again", step + 1, last) : "";
+  // A run that died early, or was refused, left fewer lines than the one before it.
+  EarlierMetrics best;
+  for (const std::filesystem::path& run : folder_.earlier_runs()) {
+    EarlierMetrics found = earlier_metrics(run / "metrics.jsonl", step);
+    if (found.lines.size() > best.lines.size()) best = std::move(found);
+    if (best.last_step >= step) break;
+  }
+  if (!best.lines.empty()) metrics_.take_over(best.lines);
+  const std::string lost = best.last_step > step
+                               ? fmt::format("; steps {} to {} are computed again", step + 1, best.last_step)
+                               : "";
   log_info(fmt::format("resumed from {}: {} of {} steps are done{}", from.string(), step,
                        config_.training.steps, lost));
-  folder_.event("resumed", {{"step", step}, {"from", from.string()}, {"last_step_before", last}});
+  folder_.event("resumed", {{"step", step}, {"from", from.string()}, {"last_step_before", best.last_step}});
 }
 
 void Report::training_starts() {

@@ -207,7 +207,7 @@ TEST_CASE("a finished run has nothing left to train, and a run of more steps nee
       steps(4) + saving +
           Words{"--checkpoint.initial_load_path=" + (place / "run/checkpoint/step-4").string()}));
   CHECK_THAT(from_weights.output, ContainsSubstring("begins with the weights of "));
-  CHECK(place.metrics("new")[0]["loss"] < place.metrics("run")[0]["loss"]);
+  CHECK(place.metrics("new")[0]["loss"] < place.metrics("run/previous-1/")[0]["loss"]);
 }
 
 TEST_CASE("a seed checkpoint holds the weights that any layout begins with") {

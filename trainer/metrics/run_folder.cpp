@@ -154,6 +154,13 @@ RunFolder::RunFolder(fs::path folder) : folder_(std::move(folder)) {
 
 RunFolder::~RunFolder() { ::close(lock_fd_); }
 
+std::vector<fs::path> RunFolder::earlier_runs() const {
+  std::vector<fs::path> found;
+  for (int number = 1; fs::exists(folder_ / fmt::format("previous-{}", number)); ++number)
+    found.insert(found.begin(), folder_ / fmt::format("previous-{}", number));
+  return found;
+}
+
 void RunFolder::write_config(std::string_view toml) { replace_file(folder_ / "config.toml", toml); }
 
 void RunFolder::write_environment(const RunFacts& facts) {

@@ -54,6 +54,8 @@ class RunFolder {
   std::filesystem::path metrics_file() const { return folder_ / "metrics.jsonl"; }
   std::filesystem::path graph_folder() const { return folder_ / "graph"; }
   std::filesystem::path tensorboard_folder() const { return folder_ / "tb"; }
+  // The folders of earlier runs, the latest first.
+  std::vector<std::filesystem::path> earlier_runs() const;
   // Where an earlier run's files were moved, if there were any.
   const std::optional<std::filesystem::path>& previous() const { return previous_; }
 

@@ -155,22 +155,20 @@ std::string format_duration(double seconds) {
   return fmt::format("{}d{:02}h", days, hours % 24);
 }
 
-std::int64_t StepMetricsWriter::take_over(const std::filesystem::path& earlier, std::int64_t last_step) {
-  std::ifstream file(earlier, std::ios::binary);
-  std::int64_t last_there = 0;
-  std::string kept;
+EarlierMetrics earlier_metrics(const std::filesystem::path& path, std::int64_t last_step) {
+  EarlierMetrics earlier;
+  std::ifstream file(path, std::ios::binary);
   for (std::string line; std::getline(file, line) && !file.eof();) {
     try {
       const std::int64_t step = parse_step_metrics(line).step;
-      if (step <= last_there) break;
-      last_there = step;
+      if (step <= earlier.last_step) break;
+      earlier.last_step = step;
     } catch (const std::invalid_argument&) {
       break;
     }
-    if (last_there <= last_step) kept += line + "\n";
+    if (earlier.last_step <= last_step) earlier.lines += line + "\n";
   }
-  if (!kept.empty()) file_.append(kept);
-  return last_there;
+  return earlier;
 }
 
 }  // namespace rondo

@@ -44,13 +44,19 @@ class StepMetricsWriter {
  public:
   explicit StepMetricsWriter(std::filesystem::path file) : file_(std::move(file)) {}
   void write(const StepMetrics& metrics) { file_.append(to_json(metrics) + "\n"); }
-  // Appends the lines of an earlier run's file up to and with `last_step`, as they are. A torn or missing file
-  // ends it early. Returns the last step that the earlier file has, 0 where it has none.
-  std::int64_t take_over(const std::filesystem::path& earlier, std::int64_t last_step);
+  // Appends lines of earlier runs, as they are.
+  void take_over(const std::string& lines) { file_.append(lines); }
 
  private:
   AppendFile file_;
 };
+
+// The whole lines of a metrics.jsonl up to and with `last_step`. A torn, damaged or missing file ends them early.
+struct EarlierMetrics {
+  std::string lines;
+  std::int64_t last_step = 0;  // that the file has, whether taken or not; 0: none
+};
+EarlierMetrics earlier_metrics(const std::filesystem::path& file, std::int64_t last_step);
 
 struct ConsoleStyle {
   bool color = false;              // what log_has_color() says
