@@ -69,7 +69,7 @@ void inspect_tokens(TokenFile& file, bool verify, std::int64_t documents) {
 }
 
 void inspect_text(const SourceFile& file, std::int64_t documents) {
-  TextSource source({file});
+  TextSource source(std::vector<SourceFile>{file});
   const SourceCounts counts = source.counts();
   fmt::print("{}\n", file.path);
   row("format", file.path.ends_with(".packed")  ? "packed corpus"

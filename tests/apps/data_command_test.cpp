@@ -55,8 +55,9 @@ bool run_and_kill(const Words& words, unsigned us) {
     std::vector<char*> argv;
     for (std::string& word : line) argv.push_back(word.data());
     argv.push_back(nullptr);
-    freopen("/dev/null", "w", stdout);
-    freopen("/dev/null", "w", stderr);
+    const int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, STDOUT_FILENO);
+    dup2(nowhere, STDERR_FILENO);
     execv(argv[0], argv.data());
     _exit(127);
   }

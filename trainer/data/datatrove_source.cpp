@@ -5,8 +5,8 @@
 // The width is the size of X.ds over the last end. Where the metadata says width or tokens too, they must agree.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <fstream>
 
 #include "trainer/data/token_file.h"

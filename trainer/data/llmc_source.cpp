@@ -6,6 +6,7 @@
 // token are a document too.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "trainer/data/token_file.h"

@@ -9,6 +9,7 @@
 // A document is the sequences from one entry of the document index up to the next: the first entry is 0, the last S.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 

@@ -27,6 +27,10 @@ class PairTokenizer final : public Tokenizer {
       i += pair;
     }
   }
+  void decode(std::span<const int32_t> ids, std::string& out) const override {
+    for (const int32_t id : ids)
+      if (id < 100'256) out.append(id < 256 ? 1 : 2, static_cast<char>(id % 1000));
+  }
 };
 
 void write_documents(const TempFolder& folder, int count) {
