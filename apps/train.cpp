@@ -133,6 +133,9 @@ int run_train(const std::vector<std::string>& args, const std::vector<std::strin
   if (environment.world_size > 1) set_log_rank(environment.rank);
   set_log_color(!config.metrics.disable_color_printing);
   if (environment.rank == 0) tell_launcher_folder(config.job.dump_folder);
+  set_crash_file((std::filesystem::absolute(config.job.dump_folder) /
+                  ("rank_" + std::to_string(environment.rank) + ".crash.txt"))
+                     .string());
   std::optional<Report> report;
   const End end = run(config, environment, command_line, report);
   write_exit_json(report ? &*report : nullptr, end);

@@ -81,7 +81,7 @@ void Report::replaying(const ReplayFacts& f) {
                   f.hungriest_op.empty() ? "" : " for " + f.hungriest_op, f.copied_results, f.copied_bytes));
 }
 
-void Report::resumed(std::int64_t step, const std::filesystem::path& from) {
+void Report::resumed(std::int64_t step, const std::filesystem::path& from, double seconds) {
   // A run that died early, or was refused, left fewer lines than the one before it.
   EarlierMetrics best;
   for (const std::filesystem::path& run : folder_.earlier_runs()) {
@@ -93,9 +93,11 @@ void Report::resumed(std::int64_t step, const std::filesystem::path& from) {
   const std::string lost = best.last_step > step
                                ? fmt::format("; steps {} to {} are computed again", step + 1, best.last_step)
                                : "";
-  log_info(fmt::format("resumed from {}: {} of {} steps are done{}", from.string(), step,
-                       config_.training.steps, lost));
-  folder_.event("resumed", {{"step", step}, {"from", from.string()}, {"last_step_before", best.last_step}});
+  log_info(fmt::format("resumed from {}: {} of {} steps are done{} (read in {:.2f} s)", from.string(), step,
+                       config_.training.steps, lost, seconds));
+  folder_.event(
+      "resumed",
+      {{"step", step}, {"from", from.string()}, {"seconds", seconds}, {"last_step_before", best.last_step}});
 }
 
 void Report::training_starts() {

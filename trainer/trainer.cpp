@@ -196,10 +196,11 @@ void Trainer::begin() {
   const Checkpoint& c = config_.checkpoint;
   if (!c.enable) return;
   const std::filesystem::path root = std::filesystem::path(config_.job.dump_folder) / c.folder;
+  const auto reading = std::chrono::steady_clock::now();
   const Restored restored = restore({config_, root, *model_, progress_.data}, state_->parts(), *groups_);
   progress_ = restored.progress;
   data_->restore(progress_.data);
-  if (report_ && restored.resumed) report_->resumed(progress_.step, restored.from);
+  if (report_ && restored.resumed) report_->resumed(progress_.step, restored.from, seconds_since(reading));
   if (report_ && !restored.resumed && !restored.from.empty())
     log_info("begins with the weights of " + restored.from.string());
   if (c.load_only) return;

@@ -1,0 +1,114 @@
+// Weights that leave as a Hugging Face folder and come back.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/run/runs.h"
+#include "trainer/checkpoint/reader.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
+
+const Words kSaving = {"--checkpoint.enable=true", "--training.steps=4", "--lr_scheduler.total_steps=20"};
+
+ProgramResult must_end_well(const Words& words) {
+  ProgramResult run = rondo(words);
+  INFO(run.output);
+  REQUIRE(run.exit_code == 0);
+  return run;
+}
+
+// The weights of two checkpoints have the same bits.
+void check_same_weights(const fs::path& a, const fs::path& b) {
+  checkpoint::Reader left(a), right(b);
+  std::size_t compared = 0;
+  for (const checkpoint::TensorRecord& tensor : left.manifest().tensors) {
+    if (!tensor.name.starts_with("model/")) continue;
+    INFO(tensor.name);
+    const auto* other = right.manifest().find(tensor.name);
+    REQUIRE(other != nullptr);
+    REQUIRE(tensor.shape == other->shape);
+    REQUIRE(tensor.dtype == other->dtype);
+    const std::int64_t count = checkpoint::elements_of(tensor.shape, tensor.dtype);
+    const auto bytes = static_cast<std::size_t>(count * checkpoint::dtype_bytes(tensor.dtype));
+    std::vector<std::byte> ours(bytes), theirs(bytes);
+    left.read(tensor.name, 0, count, ours);
+    right.read(tensor.name, 0, count, theirs);
+    CHECK(ours == theirs);
+    ++compared;
+  }
+  CHECK(compared == 21);
+}
+
+TEST_CASE("weights come back from a Hugging Face folder bit for bit") {
+  const Place place;
+  must_end_well(place.launch(3, "run", kSaving + Words{"--checkpoint.last_save_in_hf=true"}));
+  const fs::path saved = place / "run/checkpoint/step-4", exported = place / "run/checkpoint/step-4-hf";
+  const ProgramResult back = must_end_well({"convert", exported.string(), (place / "back").string()});
+  CHECK(back.output == (place / "back/step-0").string() + "\n");
+  check_same_weights(saved, place / "back/step-0");
+
+  // Rounded once, bf16 weights survive the way out and back.
+  const auto path = [&](const char* name) { return (place / name).string(); };
+  must_end_well({"convert", path("run"), path("bf16"), "--dtype=bfloat16", "--shard-size=100K"});
+  CHECK(fs::exists(place / "bf16/model.safetensors.index.json"));
+  must_end_well({"convert", path("bf16"), path("bf16_checkpoint")});
+  must_end_well(
+      {"convert", path("bf16_checkpoint"), path("bf16_again"), "--dtype=bfloat16", "--shard-size=100K"});
+  for (const auto& entry : fs::directory_iterator(place / "bf16")) {
+    INFO(entry.path().filename().string());
+    CHECK(text_of(entry.path()) == text_of(place / "bf16_again" / entry.path().filename().string()));
+  }
+}
+
+TEST_CASE("a run that begins with a Hugging Face folder begins with those weights, on any number of ranks") {
+  const Place place;
+  must_end_well(place.launch(2, "run", kSaving + Words{"--checkpoint.last_save_in_hf=true"}));
+  const std::string checkpoint = (place / "run/checkpoint/step-4").string();
+  const Words batch = {"--training.local_batch_size=1", "--training.global_batch_size=6"};
+  must_end_well(place.launch(3, "from_checkpoint",
+                             kSaving + batch + Words{"--checkpoint.initial_load_path=" + checkpoint}));
+  must_end_well(place.launch(3, "from_folder",
+                             kSaving + batch +
+                                 Words{"--checkpoint.initial_load_in_hf=true",
+                                       "--checkpoint.initial_load_path=" + checkpoint + "-hf"}));
+  const ProgramResult compared = place.compare("from_checkpoint", "from_folder");
+  INFO(compared.output);
+  CHECK(compared.exit_code == 0);
+  CHECK(place.metrics("from_folder")[0]["loss"] < place.metrics("run")[0]["loss"]);
+}
+
+TEST_CASE("a Hugging Face folder of another model is refused with the keys to set") {
+  const Place place;
+  must_end_well(place.launch(2, "run", kSaving + Words{"--checkpoint.last_save_in_hf=true"}));
+  const ProgramResult refused = rondo(
+      place.launch(2, "other",
+                   kSaving + Words{"--model.rope_theta=10000", "--checkpoint.initial_load_in_hf=true",
+                                   "--model.hf_assets_path=" + (place / "run/checkpoint/step-4-hf").string(),
+                                   "--training.tokenizer=bytes"}));
+  INFO(refused.output);
+  CHECK(refused.exit_code == 5);
+  CHECK_THAT(refused.output, ContainsSubstring("set model.rope_theta = 500000.0 (here 10000.0)"));
+}
+
+TEST_CASE("convert says what it cannot do") {
+  const Place place;
+  const auto refused = [](const Words& words, int code, const std::string& why) {
+    const ProgramResult run = rondo(Words{"convert"} + words);
+    INFO(run.output);
+    CHECK(run.exit_code == code);
+    CHECK_THAT(run.output, ContainsSubstring(why));
+  };
+  fs::create_directory(place / "empty");
+  refused({}, 2, "convert: from where to where?");
+  refused({(place / "empty").string(), (place / "to").string()}, 5, "holds no valid checkpoint");
+  refused({(place / "nowhere").string(), (place / "to").string()}, 2, "nowhere is no folder");
+  refused({(place / "empty").string(), (place / "to").string(), "--dtype=int8"}, 2,
+          "must be float32, float16 or bfloat16");
+  refused({(place / "empty").string(), (place / "to").string(), "--detype=int8"}, 2, "did you mean --dtype");
+}
+
+}  // namespace
+}  // namespace rondo
