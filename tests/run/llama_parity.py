@@ -12,13 +12,15 @@ import subprocess
 import sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 import torch
 from safetensors.torch import load_file
 from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.utils import logging
 
-# fp32 keeps 6e-8; what the two add up in different orders comes to 1e-6, and gradients of norms to a few of these.
-LOGITS_TOLERANCE = 1e-5
-GRADIENT_TOLERANCE = 5e-5
+# fp32 keeps 6e-8. Sums in other orders make 2e-6 of that; with long positions 5e-6, since transformers turns rotary
+# embeddings by angles rounded to fp32, and Rondo by angles in fp64 (measured on x86-64).
+TOLERANCE = 2e-5
 
 SMALL = dict(vocab_size=128, hidden_size=64, intermediate_size=160, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=4, max_position_embeddings=128, rms_norm_eps=1e-5, tie_word_embeddings=False,
@@ -36,8 +38,8 @@ SHAPES = {
                                    21, {}),
     "tied embeddings": (dict(tie_word_embeddings=True, vocab_size=257), 33, {}),
     "heads wider than dim / n_heads": (dict(hidden_size=48, head_dim=32, num_key_value_heads=2), 25, {}),
-    "heads narrower, dim not a multiple": (dict(hidden_size=50, head_dim=6, num_attention_heads=3,
-                                                num_key_value_heads=1), 25, {}),
+    "heads narrower than dim / n_heads": (dict(hidden_size=48, head_dim=6, num_attention_heads=3,
+                                               num_key_value_heads=1), 25, {}),
     "another theta": (dict(rope_parameters={"rope_type": "default", "rope_theta": 1e6}), 96, {}),
     "llama3 scaling beyond the original length": (dict(rope_parameters=LLAMA3_ROPE), 96, {}),
     "llama3 scaling as transformers 4 wrote it": (dict(rope_parameters=LLAMA3_ROPE), 96, dict(version_4=True)),
@@ -111,12 +113,13 @@ def compare(rondo, folder, fields, length, how):
 
 
 def main(rondo, folder):
+    logging.disable_progress_bar()
     torch.manual_seed(1)
     torch.set_num_threads(1)
     failures = 0
     for number, (name, (fields, length, how)) in enumerate(SHAPES.items()):
         logits, gradient, parameter = compare(rondo, pathlib.Path(folder) / str(number), fields, length, how)
-        good = logits <= LOGITS_TOLERANCE and gradient <= GRADIENT_TOLERANCE
+        good = max(logits, gradient) <= TOLERANCE
         failures += not good
         print(f"{'ok  ' if good else 'FAIL'} {name:45} logits {logits:.1e}  gradients {gradient:.1e} ({parameter})")
     return 1 if failures else 0
