@@ -76,13 +76,13 @@ def as_version_4(config_file):
 
 
 def save(model, folder, dtype=torch.float32, version_4=False, **how):
-    """Saves it in `dtype`; the model in memory, fp32, keeps the rounded weights."""
+    """Saves it in `dtype`, and returns what transformers makes of the files in fp32."""
     model.to(dtype).save_pretrained(folder, **how)
-    model.float()
     if version_4:
         as_version_4(folder / "config.json")
     if "max_shard_size" in how:
         assert (folder / "model.safetensors.index.json").exists(), "the model was to be saved in many files"
+    return LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
 
 
 def difference(ours, theirs):
@@ -92,8 +92,7 @@ def difference(ours, theirs):
 
 def compare(rondo, folder, fields, length, how):
     """(difference of the logits, largest difference of a gradient and its name)"""
-    model = make_model(fields)
-    save(model, folder, **how)
+    model = save(make_model(fields), folder, **how)
     tokens = torch.randint(model.config.vocab_size, (3, length))
     (folder / "tokens.txt").write_text("".join(" ".join(map(str, row)) + "\n" for row in tokens.tolist()))
     command = [rondo, "logits", folder, "--tokens", folder / "tokens.txt", "--out", folder / "logits.safetensors",

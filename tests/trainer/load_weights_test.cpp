@@ -37,7 +37,7 @@ struct StoredFile {
 };
 
 // More than two of the chunks that are copied at a time.
-Tensor many_values() { return at::arange(1050, 1050 + 3 * 700'001, at::kFloat).view({3, 700'001}) * 1e-3; }
+Tensor many_values() { return at::arange(1050, 1050 + 3 * 700'001, at::kFloat).view({3, 700'001}).mul(1e-3); }
 
 }  // namespace
 
