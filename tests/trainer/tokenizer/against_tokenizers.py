@@ -4,9 +4,9 @@
 
 The patterns are those of the published tokenizer.json files of GPT-2, Llama 3 and DeepSeek-V3, and o200k; the merges are
 trained here, on the sources of this project. The default is a sample that takes seconds; --full is every code point in
-three contexts, 60,000 random strings for each pattern and the whole corpus. --speed compares nothing: it prints MB/s of
-both, over the processor time of one thread. NAMEs leave out the
-other patterns. Exit 1 on the first difference, 6 when the package is not there.
+three contexts, 60,000 random strings and 4 MB of the corpus for each pattern. --speed compares nothing: it prints MB/s
+of both, over the processor time of one thread. NAMEs leave out the other patterns. Exit 1 on the first difference, 6
+when the package is not there.
 """
 
 import functools
