@@ -43,10 +43,10 @@ struct Buffer {
 struct ForwardInputs {
   at::Tensor tokens_BT;             // int64 ids
   std::vector<at::Tensor> buffers;  // in the order of Decoder::buffers
-  std::optional<at::Tensor>
-      positions_BT;  // int64, restarting at document borders; absent: 0, 1, 2, ... in each row
-  std::optional<at::Tensor>
-      document_borders_N;          // int32 cu_seqlens over the flattened tokens, padded with B*T at the end
+  // int64, restarting at document borders; absent: 0, 1, 2, ... in each row
+  std::optional<at::Tensor> positions_BT = std::nullopt;
+  // int32 cu_seqlens over the flattened tokens, padded with B*T at the end
+  std::optional<at::Tensor> document_borders_N = std::nullopt;
   bool checkpoint_blocks = false;  // compute each block again in its backward instead of keeping its values
 };
 

@@ -98,7 +98,7 @@ void write_log(long number, const char* call, const char* path) {
 }
 
 void vanish() {
-  char from[PATH_MAX], to[PATH_MAX];
+  char from[PATH_MAX], to[PATH_MAX + 8];
   std::snprintf(from, sizeof(from), "%.*s", static_cast<int>(plan().under.size()), plan().under.data());
   std::snprintf(to, sizeof(to), "%s.gone", from);
   syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
@@ -122,8 +122,10 @@ Action decide(const char* call, const char* path) {
   return Action::fail;
 }
 
+using PathBuffer = char[2 * PATH_MAX + 2];
+
 // The path that a call with a folder's descriptor means.
-const char* path_at(int folder, const char* path, char (&buffer)[PATH_MAX]) {
+const char* path_at(int folder, const char* path, PathBuffer& buffer) {
   if (path[0] == '/' || folder == AT_FDCWD) return path;
   char link[64], base[PATH_MAX];
   std::snprintf(link, sizeof(link), "/proc/self/fd/%d", folder);
@@ -133,14 +135,14 @@ const char* path_at(int folder, const char* path, char (&buffer)[PATH_MAX]) {
   if (path[0] == '\0') {
     std::memcpy(buffer, base, static_cast<std::size_t>(length) + 1);
   } else {
-    [[maybe_unused]] const int cut = std::snprintf(buffer, sizeof(buffer), "%s/%s", base, path);
+    std::snprintf(buffer, sizeof(buffer), "%.4096s/%.4096s", base, path);
   }
   return buffer;
 }
 
 Action decide_at(const char* call, int folder, const char* path) {
   if (plan().under.empty()) return Action::none;
-  char buffer[PATH_MAX];
+  PathBuffer buffer;
   return decide(call, path_at(folder, path, buffer));
 }
 Action decide_fd(const char* call, int fd) { return decide_at(call, fd, ""); }
