@@ -50,7 +50,7 @@ std::string first_line(const char* text) {
 // By a signal, where no step was agreed on.
 End stopped(int signal, std::int64_t step) {
   return {128 + signal, signal,
-          "stopped by signal " + std::to_string(signal) + " after step " + std::to_string(step) +
+          "stopped by " + describe(Wish::signal, signal) + " after step " + std::to_string(step) +
               "; nothing was saved"};
 }
 
@@ -63,13 +63,15 @@ End stopped(const Stop& stop, std::int64_t step, const JobConfig& config) {
   if (stop.saved) {
     end.exit_code = static_cast<int>(ExitCode::requeue);
     end.reason += "; it is saved, and the same command goes on from there";
+    if (stop.wish == Wish::stop_file) end.reason += " once STOP is deleted";
   } else if (saves) {
     end.exit_code = static_cast<int>(ExitCode::resources);
     end.reason += "; the save failed, and the same command goes on from the checkpoint before";
     return end;
   } else {
     end.exit_code = static_cast<int>(ExitCode::do_not_requeue);
-    end.reason += "; nothing was saved (checkpoint.enable = true saves)";
+    end.reason += config.checkpoint.load_only ? "; nothing was saved (checkpoint.load_only)"
+                                              : "; nothing was saved (checkpoint.enable = true saves)";
   }
   // What a shell expects of an interrupted program; and of one that saved nothing.
   if (end.signal && (*end.signal == SIGINT || !stop.saved)) end.exit_code = 128 + *end.signal;
@@ -85,13 +87,14 @@ End lost_peer(const char* what, std::int64_t step) {
 
 // `report` is made here on rank 0 and outlives the run: how it ended is written there.
 End run(const JobConfig& config, const RankEnvironment& environment,
-        const std::vector<std::string>& command_line, std::optional<Report>& report) {
+        const std::vector<std::string>& command_line, std::optional<Report>& report,
+        std::chrono::system_clock::time_point started) {
   std::optional<Trainer> trainer;
   const auto step = [&] { return trainer ? trainer->steps_done() : 0; };
   try {
     if (environment.rank == 0) refuse_stopped(config.job);
     if (environment.rank == 0) report.emplace(config, command_line, environment.world_size);
-    trainer.emplace(config, environment, report ? &*report : nullptr);
+    trainer.emplace(config, environment, report ? &*report : nullptr, started);
     const std::optional<Stop> stop = trainer->train();
     return stop ? stopped(*stop, step(), config) : End{};
   } catch (const Error& error) {
@@ -125,6 +128,7 @@ void write_exit_json(Report* report, const End& end) {
 }  // namespace
 
 int run_train(const std::vector<std::string>& args, const std::vector<std::string>& command_line) {
+  const auto started = std::chrono::system_clock::now();
   install_stop_signals();
   cpu_memory::install();  // before the first tensor
   const JobConfig config = load_config(args);
@@ -137,7 +141,7 @@ int run_train(const std::vector<std::string>& args, const std::vector<std::strin
                   ("rank_" + std::to_string(environment.rank) + ".crash.txt"))
                      .string());
   std::optional<Report> report;
-  const End end = run(config, environment, command_line, report);
+  const End end = run(config, environment, command_line, report, started);
   write_exit_json(report ? &*report : nullptr, end);
   if (end.signal || end.exit_code == static_cast<int>(ExitCode::requeue)) {
     log_warning(end.reason);

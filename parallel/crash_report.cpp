@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -66,10 +67,23 @@ void report(int fd, int signal, const siginfo_t& info, void* const* frames, int 
   backtrace_symbols_fd(frames, count, fd);
 }
 
-extern "C" void on_crash(int signal, siginfo_t* info, void*) {
+std::atomic<long> reporting{0};  // the thread that reports
+
+void end_as_usual(int signal) {
   struct sigaction usual {};
   usual.sa_handler = SIG_DFL;
   sigaction(signal, &usual, nullptr);
+  raise(signal);  // stays pending until the handler returns, then ends the process
+}
+
+// Threads of one kernel crash together: the first reports, the others wait for it to end the process.
+extern "C" void on_crash(int signal, siginfo_t* info, void*) {
+  const long me = syscall(SYS_gettid);
+  long nobody = 0;
+  if (!reporting.compare_exchange_strong(nobody, me)) {
+    if (nobody == me) return end_as_usual(signal);  // the report itself crashed
+    while (true) pause();
+  }
   void* frames[kFrames];
   const int count = backtrace(frames, kFrames);
   report(STDERR_FILENO, signal, *info, frames, count);
@@ -80,7 +94,7 @@ extern "C" void on_crash(int signal, siginfo_t* info, void*) {
       close(fd);
     }
   }
-  raise(signal);  // stays pending until this handler returns, then ends the process
+  end_as_usual(signal);
 }
 
 }  // namespace

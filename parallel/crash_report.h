@@ -10,7 +10,7 @@ namespace rondo {
 // For SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT. Once, before other threads; costs nothing until it happens.
 void install_crash_report(int rank);
 
-// Where the report is written too: `file`, whole or not at all. Paths over 4095 bytes are not taken.
+// Where the report is written too. Paths over 4095 bytes are not taken.
 void set_crash_file(const std::string& file);
 
 // What this thread is about to do: the text must live until the next call. nullptr: nothing to name.

@@ -11,8 +11,8 @@
 
 #include "parallel/error.h"
 #include "parallel/log.h"
-#include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/reader.h"
+#include "trainer/checkpoint_choice.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/sizes.h"
 #include "trainer/hugging_face/folder.h"
@@ -99,7 +99,8 @@ class Restorer {
 
   Restored run() {
     while (true) {
-      const std::string chosen = agreed([this] { return choose(); });
+      const std::string chosen =
+          agreed([this] { return choose_checkpoint(request_.config, request_.root, passed_over_).string(); });
       if (chosen.empty()) return begin();
       if (const auto restored = try_reading(chosen)) return *restored;
       passed_over_.push_back(chosen);
@@ -121,58 +122,6 @@ class Restorer {
     if (text[0] == '+') return text.substr(1);
     const std::size_t space = text.find(' ');
     throw Error(static_cast<ExitCode>(std::stoi(text.substr(0, space))), text.substr(space + 1));
-  }
-
-  // The checkpoint of this run to go on from; "": there is none.
-  std::string choose() {
-    if (config_.load_step >= 0) return choose_step();
-    const checkpoint::Selection found =
-        checkpoint::newest_valid(request_.root, checkpoint::Depth::quick, passed_over_);
-    for (const checkpoint::Skipped& skipped : found.skipped)
-      if (std::find(passed_over_.begin(), passed_over_.end(), skipped.folder) == passed_over_.end())
-        log_warning(fmt::format("{} is passed over: {}", skipped.folder.string(), skipped.why));
-    if (found.newest) return choose_among(*found.newest);
-    if (found.skipped.empty() && passed_over_.empty()) return "";
-    throw Error(
-        ExitCode::checkpoint,
-        fmt::format("none of the checkpoints in {} is valid; `rondo checkpoint verify {}` says more. Move "
-                    "the folder away to begin anew",
-                    request_.root.string(), request_.root.string()));
-  }
-
-  // Weights alone are no state to resume from, except where nothing is left to train, or nothing was.
-  std::string choose_among(const checkpoint::Entry& newest) {
-    const std::int64_t step = newest.manifest->step;
-    if (newest.manifest->kind == Kind::full || step == 0 || step >= request_.config.training.steps)
-      return newest.folder.string();
-    log_warning(
-        fmt::format("{} holds the weights alone (checkpoint.last_save_model_only), which nothing can "
-                    "resume from; looking for an older one",
-                    newest.folder.string()));
-    for (const checkpoint::Entry& entry : checkpoint::list(request_.root)) {
-      const bool tried =
-          std::find(passed_over_.begin(), passed_over_.end(), entry.folder) != passed_over_.end();
-      if (!tried && entry.state == checkpoint::State::committed && entry.manifest->kind == Kind::full)
-        return entry.folder.string();
-    }
-    throw Error(
-        ExitCode::checkpoint,
-        fmt::format("the checkpoints in {} hold weights alone, with no optimizer state to resume from; to "
-                    "train on from those weights, choose another job.dump_folder and set "
-                    "checkpoint.initial_load_path = \"{}\"",
-                    request_.root.string(), newest.folder.string()));
-  }
-
-  std::string choose_step() {
-    const fs::path folder = request_.root / fmt::format("step-{}", config_.load_step);
-    const checkpoint::Verdict verdict = checkpoint::verify(folder, checkpoint::Depth::quick);
-    const bool tried = std::find(passed_over_.begin(), passed_over_.end(), folder) != passed_over_.end();
-    if (verdict.valid() && !tried) return folder.string();
-    throw Error(
-        ExitCode::checkpoint,
-        fmt::format("checkpoint.load_step = {}: {}; `rondo checkpoint ls {}` lists what is there",
-                    config_.load_step, tried ? folder.string() + " is damaged" : verdict.problems.front(),
-                    request_.root.string()));
   }
 
   // nullopt: damaged, as at least one rank found; all ranks know.
@@ -198,17 +147,21 @@ class Restorer {
 
   // A run that has no checkpoint yet.
   Restored begin() {
-    Restored fresh{{0, 0, 0, request_.data}, false, {}};
+    Restored fresh;
+    fresh.progress.data = request_.data;
     if (config_.initial_load_in_hf) return from_hugging_face(std::move(fresh));
     if (config_.initial_load_path.empty()) return fresh;
     checkpoint::Reader reader(config_.initial_load_path);
+    const checkpoint::ModelFacts& model = reader.manifest().model;
+    check_sizes(model.name, sizes_from_text(model.name, model.sizes, config_.initial_load_path),
+                config_.initial_load_path);
     if (config_.initial_load_model_only) {
       read_parts(reader, config_.initial_load_path, /*model_only=*/true);
       fresh.from = config_.initial_load_path;
       return fresh;
     }
     Restored restored = read(reader, config_.initial_load_path, false);
-    restored.resumed = false;
+    restored.resumed = restored.went_back = false;
     return restored;
   }
 
@@ -216,7 +169,7 @@ class Restorer {
     fresh.from = initial_hugging_face_folder(request_.config);
     const hugging_face::Folder folder(fresh.from);
     folder.check(hugging_face::parameters_of(request_.model.parameters()));
-    check_hugging_face_sizes(folder);
+    check_sizes(folder.config().model, folder.config().sizes, folder.path().string());
     std::map<std::string, std::string> names;
     for (const ParameterRule& rule : request_.model.parameters())
       names["model/" + rule.name] = rule.hugging_face_name;
@@ -228,20 +181,27 @@ class Restorer {
     return fresh;
   }
 
-  // Equal shapes are not an equal model: theta, epsilon and scaling must agree as well.
-  void check_hugging_face_sizes(const hugging_face::Folder& folder) const {
+  // Equal shapes are not an equal model: heads, theta, epsilon and scaling must agree as well. Only the longest
+  // sequence may differ.
+  void check_sizes(const std::string& name, const FieldValues& sizes, const std::string& where) const {
     const Model& ours = request_.config.model;
+    if (name != ours.name)
+      throw Misfit(fmt::format("{} is of model.name = \"{}\", this run of \"{}\"", where, name, ours.name));
+    const FieldValues theirs = plain_sizes(name, sizes), here = plain_sizes(name, ours.sizes);
     std::vector<std::string> problems;
-    if (folder.config().model != ours.name)
-      problems.push_back(fmt::format("model.name = \"{}\"", folder.config().model));
-    for (const auto& [name, value] : folder.config().sizes) {
-      const auto here = ours.sizes.find(name);
-      if (here == ours.sizes.end() || here->second == value || name == "max_seq_len") continue;
-      problems.push_back(fmt::format("model.{} = {} (here {})", name, to_toml(value), to_toml(here->second)));
-    }
+    for (const auto& [key, value] : theirs)
+      if (key != "max_seq_len" && here.at(key) != value)
+        problems.push_back(
+            fmt::format("model.{} = {} (here {})", key, to_toml(value), to_toml(here.at(key))));
     if (!problems.empty())
-      throw Misfit(fmt::format("{} is another model than this run's; set {}", folder.path().string(),
-                               fmt::join(problems, ", ")));
+      throw Misfit(
+          fmt::format("{} is another model than this run's; set {}", where, fmt::join(problems, ", ")));
+  }
+
+  // With the sizes spelt out that may be left to be derived from others.
+  static FieldValues plain_sizes(const std::string& name, const FieldValues& sizes) {
+    return hugging_face::parse_config(hugging_face::config_json({name, sizes, "float32", {}}), "config.json")
+        .config.sizes;
   }
 
   Restored read(checkpoint::Reader& reader, const fs::path& folder, bool model_only) {
@@ -249,16 +209,28 @@ class Restorer {
     if (manifest.kind == Kind::model && !model_only)
       throw Misfit(folder.string() +
                    " holds the weights alone; set checkpoint.initial_load_model_only = true");
-    Restored restored{progress_from_json(manifest.train_state, manifest.data, folder.string()), true, folder};
-    Progress& p = restored.progress;
-    if (excludes(config_, "dataloader")) {
+    Restored restored;
+    restored.resumed = true;
+    restored.from = folder;
+    Progress& p = restored.progress =
+        progress_from_json(manifest.train_state, manifest.data, folder.string());
+    // Once: a run that resumes again goes on with what began anew then.
+    const bool anew = !config_.exclude_from_loading.empty() && p.began_anew != config_.exclude_from_loading;
+    const auto excluded = [&](const char* part) { return anew && excludes(config_, part); };
+    if (excluded("dataloader")) {
       p.data = request_.data;
     } else {
       check_same_data(p.data, request_.data);
     }
-    if (excludes(config_, "lr_scheduler")) p.schedule_step = 0;
-    if (excludes(config_, "train_state")) p.step = p.tokens_seen = 0;
-    read_parts(reader, folder.string(), model_only || excludes(config_, "optimizer"));
+    if (excluded("lr_scheduler")) p.schedule_step = 0;
+    if (excluded("train_state")) p.step = p.tokens_seen = 0;
+    read_parts(reader, folder.string(), model_only || excluded("optimizer"));
+    if (anew && groups_.rank() == 0)
+      log_info(fmt::format("checkpoint.exclude_from_loading: {} begins anew",
+                           fmt::join(config_.exclude_from_loading, ", ")));
+    restored.went_back = config_.load_step >= 0 || excluded("train_state");
+    p.began_anew = config_.exclude_from_loading;
+    p.went_back_to = config_.load_step;
     return restored;
   }
 
@@ -266,6 +238,9 @@ class Restorer {
     std::vector<StatePart> wanted;
     for (const StatePart& part : parts_)
       if (part.of_model() || !model_only) wanted.push_back(part);
+    // An attempt at a checkpoint that proved damaged may have left its optimizer here.
+    for (const StatePart& part : parts_)
+      if (!part.of_model() && model_only) at::Tensor(part.tensor).zero_();
     check_fits(reader.manifest(), wanted, "checkpoint " + where);
     // In the order of the manifest, so that each byte is read once.
     std::sort(wanted.begin(), wanted.end(),

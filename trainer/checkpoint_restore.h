@@ -20,7 +20,8 @@ namespace rondo {
 
 struct Restored {
   Progress progress;
-  bool resumed = false;        // from a checkpoint of this run: it goes on as if it had not stopped
+  bool resumed = false;    // from a checkpoint of this run: it goes on as if it had not stopped
+  bool went_back = false;  // there may be checkpoints of later steps, which are no part of this run any more
   std::filesystem::path from;  // empty: fresh weights
 };
 

@@ -54,13 +54,19 @@ CheckpointSaver::CheckpointSaver(const Checkpoint& config, std::filesystem::path
 }
 
 CheckpointSaver::~CheckpointSaver() {
-  wait_for_threads();
+  join_threads();
   if (pending_ && report_ != nullptr) checkpoint::abandon(pending_->temp);
 }
 
-void CheckpointSaver::wait_for_threads() {
+void CheckpointSaver::join_threads() {
   if (writer_.joinable()) writer_.join();
   if (pruner_.joinable()) pruner_.join();
+}
+
+// Until no rank is busy. Short exchanges instead of one long wait: writing takes as long as it takes, while a
+// collective has a deadline, and a rank that dies is noticed at once.
+void CheckpointSaver::wait_while(const std::atomic<bool>& busy) {
+  while (groups_.maximum({busy})[0] != 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 std::string CheckpointSaver::key(const char* what) const {
@@ -78,13 +84,14 @@ void CheckpointSaver::save(const std::vector<StatePart>& parts, const Progress& 
   start(std::move(pending), config_.async_mode == "disabled");
 }
 
-void CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Progress& progress) {
+void CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Progress& progress,
+                                 const std::string& dtype) {
   Pending pending;
   pending.kind = Kind::model;
   pending.progress = progress;
   for (StatePart part : parts) {
     if (!part.of_model()) continue;
-    part.tensor = part.tensor.to(export_type(config_.export_dtype));
+    part.tensor = part.tensor.to(export_type(dtype));
     pending.pieces.push_back(piece_of(part));
     pending.keeps_alive.push_back(part.tensor);
   }
@@ -93,20 +100,17 @@ void CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Prog
 
 void CheckpointSaver::start(Pending pending, bool waits) {
   settle();
-  wait_for_threads();  // the store prunes or saves, one at a time
+  wait_while(pruning_);  // the store prunes or saves, one at a time
+  join_threads();
   ++saves_;
   pending.began_s = now_s();
   if (!open(pending)) return;
   pending_ = std::move(pending);
   if (!waits) stage(*pending_);
   writing_ = true;
-  if (waits) {
-    write();
-    settle();
-  } else {
-    writer_ = std::thread([this] { write(); });
-    pending_->blocked_s = now_s() - pending_->began_s;
-  }
+  writer_ = std::thread([this] { write(); });
+  pending_->blocked_s = now_s() - pending_->began_s;
+  if (waits) settle();
 }
 
 // The folder, once there is room for all ranks' parts. False: it failed, and all ranks know.
@@ -164,7 +168,8 @@ bool CheckpointSaver::writing() const { return writing_; }
 void CheckpointSaver::settle() {
   if (!pending_) return;
   const double waited_from_s = now_s();
-  wait_for_threads();
+  wait_while(writing_);
+  writer_.join();
   const std::string mine = pending_->problem.empty()
                                ? "+" + pending_->record
                                : fmt::format("-rank {}: {}", groups_.rank(), pending_->problem);
@@ -234,7 +239,9 @@ void CheckpointSaver::done(const Pending& pending) {
                                          {"seconds", seconds},
                                          {"waited_s", pending.blocked_s}});
   // Deleting terabytes takes minutes, and nobody waits for it but the next save.
-  if (config_.keep_latest_k > 0) pruner_ = std::thread([this] { prune(); });
+  if (config_.keep_latest_k == 0 || !prunes_) return;
+  pruning_ = true;
+  pruner_ = std::thread([this] { prune(); });
 }
 
 void CheckpointSaver::prune() {
@@ -245,6 +252,7 @@ void CheckpointSaver::prune() {
   } catch (const std::exception& error) {
     log_warning(std::string("old checkpoints stay for now: ") + error.what());
   }
+  pruning_ = false;
 }
 
 }  // namespace rondo

@@ -53,8 +53,10 @@ class CheckpointSaver {
   // with async_mode when it is copied, else when the checkpoint is committed. A save still under way is settled
   // first. A failure is a warning; too many in a row are Error(resources).
   void save(const std::vector<StatePart>& parts, const Progress& progress);
-  // Saves the parameters alone, as export_dtype, and waits for it.
-  void save_model(const std::vector<StatePart>& parts, const Progress& progress);
+  // Saves the parameters alone, as `dtype` (float32, float16 or bfloat16), and waits for it.
+  void save_model(const std::vector<StatePart>& parts, const Progress& progress, const std::string& dtype);
+  // From here on nothing old is deleted: the run is in a hurry to end.
+  void stop_pruning() { prunes_ = false; }
 
   bool under_way() const { return pending_.has_value(); }
   // Whether this rank's part is still being written. REQUIRES under_way(). When no rank's is, `settle` does
@@ -88,7 +90,8 @@ class CheckpointSaver {
   void done(const Pending& pending);
   void prune();
   std::string key(const char* what) const;
-  void wait_for_threads();
+  void wait_while(const std::atomic<bool>& busy);
+  void join_threads();
 
   const Checkpoint& config_;
   const std::filesystem::path root_;
@@ -96,7 +99,8 @@ class CheckpointSaver {
   ProcessGroups& groups_;
   Report* report_;
   std::optional<Pending> pending_;
-  std::atomic<bool> writing_ = false;
+  std::atomic<bool> writing_ = false, pruning_ = false;
+  bool prunes_ = true;
   std::thread writer_, pruner_;
   at::Tensor staging_;  // uint8
   std::int64_t saves_ = 0;

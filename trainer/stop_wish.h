@@ -45,7 +45,7 @@ void refuse_stopped(const Job& job);
 std::chrono::system_clock::time_point deadline_of(const Job& job,
                                                   std::chrono::system_clock::time_point process_start);
 
-// "signal 15", "the file STOP", "the time limit"
+// "signal 15 (SIGTERM)", "the file STOP", "the time limit"
 std::string describe(Wish wish, int signal);
 
 }  // namespace rondo

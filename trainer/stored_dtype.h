@@ -1,7 +1,7 @@
 // The dtypes of checkpoints (trainer/checkpoint/manifest.h) as LibTorch's.
 #pragma once
 
-#include <c10/core/ScalarType.h>
+#include <ATen/core/Tensor.h>
 
 #include <string>
 #include <string_view>

@@ -13,6 +13,7 @@
 #include "parallel/error.h"
 #include "parallel/log.h"
 #include "parallel/stop_signal.h"
+#include "trainer/checkpoint/save.h"
 #include "trainer/checkpoint_restore.h"
 #include "trainer/config/dump.h"
 #include "trainer/config/sizes.h"
@@ -121,7 +122,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
-Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report)
+Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
+                 std::chrono::system_clock::time_point started)
     : config_(config),
       layout_(resolve_layout(config, environment.world_size)),
       identity_(identity_of(config, layout_, environment)),
@@ -152,7 +154,7 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
                                         rank, static_cast<int>(layout_.shard),
                                         table_length(step_options(config_, layout_)));
   runner_ = std::make_unique<StepRunner>(*functions_, *state_);
-  if (report_) wishes_.emplace(config_.job, std::chrono::system_clock::now());
+  if (report_) wishes_.emplace(config_.job, started);
 }
 
 Trainer::~Trainer() = default;
@@ -202,31 +204,48 @@ void Trainer::begin() {
   data_->restore(progress_.data);
   if (report_ && restored.resumed) report_->resumed(progress_.step, restored.from, seconds_since(reading));
   if (report_ && !restored.resumed && !restored.from.empty())
-    log_info("begins with the weights of " + restored.from.string());
+    log_info((c.initial_load_model_only ? "begins with the weights of " : "begins with all the state of ") +
+             restored.from.string());
   if (c.load_only) return;
+  if (restored.went_back) set_aside_newer(root);
   saver_ = std::make_unique<CheckpointSaver>(c, root, identity_, *groups_, report_);
   if (restored.resumed) saver_->counts_as_saved(progress_.step);
+}
+
+// The run goes on from an older step: the later ones are no part of it any more.
+void Trainer::set_aside_newer(const std::filesystem::path& root) {
+  if (!report_) return;
+  if (const auto aside = checkpoint::set_aside_newer(root, progress_.step))
+    log_warning(
+        fmt::format("checkpoints of steps after {} were moved to {}", progress_.step, aside->string()));
 }
 
 std::optional<Stop> Trainer::train() {
   begin();
   const Checkpoint& c = config_.checkpoint;
   if (c.create_seed_checkpoint) {
-    if (progress_.step == 0) saver_->save_model(state_->parts(), progress_);
+    save_seed();
     return std::nullopt;
   }
   if (report_) report_->training_starts();
   while (progress_.step < config_.training.steps) {
     const StepResult result = train_one_step();
     const std::int64_t step = progress_.step;
-    if (!result.finite) refuse(result);
+    if (!result.finite) {
+      if (saver_) saver_->settle();  // what was saved before is good
+      refuse(result);
+    }
     if (steps_here_ == 1) groups_->set_timeout(std::chrono::seconds(config_.comm.train_timeout_seconds));
     if (config_.validation.enable && (step == 1 || step % config_.validation.freq == 0)) validate();
     const Agreement asked = agree();
     if (asked.wish > Wish::save && step < config_.training.steps) return stop(asked);
     const bool due = step % c.interval == 0 || (step == 1 && c.enable_first_step_checkpoint);
     if ((due || asked.wish == Wish::save) && step < config_.training.steps) save();
-    if (asked.wish == Wish::save && wishes_) wishes_->forget_save();
+    if (asked.wish == Wish::save && wishes_) {
+      if (!saver_)
+        log_warning("SAVE is ignored: this run saves nothing (checkpoint.enable, checkpoint.load_only)");
+      wishes_->forget_save();
+    }
   }
   finish();
   return std::nullopt;
@@ -255,6 +274,7 @@ std::optional<Stop> Trainer::stop(const Agreement& asked) {
                          progress_.step));
   Stop stopped{asked.wish, asked.signal, false};
   if (!saver_) return stopped;
+  saver_->stop_pruning();
   if (saver_->last_saved_step() != progress_.step) {
     save();
     saver_->settle();
@@ -264,14 +284,29 @@ std::optional<Stop> Trainer::stop(const Agreement& asked) {
   return stopped;
 }
 
-// The last save.
+void Trainer::save_seed() {
+  if (progress_.step != 0)
+    throw Error(
+        ExitCode::config,
+        fmt::format("checkpoint.create_seed_checkpoint: this run has checkpoints already, up to step {}; "
+                    "choose another job.dump_folder",
+                    progress_.step));
+  if (saver_->last_saved_step() != 0) saver_->save_model(state_->parts(), progress_, config_.training.dtype);
+  if (saver_->last_saved_step() != 0)
+    throw Error(ExitCode::resources, "the seed checkpoint could not be saved; see the warning above");
+  groups_->barrier();
+}
+
 void Trainer::finish() {
+  if (saver_) save_last();
   if (report_) report_->folder().event("finished", {{"step", progress_.step}});
-  if (!saver_) return;
+}
+
+void Trainer::save_last() {
   saver_->settle();
   if (saver_->last_saved_step() != progress_.step) {
     if (config_.checkpoint.last_save_model_only) {
-      saver_->save_model(state_->parts(), progress_);
+      saver_->save_model(state_->parts(), progress_, config_.checkpoint.export_dtype);
     } else {
       save();
       saver_->settle();

@@ -1,6 +1,8 @@
 // A run of one rank, from configuration to the last step.
 #pragma once
 
+#include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,8 +30,10 @@ struct Stop {
 class Trainer {
  public:
   // Builds the model, traces and compiles the step, meets the other ranks, draws the weights. Throws Error.
-  // `report` is rank 0's, nullptr on the others; it and `config` outlive the trainer.
-  Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report);
+  // `report` is rank 0's, nullptr on the others; it and `config` outlive the trainer. job.time_limit_seconds counts
+  // from `started`.
+  Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
+          std::chrono::system_clock::time_point started);
   ~Trainer();
 
   // Trains to the last step, or until something asks it to stop, and saves on the way and at the end as the
@@ -52,7 +56,10 @@ class Trainer {
   Agreement agree();
   void save();
   std::optional<Stop> stop(const Agreement& asked);
+  void set_aside_newer(const std::filesystem::path& root);
+  void save_seed();
   void finish();
+  void save_last();
   void export_weights();
   [[noreturn]] void refuse(const StepResult& result) const;
   void validate();

@@ -111,7 +111,7 @@ TEST_CASE("a stop signal ends all ranks after a step with 128 + its number and s
   const launch::Finished end = run.launcher.wait();
   INFO(end.out << end.err);
   CHECK(end.code == code);
-  CHECK_THAT(end.out + end.err, ContainsSubstring(fmt::format("stopped by signal {} after step ", signal)) &&
+  CHECK_THAT(end.out + end.err, ContainsSubstring(fmt::format("stopped by signal {} (SIG", signal)) &&
                                     ContainsSubstring("nothing was saved"));
   CHECK(run.mark.all_gone());
   const nlohmann::json record = run.place.exit_record("run");

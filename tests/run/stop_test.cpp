@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <cstring>
 
 #include "tests/run/processes.h"
 #include "tests/run/runs.h"
@@ -63,8 +64,8 @@ TEST_CASE("a stop signal saves the step that all ranks agree on and ends with 75
   INFO(end.out << end.err);
   CHECK(end.code == code);
   CHECK_THAT(end.out + end.err,
-             ContainsSubstring(
-                 fmt::format("stopped by signal {} after step {}; it is saved", signal, run.steps_done())));
+             ContainsSubstring(fmt::format("stopped by signal {} (SIG{}) after step {}; it is saved", signal,
+                                           sigabbrev_np(signal), run.steps_done())));
   CHECK(run.mark.all_gone());
   CHECK(run.place.exit_record("run")["exit_code"] == code);
   CHECK(fs::exists(run.place / fmt::format("run/checkpoint/step-{}/COMMITTED", run.steps_done())));

@@ -79,6 +79,10 @@ JobConfig random_config(unsigned seed) {
   config.lr_scheduler.warmup_steps = 0;
   config.activation_checkpoint.mode = "none";
   config.validation.enable = false;
+  config.checkpoint.enable = true;
+  config.checkpoint.folder = "checkpoint";
+  config.checkpoint.load_only = config.checkpoint.initial_load_in_hf = config.checkpoint.last_save_in_hf =
+      false;
   return config;
 }
 

@@ -181,7 +181,8 @@ TEST_CASE("torchtitan's keys for missing features are refused at all but their o
   check_all({
       {"[checkpoint]\ninitial_load_in_hf_quantized = true\n",
        {},
-       "x.toml:2:1: checkpoint.initial_load_in_hf_quantized = true: reading fp8 weights is not in this version; "
+       "x.toml:2:1: checkpoint.initial_load_in_hf_quantized = true: reading fp8 weights is not in this "
+       "version; "
        "the only value is false"},
       {"[parallelism]\ntensor_parallel_degree = 8\n",
        {},
@@ -201,8 +202,9 @@ TEST_CASE("torchtitan's keys for missing features are refused at all but their o
        "x.toml:2:1: checkpoint.interval = \"often\": must be an integer"},
       {"[checkpoint]\nasync_mode = \"async_with_pinned_mem\"\n",
        {},
-       "x.toml:2:1: checkpoint.async_mode = \"async_with_pinned_mem\": this value is of a feature that is not in "
-       "this version; must be one of disabled, async"},
+       "x.toml:2:1: checkpoint.async_mode = \"async_with_pinned_mem\": this value is of a feature that is "
+       "not in "
+       "this version; allowed: disabled, async"},
       {"[activation_checkpoint]\nmode = \"selective\"\n",
        {},
        "x.toml:2:1: activation_checkpoint.mode = \"selective\": this value is of a feature that is not in "

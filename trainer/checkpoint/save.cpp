@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "parallel/error.h"
+#include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/files.h"
 
@@ -121,6 +122,21 @@ std::vector<fs::path> sweep_leftovers(const fs::path& root) {
   if (error && error != std::errc::no_such_file_or_directory) throw FileError("list", root, error.value());
   for (const fs::path& folder : swept) remove_leftover(folder);
   return swept;
+}
+
+std::optional<fs::path> set_aside_newer(const fs::path& root, std::int64_t step) {
+  std::vector<fs::path> newer;
+  for (const Entry& entry : list(root))
+    if (entry.step > step && entry.state != State::temp) newer.push_back(entry.folder);
+  if (newer.empty()) return std::nullopt;
+  fs::path aside;
+  for (int number = 1; aside.empty() || fs::exists(aside); ++number)
+    aside = root / ("abandoned-" + std::to_string(number));
+  make_folder(aside);
+  for (const fs::path& folder : newer) rename_path(folder, aside / folder.filename());
+  sync_folder(aside);
+  sync_folder(root);
+  return aside;
 }
 
 }  // namespace rondo::checkpoint

@@ -92,7 +92,8 @@ std::vector<fs::path> files_of_a_run(const fs::path& folder) {
     if (fs::exists(fs::symlink_status(folder / name))) found.emplace_back(name);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.rfind("rank_", 0) == 0 && entry.is_directory()) found.emplace_back(name);
+    if (name.starts_with("rank_") && (entry.is_directory() || name.ends_with(".crash.txt")))
+      found.emplace_back(name);
   }
   return found;
 }
