@@ -24,6 +24,7 @@ launch::Finished disturbed(const Place& place, const Words& flags,
                            std::vector<std::pair<std::string, std::string>> disturbance) {
   const Words words = place.launch(2, "run", flags);
   disturbance.emplace_back("LD_PRELOAD", RONDO_BINARY_DIR "/tests/libfailing_files.so");
+  disturbance.emplace_back("FAILING_FILES_CALLS", "mkdir,fallocate,pwrite,fsync,rename");
   disturbance.emplace_back("FAILING_FILES_UNDER", (place / "run/checkpoint").string());
   return launch::Launch(Words(words.begin() + 1, words.end()), disturbance).wait();
 }
@@ -36,7 +37,7 @@ void check_all_committed_are_valid(const Place& place) {
 
 TEST_CASE("a call that fails in one save costs that checkpoint alone, and training goes on") {
   const std::string rank = GENERATE("0", "1");
-  const std::string at = GENERATE("1", "3", "6");
+  const std::string at = GENERATE("1", "2", "3");
   const std::string action = GENERATE("ENOSPC", "EACCES");
   INFO("rank " << rank << ", call " << at << ", " << action);
   const Place place;
