@@ -190,6 +190,56 @@ TEST_CASE("checkpoint.load_step goes back to that step") {
   check_same(place, "straight", "back");
 }
 
+TEST_CASE("a run that went back goes on from there when it is started again, and what it left is set aside") {
+  const Place place;
+  const Words back = {"--checkpoint.load_step=5", "--checkpoint.keep_latest_k=2"};
+  must_end_well(place.launch(2, "run", steps(15) + kSaving));
+  must_end_well(place.launch(2, "run", steps(8) + kSaving + back));
+  CHECK(fs::exists(place / "run/checkpoint/abandoned-1/step-10/COMMITTED"));
+  CHECK(fs::exists(place / "run/checkpoint/abandoned-1/step-15/COMMITTED"));
+  const ProgramResult again = must_end_well(place.launch(2, "run", steps(12) + kSaving + back));
+  CHECK_THAT(again.output, ContainsSubstring("step-8: 8 of 12 steps are done"));
+  CHECK_FALSE(fs::exists(place / "run/checkpoint/abandoned-2"));
+  CHECK(fs::exists(place / "run/checkpoint/step-12/COMMITTED"));
+}
+
+TEST_CASE("what a resume excluded begins anew once, and not again at the next resume") {
+  const Place place;
+  const Words anew = {"--checkpoint.exclude_from_loading=dataloader,optimizer"};
+  must_end_well(place.launch(2, "run", steps(10) + kSaving));
+  const ProgramResult first = must_end_well(place.launch(2, "run", steps(12) + kSaving + anew));
+  CHECK_THAT(first.output, ContainsSubstring("exclude_from_loading: dataloader, optimizer begins anew"));
+  const ProgramResult second = must_end_well(place.launch(2, "run", steps(14) + kSaving + anew));
+  CHECK(second.output.find("begins anew") == std::string::npos);
+  CHECK(checkpoint::Reader(place / "run/checkpoint/step-12").manifest().data["sample"] == 2 * 4);
+  CHECK(checkpoint::Reader(place / "run/checkpoint/step-14").manifest().data["sample"] == 4 * 4);
+}
+
+TEST_CASE("weights alone, imported weights and a save that never ended are no checkpoint to resume from") {
+  const Place place;
+  const Words weights = {"--checkpoint.enable=true", "--training.steps=4", "--lr_scheduler.total_steps=20",
+                         "--checkpoint.last_save_in_hf=true"};
+  must_end_well(place.launch(2, "run", weights));
+  const ProgramResult by_step =
+      rondo(place.launch(2, "run", kSaving + steps(8) + Words{"--checkpoint.load_step=4"}));
+  INFO(by_step.output);
+  CHECK(by_step.exit_code == 5);
+  CHECK_THAT(by_step.output, ContainsSubstring("with no optimizer state to resume from"));
+
+  must_end_well(
+      {"convert", (place / "run/checkpoint/step-4-hf").string(), (place / "imported/checkpoint").string()});
+  const ProgramResult imported = rondo(place.launch(2, "imported", kSaving + steps(8)));
+  INFO(imported.output);
+  CHECK(imported.exit_code == 5);
+  CHECK_THAT(imported.output, ContainsSubstring("step-0 holds imported weights, which no run has trained"));
+
+  must_end_well(place.launch(2, "dead", kSaving + steps(5)));
+  fs::remove(place / "dead/checkpoint/step-5/COMMITTED");
+  const ProgramResult anew = must_end_well(place.launch(2, "dead", kSaving + steps(6)));
+  CHECK_THAT(anew.output, ContainsSubstring("step-5 is passed over: it has no COMMITTED"));
+  CHECK(place.metrics("dead").size() == 6);
+}
+
 TEST_CASE("a finished run has nothing left to train, and a run of more steps needs more than its weights") {
   const Place place;
   const Words saving = {"--checkpoint.enable=true", "--checkpoint.interval=100",
