@@ -4,117 +4,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "parallel/error.h"
 #include "parallel/log.h"
 #include "parallel/stop_signal.h"
 #include "trainer/checkpoint/save.h"
 #include "trainer/checkpoint_restore.h"
-#include "trainer/config/dump.h"
-#include "trainer/config/sizes.h"
 #include "trainer/convert.h"
-#include "trainer/data/blend.h"
+#include "trainer/from_config.h"
 #include "trainer/lr_schedule.h"
 
 namespace rondo {
 namespace {
-
-at::ScalarType dtype_named(const std::string& name) {
-  return name == "bfloat16" ? at::kBFloat16 : at::kFloat;
-}
-
-TrainStepOptions step_options(const JobConfig& c, const Layout& layout) {
-  TrainStepOptions o;
-  o.local_batch_size = c.training.local_batch_size;
-  o.seq_len = c.training.seq_len;
-  o.microbatches = layout.microbatches;
-  o.validation_batch_size = c.validation.enable ? c.validation.local_batch_size : 1;
-  o.validation_seq_len = c.validation.enable ? c.validation.seq_len : 1;
-  o.document_attention = c.training.document_attention;
-  o.checkpoint_blocks = c.activation_checkpoint.mode == "full";
-  o.max_norm = c.training.max_norm;
-  o.state_dtype = dtype_named(c.training.dtype);
-  o.sharding = {static_cast<int>(layout.shard), kDataParallelGroup,
-                dtype_named(c.training.mixed_precision_param), dtype_named(c.training.mixed_precision_reduce),
-                c.parallelism.fsdp_reshard_after_forward != "never"};
-  o.optimizer = {c.optimizer.name == "AdamW", c.optimizer.beta1, c.optimizer.beta2, c.optimizer.eps,
-                 c.optimizer.weight_decay};
-  return o;
-}
-
-CompileRequest compile_request(const JobConfig& c, const Report* report) {
-  CompileRequest request;
-  request.executor = !c.compile.enable                     ? ExecutorKind::eager
-                     : c.compile.executor == "interpreter" ? ExecutorKind::interpreter
-                                                           : ExecutorKind::replay;
-  request.options = {c.compile.passes, c.compile.disable_passes, c.compile.numerics, "cpu"};
-  if (report != nullptr && c.compile.dump != "none") {
-    request.dump_folder = std::filesystem::path(c.job.dump_folder) / "graph";
-    request.dump_all = c.compile.dump == "all";
-  }
-  return request;
-}
-
-DataOptions training_data(const JobConfig& c, const Layout& layout, int rank) {
-  DataOptions o;
-  o.path = c.training.dataset_path;
-  for (const std::string& weight : c.training.dataset_weights) o.weights.push_back(*parse_weight(weight));
-  o.tokenizer = tokenizer_name(c);
-  o.holdout_fraction =
-      c.validation.enable && c.validation.dataset_path.empty() ? c.validation.holdout_fraction : 0.0;
-  o.seed = static_cast<std::uint64_t>(c.debug.seed);
-  o.shuffle = c.training.shuffle;
-  o.seq_len = c.training.seq_len;
-  o.local_batch = c.training.local_batch_size;
-  o.accumulation = layout.microbatches;
-  o.dp_rank = rank;
-  o.dp_size = layout.data_parallel();
-  o.document_attention = c.training.document_attention;
-  o.num_prefetch_batches = c.training.num_prefetch_batches;
-  return o;
-}
-
-// Fixed batches: the held-out documents of the training set, or all of a set of its own.
-DataOptions validation_data(const JobConfig& c, const Layout& layout, int rank) {
-  DataOptions o = training_data(c, layout, rank);
-  o.shuffle = false;
-  if (c.validation.dataset_path.empty()) {
-    o.split = Split::validation;
-  } else {
-    o.path = c.validation.dataset_path;
-    o.weights.clear();
-  }
-  o.seq_len = c.validation.seq_len;
-  o.local_batch = c.validation.local_batch_size;
-  o.accumulation = 1;
-  o.num_prefetch_batches = 0;
-  return o;
-}
-
-// What a manifest and a folder's name can hold.
-std::string plain_name(std::string name) {
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_') c = '-';
-  return name.empty() ? "run" : name.substr(0, 64);
-}
-
-RunIdentity identity_of(const JobConfig& c, const Layout& layout, const RankEnvironment& environment) {
-  RunIdentity identity;
-  identity.run = plain_name(environment.run_id);
-  identity.attempt = environment.restart_count;
-  identity.seed = static_cast<std::uint64_t>(c.debug.seed);
-  identity.model = model_facts(c.model.name, c.model.sizes);
-  identity.config_hash = fingerprint(c);
-  identity.layout = {{"world_size", layout.world_size},
-                     {"data_parallel_shard", layout.shard},
-                     {"data_parallel_replicate", layout.replicate}};
-  return identity;
-}
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -140,9 +44,11 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
   if (config_.validation.enable)
     validation_data_ = std::make_unique<DataLoader>(validation_data(config_, layout_, rank), *tokenizer_);
 
-  const TrainStepFunctions functions = make_train_step(model_, step_options(config_, layout_));
-  functions_ = std::make_unique<CompiledFunctions>(functions, compile_request(config_, report_),
-                                                   config_.validation.enable);
+  const TrainStepOptions options = step_options(config_, layout_);
+  functions_ = std::make_unique<CompiledFunctions>(
+      make_train_step(model_, options),
+      compile_request(config_, report_ ? report_->folder().graph_folder() : std::filesystem::path()),
+      config_.validation.enable);
   if (report_) report_->compiled(functions_->all());
 
   groups_ =
@@ -151,8 +57,7 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
   std::vector<const StepFunction*> stateful;
   for (const CompiledStep* step : functions_->all()) stateful.push_back(&step->function());
   state_ = std::make_unique<TrainState>(*model_, stateful, static_cast<std::uint64_t>(config_.debug.seed),
-                                        rank, static_cast<int>(layout_.shard),
-                                        table_length(step_options(config_, layout_)));
+                                        rank, static_cast<int>(layout_.shard), table_length(options));
   runner_ = std::make_unique<StepRunner>(*functions_, *state_);
   if (report_) wishes_.emplace(config_.job, started);
 }

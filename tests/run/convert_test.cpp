@@ -2,8 +2,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "tests/run/checkpoints.h"
 #include "tests/run/runs.h"
-#include "trainer/checkpoint/reader.h"
 
 namespace rondo {
 namespace {
@@ -20,35 +20,13 @@ ProgramResult must_end_well(const Words& words) {
   return run;
 }
 
-// The weights of two checkpoints have the same bits.
-void check_same_weights(const fs::path& a, const fs::path& b) {
-  checkpoint::Reader left(a), right(b);
-  std::size_t compared = 0;
-  for (const checkpoint::TensorRecord& tensor : left.manifest().tensors) {
-    if (!tensor.name.starts_with("model/")) continue;
-    INFO(tensor.name);
-    const auto* other = right.manifest().find(tensor.name);
-    REQUIRE(other != nullptr);
-    REQUIRE(tensor.shape == other->shape);
-    REQUIRE(tensor.dtype == other->dtype);
-    const std::int64_t count = checkpoint::elements_of(tensor.shape, tensor.dtype);
-    const auto bytes = static_cast<std::size_t>(count * checkpoint::dtype_bytes(tensor.dtype));
-    std::vector<std::byte> ours(bytes), theirs(bytes);
-    left.read(tensor.name, 0, count, ours);
-    right.read(tensor.name, 0, count, theirs);
-    CHECK(ours == theirs);
-    ++compared;
-  }
-  CHECK(compared == 21);
-}
-
 TEST_CASE("weights come back from a Hugging Face folder bit for bit") {
   const Place place;
   must_end_well(place.launch(3, "run", kSaving + Words{"--checkpoint.last_save_in_hf=true"}));
   const fs::path saved = place / "run/checkpoint/step-4", exported = place / "run/checkpoint/step-4-hf";
   const ProgramResult back = must_end_well({"convert", exported.string(), (place / "back").string()});
   CHECK(back.output == (place / "back/step-0").string() + "\n");
-  check_same_weights(saved, place / "back/step-0");
+  CHECK(check_same_tensors(saved, place / "back/step-0", "model/") == 21);
 
   // Rounded once, bf16 weights survive the way out and back.
   const auto path = [&](const char* name) { return (place / name).string(); };

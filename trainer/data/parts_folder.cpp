@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "parallel/error.h"
+#include "parallel/shortage.h"
 
 namespace rondo {
 namespace {
@@ -27,7 +28,7 @@ fs::path folder_of(const fs::path& path) {
 }
 
 [[noreturn]] void fail(const fs::path& path, int error_number) {
-  const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EIO;
+  const bool full = is_shortage(error_number);
   throw Error(full ? ExitCode::resources : ExitCode::environment,
               fmt::format("cannot write {}: {}; {}", path.string(), std::strerror(error_number),
                           full ? "free space, then give the same command again"

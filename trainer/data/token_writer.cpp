@@ -12,27 +12,13 @@
 #include <utility>
 
 #include "parallel/error.h"
+#include "parallel/shortage.h"
 
 namespace rondo {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{4} << 20;
 constexpr int64_t kIdsIn2Bytes = 1 << 16;
-
-bool is_shortage(int error_number) {
-  switch (error_number) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-    case EIO:
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-      return true;
-    default:
-      return false;
-  }
-}
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");

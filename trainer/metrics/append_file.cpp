@@ -9,24 +9,10 @@
 #include <cstring>
 
 #include "parallel/error.h"
+#include "parallel/shortage.h"
 
 namespace rondo {
 namespace {
-
-bool is_shortage(int error_number) {
-  switch (error_number) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-    case EIO:
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-      return true;
-    default:
-      return false;
-  }
-}
 
 [[noreturn]] void fail(const char* what, const std::filesystem::path& path, int error_number) {
   const bool shortage = is_shortage(error_number);

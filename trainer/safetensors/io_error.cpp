@@ -6,27 +6,9 @@
 #include <cstring>
 
 #include "parallel/error.h"
+#include "parallel/shortage.h"
 
 namespace rondo::safetensors {
-namespace {
-
-bool is_shortage(int error_number) {
-  switch (error_number) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-    case EIO:
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-      return true;
-    default:
-      return false;
-  }
-}
-
-}  // namespace
-
 void throw_io_error(const char* action, const std::filesystem::path& path, int error_number) {
   const bool shortage = is_shortage(error_number);
   throw Error(shortage ? ExitCode::resources : ExitCode::checkpoint,

@@ -1,0 +1,24 @@
+// What the parts of a run take from its configuration: the only place where both are known.
+#pragma once
+
+#include <filesystem>
+
+#include "compiler/compile.h"
+#include "parallel/launch/environment.h"
+#include "trainer/checkpoint_saver.h"
+#include "trainer/config/derived.h"
+#include "trainer/config/job_config.h"
+#include "trainer/data/loader.h"
+#include "trainer/train_step.h"
+
+namespace rondo {
+
+TrainStepOptions step_options(const JobConfig& config, const Layout& layout);
+// `graph_folder`: where graphs are written; empty on ranks that write none.
+CompileRequest compile_request(const JobConfig& config, const std::filesystem::path& graph_folder);
+DataOptions training_data(const JobConfig& config, const Layout& layout, int rank);
+// Fixed batches: the held-out documents of the training set, or all of a set of its own.
+DataOptions validation_data(const JobConfig& config, const Layout& layout, int rank);
+RunIdentity identity_of(const JobConfig& config, const Layout& layout, const RankEnvironment& environment);
+
+}  // namespace rondo
