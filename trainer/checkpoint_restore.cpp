@@ -15,9 +15,9 @@
 #include "trainer/checkpoint_choice.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/sizes.h"
+#include "trainer/float_dtypes.h"
 #include "trainer/hugging_face/folder.h"
 #include "trainer/load_weights.h"
-#include "trainer/stored_dtype.h"
 
 namespace rondo {
 namespace {
@@ -83,7 +83,7 @@ void check_same_model(const Manifest& manifest, const JobConfig& config, const s
 }
 
 void read_part(checkpoint::Reader& reader, const StatePart& part) {
-  const at::ScalarType stored = at_dtype(reader.manifest().find(part.name)->dtype);
+  const at::ScalarType stored = float_stored_as(reader.manifest().find(part.name)->dtype);
   const std::int64_t elements = part.end - part.begin;
   at::Tensor to = part.tensor.view({-1}).narrow(0, 0, elements);
   at::Tensor from = stored == to.scalar_type() ? to : at::empty({elements}, to.options().dtype(stored));

@@ -11,7 +11,7 @@
 #include "parallel/log.h"
 #include "trainer/checkpoint/prune.h"
 #include "trainer/checkpoint/save.h"
-#include "trainer/stored_dtype.h"
+#include "trainer/float_dtypes.h"
 
 namespace rondo {
 namespace {
@@ -30,13 +30,9 @@ double now_s() {
 
 Piece piece_of(const StatePart& part) {
   const auto bytes = static_cast<std::size_t>((part.end - part.begin) * part.tensor.element_size());
-  return {part.name,  stored_dtype(part.tensor.scalar_type()),
+  return {part.name,  stored_name(part.tensor.scalar_type()),
           part.shape, part.begin,
           part.end,   {static_cast<const std::byte*>(part.tensor.const_data_ptr()), bytes}};
-}
-
-at::ScalarType export_type(const std::string& name) {
-  return name == "bfloat16" ? at::kBFloat16 : name == "float16" ? at::kHalf : at::kFloat;
 }
 
 }  // namespace
@@ -91,7 +87,7 @@ void CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Prog
   pending.progress = progress;
   for (StatePart part : parts) {
     if (!part.of_model()) continue;
-    part.tensor = part.tensor.to(export_type(dtype));
+    part.tensor = part.tensor.to(float_named(dtype));
     pending.pieces.push_back(piece_of(part));
     pending.keeps_alive.push_back(part.tensor);
   }

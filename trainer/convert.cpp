@@ -14,9 +14,9 @@
 #include "trainer/checkpoint/save.h"
 #include "trainer/checkpoint/shard.h"
 #include "trainer/config/sizes.h"
+#include "trainer/float_dtypes.h"
 #include "trainer/hugging_face/folder.h"
 #include "trainer/hugging_face/folder_writer.h"
-#include "trainer/stored_dtype.h"
 
 namespace rondo {
 namespace {
@@ -25,14 +25,6 @@ constexpr std::int64_t kChunkElements = std::int64_t{1} << 20;
 
 std::span<std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
-}
-
-at::ScalarType float_named(const std::string& name) {
-  return name == "bfloat16" ? at::kBFloat16 : name == "float16" ? at::kHalf : at::kFloat;
-}
-
-const char* stored_name(safetensors::Dtype dtype) {
-  return dtype == safetensors::Dtype::bf16 ? "bf16" : dtype == safetensors::Dtype::f16 ? "f16" : "f32";
 }
 
 void export_parameter(checkpoint::Reader& reader, const ParameterRule& rule, at::ScalarType dtype,
@@ -45,7 +37,7 @@ void export_parameter(checkpoint::Reader& reader, const ParameterRule& rule, at:
   const std::int64_t elements = element_count(rule);
   for (std::int64_t begin = 0; begin < elements; begin += kChunkElements) {
     const std::int64_t end = std::min(elements, begin + kChunkElements);
-    const at::Tensor chunk = at::empty({end - begin}, at_dtype(stored->dtype));
+    const at::Tensor chunk = at::empty({end - begin}, float_stored_as(stored->dtype));
     reader.read(name, begin, end, bytes_of(chunk));
     writer.write(rule.hugging_face_name, static_cast<std::uint64_t>(begin), bytes_of(chunk.to(dtype)));
   }
@@ -80,8 +72,8 @@ std::filesystem::path import_from_hugging_face(const std::filesystem::path& from
   for (const ParameterRule& rule : model->parameters()) {
     const hugging_face::StoredTensor stored = folder.find(rule.hugging_face_name);
     const std::int64_t elements = element_count(rule);
-    pieces.push_back({"model/" + rule.name, stored_name(stored.dtype()), rule.sizes, 0, elements,
-                      stored.elements(0, static_cast<std::uint64_t>(elements))});
+    pieces.push_back({"model/" + rule.name, stored_name(float_in_file(stored.dtype())), rule.sizes, 0,
+                      elements, stored.elements(0, static_cast<std::uint64_t>(elements))});
   }
   const std::filesystem::path temp = checkpoint::begin_save(root, 0, "import", 0);
   try {

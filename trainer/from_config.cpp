@@ -6,13 +6,10 @@
 #include "trainer/config/dump.h"
 #include "trainer/config/sizes.h"
 #include "trainer/data/blend.h"
+#include "trainer/float_dtypes.h"
 
 namespace rondo {
 namespace {
-
-at::ScalarType dtype_named(const std::string& name) {
-  return name == "bfloat16" ? at::kBFloat16 : at::kFloat;
-}
 
 // What a manifest and a folder's name can hold.
 std::string plain_name(std::string name) {
@@ -33,9 +30,9 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout) {
   o.document_attention = c.training.document_attention;
   o.checkpoint_blocks = c.activation_checkpoint.mode == "full";
   o.max_norm = c.training.max_norm;
-  o.state_dtype = dtype_named(c.training.dtype);
+  o.state_dtype = float_named(c.training.dtype);
   o.sharding = {static_cast<int>(layout.shard), kDataParallelGroup,
-                dtype_named(c.training.mixed_precision_param), dtype_named(c.training.mixed_precision_reduce),
+                float_named(c.training.mixed_precision_param), float_named(c.training.mixed_precision_reduce),
                 c.parallelism.fsdp_reshard_after_forward != "never"};
   o.optimizer = {c.optimizer.name == "AdamW", c.optimizer.beta1, c.optimizer.beta2, c.optimizer.eps,
                  c.optimizer.weight_decay};

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "parallel/error.h"
+#include "trainer/float_dtypes.h"
 
 namespace rondo {
 namespace {
@@ -13,20 +14,13 @@ namespace {
 // Bounds the copy of stored bytes that is alive at a time.
 constexpr std::int64_t kChunkElements = std::int64_t{1} << 20;
 
-at::ScalarType to_aten(safetensors::Dtype dtype) {
-  if (dtype == safetensors::Dtype::bf16) return at::kBFloat16;
-  if (dtype == safetensors::Dtype::f16) return at::kHalf;
-  RONDO_ASSERT(dtype == safetensors::Dtype::f32, "the folder was checked");
-  return at::kFloat;
-}
-
 }  // namespace
 
 void load_weights(at::Tensor& shard, const hugging_face::StoredTensor& stored, std::int64_t begin,
                   std::int64_t end) {
   RONDO_ASSERT(shard.is_contiguous() && 0 <= begin && begin <= end && end - begin <= shard.numel(),
                "a shard has room for the elements that it is filled with");
-  const at::ScalarType dtype = to_aten(stored.dtype());
+  const at::ScalarType dtype = float_in_file(stored.dtype());
   const at::Tensor flat = shard.view({-1});
   // The stored bytes are aligned to nothing, so they are copied before ATen reads them.
   for (std::int64_t at = begin; at < end; at += kChunkElements) {

@@ -102,7 +102,7 @@ void Trainer::begin() {
   progress_.data = data_->state();
   const Checkpoint& c = config_.checkpoint;
   if (!c.enable) return;
-  const std::filesystem::path root = std::filesystem::path(config_.job.dump_folder) / c.folder;
+  const std::filesystem::path root = checkpoint_root(config_);
   const auto reading = std::chrono::steady_clock::now();
   const Restored restored = restore({config_, root, *model_, progress_.data}, state_->parts(), *groups_);
   progress_ = restored.progress;
@@ -227,8 +227,7 @@ void Trainer::save_last() {
 
 // By rank 0 alone, out of the checkpoint that was just committed; the other ranks have nothing left to do.
 void Trainer::export_weights() {
-  const std::filesystem::path root =
-      std::filesystem::path(config_.job.dump_folder) / config_.checkpoint.folder;
+  const std::filesystem::path root = checkpoint_root(config_);
   const std::string name = fmt::format("step-{}", progress_.step);
   if (std::filesystem::exists(root / (name + "-hf"))) return;  // of a run that had ended before
   const std::string tokenizer = tokenizer_name(config_);

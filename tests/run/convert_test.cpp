@@ -13,13 +13,6 @@ namespace fs = std::filesystem;
 
 const Words kSaving = {"--checkpoint.enable=true", "--training.steps=4", "--lr_scheduler.total_steps=20"};
 
-ProgramResult must_end_well(const Words& words) {
-  ProgramResult run = rondo(words);
-  INFO(run.output);
-  REQUIRE(run.exit_code == 0);
-  return run;
-}
-
 TEST_CASE("weights come back from a Hugging Face folder bit for bit") {
   const Place place;
   must_end_well(place.launch(3, "run", kSaving + Words{"--checkpoint.last_save_in_hf=true"}));

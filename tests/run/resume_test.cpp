@@ -20,13 +20,6 @@ const Words kSaving = {"--checkpoint.enable=true", "--checkpoint.interval=5",
 
 Words steps(int count) { return {fmt::format("--training.steps={}", count)}; }
 
-ProgramResult must_end_well(const Words& words) {
-  ProgramResult run = rondo(words);
-  INFO(run.output);
-  REQUIRE(run.exit_code == 0);
-  return run;
-}
-
 void check_same(const Place& place, const std::string& a, const std::string& b,
                 const std::string& hashed = "20") {
   const ProgramResult compared = place.compare(a, b);

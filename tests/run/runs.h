@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -24,6 +25,13 @@ inline Words operator+(Words left, const Words& right) {
 }
 
 inline ProgramResult rondo(const Words& words) { return run_program(Words{kRondo} + words, kRunTimeout_ms); }
+
+inline ProgramResult must_end_well(const Words& words) {
+  ProgramResult run = rondo(words);
+  INFO(run.output);
+  REQUIRE(run.exit_code == 0);
+  return run;
+}
 
 // A folder with a corpus, a configuration and the runs of one test.
 class Place {

@@ -72,6 +72,10 @@ std::string tokenizer_name(const JobConfig& config) {
   return config.model.hf_assets_path.empty() ? "bytes" : config.model.hf_assets_path;
 }
 
+std::filesystem::path checkpoint_root(const JobConfig& config) {
+  return std::filesystem::path(config.job.dump_folder) / config.checkpoint.folder;
+}
+
 std::string initial_hugging_face_folder(const JobConfig& config) {
   const std::string& path = config.checkpoint.initial_load_path;
   return path.empty() ? config.model.hf_assets_path : path;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "trainer/config/job_config.h"
@@ -29,6 +30,9 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size);
 
 // "bytes", or the path of tokenizer files: what training.tokenizer comes to.
 std::string tokenizer_name(const JobConfig& config);
+
+// The folder of the run's own checkpoints.
+std::filesystem::path checkpoint_root(const JobConfig& config);
 
 // The Hugging Face folder that checkpoint.initial_load_in_hf reads.
 std::string initial_hugging_face_folder(const JobConfig& config);
