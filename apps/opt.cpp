@@ -31,7 +31,7 @@ std::string read_all(const std::string& path) {
 
 void print_list() {
   for (const ir::PassInfo& pass : ir::all_passes()) {
-    const std::string summary(pass.summary), needs(pass.needs);
+    const std::string summary(pass.summary), needs(pass.unavailable_without);
     std::printf("%-24s %-7s %-9s %s%s\n", std::string(pass.name).c_str(),
                 pass.numerics == ir::Numerics::exact ? "exact" : "rounds",
                 pass.required ? "required" : (pass.in_default ? "default" : "optional"), summary.c_str(),
@@ -46,6 +46,7 @@ void print_report(const ir::PipelineReport& report) {
                  pass.nodes_before, pass.nodes_after, pass.ms, pass.verify_ms);
     for (const auto& [op, change] : pass.op_difference) std::fprintf(stderr, "  %+d %s", change, op.c_str());
     std::fputc('\n', stderr);
+    for (const std::string& note : pass.notes) std::fprintf(stderr, "  %s\n", note.c_str());
   }
 }
 

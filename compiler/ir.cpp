@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <utility>
 
 #include "parallel/error.h"
@@ -137,6 +138,27 @@ std::vector<std::int32_t> last_reads(const Graph& graph) {
     for_each_operand(graph.nodes[i],
                      [&](ValueId id) { last[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(i); });
   return last;
+}
+
+std::vector<std::int32_t> blocks_of_nodes(const Graph& graph) {
+  std::unordered_map<std::string_view, std::int32_t> index;
+  for (std::size_t i = 0; i < graph.blocks.size(); ++i)
+    index.emplace(graph.blocks[i], static_cast<std::int32_t>(i));
+  std::unordered_map<std::string_view, std::int32_t> of_module;
+  const auto find = [&](std::string_view module) {
+    for (std::string_view path = module;; path = path.substr(0, path.rfind('.'))) {
+      if (const auto block = index.find(path); block != index.end()) return block->second;
+      if (path.find('.') == std::string_view::npos) return -1;
+    }
+  };
+  std::vector<std::int32_t> blocks;
+  blocks.reserve(graph.nodes.size());
+  for (const Node& node : graph.nodes) {
+    const auto [known, is_new] = of_module.try_emplace(node.module, -1);
+    if (is_new) known->second = find(node.module);
+    blocks.push_back(known->second);
+  }
+  return blocks;
 }
 
 void replace_uses(Graph& graph, const std::vector<ValueId>& replacement) {

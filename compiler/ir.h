@@ -97,6 +97,9 @@ struct Input {
   std::string name;  // unique; "layers.0.attention.wq.weight"
   InputKind kind = InputKind::batch;
   ValueId value = kNoValue;
+  // Parameters only: those of one bucket are gathered and reduced together, in the order of the inputs. May be
+  // empty.
+  std::string bucket = {};
 };
 
 // One for each operand of the return node, in its order.
@@ -107,6 +110,9 @@ struct Output {
 
 struct Graph {
   std::string name;
+  // Module paths of the model's blocks, in the order of the forward: what may be recomputed as a whole. None
+  // lies inside another.
+  std::vector<std::string> blocks;
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<Node> nodes;  // the last one is `return`
@@ -155,6 +161,9 @@ std::vector<std::int32_t> defining_nodes(const Graph& graph);
 std::vector<std::int32_t> use_counts(const Graph& graph);
 // Index of the last node that reads each value, -1 if none does.
 std::vector<std::int32_t> last_reads(const Graph& graph);
+
+// Index into `blocks` of the block that each node's module lies in, -1 outside of all.
+std::vector<std::int32_t> blocks_of_nodes(const Graph& graph);
 
 // Rewrites every operand v, and every `views` and `writes` mark, to replacement[v] where that is not
 // kNoValue. REQUIRES: no chains (a -> b -> c).

@@ -39,11 +39,18 @@ class Parser : private Lexer {
     const std::string word = name("an input, a phase, a node or return");
     if (peek() == '(') return call(word, {});
     if (word == kReturn) return returns();
+    if (word == "block") return block(start);
     if (const auto kind = input_kind_from_name(word)) return input(*kind);
     for (Phase phase : {Phase::forward, Phase::backward, Phase::update})
       if (word == phase_name(phase)) return place(phase);
     fail(start, fmt::format("unknown statement \"{}\"", word),
-         "parameter, optimizer, buffer, batch, forward, backward, update, return or a node");
+         "block, parameter, optimizer, buffer, batch, forward, backward, update, return or a node");
+  }
+
+  void block(std::size_t start) {
+    if (!graph_.nodes.empty()) fail(start, "a block below a node", "all blocks above the first node");
+    graph_.blocks.push_back(name("the module of the block"));
+    end_of_line();
   }
 
   void input(InputKind kind) {
@@ -55,6 +62,7 @@ class Parser : private Lexer {
     const int index = static_cast<int>(graph_.inputs.size());
     if (!inputs_.emplace(input.name, index).second)
       fail(start, fmt::format("input \"{}\" stands here a second time", input.name), "unique input names");
+    if (kind == InputKind::parameter && take_word("bucket")) input.bucket = name("the name of the bucket");
     graph_.inputs.push_back(std::move(input));
     end_of_line();
   }

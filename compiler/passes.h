@@ -3,31 +3,37 @@
 // Their order, and why, is in compiler/pipeline.cpp.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "compiler/ir.h"
 #include "compiler/options.h"
 
 namespace rondo::ir {
 
+// What a pass has to say for the log, line by line: what it decided, what it could not do and why.
+using Notes = std::vector<std::string>;
+
 // Does: replaces views and copies that change nothing by what they view, and writes every view between
 // contiguous tensors as one aten.view of the oldest of them. Needs: nothing. Guarantees: no detach or alias,
 // no view of the type of what it views, no transposition that a later one undoes. Exact: strides, starts and
 // alignment stay.
-void canonicalize(Graph& graph, const CompileOptions& options);
+Notes canonicalize(Graph& graph, const CompileOptions& options);
 
 // Does: replaces a node by an earlier one of the same phase with the same op, arguments and result types.
 // Needs: canonicalize, to see equal views as equal. Guarantees: the first of equal nodes stays, with its
 // module; random and collective ops, and tensors that are overwritten or become updates, are left alone.
 // Exact.
-void common_subexpressions(Graph& graph, const CompileOptions& options);
+Notes common_subexpressions(Graph& graph, const CompileOptions& options);
 
 // Does: drops nodes that nobody reads. Needs: nothing. Guarantees: inputs, writes, random ops, collectives
 // and host reads stay. Exact.
-void eliminate_dead_code(Graph& graph, const CompileOptions& options);
+Notes eliminate_dead_code(Graph& graph, const CompileOptions& options);
 
 // Does: gives an op its in-place form where the storage it overwrites is read by nobody afterwards: last
 // uses, and states that the result updates. Needs: to be last, since a pass that moves or adds a read would
 // have to look at storages. Guarantees: only ops whose in-place form is bit-equal, only at equal types and
 // strides; batch inputs are never written. Exact.
-void reinplace(Graph& graph, const CompileOptions& options);
+Notes reinplace(Graph& graph, const CompileOptions& options);
 
 }  // namespace rondo::ir

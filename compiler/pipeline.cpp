@@ -9,7 +9,6 @@
 #include <map>
 #include <unordered_map>
 
-#include "compiler/passes.h"
 #include "compiler/verify.h"
 #include "parallel/error.h"
 #include "parallel/nearest.h"
@@ -21,22 +20,28 @@ constexpr std::array kPasses = {
     // First, so that every later pass meets one form of a view.
     PassInfo{.name = "canonicalize",
              .run = &canonicalize,
+             .needs = kFunctional,
+             .gives = kOneFormOfView,
              .summary = "drops views and copies that change nothing"},
     // After canonicalize, which makes equal views equal; before anything that duplicates nodes on purpose.
     PassInfo{.name = "common_subexpressions",
              .run = &common_subexpressions,
+             .needs = kFunctional,
              .summary = "computes what is equal once in each phase"},
     // After the passes that leave nodes without readers.
     PassInfo{
         .name = "eliminate_dead_code", .run = &eliminate_dead_code, .summary = "drops what nobody reads"},
     // After every pass that adds, moves or drops a reader: what follows would have to look at storages.
-    PassInfo{
-        .name = "reinplace", .run = &reinplace, .summary = "writes results over operands nobody reads again"},
+    PassInfo{.name = "reinplace",
+             .run = &reinplace,
+             .needs = kFunctional,
+             .breaks = kFunctional,
+             .summary = "writes results over operands nobody reads again"},
     // Not a rewrite: it records the finished graph.
     PassInfo{.name = "cudagraph",
              .run = nullptr,
              .in_default = false,
-             .needs = "a CUDA build and device \"cuda\"",
+             .unavailable_without = "a CUDA build and device \"cuda\"",
              .summary = "records the step once and replays it without the host"},
 };
 
@@ -75,9 +80,9 @@ struct Chooser {
   void want(const std::string& name) {
     const std::size_t i = find("compile.passes", name);
     if (i == table.size()) return;
-    if (!table[i].needs.empty()) {
+    if (!table[i].unavailable_without.empty()) {
       problems.push_back(fmt::format("compile.passes: {} needs {}; this is device \"{}\"", name,
-                                     table[i].needs, options.device));
+                                     table[i].unavailable_without, options.device));
     } else if (table[i].numerics == Numerics::rounds && options.numerics == "exact") {
       problems.push_back(
           fmt::format("compile.passes: {} rounds; set compile.numerics = \"rounds\" to allow it", name));
@@ -99,9 +104,11 @@ struct Chooser {
       const auto row =
           std::find_if(table.begin(), table.end(), [&](const PassInfo& p) { return p.name == name; });
       const auto place = static_cast<std::size_t>(row - table.begin());
-      if (place < furthest && notes.empty())
-        notes.push_back(
-            "compile.passes: the order of the list is not followed; the pipeline's order is fixed");
+      if (place < furthest)
+        problems.push_back(
+            fmt::format("compile.passes: {} must come first, before {}; the pipeline's order "
+                        "is fixed (`rondo opt --list` shows it)",
+                        name, table[furthest].name));
       if (row != table.end()) furthest = std::max(furthest, place);
     }
   }
@@ -118,6 +125,24 @@ struct Chooser {
   }
 };
 
+// The first pass that gives (or breaks) a property.
+const PassInfo* find_where(std::span<const PassInfo> table, Properties PassInfo::*list, Properties one) {
+  const auto row = std::find_if(table.begin(), table.end(), [&](const PassInfo& p) { return p.*list & one; });
+  return row == table.end() ? nullptr : &*row;
+}
+
+std::string unmet(std::span<const PassInfo> table, std::span<const PassInfo* const> before,
+                  const PassInfo& pass, Properties one) {
+  for (const PassInfo* earlier : before)
+    if (earlier->breaks & one)
+      return fmt::format("{} must come first, before {}, which leaves no {}", pass.name, earlier->name,
+                         property_name(one));
+  const PassInfo* giver = find_where(table, &PassInfo::gives, one);
+  RONDO_ASSERT(giver != nullptr, "a pass needs what no pass gives");
+  return fmt::format("{} needs {}: {} must come first; name it in compile.passes and do not disable it",
+                     pass.name, property_name(one), giver->name);
+}
+
 double ms_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
@@ -132,6 +157,32 @@ std::map<std::string, int> count_ops(const Graph& graph) {
 
 std::span<const PassInfo> all_passes() { return kPasses; }
 
+std::string_view property_name(Properties one) {
+  switch (one) {
+    case kFunctional:
+      return "graph without overwrites";
+    case kOneFormOfView:
+      return "one form of equal views";
+    case kGatheredOnce:
+      return "one gather of each parameter a phase";
+    default:
+      return "?";
+  }
+}
+
+std::vector<std::string> order_problems(std::span<const PassInfo> table,
+                                        std::span<const PassInfo* const> passes) {
+  std::vector<std::string> problems;
+  Properties held = kFunctional;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    const PassInfo& pass = *passes[i];
+    for (Properties one = 1; one != 0 && one <= pass.needs; one <<= 1)
+      if (pass.needs & ~held & one) problems.push_back(unmet(table, passes.first(i), pass, one));
+    held = (held & ~pass.breaks) | pass.gives;
+  }
+  return problems;
+}
+
 Selection select_passes(std::span<const PassInfo> table, const CompileOptions& options) {
   Chooser chooser{.table = table, .options = options};
   if (options.numerics != "exact" && options.numerics != "rounds")
@@ -139,11 +190,12 @@ Selection select_passes(std::span<const PassInfo> table, const CompileOptions& o
         fmt::format("compile.numerics = \"{}\" must be \"exact\" or \"rounds\"", options.numerics));
   chooser.want_listed();
   chooser.disable();
-  if (!chooser.problems.empty())
-    throw Error(ExitCode::config, fmt::format("{}", fmt::join(chooser.problems, "\n")));
   Selection selection{.passes = {}, .notes = std::move(chooser.notes)};
   for (std::size_t i = 0; i < table.size(); ++i)
     if (table[i].required || chooser.wanted[i]) selection.passes.push_back(&table[i]);
+  std::vector<std::string> problems = std::move(chooser.problems);
+  if (problems.empty()) problems = order_problems(table, selection.passes);
+  if (!problems.empty()) throw Error(ExitCode::config, fmt::format("{}", fmt::join(problems, "\n")));
   return selection;
 }
 
@@ -152,9 +204,9 @@ PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const D
   PipelineReport report{.passes = {}, .notes = std::move(selection.notes)};
   std::map<std::string, int> before = count_ops(graph);
   for (const PassInfo* pass : selection.passes) {
-    PassReport row{.name = pass->name, .nodes_before = graph.nodes.size(), .op_difference = {}};
+    PassReport row{.name = pass->name, .nodes_before = graph.nodes.size(), .op_difference = {}, .notes = {}};
     const auto start = std::chrono::steady_clock::now();
-    pass->run(graph, options);
+    row.notes = pass->run(graph, options);
     row.ms = ms_since(start);
     row.nodes_after = graph.nodes.size();
     if (dump) dump(pass->name, graph);

@@ -10,6 +10,7 @@
 
 #include "compiler/ir.h"
 #include "compiler/options.h"
+#include "compiler/passes.h"
 
 namespace rondo::ir {
 
@@ -18,13 +19,24 @@ enum class Numerics : std::uint8_t {
   rounds,  // the same up to rounding; runs only under compile.numerics = "rounds"
 };
 
+// What may hold of a graph on its way through the pipeline.
+using Properties = std::uint32_t;
+constexpr Properties kFunctional = 1;     // no node overwrites anything; holds of a traced graph
+constexpr Properties kOneFormOfView = 2;  // equal views are equal nodes
+constexpr Properties kGatheredOnce = 4;   // each parameter is gathered at most once in a phase
+std::string_view property_name(Properties one);
+
 struct PassInfo {
   std::string_view name;
-  void (*run)(Graph&, const CompileOptions&);
+  Notes (*run)(Graph&, const CompileOptions&);
   Numerics numerics = Numerics::exact;
-  bool required = false;        // always runs, cannot be disabled
-  bool in_default = true;       // part of what "default" stands for
-  std::string_view needs = {};  // not empty: a pass that this build or device cannot have, and what it needs
+  bool required = false;   // always runs, cannot be disabled
+  bool in_default = true;  // part of what "default" stands for
+  Properties needs = 0;
+  Properties gives = 0;
+  Properties breaks = 0;
+  // Not empty: a pass that this build or device cannot have, and what it would take.
+  std::string_view unavailable_without = {};
   std::string_view summary;
 };
 
@@ -33,13 +45,16 @@ std::span<const PassInfo> all_passes();
 
 struct Selection {
   std::vector<const PassInfo*> passes;
-  std::vector<std::string>
-      notes;  // what the user may not expect: an order that was not followed, a pass left out
+  std::vector<std::string> notes;  // what the user may not expect: a pass left out
 };
 // What the options ask for. `table` is all_passes() outside tests. Throws Error(ExitCode::config) with every
 // problem: an unknown name (and the nearest known one), a pass that cannot run here, a required pass that is
-// disabled.
+// disabled, a list in another order than the table's, a pass whose needs those before it do not meet.
 Selection select_passes(std::span<const PassInfo> table, const CompileOptions& options);
+
+// What stands in the way of running these passes in this order: who must come first.
+std::vector<std::string> order_problems(std::span<const PassInfo> table,
+                                        std::span<const PassInfo* const> passes);
 
 struct PassReport {
   std::string_view name;
@@ -48,6 +63,7 @@ struct PassReport {
   std::size_t nodes_before = 0;
   std::size_t nodes_after = 0;
   std::vector<std::pair<std::string, int>> op_difference;  // ops whose number changed, by name
+  Notes notes;
 };
 struct PipelineReport {
   std::vector<PassReport> passes;

@@ -21,10 +21,14 @@ class Printer {
   explicit Printer(const Graph& graph) : graph_(graph) {}
 
   void graph() {
-    text("graph ").name(graph_.name).text("\n\n");
+    text("graph ").name(graph_.name).text("\n");
+    for (const std::string& block : graph_.blocks) text("block ").name(block).text("\n");
+    text("\n");
     for (const Input& input : graph_.inputs) {
       text(input_kind_name(input.kind)).text(" ").value(input.value).text(": ");
-      type(described(input.value).type).text(" ").name(input.name).text("\n");
+      type(described(input.value).type).text(" ").name(input.name);
+      if (!input.bucket.empty()) text(" bucket ").name(input.bucket);
+      text("\n");
     }
     if (!graph_.inputs.empty()) text("\n");
     for (const Node& node : graph_.nodes) {

@@ -19,6 +19,7 @@ struct StepInput {
   std::string name;
   ir::InputKind kind = ir::InputKind::batch;
   ir::TensorType type;
+  std::string bucket = {};  // of a parameter; ir::Input
 };
 
 struct StepFunction {

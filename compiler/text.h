@@ -1,8 +1,9 @@
 // The text form of a graph: what dumps, goldens and `rondo opt` read and write.
 //
 //   graph train_step
+//   block layers.0
 //
-//   parameter %0: f32[256,256] layers.0.wq.weight
+//   parameter %0: f32[256,256] layers.0.wq.weight bucket layers.0
 //   batch %1: i64[4,128] tokens
 //
 //   forward layers.0.attention
@@ -14,7 +15,8 @@
 //     loss = %3
 //     weight = %4 -> layers.0.wq.weight
 //
-// One statement a line; `#` starts a comment. A line `PHASE MODULE` says where the nodes below it come from;
+// One statement a line; `#` starts a comment. `block` names a module that may be recomputed as a whole;
+// parameters of one `bucket` are gathered together. A line `PHASE MODULE` says where the nodes below it come from;
 // `by` names the pass that created a node; `-> INPUT` says which input an output updates. A type is
 // dtype[sizes], followed by {strides} unless they are the row-major ones. Several results are separated by
 // commas before the `=`.

@@ -75,11 +75,11 @@ Tensor meta_like(const ir::TensorType& type) {
                            at::TensorOptions().device(at::kMeta).dtype(to_aten(type.dtype)));
 }
 
-// Which module a backward node belongs to: autograd numbers its nodes as the forward makes them, so the
+// What the scopes say: the blocks, and which module a backward node belongs to. Autograd numbers its nodes as the forward makes them, so the
 // module that was open when a number was handed out owns the node that carries it.
 class ModuleHistory final : public ScopeObserver {
  public:
-  ModuleHistory() {
+  explicit ModuleHistory(ir::Graph& graph) : graph_(graph) {
     module_changed(module_path());
     set_scope_observer(this);
   }
@@ -93,6 +93,10 @@ class ModuleHistory final : public ScopeObserver {
       entries_.push_back({next, path});
     }
   }
+  void block_opened(const std::string& path) override {
+    if (std::find(graph_.blocks.begin(), graph_.blocks.end(), path) == graph_.blocks.end())
+      graph_.blocks.push_back(path);
+  }
   const std::string& owner(std::uint64_t number) const {
     const auto after = std::upper_bound(entries_.begin(), entries_.end(), number,
                                         [](std::uint64_t n, const Entry& entry) { return n < entry.from; });
@@ -104,6 +108,7 @@ class ModuleHistory final : public ScopeObserver {
     std::uint64_t from;
     std::string path;
   };
+  ir::Graph& graph_;  // takes the blocks
   std::vector<Entry> entries_;
 };
 
@@ -115,16 +120,16 @@ std::string node_name(const c10::OperatorName& name) {
 
 class Recorder {
  public:
-  explicit Recorder(std::string name) { graph.name = std::move(name); }
+  explicit Recorder(std::string name) : history_(graph) { graph.name = std::move(name); }
 
   Tensor add_input(const StepInput& input) {
     const ir::ValueId id = graph.add_value({input.type, ir::kNoValue, ir::kNoValue});
-    graph.inputs.push_back({input.name, input.kind, id});
+    graph.inputs.push_back({input.name, input.kind, id, input.bucket});
     return Tensor(c10::make_intrusive<FakeTensor>(meta_like(input.type), id));
   }
   void record(const c10::OperatorHandle& op, Stack* stack);
 
-  ir::Graph graph;
+  ir::Graph graph;  // above history_, which writes to it
 
  private:
   ir::Argument argument(const IValue& value, const c10::Argument& declared, const ir::Node& node);

@@ -31,6 +31,7 @@ struct ParameterRule {
   std::vector<std::int64_t> sizes;
   Init init;
   std::string hugging_face_name;  // "model.layers.0.self_attn.q_proj.weight"; the values are the same there
+  std::string bucket = {};        // what is gathered and reduced together: "embedding", "layers.0", "head"
 };
 
 // A constant of the forward, the same on all ranks (RoPE tables).

@@ -102,6 +102,13 @@ Tensor transformer_block(const Tensor& h_BTD, const Weights& weights, const Rope
   return middle_BTD + feed_forward(ffn_in, weights);
 }
 
+// A block is a bucket; an embedding that is also the head is gathered once, with the last norm.
+std::string bucket_of(const std::string& parameter, bool tied) {
+  if (parameter.starts_with("layers.")) return parameter.substr(0, parameter.find('.', sizeof "layers."));
+  if (tied) return "embedding_and_head";
+  return parameter.starts_with("tok_embeddings.") ? "embedding" : "head";
+}
+
 std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
   const auto normal = [](double std) {
     return Init{Init::Kind::truncated_normal, std, 2.0};
@@ -137,6 +144,7 @@ std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
   }
   table.push_back({"norm.weight", {c.dim}, ones, "model.norm.weight"});
   if (!c.tie_embeddings) table.push_back({"output.weight", {c.vocab_size, c.dim}, head, "lm_head.weight"});
+  for (ParameterRule& rule : table) rule.bucket = bucket_of(rule.name, c.tie_embeddings);
   return table;
 }
 
@@ -183,7 +191,7 @@ Tensor Llama3::forward(const Weights& weights, const ForwardInputs& inputs) cons
   for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
     const auto block = [this, &weights, &inputs, rope, layer](const Tensor& h) {
       ModuleScope layers("layers");
-      ModuleScope scope(std::to_string(layer));
+      BlockScope scope(std::to_string(layer));
       return transformer_block(h, weights, rope, inputs, config_);
     };
     if (!inputs.checkpoint_blocks) {

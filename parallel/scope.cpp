@@ -1,5 +1,7 @@
 #include "parallel/scope.h"
 
+#include <utility>
+
 namespace rondo {
 namespace {
 
@@ -37,6 +39,20 @@ ModuleScope::ModuleScope(std::string_view name) : outer_length_(path.size()) {
 ModuleScope::~ModuleScope() {
   path.resize(outer_length_);
   tell();
+}
+
+PathScope::PathScope(const std::string& whole) : outer_(std::move(path)) {
+  path = whole;
+  tell();
+}
+
+PathScope::~PathScope() {
+  path = std::move(outer_);
+  tell();
+}
+
+BlockScope::BlockScope(std::string_view name) : module_(name) {
+  if (observer != nullptr) observer->block_opened(path);
 }
 
 PhaseScope::PhaseScope(Phase phase) : outer_(phase_now) { phase_now = phase; }

@@ -1,4 +1,5 @@
-// Where in the model and in the step the current thread is: module path and phase. Plain C++, no LibTorch.
+// Where in the model and in the step the current thread is: module path, block and phase. Plain C++, no
+// LibTorch.
 //
 // Models and the step open scopes; the tracer reads them to label graph nodes. Outside a trace a scope costs
 // a string append. Everything here is per thread.
@@ -29,6 +30,28 @@ class ModuleScope {
   std::size_t outer_length_;
 };
 
+// Sets the whole path, whatever is open: where a backward works for the module of its forward.
+class PathScope {
+ public:
+  explicit PathScope(const std::string& path);
+  ~PathScope();
+  PathScope(const PathScope&) = delete;
+  PathScope& operator=(const PathScope&) = delete;
+
+ private:
+  std::string outer_;
+};
+
+// A module whose forward the backward may compute again as a whole, apart from its neighbours: a transformer
+// block.
+class BlockScope {
+ public:
+  explicit BlockScope(std::string_view name);
+
+ private:
+  ModuleScope module_;
+};
+
 class PhaseScope {
  public:
   explicit PhaseScope(Phase phase);
@@ -40,12 +63,13 @@ class PhaseScope {
   Phase outer_;
 };
 
-// Told the module path after each change of it on this thread. The tracer installs one while it traces, to
+// Told the module path after each change of it on this thread, and of each block that opens. The tracer installs one while it traces, to
 // map autograd sequence numbers to modules. REQUIRES: at most one observer a thread; it outlives its
 // installation.
 class ScopeObserver {
  public:
   virtual void module_changed(const std::string& path) = 0;
+  virtual void block_opened(const std::string& path) = 0;
 
  protected:
   ~ScopeObserver() = default;

@@ -21,15 +21,41 @@ std::int64_t product(const Sizes& sizes) {
   return result;
 }
 
-at::Tensor gather(const at::Tensor& shard, const Sizes& sizes, const ShardingOptions& options) {
+// A parameter as autograd functions see it. They travel through autograd's contexts as a pointer; what it
+// points to outlives the backward (ShardedWeights).
+struct Source {
+  const std::string& name;
+  const Sizes& sizes;
+  const ShardingOptions& options;
+};
+
+class SavedSource {
+ public:
+  static void save(AutogradContext* context, const Source& source) {
+    context->saved_data["name"] = reinterpret_cast<std::int64_t>(&source.name);
+    context->saved_data["sizes"] = reinterpret_cast<std::int64_t>(&source.sizes);
+    context->saved_data["options"] = reinterpret_cast<std::int64_t>(&source.options);
+  }
+  static Source restore(AutogradContext* context) {
+    const auto at = [&](const char* key) { return context->saved_data[key].toInt(); };
+    return {*reinterpret_cast<const std::string*>(at("name")), *reinterpret_cast<const Sizes*>(at("sizes")),
+            *reinterpret_cast<const ShardingOptions*>(at("options"))};
+  }
+};
+
+at::Tensor gather(const at::Tensor& shard, const Source& source) {
+  const PathScope scope(source.name);
+  const ShardingOptions& options = source.options;
   at::Tensor flat = shard.to(options.compute_dtype);
   if (options.ranks > 1) flat = all_gather(flat, options.ranks, options.group);
-  const std::int64_t elements = product(sizes);
+  const std::int64_t elements = product(source.sizes);
   if (flat.size(0) != elements) flat = flat.narrow(0, 0, elements);
-  return flat.view(sizes);
+  return flat.view(source.sizes);
 }
 
-at::Tensor reduce(const at::Tensor& gradient, const at::Tensor& shard, const ShardingOptions& options) {
+at::Tensor reduce(const at::Tensor& gradient, const at::Tensor& shard, const Source& source) {
+  const PathScope scope(source.name);
+  const ShardingOptions& options = source.options;
   at::Tensor flat = gradient.reshape({-1}).to(options.reduce_dtype);
   const std::int64_t padding = shard.size(0) * options.ranks - flat.size(0);
   if (padding > 0) flat = at::constant_pad_nd(flat, {0, padding}, 0);
@@ -37,64 +63,56 @@ at::Tensor reduce(const at::Tensor& gradient, const at::Tensor& shard, const Sha
   return flat.to(shard.scalar_type());
 }
 
-// Options travel through the autograd context as one object that outlives the backward: the caller's, by
-// pointer.
 struct Unshard : torch::autograd::Function<Unshard> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& shard, const Sizes& sizes,
-                            const ShardingOptions* options) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& shard, const Source& source) {
     at::AutoDispatchBelowAutograd below_autograd;
     context->save_for_backward({shard});
-    context->saved_data["options"] = reinterpret_cast<std::int64_t>(options);
-    return gather(shard, sizes, *options);
+    SavedSource::save(context, source);
+    return gather(shard, source);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto* options = reinterpret_cast<const ShardingOptions*>(context->saved_data["options"].toInt());
-    return {reduce(gradients[0], context->get_saved_variables()[0], *options), {}, {}};
+    return {reduce(gradients[0], context->get_saved_variables()[0], SavedSource::restore(context)), {}};
   }
 };
 
 // A linear layer that keeps the shard for its backward instead of the whole weight, and gathers again there.
 struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& shard,
-                            const Sizes& sizes, const ShardingOptions* options) {
+                            const Source& source) {
     at::AutoDispatchBelowAutograd below_autograd;
     context->save_for_backward({x, shard});
-    context->saved_data["sizes"] = sizes;
-    context->saved_data["options"] = reinterpret_cast<std::int64_t>(options);
-    const at::Tensor weight = gather(shard, sizes, *options);
+    SavedSource::save(context, source);
+    const at::Tensor weight = gather(shard, source);
     std::vector<std::int64_t> out = x.sizes().vec();
     out.back() = weight.size(0);
     return at::mm(x.reshape({-1, weight.size(1)}), weight.t()).view(out);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto* options = reinterpret_cast<const ShardingOptions*>(context->saved_data["options"].toInt());
+    const Source source = SavedSource::restore(context);
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& x = saved[0];
     const at::Tensor& shard = saved[1];
-    const at::Tensor weight = gather(shard, context->saved_data["sizes"].toIntVector(), *options);
+    const at::Tensor weight = gather(shard, source);
     const at::Tensor gradient = gradients[0].reshape({-1, weight.size(0)});
     const at::Tensor input = x.reshape({-1, weight.size(1)});
     const at::Tensor grad_x = at::mm(gradient, weight).view_as(x);
     const at::Tensor grad_weight = at::mm(gradient.t(), input);
-    return {grad_x, reduce(grad_weight, shard, *options), {}, {}};
+    return {grad_x, reduce(grad_weight, shard, source), {}};
   }
 };
 
 }  // namespace
 
-at::Tensor unshard(const at::Tensor& shard, const Sizes& sizes, const ShardingOptions& options) {
-  return Unshard::apply(shard, sizes, &options);
-}
-
 ShardedWeights::ShardedWeights(std::map<std::string, Parameter> parameters, const ShardingOptions& options)
     : parameters_(std::move(parameters)), options_(options) {}
 
-const ShardedWeights::Parameter& ShardedWeights::find(std::string_view leaf) const {
+const std::pair<const std::string, ShardedWeights::Parameter>& ShardedWeights::find(
+    std::string_view leaf) const {
   const std::string name = module_path() + "." + std::string(leaf);
   const auto found = parameters_.find(name);
   RONDO_ASSERT(found != parameters_.end(),
                "the model reads a weight that its parameter table lacks: " + name);
-  return found->second;
+  return *found;
 }
 
 std::vector<at::Tensor> ShardedWeights::leaves(std::string_view module) const {
@@ -107,14 +125,14 @@ std::vector<at::Tensor> ShardedWeights::leaves(std::string_view module) const {
 }
 
 at::Tensor ShardedWeights::get(std::string_view leaf) const {
-  const Parameter& parameter = find(leaf);
-  return unshard(parameter.shard, parameter.sizes, options_);
+  const auto& [name, parameter] = find(leaf);
+  return Unshard::apply(parameter.shard, Source{name, parameter.sizes, options_});
 }
 
 at::Tensor ShardedWeights::linear(const at::Tensor& x) const {
   if (!options_.reshard_after_forward || options_.ranks == 1) return Weights::linear(x);
-  const Parameter& parameter = find("weight");
-  return ReshardingLinear::apply(x, parameter.shard, parameter.sizes, &options_);
+  const auto& [name, parameter] = find("weight");
+  return ReshardingLinear::apply(x, parameter.shard, Source{name, parameter.sizes, options_});
 }
 
 }  // namespace rondo

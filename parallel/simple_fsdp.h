@@ -5,6 +5,9 @@
 //
 // Gradients are summed over ranks and not divided: the loss is already divided by the global number of
 // tokens.
+//
+// What belongs to gathering and reducing a parameter runs with the parameter's name as its module path
+// (parallel/scope.h): that is how the compiler knows these nodes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,19 +28,15 @@ struct ShardingOptions {
   bool reshard_after_forward = false;  // gather a linear's weight again in the backward instead of keeping it
 };
 
-// The whole parameter [sizes] in compute_dtype from this rank's flat shard [padded elements].
-// Backward: the gradient is cast to reduce_dtype, reduce-scattered, and cast to the shard's dtype; `options`
-// must live till then.
-at::Tensor unshard(const at::Tensor& shard, const std::vector<std::int64_t>& sizes,
-                   const ShardingOptions& options);
-
+// Reading a weight gives the whole parameter in compute_dtype. Backward: the gradient is cast to reduce_dtype,
+// reduce-scattered, and cast to the shard's dtype.
 class ShardedWeights final : public Weights {
  public:
   struct Parameter {
     at::Tensor shard;                 // [padded elements], requires grad
     std::vector<std::int64_t> sizes;  // of the whole parameter
   };
-  // REQUIRES: `options` outlives the backward of whatever is computed with these weights.
+  // REQUIRES: `options` and this object outlive the backward of whatever is computed with these weights.
   ShardedWeights(std::map<std::string, Parameter> parameters, const ShardingOptions& options);
 
   at::Tensor get(std::string_view leaf) const override;
@@ -45,7 +44,7 @@ class ShardedWeights final : public Weights {
   std::vector<at::Tensor> leaves(std::string_view module) const override;
 
  private:
-  const Parameter& find(std::string_view leaf) const;
+  const std::pair<const std::string, Parameter>& find(std::string_view leaf) const;
 
   std::map<std::string, Parameter> parameters_;
   const ShardingOptions& options_;

@@ -59,7 +59,8 @@ class SignatureBuilder {
     for (std::size_t i = 0; i < rules.size(); ++i) {
       ir::TensorType type = step_.shard_types[i];
       if (dtype) type.dtype = *dtype;
-      function.inputs.push_back({prefix + rules[i].name, kind, type});
+      function.inputs.push_back({prefix + rules[i].name, kind, type, {}});
+      if (kind == ir::InputKind::parameter) function.inputs.back().bucket = rules[i].bucket;
     }
     return range;
   }
@@ -67,15 +68,15 @@ class SignatureBuilder {
     const Range range{function.inputs.size(), step_.buffer_types.size()};
     const auto buffers = step_.model->buffers(1);
     for (std::size_t i = 0; i < buffers.size(); ++i)
-      function.inputs.push_back({buffers[i].name, ir::InputKind::buffer, step_.buffer_types[i]});
+      function.inputs.push_back({buffers[i].name, ir::InputKind::buffer, step_.buffer_types[i], {}});
     return range;
   }
   std::size_t scalar(const std::string& name, ir::InputKind kind) {
-    function.inputs.push_back({name, kind, ir::contiguous(ir::DType::f32, {})});
+    function.inputs.push_back({name, kind, ir::contiguous(ir::DType::f32, {}), {}});
     return function.inputs.size() - 1;
   }
   std::size_t batch(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes) {
-    function.inputs.push_back({name, ir::InputKind::batch, ir::contiguous(dtype, std::move(sizes))});
+    function.inputs.push_back({name, ir::InputKind::batch, ir::contiguous(dtype, std::move(sizes)), {}});
     return function.inputs.size() - 1;
   }
   void result(const std::string& name) { function.outputs.push_back({name, -1}); }

@@ -130,6 +130,9 @@ class Canonicalizer {
 
 }  // namespace
 
-void canonicalize(Graph& graph, const CompileOptions&) { Canonicalizer(graph).run(); }
+Notes canonicalize(Graph& graph, const CompileOptions&) {
+  Canonicalizer(graph).run();
+  return {};
+}
 
 }  // namespace rondo::ir

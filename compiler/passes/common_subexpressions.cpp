@@ -140,6 +140,9 @@ class Merger {
 
 }  // namespace
 
-void common_subexpressions(Graph& graph, const CompileOptions&) { Merger(graph).run(); }
+Notes common_subexpressions(Graph& graph, const CompileOptions&) {
+  Merger(graph).run();
+  return {};
+}
 
 }  // namespace rondo::ir

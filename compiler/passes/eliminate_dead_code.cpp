@@ -16,7 +16,7 @@ bool acts(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-void eliminate_dead_code(Graph& graph, const CompileOptions&) {
+Notes eliminate_dead_code(Graph& graph, const CompileOptions&) {
   std::vector<bool> read(graph.values.size(), false);
   std::vector<bool> keep(graph.nodes.size(), false);
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
@@ -27,6 +27,7 @@ void eliminate_dead_code(Graph& graph, const CompileOptions&) {
     if (keep[i]) for_each_operand(node, [&](ValueId id) { read[static_cast<std::size_t>(id)] = true; });
   }
   keep_nodes(graph, keep);
+  return {};
 }
 
 }  // namespace rondo::ir

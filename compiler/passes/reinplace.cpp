@@ -154,6 +154,9 @@ class Reinplacer {
 
 }  // namespace
 
-void reinplace(Graph& graph, const CompileOptions&) { Reinplacer(graph).run(); }
+Notes reinplace(Graph& graph, const CompileOptions&) {
+  Reinplacer(graph).run();
+  return {};
+}
 
 }  // namespace rondo::ir

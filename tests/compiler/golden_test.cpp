@@ -1,10 +1,11 @@
 // tests/golden/PASS.ir holds cases: an input graph, a line `----`, and what the pass must make of it. A line
 // of `====` separates cases. RONDO_BLESS=1 rewrites what follows the `----`; the change is then reviewed like
-// code.
+// code. A case may begin with `# options: KEY=VALUE ...` (fields of CompileOptions).
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -35,11 +36,38 @@ std::vector<std::string> split(const std::string& text, std::string_view separat
   return parts;
 }
 
+const std::map<std::string_view, std::string CompileOptions::*> kTextOptions = {
+    {"memory_policy", &CompileOptions::memory_policy},
+    {"reshard_after_forward", &CompileOptions::reshard_after_forward},
+};
+
+CompileOptions options_of(const std::string& input) {
+  constexpr std::string_view kMark = "# options:";
+  CompileOptions options;
+  const std::size_t mark = input.find(kMark);
+  if (mark == std::string::npos) return options;
+  std::istringstream line(input.substr(mark + kMark.size(), input.find('\n', mark) - mark - kMark.size()));
+  for (std::string word; line >> word;) {
+    const std::size_t equals = word.find('=');
+    const std::string key = word.substr(0, equals), value = word.substr(equals + 1);
+    if (const auto text = kTextOptions.find(key); text != kTextOptions.end()) {
+      options.*text->second = value;
+    } else if (key == "memory_budget") {
+      options.memory_budget = std::stod(value);
+    } else if (key == "save") {
+      options.full_recompute_save_ops.push_back(value);
+    } else {
+      FAIL("no such option: " << key);
+    }
+  }
+  return options;
+}
+
 // Comments above a case stay with its input.
 std::string run_case(const std::string& input, const ir::PassInfo& pass, const std::string& file) {
   ir::Graph graph = ir::parse(input, file);
   ir::verify(graph, "parse");
-  pass.run(graph, {});
+  pass.run(graph, options_of(input));
   ir::verify(graph, pass.name);
   return ir::print(graph);
 }

@@ -14,14 +14,18 @@ using namespace rondo::ir;
 
 namespace {
 
-void nothing(Graph&, const CompileOptions&) {}
+Notes nothing(Graph&, const CompileOptions&) { return {}; }
 
 constexpr std::array kTable = {
     PassInfo{.name = "first", .run = &nothing, .summary = ""},
     PassInfo{.name = "must", .run = &nothing, .required = true, .summary = ""},
     PassInfo{.name = "rounding", .run = &nothing, .numerics = Numerics::rounds, .summary = ""},
     PassInfo{.name = "extra", .run = &nothing, .in_default = false, .summary = ""},
-    PassInfo{.name = "cudagraph", .run = nullptr, .in_default = false, .needs = "a GPU", .summary = ""},
+    PassInfo{.name = "cudagraph",
+             .run = nullptr,
+             .in_default = false,
+             .unavailable_without = "a GPU",
+             .summary = ""},
 };
 
 std::string names(const CompileOptions& options) {
@@ -59,13 +63,36 @@ TEST_CASE("passes that round run only where rounding is allowed, and their absen
         "compile.passes: rounding rounds; set compile.numerics = \"rounds\" to allow it");
 }
 
-TEST_CASE("the order of the option is not the order of the passes, and that is said") {
-  const Selection selection = select_passes(kTable, {.passes = {"extra", "first"}, .disable_passes = {}});
-  CHECK(selection.passes[0]->name == "first");
-  CHECK(selection.notes ==
-        std::vector<std::string>{
-            "compile.passes: the order of the list is not followed; the pipeline's order is fixed"});
-  CHECK(select_passes(kTable, {.passes = {"first", "extra"}, .disable_passes = {}}).notes.empty());
+TEST_CASE("a list in another order than the pipeline's is refused, and says who must come first") {
+  CHECK(error_of({.passes = {"extra", "first"}, .disable_passes = {}}) ==
+        "compile.passes: first must come first, before extra; the pipeline's order is fixed (`rondo opt "
+        "--list` shows it)");
+  CHECK(error_of({.passes = {"first", "default", "extra"}, .disable_passes = {}}).empty());
+}
+
+TEST_CASE("a pass whose needs are not met names the pass that must come first") {
+  constexpr std::array table = {
+      PassInfo{.name = "giver", .run = &nothing, .gives = kGatheredOnce, .summary = ""},
+      PassInfo{.name = "taker", .run = &nothing, .needs = kGatheredOnce | kFunctional, .summary = ""},
+      PassInfo{.name = "writer", .run = &nothing, .breaks = kFunctional, .summary = ""},
+  };
+  const auto problems = [&](std::vector<int> order) {
+    std::vector<const PassInfo*> passes;
+    for (int i : order) passes.push_back(&table[static_cast<std::size_t>(i)]);
+    return order_problems(table, passes);
+  };
+  CHECK(problems({0, 1, 2}).empty());
+  CHECK(problems({1, 0}) ==
+        std::vector<std::string>{"taker needs one gather of each parameter a phase: giver must come first; "
+                                 "name it in compile.passes and do not disable it"});
+  CHECK(problems({0, 2, 1}) == std::vector<std::string>{"taker must come first, before writer, which leaves "
+                                                        "no graph without overwrites"});
+}
+
+TEST_CASE("the pipeline's own order meets the needs of every pass") {
+  std::vector<const PassInfo*> passes;
+  for (const PassInfo& pass : all_passes()) passes.push_back(&pass);
+  CHECK(order_problems(all_passes(), passes).empty());
 }
 
 TEST_CASE("all problems of the selection are reported at once") {
@@ -88,7 +115,7 @@ TEST_CASE("a pass that the device cannot have is an error") {
 
 TEST_CASE("a bare cudagraph means the default list and cudagraph") {
   auto table = kTable;
-  table[4].needs = {};
+  table[4].unavailable_without = {};
   std::string list;
   for (const PassInfo* pass : select_passes(table, {.passes = {"cudagraph"}, .disable_passes = {}}).passes)
     (list += pass->name) += " ";

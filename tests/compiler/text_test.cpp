@@ -15,8 +15,10 @@ namespace {
 
 // One of everything that the grammar knows, as print writes it.
 constexpr std::string_view kSample = R"(graph train_step
+block layers.0
+block "a b"
 
-parameter %0: f32[256,256] layers.0.wq.weight
+parameter %0: f32[256,256] layers.0.wq.weight bucket layers.0
 optimizer %1: f32[] "a name, quoted \"so\"\n"
 batch %2: i64[4,128]{1,4} tokens
 
@@ -48,6 +50,8 @@ TEST_CASE("what print wrote parses back to the same text") {
   const Graph graph = parse(kSample, "sample.ir");
   CHECK(print(graph) == kSample);
   CHECK(graph.outputs[1].updates == 0);
+  CHECK(graph.blocks == std::vector<std::string>{"layers.0", "a b"});
+  CHECK(graph.inputs[0].bucket == "layers.0");
   CHECK(graph.nodes[2].phase == Phase::forward);
   CHECK(graph.nodes[2].module.empty());
   CHECK(graph.nodes[3].module == "optimizer");
@@ -79,7 +83,8 @@ TEST_CASE("a parse error names place, problem and what was expected") {
   CHECK(error_of("") == "x.ir:1:1: unexpected text; expected \"graph\"");
   CHECK(error_of("graph") == "x.ir:1:6: no name here; expected the name of the graph");
   CHECK(error_of(head + "forwards\n") ==
-        "x.ir:3:1: unknown statement \"forwards\"; expected parameter, optimizer, buffer, batch, forward, "
+        "x.ir:3:1: unknown statement \"forwards\"; expected block, parameter, optimizer, buffer, batch, "
+        "forward, "
         "backward, "
         "update, return or a node");
   CHECK(error_of(head + "batch %1: f32[2] x\n") ==
@@ -159,4 +164,17 @@ TEST_CASE("no mutation of a text crashes the parser, and what still parses print
     }
   }
   CHECK(parsed > 100);
+}
+
+TEST_CASE(
+    "a node is in the block that its module lies in, and in no block whose name its module merely begins "
+    "with") {
+  const Graph graph = parse(
+      "graph g\nblock layers.1\nblock layers.12\nbatch %0: f32[2] x\nforward layers.1\n"
+      "  %1: f32[2] = aten.neg.default(%0)\nforward layers.12.attention.wq\n  %2: f32[2] = "
+      "aten.neg.default(%1)\nbackward layers.13\n  %3: f32[2] = aten.neg.default(%2)\nreturn\n",
+      "x.ir");
+  CHECK(blocks_of_nodes(graph) == std::vector<std::int32_t>{0, 1, -1, -1});
+  CHECK(error_of("graph g\nbatch %0: f32[2] x\nforward\n  %1: f32[2] = aten.neg.default(%0)\nblock a\n") ==
+        "x.ir:5:1: a block below a node; expected all blocks above the first node");
 }
