@@ -5,6 +5,7 @@
 
 #include "apps/commands.h"
 #include "compiler/pipeline.h"
+#include "trainer/config/derived.h"
 #include "trainer/config/help.h"
 #include "trainer/config/load.h"
 
@@ -19,8 +20,7 @@ bool before_train(const Arguments& args) {
     return false;
   }
   const JobConfig config = load_config(args);  // throws; the worker, which needs its own copy, loads it again
-  const Compile& c = config.compile;
-  if (c.enable) ir::select_passes(ir::all_passes(), {c.passes, c.disable_passes, c.numerics, "cpu"});
+  if (config.compile.enable) ir::select_passes(ir::all_passes(), compile_options(config));
   return true;
 }
 

@@ -30,6 +30,29 @@ Notes common_subexpressions(Graph& graph, const CompileOptions& options);
 // and host reads stay. Exact.
 Notes eliminate_dead_code(Graph& graph, const CompileOptions& options);
 
+// Does: computes forward values again in the backward instead of keeping them, as options.memory_policy says,
+// and gathers parameters again as options.reshard_after_forward says. Needs: a graph without overwrites.
+// Guarantees: a copy stands right before its first reader; random ops, reductions and what leaves a block are
+// never copied. Exact.
+Notes recompute(Graph& graph, const CompileOptions& options);
+
+// Does: gathers a parameter once in each phase, or once in all where its gathered copy is kept. Needs: a graph
+// without overwrites; to come after recompute, which adds gathers. Guarantees: at most one gather of a
+// parameter in a phase. Exact.
+Notes deduplicate_unshard(Graph& graph, const CompileOptions& options);
+
+// Does: makes one gather, and one reduce-scatter, of those of a bucket (Input::bucket). Needs: a graph without
+// overwrites; each parameter gathered once in a phase. Guarantees: collectives of anything but parameters stay
+// as they are. Exact: gathers always, reductions where the sum does not depend on an element's place in the
+// buffer (on CPU: parallel/ordered_gloo.h).
+Notes transformer_block_bucketing(Graph& graph, const CompileOptions& options);
+
+// Does: starts each gather of parameters one gather earlier, right after the wait for the one before it, and
+// waits for each reduce-scatter of gradients one later, right before the next starts. Needs: a graph without
+// overwrites. Guarantees: at most two gathers and two reductions under way; collectives of a kind keep their
+// order. Exact.
+Notes overlap_fsdp(Graph& graph, const CompileOptions& options);
+
 // Does: gives an op its in-place form where the storage it overwrites is read by nobody afterwards: last
 // uses, and states that the result updates. Needs: to be last, since a pass that moves or adds a read would
 // have to look at storages. Guarantees: only ops whose in-place form is bit-equal, only at equal types and

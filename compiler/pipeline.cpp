@@ -28,9 +28,31 @@ constexpr std::array kPasses = {
              .run = &common_subexpressions,
              .needs = kFunctional,
              .summary = "computes what is equal once in each phase"},
+    // After common_subexpressions; before what treats collectives, since it adds some.
+    PassInfo{.name = "recompute",
+             .run = &recompute,
+             .needs = kFunctional,
+             .breaks = kGatheredOnce,
+             .summary = "computes forward values again in the backward, as compile.memory_policy says"},
+    // After recompute, which gathers again for what it computes again.
+    PassInfo{.name = "deduplicate_unshard",
+             .run = &deduplicate_unshard,
+             .needs = kFunctional,
+             .gives = kGatheredOnce,
+             .summary = "gathers each parameter once in a phase"},
     // After the passes that leave nodes without readers.
     PassInfo{
         .name = "eliminate_dead_code", .run = &eliminate_dead_code, .summary = "drops what nobody reads"},
+    // On the gathers that are left.
+    PassInfo{.name = "transformer_block_bucketing",
+             .run = &transformer_block_bucketing,
+             .needs = kFunctional | kGatheredOnce,
+             .summary = "one gather and one reduce-scatter for the parameters of a block"},
+    // On the buckets, so that a whole one is under way while the one before it is computed with.
+    PassInfo{.name = "overlap_fsdp",
+             .run = &overlap_fsdp,
+             .needs = kFunctional,
+             .summary = "starts gathers earlier and waits for reduce-scatters later"},
     // After every pass that adds, moves or drops a reader: what follows would have to look at storages.
     PassInfo{.name = "reinplace",
              .run = &reinplace,
@@ -133,14 +155,14 @@ const PassInfo* find_where(std::span<const PassInfo> table, Properties PassInfo:
 
 std::string unmet(std::span<const PassInfo> table, std::span<const PassInfo* const> before,
                   const PassInfo& pass, Properties one) {
+  if (const PassInfo* giver = find_where(table, &PassInfo::gives, one))
+    return fmt::format("{} needs {}: {} must come first; name it in compile.passes and do not disable it",
+                       pass.name, property_name(one), giver->name);
   for (const PassInfo* earlier : before)
     if (earlier->breaks & one)
       return fmt::format("{} must come first, before {}, which leaves no {}", pass.name, earlier->name,
                          property_name(one));
-  const PassInfo* giver = find_where(table, &PassInfo::gives, one);
-  RONDO_ASSERT(giver != nullptr, "a pass needs what no pass gives");
-  return fmt::format("{} needs {}: {} must come first; name it in compile.passes and do not disable it",
-                     pass.name, property_name(one), giver->name);
+  RONDO_ASSERT(false, "a pass needs what no pass gives");
 }
 
 double ms_since(std::chrono::steady_clock::time_point start) {

@@ -28,7 +28,11 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout) {
   o.validation_batch_size = c.validation.enable ? c.validation.local_batch_size : 1;
   o.validation_seq_len = c.validation.enable ? c.validation.seq_len : 1;
   o.document_attention = c.training.document_attention;
-  o.checkpoint_blocks = c.activation_checkpoint.mode == "full";
+  o.checkpoint_blocks = c.activation_checkpoint.mode == "full" && !c.compile.enable;
+  if (!c.compile.fsdp_buckets.empty())
+    o.bucket = [c](const std::string& parameter, const std::string& of_model) {
+      return bucket_of(c, parameter, of_model);
+    };
   o.max_norm = c.training.max_norm;
   o.state_dtype = float_named(c.training.dtype);
   o.sharding = {static_cast<int>(layout.shard), kDataParallelGroup,
@@ -44,7 +48,7 @@ CompileRequest compile_request(const JobConfig& c, const std::filesystem::path& 
   request.executor = !c.compile.enable                     ? ExecutorKind::eager
                      : c.compile.executor == "interpreter" ? ExecutorKind::interpreter
                                                            : ExecutorKind::replay;
-  request.options = {c.compile.passes, c.compile.disable_passes, c.compile.numerics, "cpu"};
+  request.options = compile_options(c);
   if (!graph_folder.empty() && c.compile.dump != "none") {
     request.dump_folder = graph_folder;
     request.dump_all = c.compile.dump == "all";

@@ -65,6 +65,8 @@ void Report::compiled(const std::vector<const CompiledStep*>& steps) {
     for (const std::string& note : r.pipeline.notes) log_info(step->function().name + ": " + note);
     nlohmann::ordered_json passes;
     for (const ir::PassReport& pass : r.pipeline.passes)
+      for (const std::string& note : pass.notes) log_info(step->function().name + ": " + note);
+    for (const ir::PassReport& pass : r.pipeline.passes)
       passes[std::string(pass.name)] = {{"ms", pass.ms}, {"nodes", pass.nodes_after}};
     folder_.event("compiled",
                   {{"function", step->function().name}, {"trace_ms", r.trace_ms}, {"passes", passes}});

@@ -60,7 +60,9 @@ class SignatureBuilder {
       ir::TensorType type = step_.shard_types[i];
       if (dtype) type.dtype = *dtype;
       function.inputs.push_back({prefix + rules[i].name, kind, type, {}});
-      if (kind == ir::InputKind::parameter) function.inputs.back().bucket = rules[i].bucket;
+      if (kind != ir::InputKind::parameter) continue;
+      const auto& bucket = step_.options.bucket;
+      function.inputs.back().bucket = bucket ? bucket(rules[i].name, rules[i].bucket) : rules[i].bucket;
     }
     return range;
   }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ struct TrainStepOptions {
   at::ScalarType state_dtype = at::kFloat;
   ShardingOptions sharding;
   OptimizerOptions optimizer;
+  // Of a parameter, given its name and the model's own bucket; empty: the model's own.
+  std::function<std::string(const std::string&, const std::string&)> bucket = {};
 };
 
 // Names of plain results.

@@ -5,67 +5,14 @@
 // Since a value names one content of a storage, equal operands mean equal contents, writes or not. What must
 // not be merged is a result that is itself overwritten later, and results that update two states: each needs
 // its own storage.
-#include <bit>
-#include <functional>
-#include <string_view>
 #include <unordered_set>
 
+#include "compiler/equal_nodes.h"
 #include "compiler/op_facts.h"
 #include "compiler/passes.h"
 
 namespace rondo::ir {
 namespace {
-
-void mix(std::size_t& hash, std::size_t next) { hash = (hash ^ next) * 0x9e3779b97f4a7c15u + (hash >> 29); }
-
-template <class T>
-std::size_t hash_of(const T& element) {
-  return std::hash<T>()(element);
-}
-std::size_t hash_of(None) { return 1; }
-std::size_t hash_of(DType dtype) { return static_cast<std::size_t>(dtype); }
-std::size_t hash_of(const Symbol& symbol) { return hash_of(symbol.name); }
-std::size_t hash_of(Use use) { return static_cast<std::size_t>(use.value); }
-template <class T>
-std::size_t hash_of(const std::vector<T>& list) {
-  std::size_t hash = list.size();
-  for (const auto& element : list) mix(hash, hash_of(static_cast<T>(element)));
-  return hash;
-}
-std::size_t hash_of(const UseList& list) { return hash_of(list.values); }
-std::size_t hash_of(const WrappedNumber& wrapped) {
-  return std::visit([](auto number) { return hash_of(number); }, wrapped.number);
-}
-
-std::size_t hash_node(const Node& node) {
-  std::size_t hash = hash_of(node.op);
-  for (const Argument& arg : node.args) {
-    mix(hash, arg.index());
-    mix(hash, std::visit([](const auto& a) { return hash_of(a); }, arg));
-  }
-  return hash;
-}
-
-// Bit for bit: 0.0 and -0.0 are different numbers here, and a nan is equal to itself.
-bool same_bits(double a, double b) {
-  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
-}
-
-bool same_argument(const Argument& a, const Argument& b) {
-  if (a.index() != b.index()) return false;
-  if (const auto* x = std::get_if<double>(&a)) return same_bits(*x, std::get<double>(b));
-  if (const auto* list = std::get_if<std::vector<double>>(&a)) {
-    const auto& other = std::get<std::vector<double>>(b);
-    return std::equal(list->begin(), list->end(), other.begin(), other.end(), same_bits);
-  }
-  if (const auto* wrapped = std::get_if<WrappedNumber>(&a)) {
-    const auto& other = std::get<WrappedNumber>(b);
-    const auto* x = std::get_if<double>(&wrapped->number);
-    const auto* y = std::get_if<double>(&other.number);
-    return x != nullptr && y != nullptr ? same_bits(*x, *y) : *wrapped == other;
-  }
-  return a == b;
-}
 
 class Merger {
  public:
@@ -120,14 +67,7 @@ class Merger {
   struct Equal {
     const Graph* graph;
     bool operator()(const Node* a, const Node* b) const {
-      if (a->phase != b->phase || a->op != b->op || a->origin != b->origin ||
-          a->args.size() != b->args.size() || a->results.size() != b->results.size())
-        return false;
-      for (std::size_t i = 0; i < a->args.size(); ++i)
-        if (!same_argument(a->args[i], b->args[i])) return false;
-      for (std::size_t i = 0; i < a->results.size(); ++i)
-        if (graph->value(a->results[i]).type != graph->value(b->results[i]).type) return false;
-      return true;
+      return a->phase == b->phase && a->origin == b->origin && equal_nodes(*graph, *a, *b);
     }
   };
 

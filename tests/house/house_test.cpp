@@ -73,7 +73,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"models", {"models/", "parallel/"}},
     {"compiler",
      {"compiler/", "parallel/crash_report.h", "parallel/error.h", "parallel/log.h", "parallel/nearest.h",
-      "parallel/scope.h"}},
+      "parallel/wildcard.h", "parallel/scope.h"}},
     {"trainer",
      {"trainer/", "models/", "parallel/", "compiler/compile.h", "compiler/executor.h",
       "compiler/cpu_memory.h", "compiler/step_function.h", "compiler/ir.h"}},

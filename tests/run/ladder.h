@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "compiler/pipeline.h"
 #include "tests/run/runs.h"
 
 namespace rondo {
@@ -58,18 +59,40 @@ inline void climb(const Point& point) {
   check_equal(place, "eager", "replay");
 }
 
+// A pass, and the passes that need it.
+inline std::string with_dependants(const ir::PassInfo& pass) {
+  std::string names(pass.name);
+  for (const ir::PassInfo& other : ir::all_passes())
+    if ((other.needs & pass.gives) != 0) names += "," + std::string(other.name);
+  return names;
+}
+
 // Each exact pass on and off, and all of them.
 inline void leave_out_passes(const Point& point, const std::string& executor) {
   INFO(point.name() << ", " << executor);
   const Place place;
-  const Words flags = {"--compile.executor=" + executor};
+  const Words flags = {"--compile.executor=" + executor, "--compile.memory_policy=default"};
   run_at(place, point, "all passes", flags);
   run_at(place, point, "no passes", flags + Words{"--compile.passes=[]"});
   check_equal(place, "all passes", "no passes");
-  for (const std::string pass :
-       {"canonicalize", "common_subexpressions", "eliminate_dead_code", "reinplace"}) {
-    run_at(place, point, "without " + pass, flags + Words{"--compile.disable_passes=" + pass});
-    check_equal(place, "all passes", "without " + pass);
+  for (const ir::PassInfo& pass : ir::all_passes()) {
+    if (!pass.in_default || pass.numerics != ir::Numerics::exact) continue;
+    const std::string left_out = with_dependants(pass);
+    run_at(place, point, "without " + left_out, flags + Words{"--compile.disable_passes=" + left_out});
+    check_equal(place, "all passes", "without " + left_out);
+  }
+}
+
+inline const std::vector<std::string> kPolicies = {"none", "default", "eager", "min_cut", "budget", "full"};
+
+// Every memory policy gives the bits of the eager step.
+inline void keep_and_recompute(const Point& point, const std::vector<std::string>& policies) {
+  INFO(point.name());
+  const Place place;
+  run_at(place, point, "eager run", kEager);
+  for (const std::string& policy : policies) {
+    run_at(place, point, policy, kReplay + Words{"--compile.memory_policy=" + policy});
+    check_equal(place, "eager run", policy);
   }
 }
 

@@ -12,6 +12,13 @@ TEMPLATE_TEST_CASE_SIG("eager, interpreted and replayed steps have the same bits
     climb({Ranks, (setting & 1) != 0, (setting & 2) != 0, (setting & 4) != 0, (setting & 8) != 0});
 }
 
+TEMPLATE_TEST_CASE_SIG("every memory policy has the bits of the eager step, ranks", "", ((int Ranks), Ranks),
+                       1, 2, 3, 4) {
+  for (int setting = 0; setting < 16; ++setting)
+    keep_and_recompute(
+        {Ranks, (setting & 1) != 0, (setting & 2) != 0, (setting & 4) != 0, (setting & 8) != 0}, kPolicies);
+}
+
 TEST_CASE("leaving out an exact pass changes no bit, with each executor and each kind of step") {
   for (const char* executor : {"interpreter", "replay"})
     for (const bool bfloat16 : {false, true})

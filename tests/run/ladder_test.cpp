@@ -37,6 +37,22 @@ TEST_CASE("leaving out an exact pass changes no bit") {
   leave_out_passes({2, false, true, true, false}, "replay");
 }
 
+TEST_CASE("every memory policy has the bits of the eager step") {
+  keep_and_recompute({1, true, true, false, true}, {"default", "full"});
+  keep_and_recompute({2, true, false, false, false}, kPolicies);
+  keep_and_recompute({3, false, true, false, true}, {"min_cut", "budget"});
+  keep_and_recompute({4, false, false, true, false}, {"eager", "full"});
+}
+
+TEST_CASE("buckets of the user's own change no bit") {
+  const Place place;
+  const Point point{2, true, false, false, false};
+  run_at(place, point, "the model's", {});
+  run_at(place, point, "the user's",
+         {"--compile.fsdp_buckets=[\"layers.0.*|layers.1.*\", \"*norm.weight\"]"});
+  check_equal(place, "the model's", "the user's");
+}
+
 TEST_CASE("a run repeated has the same bits") {
   const Place place;
   const Point point{3, true, true, false, true};

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "parallel/error.h"
+#include "parallel/wildcard.h"
 
 namespace rondo {
 namespace {
@@ -65,6 +66,40 @@ ScheduleSteps schedule_steps(const JobConfig& config) {
   const auto decay =
       std::min(static_cast<std::int64_t>(std::llround(static_cast<double>(total) * ratio)), left);
   return {warmup, left - decay, decay};
+}
+
+std::string policy_of_mode(const std::string& mode) {
+  if (mode == "selective") return "default";
+  return mode == "memory_budget" ? "budget" : mode;
+}
+
+std::string memory_policy(const JobConfig& config) {
+  const std::string& policy = config.compile.memory_policy;
+  return policy == "auto" ? policy_of_mode(config.activation_checkpoint.mode) : policy;
+}
+
+CompileOptions compile_options(const JobConfig& config) {
+  const Compile& c = config.compile;
+  CompileOptions options;
+  options.passes = c.passes;
+  options.disable_passes = c.disable_passes;
+  options.numerics = c.numerics;
+  options.memory_policy = memory_policy(config);
+  options.memory_budget = config.activation_checkpoint.memory_budget;
+  options.memory_budget_gib = c.memory_budget_gib;
+  options.full_recompute_save_ops = c.full_recompute_save_ops;
+  options.reshard_after_forward = config.parallelism.fsdp_reshard_after_forward;
+  return options;
+}
+
+std::string bucket_of(const JobConfig& config, const std::string& parameter, const std::string& of_model) {
+  for (const std::string& bucket : config.compile.fsdp_buckets)
+    for (std::size_t begin = 0; begin < bucket.size();) {
+      const std::size_t end = std::min(bucket.find('|', begin), bucket.size());
+      if (matches_wildcard(std::string_view(bucket).substr(begin, end - begin), parameter)) return bucket;
+      begin = end + 1;
+    }
+  return of_model;
 }
 
 std::string tokenizer_name(const JobConfig& config) {

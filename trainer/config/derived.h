@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "compiler/options.h"
 #include "trainer/config/job_config.h"
 
 namespace rondo {
@@ -27,6 +28,16 @@ struct Layout {
 // Error(ExitCode::config), with the arithmetic, where the degrees do not make `world_size` or the global
 // batch cannot be divided.
 Layout resolve_layout(const JobConfig& config, std::int64_t world_size);
+
+// The memory policy of a recorded graph that a mode of activation checkpointing means.
+std::string policy_of_mode(const std::string& mode);
+// What compile.memory_policy and activation_checkpoint.mode come to.
+std::string memory_policy(const JobConfig& config);
+
+CompileOptions compile_options(const JobConfig& config);
+
+// The bucket of a parameter under compile.fsdp_buckets, or the model's own.
+std::string bucket_of(const JobConfig& config, const std::string& parameter, const std::string& of_model);
 
 // "bytes", or the path of tokenizer files: what training.tokenizer comes to.
 std::string tokenizer_name(const JobConfig& config);

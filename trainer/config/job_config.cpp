@@ -34,6 +34,25 @@ std::string excludable(const FieldValue& value) {
   return "";
 }
 
+std::string selectors(const FieldValue& value) {
+  for (const std::string& text : std::get<std::vector<std::string>>(value)) {
+    const std::size_t colons = text.find("::");
+    const bool whole =
+        colons != std::string::npos && colons > 0 &&
+        std::count(text.begin() + static_cast<std::ptrdiff_t>(colons) + 2, text.end(), '.') == 2;
+    if (!whole)
+      return "must hold entries like layers.*.attention::aten.mm.default, and \"" + text + "\" is none";
+  }
+  return "";
+}
+
+std::string patterns(const FieldValue& value) {
+  for (const std::string& text : std::get<std::vector<std::string>>(value))
+    if (text.empty() || text.starts_with('|') || text.ends_with('|') || text.find("||") != std::string::npos)
+      return "must hold patterns of parameter names separated by |, and \"" + text + "\" has an empty one";
+  return "";
+}
+
 std::string minus_one_or_positive(const FieldValue& value) {
   return std::get<std::int64_t>(value) == 0 ? "must be -1 or at least 1" : "";
 }
@@ -177,8 +196,12 @@ const Fields& Parallelism::fields() {
 const Fields& ActivationCheckpoint::fields() {
   static const Fields list = {
       field("mode", &ActivationCheckpoint::mode,
-            "full: the backward recomputes each layer from its input (only with compile.enable = false)",
-            {.allowed = {"none", "full"}, .later = {"selective", "memory_budget"}}),
+            "what the backward computes again; in a recorded graph the same as compile.memory_policy none, "
+            "default, full and budget; an eager run knows none and full",
+            {.allowed = {"none", "selective", "full", "memory_budget"}}),
+      field("memory_budget", &ActivationCheckpoint::memory_budget,
+            "with memory_budget: kept activations, between those of full (0) and of none (1)",
+            {.minimum = 0, .maximum = 1}),
   };
   return list;
 }
@@ -194,6 +217,27 @@ const Fields& Compile::fields() {
       field("numerics", &Compile::numerics,
             "exact: only passes that keep every bit; rounds: also those that round differently",
             {.allowed = {"exact", "rounds"}}),
+      field("memory_policy", &Compile::memory_policy,
+            "what the backward keeps: none (everything), default (what is dear to compute), eager (default "
+            "without "
+            "every second matrix product), min_cut (fewest bytes for that), budget (up to "
+            "memory_budget_gib), full "
+            "(nothing); auto: as activation_checkpoint.mode says",
+            {.allowed = {"auto", "none", "default", "full", "eager", "min_cut", "budget"},
+             .later = {"sac_and_offload"}}),
+      field("memory_budget_gib", &Compile::memory_budget_gib,
+            "with policy budget: activations that the blocks keep for the backward, a rank; 0: the share "
+            "activation_checkpoint.memory_budget",
+            {.minimum = 0, .maximum = 1e6, .unit = "GiB"}),
+      field("full_recompute_save_ops", &Compile::full_recompute_save_ops,
+            "with policy full: what is kept all the same, as MODULE_PATTERN::aten.OP.OVERLOAD with * for any "
+            "text",
+            {.check = selectors}),
+      field(
+          "fsdp_buckets", &Compile::fsdp_buckets,
+          "parameters that are gathered and reduced together: each entry is a bucket, patterns of parameter "
+          "names separated by |, with * for any text; the others stay in the model's own buckets",
+          {.check = patterns}),
       field("dump", &Compile::dump, "graphs written into the run folder: after each pass, the last, or none",
             {.allowed = {"all", "final", "none"}}),
   };

@@ -86,7 +86,8 @@ struct Parallelism {
 };
 
 struct ActivationCheckpoint {
-  std::string mode = "none";  // none | full
+  std::string mode = "none";   // none | selective | full | memory_budget
+  double memory_budget = 0.5;  // with memory_budget
   static const Fields& fields();
 };
 
@@ -95,8 +96,12 @@ struct Compile {
   std::string executor = "replay";  // interpreter | replay
   std::vector<std::string> passes = {"default"};
   std::vector<std::string> disable_passes;
-  std::string numerics = "exact";  // exact | rounds
-  std::string dump = "final";      // all | final | none
+  std::string numerics = "exact";      // exact | rounds
+  std::string memory_policy = "auto";  // auto: what activation_checkpoint.mode says (derived.h)
+  double memory_budget_gib = 0;        // 0: activation_checkpoint.memory_budget counts
+  std::vector<std::string> full_recompute_save_ops;
+  std::vector<std::string> fsdp_buckets;  // empty: the model's
+  std::string dump = "final";             // all | final | none
   static const Fields& fields();
 };
 

@@ -118,14 +118,45 @@ void check_weights(Rules& rules, const JobConfig& config) {
 }
 
 void check_features(Rules& rules, const JobConfig& config) {
-  rules.require(config.activation_checkpoint.mode == "none" || !config.compile.enable,
-                {"activation_checkpoint.mode", "compile.enable"},
-                "recomputation in a recorded graph is not in this version; set activation_checkpoint.mode = "
-                "\"none\" or compile.enable = false");
   const Validation& validation = config.validation;
   rules.require(!validation.enable || !validation.dataset_path.empty() || validation.holdout_fraction > 0,
                 {"validation.holdout_fraction", "validation.enable", "validation.dataset_path"},
                 "validation needs data: validation.holdout_fraction above 0, or validation.dataset_path");
+}
+
+// One knob with two names: activation_checkpoint.mode, torchtitan's, and compile.memory_policy.
+void check_memory_policy(Rules& rules, const JobConfig& config) {
+  const Compile& compile = config.compile;
+  const std::string& mode = config.activation_checkpoint.mode;
+  const Keys both = {"compile.memory_policy", "activation_checkpoint.mode"};
+  if (!compile.enable) {
+    rules.require(mode == "none" || mode == "full", {"activation_checkpoint.mode", "compile.enable"},
+                  fmt::format("activation_checkpoint.mode = \"{}\" needs a recorded graph; an eager run "
+                              "(compile.enable = false) knows none and full",
+                              mode));
+    rules.require(compile.memory_policy == "auto" || compile.memory_policy == policy_of_mode(mode), both,
+                  fmt::format("compile.memory_policy = \"{}\" needs a recorded graph; an eager run "
+                              "(compile.enable = false) takes activation_checkpoint.mode = none or full",
+                              compile.memory_policy));
+    return;
+  }
+  rules.require(
+      compile.memory_policy == "auto" || mode == "none" || compile.memory_policy == policy_of_mode(mode),
+      both,
+      fmt::format("compile.memory_policy = \"{}\" and activation_checkpoint.mode = \"{}\", which "
+                  "means \"{}\", disagree; set one of them",
+                  compile.memory_policy, mode, policy_of_mode(mode)));
+  const std::string policy = memory_policy(config);
+  rules.require(
+      compile.memory_budget_gib == 0 || policy == "budget",
+      {"compile.memory_budget_gib", "compile.memory_policy"},
+      fmt::format("compile.memory_budget_gib needs compile.memory_policy = \"budget\"; it is \"{}\"",
+                  policy));
+  rules.require(compile.full_recompute_save_ops.empty() || policy == "full",
+                {"compile.full_recompute_save_ops", "compile.memory_policy"},
+                fmt::format("compile.full_recompute_save_ops needs compile.memory_policy = \"full\"; it is "
+                            "\"{}\"",
+                            policy));
 }
 
 void check_checkpoint(Rules& rules, const JobConfig& config) {
@@ -162,6 +193,7 @@ void check_rules(const JobConfig& config, const Origins& origins, Problems& prob
   check_schedule(rules, config);
   check_weights(rules, config);
   check_features(rules, config);
+  check_memory_policy(rules, config);
   check_checkpoint(rules, config);
 }
 

@@ -66,7 +66,6 @@ const std::vector<Group>& groups() {
        {{"selective_ac_option", "2"_t},
         {"per_op_sac_force_recompute_mm_shapes_by_fqns", Texts{"moe.router.gate"}},
         {"early_stop", false},
-        {"memory_budget", 0.5},
         {"visualize_memory_budget_pareto", false},
         {"preserve_rng_state", true},
         {"determinism_check", "default"_t},

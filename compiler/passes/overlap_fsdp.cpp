@@ -1,0 +1,130 @@
+// Communication of parameters runs while the neighbours compute.
+//
+//   start gather 1                     start gather 1
+//   wait for gather 1                  wait for gather 1
+//   compute with 1                     start gather 2
+//   start gather 2             ->      compute with 1
+//   wait for gather 2                  wait for gather 2
+//   compute with 2                     compute with 2
+//
+// A gather of parameters depends on nothing that the step computes, so it can start anywhere above its wait;
+// one gather ahead hides it and holds two of them in memory. The first gather of the backward starts with the
+// backward. A wait for a reduce-scatter of gradients moves down to the start of the next reduce-scatter, or to
+// the end of the backward; what reads its result (casts, splits) follows it.
+#include <algorithm>
+
+#include "compiler/op_facts.h"
+#include "compiler/parameters.h"
+#include "compiler/passes.h"
+#include "compiler/schedule.h"
+
+namespace rondo::ir {
+namespace {
+
+class Overlap {
+ public:
+  explicit Overlap(Graph& graph)
+      : graph_(graph),
+        made_(defining_nodes(graph)),
+        places_(present_places(graph)),
+        waits_(graph.nodes.size(), -1) {
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (facts(graph_.nodes[i].op).effect != Effect::wait) continue;
+      const std::int32_t start = made_[operand(i)];
+      if (start >= 0) waits_[static_cast<std::size_t>(start)] = static_cast<std::int32_t>(i);
+    }
+  }
+
+  void run() {
+    find_parameter_values();
+    for (Phase phase : {Phase::forward, Phase::backward}) {
+      prefetch_gathers(phase);
+      delay_reductions(phase);
+    }
+    reorder(graph_, places_);
+  }
+
+ private:
+  std::size_t operand(std::size_t i) const {
+    return static_cast<std::size_t>(std::get<Use>(graph_.nodes[i].args[0]).value);
+  }
+
+  // What depends on parameters alone, through casts and packing.
+  void find_parameter_values() {
+    of_parameters_.assign(graph_.values.size(), false);
+    for (const Input& input : graph_.inputs)
+      if (input.kind == InputKind::parameter) of_parameters_[static_cast<std::size_t>(input.value)] = true;
+    for (const Node& node : graph_.nodes) {
+      if (facts(node.op).effect != Effect::none) continue;
+      bool all = true, any = false;
+      for_each_operand(node, [&](ValueId id) {
+        any = true;
+        all = all && of_parameters_[static_cast<std::size_t>(id)];
+      });
+      if (all && any)
+        for (ValueId id : node.results) of_parameters_[static_cast<std::size_t>(id)] = true;
+    }
+  }
+
+  std::vector<std::size_t> starts(Phase phase, std::string_view op) const {
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
+      if (graph_.nodes[i].phase == phase && graph_.nodes[i].op == op && waits_[i] >= 0) found.push_back(i);
+    return found;
+  }
+
+  void prefetch_gathers(Phase phase) {
+    std::vector<std::size_t> gathers = starts(phase, "_c10d_functional.all_gather_into_tensor.default");
+    std::erase_if(gathers, [&](std::size_t i) { return !of_parameters_[operand(i)]; });
+    for (std::size_t k = 0; k < gathers.size(); ++k) {
+      const std::int32_t after = k == 0 ? phase_begin(phase) - 1 : waits_[gathers[k - 1]];
+      move_up(gathers[k], {after, 1});
+    }
+  }
+
+  std::int32_t phase_begin(Phase phase) const {
+    const auto first = std::find_if(graph_.nodes.begin(), graph_.nodes.end(),
+                                    [&](const Node& node) { return node.phase >= phase; });
+    return static_cast<std::int32_t>(first - graph_.nodes.begin());
+  }
+
+  // A node and what it needs of its own phase.
+  void move_up(std::size_t i, Place place) {
+    if (places_[i] <= place) return;
+    places_[i] = place;
+    for_each_operand(graph_.nodes[i], [&](ValueId id) {
+      const std::int32_t made = made_[static_cast<std::size_t>(id)];
+      if (made >= 0 && graph_.nodes[static_cast<std::size_t>(made)].phase == graph_.nodes[i].phase)
+        move_up(static_cast<std::size_t>(made), place);
+    });
+  }
+
+  void delay_reductions(Phase phase) {
+    std::vector<std::size_t> reductions = starts(phase, "_c10d_functional.reduce_scatter_tensor.default");
+    const std::vector<std::int32_t> parameters = parameters_of_nodes(graph_);
+    std::erase_if(reductions, [&](std::size_t i) {
+      return parameters[i] < 0 && graph_.nodes[i].origin != "transformer_block_bucketing";
+    });
+    for (std::size_t k = 0; k < reductions.size(); ++k) {
+      const Place place = k + 1 < reductions.size() ? Place{static_cast<std::int32_t>(reductions[k + 1]), -1}
+                                                    : Place{phase_begin(Phase::update) - 1, 1};
+      Place& wait = places_[static_cast<std::size_t>(waits_[reductions[k]])];
+      wait = std::max(wait, place);
+    }
+  }
+
+  Graph& graph_;
+  std::vector<std::int32_t> made_;
+  std::vector<Place> places_;
+  std::vector<std::int32_t> waits_;  // for a start: its wait
+  std::vector<bool> of_parameters_;  // for each value
+};
+
+}  // namespace
+
+Notes overlap_fsdp(Graph& graph, const CompileOptions&) {
+  Overlap(graph).run();
+  return {};
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,158 @@
+// The backward computes again what the memory policy does not keep.
+//
+//   forward layers.0                              forward layers.0
+//     %5 = aten.silu.default(%4)                    %5 = aten.silu.default(%4)
+//   backward layers.0                       ->    backward layers.0
+//                                                   %8 = aten.silu.default(%4) by recompute
+//     %7 = aten.mul.Tensor(%6, %5)                  %7 = aten.mul.Tensor(%6, %8)
+//
+// A copy stands right before the first backward node that needs it, whichever that is: nothing asks for one
+// region of backward nodes. What decides is compiler/memory_policy.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/forward_values.h"
+#include "compiler/memory_policy.h"
+#include "compiler/op_facts.h"
+#include "compiler/passes.h"
+
+namespace rondo::ir {
+namespace {
+
+constexpr double kMib = 1 << 20;
+
+class Recomputer {
+ public:
+  Recomputer(Graph& graph, const std::vector<bool>& recompute)
+      : graph_(graph),
+        recompute_(recompute),
+        made_(defining_nodes(graph)),
+        copies_(graph.values.size(), kNoValue) {}
+
+  void run() {
+    std::vector<Node> old = std::move(graph_.nodes);
+    graph_.nodes.clear();
+    graph_.nodes.reserve(old.size() * 2);
+    for (std::size_t i = 0; i < old.size(); ++i) {
+      Node node = old[i];
+      if (node.phase == Phase::backward) {
+        for_each_operand(node, [&](ValueId id) { copy_maker(old, id); });
+        redirect(node);
+      }
+      graph_.nodes.push_back(std::move(node));
+    }
+  }
+
+ private:
+  bool is_forward_value_to_copy(ValueId id) const {
+    const auto i = static_cast<std::size_t>(id);
+    return i < made_.size() && made_[i] >= 0 && recompute_[static_cast<std::size_t>(made_[i])];
+  }
+
+  // Appends copies of the node that makes `id` and of what that needs, operands first.
+  void copy_maker(const std::vector<Node>& old, ValueId id) {
+    if (!is_forward_value_to_copy(id) || copies_[static_cast<std::size_t>(id)] != kNoValue) return;
+    Node copy = old[static_cast<std::size_t>(made_[static_cast<std::size_t>(id)])];
+    for_each_operand(copy, [&](ValueId operand) { copy_maker(old, operand); });
+    copy.phase = Phase::backward;
+    copy.origin = "recompute";
+    for (ValueId& result : copy.results) {
+      Value value = graph_.value(result);
+      if (value.views != kNoValue) value.views = copied(value.views);
+      const ValueId made = graph_.add_value(std::move(value));
+      copies_[static_cast<std::size_t>(result)] = made;
+      result = made;
+    }
+    redirect(copy);
+    graph_.nodes.push_back(std::move(copy));
+  }
+
+  ValueId copied(ValueId id) const {
+    const auto i = static_cast<std::size_t>(id);
+    return i < copies_.size() && copies_[i] != kNoValue ? copies_[i] : id;
+  }
+  void redirect(Node& node) {
+    for_each_operand(node, [&](ValueId& id) { id = copied(id); });
+    for (ValueId result : node.results)
+      if (ValueId& source = graph_.value(result).views; source != kNoValue) source = copied(source);
+  }
+
+  Graph& graph_;
+  const std::vector<bool>& recompute_;
+  std::vector<std::int32_t> made_;
+  std::vector<ValueId> copies_;  // of each forward value, in the backward
+};
+
+// "aten.mm.default 28 of 42 (5.3 MiB)", the dearest first.
+struct OpShare {
+  int count = 0;
+  double flops = 0;
+  std::int64_t bytes = 0;
+};
+std::string list(const std::map<std::string, OpShare>& shares) {
+  std::vector<std::pair<std::string, OpShare>> rows(shares.begin(), shares.end());
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second.flops, a.second.bytes) > std::pair(b.second.flops, b.second.bytes);
+  });
+  std::string text;
+  for (std::size_t i = 0; i < rows.size() && i < 6; ++i)
+    text += fmt::format("{}{} {} ({:.1f} MiB)", i > 0 ? ", " : "", rows[i].second.count, rows[i].first,
+                        static_cast<double>(rows[i].second.bytes) / kMib);
+  if (rows.size() > 6) text += fmt::format(", {} more kinds", rows.size() - 6);
+  return text.empty() ? "nothing" : text;
+}
+
+// What is kept, what is computed again, and what both cost.
+Notes table(const Graph& graph, const std::vector<bool>& recompute, const std::string& policy) {
+  const RecomputePlan plan = plan_recompute(graph, recompute);
+  const std::vector<std::int32_t> made = defining_nodes(graph);
+  std::map<std::string, OpShare> kept, again;
+  std::vector<bool> counted(graph.nodes.size(), false);
+  for (ValueId root : plan.kept) {
+    const auto i = static_cast<std::size_t>(made[static_cast<std::size_t>(root)]);
+    const Node& node = graph.nodes[i];
+    OpShare& share = kept[node.op];
+    share.count += counted[i] ? 0 : 1;
+    share.flops += counted[i] ? 0 : flops(graph, node);
+    share.bytes += storage_bytes(graph.value(root).type);
+    counted[i] = true;
+  }
+  double again_flops = 0, all_flops = 0;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    all_flops += flops(graph, node);
+    if (!plan.again[i]) continue;
+    again_flops += flops(graph, node);
+    std::int64_t bytes = 0;
+    for (ValueId id : node.results)
+      if (graph.value(id).views == kNoValue) bytes += storage_bytes(graph.value(id).type);
+    if (bytes == 0) continue;
+    OpShare& share = again[node.op];
+    ++share.count;
+    share.flops += flops(graph, node);
+    share.bytes += bytes;
+  }
+  return {
+      fmt::format(
+          "memory policy {}: the blocks keep {:.1f} MiB for the backward, which computes {:.2f} of {:.2f} "
+          "GFLOP again",
+          policy, static_cast<double>(plan.kept_bytes) / kMib, again_flops * 1e-9, all_flops * 1e-9),
+      "  kept: " + list(kept), "  computed again: " + list(again)};
+}
+
+}  // namespace
+
+Notes recompute(Graph& graph, const CompileOptions& options) {
+  const bool has_backward = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                        [](const Node& node) { return node.phase == Phase::backward; });
+  if (!has_backward) return {};
+  const MemoryDecision decision = decide_memory(graph, options);
+  Notes notes = table(graph, decision.recompute, options.memory_policy);
+  notes.insert(notes.end(), decision.notes.begin(), decision.notes.end());
+  Recomputer(graph, decision.recompute).run();
+  return notes;
+}
+
+}  // namespace rondo::ir

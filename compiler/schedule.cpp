@@ -1,0 +1,55 @@
+#include "compiler/schedule.h"
+
+#include <queue>
+
+#include "parallel/error.h"
+
+namespace rondo::ir {
+
+std::vector<Place> present_places(const Graph& graph) {
+  std::vector<Place> places(graph.nodes.size());
+  for (std::size_t i = 0; i < places.size(); ++i) places[i].index = static_cast<std::int32_t>(i);
+  return places;
+}
+
+void reorder(Graph& graph, const std::vector<Place>& places) {
+  const std::size_t count = graph.nodes.size();
+  std::vector<std::int32_t> definition(graph.values.size(), -1);
+  for (std::size_t i = 0; i < count; ++i)
+    for (ValueId id : graph.nodes[i].results)
+      definition[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(i);
+
+  std::vector<std::vector<std::int32_t>> readers(count);
+  std::vector<std::int32_t> missing(count, 0);  // operands that are not placed yet
+  for (std::size_t i = 0; i < count; ++i)
+    for_each_operand(graph.nodes[i], [&](ValueId id) {
+      const std::int32_t made = definition[static_cast<std::size_t>(id)];
+      if (made < 0) return;
+      readers[static_cast<std::size_t>(made)].push_back(static_cast<std::int32_t>(i));
+      ++missing[i];
+    });
+
+  using Entry = std::pair<Place, std::int32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  const auto last = static_cast<std::int32_t>(count) - 1;
+  const auto offer = [&](std::int32_t i) {
+    if (i != last) ready.emplace(places[static_cast<std::size_t>(i)], i);
+  };
+  for (std::size_t i = 0; i < count; ++i)
+    if (missing[i] == 0) offer(static_cast<std::int32_t>(i));
+
+  std::vector<Node> nodes;
+  nodes.reserve(count);
+  while (!ready.empty()) {
+    const auto i = static_cast<std::size_t>(ready.top().second);
+    ready.pop();
+    nodes.push_back(std::move(graph.nodes[i]));
+    for (std::int32_t reader : readers[i])
+      if (--missing[static_cast<std::size_t>(reader)] == 0) offer(reader);
+  }
+  RONDO_ASSERT(nodes.size() + 1 == count, "the operands of the graph " + graph.name + " form a cycle");
+  nodes.push_back(std::move(graph.nodes.back()));
+  graph.nodes = std::move(nodes);
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,28 @@
+// Names by pattern, as users write them: `*` stands for any text, dots included; everything else for itself.
+#pragma once
+
+#include <string_view>
+
+namespace rondo {
+
+// Whether the whole of `text` fits. Time at most pattern times text.
+inline bool matches_wildcard(std::string_view pattern, std::string_view text) {
+  std::size_t p = 0, t = 0, star = std::string_view::npos, after = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      after = t;
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {  // the last star takes one more
+      p = star + 1;
+      t = ++after;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+}  // namespace rondo
