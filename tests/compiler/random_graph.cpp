@@ -337,6 +337,17 @@ class Generator : GraphBuilder {
     output("new.step", next, kStep);
   }
 
+  // Not an input: results are returned without a copy, and states are updated by then.
+  ValueId any_result() {
+    for (int attempt = 0; attempt < 20; ++attempt) {
+      const ValueId id = any(), root = roots_[static_cast<std::size_t>(id)];
+      if (std::none_of(graph_.inputs.begin(), graph_.inputs.end(),
+                       [&](const Input& input) { return input.value == root; }))
+        return id;
+    }
+    return emit("aten.clone.default", {Use{kStep}, None{}}, type(kStep));
+  }
+
   void finish() {
     phase_ = Phase::update;
     module_ = "optimizer";
@@ -347,7 +358,7 @@ class Generator : GraphBuilder {
       result.args.emplace_back(Use{id});
     };
     optimize(output);
-    for (int i = 0; i < 6; ++i) output(fmt::format("output.{}", i), any(), -1);
+    for (int i = 0; i < 6; ++i) output(fmt::format("output.{}", i), any_result(), -1);
     graph_.nodes.push_back(std::move(result));
   }
 
@@ -362,6 +373,19 @@ class Generator : GraphBuilder {
 };
 
 }  // namespace
+
+std::vector<const PassInfo*> with_prerequisites(const PassInfo& pass) {
+  std::vector<const PassInfo*> passes;
+  Properties missing = pass.needs & ~kFunctional;
+  for (const PassInfo& giver : all_passes()) {
+    if ((giver.gives & missing) == 0) continue;
+    missing &= ~giver.gives;
+    for (const PassInfo* one : with_prerequisites(giver))
+      if (std::find(passes.begin(), passes.end(), one) == passes.end()) passes.push_back(one);
+  }
+  passes.push_back(&pass);
+  return passes;
+}
 
 Graph random_graph(std::uint64_t seed, int nodes) { return Generator(seed, nodes).make(); }
 

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "compiler/ir.h"
+#include "compiler/pipeline.h"
 
 namespace rondo::ir {
 
@@ -15,6 +17,9 @@ namespace rondo::ir {
 // and sharded parameters that are gathered in forward and backward, and their gradients reduced, by nodes of the
 // parameter's name. The same seed gives the same graph.
 Graph random_graph(std::uint64_t seed, int nodes);
+
+// The pass, after the passes that give what it needs.
+std::vector<const PassInfo*> with_prerequisites(const PassInfo& pass);
 
 // What each output is, as a hash of the expression that it stands for. Storages are modelled: a write changes
 // what every view of that storage reads, and a collective reads its operand as late as its wait. So two
