@@ -3,25 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <random>
+#include <array>
+#include <functional>
 
 #include "compiler/op_facts.h"
+#include "tests/compiler/graph_builder.h"
 
 namespace rondo::ir {
 namespace {
 
 constexpr std::int64_t kEnd = 9223372036854775807;
+constexpr std::size_t kBlocks = 3;
+constexpr std::int64_t kRanks = 2;
 
-class Generator {
+// Input ids: whole weights with their states, step, lr, two batch inputs, sharded weights with their states.
+constexpr ValueId kStep = 9, kLr = 10, kFirstShard = 13;
+
+class Generator : GraphBuilder {
  public:
-  Generator(std::uint64_t seed, int nodes) : random_(seed), target_(nodes) { graph_.name = "random"; }
+  Generator(std::uint64_t seed, int nodes) : GraphBuilder(seed), target_(nodes) { graph_.name = "random"; }
 
   Graph make() {
     add_inputs();
     while (static_cast<int>(graph_.nodes.size()) < target_) {
       const auto place = static_cast<int>(graph_.nodes.size()) * 3 / std::max(target_, 1);
       phase_ = std::max(phase_, static_cast<Phase>(std::min(place, 1)));
-      module_ = fmt::format("layers.{}{}", pick(3), chance(2) ? ".attention" : "");
+      module_ = fmt::format("layers.{}{}", block(), chance(2) ? ".attention" : "");
       if (chance(30)) wait_for_one();
       step();
     }
@@ -31,19 +38,16 @@ class Generator {
   }
 
  private:
-  std::size_t pick(std::size_t n) { return random_() % n; }
-  bool chance(std::size_t one_in) { return pick(one_in) == 0; }
-  const TensorType& type(ValueId id) const { return graph_.value(id).type; }
-
-  void add_input(std::string name, InputKind kind, TensorType type) {
-    const ValueId id = graph_.add_value({std::move(type)});
-    graph_.inputs.push_back({std::move(name), kind, id});
-    pool_.push_back(id);
-    roots_.push_back(id);
+  // Up through the blocks in the forward, down in the backward, now and then anywhere.
+  std::size_t block() {
+    const std::size_t ninth = graph_.nodes.size() * 9 / static_cast<std::size_t>(std::max(target_, 1));
+    if (chance(6)) return pick(kBlocks);
+    return ninth < kBlocks ? ninth : kBlocks - 1 - std::min((ninth - kBlocks) / 2, kBlocks - 1);
   }
 
   void add_inputs() {
-    for (int i = 0; i < 3; ++i) {
+    for (std::size_t i = 0; i < kBlocks; ++i) {
+      graph_.blocks.push_back(fmt::format("layers.{}", i));
       const std::string name = fmt::format("layers.{}.weight", i);
       add_input(name, InputKind::parameter, contiguous(DType::f32, {4, 6}));
       add_input(name + ".exp_avg", InputKind::optimizer, contiguous(DType::f32, {4, 6}));
@@ -53,47 +57,15 @@ class Generator {
     add_input("lr", InputKind::batch, contiguous(DType::f32, {}));
     add_input("square", InputKind::batch, contiguous(DType::f32, {4, 4}));
     add_input("x", InputKind::batch, contiguous(DType::bf16, {4, 6}));
-  }
-
-  // A value that may be read: not overwritten, not awaited.
-  ValueId any() {
-    return pool_[chance(2) ? pick(pool_.size())
-                           : pool_.size() - 1 - pick(std::min<std::size_t>(8, pool_.size()))];
-  }
-  template <class Condition>
-  ValueId any_where(Condition condition) {
-    for (int attempt = 0; attempt < 20; ++attempt)
-      if (const ValueId id = any(); condition(type(id))) return id;
-    return kNoValue;
-  }
-  static bool is_row_major(const TensorType& type) { return type.strides == contiguous_strides(type.sizes); }
-  // Pointwise results of these have the strides of the operand, whatever the number of operands.
-  static bool is_plain(const TensorType& t) {
-    if (t.dtype != DType::f32 && t.dtype != DType::bf16) return false;
-    return is_row_major(t) || (t.sizes.size() == 2 && t.sizes[0] > 1 && t.sizes[1] > 1 && t.strides[0] == 1 &&
-                               t.strides[1] == t.sizes[0]);
-  }
-
-  ValueId emit(std::string op, std::vector<Argument> args, TensorType type, ValueId views = kNoValue) {
-    return emit_many(std::move(op), std::move(args), {std::move(type)}, views)[0];
-  }
-  std::vector<ValueId> emit_many(std::string op, std::vector<Argument> args, std::vector<TensorType> types,
-                                 ValueId views = kNoValue) {
-    Node node{.op = std::move(op),
-              .args = std::move(args),
-              .results = {},
-              .phase = phase_,
-              .module = module_,
-              .origin = {}};
-    for (TensorType& t : types) {
-      const ValueId id = graph_.add_value({.type = std::move(t), .views = views});
-      roots_.push_back(views == kNoValue ? id : roots_[static_cast<std::size_t>(views)]);
-      node.results.push_back(id);
-      pool_.push_back(id);
+    for (std::size_t i = 0; i < kBlocks; ++i) {
+      const std::string name = shard_name(i);
+      const TensorType shard = contiguous(DType::f32, {24 / kRanks});
+      add_input(name, InputKind::parameter, shard, graph_.blocks[i]);
+      add_input(name + ".exp_avg", InputKind::optimizer, shard);
+      add_input(name + ".exp_avg_sq", InputKind::optimizer, shard);
     }
-    graph_.nodes.push_back(node);
-    return node.results;
   }
+  static std::string shard_name(std::size_t i) { return fmt::format("layers.{}.linear.weight", i); }
 
   void step() {
     switch (pick(10)) {
@@ -110,7 +82,7 @@ class Generator {
       case 7:
         return copy();
       case 8:
-        return chance(2) ? product() : repeat();
+        return chance(3) ? gather() : chance(2) ? product() : repeat();
       default:
         return rarer();
     }
@@ -119,7 +91,7 @@ class Generator {
   void rarer() {
     switch (pick(4)) {
       case 0:
-        return start_collective();
+        return phase_ == Phase::backward && chance(2) ? reduce_gradient() : start_collective();
       case 1:
         return overwrite();
       case 2:
@@ -223,16 +195,16 @@ class Generator {
   void copy() {
     const ValueId id = any_where(is_plain);
     if (id == kNoValue) return;
-    if (chance(3)) {
+    if (chance(4)) {
       emit("aten.clone.default", {Use{id}, None{}}, type(id));
       return;
     }
-    TensorType to = type(id);
-    if (chance(2)) to.dtype = to.dtype == DType::f32 ? DType::bf16 : DType::f32;
-    const DType dtype = to.dtype;
-    emit("aten._to_copy.default", {Use{id}, dtype, None{}, None{}, None{}, false, None{}}, std::move(to));
+    static const DType dtypes[] = {DType::f32, DType::bf16, DType::f64};
+    const DType first = type(id).dtype;
+    ValueId last = cast(id, dtypes[pick(2)]);
+    if (chance(2)) last = cast(last, dtypes[pick(3)]);
+    if (chance(3)) cast(last, first);
   }
-
   void product() {
     const ValueId a = any_where([](const TensorType& t) { return t.sizes.size() == 2 && is_plain(t); });
     if (a == kNoValue) return;
@@ -275,12 +247,44 @@ class Generator {
     running_.push_back({result, roots_[static_cast<std::size_t>(id)]});
   }
 
+  // As sharded parameters are gathered: all nodes carry the parameter's name.
+  void gather() {
+    const std::size_t i = block();
+    module_ = shard_name(i);
+    ValueId shard = kFirstShard + 3 * static_cast<ValueId>(i);
+    if (chance(2)) shard = cast(shard, DType::bf16);
+    const ValueId started =
+        emit("_c10d_functional.all_gather_into_tensor.default", {Use{shard}, kRanks, std::string("dp")},
+             contiguous(type(shard).dtype, {24}));
+    pool_.pop_back();
+    const ValueId whole = wait_for(started);
+    emit("aten.view.default", {Use{whole}, std::vector<std::int64_t>{4, 6}},
+         contiguous(type(shard).dtype, {4, 6}), whole);
+  }
+
+  // As their gradients are reduced. The last one of each parameter goes to the optimizer.
+  void reduce_gradient() {
+    ValueId gradient = any_where(
+        [](const TensorType& t) { return is_plain(t) && is_row_major(t) && element_count(t) == 24; });
+    if (gradient == kNoValue) return;
+    const std::size_t i = block();
+    module_ = shard_name(i);
+    gradient = emit("aten.view.default", {Use{gradient}, std::vector<std::int64_t>{24}},
+                    contiguous(type(gradient).dtype, {24}), gradient);
+    if (type(gradient).dtype != DType::f32) gradient = cast(gradient, DType::f32);
+    const ValueId started = emit("_c10d_functional.reduce_scatter_tensor.default",
+                                 {Use{gradient}, std::string("sum"), kRanks, std::string("dp")},
+                                 contiguous(DType::f32, {24 / kRanks}));
+    pool_.pop_back();
+    gradients_[i] = wait_for(started);
+  }
+
   void wait_for_one() {
     if (running_.empty()) return;
     const std::size_t which = pick(running_.size());
     const ValueId id = running_[which].result;
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(which));
-    emit("_c10d_functional.wait_tensor.default", {Use{id}}, type(id), id);
+    wait_for(id);
   }
 
   void overwrite() {
@@ -297,6 +301,53 @@ class Generator {
     roots_.back() = root;
   }
 
+  // One fused optimizer step for every parameter that has a gradient.
+  void optimize(const std::function<void(std::string, ValueId, int)>& output) {
+    UseList weights, gradients, averages, squares, steps;
+    const auto add = [&](ValueId weight, ValueId gradient) {
+      weights.values.push_back(weight);
+      gradients.values.push_back(gradient);
+      averages.values.push_back(weight + 1);
+      squares.values.push_back(weight + 2);
+    };
+    const ValueId whole = any_where([](const TensorType& t) { return t == contiguous(DType::f32, {4, 6}); });
+    if (whole != kNoValue) add(0, emit("aten.neg.default", {Use{whole}}, type(whole)));
+    for (std::size_t i = 0; i < kBlocks; ++i)
+      if (std::count(pool_.begin(), pool_.end(), gradients_[i]) > 0)
+        add(kFirstShard + 3 * static_cast<ValueId>(i), gradients_[i]);
+    if (weights.values.empty()) return;
+    const ValueId next =
+        emit("aten.add.Tensor", {Use{kStep}, WrappedNumber{std::int64_t{1}}, std::int64_t{1}}, type(kStep));
+    steps.values.assign(weights.values.size(), next);
+    std::vector<TensorType> types;
+    for (int list = 0; list < 4; ++list)
+      for (ValueId weight : weights.values) types.push_back(type(weight));
+    const std::vector<ValueId> updates =
+        emit_many("aten._fused_adamw.tensor_lr",
+                  {weights, gradients, averages, squares, UseList{}, steps, Use{kLr}, 0.9, 0.95, 0.1, 1e-8,
+                   false, false, None{}, None{}},
+                  types);
+    const std::size_t count = weights.values.size();
+    for (std::size_t k = 0; k < count; ++k)
+      for (std::size_t list : {0, 2, 3}) {  // nobody wants the gradients' new content
+        const int input = weights.values[k] + static_cast<int>(list == 0 ? 0 : list - 1);
+        output("new." + graph_.inputs[static_cast<std::size_t>(input)].name, updates[list * count + k],
+               input);
+      }
+    output("new.step", next, kStep);
+  }
+
+  // Not an input: results are returned without a copy, and states are updated by then.
+  ValueId any_result() {
+    for (int attempt = 0; attempt < 20; ++attempt) {
+      const ValueId id = any(), root = roots_[static_cast<std::size_t>(id)];
+      if (std::none_of(graph_.inputs.begin(), graph_.inputs.end(),
+                       [&](const Input& input) { return input.value == root; }))
+        return id;
+    }
+    return emit("aten.clone.default", {Use{kStep}, None{}}, type(kStep));
+  }
+
   void finish() {
     phase_ = Phase::update;
     module_ = "optimizer";
@@ -306,26 +357,8 @@ class Generator {
       graph_.outputs.push_back({std::move(name), updates});
       result.args.emplace_back(Use{id});
     };
-    const auto readable_inputs = [&](ValueId id) { return std::count(pool_.begin(), pool_.end(), id) > 0; };
-    const ValueId gradient = any_where([](const TensorType& t) {
-      return t == contiguous(DType::f32, {4, 6});
-    });
-    const bool optimizes = gradient != kNoValue && readable_inputs(gradient);
-    if (optimizes) {
-      const ValueId fresh = emit("aten.neg.default", {Use{gradient}}, type(gradient));
-      const ValueId next =
-          emit("aten.add.Tensor", {Use{9}, WrappedNumber{std::int64_t{1}}, std::int64_t{1}}, type(9));
-      const std::vector<ValueId> updates =
-          emit_many("aten._fused_adamw.tensor_lr",
-                    {UseList{{0}}, UseList{{fresh}}, UseList{{1}}, UseList{{2}}, UseList{}, UseList{{next}},
-                     Use{10}, 0.9, 0.95, 0.1, 1e-8, false, false, None{}, None{}},
-                    {type(0), type(0), type(0), type(0)});
-      output("weight", updates[0], 0);
-      output("exp_avg", updates[2], 1);
-      output("exp_avg_sq", updates[3], 2);
-      output("step", next, 9);
-    }
-    for (int i = 0; i < 6; ++i) output(fmt::format("output.{}", i), any(), -1);
+    optimize(output);
+    for (int i = 0; i < 6; ++i) output(fmt::format("output.{}", i), any_result(), -1);
     graph_.nodes.push_back(std::move(result));
   }
 
@@ -334,17 +367,25 @@ class Generator {
     ValueId sent_root;
   };
 
-  std::mt19937_64 random_;
   int target_;
-  Graph graph_;
-  Phase phase_ = Phase::forward;
-  std::string module_;
-  std::vector<ValueId> pool_;   // may be read now
-  std::vector<ValueId> roots_;  // the storage of each value
   std::vector<Running> running_;
+  std::array<ValueId, kBlocks> gradients_ = {kNoValue, kNoValue, kNoValue};  // of the sharded weights
 };
 
 }  // namespace
+
+std::vector<const PassInfo*> with_prerequisites(const PassInfo& pass) {
+  std::vector<const PassInfo*> passes;
+  Properties missing = pass.needs & ~kFunctional;
+  for (const PassInfo& giver : all_passes()) {
+    if ((giver.gives & missing) == 0) continue;
+    missing &= ~giver.gives;
+    for (const PassInfo* one : with_prerequisites(giver))
+      if (std::find(passes.begin(), passes.end(), one) == passes.end()) passes.push_back(one);
+  }
+  passes.push_back(&pass);
+  return passes;
+}
 
 Graph random_graph(std::uint64_t seed, int nodes) { return Generator(seed, nodes).make(); }
 

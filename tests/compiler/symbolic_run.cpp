@@ -23,7 +23,7 @@ class SymbolicRun {
   explicit SymbolicRun(const Graph& graph) : graph_(graph), places_(graph.values.size()) {
     for (const OpFacts& op : all_facts())
       if (!op.in_place.empty()) functional_.emplace(op.in_place, op.name);
-    for (const Input& input : graph.inputs) allocate(input.value, hash_text(input.name));
+    for (const Input& input : graph.inputs) allocate(input.value, hash_text(input.name), dtype(input.value));
   }
 
   std::map<std::string, std::uint64_t> run() {
@@ -40,13 +40,21 @@ class SymbolicRun {
     Hash start = 0;
   };
 
+  // What a storage holds, and the narrowest dtype that holds all of it without rounding.
+  struct Storage {
+    Hash content = 0;
+    DType exact_in = DType::f32;
+  };
+
   Place& place(ValueId id) { return places_[static_cast<std::size_t>(id)]; }
-  void allocate(ValueId id, Hash content) {
+  Storage& storage(ValueId id) { return storages_[place(id).storage]; }
+  DType dtype(ValueId id) const { return graph_.value(id).type.dtype; }
+  void allocate(ValueId id, Hash content, DType exact_in) {
     place(id) = {storages_.size(), 0};
-    storages_.push_back(content);
+    storages_.push_back({content, exact_in});
   }
   Hash read(ValueId id) {
-    return mix(mix(storages_[place(id).storage], place(id).start), hash_type(graph_.value(id).type));
+    return mix(mix(storage(id).content, place(id).start), hash_type(graph_.value(id).type));
   }
 
   // Everything the node computes from: op, arguments, contents of operands.
@@ -68,12 +76,25 @@ class SymbolicRun {
     return node.op == "aten.clone.default" ||
            (node.op == "aten._to_copy.default" && std::holds_alternative<None>(node.args[3]));
   }
+  static bool holds_all_of(DType to, DType from) {
+    return from == to || to == DType::f64 || (from == DType::bf16 && to == DType::f32);
+  }
+  // Sizes and strides stay, so that what a view covers stays too.
+  void copy(ValueId source, ValueId result) {
+    const Storage from = storage(source);
+    const Hash start = place(source).start;
+    const DType to = dtype(result);
+    const bool keeps = holds_all_of(to, from.exact_in);
+    allocate(result, keeps ? from.content : mix(from.content, hash_text(dtype_name(to))),
+             keeps ? from.exact_in : to);
+    place(result).start = start;
+  }
 
   void step(const Node& node) {
     const OpFacts& op = facts(node.op);
     if (op.effect == Effect::wait) {
       const ValueId awaited = std::get<Use>(node.args[0]).value;
-      storages_[place(awaited).storage] = meaning(*started_.at(awaited));
+      storage(awaited) = {meaning(*started_.at(awaited)), dtype(awaited)};
       place(node.results[0]) = place(awaited);
       return;
     }
@@ -81,11 +102,8 @@ class SymbolicRun {
     const ValueId first = node.args.empty() || !std::holds_alternative<Use>(node.args[0])
                               ? kNoValue
                               : std::get<Use>(node.args[0]).value;
-    if (is_copy(node) && graph_.value(first).type == graph_.value(node.results[0]).type) {
-      allocate(node.results[0], storages_[place(first).storage]);
-      place(node.results[0]).start = place(first).start;
-      return;
-    }
+    if (is_copy(node) && graph_.value(first).type.strides == graph_.value(node.results[0]).type.strides)
+      return copy(first, node.results[0]);
     Hash hash = meaning(node);
     if (op.effect == Effect::random) hash = mix(hash, ++random_draws_);
     for (std::size_t k = 0; k < node.results.size(); ++k) {
@@ -94,9 +112,9 @@ class SymbolicRun {
       if (op.effect == Effect::collective_start) started_[id] = &node;
       if (const ValueId target = graph_.value(id).writes; target != kNoValue) {
         place(id) = {place(target).storage, 0};
-        storages_[place(target).storage] = content;
+        storage(id) = {content, dtype(id)};
       } else {
-        allocate(id, content);
+        allocate(id, content, dtype(id));
       }
     }
   }
@@ -118,7 +136,7 @@ class SymbolicRun {
 
   const Graph& graph_;
   std::vector<Place> places_;
-  std::vector<Hash> storages_;
+  std::vector<Storage> storages_;
   std::unordered_map<std::string_view, std::string_view> functional_;
   std::unordered_map<ValueId, const Node*> started_;
   Hash random_draws_ = 0;

@@ -1,0 +1,252 @@
+// Random graphs through text, verifier and passes, executed with real tensors before and after each: what the
+// symbols of passes_test cannot know, such as kernels that round differently on other strides.
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Formatting.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/randn.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <functional>
+#include <map>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "compiler/boxed_node.h"
+#include "compiler/cpu_memory.h"
+#include "compiler/executor.h"
+#include "compiler/pipeline.h"
+#include "compiler/text.h"
+#include "compiler/verify.h"
+#include "parallel/error.h"
+#include "parallel/ordered_gloo.h"
+#include "tests/compiler/random_graph.h"
+
+namespace rondo {
+namespace {
+
+using namespace ir;
+using Tensors = std::vector<at::Tensor>;
+using Results = std::map<std::string, at::Tensor>;  // by output
+
+// --- one of two ranks that hold the same ---
+
+class Later final : public c10d::Work {
+ public:
+  explicit Later(std::function<void()> work) : work_(std::move(work)) {}
+  bool isCompleted() override { return work_ == nullptr; }
+  bool wait(std::chrono::milliseconds) override {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    if (work_ != nullptr) work_();
+    work_ = nullptr;
+    return true;
+  }
+
+ private:
+  std::function<void()> work_;
+};
+
+// Reads what it sends as late as it may: at the wait.
+class Twins final : public c10d::Backend {
+ public:
+  Twins() : c10d::Backend(/*rank=*/0, /*size=*/2) {}
+  const std::string getBackendName() const override { return "twins"; }
+
+  c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
+                                                 const c10d::AllgatherOptions&) override {
+    return c10::make_intrusive<Later>([=] {
+      output.view({2, -1}).copy_(input.view({1, -1}).expand({2, input.numel()}));
+    });
+  }
+  c10::intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(
+      Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override {
+    return _allgather_base(outputs.at(0), inputs.at(0), options);
+  }
+  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& received, at::Tensor& sent,
+                                               std::vector<std::int64_t>&, std::vector<std::int64_t>&,
+                                               const c10d::AllToAllOptions&) override {
+    return c10::make_intrusive<Later>([=] {
+      const at::Tensor mine = sent.view({2, -1})[0];
+      received.view({2, -1}).copy_(mine.expand({2, mine.numel()}));
+    });
+  }
+};
+
+void meet_twin() {
+  static const auto group = [] {
+    const auto made = c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(),
+                                                              /*rank=*/0, /*size=*/2);
+    made->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM,
+                     c10::make_intrusive<OrderedGloo>(c10::make_intrusive<Twins>()));
+    made->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
+    made->setGroupName("dp");
+    c10d::register_process_group("dp", made);
+    return made;
+  }();
+}
+
+// --- execution ---
+
+std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
+
+Tensors random_inputs(const Graph& graph, std::uint64_t seed) {
+  at::manual_seed(seed);
+  Tensors inputs;
+  for (const Input& input : graph.inputs) {
+    const TensorType& type = graph.value(input.value).type;
+    at::Tensor tensor = at::randn(type.sizes, at::TensorOptions().dtype(at::kFloat)).to(to_aten(type.dtype));
+    inputs.push_back(input.kind == InputKind::optimizer ? tensor.abs() : tensor);
+  }
+  return inputs;
+}
+Tensors copies(const Tensors& tensors) {
+  Tensors copied;
+  for (const at::Tensor& tensor : tensors) copied.push_back(tensor.clone());
+  return copied;
+}
+
+bool has_type(const at::Tensor& tensor, const TensorType& type) {
+  return tensor.sizes() == type.sizes && tensor.strides() == type.strides &&
+         tensor.scalar_type() == to_aten(type.dtype);
+}
+
+// Calls the nodes in order. Each result must have the type that the graph says, and live where it says.
+class CheckedRun {
+ public:
+  CheckedRun(const Graph& graph, const Tensors& inputs) : graph_(graph), values_(graph.values.size()) {
+    const Tensors own = copies(inputs);
+    for (std::size_t i = 0; i < own.size(); ++i) values_[at(graph.inputs[i].value)] = own[i];
+  }
+
+  Results run() {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    at::manual_seed(1);
+    for (const Node& node : graph_.nodes)
+      if (node.op != kReturn) call(node);
+    Results results;
+    std::size_t next = 0;
+    for_each_operand(graph_.return_node(),
+                     [&](ValueId id) { results[graph_.outputs[next++].name] = values_[at(id)].clone(); });
+    return results;
+  }
+
+ private:
+  void call(const Node& node) {
+    const BoxedNode boxed(node);
+    torch::jit::Stack stack;
+    boxed.push(stack, [&](ValueId id) { return values_[at(id)]; });
+    boxed.call(stack);
+    const Tensors returned = flatten_results(stack);
+    std::size_t next = 0;
+    for (ValueId id : node.results) {
+      const Value& value = graph_.value(id);
+      at::Tensor& made = values_[at(id)];
+      made = value.writes != kNoValue ? values_[at(value.writes)] : returned.at(next++);
+      if (!has_type(made, value.type))
+        FAIL(print(graph_, node) << " gave a " << print(type_of(made)) << " for %" << id);
+      if (value.views != kNoValue && !made.is_alias_of(values_[at(value.views)]))
+        FAIL(print(graph_, node) << ": %" << id << " views nothing");
+    }
+  }
+
+  const Graph& graph_;
+  Tensors values_;
+};
+
+Results replay(const Graph& graph, const Tensors& inputs) {
+  Tensors state, batch;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    (graph.inputs[i].kind == InputKind::batch ? batch : state).push_back(inputs[i].clone());
+  const MemoryPlan plan = plan_memory(graph);
+  const auto player = make_replay(graph, plan, std::make_shared<ReplayMemory>(plan.arena_bytes), state);
+  at::manual_seed(1);
+  const Tensors returned = player->run(batch);
+  Results results;
+  std::size_t next = 0;
+  for (const Output& output : graph.outputs) {
+    if (output.updates < 0) {
+      results[output.name] = returned.at(next++).clone();
+      continue;
+    }
+    std::size_t place = 0;
+    for (int i = 0; i < output.updates; ++i)
+      place += graph.inputs[static_cast<std::size_t>(i)].kind != InputKind::batch;
+    results[output.name] = state[place].clone();
+  }
+  return results;
+}
+
+// --- comparison ---
+
+at::ScalarType bits_of(at::ScalarType dtype) {
+  const auto bytes = c10::elementSize(dtype);
+  return bytes == 8 ? at::kLong : bytes == 4 ? at::kInt : at::kShort;
+}
+
+// Bit for bit, but that one nan is as good as another.
+bool is_same(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = a.contiguous(), y = b.contiguous();
+  const at::Tensor equal = x.view(bits_of(x.scalar_type())) == y.view(bits_of(y.scalar_type()));
+  return (equal | (x.isnan() & y.isnan())).all().item<bool>();
+}
+
+void require_same(const Results& results, const Results& expected, Numerics numerics) {
+  REQUIRE(results.size() == expected.size());
+  for (const auto& [name, tensor] : expected) {
+    const bool fits = numerics == Numerics::exact
+                          ? is_same(results.at(name), tensor)
+                          : at::allclose(results.at(name), tensor, 1e-2, 1e-2, /*equal_nan=*/true);
+    if (!fits) FAIL("another " << name << ":\n" << results.at(name) << "\ninstead of\n" << tensor);
+  }
+}
+
+// What a random graph of few nodes may be compiled with.
+CompileOptions random_options(std::uint64_t seed) {
+  static const char* const policies[] = {"none", "default", "full", "eager", "min_cut", "budget"};
+  static const char* const reshards[] = {"default", "always", "never"};
+  CompileOptions options;
+  options.numerics = seed % 2 == 0 ? "exact" : "rounds";
+  options.memory_policy = policies[seed / 2 % std::size(policies)];
+  options.reshard_after_forward = reshards[seed / 3 % std::size(reshards)];
+  return options;
+}
+
+void check_passes(std::uint64_t seed) {
+  const Graph graph = random_graph(seed, 5 + static_cast<int>(seed % 150));
+  const CompileOptions options = random_options(seed);
+  INFO("seed " << seed << ", policy " << options.memory_policy << "\n" << print(graph));
+  verify(graph, "generation");
+  REQUIRE(print(parse(print(graph), "random.ir")) == print(graph));
+  const Tensors inputs = random_inputs(graph, seed);
+  const Results expected = CheckedRun(graph, inputs).run();
+  for (const PassInfo& pass : all_passes()) {
+    if (pass.run == nullptr) continue;
+    INFO(pass.name);
+    Graph after = graph;
+    for (const PassInfo* one : with_prerequisites(pass)) {
+      one->run(after, options);
+      verify(after, one->name);
+    }
+    require_same(CheckedRun(after, inputs).run(), expected, pass.numerics);
+  }
+  INFO("all passes");
+  Graph after = graph;
+  run_pipeline(after, options);
+  require_same(CheckedRun(after, inputs).run(), expected,
+               options.numerics == "exact" ? Numerics::exact : Numerics::rounds);
+  require_same(replay(after, inputs), CheckedRun(after, inputs).run(), Numerics::exact);
+}
+
+}  // namespace
+
+TEST_CASE("passes leave what random graphs compute, executed") {
+  cpu_memory::install();
+  at::set_num_threads(1);  // the tensors are tiny
+  meet_twin();
+  for (std::uint64_t seed = 0; seed < RONDO_FUZZED_GRAPHS; ++seed) check_passes(seed);
+}
+
+}  // namespace rondo
