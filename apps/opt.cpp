@@ -8,6 +8,8 @@
 #include <sstream>
 
 #include "apps/commands.h"
+#include "compiler/memory_plan.h"
+#include "compiler/memory_report.h"
 #include "compiler/pipeline.h"
 #include "compiler/text.h"
 #include "compiler/verify.h"
@@ -57,7 +59,7 @@ int run_opt(const Arguments& args) {
                "rondo opt");
   CompileOptions options;
   std::string path;
-  bool list = false, verify_only = false, print_after_all = false, quiet = false;
+  bool list = false, verify_only = false, print_after_all = false, memory = false, quiet = false;
   app.add_option("FILE", path, "the graph's text; - for the standard input");
   app.add_option("--passes", options.passes,
                  "names, separated by commas; \"default\" stands for the default list")
@@ -70,6 +72,7 @@ int run_opt(const Arguments& args) {
   app.add_flag("--print-after-all", print_after_all, "print the graph after each pass");
   app.add_flag("--verify-only", verify_only, "check the graph and print nothing");
   app.add_flag("--list", list, "list the passes");
+  app.add_flag("--memory", memory, "print what the memory plan of the result holds instead of the result");
   app.add_flag("--quiet", quiet, "no report");
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
@@ -90,7 +93,12 @@ int run_opt(const Arguments& args) {
     if (print_after_all) std::cout << "# after " << pass << "\n" << ir::print(after) << "\n";
   };
   const ir::PipelineReport report = ir::run_pipeline(graph, options, dump);
-  if (!print_after_all) std::cout << ir::print(graph);
+  if (memory) {
+    for (const std::string& line : ir::print_lines(ir::report_memory(graph, ir::plan_memory(graph))))
+      std::cout << line << "\n";
+  } else if (!print_after_all) {
+    std::cout << ir::print(graph);
+  }
   std::cout.flush();
   if (!quiet) print_report(report);
   return 0;

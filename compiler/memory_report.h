@@ -54,6 +54,10 @@ struct PlannedStorage {
   std::int64_t bytes = 0;
   std::int32_t begin = 0;
   std::int32_t end = 0;
+
+  bool stands_at(std::size_t node) const {
+    return static_cast<std::size_t>(begin) <= node && node <= static_cast<std::size_t>(end);
+  }
 };
 
 // A storage in words, so that a report can be read without its graph.
@@ -80,6 +84,7 @@ struct MemoryReport {
   std::vector<PlannedStorage> storages;  // in the order of the schedule
   std::vector<std::int64_t> live_bytes;  // at each node, its results included
   std::size_t peak_node = 0;             // the first of the nodes with the most live bytes
+  std::string peak_at;                   // that node: "backward output, aten.mm.default"
   std::int64_t live_peak_bytes = 0;
   std::int64_t arena_bytes = 0;
   std::array<std::int64_t, kStorageCategories> peak_bytes{};  // live at the peak node, by StorageCategory
