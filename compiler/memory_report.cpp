@@ -206,6 +206,12 @@ std::string_view category_name(StorageCategory category) {
   return kNames[static_cast<std::size_t>(category)];
 }
 
+std::string_view input_category_name(InputKind kind) {
+  static constexpr std::array<std::string_view, kInputKinds> kNames = {"parameters", "optimizer", "buffers",
+                                                                       "batch"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
 std::int64_t MemoryReport::total_bytes() const {
   return std::accumulate(input_bytes.begin(), input_bytes.end(), arena_bytes);
 }
@@ -231,7 +237,7 @@ std::vector<std::string> print_lines(const MemoryReport& report) {
   for (std::size_t kind = 0; kind < kInputKinds; ++kind)
     if (report.input_bytes[kind] > 0)
       lines.push_back(
-          row(input_kind_name(static_cast<InputKind>(kind)), report.input_bytes[kind], total, "always"));
+          row(input_category_name(static_cast<InputKind>(kind)), report.input_bytes[kind], total, "always"));
   for (std::size_t i = 0; i < kStorageCategories; ++i) {
     const auto category = static_cast<StorageCategory>(i);
     const bool saved = category == StorageCategory::saved_activations;

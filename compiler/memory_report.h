@@ -45,6 +45,7 @@ enum class StorageCategory : std::uint8_t {
 constexpr std::size_t kStorageCategories = 6;
 constexpr std::size_t kInputKinds = 4;                     // of InputKind
 std::string_view category_name(StorageCategory category);  // "saved activations"
+std::string_view input_category_name(InputKind kind);      // "parameters"
 
 // A planned storage, alive at the nodes begin..end, both included. Where a result takes over the memory of an
 // operand that dies at the same node, the operand's storage ends one node earlier, so that bytes count once.
