@@ -22,13 +22,13 @@
 
 namespace rondo::ir {
 
-// Whose a planned storage is: the first of this list that fits. "Reads" means reads of any view of it. A node
-// "of a parameter" has a parameter's name as its module: it gathers or reduces that parameter. Out of
-// parameters alone: by nodes of parameters and of bucketing passes that read nothing else.
+// Whose a planned storage is: the first of this list that fits. What is read is the storage, through any view.
+// A node "of a parameter" has a parameter's name as its module: it gathers or reduces that parameter. "Out of
+// parameters alone" is what nodes of parameters and of bucketing passes compute from nothing else; the others
+// of these nodes in the backward and update are reductions.
 enum class StorageCategory : std::uint8_t {
-  // Made in the backward and read by the update or returned (whole gradients, or their shards); made in the
-  // backward or update by a node of a parameter, but not out of parameters alone; and what the reduction of a
-  // gradient reads. What a bucketing pass made is a gradient only if the update reads it or it is returned.
+  // Made in the backward and read by the update or returned: whole gradients, or their shards. Also what the
+  // backward makes for a reduction to read, and what reductions of single parameters make on their way.
   gradients,
   // Made by a bucketing pass: what a bucket's collective sends and receives.
   buckets,

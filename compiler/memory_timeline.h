@@ -3,8 +3,7 @@
 //
 // It shows the live bytes over the schedule by category, with the phases and blocks; what stands at the peak
 // or at any node that is clicked; collectives from start to wait; saved activations by module. The page holds
-// the storages themselves, so its curve is exact at every node and every zoom: about 30 bytes a node, 1 MB
-// for a model of 126 layers.
+// the storages themselves, so its curve is exact at every node and every zoom: about 20 bytes a node.
 #pragma once
 
 #include <string>
