@@ -8,6 +8,9 @@
 #include <sstream>
 
 #include "apps/commands.h"
+#include "compiler/memory_plan.h"
+#include "compiler/memory_report.h"
+#include "compiler/memory_timeline.h"
 #include "compiler/pipeline.h"
 #include "compiler/text.h"
 #include "compiler/verify.h"
@@ -50,14 +53,27 @@ void print_report(const ir::PipelineReport& report) {
   }
 }
 
+// The plan of the graph: its summary on the standard output if `lines`, its picture in the file `timeline`
+// if that is not empty.
+void show_memory(const ir::Graph& graph, bool lines, const std::string& timeline) {
+  const ir::MemoryReport report = ir::report_memory(graph, ir::plan_memory(graph));
+  if (lines)
+    for (const std::string& line : ir::print_lines(report)) std::cout << line << "\n";
+  if (timeline.empty()) return;
+  std::ofstream file(timeline);
+  if (!(file << ir::memory_timeline(graph, report)) || !file.flush())
+    throw Error(ExitCode::usage, "opt: cannot write " + timeline + ": " + std::strerror(errno) +
+                                     "; give --timeline the path of a file that may be written");
+}
+
 }  // namespace
 
 int run_opt(const Arguments& args) {
   CLI::App app("Runs passes on the text of a graph and prints the result; the report goes to stderr.",
                "rondo opt");
   CompileOptions options;
-  std::string path;
-  bool list = false, verify_only = false, print_after_all = false, quiet = false;
+  std::string path, timeline;
+  bool list = false, verify_only = false, print_after_all = false, memory = false, quiet = false;
   app.add_option("FILE", path, "the graph's text; - for the standard input");
   app.add_option("--passes", options.passes,
                  "names, separated by commas; \"default\" stands for the default list")
@@ -70,6 +86,8 @@ int run_opt(const Arguments& args) {
   app.add_flag("--print-after-all", print_after_all, "print the graph after each pass");
   app.add_flag("--verify-only", verify_only, "check the graph and print nothing");
   app.add_flag("--list", list, "list the passes");
+  app.add_flag("--memory", memory, "print what the memory plan of the result holds instead of the result");
+  app.add_option("--timeline", timeline, "write the picture of that memory, an HTML page, to this file");
   app.add_flag("--quiet", quiet, "no report");
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
@@ -90,7 +108,11 @@ int run_opt(const Arguments& args) {
     if (print_after_all) std::cout << "# after " << pass << "\n" << ir::print(after) << "\n";
   };
   const ir::PipelineReport report = ir::run_pipeline(graph, options, dump);
-  if (!print_after_all) std::cout << ir::print(graph);
+  if (memory || !timeline.empty()) {
+    show_memory(graph, memory, timeline);
+  } else if (!print_after_all) {
+    std::cout << ir::print(graph);
+  }
   std::cout.flush();
   if (!quiet) print_report(report);
   return 0;

@@ -126,9 +126,7 @@ class Planner {
   ValueId root(ValueId value) const { return roots_[static_cast<std::size_t>(value)]; }
   std::int32_t last(ValueId value) const { return last_[static_cast<std::size_t>(value)]; }
   std::int64_t& offset(ValueId value) { return plan_.offsets[static_cast<std::size_t>(value)]; }
-  std::int64_t bytes(ValueId value) const {
-    return (storage_bytes(graph_.value(value).type) + kAlignment - 1) / kAlignment * kAlignment;
-  }
+  std::int64_t bytes(ValueId value) const { return planned_bytes(graph_.value(value).type); }
 
   void place(ValueId value) {
     if (bytes(value) == 0) return;
@@ -176,6 +174,10 @@ class Planner {
 }  // namespace
 
 MemoryPlan plan_memory(const Graph& graph) { return Planner(graph).run(); }
+
+std::int64_t planned_bytes(const TensorType& type) {
+  return (storage_bytes(type) + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, std::size_t node) {
   std::vector<std::pair<std::int64_t, std::int64_t>> standing;  // begin, end

@@ -22,6 +22,9 @@ struct MemoryPlan {
 
 MemoryPlan plan_memory(const Graph& graph);
 
+// What a storage of this type takes in an arena: its bytes, up to the next multiple of 64.
+std::int64_t planned_bytes(const TensorType& type);
+
 struct Gap {
   std::int64_t offset = 0;
   std::int64_t bytes = 0;

@@ -59,6 +59,25 @@ TEST_CASE("rondo opt lists the passes") {
   CHECK(list.text.find("cudagraph") != std::string::npos);
 }
 
+TEST_CASE("rondo opt prints what a graph's memory holds and draws it") {
+  const auto path = write_file("rondo_opt_test_memory.ir", ir::print(ir::random_graph(3, 60)));
+  const auto page = std::filesystem::temp_directory_path() / "rondo_opt_test_memory.html";
+  const Outcome lines = run(kOpt + "--quiet --memory --timeline " + page.string() + " " + path.string());
+  CHECK(lines.exit_code == 0);
+  CHECK(lines.text.find("memory of random: ") == 0);
+  CHECK(lines.text.find("\n  fragmentation ") != std::string::npos);
+  std::string text;
+  std::getline(std::ifstream(page), text, '\0');
+  CHECK(text.find("<!doctype html>") == 0);
+  CHECK(text.find("<title>random ") != std::string::npos);
+  const Outcome refused = run(kOpt + "--quiet --timeline /nowhere/page.html " + path.string());
+  CHECK(refused.exit_code == 2);
+  CHECK(
+      refused.text.find("opt: cannot write /nowhere/page.html: No such file or directory; give --timeline") !=
+      std::string::npos);
+  for (const auto& file : {path, page}) std::filesystem::remove(file);
+}
+
 TEST_CASE("rondo opt says what is wrong and exits with the right code") {
   const auto expect = [](const std::string& arguments, int code, const std::string& text) {
     const Outcome outcome = run(kOpt + arguments);
