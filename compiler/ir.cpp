@@ -140,6 +140,13 @@ std::vector<std::int32_t> last_reads(const Graph& graph) {
   return last;
 }
 
+bool overwrites(const Graph& graph) {
+  for (const Node& node : graph.nodes)
+    for (ValueId id : node.results)
+      if (graph.value(id).writes != kNoValue) return true;
+  return false;
+}
+
 std::vector<std::int32_t> blocks_of_nodes(const Graph& graph) {
   std::unordered_map<std::string_view, std::int32_t> index;
   for (std::size_t i = 0; i < graph.blocks.size(); ++i)

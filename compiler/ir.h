@@ -162,6 +162,9 @@ std::vector<std::int32_t> use_counts(const Graph& graph);
 // Index of the last node that reads each value, -1 if none does.
 std::vector<std::int32_t> last_reads(const Graph& graph);
 
+// Whether any node overwrites an operand.
+bool overwrites(const Graph& graph);
+
 // Index into `blocks` of the block that each node's module lies in, -1 outside of all.
 std::vector<std::int32_t> blocks_of_nodes(const Graph& graph);
 

@@ -11,7 +11,7 @@ struct CompileOptions {
   // Names of passes; "default" stands for the default list. Their order says nothing: the pipeline's order is
   // fixed.
   std::vector<std::string> passes = {"default"};
-  std::vector<std::string> disable_passes;
+  std::vector<std::string> disable_passes = {};
   std::string numerics = "exact";  // "exact" or "rounds": whether passes that change rounding may run
   std::string device = "cpu";      // "cpu" or "cuda"
 
@@ -20,7 +20,7 @@ struct CompileOptions {
   std::string memory_policy = "none";
   double memory_budget = 0.5;    // policy budget: kept bytes, as a share of what `none` keeps
   double memory_budget_gib = 0;  // or in GiB a rank; 0: the share counts
-  std::vector<std::string> full_recompute_save_ops;  // policy full: "MODULE_PATTERN::aten.mm.default"
+  std::vector<std::string> full_recompute_save_ops = {};  // policy full: "MODULE_PATTERN::aten.mm.default"
   // Whether gathered parameters are freed after the forward and gathered again for the backward: "always",
   // "never", or "default", which keeps those of the last bucket, since the backward begins with them.
   std::string reshard_after_forward = "default";

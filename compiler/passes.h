@@ -14,6 +14,9 @@ namespace rondo::ir {
 // What a pass has to say for the log, line by line: what it decided, what it could not do and why.
 using Notes = std::vector<std::string>;
 
+// What a pass that needs a graph without overwrites says of one with them: it leaves it alone.
+inline Notes left_alone() { return {"nothing done: nodes of this graph overwrite their operands already"}; }
+
 // Does: replaces views and copies that change nothing by what they view, and writes every view between
 // contiguous tensors as one aten.view of the oldest of them. Needs: nothing. Guarantees: no detach or alias,
 // no view of the type of what it views, no transposition that a later one undoes. Exact: strides, starts and

@@ -57,6 +57,7 @@ class Unshards {
 }  // namespace
 
 Notes deduplicate_unshard(Graph& graph, const CompileOptions& options) {
+  if (overwrites(graph)) return left_alone();
   const std::vector<std::int32_t> parameters = parameters_of_nodes(graph);
   const std::vector<bool> kept = kept_gathered(graph, options.reshard_after_forward);
   std::vector<ValueId> replacement(graph.values.size(), kNoValue);

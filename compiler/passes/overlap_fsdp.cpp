@@ -123,6 +123,7 @@ class Overlap {
 }  // namespace
 
 Notes overlap_fsdp(Graph& graph, const CompileOptions&) {
+  if (overwrites(graph)) return left_alone();
   Overlap(graph).run();
   return {};
 }

@@ -148,6 +148,7 @@ Notes recompute(Graph& graph, const CompileOptions& options) {
   const bool has_backward = std::any_of(graph.nodes.begin(), graph.nodes.end(),
                                         [](const Node& node) { return node.phase == Phase::backward; });
   if (!has_backward) return {};
+  if (overwrites(graph)) return left_alone();
   const MemoryDecision decision = decide_memory(graph, options);
   Notes notes = table(graph, decision.recompute, options.memory_policy);
   notes.insert(notes.end(), decision.notes.begin(), decision.notes.end());

@@ -241,6 +241,8 @@ class Bucketing {
 
 }  // namespace
 
-Notes transformer_block_bucketing(Graph& graph, const CompileOptions&) { return Bucketing(graph).run(); }
+Notes transformer_block_bucketing(Graph& graph, const CompileOptions&) {
+  return overwrites(graph) ? left_alone() : Bucketing(graph).run();
+}
 
 }  // namespace rondo::ir

@@ -76,7 +76,7 @@ const std::map<std::string, Names> kMayInclude = {
       "parallel/wildcard.h", "parallel/scope.h"}},
     {"trainer",
      {"trainer/", "models/", "parallel/", "compiler/compile.h", "compiler/executor.h",
-      "compiler/cpu_memory.h", "compiler/step_function.h", "compiler/ir.h"}},
+      "compiler/cpu_memory.h", "compiler/options.h", "compiler/step_function.h", "compiler/ir.h"}},
 };
 
 TEST_CASE("folders include downwards only") {

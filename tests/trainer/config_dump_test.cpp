@@ -78,6 +78,10 @@ JobConfig random_config(unsigned seed) {
   config.training.global_batch_size = -1;
   config.lr_scheduler.warmup_steps = 0;
   config.activation_checkpoint.mode = "none";
+  config.compile.memory_policy = "auto";
+  config.compile.memory_budget_gib = 0;
+  config.compile.full_recompute_save_ops.clear();
+  config.compile.fsdp_buckets.clear();
   config.validation.enable = false;
   config.checkpoint.enable = true;
   config.checkpoint.folder = "checkpoint";

@@ -128,35 +128,28 @@ void check_features(Rules& rules, const JobConfig& config) {
 void check_memory_policy(Rules& rules, const JobConfig& config) {
   const Compile& compile = config.compile;
   const std::string& mode = config.activation_checkpoint.mode;
-  const Keys both = {"compile.memory_policy", "activation_checkpoint.mode"};
   if (!compile.enable) {
-    rules.require(mode == "none" || mode == "full", {"activation_checkpoint.mode", "compile.enable"},
-                  fmt::format("activation_checkpoint.mode = \"{}\" needs a recorded graph; an eager run "
-                              "(compile.enable = false) knows none and full",
-                              mode));
-    rules.require(compile.memory_policy == "auto" || compile.memory_policy == policy_of_mode(mode), both,
-                  fmt::format("compile.memory_policy = \"{}\" needs a recorded graph; an eager run "
-                              "(compile.enable = false) takes activation_checkpoint.mode = none or full",
-                              compile.memory_policy));
+    const char* rule =
+        "needs a recorded graph; an eager run (compile.enable = false) knows "
+        "activation_checkpoint.mode none and full";
+    rules.require(mode == "none" || mode == "full", {"activation_checkpoint.mode", "compile.enable"}, rule);
+    rules.require(compile.memory_policy == "auto" || compile.memory_policy == mode,
+                  {"compile.memory_policy", "compile.enable"}, rule);
     return;
   }
   rules.require(
       compile.memory_policy == "auto" || mode == "none" || compile.memory_policy == policy_of_mode(mode),
-      both,
-      fmt::format("compile.memory_policy = \"{}\" and activation_checkpoint.mode = \"{}\", which "
-                  "means \"{}\", disagree; set one of them",
-                  compile.memory_policy, mode, policy_of_mode(mode)));
+      {"compile.memory_policy", "activation_checkpoint.mode"},
+      fmt::format("activation_checkpoint.mode = \"{}\" means compile.memory_policy = \"{}\"; they "
+                  "disagree, set one of them",
+                  mode, policy_of_mode(mode)));
   const std::string policy = memory_policy(config);
-  rules.require(
-      compile.memory_budget_gib == 0 || policy == "budget",
-      {"compile.memory_budget_gib", "compile.memory_policy"},
-      fmt::format("compile.memory_budget_gib needs compile.memory_policy = \"budget\"; it is \"{}\"",
-                  policy));
-  rules.require(compile.full_recompute_save_ops.empty() || policy == "full",
-                {"compile.full_recompute_save_ops", "compile.memory_policy"},
-                fmt::format("compile.full_recompute_save_ops needs compile.memory_policy = \"full\"; it is "
-                            "\"{}\"",
-                            policy));
+  const auto needs = [&](bool asked, const std::string& key, const std::string& needed) {
+    rules.require(!asked || policy == needed, {"compile." + key, "compile.memory_policy"},
+                  fmt::format("needs compile.memory_policy = \"{}\"; it is \"{}\"", needed, policy));
+  };
+  needs(compile.memory_budget_gib != 0, "memory_budget_gib", "budget");
+  needs(!compile.full_recompute_save_ops.empty(), "full_recompute_save_ops", "full");
 }
 
 void check_checkpoint(Rules& rules, const JobConfig& config) {
