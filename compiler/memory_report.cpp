@@ -160,11 +160,11 @@ void describe_peak(const Graph& graph, std::size_t largest, MemoryReport& report
 
 void sum_saved(const Graph& graph, MemoryReport& report) {
   const std::vector<std::int32_t> blocks = blocks_of_nodes(graph);
-  std::map<std::string, SavedByModule> by_module;
+  std::map<std::string_view, SavedByModule> by_module;
   for (const PlannedStorage& storage : report.storages) {
     if (storage.category != StorageCategory::saved_activations) continue;
     const auto node = static_cast<std::size_t>(storage.begin);
-    std::string module = graph.nodes[node].module;
+    std::string_view module = graph.nodes[node].module;
     if (blocks[node] >= 0) {
       const std::size_t block = graph.blocks[static_cast<std::size_t>(blocks[node])].size();
       module = module.size() > block ? module.substr(block + 1) : "block";
