@@ -12,17 +12,16 @@
 namespace rondo::ir {
 namespace {
 
-bool is_bucketing(std::string_view origin) {
-  return origin == "transformer_block_bucketing" || origin == "auto_bucketing";
-}
-
 // What the category of a storage depends on, gathered in two walks over the nodes.
 class Classifier {
  public:
   Classifier(const Graph& graph, const std::vector<ValueId>& roots)
       : graph_(graph), roots_(roots), blocks_(blocks_of_nodes(graph)), reads_(graph.values.size()) {
+    std::unordered_set<std::string_view> parameters;
     for (const Input& input : graph.inputs)
-      if (input.kind == InputKind::parameter) parameters_.insert(input.name);
+      if (input.kind == InputKind::parameter) parameters.insert(input.name);
+    for (const Node& node : graph.nodes)
+      moves_parameters_.push_back(parameters.contains(node.module) || made_by_bucketing(node));
     find_head();
     look_at_nodes();
   }
@@ -32,31 +31,33 @@ class Classifier {
     const Node& node = graph_.nodes[i];
     const unsigned reads = reads_[static_cast<std::size_t>(value)];
     const bool backward = node.phase == Phase::backward, update = node.phase == Phase::update;
-    if (backward && (reads & kByUpdate)) return StorageCategory::gradients;
-    if (is_bucketing(node.origin)) return StorageCategory::buckets;
-    if (of_parameter_[i] && !update && out_of_parameters_[i]) return StorageCategory::weights;
-    if ((backward || update) && of_parameter_[i] && !out_of_parameters_[i]) return StorageCategory::gradients;
-    if (backward && (reads & kByReduction)) return StorageCategory::gradients;
+    if (made_by_bucketing(node) && !(reads & kByOthers)) return StorageCategory::buckets;
+    if (backward && (reads & (kByUpdate | kByReduction))) return StorageCategory::gradients;
+    if (is_reduction(i)) return StorageCategory::gradients;
+    if (!update && out_of_parameters_[i]) return StorageCategory::weights;
     if (!update && head_.contains(node.module) && !(reads & kByBlock)) return StorageCategory::head;
     if (node.phase == Phase::forward && (reads & kByBackward)) return StorageCategory::saved_activations;
     return StorageCategory::temporaries;
   }
 
  private:
-  // Who reads a storage.
-  enum Reader : unsigned { kByBackward = 1, kByUpdate = 2, kByReduction = 4, kByBlock = 8 };
+  bool is_reduction(std::size_t i) const {
+    return moves_parameters_[i] && !out_of_parameters_[i] && graph_.nodes[i].phase != Phase::forward;
+  }
 
-  // Modules of forward nodes behind the last node of a block. A gather of a parameter may stand anywhere.
+  // Who reads a storage; others than bucketing passes.
+  enum Reader : unsigned { kByBackward = 1, kByUpdate = 2, kByReduction = 4, kByBlock = 8, kByOthers = 16 };
+
+  // Modules of forward nodes behind the last node of a block. A gather may stand anywhere.
   void find_head() {
     std::size_t last = graph_.nodes.size();
     while (last > 0 && (graph_.nodes[last - 1].phase != Phase::forward || blocks_[last - 1] < 0 ||
-                        parameters_.contains(graph_.nodes[last - 1].module)))
+                        moves_parameters_[last - 1]))
       --last;
     if (last == 0) return;
     for (std::size_t i = last; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      if (node.phase == Phase::forward && !node.module.empty() && blocks_[i] < 0 &&
-          !parameters_.contains(node.module))
+      if (node.phase == Phase::forward && !node.module.empty() && blocks_[i] < 0 && !moves_parameters_[i])
         head_.insert(node.module);
     }
   }
@@ -67,19 +68,17 @@ class Classifier {
       derived[static_cast<std::size_t>(input.value)] = input.kind == InputKind::parameter;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      of_parameter_.push_back(parameters_.contains(node.module));
-      const bool moves_parameters = of_parameter_[i] || is_bucketing(node.origin);
-      bool alone = moves_parameters;
-      if (alone)
-        for_each_operand(node, [&](ValueId id) { alone = alone && derived[static_cast<std::size_t>(id)]; });
+      bool alone = moves_parameters_[i];
+      for_each_operand(node, [&](ValueId id) { alone = alone && derived[static_cast<std::size_t>(id)]; });
       out_of_parameters_.push_back(alone);
       for (ValueId result : node.results) derived[static_cast<std::size_t>(result)] = alone;
 
       unsigned reader = 0;
       if (node.phase == Phase::backward) reader |= kByBackward;
       if (node.phase == Phase::update || node.op == kReturn) reader |= kByUpdate;
-      if (node.phase != Phase::forward && moves_parameters && !alone) reader |= kByReduction;
-      if (blocks_[i] >= 0 && !of_parameter_[i]) reader |= kByBlock;
+      if (is_reduction(i)) reader |= kByReduction;
+      if (blocks_[i] >= 0 && !moves_parameters_[i]) reader |= kByBlock;
+      if (!made_by_bucketing(node)) reader |= kByOthers;
       for_each_operand(node, [&](ValueId id) {
         reads_[static_cast<std::size_t>(roots_[static_cast<std::size_t>(id)])] |= reader;
       });
@@ -89,10 +88,10 @@ class Classifier {
   const Graph& graph_;
   const std::vector<ValueId>& roots_;
   std::vector<std::int32_t> blocks_;
-  std::vector<unsigned> reads_;                         // of each storage root, Readers
-  std::unordered_set<std::string_view> parameters_;     // names
-  std::unordered_set<std::string_view> head_;           // modules behind the last block
-  std::vector<bool> of_parameter_, out_of_parameters_;  // of each node
+  std::vector<unsigned> reads_;                // of each storage root: Readers
+  std::unordered_set<std::string_view> head_;  // modules behind the last block
+  // Of each node: whether it is of a parameter or a bucketing pass; whether it is one out of parameters alone.
+  std::vector<bool> moves_parameters_, out_of_parameters_;
 };
 
 // Every planned storage in the order of the schedule; where one takes over the memory of another, that one
@@ -161,11 +160,11 @@ void describe_peak(const Graph& graph, std::size_t largest, MemoryReport& report
 
 void sum_saved(const Graph& graph, MemoryReport& report) {
   const std::vector<std::int32_t> blocks = blocks_of_nodes(graph);
-  std::map<std::string, SavedByModule> by_module;
+  std::map<std::string_view, SavedByModule> by_module;
   for (const PlannedStorage& storage : report.storages) {
     if (storage.category != StorageCategory::saved_activations) continue;
     const auto node = static_cast<std::size_t>(storage.begin);
-    std::string module = graph.nodes[node].module;
+    std::string_view module = graph.nodes[node].module;
     if (blocks[node] >= 0) {
       const std::size_t block = graph.blocks[static_cast<std::size_t>(blocks[node])].size();
       module = module.size() > block ? module.substr(block + 1) : "block";
@@ -200,9 +199,13 @@ std::string saved_in_short(const MemoryReport& report) {
 
 }  // namespace
 
+bool made_by_bucketing(const Node& node) {
+  return node.origin == "transformer_block_bucketing" || node.origin == "auto_bucketing";
+}
+
 std::string_view category_name(StorageCategory category) {
   static constexpr std::array<std::string_view, kStorageCategories> kNames = {
-      "gradients", "buckets", "weights", "head", "saved activations", "temporaries"};
+      "buckets", "gradients", "weights", "head", "saved activations", "temporaries"};
   return kNames[static_cast<std::size_t>(category)];
 }
 

@@ -23,15 +23,16 @@
 namespace rondo::ir {
 
 // Whose a planned storage is: the first of this list that fits. What is read is the storage, through any view.
-// A node "of a parameter" has a parameter's name as its module: it gathers or reduces that parameter. "Out of
-// parameters alone" is what nodes of parameters and of bucketing passes compute from nothing else; the others
-// of these nodes in the backward and update are reductions.
+// Parameters are moved by the nodes whose module is a parameter's name and by those of bucketing passes. Such a
+// node works "out of parameters alone" if it reads nothing but parameters and results of such nodes; the others
+// of them, in the backward and the update, are reductions.
 enum class StorageCategory : std::uint8_t {
-  // Made in the backward and read by the update or returned: whole gradients, or their shards. Also what the
-  // backward makes for a reduction to read, and what reductions of single parameters make on their way.
-  gradients,
-  // Made by a bucketing pass: what a bucket's collective sends and receives.
+  // Made by a bucketing pass and read by its nodes alone: what a bucket's collective sends and receives. What
+  // is unpacked from it belongs to the gradients or the weights.
   buckets,
+  // Made in the backward and read by the update, by a reduction, or returned; or made by a reduction: whole
+  // gradients and their shards.
+  gradients,
   // Made in the forward or backward out of parameters alone: gathered parameters, casts of parameters.
   weights,
   // Made in the forward or backward by a module that works behind the last block (norm, output, loss), and
@@ -43,7 +44,8 @@ enum class StorageCategory : std::uint8_t {
   temporaries,
 };
 constexpr std::size_t kStorageCategories = 6;
-constexpr std::size_t kInputKinds = 4;                     // of InputKind
+constexpr std::size_t kInputKinds = 4;  // of InputKind
+bool made_by_bucketing(const Node& node);
 std::string_view category_name(StorageCategory category);  // "saved activations"
 std::string_view input_category_name(InputKind kind);      // "parameters"
 

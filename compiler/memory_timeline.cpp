@@ -84,7 +84,7 @@ std::string nodes_json(const Graph& graph) {
 }
 
 // Stretches of the schedule: [first node, one past the last, what] of each phase, and of each block with the
-// phase. Nodes that may be moved away from their module, those of parameters and collectives, end no stretch.
+// phase. Nodes that may be moved away from their module, those of parameters and of buckets, end no stretch.
 std::string stretches_json(const Graph& graph) {
   std::unordered_set<std::string_view> parameters;
   for (const Input& input : graph.inputs)
@@ -104,9 +104,7 @@ std::string stretches_json(const Graph& graph) {
     };
     for (std::size_t i = begin; i < end; ++i) {
       const Node& node = graph.nodes[i];
-      if (parameters.contains(node.module) || facts(node.op).effect == Effect::collective_start ||
-          facts(node.op).effect == Effect::wait)
-        continue;
+      if (parameters.contains(node.module) || made_by_bucketing(node)) continue;
       if (block_of[i] != block) {
         close();
         block = block_of[i];

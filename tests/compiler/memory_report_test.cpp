@@ -113,7 +113,7 @@ TEST_CASE("live bytes follow views, collectives in flight, and last reads") {
   CHECK(report.largest[0].storage.end == 8);
 }
 
-TEST_CASE("what a bucket sends and receives is the bucket's, but the gradients in it are gradients") {
+TEST_CASE("what a bucket sends and receives is the bucket's, what is unpacked are weights and gradients") {
   const MemoryReport report = report_of(graph_of(R"(graph buckets
 block layers.0
 parameter %0: f32[64] layers.0.a
@@ -124,19 +124,23 @@ forward layers.0
   %3: f32[128] = aten.cat.default([%0, %1], 0) by transformer_block_bucketing
   %4: f32[256] = _c10d_functional.all_gather_into_tensor.default(%3, 2, "dp") by transformer_block_bucketing
   %5: f32[256] views %4 = _c10d_functional.wait_tensor.default(%4) by transformer_block_bucketing
+  %6: f32[256] = aten.clone.default(%5, none) by transformer_block_bucketing
 backward layers.0
-  %6: f32[256] = aten.mul.Tensor(%5, %2)
-  %7: f32[512] = aten.cat.default([%6, %6], 0) by auto_bucketing
-  %8: f32[256] = _c10d_functional.reduce_scatter_tensor.default(%7, "sum", 2, "dp") by auto_bucketing
-  %9: f32[256] views %8 = _c10d_functional.wait_tensor.default(%8) by auto_bucketing
+  %7: f32[256] = aten.mul.Tensor(%6, %2)
+  %8: f32[512] = aten.cat.default([%7, %7], 0) by auto_bucketing
+  %9: f32[256] = _c10d_functional.reduce_scatter_tensor.default(%8, "sum", 2, "dp") by auto_bucketing
+  %10: f32[256] views %9 = _c10d_functional.wait_tensor.default(%9) by auto_bucketing
+  %11: f32[256] = aten.clone.default(%10, none) by auto_bucketing
 return
-  gradient = %9
+  gradient = %11
 )"));
   CHECK(categories(report) == std::map<ValueId, Category>{{3, Category::buckets},
                                                           {4, Category::buckets},
-                                                          {6, Category::gradients},
-                                                          {7, Category::buckets},
-                                                          {8, Category::gradients}});
+                                                          {6, Category::weights},
+                                                          {7, Category::gradients},
+                                                          {8, Category::buckets},
+                                                          {9, Category::buckets},
+                                                          {11, Category::gradients}});
 }
 
 TEST_CASE("casts on the way to a gather are weights, casts on the way to a reduction are gradients") {
@@ -162,6 +166,23 @@ return
                                                           {5, Category::gradients},
                                                           {6, Category::gradients},
                                                           {7, Category::gradients}});
+}
+
+TEST_CASE("the update's casts of gradients are gradients, its other values temporaries") {
+  const MemoryReport report = report_of(graph_of(R"(graph update
+parameter %0: f32[64] w
+buffer %1: bf16[64] grad
+
+update w
+  %2: f32[64] = aten._to_copy.default(%1, f32, none, none, none, false, none)
+update optimizer
+  %3: f32[64] = aten.neg.default(%2)
+  %4: f32[64] writes %0 = aten.add_.Tensor(%0, %3, 1)
+return
+  w = %4 -> w
+)"));
+  CHECK(categories(report) ==
+        std::map<ValueId, Category>{{2, Category::gradients}, {3, Category::temporaries}});
 }
 
 TEST_CASE("an op in place and a result in its operand's memory count their bytes once") {

@@ -62,7 +62,8 @@ TEST_CASE("rondo opt lists the passes") {
 TEST_CASE("rondo opt prints what a graph's memory holds and draws it") {
   const auto path = write_file("rondo_opt_test_memory.ir", ir::print(ir::random_graph(3, 60)));
   const auto page = std::filesystem::temp_directory_path() / "rondo_opt_test_memory.html";
-  const Outcome lines = run(kOpt + "--quiet --memory --timeline " + page.string() + " " + path.string());
+  const Outcome lines =
+      run(kOpt + "--quiet --passes canonicalize --memory --timeline " + page.string() + " " + path.string());
   CHECK(lines.exit_code == 0);
   CHECK(lines.text.find("memory of random: ") == 0);
   CHECK(lines.text.find("\n  fragmentation ") != std::string::npos);
@@ -70,7 +71,8 @@ TEST_CASE("rondo opt prints what a graph's memory holds and draws it") {
   std::getline(std::ifstream(page), text, '\0');
   CHECK(text.find("<!doctype html>") == 0);
   CHECK(text.find("<title>random ") != std::string::npos);
-  const Outcome refused = run(kOpt + "--quiet --timeline /nowhere/page.html " + path.string());
+  const Outcome refused =
+      run(kOpt + "--quiet --passes canonicalize --timeline /nowhere/page.html " + path.string());
   CHECK(refused.exit_code == 2);
   CHECK(
       refused.text.find("opt: cannot write /nowhere/page.html: No such file or directory; give --timeline") !=
