@@ -2,6 +2,7 @@
 
 #include <queue>
 
+#include "compiler/op_facts.h"
 #include "parallel/error.h"
 
 namespace rondo::ir {
@@ -28,6 +29,17 @@ void reorder(Graph& graph, const std::vector<Place>& places) {
       readers[static_cast<std::size_t>(made)].push_back(static_cast<std::int32_t>(i));
       ++missing[i];
     });
+
+  std::int32_t last_draw = -1;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Effect effect = facts(graph.nodes[i].op).effect;
+    if (effect != Effect::random && effect != Effect::host_sync) continue;
+    if (last_draw >= 0) {
+      readers[static_cast<std::size_t>(last_draw)].push_back(static_cast<std::int32_t>(i));
+      ++missing[i];
+    }
+    last_draw = static_cast<std::int32_t>(i);
+  }
 
   using Entry = std::pair<Place, std::int32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;

@@ -18,7 +18,8 @@ struct Place {
 };
 
 // Sorts the nodes by `places` (one each; equal places keep their order), but puts no node above the definition
-// of what it reads: it then stands right behind the last of these. O(n log n). The return node stays last.
+// of what it reads: it then stands right behind the last of these. Random ops and host reads keep their order.
+// O(n log n). The return node stays last.
 // REQUIRES: no node overwrites anything; the operands form no cycle.
 void reorder(Graph& graph, const std::vector<Place>& places);
 

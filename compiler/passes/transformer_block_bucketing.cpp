@@ -49,17 +49,26 @@ class Bucketing {
   Notes run() {
     collect();
     places_ = present_places(graph_);
+    Notes notes;
     std::int64_t before = 0, after = 0;
     for (auto& [key, members] : buckets_) {
       before += static_cast<std::int64_t>(members.size());
       ++after;
       if (members.size() == 1) continue;
+      if (std::get<2>(key) == kReduce && depends_on_itself(members)) {
+        after += static_cast<std::int64_t>(members.size()) - 1;
+        notes.push_back(
+            "bucket " + std::get<0>(key) +
+            ": its gradients are reduced one by one, since one is computed from another's reduction");
+        continue;
+      }
       std::sort(members.begin(), members.end());
       std::get<2>(key) == kGather ? gather(key, members) : reduce(key, members);
     }
     finish();
-    return {"collectives of parameters: " + std::to_string(before) + " in " + std::to_string(after) +
-            " buckets"};
+    notes.insert(notes.begin(), "collectives of parameters: " + std::to_string(before) + " in " +
+                                    std::to_string(after) + " buckets");
+    return notes;
   }
 
  private:
@@ -109,6 +118,31 @@ class Bucketing {
       id = operand(i);
     }
     return id == graph_.inputs[static_cast<std::size_t>(parameter)].value;
+  }
+
+  // Whether what a member reduces was computed from the reduction of another: then one collective cannot do both.
+  bool depends_on_itself(const std::vector<Member>& members) const {
+    std::int32_t first = members[0].wait, last = members[0].start;
+    std::vector<bool> computed_from(graph_.values.size(), false);
+    for (const Member& member : members) {
+      first = std::min(first, member.wait);
+      last = std::max(last, member.start);
+      computed_from[at(node(member.wait).results[0])] = true;
+    }
+    bool drawn = false;  // random ops keep their order, so each depends on those before it
+    for (std::int32_t i = first; i <= last; ++i) {
+      const bool draws =
+          facts(node(i).op).effect == Effect::random || facts(node(i).op).effect == Effect::host_sync;
+      bool depends = draws && drawn;
+      for_each_operand(node(i), [&](ValueId id) { depends = depends || computed_from[at(id)]; });
+      if (!depends) continue;
+      drawn = drawn || draws;
+      for (ValueId id : node(i).results) computed_from[at(id)] = true;
+      if (std::any_of(members.begin(), members.end(),
+                      [&](const Member& member) { return member.start == i; }))
+        return true;
+    }
+    return false;
   }
 
   // Appends a node at `place`; finish() sorts it in.

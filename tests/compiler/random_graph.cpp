@@ -21,7 +21,9 @@ constexpr ValueId kStep = 9, kLr = 10, kFirstShard = 13;
 
 class Generator : GraphBuilder {
  public:
-  Generator(std::uint64_t seed, int nodes) : GraphBuilder(seed), target_(nodes) { graph_.name = "random"; }
+  Generator(std::uint64_t seed, int nodes) : GraphBuilder(seed), target_(nodes), overwrites_(seed % 2 == 1) {
+    graph_.name = "random";
+  }
 
   Graph make() {
     add_inputs();
@@ -288,6 +290,7 @@ class Generator : GraphBuilder {
   }
 
   void overwrite() {
+    if (!overwrites_) return;
     const ValueId id = any_where(is_plain);
     if (id == kNoValue) return;
     const ValueId root = roots_[static_cast<std::size_t>(id)];
@@ -368,6 +371,7 @@ class Generator : GraphBuilder {
   };
 
   int target_;
+  bool overwrites_;
   std::vector<Running> running_;
   std::array<ValueId, kBlocks> gradients_ = {kNoValue, kNoValue, kNoValue};  // of the sharded weights
 };
