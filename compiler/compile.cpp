@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "compiler/memory_timeline.h"
 #include "compiler/op_facts.h"
 #include "compiler/text.h"
 #include "compiler/tracer.h"
@@ -17,10 +18,10 @@ double ms_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-void write_graph(const std::filesystem::path& file, const ir::Graph& graph) {
+void write(const std::filesystem::path& file, const std::string& text) {
   std::filesystem::create_directories(file.parent_path());
   std::ofstream out(file);
-  out << ir::print(graph);
+  out << text;
   out.close();
   if (!out)
     throw Error(ExitCode::resources, "cannot write the graph to " + file.string() +
@@ -42,18 +43,21 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   int number = 0;
   ir::DumpCallback dump;
   if (request.dump_all && !request.dump_folder.empty()) {
-    write_graph(request.dump_folder / (function_.name + ".00-trace.ir"), graph_);
+    write(request.dump_folder / (function_.name + ".00-trace.ir"), ir::print(graph_));
     dump = [&](std::string_view pass, const ir::Graph& graph) {
       char prefix[16];
       std::snprintf(prefix, sizeof prefix, ".%02d-", ++number);
-      write_graph(request.dump_folder / (function_.name + prefix + std::string(pass) + ".ir"), graph);
+      write(request.dump_folder / (function_.name + prefix + std::string(pass) + ".ir"), ir::print(graph));
     };
   }
   report_.pipeline = ir::run_pipeline(graph_, request.options, dump);
   report_.passes_ms = ms_since(traced);
   report_.nodes = graph_.nodes.size();
-  if (kind_ == ExecutorKind::replay) plan_ = ir::plan_memory(graph_);
-  if (!request.dump_folder.empty()) write_graph(request.dump_folder / (function_.name + ".ir"), graph_);
+  plan_ = ir::plan_memory(graph_);
+  report_.memory = ir::report_memory(graph_, plan_);
+  if (request.dump_folder.empty()) return;
+  write(request.dump_folder / (function_.name + ".ir"), ir::print(graph_));
+  write(request.dump_folder / (function_.name + ".memory.html"), ir::memory_timeline(graph_, report_.memory));
 }
 
 std::string CompiledStep::collective_sequence() const {
@@ -69,6 +73,10 @@ std::string CompiledStep::collective_sequence() const {
     text += "in " + node.module + "\n";
   }
   return text;
+}
+
+std::int64_t CompiledStep::replay_bytes() const {
+  return kind_ == ExecutorKind::replay ? plan_.arena_bytes : 0;
 }
 
 std::unique_ptr<Executor> CompiledStep::bind(std::vector<at::Tensor> state,

@@ -12,6 +12,7 @@
 
 #include "compiler/executor.h"
 #include "compiler/ir.h"
+#include "compiler/memory_report.h"
 #include "compiler/options.h"
 #include "compiler/pipeline.h"
 #include "compiler/step_function.h"
@@ -23,8 +24,8 @@ enum class ExecutorKind { eager, interpreter, replay };
 struct CompileRequest {
   ExecutorKind executor = ExecutorKind::replay;
   CompileOptions options;
-  // Where graphs are written as text: NAME.ir after the last pass, with dump_all also NAME.NN-PASS.ir after
-  // each; empty: nowhere.
+  // Where graphs are written: NAME.ir after the last pass, with dump_all also NAME.NN-PASS.ir after each, and
+  // NAME.memory.html, the picture of the memory plan. Empty: nowhere.
   std::filesystem::path dump_folder;
   bool dump_all = false;
 };
@@ -35,6 +36,7 @@ struct CompileReport {
   std::size_t traced_nodes = 0;
   std::size_t nodes = 0;
   ir::PipelineReport pipeline;
+  ir::MemoryReport memory;  // of the plan, whether the executor follows it or not; empty for eager steps
 };
 
 class CompiledStep {
@@ -48,7 +50,7 @@ class CompiledStep {
   const StepFunction& function() const { return function_; }
 
   // Bytes that a replay of this needs; 0 for the other executors.
-  std::int64_t replay_bytes() const { return plan_.arena_bytes; }
+  std::int64_t replay_bytes() const;
 
   // `memory` (of at least replay_bytes()) may be shared by steps that never run at the same time; unused
   // unless replaying.

@@ -23,6 +23,20 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+nlohmann::ordered_json memory_event(const ir::MemoryReport& memory) {
+  nlohmann::ordered_json inputs, peak;
+  for (std::size_t i = 0; i < ir::kInputKinds; ++i)
+    inputs[std::string(ir::input_category_name(static_cast<ir::InputKind>(i)))] = memory.input_bytes[i];
+  for (std::size_t i = 0; i < ir::kStorageCategories; ++i)
+    peak[std::string(ir::category_name(static_cast<ir::StorageCategory>(i)))] = memory.peak_bytes[i];
+  return {{"inputs", inputs},
+          {"peak", peak},
+          {"live_peak_bytes", memory.live_peak_bytes},
+          {"arena_bytes", memory.arena_bytes},
+          {"saved_bytes", memory.saved_bytes},
+          {"total_bytes", memory.total_bytes()}};
+}
+
 }  // namespace
 
 Report::Report(const JobConfig& config, const std::vector<std::string>& command_line, int ranks)
@@ -64,12 +78,20 @@ void Report::compiled(const std::vector<const CompiledStep*>& steps) {
                          step->function().name, r.traced_nodes, r.trace_ms, r.nodes, r.passes_ms));
     for (const std::string& note : r.pipeline.notes) log_info(step->function().name + ": " + note);
     nlohmann::ordered_json passes;
-    for (const ir::PassReport& pass : r.pipeline.passes)
+    for (const ir::PassReport& pass : r.pipeline.passes) {
       for (const std::string& note : pass.notes) log_info(step->function().name + ": " + note);
-    for (const ir::PassReport& pass : r.pipeline.passes)
-      passes[std::string(pass.name)] = {{"ms", pass.ms}, {"nodes", pass.nodes_after}};
-    folder_.event("compiled",
-                  {{"function", step->function().name}, {"trace_ms", r.trace_ms}, {"passes", passes}});
+      passes[std::string(pass.name)] = {{"ms", pass.ms},
+                                        {"verify_ms", pass.verify_ms},
+                                        {"nodes_before", pass.nodes_before},
+                                        {"nodes", pass.nodes_after},
+                                        {"ops", pass.op_difference},
+                                        {"notes", pass.notes}};
+    }
+    for (const std::string& line : ir::print_lines(r.memory)) log_info(line);
+    folder_.event("compiled", {{"function", step->function().name},
+                               {"trace_ms", r.trace_ms},
+                               {"passes", passes},
+                               {"memory", memory_event(r.memory)}});
   }
 }
 
@@ -81,6 +103,11 @@ void Report::replaying(const ReplayFacts& f) {
                   f.instructions, f.views, static_cast<double>(f.arena_bytes) / (1 << 20),
                   static_cast<double>(f.heap_bytes) / (1 << 20),
                   f.hungriest_op.empty() ? "" : " for " + f.hungriest_op, f.copied_results, f.copied_bytes));
+  folder_.event("replaying", {{"ops", f.instructions},
+                              {"arena_bytes", f.arena_bytes},
+                              {"heap_bytes", f.heap_bytes},
+                              {"hungriest_op", f.hungriest_op},
+                              {"copied_bytes", f.copied_bytes}});
 }
 
 void Report::resumed(std::int64_t step, const std::filesystem::path& from, double seconds) {

@@ -54,6 +54,11 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
   groups_ =
       std::make_unique<ProcessGroups>(environment, std::chrono::seconds(config_.comm.init_timeout_seconds));
   compare_collectives();
+  // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.
+  if (config_.compile.dump_ranks == "all" && rank != 0 && config_.compile.dump != "none")
+    CompiledFunctions(make_train_step(model_, options),
+                      compile_request(config_, RunFolder::graph_folder_of(config_.job.dump_folder, rank)),
+                      config_.validation.enable);
   std::vector<const StepFunction*> stateful;
   for (const CompiledStep* step : functions_->all()) stateful.push_back(&step->function());
   state_ = std::make_unique<TrainState>(*model_, stateful, static_cast<std::uint64_t>(config_.debug.seed),

@@ -240,6 +240,8 @@ const Fields& Compile::fields() {
           {.check = patterns}),
       field("dump", &Compile::dump, "graphs written into the run folder: after each pass, the last, or none",
             {.allowed = {"all", "final", "none"}}),
+      field("dump_ranks", &Compile::dump_ranks, "of which ranks: the first, or all, in graph/rank_R",
+            {.allowed = {"first", "all"}}),
   };
   return list;
 }

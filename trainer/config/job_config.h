@@ -102,6 +102,7 @@ struct Compile {
   std::vector<std::string> full_recompute_save_ops;
   std::vector<std::string> fsdp_buckets;  // empty: the model's
   std::string dump = "final";             // all | final | none
+  std::string dump_ranks = "first";       // first | all
   static const Fields& fields();
 };
 

@@ -52,6 +52,10 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return folder_; }
   std::filesystem::path metrics_file() const { return folder_ / "metrics.jsonl"; }
+  // Of a rank other than 0.
+  static std::filesystem::path graph_folder_of(const std::filesystem::path& run_folder, int rank) {
+    return run_folder / "graph" / ("rank_" + std::to_string(rank));
+  }
   std::filesystem::path graph_folder() const { return folder_ / "graph"; }
   std::filesystem::path tensorboard_folder() const { return folder_ / "tb"; }
   // The folders of earlier runs, the latest first.
