@@ -7,6 +7,7 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "compiler/bucketing.h"
 #include "compiler/text.h"
 
 namespace rondo::ir {
@@ -198,10 +199,6 @@ std::string saved_in_short(const MemoryReport& report) {
 }
 
 }  // namespace
-
-bool made_by_bucketing(const Node& node) {
-  return node.origin == "transformer_block_bucketing" || node.origin == "auto_bucketing";
-}
 
 std::string_view category_name(StorageCategory category) {
   static constexpr std::array<std::string_view, kStorageCategories> kNames = {

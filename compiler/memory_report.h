@@ -44,8 +44,7 @@ enum class StorageCategory : std::uint8_t {
   temporaries,
 };
 constexpr std::size_t kStorageCategories = 6;
-constexpr std::size_t kInputKinds = 4;  // of InputKind
-bool made_by_bucketing(const Node& node);
+constexpr std::size_t kInputKinds = 4;                     // of InputKind
 std::string_view category_name(StorageCategory category);  // "saved activations"
 std::string_view input_category_name(InputKind kind);      // "parameters"
 

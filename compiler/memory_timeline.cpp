@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "compiler/bucketing.h"
 #include "compiler/memory_timeline_page.h"
 #include "compiler/op_facts.h"
 #include "compiler/text.h"

@@ -50,6 +50,10 @@ Notes deduplicate_unshard(Graph& graph, const CompileOptions& options);
 // buffer (on CPU: parallel/ordered_gloo.h).
 Notes transformer_block_bucketing(Graph& graph, const CompileOptions& options);
 
+// Does: the same with buckets by size and overlap instead of Input::bucket, in place of
+// transformer_block_bucketing. Needs, guarantees and numerics: as there.
+Notes auto_bucketing(Graph& graph, const CompileOptions& options);
+
 // Does: starts each gather of parameters one gather earlier, right after the wait for the one before it, and
 // waits for each reduce-scatter of gradients one later, right before the next starts. Needs: a graph without
 // overwrites. Guarantees: at most two gathers and two reductions under way; collectives of a kind keep their

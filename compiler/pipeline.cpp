@@ -48,6 +48,13 @@ constexpr std::array kPasses = {
              .run = &transformer_block_bucketing,
              .needs = kFunctional | kGatheredOnce,
              .summary = "one gather and one reduce-scatter for the parameters of a block"},
+    // Instead of the one before it.
+    PassInfo{.name = "auto_bucketing",
+             .run = &auto_bucketing,
+             .in_default = false,
+             .needs = kFunctional | kGatheredOnce,
+             .replaces = "transformer_block_bucketing",
+             .summary = "buckets by size and overlap instead of by block"},
     // On the buckets, so that a whole one is under way while the one before it is computed with.
     PassInfo{.name = "overlap_fsdp",
              .run = &overlap_fsdp,
@@ -71,6 +78,7 @@ struct Chooser {
   std::span<const PassInfo> table;
   const CompileOptions& options;
   std::vector<bool> wanted = std::vector<bool>(table.size(), false);
+  std::vector<bool> replaced = std::vector<bool>(table.size(), false);
   std::vector<std::string> problems = {};
   std::vector<std::string> notes = {};
 
@@ -110,6 +118,16 @@ struct Chooser {
           fmt::format("compile.passes: {} rounds; set compile.numerics = \"rounds\" to allow it", name));
     } else {
       wanted[i] = true;
+      replace(table[i]);
+    }
+  }
+
+  // A pass that was asked for by name takes the place of the one that it is another way of.
+  void replace(const PassInfo& pass) {
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      if (pass.replaces.empty() || table[i].name != pass.replaces) continue;
+      replaced[i] = true;
+      notes.push_back(fmt::format("{} is left out: {} takes its place", table[i].name, pass.name));
     }
   }
 
@@ -214,7 +232,8 @@ Selection select_passes(std::span<const PassInfo> table, const CompileOptions& o
   chooser.disable();
   Selection selection{.passes = {}, .notes = std::move(chooser.notes)};
   for (std::size_t i = 0; i < table.size(); ++i)
-    if (table[i].required || chooser.wanted[i]) selection.passes.push_back(&table[i]);
+    if (table[i].required || (chooser.wanted[i] && !chooser.replaced[i]))
+      selection.passes.push_back(&table[i]);
   std::vector<std::string> problems = std::move(chooser.problems);
   if (problems.empty()) problems = order_problems(table, selection.passes);
   if (!problems.empty()) throw Error(ExitCode::config, fmt::format("{}", fmt::join(problems, "\n")));

@@ -8,11 +8,12 @@
 //   compute with 2                     compute with 2
 //
 // A gather of parameters depends on nothing that the step computes, so it can start anywhere above its wait;
-// one gather ahead hides it and holds two of them in memory. The first gather of the backward starts with the
-// backward. A wait for a reduce-scatter of gradients moves down to the start of the next reduce-scatter, or to
+// one gather ahead hides it and holds two of them in memory. The first gather of the backward starts with its
+// first matrix product: enough to hide behind, and behind the loss, where memory is fullest. A wait for a reduce-scatter of gradients moves down to the start of the next reduce-scatter, or to
 // the end of the backward; what reads its result (casts, splits) follows it.
 #include <algorithm>
 
+#include "compiler/bucketing.h"
 #include "compiler/op_facts.h"
 #include "compiler/parameters.h"
 #include "compiler/passes.h"
@@ -77,9 +78,18 @@ class Overlap {
     std::vector<std::size_t> gathers = starts(phase, "_c10d_functional.all_gather_into_tensor.default");
     std::erase_if(gathers, [&](std::size_t i) { return !of_parameters_[operand(i)]; });
     for (std::size_t k = 0; k < gathers.size(); ++k) {
-      const std::int32_t after = k == 0 ? phase_begin(phase) - 1 : waits_[gathers[k - 1]];
+      const std::int32_t after = k == 0 ? first_product(phase) - 1 : waits_[gathers[k - 1]];
       move_up(gathers[k], {after, 1});
     }
+  }
+
+  // The first node of the phase that is heavy; of the forward, which begins with a gather, the first of all.
+  std::int32_t first_product(Phase phase) const {
+    const auto begin = graph_.nodes.begin() + phase_begin(phase);
+    const auto product =
+        std::find_if(begin, graph_.nodes.end(), [](const Node& node) { return facts(node.op).heavy; });
+    const bool found = phase == Phase::backward && product != graph_.nodes.end() && product->phase == phase;
+    return static_cast<std::int32_t>((found ? product : begin) - graph_.nodes.begin());
   }
 
   std::int32_t phase_begin(Phase phase) const {
@@ -102,9 +112,8 @@ class Overlap {
   void delay_reductions(Phase phase) {
     std::vector<std::size_t> reductions = starts(phase, "_c10d_functional.reduce_scatter_tensor.default");
     const std::vector<std::int32_t> parameters = parameters_of_nodes(graph_);
-    std::erase_if(reductions, [&](std::size_t i) {
-      return parameters[i] < 0 && graph_.nodes[i].origin != "transformer_block_bucketing";
-    });
+    std::erase_if(reductions,
+                  [&](std::size_t i) { return parameters[i] < 0 && !made_by_bucketing(graph_.nodes[i]); });
     for (std::size_t k = 0; k < reductions.size(); ++k) {
       const Place place = k + 1 < reductions.size() ? Place{static_cast<std::int32_t>(reductions[k + 1]), -1}
                                                     : Place{phase_begin(Phase::update) - 1, 1};

@@ -1,0 +1,273 @@
+#include "compiler/bucketing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "compiler/op_facts.h"
+#include "compiler/parameters.h"
+#include "compiler/schedule.h"
+
+namespace rondo::ir {
+namespace {
+
+constexpr std::string_view kGather = "_c10d_functional.all_gather_into_tensor.default";
+constexpr std::string_view kReduce = "_c10d_functional.reduce_scatter_tensor.default";
+constexpr std::string_view kWait = "_c10d_functional.wait_tensor.default";
+
+std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
+ValueId first_operand(const Node& node) { return std::get<Use>(node.args[0]).value; }
+
+// Whether a gather depends on the parameter alone, so that it can be done earlier.
+bool gathers_parameter(const Graph& graph, const std::vector<std::int32_t>& parameters,
+                       const std::vector<std::int32_t>& definition, std::size_t start) {
+  ValueId id = first_operand(graph.nodes[start]);
+  for (std::int32_t i = definition[at(id)]; i >= 0; i = definition[at(id)]) {
+    const Node& node = graph.nodes[static_cast<std::size_t>(i)];
+    int operands = 0;
+    for_each_operand(node, [&](ValueId) { ++operands; });
+    if (operands != 1 || parameters[static_cast<std::size_t>(i)] != parameters[start] ||
+        facts(node.op).effect != Effect::none)
+      return false;
+    id = first_operand(node);
+  }
+  return id == graph.inputs[static_cast<std::size_t>(parameters[start])].value;
+}
+
+// For each node whether what it reads was computed from a reduced gradient. Random ops keep their order, so each
+// depends on those before it.
+std::vector<bool> computed_from_reductions(const Graph& graph, const std::vector<std::int32_t>& parameters) {
+  std::vector<bool> depends(graph.nodes.size(), false), values(graph.values.size(), false);
+  bool drawn = false;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    const Effect effect = facts(node.op).effect;
+    const bool draws = effect == Effect::random || effect == Effect::host_sync;
+    bool any = draws && drawn;
+    for_each_operand(node, [&](ValueId id) { any = any || values[at(id)]; });
+    depends[i] = any;
+    drawn = drawn || (draws && any);
+    if (any || (parameters[i] >= 0 && node.op == kReduce))
+      for (ValueId id : node.results) values[at(id)] = true;
+  }
+  return depends;
+}
+
+// What may share a collective.
+using Key = std::tuple<std::string, Phase, bool, std::string, std::int64_t, DType>;
+using Members = std::vector<const FsdpCollective*>;
+
+class Bucketing {
+ public:
+  Bucketing(Graph& graph, std::string_view origin)
+      : graph_(graph),
+        origin_(origin),
+        replacement_(graph.values.size(), kNoValue),
+        definition_(defining_nodes(graph)),
+        places_(present_places(graph)) {}
+
+  void make(const Key& key, Members members) {
+    std::sort(members.begin(), members.end(), [](const FsdpCollective* a, const FsdpCollective* b) {
+      return std::pair(a->parameter, a->start) < std::pair(b->parameter, b->start);
+    });
+    std::get<bool>(key) ? gather(key, members) : reduce(key, members);
+  }
+
+  // Call once, after the last bucket: new nodes go to their places, readers behind what they read now, and the
+  // single collectives away.
+  void finish() {
+    replacement_.resize(graph_.values.size(), kNoValue);
+    replace_uses(graph_, replacement_);
+    std::vector<bool> keep(graph_.nodes.size(), true);
+    for (std::int32_t i : dropped_) keep[static_cast<std::size_t>(i)] = false;
+    std::vector<Place> places;
+    for (std::size_t i = 0; i < keep.size(); ++i)
+      if (keep[i]) places.push_back(places_[i]);
+    keep_nodes(graph_, keep);
+    const Node last = std::move(graph_.nodes.back());
+    graph_.nodes.pop_back();
+    const Place last_place = places.back();
+    places.pop_back();
+    for (std::size_t k = 0; k < made_.size(); ++k) {
+      graph_.nodes.push_back(std::move(made_[k]));
+      places.push_back(made_places_[k]);
+    }
+    graph_.nodes.push_back(last);
+    places.push_back(last_place);
+    reorder(graph_, places);
+  }
+
+ private:
+  const TensorType& type(ValueId id) const { return graph_.value(id).type; }
+  ValueId operand(const FsdpCollective* member) const {
+    return first_operand(graph_.nodes[static_cast<std::size_t>(member->start)]);
+  }
+
+  // Appends a node at `place`; finish() sorts it in.
+  std::vector<ValueId> emit(Place place, const Key& key, std::string op, std::vector<Argument> args,
+                            std::vector<TensorType> types, ValueId views = kNoValue) {
+    Node made{.op = std::move(op),
+              .args = std::move(args),
+              .results = {},
+              .phase = std::get<Phase>(key),
+              .module = std::get<0>(key),
+              .origin = std::string(origin_)};
+    for (TensorType& type : types)
+      made.results.push_back(graph_.add_value({std::move(type), views, kNoValue}));
+    std::vector<ValueId> results = made.results;
+    made_.push_back(std::move(made));
+    made_places_.push_back(place);
+    return results;
+  }
+  ValueId view(Place place, const Key& key, ValueId of, std::vector<std::int64_t> sizes) {
+    const DType dtype = type(of).dtype;
+    return emit(place, key, "aten.view.default", {Use{of}, sizes}, {contiguous(dtype, sizes)}, of)[0];
+  }
+  ValueId start_and_wait(Place place, const Key& key, std::vector<Argument> args, std::int64_t elements) {
+    const DType dtype = std::get<DType>(key);
+    const ValueId started = emit(place, key, std::string(std::get<bool>(key) ? kGather : kReduce),
+                                 std::move(args), {contiguous(dtype, {elements})})[0];
+    return emit(place, key, std::string(kWait), {Use{started}}, {contiguous(dtype, {elements})}, started)[0];
+  }
+  void replace(const FsdpCollective* member, ValueId by) {
+    replacement_[at(graph_.nodes[static_cast<std::size_t>(member->wait)].results[0])] = by;
+    dropped_.push_back(member->start);
+    dropped_.push_back(member->wait);
+  }
+
+  void gather(const Key& key, const Members& members) {
+    const auto ranks = std::get<std::int64_t>(key);
+    const DType dtype = std::get<DType>(key);
+    Place place{members[0]->start, 0};
+    UseList shards;
+    std::vector<std::int64_t> lengths;
+    std::int64_t total = 0;
+    for (const FsdpCollective* member : members) {
+      place.index = std::min(place.index, member->start);
+      shards.values.push_back(operand(member));
+      lengths.push_back(type(shards.values.back()).sizes[0]);
+      total += lengths.back();
+    }
+    hoist(shards.values, place);
+    const ValueId packed =
+        emit(place, key, "aten.cat.default", {shards, std::int64_t{0}}, {contiguous(dtype, {total})})[0];
+    const ValueId whole = start_and_wait(place, key, {Use{packed}, ranks, std::get<3>(key)}, ranks * total);
+    const ValueId rows = view(place, key, whole, {ranks, total});
+    std::vector<TensorType> types;
+    for (std::int64_t length : lengths) types.push_back(contiguous(dtype, {ranks, length}));
+    const std::vector<ValueId> parts = emit(place, key, "aten.split_with_sizes_copy.default",
+                                            {Use{rows}, lengths, std::int64_t{1}}, std::move(types));
+    for (std::size_t k = 0; k < members.size(); ++k)
+      replace(members[k], view(place, key, parts[k], {ranks * lengths[k]}));
+  }
+
+  // Shards may be cast right before they are gathered; the casts come along to where the bucket starts.
+  void hoist(const std::vector<ValueId>& shards, Place place) {
+    for (ValueId id : shards) {
+      std::int32_t i = definition_[at(id)];
+      while (i > place.index) {
+        places_[static_cast<std::size_t>(i)] = place;
+        i = definition_[at(first_operand(graph_.nodes[static_cast<std::size_t>(i)]))];
+      }
+    }
+  }
+
+  void reduce(const Key& key, const Members& members) {
+    const auto ranks = std::get<std::int64_t>(key);
+    const DType dtype = std::get<DType>(key);
+    Place place{0, 0};
+    std::vector<std::int64_t> lengths;
+    std::int64_t total = 0;
+    for (const FsdpCollective* member : members) {
+      place.index = std::max(place.index, member->start);
+      lengths.push_back(type(operand(member)).sizes[0] / ranks);
+      total += lengths.back();
+    }
+    UseList rows;
+    for (std::size_t k = 0; k < members.size(); ++k)
+      rows.values.push_back(view(place, key, operand(members[k]), {ranks, lengths[k]}));
+    const ValueId packed =
+        emit(place, key, "aten.cat.default", {rows, std::int64_t{1}}, {contiguous(dtype, {ranks, total})})[0];
+    const ValueId flat = view(place, key, packed, {ranks * total});
+    const ValueId shard =
+        start_and_wait(place, key, {Use{flat}, std::string("sum"), ranks, std::get<3>(key)}, total);
+    std::vector<TensorType> types;
+    for (std::int64_t length : lengths) types.push_back(contiguous(dtype, {length}));
+    const std::vector<ValueId> parts = emit(place, key, "aten.split_with_sizes_copy.default",
+                                            {Use{shard}, lengths, std::int64_t{0}}, std::move(types));
+    for (std::size_t k = 0; k < members.size(); ++k) replace(members[k], parts[k]);
+  }
+
+  Graph& graph_;
+  std::string_view origin_;
+  std::vector<ValueId> replacement_;
+  std::vector<std::int32_t> dropped_;
+  std::vector<std::int32_t> definition_;
+  std::vector<Place> places_;
+  std::vector<Node> made_;
+  std::vector<Place> made_places_;
+};
+
+}  // namespace
+
+std::vector<FsdpCollective> fsdp_collectives(const Graph& graph) {
+  const std::vector<std::int32_t> parameters = parameters_of_nodes(graph);
+  const std::vector<std::int32_t> definition = defining_nodes(graph);
+  const std::vector<bool> depends = computed_from_reductions(graph, parameters);
+  std::unordered_map<std::int32_t, std::int32_t> wait_of;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    if (graph.nodes[i].op == kWait)
+      wait_of[definition[at(first_operand(graph.nodes[i]))]] = static_cast<std::int32_t>(i);
+  std::vector<FsdpCollective> found;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& start = graph.nodes[i];
+    if (parameters[i] < 0 || (start.op != kGather && start.op != kReduce)) continue;
+    const bool gathers = start.op == kGather;
+    const auto index = static_cast<std::int32_t>(i);
+    const auto wait = wait_of.find(index);
+    const TensorType& type = graph.value(first_operand(start)).type;
+    if (wait == wait_of.end() || type.sizes.size() != 1) continue;
+    if (gathers ? !gathers_parameter(graph, parameters, definition, i)
+                : depends[i] || std::get<std::string>(start.args[1]) != "sum")
+      continue;
+    FsdpCollective one{.parameter = parameters[i],
+                       .start = index,
+                       .wait = wait->second,
+                       .gathers = gathers,
+                       .phase = start.phase,
+                       .group = std::get<std::string>(start.args[gathers ? 2 : 3]),
+                       .ranks = std::get<std::int64_t>(start.args[gathers ? 1 : 2]),
+                       .dtype = type.dtype};
+    one.bytes = storage_bytes(type) * (gathers ? one.ranks : 1);
+    found.push_back(std::move(one));
+  }
+  return found;
+}
+
+bool made_by_bucketing(const Node& node) {
+  return node.origin == "transformer_block_bucketing" || node.origin == "auto_bucketing";
+}
+
+Notes bucket_collectives(Graph& graph, const std::vector<FsdpCollective>& collectives,
+                         const std::vector<std::string>& buckets, std::string_view origin) {
+  std::map<Key, Members> by_key;
+  std::size_t alone = 0;
+  for (std::size_t i = 0; i < collectives.size(); ++i) {
+    const FsdpCollective& one = collectives[i];
+    if (buckets[i].empty()) {
+      ++alone;
+    } else {
+      by_key[{buckets[i], one.phase, one.gathers, one.group, one.ranks, one.dtype}].push_back(&one);
+    }
+  }
+  Bucketing bucketing(graph, origin);
+  for (const auto& [key, members] : by_key)
+    if (members.size() > 1) bucketing.make(key, members);
+  bucketing.finish();
+  return {fmt::format("{} collectives of parameters became {}", collectives.size(), by_key.size() + alone)};
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,85 @@
+// Buckets by size and overlap instead of by block.
+//
+// Walking the gathers (or reductions) of a phase in their order, the next one joins the bucket if both are so small
+// that starting them costs more than moving them, or if all of it still hides behind the compute between the
+// bucket before it and itself; a bucket never grows beyond kLargest. Times are the roofline and the ring of
+// compiler/cost_model.h, so that all ranks decide alike.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "compiler/bucketing.h"
+#include "compiler/cost_model.h"
+#include "compiler/passes.h"
+
+namespace rondo::ir {
+namespace {
+
+constexpr std::int64_t kLargest = std::int64_t{1} << 30;  // bytes, gathered
+
+class Grouping {
+ public:
+  Grouping(const Graph& graph, const DeviceModel& device) : device_(device) {
+    compute_until_.push_back(0);
+    for (const Node& node : graph.nodes)
+      compute_until_.push_back(compute_until_.back() + node_seconds(graph, node, device));
+  }
+
+  // Names for the collectives of one kind, phase, group and dtype, in the order of their starts.
+  void name(const std::vector<const FsdpCollective*>& run,
+            std::map<const FsdpCollective*, std::string>& names) {
+    std::int64_t bytes = 0;
+    std::int32_t begin = 0;
+    double hidden_by = 0;  // compute between the beginnings of the bucket before and of this one
+    int number = -1;
+    for (const FsdpCollective* next : run) {
+      if (number < 0 || !joins(*next, bytes, hidden_by)) {
+        hidden_by = number < 0 ? 0 : compute_between(begin, next->start);
+        begin = next->start;
+        bytes = 0;
+        ++number;
+      }
+      bytes += next->bytes;
+      names[next] = fmt::format("auto.{}", number);
+    }
+  }
+
+ private:
+  bool joins(const FsdpCollective& next, std::int64_t bytes, double hidden_by) const {
+    if (bytes + next.bytes > kLargest) return false;
+    const CollectiveKind kind = next.gathers ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter;
+    const double fixed = collective_seconds(kind, 0, next.ranks, device_);
+    const auto seconds = [&](std::int64_t moved) {
+      return collective_seconds(kind, static_cast<double>(moved), next.ranks, device_);
+    };
+    const bool both_small = seconds(bytes) < 2 * fixed && seconds(next.bytes) < 2 * fixed;
+    return both_small || seconds(bytes + next.bytes) <= hidden_by;
+  }
+  double compute_between(std::int32_t from, std::int32_t to) const {
+    return compute_until_[static_cast<std::size_t>(to)] - compute_until_[static_cast<std::size_t>(from)];
+  }
+
+  const DeviceModel& device_;
+  std::vector<double> compute_until_;  // seconds before each node
+};
+
+}  // namespace
+
+Notes auto_bucketing(Graph& graph, const CompileOptions& options) {
+  if (overwrites(graph)) return left_alone();
+  const std::vector<FsdpCollective> collectives = fsdp_collectives(graph);
+  if (collectives.empty()) return {};
+  std::map<std::string, std::vector<const FsdpCollective*>> runs;
+  for (const FsdpCollective& one : collectives)
+    runs[fmt::format("{} {} {} {}", phase_name(one.phase), one.gathers ? "gather" : "reduction", one.group,
+                     dtype_name(one.dtype))]
+        .push_back(&one);
+  Grouping grouping(graph, *find_device_model(options.device == "cuda" ? "h200" : "cpu"));
+  std::map<const FsdpCollective*, std::string> names;
+  for (const auto& [kind, run] : runs) grouping.name(run, names);
+  std::vector<std::string> buckets;
+  for (const FsdpCollective& one : collectives) buckets.push_back(names.at(&one));
+  return bucket_collectives(graph, collectives, buckets, "auto_bucketing");
+}
+
+}  // namespace rondo::ir
