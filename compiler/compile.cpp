@@ -52,7 +52,9 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   report_.pipeline = ir::run_pipeline(graph_, request.options, dump);
   report_.passes_ms = ms_since(traced);
   report_.nodes = graph_.nodes.size();
+  const auto passed = std::chrono::steady_clock::now();
   if (kind_ == ExecutorKind::replay) plan_ = ir::plan_memory(graph_);
+  report_.plan_ms = ms_since(passed);
   if (!request.dump_folder.empty()) write_graph(request.dump_folder / (function_.name + ".ir"), graph_);
 }
 
