@@ -1,6 +1,7 @@
 // A plan as aligned text and as JSON.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "trainer/plan.h"
@@ -77,7 +78,7 @@ void add_memory(Lines& lines, const JobPlan& p) {
   lines.add("");
   lines.add("memory of rank {} at its peak ({})", p.rank, p.memory.report.peak_at);
   for (const MemoryRow& row : memory_rows(p.memory))
-    if (row.bytes > 0) lines.add("  {:<22}{:>9.3f} GiB", row.name, gib(row.bytes));
+    if (row.bytes > 0) lines.add("  {:<22}{:>12}", row.name, ir::readable_bytes(row.bytes));
   lines.add("  {:<22}{:>9.3f} GiB of {:.1f} that tensors can have: {}", "total", gib(p.memory.total_bytes()),
             gib(p.usable_bytes), p.fits() ? "fits" : "does not fit");
   if (!p.memory.report.largest.empty()) {
@@ -132,7 +133,7 @@ void add_step(Lines& lines, const JobPlan& p) {
   compute("memory traffic", CostKind::memory);
   compute("launches", CostKind::launch);
   row("exposed communication", p.step.exposed_s,
-      fmt::format("  {:.1f} ms are hidden", (p.step.communication_s - p.step.exposed_s) * 1e3));
+      fmt::format("  {:.1f} ms are hidden", std::max(0.0, p.step.communication_s - p.step.exposed_s) * 1e3));
   lines.add("  {:<22}{:>9.1f} ms", "step", p.step.step_s * 1e3);
   lines.add("  {:<22}{:>9} a rank, {} in all", "tokens/s",
             grouped(static_cast<std::int64_t>(p.tokens_per_s_per_rank())),
@@ -166,7 +167,9 @@ nlohmann::ordered_json step_json(const JobPlan& p) {
           {"seconds", c.seconds},
           {"exposed_s", c.exposed_s}};
   }
-  return {{"compute_s", p.step.compute_s},
+  return {{"flops", p.step.flops},
+          {"moved_bytes", p.step.moved_bytes},
+          {"compute_s", p.step.compute_s},
           {"matmul_s", p.step.of(CostKind::matmul).seconds},
           {"attention_s", p.step.of(CostKind::attention).seconds},
           {"memory_s", p.step.of(CostKind::memory).seconds},
