@@ -163,6 +163,13 @@ TEST_CASE(
     CHECK_THAT(text, ContainsSubstring(part));
 }
 
+TEST_CASE("a timeline is written where it is asked for") {
+  const fs::path page = fs::temp_directory_path() / fmt::format("rondo-plan-{}.html", getpid());
+  CHECK(plan("llama3_8b.toml", "--world 8 --model.n_layers=2 --timeline " + page.string()).exit_code == 0);
+  CHECK(fs::file_size(page) > 10'000);
+  fs::remove(page);
+}
+
 struct Mistake {
   const char* words;
   int exit_code;
@@ -186,6 +193,8 @@ TEST_CASE("a mistake is one line and its own exit code") {
       Mistake{"--world 8 --device h220", 2, "plan: --device h220 is not known (did you mean h200?)"},
       Mistake{"--world 8 --devise h200", 2, "plan: unknown flag --devise (did you mean --device?)"},
       Mistake{"--world 8 --json=1", 2, "plan: --json takes no value"},
+      Mistake{"--world 8 --model.n_layers=1 --timeline=/no/such/folder/x.html", 9,
+              "plan: cannot write /no/such/folder/x.html"},
       Mistake{"--world 8 other.toml", 2, "plan: one configuration, not "});
   const ProgramResult result = plan("llama3_8b.toml", mistake.words);
   INFO(mistake.words << ": " << result.output);
