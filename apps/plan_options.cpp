@@ -16,10 +16,11 @@ namespace {
 constexpr const char* kHelp =
     "rondo plan CONFIG --world N [flags] [--section.key=value ...]   what a job of N ranks will take, and "
     "how\n"
-    "fast it may be; nothing is run and nothing is written\n\n"
+    "fast it may be; nothing is run\n\n"
     "  --world N       ranks of the job\n"
     "  --device NAME   h200 (default), h100, h100-96gb, or cpu (this machine's memory)\n"
     "  --rank R        the rank to plan (default 0)\n"
+    "  --timeline FILE writes a picture of the memory over the step, one HTML page\n"
     "  --json          the same numbers for programs\n\n"
     "Data, tokenizer and run folder need not exist. docs/plan.md says what the numbers assume.\n\n"
     "Exit code: 0 planned, whether it fits or not; 2 usage, 3 configuration, 10 the step cannot be recorded.";
@@ -63,7 +64,7 @@ const ir::DeviceModel* device_named(const std::string& name) {
 
 std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& args) {
   Words words = divide(args);
-  const FlagReader flags("plan", words.own, {"--world", "--device", "--rank"}, {"--json"});
+  const FlagReader flags("plan", words.own, {"--world", "--device", "--rank", "--timeline"}, {"--json"});
   if (flags.has("--help")) {
     std::puts(kHelp);
     return std::nullopt;
@@ -77,6 +78,7 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
   PlanOptions options;
   options.world = flags.number("--world", 1, 1);
   options.rank = flags.number("--rank", 0, 0);
+  options.timeline = flags.text("--timeline", "");
   options.json = flags.has("--json");
   if (options.world > kMostRanks)
     fail(fmt::format("--world {} must be at most {}", options.world, kMostRanks));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct PlanOptions {
   std::int64_t world = 1;
   std::int64_t rank = 0;
   const ir::DeviceModel* device = nullptr;
+  std::filesystem::path timeline;  // empty: none is written
   bool json = false;
 };
 

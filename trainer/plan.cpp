@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <fstream>
 #include <numeric>
 
+#include "compiler/memory_timeline.h"
 #include "models/decoder.h"
 #include "parallel/error.h"
 #include "trainer/from_config.h"
@@ -63,8 +67,22 @@ std::int64_t memory_of(const ir::DeviceModel& device) {
   return device.memory_bytes > 0 ? device.memory_bytes : read_machine().memory_bytes;
 }
 
+// Of the function with the largest arena.
+void write_timeline(const std::vector<const CompiledStep*>& steps, const ir::MemoryReport& report,
+                    const std::filesystem::path& path) {
+  const auto step = std::find_if(steps.begin(), steps.end(),
+                                 [&](const CompiledStep* s) { return s->graph().name == report.graph; });
+  RONDO_ASSERT(step != steps.end(), "no step is called " + report.graph);
+  std::ofstream file(path);
+  if (!(file << ir::memory_timeline((*step)->graph(), report)) || !file.flush())
+    throw Error(ExitCode::resources,
+                fmt::format("plan: cannot write {}: {}; give --timeline the path of a file that "
+                            "may be written",
+                            path.string(), std::strerror(errno)));
+}
+
 JobPlan plan_one(const JobConfig& config, std::int64_t world, std::int64_t rank,
-                 const ir::DeviceModel& device) {
+                 const ir::DeviceModel& device, const std::filesystem::path& timeline = {}) {
   JobPlan plan;
   auto started = Clock::now();
   plan.layout = resolve_layout(config, world);
@@ -91,6 +109,7 @@ JobPlan plan_one(const JobConfig& config, std::int64_t world, std::int64_t rank,
   plan.memory = memory_of(compiled.all());
   plan.step = estimate(compiled, plan.layout, device);
   plan.times.plan_ms += ms_since(started);
+  if (!timeline.empty()) write_timeline(compiled.all(), plan.memory.report, timeline);
   return plan;
 }
 
@@ -101,8 +120,8 @@ std::int64_t PlannedMemory::total_bytes() const {
 }
 
 JobPlan plan_job(const JobConfig& config, std::int64_t world, std::int64_t rank,
-                 const ir::DeviceModel& device) {
-  JobPlan plan = plan_one(config, world, rank, device);
+                 const ir::DeviceModel& device, const std::filesystem::path& timeline) {
+  JobPlan plan = plan_one(config, world, rank, device, timeline);
   if (plan.fits()) return plan;
   for (const Variant& variant : variants_that_take_less(config, plan.layout)) {
     try {
