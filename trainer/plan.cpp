@@ -28,9 +28,7 @@ double ms_since(Clock::time_point start) {
 }
 
 // Every plan is of a replay: what the other executors take is not decided in advance.
-CompileRequest replay_request(const JobConfig& config, std::vector<std::string>& notes) {
-  CompileRequest request = compile_request(config, {});
-  request.executor = ExecutorKind::replay;
+JobConfig replayed(JobConfig config, std::vector<std::string>& notes) {
   if (!config.compile.enable)
     notes.push_back(
         "compile.enable = false: this is the plan of the recorded step; the eager run takes memory as it "
@@ -38,7 +36,9 @@ CompileRequest replay_request(const JobConfig& config, std::vector<std::string>&
   else if (config.compile.executor != "replay")
     notes.push_back("compile.executor = \"" + config.compile.executor +
                     "\": this is the plan of \"replay\"; an interpreter takes memory as it goes");
-  return request;
+  config.compile.enable = true;
+  config.compile.executor = "replay";
+  return config;
 }
 
 PlannedMemory memory_of(const std::vector<const CompiledStep*>& steps) {
@@ -81,9 +81,10 @@ void write_timeline(const std::vector<const CompiledStep*>& steps, const ir::Mem
                             path.string(), std::strerror(errno)));
 }
 
-JobPlan plan_one(const JobConfig& config, std::int64_t world, std::int64_t rank,
-                 const ir::DeviceModel& device, const std::filesystem::path& timeline = {}) {
+JobPlan plan_one(const JobConfig& asked, std::int64_t world, std::int64_t rank, const ir::DeviceModel& device,
+                 const std::filesystem::path& timeline = {}) {
   JobPlan plan;
+  const JobConfig config = replayed(asked, plan.notes);
   auto started = Clock::now();
   plan.layout = resolve_layout(config, world);
   const std::shared_ptr<const Decoder> model = make_decoder(config.model.name, config.model.sizes);
@@ -93,12 +94,13 @@ JobPlan plan_one(const JobConfig& config, std::int64_t world, std::int64_t rank,
   plan.parameters = parameter_count(*model);
   plan.flops_per_token = static_cast<double>(model->flops_per_token(config.training.seq_len));
   plan.rank = rank;
+  plan.memory_policy = memory_policy(config);
   plan.tokens_per_step = plan.layout.global_batch_size * config.training.seq_len;
   plan.device = &device;
   plan.usable_bytes = memory_of(device) - device.reserve_bytes;
   plan.times.model_ms = ms_since(started);
 
-  const CompiledFunctions compiled(step, replay_request(config, plan.notes), config.validation.enable);
+  const CompiledFunctions compiled(step, compile_request(config, {}), config.validation.enable);
   for (const CompiledStep* function : compiled.all()) {
     plan.times.trace_ms += function->report().trace_ms;
     plan.times.passes_ms += function->report().passes_ms;

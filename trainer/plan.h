@@ -50,6 +50,7 @@ struct JobPlan {
   double flops_per_token = 0;  // forward and backward, full attention square
   Layout layout;
   std::int64_t rank = 0;
+  std::string memory_policy;
   std::int64_t tokens_per_step = 0;  // of all ranks
   const ir::DeviceModel* device = nullptr;
 

@@ -11,11 +11,13 @@ class Variants {
       : job_{"", "", config, layout.world_size}, layout_(layout) {}
 
   std::vector<Variant> all() {
+    for (const char* policy : {"default", "full"})
+      if (leaner(policy)) made_.push_back(with_policy(job_, policy));
     for (std::int64_t local = job_.config.training.local_batch_size / 2; local >= 1; local /= 2)
       made_.push_back(with_local_batch(job_, local));
     for (std::int64_t factor : {2, 4, 8}) made_.push_back(with_ranks(job_, factor));
     for (std::int64_t divisor : {2, 4}) made_.push_back(with_shorter_sequences(job_, divisor));
-    const Variant least = with_local_batch(job_, 1);
+    const Variant least = with_local_batch(leaner("full") ? with_policy(job_, "full") : job_, 1);
     for (std::int64_t factor : {1, 2, 4, 8, 16, 32, 64}) made_.push_back(with_ranks(least, factor));
     return made_;
   }
@@ -25,6 +27,21 @@ class Variants {
     from.what += (from.what.empty() ? "" : ", ") + what;
     from.flags += (from.flags.empty() ? "" : " ") + flags;
     return from;
+  }
+
+  bool leaner(const std::string& policy) const {
+    const std::string now = memory_policy(job_.config);
+    return now == "none" || (policy == "full" && now != "full");
+  }
+  static Variant with_policy(const Variant& from, const std::string& policy) {
+    Variant v = changed(from, "memory policy " + policy, "--compile.memory_policy=" + policy);
+    v.config.compile.memory_policy = policy;
+    // These would say something else.
+    if (from.config.activation_checkpoint.mode != "none") v.flags += " --activation_checkpoint.mode=none";
+    if (from.config.compile.memory_budget_gib != 0) v.flags += " --compile.memory_budget_gib=0";
+    v.config.activation_checkpoint.mode = "none";
+    v.config.compile.memory_budget_gib = 0;
+    return v;
   }
 
   // The same global batch in more microbatches.

@@ -76,7 +76,8 @@ void add_job(Lines& lines, const JobPlan& p) {
 
 void add_memory(Lines& lines, const JobPlan& p) {
   lines.add("");
-  lines.add("memory of rank {} at its peak ({})", p.rank, p.memory.report.peak_at);
+  lines.add("memory of rank {} at its peak ({}), memory policy {}", p.rank, p.memory.report.peak_at,
+            p.memory_policy);
   for (const MemoryRow& row : memory_rows(p.memory))
     if (row.bytes > 0) lines.add("  {:<22}{:>12}", row.name, ir::readable_bytes(row.bytes));
   lines.add("  {:<22}{:>9.3f} GiB of {:.1f} that tensors can have: {}", "total", gib(p.memory.total_bytes()),
@@ -212,6 +213,7 @@ std::string plan_json(const JobPlan& p) {
                                       {"data_parallel_shard", p.layout.shard},
                                       {"global_batch_size", p.layout.global_batch_size},
                                       {"microbatches", p.layout.microbatches},
+                                      {"memory_policy", p.memory_policy},
                                       {"tokens_per_step", p.tokens_per_step},
                                       {"memory", memory_json(p)},
                                       {"alternatives", alternatives},
