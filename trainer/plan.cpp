@@ -106,6 +106,9 @@ JobPlan plan_one(const JobConfig& asked, std::int64_t world, std::int64_t rank, 
     plan.times.passes_ms += function->report().passes_ms;
     plan.times.plan_ms += function->report().plan_ms;
     plan.times.nodes += function->report().nodes;
+    for (const ir::PassReport& pass : function->report().pipeline.passes)
+      for (const std::string& note : pass.notes)
+        plan.notes.push_back(function->function().name + ": " + note);
   }
   started = Clock::now();
   plan.memory = memory_of(compiled.all());

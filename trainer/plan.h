@@ -62,7 +62,7 @@ struct JobPlan {
 
   ir::StepEstimate step;  // of one optimizer step of one rank
   PlanTimes times;
-  std::vector<std::string> notes;  // what the plan does not know
+  std::vector<std::string> notes;  // what the passes decided, and what the plan does not know
 
   double tokens_per_s() const { return static_cast<double>(tokens_per_step) / step.step_s; }
   double tokens_per_s_per_rank() const { return tokens_per_s() / static_cast<double>(layout.world_size); }
