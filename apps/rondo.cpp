@@ -27,6 +27,8 @@ constexpr std::array kCommands = {
     Command{"train", "train a model as one rank (alone, or started by launch, srun, mpirun or torchrun)",
             nullptr, before_train},
     Command{"launch", "run the ranks of a job on this node, with torchrun's flags", run_launch},
+    Command{"plan", "memory, communication and speed of a job of any size, before it runs", nullptr,
+            before_plan},
     Command{"convert", "weights from a checkpoint to a Hugging Face folder, or back", nullptr,
             before_convert},
     Command{"logits", "write the logits of a Hugging Face model for given tokens", nullptr, before_logits},

@@ -32,6 +32,7 @@ int run(const std::vector<std::string>& words) {
   if (words.size() >= 2 && words[1] == "train") return run_train({words.begin() + 2, words.end()}, words);
   if (words.size() >= 2 && words[1] == "convert") return run_convert({words.begin() + 2, words.end()});
   if (words.size() >= 2 && words[1] == "logits") return run_logits({words.begin() + 2, words.end()});
+  if (words.size() >= 2 && words[1] == "plan") return run_plan({words.begin() + 2, words.end()});
   throw Error(ExitCode::usage, "rondo-worker is started by rondo; type `rondo --help`");
 }
 

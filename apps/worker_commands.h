@@ -15,4 +15,7 @@ int run_logits(const std::vector<std::string>& args);
 // Weights between checkpoints and Hugging Face folders. `args`: the words after `convert`.
 int run_convert(const std::vector<std::string>& args);
 
+// What a job will take and how fast it may be. `args`: the words after `plan`.
+int run_plan(const std::vector<std::string>& args);
+
 }  // namespace rondo

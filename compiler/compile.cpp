@@ -53,8 +53,10 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   report_.pipeline = ir::run_pipeline(graph_, request.options, dump);
   report_.passes_ms = ms_since(traced);
   report_.nodes = graph_.nodes.size();
+  const auto passed = std::chrono::steady_clock::now();
   plan_ = ir::plan_memory(graph_);
   report_.memory = ir::report_memory(graph_, plan_);
+  report_.plan_ms = ms_since(passed);
   if (request.dump_folder.empty()) return;
   write(request.dump_folder / (function_.name + ".ir"), ir::print(graph_));
   write(request.dump_folder / (function_.name + ".memory.html"), ir::memory_timeline(graph_, report_.memory));

@@ -33,6 +33,7 @@ struct CompileRequest {
 struct CompileReport {
   double trace_ms = 0;
   double passes_ms = 0;  // with the verifier
+  double plan_ms = 0;    // of the memory
   std::size_t traced_nodes = 0;
   std::size_t nodes = 0;
   ir::PipelineReport pipeline;
@@ -48,6 +49,10 @@ class CompiledStep {
   std::string collective_sequence() const;
   const CompileReport& report() const { return report_; }
   const StepFunction& function() const { return function_; }
+  // After the passes; empty for eager steps.
+  const ir::Graph& graph() const { return graph_; }
+  // Of a replay; empty for the other executors.
+  const ir::MemoryPlan& memory_plan() const { return plan_; }
 
   // Bytes that a replay of this needs; 0 for the other executors.
   std::int64_t replay_bytes() const;

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 
 #include "parallel/error.h"
 #include "parallel/scope.h"
@@ -141,9 +142,9 @@ class Recorder {
   void place(ir::Node& node) const;
 
   ModuleHistory history_;
-  // The fakes that the node being recorded reads: results that share a meta storage with one of them are
-  // views of it.
-  std::vector<const FakeTensor*> operands_;
+  // The storages that the node being recorded reads, and the first operand that lives in each: a result in
+  // one of them is a view of that operand.
+  std::unordered_map<const c10::StorageImpl*, ir::ValueId> operands_;
 };
 
 thread_local Recorder* recorder = nullptr;
@@ -169,7 +170,7 @@ void Recorder::place(ir::Node& node) const {
 ir::Argument Recorder::tensor_argument(const Tensor& tensor, const ir::Node& node) {
   if (!tensor.defined()) return ir::None{};
   if (const FakeTensor* fake = as_fake(tensor)) {
-    operands_.push_back(fake);
+    operands_.emplace(fake->meta.storage().unsafeGetStorageImpl(), fake->id);
     return ir::Use{fake->id};
   }
   if (tensor.dim() != 0 || !tensor.unsafeGetTensorImpl()->is_wrapped_number())
@@ -193,7 +194,7 @@ ir::ValueId Recorder::list_item(const Tensor& tensor, const ir::Node& node) {
   const FakeTensor* fake = as_fake(tensor);
   if (fake == nullptr)
     refuse(node, "a list argument holds a constant tensor that is not an input of the step");
-  operands_.push_back(fake);
+  operands_.emplace(fake->meta.storage().unsafeGetStorageImpl(), fake->id);
   return fake->id;
 }
 
@@ -290,11 +291,8 @@ Tensor Recorder::wrap_result(const Tensor& meta, ir::Node& node) {
     return meta;
   }
   ir::Value value{type_of(meta), ir::kNoValue, ir::kNoValue};
-  for (const FakeTensor* operand : operands_)
-    if (operand->meta.storage().unsafeGetStorageImpl() == meta.storage().unsafeGetStorageImpl()) {
-      value.views = operand->id;
-      break;
-    }
+  if (const auto operand = operands_.find(meta.storage().unsafeGetStorageImpl()); operand != operands_.end())
+    value.views = operand->second;
   const ir::ValueId id = graph.add_value(std::move(value));
   node.results.push_back(id);
   return Tensor(c10::make_intrusive<FakeTensor>(meta, id));

@@ -134,6 +134,7 @@ struct Attention : torch::autograd::Function<Attention> {
     context->save_for_backward({q, k, v, output, logsumexp, borders.value_or(Tensor())});
     context->saved_data["scale"] = scale;
     context->mark_non_differentiable({logsumexp});
+    context->set_materialize_grads(false);  // logsumexp has no gradient: no zeros in its place
     return {output, logsumexp};
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,

@@ -76,7 +76,9 @@ const std::map<std::string, Names> kMayInclude = {
       "parallel/wildcard.h", "parallel/scope.h"}},
     {"trainer",
      {"trainer/", "models/", "parallel/", "compiler/compile.h", "compiler/executor.h",
-      "compiler/cpu_memory.h", "compiler/options.h", "compiler/step_function.h", "compiler/ir.h"}},
+      "compiler/cpu_memory.h", "compiler/options.h", "compiler/step_function.h", "compiler/ir.h",
+      "compiler/cost_model.h", "compiler/memory_report.h", "compiler/memory_timeline.h",
+      "compiler/simulate.h"}},
 };
 
 TEST_CASE("folders include downwards only") {

@@ -1,0 +1,114 @@
+#include "compiler/simulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "compiler/op_facts.h"
+
+namespace rondo::ir {
+namespace {
+
+struct Pending {
+  double end_s = 0;
+  CollectiveKind kind = CollectiveKind::all_gather;
+};
+
+class TwoLanes {
+ public:
+  TwoLanes(const Graph& graph, const DeviceModel& device, std::int64_t ranks)
+      : graph_(graph), device_(device), ranks_(ranks), started_by_(graph.values.size(), -1) {}
+
+  StepEstimate run() {
+    for (const Node& node : graph_.nodes) {
+      switch (facts(node.op).effect) {
+        case Effect::collective_start:
+          start(node);
+          break;
+        case Effect::wait:
+          for_each_operand(node, [&](ValueId id) { wait(id); });
+          break;
+        default:
+          compute(node);
+      }
+    }
+    made_.step_s = now_s_;
+    return made_;
+  }
+
+ private:
+  void compute(const Node& node) {
+    const NodeCost cost = node_cost(graph_, node, device_);
+    if (cost.kind == CostKind::nothing) return;
+    ComputeTotals& totals = made_.compute[static_cast<std::size_t>(cost.kind)];
+    ++totals.nodes;
+    totals.seconds += cost.seconds;
+    made_.compute_s += cost.seconds;
+    made_.flops += flops(graph_, node);
+    made_.moved_bytes += bytes_moved(graph_, node);
+    now_s_ += cost.seconds;
+  }
+
+  void start(const Node& node) {
+    const Collective c = *collective_of(graph_, node);
+    const std::int64_t ranks = c.ranks == 0 ? ranks_ : c.ranks;
+    const double seconds = collective_seconds(c.kind, c.bytes, ranks, device_);
+    link_free_s_ = std::max(link_free_s_, now_s_) + seconds;
+    CollectiveTotals& totals = made_.collectives[static_cast<std::size_t>(c.kind)];
+    ++totals.count;
+    totals.bytes += c.bytes;
+    totals.sent_bytes += sent_bytes(c.kind, c.bytes, ranks);
+    totals.seconds += seconds;
+    made_.communication_s += seconds;
+    for (ValueId id : node.results)
+      started_by_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(pending_.size());
+    pending_.push_back({link_free_s_, c.kind});
+  }
+
+  void wait(ValueId id) {
+    const std::int32_t index = started_by_[static_cast<std::size_t>(id)];
+    if (index < 0) return;
+    const Pending& collective = pending_[static_cast<std::size_t>(index)];
+    const double waited_s = std::max(0.0, collective.end_s - now_s_);
+    now_s_ += waited_s;
+    made_.exposed_s += waited_s;
+    made_.collectives[static_cast<std::size_t>(collective.kind)].exposed_s += waited_s;
+  }
+
+  const Graph& graph_;
+  const DeviceModel& device_;
+  const std::int64_t ranks_;
+  std::vector<std::int32_t> started_by_;  // by value: index into pending_
+  std::vector<Pending> pending_;
+  StepEstimate made_;
+  double now_s_ = 0, link_free_s_ = 0;
+};
+
+}  // namespace
+
+StepEstimate simulate(const Graph& graph, const DeviceModel& device, std::int64_t ranks) {
+  return TwoLanes(graph, device, ranks).run();
+}
+
+void StepEstimate::add(const StepEstimate& other, double times) {
+  compute_s += times * other.compute_s;
+  communication_s += times * other.communication_s;
+  exposed_s += times * other.exposed_s;
+  step_s += times * other.step_s;
+  flops += times * other.flops;
+  moved_bytes += times * other.moved_bytes;
+  const auto whole = [times](std::int64_t count) { return std::llround(times * static_cast<double>(count)); };
+  for (std::size_t i = 0; i < compute.size(); ++i) {
+    compute[i].nodes += whole(other.compute[i].nodes);
+    compute[i].seconds += times * other.compute[i].seconds;
+  }
+  for (std::size_t i = 0; i < collectives.size(); ++i) {
+    collectives[i].count += whole(other.collectives[i].count);
+    collectives[i].bytes += times * other.collectives[i].bytes;
+    collectives[i].sent_bytes += times * other.collectives[i].sent_bytes;
+    collectives[i].seconds += times * other.collectives[i].seconds;
+    collectives[i].exposed_s += times * other.collectives[i].exposed_s;
+  }
+}
+
+}  // namespace rondo::ir

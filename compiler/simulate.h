@@ -1,0 +1,52 @@
+// How long a graph's schedule takes on a device, without running it: nodes in order on a lane of compute,
+// collectives in order on a lane of communication. Plain C++, linear in the graph.
+//
+// A start puts its collective at the end of the communication lane, from the moment the compute lane reaches
+// it. A wait holds the compute lane until that collective is done: what it waits is exposed, the rest of the
+// collective is hidden. Collectives of different groups share one lane, since they share the links.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "compiler/cost_model.h"
+#include "compiler/ir.h"
+
+namespace rondo::ir {
+
+struct CollectiveTotals {
+  std::int64_t count = 0;
+  double bytes = 0;       // of the whole tensors
+  double sent_bytes = 0;  // by each rank
+  double seconds = 0;     // on the communication lane
+  double exposed_s = 0;   // of these, what compute waits for
+};
+
+struct ComputeTotals {
+  std::int64_t nodes = 0;  // that take time
+  double seconds = 0;
+};
+
+// Of one rank, in one run of a graph or several.
+struct StepEstimate {
+  double compute_s = 0;
+  double communication_s = 0;
+  double exposed_s = 0;
+  double step_s = 0;  // compute_s + exposed_s
+  double flops = 0;   // attention with the full square
+  double moved_bytes = 0;
+  std::array<ComputeTotals, 5> compute{};  // by CostKind
+  std::array<CollectiveTotals, kCollectiveKinds> collectives{};
+
+  const ComputeTotals& of(CostKind kind) const { return compute[static_cast<std::size_t>(kind)]; }
+  const CollectiveTotals& of(CollectiveKind kind) const {
+    return collectives[static_cast<std::size_t>(kind)];
+  }
+  // Adds `times` runs of another graph after this one.
+  void add(const StepEstimate& other, double times);
+};
+
+// `ranks`: of the groups of collectives that do not say it themselves.
+StepEstimate simulate(const Graph& graph, const DeviceModel& device, std::int64_t ranks);
+
+}  // namespace rondo::ir

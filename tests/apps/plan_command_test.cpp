@@ -1,0 +1,223 @@
+// `rondo plan` as a process: numbers that must be right, what does not fit, mistakes, and that nothing is left.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "apps/run_program.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+
+// Runs in a folder of its own, where data and tokenizer of the presets do not exist, and which must stay empty.
+ProgramResult plan(const std::string& config, const std::string& words) {
+  const fs::path folder = fs::temp_directory_path() / fmt::format("rondo-plan-{}", getpid());
+  fs::create_directories(folder);
+  const std::string command = fmt::format("cd {} && {}/rondo plan {} {}", folder.string(), RONDO_BINARY_DIR,
+                                          config.empty() ? "" : RONDO_SOURCE_DIR "/configs/" + config, words);
+  ProgramResult result = run_program({"/bin/sh", "-c", command}, 120'000);
+  CHECK(fs::is_empty(folder));
+  fs::remove_all(folder);
+  return result;
+}
+
+json plan_json(const std::string& config, const std::string& words) {
+  const ProgramResult result = plan(config, words + " --json");
+  INFO(result.output);
+  REQUIRE(result.exit_code == 0);
+  return json::parse(result.output);
+}
+
+double number(const json& plan, const char* section, const char* key) { return plan.at(section).at(key); }
+
+// Categories add up to the total, lanes to the step, and speed follows from the step.
+void check_sums(const json& plan) {
+  std::int64_t bytes = 0;
+  for (const auto& [name, row] : plan.at("memory").at("categories_bytes").items())
+    bytes += row.get<std::int64_t>();
+  CHECK(bytes == plan.at("memory").at("total_bytes").get<std::int64_t>());
+  const json& step = plan.at("step");
+  const double parts = step.at("matmul_s").get<double>() + step.at("attention_s").get<double>() +
+                       step.at("memory_s").get<double>() + step.at("launch_s").get<double>();
+  CHECK(parts == Approx(step.at("compute_s").get<double>()));
+  CHECK(step.at("step_s").get<double>() == Approx(parts + step.at("exposed_s").get<double>()));
+  CHECK(step.at("exposed_s").get<double>() <= step.at("communication_s").get<double>() * (1 + 1e-9));
+  CHECK(plan.at("tokens_per_s").get<double>() ==
+        Approx(plan.at("tokens_per_step").get<double>() / step.at("step_s").get<double>()));
+  CHECK(plan.at("mfu_percent").get<double>() ==
+        Approx(plan.at("tokens_per_s_per_rank").get<double>() * plan.at("flops_per_token").get<double>() /
+               989e12 * 100));
+}
+
+struct Preset {
+  const char* config;
+  int world;
+  std::int64_t parameters;
+  double gflop_per_token;
+};
+
+TEST_CASE("the presets have their published parameters and FLOPs, and the plan adds up") {
+  const Preset preset = GENERATE(Preset{"llama3_8b.toml", 8, 8'030'261'248, 57.914},
+                                 Preset{"llama3_70b.toml", 256, 70'553'706'496, 481.44},
+                                 Preset{"llama3_405b.toml", 512, 405'853'388'800, 2625.4});
+  const json p = plan_json(preset.config, fmt::format("--world {}", preset.world));
+  CHECK(p.at("parameters").get<std::int64_t>() == preset.parameters);
+  CHECK(p.at("flops_per_token").get<double>() == Approx(preset.gflop_per_token * 1e9).epsilon(1e-3));
+  CHECK(p.at("world_size") == preset.world);
+  CHECK(p.at("data_parallel_shard") == preset.world);
+  // fp32 shards, and two moments of each.
+  const double shard = 4.0 * static_cast<double>(preset.parameters) / preset.world;
+  const json& categories = p.at("memory").at("categories_bytes");
+  CHECK(categories.at("parameters").get<double>() == Approx(shard).epsilon(1e-3));
+  CHECK(categories.at("optimizer").get<double>() == Approx(2 * shard).epsilon(1e-3));
+  check_sums(p);
+}
+
+TEST_CASE("every parameter is reduced once, in fp32, and gathered in bf16") {
+  const json p = plan_json("llama3_8b.toml", "--world 8 --model.n_layers=4");
+  const double parameters = p.at("parameters");
+  const json& scatter = p.at("step").at("collectives").at("reduce-scatter");
+  CHECK(scatter.at("bytes").get<double>() == Approx(4 * parameters));
+  CHECK(scatter.at("sent_bytes").get<double>() == Approx(4 * parameters * 7 / 8));
+  const json& gather = p.at("step").at("collectives").at("all-gather");
+  CHECK(gather.at("bytes").get<double>() >= 2 * parameters);
+  CHECK(gather.at("bytes").get<double>() <= 4 * parameters);
+}
+
+TEST_CASE(
+    "the graph's arithmetic is the formula's, but that attention's backward computes its scores again") {
+  const json p = plan_json("llama3_8b.toml", "--world 8 --model.n_layers=4 --device h100");
+  const double layers = 4, dim = 4096, length = 8192, embedding = 128256 * dim;
+  const double formula = 6 * (p.at("parameters").get<double>() - embedding) + 12 * layers * dim * length;
+  CHECK(p.at("flops_per_token").get<double>() == Approx(formula));
+  CHECK(number(p, "step", "flops") / length == Approx(formula + 2 * layers * dim * length).epsilon(1e-3));
+}
+
+TEST_CASE("one rank communicates nothing") {
+  const json p = plan_json("llama3_debug.toml", "--world 1 --device cpu");
+  CHECK(number(p, "step", "communication_s") == 0);
+  CHECK(p.at("step").at("collectives").empty());
+  CHECK_THAT(plan("llama3_debug.toml", "--world 1 --device cpu").output,
+             ContainsSubstring("collectives of a step: none"));
+}
+
+TEST_CASE("accumulation runs the microbatch's graph as often as there are microbatches") {
+  const std::string words = "--world 4 --model.n_layers=2 --training.local_batch_size=2 --device h100";
+  const json once = plan_json("llama3_8b.toml", words);
+  const json thrice = plan_json("llama3_8b.toml", words + " --training.global_batch_size=24");
+  CHECK(thrice.at("microbatches") == 3);
+  CHECK(thrice.at("tokens_per_step") == 3 * once.at("tokens_per_step").get<std::int64_t>());
+  CHECK(thrice.at("step").at("collectives").at("reduce-scatter").at("count") ==
+        3 * once.at("step").at("collectives").at("reduce-scatter").at("count").get<std::int64_t>());
+  CHECK(number(thrice, "step", "matmul_s") == Approx(3 * number(once, "step", "matmul_s")).epsilon(1e-3));
+  check_sums(thrice);
+}
+
+TEST_CASE("a job that does not fit is told what would, planned and with its number") {
+  const std::string words = "--world 8 --device h100 --training.local_batch_size=4";
+  const json p = plan_json("llama3_8b.toml", words);
+  CHECK(p.at("memory").at("fits") == false);
+  const json& tried = p.at("alternatives");
+  REQUIRE_FALSE(tried.empty());
+  for (std::size_t i = 0; i < tried.size(); ++i) CHECK(tried[i].at("fits") == (i + 1 == tried.size()));
+  const auto& usable = p.at("memory").at("usable_bytes");
+  CHECK(tried.back().at("total_bytes") <= usable);
+
+  // What is advised does fit when it is typed.
+  std::string flags = tried.back().at("flags");
+  if (flags.find("--world") == std::string::npos) flags += " --world 8";
+  const json advised = plan_json("llama3_8b.toml", "--device h100 --training.local_batch_size=4 " + flags);
+  CHECK(advised.at("memory").at("fits") == true);
+  CHECK(advised.at("memory").at("total_bytes") == tried.back().at("total_bytes"));
+
+  const std::string text = plan("llama3_8b.toml", words).output;
+  CHECK_THAT(text, ContainsSubstring("does not fit"));
+  CHECK_THAT(text, ContainsSubstring("what would make it fit"));
+  CHECK_THAT(text, ContainsSubstring("fits; add --"));
+}
+
+TEST_CASE("a job that nothing makes fit says so, and planning it is no failure") {
+  const ProgramResult result =
+      plan("llama3_405b.toml", "--world 1 --device h100 --model.n_layers=40 --training.seq_len=1024");
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.output, ContainsSubstring("none of these is enough"));
+}
+
+TEST_CASE(
+    "the text names model, layout, memory, collectives, speed, what limits, and how long planning took") {
+  const std::string text = plan("llama3_8b.toml", "--world 8 --model.n_layers=2 --rank 7").output;
+  for (const char* part : {"parameters, ", "GFLOP a token", "8 ranks of h200", "memory of rank 7",
+                           "saved activations", "all-gather", "reduce-scatter", "exposed communication",
+                           "tokens/s", "MFU", "bound by", "planned in "})
+    CHECK_THAT(text, ContainsSubstring(part));
+}
+
+TEST_CASE("a timeline is written where it is asked for") {
+  const fs::path page = fs::temp_directory_path() / fmt::format("rondo-plan-{}.html", getpid());
+  CHECK(plan("llama3_8b.toml", "--world 8 --model.n_layers=2 --timeline " + page.string()).exit_code == 0);
+  CHECK(fs::file_size(page) > 10'000);
+  fs::remove(page);
+}
+
+struct Mistake {
+  const char* words;
+  int exit_code;
+  const char* message;
+};
+
+TEST_CASE("a mistake is one line and its own exit code") {
+  const Mistake mistake = GENERATE(
+      Mistake{"--world 8 --model.n_layer=2", 3, "unknown key (did you mean model.n_layers?)"},
+      Mistake{"--world 12 --parallelism.data_parallel_shard_degree=8", 3,
+              "replicate 1 * shard 8 * tensor 1 * context 1 * pipeline 1 = 8 ranks, but the run has 12"},
+      Mistake{"--world 8 --training.global_batch_size=12", 3,
+              "training.global_batch_size = 12 must be a multiple of"},
+      Mistake{"--world 8 --parallelism.tensor_parallel_degree=8", 3, "tensor parallelism is"},
+      Mistake{"--world 8 --compile.passes=canonicalise", 3, "canonicalize"},
+      Mistake{"", 2, "plan: --world N is missing: of how many ranks is the job?"},
+      Mistake{"--world 0", 2, "plan: --world \"0\" must be a whole number from 1 on"},
+      Mistake{"--world eight", 2, "plan: --world \"eight\" must be a whole number from 1 on"},
+      Mistake{"--world 2000000", 2, "plan: --world 2000000 must be at most 1000000"},
+      Mistake{"--world 8 --rank 8", 2, "plan: --rank 8 must be below --world 8"},
+      Mistake{"--world 8 --device h220", 2, "plan: --device h220 is not known (did you mean h200?)"},
+      Mistake{"--world 8 --devise h200", 2, "plan: unknown flag --devise (did you mean --device?)"},
+      Mistake{"--world 8 --json=1", 2, "plan: --json takes no value"},
+      Mistake{"--world 8 --model.n_layers=1 --timeline=/no/such/folder/x.html", 9,
+              "plan: cannot write /no/such/folder/x.html"},
+      Mistake{"--world 8 other.toml", 2, "plan: one configuration, not "});
+  const ProgramResult result = plan("llama3_8b.toml", mistake.words);
+  INFO(mistake.words << ": " << result.output);
+  CHECK(result.exit_code == mistake.exit_code);
+  CHECK_THAT(result.output, ContainsSubstring(mistake.message));
+  CHECK(std::count(result.output.begin(), result.output.end(), '\n') == 1);
+}
+
+TEST_CASE("without a configuration, and with one that is not there, the plan says so") {
+  const ProgramResult none = plan("", "--world 8");
+  CHECK(none.exit_code == 2);
+  CHECK_THAT(none.output, ContainsSubstring("plan: which configuration?"));
+  const ProgramResult missing = plan("", "nothing.toml --world 8");
+  CHECK(missing.exit_code == 3);
+  CHECK_THAT(missing.output, ContainsSubstring("nothing.toml"));
+}
+
+TEST_CASE("the help of rondo plan lists its flags and needs nothing else") {
+  const ProgramResult help = plan("", "--help");
+  CHECK(help.exit_code == 0);
+  for (const char* flag : {"--world N", "--device NAME", "--rank R", "--json"})
+    CHECK_THAT(help.output, ContainsSubstring(flag));
+}
+
+}  // namespace
+}  // namespace rondo
