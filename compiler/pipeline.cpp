@@ -23,6 +23,12 @@ constexpr std::array kPasses = {
              .needs = kFunctional,
              .gives = kOneFormOfView,
              .summary = "drops views and copies that change nothing"},
+    // After canonicalize, which drops views and copies between two casts; before common_subexpressions, since
+    // casts of one value become equal.
+    PassInfo{.name = "fold_casts",
+             .run = &fold_casts,
+             .needs = kFunctional,
+             .summary = "drops casts back, and casts of casts that rounded nothing"},
     // After canonicalize, which makes equal views equal; before anything that duplicates nodes on purpose.
     PassInfo{.name = "common_subexpressions",
              .run = &common_subexpressions,
@@ -40,6 +46,10 @@ constexpr std::array kPasses = {
              .needs = kFunctional,
              .gives = kGatheredOnce,
              .summary = "gathers each parameter once in a phase"},
+    // Before eliminate_dead_code, which drops what fed them.
+    PassInfo{.name = "remove_dead_collectives",
+             .run = &remove_dead_collectives,
+             .summary = "drops collectives whose result nobody reads"},
     // After the passes that leave nodes without readers.
     PassInfo{
         .name = "eliminate_dead_code", .run = &eliminate_dead_code, .summary = "drops what nobody reads"},
