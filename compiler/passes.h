@@ -67,6 +67,12 @@ Notes transformer_block_bucketing(Graph& graph, const CompileOptions& options);
 // order. Exact.
 Notes overlap_fsdp(Graph& graph, const CompileOptions& options);
 
+// Does: moves nodes up that free more than they take, and nodes down to their first reader that take more than
+// they free, where that lowers the peak of the memory plan. Needs: to follow whatever adds or drops nodes.
+// Guarantees: the planned peak never rises; collectives, waits, random ops, writes and host reads keep their
+// places, and no node crosses one of them or the border of a phase. n log n. Exact.
+Notes reorder_for_memory(Graph& graph, const CompileOptions& options);
+
 // Does: gives an op its in-place form where the storage it overwrites is read by nobody afterwards: last
 // uses, and states that the result updates. Needs: to be last, since a pass that moves or adds a read would
 // have to look at storages. Guarantees: only ops whose in-place form is bit-equal, only at equal types and

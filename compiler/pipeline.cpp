@@ -63,6 +63,12 @@ constexpr std::array kPasses = {
              .run = &overlap_fsdp,
              .needs = kFunctional,
              .summary = "starts gathers earlier and waits for reduce-scatters later"},
+    // After every pass that adds or drops nodes, so that it sees the lifetimes that will be; before reinplace,
+    // since an overwritten operand ties its readers down.
+    PassInfo{.name = "reorder_for_memory",
+             .run = &reorder_for_memory,
+             .needs = kFunctional,
+             .summary = "moves nodes where that lowers the peak of memory"},
     // After every pass that adds, moves or drops a reader: what follows would have to look at storages.
     PassInfo{.name = "reinplace",
              .run = &reinplace,
