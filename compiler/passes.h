@@ -23,14 +23,25 @@ inline Notes left_alone() { return {"nothing done: nodes of this graph overwrite
 // alignment stay.
 Notes canonicalize(Graph& graph, const CompileOptions& options);
 
+// Does: lets a cast of a cast read what the first one read, where that one rounded nothing; a cast back to the
+// dtype of the start goes. Needs: canonicalize, for casts with views between them. Guarantees: no cast that
+// reads a widening cast of the same sizes and strides, unless one of them is overwritten; copies that are
+// returned or overwritten stay. Exact, but for the signs and payloads of nans.
+Notes fold_casts(Graph& graph, const CompileOptions& options);
+
 // Does: replaces a node by an earlier one of the same phase with the same op, arguments and result types.
 // Needs: canonicalize, to see equal views as equal. Guarantees: the first of equal nodes stays, with its
 // module; random and collective ops, and tensors that are overwritten or become updates, are left alone.
 // Exact.
 Notes common_subexpressions(Graph& graph, const CompileOptions& options);
 
-// Does: drops nodes that nobody reads. Needs: nothing. Guarantees: inputs, writes, random ops, collectives
-// and host reads stay. Exact.
+// Does: drops collectives whose awaited result reaches nothing that counts, with their waits and readers.
+// Needs: nothing. Guarantees: each start keeps its wait, or both go; the others keep their order; the same
+// decision on every rank, since it follows from the graph. Exact.
+Notes remove_dead_collectives(Graph& graph, const CompileOptions& options);
+
+// Does: drops nodes that nobody reads, and assertions that the device checks. Needs: nothing. Guarantees:
+// inputs, writes, random ops, collectives and host reads stay. Exact.
 Notes eliminate_dead_code(Graph& graph, const CompileOptions& options);
 
 // Does: computes forward values again in the backward instead of keeping them, as options.memory_policy says,
@@ -59,6 +70,12 @@ Notes auto_bucketing(Graph& graph, const CompileOptions& options);
 // overwrites. Guarantees: at most two gathers and two reductions under way; collectives of a kind keep their
 // order. Exact.
 Notes overlap_fsdp(Graph& graph, const CompileOptions& options);
+
+// Does: moves nodes up that free more than they take, and nodes down to their first reader that take more than
+// they free, where that lowers the peak of the memory plan. Needs: to follow whatever adds or drops nodes.
+// Guarantees: the planned peak never rises; collectives, waits, random ops, writes and host reads keep their
+// places, and no node crosses one of them or the border of a phase. n log n. Exact.
+Notes reorder_for_memory(Graph& graph, const CompileOptions& options);
 
 // Does: gives an op its in-place form where the storage it overwrites is read by nobody afterwards: last
 // uses, and states that the result updates. Needs: to be last, since a pass that moves or adds a read would

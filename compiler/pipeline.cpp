@@ -23,6 +23,12 @@ constexpr std::array kPasses = {
              .needs = kFunctional,
              .gives = kOneFormOfView,
              .summary = "drops views and copies that change nothing"},
+    // After canonicalize, which drops views and copies between two casts; before common_subexpressions, since
+    // casts of one value become equal.
+    PassInfo{.name = "fold_casts",
+             .run = &fold_casts,
+             .needs = kFunctional,
+             .summary = "drops casts back, and casts of casts that rounded nothing"},
     // After canonicalize, which makes equal views equal; before anything that duplicates nodes on purpose.
     PassInfo{.name = "common_subexpressions",
              .run = &common_subexpressions,
@@ -40,6 +46,10 @@ constexpr std::array kPasses = {
              .needs = kFunctional,
              .gives = kGatheredOnce,
              .summary = "gathers each parameter once in a phase"},
+    // Before eliminate_dead_code, which drops what fed them.
+    PassInfo{.name = "remove_dead_collectives",
+             .run = &remove_dead_collectives,
+             .summary = "drops collectives whose result nobody reads"},
     // After the passes that leave nodes without readers.
     PassInfo{
         .name = "eliminate_dead_code", .run = &eliminate_dead_code, .summary = "drops what nobody reads"},
@@ -60,6 +70,12 @@ constexpr std::array kPasses = {
              .run = &overlap_fsdp,
              .needs = kFunctional,
              .summary = "starts gathers earlier and waits for reduce-scatters later"},
+    // After every pass that adds or drops nodes, so that it sees the lifetimes that will be; before reinplace,
+    // since an overwritten operand ties its readers down.
+    PassInfo{.name = "reorder_for_memory",
+             .run = &reorder_for_memory,
+             .needs = kFunctional,
+             .summary = "moves nodes where that lowers the peak of memory"},
     // After every pass that adds, moves or drops a reader: what follows would have to look at storages.
     PassInfo{.name = "reinplace",
              .run = &reinplace,

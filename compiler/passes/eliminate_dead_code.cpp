@@ -1,5 +1,6 @@
 // A node is dead if nobody reads its results and it does nothing else. Walking backwards, a node that is
-// dropped no longer counts as a reader of its operands, so whole chains go in one sweep.
+// dropped no longer counts as a reader of its operands, so whole chains go in one sweep. Assertions that a
+// device checks while it computes do nothing that a step's results depend on, and go.
 #include <algorithm>
 
 #include "compiler/op_facts.h"
@@ -8,8 +9,13 @@
 namespace rondo::ir {
 namespace {
 
+bool is_assertion(const Node& node) {
+  return node.op == "aten._assert_async.default" || node.op == "aten._assert_async.msg";
+}
+
 bool acts(const Graph& graph, const Node& node) {
-  if (node.op == kReturn || node.results.empty() || facts(node.op).effect != Effect::none) return true;
+  if (node.results.empty()) return !is_assertion(node);
+  if (facts(node.op).effect != Effect::none) return true;
   return std::any_of(node.results.begin(), node.results.end(),
                      [&](ValueId id) { return graph.value(id).writes != kNoValue; });
 }

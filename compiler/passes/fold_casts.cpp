@@ -1,0 +1,114 @@
+// A cast of a cast that rounded nothing is a cast of what that one read.
+//
+//   %1: f32[8] = aten._to_copy.default(%0, f32, ...)       (%0 is bf16)
+//   %2: bf16[8] = aten._to_copy.default(%1, bf16, ...)     gone, readers read %0
+//   %3: f64[8] = aten._to_copy.default(%1, f64, ...)       %3 = aten._to_copy.default(%0, f64, ...)
+//
+// f32 holds every bf16 and every f16, f64 every f32, so %1 has the very numbers of %0, and rounding them once
+// is all that is left. A cast that narrows ends such a chain: what follows it reads rounded numbers. Of a nan,
+// sign and payload may differ.
+#include "compiler/op_facts.h"
+#include "compiler/passes.h"
+
+namespace rondo::ir {
+namespace {
+
+std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
+
+bool holds_all_of(DType wide, DType narrow) {
+  if (wide == narrow) return true;
+  const bool is_half = narrow == DType::bf16 || narrow == DType::f16;
+  return (wide == DType::f32 && is_half) || (wide == DType::f64 && (is_half || narrow == DType::f32));
+}
+
+class CastFolder {
+ public:
+  explicit CastFolder(Graph& graph)
+      : graph_(graph),
+        roots_(storage_roots(graph)),
+        own_(graph.values.size(), false),
+        written_(graph.values.size(), false),
+        at_start_(graph.values.size(), false),
+        widened_(graph.values.size(), kNoValue),
+        replacement_(graph.values.size(), kNoValue) {
+    for (std::size_t i = 0; i < roots_.size(); ++i) at_start_[i] = at(roots_[i]) == i;
+    for (const Node& node : graph.nodes)
+      for (ValueId id : node.results)
+        if (graph.value(id).writes != kNoValue) written_[root(id)] = true;
+    own_ = written_;
+    for_each_operand(graph.return_node(), [&](ValueId id) { own_[root(id)] = true; });
+  }
+
+  void run() {
+    std::vector<bool> keep(graph_.nodes.size(), true);
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      Node& node = graph_.nodes[i];
+      for_each_operand(node, [&](ValueId& id) {
+        if (replacement_[at(id)] != kNoValue) id = replacement_[at(id)];
+      });
+      if (node.results.size() != 1 || node.args.empty() || !std::holds_alternative<Use>(node.args[0]))
+        continue;
+      const OpFacts& op = facts(node.op);
+      if (op.effect == Effect::wait || op.view == ViewKind::same_start)
+        at_start_[at(node.results[0])] = at_start_[at(std::get<Use>(node.args[0]).value)];
+      if (casts_only(node)) keep[i] = !fold(node);
+    }
+    replace_uses(graph_, replacement_);  // the marks
+    keep_nodes(graph_, keep);
+  }
+
+ private:
+  std::size_t root(ValueId id) const { return at(roots_[at(id)]); }
+  const TensorType& type(ValueId id) const { return graph_.value(id).type; }
+
+  // A conversion within the device that keeps sizes and strides:
+  // (self, dtype, layout, device, pin_memory, non_blocking, memory_format).
+  bool casts_only(const Node& node) const {
+    if (node.op != "aten._to_copy.default" || node.args.size() != 7) return false;
+    const bool moves =
+        !std::holds_alternative<None>(node.args[3]) && node.args[3] != Argument(Symbol{"device"});
+    const bool pins = !std::holds_alternative<None>(node.args[4]) && node.args[4] != Argument(false);
+    return !moves && !pins &&
+           type(node.results[0]).strides == type(std::get<Use>(node.args[0]).value).strides;
+  }
+
+  // True if readers of the result read an earlier value instead.
+  bool fold(Node& node) {
+    const ValueId result = node.results[0];
+    ValueId& source = std::get<Use>(node.args[0]).value;
+    if (const ValueId narrow = widened_[at(source)]; narrow != kNoValue) {
+      if (may_stand_for(narrow, result)) {
+        replacement_[at(result)] = narrow;
+        return true;
+      }
+      source = narrow;
+    }
+    if (holds_all_of(type(result).dtype, type(source).dtype) && !written_[root(source)] &&
+        !written_[root(result)])
+      widened_[at(result)] = source;
+    return false;
+  }
+
+  // The result must not be needed as a storage of its own, because someone overwrites it or it is returned,
+  // and the other must be aligned as a copy would be.
+  bool may_stand_for(ValueId other, ValueId result) const {
+    return type(other) == type(result) && at_start_[at(other)] && !own_[root(result)];
+  }
+
+  Graph& graph_;
+  std::vector<ValueId> roots_;
+  std::vector<bool> own_;         // for a root: overwritten or returned
+  std::vector<bool> written_;     // for a root
+  std::vector<bool> at_start_;    // of its storage, and so aligned like one
+  std::vector<ValueId> widened_;  // for a value: the narrower one with the same numbers
+  std::vector<ValueId> replacement_;
+};
+
+}  // namespace
+
+Notes fold_casts(Graph& graph, const CompileOptions&) {
+  CastFolder(graph).run();
+  return {};
+}
+
+}  // namespace rondo::ir

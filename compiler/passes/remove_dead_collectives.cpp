@@ -1,0 +1,67 @@
+// A collective whose result reaches nothing that counts is dropped: start, wait, and what still reads the wait.
+//
+//   %1: f32[8] = _c10d_functional.all_reduce.default(%0, "sum", "dp")    gone
+//   %2: f32[8] views %1 = _c10d_functional.wait_tensor.default(%1)       gone
+//   %3: f32[4] views %2 = aten.slice.Tensor(%2, 0, 0, 4, 1)              gone, if nobody reads it
+//
+// A rank that leaves out what the others take part in would hang them. It cannot: the decision follows from
+// the graph alone, and ranks compare the collective sequences of their final graphs before the first step; a
+// difference ends the run with a message (parallel/groups.h). What only fed the collective is dead code now.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/op_facts.h"
+#include "compiler/passes.h"
+
+namespace rondo::ir {
+namespace {
+
+std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
+
+bool is_collective(const Node& node) {
+  const Effect effect = facts(node.op).effect;
+  return effect == Effect::collective_start || effect == Effect::wait;
+}
+
+// Does something that counts even if nobody reads its results.
+bool acts(const Graph& graph, const Node& node) {
+  if (is_collective(node)) return false;
+  return node.results.empty() || facts(node.op).effect != Effect::none ||
+         std::any_of(node.results.begin(), node.results.end(),
+                     [&](ValueId id) { return graph.value(id).writes != kNoValue; });
+}
+
+std::vector<bool> living_nodes(const Graph& graph) {
+  std::vector<bool> read(graph.values.size(), false), lives(graph.nodes.size(), false);
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    lives[i] = acts(graph, node) || std::any_of(node.results.begin(), node.results.end(),
+                                                [&](ValueId id) { return read[at(id)]; });
+    if (lives[i]) for_each_operand(node, [&](ValueId id) { read[at(id)] = true; });
+  }
+  return lives;
+}
+
+}  // namespace
+
+Notes remove_dead_collectives(Graph& graph, const CompileOptions&) {
+  const std::vector<bool> lives = living_nodes(graph);
+  std::vector<bool> keep(graph.nodes.size(), true), gone(graph.values.size(), false);
+  int dropped = 0;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (lives[i]) continue;
+    bool goes = is_collective(node);
+    for_each_operand(node, [&](ValueId id) { goes |= gone[at(id)]; });
+    if (!goes) continue;
+    keep[i] = false;
+    dropped += facts(node.op).effect == Effect::collective_start;
+    for (ValueId id : node.results) gone[at(id)] = true;
+  }
+  keep_nodes(graph, keep);
+  if (dropped == 0) return {};
+  return {fmt::format("{} collectives that nobody reads", dropped)};
+}
+
+}  // namespace rondo::ir

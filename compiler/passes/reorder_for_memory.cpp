@@ -1,0 +1,322 @@
+// What frees more than it takes moves up, what takes more than it frees moves down to its first reader.
+//
+//   %3: f32[8,32] = aten.mm.default(%1, %2)           %4: f32[4,4] = aten.mm.default(%1, %0)
+//   %4: f32[4,4] = aten.mm.default(%1, %0)      ->    %3: f32[8,32] = aten.mm.default(%1, %2)
+//   (nobody reads %0 below)                           (%0 and %3 are never alive together)
+//
+// Nodes move within a stretch: what lies between two nodes that must keep their places (collectives and their
+// waits, random ops, writes, host reads, the borders of phases). So what overlaps with a collective still
+// does. The bytes alive at both ends of a stretch do not depend on the order inside, hence each stretch is
+// improved for itself; the peak of the step is the highest of theirs. Only stretches that stand above the best
+// peak that can be had are touched, and the new order is kept only if the memory plan, after reinplace, says
+// that its peak is lower.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <compare>
+#include <numeric>
+#include <optional>
+
+#include "compiler/memory_plan.h"
+#include "compiler/op_facts.h"
+#include "compiler/passes.h"
+
+namespace rondo::ir {
+namespace {
+
+using Index = std::int32_t;
+using Order = std::vector<Index>;  // of nodes
+
+std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+// Where a node goes: sorted by these, moved nodes gather behind (or, negative, before) the one they follow.
+struct Place {
+  Index base = 0;
+  Index offset = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
+// What each node takes, frees and depends on, in bytes of storages that a plan must find room for.
+class Storages {
+ public:
+  explicit Storages(const Graph& graph)
+      : graph_(graph),
+        roots_(storage_roots(graph)),
+        defined_(defining_nodes(graph)),
+        last_(graph.values.size(), -1),
+        bytes_(graph.values.size(), 0),
+        touched_(graph.nodes.size()) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) add_node(static_cast<Index>(i));
+    // States are overwritten in place.
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i)
+      if (graph.outputs[i].updates >= 0)
+        bytes_[at(root(std::get<Use>(graph.return_node().args[i]).value))] = 0;
+  }
+
+  const Node& node(Index i) const { return graph_.nodes[at(i)]; }
+  ValueId root(ValueId id) const { return roots_[at(id)]; }
+  std::int64_t bytes(ValueId root) const { return bytes_[at(root)]; }
+  // The storages that a node reads or makes, each once.
+  const std::vector<ValueId>& touched(Index i) const { return touched_[at(i)]; }
+  bool made_by(Index i, ValueId root) const { return defined_[at(root)] == i; }
+  Index defined(ValueId id) const { return defined_[at(id)]; }
+  bool dies_before(ValueId root, Index end) const { return last_[at(root)] < end; }
+
+  std::int64_t made_bytes(Index i) const {
+    std::int64_t sum = 0;
+    for (ValueId id : node(i).results)
+      if (root(id) == id) sum += bytes(id);
+    return sum;
+  }
+  bool is_view(Index i) const { return facts(node(i).op).view != ViewKind::none; }
+
+  // The storage that the node's result takes the place of, provided that the node is the last to touch it.
+  ValueId reusable(Index i) const {
+    const OpFacts& op = facts(node(i).op);
+    const int argument = op.overwritten == 1 ? 0 : op.reuses;
+    if (argument < 0 || node(i).results.size() != 1 || at(argument) >= node(i).args.size()) return kNoValue;
+    const auto* operand = std::get_if<Use>(&node(i).args[at(argument)]);
+    if (operand == nullptr) return kNoValue;
+    const ValueId result = node(i).results[0], storage = root(operand->value);
+    const bool same = graph_.value(result).type == graph_.value(operand->value).type &&
+                      root(result) == result && bytes(result) == bytes(storage) && bytes(storage) > 0;
+    return same ? storage : kNoValue;
+  }
+
+ private:
+  void add_node(Index i) {
+    const OpFacts& op = facts(node(i).op);
+    std::vector<ValueId>& touched = touched_[at(i)];
+    const auto touch = [&](ValueId id) {
+      touched.push_back(root(id));
+      last_[at(root(id))] = i;
+    };
+    for_each_operand(node(i), touch);
+    if (op.effect == Effect::wait)  // what was sent stays until now
+      for_each_operand(node(defined_[at(std::get<Use>(node(i).args[0]).value)]),
+                       [&](ValueId sent) { last_[at(root(sent))] = i; });
+    for (ValueId id : node(i).results) {
+      touch(id);
+      constexpr std::int64_t kAlignment = 64;
+      if (root(id) == id && op.overwritten <= 1)  // several: an optimizer step, in place
+        bytes_[at(id)] = (storage_bytes(graph_.value(id).type) + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    std::sort(touched.begin(), touched.end());
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+  }
+
+  const Graph& graph_;
+  std::vector<ValueId> roots_;
+  std::vector<Index> defined_;
+  std::vector<Index> last_;  // for a root: the last node that needs it
+  std::vector<std::int64_t> bytes_;
+  std::vector<std::vector<ValueId>> touched_;
+};
+
+// The nodes [begin, end) of the graph, all of them free to move.
+struct Stretch {
+  Index begin = 0, end = 0;
+  std::int64_t live_before = 0, live_after = 0;
+  std::int64_t peak = 0;         // in the graph's order
+  std::int64_t better_peak = 0;  // in `better`; `peak` if there is none
+  Order better;
+};
+
+class Reorderer {
+ public:
+  explicit Reorderer(const Graph& graph)
+      : graph_(graph),
+        storages_(graph),
+        left_(graph.values.size(), 0),
+        touch_(graph.values.size()),
+        read_(graph.values.size()),
+        place_(graph.nodes.size()) {}
+
+  // The whole graph in a better order, or nothing.
+  std::optional<Order> run() {
+    find_stretches();
+    std::int64_t reachable = 0;
+    for (const Stretch& stretch : stretches_) reachable = std::max(reachable, stretch.better_peak);
+    Order all(graph_.nodes.size());
+    std::iota(all.begin(), all.end(), 0);
+    bool changed = false;
+    for (const Stretch& stretch : stretches_) {
+      if (stretch.peak <= reachable) continue;
+      std::copy(stretch.better.begin(), stretch.better.end(), all.begin() + stretch.begin);
+      changed = true;
+    }
+    return changed ? std::optional(std::move(all)) : std::nullopt;
+  }
+
+ private:
+  static bool stays(const Graph& graph, const Node& node) {
+    return node.results.empty() || facts(node.op).effect != Effect::none ||
+           std::any_of(node.results.begin(), node.results.end(),
+                       [&](ValueId id) { return graph.value(id).writes != kNoValue; });
+  }
+
+  void find_stretches() {
+    const auto count = static_cast<Index>(graph_.nodes.size());
+    std::int64_t live = 0;
+    for (Index begin = 0; begin < count;) {
+      Index end = begin + 1;
+      if (!stays(graph_, graph_.nodes[at(begin)]))
+        while (end < count && graph_.nodes[at(end)].phase == graph_.nodes[at(begin)].phase &&
+               !stays(graph_, graph_.nodes[at(end)]))
+          ++end;
+      stretches_.push_back({.begin = begin, .end = end, .live_before = live, .better = {}});
+      improve(stretches_.back());
+      live = stretches_.back().live_after;
+      begin = end;
+    }
+  }
+
+  void improve(Stretch& stretch) {
+    Order order(at(stretch.end - stretch.begin));
+    std::iota(order.begin(), order.end(), stretch.begin);
+    stretch.peak = stretch.better_peak = peak_of(order, stretch);
+    if (order.size() < 2) return;
+    order = moved_up(order, stretch);
+    for (int turn = 0; turn < 2; ++turn) {
+      if (turn == 1) order = moved_down(order, stretch);
+      const std::int64_t peak = peak_of(order, stretch);
+      if (peak >= stretch.better_peak) continue;
+      stretch.better_peak = peak;
+      stretch.better = order;
+    }
+  }
+
+  // The most bytes alive at one node. Also sets what is alive at the end, which no order changes.
+  std::int64_t peak_of(const Order& order, Stretch& stretch) {
+    for (Index i : order)
+      for (ValueId root : storages_.touched(i)) ++left_[at(root)];
+    std::int64_t live = stretch.live_before, peak = live;
+    for (Index i : order) {
+      const ValueId reused = dying_reusable(i, stretch);
+      if (reused == kNoValue) live += storages_.made_bytes(i);
+      peak = std::max(peak, live);
+      for (ValueId root : storages_.touched(i))
+        if (--left_[at(root)] == 0 && root != reused && storages_.dies_before(root, stretch.end))
+          live -= storages_.bytes(root);
+    }
+    stretch.live_after = live;
+    return peak;
+  }
+  ValueId dying_reusable(Index i, const Stretch& stretch) const {
+    const ValueId storage = storages_.reusable(i);
+    const bool dies =
+        storage != kNoValue && left_[at(storage)] == 1 && storages_.dies_before(storage, stretch.end);
+    return dies ? storage : kNoValue;
+  }
+
+  // From the first node to the last: right behind what it reads, and behind the other readers of what it
+  // frees. Views come along.
+  Order moved_up(const Order& order, const Stretch& stretch) {
+    constexpr Place kStart{-1, 0};
+    std::vector<Index> behind(order.size() + 1, 0);  // how many moved behind the start, and behind each node
+    for (Index i : order)
+      for (ValueId root : storages_.touched(i)) {
+        ++left_[at(root)];
+        touch_[at(root)] = kStart;
+      }
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      const Index i = order[k];
+      Place target = kStart;
+      for_each_operand(storages_.node(i), [&](ValueId id) {
+        if (storages_.defined(id) >= stretch.begin)
+          target = std::max(target, place_[at(storages_.defined(id))]);
+      });
+      const ValueId reused = dying_reusable(i, stretch);
+      std::int64_t gain = reused == kNoValue ? -storages_.made_bytes(i) : 0;
+      for (ValueId root : storages_.touched(i)) {
+        if (--left_[at(root)] > 0 || storages_.made_by(i, root) || !storages_.dies_before(root, stretch.end))
+          continue;
+        if (root != reused) gain += storages_.bytes(root);
+        target = std::max(target, touch_[at(root)]);
+      }
+      const bool moves = gain > 0 || storages_.is_view(i);
+      place_[at(i)] =
+          moves ? Place{target.base, ++behind[at(target.base + 1)]} : Place{static_cast<Index>(k), 0};
+      for (ValueId root : storages_.touched(i)) touch_[at(root)] = std::max(touch_[at(root)], place_[at(i)]);
+    }
+    return sorted(order);
+  }
+
+  // From the last node to the first: right before its first reader, unless what it reads would have to live
+  // longer for that. Views go along.
+  Order moved_down(const Order& order, const Stretch& stretch) {
+    const Place end{static_cast<Index>(order.size()), 0};
+    std::vector<Index> before(order.size() + 1, 0);
+    for (Index i : order) {
+      for (ValueId root : storages_.touched(i)) touch_[at(root)] = {-1, 0};
+      for (ValueId id : storages_.node(i).results) read_[at(id)] = end;
+    }
+    for (std::size_t k = order.size(); k-- > 0;) {
+      const Index i = order[k];
+      Place target = end;
+      for (ValueId id : storages_.node(i).results) target = std::min(target, read_[at(id)]);
+      std::int64_t gain = storages_.made_bytes(i);
+      for (ValueId root : storages_.touched(i))
+        if (!storages_.made_by(i, root) && storages_.dies_before(root, stretch.end) &&
+            touch_[at(root)] < target)
+          gain -= storages_.bytes(root);
+      const bool moves = target != end && (gain > 0 || storages_.is_view(i));
+      place_[at(i)] =
+          moves ? Place{target.base, -++before[at(target.base)]} : Place{static_cast<Index>(k), 0};
+      for (ValueId root : storages_.touched(i)) touch_[at(root)] = std::max(touch_[at(root)], place_[at(i)]);
+      for_each_operand(storages_.node(i),
+                       [&](ValueId id) { read_[at(id)] = std::min(read_[at(id)], place_[at(i)]); });
+    }
+    return sorted(order);
+  }
+
+  Order sorted(Order order) const {
+    std::sort(order.begin(), order.end(), [&](Index a, Index b) { return place_[at(a)] < place_[at(b)]; });
+    return order;
+  }
+
+  const Graph& graph_;
+  Storages storages_;
+  std::vector<Stretch> stretches_;
+  // Of the stretch at hand:
+  std::vector<Index> left_;   // for a root: how many nodes will still touch it
+  std::vector<Place> touch_;  // for a root: the last node placed that touches it
+  std::vector<Place> read_;   // for a value: the first node placed that reads it
+  std::vector<Place> place_;  // for a node
+};
+
+void apply(Graph& graph, const Order& order) {
+  std::vector<Node> nodes;
+  nodes.reserve(order.size());
+  for (Index i : order) nodes.push_back(std::move(graph.nodes[at(i)]));
+  graph.nodes = std::move(nodes);
+}
+Order inverse(const Order& order) {
+  Order back(order.size());
+  for (std::size_t k = 0; k < order.size(); ++k) back[at(order[k])] = static_cast<Index>(k);
+  return back;
+}
+
+MemoryPlan final_plan(Graph graph, const CompileOptions& options) {
+  reinplace(graph, options);
+  return plan_memory(graph);
+}
+
+double mib(std::int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
+
+}  // namespace
+
+Notes reorder_for_memory(Graph& graph, const CompileOptions& options) {
+  const std::optional<Order> order = Reorderer(graph).run();
+  if (!order) return {"no order with a lower peak was found"};
+  const MemoryPlan before = final_plan(graph, options);
+  apply(graph, *order);
+  const MemoryPlan after = final_plan(graph, options);
+  if (after.live_peak_bytes < before.live_peak_bytes && after.arena_bytes <= before.arena_bytes)
+    return {fmt::format("peak {:.1f} MiB, {:.1f} MiB before", mib(after.live_peak_bytes),
+                        mib(before.live_peak_bytes))};
+  apply(graph, inverse(*order));
+  return {"no order with a lower peak was found"};
+}
+
+}  // namespace rondo::ir
