@@ -56,6 +56,7 @@ class CompiledStep {
 
   // Bytes that a replay of this needs; 0 for the other executors.
   std::int64_t replay_bytes() const;
+  std::int64_t replay_host_bytes() const { return replay_bytes() == 0 ? 0 : plan_.host_arena_bytes; }
 
   // `memory` (of at least replay_bytes()) may be shared by steps that never run at the same time; unused
   // unless replaying.

@@ -86,7 +86,7 @@ double touched_bytes(const TensorType& type) {
 bool moves_nothing(const Graph& graph, const Node& node) {
   if (node.op == kReturn || only_allocates(node.op)) return true;
   const Effect effect = facts(node.op).effect;
-  if (effect == Effect::wait || effect == Effect::collective_start) return true;
+  if (effect == Effect::wait || runs_in_background(effect)) return true;
   return std::all_of(node.results.begin(), node.results.end(),
                      [&](ValueId id) { return graph.value(id).views != kNoValue; });
 }

@@ -26,6 +26,7 @@ struct ReplayFacts {
   std::int64_t instructions = 0;    // ops called each step; views cost nothing
   std::int64_t views = 0;           // made once
   std::int64_t arena_bytes = 0;     // planned memory of all values
+  std::int64_t host_bytes = 0;      // of those on the host
   std::int64_t heap_bytes = 0;      // most that one op's temporaries take beside the arena
   std::string hungriest_op;         // which one
   std::int64_t copied_results = 0;  // results that a kernel put elsewhere and that are copied, each step
@@ -48,11 +49,13 @@ class Replay : public Executor {
  public:
   virtual const ReplayFacts& facts() const = 0;
 };
-// `memory` holds plan.arena_bytes or more. Replays that never run at the same time may share it, as CUDA
+// `memory` holds plan.arena_bytes and plan.host_arena_bytes or more. Replays that never run at the same time may share it, as CUDA
 // graphs share a pool; the results of one stand until another of them runs.
 struct ReplayMemory {
-  explicit ReplayMemory(std::int64_t bytes) : arena(static_cast<std::size_t>(bytes)) {}
+  explicit ReplayMemory(std::int64_t bytes, std::int64_t host_bytes = 0)
+      : arena(static_cast<std::size_t>(bytes)), host(static_cast<std::size_t>(host_bytes)) {}
   cpu_memory::Arena arena;
+  cpu_memory::Arena host;  // offloaded values
 };
 std::unique_ptr<Replay> make_replay(const ir::Graph& graph, const ir::MemoryPlan& plan,
                                     std::shared_ptr<ReplayMemory> memory, std::vector<at::Tensor> state);

@@ -53,6 +53,7 @@ struct Value {
   TensorType type;
   ValueId views = kNoValue;   // Note [Aliases]
   ValueId writes = kNoValue;  // Note [Aliases]
+  bool on_host = false;       // in the host's memory and not in the device's; views are where their source is
 };
 
 // Arguments are positional, one for each argument of the op's schema, defaults filled in.

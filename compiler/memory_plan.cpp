@@ -89,8 +89,7 @@ std::vector<std::int32_t> last_needed(const Graph& graph, const std::vector<Valu
     for_each_operand(node, [&](ValueId operand) {
       need(operand, i);
       const ValueId root = roots[static_cast<std::size_t>(operand)];
-      if (op.effect == Effect::collective_start)
-        sent[roots[static_cast<std::size_t>(node.results.at(0))]] = root;
+      if (runs_in_background(op.effect)) sent[roots[static_cast<std::size_t>(node.results.at(0))]] = root;
       if (op.effect != Effect::wait) return;
       if (const auto found = sent.find(root); found != sent.end()) need(found->second, i);
     });
@@ -118,6 +117,7 @@ class Planner {
         if (value != given_up) free(value);
     }
     plan_.arena_bytes = free_.end();
+    plan_.host_arena_bytes = host_.end();
     plan_.ends = std::move(last_);
     return std::move(plan_);
   }
@@ -130,13 +130,15 @@ class Planner {
 
   void place(ValueId value) {
     if (bytes(value) == 0) return;
-    offset(value) = free_.take(bytes(value));
-    live_ += bytes(value);
+    const bool on_host = graph_.value(value).on_host;
+    offset(value) = (on_host ? host_ : free_).take(bytes(value));
+    if (!on_host) live_ += bytes(value);
     ends_[static_cast<std::size_t>(last(value))].push_back(value);
   }
   void free(ValueId value) {
-    free_.give_back(offset(value), bytes(value));
-    live_ -= bytes(value);
+    const bool on_host = graph_.value(value).on_host;
+    (on_host ? host_ : free_).give_back(offset(value), bytes(value));
+    if (!on_host) live_ -= bytes(value);
   }
 
   // Gives the result of node `i` the memory of an operand that dies there, if the op allows it. Returns that
@@ -166,7 +168,7 @@ class Planner {
   std::vector<ValueId> roots_;
   std::vector<std::int32_t> last_;
   std::vector<std::vector<ValueId>> ends_;  // storages to free after each node
-  FreeList free_;
+  FreeList free_, host_;
   MemoryPlan plan_;
   std::int64_t live_ = 0;
 };
@@ -184,7 +186,8 @@ std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, std::size
   for (std::size_t i = 0; i <= node; ++i)
     for (ValueId value : graph.nodes[i].results) {
       const std::int64_t offset = plan.offsets[static_cast<std::size_t>(value)];
-      if (offset < 0 || plan.ends[static_cast<std::size_t>(value)] < static_cast<std::int32_t>(node))
+      if (offset < 0 || graph.value(value).on_host ||
+          plan.ends[static_cast<std::size_t>(value)] < static_cast<std::int32_t>(node))
         continue;
       standing.emplace_back(offset, offset + storage_bytes(graph.value(value).type));
     }

@@ -18,6 +18,9 @@ struct MemoryPlan {
   std::int64_t arena_bytes = 0;
   std::vector<std::int32_t> ends;    // of each value with an offset: the last node at which its bytes stand
   std::int64_t live_peak_bytes = 0;  // the most bytes alive at one node: no plan can need less
+  // Values on the host (Value::on_host) lie in an arena of their own; their offsets are into it, and nothing else
+  // here counts them.
+  std::int64_t host_arena_bytes = 0;
 };
 
 MemoryPlan plan_memory(const Graph& graph);

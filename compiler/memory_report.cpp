@@ -106,7 +106,7 @@ std::vector<PlannedStorage> planned_storages(const Graph& graph, const MemoryPla
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto here = static_cast<std::int32_t>(i);
     for (ValueId value : graph.nodes[i].results) {
-      if (offset(value) < 0) continue;
+      if (offset(value) < 0 || graph.value(value).on_host) continue;
       for_each_operand(graph.nodes[i], [&](ValueId operand) {
         const ValueId root = roots[static_cast<std::size_t>(operand)];
         const std::int32_t other = index[static_cast<std::size_t>(root)];
@@ -224,6 +224,7 @@ MemoryReport report_memory(const Graph& graph, const MemoryPlan& plan, std::size
   report.storages = planned_storages(graph, plan);
   report.live_bytes = live_bytes(graph, report.storages);
   report.arena_bytes = plan.arena_bytes;
+  report.host_bytes = plan.host_arena_bytes;
   describe_peak(graph, largest, report);
   sum_saved(graph, report);
   return report;
@@ -246,6 +247,8 @@ std::vector<std::string> print_lines(const MemoryReport& report) {
                           saved ? saved_in_short(report) : std::string()));
   }
   lines.push_back(row("fragmentation", report.fragmentation_bytes(), total, ""));
+  if (report.host_bytes > 0)
+    lines.push_back(fmt::format("  and {} in the host's memory", readable_bytes(report.host_bytes)));
   for (std::size_t i = 0; i < std::min<std::size_t>(3, report.largest.size()); ++i) {
     const LargeStorage& large = report.largest[i];
     lines.push_back(fmt::format("  {} {}: {} {}, {}, nodes {} to {}",

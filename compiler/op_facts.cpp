@@ -24,6 +24,10 @@ constexpr std::array kFacts = {
     effect("_c10d_functional.reduce_scatter_tensor.default", Effect::collective_start),
     effect("_c10d_functional.wait_tensor.default", Effect::wait),
 
+    effect("rondo.offload.default", Effect::transfer_start),
+    effect("rondo.reload.default", Effect::transfer_start),
+    effect("rondo.wait_transfer.default", Effect::wait),
+
     effect("aten.bernoulli.default", Effect::random),
     effect("aten.bernoulli.p", Effect::random),
     effect("aten.exponential.default", Effect::random),

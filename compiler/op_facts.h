@@ -14,10 +14,16 @@ namespace rondo::ir {
 enum class Effect : std::uint8_t {
   none,
   collective_start,  // runs on in the background: operands are read and results written until their wait
+  transfer_start,    // the same, between the device's memory and the host's
   wait,              // its result `views` the start's result, and is safe to read
   random,            // takes numbers from a generator: neither dropped nor merged
   host_sync,         // the host reads a tensor's content
 };
+
+// Whether a node's operands are read and its results written until the wait for them.
+constexpr bool runs_in_background(Effect effect) {
+  return effect == Effect::collective_start || effect == Effect::transfer_start;
+}
 
 enum class ViewKind : std::uint8_t {
   none,

@@ -2,6 +2,7 @@
 // nothing else, so the same graph and options give the same result everywhere.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,16 @@ struct CompileOptions {
   // Whether gathered parameters are freed after the forward and gathered again for the backward: "always",
   // "never", or "default", which keeps those of the last bucket, since the backward begins with them.
   std::string reshard_after_forward = "default";
+
+  // Policy sac_and_offload: kept activations go to the host's memory, up to so much a rank, the largest first. They
+  // have `defer` more blocks of the forward to get there, and start back `prefetch` blocks of the backward ahead.
+  double cpu_offload_budget_gib = 100;
+  std::int64_t cpu_offload_defer_n_layers = 1;
+  std::int64_t cpu_offload_prefetch_n_layers = 1;
+
+  // Gathers of parameters go through a group of their own, named as the one they would take with this behind it;
+  // empty: they share it with the reductions.
+  std::string gather_group_suffix = {};
 };
 
 }  // namespace rondo

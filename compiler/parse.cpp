@@ -172,6 +172,7 @@ class Parser : private Lexer {
     if (defined_[static_cast<std::size_t>(id)] != kUndefined)
       fail(start, fmt::format("%{} is defined a second time", id), "one definition of each value");
     expect(':');
+    graph_.value(id).on_host = take_word("host");
     graph_.value(id).type = type();
     defined_[static_cast<std::size_t>(id)] = kDefined;
     return id;

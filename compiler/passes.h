@@ -50,6 +50,15 @@ Notes eliminate_dead_code(Graph& graph, const CompileOptions& options);
 // never copied. Exact.
 Notes recompute(Graph& graph, const CompileOptions& options);
 
+// Does: moves kept activations of the blocks to the host's memory until the backward needs them, under policy
+// sac_and_offload. Needs: a graph without overwrites; to come after recompute, which decides what is kept.
+// Guarantees: none of the last block; at most options.cpu_offload_budget_gib. Exact.
+Notes offload(Graph& graph, const CompileOptions& options);
+
+// Does: renames the group of parameter gathers by options.gather_group_suffix. Needs: to come before bucketing.
+// Guarantees: other collectives keep their groups. Exact.
+Notes separate_gather_group(Graph& graph, const CompileOptions& options);
+
 // Does: gathers a parameter once in each phase, or once in all where its gathered copy is kept. Needs: a graph
 // without overwrites; to come after recompute, which adds gathers. Guarantees: at most one gather of a
 // parameter in a phase. Exact.

@@ -40,6 +40,11 @@ constexpr std::array kPasses = {
              .needs = kFunctional,
              .breaks = kGatheredOnce,
              .summary = "computes forward values again in the backward, as compile.memory_policy says"},
+    // After recompute, which decides what is kept.
+    PassInfo{.name = "offload",
+             .run = &offload,
+             .needs = kFunctional,
+             .summary = "keeps activations in the host's memory under policy sac_and_offload"},
     // After recompute, which gathers again for what it computes again.
     PassInfo{.name = "deduplicate_unshard",
              .run = &deduplicate_unshard,
@@ -53,6 +58,11 @@ constexpr std::array kPasses = {
     // After the passes that leave nodes without readers.
     PassInfo{
         .name = "eliminate_dead_code", .run = &eliminate_dead_code, .summary = "drops what nobody reads"},
+    // Before gathers are bucketed, and named by more than one parameter.
+    PassInfo{.name = "separate_gather_group",
+             .run = &separate_gather_group,
+             .needs = kFunctional,
+             .summary = "gives gathers a group of their own under compile.enable_fsdp_ag_rs_overlap"},
     // On the gathers that are left.
     PassInfo{.name = "transformer_block_bucketing",
              .run = &transformer_block_bucketing,

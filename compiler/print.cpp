@@ -45,7 +45,7 @@ class Printer {
     for (std::size_t i = 0; i < node.results.size(); ++i) {
       if (i > 0) text(", ");
       const Value& result = described(node.results[i]);
-      value(node.results[i]).text(": ").type(result.type);
+      value(node.results[i]).text(result.on_host ? ": host " : ": ").type(result.type);
       if (result.views != kNoValue) text(" views ").value(result.views);
       if (result.writes != kNoValue) text(" writes ").value(result.writes);
     }

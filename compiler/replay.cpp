@@ -69,6 +69,7 @@ class PlannedReplay final : public Replay {
     bind_outputs();
     facts_.instructions = static_cast<std::int64_t>(instructions_.size());
     facts_.arena_bytes = plan.arena_bytes;
+    facts_.host_bytes = plan.host_arena_bytes;
   }
 
   std::vector<Tensor> run(const std::vector<Tensor>& batch) override {
@@ -163,7 +164,8 @@ class PlannedReplay final : public Replay {
     const auto options = at::TensorOptions().dtype(to_aten(value.type.dtype));
     const std::int64_t offset = plan_.offsets[static_cast<std::size_t>(id)];
     if (offset < 0) return at::empty_strided(value.type.sizes, value.type.strides, options);  // no elements
-    return at::from_blob(memory_->arena.data() + offset, value.type.sizes, value.type.strides, options);
+    char* base = value.on_host ? memory_->host.data() : memory_->arena.data();
+    return at::from_blob(base + offset, value.type.sizes, value.type.strides, options);
   }
 
   void build_call(std::size_t index) {
@@ -205,7 +207,9 @@ class PlannedReplay final : public Replay {
   void build_wait(const ir::Node& node) {
     const ir::ValueId started = std::get<ir::Use>(node.args.at(0)).value;
     tensor(node.results.at(0)) = tensor(started);
-    instructions_.emplace_back(CollectiveWait{started_.at(started)});
+    if (const auto work = started_.find(started);
+        work != started_.end())  // on the CPU a transfer is done at once
+      instructions_.emplace_back(CollectiveWait{work->second});
   }
 
   void check_type(const ir::Node& node, ir::ValueId id, const Tensor& made) const {

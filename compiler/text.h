@@ -21,6 +21,8 @@
 // dtype[sizes], followed by {strides} unless they are the row-major ones. Several results are separated by
 // commas before the `=`.
 //
+// `host` before a type says that the value lies in the host's memory: `%5: host f32[8] = rondo.offload.default(%4)`.
+//
 // Arguments: `none`, `true`, `7`, `0.5` (a double always shows a point, an exponent, inf or nan), `"text"`,
 // a dtype, `.contiguous_format` (a Symbol), `wrapped(2.0)`, `%3`, and lists of one kind: `[1, 2]`, `[0.5]`, `[true]`,
 // `[%1, none]`; empty lists are `[]` (integers), `doubles[]`, `bools[]`, `values[]`. A nan with unusual bits

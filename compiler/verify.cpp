@@ -99,8 +99,7 @@ void marks_name_operands(const Graph& graph) {
 void result_counts(const Graph& graph) {
   for_each_node(graph, [&](std::int32_t i, const Node& node) {
     const OpFacts& op = facts(node.op);
-    if ((op.effect == Effect::collective_start || op.effect == Effect::wait || op.heavy) &&
-        node.results.empty())
+    if ((runs_in_background(op.effect) || op.effect == Effect::wait || op.heavy) && node.results.empty())
       throw Breach{i, "has no result"};
     if (op.effect == Effect::wait && node.results.size() != 1)
       throw Breach{i, fmt::format("has {} results, a wait has 1", node.results.size())};
@@ -177,7 +176,7 @@ void collectives_are_waited_for(const Graph& graph) {
       const std::int32_t start = started[index(id)];
       if (effect == Effect::wait) {
         if (waited[index(id)]) throw Breach{i, fmt::format("waits for %{} a second time", id)};
-        if (start < 0) throw Breach{i, fmt::format("waits for %{}, which no collective started", id)};
+        if (start < 0) throw Breach{i, fmt::format("waits for %{}, which nothing started", id)};
         waited[index(id)] = true;
         started[index(id)] = -1;
         release(start);
@@ -191,16 +190,15 @@ void collectives_are_waited_for(const Graph& graph) {
                      fmt::format("overwrites %{}, which a collective still reads", graph.value(id).writes)};
       if (effect == Effect::wait && graph.value(id).views == kNoValue)
         throw Breach{i, fmt::format("%{} does not view what was waited for", id)};
-      if (effect != Effect::collective_start) continue;
+      if (!runs_in_background(effect)) continue;
       started[index(id)] = i;
       ++running[static_cast<std::size_t>(i)];
     }
-    if (effect == Effect::collective_start)
+    if (runs_in_background(effect))
       for_each_operand(node, [&](ValueId id) { ++sent[index(roots[index(id)])]; });
   });
   for_each_node(graph, [&](std::int32_t i, const Node&) {
-    if (running[static_cast<std::size_t>(i)] > 0)
-      throw Breach{i, "starts a collective that nobody waits for"};
+    if (running[static_cast<std::size_t>(i)] > 0) throw Breach{i, "starts what nobody waits for"};
   });
 }
 
@@ -268,6 +266,24 @@ void overwritten_inputs_are_updates(const Graph& graph) {
           fmt::format("overwrites the input \"{}\", and no output says that it is updated", input.name)};
 }
 
+// What computes reads the device's memory; only transfers cross.
+void only_transfers_touch_the_host(const Graph& graph) {
+  for_each_node(graph, [&](std::int32_t i, const Node& node) {
+    const bool offloads = node.op == "rondo.offload.default", reloads = node.op == "rondo.reload.default";
+    const bool waits = facts(node.op).effect == Effect::wait;
+    for_each_operand(node, [&](ValueId id) {
+      if (graph.value(id).on_host && !reloads && !waits)
+        throw Breach{i, fmt::format("reads %{}, which lies in the host's memory", id)};
+    });
+    for (ValueId id : node.results) {
+      const Value& value = graph.value(id);
+      const bool expected = value.views != kNoValue ? graph.value(value.views).on_host : offloads;
+      if (value.on_host != expected)
+        throw Breach{i, fmt::format("%{} is {}on the host", id, value.on_host ? "" : "not ")};
+    }
+  });
+}
+
 constexpr std::array kRules = {
     Rule{"return_is_last", "one return node, the last, that returns values", &return_is_last},
     Rule{"defined_once_above_use", "every value is defined once, above its use", &defined_once_above_use},
@@ -285,6 +301,9 @@ constexpr std::array kRules = {
     Rule{"collectives_are_waited_for",
          "each start has one wait below it; until then nobody reads its result or overwrites its operand",
          &collectives_are_waited_for},
+    Rule{"only_transfers_touch_the_host",
+         "values on the host are made by an offload and read by a reload, a wait or nobody",
+         &only_transfers_touch_the_host},
     Rule{"outputs_are_whole", "a unique name for each returned value", &outputs_are_whole},
     Rule{"updates_fit_their_inputs",
          "an update has the type of its input, an input one update, and no two share a storage",

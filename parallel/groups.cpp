@@ -139,12 +139,29 @@ c10::intrusive_ptr<c10d::Store> meet(const RankEnvironment& environment, std::ch
 
 struct ProcessGroups::Connection {
   c10::intrusive_ptr<c10d::Store> store;
-  c10::intrusive_ptr<c10d::Backend> backend;
-  c10::intrusive_ptr<c10d::ProcessGroup> group;
-  c10::intrusive_ptr<c10d::Backend> gloo;
+  c10::intrusive_ptr<c10d::Backend> backend;                   // of the group "dp"
+  std::vector<c10::intrusive_ptr<c10d::Backend>> gloos;        // of all groups
+  std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups;  // the registry does not keep them alive
+
+  // Makes the group's connections to all ranks, and lets functional collectives find it.
+  c10::intrusive_ptr<c10d::Backend> add(const std::string& name, const std::string& own_address, int rank,
+                                        int size, std::chrono::seconds timeout) {
+    auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own_address));
+    gloos.push_back(c10::make_intrusive<c10d::ProcessGroupGloo>(
+        c10::make_intrusive<c10d::PrefixStore>(name, store), rank, size, options));
+    const auto ordered = c10::make_intrusive<OrderedGloo>(gloos.back());
+    const auto group = groups.emplace_back(c10::make_intrusive<c10d::ProcessGroup>(store, rank, size));
+    group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM, ordered);
+    group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
+    group->setGroupName(name);
+    c10d::register_process_group(name, group);
+    return ordered;
+  }
 };
 
-ProcessGroups::ProcessGroups(const RankEnvironment& environment, std::chrono::seconds timeout)
+ProcessGroups::ProcessGroups(const RankEnvironment& environment, std::chrono::seconds timeout,
+                             bool gather_group)
     : rank_(environment.rank), size_(environment.world_size) {
   if (size_ == 1) return;
   connection_ = std::make_unique<Connection>();
@@ -153,23 +170,15 @@ ProcessGroups::ProcessGroups(const RankEnvironment& environment, std::chrono::se
   const std::string own_address = local_address_towards(environment.master_addr, environment.master_port);
   try {
     connection_->store = meet(environment, timeout);
-    auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own_address));
-    connection_->gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(
-        c10::make_intrusive<c10d::PrefixStore>(kDataParallelGroup, connection_->store), rank_, size_,
-        options);
+    connection_->backend = connection_->add(kDataParallelGroup, own_address, rank_, size_, timeout);
+    if (gather_group)
+      connection_->add(kDataParallelGroup + kGatherGroupSuffix, own_address, rank_, size_, timeout);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& cause) {
     const std::string what = cause.what();
     Patience(environment, timeout).give_up(what.substr(0, what.find('\n')));
   }
-  connection_->backend = c10::make_intrusive<OrderedGloo>(connection_->gloo);
-  connection_->group = c10::make_intrusive<c10d::ProcessGroup>(connection_->store, rank_, size_);
-  connection_->group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM, connection_->backend);
-  connection_->group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
-  connection_->group->setGroupName(kDataParallelGroup);
-  c10d::register_process_group(kDataParallelGroup, connection_->group);
 }
 
 ProcessGroups::~ProcessGroups() {
@@ -177,7 +186,8 @@ ProcessGroups::~ProcessGroups() {
 }
 
 void ProcessGroups::set_timeout(std::chrono::seconds timeout) {
-  if (connection_) connection_->gloo->setTimeout(timeout);
+  if (!connection_) return;
+  for (const auto& gloo : connection_->gloos) gloo->setTimeout(timeout);
 }
 
 void ProcessGroups::barrier() {

@@ -19,12 +19,14 @@ namespace rondo {
 
 // Name of the group of all data-parallel ranks.
 inline const std::string kDataParallelGroup = "dp";
+// What a second group of the same ranks is called beside the first, for gathers beside reductions.
+inline const std::string kGatherGroupSuffix = "_gather";
 
 class ProcessGroups {
  public:
   // Meets the other ranks; throws Error(peer or environment) with what to try when they do not come within
-  // `timeout`.
-  ProcessGroups(const RankEnvironment& environment, std::chrono::seconds timeout);
+  // `timeout`. With `gather_group` there is a group of its own for gathers, with connections and threads of its own.
+  ProcessGroups(const RankEnvironment& environment, std::chrono::seconds timeout, bool gather_group = false);
   // Lets go of the groups. REQUIRES: every executor that uses them is gone.
   ~ProcessGroups();
   ProcessGroups(const ProcessGroups&) = delete;

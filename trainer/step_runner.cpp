@@ -17,9 +17,12 @@ at::Tensor scalar(double value) { return at::full({}, value, at::TensorOptions()
 
 // One memory for all functions of the run: they take turns.
 std::shared_ptr<ReplayMemory> shared_memory(const CompiledFunctions& functions) {
-  std::int64_t bytes = 0;
-  for (const CompiledStep* step : functions.all()) bytes = std::max(bytes, step->replay_bytes());
-  return bytes == 0 ? nullptr : std::make_shared<ReplayMemory>(bytes);
+  std::int64_t bytes = 0, host_bytes = 0;
+  for (const CompiledStep* step : functions.all()) {
+    bytes = std::max(bytes, step->replay_bytes());
+    host_bytes = std::max(host_bytes, step->replay_host_bytes());
+  }
+  return bytes == 0 ? nullptr : std::make_shared<ReplayMemory>(bytes, host_bytes);
 }
 
 std::vector<std::int64_t> token_shape(const std::optional<CompiledStep>& step) {

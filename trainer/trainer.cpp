@@ -52,7 +52,8 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
   if (report_) report_->compiled(functions_->all());
 
   groups_ =
-      std::make_unique<ProcessGroups>(environment, std::chrono::seconds(config_.comm.init_timeout_seconds));
+      std::make_unique<ProcessGroups>(environment, std::chrono::seconds(config_.comm.init_timeout_seconds),
+                                      config_.compile.enable && config_.compile.enable_fsdp_ag_rs_overlap);
   compare_collectives();
   // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.
   if (config_.compile.dump_ranks == "all" && rank != 0 && config_.compile.dump != "none")

@@ -84,7 +84,7 @@ class Reinplacer {
         for_each_operand(graph_.nodes[at(start_of[at(id)])],
                          [&](ValueId sent) { last_read_[storage(sent)] = static_cast<std::int32_t>(i); });
       });
-      if (effect == Effect::collective_start)
+      if (runs_in_background(effect))
         for (ValueId id : node.results) start_of[at(id)] = static_cast<std::int32_t>(i);
     }
   }

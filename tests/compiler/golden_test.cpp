@@ -37,6 +37,7 @@ std::vector<std::string> split(const std::string& text, std::string_view separat
 }
 
 const std::map<std::string_view, std::string CompileOptions::*> kTextOptions = {
+    {"gather_group_suffix", &CompileOptions::gather_group_suffix},
     {"memory_policy", &CompileOptions::memory_policy},
     {"reshard_after_forward", &CompileOptions::reshard_after_forward},
 };

@@ -73,6 +73,7 @@ class SymbolicRun {
   }
 
   static bool is_copy(const Node& node) {
+    if (node.op == "rondo.offload.default" || node.op == "rondo.reload.default") return true;
     return node.op == "aten.clone.default" ||
            (node.op == "aten._to_copy.default" && std::holds_alternative<None>(node.args[3]));
   }
@@ -92,6 +93,10 @@ class SymbolicRun {
 
   void step(const Node& node) {
     const OpFacts& op = facts(node.op);
+    if (node.op == "rondo.wait_transfer.default") {
+      place(node.results[0]) = place(std::get<Use>(node.args[0]).value);
+      return;
+    }
     if (op.effect == Effect::wait) {
       const ValueId awaited = std::get<Use>(node.args[0]).value;
       storage(awaited) = {meaning(*started_.at(awaited)), dtype(awaited)};

@@ -83,7 +83,8 @@ inline void leave_out_passes(const Point& point, const std::string& executor) {
   }
 }
 
-inline const std::vector<std::string> kPolicies = {"none", "default", "eager", "min_cut", "budget", "full"};
+inline const std::vector<std::string> kPolicies = {"none",   "default", "eager",          "min_cut",
+                                                   "budget", "full",    "sac_and_offload"};
 
 // Every memory policy gives the bits of the eager step.
 inline void keep_and_recompute(const Point& point, const std::vector<std::string>& policies) {

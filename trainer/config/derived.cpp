@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "parallel/error.h"
+#include "parallel/groups.h"
 #include "parallel/wildcard.h"
 
 namespace rondo {
@@ -88,6 +89,10 @@ CompileOptions compile_options(const JobConfig& config) {
   options.memory_budget = config.activation_checkpoint.memory_budget;
   options.memory_budget_gib = c.memory_budget_gib;
   options.full_recompute_save_ops = c.full_recompute_save_ops;
+  options.cpu_offload_budget_gib = c.cpu_offload_budget_gb;
+  options.cpu_offload_defer_n_layers = c.cpu_offload_defer_n_layers;
+  options.cpu_offload_prefetch_n_layers = c.cpu_offload_prefetch_n_layers;
+  if (c.enable_fsdp_ag_rs_overlap) options.gather_group_suffix = kGatherGroupSuffix;
   options.reshard_after_forward = config.parallelism.fsdp_reshard_after_forward;
   return options;
 }

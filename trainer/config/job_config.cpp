@@ -217,14 +217,15 @@ const Fields& Compile::fields() {
       field("numerics", &Compile::numerics,
             "exact: only passes that keep every bit; rounds: also those that round differently",
             {.allowed = {"exact", "rounds"}}),
-      field("memory_policy", &Compile::memory_policy,
-            "what the backward keeps: none (everything), default (what is dear to compute), eager (default "
-            "without "
-            "every second matrix product), min_cut (fewest bytes for that), budget (up to "
-            "memory_budget_gib), full "
-            "(nothing); auto: as activation_checkpoint.mode says",
-            {.allowed = {"auto", "none", "default", "full", "eager", "min_cut", "budget"},
-             .later = {"sac_and_offload"}}),
+      field(
+          "memory_policy", &Compile::memory_policy,
+          "what the backward keeps: none (everything), default (what is dear to compute), eager (default "
+          "without "
+          "every second matrix product), min_cut (fewest bytes for that), budget (up to "
+          "memory_budget_gib), full "
+          "(nothing), sac_and_offload (as default, in the host's memory); auto: as "
+          "activation_checkpoint.mode says",
+          {.allowed = {"auto", "none", "default", "full", "eager", "min_cut", "budget", "sac_and_offload"}}),
       field("memory_budget_gib", &Compile::memory_budget_gib,
             "with policy budget: activations that the blocks keep for the backward, a rank; 0: the share "
             "activation_checkpoint.memory_budget",
@@ -238,6 +239,17 @@ const Fields& Compile::fields() {
           "parameters that are gathered and reduced together: each entry is a bucket, patterns of parameter "
           "names separated by |, with * for any text; the others stay in the model's own buckets",
           {.check = patterns}),
+      field("enable_fsdp_ag_rs_overlap", &Compile::enable_fsdp_ag_rs_overlap,
+            "gathers go through a group of their own, so that none waits behind a reduction"),
+      field("cpu_offload_budget_gb", &Compile::cpu_offload_budget_gb,
+            "with policy sac_and_offload: the host's memory for activations, a rank",
+            {.minimum = 0, .maximum = 1e6, .unit = "GiB"}),
+      field("cpu_offload_defer_n_layers", &Compile::cpu_offload_defer_n_layers,
+            "blocks of the forward that an activation has more to get to the host",
+            {.minimum = 0, .maximum = 1e6, .unit = "layers"}),
+      field("cpu_offload_prefetch_n_layers", &Compile::cpu_offload_prefetch_n_layers,
+            "blocks of the backward that an activation starts back ahead",
+            {.minimum = 0, .maximum = 1e6, .unit = "layers"}),
       field("dump", &Compile::dump, "graphs written into the run folder: after each pass, the last, or none",
             {.allowed = {"all", "final", "none"}}),
       field("dump_ranks", &Compile::dump_ranks, "of which ranks: the first, or all, in graph/rank_R",

@@ -101,8 +101,12 @@ struct Compile {
   double memory_budget_gib = 0;        // 0: activation_checkpoint.memory_budget counts
   std::vector<std::string> full_recompute_save_ops;
   std::vector<std::string> fsdp_buckets;  // empty: the model's
-  std::string dump = "final";             // all | final | none
-  std::string dump_ranks = "first";       // first | all
+  bool enable_fsdp_ag_rs_overlap = false;
+  double cpu_offload_budget_gb = 100.0;
+  std::int64_t cpu_offload_defer_n_layers = 1;
+  std::int64_t cpu_offload_prefetch_n_layers = 1;
+  std::string dump = "final";        // all | final | none
+  std::string dump_ranks = "first";  // first | all
   static const Fields& fields();
 };
 

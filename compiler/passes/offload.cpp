@@ -1,0 +1,232 @@
+// Kept activations wait for the backward in the host's memory.
+//
+//   forward layers.0                                forward layers.0
+//     %5 = aten.mm.default(%3, %4)                    %5 = aten.mm.default(%3, %4)
+//   ...                                               %20: host = rondo.offload.default(%5)
+//   forward layers.2                                forward layers.2
+//     ...                                     ->      %21: host views %20 = rondo.wait_transfer.default(%20)
+//   backward layers.1                               backward layers.1
+//     ...                                             %22 = rondo.reload.default(%21)
+//   backward layers.0                               backward layers.0
+//     %9 = aten.mul.Tensor(%8, %5)                    %23 views %22 = rondo.wait_transfer.default(%22)
+//                                                     %9 = aten.mul.Tensor(%8, %23)
+//
+// An offload starts where its value is made. It is waited for some blocks later, and the way back starts some
+// blocks ahead, so that both hide behind compute (CompileOptions::cpu_offload_*). Views that the backward reads
+// are made again over the reloaded value. Not worth it, or not possible: values below 4 KiB, with gaps in
+// memory, of the last block, which the backward needs at once, and results of collectives.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/forward_values.h"
+#include "compiler/op_facts.h"
+#include "compiler/passes.h"
+#include "compiler/schedule.h"
+
+namespace rondo::ir {
+namespace {
+
+constexpr std::int64_t kSmallest = 4096;  // bytes
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+class Offloader {
+ public:
+  Offloader(Graph& graph, const CompileOptions& options)
+      : graph_(graph),
+        options_(options),
+        blocks_(blocks_of_nodes(graph)),
+        made_(defining_nodes(graph)),
+        forward_begin_(graph.blocks.size(), -1),
+        backward_begin_(graph.blocks.size(), -1),
+        places_(present_places(graph)) {
+    for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+      const Phase phase = graph.nodes[i].phase;
+      if (phase >= Phase::backward) update_begin(backward_, phase == Phase::backward, i);
+      if (blocks_[i] < 0 || phase == Phase::update) continue;
+      auto& begin = phase == Phase::forward ? forward_begin_ : backward_begin_;
+      begin[static_cast<std::size_t>(blocks_[i])] = static_cast<std::int32_t>(i);
+    }
+  }
+
+  Notes run() {
+    const RecomputePlan plan = plan_recompute(graph_, std::vector<bool>(graph_.nodes.size(), false));
+    std::vector<ValueId> chosen = choose(plan.kept);
+    std::int64_t bytes = 0;
+    for (ValueId value : chosen) {
+      bytes += storage_bytes(graph_.value(value).type);
+      send_and_fetch(value);
+    }
+    read_reloaded();
+    finish();
+    return {fmt::format("{} of {} kept activations wait in the host's memory: {:.1f} of {:.1f} MiB",
+                        chosen.size(), plan.kept.size(), static_cast<double>(bytes) / (1 << 20),
+                        static_cast<double>(plan.kept_bytes) / (1 << 20))};
+  }
+
+ private:
+  static void update_begin(std::int32_t& begin, bool inside, std::size_t i) {
+    if (inside) begin = static_cast<std::int32_t>(i);
+  }
+  std::int32_t block(ValueId value) const {
+    return blocks_[static_cast<std::size_t>(made_[static_cast<std::size_t>(value)])];
+  }
+
+  // Largest first, and of equals the first made, which waits the longest.
+  std::vector<ValueId> choose(std::vector<ValueId> kept) const {
+    const auto last = static_cast<std::int32_t>(graph_.blocks.size()) - 1;
+    std::erase_if(kept, [&](ValueId value) {
+      const TensorType& type = graph_.value(value).type;
+      const Node& node = graph_.nodes[static_cast<std::size_t>(made_[static_cast<std::size_t>(value)])];
+      return storage_bytes(type) < kSmallest ||
+             storage_bytes(type) != element_count(type) * dtype_bytes(type.dtype) || block(value) == last ||
+             facts(node.op).effect != Effect::none;
+    });
+    std::sort(kept.begin(), kept.end(), [&](ValueId a, ValueId b) {
+      const std::int64_t first = storage_bytes(graph_.value(a).type),
+                         second = storage_bytes(graph_.value(b).type);
+      return first != second ? first > second : a < b;
+    });
+    auto left = static_cast<std::int64_t>(options_.cpu_offload_budget_gib * kGib);
+    std::erase_if(kept, [&](ValueId value) {
+      const std::int64_t bytes = storage_bytes(graph_.value(value).type);
+      if (bytes > left) return true;
+      left -= bytes;
+      return false;
+    });
+    return kept;
+  }
+
+  ValueId emit(Place place, const Node& beside, Phase phase, std::string op, ValueId operand, bool waits,
+               bool on_host) {
+    Value value{.type = graph_.value(operand).type, .on_host = on_host};
+    if (waits) value.views = operand;
+    Node node{.op = std::move(op),
+              .args = {Use{operand}},
+              .results = {graph_.add_value(std::move(value))},
+              .phase = phase,
+              .module = beside.module,
+              .origin = "offload"};
+    const ValueId result = node.results[0];
+    made_nodes_.push_back(std::move(node));
+    made_places_.push_back(place);
+    return result;
+  }
+
+  void send_and_fetch(ValueId value) {
+    const std::int32_t maker = made_[static_cast<std::size_t>(value)];
+    const Node beside = graph_.nodes[static_cast<std::size_t>(maker)];
+    const ValueId sent =
+        emit({maker, 1}, beside, Phase::forward, "rondo.offload.default", value, false, true);
+    const ValueId there = emit(wait_place(block(value)), beside, Phase::forward,
+                               "rondo.wait_transfer.default", sent, true, true);
+    const ValueId fetched =
+        emit(fetch_place(block(value)), beside, Phase::backward, "rondo.reload.default", there, false, false);
+    fetched_.emplace_back(value, fetched);
+  }
+
+  Place wait_place(std::int32_t block) const {
+    const std::int64_t later = block + 1 + options_.cpu_offload_defer_n_layers;
+    const bool inside = later < static_cast<std::int64_t>(graph_.blocks.size());
+    if (inside && forward_begin_[static_cast<std::size_t>(later)] >= 0)
+      return {forward_begin_[static_cast<std::size_t>(later)], -1};
+    return {backward_ - 1, 1};
+  }
+  Place fetch_place(std::int32_t block) const {
+    const std::int64_t ahead = block + options_.cpu_offload_prefetch_n_layers;
+    const bool inside = ahead < static_cast<std::int64_t>(graph_.blocks.size());
+    if (inside && backward_begin_[static_cast<std::size_t>(ahead)] >= 0)
+      return {backward_begin_[static_cast<std::size_t>(ahead)], -1};
+    return {backward_, -1};
+  }
+
+  // Backward readers of an offloaded storage read the reloaded value, or the same view of it.
+  void read_reloaded() {
+    std::vector<ValueId> fetched(graph_.values.size(), kNoValue), stands_for(graph_.values.size(), kNoValue);
+    for (const auto& [value, back] : fetched_) fetched[static_cast<std::size_t>(value)] = back;
+    const std::vector<ValueId> roots = storage_roots(graph_);
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (graph_.nodes[i].phase != Phase::backward) continue;
+      const Place before{static_cast<std::int32_t>(i), -1};
+      Node node = graph_.nodes[i];
+      for_each_operand(node, [&](ValueId& id) {
+        if (static_cast<std::size_t>(id) >= roots.size()) return;
+        const ValueId root = roots[static_cast<std::size_t>(id)];
+        if (fetched[static_cast<std::size_t>(root)] != kNoValue && made_before_backward(id))
+          id = stand_in(id, before, fetched, stands_for);
+      });
+      for (ValueId result : node.results)
+        if (ValueId& source = graph_.value(result).views;
+            source != kNoValue && stands_for[static_cast<std::size_t>(source)] != kNoValue)
+          source = stands_for[static_cast<std::size_t>(source)];
+      graph_.nodes[i] = std::move(node);
+    }
+  }
+  bool made_before_backward(ValueId id) const {
+    const std::int32_t i = made_[static_cast<std::size_t>(id)];
+    return i >= 0 && graph_.nodes[static_cast<std::size_t>(i)].phase == Phase::forward;
+  }
+
+  // The value of the backward that holds what the forward value `id` held; made right before its first reader.
+  ValueId stand_in(ValueId id, Place before, const std::vector<ValueId>& fetched,
+                   std::vector<ValueId>& stands_for) {
+    ValueId& known = stands_for[static_cast<std::size_t>(id)];
+    if (known != kNoValue) return known;
+    const Node maker = graph_.nodes[static_cast<std::size_t>(made_[static_cast<std::size_t>(id)])];
+    if (const ValueId back = fetched[static_cast<std::size_t>(id)]; back != kNoValue)
+      return known = emit(before, maker, Phase::backward, "rondo.wait_transfer.default", back, true, false);
+    Node view = maker;
+    view.phase = Phase::backward;
+    view.origin = "offload";
+    const ValueId source = stand_in(graph_.value(id).views, before, fetched, stands_for);
+    for_each_operand(view, [&](ValueId& operand) {
+      if (operand == graph_.value(id).views) operand = source;
+    });
+    for (ValueId& result : view.results) {
+      Value value = graph_.value(result);
+      value.views = source;
+      const ValueId made = graph_.add_value(std::move(value));
+      stands_for[static_cast<std::size_t>(result)] = made;
+      result = made;
+    }
+    made_nodes_.push_back(std::move(view));
+    made_places_.push_back(before);
+    return stands_for[static_cast<std::size_t>(id)];
+  }
+
+  void finish() {
+    Node last = std::move(graph_.nodes.back());
+    const Place last_place = places_.back();
+    graph_.nodes.pop_back();
+    places_.pop_back();
+    for (std::size_t k = 0; k < made_nodes_.size(); ++k) {
+      graph_.nodes.push_back(std::move(made_nodes_[k]));
+      places_.push_back(made_places_[k]);
+    }
+    graph_.nodes.push_back(std::move(last));
+    places_.push_back(last_place);
+    reorder(graph_, places_);
+  }
+
+  Graph& graph_;
+  const CompileOptions& options_;
+  std::vector<std::int32_t> blocks_, made_;
+  std::vector<std::int32_t> forward_begin_, backward_begin_;  // for each block its first node in that phase
+  std::int32_t backward_ = 0;                                 // the first node of the backward
+  std::vector<Place> places_;
+  std::vector<std::pair<ValueId, ValueId>> fetched_;  // an offloaded value, and what the reload makes of it
+  std::vector<Node> made_nodes_;
+  std::vector<Place> made_places_;
+};
+
+}  // namespace
+
+Notes offload(Graph& graph, const CompileOptions& options) {
+  const bool has_backward = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                        [](const Node& node) { return node.phase == Phase::backward; });
+  if (options.memory_policy != "sac_and_offload" || !has_backward) return {};
+  if (overwrites(graph)) return left_alone();
+  return Offloader(graph, options).run();
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,21 @@
+// Gathers of parameters leave the group that they share with the reductions of gradients for one of their own.
+//
+//   %2 = all_gather_into_tensor(%1, 8, "dp")    ->    %2 = all_gather_into_tensor(%1, 8, "dp_gather")
+//
+// The collectives of one group run one after the other, so a gather that the next layer waits for would stand
+// behind a reduction that nobody waits for yet.
+#include "compiler/bucketing.h"
+#include "compiler/passes.h"
+
+namespace rondo::ir {
+
+Notes separate_gather_group(Graph& graph, const CompileOptions& options) {
+  if (options.gather_group_suffix.empty()) return {};
+  for (const FsdpCollective& one : fsdp_collectives(graph))
+    if (one.gathers)
+      std::get<std::string>(graph.nodes[static_cast<std::size_t>(one.start)].args[2]) +=
+          options.gather_group_suffix;
+  return {};
+}
+
+}  // namespace rondo::ir
