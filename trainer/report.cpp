@@ -34,6 +34,7 @@ nlohmann::ordered_json memory_event(const ir::MemoryReport& memory) {
           {"live_peak_bytes", memory.live_peak_bytes},
           {"arena_bytes", memory.arena_bytes},
           {"saved_bytes", memory.saved_bytes},
+          {"host_bytes", memory.host_bytes},
           {"total_bytes", memory.total_bytes()}};
 }
 
