@@ -89,12 +89,13 @@ TEST_CASE("every subset of the passes leaves a graph that computes the same, or 
   CHECK(ran > refused);
 }
 
+// But for reordering, which goes on from the order that it finds.
 TEST_CASE("the pipeline twice is the pipeline once") {
   for (std::uint64_t seed = 0; seed < kGraphs / 4; ++seed) {
     INFO("seed " << seed);
     Graph graph = random_graph(seed, size_of(seed));
     CompileOptions options;
-    options.disable_passes = {"reinplace", "transformer_block_bucketing"};
+    options.disable_passes = {"reinplace", "reorder_for_memory", "transformer_block_bucketing"};
     options.reshard_after_forward = "always";  // which bucket is the last may change
     run_pipeline(graph, options);
     const std::string once = print(graph);
