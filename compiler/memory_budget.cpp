@@ -111,7 +111,7 @@ MemoryDecision fill_budget(const Graph& graph, const ForwardValues& forward, con
   const std::int64_t least = filler.kept_bytes();
   std::int64_t limit = static_cast<std::int64_t>(options.memory_budget_gib * kGib);
   if (limit == 0) {
-    const std::int64_t most = filler.bytes_of_none();
+    const std::int64_t most = std::max(filler.bytes_of_none(), least);  // no block may save anything
     limit = least + static_cast<std::int64_t>(options.memory_budget * static_cast<double>(most - least));
   }
   if (limit < least)

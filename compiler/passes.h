@@ -24,9 +24,9 @@ inline Notes left_alone() { return {"nothing done: nodes of this graph overwrite
 Notes canonicalize(Graph& graph, const CompileOptions& options);
 
 // Does: lets a cast of a cast read what the first one read, where that one rounded nothing; a cast back to the
-// dtype of the start goes. Needs: canonicalize, for casts with views between them. Guarantees: no cast that
-// reads a widening cast of the same sizes and strides, unless one of them is overwritten; copies that are
-// returned or overwritten stay. Exact, but for the signs and payloads of nans.
+// dtype of the start goes. Needs: canonicalize, for casts with views between them. Guarantees: no cast reads a
+// cast that widens and keeps sizes and strides, unless one of them is overwritten; copies that are returned or
+// overwritten stay; what canonicalize guarantees. Exact, but for the signs and payloads of nans.
 Notes fold_casts(Graph& graph, const CompileOptions& options);
 
 // Does: replaces a node by an earlier one of the same phase with the same op, arguments and result types.
@@ -82,8 +82,9 @@ Notes overlap_fsdp(Graph& graph, const CompileOptions& options);
 
 // Does: moves nodes up that free more than they take, and nodes down to their first reader that take more than
 // they free, where that lowers the peak of the memory plan. Needs: to follow whatever adds or drops nodes.
-// Guarantees: the planned peak never rises; collectives, waits, random ops, writes and host reads keep their
-// places, and no node crosses one of them or the border of a phase. n log n. Exact.
+// Guarantees: the planned peak and the arena never rise; starts of collectives, waits, random ops, writes and
+// host reads keep their order, and no node crosses one of them, but for waits, or the border of a phase; no
+// matrix product or attention moves down below a wait. n log n. Exact.
 Notes reorder_for_memory(Graph& graph, const CompileOptions& options);
 
 // Does: gives an op its in-place form where the storage it overwrites is read by nobody afterwards: last

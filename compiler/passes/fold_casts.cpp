@@ -39,7 +39,9 @@ class CastFolder {
     for_each_operand(graph.return_node(), [&](ValueId id) { own_[root(id)] = true; });
   }
 
-  void run() {
+  // Whether a cast went; others may have another operand.
+  bool run() {
+    bool any_went = false;
     std::vector<bool> keep(graph_.nodes.size(), true);
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
@@ -51,10 +53,13 @@ class CastFolder {
       const OpFacts& op = facts(node.op);
       if (op.effect == Effect::wait || op.view == ViewKind::same_start)
         at_start_[at(node.results[0])] = at_start_[at(std::get<Use>(node.args[0]).value)];
-      if (casts_only(node)) keep[i] = !fold(node);
+      if (!casts_only(node) || !fold(node)) continue;
+      keep[i] = false;
+      any_went = true;
     }
     replace_uses(graph_, replacement_);  // the marks
     keep_nodes(graph_, keep);
+    return any_went;
   }
 
  private:
@@ -106,8 +111,9 @@ class CastFolder {
 
 }  // namespace
 
-Notes fold_casts(Graph& graph, const CompileOptions&) {
-  CastFolder(graph).run();
+Notes fold_casts(Graph& graph, const CompileOptions& options) {
+  // Where a cast went, views meet that undo each other, and behind them casts.
+  while (CastFolder(graph).run()) canonicalize(graph, options);
   return {};
 }
 

@@ -4,9 +4,10 @@
 //   %4: f32[4,4] = aten.mm.default(%1, %0)      ->    %3: f32[8,32] = aten.mm.default(%1, %2)
 //   (nobody reads %0 below)                           (%0 and %3 are never alive together)
 //
-// Nodes move within a stretch: what lies between two nodes that must keep their places (collectives and their
-// waits, random ops, writes, host reads, the borders of phases). So what overlaps with a collective still
-// does. The bytes alive at both ends of a stretch do not depend on the order inside, hence each stretch is
+// Nodes move within a stretch: what lies between two nodes that must keep their places (starts of collectives,
+// random ops, writes, host reads, the borders of phases). Waits keep their places too, but others may pass them:
+// a bucket is packed behind the wait that frees the bucket before it. No product moves down, since what it
+// computes may hide a collective that is waited for below. The bytes alive at both ends of a stretch do not depend on the order inside, hence each stretch is
 // improved for itself; the peak of the step is the highest of theirs. Only stretches that stand above the best
 // peak that can be had are touched, and the new order is kept only if the memory plan, after reinplace, says
 // that its peak is lower.
@@ -46,17 +47,21 @@ class Storages {
         last_(graph.values.size(), -1),
         bytes_(graph.values.size(), 0),
         touched_(graph.nodes.size()) {
+    for (const Node& node : graph.nodes) ops_.push_back(&facts(node.op));
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) add_node(static_cast<Index>(i));
     // States are overwritten in place.
     for (std::size_t i = 0; i < graph.outputs.size(); ++i)
       if (graph.outputs[i].updates >= 0)
         bytes_[at(root(std::get<Use>(graph.return_node().args[i]).value))] = 0;
+    for (std::vector<ValueId>& roots : touched_)
+      std::erase_if(roots, [&](ValueId root) { return bytes(root) == 0; });
   }
 
   const Node& node(Index i) const { return graph_.nodes[at(i)]; }
+  const OpFacts& op(Index i) const { return *ops_[at(i)]; }
   ValueId root(ValueId id) const { return roots_[at(id)]; }
   std::int64_t bytes(ValueId root) const { return bytes_[at(root)]; }
-  // The storages that a node reads or makes, each once.
+  // The storages that a node reads or makes, each once; not those of inputs.
   const std::vector<ValueId>& touched(Index i) const { return touched_[at(i)]; }
   bool made_by(Index i, ValueId root) const { return defined_[at(root)] == i; }
   Index defined(ValueId id) const { return defined_[at(id)]; }
@@ -68,12 +73,13 @@ class Storages {
       if (root(id) == id) sum += bytes(id);
     return sum;
   }
-  bool is_view(Index i) const { return facts(node(i).op).view != ViewKind::none; }
+  bool is_view(Index i) const { return op(i).view != ViewKind::none; }
+  bool is_wait(Index i) const { return op(i).effect == Effect::wait; }
+  bool is_product(Index i) const { return op(i).heavy; }
 
   // The storage that the node's result takes the place of, provided that the node is the last to touch it.
   ValueId reusable(Index i) const {
-    const OpFacts& op = facts(node(i).op);
-    const int argument = op.overwritten == 1 ? 0 : op.reuses;
+    const int argument = op(i).overwritten == 1 ? 0 : op(i).reuses;
     if (argument < 0 || node(i).results.size() != 1 || at(argument) >= node(i).args.size()) return kNoValue;
     const auto* operand = std::get_if<Use>(&node(i).args[at(argument)]);
     if (operand == nullptr) return kNoValue;
@@ -85,20 +91,18 @@ class Storages {
 
  private:
   void add_node(Index i) {
-    const OpFacts& op = facts(node(i).op);
     std::vector<ValueId>& touched = touched_[at(i)];
     const auto touch = [&](ValueId id) {
       touched.push_back(root(id));
       last_[at(root(id))] = i;
     };
     for_each_operand(node(i), touch);
-    if (op.effect == Effect::wait)  // what was sent stays until now
-      for_each_operand(node(defined_[at(std::get<Use>(node(i).args[0]).value)]),
-                       [&](ValueId sent) { last_[at(root(sent))] = i; });
+    if (is_wait(i))  // what was sent stays until now
+      for_each_operand(node(defined_[at(std::get<Use>(node(i).args[0]).value)]), touch);
     for (ValueId id : node(i).results) {
       touch(id);
       constexpr std::int64_t kAlignment = 64;
-      if (root(id) == id && op.overwritten <= 1)  // several: an optimizer step, in place
+      if (root(id) == id && op(i).overwritten <= 1)  // several: an optimizer step, in place
         bytes_[at(id)] = (storage_bytes(graph_.value(id).type) + kAlignment - 1) / kAlignment * kAlignment;
     }
     std::sort(touched.begin(), touched.end());
@@ -106,6 +110,7 @@ class Storages {
   }
 
   const Graph& graph_;
+  std::vector<const OpFacts*> ops_;  // of the nodes
   std::vector<ValueId> roots_;
   std::vector<Index> defined_;
   std::vector<Index> last_;  // for a root: the last node that needs it
@@ -113,7 +118,11 @@ class Storages {
   std::vector<std::vector<ValueId>> touched_;
 };
 
-// The nodes [begin, end) of the graph, all of them free to move.
+// Packing a bucket frees as much as it takes, but for what is lost to alignment. Where it stands still matters,
+// since both are alive meanwhile.
+constexpr double kAlmostNothing = 1.0 / 16;
+
+// The nodes [begin, end) of the graph, all but waits free to move.
 struct Stretch {
   Index begin = 0, end = 0;
   std::int64_t live_before = 0, live_after = 0;
@@ -149,10 +158,12 @@ class Reorderer {
   }
 
  private:
-  static bool stays(const Graph& graph, const Node& node) {
-    return node.results.empty() || facts(node.op).effect != Effect::none ||
+  bool stays(Index i) const {
+    const Node& node = graph_.nodes[at(i)];
+    const Effect effect = storages_.op(i).effect;
+    return node.results.empty() || (effect != Effect::none && effect != Effect::wait) ||
            std::any_of(node.results.begin(), node.results.end(),
-                       [&](ValueId id) { return graph.value(id).writes != kNoValue; });
+                       [&](ValueId id) { return graph_.value(id).writes != kNoValue; });
   }
 
   void find_stretches() {
@@ -160,9 +171,8 @@ class Reorderer {
     std::int64_t live = 0;
     for (Index begin = 0; begin < count;) {
       Index end = begin + 1;
-      if (!stays(graph_, graph_.nodes[at(begin)]))
-        while (end < count && graph_.nodes[at(end)].phase == graph_.nodes[at(begin)].phase &&
-               !stays(graph_, graph_.nodes[at(end)]))
+      if (!stays(begin))
+        while (end < count && graph_.nodes[at(end)].phase == graph_.nodes[at(begin)].phase && !stays(end))
           ++end;
       stretches_.push_back({.begin = begin, .end = end, .live_before = live, .better = {}});
       improve(stretches_.back());
@@ -176,13 +186,12 @@ class Reorderer {
     std::iota(order.begin(), order.end(), stretch.begin);
     stretch.peak = stretch.better_peak = peak_of(order, stretch);
     if (order.size() < 2) return;
-    order = moved_up(order, stretch);
-    for (int turn = 0; turn < 2; ++turn) {
-      if (turn == 1) order = moved_down(order, stretch);
-      const std::int64_t peak = peak_of(order, stretch);
+    const Order up = moved_up(order, stretch);
+    for (const Order& one : {moved_down(up, stretch, 0.0), up, moved_down(up, stretch, kAlmostNothing)}) {
+      const std::int64_t peak = peak_of(one, stretch);
       if (peak >= stretch.better_peak) continue;
       stretch.better_peak = peak;
-      stretch.better = order;
+      stretch.better = one;
     }
   }
 
@@ -209,8 +218,8 @@ class Reorderer {
     return dies ? storage : kNoValue;
   }
 
-  // From the first node to the last: right behind what it reads, and behind the other readers of what it
-  // frees. Views come along.
+  // From the first node to the last: behind what it reads, and behind so many other readers of what it reads
+  // that it frees more than it takes. Views come along.
   Order moved_up(const Order& order, const Stretch& stretch) {
     constexpr Place kStart{-1, 0};
     std::vector<Index> behind(order.size() + 1, 0);  // how many moved behind the start, and behind each node
@@ -226,15 +235,8 @@ class Reorderer {
         if (storages_.defined(id) >= stretch.begin)
           target = std::max(target, place_[at(storages_.defined(id))]);
       });
-      const ValueId reused = dying_reusable(i, stretch);
-      std::int64_t gain = reused == kNoValue ? -storages_.made_bytes(i) : 0;
-      for (ValueId root : storages_.touched(i)) {
-        if (--left_[at(root)] > 0 || storages_.made_by(i, root) || !storages_.dies_before(root, stretch.end))
-          continue;
-        if (root != reused) gain += storages_.bytes(root);
-        target = std::max(target, touch_[at(root)]);
-      }
-      const bool moves = gain > 0 || storages_.is_view(i);
+      const bool gains = finds_gain(i, stretch, target);
+      const bool moves = (gains || storages_.is_view(i)) && !storages_.is_wait(i);
       place_[at(i)] =
           moves ? Place{target.base, ++behind[at(target.base + 1)]} : Place{static_cast<Index>(k), 0};
       for (ValueId root : storages_.touched(i)) touch_[at(root)] = std::max(touch_[at(root)], place_[at(i)]);
@@ -242,9 +244,31 @@ class Reorderer {
     return sorted(order);
   }
 
+  // Whether node `i` would free more than it takes somewhere from `target` on; `target` becomes the first such
+  // place. Counts the node as placed.
+  bool finds_gain(Index i, const Stretch& stretch, Place& target) {
+    const ValueId reused = dying_reusable(i, stretch);
+    std::int64_t gain = reused == kNoValue ? -storages_.made_bytes(i) : 0;
+    Place first = reused == kNoValue ? target : std::max(target, touch_[at(reused)]);
+    std::vector<std::pair<Place, std::int64_t>> freed;
+    for (ValueId root : storages_.touched(i))
+      if (--left_[at(root)] == 0 && root != reused && !storages_.made_by(i, root) &&
+          storages_.dies_before(root, stretch.end))
+        freed.emplace_back(touch_[at(root)], storages_.bytes(root));
+    std::sort(freed.begin(), freed.end());
+    for (const auto& [behind, bytes] : freed) {
+      first = std::max(first, behind);
+      gain += bytes;
+      if (gain <= 0) continue;
+      target = first;
+      return true;
+    }
+    return false;
+  }
+
   // From the last node to the first: right before its first reader, unless what it reads would have to live
-  // longer for that. Views go along.
-  Order moved_down(const Order& order, const Stretch& stretch) {
+  // longer for that, by more bytes than `loss` of what it makes. Views go along.
+  Order moved_down(const Order& order, const Stretch& stretch, double loss) {
     const Place end{static_cast<Index>(order.size()), 0};
     std::vector<Index> before(order.size() + 1, 0);
     for (Index i : order) {
@@ -254,13 +278,20 @@ class Reorderer {
     for (std::size_t k = order.size(); k-- > 0;) {
       const Index i = order[k];
       Place target = end;
-      for (ValueId id : storages_.node(i).results) target = std::min(target, read_[at(id)]);
+      bool lives_on = false;  // somebody reads it
+      for (ValueId id : storages_.node(i).results) {
+        target = std::min(target, read_[at(id)]);
+        lives_on |= read_[at(id)] != end || !storages_.dies_before(storages_.root(id), stretch.end);
+      }
       std::int64_t gain = storages_.made_bytes(i);
       for (ValueId root : storages_.touched(i))
         if (!storages_.made_by(i, root) && storages_.dies_before(root, stretch.end) &&
             touch_[at(root)] < target)
           gain -= storages_.bytes(root);
-      const bool moves = target != end && (gain > 0 || storages_.is_view(i));
+      const auto made = static_cast<double>(storages_.made_bytes(i));
+      const bool gains = made > 0 && static_cast<double>(gain) > -loss * made;
+      const bool moves =
+          (gains || storages_.is_view(i)) && !storages_.is_wait(i) && !storages_.is_product(i) && lives_on;
       place_[at(i)] =
           moves ? Place{target.base, -++before[at(target.base)]} : Place{static_cast<Index>(k), 0};
       for (ValueId root : storages_.touched(i)) touch_[at(root)] = std::max(touch_[at(root)], place_[at(i)]);
@@ -297,9 +328,18 @@ Order inverse(const Order& order) {
   return back;
 }
 
-MemoryPlan final_plan(Graph graph, const CompileOptions& options) {
+// The plan after reinplace, which changes ops and marks and nothing else: cheaper to undo than to copy a graph.
+MemoryPlan final_plan(Graph& graph, const CompileOptions& options) {
+  std::vector<std::pair<std::size_t, std::string>> ops;
+  std::vector<ValueId> writes;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    if (!facts(graph.nodes[i].op).in_place.empty()) ops.emplace_back(i, graph.nodes[i].op);
+  for (const Value& value : graph.values) writes.push_back(value.writes);
   reinplace(graph, options);
-  return plan_memory(graph);
+  MemoryPlan plan = plan_memory(graph);
+  for (auto& [i, op] : ops) graph.nodes[i].op = std::move(op);
+  for (std::size_t i = 0; i < writes.size(); ++i) graph.values[i].writes = writes[i];
+  return plan;
 }
 
 double mib(std::int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
