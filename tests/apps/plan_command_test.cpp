@@ -157,7 +157,7 @@ TEST_CASE("a job that nothing makes fit says so, and planning it is no failure")
 
 TEST_CASE(
     "the text names model, layout, memory, collectives, speed, what limits, and how long planning took") {
-  const std::string text = plan("llama3_8b.toml", "--world 8 --model.n_layers=2 --rank 7").output;
+  const std::string text = plan("llama3_8b.toml", "--world 8 --model.n_layers 2 --rank=7").output;
   for (const char* part : {"parameters, ", "GFLOP a token", "8 ranks of h200", "memory of rank 7",
                            "saved activations", "all-gather", "reduce-scatter", "exposed communication",
                            "tokens/s", "MFU", "bound by", "planned in "})
