@@ -53,6 +53,8 @@ void check_sums(const json& plan) {
   CHECK(parts == Approx(step.at("compute_s").get<double>()));
   CHECK(step.at("step_s").get<double>() == Approx(parts + step.at("exposed_s").get<double>()));
   CHECK(step.at("exposed_s").get<double>() <= step.at("communication_s").get<double>() * (1 + 1e-9));
+  CHECK(plan.at("most_tokens_per_s_per_rank").get<double>() >=
+        plan.at("tokens_per_s_per_rank").get<double>());
   CHECK(plan.at("tokens_per_s").get<double>() ==
         Approx(plan.at("tokens_per_step").get<double>() / step.at("step_s").get<double>()));
   CHECK(plan.at("mfu_percent").get<double>() ==
