@@ -144,6 +144,15 @@ double JobPlan::mfu_percent() const {
   return *rondo::mfu_percent(tokens_per_s_per_rank(), flops_per_token, device->peak_16bit_flops_per_s);
 }
 
+double JobPlan::most_tokens_per_s_per_rank() const {
+  const double dense_s = step.of(ir::CostKind::matmul).seconds + step.of(ir::CostKind::attention).seconds;
+  return tokens_per_s_per_rank() * step.step_s / std::max(dense_s, step.communication_s);
+}
+
+double JobPlan::most_mfu_percent() const {
+  return *rondo::mfu_percent(most_tokens_per_s_per_rank(), flops_per_token, device->peak_16bit_flops_per_s);
+}
+
 std::string JobPlan::bound() const {
   using ir::CostKind;
   const std::vector<std::pair<double, const char*>> parts = {

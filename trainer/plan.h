@@ -68,6 +68,9 @@ struct JobPlan {
   double tokens_per_s_per_rank() const { return tokens_per_s() / static_cast<double>(layout.world_size); }
   // Percent of the device's 16-bit peak, by torchtitan's convention.
   double mfu_percent() const;
+  // Were everything but matrix products and attention free, or hidden: no schedule or fusion gets beyond.
+  double most_tokens_per_s_per_rank() const;
+  double most_mfu_percent() const;
   // What a step spends most of its time on: "matrix products, 61 % of the step".
   std::string bound() const;
 };

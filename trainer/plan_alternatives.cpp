@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rondo {
 namespace {
 
@@ -12,13 +14,13 @@ class Variants {
 
   std::vector<Variant> all() {
     for (const char* policy : {"default", "full"})
-      if (leaner(policy)) made_.push_back(with_policy(job_, policy));
+      if (leaner(policy)) add(with_policy(job_, policy));
     for (std::int64_t local = job_.config.training.local_batch_size / 2; local >= 1; local /= 2)
-      made_.push_back(with_local_batch(job_, local));
-    for (std::int64_t factor : {2, 4, 8}) made_.push_back(with_ranks(job_, factor));
-    for (std::int64_t divisor : {2, 4}) made_.push_back(with_shorter_sequences(job_, divisor));
-    const Variant least = with_local_batch(leaner("full") ? with_policy(job_, "full") : job_, 1);
-    for (std::int64_t factor : {1, 2, 4, 8, 16, 32, 64}) made_.push_back(with_ranks(least, factor));
+      add(with_local_batch(job_, local, layout_.global_batch_size));
+    for (std::int64_t factor : {2, 4, 8}) add(with_ranks(job_, factor));
+    for (std::int64_t divisor : {2, 4}) add(with_shorter_sequences(job_, divisor));
+    const Variant leanest = leaner("full") ? with_policy(job_, "full") : job_;
+    for (std::int64_t factor : {1, 2, 4, 8, 16, 32, 64}) add(with_one_sequence(with_ranks(leanest, factor)));
     return made_;
   }
 
@@ -45,17 +47,26 @@ class Variants {
   }
 
   // The same global batch in more microbatches.
-  Variant with_local_batch(const Variant& from, std::int64_t local) const {
-    if (local == from.config.training.local_batch_size) return from;
-    const std::int64_t global = layout_.global_batch_size;
+  Variant with_local_batch(const Variant& from, std::int64_t local, std::int64_t global) const {
+    const std::int64_t microbatches =
+        global / (local * layout_.data_parallel() * from.world / layout_.world_size);
     Variant v =
         changed(from,
-                fmt::format("local batch {} with accumulation of {} microbatches", local,
-                            global / (local * layout_.data_parallel())),
+                microbatches == 1
+                    ? fmt::format("local batch {}", local)
+                    : fmt::format("local batch {} with accumulation of {} microbatches", local, microbatches),
                 fmt::format("--training.local_batch_size={} --training.global_batch_size={}", local, global));
     v.config.training.local_batch_size = local;
     v.config.training.global_batch_size = global;
     return v;
+  }
+
+  // One sequence a rank at a time; the global batch stays, unless there are more ranks than it has sequences.
+  Variant with_one_sequence(const Variant& from) const {
+    const std::int64_t ranks = layout_.data_parallel() * from.world / layout_.world_size;
+    const std::int64_t global = layout_.global_batch_size;
+    if (global % ranks == 0 && from.config.training.local_batch_size == 1) return from;
+    return with_local_batch(from, 1, global % ranks == 0 ? global : ranks);
   }
 
   static Variant with_ranks(const Variant& from, std::int64_t factor) {
@@ -67,6 +78,12 @@ class Variants {
     if (shard != -1) v.flags += fmt::format(" --parallelism.data_parallel_shard_degree={}", shard * factor);
     if (shard != -1) shard *= factor;
     return v;
+  }
+
+  // What is one of the earlier ones already is not tried again.
+  void add(const Variant& variant) {
+    const auto same = [&](const Variant& other) { return other.flags == variant.flags; };
+    if (!variant.flags.empty() && std::none_of(made_.begin(), made_.end(), same)) made_.push_back(variant);
   }
 
   static Variant with_shorter_sequences(const Variant& from, std::int64_t divisor) {

@@ -79,7 +79,7 @@ void add_memory(Lines& lines, const JobPlan& p) {
   lines.add("memory of rank {} at its peak ({}), memory policy {}", p.rank, p.memory.report.peak_at,
             p.memory_policy);
   for (const MemoryRow& row : memory_rows(p.memory))
-    if (row.bytes > 0) lines.add("  {:<22}{:>12}", row.name, ir::readable_bytes(row.bytes));
+    if (row.bytes >= 1024) lines.add("  {:<22}{:>12}", row.name, ir::readable_bytes(row.bytes));
   lines.add("  {:<22}{:>9.3f} GiB of {:.1f} that tensors can have: {}", "total", gib(p.memory.total_bytes()),
             gib(p.usable_bytes), p.fits() ? "fits" : "does not fit");
   if (!p.memory.report.largest.empty()) {
@@ -144,6 +144,9 @@ void add_step(Lines& lines, const JobPlan& p) {
                              : fmt::format(" of {:.0f} GFLOP/s, as measured in bf16",
                                            p.device->peak_16bit_flops_per_s * 1e-9));
   lines.add("  {:<22}{}", "bound by", p.bound());
+  lines.add("  {:<22}{:>9} tokens/s a rank, MFU {:.1f} %, if only products and attention took time",
+            "at most", grouped(static_cast<std::int64_t>(p.most_tokens_per_s_per_rank())),
+            p.most_mfu_percent());
 }
 
 nlohmann::ordered_json memory_json(const JobPlan& p) {
@@ -222,6 +225,8 @@ std::string plan_json(const JobPlan& p) {
                                       {"tokens_per_s", p.tokens_per_s()},
                                       {"mfu_percent", p.mfu_percent()},
                                       {"bound", p.bound()},
+                                      {"most_tokens_per_s_per_rank", p.most_tokens_per_s_per_rank()},
+                                      {"most_mfu_percent", p.most_mfu_percent()},
                                       {"times_ms",
                                        {{"model", p.times.model_ms},
                                         {"trace", p.times.trace_ms},
