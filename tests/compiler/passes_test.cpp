@@ -24,6 +24,10 @@ constexpr std::uint64_t kGraphs = 1500;
 bool repacks(const PassInfo& pass) {
   return pass.name == "transformer_block_bucketing" || pass.name == "auto_bucketing";
 }
+// These do nothing under the default options.
+bool waits_for_an_option(const PassInfo& pass) {
+  return pass.name == "offload" || pass.name == "separate_gather_group";
+}
 int size_of(std::uint64_t seed) { return 5 + static_cast<int>(seed % 150); }
 
 }  // namespace
@@ -58,7 +62,8 @@ TEST_CASE("every pass alone leaves a valid graph that computes the same") {
     }
   }
   for (const PassInfo& pass : all_passes())
-    if (pass.run != nullptr) CHECK(changed[pass.name] > static_cast<int>(kGraphs) / 20);
+    if (pass.run != nullptr && !waits_for_an_option(pass))
+      CHECK(changed[pass.name] > static_cast<int>(kGraphs) / 20);
 }
 
 TEST_CASE("every subset of the passes leaves a graph that computes the same, or says who is missing") {

@@ -179,16 +179,16 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
     CHECK(breach_of(start + wait + "return\n  y = %4\n").empty());
     CHECK(breach_of(start + "return\n") == rule +
                                                "0 (_c10d_functional.all_reduce.default, module layers.0) "
-                                               "starts a collective that nobody waits for");
+                                               "starts what nobody waits for");
     CHECK(breach_of(start + "  %9: f32[8] = aten.neg.default(%3)\n" + wait + "return\n  y = %4\n") ==
           rule + "1 (aten.neg.default, module layers.0) reads %3 before the wait for it");
     CHECK(breach_of(start + wait +
                     "  %5: f32[8] views %3 = _c10d_functional.wait_tensor.default(%3)\nreturn\n") ==
           rule + "2 (_c10d_functional.wait_tensor.default, module layers.0) waits for %3 a second time");
-    CHECK(breach_of("  %4: f32[8] views %2 = _c10d_functional.wait_tensor.default(%2)\nreturn\n") ==
-          rule +
-              "0 (_c10d_functional.wait_tensor.default, module layers.0) waits for %2, which no collective "
-              "started");
+    CHECK(
+        breach_of("  %4: f32[8] views %2 = _c10d_functional.wait_tensor.default(%2)\nreturn\n") ==
+        rule +
+            "0 (_c10d_functional.wait_tensor.default, module layers.0) waits for %2, which nothing started");
     CHECK(
         breach_of(start + "  %4: f32[8] = _c10d_functional.wait_tensor.default(%3)\nreturn\n") ==
         rule +
@@ -198,6 +198,23 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
                     "  %7: f32[8] writes %6 = aten.exp_.default(%6)\n" +
                     wait + "return\n  y = %4\n") ==
           rule + "2 (aten.exp_.default, module layers.0) overwrites %6, which a collective still reads");
+  }
+
+  SECTION("only transfers touch the host's memory") {
+    const std::string rule = "only_transfers_touch_the_host after a pass: node ";
+    const std::string offload =
+        "  %3: host f32[8] = rondo.offload.default(%2)\n"
+        "  %4: host f32[8] views %3 = rondo.wait_transfer.default(%3)\n";
+    CHECK(breach_of(offload + "  %5: f32[8] = aten.neg.default(%4)\nreturn\n  y = %5\n") ==
+          rule + "2 (aten.neg.default, module layers.0) reads %4, which lies in the host's memory");
+    CHECK(breach_of("  %3: host f32[8] = aten.neg.default(%2)\nreturn\n") ==
+          rule + "0 (aten.neg.default, module layers.0) %3 is on the host");
+    CHECK(breach_of("  %3: f32[8] = rondo.offload.default(%2)\n"
+                    "  %4: f32[8] views %3 = rondo.wait_transfer.default(%3)\nreturn\n") ==
+          rule + "0 (rondo.offload.default, module layers.0) %3 is not on the host");
+    CHECK(breach_of(offload + "  %5: f32[8] = rondo.reload.default(%4)\n"
+                              "  %6: f32[8] views %5 = rondo.wait_transfer.default(%5)\nreturn\n  y = %6\n")
+              .empty());
   }
 
   SECTION("outputs have a name each") {
