@@ -42,6 +42,7 @@ TEST_CASE("a random graph is valid, and prints and parses back") {
 
 TEST_CASE("every pass alone leaves a valid graph that computes the same") {
   std::map<std::string_view, int> changed;
+  const std::set<std::string_view> on_request = {"offload", "separate_gather_group"};
   for (std::uint64_t seed = 0; seed < kGraphs; ++seed) {
     const Graph graph = random_graph(seed, size_of(seed));
     const auto expected = symbolic_run(graph);
@@ -58,7 +59,8 @@ TEST_CASE("every pass alone leaves a valid graph that computes the same") {
     }
   }
   for (const PassInfo& pass : all_passes())
-    if (pass.run != nullptr) CHECK(changed[pass.name] > static_cast<int>(kGraphs) / 20);
+    if (pass.run != nullptr && !on_request.contains(pass.name))
+      CHECK(changed[pass.name] > static_cast<int>(kGraphs) / 20);
 }
 
 TEST_CASE("every subset of the passes leaves a graph that computes the same, or says who is missing") {
