@@ -19,14 +19,15 @@ namespace {
 
 std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
 
-bool is_collective(const Node& node) {
+// Of a collective, or of a transfer between memories, which goes with what it was for.
+bool is_start_or_wait(const Node& node) {
   const Effect effect = facts(node.op).effect;
-  return effect == Effect::collective_start || effect == Effect::wait;
+  return runs_in_background(effect) || effect == Effect::wait;
 }
 
 // Does something that counts even if nobody reads its results.
 bool acts(const Graph& graph, const Node& node) {
-  if (is_collective(node)) return false;
+  if (is_start_or_wait(node)) return false;
   return node.results.empty() || facts(node.op).effect != Effect::none ||
          std::any_of(node.results.begin(), node.results.end(),
                      [&](ValueId id) { return graph.value(id).writes != kNoValue; });
@@ -52,7 +53,7 @@ Notes remove_dead_collectives(Graph& graph, const CompileOptions&) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (lives[i]) continue;
-    bool goes = is_collective(node);
+    bool goes = is_start_or_wait(node);
     for_each_operand(node, [&](ValueId id) { goes |= gone[at(id)]; });
     if (!goes) continue;
     keep[i] = false;

@@ -102,7 +102,8 @@ class Storages {
     for (ValueId id : node(i).results) {
       touch(id);
       constexpr std::int64_t kAlignment = 64;
-      if (root(id) == id && op(i).overwritten <= 1)  // several: an optimizer step, in place
+      if (root(id) == id && !graph_.value(id).on_host &&
+          op(i).overwritten <= 1)  // several: an optimizer step, in place
         bytes_[at(id)] = (storage_bytes(graph_.value(id).type) + kAlignment - 1) / kAlignment * kAlignment;
     }
     std::sort(touched.begin(), touched.end());

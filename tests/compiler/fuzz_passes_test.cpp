@@ -205,7 +205,8 @@ void require_same(const Results& results, const Results& expected, Numerics nume
 
 // What a random graph of few nodes may be compiled with.
 CompileOptions random_options(std::uint64_t seed) {
-  static const char* const policies[] = {"none", "default", "full", "eager", "min_cut", "budget"};
+  static const char* const policies[] = {"none",    "default", "full",           "eager",
+                                         "min_cut", "budget",  "sac_and_offload"};
   static const char* const reshards[] = {"default", "always", "never"};
   CompileOptions options;
   options.numerics = seed % 2 == 0 ? "exact" : "rounds";
