@@ -28,6 +28,7 @@ ROWS = [
     ("graph_trainer (#3429), 8B, policy default", TORCHTITAN, 8, ["compile.memory_policy=default"], 7890, 52.44),
     ("graph_trainer (#3429), 8B, policy full", TORCHTITAN, 8, ["compile.memory_policy=full"], 7006, 32.07),
     ("graph_trainer (#3455), 8B, full inductor, CUDA graph", TORCHTITAN, 8, ["compile.memory_policy=default"], 7403, None),
+    ("graph_trainer (#3457), 8B, policy sac_and_offload", TORCHTITAN, 8, ["compile.memory_policy=sac_and_offload"], 7301, None),
     ("KempnerForge, 8B on one H200, 4096 tokens, full", "h200", 1, ["training.seq_len=4096", "training.dtype=bfloat16", "compile.memory_policy=full"], 10471, None),
     ("LLMQ, 1.5B on one H100, 16 x 1024 tokens", "h100", 1, [*QWEN_1_5B, "training.seq_len=1024", "training.local_batch_size=16",
                                            "training.dtype=bfloat16", "compile.memory_policy=none"], 58900, None),

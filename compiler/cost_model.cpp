@@ -32,6 +32,7 @@ constexpr DeviceModel hopper(std::string_view name, std::string_view what, std::
   d.launch_s = 4e-6;
   d.within_node = kNvlink4;
   d.between_nodes = kEightNetworkCards;
+  d.host_bytes_per_s = 64e9 * 0.85;
   return d;
 }
 
@@ -45,6 +46,7 @@ constexpr DeviceModel two_cores() {
   d.peak_memory_bytes_per_s = 28e9;
   d.launch_s = 0.9e-6;
   d.within_node = d.between_nodes = {28e9 / 5, 100e-6};
+  d.host_bytes_per_s = 28e9 / 2;  // a copy reads and writes the same memory
   return d;
 }
 

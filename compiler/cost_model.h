@@ -26,6 +26,7 @@
 //                  all-reduces in a node of 8: 30 % of peak at 16 MiB, 67 % at 128 MiB.
 //   between nodes  one 400 Gb/s card a GPU, 8 in a node: 400 GB/s into a node; 0.95 of it and 7.3 us a hop
 //                  give, within 5 points, the published 24 %, 41 % and 86 % at 32, 64 and 512 MiB on 4 nodes.
+//   host           PCIe 5 x16, 64 GB/s each way; 0.85 of it is what large copies from pinned memory usually reach.
 //   reserve        3 GiB of a GPU that tensors cannot have: CUDA context, NCCL's buffers, cuBLAS's workspaces.
 //   cpu            two cores of Zen 4: 188 GFLOP/s fp32 and 410 bf16 in large matrix products, 28 GB/s copy
 //                  (all measured, so fractions are 1; no data sheet's peak). Gloo over loopback shares that
@@ -63,6 +64,7 @@ struct DeviceModel {
   int ranks_per_node = 8;
   Link within_node;
   Link between_nodes;
+  double host_bytes_per_s = 0;  // between the device's memory and the host's, each way
 };
 
 std::span<const DeviceModel> device_models();
@@ -92,7 +94,7 @@ struct Collective {
   std::int64_t ranks = 0;  // 0: the node does not say
   std::string_view group;  // lives as long as the node
 };
-// What a node starts; empty for all others.
+// What a node starts; empty for all others, and for transfers between the device and the host.
 std::optional<Collective> collective_of(const Graph& graph, const Node& node);
 
 // Bytes that each rank sends, and how long it takes alone on the link.

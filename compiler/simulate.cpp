@@ -9,14 +9,15 @@
 namespace rondo::ir {
 namespace {
 
+// What runs beside compute until its wait. `exposed_s` points to where its wait is counted.
 struct Pending {
   double end_s = 0;
-  CollectiveKind kind = CollectiveKind::all_gather;
+  double* exposed_s = nullptr;
 };
 
-class TwoLanes {
+class Lanes {
  public:
-  TwoLanes(const Graph& graph, const DeviceModel& device, std::int64_t ranks)
+  Lanes(const Graph& graph, const DeviceModel& device, std::int64_t ranks)
       : graph_(graph), device_(device), ranks_(ranks), started_by_(graph.values.size(), -1) {}
 
   StepEstimate run() {
@@ -25,6 +26,9 @@ class TwoLanes {
         case Effect::collective_start:
           start(node);
           break;
+        case Effect::transfer_start:
+          transfer(node);
+          break;
         case Effect::wait:
           for_each_operand(node, [&](ValueId id) { wait(id); });
           break;
@@ -32,6 +36,7 @@ class TwoLanes {
           compute(node);
       }
     }
+    for (const CollectiveTotals& totals : made_.collectives) made_.exposed_s += totals.exposed_s;
     made_.step_s = now_s_;
     return made_;
   }
@@ -60,19 +65,34 @@ class TwoLanes {
     totals.sent_bytes += sent_bytes(c.kind, c.bytes, ranks);
     totals.seconds += seconds;
     made_.communication_s += seconds;
+    runs_until(node, {link_free_s_, &totals.exposed_s});
+  }
+
+  void transfer(const Node& node) {
+    const Value& copy = graph_.value(node.results.at(0));
+    const auto bytes = static_cast<double>(element_count(copy.type) * dtype_bytes(copy.type.dtype));
+    const double seconds = bytes / device_.host_bytes_per_s;
+    double& lane_free_s = copy.on_host ? to_host_free_s_ : from_host_free_s_;
+    lane_free_s = std::max(lane_free_s, now_s_) + seconds;
+    ++made_.transfers.count;
+    made_.transfers.bytes += bytes;
+    made_.transfers.seconds += seconds;
+    runs_until(node, {lane_free_s, &made_.transfers.exposed_s});
+  }
+
+  void runs_until(const Node& node, const Pending& pending) {
     for (ValueId id : node.results)
       started_by_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(pending_.size());
-    pending_.push_back({link_free_s_, c.kind});
+    pending_.push_back(pending);
   }
 
   void wait(ValueId id) {
     const std::int32_t index = started_by_[static_cast<std::size_t>(id)];
     if (index < 0) return;
-    const Pending& collective = pending_[static_cast<std::size_t>(index)];
-    const double waited_s = std::max(0.0, collective.end_s - now_s_);
+    const Pending& pending = pending_[static_cast<std::size_t>(index)];
+    const double waited_s = std::max(0.0, pending.end_s - now_s_);
     now_s_ += waited_s;
-    made_.exposed_s += waited_s;
-    made_.collectives[static_cast<std::size_t>(collective.kind)].exposed_s += waited_s;
+    *pending.exposed_s += waited_s;
   }
 
   const Graph& graph_;
@@ -81,13 +101,13 @@ class TwoLanes {
   std::vector<std::int32_t> started_by_;  // by value: index into pending_
   std::vector<Pending> pending_;
   StepEstimate made_;
-  double now_s_ = 0, link_free_s_ = 0;
+  double now_s_ = 0, link_free_s_ = 0, to_host_free_s_ = 0, from_host_free_s_ = 0;
 };
 
 }  // namespace
 
 StepEstimate simulate(const Graph& graph, const DeviceModel& device, std::int64_t ranks) {
-  return TwoLanes(graph, device, ranks).run();
+  return Lanes(graph, device, ranks).run();
 }
 
 void StepEstimate::add(const StepEstimate& other, double times) {
@@ -97,7 +117,11 @@ void StepEstimate::add(const StepEstimate& other, double times) {
   step_s += times * other.step_s;
   flops += times * other.flops;
   moved_bytes += times * other.moved_bytes;
+  transfers.bytes += times * other.transfers.bytes;
+  transfers.seconds += times * other.transfers.seconds;
+  transfers.exposed_s += times * other.transfers.exposed_s;
   const auto whole = [times](std::int64_t count) { return std::llround(times * static_cast<double>(count)); };
+  transfers.count += whole(other.transfers.count);
   for (std::size_t i = 0; i < compute.size(); ++i) {
     compute[i].nodes += whole(other.compute[i].nodes);
     compute[i].seconds += times * other.compute[i].seconds;

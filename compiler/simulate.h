@@ -3,7 +3,8 @@
 //
 // A start puts its collective at the end of the communication lane, from the moment the compute lane reaches
 // it. A wait holds the compute lane until that collective is done: what it waits is exposed, the rest of the
-// collective is hidden. Collectives of different groups share one lane, since they share the links.
+// collective is hidden. Collectives of different groups share one lane, since they share the links. Copies to
+// the host and copies from it have a lane each.
 #pragma once
 
 #include <array>
@@ -22,6 +23,14 @@ struct CollectiveTotals {
   double exposed_s = 0;   // of these, what compute waits for
 };
 
+// To and from the host.
+struct TransferTotals {
+  std::int64_t count = 0;
+  double bytes = 0;
+  double seconds = 0;    // on their lanes
+  double exposed_s = 0;  // of these, what compute waits for
+};
+
 struct ComputeTotals {
   std::int64_t nodes = 0;  // that take time
   double seconds = 0;
@@ -31,12 +40,13 @@ struct ComputeTotals {
 struct StepEstimate {
   double compute_s = 0;
   double communication_s = 0;
-  double exposed_s = 0;
-  double step_s = 0;  // compute_s + exposed_s
-  double flops = 0;   // attention with the full square
+  double exposed_s = 0;  // of communication
+  double step_s = 0;     // compute_s + exposed_s + transfers.exposed_s
+  double flops = 0;      // attention with the full square
   double moved_bytes = 0;
   std::array<ComputeTotals, 5> compute{};  // by CostKind
   std::array<CollectiveTotals, kCollectiveKinds> collectives{};
+  TransferTotals transfers;
 
   const ComputeTotals& of(CostKind kind) const { return compute[static_cast<std::size_t>(kind)]; }
   const CollectiveTotals& of(CollectiveKind kind) const {

@@ -161,6 +161,7 @@ std::string JobPlan::bound() const {
       {step.of(CostKind::memory).seconds, "memory traffic of the other ops"},
       {step.of(CostKind::launch).seconds, "launches of small ops"},
       {step.exposed_s, "communication that nothing hides"},
+      {step.transfers.exposed_s, "offloading that nothing hides"},
   };
   const auto most = *std::max_element(parts.begin(), parts.end());
   return fmt::format("{}, {:.0f} % of the step", most.second, 100 * most.first / step.step_s);

@@ -135,6 +135,10 @@ void add_step(Lines& lines, const JobPlan& p) {
   compute("launches", CostKind::launch);
   row("exposed communication", p.step.exposed_s,
       fmt::format("  {:.1f} ms are hidden", std::max(0.0, p.step.communication_s - p.step.exposed_s) * 1e3));
+  if (const ir::TransferTotals& t = p.step.transfers; t.count > 0)
+    row("exposed offloading", t.exposed_s,
+        fmt::format("  {} copies, {:.1f} GiB, {:.1f} ms are hidden", t.count, gib(t.bytes),
+                    std::max(0.0, t.seconds - t.exposed_s) * 1e3));
   lines.add("  {:<22}{:>9.1f} ms", "step", p.step.step_s * 1e3);
   lines.add("  {:<22}{:>9} a rank, {} in all", "tokens/s",
             grouped(static_cast<std::int64_t>(p.tokens_per_s_per_rank())),
@@ -180,6 +184,11 @@ nlohmann::ordered_json step_json(const JobPlan& p) {
           {"launch_s", p.step.of(CostKind::launch).seconds},
           {"communication_s", p.step.communication_s},
           {"exposed_s", p.step.exposed_s},
+          {"transfers",
+           {{"count", p.step.transfers.count},
+            {"bytes", p.step.transfers.bytes},
+            {"seconds", p.step.transfers.seconds},
+            {"exposed_s", p.step.transfers.exposed_s}}},
           {"step_s", p.step.step_s},
           {"collectives", collectives}};
 }

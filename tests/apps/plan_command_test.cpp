@@ -51,7 +51,8 @@ void check_sums(const json& plan) {
   const double parts = step.at("matmul_s").get<double>() + step.at("attention_s").get<double>() +
                        step.at("memory_s").get<double>() + step.at("launch_s").get<double>();
   CHECK(parts == Approx(step.at("compute_s").get<double>()));
-  CHECK(step.at("step_s").get<double>() == Approx(parts + step.at("exposed_s").get<double>()));
+  CHECK(step.at("step_s").get<double>() == Approx(parts + step.at("exposed_s").get<double>() +
+                                                  step.at("transfers").at("exposed_s").get<double>()));
   CHECK(step.at("exposed_s").get<double>() <= step.at("communication_s").get<double>() * (1 + 1e-9));
   CHECK(plan.at("most_tokens_per_s_per_rank").get<double>() >=
         plan.at("tokens_per_s_per_rank").get<double>());
@@ -104,6 +105,17 @@ TEST_CASE(
   const double formula = 6 * (p.at("parameters").get<double>() - embedding) + 12 * layers * dim * length;
   CHECK(p.at("flops_per_token").get<double>() == Approx(formula));
   CHECK(number(p, "step", "flops") / length == Approx(formula + 2 * layers * dim * length).epsilon(1e-3));
+}
+
+TEST_CASE("activations that wait in the host's memory are copied there and back, and the time is counted") {
+  const json p = plan_json("llama3_8b.toml",
+                           "--world 8 --model.n_layers=4 --device h100 --activation_checkpoint.mode=none "
+                           "--compile.memory_policy=sac_and_offload");
+  const json& transfers = p.at("step").at("transfers");
+  CHECK(transfers.at("count").get<int>() > 0);
+  CHECK(transfers.at("count").get<int>() % 2 == 0);
+  CHECK(transfers.at("seconds").get<double>() == Approx(transfers.at("bytes").get<double>() / (64e9 * 0.85)));
+  check_sums(p);
 }
 
 TEST_CASE("one rank communicates nothing") {

@@ -18,6 +18,7 @@ DeviceModel slow_device() {
   d.peak_16bit_flops_per_s = d.peak_fp32_flops_per_s = 1e12;
   d.peak_memory_bytes_per_s = 1e6;
   d.within_node = d.between_nodes = {1e6, 0};
+  d.host_bytes_per_s = 2e6;
   return d;
 }
 
@@ -74,6 +75,23 @@ TEST_CASE("collectives take turns on the link") {
 TEST_CASE("a collective does not begin before the node that starts it") {
   const StepEstimate e = estimate(kWork + kGather + kWait + kEnd);
   CHECK(e.step_s == Approx(7e-3));
+}
+
+TEST_CASE("copies to the host and from it run beside compute and beside each other") {
+  const std::string offload = "  %5: host f32[250] = rondo.offload.default(%0)\n";
+  const std::string wait = "  %6: host f32[250] views %5 = rondo.wait_transfer.default(%5)\n";
+  const std::string reload =
+      "  %7: f32[250] = rondo.reload.default(%6)\n  %8: f32[250] views %7 = "
+      "rondo.wait_transfer.default(%7)\n";
+  const std::string end = "return\n  y = %4\n  z = %8\n";
+  const StepEstimate e = estimate(offload + kWork + wait + reload + end);
+  CHECK(e.transfers.count == 2);
+  CHECK(e.transfers.bytes == 2000);
+  CHECK(e.transfers.seconds == Approx(1e-3));    // 0.5 ms each
+  CHECK(e.transfers.exposed_s == Approx(5e-4));  // of the reload
+  CHECK(e.exposed_s == 0);
+  CHECK(e.compute_s == Approx(4e-3));
+  CHECK(e.step_s == Approx(4.5e-3));
 }
 
 TEST_CASE("collectives are counted by kind, with whole and sent bytes") {
