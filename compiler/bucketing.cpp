@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kGather = "_c10d_functional.all_gather_into_tensor.default";
 constexpr std::string_view kReduce = "_c10d_functional.reduce_scatter_tensor.default";
+constexpr std::string_view kCast = "aten._to_copy.default";
 constexpr std::string_view kWait = "_c10d_functional.wait_tensor.default";
 
 std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
@@ -67,6 +68,7 @@ class Bucketing {
         origin_(origin),
         replacement_(graph.values.size(), kNoValue),
         definition_(defining_nodes(graph)),
+        uses_(use_counts(graph)),
         places_(present_places(graph)) {}
 
   void make(const Key& key, Members members) {
@@ -186,11 +188,17 @@ class Bucketing {
       lengths.push_back(type(operand(member)).sizes[0] / ranks);
       total += lengths.back();
     }
+    const std::vector<ValueId> sources = before_their_casts(members);
     UseList rows;
     for (std::size_t k = 0; k < members.size(); ++k)
-      rows.values.push_back(view(place, key, operand(members[k]), {ranks, lengths[k]}));
-    const ValueId packed =
-        emit(place, key, "aten.cat.default", {rows, std::int64_t{1}}, {contiguous(dtype, {ranks, total})})[0];
+      rows.values.push_back(view(place, key, sources[k], {ranks, lengths[k]}));
+    const DType packed_dtype = type(sources[0]).dtype;
+    ValueId packed = emit(place, key, "aten.cat.default", {rows, std::int64_t{1}},
+                          {contiguous(packed_dtype, {ranks, total})})[0];
+    if (packed_dtype != dtype)
+      packed =
+          emit(place, key, std::string(kCast), {Use{packed}, dtype, None{}, None{}, None{}, false, None{}},
+               {contiguous(dtype, {ranks, total})})[0];
     const ValueId flat = view(place, key, packed, {ranks * total});
     const ValueId shard =
         start_and_wait(place, key, {Use{flat}, std::string("sum"), ranks, std::get<3>(key)}, total);
@@ -201,11 +209,32 @@ class Bucketing {
     for (std::size_t k = 0; k < members.size(); ++k) replace(members[k], parts[k]);
   }
 
+  // Gradients that are all cast from one dtype right before they are reduced are packed as they are and cast once:
+  // they wait for their bucket in the smaller type. Otherwise the operands of the reductions.
+  std::vector<ValueId> before_their_casts(const Members& members) {
+    std::vector<ValueId> operands, sources;
+    std::vector<std::int32_t> casts;
+    for (const FsdpCollective* member : members) {
+      operands.push_back(operand(member));
+      const std::int32_t i = definition_[at(operands.back())];
+      if (i < 0 || graph_.nodes[static_cast<std::size_t>(i)].op != kCast || uses_[at(operands.back())] != 1)
+        continue;
+      const ValueId source = first_operand(graph_.nodes[static_cast<std::size_t>(i)]);
+      const bool flat = type(source).sizes == type(operands.back()).sizes && is_contiguous(type(source));
+      if (!flat || (!sources.empty() && type(source).dtype != type(sources[0]).dtype)) continue;
+      sources.push_back(source);
+      casts.push_back(i);
+    }
+    if (sources.size() != operands.size()) return operands;
+    dropped_.insert(dropped_.end(), casts.begin(), casts.end());
+    return sources;
+  }
+
   Graph& graph_;
   std::string_view origin_;
   std::vector<ValueId> replacement_;
   std::vector<std::int32_t> dropped_;
-  std::vector<std::int32_t> definition_;
+  std::vector<std::int32_t> definition_, uses_;
   std::vector<Place> places_;
   std::vector<Node> made_;
   std::vector<Place> made_places_;

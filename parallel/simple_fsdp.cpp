@@ -56,9 +56,10 @@ at::Tensor gather(const at::Tensor& shard, const Source& source) {
 at::Tensor reduce(const at::Tensor& gradient, const at::Tensor& shard, const Source& source) {
   const PathScope scope(source.name);
   const ShardingOptions& options = source.options;
-  at::Tensor flat = gradient.reshape({-1}).to(options.reduce_dtype);
+  at::Tensor flat = gradient.reshape({-1});
   const std::int64_t padding = shard.size(0) * options.ranks - flat.size(0);
   if (padding > 0) flat = at::constant_pad_nd(flat, {0, padding}, 0);
+  flat = flat.to(options.reduce_dtype);
   if (options.ranks > 1) flat = reduce_scatter_sum(flat, options.ranks, options.group);
   return flat.to(shard.scalar_type());
 }

@@ -53,6 +53,26 @@ TEST_CASE("buckets of the user's own change no bit") {
   check_equal(place, "the model's", "the user's");
 }
 
+TEST_CASE("a group for gathers, and buckets by size, change no bit") {
+  const Place place;
+  const Point point{3, true, false, false, false};
+  run_at(place, point, "one group", {});
+  run_at(place, point, "two groups", {"--compile.enable_fsdp_ag_rs_overlap=true"});
+  run_at(place, point, "by size", {"--compile.passes=default,auto_bucketing"});
+  check_equal(place, "one group", "two groups");
+  check_equal(place, "one group", "by size");
+}
+
+TEST_CASE("every rank writes its graph and its memory where that is asked for") {
+  const Place place;
+  run_at(place, {2, false, false, false, false}, "run", {"--compile.dump_ranks=all", "--training.steps=1"});
+  for (const char* folder : {"graph", "graph/rank_1"})
+    for (const char* file : {"train_step.ir", "train_step.memory.html", "validate.ir"})
+      CHECK(std::filesystem::exists(place / "run" / folder / file));
+  CHECK(text_of(place / "run" / "graph" / "train_step.ir") ==
+        text_of(place / "run" / "graph" / "rank_1" / "train_step.ir"));
+}
+
 TEST_CASE("a run repeated has the same bits") {
   const Place place;
   const Point point{3, true, true, false, true};
