@@ -55,7 +55,7 @@ TEST_CASE("mistakes in the configuration end with 3 and name the key, whether al
       row({"--training.seq_len=200000"}, {"must be at most model.max_seq_len = 131072"}),
       row({"--model.n_heads=5"}, {"--model.n_heads=5"}),
       row({"--parallelism.tensor_parallel_degree=2"}, {"tensor parallelism"}),
-      row({"--activation_checkpoint.mode=selective", "--compile.enable=false"}, {"knows none and full"}),
+      row({"--activation_checkpoint.mode=selective", "--compile.enable=false"}, {"needs a recorded graph"}),
       {{"train", "--job.config_file=" + file},
        3,
        {file + ":2:1", "training.stepz", file + ":5:", "optimizer.lr"}},
