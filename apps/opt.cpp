@@ -83,6 +83,9 @@ int run_opt(const Arguments& args) {
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--numerics", options.numerics, "exact or rounds");
+  app.add_option("--memory-policy", options.memory_policy,
+                 "what the backward keeps, as compile.memory_policy");
+  app.add_option("--reshard", options.reshard_after_forward, "default, always or never");
   app.add_flag("--print-after-all", print_after_all, "print the graph after each pass");
   app.add_flag("--verify-only", verify_only, "check the graph and print nothing");
   app.add_flag("--list", list, "list the passes");

@@ -36,8 +36,9 @@ ForwardValues::ForwardValues(const Graph& graph, std::string_view reshard_after_
   for (std::size_t i = 0; i < count; ++i)
     for_each_operand(graph.nodes[i], [&](ValueId id) {
       const std::int32_t source = producer_[at(id)];
-      if (source < 0 || graph.nodes[i].phase == Phase::backward) return;
-      if (graph.nodes[i].phase != Phase::forward || blocks_[i] != blocks_[static_cast<std::size_t>(source)])
+      if (source < 0 || is_backward(graph.nodes[i])) return;
+      if (graph.nodes[i].phase != Phase::forward || graph.nodes[i].op == kReturn ||
+          blocks_[i] != blocks_[static_cast<std::size_t>(source)])
         leaves_[static_cast<std::size_t>(source)] = true;
     });
 
@@ -67,7 +68,7 @@ std::int64_t ForwardValues::bytes(std::size_t node) const {
 std::vector<bool> ForwardValues::producers_read_by_backward() const {
   std::vector<bool> read(graph_.nodes.size(), false);
   for (const Node& node : graph_.nodes) {
-    if (node.phase != Phase::backward) continue;
+    if (!is_backward(node)) continue;
     for_each_operand(node, [&](ValueId id) {
       if (producer(id) >= 0) read[static_cast<std::size_t>(producer(id))] = true;
     });
@@ -112,7 +113,7 @@ RecomputePlan plan_recompute(const Graph& graph, const std::vector<bool>& recomp
   };
   std::vector<bool> kept(graph.values.size(), false);
   for (const Node& reader : graph.nodes) {
-    if (reader.phase != Phase::backward) continue;
+    if (!is_backward(reader)) continue;
     for_each_operand(reader, need);
     while (!open.empty()) {
       const ValueId id = open.back();

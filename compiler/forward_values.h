@@ -15,6 +15,9 @@
 
 namespace rondo::ir {
 
+// Whether copies of forward values may serve the node: all of the backward but what the step returns.
+inline bool is_backward(const Node& node) { return node.phase == Phase::backward && node.op != kReturn; }
+
 class ForwardValues {
  public:
   // `graph` outlives this. REQUIRES: no node overwrites anything.

@@ -146,7 +146,7 @@ class Offloader {
     for (const auto& [value, back] : fetched_) fetched[static_cast<std::size_t>(value)] = back;
     const std::vector<ValueId> roots = storage_roots(graph_);
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (graph_.nodes[i].phase != Phase::backward) continue;
+      if (!is_backward(graph_.nodes[i])) continue;
       const Place before{static_cast<std::int32_t>(i), -1};
       Node node = graph_.nodes[i];
       for_each_operand(node, [&](ValueId& id) {
@@ -222,8 +222,7 @@ class Offloader {
 }  // namespace
 
 Notes offload(Graph& graph, const CompileOptions& options) {
-  const bool has_backward = std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                                        [](const Node& node) { return node.phase == Phase::backward; });
+  const bool has_backward = std::any_of(graph.nodes.begin(), graph.nodes.end(), is_backward);
   if (options.memory_policy != "sac_and_offload" || !has_backward) return {};
   if (overwrites(graph)) return left_alone();
   return Offloader(graph, options).run();

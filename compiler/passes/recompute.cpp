@@ -37,7 +37,7 @@ class Recomputer {
     graph_.nodes.reserve(old.size() * 2);
     for (std::size_t i = 0; i < old.size(); ++i) {
       Node node = old[i];
-      if (node.phase == Phase::backward) {
+      if (is_backward(node)) {
         for_each_operand(node, [&](ValueId id) { copy_maker(old, id); });
         redirect(node);
       }
@@ -145,8 +145,7 @@ Notes table(const Graph& graph, const std::vector<bool>& recompute, const std::s
 }  // namespace
 
 Notes recompute(Graph& graph, const CompileOptions& options) {
-  const bool has_backward = std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                                        [](const Node& node) { return node.phase == Phase::backward; });
+  const bool has_backward = std::any_of(graph.nodes.begin(), graph.nodes.end(), is_backward);
   if (!has_backward) return {};
   if (overwrites(graph)) return left_alone();
   const MemoryDecision decision = decide_memory(graph, options);

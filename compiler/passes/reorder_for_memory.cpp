@@ -7,10 +7,10 @@
 // Nodes move within a stretch: what lies between two nodes that must keep their places (starts of collectives,
 // random ops, writes, host reads, the borders of phases). Waits keep their places too, but others may pass them:
 // a bucket is packed behind the wait that frees the bucket before it. No product moves down, since what it
-// computes may hide a collective that is waited for below. The bytes alive at both ends of a stretch do not depend on the order inside, hence each stretch is
-// improved for itself; the peak of the step is the highest of theirs. Only stretches that stand above the best
-// peak that can be had are touched, and the new order is kept only if the memory plan, after reinplace, says
-// that its peak is lower.
+// computes may hide a collective that is waited for below. The bytes alive at both ends of a stretch do not
+// depend on the order inside, hence each stretch is improved for itself; the peak of the step is the highest of
+// theirs. Only stretches that stand above the best peak that can be had are touched, and the new order is kept
+// only if the memory plan, after reinplace, says that its peak is lower.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -101,10 +101,9 @@ class Storages {
       for_each_operand(node(defined_[at(std::get<Use>(node(i).args[0]).value)]), touch);
     for (ValueId id : node(i).results) {
       touch(id);
-      constexpr std::int64_t kAlignment = 64;
       if (root(id) == id && !graph_.value(id).on_host &&
           op(i).overwritten <= 1)  // several: an optimizer step, in place
-        bytes_[at(id)] = (storage_bytes(graph_.value(id).type) + kAlignment - 1) / kAlignment * kAlignment;
+        bytes_[at(id)] = planned_bytes(graph_.value(id).type);
     }
     std::sort(touched.begin(), touched.end());
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
