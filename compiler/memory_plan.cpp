@@ -1,11 +1,10 @@
-// Best fit over time: walk the schedule, take the smallest free block that fits, give blocks back at their
-// last read and merge neighbours. O(n log n) for n storages.
+// Finds the lifetime of every storage and has them laid out (arena_layout.h).
 #include "compiler/memory_plan.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <unordered_map>
 
+#include "compiler/arena_layout.h"
 #include "compiler/op_facts.h"
 #include "parallel/error.h"
 
@@ -14,149 +13,94 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;
 
-// Free blocks of the arena by offset and by size; the arena grows at its end.
-class FreeList {
- public:
-  std::int64_t take(std::int64_t bytes) {
-    const auto fit = by_size_.lower_bound({bytes, 0});
-    if (fit == by_size_.end()) return grow(bytes);
-    const auto [size, offset] = *fit;
-    remove(offset, size);
-    if (size > bytes) add(offset + bytes, size - bytes);
-    return offset;
-  }
+std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 
-  void give_back(std::int64_t offset, std::int64_t bytes) {
-    auto after = by_offset_.lower_bound(offset);
-    if (after != by_offset_.end() && after->first == offset + bytes) {
-      bytes += after->second;
-      remove(after->first, after->second);
-    }
-    after = by_offset_.lower_bound(offset);
-    if (after != by_offset_.begin()) {
-      const auto [before, size] = *std::prev(after);
-      if (before + size == offset) {
-        remove(before, size);
-        offset = before;
-        bytes += size;
-      }
-    }
-    add(offset, bytes);
-  }
-
-  std::int64_t end() const { return end_; }
-
- private:
-  // Nothing fits: extend the arena, together with a free block that already touches its end.
-  std::int64_t grow(std::int64_t bytes) {
-    std::int64_t offset = end_;
-    if (!by_offset_.empty()) {
-      const auto [last, size] = *by_offset_.rbegin();
-      if (last + size == end_) {
-        remove(last, size);
-        offset = last;
-      }
-    }
-    end_ = offset + bytes;
-    return offset;
-  }
-  void add(std::int64_t offset, std::int64_t size) {
-    by_offset_[offset] = size;
-    by_size_.insert({size, offset});
-  }
-  void remove(std::int64_t offset, std::int64_t size) {
-    by_size_.erase({size, offset});
-    by_offset_.erase(offset);
-  }
-
-  std::map<std::int64_t, std::int64_t> by_offset_;
-  std::set<std::pair<std::int64_t, std::int64_t>> by_size_;
-  std::int64_t end_ = 0;
+struct Lifetimes {
+  std::vector<std::int32_t> last;   // of each storage root: the last node at which it must still stand
+  std::vector<std::int32_t> waits;  // of each node that runs in the background: its wait; -1 for the others
 };
 
-// Index of the last node at which each storage root must still stand.
-std::vector<std::int32_t> last_needed(const Graph& graph, const std::vector<ValueId>& roots) {
-  std::vector<std::int32_t> last(graph.values.size(), -1);
+Lifetimes lifetimes(const Graph& graph, const std::vector<ValueId>& roots) {
+  Lifetimes lives{std::vector<std::int32_t>(graph.values.size(), -1),
+                  std::vector<std::int32_t>(graph.nodes.size(), -1)};
   const auto need = [&](ValueId value, std::int32_t node) {
-    auto& at = last[static_cast<std::size_t>(roots[static_cast<std::size_t>(value)])];
-    at = std::max(at, node);
+    auto& last = lives.last[at(roots[at(value)])];
+    last = std::max(last, node);
   };
-  std::map<ValueId, ValueId> sent;  // storage of a started collective -> storage it reads
+  std::unordered_map<ValueId, std::int32_t> started;  // by the storage of its result
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes.size()); ++i) {
-    const Node& node = graph.nodes[static_cast<std::size_t>(i)];
-    const OpFacts& op = facts(node.op);
+    const Node& node = graph.nodes[at(i)];
+    const Effect effect = facts(node.op).effect;
     for (ValueId result : node.results) need(result, i);
     for_each_operand(node, [&](ValueId operand) {
       need(operand, i);
-      const ValueId root = roots[static_cast<std::size_t>(operand)];
-      if (runs_in_background(op.effect)) sent[roots[static_cast<std::size_t>(node.results.at(0))]] = root;
-      if (op.effect != Effect::wait) return;
-      if (const auto found = sent.find(root); found != sent.end()) need(found->second, i);
+      if (effect != Effect::wait) return;
+      const auto start = started.find(roots[at(operand)]);
+      if (start == started.end()) return;
+      for_each_operand(graph.nodes[at(start->second)], [&](ValueId sent) { need(sent, i); });
+      lives.waits[at(start->second)] = i;
     });
+    if (runs_in_background(effect)) started[roots[at(node.results.at(0))]] = i;
   }
-  return last;
+  return lives;
 }
 
 class Planner {
  public:
-  explicit Planner(const Graph& graph)
+  Planner(const Graph& graph, const CollectiveNeeds& needs)
       : graph_(graph),
+        needs_(needs),
         roots_(storage_roots(graph)),
-        last_(last_needed(graph, roots_)),
-        ends_(graph.nodes.size()) {
-    plan_.offsets.assign(graph.values.size(), -1);
-  }
+        lives_(lifetimes(graph, roots_)),
+        block_of_(graph.values.size(), -1) {}
 
   MemoryPlan run() {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const ValueId given_up = take_over(i);
       for (ValueId result : graph_.nodes[i].results)
-        if (root(result) == result && offset(result) < 0) place(result);
-      plan_.live_peak_bytes = std::max(plan_.live_peak_bytes, live_);
-      for (ValueId value : ends_[i])
-        if (value != given_up) free(value);
+        if (root(result) == result && bytes(result) > 0 && !take_over(i, result)) add_storage(i, result);
+      add_workspace(i);
     }
-    plan_.arena_bytes = free_.end();
-    plan_.host_arena_bytes = host_.end();
-    plan_.ends = std::move(last_);
+    const ArenaSize arena = lay_out(blocks_);
+    plan_.arena_bytes = arena.bytes;
+    plan_.live_peak_bytes = arena.live_peak_bytes;
+    plan_.host_arena_bytes = lay_out(host_blocks_).bytes;
+    plan_.offsets.assign(graph_.values.size(), -1);
+    for (std::size_t i = 0; i < block_of_.size(); ++i)
+      if (block_of_[i] >= 0)
+        plan_.offsets[i] = (graph_.values[i].on_host ? host_blocks_ : blocks_)[at(block_of_[i])].offset;
+    for (std::size_t i = 0; i < plan_.workspaces.size(); ++i)
+      plan_.workspaces[i].offset = blocks_[workspace_blocks_[i]].offset;
+    plan_.ends = std::move(lives_.last);
     return std::move(plan_);
   }
 
  private:
-  ValueId root(ValueId value) const { return roots_[static_cast<std::size_t>(value)]; }
-  std::int32_t last(ValueId value) const { return last_[static_cast<std::size_t>(value)]; }
-  std::int64_t& offset(ValueId value) { return plan_.offsets[static_cast<std::size_t>(value)]; }
+  ValueId root(ValueId value) const { return roots_[at(value)]; }
+  std::int32_t last(ValueId value) const { return lives_.last[at(value)]; }
   std::int64_t bytes(ValueId value) const { return planned_bytes(graph_.value(value).type); }
 
-  void place(ValueId value) {
-    if (bytes(value) == 0) return;
-    const bool on_host = graph_.value(value).on_host;
-    offset(value) = (on_host ? host_ : free_).take(bytes(value));
-    if (!on_host) live_ += bytes(value);
-    ends_[static_cast<std::size_t>(last(value))].push_back(value);
-  }
-  void free(ValueId value) {
-    const bool on_host = graph_.value(value).on_host;
-    (on_host ? host_ : free_).give_back(offset(value), bytes(value));
-    if (!on_host) live_ -= bytes(value);
+  void add_storage(std::size_t node, ValueId value) {
+    std::vector<Block>& blocks = graph_.value(value).on_host ? host_blocks_ : blocks_;
+    block_of_[at(value)] = static_cast<std::int32_t>(blocks.size());
+    blocks.push_back({bytes(value), static_cast<std::int32_t>(node), last(value)});
   }
 
-  // Gives the result of node `i` the memory of an operand that dies there, if the op allows it. Returns that
-  // operand's storage, which must not be freed with the others, or kNoValue.
-  ValueId take_over(std::size_t i) {
+  // Gives the result of node `i` the memory of an operand that dies there, if the op allows it: one block that
+  // lives on.
+  bool take_over(std::size_t i, ValueId result) {
     const Node& node = graph_.nodes[i];
     const int argument = facts(node.op).reuses;
-    if (argument < 0 || node.results.size() != 1) return kNoValue;
-    const ValueId result = node.results[0];
+    if (argument < 0 || node.results.size() != 1) return false;
     const ValueId operand = std::get<Use>(node.args[static_cast<std::size_t>(argument)]).value;
     const ValueId storage = root(operand);
-    const bool dies = last(storage) == static_cast<std::int32_t>(i) && offset(storage) >= 0;
-    const bool same =
-        graph_.value(result).type == graph_.value(operand).type && bytes(result) == bytes(storage);
-    if (!dies || !same || reads_twice(node, storage)) return kNoValue;
-    offset(result) = offset(storage);
-    ends_[static_cast<std::size_t>(last(result))].push_back(result);
-    return storage;
+    const bool dies = last(storage) == static_cast<std::int32_t>(i) && block_of_[at(storage)] >= 0;
+    const bool same = graph_.value(result).type == graph_.value(operand).type &&
+                      graph_.value(result).on_host == graph_.value(storage).on_host &&
+                      bytes(result) == bytes(storage);
+    if (!dies || !same || reads_twice(node, storage)) return false;
+    block_of_[at(result)] = block_of_[at(storage)];
+    (graph_.value(result).on_host ? host_blocks_ : blocks_)[at(block_of_[at(result)])].end = last(result);
+    return true;
   }
   bool reads_twice(const Node& node, ValueId storage) const {
     int reads = 0;
@@ -164,33 +108,52 @@ class Planner {
     return reads > 1;
   }
 
+  void add_workspace(std::size_t i) {
+    const Node& node = graph_.nodes[i];
+    if (!needs_.reduce_scatter_receives || node.op != "_c10d_functional.reduce_scatter_tensor.default")
+      return;
+    const std::int64_t received = storage_bytes(graph_.value(std::get<Use>(node.args.at(0)).value).type);
+    if (received == 0) return;
+    RONDO_ASSERT(lives_.waits[i] >= 0, node.op + " (module \"" + node.module + "\") has no wait");
+    workspace_blocks_.push_back(blocks_.size());
+    plan_.workspaces.push_back({static_cast<std::int32_t>(i), lives_.waits[i], 0, received});
+    blocks_.push_back({planned_bytes(received), static_cast<std::int32_t>(i), lives_.waits[i]});
+  }
+
   const Graph& graph_;
+  CollectiveNeeds needs_;
   std::vector<ValueId> roots_;
-  std::vector<std::int32_t> last_;
-  std::vector<std::vector<ValueId>> ends_;  // storages to free after each node
-  FreeList free_, host_;
+  Lifetimes lives_;
+  std::vector<Block> blocks_, host_blocks_;
+  std::vector<std::int32_t> block_of_;  // of each storage root, in the list of its memory; -1: not planned
+  std::vector<std::size_t> workspace_blocks_;  // of each workspace
   MemoryPlan plan_;
-  std::int64_t live_ = 0;
 };
 
 }  // namespace
 
-MemoryPlan plan_memory(const Graph& graph) { return Planner(graph).run(); }
-
-std::int64_t planned_bytes(const TensorType& type) {
-  return (storage_bytes(type) + kAlignment - 1) / kAlignment * kAlignment;
+CollectiveNeeds collective_needs(std::string_view device) {
+  return {.reduce_scatter_receives = device == "cpu"};
 }
 
+MemoryPlan plan_memory(const Graph& graph, const CollectiveNeeds& needs) {
+  return Planner(graph, needs).run();
+}
+
+std::int64_t planned_bytes(const TensorType& type) { return planned_bytes(storage_bytes(type)); }
+std::int64_t planned_bytes(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
 std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, std::size_t node) {
+  const auto now = static_cast<std::int32_t>(node);
   std::vector<std::pair<std::int64_t, std::int64_t>> standing;  // begin, end
   for (std::size_t i = 0; i <= node; ++i)
-    for (ValueId value : graph.nodes[i].results) {
-      const std::int64_t offset = plan.offsets[static_cast<std::size_t>(value)];
-      if (offset < 0 || graph.value(value).on_host ||
-          plan.ends[static_cast<std::size_t>(value)] < static_cast<std::int32_t>(node))
-        continue;
-      standing.emplace_back(offset, offset + storage_bytes(graph.value(value).type));
-    }
+    for (ValueId value : graph.nodes[i].results)
+      if (plan.offsets[at(value)] >= 0 && !graph.value(value).on_host && plan.ends[at(value)] >= now)
+        standing.emplace_back(plan.offsets[at(value)],
+                              plan.offsets[at(value)] + planned_bytes(graph.value(value).type));
+  for (const Workspace& workspace : plan.workspaces)
+    if (workspace.start <= now && now <= workspace.wait)
+      standing.emplace_back(workspace.offset, workspace.offset + planned_bytes(workspace.bytes));
   std::sort(standing.begin(), standing.end());
   std::vector<Gap> gaps;
   std::int64_t free_from = 0;
@@ -199,7 +162,7 @@ std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, std::size
   };
   for (const auto& [begin, end] : standing) {
     add_gap(begin);
-    free_from = std::max(free_from, (end + kAlignment - 1) / kAlignment * kAlignment);
+    free_from = std::max(free_from, end);
   }
   add_gap(plan.arena_bytes);
   return gaps;
