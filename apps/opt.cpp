@@ -55,8 +55,9 @@ void print_report(const ir::PipelineReport& report) {
 
 // The plan of the graph: its summary on the standard output if `lines`, its picture in the file `timeline`
 // if that is not empty.
-void show_memory(const ir::Graph& graph, bool lines, const std::string& timeline) {
-  const ir::MemoryReport report = ir::report_memory(graph, ir::plan_memory(graph));
+void show_memory(const ir::Graph& graph, const std::string& device, bool lines, const std::string& timeline) {
+  const ir::MemoryReport report =
+      ir::report_memory(graph, ir::plan_memory(graph, ir::collective_needs(device)));
   if (lines)
     for (const std::string& line : ir::print_lines(report)) std::cout << line << "\n";
   if (timeline.empty()) return;
@@ -112,7 +113,7 @@ int run_opt(const Arguments& args) {
   };
   const ir::PipelineReport report = ir::run_pipeline(graph, options, dump);
   if (memory || !timeline.empty()) {
-    show_memory(graph, memory, timeline);
+    show_memory(graph, options.device, memory, timeline);
   } else if (!print_after_all) {
     std::cout << ir::print(graph);
   }

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -27,12 +28,13 @@ using Ids = std::vector<std::int32_t>;  // indices into a list of blocks
 // a layer's temporaries do, less than what waits for another phase.
 constexpr std::int32_t kLongLife = 100;
 // Blocks of at least this share of the peak are large; 0: none is.
-constexpr std::array<std::int64_t, 2> kLargeShares = {0, 256};
+constexpr std::array<std::int64_t, 3> kLargeShares = {0, 256, 4096};
 // How often large blocks are placed anew, and how many meetings of two large blocks all of that may cost.
 constexpr std::size_t kRounds = 32, kMeetings = 2'000'000;
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
-bool is_good(std::int64_t end, std::int64_t peak) { return end <= peak + peak / 1000; }
+// An arena that needs no further attempt: one percent of waste.
+bool is_good(std::int64_t end, std::int64_t peak) { return end <= peak + peak / 100; }
 
 // The free parts of an arena, lowest first. The last one has no end.
 class FreeSpace {
@@ -134,14 +136,19 @@ class LargeBlocks {
     meet();
   }
 
+  // Rounds by size and rounds by size and life take turns, and each learns from its own.
   void place() {
-    std::vector<double> weights;
-    for (std::int32_t id : large_) weights.push_back(static_cast<double>(blocks_[at(id)].bytes));
+    std::array<std::vector<double>, 2> weights;
+    for (std::int32_t id : large_) {
+      const Block& block = blocks_[at(id)];
+      weights[0].push_back(static_cast<double>(block.bytes));
+      weights[1].push_back(weights[0].back() * std::sqrt(block.end - block.begin + 1));
+    }
     std::vector<std::int64_t> best;
     std::int64_t best_end = std::numeric_limits<std::int64_t>::max();
-    const std::size_t rounds = std::clamp(kMeetings / (meetings_ + 1), std::size_t{1}, kRounds);
-    for (std::size_t round = 0; round < rounds && !is_good(best_end, peak_); ++round) {
-      const std::int64_t end = place_by(weights);
+    const std::size_t rounds = std::clamp(kMeetings / (meetings_ + 1), std::size_t{2}, kRounds);
+    for (std::size_t round = 0; round < rounds && best_end > peak_; ++round) {
+      const std::int64_t end = place_by(weights[round % 2]);
       if (end < best_end) {
         best_end = end;
         best.clear();
@@ -149,7 +156,7 @@ class LargeBlocks {
       }
       for (std::size_t i = 0; i < large_.size(); ++i) {
         const Block& block = blocks_[at(large_[i])];
-        if (block.offset + block.bytes > peak_) weights[i] *= 4;
+        if (block.offset + block.bytes > peak_) weights[round % 2][i] *= 4;
       }
     }
     for (std::size_t i = 0; i < best.size(); ++i) blocks_[at(large_[i])].offset = best[i];

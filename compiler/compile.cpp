@@ -54,7 +54,7 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   report_.passes_ms = ms_since(traced);
   report_.nodes = graph_.nodes.size();
   const auto passed = std::chrono::steady_clock::now();
-  plan_ = ir::plan_memory(graph_);
+  plan_ = ir::plan_memory(graph_, ir::collective_needs(request.options.device));
   report_.memory = ir::report_memory(graph_, plan_);
   report_.plan_ms = ms_since(passed);
   if (request.dump_folder.empty()) return;

@@ -127,6 +127,8 @@ Arena::Arena(std::size_t bytes) : size_(round_up(std::max<std::size_t>(bytes, 1)
 
 Arena::~Arena() {
   Range* range = arena_of(data_);
+  // A collective that a failure left behind may still write into its block, and releases it later.
+  if (range->blocks.load() != 0) return;
   range->begin.store(0);
   count(-static_cast<std::int64_t>(size_));
   std::free(data_);

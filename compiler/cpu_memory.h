@@ -28,7 +28,7 @@ void reset_peak();
 // Requests served since start.
 std::int64_t allocation_count();
 
-// One block that a replay divides up. Freed on destruction.
+// One block that a replay divides up. Freed on destruction, unless somebody still holds memory in it.
 class Arena {
  public:
   explicit Arena(std::size_t bytes);
@@ -38,7 +38,7 @@ class Arena {
 
   char* data() const { return data_; }
   std::size_t size() const { return size_; }
-  // Blocks in here that an op was given and has not released.
+  // Blocks in here that an op or a collective was given and has not released.
   std::int64_t blocks() const;
 
  private:

@@ -95,13 +95,14 @@ class Classifier {
   std::vector<bool> moves_parameters_, out_of_parameters_;
 };
 
-// Every planned storage in the order of the schedule; where one takes over the memory of another, that one
+// Every planned storage and workspace in the order of the schedule; where one takes over the memory of another, that one
 // ends a node earlier.
 std::vector<PlannedStorage> planned_storages(const Graph& graph, const MemoryPlan& plan) {
   const std::vector<ValueId> roots = storage_roots(graph);
   const Classifier classifier(graph, roots);
   std::vector<std::int32_t> index(graph.values.size(), -1);  // of each root in `storages`
   std::vector<PlannedStorage> storages;
+  auto workspace = plan.workspaces.begin();
   const auto offset = [&](ValueId value) { return plan.offsets[static_cast<std::size_t>(value)]; };
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto here = static_cast<std::int32_t>(i);
@@ -118,6 +119,9 @@ std::vector<PlannedStorage> planned_storages(const Graph& graph, const MemoryPla
       storages.push_back({value, classifier.category(value, i), planned_bytes(graph.value(value).type), here,
                           plan.ends[static_cast<std::size_t>(value)]});
     }
+    for (; workspace != plan.workspaces.end() && workspace->start == here; ++workspace)
+      storages.push_back({std::get<Use>(graph.nodes[i].args.at(0)).value, StorageCategory::workspaces,
+                          planned_bytes(workspace->bytes), here, workspace->wait});
   }
   return storages;
 }
@@ -150,7 +154,9 @@ void describe_peak(const Graph& graph, std::size_t largest, MemoryReport& report
   const auto described = static_cast<std::ptrdiff_t>(std::min(largest, standing.size()));
   std::partial_sort(standing.begin(), standing.begin() + described, standing.end(),
                     [](const PlannedStorage* a, const PlannedStorage* b) {
-                      return a->bytes != b->bytes ? a->bytes > b->bytes : a->value < b->value;
+                      return a->bytes != b->bytes
+                                 ? a->bytes > b->bytes
+                                 : std::pair(a->value, a->begin) < std::pair(b->value, b->begin);
                     });
   for (std::ptrdiff_t i = 0; i < described; ++i) {
     const PlannedStorage& storage = *standing[static_cast<std::size_t>(i)];
@@ -202,7 +208,7 @@ std::string saved_in_short(const MemoryReport& report) {
 
 std::string_view category_name(StorageCategory category) {
   static constexpr std::array<std::string_view, kStorageCategories> kNames = {
-      "buckets", "gradients", "weights", "head", "saved activations", "temporaries"};
+      "buckets", "workspaces", "gradients", "weights", "head", "saved activations", "temporaries"};
   return kNames[static_cast<std::size_t>(category)];
 }
 

@@ -30,6 +30,8 @@ enum class StorageCategory : std::uint8_t {
   // Made by a bucketing pass and read by its nodes alone: what a bucket's collective sends and receives. What
   // is unpacked from it belongs to the gradients or the weights.
   buckets,
+  // What a collective takes for itself while it runs (MemoryPlan::workspaces).
+  workspaces,
   // Made in the backward and read by the update, by a reduction, or returned; or made by a reduction: whole
   // gradients and their shards.
   gradients,
@@ -43,7 +45,7 @@ enum class StorageCategory : std::uint8_t {
   // The rest: values of the moment.
   temporaries,
 };
-constexpr std::size_t kStorageCategories = 6;
+constexpr std::size_t kStorageCategories = 7;
 constexpr std::size_t kInputKinds = 4;                     // of InputKind
 std::string_view category_name(StorageCategory category);  // "saved activations"
 std::string_view input_category_name(InputKind kind);      // "parameters"
@@ -51,7 +53,7 @@ std::string_view input_category_name(InputKind kind);      // "parameters"
 // A planned storage, alive at the nodes begin..end, both included. Where a result takes over the memory of an
 // operand that dies at the same node, the operand's storage ends one node earlier, so that bytes count once.
 struct PlannedStorage {
-  ValueId value = kNoValue;  // that owns it
+  ValueId value = kNoValue;  // that owns it; of a workspace the value whose contributions it receives
   StorageCategory category = StorageCategory::temporaries;
   std::int64_t bytes = 0;
   std::int32_t begin = 0;
@@ -106,7 +108,7 @@ struct MemoryReport {
   }
 };
 
-// In linear time but for sorting. `plan` is plan_memory(graph); at most `largest` storages are described.
+// In linear time but for sorting. `plan` is plan_memory(graph, ...); at most `largest` storages are described.
 MemoryReport report_memory(const Graph& graph, const MemoryPlan& plan, std::size_t largest = 20);
 
 // The report as lines of text, without a newline at the end: a row a category that is not empty, the arena's

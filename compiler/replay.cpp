@@ -44,6 +44,7 @@ struct CollectiveStart {
   c10::intrusive_ptr<c10d::Backend> backend;
   Tensor input, output;
   std::size_t work_slot;
+  std::vector<cpu_memory::PlacedResult> workspace;  // planned memory for what the collective itself allocates
 };
 struct CollectiveWait {
   std::size_t work_slot;
@@ -130,7 +131,7 @@ class PlannedReplay final : public Replay {
     if (is_view(node)) return build_views(node);
     for (ir::ValueId id : node.results) tensor(id) = planned_tensor(id);
     if (op.effect == ir::Effect::collective_start) {
-      build_start(node);
+      build_start(index);
     } else {
       build_call(index);
     }
@@ -183,10 +184,12 @@ class PlannedReplay final : public Replay {
     instructions_.emplace_back(std::move(call));
   }
 
-  void build_start(const ir::Node& node) {
+  void build_start(std::size_t index) {
+    const ir::Node& node = graph_.nodes[index];
     const auto operand = [&](std::size_t i) { return tensor(std::get<ir::Use>(node.args[i]).value); };
     const auto text = [&](std::size_t i) { return std::get<std::string>(node.args[i]); };
-    CollectiveStart start{Collective::all_gather, {}, operand(0), tensor(node.results.at(0)), works_.size()};
+    CollectiveStart start{Collective::all_gather, {}, operand(0), tensor(node.results.at(0)), works_.size(),
+                          workspaces_of(index)};
     if (node.op == "_c10d_functional.all_gather_into_tensor.default") {
       start.backend = backend_of(text(2));
     } else if (node.op == "_c10d_functional.reduce_scatter_tensor.default" && text(1) == "sum") {
@@ -202,6 +205,15 @@ class PlannedReplay final : public Replay {
     started_[node.results.at(0)] = works_.size();
     works_.emplace_back();
     instructions_.emplace_back(std::move(start));
+  }
+
+  std::vector<cpu_memory::PlacedResult> workspaces_of(std::size_t start) const {
+    std::vector<cpu_memory::PlacedResult> found;
+    for (const ir::Workspace& workspace : plan_.workspaces)
+      if (static_cast<std::size_t>(workspace.start) == start)
+        found.push_back(
+            {memory_->arena.data() + workspace.offset, static_cast<std::size_t>(workspace.bytes)});
+    return found;
   }
 
   void build_wait(const ir::Node& node) {
@@ -225,6 +237,7 @@ class PlannedReplay final : public Replay {
   void play(OpCall& call) {
     stack_.assign(call.arguments.begin(), call.arguments.end());
     const std::int64_t live = runs_ == 0 ? cpu_memory::live_bytes() : 0;
+    const std::int64_t blocks = memory_->arena.blocks();
     {
       const cpu_memory::Placement placement(call.placements, call.room);
       call.op.call(stack_);
@@ -233,13 +246,14 @@ class PlannedReplay final : public Replay {
     if (!call.results.empty()) settle(call);
     stack_.clear();
     if (runs_ == 0) call.keeps_memory = cpu_memory::live_bytes() > live;
-    if (!call.room.empty()) check_released(call);
+    if (!call.room.empty()) check_released(call, blocks);
   }
 
   // Memory that the plan gives to the next op must not be held by a kernel: it would be overwritten behind
-  // its back.
-  void check_released(const OpCall& call) const {
-    if (memory_->arena.blocks() == 0) return;
+  // its back. Collectives in flight hold their workspaces, and a thread of their group may let go of one a
+  // moment after its wait: the number of blocks may fall during a call, and must not rise.
+  void check_released(const OpCall& call, std::int64_t blocks_before) const {
+    if (memory_->arena.blocks() <= blocks_before) return;
     throw Error(ExitCode::graph,
                 call.op.node().op + " (module \"" + call.op.node().module +
                     "\") kept temporary memory after it returned, which a replay cannot allow; use "
@@ -289,6 +303,7 @@ class PlannedReplay final : public Replay {
 
   void play(CollectiveStart& start) {
     c10::intrusive_ptr<c10d::Work>& work = works_[start.work_slot];
+    const cpu_memory::Placement placement(start.workspace, {});
     switch (start.kind) {
       case Collective::all_gather:
         work = start.backend->_allgather_base(start.output, start.input);
