@@ -27,14 +27,14 @@ using Ids = std::vector<std::int32_t>;  // indices into a list of blocks
 // A block that is not large is long-lived, and kept apart from the others, if it lives longer than this: more than
 // a layer's temporaries do, less than what waits for another phase.
 constexpr std::int32_t kLongLife = 100;
-// Blocks of at least this share of the peak are large; 0: none is.
-constexpr std::array<std::int64_t, 3> kLargeShares = {0, 256, 4096};
-// How often large blocks are placed anew, and how many meetings of two large blocks all of that may cost.
+// Attempts, until one is good: blocks of at least a 4096th of the peak are large, ...; 0: none is.
+constexpr std::array<std::int64_t, 4> kAttempts = {0, 4096, 256, 64};
+// How often large blocks are placed anew, and how many meetings of two large blocks all of that may cost. An attempt
+// that cannot afford two rounds is not made.
 constexpr std::size_t kRounds = 32, kMeetings = 2'000'000;
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
-// An arena that needs no further attempt: one percent of waste.
-bool is_good(std::int64_t end, std::int64_t peak) { return end <= peak + peak / 100; }
+bool is_good(std::int64_t end, std::int64_t peak) { return end <= peak + peak / 1000; }
 
 // The free parts of an arena, lowest first. The last one has no end.
 class FreeSpace {
@@ -136,6 +136,8 @@ class LargeBlocks {
     meet();
   }
 
+  bool affordable() const { return 2 * meetings_ <= kMeetings; }
+
   // Rounds by size and rounds by size and life take turns, and each learns from its own.
   void place() {
     std::array<std::vector<double>, 2> weights;
@@ -146,7 +148,7 @@ class LargeBlocks {
     }
     std::vector<std::int64_t> best;
     std::int64_t best_end = std::numeric_limits<std::int64_t>::max();
-    const std::size_t rounds = std::clamp(kMeetings / (meetings_ + 1), std::size_t{2}, kRounds);
+    const std::size_t rounds = std::min(kMeetings / (meetings_ + 1), kRounds);
     for (std::size_t round = 0; round < rounds && best_end > peak_; ++round) {
       const std::int64_t end = place_by(weights[round % 2]);
       if (end < best_end) {
@@ -166,7 +168,7 @@ class LargeBlocks {
   // Which blocks live at one time with which. Few do: each takes a share of the peak.
   void meet() {
     Ids alive;
-    for (std::int32_t i = 0; i < static_cast<std::int32_t>(large_.size()); ++i) {
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(large_.size()) && affordable(); ++i) {
       const std::int32_t now = blocks_[at(large_[at(i)])].begin;
       std::erase_if(alive, [&](std::int32_t other) { return blocks_[at(large_[at(other)])].end < now; });
       for (std::int32_t other : alive) {
@@ -361,12 +363,14 @@ ArenaSize lay_out(std::vector<Block>& blocks) {
   const Peak peak = find_peak(blocks);
   std::vector<Block> best;
   std::int64_t best_end = std::numeric_limits<std::int64_t>::max();
-  for (std::int64_t share : kLargeShares) {
+  for (std::int64_t share : kAttempts) {
     std::vector<Block> attempt = blocks;
     Ids large;
     for (std::size_t i = 0; i < blocks.size(); ++i)
       if (blocks[i].bytes * share >= peak.bytes) large.push_back(static_cast<std::int32_t>(i));
-    LargeBlocks(attempt, large, peak.bytes).place();
+    LargeBlocks among(attempt, large, peak.bytes);
+    if (!among.affordable()) continue;
+    among.place();
     const std::int64_t end = Outward(attempt, large, peak).run();
     if (end < best_end) {
       best_end = end;

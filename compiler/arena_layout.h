@@ -23,8 +23,8 @@ struct ArenaSize {
 // differences of the blocks' bytes, so they are multiples of what all bytes are multiples of. Equal blocks get equal
 // offsets. REQUIRES: blocks are in the order of their begin.
 //
-// Nearly as fast as sorting: 24,000 blocks take a few milliseconds where the first attempt succeeds, and some 30
-// otherwise.
+// 24,000 blocks take a few milliseconds where the first attempt succeeds, and about 50 where the bytes alive are near
+// their peak again and again.
 ArenaSize lay_out(std::vector<Block>& blocks);
 
 }  // namespace rondo::ir

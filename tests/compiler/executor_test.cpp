@@ -157,6 +157,23 @@ TEST_CASE("two replays that share memory do not disturb each other's state") {
   CHECK(at::equal(a, (matrix(1.0) - matrix(1.0) * 0.1) - matrix(1.0) * 0.1));
 }
 
+TEST_CASE("an arena in which somebody still holds memory is not freed under them") {
+  cpu_memory::install();
+  const std::int64_t before = cpu_memory::live_bytes();
+  at::Tensor held;
+  {
+    const cpu_memory::Arena arena(1 << 12);
+    const cpu_memory::PlacedResult place{arena.data(), 64 * sizeof(float)};
+    const cpu_memory::Placement placement({&place, 1}, {});
+    held = at::empty({64});
+    CHECK(arena.blocks() == 1);
+    CHECK(held.const_data_ptr() == arena.data());
+  }
+  held.fill_(1);
+  CHECK(cpu_memory::live_bytes() == before + (1 << 12));
+  held.reset();
+}
+
 TEST_CASE("an arena's memory is counted, and given back") {
   cpu_memory::install();
   const std::int64_t before = cpu_memory::live_bytes();

@@ -135,7 +135,7 @@ std::vector<Block> transformer_like(int layers, std::int64_t saved_bytes) {
   const std::int64_t weights = 64 * 100'000;
   std::vector<Block> blocks;
   const auto add = [&](std::int64_t bytes, int from, int to) {
-    blocks.push_back({bytes, std::max(from, 0), std::min(to, end)});
+    blocks.push_back({bytes, std::clamp(from, 0, end), std::min(to, end)});
   };
   for (int layer = 0; layer < layers; ++layer) {
     const int forward = layer * kForward, backward = end - (layer + 1) * kBackward;

@@ -214,7 +214,7 @@ return
 TEST_CASE("bytes by category add up to the peak of the plan on random graphs") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const Graph graph = random_graph(seed, 20 + static_cast<int>(seed));
-    const MemoryPlan plan = plan_memory(graph);
+    const MemoryPlan plan = plan_memory(graph, collective_needs(seed % 3 == 0 ? "cpu" : "cuda"));
     const MemoryReport report = report_memory(graph, plan);
     INFO("seed " << seed);
     REQUIRE(report.live_peak_bytes == plan.live_peak_bytes);
@@ -228,11 +228,29 @@ TEST_CASE("bytes by category add up to the peak of the plan on random graphs") {
       for (std::size_t v = 0; v < graph.values.size(); ++v)
         if (plan.offsets[v] >= 0 && made_at[v] <= static_cast<int>(i) && plan.ends[v] >= static_cast<int>(i))
           standing[plan.offsets[v]] = planned_bytes(graph.values[v].type);
+      for (const Workspace& workspace : plan.workspaces)
+        if (workspace.start <= static_cast<int>(i) && static_cast<int>(i) <= workspace.wait)
+          standing[workspace.offset] = planned_bytes(workspace.bytes);
       std::int64_t bytes = 0;
       for (const auto& [offset, size] : standing) bytes += size;
       REQUIRE(report.live_bytes[i] == bytes);
     }
   }
+}
+
+TEST_CASE("what a reduce-scatter takes for itself on the CPU is a workspace, from its start to its wait") {
+  const Graph graph = graph_of(kStep);
+  const MemoryPlan plan = plan_memory(graph, collective_needs("cpu"));
+  const MemoryReport report = report_memory(graph, plan);
+  REQUIRE(report.storages.size() == 8);
+  const PlannedStorage& workspace = report.storages.back();
+  CHECK(workspace.category == Category::workspaces);
+  CHECK(workspace.bytes == 512);
+  CHECK(workspace.begin == 10);
+  CHECK(workspace.end == 11);
+  // The gradient, what arrives, and the shard.
+  CHECK(report.live_bytes[10] == 512 + 512 + 256);
+  CHECK(report.live_peak_bytes == plan.live_peak_bytes);
 }
 
 TEST_CASE("a graph without storages has a report and a page") {
