@@ -91,6 +91,8 @@ struct MemoryReport {
   std::string peak_at;                   // that node: "backward output, aten.mm.default"
   std::int64_t live_peak_bytes = 0;
   std::int64_t arena_bytes = 0;
+  // Of one all-gather's result. Gloo receives it in a buffer of its own, beside the plan.
+  std::int64_t largest_gather_bytes = 0;
   std::int64_t host_bytes = 0;  // of offloaded values, in the host's memory: part of no other number here
   std::array<std::int64_t, kStorageCategories> peak_bytes{};  // live at the peak node, by StorageCategory
   std::vector<LargeStorage> largest;                          // live at the peak node, largest first

@@ -35,6 +35,7 @@ nlohmann::ordered_json memory_event(const ir::MemoryReport& memory) {
           {"arena_bytes", memory.arena_bytes},
           {"saved_bytes", memory.saved_bytes},
           {"host_bytes", memory.host_bytes},
+          {"largest_gather_bytes", memory.largest_gather_bytes},
           {"total_bytes", memory.total_bytes()}};
 }
 

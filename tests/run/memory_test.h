@@ -9,7 +9,7 @@
 namespace rondo {
 
 struct Memory {
-  double planned = 0;   // bytes: inputs, arena and the largest temporaries of a kernel
+  double planned = 0;   // bytes: inputs, arena, the largest temporaries of a kernel, Gloo's copy of a gather
   double host = 0;      // bytes planned for offloaded values
   double measured = 0;  // bytes: the most that the allocator had given out in a step
   double saved = 0;     // bytes that the blocks keep from the forward to the backward
@@ -26,6 +26,7 @@ inline Memory memory_of(const Place& place, int ranks, const std::string& name, 
     const nlohmann::json event = nlohmann::json::parse(line);
     if (event.at("event") == "compiled") {
       memory.planned += event.at("memory").at("total_bytes").get<double>();
+      memory.planned += event.at("memory").at("largest_gather_bytes").get<double>();
       memory.host = event.at("memory").at("host_bytes").get<double>();
       memory.saved = event.at("memory").at("saved_bytes").get<double>();
     }
