@@ -71,7 +71,7 @@ inline void check_policies(int ranks, const Words& model) {
                << " of the eager one's peak of " << eager / (1 << 20) << " MiB, with buckets "
                << memory[mode].measured / eager);
     // An arena is there all the time, and Gloo's copy beside it; an eager step makes the copy where memory is not full.
-    CHECK(recorded.measured <= eager + recorded.gather);
+    CHECK(recorded.measured <= 1.001 * eager + recorded.gather);  // it has a batch of its own, too
   }
 }
 
