@@ -193,9 +193,13 @@ double sent_bytes(CollectiveKind kind, double bytes, std::int64_t ranks) {
   return kind == CollectiveKind::all_reduce ? 2 * share * bytes : share * bytes;
 }
 
-double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks, const DeviceModel& device) {
+double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks, const DeviceModel& device,
+                          std::int64_t stride) {
   if (ranks <= 1) return 0;
-  const Link& link = ranks > device.ranks_per_node ? device.between_nodes : device.within_node;
+  const bool one_node = (ranks - 1) * stride < device.ranks_per_node;
+  Link link = one_node ? device.within_node : device.between_nodes;
+  if (!one_node)
+    link.bytes_per_s /= static_cast<double>(std::min<std::int64_t>(stride, device.ranks_per_node));
   const double hops = static_cast<double>(ranks - 1) * (kind == CollectiveKind::all_reduce ? 2 : 1);
   return sent_bytes(kind, bytes, ranks) / link.bytes_per_s + hops * link.hop_s;
 }

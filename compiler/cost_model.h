@@ -97,8 +97,11 @@ struct Collective {
 // What a node starts; empty for all others, and for transfers between the device and the host.
 std::optional<Collective> collective_of(const Graph& graph, const Node& node);
 
-// Bytes that each rank sends, and how long it takes alone on the link.
+// Bytes that each rank sends, and how long it takes alone on the link. `stride`: from one rank of the group to the
+// next. Groups that lie between each other call their collectives at the same time, so they share a node's links to
+// other nodes.
 double sent_bytes(CollectiveKind kind, double bytes, std::int64_t ranks);
-double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks, const DeviceModel& device);
+double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks, const DeviceModel& device,
+                          std::int64_t stride = 1);
 
 }  // namespace rondo::ir

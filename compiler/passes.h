@@ -75,9 +75,9 @@ Notes transformer_block_bucketing(Graph& graph, const CompileOptions& options);
 Notes auto_bucketing(Graph& graph, const CompileOptions& options);
 
 // Does: starts each gather of parameters one gather earlier, right after the wait for the one before it, and
-// waits for each reduce-scatter of gradients one later, right before the next starts. Needs: a graph without
-// overwrites. Guarantees: at most two gathers and two reductions under way; collectives of a kind keep their
-// order. Exact.
+// waits for each reduce-scatter of gradients one later, right before the next starts, and for the sums over
+// replicas that follow it one later still. Needs: a graph without overwrites. Guarantees: at most two gathers and
+// two reductions under way; collectives of a kind keep their order. Exact.
 Notes overlap_fsdp(Graph& graph, const CompileOptions& options);
 
 // Does: moves nodes up that free more than they take, and nodes down to their first reader that take more than

@@ -17,8 +17,8 @@ struct Pending {
 
 class Lanes {
  public:
-  Lanes(const Graph& graph, const DeviceModel& device, std::int64_t ranks)
-      : graph_(graph), device_(device), ranks_(ranks), started_by_(graph.values.size(), -1) {}
+  Lanes(const Graph& graph, const DeviceModel& device, const GroupShapes& groups)
+      : graph_(graph), device_(device), groups_(groups), started_by_(graph.values.size(), -1) {}
 
   StepEstimate run() {
     for (const Node& node : graph_.nodes) {
@@ -56,8 +56,10 @@ class Lanes {
 
   void start(const Node& node) {
     const Collective c = *collective_of(graph_, node);
-    const std::int64_t ranks = c.ranks == 0 ? ranks_ : c.ranks;
-    const double seconds = collective_seconds(c.kind, c.bytes, ranks, device_);
+    const auto group = groups_.find(c.group);
+    const GroupShape shape = group == groups_.end() ? GroupShape{} : group->second;
+    const std::int64_t ranks = c.ranks == 0 ? shape.ranks : c.ranks;
+    const double seconds = collective_seconds(c.kind, c.bytes, ranks, device_, shape.stride);
     link_free_s_ = std::max(link_free_s_, now_s_) + seconds;
     CollectiveTotals& totals = made_.collectives[static_cast<std::size_t>(c.kind)];
     ++totals.count;
@@ -97,7 +99,7 @@ class Lanes {
 
   const Graph& graph_;
   const DeviceModel& device_;
-  const std::int64_t ranks_;
+  const GroupShapes& groups_;
   std::vector<std::int32_t> started_by_;  // by value: index into pending_
   std::vector<Pending> pending_;
   StepEstimate made_;
@@ -106,8 +108,8 @@ class Lanes {
 
 }  // namespace
 
-StepEstimate simulate(const Graph& graph, const DeviceModel& device, std::int64_t ranks) {
-  return Lanes(graph, device, ranks).run();
+StepEstimate simulate(const Graph& graph, const DeviceModel& device, const GroupShapes& groups) {
+  return Lanes(graph, device, groups).run();
 }
 
 void StepEstimate::add(const StepEstimate& other, double times) {

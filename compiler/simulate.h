@@ -9,6 +9,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
 
 #include "compiler/cost_model.h"
 #include "compiler/ir.h"
@@ -56,7 +59,14 @@ struct StepEstimate {
   void add(const StepEstimate& other, double times);
 };
 
-// `ranks`: of the groups of collectives that do not say it themselves.
-StepEstimate simulate(const Graph& graph, const DeviceModel& device, std::int64_t ranks);
+// Where the ranks of a group stand.
+struct GroupShape {
+  std::int64_t ranks = 1;
+  std::int64_t stride = 1;  // from one of them to the next
+};
+// By name. Of a group that is not here the ranks stand side by side, as many as the node says.
+using GroupShapes = std::map<std::string, GroupShape, std::less<>>;
+
+StepEstimate simulate(const Graph& graph, const DeviceModel& device, const GroupShapes& groups);
 
 }  // namespace rondo::ir

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
@@ -138,47 +139,67 @@ c10::intrusive_ptr<c10d::Store> meet(const RankEnvironment& environment, std::ch
 }  // namespace
 
 struct ProcessGroups::Connection {
-  c10::intrusive_ptr<c10d::Store> store;
-  c10::intrusive_ptr<c10d::Backend> backend;                   // of the group "dp"
-  std::vector<c10::intrusive_ptr<c10d::Backend>> gloos;        // of all groups
-  std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups;  // the registry does not keep them alive
+  RankEnvironment environment;
+  std::chrono::seconds timeout;
+  // First, since it fails at once where the master's name does not resolve; the store would retry until its timeout.
+  std::string own_address = local_address_towards(environment.master_addr, environment.master_port);
+  c10::intrusive_ptr<c10d::Store> store{};
+  c10::intrusive_ptr<c10d::Backend> backend{};                   // of the group "dp"
+  std::vector<c10::intrusive_ptr<c10d::Backend>> gloos{};        // of all groups
+  std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups{};  // the registry does not keep them alive
 
-  // Makes the group's connections to all ranks, and lets functional collectives find it.
-  c10::intrusive_ptr<c10d::Backend> add(const std::string& name, const std::string& own_address, int rank,
-                                        int size, std::chrono::seconds timeout) {
+  // Makes the connections to the group's other ranks, and lets functional collectives find it.
+  c10::intrusive_ptr<c10d::Backend> add(const GroupMembers& members) {
+    const auto size = static_cast<int>(members.ranks.size());
+    const auto place = std::find(members.ranks.begin(), members.ranks.end(), environment.rank);
+    RONDO_ASSERT(place != members.ranks.end(), "a rank is not in its own group " + members.name);
+    const auto rank = static_cast<int>(place - members.ranks.begin());
+    // Groups of other ranks have the same name: the first rank tells them apart.
+    const auto meeting_place = c10::make_intrusive<c10d::PrefixStore>(
+        members.name + "/" + std::to_string(members.ranks.front()), store);
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own_address));
-    gloos.push_back(c10::make_intrusive<c10d::ProcessGroupGloo>(
-        c10::make_intrusive<c10d::PrefixStore>(name, store), rank, size, options));
+    gloos.push_back(c10::make_intrusive<c10d::ProcessGroupGloo>(meeting_place, rank, size, options));
     const auto ordered = c10::make_intrusive<OrderedGloo>(gloos.back());
     const auto group = groups.emplace_back(c10::make_intrusive<c10d::ProcessGroup>(store, rank, size));
     group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM, ordered);
     group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
-    group->setGroupName(name);
-    c10d::register_process_group(name, group);
+    group->setGroupName(members.name);
+    c10d::register_process_group(members.name, group);
     return ordered;
+  }
+
+  // What c10d throws while ranks meet becomes one line that says what to try.
+  template <class Meeting>
+  void with_patience(Meeting meeting) {
+    try {
+      meeting();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& cause) {
+      const std::string what = cause.what();
+      Patience(environment, timeout).give_up(what.substr(0, what.find('\n')));
+    }
   }
 };
 
-ProcessGroups::ProcessGroups(const RankEnvironment& environment, std::chrono::seconds timeout,
-                             bool gather_group)
+ProcessGroups::ProcessGroups(const RankEnvironment& environment, std::chrono::seconds timeout)
     : rank_(environment.rank), size_(environment.world_size) {
   if (size_ == 1) return;
-  connection_ = std::make_unique<Connection>();
-  // First, since it fails at once where the master's name does not resolve; the store would retry until its
-  // timeout.
-  const std::string own_address = local_address_towards(environment.master_addr, environment.master_port);
-  try {
+  connection_ = std::make_unique<Connection>(Connection{environment, timeout});
+  GroupMembers all{kDataParallelGroup, {}};
+  for (std::int64_t rank = 0; rank < size_; ++rank) all.ranks.push_back(rank);
+  connection_->with_patience([&] {
     connection_->store = meet(environment, timeout);
-    connection_->backend = connection_->add(kDataParallelGroup, own_address, rank_, size_, timeout);
-    if (gather_group)
-      connection_->add(kDataParallelGroup + kGatherGroupSuffix, own_address, rank_, size_, timeout);
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& cause) {
-    const std::string what = cause.what();
-    Patience(environment, timeout).give_up(what.substr(0, what.find('\n')));
-  }
+    connection_->backend = connection_->add(all);
+  });
+}
+
+void ProcessGroups::add(const std::vector<GroupMembers>& groups) {
+  if (!connection_) return;
+  connection_->with_patience([&] {
+    for (const GroupMembers& group : groups) connection_->add(group);
+  });
 }
 
 ProcessGroups::~ProcessGroups() {

@@ -14,23 +14,32 @@
 #include <vector>
 
 #include "parallel/launch/environment.h"
+#include "parallel/mesh.h"
 
 namespace rondo {
 
-// Name of the group of all data-parallel ranks.
-inline const std::string kDataParallelGroup = "dp";
 // What a second group of the same ranks is called beside the first, for gathers beside reductions.
 inline const std::string kGatherGroupSuffix = "_gather";
 
+// Some of the ranks, as one of them sees it.
+struct GroupMembers {
+  std::string name;                 // collectives find it by this; the ranks of other groups may use the same
+  std::vector<std::int64_t> ranks;  // in the order that they have in the group
+};
+
 class ProcessGroups {
  public:
-  // Meets the other ranks; throws Error(peer or environment) with what to try when they do not come within
-  // `timeout`. With `gather_group` there is a group of its own for gathers, with connections and threads of its own.
-  ProcessGroups(const RankEnvironment& environment, std::chrono::seconds timeout, bool gather_group = false);
+  // Meets the other ranks: the group "dp" of all of them, which the calls below use too. Throws
+  // Error(peer or environment) with what to try when they do not come within `timeout`.
+  ProcessGroups(const RankEnvironment& environment, std::chrono::seconds timeout);
   // Lets go of the groups. REQUIRES: every executor that uses them is gone.
   ~ProcessGroups();
   ProcessGroups(const ProcessGroups&) = delete;
   ProcessGroups& operator=(const ProcessGroups&) = delete;
+
+  // Makes further groups of this rank, each with connections of its own. All ranks call it once, with groups of the
+  // same names in the same order. Throws as the constructor does.
+  void add(const std::vector<GroupMembers>& groups);
 
   int rank() const { return rank_; }
   int size() const { return size_; }

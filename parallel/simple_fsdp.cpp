@@ -47,7 +47,7 @@ at::Tensor gather(const at::Tensor& shard, const Source& source) {
   const PathScope scope(source.name);
   const ShardingOptions& options = source.options;
   at::Tensor flat = shard.to(options.compute_dtype);
-  if (options.ranks > 1) flat = all_gather(flat, options.ranks, options.group);
+  if (options.shards.ranks > 1) flat = all_gather(flat, options.shards.ranks, options.shards.name);
   const std::int64_t elements = product(source.sizes);
   if (flat.size(0) != elements) flat = flat.narrow(0, 0, elements);
   return flat.view(source.sizes);
@@ -57,10 +57,11 @@ at::Tensor reduce(const at::Tensor& gradient, const at::Tensor& shard, const Sou
   const PathScope scope(source.name);
   const ShardingOptions& options = source.options;
   at::Tensor flat = gradient.reshape({-1});
-  const std::int64_t padding = shard.size(0) * options.ranks - flat.size(0);
+  const std::int64_t padding = shard.size(0) * options.shards.ranks - flat.size(0);
   if (padding > 0) flat = at::constant_pad_nd(flat, {0, padding}, 0);
   flat = flat.to(options.reduce_dtype);
-  if (options.ranks > 1) flat = reduce_scatter_sum(flat, options.ranks, options.group);
+  if (options.shards.ranks > 1) flat = reduce_scatter_sum(flat, options.shards.ranks, options.shards.name);
+  if (options.replicas.ranks > 1) flat = all_reduce_sum(flat, options.replicas.name);
   return flat.to(shard.scalar_type());
 }
 
@@ -131,7 +132,7 @@ at::Tensor ShardedWeights::get(std::string_view leaf) const {
 }
 
 at::Tensor ShardedWeights::linear(const at::Tensor& x) const {
-  if (!options_.reshard_after_forward || options_.ranks == 1) return Weights::linear(x);
+  if (!options_.reshard_after_forward || options_.shards.ranks == 1) return Weights::linear(x);
   const auto& [name, parameter] = find("weight");
   return ReshardingLinear::apply(x, parameter.shard, Source{name, parameter.sizes, options_});
 }

@@ -1,5 +1,6 @@
 // SimpleFSDP: parameters live as flat shards; where the model reads one, it is cast and all-gathered, and its
-// gradient is reduce-scattered. All of it is autograd functions over dispatcher ops, so a trace shows every
+// gradient is reduce-scattered. Replicas of the whole sharded model (HSDP; DDP, where a shard is all of it) add their
+// gradients up after that, each rank with those that hold the same shard. All of it is autograd functions over dispatcher ops, so a trace shows every
 // collective as a node. (Zhang et al., "SimpleFSDP: Simpler Fully Sharded Data Parallel with torch.compile",
 // 2024.)
 //
@@ -16,20 +17,21 @@
 #include <string>
 #include <vector>
 
+#include "parallel/mesh.h"
 #include "parallel/sharding.h"
 
 namespace rondo {
 
 struct ShardingOptions {
-  int ranks = 1;
-  std::string group;                          // of `ranks` ranks; unused with one
+  AxisGroup shards{};                         // the ranks that share one copy of the parameters
+  AxisGroup replicas{};                       // the ranks that hold the same shard
   at::ScalarType compute_dtype = at::kFloat;  // what the model sees, and what is gathered
   at::ScalarType reduce_dtype = at::kFloat;   // what gradients are reduced in
   bool reshard_after_forward = false;  // gather a linear's weight again in the backward instead of keeping it
 };
 
 // Reading a weight gives the whole parameter in compute_dtype. Backward: the gradient is cast to reduce_dtype,
-// reduce-scattered, and cast to the shard's dtype.
+// reduce-scattered over the shards, summed over the replicas, and cast to the shard's dtype.
 class ShardedWeights final : public Weights {
  public:
   struct Parameter {

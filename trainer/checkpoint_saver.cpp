@@ -38,12 +38,13 @@ Piece piece_of(const StatePart& part) {
 }  // namespace
 
 CheckpointSaver::CheckpointSaver(const Checkpoint& config, std::filesystem::path root, RunIdentity identity,
-                                 ProcessGroups& groups, Report* report)
+                                 ProcessGroups& groups, Report* report, bool writes)
     : config_(config),
       root_(std::move(root)),
       identity_(std::move(identity)),
       groups_(groups),
-      report_(report) {
+      report_(report),
+      writes_(writes) {
   if (report_ == nullptr || !std::filesystem::exists(root_)) return;
   for (const std::filesystem::path& folder : checkpoint::sweep_leftovers(root_))
     log_info("removed " + folder.string() + ", which an interrupted save left");
@@ -73,7 +74,7 @@ void CheckpointSaver::save(const std::vector<StatePart>& parts, const Progress& 
   Pending pending;
   pending.progress = progress;
   for (const StatePart& part : parts) {
-    if (part.everywhere && groups_.rank() != 0) continue;
+    if (!writes_ || (part.everywhere && groups_.rank() != 0)) continue;
     pending.pieces.push_back(piece_of(part));
     pending.keeps_alive.push_back(part.tensor);
   }
@@ -86,7 +87,7 @@ void CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Prog
   pending.kind = Kind::model;
   pending.progress = progress;
   for (StatePart part : parts) {
-    if (!part.of_model()) continue;
+    if (!writes_ || !part.of_model()) continue;
     part.tensor = part.tensor.to(float_named(dtype));
     pending.pieces.push_back(piece_of(part));
     pending.keeps_alive.push_back(part.tensor);
@@ -111,7 +112,8 @@ void CheckpointSaver::start(Pending pending, bool waits) {
 
 // The folder, once there is room for all ranks' parts. False: it failed, and all ranks know.
 bool CheckpointSaver::open(Pending& pending) {
-  const std::vector<std::int64_t> bytes = groups_.all_gather(checkpoint::shard_bytes(pending.pieces));
+  const std::vector<std::int64_t> bytes =
+      groups_.all_gather(writes_ ? checkpoint::shard_bytes(pending.pieces) : 0);
   pending.bytes = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
   std::string answer;
   if (report_ != nullptr) {
@@ -152,7 +154,8 @@ void CheckpointSaver::stage(Pending& pending) {
 
 void CheckpointSaver::write() {
   try {
-    pending_->record = to_text(checkpoint::write_shard(pending_->temp, groups_.rank(), pending_->pieces));
+    if (writes_)
+      pending_->record = to_text(checkpoint::write_shard(pending_->temp, groups_.rank(), pending_->pieces));
   } catch (const std::exception& error) {
     pending_->problem = error.what();
   }
@@ -200,7 +203,8 @@ std::string CheckpointSaver::commit(const std::vector<std::string>& records) {
     for (const std::string& record : records)
       if (record[0] == '-') throw Error(ExitCode::checkpoint, record.substr(1));
     for (const std::string& record : records)
-      manifest.add(checkpoint::parse_shard_record(std::string_view(record).substr(1)));
+      if (record.size() > 1)  // others do not write
+        manifest.add(checkpoint::parse_shard_record(std::string_view(record).substr(1)));
     checkpoint::commit(root_, pending_->temp, manifest);
   } catch (const std::exception& error) {
     problem = error.what();

@@ -41,9 +41,10 @@ struct RunIdentity {
 class CheckpointSaver {
  public:
   // `root`: the folder of the run's checkpoints. On rank 0 (`report` is not null) what dead saves left there is
-  // swept. Config, groups and report outlive the saver.
+  // swept. `writes`: of the ranks that hold the same, one writes; rank 0 is one that does. Config, groups and report
+  // outlive the saver.
   CheckpointSaver(const Checkpoint& config, std::filesystem::path root, RunIdentity identity,
-                  ProcessGroups& groups, Report* report);
+                  ProcessGroups& groups, Report* report, bool writes = true);
   // A save that is still being written is given up, never half committed.
   ~CheckpointSaver();
   CheckpointSaver(const CheckpointSaver&) = delete;
@@ -78,7 +79,7 @@ class CheckpointSaver {
     std::vector<at::Tensor> keeps_alive;  // what the pieces point into
     std::int64_t bytes = 0;               // of all ranks
     double began_s = 0, blocked_s = 0;
-    std::string record, problem;  // of this rank; one of them when the writing is done
+    std::string record, problem;  // of this rank, if it writes; one of them when the writing is done
   };
 
   void start(Pending pending, bool waits);
@@ -98,6 +99,7 @@ class CheckpointSaver {
   const RunIdentity identity_;
   ProcessGroups& groups_;
   Report* report_;
+  const bool writes_;
   std::optional<Pending> pending_;
   std::atomic<bool> writing_ = false, pruning_ = false;
   bool prunes_ = true;

@@ -20,6 +20,18 @@ std::string plain_name(std::string name) {
 
 }  // namespace
 
+std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layout, int rank) {
+  const Mesh& mesh = layout.mesh;
+  std::vector<GroupMembers> groups;
+  for (const Axis axis : {Axis::dp_shard, Axis::dp_replicate})
+    if (const AxisGroup group = mesh.group(axis); group.ranks > 1 && group.name != kDataParallelGroup)
+      groups.push_back({group.name, mesh.members(rank, axis)});
+  const AxisGroup shards = mesh.group(Axis::dp_shard);
+  if (c.compile.enable && c.compile.enable_fsdp_ag_rs_overlap && shards.ranks > 1)
+    groups.push_back({shards.name + kGatherGroupSuffix, mesh.members(rank, Axis::dp_shard)});
+  return groups;
+}
+
 TrainStepOptions step_options(const JobConfig& c, const Layout& layout) {
   TrainStepOptions o;
   o.local_batch_size = c.training.local_batch_size;
@@ -35,7 +47,8 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout) {
     };
   o.max_norm = c.training.max_norm;
   o.state_dtype = float_named(c.training.dtype);
-  o.sharding = {static_cast<int>(layout.shard), kDataParallelGroup,
+  o.data = layout.mesh.group(kDataAxes);
+  o.sharding = {layout.mesh.group(Axis::dp_shard), layout.mesh.group(Axis::dp_replicate),
                 float_named(c.training.mixed_precision_param), float_named(c.training.mixed_precision_reduce),
                 c.parallelism.fsdp_reshard_after_forward != "never"};
   o.optimizer = {c.optimizer.name == "AdamW", c.optimizer.beta1, c.optimizer.beta2, c.optimizer.eps,
@@ -68,7 +81,7 @@ DataOptions training_data(const JobConfig& c, const Layout& layout, int rank) {
   o.seq_len = c.training.seq_len;
   o.local_batch = c.training.local_batch_size;
   o.accumulation = layout.microbatches;
-  o.dp_rank = rank;
+  o.dp_rank = layout.mesh.coordinate(rank, kDataAxes);
   o.dp_size = layout.data_parallel();
   o.document_attention = c.training.document_attention;
   o.num_prefetch_batches = c.training.num_prefetch_batches;
@@ -98,9 +111,9 @@ RunIdentity identity_of(const JobConfig& c, const Layout& layout, const RankEnvi
   identity.seed = static_cast<std::uint64_t>(c.debug.seed);
   identity.model = model_facts(c.model.name, c.model.sizes);
   identity.config_hash = fingerprint(c);
-  identity.layout = {{"world_size", layout.world_size},
-                     {"data_parallel_shard", layout.shard},
-                     {"data_parallel_replicate", layout.replicate}};
+  identity.layout = {{"world_size", layout.mesh.world_size()},
+                     {"data_parallel_shard", layout.mesh.degree(Axis::dp_shard)},
+                     {"data_parallel_replicate", layout.mesh.degree(Axis::dp_replicate)}};
   return identity;
 }
 

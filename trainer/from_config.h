@@ -2,8 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "compiler/compile.h"
+#include "parallel/groups.h"
 #include "parallel/launch/environment.h"
 #include "trainer/checkpoint_saver.h"
 #include "trainer/config/derived.h"
@@ -13,6 +15,8 @@
 
 namespace rondo {
 
+// The groups that the run's collectives need beside "dp", as `rank` sees them; the same names on all ranks.
+std::vector<GroupMembers> process_groups(const JobConfig& config, const Layout& layout, int rank);
 TrainStepOptions step_options(const JobConfig& config, const Layout& layout);
 // `graph_folder`: where graphs are written; empty on ranks that write none.
 CompileRequest compile_request(const JobConfig& config, const std::filesystem::path& graph_folder);

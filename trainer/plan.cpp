@@ -56,7 +56,13 @@ PlannedMemory memory_of(const std::vector<const CompiledStep*>& steps) {
 
 ir::StepEstimate estimate(const CompiledFunctions& functions, const Layout& layout,
                           const ir::DeviceModel& device) {
-  const auto of = [&](const CompiledStep& step) { return ir::simulate(step.graph(), device, layout.shard); };
+  ir::GroupShapes groups;
+  for (const Axes axes : {kDataAxes, Axes(Axis::dp_shard), Axes(Axis::dp_replicate)}) {
+    const AxisGroup group = layout.mesh.group(axes);
+    if (group.ranks > 1)
+      groups[group.name] = groups[group.name + kGatherGroupSuffix] = {group.ranks, group.stride};
+  }
+  const auto of = [&](const CompiledStep& step) { return ir::simulate(step.graph(), device, groups); };
   if (functions.train_step) return of(*functions.train_step);
   ir::StepEstimate step = of(*functions.update);
   step.add(of(*functions.accumulate), static_cast<double>(layout.microbatches));

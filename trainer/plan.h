@@ -65,7 +65,9 @@ struct JobPlan {
   std::vector<std::string> notes;  // what the passes decided, and what the plan does not know
 
   double tokens_per_s() const { return static_cast<double>(tokens_per_step) / step.step_s; }
-  double tokens_per_s_per_rank() const { return tokens_per_s() / static_cast<double>(layout.world_size); }
+  double tokens_per_s_per_rank() const {
+    return tokens_per_s() / static_cast<double>(layout.mesh.world_size());
+  }
   // Percent of the device's 16-bit peak, by torchtitan's convention.
   double mfu_percent() const;
   // Were everything but matrix products and attention free, or hidden: no schedule or fusion gets beyond.

@@ -10,7 +10,7 @@ namespace {
 class Variants {
  public:
   Variants(const JobConfig& config, const Layout& layout)
-      : job_{"", "", config, layout.world_size}, layout_(layout) {}
+      : job_{"", "", config, layout.mesh.world_size()}, layout_(layout) {}
 
   std::vector<Variant> all() {
     for (const char* policy : {"default", "full"})
@@ -49,7 +49,7 @@ class Variants {
   // The same global batch in more microbatches.
   Variant with_local_batch(const Variant& from, std::int64_t local, std::int64_t global) const {
     const std::int64_t microbatches =
-        global / (local * layout_.data_parallel() * from.world / layout_.world_size);
+        global / (local * layout_.data_parallel() * from.world / layout_.mesh.world_size());
     Variant v =
         changed(from,
                 microbatches == 1
@@ -63,7 +63,7 @@ class Variants {
 
   // One sequence a rank at a time; the global batch stays, unless there are more ranks than it has sequences.
   Variant with_one_sequence(const Variant& from) const {
-    const std::int64_t ranks = layout_.data_parallel() * from.world / layout_.world_size;
+    const std::int64_t ranks = layout_.data_parallel() * from.world / layout_.mesh.world_size();
     const std::int64_t global = layout_.global_batch_size;
     if (global % ranks == 0 && from.config.training.local_batch_size == 1) return from;
     return with_local_batch(from, 1, global % ranks == 0 ? global : ranks);

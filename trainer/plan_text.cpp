@@ -66,9 +66,11 @@ std::vector<MemoryRow> memory_rows(const PlannedMemory& memory) {
 void add_job(Lines& lines, const JobPlan& p) {
   lines.add("model          {} {}: {} parameters, {:.3f} GFLOP a token", p.model, p.flavor,
             grouped(p.parameters), p.flops_per_token * 1e-9);
-  lines.add("layout         {} of {} ({}): parameters in {}", plural(p.layout.world_size, "rank"),
-            p.device->name, p.device->what,
-            p.layout.shard == 1 ? std::string("one piece") : plural(p.layout.shard, "shard"));
+  const std::int64_t shards = p.layout.mesh.degree(Axis::dp_shard);
+  const std::int64_t replicas = p.layout.mesh.degree(Axis::dp_replicate);
+  lines.add("layout         {} of {} ({}): parameters in {}{}", plural(p.layout.mesh.world_size(), "rank"),
+            p.device->name, p.device->what, shards == 1 ? std::string("one piece") : plural(shards, "shard"),
+            replicas == 1 ? "" : ", " + plural(replicas, "replica"));
   lines.add("step           {}, {} tokens; {} microbatch{} a rank",
             plural(p.layout.global_batch_size, "sequence"), grouped(p.tokens_per_step), p.layout.microbatches,
             p.layout.microbatches == 1 ? "" : "es");
@@ -220,9 +222,10 @@ std::string plan_json(const JobPlan& p) {
                                       {"parameters", p.parameters},
                                       {"flops_per_token", p.flops_per_token},
                                       {"device", p.device->name},
-                                      {"world_size", p.layout.world_size},
+                                      {"world_size", p.layout.mesh.world_size()},
                                       {"rank", p.rank},
-                                      {"data_parallel_shard", p.layout.shard},
+                                      {"data_parallel_shard", p.layout.mesh.degree(Axis::dp_shard)},
+                                      {"data_parallel_replicate", p.layout.mesh.degree(Axis::dp_replicate)},
                                       {"global_batch_size", p.layout.global_batch_size},
                                       {"microbatches", p.layout.microbatches},
                                       {"memory_policy", p.memory_policy},

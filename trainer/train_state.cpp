@@ -25,7 +25,10 @@ const ParameterRule* rule_of(const StepInput& input, const Rules& rules) {
 }  // namespace
 
 TrainState::TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions,
-                       std::uint64_t seed, int rank, int ranks, std::int64_t seq_len) {
+                       std::uint64_t seed, const Mesh& mesh, int rank, std::int64_t seq_len)
+    : mesh_(mesh) {
+  const auto shards = static_cast<int>(mesh.degree(Axis::dp_shard));
+  const auto place = static_cast<int>(mesh.coordinate(rank, Axis::dp_shard));
   std::unordered_map<std::string, at::Tensor> constants;
   for (const Buffer& buffer : model.buffers(seq_len)) constants[buffer.name] = buffer.value;
   Rules rules;
@@ -42,7 +45,7 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
       }
       if (const ParameterRule* rule = entry.constant ? nullptr : rule_of(input, rules)) {
         entry.shape = rule->sizes;
-        entry.shard = FlatShard{element_count(*rule), ranks, rank};
+        entry.shard = FlatShard{element_count(*rule), shards, place};
         if (input.kind == ir::InputKind::parameter)
           initialize(entry.tensor, rule->init, seed, rule->name, entry.shard->begin(), entry.shard->end());
       }
@@ -87,9 +90,18 @@ std::string TrainState::hash(ProcessGroups& groups) const {
     mine = XXH3_64bits_withSeed(entry.tensor.const_data_ptr(), entry.tensor.nbytes(), mine);
   }
   const std::vector<std::int64_t> all = groups.all_gather(static_cast<std::int64_t>(mine));
+  std::vector<std::int64_t> shards;
+  for (std::int64_t rank = 0; rank < std::ssize(all); ++rank) {
+    const std::int64_t first = mesh_.members(rank, Axis::dp_replicate).front();
+    RONDO_ASSERT(
+        all[static_cast<std::size_t>(rank)] == all[static_cast<std::size_t>(first)],
+        "replicas have different bits: ranks " + std::to_string(first) + " and " + std::to_string(rank));
+    if (first == rank) shards.push_back(all[static_cast<std::size_t>(rank)]);
+  }
   char text[17];
-  std::snprintf(text, sizeof text, "%016llx",
-                static_cast<unsigned long long>(XXH3_64bits(all.data(), all.size() * sizeof all[0])));
+  std::snprintf(
+      text, sizeof text, "%016llx",
+      static_cast<unsigned long long>(XXH3_64bits(shards.data(), shards.size() * sizeof shards[0])));
   return text;
 }
 

@@ -13,6 +13,7 @@
 #include "compiler/step_function.h"
 #include "models/decoder.h"
 #include "parallel/groups.h"
+#include "parallel/mesh.h"
 #include "parallel/sharding.h"
 
 namespace rondo {
@@ -32,7 +33,7 @@ class TrainState {
   // Makes the state that the functions read between them, and draws the weights: parameter `i` of the model's
   // table by its rule and `seed`, everything else zero, constants from the model.
   TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions, std::uint64_t seed,
-             int rank, int ranks, std::int64_t seq_len);
+             const Mesh& mesh, int rank, std::int64_t seq_len);
 
   // The function's state inputs, in its order.
   std::vector<at::Tensor> inputs_of(const StepFunction& function) const;
@@ -41,8 +42,8 @@ class TrainState {
   // are zero between steps. The tensors are the state itself.
   std::vector<StatePart> parts() const;
 
-  // Hash (XXH3) of names and bits of all state on all ranks, constants left out: 16 hex digits, the same on
-  // every rank.
+  // Hash (XXH3) of names and bits of all state on the ranks of a replica, constants left out: 16 hex digits, the
+  // same on every rank. Asserts that all replicas have the same bits.
   std::string hash(ProcessGroups& groups) const;
 
  private:
@@ -54,6 +55,7 @@ class TrainState {
     std::vector<std::int64_t> shape;  // of the whole tensor
     std::optional<FlatShard> shard;   // none: every rank has all of it
   };
+  Mesh mesh_;
   std::vector<Entry> entries_;
   std::unordered_map<std::string, std::size_t> by_name_;
 };

@@ -42,7 +42,7 @@ struct Step {
   std::vector<ir::TensorType> buffer_types;  // of every constant of the model
 
   Tensor sum_over_ranks(const Tensor& tensor) const {
-    return options.sharding.ranks > 1 ? all_reduce_sum(tensor, options.sharding.group) : tensor;
+    return options.data.ranks > 1 ? all_reduce_sum(tensor, options.data.name) : tensor;
   }
 };
 using StepPtr = std::shared_ptr<const Step>;
@@ -169,9 +169,11 @@ Reduced reduce_and_clip(const Step& step, const Tensor& loss, const Tensors& gra
   const Tensor norms = at::stack(at::_foreach_norm(gradients, 2));
   const Tensor local_norm = at::linalg_vector_norm(norms.to(at::kFloat), 2);
   const Tensor sums = step.sum_over_ranks(at::stack({loss, local_norm * local_norm}));
+  const std::int64_t replicas = step.options.sharding.replicas.ranks;
   Reduced r;
   r.loss = sums.select(0, 0);
-  r.grad_norm = at::sqrt(sums.select(0, 1));
+  const Tensor squares = sums.select(0, 1);
+  r.grad_norm = at::sqrt(replicas > 1 ? squares / replicas : squares);
   // x / max(1, norm / max_norm) is x * min(1, max_norm / norm); the optimizer divides while it reads the
   // gradients.
   r.gradient_scale = std::isinf(step.options.max_norm)
@@ -315,7 +317,7 @@ StepFunction make_validate(const StepPtr& step) {
 TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const TrainStepOptions& options) {
   auto step = std::make_shared<Step>(Step{std::move(model), options, {}, {}});
   for (const ParameterRule& rule : step->model->parameters()) {
-    const FlatShard shard{element_count(rule), options.sharding.ranks, 0};
+    const FlatShard shard{element_count(rule), static_cast<int>(options.sharding.shards.ranks), 0};
     step->shard_types.push_back(ir::contiguous(to_ir(options.state_dtype), {shard.padded()}));
   }
   for (const Buffer& buffer : step->model->buffers(1)) {

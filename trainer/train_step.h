@@ -6,7 +6,8 @@
 // shards, and then `update`. Eager runs do the same, function by function.
 //
 // The loss of a token is divided by the valid tokens of all ranks and all microbatches of the step; gradients
-// are summed and never divided. Loss and gradient norm are the same bits on all ranks.
+// are summed and never divided. Loss and gradient norm are the same bits on all ranks: one all-reduce over all of
+// them makes both. Every replica brings the norm of the same gradients, so that sum is divided by the replicas.
 #pragma once
 
 #include <algorithm>
@@ -32,6 +33,7 @@ struct TrainStepOptions {
   bool checkpoint_blocks = false;  // activation checkpointing, block by block
   double max_norm = 1.0;           // infinity: no clipping
   at::ScalarType state_dtype = at::kFloat;
+  AxisGroup data{};  // the ranks that read data of their own
   ShardingOptions sharding;
   OptimizerOptions optimizer;
   // Of a parameter, given its name and the model's own bucket; empty: the model's own.

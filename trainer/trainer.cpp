@@ -52,9 +52,9 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
   if (report_) report_->compiled(functions_->all());
 
   groups_ =
-      std::make_unique<ProcessGroups>(environment, std::chrono::seconds(config_.comm.init_timeout_seconds),
-                                      config_.compile.enable && config_.compile.enable_fsdp_ag_rs_overlap);
-  compare_collectives();
+      std::make_unique<ProcessGroups>(environment, std::chrono::seconds(config_.comm.init_timeout_seconds));
+  compare_collectives();  // before the ranks of other groups wait for each other
+  groups_->add(process_groups(config_, layout_, rank));
   // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.
   if (config_.compile.dump_ranks == "all" && rank != 0 && config_.compile.dump != "none")
     CompiledFunctions(make_train_step(model_, options),
@@ -63,7 +63,7 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
   std::vector<const StepFunction*> stateful;
   for (const CompiledStep* step : functions_->all()) stateful.push_back(&step->function());
   state_ = std::make_unique<TrainState>(*model_, stateful, static_cast<std::uint64_t>(config_.debug.seed),
-                                        rank, static_cast<int>(layout_.shard), table_length(options));
+                                        layout_.mesh, rank, table_length(options));
   runner_ = std::make_unique<StepRunner>(*functions_, *state_);
   if (report_) wishes_.emplace(config_.job, started);
 }
@@ -73,7 +73,7 @@ Trainer::~Trainer() = default;
 RunCosts Trainer::costs() const {
   return {parameter_count(*model_), model_->flops_per_token(config_.training.seq_len),
           config_.training.local_batch_size * config_.training.seq_len * layout_.microbatches,
-          static_cast<int>(layout_.world_size)};
+          static_cast<int>(layout_.mesh.world_size())};
 }
 
 // Ranks whose collectives differ would wait for each other for ever: compare hashes, and texts only where
@@ -119,7 +119,8 @@ void Trainer::begin() {
              restored.from.string());
   if (c.load_only) return;
   if (restored.went_back) set_aside_newer(root);
-  saver_ = std::make_unique<CheckpointSaver>(c, root, identity_, *groups_, report_);
+  const bool writes = layout_.mesh.coordinate(groups_->rank(), Axis::dp_replicate) == 0;
+  saver_ = std::make_unique<CheckpointSaver>(c, root, identity_, *groups_, report_, writes);
   if (restored.resumed) saver_->counts_as_saved(progress_.step);
 }
 

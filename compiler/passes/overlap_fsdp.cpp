@@ -9,8 +9,12 @@
 //
 // A gather of parameters depends on nothing that the step computes, so it can start anywhere above its wait;
 // one gather ahead hides it and holds two of them in memory. The first gather of the backward starts with its
-// first matrix product: enough to hide behind, and behind the loss, where memory is fullest. A wait for a reduce-scatter of gradients moves down to the start of the next reduce-scatter, or to
-// the end of the backward; what reads its result (casts, splits) follows it.
+// first matrix product: enough to hide behind, and behind the loss, where memory is fullest.
+//
+// A wait for a reduce-scatter of gradients moves down to the start of the next reduce-scatter, or to the end of the
+// backward; what reads its result (casts, splits, the start of an all-reduce over replicas) follows it. A wait for
+// such an all-reduce moves down to the start of the reduce-scatter after that; where gradients are not scattered at
+// all, to the start of the next all-reduce.
 #include <algorithm>
 
 #include "compiler/bucketing.h"
@@ -21,6 +25,9 @@
 
 namespace rondo::ir {
 namespace {
+
+constexpr std::string_view kReduce = "_c10d_functional.reduce_scatter_tensor.default";
+constexpr std::string_view kSum = "_c10d_functional.all_reduce.default";
 
 class Overlap {
  public:
@@ -38,9 +45,11 @@ class Overlap {
 
   void run() {
     find_parameter_values();
+    parameters_ = parameters_of_nodes(graph_);
     for (Phase phase : {Phase::forward, Phase::backward}) {
       prefetch_gathers(phase);
       delay_reductions(phase);
+      delay_replica_sums(phase);
     }
     reorder(graph_, places_);
   }
@@ -109,24 +118,54 @@ class Overlap {
     });
   }
 
+  bool of_parameter(std::size_t i) const { return parameters_[i] >= 0 || made_by_bucketing(graph_.nodes[i]); }
+  std::vector<std::size_t> reductions(Phase phase, std::string_view op) const {
+    std::vector<std::size_t> found = starts(phase, op);
+    std::erase_if(found, [&](std::size_t i) { return !of_parameter(i); });
+    return found;
+  }
+  void delay_wait(std::size_t start, Place place) {
+    Place& wait = places_[static_cast<std::size_t>(waits_[start])];
+    wait = std::max(wait, place);
+  }
+
   void delay_reductions(Phase phase) {
-    std::vector<std::size_t> reductions = starts(phase, "_c10d_functional.reduce_scatter_tensor.default");
-    const std::vector<std::int32_t> parameters = parameters_of_nodes(graph_);
-    std::erase_if(reductions,
-                  [&](std::size_t i) { return parameters[i] < 0 && !made_by_bucketing(graph_.nodes[i]); });
-    for (std::size_t k = 0; k < reductions.size(); ++k) {
-      const Place place = k + 1 < reductions.size() ? Place{static_cast<std::int32_t>(reductions[k + 1]), -1}
-                                                    : Place{phase_begin(Phase::update) - 1, 1};
-      Place& wait = places_[static_cast<std::size_t>(waits_[reductions[k]])];
-      wait = std::max(wait, place);
+    const std::vector<std::size_t> all = reductions(phase, kReduce);
+    for (std::size_t k = 0; k < all.size(); ++k)
+      delay_wait(all[k], k + 1 < all.size() ? Place{static_cast<std::int32_t>(all[k + 1]), -1}
+                                            : Place{phase_begin(Phase::update) - 1, 1});
+  }
+
+  void delay_replica_sums(Phase phase) {
+    const std::vector<std::size_t> scatters = reductions(phase, kReduce), sums = reductions(phase, kSum);
+    const Place end{phase_begin(Phase::update) - 1, 2};  // below the start of the last sum
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      const auto scatter = std::find(scatters.begin(), scatters.end(), scattered_by(sums[k]));
+      const bool scattered = scatter != scatters.end();
+      const std::size_t next = scattered ? static_cast<std::size_t>(scatter - scatters.begin()) + 2 : k + 1;
+      const std::vector<std::size_t>& starts = scattered ? scatters : sums;
+      delay_wait(sums[k], next < starts.size() ? Place{static_cast<std::int32_t>(starts[next]), -1} : end);
     }
+  }
+
+  // The reduce-scatter whose result is summed over replicas; the number of nodes where there is none.
+  std::size_t scattered_by(std::size_t sum) const {
+    std::int32_t made = made_[operand(sum)];
+    while (made >= 0 && of_parameter(static_cast<std::size_t>(made))) {
+      const auto i = static_cast<std::size_t>(made);
+      if (graph_.nodes[i].op == kReduce) return i;
+      if (!std::holds_alternative<Use>(graph_.nodes[i].args[0])) break;
+      made = made_[operand(i)];
+    }
+    return graph_.nodes.size();
   }
 
   Graph& graph_;
   std::vector<std::int32_t> made_;
   std::vector<Place> places_;
-  std::vector<std::int32_t> waits_;  // for a start: its wait
-  std::vector<bool> of_parameters_;  // for each value
+  std::vector<std::int32_t> waits_;       // for a start: its wait
+  std::vector<bool> of_parameters_;       // for each value
+  std::vector<std::int32_t> parameters_;  // for each node, -1: none
 };
 
 }  // namespace

@@ -87,6 +87,25 @@ TEST_CASE("the presets have their published parameters and FLOPs, and the plan a
   check_sums(p);
 }
 
+TEST_CASE("replicas add up the gradients of a shard, and hold the shard of fewer ranks") {
+  const json p = plan_json("llama3_8b.toml",
+                           "--world 16 --model.n_layers=4 --parallelism.data_parallel_replicate_degree=2");
+  CHECK(p.at("data_parallel_shard") == 8);
+  CHECK(p.at("data_parallel_replicate") == 2);
+  const double parameters = p.at("parameters");
+  CHECK(p.at("memory").at("categories_bytes").at("parameters").get<double>() ==
+        Approx(4.0 * parameters / 8).epsilon(1e-3));
+  const json& collectives = p.at("step").at("collectives");
+  CHECK(collectives.at("reduce-scatter").at("sent_bytes").get<double>() == Approx(4 * parameters * 7 / 8));
+  // Of a shard, over 2 ranks; and two sums of at most two numbers over 16.
+  CHECK(collectives.at("all-reduce").at("sent_bytes").get<double>() ==
+        Approx(4 * parameters / 8).epsilon(1e-6));
+  check_sums(p);
+  const ProgramResult text =
+      plan("llama3_8b.toml", "--world 4 --model.n_layers=1 --parallelism.data_parallel_replicate_degree=4");
+  CHECK_THAT(text.output, ContainsSubstring("parameters in one piece, 4 replicas"));
+}
+
 TEST_CASE("every parameter is reduced once, in fp32, and gathered in bf16") {
   const json p = plan_json("llama3_8b.toml", "--world 8 --model.n_layers=4");
   const double parameters = p.at("parameters");
@@ -192,25 +211,25 @@ struct Mistake {
 };
 
 TEST_CASE("a mistake is one line and its own exit code") {
-  const Mistake mistake = GENERATE(
-      Mistake{"--world 8 --model.n_layer=2", 3, "unknown key (did you mean model.n_layers?)"},
-      Mistake{"--world 12 --parallelism.data_parallel_shard_degree=8", 3,
-              "replicate 1 * shard 8 * tensor 1 * context 1 * pipeline 1 = 8 ranks, but the run has 12"},
-      Mistake{"--world 8 --training.global_batch_size=12", 3,
-              "training.global_batch_size = 12 must be a multiple of"},
-      Mistake{"--world 8 --parallelism.tensor_parallel_degree=8", 3, "tensor parallelism is"},
-      Mistake{"--world 8 --compile.passes=canonicalise", 3, "canonicalize"},
-      Mistake{"", 2, "plan: --world N is missing: of how many ranks is the job?"},
-      Mistake{"--world 0", 2, "plan: --world \"0\" must be a whole number from 1 on"},
-      Mistake{"--world eight", 2, "plan: --world \"eight\" must be a whole number from 1 on"},
-      Mistake{"--world 2000000", 2, "plan: --world 2000000 must be at most 1000000"},
-      Mistake{"--world 8 --rank 8", 2, "plan: --rank 8 must be below --world 8"},
-      Mistake{"--world 8 --device h220", 2, "plan: --device h220 is not known (did you mean h200?)"},
-      Mistake{"--world 8 --devise h200", 2, "plan: unknown flag --devise (did you mean --device?)"},
-      Mistake{"--world 8 --json=1", 2, "plan: --json takes no value"},
-      Mistake{"--world 8 --model.n_layers=1 --timeline=/no/such/folder/x.html", 9,
-              "plan: cannot write /no/such/folder/x.html"},
-      Mistake{"--world 8 other.toml", 2, "plan: one configuration, not "});
+  const Mistake mistake =
+      GENERATE(Mistake{"--world 8 --model.n_layer=2", 3, "unknown key (did you mean model.n_layers?)"},
+               Mistake{"--world 12 --parallelism.data_parallel_shard_degree=8", 3,
+                       "replicate 1 * shard 8 * context 1 * tensor 1 = 8 ranks, but the run has 12"},
+               Mistake{"--world 8 --training.global_batch_size=12", 3,
+                       "training.global_batch_size = 12 must be a multiple of"},
+               Mistake{"--world 8 --parallelism.tensor_parallel_degree=8", 3, "tensor parallelism is"},
+               Mistake{"--world 8 --compile.passes=canonicalise", 3, "canonicalize"},
+               Mistake{"", 2, "plan: --world N is missing: of how many ranks is the job?"},
+               Mistake{"--world 0", 2, "plan: --world \"0\" must be a whole number from 1 on"},
+               Mistake{"--world eight", 2, "plan: --world \"eight\" must be a whole number from 1 on"},
+               Mistake{"--world 2000000", 2, "plan: --world 2000000 must be at most 1000000"},
+               Mistake{"--world 8 --rank 8", 2, "plan: --rank 8 must be below --world 8"},
+               Mistake{"--world 8 --device h220", 2, "plan: --device h220 is not known (did you mean h200?)"},
+               Mistake{"--world 8 --devise h200", 2, "plan: unknown flag --devise (did you mean --device?)"},
+               Mistake{"--world 8 --json=1", 2, "plan: --json takes no value"},
+               Mistake{"--world 8 --model.n_layers=1 --timeline=/no/such/folder/x.html", 9,
+                       "plan: cannot write /no/such/folder/x.html"},
+               Mistake{"--world 8 other.toml", 2, "plan: one configuration, not "});
   const ProgramResult result = plan("llama3_8b.toml", mistake.words);
   INFO(mistake.words << ": " << result.output);
   CHECK(result.exit_code == mistake.exit_code);

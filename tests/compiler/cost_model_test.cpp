@@ -148,6 +148,16 @@ TEST_CASE("a group larger than a node runs at the rate between nodes") {
   CHECK(collective_seconds(CollectiveKind::all_gather, 8e6, 8, d) == Approx(7e-2 + 14e-3));
 }
 
+TEST_CASE("ranks of one group on several nodes share their node's links with the groups between them") {
+  const DeviceModel d = round_numbers();  // 4 ranks a node
+  const auto seconds = [&](std::int64_t ranks, std::int64_t stride) {
+    return collective_seconds(CollectiveKind::all_gather, 8e6, ranks, d, stride);
+  };
+  CHECK(seconds(2, 2) == seconds(2, 1));  // one node has both
+  CHECK(seconds(2, 4) == Approx(4 * 4e-2 + 2e-3));
+  CHECK(seconds(2, 16) == seconds(2, 4));
+}
+
 TEST_CASE("the links give the published rates of all-reduces") {
   const DeviceModel& h100 = *find_device_model("h100");
   constexpr double kMiB = 1 << 20;

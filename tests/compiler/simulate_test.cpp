@@ -26,7 +26,7 @@ StepEstimate estimate(const std::string& nodes, std::int64_t ranks = 4) {
   const Graph graph =
       parse("graph g\nparameter %0: f32[250] w\nbatch %1: f32[500] x\nforward layers.0\n" + nodes, "x.ir");
   verify(graph, "the test");
-  return simulate(graph, slow_device(), ranks);
+  return simulate(graph, slow_device(), {{"dp", {ranks, 1}}});
 }
 
 // 4000 bytes from 4 ranks: 3000 are sent, 3 ms.
@@ -111,6 +111,20 @@ TEST_CASE("collectives are counted by kind, with whole and sent bytes") {
   CHECK(e.of(CollectiveKind::all_reduce).sent_bytes == 3000);  // 2 * 3/4 of 2000: the ranks were told
   CHECK(e.of(CollectiveKind::all_to_all).count == 0);
   CHECK(e.communication_s == Approx(7.5e-3));
+}
+
+TEST_CASE(
+    "each group has its own number of ranks, and one whose ranks stand apart shares links between nodes") {
+  const Graph graph = parse(
+      "graph g\nbatch %0: f32[500] x\nforward layers.0\n"
+      "  %1: f32[500] = _c10d_functional.all_reduce.default(%0, \"sum\", \"dp\")\n"
+      "  %2: f32[500] views %1 = _c10d_functional.wait_tensor.default(%1)\n"
+      "  %3: f32[500] = _c10d_functional.all_reduce.default(%2, \"sum\", \"dp_replicate\")\n"
+      "  %4: f32[500] views %3 = _c10d_functional.wait_tensor.default(%3)\nreturn\n  y = %4\n",
+      "x.ir");
+  const StepEstimate e = simulate(graph, slow_device(), {{"dp", {4, 1}}, {"dp_replicate", {2, 8}}});
+  CHECK(e.of(CollectiveKind::all_reduce).sent_bytes == 3000 + 2000);
+  CHECK(e.communication_s == Approx(3e-3 + 8 * 2e-3));  // 8 ranks a node
 }
 
 TEST_CASE("compute is told apart by what bounds it") {

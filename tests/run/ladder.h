@@ -29,6 +29,17 @@ struct Point {
   }
 };
 
+// How the ranks of a run are divided among replicas of the model and shards of each.
+struct Grid {
+  int replicate, shard;
+  int ranks() const { return replicate * shard; }
+  std::string name() const { return fmt::format("{} x {}", replicate, shard); }
+  Words flags() const {
+    return {fmt::format("--parallelism.data_parallel_replicate_degree={}", replicate),
+            fmt::format("--parallelism.data_parallel_shard_degree={}", shard)};
+  }
+};
+
 inline const Words kEager = {"--compile.enable=false"};
 inline const Words kInterpreter = {"--compile.executor=interpreter"};
 inline const Words kReplay = {"--compile.executor=replay"};
@@ -49,12 +60,12 @@ inline void check_equal(const Place& place, const std::string& a, const std::str
                                   "equal bit for bit on 20 steps (loss, grad_norm, lr; state_hash on 20)"));
 }
 
-inline void climb(const Point& point) {
-  INFO(point.name());
+inline void climb(const Point& point, const Words& flags = {}) {
+  INFO(point.name() << ", " << fmt::format("{}", fmt::join(flags, " ")));
   const Place place;
-  run_at(place, point, "eager", kEager);
-  run_at(place, point, "interpreter", kInterpreter);
-  run_at(place, point, "replay", kReplay);
+  run_at(place, point, "eager", kEager + flags);
+  run_at(place, point, "interpreter", kInterpreter + flags);
+  run_at(place, point, "replay", kReplay + flags);
   check_equal(place, "eager", "interpreter");
   check_equal(place, "eager", "replay");
 }

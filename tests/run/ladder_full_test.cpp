@@ -12,6 +12,13 @@ TEMPLATE_TEST_CASE_SIG("eager, interpreted and replayed steps have the same bits
     climb({Ranks, (setting & 1) != 0, (setting & 2) != 0, (setting & 4) != 0, (setting & 8) != 0});
 }
 
+TEST_CASE("replicas, sharded or not, have the same bits eager, interpreted and replayed") {
+  for (const Grid& grid : {Grid{2, 1}, Grid{3, 1}, Grid{4, 1}, Grid{2, 2}})
+    for (int setting = 0; setting < 16; ++setting)
+      climb({grid.ranks(), (setting & 1) != 0, (setting & 2) != 0, (setting & 4) != 0, (setting & 8) != 0},
+            grid.flags());
+}
+
 TEMPLATE_TEST_CASE_SIG("every memory policy has the bits of the eager step, ranks", "", ((int Ranks), Ranks),
                        1, 2, 3, 4) {
   for (int setting = 0; setting < 16; ++setting)

@@ -253,6 +253,16 @@ TEST_CASE("a rule between keys spells out its arithmetic and blames what the use
        "command line: --parallelism.data_parallel_shard_degree=3: training.global_batch_size = 16 must be a "
        "multiple "
        "of training.local_batch_size * data-parallel degree = 4 * 3 = 12"},
+      {"[training]\nlocal_batch_size = 4\nglobal_batch_size = 16\n",
+       {"--parallelism.data_parallel_shard_degree=2", "--parallelism.data_parallel_replicate_degree=3"},
+       "command line: --parallelism.data_parallel_shard_degree=2: training.global_batch_size = 16 must be a "
+       "multiple of training.local_batch_size * data-parallel degree = 4 * 6 = 24"},
+      {"[parallelism]\ndata_parallel_replicate_degree = -1\n",
+       {},
+       "x.toml:2:1: parallelism.data_parallel_replicate_degree = -1: "
+       "parallelism.data_parallel_replicate_degree and parallelism.data_parallel_shard_degree are both -1, "
+       "but "
+       "only one degree can take the ranks that are left; set the other"},
       {"[training]\nsteps = 100\n",
        {},
        "x.toml:2:1: training.steps = 100: lr_scheduler.warmup_steps = 200 must be at most training.steps = "

@@ -181,7 +181,7 @@ TEST_CASE("every preset is valid and has the learning rate, batch and length of 
 
 TEST_CASE("the shard degree takes the ranks that are left, and the global batch makes microbatches") {
   JobConfig config = load_config({"--training.local_batch_size=4", "--training.global_batch_size=24"});
-  CHECK(rondo::resolve_layout(config, 3).shard == 3);
+  CHECK(rondo::resolve_layout(config, 3).mesh.degree(rondo::Axis::dp_shard) == 3);
   CHECK(rondo::resolve_layout(config, 3).microbatches == 2);
   CHECK(rondo::resolve_layout(config, 1).microbatches == 6);
   config.training.global_batch_size = -1;
@@ -202,7 +202,7 @@ TEST_CASE("ranks that the degrees do not make are refused with the arithmetic") 
   JobConfig config = load_config({"--parallelism.data_parallel_shard_degree=3"});
   CHECK(message(config, 3).empty());
   CHECK(message(config, 4) ==
-        "parallelism: replicate 1 * shard 3 * tensor 1 * context 1 * pipeline 1 = 3 ranks, but the run has "
+        "parallelism: pipeline 1 * replicate 1 * shard 3 * context 1 * tensor 1 = 3 ranks, but the run has "
         "4; start 3 "
         "ranks, or set parallelism.data_parallel_shard_degree = -1 to take what is left");
   config = load_config({});

@@ -10,40 +10,13 @@
 #include "parallel/wildcard.h"
 
 namespace rondo {
-namespace {
-
-std::int64_t infer_shard(const Parallelism& degrees, std::int64_t others, std::int64_t world_size) {
-  if (degrees.data_parallel_shard_degree != -1) return degrees.data_parallel_shard_degree;
-  if (world_size % others != 0)
-    throw Error(
-        ExitCode::config,
-        fmt::format("parallelism.data_parallel_shard_degree = -1 takes the ranks that are left, but {} "
-                    "ranks / {} (the product of the other degrees) is no whole number",
-                    world_size, others));
-  return world_size / others;
-}
-
-}  // namespace
 
 Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
   const Parallelism& degrees = config.parallelism;
   Layout layout;
-  layout.world_size = world_size;
-  layout.replicate = degrees.data_parallel_replicate_degree;
-  layout.tensor = degrees.tensor_parallel_degree;
-  layout.context = degrees.context_parallel_degree;
-  layout.pipeline = degrees.pipeline_parallel_degree;
-  layout.expert = degrees.expert_parallel_degree;
-  const std::int64_t others = layout.replicate * layout.tensor * layout.context * layout.pipeline;
-  layout.shard = infer_shard(degrees, others, world_size);
-  if (layout.shard * others != world_size)
-    throw Error(
-        ExitCode::config,
-        fmt::format("parallelism: replicate {} * shard {} * tensor {} * context {} * pipeline {} = {} "
-                    "ranks, but the run has {}; start {} ranks, or set "
-                    "parallelism.data_parallel_shard_degree = -1 to take what is left",
-                    layout.replicate, layout.shard, layout.tensor, layout.context, layout.pipeline,
-                    layout.shard * others, world_size, layout.shard * others));
+  layout.mesh = Mesh(world_size, {degrees.pipeline_parallel_degree, degrees.data_parallel_replicate_degree,
+                                  degrees.data_parallel_shard_degree, degrees.context_parallel_degree,
+                                  degrees.tensor_parallel_degree});
   const std::int64_t local = config.training.local_batch_size;
   const std::int64_t unit = local * layout.data_parallel();
   const std::int64_t global = config.training.global_batch_size;

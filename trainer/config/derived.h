@@ -6,23 +6,18 @@
 #include <string>
 
 #include "compiler/options.h"
+#include "parallel/mesh.h"
 #include "trainer/config/job_config.h"
 
 namespace rondo {
 
-// How the ranks are divided. The product of all degrees but `expert` is the world size.
+// How the ranks and the batch are divided.
 struct Layout {
-  std::int64_t world_size = 1;
-  std::int64_t replicate = 1;
-  std::int64_t shard = 1;
-  std::int64_t tensor = 1;
-  std::int64_t context = 1;
-  std::int64_t pipeline = 1;
-  std::int64_t expert = 1;
+  Mesh mesh;
   std::int64_t global_batch_size = 1;  // sequences of a step over all ranks
   std::int64_t microbatches = 1;       // of one rank in a step; more than 1 is gradient accumulation
 
-  std::int64_t data_parallel() const { return replicate * shard; }
+  std::int64_t data_parallel() const { return mesh.degree(kDataAxes); }
 };
 
 // Error(ExitCode::config), with the arithmetic, where the degrees do not make `world_size` or the global

@@ -174,7 +174,8 @@ const Fields& Parallelism::fields() {
   using P = Parallelism;
   static const Fields list = {
       field("data_parallel_replicate_degree", &P::data_parallel_replicate_degree,
-            "copies of the sharded model", {.unsupported = "replication beside sharding (HSDP) is"}),
+            "copies of the whole sharded model; -1: as many as the other degrees leave",
+            {.minimum = -1, .maximum = kMaxDegree, .unit = "copies", .check = minus_one_or_positive}),
       field("data_parallel_shard_degree", &P::data_parallel_shard_degree,
             "ranks that share one copy of the weights; -1: the ranks that the other degrees leave",
             {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),

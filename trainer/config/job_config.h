@@ -75,7 +75,7 @@ struct Training {
 };
 
 struct Parallelism {
-  std::int64_t data_parallel_replicate_degree = 1;
+  std::int64_t data_parallel_replicate_degree = 1;     // -1: the copies that the other degrees leave
   std::int64_t data_parallel_shard_degree = -1;        // -1: the ranks that the other degrees leave
   std::string fsdp_reshard_after_forward = "default";  // default | always | never
   std::int64_t tensor_parallel_degree = 1;

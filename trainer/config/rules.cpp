@@ -80,9 +80,10 @@ void check_batch(Rules& rules, const JobConfig& config) {
   const std::int64_t local = config.training.local_batch_size, global = config.training.global_batch_size;
   if (global == -1) return;
   const Keys keys = {"training.global_batch_size", "training.local_batch_size",
-                     "parallelism.data_parallel_shard_degree"};
+                     "parallelism.data_parallel_shard_degree", "parallelism.data_parallel_replicate_degree"};
   const std::int64_t shard = config.parallelism.data_parallel_shard_degree;
-  if (shard == -1)
+  const std::int64_t replicate = config.parallelism.data_parallel_replicate_degree;
+  if (shard == -1 || replicate == -1)
     rules.require(
         global % local == 0, keys,
         fmt::format("training.global_batch_size = {} must be a multiple of training.local_batch_size = "
@@ -90,10 +91,20 @@ void check_batch(Rules& rules, const JobConfig& config) {
                     global, local));
   else
     rules.require(
-        global % (local * shard) == 0, keys,
+        global % (local * shard * replicate) == 0, keys,
         fmt::format("training.global_batch_size = {} must be a multiple of training.local_batch_size * "
                     "data-parallel degree = {} * {} = {}",
-                    global, local, shard, local * shard));
+                    global, local, shard * replicate, local * shard * replicate));
+}
+
+// The product of the degrees is a matter of the number of ranks: Mesh.
+void check_degrees(Rules& rules, const JobConfig& config) {
+  const Parallelism& p = config.parallelism;
+  rules.require(p.data_parallel_replicate_degree != -1 || p.data_parallel_shard_degree != -1,
+                {"parallelism.data_parallel_replicate_degree", "parallelism.data_parallel_shard_degree"},
+                "parallelism.data_parallel_replicate_degree and parallelism.data_parallel_shard_degree are "
+                "both -1, but "
+                "only one degree can take the ranks that are left; set the other");
 }
 
 void check_schedule(Rules& rules, const JobConfig& config) {
@@ -182,6 +193,7 @@ void check_rules(const JobConfig& config, const Origins& origins, Problems& prob
   Rules rules(config, origins, problems);
   check_model(rules, config);
   check_lengths(rules, config);
+  check_degrees(rules, config);
   check_batch(rules, config);
   check_schedule(rules, config);
   check_weights(rules, config);

@@ -1,0 +1,130 @@
+#include "parallel/mesh.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "parallel/error.h"
+
+namespace rondo {
+namespace {
+
+struct AxisRow {
+  Axis axis;
+  std::string_view name;
+  std::string_view key;   // in [parallelism]
+  std::string_view word;  // in the arithmetic of a message
+};
+constexpr std::array<AxisRow, kAxes> kRows = {{
+    {Axis::pp, "pp", "pipeline_parallel_degree", "pipeline"},
+    {Axis::dp_replicate, "dp_replicate", "data_parallel_replicate_degree", "replicate"},
+    {Axis::dp_shard, "dp_shard", "data_parallel_shard_degree", "shard"},
+    {Axis::cp, "cp", "context_parallel_degree", "context"},
+    {Axis::tp, "tp", "tensor_parallel_degree", "tensor"},
+}};
+
+constexpr std::size_t index(Axis axis) { return static_cast<std::size_t>(axis); }
+constexpr std::int64_t kInferred = -1;
+
+// Puts what the other degrees leave in the place of the one that is -1.
+void infer(std::int64_t world_size, Degrees& degrees) {
+  const auto inferred = std::find(degrees.begin(), degrees.end(), kInferred);
+  if (inferred == degrees.end()) return;
+  const auto key = [&](auto at) { return kRows[static_cast<std::size_t>(at - degrees.begin())].key; };
+  const auto second = std::find(inferred + 1, degrees.end(), kInferred);
+  if (second != degrees.end())
+    throw Error(ExitCode::config,
+                fmt::format("parallelism.{} and parallelism.{} are both -1, but only one degree can take the "
+                            "ranks that are left; set the other",
+                            key(inferred), key(second)));
+  std::int64_t others = 1;
+  for (const std::int64_t degree : degrees) others *= degree == kInferred ? 1 : degree;
+  if (world_size % others != 0)
+    throw Error(ExitCode::config,
+                fmt::format("parallelism.{} = -1 takes the ranks that are left, but {} ranks / {} (the "
+                            "product of the other degrees) is no whole number",
+                            key(inferred), world_size, others));
+  *inferred = world_size / others;
+}
+
+[[noreturn]] void refuse(std::int64_t world_size, const Degrees& degrees, std::int64_t made) {
+  std::string product;
+  for (const AxisRow& row : kRows)
+    product += fmt::format("{}{} {}", product.empty() ? "" : " * ", row.word, degrees[index(row.axis)]);
+  const std::int64_t others = made / degrees[index(Axis::dp_shard)];
+  throw Error(ExitCode::config,
+              fmt::format("parallelism: {} = {} ranks, but the run has {}; start {} ranks, or {}", product,
+                          made, world_size, made,
+                          world_size % others == 0
+                              ? "set parallelism.data_parallel_shard_degree = -1 to take what is left"
+                              : "choose degrees whose product is the number of ranks"));
+}
+
+}  // namespace
+
+std::string_view axis_name(Axis axis) { return kRows[index(axis)].name; }
+
+Mesh::Mesh(std::int64_t world_size, Degrees degrees) : world_size_(world_size), degrees_(degrees) {
+  for (const AxisRow& row : kRows)
+    if (const std::int64_t degree = degrees_[index(row.axis)]; degree < 1 && degree != kInferred)
+      throw Error(ExitCode::config,
+                  fmt::format("parallelism.{} = {} must be at least 1, or -1 to take the ranks that are left",
+                              row.key, degree));
+  infer(world_size_, degrees_);
+  std::int64_t made = 1;
+  for (std::size_t axis = kAxes; axis-- > 0;) {
+    strides_[axis] = made;
+    made *= degrees_[axis];
+  }
+  if (made != world_size_) refuse(world_size_, degrees_, made);
+}
+
+std::int64_t Mesh::degree(Axes axes) const {
+  std::int64_t degree = 1;
+  for (const AxisRow& row : kRows)
+    if (axes.has(row.axis)) degree *= degrees_[index(row.axis)];
+  return degree;
+}
+
+std::int64_t Mesh::coordinate(std::int64_t rank, Axes axes) const {
+  std::int64_t place = 0;
+  for (const AxisRow& row : kRows) {
+    const std::size_t axis = index(row.axis);
+    if (axes.has(row.axis)) place = place * degrees_[axis] + rank / strides_[axis] % degrees_[axis];
+  }
+  return place;
+}
+
+std::vector<std::int64_t> Mesh::members(std::int64_t rank, Axes axes) const {
+  std::vector<std::int64_t> ranks = {rank};
+  // Axis by axis, the outermost first, each rank so far becomes the ranks that differ from it on this axis alone.
+  for (const AxisRow& row : kRows) {
+    if (!axes.has(row.axis)) continue;
+    const std::int64_t stride = strides_[index(row.axis)], degree = degrees_[index(row.axis)];
+    std::vector<std::int64_t> more;
+    for (const std::int64_t of : ranks)
+      for (std::int64_t k = 0; k < degree; ++k) more.push_back(of + (k - of / stride % degree) * stride);
+    ranks = std::move(more);
+  }
+  return ranks;
+}
+
+AxisGroup Mesh::group(Axes axes) const {
+  std::string name;
+  const auto add = [&](std::string_view part) { name += (name.empty() ? "" : "_") + std::string(part); };
+  AxisGroup group;
+  group.ranks = degree(axes);
+  const bool replicas = axes.has(Axis::dp_replicate), shards = axes.has(Axis::dp_shard);
+  const std::int64_t data =
+      (replicas ? degree(Axis::dp_replicate) : 1) * (shards ? degree(Axis::dp_shard) : 1);
+  const bool all_data = (replicas || shards) && data == degree(kDataAxes);
+  for (const AxisRow& row : kRows) {
+    if (axes.has(row.axis) && degree(row.axis) > 1) group.stride = strides_[index(row.axis)];
+    if (row.axis == Axis::dp_replicate && all_data) add(kDataParallelGroup);
+    if (axes.has(row.axis) && !(all_data && kDataAxes.has(row.axis))) add(row.name);
+  }
+  group.name = std::move(name);
+  return group;
+}
+
+}  // namespace rondo
