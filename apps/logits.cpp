@@ -38,15 +38,19 @@ class Evaluation {
  public:
   Evaluation(const hugging_face::Folder& folder, std::int64_t seq_len, bool gradients)
       : model_(make_decoder(folder.config().model, folder.config().sizes)) {
-    folder.check(hugging_face::parameters_of(model_->parameters()));
+    folder.check(hugging_face::parameters_of(*model_));
     for (const Buffer& buffer : model_->buffers(seq_len)) buffers_.push_back(buffer.value);
     std::map<std::string, ShardedWeights::Parameter> parameters;
     for (const ParameterRule& rule : model_->parameters()) {
       Tensor whole = at::empty({element_count(rule)}, at::kFloat);
-      load_weights(whole, folder.find(rule.hugging_face_name), 0, element_count(rule));
+      load_weights(whole, folder, rule.hugging_face_name, rule.sizes, 0, element_count(rule));
       whole.set_requires_grad(gradients);
       leaves_.push_back(whole);
       parameters[rule.name] = {whole, rule.sizes};
+    }
+    for (const ExpertBias& bias : model_->expert_biases()) {
+      biases_.push_back(at::empty({bias.experts}, at::kFloat));
+      load_weights(biases_.back(), folder, bias.hugging_face_name, {bias.experts}, 0, bias.experts);
     }
     weights_.emplace(std::move(parameters), sharding_);
   }
@@ -55,7 +59,8 @@ class Evaluation {
 
   // [1, T, V] of ids [1, T].
   Tensor logits(const Tensor& tokens_BT) const {
-    return model_->forward(*weights_, {.tokens_BT = tokens_BT, .buffers = buffers_});
+    return model_->forward(*weights_,
+                           {.tokens_BT = tokens_BT, .buffers = buffers_, .expert_biases = biases_});
   }
 
   // Adds the row's share of the mean over `predictions` tokens to `gradients`, one tensor a parameter.
@@ -77,16 +82,27 @@ class Evaluation {
  private:
   std::shared_ptr<const Decoder> model_;
   const ShardingOptions sharding_;  // one rank, fp32
-  std::vector<Tensor> buffers_, leaves_;
+  std::vector<Tensor> buffers_, biases_, leaves_;
   std::optional<ShardedWeights> weights_;
 };
 
 void write_gradients(const std::string& path, const Decoder& model, const std::vector<Tensor>& gradients) {
+  std::vector<std::vector<hugging_face::Parameter>> of_parameter;
   std::vector<safetensors::TensorInfo> tensors;
-  for (const ParameterRule& rule : model.parameters())
-    tensors.push_back(fp32(rule.hugging_face_name, rule.sizes));
+  for (const ParameterRule& rule : model.parameters()) {
+    of_parameter.push_back(hugging_face::stacked(rule.hugging_face_name, rule.sizes));
+    for (const hugging_face::Parameter& one : of_parameter.back())
+      tensors.push_back(fp32(one.name, one.shape));
+  }
   safetensors::Writer writer(path, tensors, {{"format", "pt"}});
-  for (std::size_t i = 0; i < gradients.size(); ++i) writer.write(tensors[i].name, 0, bytes_of(gradients[i]));
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    std::span<const std::byte> left = bytes_of(gradients[i]);
+    for (const hugging_face::Parameter& one : of_parameter[i]) {
+      const std::size_t bytes = gradients[i].nbytes() / of_parameter[i].size();
+      writer.write(one.name, 0, left.first(bytes));
+      left = left.subspan(bytes);
+    }
+  }
   writer.finish();
 }
 

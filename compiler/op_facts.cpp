@@ -76,6 +76,7 @@ constexpr std::array kFacts = {
     heavy("aten.mm.default"),
     heavy("rondo.attention.default"),
     heavy("rondo.attention_backward.default"),
+    heavy("rondo.grouped_mm.default"),
 
     // No *.Scalar form: on CPU mul_.Scalar is not bit-equal to mul.Scalar in bf16.
     in_place("aten.add.Tensor", "aten.add_.Tensor"),
@@ -113,9 +114,11 @@ double matrix_product(const Sizes& left, const Sizes& right) {
   return right.empty() ? 0 : 2 * product(left) * static_cast<double>(right.back());
 }
 
-// q [B, H, T, D] and k [B, G, S, D]: scores and weighted sum.
-double attention(const Sizes& q, const Sizes& k) {
-  return k.size() < 2 ? 0 : 4 * product(q) * static_cast<double>(k[k.size() - 2]);
+// q [B, H, T, D], k [B, G, S, D] and v [B, G, S, V]: products of width D and of width V, with all scores.
+double attention(const Sizes& q, const Sizes& k, const Sizes& v, double of_qk, double of_v) {
+  if (q.size() != 4 || k.size() != 4 || v.size() != 4) return 0;
+  const double scores = product(q) / static_cast<double>(q[3]) * static_cast<double>(k[2]);
+  return 2 * scores * (of_qk * static_cast<double>(q[3]) + of_v * static_cast<double>(v[3]));
 }
 
 }  // namespace
@@ -137,14 +140,16 @@ double flops(const Graph& graph, const Node& node) {
   if (!facts(node.op).heavy) return 0;
   std::vector<const Sizes*> operands;
   for_each_operand(node, [&](ValueId id) { operands.push_back(&graph.value(id).type.sizes); });
-  const auto of = [&](std::size_t left, std::size_t right, auto&& count) {
-    return right < operands.size() ? count(*operands[left], *operands[right]) : 0.0;
+  const std::size_t first = node.op == "aten.addmm.default" || node.op == "rondo.attention_backward.default";
+  const auto operand = [&](std::size_t i) -> const Sizes& {
+    static const Sizes kNone;
+    return first + i < operands.size() ? *operands[first + i] : kNone;
   };
-  if (node.op == "aten.addmm.default") return of(1, 2, matrix_product);
-  if (node.op == "rondo.attention.default") return of(0, 1, attention);
-  // Five products where the forward has two.
-  if (node.op == "rondo.attention_backward.default") return 2.5 * of(1, 2, attention);
-  return of(0, 1, matrix_product);
+  if (node.op == "rondo.attention.default") return attention(operand(0), operand(1), operand(2), 1, 1);
+  // The scores again, their gradient, and those of q, k and v.
+  if (node.op == "rondo.attention_backward.default")
+    return attention(operand(0), operand(1), operand(2), 3, 2);
+  return matrix_product(operand(0), operand(1));
 }
 
 }  // namespace rondo::ir

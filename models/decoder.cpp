@@ -1,5 +1,6 @@
 #include "models/decoder.h"
 
+#include "models/deepseek_v3.h"
 #include "models/llama3.h"
 #include "parallel/error.h"
 
@@ -7,6 +8,7 @@ namespace rondo {
 
 std::shared_ptr<const Decoder> make_decoder(const std::string& name, const FieldValues& sizes) {
   if (name == "llama3") return std::make_shared<Llama3>(from_values<Llama3Config>(sizes));
+  if (name == "deepseek_v3") return std::make_shared<DeepSeekV3>(from_values<DeepSeekV3Config>(sizes));
   throw Error(ExitCode::config, "model.name = " + name + " has sizes but no implementation");
 }
 

@@ -30,14 +30,25 @@ struct ParameterRule {
   std::string name;  // also the module path: "layers.0.attention.wq.weight"
   std::vector<std::int64_t> sizes;
   Init init;
-  std::string hugging_face_name;  // "model.layers.0.self_attn.q_proj.weight"; the values are the same there
-  std::string bucket = {};        // what is gathered and reduced together: "embedding", "layers.0", "head"
+  // "model.layers.0.self_attn.q_proj.weight"; the values are the same there. With a `*` it stands for one
+  // tensor for each index of the first dimension: "model.layers.3.mlp.experts.*.up_proj.weight".
+  std::string hugging_face_name;
+  std::string bucket = {};  // what is gathered and reduced together: "embedding", "layers.0", "head"
 };
 
 // A constant of the forward, the same on all ranks (RoPE tables).
 struct Buffer {
   std::string name;
   at::Tensor value;
+};
+
+// What a router adds to an expert's score while it chooses, and to nothing else. No gradient moves it: the
+// step does, by load (Wang et al., "Auxiliary-Loss-Free Load Balancing Strategy for Mixture-of-Experts",
+// 2024). fp32, zero at first, alike on all ranks.
+struct ExpertBias {
+  std::string name;      // "layers.3.moe.expert_bias"
+  std::int64_t experts;  // the same for all routers of a model
+  std::string hugging_face_name;
 };
 
 // REQUIRES with checkpoint_blocks: this object and the weights outlive the backward.
@@ -49,6 +60,9 @@ struct ForwardInputs {
   // int32 cu_seqlens over the flattened tokens, padded with B*T at the end
   std::optional<at::Tensor> document_borders_N = std::nullopt;
   bool checkpoint_blocks = false;  // compute each block again in its backward instead of keeping its values
+  std::vector<at::Tensor> expert_biases = {};  // fp32 [E] each, in the order of Decoder::expert_biases
+  // Where given, as long: takes how many of these tokens each expert got, fp32 [E] whole numbers.
+  std::vector<at::Tensor>* tokens_per_expert = nullptr;
 };
 
 class Decoder {
@@ -63,6 +77,10 @@ class Decoder {
   // Forward and backward, with the full attention square, as torchtitan counts it.
   virtual std::int64_t flops_per_token(std::int64_t seq_len) const = 0;
   virtual std::int64_t vocabulary() const = 0;
+  // Of the routers, in the order of the forward.
+  virtual std::vector<ExpertBias> expert_biases() const { return {}; }
+  // How far a bias moves in a step.
+  virtual double load_balance_coeff() const { return 0; }
 };
 
 // The model that the configuration names. One line a model in decoder.cpp. Throws Error(config) for an

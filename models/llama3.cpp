@@ -3,20 +3,12 @@
 #include "models/llama3.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/embedding.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/index_select.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/mean.h>
-#include <ATen/ops/rsqrt.h>
-#include <ATen/ops/silu.h>
 
 #include <cmath>
 #include <numbers>
 
+#include "models/layers.h"
 #include "models/ops/attention.h"
-#include "models/ops/checkpoint.h"
 #include "parallel/scope.h"
 
 namespace rondo {
@@ -24,89 +16,36 @@ namespace {
 
 using at::Tensor;
 
-// Written out, since `rms_norm` is one kernel on CUDA and a composite on CPU. Normalised in fp32, scaled in
-// x's dtype.
-Tensor rms_norm(const char* name, const Tensor& x, const Weights& weights, double eps) {
-  ModuleScope scope(name);
-  const Tensor x32 = x.to(at::kFloat);
-  const Tensor inverse_rms = at::rsqrt(at::mean(x32 * x32, at::IntArrayRef{-1}, /*keepdim=*/true) + eps);
-  return (x32 * inverse_rms).to(x.scalar_type()) * weights.get("weight");
-}
-
-Tensor linear(const char* name, const Tensor& x, const Weights& weights) {
-  ModuleScope scope(name);
-  return weights.linear(x);
-}
-
-struct Rope {
-  Tensor cos, sin;  // fp32 [B or 1, T, 1, K/2]
-
-  // Rotates the pairs (x_i, x_{i + K/2}) of x [B, T, heads, K] in fp32. The halves are unbound and not
-  // sliced, since the backward of a slice fills a whole tensor with zeros.
-  Tensor rotate(const Tensor& x) const {
-    const std::vector<Tensor> halves = x.to(at::kFloat).unflatten(-1, {2, x.size(-1) / 2}).unbind(-2);
-    const Tensor turned_first = halves[0] * cos - halves[1] * sin;
-    const Tensor turned_second = halves[1] * cos + halves[0] * sin;
-    return at::cat({turned_first, turned_second}, -1).to(x.scalar_type());
-  }
-};
-
-Rope make_rope(const ForwardInputs& inputs) {
-  const Tensor &cos = inputs.buffers[0], &sin = inputs.buffers[1];
-  if (!inputs.positions_BT) {
-    const auto rows = [&](const Tensor& table) {
-      return table.narrow(0, 0, inputs.tokens_BT.size(1)).unsqueeze(0).unsqueeze(2);
-    };
-    return {rows(cos), rows(sin)};
-  }
-  const Tensor& positions = *inputs.positions_BT;
-  const std::int64_t batch = positions.size(0), time = positions.size(1);
-  const Tensor flat = positions.reshape({-1});
-  const auto pick = [&](const Tensor& table) {
-    return at::index_select(table, 0, flat).view({batch, time, 1, table.size(1)});
-  };
-  const Tensor picked_cos = pick(cos);
-  const Tensor picked_sin = pick(sin);
-  return {picked_cos, picked_sin};
+// Rotates the pairs (x_i, x_{i + K/2}) of x [B, T, heads, K] in fp32. The halves are unbound and not sliced,
+// since the backward of a slice fills a whole tensor with zeros.
+Tensor rotate(const Tensor& x, const RotaryTables& rope) {
+  const std::vector<Tensor> halves = x.to(at::kFloat).unflatten(-1, {2, x.size(-1) / 2}).unbind(-2);
+  return turn(halves[0], halves[1], rope).to(x.scalar_type());
 }
 
 // Statements, not nested calls: C++ leaves the order of arguments open, and ranks must gather in the same
 // order.
-Tensor attention(const Tensor& x_BTD, const Weights& weights, const Rope& rope, const ForwardInputs& inputs,
-                 std::int64_t head_dim) {
+Tensor attention(const Tensor& x_BTD, const Weights& weights, const RotaryTables& rope,
+                 const ForwardInputs& inputs, std::int64_t head_dim) {
   ModuleScope scope("attention");
   const std::int64_t batch = x_BTD.size(0), time = x_BTD.size(1);
   const auto heads = [&](const Tensor& projected) { return projected.view({batch, time, -1, head_dim}); };
   const Tensor q_BTHK = heads(linear("wq", x_BTD, weights));
   const Tensor k_BTGK = heads(linear("wk", x_BTD, weights));
   const Tensor v_BTGK = heads(linear("wv", x_BTD, weights));
-  const Tensor q = rope.rotate(q_BTHK).transpose(1, 2);
-  const Tensor k = rope.rotate(k_BTGK).transpose(1, 2);
+  const Tensor q = rotate(q_BTHK, rope).transpose(1, 2);
+  const Tensor k = rotate(k_BTGK, rope).transpose(1, 2);
   const Tensor out_BHTK = causal_attention(q, k, v_BTGK.transpose(1, 2), inputs.document_borders_N,
                                            1.0 / std::sqrt(static_cast<double>(head_dim)));
   return linear("wo", out_BHTK.transpose(1, 2).reshape({batch, time, -1}), weights);
 }
 
-Tensor feed_forward(const Tensor& x_BTD, const Weights& weights) {
-  ModuleScope scope("feed_forward");
-  const Tensor gate_BTF = linear("w1", x_BTD, weights);
-  const Tensor up_BTF = linear("w3", x_BTD, weights);
-  return linear("w2", at::silu(gate_BTF) * up_BTF, weights);
-}
-
-Tensor transformer_block(const Tensor& h_BTD, const Weights& weights, const Rope& rope,
+Tensor transformer_block(const Tensor& h_BTD, const Weights& weights, const RotaryTables& rope,
                          const ForwardInputs& inputs, const Llama3Config& config) {
   const Tensor attention_in = rms_norm("attention_norm", h_BTD, weights, config.norm_eps);
   const Tensor middle_BTD = h_BTD + attention(attention_in, weights, rope, inputs, config.head_width());
   const Tensor ffn_in = rms_norm("ffn_norm", middle_BTD, weights, config.norm_eps);
-  return middle_BTD + feed_forward(ffn_in, weights);
-}
-
-// A block is a bucket; an embedding that is also the head is gathered once, with the last norm.
-std::string bucket_of(const std::string& parameter, bool tied) {
-  if (parameter.starts_with("layers.")) return parameter.substr(0, parameter.find('.', sizeof "layers."));
-  if (tied) return "embedding_and_head";
-  return parameter.starts_with("tok_embeddings.") ? "embedding" : "head";
+  return middle_BTD + feed_forward("feed_forward", ffn_in, weights);
 }
 
 std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
@@ -144,7 +83,7 @@ std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
   }
   table.push_back({"norm.weight", {c.dim}, ones, "model.norm.weight"});
   if (!c.tie_embeddings) table.push_back({"output.weight", {c.vocab_size, c.dim}, head, "lm_head.weight"});
-  for (ParameterRule& rule : table) rule.bucket = bucket_of(rule.name, c.tie_embeddings);
+  for (ParameterRule& rule : table) rule.bucket = bucket_of_parameter(rule.name, c.tie_embeddings);
   return table;
 }
 
@@ -166,44 +105,21 @@ double scaled_frequency(double frequency, const Llama3Config& c) {
 Llama3::Llama3(const Llama3Config& config) : config_(config), parameters_(parameter_table(config)) {}
 
 std::vector<Buffer> Llama3::buffers(std::int64_t seq_len) const {
-  const std::int64_t head_dim = config_.head_width(), half = head_dim / 2;
-  Tensor cos = at::empty({seq_len, half}, at::kFloat), sin = at::empty({seq_len, half}, at::kFloat);
-  for (std::int64_t i = 0; i < half; ++i) {
-    const double exponent = static_cast<double>(2 * i) / static_cast<double>(head_dim);
-    const double frequency = scaled_frequency(std::pow(config_.rope_theta, -exponent), config_);
-    for (std::int64_t t = 0; t < seq_len; ++t) {
-      const double angle = static_cast<double>(t) * frequency;
-      cos.data_ptr<float>()[t * half + i] = static_cast<float>(std::cos(angle));
-      sin.data_ptr<float>()[t * half + i] = static_cast<float>(std::sin(angle));
-    }
+  const std::int64_t head_dim = config_.head_width();
+  std::vector<double> frequencies;
+  for (std::int64_t i = 0; i < head_dim; i += 2) {
+    const double exponent = static_cast<double>(i) / static_cast<double>(head_dim);
+    frequencies.push_back(scaled_frequency(std::pow(config_.rope_theta, -exponent), config_));
   }
-  return {{"rope.cos", cos}, {"rope.sin", sin}};
+  return rotary_buffers(frequencies, seq_len);
 }
 
 Tensor Llama3::forward(const Weights& weights, const ForwardInputs& inputs) const {
-  const Rope rope = make_rope(inputs);
-  Tensor embedding_VD, h_BTD;
-  {
-    ModuleScope scope("tok_embeddings");
-    embedding_VD = weights.get("weight");
-    h_BTD = at::embedding(embedding_VD, inputs.tokens_BT);
-  }
-  for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
-    const auto block = [this, &weights, &inputs, rope, layer](const Tensor& h) {
-      ModuleScope layers("layers");
-      BlockScope scope(std::to_string(layer));
-      return transformer_block(h, weights, rope, inputs, config_);
-    };
-    if (!inputs.checkpoint_blocks) {
-      h_BTD = block(h_BTD);
-      continue;
-    }
-    h_BTD = checkpoint(block, h_BTD, weights.leaves("layers." + std::to_string(layer)));
-  }
-  h_BTD = rms_norm("norm", h_BTD, weights, config_.norm_eps);
-  if (!config_.tie_embeddings) return linear("output", h_BTD, weights);
-  ModuleScope scope("output");
-  return at::linear(h_BTD, embedding_VD);
+  const RotaryTables rope = rotary_tables(inputs);
+  const auto block = [this, &weights, &inputs, rope](const Tensor& h_BTD, std::int64_t) {
+    return transformer_block(h_BTD, weights, rope, inputs, config_);
+  };
+  return decode(weights, inputs, {config_.n_layers, config_.norm_eps, config_.tie_embeddings, block});
 }
 
 std::int64_t Llama3::flops_per_token(std::int64_t seq_len) const {

@@ -47,6 +47,17 @@ const Fields& Llama3Config::fields() {
   return list;
 }
 
+FieldValues Llama3Config::plain() const {
+  FieldValues values = to_values(*this);
+  values["ffn_hidden_dim"] = ffn_width();
+  values["head_dim"] = head_width();
+  for (const char* derives : {"ffn_dim_multiplier", "multiple_of"}) values.erase(derives);
+  if (rope_scaling_factor == 1.0)
+    for (const char* unused : {"rope_low_freq_factor", "rope_high_freq_factor", "rope_original_max_seq_len"})
+      values.erase(unused);
+  return values;
+}
+
 std::vector<SizeProblem> Llama3Config::problems() const {
   std::vector<SizeProblem> found;
   if (head_dim % 2 != 0)

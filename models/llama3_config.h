@@ -37,6 +37,9 @@ struct Llama3Config {
   std::int64_t ffn_width() const;
 
   static const Fields& fields();
+  // What tells one model from another: with the widths spelt out that may be left to follow from others, and
+  // without fields that then have no effect.
+  FieldValues plain() const;
   // The rules between fields that do not hold; each field alone is within its range.
   std::vector<SizeProblem> problems() const;
 };

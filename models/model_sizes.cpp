@@ -1,5 +1,6 @@
 #include "models/model_sizes.h"
 
+#include "models/deepseek_v3_config.h"
 #include "models/embedded_sizes.h"
 #include "models/llama3_config.h"
 
@@ -17,7 +18,8 @@ std::vector<Flavor> flavors_of(const std::string& model) {
 template <class Config>
 ModelSizes describe(const std::string& name) {
   const auto problems = [](const FieldValues& values) { return from_values<Config>(values).problems(); };
-  return {name, &Config::fields(), flavors_of(name), problems};
+  const auto plain = [](const FieldValues& values) { return from_values<Config>(values).plain(); };
+  return {name, &Config::fields(), flavors_of(name), problems, plain};
 }
 
 }  // namespace
@@ -25,6 +27,7 @@ ModelSizes describe(const std::string& name) {
 const std::vector<ModelSizes>& model_sizes() {
   static const std::vector<ModelSizes> models = {
       describe<Llama3Config>("llama3"),
+      describe<DeepSeekV3Config>("deepseek_v3"),
   };
   return models;
 }

@@ -29,6 +29,7 @@ struct ModelSizes {
   const Fields* fields;
   std::vector<Flavor> flavors;
   std::vector<SizeProblem> (*problems)(const FieldValues&);
+  FieldValues (*plain)(const FieldValues&);  // equal for two runs' sizes that are of one model
 };
 
 const std::vector<ModelSizes>& model_sizes();

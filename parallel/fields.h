@@ -128,6 +128,14 @@ Struct from_values(const FieldValues& values) {
   return filled;
 }
 
+// The other way round: all fields.
+template <class Struct>
+FieldValues to_values(const Struct& filled) {
+  FieldValues values;
+  for (const Field& field : Struct::fields()) values[field.name] = field.get(&filled);
+  return values;
+}
+
 // nullptr where there is none of that name.
 const Field* find_field(const Fields& fields, std::string_view name);
 

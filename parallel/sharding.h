@@ -38,6 +38,9 @@ class Weights {
   virtual at::Tensor get(std::string_view leaf) const = 0;
   // x [..., in] times the transpose of the weight [out, in] of the open scope.
   virtual at::Tensor linear(const at::Tensor& x) const;
+  // x [N, in] times the transposes of the weights [E, out, in] of the open scope, one for each run of rows:
+  // run e ends before row ends[e] (parallel/grouped_mm.h).
+  virtual at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const;
   // The tensors whose gradients the weights below a module path feed, in the order of their names.
   virtual std::vector<at::Tensor> leaves(std::string_view module) const = 0;
 };

@@ -6,6 +6,7 @@
 
 #include "parallel/collectives.h"
 #include "parallel/error.h"
+#include "parallel/grouped_mm.h"
 #include "parallel/scope.h"
 
 namespace rondo {
@@ -103,6 +104,25 @@ struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
   }
 };
 
+// The same with a matrix for each run of rows.
+struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLinear> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& shard,
+                            const at::Tensor& ends, const Source& source) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    context->save_for_backward({x, shard, ends});
+    SavedSource::save(context, source);
+    return grouped_mm(x, gather(shard, source).transpose(1, 2), ends);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Source source = SavedSource::restore(context);
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &shard = saved[1], &ends = saved[2];
+    const at::Tensor grad_x = grouped_mm(gradients[0], gather(shard, source), ends);
+    const at::Tensor grad_weight = grouped_mm(gradients[0].t(), x, ends);
+    return {grad_x, reduce(grad_weight, shard, source), {}, {}};
+  }
+};
+
 }  // namespace
 
 ShardedWeights::ShardedWeights(std::map<std::string, Parameter> parameters, const ShardingOptions& options)
@@ -135,6 +155,12 @@ at::Tensor ShardedWeights::linear(const at::Tensor& x) const {
   if (!options_.reshard_after_forward || options_.shards.ranks == 1) return Weights::linear(x);
   const auto& [name, parameter] = find("weight");
   return ReshardingLinear::apply(x, parameter.shard, Source{name, parameter.sizes, options_});
+}
+
+at::Tensor ShardedWeights::grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const {
+  if (!options_.reshard_after_forward || options_.ranks == 1) return Weights::grouped_linear(x, ends_E);
+  const auto& [name, parameter] = find("weight");
+  return ReshardingGroupedLinear::apply(x, parameter.shard, ends_E, Source{name, parameter.sizes, options_});
 }
 
 }  // namespace rondo

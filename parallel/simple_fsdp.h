@@ -43,6 +43,7 @@ class ShardedWeights final : public Weights {
 
   at::Tensor get(std::string_view leaf) const override;
   at::Tensor linear(const at::Tensor& x) const override;
+  at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const override;
   std::vector<at::Tensor> leaves(std::string_view module) const override;
 
  private:

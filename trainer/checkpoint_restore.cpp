@@ -9,6 +9,7 @@
 #include <map>
 #include <sstream>
 
+#include "models/model_sizes.h"
 #include "parallel/error.h"
 #include "parallel/log.h"
 #include "trainer/checkpoint/reader.h"
@@ -168,15 +169,17 @@ class Restorer {
   Restored from_hugging_face(Restored fresh) {
     fresh.from = initial_hugging_face_folder(request_.config);
     const hugging_face::Folder folder(fresh.from);
-    folder.check(hugging_face::parameters_of(request_.model.parameters()));
+    folder.check(hugging_face::parameters_of(request_.model));
     check_sizes(folder.config().model, folder.config().sizes, folder.path().string());
     std::map<std::string, std::string> names;
     for (const ParameterRule& rule : request_.model.parameters())
       names["model/" + rule.name] = rule.hugging_face_name;
+    for (const ExpertBias& bias : request_.model.expert_biases())
+      names["model/" + bias.name] = bias.hugging_face_name;
     for (const StatePart& part : parts_) {
       if (!part.of_model()) continue;
       at::Tensor shard = part.tensor;
-      load_weights(shard, folder.find(names.at(part.name)), part.begin, part.end);
+      load_weights(shard, folder, names.at(part.name), part.shape, part.begin, part.end);
     }
     return fresh;
   }
@@ -187,21 +190,17 @@ class Restorer {
     const Model& ours = request_.config.model;
     if (name != ours.name)
       throw Misfit(fmt::format("{} is of model.name = \"{}\", this run of \"{}\"", where, name, ours.name));
-    const FieldValues theirs = plain_sizes(name, sizes), here = plain_sizes(name, ours.sizes);
+    const auto plain = find_model_sizes(name)->plain;
+    const FieldValues theirs = plain(sizes), here = plain(ours.sizes);
     std::vector<std::string> problems;
     for (const auto& [key, value] : theirs)
-      if (key != "max_seq_len" && here.at(key) != value)
-        problems.push_back(
-            fmt::format("model.{} = {} (here {})", key, to_toml(value), to_toml(here.at(key))));
+      if (const auto mine = here.find(key);
+          mine == here.end() || (key != "max_seq_len" && mine->second != value))
+        problems.push_back(fmt::format("model.{} = {} (here {})", key, to_toml(value),
+                                       mine == here.end() ? "without effect" : to_toml(mine->second)));
     if (!problems.empty())
       throw Misfit(
           fmt::format("{} is another model than this run's; set {}", where, fmt::join(problems, ", ")));
-  }
-
-  // With the sizes spelt out that may be left to be derived from others.
-  static FieldValues plain_sizes(const std::string& name, const FieldValues& sizes) {
-    return hugging_face::parse_config(hugging_face::config_json({name, sizes, "float32", {}}), "config.json")
-        .config.sizes;
   }
 
   Restored read(checkpoint::Reader& reader, const fs::path& folder, bool model_only) {

@@ -87,8 +87,9 @@ void CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Prog
   pending.kind = Kind::model;
   pending.progress = progress;
   for (StatePart part : parts) {
-    if (!writes_ || !part.of_model()) continue;
-    part.tensor = part.tensor.to(float_named(dtype));
+    if (!writes_ || !part.of_model() || (part.everywhere && groups_.rank() != 0)) continue;
+    // The bias of a router is small, and moves by less than bfloat16 shows.
+    if (!part.everywhere) part.tensor = part.tensor.to(float_named(dtype));
     pending.pieces.push_back(piece_of(part));
     pending.keeps_alive.push_back(part.tensor);
   }

@@ -1,6 +1,7 @@
 #include "trainer/load_weights.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <cstring>
@@ -30,6 +31,22 @@ void load_weights(at::Tensor& shard, const hugging_face::StoredTensor& stored, s
     const at::Tensor chunk = at::empty({count}, dtype);
     std::memcpy(chunk.data_ptr(), bytes.data(), bytes.size());
     flat.narrow(0, at - begin, count).copy_(chunk);
+  }
+  flat.narrow(0, end - begin, flat.numel() - (end - begin)).zero_();
+}
+
+void load_weights(at::Tensor& shard, const hugging_face::Folder& folder, const std::string& hugging_face_name,
+                  const std::vector<std::int64_t>& sizes, std::int64_t begin, std::int64_t end) {
+  const at::Tensor flat = shard.view({-1});
+  std::int64_t offset = 0;
+  for (const hugging_face::Parameter& one : hugging_face::stacked(hugging_face_name, sizes)) {
+    const std::int64_t count = c10::multiply_integers(one.shape);
+    const std::int64_t from = std::max(begin, offset), to = std::min(end, offset + count);
+    if (from < to) {
+      at::Tensor part = flat.narrow(0, from - begin, to - from);
+      load_weights(part, folder.find(one.name), from - offset, to - offset);
+    }
+    offset += count;
   }
   flat.narrow(0, end - begin, flat.numel() - (end - begin)).zero_();
 }

@@ -5,6 +5,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "trainer/hugging_face/folder.h"
 
@@ -16,5 +18,9 @@ namespace rondo {
 // REQUIRES a tensor that Folder::check() passed for the parameter: its shape, in F32, F16 or BF16.
 void load_weights(at::Tensor& shard, const hugging_face::StoredTensor& stored, std::int64_t begin,
                   std::int64_t end);
+
+// The same of a parameter of `sizes`, which may be a stack of stored tensors: hugging_face::stacked().
+void load_weights(at::Tensor& shard, const hugging_face::Folder& folder, const std::string& hugging_face_name,
+                  const std::vector<std::int64_t>& sizes, std::int64_t begin, std::int64_t end);
 
 }  // namespace rondo

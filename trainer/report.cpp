@@ -162,6 +162,7 @@ void Report::step_done(std::int64_t step, std::int64_t tokens_seen, const StepRe
   m.lr = learning_rate;
   m.memory_gib = static_cast<double>(cpu_memory::peak_bytes()) / kGib;
   m.tokens_seen = tokens_seen;
+  m.load_imbalance = result.load_imbalance;
   m.state_hash = state_hash;
   cpu_memory::reset_peak();
   metrics_.write(m);

@@ -47,7 +47,9 @@ std::vector<at::Tensor> batch_tensors(const Batch& batch, const std::vector<std:
 }
 
 StepResult read(const std::vector<at::Tensor>& results) {
-  return {results[0].item<float>(), results[1].item<float>(), results[2].item<float>() == 0.0f};
+  StepResult result{results[0].item<float>(), results[1].item<float>(), results[2].item<float>() == 0.0f, {}};
+  if (results.size() > 3) result.load_imbalance = results[3].item<float>();
+  return result;
 }
 
 }  // namespace

@@ -14,9 +14,10 @@
 namespace rondo {
 
 struct StepResult {
-  float loss = 0;       // mean over all valid tokens of the step, all ranks
-  float grad_norm = 0;  // before clipping
-  bool finite = true;   // false: the state was left as it was, bit for bit
+  float loss = 0;                            // mean over all valid tokens of the step, all ranks
+  float grad_norm = 0;                       // before clipping
+  bool finite = true;                        // false: the state was left as it was, bit for bit
+  std::optional<float> load_imbalance = {};  // of models with routers; train_step.h
 };
 
 // Compiled functions of a run. Made before any weight exists.

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <cstdio>
+#include <unordered_set>
 
 #include "models/initialize.h"
 #include "parallel/error.h"
@@ -31,13 +32,16 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
   const auto place = static_cast<int>(mesh.coordinate(rank, Axis::dp_shard));
   std::unordered_map<std::string, at::Tensor> constants;
   for (const Buffer& buffer : model.buffers(seq_len)) constants[buffer.name] = buffer.value;
+  std::unordered_set<std::string> biases;
+  for (const ExpertBias& bias : model.expert_biases()) biases.insert(bias.name);
   Rules rules;
   for (const ParameterRule& rule : model.parameters()) rules[rule.name] = &rule;
 
   for (const StepFunction* function : functions) {
     for (const StepInput& input : function->inputs) {
       if (input.kind == ir::InputKind::batch || by_name_.contains(input.name)) continue;
-      Entry entry{input.name, input.kind, constants.contains(input.name), {}, input.type.sizes, {}};
+      const bool of_model = input.kind == ir::InputKind::parameter || biases.contains(input.name);
+      Entry entry{input.name, input.kind, constants.contains(input.name), of_model, {}, input.type.sizes, {}};
       if (entry.constant) {
         entry.tensor = constants.at(input.name);
       } else {
@@ -71,9 +75,9 @@ std::int64_t TrainState::bytes() const {
 std::vector<StatePart> TrainState::parts() const {
   std::vector<StatePart> parts;
   for (const Entry& entry : entries_) {
-    const bool of_model = entry.kind == ir::InputKind::parameter;
-    if (!of_model && entry.kind != ir::InputKind::optimizer) continue;
-    StatePart part{(of_model ? "model/" : "optimizer/") + entry.name, entry.shape, 0, 0, false, entry.tensor};
+    if (!entry.of_model && entry.kind != ir::InputKind::optimizer) continue;
+    StatePart part{
+        (entry.of_model ? "model/" : "optimizer/") + entry.name, entry.shape, 0, 0, false, entry.tensor};
     part.everywhere = !entry.shard;
     part.begin = entry.shard ? entry.shard->begin() : 0;
     part.end = entry.shard ? entry.shard->end() : entry.tensor.numel();

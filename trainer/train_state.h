@@ -20,7 +20,8 @@ namespace rondo {
 
 // One tensor of the state, as a checkpoint names it.
 struct StatePart {
-  std::string name;                 // "model/<parameter>", "optimizer/exp_avg.<parameter>", "optimizer/step"
+  // "model/<parameter>", "model/<bias of a router>", "optimizer/exp_avg.<parameter>", "optimizer/step"
+  std::string name;
   std::vector<std::int64_t> shape;  // of the whole tensor
   std::int64_t begin = 0, end = 0;  // elements of the flattened whole that this rank holds
   bool everywhere = false;          // alike on all ranks: rank 0 speaks for them
@@ -38,7 +39,7 @@ class TrainState {
   // The function's state inputs, in its order.
   std::vector<at::Tensor> inputs_of(const StepFunction& function) const;
   std::int64_t bytes() const;
-  // What a checkpoint holds: parameters and optimizer state. Not the constants, and not the accumulators, which
+  // What a checkpoint holds: parameters, biases of routers and optimizer state. Not the constants, and not the accumulators, which
   // are zero between steps. The tensors are the state itself.
   std::vector<StatePart> parts() const;
 
@@ -51,6 +52,7 @@ class TrainState {
     std::string name;
     ir::InputKind kind;
     bool constant;
+    bool of_model;  // a parameter or the bias of a router
     at::Tensor tensor;
     std::vector<std::int64_t> shape;  // of the whole tensor
     std::optional<FlatShard> shard;   // none: every rank has all of it

@@ -2,10 +2,13 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/amax.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/mean.h>
 #include <ATen/ops/ne.h>
+#include <ATen/ops/sign.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
@@ -40,6 +43,7 @@ struct Step {
   TrainStepOptions options;
   std::vector<ir::TensorType> shard_types;   // of every parameter, in the table's order
   std::vector<ir::TensorType> buffer_types;  // of every constant of the model
+  std::vector<ExpertBias> expert_biases;     // of its routers
 
   Tensor sum_over_ranks(const Tensor& tensor) const {
     return options.data.ranks > 1 ? all_reduce_sum(tensor, options.data.name) : tensor;
@@ -73,6 +77,17 @@ class SignatureBuilder {
       function.inputs.push_back({buffers[i].name, ir::InputKind::buffer, step_.buffer_types[i], {}});
     return range;
   }
+  Range expert_biases() {
+    const Range range{function.inputs.size(), step_.expert_biases.size()};
+    for (const ExpertBias& bias : step_.expert_biases) state(bias.name, {bias.experts});
+    return range;
+  }
+  // fp32, kept between calls.
+  std::size_t state(const std::string& name, std::vector<std::int64_t> sizes) {
+    const ir::TensorType type = ir::contiguous(ir::DType::f32, std::move(sizes));
+    function.inputs.push_back({name, ir::InputKind::buffer, type, {}});
+    return function.inputs.size() - 1;
+  }
   std::size_t scalar(const std::string& name, ir::InputKind kind) {
     function.inputs.push_back({name, kind, ir::contiguous(ir::DType::f32, {}), {}});
     return function.inputs.size() - 1;
@@ -97,11 +112,12 @@ class SignatureBuilder {
 
 // The batch as the loss reads it.
 struct BatchInputs {
-  Range buffers;
+  Range buffers, expert_biases;
   std::size_t tokens, labels, positions = 0, borders = 0, valid_tokens;
 
   BatchInputs(SignatureBuilder& b, bool document_attention, std::int64_t rows, std::int64_t length) {
     buffers = b.buffers();
+    expert_biases = b.expert_biases();
     tokens = b.batch("tokens", ir::DType::i64, {rows, length});
     labels = b.batch("labels", ir::DType::i64, {rows, length});
     if (document_attention) {
@@ -124,8 +140,10 @@ ShardedWeights weights_over(const Step& step, const Tensors& shards) {
 }
 
 ForwardInputs forward_inputs(const Step& step, const BatchInputs& at_input, const Tensors& inputs) {
-  ForwardInputs forward{
-      inputs[at_input.tokens], at_input.buffers.of(inputs), {}, {}, step.options.checkpoint_blocks};
+  ForwardInputs forward{.tokens_BT = inputs[at_input.tokens],
+                        .buffers = at_input.buffers.of(inputs),
+                        .checkpoint_blocks = step.options.checkpoint_blocks,
+                        .expert_biases = at_input.expert_biases.of(inputs)};
   if (step.options.document_attention) {
     forward.positions_BT = inputs[at_input.positions];
     forward.document_borders_N = inputs[at_input.borders];
@@ -145,7 +163,8 @@ Tensor local_loss(const Step& step, const Weights& weights, const ForwardInputs&
 
 struct LossAndGradients {
   Tensor loss;
-  Tensors gradients;  // like the shards, reduced over the ranks
+  Tensors gradients;            // like the shards, reduced over the ranks
+  Tensor tokens_per_expert_LE;  // of this rank, a row for each router; undefined without routers
 };
 LossAndGradients forward_backward(const Step& step, const BatchInputs& at_input, const Range& parameters,
                                   const Tensors& inputs) {
@@ -153,11 +172,16 @@ LossAndGradients forward_backward(const Step& step, const BatchInputs& at_input,
   Tensors shards;
   for (const Tensor& input : parameters.of(inputs)) shards.push_back(input.detach().requires_grad_(true));
   const ShardedWeights weights = weights_over(step, shards);  // these two outlive the backward
-  const ForwardInputs forward = forward_inputs(step, at_input, inputs);
+  ForwardInputs forward = forward_inputs(step, at_input, inputs);
+  Tensors tokens_per_expert(step.expert_biases.size());
+  forward.tokens_per_expert = &tokens_per_expert;
   const Tensor loss =
       local_loss(step, weights, forward, inputs[at_input.labels], inputs[at_input.valid_tokens]);
+  LossAndGradients made{loss.detach(), {}, {}};
+  if (!tokens_per_expert.empty()) made.tokens_per_expert_LE = at::stack(tokens_per_expert);
   const PhaseScope backward(Phase::backward);
-  return {loss.detach(), torch::autograd::grad({loss}, shards)};
+  made.gradients = torch::autograd::grad({loss}, shards);
+  return made;
 }
 
 struct Reduced {
@@ -203,30 +227,64 @@ struct OptimizerInputs {
 
 void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin(), from.end()); }
 
-// loss, grad_norm, found_inf, then the new parameters, exp_avgs, exp_avg_sqs and step.
-Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Tensor& loss,
-                     const Tensors& gradients, const Tensors& inputs, bool tracing) {
+struct Balanced {
+  Tensor load_imbalance;  // the fullest expert of a layer over the mean, fp32 []
+  Tensors expert_biases;
+};
+// An expert above the mean load loses as much as one below it wins; then the mean of a layer's changes is
+// taken off, so that biases do not drift. Sums of whole numbers, so the same bits on all ranks.
+Balanced balance(const Step& step, const Tensors& biases, const Tensor& local_tokens_LE,
+                 const Tensor& found_inf) {
+  ModuleScope scope("load_balance");
+  const Tensor tokens_LE = step.sum_over_ranks(local_tokens_LE);
+  const Tensor mean_L1 = at::mean(tokens_LE, at::IntArrayRef{1}, /*keepdim=*/true);
+  const Tensor change_LE = at::sign(mean_L1 - tokens_LE) * step.model->load_balance_coeff();
+  const Tensor centred_LE = change_LE - at::mean(change_LE, at::IntArrayRef{1}, /*keepdim=*/true);
+  const Tensor taken_LE = centred_LE * (1 - found_inf);
+  Balanced made{at::amax(tokens_LE / mean_L1), {}};
+  for (std::size_t i = 0; i < biases.size(); ++i)
+    made.expert_biases.push_back(biases[i] + taken_LE.select(0, static_cast<std::int64_t>(i)));
+  return made;
+}
+
+// What a microbatch, or the sum of them, gives to the update.
+struct UpdateFrom {
+  Tensor loss;
+  const Tensors& gradients;
+  Tensor tokens_per_expert_LE;  // undefined without routers
+  Tensors expert_biases;
+};
+// loss, grad_norm, found_inf (load_imbalance), then the new parameters, exp_avgs, exp_avg_sqs, step and
+// expert biases.
+Tensors update_state(const Step& step, const OptimizerInputs& at_input, const UpdateFrom& from,
+                     const Tensors& inputs, bool tracing) {
   const PhaseScope update(Phase::update);
   const c10::AutoGradMode no_gradients(false);
-  const Reduced r = reduce_and_clip(step, loss, gradients);
+  const Reduced r = reduce_and_clip(step, from.loss, from.gradients);
+  Balanced balanced;
+  if (!from.expert_biases.empty())
+    balanced = balance(step, from.expert_biases, from.tokens_per_expert_LE, r.found_inf);
   ModuleScope scope("optimizer");
   const OptimizerState state{at_input.parameters.of(inputs), at_input.exp_avgs.of(inputs),
                              at_input.exp_avg_sqs.of(inputs), inputs[at_input.step]};
   const OptimizerState next =
-      optimizer_update(state, gradients, inputs[at_input.learning_rate], r.gradient_scale, r.found_inf,
+      optimizer_update(state, from.gradients, inputs[at_input.learning_rate], r.gradient_scale, r.found_inf,
                        step.options.optimizer, /*in_place=*/!tracing);
   Tensors outputs{r.loss, r.grad_norm, r.found_inf};
+  if (balanced.load_imbalance.defined()) outputs.push_back(balanced.load_imbalance);
   append(outputs, next.parameters);
   append(outputs, next.exp_avgs);
   append(outputs, next.exp_avg_sqs);
   outputs.push_back(next.step);
+  append(outputs, balanced.expert_biases);
   return outputs;
 }
 
-void plain_results(SignatureBuilder& b) {
+void plain_results(SignatureBuilder& b, const Step& step) {
   b.result(kLoss);
   b.result(kGradNorm);
   b.result(kFoundInf);
+  if (!step.expert_biases.empty()) b.result(kLoadImbalance);
 }
 
 StepFunction make_single(const StepPtr& step) {
@@ -235,11 +293,14 @@ StepFunction make_single(const StepPtr& step) {
   OptimizerInputs optimizer(b, b.parameters());
   const BatchInputs batch = training_batch(b, step->options);
   optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
-  plain_results(b);
+  plain_results(b, *step);
   optimizer.updates(b);
+  b.updates(batch.expert_biases);
   b.function.body = [step, optimizer, batch](const Tensors& inputs, bool tracing) {
     const LossAndGradients made = forward_backward(*step, batch, optimizer.parameters, inputs);
-    return update_state(*step, optimizer, made.loss, made.gradients, inputs, tracing);
+    const UpdateFrom from{made.loss, made.gradients, made.tokens_per_expert_LE,
+                          batch.expert_biases.of(inputs)};
+    return update_state(*step, optimizer, from, inputs, tracing);
   };
   return b.function;
 }
@@ -247,15 +308,32 @@ StepFunction make_single(const StepPtr& step) {
 constexpr const char* kGradientPrefix = "grad.";
 constexpr const char* kLossSum = "loss_sum";
 
+// What microbatches add up beside their gradients.
+struct Sums {
+  std::size_t loss = 0;
+  Range tokens_per_expert;  // one tensor [routers, experts], or none
+
+  explicit Sums(SignatureBuilder& b, const Step& step) {
+    loss = b.scalar(kLossSum, ir::InputKind::buffer);
+    if (step.expert_biases.empty()) return;
+    const auto routers = static_cast<std::int64_t>(step.expert_biases.size());
+    tokens_per_expert = {b.state("tokens_per_expert", {routers, step.expert_biases[0].experts}), 1};
+  }
+  void updates(SignatureBuilder& b) const {
+    b.update(loss);
+    b.updates(tokens_per_expert);
+  }
+};
+
 StepFunction make_accumulate(const StepPtr& step) {
   SignatureBuilder b(*step);
   b.function.name = "accumulate";
   const Range parameters = b.parameters();
   const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
-  const std::size_t loss_sum = b.scalar(kLossSum, ir::InputKind::buffer);
+  const Sums other(b, *step);
   const BatchInputs batch = training_batch(b, step->options);
   b.updates(sums);
-  b.update(loss_sum);
+  other.updates(b);
   b.function.body = [=](const Tensors& inputs, bool) {
     const LossAndGradients made = forward_backward(*step, batch, parameters, inputs);
     const PhaseScope update(Phase::update);
@@ -264,7 +342,9 @@ StepFunction make_accumulate(const StepPtr& step) {
     Tensors outputs;
     const Tensors old = sums.of(inputs);
     for (std::size_t i = 0; i < old.size(); ++i) outputs.push_back(old[i] + made.gradients[i]);
-    outputs.push_back(inputs[loss_sum] + made.loss);
+    outputs.push_back(inputs[other.loss] + made.loss);
+    for (const Tensor& tokens : other.tokens_per_expert.of(inputs))
+      outputs.push_back(tokens + made.tokens_per_expert_LE);
     return outputs;
   };
   return b.function;
@@ -275,21 +355,27 @@ StepFunction make_update(const StepPtr& step) {
   b.function.name = "update";
   OptimizerInputs optimizer(b, b.parameters());
   const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
-  const std::size_t loss_sum = b.scalar(kLossSum, ir::InputKind::buffer);
+  const Sums other(b, *step);
+  const Range biases = b.expert_biases();
   optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
-  plain_results(b);
+  plain_results(b, *step);
   optimizer.updates(b);
+  b.updates(biases);
   b.updates(sums);
-  b.update(loss_sum);
+  other.updates(b);
   b.function.body = [=](const Tensors& inputs, bool tracing) {
     const PhaseScope update(Phase::update);
     const c10::AutoGradMode no_gradients(false);
     Tensors gradients;
     for (const Tensor& sum : sums.of(inputs))
       gradients.push_back(sum.to(step->options.state_dtype, false, /*copy=*/true));
-    Tensors outputs = update_state(*step, optimizer, inputs[loss_sum], gradients, inputs, tracing);
+    const Tensors tokens = other.tokens_per_expert.of(inputs);
+    const UpdateFrom from{inputs[other.loss], gradients, tokens.empty() ? Tensor() : tokens[0],
+                          biases.of(inputs)};
+    Tensors outputs = update_state(*step, optimizer, from, inputs, tracing);
     for (const Tensor& sum : sums.of(inputs)) outputs.push_back(at::zeros_like(sum));
-    outputs.push_back(at::zeros_like(inputs[loss_sum]));
+    outputs.push_back(at::zeros_like(inputs[other.loss]));
+    for (const Tensor& sum : tokens) outputs.push_back(at::zeros_like(sum));
     return outputs;
   };
   return b.function;
@@ -315,7 +401,7 @@ StepFunction make_validate(const StepPtr& step) {
 }  // namespace
 
 TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const TrainStepOptions& options) {
-  auto step = std::make_shared<Step>(Step{std::move(model), options, {}, {}});
+  auto step = std::make_shared<Step>(Step{model, options, {}, {}, model->expert_biases()});
   for (const ParameterRule& rule : step->model->parameters()) {
     const FlatShard shard{element_count(rule), static_cast<int>(options.sharding.shards.ranks), 0};
     step->shard_types.push_back(ir::contiguous(to_ir(options.state_dtype), {shard.padded()}));

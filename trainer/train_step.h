@@ -8,6 +8,9 @@
 // The loss of a token is divided by the valid tokens of all ranks and all microbatches of the step; gradients
 // are summed and never divided. Loss and gradient norm are the same bits on all ranks: one all-reduce over all of
 // them makes both. Every replica brings the norm of the same gradients, so that sum is divided by the replicas.
+//
+// A mixture of experts balances its load without a loss of its own: each step moves the bias of every expert by
+// the tokens that all ranks and microbatches sent to it. A step that is not finite changes no bit of it either.
 #pragma once
 
 #include <algorithm>
@@ -42,6 +45,8 @@ struct TrainStepOptions {
 
 // Names of plain results.
 inline const std::string kLoss = "loss", kGradNorm = "grad_norm", kFoundInf = "found_inf";
+// Only with routers: tokens of the fullest expert over the mean, of the layer where that is largest.
+inline const std::string kLoadImbalance = "load_imbalance";
 
 struct TrainStepFunctions {
   StepFunction train_step;  // with one microbatch; otherwise the two below

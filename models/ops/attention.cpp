@@ -3,11 +3,13 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <tuple>
 #include <vector>
 
@@ -24,10 +26,11 @@ using Backward = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&
 
 // Everything is laid out [B, T, H, D] in memory and seen as [B, H, T, D], on every device and by the shape
 // rules.
-Tensor empty_heads(const Tensor& like_BHTD) {
+Tensor empty_heads(const Tensor& like_BHTD, std::int64_t width) {
   const auto s = like_BHTD.sizes();
-  return at::empty({s[0], s[2], s[1], s[3]}, like_BHTD.options()).transpose(1, 2);
+  return at::empty({s[0], s[2], s[1], width}, like_BHTD.options()).transpose(1, 2);
 }
+Tensor empty_heads(const Tensor& like_BHTD) { return empty_heads(like_BHTD, like_BHTD.size(3)); }
 Tensor empty_logsumexp(const Tensor& q_BHTD) {
   const auto s = q_BHTD.sizes();
   return at::empty({s[0], s[2], s[1]}, q_BHTD.options().dtype(at::kFloat)).transpose(1, 2);
@@ -65,8 +68,18 @@ Tensor cut(const Tensor& x_BHTD, const Span& span) {
   return x_BHTD.narrow(0, span.row, 1).narrow(2, span.begin, span.length);
 }
 
-std::tuple<Tensor, Tensor> forward_cpu(const Tensor& q, const Tensor& k_grouped, const Tensor& v_grouped,
-                                       const Borders& borders, double scale) {
+// Zeros behind each head's elements change no product, so that the kernel, which wants equal widths, gets
+// them.
+Tensor widen(const Tensor& x_BHTD, std::int64_t width) {
+  return x_BHTD.size(3) == width ? x_BHTD : at::constant_pad_nd(x_BHTD, {0, width - x_BHTD.size(3)}, 0);
+}
+Tensor narrow_to(const Tensor& x_BHTD, std::int64_t width) {
+  if (x_BHTD.size(3) == width) return x_BHTD;
+  return empty_heads(x_BHTD, width).copy_(x_BHTD.narrow(3, 0, width));
+}
+
+std::tuple<Tensor, Tensor> forward_equal(const Tensor& q, const Tensor& k_grouped, const Tensor& v_grouped,
+                                         const Borders& borders, double scale) {
   const Tensor k = repeat_groups(k_grouped, q.size(1));
   const Tensor v = repeat_groups(v_grouped, q.size(1));
   if (!borders) return at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, true, {}, scale);
@@ -80,10 +93,17 @@ std::tuple<Tensor, Tensor> forward_cpu(const Tensor& q, const Tensor& k_grouped,
   return {output, logsumexp};
 }
 
-std::tuple<Tensor, Tensor, Tensor> backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k_grouped,
-                                                const Tensor& v_grouped, const Tensor& output,
-                                                const Tensor& logsumexp, const Borders& borders,
-                                                double scale) {
+std::tuple<Tensor, Tensor> forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v,
+                                       const Borders& borders, double scale) {
+  const std::int64_t width = std::max(q.size(3), v.size(3));
+  auto [output, logsumexp] = forward_equal(widen(q, width), widen(k, width), widen(v, width), borders, scale);
+  return {narrow_to(output, v.size(3)), logsumexp};
+}
+
+std::tuple<Tensor, Tensor, Tensor> backward_equal(const Tensor& grad, const Tensor& q,
+                                                  const Tensor& k_grouped, const Tensor& v_grouped,
+                                                  const Tensor& output, const Tensor& logsumexp,
+                                                  const Borders& borders, double scale) {
   const Tensor k = repeat_groups(k_grouped, q.size(1));
   const Tensor v = repeat_groups(v_grouped, q.size(1));
   Tensor grad_q, grad_k, grad_v;
@@ -105,9 +125,20 @@ std::tuple<Tensor, Tensor, Tensor> backward_cpu(const Tensor& grad, const Tensor
   return {grad_q, sum_groups(grad_k, k_grouped), sum_groups(grad_v, v_grouped)};
 }
 
-std::tuple<Tensor, Tensor> forward_meta(const Tensor& q, const Tensor&, const Tensor&, const Borders&,
+std::tuple<Tensor, Tensor, Tensor> backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k,
+                                                const Tensor& v, const Tensor& output,
+                                                const Tensor& logsumexp, const Borders& borders,
+                                                double scale) {
+  const std::int64_t width = std::max(q.size(3), v.size(3));
+  auto [grad_q, grad_k, grad_v] =
+      backward_equal(widen(grad, width), widen(q, width), widen(k, width), widen(v, width),
+                     widen(output, width), logsumexp, borders, scale);
+  return {narrow_to(grad_q, q.size(3)), narrow_to(grad_k, k.size(3)), narrow_to(grad_v, v.size(3))};
+}
+
+std::tuple<Tensor, Tensor> forward_meta(const Tensor& q, const Tensor&, const Tensor& v, const Borders&,
                                         double) {
-  return {empty_heads(q), empty_logsumexp(q)};
+  return {empty_heads(q, v.size(3)), empty_logsumexp(q)};
 }
 std::tuple<Tensor, Tensor, Tensor> backward_meta(const Tensor&, const Tensor& q, const Tensor& k,
                                                  const Tensor& v, const Tensor&, const Tensor&,

@@ -4,8 +4,8 @@
 //   rondo::attention_backward(grad, q, k, v, output, logsumexp, document_borders?, scale) -> (grad_q, grad_k,
 //   grad_v)
 //
-// q [B, H, T, D]; k and v [B, G, T, D] with H % G == 0 (grouped queries); output like q, logsumexp fp32 [B,
-// H, T]. With document_borders (int32 cu_seqlens over the flattened B * T tokens; every row start is a
+// q [B, H, T, D]; k [B, G, T, D] and v [B, G, T, V] with H % G == 0 (grouped queries); output [B, H, T, V],
+// logsumexp fp32 [B, H, T]; all laid out [B, T, heads, ...]. With document_borders (int32 cu_seqlens over the flattened B * T tokens; every row start is a
 // border; the tail repeats B * T), a token sees only its own document. CPU: ATen's flash attention, document
 // by document.
 #pragma once

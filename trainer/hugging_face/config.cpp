@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "parallel/error.h"
+#include "trainer/hugging_face/deepseek_config.h"
 #include "trainer/hugging_face/fields_reader.h"
 #include "trainer/hugging_face/folder_files.h"
 #include "trainer/hugging_face/llama_config.h"
@@ -26,6 +27,7 @@ struct ModelType {
 
 constexpr std::array kModelTypes = {
     ModelType{"llama", "LlamaForCausalLM", "llama3", read_llama, write_llama},
+    ModelType{"deepseek_v3", "DeepseekV3ForCausalLM", "deepseek_v3", read_deepseek, write_deepseek},
 };
 
 // Fields that change no logit: notes of the library, how texts are generated, how training started.
@@ -119,7 +121,7 @@ const ModelType* read_model_type(FieldsReader& reader) {
                   fmt::format("not in this version; the only value is [\"{}\"]", known.architecture));
     return &known;
   }
-  reader.fail("model_type", *type, "not in this version; the only value is \"llama\"");
+  reader.fail("model_type", *type, "not in this version; \"llama\" and \"deepseek_v3\" are");
   return nullptr;
 }
 
@@ -217,7 +219,7 @@ std::string config_json(const ModelConfig& config) {
   }
   throw Error(ExitCode::checkpoint,
               fmt::format("model.name = \"{}\" has no Hugging Face form in this version; "
-                          "llama3 has",
+                          "llama3 and deepseek_v3 have",
                           config.model));
 }
 

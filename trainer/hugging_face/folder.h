@@ -24,14 +24,23 @@ namespace rondo::hugging_face {
 struct Parameter {
   std::string name;  // "model.layers.0.self_attn.q_proj.weight"
   std::vector<std::int64_t> shape;
+  bool always_fp32 = false;  // written so, whatever the dtype of the others
 };
 
-// Of the rules of a model (models/decoder.h: ParameterRule), which this header does not include.
-template <class Rule>
-std::vector<Parameter> parameters_of(const std::vector<Rule>& rules) {
-  std::vector<Parameter> parameters;
-  for (const Rule& rule : rules) parameters.push_back({rule.hugging_face_name, rule.sizes});
-  return parameters;
+// The tensors that lie one behind the other in a parameter of ours. A name with a `*` stands for one tensor
+// for each index of the first dimension; any other for the parameter itself.
+std::vector<Parameter> stacked(const std::string& name, const std::vector<std::int64_t>& sizes);
+
+// Of a model (models/decoder.h: Decoder), which this header does not include: its parameters, then the biases
+// of its routers.
+template <class Model>
+std::vector<Parameter> parameters_of(const Model& model) {
+  std::vector<Parameter> all;
+  for (const auto& rule : model.parameters())
+    for (Parameter& one : stacked(rule.hugging_face_name, rule.sizes)) all.push_back(std::move(one));
+  for (const auto& bias : model.expert_biases())
+    all.push_back({bias.hugging_face_name, {bias.experts}, /*always_fp32=*/true});
+  return all;
 }
 
 // A tensor and the file that it is in. Valid as long as the folder, wherever that is moved.

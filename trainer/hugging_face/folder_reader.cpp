@@ -73,6 +73,16 @@ bool is_weight(Dtype dtype) { return dtype == Dtype::f32 || dtype == Dtype::f16 
 
 }  // namespace
 
+std::vector<Parameter> stacked(const std::string& name, const std::vector<std::int64_t>& sizes) {
+  const std::size_t star = name.find('*');
+  if (star == std::string::npos) return {{name, sizes}};
+  std::vector<Parameter> tensors;
+  for (std::int64_t i = 0; i < sizes.at(0); ++i)
+    tensors.push_back(
+        {name.substr(0, star) + std::to_string(i) + name.substr(star + 1), {sizes.begin() + 1, sizes.end()}});
+  return tensors;
+}
+
 Folder::Folder(std::filesystem::path path) : path_(std::move(path)), config_(read_config(path_ / kConfig)) {
   if (std::filesystem::exists(path_ / kWeights)) {
     files_.emplace_back(path_ / kWeights);

@@ -87,9 +87,9 @@ std::vector<FolderWriter::Shard> FolderWriter::cut(const std::vector<Parameter>&
   for (const Parameter& parameter : parameters) {
     safetensors::TensorInfo tensor;
     tensor.name = parameter.name;
-    tensor.dtype = dtype_;
+    tensor.dtype = parameter.always_fp32 ? Dtype::f32 : dtype_;
     tensor.shape = parameter.shape;
-    const std::uint64_t bytes = element_count(parameter.shape) * safetensors::dtype_bytes(dtype_);
+    const std::uint64_t bytes = element_count(parameter.shape) * safetensors::dtype_bytes(tensor.dtype);
     if (!shards.back().tensors.empty() && shards.back().bytes + bytes > max_shard_bytes)
       shards.emplace_back();
     shards.back().tensors.push_back(std::move(tensor));
@@ -108,7 +108,7 @@ void FolderWriter::create_shards(std::vector<Shard> shards) {
     shards_.push_back(std::make_unique<safetensors::Writer>(pending_ / name, std::move(shards[i].tensors),
                                                             safetensors::Metadata{{"format", "pt"}}));
     for (const safetensors::TensorInfo& tensor : shards_.back()->header().tensors) {
-      by_parameter_[tensor.name] = shards_.back().get();
+      by_parameter_[tensor.name] = {shards_.back().get(), tensor.dtype};
       map[tensor.name] = name;
     }
   }
@@ -131,9 +131,10 @@ void FolderWriter::write(std::string_view parameter, std::uint64_t element_offse
   const auto found = by_parameter_.find(parameter);
   RONDO_ASSERT(found != by_parameter_.end(), "no parameter " + safetensors::shown_name(parameter));
   std::uint64_t offset = 0;
-  const bool fits = !__builtin_mul_overflow(element_offset, safetensors::dtype_bytes(dtype_), &offset);
+  const auto [shard, dtype] = found->second;
+  const bool fits = !__builtin_mul_overflow(element_offset, safetensors::dtype_bytes(dtype), &offset);
   RONDO_ASSERT(fits, "an element outside of " + safetensors::shown_name(parameter));
-  found->second->write(parameter, offset, bytes);
+  shard->write(parameter, offset, bytes);
 }
 
 void FolderWriter::finish() {

@@ -39,7 +39,8 @@ class FolderWriter {
 
   safetensors::Dtype dtype() const { return dtype_; }
 
-  // `bytes` are elements of the flattened parameter, from `element_offset` on, in dtype(), little-endian. In
+  // `bytes` are elements of the flattened parameter, from `element_offset` on, in the parameter's dtype
+  // (dtype(), or F32 where always), little-endian. In
   // any order; every element of every parameter exactly once (otherwise it is a bug of the caller).
   void write(std::string_view parameter, std::uint64_t element_offset, std::span<const std::byte> bytes);
 
@@ -58,7 +59,11 @@ class FolderWriter {
   std::filesystem::path path_, pending_;
   safetensors::Dtype dtype_;
   std::vector<std::unique_ptr<safetensors::Writer>> shards_;
-  std::map<std::string, safetensors::Writer*, std::less<>> by_parameter_;
+  struct Place {
+    safetensors::Writer* shard;
+    safetensors::Dtype dtype;
+  };
+  std::map<std::string, Place, std::less<>> by_parameter_;
 };
 
 }  // namespace rondo::hugging_face

@@ -102,6 +102,7 @@ std::string to_json(const StepMetrics& m) {
       json_number(m.tokens_per_s), json_number(m.tflops), m.mfu ? json_number(*m.mfu) : "null");
   line += fmt::format(R"(,"memory_gib":{},"data_wait_fraction":{},"tokens_seen":{})",
                       json_number(m.memory_gib), json_number(m.data_wait_fraction), m.tokens_seen);
+  if (m.load_imbalance) line += fmt::format(R"(,"load_imbalance":{})", json_number(*m.load_imbalance));
   if (m.state_hash) line += fmt::format(R"(,"state_hash":"{}")", *m.state_hash);
   return line + "}";
 }
@@ -121,6 +122,7 @@ StepMetrics parse_step_metrics(std::string_view text) {
   m.memory_gib = optional_number(line, "memory_gib");
   m.data_wait_fraction = optional_number(line, "data_wait_fraction");
   if (line.contains("tokens_seen")) m.tokens_seen = count_of(line["tokens_seen"], "tokens_seen");
+  if (line.contains("load_imbalance")) m.load_imbalance = required_number(line, "load_imbalance");
   if (const auto hash = line.find("state_hash"); hash != line.end() && !hash->is_null()) {
     if (!hash->is_string()) malformed("\"state_hash\" must be a string");
     m.state_hash = hash->get<std::string>();

@@ -2,7 +2,8 @@
 //
 // metrics.jsonl: one JSON object a line, keys as the fields below. Numbers are the shortest decimals that
 // read back to the same bits; what JSON cannot say is a string: "NaN", "Infinity", "-Infinity". `mfu` is null
-// where the peak of the device is unknown; `state_hash` is left out where no hash was taken.
+// where the peak of the device is unknown; `state_hash` is left out where no hash was taken, and
+// `load_imbalance` for a model without experts.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,8 @@ struct StepMetrics {
   double data_wait_fraction = 0;          // share of the time spent waiting for data, in [0, 1]
   std::int64_t tokens_seen = 0;           // by all ranks, since the start of the run
   std::optional<std::string> state_hash;  // hexadecimal
+  // Tokens of the fullest expert over the mean, of the layer where that is largest; without experts: none.
+  std::optional<double> load_imbalance = {};
 };
 
 // A double as JSON (see above); NaN loses its sign and payload, everything else reads back bit for bit.

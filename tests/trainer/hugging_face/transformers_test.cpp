@@ -77,7 +77,7 @@ ModelConfig config_of(const Llama3Config& sizes, const std::string& dtype, const
 
 void write_model(const std::string& folder, const ModelConfig& config, std::uint64_t max_shard_bytes) {
   const auto sizes = from_values<Llama3Config>(config.sizes);
-  const std::vector<Parameter> parameters = parameters_of(Llama3(sizes).parameters());
+  const std::vector<Parameter> parameters = parameters_of(Llama3(sizes));
   FolderWriter writer(folder, config, parameters,
                       {.max_shard_bytes = max_shard_bytes, .tokenizer_folder = {}});
   nlohmann::json names = nlohmann::json::array();
@@ -109,8 +109,8 @@ void check_read_back(const std::string& folder, const ModelConfig& config) {
   CHECK(read.config().tokens == config.tokens);
   const Llama3 model(from_values<Llama3Config>(read.config().sizes));
   const Llama3 original(from_values<Llama3Config>(config.sizes));
-  const std::vector<Parameter> parameters = parameters_of(original.parameters());
-  REQUIRE(parameters_of(model.parameters()).size() == parameters.size());
+  const std::vector<Parameter> parameters = parameters_of(original);
+  REQUIRE(parameters_of(model).size() == parameters.size());
   read.check(parameters);
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     INFO(parameters[p].name);
@@ -129,7 +129,7 @@ void check_read_back(const std::string& folder, const ModelConfig& config) {
 TEST_CASE("every parameter of Llama has its Hugging Face name") {
   Llama3Config sizes;
   sizes.n_layers = 2;
-  const auto parameters = parameters_of(Llama3(sizes).parameters());
+  const auto parameters = parameters_of(Llama3(sizes));
   REQUIRE(parameters.size() == 21);
   CHECK(parameters[0].name == "model.embed_tokens.weight");
   CHECK(parameters[10].name == "model.layers.1.input_layernorm.weight");

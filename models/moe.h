@@ -1,0 +1,44 @@
+// A mixture of experts (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 2.1.2): a router scores the
+// experts for each token, the token goes to the best of them, and their results are added up by score.
+//
+// Shapes are static and nothing is dropped: each of T tokens has K slots, and the T * K slots are sorted by
+// expert. How many each expert has stays on the device.
+//
+// Shape suffixes: B batch, S sequence, T = B * S tokens, D model dim, E experts, K experts a token, N = T * K.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "parallel/sharding.h"
+
+namespace rondo {
+
+struct RouterOptions {
+  std::int64_t top_k = 1;
+  bool sigmoid = false;       // scores of the logits: sigmoid, or softmax over the experts
+  std::int64_t n_groups = 1;  // equal groups of neighbouring experts; a group's score is the sum of its
+  std::int64_t n_limited_groups = 1;  // two best, and a token chooses in this many of the best groups
+  bool norm = false;                  // divide the chosen scores of a token by their sum
+  double scale = 1.0;                 // then multiply them
+};
+
+struct Routing {
+  at::Tensor experts_TK;           // int64
+  at::Tensor scores_TK;            // fp32, with gradient
+  at::Tensor tokens_per_expert_E;  // fp32 whole numbers
+};
+
+// logits fp32. The bias, fp32, counts for the choice alone.
+Routing route(const at::Tensor& logits_TE, const at::Tensor& bias_E, const RouterOptions& options);
+
+struct MoeOutput {
+  at::Tensor y_BSD;
+  at::Tensor tokens_per_expert_E;
+};
+
+// In the open scope: "router.gate" [E, D], "experts.w1" and "experts.w3" [E, F, D], "experts.w2" [E, D, F] and,
+// where there are shared experts, the feed-forward "shared_experts".
+MoeOutput mixture_of_experts(const at::Tensor& x_BSD, const Weights& weights, const at::Tensor& bias_E,
+                             const RouterOptions& options, bool shared_experts);
+
+}  // namespace rondo
