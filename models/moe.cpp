@@ -48,7 +48,7 @@ Order by_expert(const Routing& routing) {
   const Tensor slots_N = routing.experts_TK.view({-1});
   Order result;
   result.order_N = std::get<1>(at::sort(slots_N, /*stable=*/true, 0, /*descending=*/false));
-  result.place_N = at::argsort(result.order_N, 0);
+  result.place_N = at::argsort(result.order_N, /*stable=*/true, 0);
   result.ends_E = at::cumsum(routing.tokens_per_expert_E, 0).to(at::kInt);
   return result;
 }

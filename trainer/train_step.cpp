@@ -2,13 +2,10 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_foreach_norm.h>
-#include <ATen/ops/amax.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/mean.h>
 #include <ATen/ops/ne.h>
-#include <ATen/ops/sign.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
@@ -22,6 +19,7 @@
 #include "parallel/error.h"
 #include "parallel/scope.h"
 #include "trainer/data/loader.h"
+#include "trainer/load_balance.h"
 
 namespace rondo {
 namespace {
@@ -227,26 +225,6 @@ struct OptimizerInputs {
 
 void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin(), from.end()); }
 
-struct Balanced {
-  Tensor load_imbalance;  // the fullest expert of a layer over the mean, fp32 []
-  Tensors expert_biases;
-};
-// An expert above the mean load loses as much as one below it wins; then the mean of a layer's changes is
-// taken off, so that biases do not drift. Sums of whole numbers, so the same bits on all ranks.
-Balanced balance(const Step& step, const Tensors& biases, const Tensor& local_tokens_LE,
-                 const Tensor& found_inf) {
-  ModuleScope scope("load_balance");
-  const Tensor tokens_LE = step.sum_over_ranks(local_tokens_LE);
-  const Tensor mean_L1 = at::mean(tokens_LE, at::IntArrayRef{1}, /*keepdim=*/true);
-  const Tensor change_LE = at::sign(mean_L1 - tokens_LE) * step.model->load_balance_coeff();
-  const Tensor centred_LE = change_LE - at::mean(change_LE, at::IntArrayRef{1}, /*keepdim=*/true);
-  const Tensor taken_LE = centred_LE * (1 - found_inf);
-  Balanced made{at::amax(tokens_LE / mean_L1), {}};
-  for (std::size_t i = 0; i < biases.size(); ++i)
-    made.expert_biases.push_back(biases[i] + taken_LE.select(0, static_cast<std::int64_t>(i)));
-  return made;
-}
-
 // What a microbatch, or the sum of them, gives to the update.
 struct UpdateFrom {
   Tensor loss;
@@ -262,8 +240,11 @@ Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Up
   const c10::AutoGradMode no_gradients(false);
   const Reduced r = reduce_and_clip(step, from.loss, from.gradients);
   Balanced balanced;
-  if (!from.expert_biases.empty())
-    balanced = balance(step, from.expert_biases, from.tokens_per_expert_LE, r.found_inf);
+  if (!from.expert_biases.empty()) {
+    ModuleScope scope("load_balance");
+    balanced = balance_load(from.expert_biases, step.sum_over_ranks(from.tokens_per_expert_LE),
+                            step.model->load_balance_coeff(), r.found_inf);
+  }
   ModuleScope scope("optimizer");
   const OptimizerState state{at_input.parameters.of(inputs), at_input.exp_avgs.of(inputs),
                              at_input.exp_avg_sqs.of(inputs), inputs[at_input.step]};
@@ -308,32 +289,24 @@ StepFunction make_single(const StepPtr& step) {
 constexpr const char* kGradientPrefix = "grad.";
 constexpr const char* kLossSum = "loss_sum";
 
-// What microbatches add up beside their gradients.
-struct Sums {
-  std::size_t loss = 0;
-  Range tokens_per_expert;  // one tensor [routers, experts], or none
-
-  explicit Sums(SignatureBuilder& b, const Step& step) {
-    loss = b.scalar(kLossSum, ir::InputKind::buffer);
-    if (step.expert_biases.empty()) return;
-    const auto routers = static_cast<std::int64_t>(step.expert_biases.size());
-    tokens_per_expert = {b.state("tokens_per_expert", {routers, step.expert_biases[0].experts}), 1};
-  }
-  void updates(SignatureBuilder& b) const {
-    b.update(loss);
-    b.updates(tokens_per_expert);
-  }
-};
+// What microbatches add up beside their gradients: the loss and, with routers, the tokens of each expert.
+Range other_sums(SignatureBuilder& b, const Step& step) {
+  const std::size_t loss = b.scalar(kLossSum, ir::InputKind::buffer);
+  if (step.expert_biases.empty()) return {loss, 1};
+  const auto routers = static_cast<std::int64_t>(step.expert_biases.size());
+  b.state("tokens_per_expert", {routers, step.expert_biases[0].experts});
+  return {loss, 2};
+}
 
 StepFunction make_accumulate(const StepPtr& step) {
   SignatureBuilder b(*step);
   b.function.name = "accumulate";
   const Range parameters = b.parameters();
   const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
-  const Sums other(b, *step);
+  const Range other = other_sums(b, *step);
   const BatchInputs batch = training_batch(b, step->options);
   b.updates(sums);
-  other.updates(b);
+  b.updates(other);
   b.function.body = [=](const Tensors& inputs, bool) {
     const LossAndGradients made = forward_backward(*step, batch, parameters, inputs);
     const PhaseScope update(Phase::update);
@@ -342,9 +315,8 @@ StepFunction make_accumulate(const StepPtr& step) {
     Tensors outputs;
     const Tensors old = sums.of(inputs);
     for (std::size_t i = 0; i < old.size(); ++i) outputs.push_back(old[i] + made.gradients[i]);
-    outputs.push_back(inputs[other.loss] + made.loss);
-    for (const Tensor& tokens : other.tokens_per_expert.of(inputs))
-      outputs.push_back(tokens + made.tokens_per_expert_LE);
+    outputs.push_back(inputs[other.begin] + made.loss);
+    if (other.count > 1) outputs.push_back(inputs[other.begin + 1] + made.tokens_per_expert_LE);
     return outputs;
   };
   return b.function;
@@ -355,27 +327,25 @@ StepFunction make_update(const StepPtr& step) {
   b.function.name = "update";
   OptimizerInputs optimizer(b, b.parameters());
   const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
-  const Sums other(b, *step);
+  const Range other = other_sums(b, *step);
   const Range biases = b.expert_biases();
   optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
   plain_results(b, *step);
   optimizer.updates(b);
   b.updates(biases);
   b.updates(sums);
-  other.updates(b);
+  b.updates(other);
   b.function.body = [=](const Tensors& inputs, bool tracing) {
     const PhaseScope update(Phase::update);
     const c10::AutoGradMode no_gradients(false);
     Tensors gradients;
     for (const Tensor& sum : sums.of(inputs))
       gradients.push_back(sum.to(step->options.state_dtype, false, /*copy=*/true));
-    const Tensors tokens = other.tokens_per_expert.of(inputs);
-    const UpdateFrom from{inputs[other.loss], gradients, tokens.empty() ? Tensor() : tokens[0],
-                          biases.of(inputs)};
+    const Tensor tokens_LE = other.count > 1 ? inputs[other.begin + 1] : Tensor();
+    const UpdateFrom from{inputs[other.begin], gradients, tokens_LE, biases.of(inputs)};
     Tensors outputs = update_state(*step, optimizer, from, inputs, tracing);
-    for (const Tensor& sum : sums.of(inputs)) outputs.push_back(at::zeros_like(sum));
-    outputs.push_back(at::zeros_like(inputs[other.loss]));
-    for (const Tensor& sum : tokens) outputs.push_back(at::zeros_like(sum));
+    for (const Range& range : {sums, other})
+      for (const Tensor& sum : range.of(inputs)) outputs.push_back(at::zeros_like(sum));
     return outputs;
   };
   return b.function;

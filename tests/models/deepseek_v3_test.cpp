@@ -160,9 +160,9 @@ TEST_CASE("routing agrees with double precision, expert by expert") {
 
 TEST_CASE("the bias of an expert changes who is chosen and no score") {
   const RouterOptions options{1, true, 1, 1, false, 1.0};
-  const Tensor logits = at::tensor({{2.0f, 1.0f, 0.0f}}).view({1, 3});
+  const Tensor logits = at::tensor(std::vector<float>{2, 1, 0}).view({1, 3});
   const Routing plain = route(logits, at::zeros({3}), options);
-  const Routing biased = route(logits, at::tensor({-1.0f, 0.0f, 1.0f}), options);
+  const Routing biased = route(logits, at::tensor(std::vector<float>{-1, 0, 1}), options);
   CHECK(plain.experts_TK.item<std::int64_t>() == 0);
   CHECK(biased.experts_TK.item<std::int64_t>() == 2);
   CHECK(biased.scores_TK.item<float>() == 0.5f);

@@ -36,9 +36,9 @@ inline ProgramResult must_end_well(const Words& words) {
 // A folder with a corpus, a configuration and the runs of one test.
 class Place {
  public:
-  Place() {
+  explicit Place(const std::string& toml = kTinyToml) {
     write_corpus();
-    write_text(scratch_ / "tiny.toml", kTinyToml);
+    write_text(scratch_ / "tiny.toml", toml);
   }
 
   std::filesystem::path operator/(const std::string& name) const { return scratch_ / name; }

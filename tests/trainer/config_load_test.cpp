@@ -159,7 +159,11 @@ TEST_CASE("every preset is valid and has the learning rate, batch and length of 
                                        {"llama3_3b", "3B", 3e-4, 200, 2, 8192, 1000},
                                        {"llama3_8b", "8B", 3e-4, 200, 1, 8192, 1000},
                                        {"llama3_70b", "70B", 1.5e-4, 200, 8, 8192, 1000},
-                                       {"llama3_405b", "405B", 8e-5, 600, 2, 8192, 3000}};
+                                       {"llama3_405b", "405B", 8e-5, 600, 2, 8192, 3000},
+                                       {"deepseek_v3_debug", "debugmodel", 8e-4, 2, 2, 128, 100},
+                                       {"deepseek_v3_16b", "16B", 2.2e-4, 200, 4, 4096, 1000},
+                                       {"deepseek_v3_236b", "236B", 2.4e-4, 2000, 4, 4096, 10000},
+                                       {"deepseek_v3_671b", "671B", 2.2e-4, 2000, 4, 4096, 10000}};
   for (const Preset& preset : presets) {
     INFO(preset.name);
     const JobConfig config =

@@ -163,7 +163,7 @@ TEST_CASE("features that the model here has not are refused by field and value")
   refused("compression_config", {{"a", 1}}, "compressed weights are not in this version");
   refused("torch_dtype", "float8_e4m3fn", "dtype = \"float8_e4m3fn\": not in this version");
   refused("model_type", "mistral",
-          "model_type = \"mistral\": not in this version; the only value is \"llama\"");
+          "model_type = \"mistral\": not in this version; \"llama\" and \"deepseek_v3\" are");
   refused("architectures", {"LlamaForSequenceClassification"},
           "architectures = [\"LlamaForSequenceClassification\"]: not in this version");
 }
@@ -241,7 +241,7 @@ TEST_CASE("a file that is no object is refused with its place") {
 TEST_CASE("a model that transformers has not is not exported") {
   CHECK(error_of([] {
           config_json({"mine", {}, "", {}});
-        }) == "model.name = \"mine\" has no Hugging Face form in this version; llama3 has");
+        }) == "model.name = \"mine\" has no Hugging Face form in this version; llama3 and deepseek_v3 have");
 }
 
 }  // namespace rondo::hugging_face

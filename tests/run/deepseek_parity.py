@@ -1,0 +1,147 @@
+"""DeepSeek-V3 against transformers, on CPU and in fp32: logits and the gradients of all parameters.
+
+python3 deepseek_parity.py RONDO FOLDER: as llama_parity.py. transformers keeps the experts of a layer in two tensors
+and saves one for each expert and matrix; gradients are compared as saved. Prints the differences, and exits 1 where
+one is above the tolerance.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+import torch
+from safetensors.torch import load_file
+from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
+from transformers.utils import logging
+
+# fp32 keeps 6e-8; sums in other orders make some 1e-6 of that.
+TOLERANCE = 2e-5
+
+SMALL = dict(vocab_size=128, hidden_size=64, intermediate_size=160, moe_intermediate_size=48, num_hidden_layers=3,
+             num_attention_heads=4, num_key_value_heads=4, n_shared_experts=1, n_routed_experts=8,
+             num_experts_per_tok=3, n_group=4, topk_group=2, routed_scaling_factor=2.5, norm_topk_prob=True,
+             kv_lora_rank=24, q_lora_rank=20, qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=16,
+             first_k_dense_replace=1, max_position_embeddings=512, rms_norm_eps=1e-6, num_nextn_predict_layers=0,
+             rope_parameters={"rope_type": "default", "rope_theta": 10000.0})
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 40.0, "beta_fast": 32, "beta_slow": 1,
+        "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 64}
+
+# name: (fields that differ from SMALL, tokens in a sequence, how it is saved)
+SHAPES = {
+    "queries through a latent": ({}, 33, {}),
+    "queries from one matrix": (dict(q_lora_rank=None), 33, {}),
+    "YaRN beyond the original length": (dict(rope_parameters=YARN), 96, {}),
+    "YaRN with another mscale, factor and betas": (
+        dict(rope_parameters={**YARN, "mscale": 0.7, "mscale_all_dim": 0.7, "factor": 4.0, "beta_fast": 16,
+                              "beta_slow": 2}, q_lora_rank=None), 80, {}),
+    "three dense layers of five": (dict(first_k_dense_replace=3, num_hidden_layers=5), 33, {}),
+    "no dense layer": (dict(first_k_dense_replace=0, num_hidden_layers=2), 33, {}),
+    "dense layers alone": (dict(first_k_dense_replace=2, num_hidden_layers=2), 33, {}),
+    "two shared experts": (dict(n_shared_experts=2), 33, {}),
+    "one group": (dict(n_group=1, topk_group=1, n_routed_experts=6, num_experts_per_tok=4), 33, {}),
+    "scores that do not add up to one": (dict(norm_topk_prob=False, routed_scaling_factor=1.0), 33, {}),
+    "one expert a token": (dict(num_experts_per_tok=1, topk_group=1), 33, {}),
+    "experts that get no token": (dict(n_routed_experts=64, n_group=8, topk_group=1, num_experts_per_tok=2), 5, {}),
+    "odd sizes": (dict(hidden_size=45, intermediate_size=77, moe_intermediate_size=13, num_attention_heads=3,
+                       num_key_value_heads=3, n_routed_experts=9, n_group=3, topk_group=2, kv_lora_rank=11,
+                       q_lora_rank=7, qk_nope_head_dim=5, qk_rope_head_dim=6, v_head_dim=9, vocab_size=131), 21, {}),
+    "values wider than keys": (dict(v_head_dim=40), 33, {}),
+    "saved in bfloat16, in many files": ({}, 33, dict(dtype=torch.bfloat16, max_shard_size="100KB")),
+}
+
+
+def make_model(fields):
+    """Random weights of a size at which every part of the model matters to the logits."""
+    config = DeepseekV3Config(**{**SMALL, **fields})
+    model = DeepseekV3ForCausalLM._from_config(config, attn_implementation="eager").float()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" in name:
+                parameter.normal_(1.0, 0.2)
+            elif "embed" in name:
+                parameter.normal_(0.0, 1.0)
+            else:
+                parameter.normal_(0.0, 1.5 / parameter.shape[-1] ** 0.5)
+        for name, buffer in model.named_buffers():
+            if "e_score_correction_bias" in name:
+                buffer.normal_(0.0, 0.1)
+    return model
+
+
+def save(model, folder, dtype=torch.float32, **how):
+    """Saves it in `dtype`, and returns what transformers makes of the files in fp32."""
+    model.to(dtype).save_pretrained(folder, **how)
+    if "max_shard_size" in how:
+        assert (folder / "model.safetensors.index.json").exists(), "the model was to be saved in many files"
+    return DeepseekV3ForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+                                                 experts_implementation="eager")
+
+
+def gradients_as_saved(model):
+    """Gradients by the names that the files have."""
+    gradients = {}
+    for name, parameter in model.named_parameters():
+        grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        stem, _, leaf = name.rpartition(".")
+        if leaf not in ("gate_up_proj", "down_proj"):
+            gradients[name] = grad
+            continue
+        for expert, of_expert in enumerate(grad):
+            parts = {"down_proj": of_expert}
+            if leaf == "gate_up_proj":
+                parts = dict(zip(("gate_proj", "up_proj"), of_expert.chunk(2)))
+            for part, value in parts.items():
+                gradients[f"{stem}.{expert}.{part}.weight"] = value
+    return gradients
+
+
+def difference(ours, theirs, scale):
+    assert ours.shape == theirs.shape and ours.dtype == torch.float32, (ours.shape, theirs.shape, ours.dtype)
+    return ((ours - theirs).abs().max() / scale).item()
+
+
+def compare(rondo, folder, fields, length, how):
+    """(difference of the logits, largest difference of a gradient and its name)"""
+    model = save(make_model(fields), folder, **how)
+    tokens = torch.randint(model.config.vocab_size, (3, length))
+    (folder / "tokens.txt").write_text("".join(" ".join(map(str, row)) + "\n" for row in tokens.tolist()))
+    command = [rondo, "logits", folder, "--tokens", folder / "tokens.txt", "--out", folder / "logits.safetensors",
+               "--gradients", folder / "gradients.safetensors"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    result = model(tokens, labels=tokens)
+    result.loss.backward()
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    ours = load_file(folder / "logits.safetensors")
+    gradients = load_file(folder / "gradients.safetensors")
+    wanted = gradients_as_saved(model)
+    assert set(gradients) == set(wanted), set(gradients) ^ set(wanted)
+    worst = (0.0, "")
+    for name, theirs in wanted.items():
+        # An expert's gradient against the largest of its layer's experts: one of few tokens is sums of few.
+        stem, _, tail = name.partition(".experts.")
+        of_layer = [wanted[other] for other in wanted if tail and other.startswith(stem + ".experts.") and
+                    other.split(".")[-2] == name.split(".")[-2]]
+        scale = max(other.abs().max() for other in of_layer or [theirs])
+        worst = max(worst, (difference(gradients[name], theirs, scale), name))
+    logits = result.logits.detach()
+    return difference(ours["logits"], logits, logits.abs().max()), *worst
+
+
+def main(rondo, folder):
+    logging.disable_progress_bar()
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    failures = 0
+    for number, (name, (fields, length, how)) in enumerate(SHAPES.items()):
+        logits, gradient, parameter = compare(rondo, pathlib.Path(folder) / str(number), fields, length, how)
+        good = max(logits, gradient) <= TOLERANCE
+        failures += not good
+        print(f"{'ok  ' if good else 'FAIL'} {name:45} logits {logits:.1e}  gradients {gradient:.1e} ({parameter})")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,166 @@
+// DeepSeek-V3 through whole runs: the same bits eager, interpreted and replayed; state that is saved and goes
+// on; weights that leave and come back; a loss that falls.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/run/checkpoints.h"
+#include "tests/run/ladder.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
+
+// Every part of the model in a small one. Biases move so far in a step that choices depend on them.
+const std::string kTinyDeepSeek = R"(
+[model]
+name = "deepseek_v3"
+flavor = "debugmodel"
+dim = 48
+n_layers = 3
+n_heads = 3
+vocab_size = 259
+ffn_hidden_dim = 96
+q_lora_rank = 20
+kv_lora_rank = 24
+qk_nope_head_dim = 16
+qk_rope_head_dim = 8
+v_head_dim = 12
+moe_hidden_dim = 32
+n_experts = 8
+n_shared_experts = 1
+top_k = 3
+score_func = "sigmoid"
+n_expert_groups = 4
+n_limited_groups = 2
+route_norm = true
+route_scale = 2.5
+load_balance_coeff = 0.02
+
+[optimizer]
+lr = 2e-3
+
+[lr_scheduler]
+warmup_steps = 2
+
+[training]
+local_batch_size = 2
+seq_len = 32
+steps = 20
+mixed_precision_param = "float32"
+
+[validation]
+enable = true
+holdout_fraction = 0.2
+local_batch_size = 1
+seq_len = 16
+freq = 10
+steps = 1
+
+[debug]
+hash_every = 1
+)";
+
+void climb_deepseek(const Point& point, const Words& flags = {}) {
+  INFO(point.name());
+  const Place place(kTinyDeepSeek);
+  run_at(place, point, "eager", kEager + flags);
+  run_at(place, point, "interpreter", kInterpreter + flags);
+  run_at(place, point, "replay", kReplay + flags);
+  check_equal(place, "eager", "interpreter");
+  check_equal(place, "eager", "replay");
+}
+
+TEST_CASE("DeepSeek-V3 has the same bits eager, interpreted and replayed") {
+  climb_deepseek({1, false, false, false, false});
+  climb_deepseek({1, true, true, true, true});
+  climb_deepseek({2, false, true, false, true});
+  climb_deepseek({2, true, false, false, false});
+}
+
+TEST_CASE("DeepSeek-V3 with softmax scores and one matrix for queries has the same bits in all three") {
+  climb_deepseek({2, false, false, true, false},
+                 {"--model.score_func=softmax", "--model.q_lora_rank=0", "--model.n_expert_groups=1",
+                  "--model.n_limited_groups=1", "--model.route_norm=false", "--model.n_shared_experts=2"});
+}
+
+TEST_CASE("memory policies and recomputed layers change no bit of DeepSeek-V3") {
+  const Place place(kTinyDeepSeek);
+  const Point point{2, true, false, false, false};
+  run_at(place, point, "eager run", kEager);
+  run_at(place, point, "recomputed", kEager + Words{"--activation_checkpoint.mode=full"});
+  check_equal(place, "eager run", "recomputed");
+  for (const std::string policy : {"none", "default", "full", "min_cut"}) {
+    run_at(place, point, policy, kReplay + Words{"--compile.memory_policy=" + policy});
+    check_equal(place, "eager run", policy);
+  }
+}
+
+TEST_CASE("DeepSeek-V3 goes on from a checkpoint to the same bits, biases of routers included") {
+  const Place place(kTinyDeepSeek);
+  const Words saving = {"--checkpoint.enable=true", "--checkpoint.interval=5",
+                        "--checkpoint.last_save_model_only=false", "--lr_scheduler.total_steps=20"};
+  must_end_well(place.launch(2, "straight", saving));
+  must_end_well(place.launch(2, "stopped", saving + Words{"--training.steps=10"}));
+  must_end_well(place.launch(2, "stopped", saving));
+  check_equal(place, "straight", "stopped");
+  check_same_tensors(place / "straight/checkpoint/step-20", place / "stopped/checkpoint/step-20");
+  CHECK_THAT(text_of(place / "straight/checkpoint/step-20/manifest.json"),
+             ContainsSubstring("model/layers.1.moe.expert_bias"));
+}
+
+TEST_CASE("weights of DeepSeek-V3 come back from a Hugging Face folder bit for bit") {
+  const Place place(kTinyDeepSeek);
+  must_end_well(place.launch(
+      2, "run", {"--checkpoint.enable=true", "--training.steps=3", "--checkpoint.last_save_in_hf=true"}));
+  const fs::path saved = place / "run/checkpoint/step-3", exported = place / "run/checkpoint/step-3-hf";
+  must_end_well({"convert", exported.string(), (place / "back").string()});
+  check_same_tensors(saved, place / "back/step-0", "model/");
+  const Words begins = {"--checkpoint.enable=true", "--training.steps=2"};
+  must_end_well(
+      place.launch(3, "from_checkpoint", begins + Words{"--checkpoint.initial_load_path=" + saved.string()}));
+  must_end_well(place.launch(3, "from_folder",
+                             begins + Words{"--checkpoint.initial_load_in_hf=true",
+                                            "--checkpoint.initial_load_path=" + exported.string()}));
+  const ProgramResult compared = place.compare("from_checkpoint", "from_folder");
+  INFO(compared.output);
+  CHECK(compared.exit_code == 0);
+}
+
+TEST_CASE("a DeepSeek-V3 that transformers cannot compute is not exported, and the reason is said") {
+  const Place place(kTinyDeepSeek);
+  must_end_well(
+      place.train("run", {"--checkpoint.enable=true", "--training.steps=1", "--model.score_func=softmax"}));
+  const ProgramResult refused = rondo({"convert", (place / "run").string(), (place / "out").string()});
+  CHECK(refused.exit_code == 5);
+  CHECK_THAT(refused.output, ContainsSubstring("this model has no Hugging Face form") &&
+                                 ContainsSubstring("model.score_func = \"softmax\", and not \"sigmoid\""));
+  CHECK_FALSE(fs::exists(place / "out"));
+}
+
+TEST_CASE("the loss of DeepSeek-V3 falls, and the load of its experts is told") {
+  const Place place(kTinyDeepSeek);
+  must_end_well(place.launch(2, "run", {"--training.steps=60", "--debug.hash_every=0"}));
+  const auto lines = place.metrics("run");
+  REQUIRE(lines.size() == 60);
+  CHECK(lines[59]["loss"].get<double>() < 0.6 * lines[0]["loss"].get<double>());
+  for (const auto& line : lines) {
+    CHECK(line["load_imbalance"].get<double>() >= 1.0);
+    CHECK(line["load_imbalance"].get<double>() <= 8.0 / 3.0 + 1e-6);  // all tokens to the same three of eight
+  }
+}
+
+TEST_CASE("1 and 2 ranks see the same first step of DeepSeek-V3") {
+  const Place place(kTinyDeepSeek);
+  const Words one_step = {"--training.steps=1", "--lr_scheduler.warmup_steps=0",
+                          "--training.global_batch_size=4"};
+  must_end_well(place.launch(1, "1", one_step + Words{"--training.local_batch_size=4"}));
+  must_end_well(place.launch(2, "2", one_step + Words{"--training.local_batch_size=2"}));
+  const ProgramResult compared = place.compare("1", "2", {"--tolerance", "1e-5"});
+  INFO(compared.output);
+  CHECK(compared.exit_code == 0);
+}
+
+}  // namespace
+}  // namespace rondo
