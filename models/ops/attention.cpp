@@ -3,7 +3,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -71,7 +70,12 @@ Tensor cut(const Tensor& x_BHTD, const Span& span) {
 // Zeros behind each head's elements change no product, so that the kernel, which wants equal widths, gets
 // them.
 Tensor widen(const Tensor& x_BHTD, std::int64_t width) {
-  return x_BHTD.size(3) == width ? x_BHTD : at::constant_pad_nd(x_BHTD, {0, width - x_BHTD.size(3)}, 0);
+  const std::int64_t own = x_BHTD.size(3);
+  if (own == width) return x_BHTD;
+  Tensor wide = empty_heads(x_BHTD, width);
+  wide.narrow(3, 0, own).copy_(x_BHTD);
+  wide.narrow(3, own, width - own).zero_();
+  return wide;
 }
 Tensor narrow_to(const Tensor& x_BHTD, std::int64_t width) {
   if (x_BHTD.size(3) == width) return x_BHTD;

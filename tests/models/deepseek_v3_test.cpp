@@ -203,8 +203,10 @@ TEST_CASE("attention takes values of another width than queries and keys, forwar
   const std::int64_t qk = GENERATE(12, 8), v_width = GENERATE(8, 12, 20);
   const bool documents = GENERATE(false, true);
   constexpr std::int64_t kTime = 17;
-  Tensor q = at::randn({2, 4, kTime, qk}), k = at::randn({2, 2, kTime, qk}),
-         v = at::randn({2, 2, kTime, v_width});
+  const auto heads = [](std::int64_t count, std::int64_t width) {
+    return at::randn({2, kTime, count, width}).transpose(1, 2);
+  };
+  Tensor q = heads(4, qk), k = heads(2, qk), v = heads(2, v_width);
   for (Tensor* t : {&q, &k, &v}) t->requires_grad_(true);
   const Tensor allowed = at::tril(at::ones({kTime, kTime}, at::kBool));
   const Tensor scores = (at::matmul(q, k.repeat_interleave(2, 1).transpose(-2, -1)) * 0.3)
@@ -220,7 +222,10 @@ TEST_CASE("attention takes values of another width than queries and keys, forwar
   const Tensor weight = at::randn(ours.sizes());
   const Tensors ours_grad = torch::autograd::grad({(ours * weight).sum()}, {q, k, v});
   const Tensors plain_grad = torch::autograd::grad({(plain * weight).sum()}, {q, k, v});
-  for (std::size_t i = 0; i < 3; ++i) CHECK(at::allclose(ours_grad[i], plain_grad[i], 1e-3, 1e-4));
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(at::allclose(ours_grad[i], plain_grad[i], 1e-3, 1e-4));
+    CHECK(ours_grad[i].transpose(1, 2).is_contiguous());
+  }
 }
 
 TEST_CASE("sizes of DeepSeek-V3 that cannot be are refused with the arithmetic") {
