@@ -49,7 +49,7 @@ Order by_expert(const Routing& routing) {
   Order result;
   result.order_N = std::get<1>(at::sort(slots_N, /*stable=*/true, 0, /*descending=*/false));
   result.place_N = at::argsort(result.order_N, /*stable=*/true, 0);
-  result.ends_E = at::cumsum(routing.tokens_per_expert_E, 0).to(at::kInt);
+  result.ends_E = at::cumsum(routing.tokens_per_expert_E, 0, at::kInt);
   return result;
 }
 

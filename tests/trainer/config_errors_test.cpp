@@ -127,7 +127,8 @@ TEST_CASE("a model or a flavor that does not exist is refused with those that do
   check_all({
       {"[model]\nname = \"lama3\"\n",
        {},
-       "x.toml:2:1: model.name = \"lama3\": no such model (did you mean llama3?); allowed: llama3"},
+       "x.toml:2:1: model.name = \"lama3\": no such model (did you mean llama3?); allowed: llama3, "
+       "deepseek_v3"},
       {"",
        {"--model.flavor=8b-instruct"},
        "command line: --model.flavor=8b-instruct: no such flavor; allowed: 1B, 3B, 8B, 70B, 405B, "
