@@ -85,6 +85,15 @@ TEST_CASE("DeepSeek-V3 with softmax scores and one matrix for queries has the sa
                   "--model.n_limited_groups=1", "--model.route_norm=false", "--model.n_shared_experts=2"});
 }
 
+TEST_CASE("replicas of a sharded DeepSeek-V3 have the same bits, replayed as eager") {
+  const Place place(kTinyDeepSeek);
+  const Grid grid{2, 2};
+  const Words flags = grid.flags() + Words{"--training.global_batch_size=16"};  // 2 microbatches
+  must_end_well(place.launch(grid.ranks(), "eager", flags + kEager));
+  must_end_well(place.launch(grid.ranks(), "replay", flags + kReplay));
+  check_equal(place, "eager", "replay");
+}
+
 TEST_CASE("memory policies and recomputed layers change no bit of DeepSeek-V3") {
   const Place place(kTinyDeepSeek);
   const Point point{2, true, false, false, false};
