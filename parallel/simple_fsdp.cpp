@@ -158,7 +158,7 @@ at::Tensor ShardedWeights::linear(const at::Tensor& x) const {
 }
 
 at::Tensor ShardedWeights::grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const {
-  if (!options_.reshard_after_forward || options_.ranks == 1) return Weights::grouped_linear(x, ends_E);
+  if (!options_.reshard_after_forward || options_.shards.ranks == 1) return Weights::grouped_linear(x, ends_E);
   const auto& [name, parameter] = find("weight");
   return ReshardingGroupedLinear::apply(x, parameter.shard, ends_E, Source{name, parameter.sizes, options_});
 }
