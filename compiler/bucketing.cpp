@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -16,8 +17,10 @@ namespace {
 
 constexpr std::string_view kGather = "_c10d_functional.all_gather_into_tensor.default";
 constexpr std::string_view kReduce = "_c10d_functional.reduce_scatter_tensor.default";
+constexpr std::string_view kSum = "_c10d_functional.all_reduce.default";
 constexpr std::string_view kCast = "aten._to_copy.default";
 constexpr std::string_view kWait = "_c10d_functional.wait_tensor.default";
+constexpr std::string_view kSplit = "aten.split_with_sizes_copy.default";
 
 std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
 ValueId first_operand(const Node& node) { return std::get<Use>(node.args[0]).value; }
@@ -38,9 +41,10 @@ bool gathers_parameter(const Graph& graph, const std::vector<std::int32_t>& para
   return id == graph.inputs[static_cast<std::size_t>(parameters[start])].value;
 }
 
-// For each node whether what it reads was computed from a reduced gradient. Random ops keep their order, so each
-// depends on those before it.
-std::vector<bool> computed_from_reductions(const Graph& graph, const std::vector<std::int32_t>& parameters) {
+// For each node whether what it reads was computed from a gradient that such an `op` reduced. Random ops keep their
+// order, so each depends on those before it.
+std::vector<bool> computed_from(const Graph& graph, const std::vector<std::int32_t>& parameters,
+                                std::string_view op) {
   std::vector<bool> depends(graph.nodes.size(), false), values(graph.values.size(), false);
   bool drawn = false;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -51,10 +55,20 @@ std::vector<bool> computed_from_reductions(const Graph& graph, const std::vector
     for_each_operand(node, [&](ValueId id) { any = any || values[at(id)]; });
     depends[i] = any;
     drawn = drawn || (draws && any);
-    if (any || (parameters[i] >= 0 && node.op == kReduce))
+    if (any || (parameters[i] >= 0 && node.op == op))
       for (ValueId id : node.results) values[at(id)] = true;
   }
   return depends;
+}
+
+// For the node that starts a collective, the one that waits for it.
+std::unordered_map<std::int32_t, std::int32_t> waits_of_starts(const Graph& graph,
+                                                               const std::vector<std::int32_t>& definition) {
+  std::unordered_map<std::int32_t, std::int32_t> wait_of;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    if (graph.nodes[i].op == kWait)
+      wait_of[definition[at(first_operand(graph.nodes[i]))]] = static_cast<std::int32_t>(i);
+  return wait_of;
 }
 
 // What may share a collective.
@@ -72,10 +86,30 @@ class Bucketing {
         places_(present_places(graph)) {}
 
   void make(const Key& key, Members members) {
-    std::sort(members.begin(), members.end(), [](const FsdpCollective* a, const FsdpCollective* b) {
-      return std::pair(a->parameter, a->start) < std::pair(b->parameter, b->start);
-    });
+    sort(members);
     std::get<bool>(key) ? gather(key, members) : reduce(key, members);
+  }
+
+  // What one scatter brought is summed before it is taken apart; anything else is packed first.
+  void sum(const Key& key, Members members) {
+    sort(members);
+    Place place{0, 0};
+    std::vector<ValueId> gradients;
+    std::vector<std::int64_t> lengths;
+    std::int64_t total = 0;
+    for (const FsdpCollective* member : members) {
+      place.index = std::max(place.index, member->start);
+      gradients.push_back(operand(member));
+      lengths.push_back(type(gradients.back()).sizes[0]);
+      total += lengths.back();
+    }
+    const std::int32_t split = split_for(gradients);
+    if (split >= 0) dropped_.push_back(split);
+    const ValueId packed = split >= 0 ? first_operand(graph_.nodes[static_cast<std::size_t>(split)])
+                                      : pack(place, key, {before_their_casts(members)}, 0, {total});
+    const ValueId whole =
+        start_and_wait(kSum, place, key, {Use{packed}, std::string("sum"), std::get<3>(key)}, total);
+    take_apart(place, key, whole, lengths, members);
   }
 
   // Call once, after the last bucket: new nodes go to their places, readers behind what they read now, and the
@@ -128,10 +162,11 @@ class Bucketing {
     const DType dtype = type(of).dtype;
     return emit(place, key, "aten.view.default", {Use{of}, sizes}, {contiguous(dtype, sizes)}, of)[0];
   }
-  ValueId start_and_wait(Place place, const Key& key, std::vector<Argument> args, std::int64_t elements) {
+  ValueId start_and_wait(std::string_view op, Place place, const Key& key, std::vector<Argument> args,
+                         std::int64_t elements) {
     const DType dtype = std::get<DType>(key);
-    const ValueId started = emit(place, key, std::string(std::get<bool>(key) ? kGather : kReduce),
-                                 std::move(args), {contiguous(dtype, {elements})})[0];
+    const ValueId started =
+        emit(place, key, std::string(op), std::move(args), {contiguous(dtype, {elements})})[0];
     return emit(place, key, std::string(kWait), {Use{started}}, {contiguous(dtype, {elements})}, started)[0];
   }
   void replace(const FsdpCollective* member, ValueId by) {
@@ -156,7 +191,8 @@ class Bucketing {
     hoist(shards.values, place);
     const ValueId packed =
         emit(place, key, "aten.cat.default", {shards, std::int64_t{0}}, {contiguous(dtype, {total})})[0];
-    const ValueId whole = start_and_wait(place, key, {Use{packed}, ranks, std::get<3>(key)}, ranks * total);
+    const ValueId whole =
+        start_and_wait(kGather, place, key, {Use{packed}, ranks, std::get<3>(key)}, ranks * total);
     const ValueId rows = view(place, key, whole, {ranks, total});
     std::vector<TensorType> types;
     for (std::int64_t length : lengths) types.push_back(contiguous(dtype, {ranks, length}));
@@ -179,7 +215,6 @@ class Bucketing {
 
   void reduce(const Key& key, const Members& members) {
     const auto ranks = std::get<std::int64_t>(key);
-    const DType dtype = std::get<DType>(key);
     Place place{0, 0};
     std::vector<std::int64_t> lengths;
     std::int64_t total = 0;
@@ -192,20 +227,31 @@ class Bucketing {
     UseList rows;
     for (std::size_t k = 0; k < members.size(); ++k)
       rows.values.push_back(view(place, key, sources[k], {ranks, lengths[k]}));
-    const DType packed_dtype = type(sources[0]).dtype;
-    ValueId packed = emit(place, key, "aten.cat.default", {rows, std::int64_t{1}},
-                          {contiguous(packed_dtype, {ranks, total})})[0];
-    if (packed_dtype != dtype)
-      packed =
-          emit(place, key, std::string(kCast), {Use{packed}, dtype, None{}, None{}, None{}, false, None{}},
-               {contiguous(dtype, {ranks, total})})[0];
+    const ValueId packed = pack(place, key, std::move(rows), 1, {ranks, total});
     const ValueId flat = view(place, key, packed, {ranks * total});
     const ValueId shard =
-        start_and_wait(place, key, {Use{flat}, std::string("sum"), ranks, std::get<3>(key)}, total);
+        start_and_wait(kReduce, place, key, {Use{flat}, std::string("sum"), ranks, std::get<3>(key)}, total);
+    take_apart(place, key, shard, lengths, members);
+  }
+
+  // Side by side along `dim`, then cast to the bucket's dtype.
+  ValueId pack(Place place, const Key& key, UseList parts, std::int64_t dim,
+               const std::vector<std::int64_t>& sizes) {
+    const DType from = type(parts.values[0]).dtype, to = std::get<DType>(key);
+    const ValueId packed =
+        emit(place, key, "aten.cat.default", {std::move(parts), dim}, {contiguous(from, sizes)})[0];
+    if (from == to) return packed;
+    return emit(place, key, std::string(kCast), {Use{packed}, to, None{}, None{}, None{}, false, None{}},
+                {contiguous(to, sizes)})[0];
+  }
+
+  // Each member's readers get their part of the flat `whole`.
+  void take_apart(Place place, const Key& key, ValueId whole, const std::vector<std::int64_t>& lengths,
+                  const Members& members) {
     std::vector<TensorType> types;
-    for (std::int64_t length : lengths) types.push_back(contiguous(dtype, {length}));
-    const std::vector<ValueId> parts = emit(place, key, "aten.split_with_sizes_copy.default",
-                                            {Use{shard}, lengths, std::int64_t{0}}, std::move(types));
+    for (std::int64_t length : lengths) types.push_back(contiguous(std::get<DType>(key), {length}));
+    const std::vector<ValueId> parts =
+        emit(place, key, std::string(kSplit), {Use{whole}, lengths, std::int64_t{0}}, std::move(types));
     for (std::size_t k = 0; k < members.size(); ++k) replace(members[k], parts[k]);
   }
 
@@ -230,6 +276,23 @@ class Bucketing {
     return sources;
   }
 
+  // The bucket's split that makes just these values, each for one reader; -1: there is none.
+  std::int32_t split_for(const std::vector<ValueId>& values) const {
+    const std::int32_t made = definition_[at(values[0])];
+    if (made < 0) return -1;
+    const Node& split = graph_.nodes[static_cast<std::size_t>(made)];
+    if (split.op != kSplit || !made_by_bucketing(split) || split.results != values) return -1;
+    const bool once =
+        std::all_of(values.begin(), values.end(), [&](ValueId id) { return uses_[at(id)] == 1; });
+    return once ? made : -1;
+  }
+
+  static void sort(Members& members) {
+    std::sort(members.begin(), members.end(), [](const FsdpCollective* a, const FsdpCollective* b) {
+      return std::pair(a->parameter, a->start) < std::pair(b->parameter, b->start);
+    });
+  }
+
   Graph& graph_;
   std::string_view origin_;
   std::vector<ValueId> replacement_;
@@ -245,11 +308,8 @@ class Bucketing {
 std::vector<FsdpCollective> fsdp_collectives(const Graph& graph) {
   const std::vector<std::int32_t> parameters = parameters_of_nodes(graph);
   const std::vector<std::int32_t> definition = defining_nodes(graph);
-  const std::vector<bool> depends = computed_from_reductions(graph, parameters);
-  std::unordered_map<std::int32_t, std::int32_t> wait_of;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    if (graph.nodes[i].op == kWait)
-      wait_of[definition[at(first_operand(graph.nodes[i]))]] = static_cast<std::int32_t>(i);
+  const std::vector<bool> depends = computed_from(graph, parameters, kReduce);
+  const std::unordered_map<std::int32_t, std::int32_t> wait_of = waits_of_starts(graph, definition);
   std::vector<FsdpCollective> found;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& start = graph.nodes[i];
@@ -277,7 +337,44 @@ std::vector<FsdpCollective> fsdp_collectives(const Graph& graph) {
 }
 
 bool made_by_bucketing(const Node& node) {
-  return node.origin == "transformer_block_bucketing" || node.origin == "auto_bucketing";
+  return node.origin == "transformer_block_bucketing" || node.origin == "auto_bucketing" ||
+         node.origin == "bucket_replica_sums";
+}
+
+Notes bucket_sums(Graph& graph, std::string_view origin) {
+  const std::vector<std::int32_t> parameters = parameters_of_nodes(graph);
+  const std::vector<std::int32_t> definition = defining_nodes(graph);
+  const std::vector<bool> depends = computed_from(graph, parameters, kSum);
+  const std::unordered_map<std::int32_t, std::int32_t> wait_of = waits_of_starts(graph, definition);
+  std::deque<FsdpCollective> sums;  // addresses stay
+  std::map<Key, Members> by_key;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& start = graph.nodes[i];
+    if (parameters[i] < 0 || start.op != kSum || start.phase != Phase::backward || depends[i] ||
+        std::get<std::string>(start.args[1]) != "sum")
+      continue;
+    const auto wait = wait_of.find(static_cast<std::int32_t>(i));
+    const TensorType& type = graph.value(first_operand(start)).type;
+    if (wait == wait_of.end() || type.sizes.size() != 1) continue;
+    const std::int32_t made = definition[at(first_operand(start))];
+    const Node* source = made < 0 ? nullptr : &graph.nodes[static_cast<std::size_t>(made)];
+    const std::string& bucket = source != nullptr && made_by_bucketing(*source)
+                                    ? source->module
+                                    : graph.inputs[static_cast<std::size_t>(parameters[i])].bucket;
+    sums.push_back({.parameter = parameters[i], .start = static_cast<std::int32_t>(i), .wait = wait->second});
+    const Key key{bucket, start.phase, false, std::get<std::string>(start.args[2]), 1, type.dtype};
+    if (!bucket.empty()) by_key[key].push_back(&sums.back());
+  }
+  if (sums.empty()) return {};
+  std::size_t after = sums.size();
+  Bucketing bucketing(graph, origin);
+  for (const auto& [key, members] : by_key) {
+    if (members.size() < 2) continue;
+    bucketing.sum(key, members);
+    after -= members.size() - 1;
+  }
+  bucketing.finish();
+  return {fmt::format("{} sums over replicas became {}", sums.size(), after)};
 }
 
 Notes bucket_collectives(Graph& graph, const std::vector<FsdpCollective>& collectives,

@@ -29,7 +29,7 @@ struct FsdpCollective {
   std::int32_t start = -1, wait = -1;  // nodes
   bool gathers = true;
   Phase phase = Phase::forward;
-  std::string group;
+  std::string group = {};
   std::int64_t ranks = 1;
   DType dtype = DType::f32;
   std::int64_t bytes = 0;  // of the whole: gathered, or before it is reduced
@@ -39,6 +39,10 @@ struct FsdpCollective {
 // gather depends on its parameter alone, a reduction is a sum of what depends on no other reduction. An
 // all-reduce over replicas or a collective of activations is none.
 std::vector<FsdpCollective> fsdp_collectives(const Graph& graph);
+
+// Makes one sum over replicas of those that belong to one bucket: what was scattered together, or else
+// Input::bucket. Returns one note with the counts. REQUIRES: no node overwrites anything.
+Notes bucket_sums(Graph& graph, std::string_view origin);
 
 // Whether a bucketing pass made the node.
 bool made_by_bucketing(const Node& node);

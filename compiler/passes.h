@@ -74,6 +74,11 @@ Notes transformer_block_bucketing(Graph& graph, const CompileOptions& options);
 // transformer_block_bucketing. Needs, guarantees and numerics: as there.
 Notes auto_bucketing(Graph& graph, const CompileOptions& options);
 
+// Does: makes one sum over replicas of those of a bucket, or of what one reduce-scatter brought. Needs: a graph without
+// overwrites; to come after the bucketing of reduce-scatters. Guarantees: sums of anything but gradients of parameters
+// stay as they are. Exact, as the sums of the passes above.
+Notes bucket_replica_sums(Graph& graph, const CompileOptions& options);
+
 // Does: starts each gather of parameters one gather earlier, right after the wait for the one before it, and
 // waits for each reduce-scatter of gradients one later, right before the next starts, and for the sums over
 // replicas that follow it one later still. Needs: a graph without overwrites. Guarantees: at most two gathers and

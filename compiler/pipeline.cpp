@@ -75,6 +75,11 @@ constexpr std::array kPasses = {
              .needs = kFunctional | kGatheredOnce,
              .replaces = "transformer_block_bucketing",
              .summary = "buckets by size and overlap instead of by block"},
+    // On what the reduce-scatters' buckets became.
+    PassInfo{.name = "bucket_replica_sums",
+             .run = &bucket_replica_sums,
+             .needs = kFunctional,
+             .summary = "one sum over replicas for the gradients of a block"},
     // On the buckets, so that a whole one is under way while the one before it is computed with.
     PassInfo{.name = "overlap_fsdp",
              .run = &overlap_fsdp,

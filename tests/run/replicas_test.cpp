@@ -33,8 +33,10 @@ TEST_CASE("with replicas leaving out a pass, and a group of its own for gathers,
   run_at(place, point, "all", grid + Words{"--compile.memory_policy=default"});
   run_at(place, point, "none", grid + Words{"--compile.memory_policy=default", "--compile.passes=[]"});
   run_at(place, point, "without overlap", grid + Words{"--compile.disable_passes=overlap_fsdp"});
+  run_at(place, point, "single sums", grid + Words{"--compile.disable_passes=bucket_replica_sums"});
   run_at(place, point, "gathers apart", grid + Words{"--compile.enable_fsdp_ag_rs_overlap=true"});
-  for (const char* other : {"none", "without overlap", "gathers apart"}) check_equal(place, "all", other);
+  for (const char* other : {"none", "without overlap", "single sums", "gathers apart"})
+    check_equal(place, "all", other);
 }
 
 // The same global batch of 12 sequences.
