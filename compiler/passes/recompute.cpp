@@ -85,12 +85,12 @@ class Recomputer {
   std::vector<ValueId> copies_;  // of each forward value, in the backward
 };
 
-// "aten.mm.default 28 of 42 (5.3 MiB)", the dearest first.
 struct OpShare {
   int count = 0;
   double flops = 0;
   std::int64_t bytes = 0;
 };
+// "28 aten.mm.default (5.3 MiB), ...", the dearest first.
 std::string list(const std::map<std::string, OpShare>& shares) {
   std::vector<std::pair<std::string, OpShare>> rows(shares.begin(), shares.end());
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
