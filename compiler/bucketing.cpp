@@ -6,7 +6,6 @@
 #include <deque>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 
 #include "compiler/op_facts.h"
 #include "compiler/parameters.h"
@@ -61,16 +60,6 @@ std::vector<bool> computed_from(const Graph& graph, const std::vector<std::int32
   return depends;
 }
 
-// For the node that starts a collective, the one that waits for it.
-std::unordered_map<std::int32_t, std::int32_t> waits_of_starts(const Graph& graph,
-                                                               const std::vector<std::int32_t>& definition) {
-  std::unordered_map<std::int32_t, std::int32_t> wait_of;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    if (graph.nodes[i].op == kWait)
-      wait_of[definition[at(first_operand(graph.nodes[i]))]] = static_cast<std::int32_t>(i);
-  return wait_of;
-}
-
 // What may share a collective.
 using Key = std::tuple<std::string, Phase, bool, std::string, std::int64_t, DType>;
 using Members = std::vector<const FsdpCollective*>;
@@ -93,20 +82,11 @@ class Bucketing {
   // What one scatter brought is summed before it is taken apart; anything else is packed first.
   void sum(const Key& key, Members members) {
     sort(members);
-    Place place{0, 0};
-    std::vector<ValueId> gradients;
-    std::vector<std::int64_t> lengths;
-    std::int64_t total = 0;
-    for (const FsdpCollective* member : members) {
-      place.index = std::max(place.index, member->start);
-      gradients.push_back(operand(member));
-      lengths.push_back(type(gradients.back()).sizes[0]);
-      total += lengths.back();
-    }
+    const auto [place, gradients, lengths, total] = contents(members, 1);
     const std::int32_t split = split_for(gradients);
     if (split >= 0) dropped_.push_back(split);
     const ValueId packed = split >= 0 ? first_operand(graph_.nodes[static_cast<std::size_t>(split)])
-                                      : pack(place, key, {before_their_casts(members)}, 0, {total});
+                                      : pack(place, key, {before_their_casts(gradients)}, 0, {total});
     const ValueId whole =
         start_and_wait(kSum, place, key, {Use{packed}, std::string("sum"), std::get<3>(key)}, total);
     take_apart(place, key, whole, lengths, members);
@@ -123,23 +103,28 @@ class Bucketing {
     for (std::size_t i = 0; i < keep.size(); ++i)
       if (keep[i]) places.push_back(places_[i]);
     keep_nodes(graph_, keep);
-    const Node last = std::move(graph_.nodes.back());
-    graph_.nodes.pop_back();
-    const Place last_place = places.back();
-    places.pop_back();
-    for (std::size_t k = 0; k < made_.size(); ++k) {
-      graph_.nodes.push_back(std::move(made_[k]));
-      places.push_back(made_places_[k]);
-    }
-    graph_.nodes.push_back(last);
-    places.push_back(last_place);
-    reorder(graph_, places);
+    add_and_reorder(graph_, std::move(places), std::move(made_), made_places_);
   }
 
  private:
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
-  ValueId operand(const FsdpCollective* member) const {
-    return first_operand(graph_.nodes[static_cast<std::size_t>(member->start)]);
+
+  // What the members send, and where the last of them starts.
+  struct Contents {
+    Place last{0, 0};
+    std::vector<ValueId> operands = {};
+    std::vector<std::int64_t> lengths = {};  // of each operand in `pieces` equal pieces: of one of them
+    std::int64_t total = 0;                  // of the lengths
+  };
+  Contents contents(const Members& members, std::int64_t pieces) const {
+    Contents c;
+    for (const FsdpCollective* member : members) {
+      c.last.index = std::max(c.last.index, member->start);
+      c.operands.push_back(first_operand(graph_.nodes[static_cast<std::size_t>(member->start)]));
+      c.lengths.push_back(type(c.operands.back()).sizes[0] / pieces);
+      c.total += c.lengths.back();
+    }
+    return c;
   }
 
   // Appends a node at `place`; finish() sorts it in.
@@ -178,26 +163,18 @@ class Bucketing {
   void gather(const Key& key, const Members& members) {
     const auto ranks = std::get<std::int64_t>(key);
     const DType dtype = std::get<DType>(key);
-    Place place{members[0]->start, 0};
-    UseList shards;
-    std::vector<std::int64_t> lengths;
-    std::int64_t total = 0;
-    for (const FsdpCollective* member : members) {
-      place.index = std::min(place.index, member->start);
-      shards.values.push_back(operand(member));
-      lengths.push_back(type(shards.values.back()).sizes[0]);
-      total += lengths.back();
-    }
-    hoist(shards.values, place);
-    const ValueId packed =
-        emit(place, key, "aten.cat.default", {shards, std::int64_t{0}}, {contiguous(dtype, {total})})[0];
+    const auto [last, shards, lengths, total] = contents(members, 1);
+    Place place = last;
+    for (const FsdpCollective* member : members) place.index = std::min(place.index, member->start);
+    hoist(shards, place);
+    const ValueId packed = pack(place, key, {shards}, 0, {total});
     const ValueId whole =
         start_and_wait(kGather, place, key, {Use{packed}, ranks, std::get<3>(key)}, ranks * total);
     const ValueId rows = view(place, key, whole, {ranks, total});
     std::vector<TensorType> types;
     for (std::int64_t length : lengths) types.push_back(contiguous(dtype, {ranks, length}));
-    const std::vector<ValueId> parts = emit(place, key, "aten.split_with_sizes_copy.default",
-                                            {Use{rows}, lengths, std::int64_t{1}}, std::move(types));
+    const std::vector<ValueId> parts =
+        emit(place, key, std::string(kSplit), {Use{rows}, lengths, std::int64_t{1}}, std::move(types));
     for (std::size_t k = 0; k < members.size(); ++k)
       replace(members[k], view(place, key, parts[k], {ranks * lengths[k]}));
   }
@@ -215,15 +192,8 @@ class Bucketing {
 
   void reduce(const Key& key, const Members& members) {
     const auto ranks = std::get<std::int64_t>(key);
-    Place place{0, 0};
-    std::vector<std::int64_t> lengths;
-    std::int64_t total = 0;
-    for (const FsdpCollective* member : members) {
-      place.index = std::max(place.index, member->start);
-      lengths.push_back(type(operand(member)).sizes[0] / ranks);
-      total += lengths.back();
-    }
-    const std::vector<ValueId> sources = before_their_casts(members);
+    const auto [place, gradients, lengths, total] = contents(members, ranks);
+    const std::vector<ValueId> sources = before_their_casts(gradients);
     UseList rows;
     for (std::size_t k = 0; k < members.size(); ++k)
       rows.values.push_back(view(place, key, sources[k], {ranks, lengths[k]}));
@@ -257,16 +227,14 @@ class Bucketing {
 
   // Gradients that are all cast from one dtype right before they are reduced are packed as they are and cast once:
   // they wait for their bucket in the smaller type. Otherwise the operands of the reductions.
-  std::vector<ValueId> before_their_casts(const Members& members) {
-    std::vector<ValueId> operands, sources;
+  std::vector<ValueId> before_their_casts(const std::vector<ValueId>& operands) {
+    std::vector<ValueId> sources;
     std::vector<std::int32_t> casts;
-    for (const FsdpCollective* member : members) {
-      operands.push_back(operand(member));
-      const std::int32_t i = definition_[at(operands.back())];
-      if (i < 0 || graph_.nodes[static_cast<std::size_t>(i)].op != kCast || uses_[at(operands.back())] != 1)
-        continue;
+    for (const ValueId operand : operands) {
+      const std::int32_t i = definition_[at(operand)];
+      if (i < 0 || graph_.nodes[static_cast<std::size_t>(i)].op != kCast || uses_[at(operand)] != 1) continue;
       const ValueId source = first_operand(graph_.nodes[static_cast<std::size_t>(i)]);
-      const bool flat = type(source).sizes == type(operands.back()).sizes && is_contiguous(type(source));
+      const bool flat = type(source).sizes == type(operand).sizes && is_contiguous(type(source));
       if (!flat || (!sources.empty() && type(source).dtype != type(sources[0]).dtype)) continue;
       sources.push_back(source);
       casts.push_back(i);
@@ -309,22 +277,22 @@ std::vector<FsdpCollective> fsdp_collectives(const Graph& graph) {
   const std::vector<std::int32_t> parameters = parameters_of_nodes(graph);
   const std::vector<std::int32_t> definition = defining_nodes(graph);
   const std::vector<bool> depends = computed_from(graph, parameters, kReduce);
-  const std::unordered_map<std::int32_t, std::int32_t> wait_of = waits_of_starts(graph, definition);
+  const std::vector<std::int32_t> waits = waits_of_starts(graph);
   std::vector<FsdpCollective> found;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& start = graph.nodes[i];
     if (parameters[i] < 0 || (start.op != kGather && start.op != kReduce)) continue;
     const bool gathers = start.op == kGather;
     const auto index = static_cast<std::int32_t>(i);
-    const auto wait = wait_of.find(index);
+    const std::int32_t wait = waits[i];
     const TensorType& type = graph.value(first_operand(start)).type;
-    if (wait == wait_of.end() || type.sizes.size() != 1) continue;
+    if (wait < 0 || type.sizes.size() != 1) continue;
     if (gathers ? !gathers_parameter(graph, parameters, definition, i)
                 : depends[i] || std::get<std::string>(start.args[1]) != "sum")
       continue;
     FsdpCollective one{.parameter = parameters[i],
                        .start = index,
-                       .wait = wait->second,
+                       .wait = wait,
                        .gathers = gathers,
                        .phase = start.phase,
                        .group = std::get<std::string>(start.args[gathers ? 2 : 3]),
@@ -345,7 +313,7 @@ Notes bucket_sums(Graph& graph, std::string_view origin) {
   const std::vector<std::int32_t> parameters = parameters_of_nodes(graph);
   const std::vector<std::int32_t> definition = defining_nodes(graph);
   const std::vector<bool> depends = computed_from(graph, parameters, kSum);
-  const std::unordered_map<std::int32_t, std::int32_t> wait_of = waits_of_starts(graph, definition);
+  const std::vector<std::int32_t> waits = waits_of_starts(graph);
   std::deque<FsdpCollective> sums;  // addresses stay
   std::map<Key, Members> by_key;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -353,15 +321,15 @@ Notes bucket_sums(Graph& graph, std::string_view origin) {
     if (parameters[i] < 0 || start.op != kSum || start.phase != Phase::backward || depends[i] ||
         std::get<std::string>(start.args[1]) != "sum")
       continue;
-    const auto wait = wait_of.find(static_cast<std::int32_t>(i));
+    const std::int32_t wait = waits[i];
     const TensorType& type = graph.value(first_operand(start)).type;
-    if (wait == wait_of.end() || type.sizes.size() != 1) continue;
+    if (wait < 0 || type.sizes.size() != 1) continue;
     const std::int32_t made = definition[at(first_operand(start))];
     const Node* source = made < 0 ? nullptr : &graph.nodes[static_cast<std::size_t>(made)];
     const std::string& bucket = source != nullptr && made_by_bucketing(*source)
                                     ? source->module
                                     : graph.inputs[static_cast<std::size_t>(parameters[i])].bucket;
-    sums.push_back({.parameter = parameters[i], .start = static_cast<std::int32_t>(i), .wait = wait->second});
+    sums.push_back({.parameter = parameters[i], .start = static_cast<std::int32_t>(i), .wait = wait});
     const Key key{bucket, start.phase, false, std::get<std::string>(start.args[2]), 1, type.dtype};
     if (!bucket.empty()) by_key[key].push_back(&sums.back());
   }

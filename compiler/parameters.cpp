@@ -20,6 +20,22 @@ std::vector<std::int32_t> parameters_of_nodes(const Graph& graph) {
   return parameters;
 }
 
+std::vector<bool> values_of_parameters(const Graph& graph, const std::function<bool(std::size_t)>& may) {
+  std::vector<bool> derived(graph.values.size(), false);
+  for (const Input& input : graph.inputs)
+    derived[static_cast<std::size_t>(input.value)] = input.kind == InputKind::parameter;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    bool all = may(i), any = false;
+    for_each_operand(graph.nodes[i], [&](ValueId id) {
+      any = true;
+      all = all && derived[static_cast<std::size_t>(id)];
+    });
+    if (all && any)
+      for (ValueId id : graph.nodes[i].results) derived[static_cast<std::size_t>(id)] = true;
+  }
+  return derived;
+}
+
 std::vector<bool> kept_gathered(const Graph& graph, std::string_view reshard_after_forward) {
   std::vector<bool> kept(graph.inputs.size(), reshard_after_forward == "never");
   if (reshard_after_forward != "default") return kept;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,9 @@ namespace rondo::ir {
 // node gathers the parameter (cast, all-gather, wait, views), in whichever phase, or reduces its gradient (cast, padding,
 // reduce-scatter, wait), in the backward: parallel/simple_fsdp.h.
 std::vector<std::int32_t> parameters_of_nodes(const Graph& graph);
+
+// For each value whether it is a parameter, or computed from parameters alone by nodes that `may(index)` admits.
+std::vector<bool> values_of_parameters(const Graph& graph, const std::function<bool(std::size_t)>& may);
 
 // For each input whether its gathered copy lives from the forward into the backward, under
 // CompileOptions::reshard_after_forward: "never" keeps all, "always" none, "default" those of the bucket that

@@ -1,5 +1,6 @@
 #include "compiler/schedule.h"
 
+#include <iterator>
 #include <queue>
 
 #include "compiler/op_facts.h"
@@ -62,6 +63,26 @@ void reorder(Graph& graph, const std::vector<Place>& places) {
   RONDO_ASSERT(nodes.size() + 1 == count, "the operands of the graph " + graph.name + " form a cycle");
   nodes.push_back(std::move(graph.nodes.back()));
   graph.nodes = std::move(nodes);
+}
+
+void add_and_reorder(Graph& graph, std::vector<Place> places, std::vector<Node> made,
+                     const std::vector<Place>& made_places) {
+  graph.nodes.insert(graph.nodes.end() - 1, std::make_move_iterator(made.begin()),
+                     std::make_move_iterator(made.end()));
+  places.insert(places.end() - 1, made_places.begin(), made_places.end());
+  reorder(graph, places);
+}
+
+std::vector<std::int32_t> waits_of_starts(const Graph& graph) {
+  const std::vector<std::int32_t> definition = defining_nodes(graph);
+  std::vector<std::int32_t> waits(graph.nodes.size(), -1);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (facts(graph.nodes[i].op).effect != Effect::wait) continue;
+    const ValueId awaited = std::get<Use>(graph.nodes[i].args[0]).value;
+    const std::int32_t start = definition[static_cast<std::size_t>(awaited)];
+    if (start >= 0) waits[static_cast<std::size_t>(start)] = static_cast<std::int32_t>(i);
+  }
+  return waits;
 }
 
 }  // namespace rondo::ir

@@ -44,12 +44,12 @@ JobConfig replayed(JobConfig config, std::vector<std::string>& notes) {
 PlannedMemory memory_of(const std::vector<const CompiledStep*>& steps) {
   PlannedMemory memory;
   for (const CompiledStep* step : steps) {
-    ir::MemoryReport report = ir::report_memory(step->graph(), step->memory_plan());
+    const ir::MemoryReport& report = step->report().memory;
     for (std::size_t kind = 0; kind < memory.input_bytes.size(); ++kind)
       memory.input_bytes[kind] = std::max(memory.input_bytes[kind], report.input_bytes[kind]);
     if (!memory.report.graph.empty() && report.arena_bytes <= memory.arena_bytes) continue;
     memory.arena_bytes = report.arena_bytes;
-    memory.report = std::move(report);
+    memory.report = report;
   }
   return memory;
 }

@@ -16,10 +16,10 @@ namespace {
 
 class Merger {
  public:
-  explicit Merger(Graph& graph) : graph_(graph), replacement_(graph.values.size(), kNoValue) {}
+  explicit Merger(Graph& graph)
+      : graph_(graph), replacement_(graph.values.size(), kNoValue), own_(need_own_storage(graph)) {}
 
   void run() {
-    mark_own_storages();
     std::vector<bool> keep(graph_.nodes.size(), true);
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
@@ -38,26 +38,10 @@ class Merger {
   }
 
  private:
-  // Storages that are overwritten or become an update.
-  void mark_own_storages() {
-    roots_ = storage_roots(graph_);
-    own_.assign(graph_.values.size(), false);
-    for (const Node& node : graph_.nodes)
-      for (ValueId id : node.results)
-        if (graph_.value(id).writes != kNoValue) own_[root(id)] = true;
-    for (std::size_t i = 0; i < graph_.outputs.size(); ++i)
-      if (graph_.outputs[i].updates >= 0)
-        own_[root(std::get<Use>(graph_.return_node().args[i]).value)] = true;
-  }
-
-  std::size_t root(ValueId id) const {
-    return static_cast<std::size_t>(roots_[static_cast<std::size_t>(id)]);
-  }
-
   bool may_merge(const Node& node) const {
     if (node.results.empty() || node.op == kReturn || facts(node.op).effect != Effect::none) return false;
     for (ValueId id : node.results)
-      if (own_[root(id)]) return false;
+      if (own_[static_cast<std::size_t>(id)]) return false;
     return true;
   }
 
@@ -73,8 +57,7 @@ class Merger {
 
   Graph& graph_;
   std::vector<ValueId> replacement_;
-  std::vector<ValueId> roots_;
-  std::vector<bool> own_;  // for a root
+  std::vector<bool> own_;  // for a value
   std::unordered_set<const Node*, Hash, Equal> seen_{16, Hash{}, Equal{&graph_}};
 };
 

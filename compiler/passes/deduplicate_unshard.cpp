@@ -9,6 +9,7 @@
 //
 // Within a phase, since the gathered copy is freed between forward and backward; over all phases for the
 // parameters whose copy is kept (CompileOptions::reshard_after_forward).
+#include <algorithm>
 #include <unordered_map>
 
 #include "compiler/equal_nodes.h"
@@ -19,40 +20,11 @@
 namespace rondo::ir {
 namespace {
 
-// Only what depends on parameters alone. A collective of anything else is not the same one twice.
-class Unshards {
- public:
-  explicit Unshards(const Graph& graph)
-      : of_parameters_(graph.values.size(), false), own_(graph.values.size(), false) {
-    const std::vector<ValueId> roots = storage_roots(graph);
-    std::vector<bool> updates(graph.values.size(), false);
-    for (std::size_t i = 0; i < graph.outputs.size(); ++i)
-      if (graph.outputs[i].updates >= 0)
-        updates[static_cast<std::size_t>(
-            roots[static_cast<std::size_t>(std::get<Use>(graph.return_node().args[i]).value)])] = true;
-    for (std::size_t i = 0; i < roots.size(); ++i) own_[i] = updates[static_cast<std::size_t>(roots[i])];
-    for (const Input& input : graph.inputs)
-      if (input.kind == InputKind::parameter) of_parameters_[static_cast<std::size_t>(input.value)] = true;
-  }
-  // Called for each node in order. REQUIRES: the node's module is a parameter's name.
-  bool take(const Node& node) {
-    const Effect effect = facts(node.op).effect;
-    bool all = effect == Effect::none || effect == Effect::collective_start || effect == Effect::wait;
-    bool any = false;
-    for_each_operand(node, [&](ValueId id) {
-      any = true;
-      all = all && of_parameters_[static_cast<std::size_t>(id)];
-    });
-    for (ValueId id : node.results) all = all && !own_[static_cast<std::size_t>(id)];
-    if (!all || !any) return false;
-    for (ValueId id : node.results) of_parameters_[static_cast<std::size_t>(id)] = true;
-    return true;
-  }
-
- private:
-  std::vector<bool> of_parameters_;  // for each value
-  std::vector<bool> own_;            // for each value: it becomes an update, which needs a storage of its own
-};
+// A gather and what belongs to it. A collective of anything but parameters is not the same one twice.
+bool may_gather(const Node& node) {
+  const Effect effect = facts(node.op).effect;
+  return effect == Effect::none || effect == Effect::collective_start || effect == Effect::wait;
+}
 
 }  // namespace
 
@@ -63,14 +35,21 @@ Notes deduplicate_unshard(Graph& graph, const CompileOptions& options) {
   std::vector<ValueId> replacement(graph.values.size(), kNoValue);
   std::vector<bool> keep(graph.nodes.size(), true);
   std::unordered_multimap<std::size_t, const Node*> seen;
-  Unshards unshards(graph);
+  const std::vector<bool> own = need_own_storage(graph);
+  const std::vector<bool> derived = values_of_parameters(
+      graph, [&](std::size_t i) { return parameters[i] >= 0 && may_gather(graph.nodes[i]); });
+  const auto may_merge = [&](const Node& node) {
+    return !node.results.empty() && std::all_of(node.results.begin(), node.results.end(), [&](ValueId id) {
+      return derived[static_cast<std::size_t>(id)] && !own[static_cast<std::size_t>(id)];
+    });
+  };
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
     if (parameters[i] < 0) continue;
     for_each_operand(node, [&](ValueId& id) {
       if (const ValueId other = replacement[static_cast<std::size_t>(id)]; other != kNoValue) id = other;
     });
-    if (!unshards.take(node)) continue;
+    if (!may_merge(node)) continue;
     const bool over_phases = kept[static_cast<std::size_t>(parameters[i])];
     const std::size_t hash = hash_node(node);
     const auto [begin, end] = seen.equal_range(hash);

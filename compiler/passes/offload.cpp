@@ -58,7 +58,7 @@ class Offloader {
       send_and_fetch(value);
     }
     read_reloaded();
-    finish();
+    add_and_reorder(graph_, std::move(places_), std::move(made_nodes_), made_places_);
     return {fmt::format("{} of {} kept activations wait in the host's memory: {:.1f} of {:.1f} MiB",
                         chosen.size(), plan.kept.size(), static_cast<double>(bytes) / (1 << 20),
                         static_cast<double>(plan.kept_bytes) / (1 << 20))};
@@ -192,20 +192,6 @@ class Offloader {
     made_nodes_.push_back(std::move(view));
     made_places_.push_back(before);
     return stands_for[static_cast<std::size_t>(id)];
-  }
-
-  void finish() {
-    Node last = std::move(graph_.nodes.back());
-    const Place last_place = places_.back();
-    graph_.nodes.pop_back();
-    places_.pop_back();
-    for (std::size_t k = 0; k < made_nodes_.size(); ++k) {
-      graph_.nodes.push_back(std::move(made_nodes_[k]));
-      places_.push_back(made_places_[k]);
-    }
-    graph_.nodes.push_back(std::move(last));
-    places_.push_back(last_place);
-    reorder(graph_, places_);
   }
 
   Graph& graph_;

@@ -35,17 +35,12 @@ class Overlap {
       : graph_(graph),
         made_(defining_nodes(graph)),
         places_(present_places(graph)),
-        waits_(graph.nodes.size(), -1) {
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (facts(graph_.nodes[i].op).effect != Effect::wait) continue;
-      const std::int32_t start = made_[operand(i)];
-      if (start >= 0) waits_[static_cast<std::size_t>(start)] = static_cast<std::int32_t>(i);
-    }
-  }
+        waits_(waits_of_starts(graph)),
+        parameters_(parameters_of_nodes(graph)),
+        of_parameters_(values_of_parameters(
+            graph, [&](std::size_t i) { return facts(graph.nodes[i].op).effect == Effect::none; })) {}
 
   void run() {
-    find_parameter_values();
-    parameters_ = parameters_of_nodes(graph_);
     for (Phase phase : {Phase::forward, Phase::backward}) {
       prefetch_gathers(phase);
       delay_reductions(phase);
@@ -57,23 +52,6 @@ class Overlap {
  private:
   std::size_t operand(std::size_t i) const {
     return static_cast<std::size_t>(std::get<Use>(graph_.nodes[i].args[0]).value);
-  }
-
-  // What depends on parameters alone, through casts and packing.
-  void find_parameter_values() {
-    of_parameters_.assign(graph_.values.size(), false);
-    for (const Input& input : graph_.inputs)
-      if (input.kind == InputKind::parameter) of_parameters_[static_cast<std::size_t>(input.value)] = true;
-    for (const Node& node : graph_.nodes) {
-      if (facts(node.op).effect != Effect::none) continue;
-      bool all = true, any = false;
-      for_each_operand(node, [&](ValueId id) {
-        any = true;
-        all = all && of_parameters_[static_cast<std::size_t>(id)];
-      });
-      if (all && any)
-        for (ValueId id : node.results) of_parameters_[static_cast<std::size_t>(id)] = true;
-    }
   }
 
   std::vector<std::size_t> starts(Phase phase, std::string_view op) const {
@@ -164,8 +142,8 @@ class Overlap {
   std::vector<std::int32_t> made_;
   std::vector<Place> places_;
   std::vector<std::int32_t> waits_;       // for a start: its wait
-  std::vector<bool> of_parameters_;       // for each value
   std::vector<std::int32_t> parameters_;  // for each node, -1: none
+  std::vector<bool> of_parameters_;       // for each value: through casts and packing alone
 };
 
 }  // namespace
