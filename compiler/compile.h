@@ -51,8 +51,6 @@ class CompiledStep {
   const StepFunction& function() const { return function_; }
   // After the passes; empty for eager steps.
   const ir::Graph& graph() const { return graph_; }
-  // Of a replay; empty for the other executors.
-  const ir::MemoryPlan& memory_plan() const { return plan_; }
 
   // Bytes that a replay of this needs; 0 for the other executors.
   std::int64_t replay_bytes() const;

@@ -7,17 +7,12 @@
 
 #include "models/deepseek_v3_config.h"
 #include "parallel/error.h"
+#include "trainer/hugging_face/size_names.h"
 
 namespace rondo::hugging_face {
 namespace {
 
 using Json = nlohmann::json;
-
-struct SizeName {
-  const char* theirs;
-  const char* ours;
-  bool required;
-};
 
 constexpr std::array kSizes = {
     SizeName{"hidden_size", "dim", true},
@@ -54,57 +49,15 @@ constexpr std::array kRopeSizes = {
 // The epsilon of the norms of the latents, which their configuration does not name.
 constexpr double kLatentNormEps = 1e-6;
 
-std::string their_name(const std::string& ours) {
-  for (const SizeName& size : kSizes)
-    if (size.ours == ours) return size.theirs;
-  for (const SizeName& size : kRopeSizes)
-    if (size.ours == ours) return size.theirs;
-  return "model." + ours;
-}
-
-// An object {"rope_type": ...}: `name` is rope_scaling (transformers 4) or rope_parameters (5).
-void read_rope(const std::string& name, const Json& rope, FieldValues& sizes, FieldsReader& reader,
-               std::vector<std::string>& problems) {
-  if (!rope.is_object()) return reader.fail(name, rope, "must be an object");
-  const Fields& fields = DeepSeekV3Config::fields();
-  FieldsReader inner(rope, problems, name + ".");
-  inner.take_size("rope_theta", fields, "rope_theta", sizes);
-  const Json* older = inner.take("type");
-  const Json* type = inner.take("rope_type");
-  if (type == nullptr) type = older;
-  if (type == nullptr) {
-    inner.require("rope_type");
-  } else if (*type == "yarn") {
-    for (const SizeName& size : kRopeSizes)
-      if (!size.required || inner.require(size.theirs) != nullptr)
-        inner.take_size(size.theirs, fields, size.ours, sizes);
-    // Cosines and sines would be scaled by their ratio.
-    const Json* all = inner.take("mscale_all_dim");
-    const Json* mscale = inner.require("mscale");
-    if (all != nullptr && mscale != nullptr && *mscale != *all)
-      inner.fail("mscale", *mscale, "must be mscale_all_dim in this version");
-    inner.take_only("truncate", true, "a correction range that is not truncated is");
-    inner.take_only("attention_factor", nullptr, "a factor on cosines and sines is");
-  } else if (*type != "default") {
-    return inner.fail("rope_type", *type, "not in this version; default and yarn are");
-  }
-  inner.take_only("partial_rotary_factor", 1.0, "a rotation of a part of each head is");
-  for (const std::string& unknown : inner.unknown())
-    inner.fail(unknown, rope.at(unknown), "no field of this rope_type");
-}
-
-void read_all_rope(FieldValues& sizes, FieldsReader& reader, std::vector<std::string>& problems) {
-  sizes["rope_theta"] = 10000.0;  // where the file does not say, as in transformers
-  sizes["rope_scaling_factor"] = 1.0;
-  reader.take_size("rope_theta", DeepSeekV3Config::fields(), "rope_theta", sizes);
-  const Json* scaling = reader.take("rope_scaling");
-  const Json* parameters = reader.take("rope_parameters");
-  if (scaling != nullptr && parameters != nullptr && *scaling != *parameters)
-    return reader.fail("rope_scaling", *scaling, "says something else than rope_parameters; keep one");
-  if (parameters != nullptr)
-    read_rope("rope_parameters", *parameters, sizes, reader, problems);
-  else if (scaling != nullptr)
-    read_rope("rope_scaling", *scaling, sizes, reader, problems);
+// What an object of this type may hold besides its sizes.
+void take_yarn(FieldsReader& yarn) {
+  // Cosines and sines would be scaled by their ratio.
+  const Json* all = yarn.take("mscale_all_dim");
+  const Json* mscale = yarn.require("mscale");
+  if (all != nullptr && mscale != nullptr && *mscale != *all)
+    yarn.fail("mscale", *mscale, "must be mscale_all_dim in this version");
+  yarn.take_only("truncate", true, "a correction range that is not truncated is");
+  yarn.take_only("attention_factor", nullptr, "a factor on cosines and sines is");
 }
 
 void refuse_features(FieldsReader& reader, const FieldValues& sizes) {
@@ -135,17 +88,12 @@ FieldValues read_deepseek(FieldsReader& reader, std::vector<std::string>& proble
                        {"max_seq_len", std::int64_t{4096}},
                        {"q_lora_rank", std::int64_t{0}},
                        {"score_func", std::string("sigmoid")}};
-  for (const SizeName& size : kSizes) {
-    if (size.required && reader.require(size.theirs) == nullptr) continue;
-    reader.take_size(size.theirs, DeepSeekV3Config::fields(), size.ours, sizes);
-  }
-  read_all_rope(sizes, reader, problems);
+  take_sizes(reader, kSizes, DeepSeekV3Config::fields(), sizes);
+  take_rope(reader, {"yarn", kRopeSizes, take_yarn}, DeepSeekV3Config::fields(), sizes, problems);
   refuse_features(reader, sizes);
   if (problems.size() == before)
-    for (const SizeProblem& problem : from_values<DeepSeekV3Config>(sizes).problems()) {
-      const std::string& blamed = problem.keys.front();
-      problems.push_back(their_name(blamed) + " = " + to_toml(sizes[blamed]) + ": " + problem.rule);
-    }
+    for (const SizeProblem& problem : from_values<DeepSeekV3Config>(sizes).problems())
+      problems.push_back(described(problem, kSizes, kRopeSizes, sizes));
   return sizes;
 }
 

@@ -3,17 +3,12 @@
 #include <array>
 
 #include "models/llama3_config.h"
+#include "trainer/hugging_face/size_names.h"
 
 namespace rondo::hugging_face {
 namespace {
 
 using Json = nlohmann::json;
-
-struct SizeName {
-  const char* theirs;
-  const char* ours;
-  bool required;
-};
 
 constexpr std::array kSizes = {
     SizeName{"hidden_size", "dim", true},
@@ -34,52 +29,6 @@ constexpr std::array kRopeSizes = {
     SizeName{"high_freq_factor", "rope_high_freq_factor", true},
     SizeName{"original_max_position_embeddings", "rope_original_max_seq_len", true},
 };
-
-std::string their_name(const std::string& ours) {
-  for (const SizeName& size : kSizes)
-    if (size.ours == ours) return size.theirs;
-  for (const SizeName& size : kRopeSizes)
-    if (size.ours == ours) return size.theirs;
-  return "model." + ours;
-}
-
-// An object {"rope_type": ...}: `name` is rope_scaling (transformers 4) or rope_parameters (5).
-void read_rope(const std::string& name, const Json& rope, const Fields& fields, FieldValues& sizes,
-               FieldsReader& reader, std::vector<std::string>& problems) {
-  if (!rope.is_object()) return reader.fail(name, rope, "must be an object");
-  FieldsReader inner(rope, problems, name + ".");
-  inner.take_size("rope_theta", fields, "rope_theta", sizes);
-  const Json* older = inner.take("type");
-  const Json* type = inner.take("rope_type");
-  if (type == nullptr) type = older;
-  if (type == nullptr) {
-    inner.require("rope_type");
-  } else if (*type == "llama3") {
-    for (const SizeName& size : kRopeSizes)
-      if (inner.require(size.theirs) != nullptr) inner.take_size(size.theirs, fields, size.ours, sizes);
-  } else if (*type != "default") {
-    return inner.fail("rope_type", *type, "not in this version; default and llama3 are");
-  }
-  inner.take_only("partial_rotary_factor", 1.0, "a rotation of a part of each head is");
-  // Any of them might change the frequencies.
-  for (const std::string& unknown : inner.unknown())
-    inner.fail(unknown, rope.at(unknown), "no field of this rope_type");
-}
-
-void read_all_rope(const Fields& fields, FieldValues& sizes, FieldsReader& reader,
-                   std::vector<std::string>& problems) {
-  sizes["rope_theta"] = 10000.0;  // where the file does not say, as in transformers
-  sizes["rope_scaling_factor"] = 1.0;
-  reader.take_size("rope_theta", fields, "rope_theta", sizes);
-  const Json* scaling = reader.take("rope_scaling");
-  const Json* parameters = reader.take("rope_parameters");
-  if (scaling != nullptr && parameters != nullptr && *scaling != *parameters)
-    return reader.fail("rope_scaling", *scaling, "says something else than rope_parameters; keep one");
-  if (parameters != nullptr)
-    read_rope("rope_parameters", *parameters, fields, sizes, reader, problems);
-  else if (scaling != nullptr)
-    read_rope("rope_scaling", *scaling, fields, sizes, reader, problems);
-}
 
 void refuse_features(FieldsReader& reader) {
   reader.take_only("hidden_act", "silu", "another activation is");
@@ -103,18 +52,13 @@ FieldValues read_llama(FieldsReader& reader, std::vector<std::string>& problems)
   const Fields& fields = Llama3Config::fields();
   const std::size_t before = problems.size();
   FieldValues sizes = {{"norm_eps", 1e-6}, {"max_seq_len", std::int64_t{2048}}, {"tie_embeddings", false}};
-  for (const SizeName& size : kSizes) {
-    if (size.required && reader.require(size.theirs) == nullptr) continue;
-    reader.take_size(size.theirs, fields, size.ours, sizes);
-  }
+  take_sizes(reader, kSizes, fields, sizes);
   if (!sizes.contains("n_kv_heads") && sizes.contains("n_heads")) sizes["n_kv_heads"] = sizes["n_heads"];
-  read_all_rope(fields, sizes, reader, problems);
+  take_rope(reader, {"llama3", kRopeSizes}, fields, sizes, problems);
   refuse_features(reader);
   if (problems.size() == before)
-    for (const SizeProblem& problem : from_values<Llama3Config>(sizes).problems()) {
-      const std::string& blamed = problem.keys.front();
-      problems.push_back(their_name(blamed) + " = " + to_toml(sizes[blamed]) + ": " + problem.rule);
-    }
+    for (const SizeProblem& problem : from_values<Llama3Config>(sizes).problems())
+      problems.push_back(described(problem, kSizes, kRopeSizes, sizes));
   return sizes;
 }
 
