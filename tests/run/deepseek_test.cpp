@@ -37,29 +37,6 @@ n_limited_groups = 2
 route_norm = true
 route_scale = 2.5
 load_balance_coeff = 0.02
-
-[optimizer]
-lr = 2e-3
-
-[lr_scheduler]
-warmup_steps = 2
-
-[training]
-local_batch_size = 2
-seq_len = 32
-steps = 20
-mixed_precision_param = "float32"
-
-[validation]
-enable = true
-holdout_fraction = 0.2
-local_batch_size = 1
-seq_len = 16
-freq = 10
-steps = 1
-
-[debug]
-hash_every = 1
 )";
 
 void climb_deepseek(const Point& point, const Words& flags = {}) {

@@ -36,9 +36,9 @@ inline ProgramResult must_end_well(const Words& words) {
 // A folder with a corpus, a configuration and the runs of one test.
 class Place {
  public:
-  explicit Place(const std::string& toml = kTinyToml) {
+  explicit Place(const std::string& model = kTinyLlama) {
     write_corpus();
-    write_text(scratch_ / "tiny.toml", toml);
+    write_text(scratch_ / "tiny.toml", model + kTinyRun);
   }
 
   std::filesystem::path operator/(const std::string& name) const { return scratch_ / name; }
@@ -68,7 +68,7 @@ class Place {
   }
 
  private:
-  static constexpr const char* kTinyToml = R"(
+  static constexpr const char* kTinyLlama = R"(
 [model]
 name = "llama3"
 flavor = "debugmodel"
@@ -78,7 +78,8 @@ n_heads = 4
 n_kv_heads = 2
 multiple_of = 32
 vocab_size = 259
-
+)";
+  static constexpr const char* kTinyRun = R"(
 [optimizer]
 lr = 2e-3
 
