@@ -77,7 +77,9 @@ check "it is COMPLETED" is_state COMPLETED
 check "the second start knows that it is one" log_has "node 1 start 1:"
 
 submit until_term.toml
-check "a job waits for a signal" until_true 60 log_has "node 1 waits"
+# A node that does not wait yet would die of the signal.
+check "node 0 waits for a signal" until_true 60 log_has "node 0 waits"
+check "node 1 waits for a signal" until_true 60 log_has "node 1 waits"
 scancel --batch --signal=USR1 "$job"
 check "USR1 to the job reaches node 0 as TERM" until_true 60 log_has "node 0: TERM"
 check "USR1 to the job reaches node 1 as TERM" until_true 60 log_has "node 1: TERM"
