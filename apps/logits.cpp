@@ -43,14 +43,14 @@ class Evaluation {
     std::map<std::string, ShardedWeights::Parameter> parameters;
     for (const ParameterRule& rule : model_->parameters()) {
       Tensor whole = at::empty({element_count(rule)}, at::kFloat);
-      load_weights(whole, folder, rule.hugging_face_name, rule.sizes, 0, element_count(rule));
+      load_weights(whole, folder, rule.hugging_face_name, FlatShard(rule.sizes));
       whole.set_requires_grad(gradients);
       leaves_.push_back(whole);
-      parameters[rule.name] = {whole, rule.sizes};
+      parameters[rule.name] = {whole, rule.sizes, {}};
     }
     for (const ExpertBias& bias : model_->expert_biases()) {
       biases_.push_back(at::empty({bias.experts}, at::kFloat));
-      load_weights(biases_.back(), folder, bias.hugging_face_name, {bias.experts}, 0, bias.experts);
+      load_weights(biases_.back(), folder, bias.hugging_face_name, FlatShard({bias.experts}));
     }
     weights_.emplace(std::move(parameters), sharding_);
   }

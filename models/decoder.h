@@ -26,9 +26,18 @@ struct Init {
   double cut = 0;    // truncated_normal: bounds are +-cut in the parameter's own unit
 };
 
+// What the ranks that share a layer have of a parameter (Note [Cuts] in parallel/flat_shard.h).
+enum class Share : std::uint8_t {
+  all,
+  rows,     // some of dimension 0: outputs of a linear layer, ids of a vocabulary
+  columns,  // some of dimension 1: inputs of a linear layer, whose results are then partial sums
+  experts,  // some of dimension 0, over the ranks that share the experts
+};
+
 struct ParameterRule {
   std::string name;  // also the module path: "layers.0.attention.wq.weight"
   std::vector<std::int64_t> sizes;
+  Share share = Share::all;
   Init init;
   // "model.layers.0.self_attn.q_proj.weight"; the values are the same there. With a `*` it stands for one
   // tensor for each index of the first dimension: "model.layers.3.mlp.experts.*.up_proj.weight".
@@ -72,7 +81,7 @@ class Decoder {
   virtual const std::vector<ParameterRule>& parameters() const = 0;
   // Tables for sequences of up to seq_len tokens.
   virtual std::vector<Buffer> buffers(std::int64_t seq_len) const = 0;
-  // Logits [B, T, vocabulary] in the weights' dtype.
+  // Logits [B, T, vocabulary] in the weights' dtype; of the vocabulary this rank's part.
   virtual at::Tensor forward(const Weights& weights, const ForwardInputs& inputs) const = 0;
   // Forward and backward, with the full attention square, as torchtitan counts it.
   virtual std::int64_t flops_per_token(std::int64_t seq_len) const = 0;

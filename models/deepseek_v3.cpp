@@ -1,4 +1,4 @@
-// Shape suffixes: B batch, S sequence, D model dim, H heads, N width of a head without position, R width of
+// Shape suffixes: B batch, S sequence, N tokens of this rank, D model dim, H heads, N width of a head without position, R width of
 // what is rotated, V width of a value's head, L latent.
 #include "models/deepseek_v3.h"
 
@@ -32,33 +32,34 @@ double softmax_scale(const DeepSeekV3Config& c) {
   return plain * growth * growth;
 }
 
-Tensor queries(const Tensor& x_BSD, const Weights& weights, const DeepSeekV3Config& c) {
-  if (c.q_lora_rank == 0) return linear("wq", x_BSD, weights);
-  const Tensor latent_BSL = linear("wq_a", x_BSD, weights);
-  const Tensor normed_BSL = rms_norm("q_norm", latent_BSL, weights, c.latent_norm_eps);
-  return linear("wq_b", normed_BSL, weights);
+Tensor queries(const Tensor& x_ND, const Weights& weights, const DeepSeekV3Config& c) {
+  if (c.q_lora_rank == 0) return linear("wq", weights.all_tokens(x_ND), weights);
+  const Tensor latent_NL = linear("wq_a", x_ND, weights);
+  const Tensor normed_NL = rms_norm("q_norm", latent_NL, weights, c.latent_norm_eps);
+  return linear("wq_b", weights.all_tokens(normed_NL), weights);
 }
 
-Tensor attention(const Tensor& x_BSD, const Weights& weights, const RotaryTables& rope,
+// What ranks that share the heads send each other are the latents, which are narrower than the model.
+Tensor attention(const Tensor& x_ND, const Weights& weights, const RotaryTables& rope,
                  const ForwardInputs& inputs, const DeepSeekV3Config& c) {
   ModuleScope scope("attention");
-  const std::int64_t batch = x_BSD.size(0), time = x_BSD.size(1);
+  const std::int64_t batch = inputs.tokens_BT.size(0), time = inputs.tokens_BT.size(1);
   const auto heads = [&](const Tensor& x, std::int64_t width) { return x.view({batch, time, -1, width}); };
-  const Tensor q_BSH = heads(queries(x_BSD, weights, c), c.qk_head_dim());
+  const Tensor q_BSH = heads(queries(x_ND, weights, c), c.qk_head_dim());
   const auto q_parts = q_BSH.split_with_sizes({c.qk_nope_head_dim, c.qk_rope_head_dim}, -1);
   const Tensor q = at::cat({q_parts[0], rotate(q_parts[1], rope)}, -1);
 
-  const Tensor compressed = linear("wkv_a", x_BSD, weights);
+  const Tensor compressed = weights.all_tokens(linear("wkv_a", x_ND, weights));
   const auto kv_parts = compressed.split_with_sizes({c.kv_lora_rank, c.qk_rope_head_dim}, -1);
-  const Tensor latent_BSL = rms_norm("kv_norm", kv_parts[0], weights, c.latent_norm_eps);
-  const Tensor kv_BSH = heads(linear("wkv_b", latent_BSL, weights), c.qk_nope_head_dim + c.v_head_dim);
+  const Tensor latent_NL = rms_norm("kv_norm", kv_parts[0], weights, c.latent_norm_eps);
+  const Tensor kv_BSH = heads(linear("wkv_b", latent_NL, weights), c.qk_nope_head_dim + c.v_head_dim);
   const auto k_and_v = kv_BSH.split_with_sizes({c.qk_nope_head_dim, c.v_head_dim}, -1);
-  const Tensor k_rope_BS1R = rotate(kv_parts[1].unsqueeze(2), rope);
+  const Tensor k_rope_BS1R = rotate(heads(kv_parts[1], c.qk_rope_head_dim), rope);
   const Tensor k = at::cat({k_and_v[0], k_rope_BS1R.expand({-1, -1, kv_BSH.size(2), -1})}, -1);
 
   const Tensor out_BHSV = causal_attention(q.transpose(1, 2), k.transpose(1, 2), k_and_v[1].transpose(1, 2),
                                            inputs.document_borders_N, softmax_scale(c));
-  return linear("wo", out_BHSV.transpose(1, 2).reshape({batch, time, -1}), weights);
+  return weights.own_tokens(linear("wo", out_BHSV.transpose(1, 2).reshape({batch * time, -1}), weights));
 }
 
 RouterOptions router_options(const DeepSeekV3Config& c) {
@@ -69,10 +70,10 @@ RouterOptions router_options(const DeepSeekV3Config& c) {
 // A place in the table of parameters: the names of a module, here and at Hugging Face.
 class Table {
  public:
-  void add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
+  void add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes, Share share,
            const Init& init) {
     const std::string full = ours_ + name + ".weight";
-    rules_.push_back({full, std::move(sizes), init, theirs_ + theirs + ".weight",
+    rules_.push_back({full, std::move(sizes), share, init, theirs_ + theirs + ".weight",
                       bucket_of_parameter(full, /*tie_embeddings=*/false)});
   }
   void open_layer(std::int64_t layer) {
@@ -94,33 +95,33 @@ constexpr double kStd = 0.02;
 void add_attention(Table& table, const DeepSeekV3Config& c, const Init& deep) {
   const std::int64_t q_dim = c.n_heads * c.qk_head_dim();
   if (c.q_lora_rank == 0) {
-    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, normal(kStd));
+    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, Share::rows, normal(kStd));
   } else {
-    table.add("attention.wq_a", "self_attn.q_a_proj", {c.q_lora_rank, c.dim}, normal(kStd));
-    table.add("attention.q_norm", "self_attn.q_a_layernorm", {c.q_lora_rank}, kOnes);
-    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, c.q_lora_rank}, normal(kStd));
+    table.add("attention.wq_a", "self_attn.q_a_proj", {c.q_lora_rank, c.dim}, Share::all, normal(kStd));
+    table.add("attention.q_norm", "self_attn.q_a_layernorm", {c.q_lora_rank}, Share::all, kOnes);
+    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, c.q_lora_rank}, Share::rows, normal(kStd));
   }
   table.add("attention.wkv_a", "self_attn.kv_a_proj_with_mqa", {c.kv_lora_rank + c.qk_rope_head_dim, c.dim},
-            normal(kStd));
-  table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {c.kv_lora_rank}, kOnes);
+            Share::all, normal(kStd));
+  table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {c.kv_lora_rank}, Share::all, kOnes);
   table.add("attention.wkv_b", "self_attn.kv_b_proj",
-            {c.n_heads * (c.qk_nope_head_dim + c.v_head_dim), c.kv_lora_rank}, normal(kStd));
-  table.add("attention.wo", "self_attn.o_proj", {c.dim, c.n_heads * c.v_head_dim}, deep);
+            {c.n_heads * (c.qk_nope_head_dim + c.v_head_dim), c.kv_lora_rank}, Share::rows, normal(kStd));
+  table.add("attention.wo", "self_attn.o_proj", {c.dim, c.n_heads * c.v_head_dim}, Share::columns, deep);
 }
 
 void add_feed_forward(Table& table, const std::string& ours, const std::string& theirs, std::int64_t dim,
                       std::int64_t hidden, const Init& deep) {
-  table.add(ours + ".w1", theirs + ".gate_proj", {hidden, dim}, normal(kStd));
-  table.add(ours + ".w3", theirs + ".up_proj", {hidden, dim}, deep);
-  table.add(ours + ".w2", theirs + ".down_proj", {dim, hidden}, deep);
+  table.add(ours + ".w1", theirs + ".gate_proj", {hidden, dim}, Share::rows, normal(kStd));
+  table.add(ours + ".w3", theirs + ".up_proj", {hidden, dim}, Share::rows, deep);
+  table.add(ours + ".w2", theirs + ".down_proj", {dim, hidden}, Share::columns, deep);
 }
 
 void add_experts(Table& table, const DeepSeekV3Config& c, const Init& deep) {
   const std::int64_t e = c.n_experts, hidden = c.moe_hidden_dim;
-  table.add("moe.router.gate", "mlp.gate", {e, c.dim}, deep);
-  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, hidden, c.dim}, normal(kStd));
-  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, hidden, c.dim}, deep);
-  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, c.dim, hidden}, deep);
+  table.add("moe.router.gate", "mlp.gate", {e, c.dim}, Share::all, deep);
+  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, hidden, c.dim}, Share::experts, normal(kStd));
+  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, hidden, c.dim}, Share::experts, deep);
+  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, c.dim, hidden}, Share::experts, deep);
   if (c.n_shared_experts == 0) return;
   add_feed_forward(table, "moe.shared_experts", "mlp.shared_experts", c.dim, hidden * c.n_shared_experts,
                    deep);
@@ -129,21 +130,22 @@ void add_experts(Table& table, const DeepSeekV3Config& c, const Init& deep) {
 std::vector<ParameterRule> parameter_table(const DeepSeekV3Config& c) {
   const double head_std = 1.0 / std::sqrt(static_cast<double>(c.dim));
   Table table;
-  table.add("tok_embeddings", "model.embed_tokens", {c.vocab_size, c.dim}, {Init::Kind::normal, 1.0, 0.0});
+  table.add("tok_embeddings", "model.embed_tokens", {c.vocab_size, c.dim}, Share::rows,
+            {Init::Kind::normal, 1.0, 0.0});
   for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
     table.open_layer(layer);
     const Init deep = normal(kStd / std::sqrt(2.0 * static_cast<double>(layer + 1)));
-    table.add("attention_norm", "input_layernorm", {c.dim}, kOnes);
+    table.add("attention_norm", "input_layernorm", {c.dim}, Share::all, kOnes);
     add_attention(table, c, deep);
-    table.add("ffn_norm", "post_attention_layernorm", {c.dim}, kOnes);
+    table.add("ffn_norm", "post_attention_layernorm", {c.dim}, Share::all, kOnes);
     if (layer < c.n_dense_layers)
       add_feed_forward(table, "feed_forward", "mlp", c.dim, c.ffn_hidden_dim, deep);
     else
       add_experts(table, c, deep);
   }
   table.close_layers();
-  table.add("norm", "model.norm", {c.dim}, kOnes);
-  table.add("output", "lm_head", {c.vocab_size, c.dim},
+  table.add("norm", "model.norm", {c.dim}, Share::all, kOnes);
+  table.add("output", "lm_head", {c.vocab_size, c.dim}, Share::rows,
             {Init::Kind::truncated_normal, head_std, 3.0 * head_std});
   return table.take();
 }
@@ -192,17 +194,17 @@ std::vector<ExpertBias> DeepSeekV3::expert_biases() const {
 
 Tensor DeepSeekV3::forward(const Weights& weights, const ForwardInputs& inputs) const {
   const RotaryTables rope = rotary_tables(inputs);
-  const auto block = [this, &weights, &inputs, rope](const Tensor& h_BSD, std::int64_t layer) {
-    const Tensor attention_in = rms_norm("attention_norm", h_BSD, weights, config_.norm_eps);
-    const Tensor middle_BSD = h_BSD + attention(attention_in, weights, rope, inputs, config_);
-    const Tensor ffn_in = rms_norm("ffn_norm", middle_BSD, weights, config_.norm_eps);
-    if (layer < config_.n_dense_layers) return middle_BSD + feed_forward("feed_forward", ffn_in, weights);
+  const auto block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t layer) {
+    const Tensor attention_in = rms_norm("attention_norm", h_ND, weights, config_.norm_eps);
+    const Tensor middle_ND = h_ND + attention(attention_in, weights, rope, inputs, config_);
+    const Tensor ffn_in = rms_norm("ffn_norm", middle_ND, weights, config_.norm_eps);
+    if (layer < config_.n_dense_layers) return middle_ND + feed_forward("feed_forward", ffn_in, weights);
     ModuleScope scope("moe");
     const auto router = static_cast<std::size_t>(layer - config_.n_dense_layers);
     const MoeOutput moe = mixture_of_experts(ffn_in, weights, inputs.expert_biases.at(router),
                                              router_options(config_), config_.n_shared_experts > 0);
     if (inputs.tokens_per_expert != nullptr) inputs.tokens_per_expert->at(router) = moe.tokens_per_expert_E;
-    return middle_BSD + moe.y_BSD;
+    return middle_ND + moe.y_TD;
   };
   return decode(weights, inputs, {config_.n_layers, config_.norm_eps, /*tie_embeddings=*/false, block});
 }

@@ -100,6 +100,13 @@ FieldValues DeepSeekV3Config::plain() const {
   return values;
 }
 
+SharedSizes DeepSeekV3Config::shared() const {
+  return {{{"n_heads", n_heads},
+           {"ffn_hidden_dim", ffn_hidden_dim},
+           {"moe_hidden_dim", moe_hidden_dim * n_shared_experts}},
+          {{"n_experts", n_experts}}};
+}
+
 std::vector<SizeProblem> DeepSeekV3Config::problems() const {
   std::vector<SizeProblem> found;
   const auto add = [&](std::vector<std::string> keys, std::string rule) {

@@ -55,6 +55,8 @@ struct DeepSeekV3Config {
   FieldValues plain() const;
   // The rules between fields that do not hold; each field alone is within its range.
   std::vector<SizeProblem> problems() const;
+  // What ranks that share layers or experts divide.
+  SharedSizes shared() const;
 };
 
 }  // namespace rondo

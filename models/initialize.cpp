@@ -138,19 +138,20 @@ class NormalDraws {
 }  // namespace
 
 void initialize(at::Tensor& shard, const Init& init, std::uint64_t seed, std::string_view name,
-                std::int64_t begin, std::int64_t end) {
-  RONDO_ASSERT(shard.is_contiguous(), "a shard is contiguous");
+                const FlatShard& place) {
+  RONDO_ASSERT(shard.is_contiguous() && shard.numel() >= place.end() - place.begin(),
+               "a shard is contiguous and has room for what lies there");
   const NormalDraws draws(init, seed, name);
+  shard.zero_();
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, shard.scalar_type(), "initialize", [&] {
-    scalar_t* out = shard.data_ptr<scalar_t>();
-    at::parallel_for(0, shard.numel(), 4096, [&](std::int64_t from, std::int64_t to) {
-      for (std::int64_t i = from; i < to; ++i) {
-        const bool padding = begin + i >= end;
-        const double value = init.kind == Init::Kind::constant ? init.value
-                             : padding                         ? 0.0
-                                                               : draws.at(begin + i);
-        out[i] = padding ? scalar_t(0) : static_cast<scalar_t>(static_cast<float>(value));
-      }
+    place.for_each_run([&](const ElementRun& run) {
+      scalar_t* out = shard.data_ptr<scalar_t>() + run.in_shard;
+      at::parallel_for(0, run.count, 4096, [&](std::int64_t from, std::int64_t to) {
+        for (std::int64_t i = from; i < to; ++i) {
+          const double value = init.kind == Init::Kind::constant ? init.value : draws.at(run.in_whole + i);
+          out[i] = static_cast<scalar_t>(static_cast<float>(value));
+        }
+      });
     });
   });
 }

@@ -13,12 +13,13 @@
 #include <string_view>
 
 #include "models/decoder.h"
+#include "parallel/flat_shard.h"
 
 namespace rondo {
 
-// Fills `shard`, fp32 or bf16, contiguous, with elements [begin, begin + n) of the parameter; elements past
-// `end` are the zero padding of a flat shard.
+// Fills `shard`, fp32 or bf16, contiguous, with the elements of the parameter that `place` puts there, and zeros
+// where there is padding.
 void initialize(at::Tensor& shard, const Init& init, std::uint64_t seed, std::string_view name,
-                std::int64_t begin, std::int64_t end);
+                const FlatShard& place);
 
 }  // namespace rondo

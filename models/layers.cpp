@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/linear.h>
@@ -34,9 +33,10 @@ Tensor linear(const char* name, const Tensor& x, const Weights& weights) {
 
 Tensor feed_forward(const char* name, const Tensor& x, const Weights& weights) {
   ModuleScope scope(name);
-  const Tensor gate = linear("w1", x, weights);
-  const Tensor up = linear("w3", x, weights);
-  return linear("w2", at::silu(gate) * up, weights);
+  const Tensor all = weights.all_tokens(x);
+  const Tensor gate = linear("w1", all, weights);
+  const Tensor up = linear("w3", all, weights);
+  return weights.own_tokens(linear("w2", at::silu(gate) * up, weights));
 }
 
 RotaryTables rotary_tables(const ForwardInputs& inputs) {
@@ -78,11 +78,11 @@ std::vector<Buffer> rotary_buffers(const std::vector<double>& frequencies, std::
 }
 
 Tensor decode(const Weights& weights, const ForwardInputs& inputs, const DecoderStack& stack) {
-  Tensor embedding_VD, h_BTD;
+  Tensor embedding_VD, h_ND;
   {
     ModuleScope scope("tok_embeddings");
     embedding_VD = weights.get("weight");
-    h_BTD = at::embedding(embedding_VD, inputs.tokens_BT);
+    h_ND = weights.lookup(embedding_VD, inputs.tokens_BT);
   }
   for (std::int64_t layer = 0; layer < stack.n_layers; ++layer) {
     const auto block = [inner = stack.block, layer](const Tensor& h) {
@@ -91,15 +91,16 @@ Tensor decode(const Weights& weights, const ForwardInputs& inputs, const Decoder
       return inner(h, layer);
     };
     if (!inputs.checkpoint_blocks) {
-      h_BTD = block(h_BTD);
+      h_ND = block(h_ND);
       continue;
     }
-    h_BTD = checkpoint(block, h_BTD, weights.leaves("layers." + std::to_string(layer)));
+    h_ND = checkpoint(block, h_ND, weights.leaves("layers." + std::to_string(layer)));
   }
-  h_BTD = rms_norm("norm", h_BTD, weights, stack.norm_eps);
-  if (!stack.tie_embeddings) return linear("output", h_BTD, weights);
+  h_ND = rms_norm("norm", h_ND, weights, stack.norm_eps);
   ModuleScope scope("output");
-  return at::linear(h_BTD, embedding_VD);
+  const Tensor all_ND = weights.all_tokens(h_ND);
+  const Tensor logits = stack.tie_embeddings ? at::linear(all_ND, embedding_VD) : weights.linear(all_ND);
+  return logits.view({inputs.tokens_BT.size(0), inputs.tokens_BT.size(1), -1});
 }
 
 std::string bucket_of_parameter(const std::string& name, bool tie_embeddings) {

@@ -1,4 +1,4 @@
-// Shape suffixes: B batch, T sequence, D model dim, H query heads, G key/value heads, K head dim, F
+// Shape suffixes: B batch, T sequence, N tokens of this rank, D model dim, H query heads, G key/value heads, K head dim, F
 // feed-forward, V vocabulary.
 #include "models/llama3.h"
 
@@ -25,27 +25,28 @@ Tensor rotate(const Tensor& x, const RotaryTables& rope) {
 
 // Statements, not nested calls: C++ leaves the order of arguments open, and ranks must gather in the same
 // order.
-Tensor attention(const Tensor& x_BTD, const Weights& weights, const RotaryTables& rope,
+Tensor attention(const Tensor& x_ND, const Weights& weights, const RotaryTables& rope,
                  const ForwardInputs& inputs, std::int64_t head_dim) {
   ModuleScope scope("attention");
-  const std::int64_t batch = x_BTD.size(0), time = x_BTD.size(1);
+  const std::int64_t batch = inputs.tokens_BT.size(0), time = inputs.tokens_BT.size(1);
+  const Tensor all_ND = weights.all_tokens(x_ND);
   const auto heads = [&](const Tensor& projected) { return projected.view({batch, time, -1, head_dim}); };
-  const Tensor q_BTHK = heads(linear("wq", x_BTD, weights));
-  const Tensor k_BTGK = heads(linear("wk", x_BTD, weights));
-  const Tensor v_BTGK = heads(linear("wv", x_BTD, weights));
+  const Tensor q_BTHK = heads(linear("wq", all_ND, weights));
+  const Tensor k_BTGK = heads(linear("wk", all_ND, weights));
+  const Tensor v_BTGK = heads(linear("wv", all_ND, weights));
   const Tensor q = rotate(q_BTHK, rope).transpose(1, 2);
   const Tensor k = rotate(k_BTGK, rope).transpose(1, 2);
   const Tensor out_BHTK = causal_attention(q, k, v_BTGK.transpose(1, 2), inputs.document_borders_N,
                                            1.0 / std::sqrt(static_cast<double>(head_dim)));
-  return linear("wo", out_BHTK.transpose(1, 2).reshape({batch, time, -1}), weights);
+  return weights.own_tokens(linear("wo", out_BHTK.transpose(1, 2).reshape({batch * time, -1}), weights));
 }
 
-Tensor transformer_block(const Tensor& h_BTD, const Weights& weights, const RotaryTables& rope,
+Tensor transformer_block(const Tensor& h_ND, const Weights& weights, const RotaryTables& rope,
                          const ForwardInputs& inputs, const Llama3Config& config) {
-  const Tensor attention_in = rms_norm("attention_norm", h_BTD, weights, config.norm_eps);
-  const Tensor middle_BTD = h_BTD + attention(attention_in, weights, rope, inputs, config.head_width());
-  const Tensor ffn_in = rms_norm("ffn_norm", middle_BTD, weights, config.norm_eps);
-  return middle_BTD + feed_forward("feed_forward", ffn_in, weights);
+  const Tensor attention_in = rms_norm("attention_norm", h_ND, weights, config.norm_eps);
+  const Tensor middle_ND = h_ND + attention(attention_in, weights, rope, inputs, config.head_width());
+  const Tensor ffn_in = rms_norm("ffn_norm", middle_ND, weights, config.norm_eps);
+  return middle_ND + feed_forward("feed_forward", ffn_in, weights);
 }
 
 std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
@@ -61,28 +62,53 @@ std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
   std::vector<ParameterRule> table;
   table.push_back({"tok_embeddings.weight",
                    {c.vocab_size, c.dim},
+                   Share::rows,
                    c.tie_embeddings ? head : Init{Init::Kind::normal, 1.0, 0.0},
                    "model.embed_tokens.weight"});
   for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
     const std::string at = "layers." + std::to_string(layer) + ".";
     const std::string theirs = "model." + at;
     const Init deep = normal(0.02 / std::sqrt(2.0 * static_cast<double>(layer + 1)));
-    table.push_back({at + "attention_norm.weight", {c.dim}, ones, theirs + "input_layernorm.weight"});
     table.push_back(
-        {at + "attention.wq.weight", {q_dim, c.dim}, normal(0.02), theirs + "self_attn.q_proj.weight"});
+        {at + "attention_norm.weight", {c.dim}, Share::all, ones, theirs + "input_layernorm.weight"});
+    table.push_back({at + "attention.wq.weight",
+                     {q_dim, c.dim},
+                     Share::rows,
+                     normal(0.02),
+                     theirs + "self_attn.q_proj.weight"});
+    table.push_back({at + "attention.wk.weight",
+                     {kv_dim, c.dim},
+                     Share::rows,
+                     normal(0.02),
+                     theirs + "self_attn.k_proj.weight"});
+    table.push_back({at + "attention.wv.weight",
+                     {kv_dim, c.dim},
+                     Share::rows,
+                     normal(0.02),
+                     theirs + "self_attn.v_proj.weight"});
+    table.push_back({at + "attention.wo.weight",
+                     {c.dim, q_dim},
+                     Share::columns,
+                     deep,
+                     theirs + "self_attn.o_proj.weight"});
     table.push_back(
-        {at + "attention.wk.weight", {kv_dim, c.dim}, normal(0.02), theirs + "self_attn.k_proj.weight"});
+        {at + "ffn_norm.weight", {c.dim}, Share::all, ones, theirs + "post_attention_layernorm.weight"});
+    table.push_back({at + "feed_forward.w1.weight",
+                     {hidden, c.dim},
+                     Share::rows,
+                     normal(0.02),
+                     theirs + "mlp.gate_proj.weight"});
     table.push_back(
-        {at + "attention.wv.weight", {kv_dim, c.dim}, normal(0.02), theirs + "self_attn.v_proj.weight"});
-    table.push_back({at + "attention.wo.weight", {c.dim, q_dim}, deep, theirs + "self_attn.o_proj.weight"});
-    table.push_back({at + "ffn_norm.weight", {c.dim}, ones, theirs + "post_attention_layernorm.weight"});
-    table.push_back(
-        {at + "feed_forward.w1.weight", {hidden, c.dim}, normal(0.02), theirs + "mlp.gate_proj.weight"});
-    table.push_back({at + "feed_forward.w3.weight", {hidden, c.dim}, deep, theirs + "mlp.up_proj.weight"});
-    table.push_back({at + "feed_forward.w2.weight", {c.dim, hidden}, deep, theirs + "mlp.down_proj.weight"});
+        {at + "feed_forward.w3.weight", {hidden, c.dim}, Share::rows, deep, theirs + "mlp.up_proj.weight"});
+    table.push_back({at + "feed_forward.w2.weight",
+                     {c.dim, hidden},
+                     Share::columns,
+                     deep,
+                     theirs + "mlp.down_proj.weight"});
   }
-  table.push_back({"norm.weight", {c.dim}, ones, "model.norm.weight"});
-  if (!c.tie_embeddings) table.push_back({"output.weight", {c.vocab_size, c.dim}, head, "lm_head.weight"});
+  table.push_back({"norm.weight", {c.dim}, Share::all, ones, "model.norm.weight"});
+  if (!c.tie_embeddings)
+    table.push_back({"output.weight", {c.vocab_size, c.dim}, Share::rows, head, "lm_head.weight"});
   for (ParameterRule& rule : table) rule.bucket = bucket_of_parameter(rule.name, c.tie_embeddings);
   return table;
 }
@@ -116,8 +142,8 @@ std::vector<Buffer> Llama3::buffers(std::int64_t seq_len) const {
 
 Tensor Llama3::forward(const Weights& weights, const ForwardInputs& inputs) const {
   const RotaryTables rope = rotary_tables(inputs);
-  const auto block = [this, &weights, &inputs, rope](const Tensor& h_BTD, std::int64_t) {
-    return transformer_block(h_BTD, weights, rope, inputs, config_);
+  const auto block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t) {
+    return transformer_block(h_ND, weights, rope, inputs, config_);
   };
   return decode(weights, inputs, {config_.n_layers, config_.norm_eps, config_.tie_embeddings, block});
 }

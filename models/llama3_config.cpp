@@ -58,6 +58,10 @@ FieldValues Llama3Config::plain() const {
   return values;
 }
 
+SharedSizes Llama3Config::shared() const {
+  return {{{"n_heads", n_heads}, {"n_kv_heads", n_kv_heads}, {"ffn_hidden_dim", ffn_width()}}, {}};
+}
+
 std::vector<SizeProblem> Llama3Config::problems() const {
   std::vector<SizeProblem> found;
   if (head_dim % 2 != 0)

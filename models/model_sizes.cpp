@@ -19,7 +19,8 @@ template <class Config>
 ModelSizes describe(const std::string& name) {
   const auto problems = [](const FieldValues& values) { return from_values<Config>(values).problems(); };
   const auto plain = [](const FieldValues& values) { return from_values<Config>(values).plain(); };
-  return {name, &Config::fields(), flavors_of(name), problems, plain};
+  const auto shared = [](const FieldValues& values) { return from_values<Config>(values).shared(); };
+  return {name, &Config::fields(), flavors_of(name), problems, shared, plain};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 // To add a model: its config struct, its models/sizes/<model>_<flavor>.toml files, a row in model_sizes.cpp.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,16 @@ struct SizeProblem {
   std::string rule;  // with the arithmetic: "must be a multiple of ..."
 };
 
+// A size that ranks divide among themselves, each a whole number of it.
+struct SharedSize {
+  std::string key;  // "n_kv_heads"
+  std::int64_t size = 0;
+};
+struct SharedSizes {
+  std::vector<SharedSize> layers;   // by ranks that share each layer
+  std::vector<SharedSize> experts;  // by ranks that share the experts; empty: the model has none
+};
+
 struct Flavor {
   std::string name;       // "8B"
   std::string_view toml;  // `field = value` lines
@@ -29,6 +40,7 @@ struct ModelSizes {
   const Fields* fields;
   std::vector<Flavor> flavors;
   std::vector<SizeProblem> (*problems)(const FieldValues&);
+  SharedSizes (*shared)(const FieldValues&);
   FieldValues (*plain)(const FieldValues&);  // equal for two runs' sizes that are of one model
 };
 

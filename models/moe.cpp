@@ -1,14 +1,11 @@
 #include "models/moe.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/argsort.h>
-#include <ATen/ops/cumsum.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
-#include <ATen/ops/sort.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
@@ -16,7 +13,6 @@
 #include <limits>
 
 #include "models/layers.h"
-#include "models/ops/permute_rows.h"
 #include "parallel/scope.h"
 
 namespace rondo {
@@ -39,39 +35,16 @@ Tensor limit_groups(const Tensor& scores_TE, const RouterOptions& o) {
   return by_group.masked_fill(out, -std::numeric_limits<double>::infinity()).view({tokens, experts});
 }
 
-// Which slot stands where once slots are sorted by expert, and the other way round.
-struct Order {
-  Tensor order_N, place_N;
-  Tensor ends_E;  // int32: one past the last place of each expert
-};
-Order by_expert(const Routing& routing) {
-  const Tensor slots_N = routing.experts_TK.view({-1});
-  Order result;
-  result.order_N = std::get<1>(at::sort(slots_N, /*stable=*/true, 0, /*descending=*/false));
-  result.place_N = at::argsort(result.order_N, /*stable=*/true, 0);
-  result.ends_E = at::cumsum(routing.tokens_per_expert_E, 0, at::kInt);
-  return result;
-}
-
-Tensor grouped(const char* name, const Tensor& x_ND, const Weights& weights, const Tensor& ends_E) {
+Tensor grouped(const char* name, const Tensor& x_RD, const Weights& weights, const Tensor& ends_E) {
   ModuleScope scope(name);
-  return weights.grouped_linear(x_ND, ends_E);
+  return weights.grouped_linear(x_RD, ends_E);
 }
 
-Tensor run_experts(const Tensor& rows_ND, const Weights& weights, const Tensor& ends_E) {
+Tensor run_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& ends_E) {
   ModuleScope scope("experts");
-  const Tensor gate_NF = grouped("w1", rows_ND, weights, ends_E);
-  const Tensor up_NF = grouped("w3", rows_ND, weights, ends_E);
-  return grouped("w2", at::silu(gate_NF) * up_NF, weights, ends_E);
-}
-
-// The products with the scores in fp32.
-Tensor combine(const Tensor& rows_ND, const Order& order, const Tensor& scores_TK) {
-  ModuleScope scope("combine");
-  const Tensor slots_ND = permute_rows(rows_ND, 1, order.place_N, order.order_N);
-  const Tensor slots_TKD =
-      slots_ND.view({scores_TK.size(0), scores_TK.size(1), rows_ND.size(1)}).to(at::kFloat);
-  return at::sum(slots_TKD * scores_TK.unsqueeze(-1), at::IntArrayRef{1}).to(rows_ND.scalar_type());
+  const Tensor gate_RF = grouped("w1", rows_RD, weights, ends_E);
+  const Tensor up_RF = grouped("w3", rows_RD, weights, ends_E);
+  return grouped("w2", at::silu(gate_RF) * up_RF, weights, ends_E);
 }
 
 Routing run_router(const Tensor& x_TD, const Weights& weights, const Tensor& bias_E, const RouterOptions& o) {
@@ -100,21 +73,22 @@ Routing route(const Tensor& logits_TE, const Tensor& bias_E, const RouterOptions
   return routing;
 }
 
-MoeOutput mixture_of_experts(const Tensor& x_BSD, const Weights& weights, const Tensor& bias_E,
+MoeOutput mixture_of_experts(const Tensor& x_TD, const Weights& weights, const Tensor& bias_E,
                              const RouterOptions& o, bool shared_experts) {
-  const Tensor x_TD = x_BSD.reshape({-1, x_BSD.size(-1)});
   const Routing routing = run_router(x_TD, weights, bias_E, o);
-  Tensor rows_ND;
-  Order order;
+  Dispatched dispatched;
   {
     ModuleScope scope("dispatch");
-    order = by_expert(routing);
-    rows_ND = permute_rows(x_TD, o.top_k, order.order_N, order.place_N);
+    dispatched = weights.dispatch(x_TD, routing.experts_TK, bias_E.size(0));
   }
-  const Tensor results_ND = run_experts(rows_ND, weights, order.ends_E);
-  Tensor y_TD = combine(results_ND, order, routing.scores_TK);
+  const Tensor results_RD = run_experts(dispatched.rows_RD, weights, dispatched.ends_E);
+  Tensor y_TD;
+  {
+    ModuleScope scope("combine");
+    y_TD = weights.combine(results_RD, dispatched, routing.scores_TK);
+  }
   if (shared_experts) y_TD = y_TD + feed_forward("shared_experts", x_TD, weights);
-  return {y_TD.view(x_BSD.sizes()), routing.tokens_per_expert_E};
+  return {y_TD, routing.tokens_per_expert_E};
 }
 
 }  // namespace rondo

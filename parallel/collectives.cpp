@@ -19,6 +19,12 @@ at::Tensor wait(const at::Tensor& started) {
   return handle.call(started);
 }
 
+at::Tensor all_reduce(const at::Tensor& tensor, const char* reduction, const std::string& group) {
+  static const auto handle =
+      op<at::Tensor(const at::Tensor&, std::string, std::string)>("_c10d_functional::all_reduce");
+  return wait(handle.call(tensor, reduction, group));
+}
+
 at::Tensor meta_all_gather(const at::Tensor& shard, std::int64_t ranks, std::string) {
   std::vector<std::int64_t> sizes = shard.sizes().vec();
   sizes.at(0) *= ranks;
@@ -53,9 +59,11 @@ at::Tensor reduce_scatter_sum(const at::Tensor& full, std::int64_t ranks, const 
 }
 
 at::Tensor all_reduce_sum(const at::Tensor& tensor, const std::string& group) {
-  static const auto handle =
-      op<at::Tensor(const at::Tensor&, std::string, std::string)>("_c10d_functional::all_reduce");
-  return wait(handle.call(tensor, "sum", group));
+  return all_reduce(tensor, "sum", group);
+}
+
+at::Tensor all_reduce_max(const at::Tensor& tensor, const std::string& group) {
+  return all_reduce(tensor, "max", group);
 }
 
 TORCH_LIBRARY_IMPL(_c10d_functional, Meta, m) {

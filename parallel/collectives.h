@@ -11,11 +11,12 @@
 
 namespace rondo {
 
-// [k] on each rank -> [ranks * k], by rank.
+// [k, ...] on each rank -> [ranks * k, ...], by rank.
 at::Tensor all_gather(const at::Tensor& shard, std::int64_t ranks, const std::string& group);
-// [ranks * k] on each rank -> [k]: the sum over the ranks of the k elements that are this rank's.
+// [ranks * k, ...] on each rank -> [k, ...]: the sum over the ranks of the k rows that are this rank's.
 at::Tensor reduce_scatter_sum(const at::Tensor& full, std::int64_t ranks, const std::string& group);
 // Any shape; the sum over the ranks, the same bits on all of them.
 at::Tensor all_reduce_sum(const at::Tensor& tensor, const std::string& group);
+at::Tensor all_reduce_max(const at::Tensor& tensor, const std::string& group);
 
 }  // namespace rondo

@@ -144,7 +144,7 @@ struct ProcessGroups::Connection {
   // First, since it fails at once where the master's name does not resolve; the store would retry until its timeout.
   std::string own_address = local_address_towards(environment.master_addr, environment.master_port);
   c10::intrusive_ptr<c10d::Store> store{};
-  c10::intrusive_ptr<c10d::Backend> backend{};                   // of the group "dp"
+  c10::intrusive_ptr<c10d::Backend> backend{};                   // of all ranks
   std::vector<c10::intrusive_ptr<c10d::Backend>> gloos{};        // of all groups
   std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups{};  // the registry does not keep them alive
 
@@ -183,11 +183,12 @@ struct ProcessGroups::Connection {
   }
 };
 
-ProcessGroups::ProcessGroups(const RankEnvironment& environment, std::chrono::seconds timeout)
+ProcessGroups::ProcessGroups(const RankEnvironment& environment, const std::string& name_of_all,
+                             std::chrono::seconds timeout)
     : rank_(environment.rank), size_(environment.world_size) {
   if (size_ == 1) return;
   connection_ = std::make_unique<Connection>(Connection{environment, timeout});
-  GroupMembers all{kDataParallelGroup, {}};
+  GroupMembers all{name_of_all, {}};
   for (std::int64_t rank = 0; rank < size_; ++rank) all.ranks.push_back(rank);
   connection_->with_patience([&] {
     connection_->store = meet(environment, timeout);

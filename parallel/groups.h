@@ -29,9 +29,10 @@ struct GroupMembers {
 
 class ProcessGroups {
  public:
-  // Meets the other ranks: the group "dp" of all of them, which the calls below use too. Throws
-  // Error(peer or environment) with what to try when they do not come within `timeout`.
-  ProcessGroups(const RankEnvironment& environment, std::chrono::seconds timeout);
+  // Meets the other ranks: the group of all of them, which the calls below use too, and collectives by `name_of_all`.
+  // Throws Error(peer or environment) with what to try when they do not come within `timeout`.
+  ProcessGroups(const RankEnvironment& environment, const std::string& name_of_all,
+                std::chrono::seconds timeout);
   // Lets go of the groups. REQUIRES: every executor that uses them is gone.
   ~ProcessGroups();
   ProcessGroups(const ProcessGroups&) = delete;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "parallel/error.h"
 
@@ -21,7 +22,10 @@ constexpr std::array<AxisRow, kAxes> kRows = {{
     {Axis::dp_shard, "dp_shard", "data_parallel_shard_degree", "shard"},
     {Axis::cp, "cp", "context_parallel_degree", "context"},
     {Axis::tp, "tp", "tensor_parallel_degree", "tensor"},
+    {Axis::efsdp, "efsdp", "", ""},
+    {Axis::ep, "ep", "expert_parallel_degree", ""},
 }};
+constexpr std::span<const AxisRow> kDenseRows = std::span(kRows).first<kDenseAxes>();
 
 constexpr std::size_t index(Axis axis) { return static_cast<std::size_t>(axis); }
 constexpr std::int64_t kInferred = -1;
@@ -49,7 +53,7 @@ void infer(std::int64_t world_size, Degrees& degrees) {
 
 [[noreturn]] void refuse(std::int64_t world_size, const Degrees& degrees, std::int64_t made) {
   std::string product;
-  for (const AxisRow& row : kRows)
+  for (const AxisRow& row : kDenseRows)
     product += fmt::format("{}{} {}", product.empty() ? "" : " * ", row.word, degrees[index(row.axis)]);
   const std::int64_t others = made / degrees[index(Axis::dp_shard)];
   throw Error(ExitCode::config,
@@ -64,19 +68,31 @@ void infer(std::int64_t world_size, Degrees& degrees) {
 
 std::string_view axis_name(Axis axis) { return kRows[index(axis)].name; }
 
-Mesh::Mesh(std::int64_t world_size, Degrees degrees) : world_size_(world_size), degrees_(degrees) {
-  for (const AxisRow& row : kRows)
-    if (const std::int64_t degree = degrees_[index(row.axis)]; degree < 1 && degree != kInferred)
+Mesh::Mesh(std::int64_t world_size, Degrees degrees, std::int64_t expert_degree) : world_size_(world_size) {
+  for (const AxisRow& row : kDenseRows)
+    if (const std::int64_t degree = degrees[index(row.axis)]; degree < 1 && degree != kInferred)
       throw Error(ExitCode::config,
                   fmt::format("parallelism.{} = {} must be at least 1, or -1 to take the ranks that are left",
                               row.key, degree));
-  infer(world_size_, degrees_);
+  infer(world_size_, degrees);
   std::int64_t made = 1;
-  for (std::size_t axis = kAxes; axis-- > 0;) {
+  for (std::size_t axis = kDenseAxes; axis-- > 0;) {
+    degrees_[axis] = degrees[axis];
     strides_[axis] = made;
-    made *= degrees_[axis];
+    made *= degrees[axis];
   }
-  if (made != world_size_) refuse(world_size_, degrees_, made);
+  if (made != world_size_) refuse(world_size_, degrees, made);
+  const std::int64_t replica = degree(kWholeShardAxes);
+  if (expert_degree < 1 || replica % expert_degree != 0)
+    throw Error(
+        ExitCode::config,
+        fmt::format("parallelism.expert_parallel_degree = {} must divide the ranks of a replica: shard {} * "
+                    "context {} * tensor {} = {}",
+                    expert_degree, degree(Axis::dp_shard), degree(Axis::cp), degree(Axis::tp), replica));
+  degrees_[index(Axis::ep)] = expert_degree;
+  strides_[index(Axis::ep)] = 1;
+  degrees_[index(Axis::efsdp)] = replica / expert_degree;
+  strides_[index(Axis::efsdp)] = expert_degree;
 }
 
 std::int64_t Mesh::degree(Axes axes) const {
@@ -110,20 +126,26 @@ std::vector<std::int64_t> Mesh::members(std::int64_t rank, Axes axes) const {
 }
 
 AxisGroup Mesh::group(Axes axes) const {
-  std::string name;
-  const auto add = [&](std::string_view part) { name += (name.empty() ? "" : "_") + std::string(part); };
+  if (axes.has(Axis::efsdp) && degree(Axis::ep) == 1) {
+    Axes dense = kWholeShardAxes;
+    if (axes.has(Axis::dp_replicate)) dense.add(Axis::dp_replicate);
+    return group(dense);
+  }
   AxisGroup group;
   group.ranks = degree(axes);
   const bool replicas = axes.has(Axis::dp_replicate), shards = axes.has(Axis::dp_shard);
   const std::int64_t data =
       (replicas ? degree(Axis::dp_replicate) : 1) * (shards ? degree(Axis::dp_shard) : 1);
-  const bool all_data = (replicas || shards) && data == degree(kDataAxes);
+  const bool all_data = data > 1 && data == degree(kDataAxes);
+  const auto add = [&](std::string_view part) {
+    group.name += (group.name.empty() ? "" : "_") + std::string(part);
+  };
   for (const AxisRow& row : kRows) {
-    if (axes.has(row.axis) && degree(row.axis) > 1) group.stride = strides_[index(row.axis)];
     if (row.axis == Axis::dp_replicate && all_data) add(kDataParallelGroup);
-    if (axes.has(row.axis) && !(all_data && kDataAxes.has(row.axis))) add(row.name);
+    if (!axes.has(row.axis) || degree(row.axis) == 1) continue;
+    group.stride = strides_[index(row.axis)];
+    if (!(all_data && kDataAxes.has(row.axis))) add(row.name);
   }
-  group.name = std::move(name);
   return group;
 }
 

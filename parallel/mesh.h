@@ -7,6 +7,11 @@
 //
 //   8 ranks, dp_replicate 2, dp_shard 4:   replica 0 is 0 1 2 3    "dp" has all of them
 //                                          replica 1 is 4 5 6 7    "dp_replicate" of rank 5 is 1 5
+//
+// Experts divide the ranks of a replica in a way of their own: efsdp * ep = dp_shard * cp * tp. Ranks of one ep group
+// have different experts, those of one efsdp group shards of the same.
+//
+//   8 ranks, dp_shard 4, tp 2, ep 4:   "tp" of rank 5 is 4 5,  "dp_shard" is 1 3 5 7,  "ep" is 4 5 6 7,  "efsdp" is 1 5
 #pragma once
 
 #include <array>
@@ -20,17 +25,19 @@
 namespace rondo {
 
 // Outermost first.
-enum class Axis : std::uint8_t { pp, dp_replicate, dp_shard, cp, tp };
-inline constexpr std::size_t kAxes = 5;
-std::string_view axis_name(Axis axis);  // "dp_shard": as torchtitan calls it
+enum class Axis : std::uint8_t { pp, dp_replicate, dp_shard, cp, tp, efsdp, ep };
+inline constexpr std::size_t kAxes = 7;
+inline constexpr std::size_t kDenseAxes = 5;  // all but the experts' own
+std::string_view axis_name(Axis axis);        // "dp_shard": as torchtitan calls it
 
-// One axis, or the union of several.
+// One axis, or the union of several: of dp_shard, cp and tp, or of efsdp and ep, but not of both kinds.
 class Axes {
  public:
   constexpr Axes(Axis axis) : Axes({axis}) {}
   constexpr Axes(std::initializer_list<Axis> axes) {
-    for (const Axis axis : axes) has_[static_cast<std::size_t>(axis)] = true;
+    for (const Axis axis : axes) add(axis);
   }
+  constexpr void add(Axis axis) { has_[static_cast<std::size_t>(axis)] = true; }
   constexpr bool has(Axis axis) const { return has_[static_cast<std::size_t>(axis)]; }
 
  private:
@@ -39,11 +46,20 @@ class Axes {
 
 // The ranks that read data of their own: every copy of the model times every shard of it.
 inline constexpr Axes kDataAxes = {Axis::dp_replicate, Axis::dp_shard};
-// The name of their group.
+inline constexpr Axes kAllAxes = {Axis::pp, Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp};
+// The ranks that share one copy of a parameter: those that have the same part of it, and where it is not cut all that
+// have tokens of their own (parallel/sharding.h).
+inline constexpr Axes kCutShardAxes = {Axis::dp_shard, Axis::cp};
+inline constexpr Axes kWholeShardAxes = {Axis::dp_shard, Axis::cp, Axis::tp};
+// Those that collectives use, each a group where it has more than one rank.
+inline constexpr std::array<Axes, 8> kGroups = {
+    kAllAxes,    kDataAxes, kWholeShardAxes,          kCutShardAxes,
+    Axis::efsdp, Axis::ep,  Axes(Axis::dp_replicate), Axis::tp};
+// The name of the group of kDataAxes.
 inline const std::string kDataParallelGroup = "dp";
 
-// By Axis. -1, for one of them: the ranks that the others leave.
-using Degrees = std::array<std::int64_t, kAxes>;
+// By Axis, without the experts' own. -1, for one of them: the ranks that the others leave.
+using Degrees = std::array<std::int64_t, kDenseAxes>;
 
 // A group of ranks as collectives know it: each rank is in one group of that name.
 struct AxisGroup {
@@ -56,7 +72,8 @@ class Mesh {
  public:
   Mesh() : Mesh(1, {1, 1, 1, 1, 1}) {}
   // Throws Error(config), with the arithmetic, where the degrees do not make `world_size` ranks.
-  Mesh(std::int64_t world_size, Degrees degrees);
+  // `expert_degree`: of Axis::ep.
+  Mesh(std::int64_t world_size, Degrees degrees, std::int64_t expert_degree = 1);
 
   std::int64_t world_size() const { return world_size_; }
   std::int64_t degree(Axes axes) const;
@@ -65,12 +82,13 @@ class Mesh {
   // The ranks of its group, ascending: the place in this list is the coordinate.
   std::vector<std::int64_t> members(std::int64_t rank, Axes axes) const;
   // Axes that hold the same ranks have the same group: where either data axis has one rank, the other one's is "dp".
+  // "ep" alone is always a group of its own: what experts exchange does not stand behind what else these ranks send.
   AxisGroup group(Axes axes) const;
 
  private:
   std::int64_t world_size_;
-  Degrees degrees_;
-  Degrees strides_;  // from one rank of an axis to the next
+  std::array<std::int64_t, kAxes> degrees_{};
+  std::array<std::int64_t, kAxes> strides_{};  // from one rank of an axis to the next
 };
 
 }  // namespace rondo

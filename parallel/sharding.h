@@ -1,37 +1,32 @@
-// How one parameter lies over the ranks, and the seam through which a model reads its weights.
+// The seam through which a model meets the other ranks: it reads its weights here, and says where tokens go to all
+// ranks that share a layer, or to those that have its experts. On one rank all of it is the identity.
 //
-// Note [Flat shards]: a parameter is flattened (row-major) and cut into `ranks` equal pieces; the last ones
-// are padded with zeros. Rank r holds elements [r * shard, (r + 1) * shard). Every shape shards evenly
-// whatever the number of ranks: the padding is less than `ranks` elements, where cutting along the first
-// dimension would pad whole rows (4 kv rows over 64 ranks are 16 times the bytes). Padding stays zero: its
-// gradient is zero, and AdamW maps zero to zero.
+// Between those places a rank has tokens of its own, the rows of activations [N, D]; and a weight that is not cut
+// (parallel/flat_shard.h) meets those alone, so that its gradient is a sum over ranks as it is over tokens.
+//
+// Shape suffixes: N tokens of this rank, D model dim, T tokens, K experts a token, R rows, E experts of this rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
 namespace rondo {
 
-struct FlatShard {
-  std::int64_t elements = 0;  // of the whole parameter
-  int ranks = 1;
-  int rank = 0;
-
-  std::int64_t padded() const { return (elements + ranks - 1) / ranks; }  // elements a rank stores
-  std::int64_t begin() const {
-    return std::min(elements, rank * padded());
-  }  // first global element held here
-  std::int64_t end() const { return std::min(elements, (rank + 1) * padded()); }  // one past the last
+// Tokens on their way through the experts.
+struct Dispatched {
+  at::Tensor rows_RD;  // a row for each expert of each token, by expert; those behind the last end are zero
+  at::Tensor ends_E;   // int32: one past the last row of each expert that this rank has
+  // fp32 []: rows that found no room and are left out. Undefined where there is always room.
+  at::Tensor rows_without_room = {};
+  std::vector<at::Tensor> way_back = {};  // what `combine` needs to know
 };
 
 // A model's forward reads weights by their name inside the open module scope (parallel/scope.h): in scope
-// "layers.0.attention.wq", `get("weight")` is the parameter "layers.0.attention.wq.weight", whole and in the
-// compute dtype.
+// "layers.0.attention.wq", `get("weight")` is the parameter "layers.0.attention.wq.weight", as much of it as this rank
+// computes with and in the compute dtype.
 class Weights {
  public:
   virtual ~Weights() = default;
@@ -43,6 +38,23 @@ class Weights {
   virtual at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const;
   // The tensors whose gradients the weights below a module path feed, in the order of their names.
   virtual std::vector<at::Tensor> leaves(std::string_view module) const = 0;
+
+  // Rows of the embedding, this rank's part of it, for the ids [B, T] of all ranks that share a layer; of those
+  // tokens this rank's own [N, D].
+  virtual at::Tensor lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_BT) const;
+  // Own tokens [N, D] -> those of all ranks that share this layer. They have a part of what follows each: some heads,
+  // some of the hidden dims.
+  virtual at::Tensor all_tokens(const at::Tensor& x_ND) const { return x_ND; }
+  // Of what those ranks found for all tokens, the sum; of that, own tokens.
+  virtual at::Tensor own_tokens(const at::Tensor& partial_sums) const { return partial_sums; }
+
+  // To the experts that each token has chosen (int64 ids, of `experts` in all), wherever they are.
+  virtual Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
+                              std::int64_t experts) const;
+  // And back: for each token the sum of its experts' rows times their scores (fp32), added up in fp32, in the rows'
+  // dtype. `rows_RD` are what became of dispatched.rows_RD.
+  virtual at::Tensor combine(const at::Tensor& rows_RD, const Dispatched& dispatched,
+                             const at::Tensor& scores_TK) const;
 };
 
 }  // namespace rondo

@@ -6,6 +6,7 @@
 
 #include "parallel/collectives.h"
 #include "parallel/error.h"
+#include "parallel/flat_shard.h"
 #include "parallel/grouped_mm.h"
 #include "parallel/scope.h"
 
@@ -14,19 +15,12 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using Sizes = std::vector<std::int64_t>;
-
-std::int64_t product(const Sizes& sizes) {
-  std::int64_t result = 1;
-  for (std::int64_t size : sizes) result *= size;
-  return result;
-}
 
 // A parameter as autograd functions see it. They travel through autograd's contexts as a pointer; what it
 // points to outlives the backward (ShardedWeights).
 struct Source {
   const std::string& name;
-  const Sizes& sizes;
+  const ShardedWeights::Parameter& parameter;
   const ShardingOptions& options;
 };
 
@@ -34,34 +28,37 @@ class SavedSource {
  public:
   static void save(AutogradContext* context, const Source& source) {
     context->saved_data["name"] = reinterpret_cast<std::int64_t>(&source.name);
-    context->saved_data["sizes"] = reinterpret_cast<std::int64_t>(&source.sizes);
+    context->saved_data["parameter"] = reinterpret_cast<std::int64_t>(&source.parameter);
     context->saved_data["options"] = reinterpret_cast<std::int64_t>(&source.options);
   }
   static Source restore(AutogradContext* context) {
     const auto at = [&](const char* key) { return context->saved_data[key].toInt(); };
-    return {*reinterpret_cast<const std::string*>(at("name")), *reinterpret_cast<const Sizes*>(at("sizes")),
+    return {*reinterpret_cast<const std::string*>(at("name")),
+            *reinterpret_cast<const ShardedWeights::Parameter*>(at("parameter")),
             *reinterpret_cast<const ShardingOptions*>(at("options"))};
   }
 };
 
 at::Tensor gather(const at::Tensor& shard, const Source& source) {
   const PathScope scope(source.name);
-  const ShardingOptions& options = source.options;
-  at::Tensor flat = shard.to(options.compute_dtype);
-  if (options.shards.ranks > 1) flat = all_gather(flat, options.shards.ranks, options.shards.name);
-  const std::int64_t elements = product(source.sizes);
+  const Sizes& sizes = source.parameter.sizes;
+  const AxisGroup& shards = source.parameter.shards;
+  at::Tensor flat = shard.to(source.options.compute_dtype);
+  if (shards.ranks > 1) flat = all_gather(flat, shards.ranks, shards.name);
+  const std::int64_t elements = element_count(sizes);
   if (flat.size(0) != elements) flat = flat.narrow(0, 0, elements);
-  return flat.view(source.sizes);
+  return flat.view(sizes);
 }
 
 at::Tensor reduce(const at::Tensor& gradient, const at::Tensor& shard, const Source& source) {
   const PathScope scope(source.name);
   const ShardingOptions& options = source.options;
+  const AxisGroup& shards = source.parameter.shards;
   at::Tensor flat = gradient.reshape({-1});
-  const std::int64_t padding = shard.size(0) * options.shards.ranks - flat.size(0);
+  const std::int64_t padding = shard.size(0) * shards.ranks - flat.size(0);
   if (padding > 0) flat = at::constant_pad_nd(flat, {0, padding}, 0);
   flat = flat.to(options.reduce_dtype);
-  if (options.shards.ranks > 1) flat = reduce_scatter_sum(flat, options.shards.ranks, options.shards.name);
+  if (shards.ranks > 1) flat = reduce_scatter_sum(flat, shards.ranks, shards.name);
   if (options.replicas.ranks > 1) flat = all_reduce_sum(flat, options.replicas.name);
   return flat.to(shard.scalar_type());
 }
@@ -148,19 +145,32 @@ std::vector<at::Tensor> ShardedWeights::leaves(std::string_view module) const {
 
 at::Tensor ShardedWeights::get(std::string_view leaf) const {
   const auto& [name, parameter] = find(leaf);
-  return Unshard::apply(parameter.shard, Source{name, parameter.sizes, options_});
+  return Unshard::apply(parameter.shard, Source{name, parameter, options_});
 }
 
 at::Tensor ShardedWeights::linear(const at::Tensor& x) const {
-  if (!options_.reshard_after_forward || options_.shards.ranks == 1) return Weights::linear(x);
   const auto& [name, parameter] = find("weight");
-  return ReshardingLinear::apply(x, parameter.shard, Source{name, parameter.sizes, options_});
+  if (!options_.reshard_after_forward || parameter.shards.ranks == 1) return Weights::linear(x);
+  return ReshardingLinear::apply(x, parameter.shard, Source{name, parameter, options_});
 }
 
 at::Tensor ShardedWeights::grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const {
-  if (!options_.reshard_after_forward || options_.shards.ranks == 1) return Weights::grouped_linear(x, ends_E);
   const auto& [name, parameter] = find("weight");
-  return ReshardingGroupedLinear::apply(x, parameter.shard, ends_E, Source{name, parameter.sizes, options_});
+  if (!options_.reshard_after_forward || parameter.shards.ranks == 1)
+    return Weights::grouped_linear(x, ends_E);
+  return ReshardingGroupedLinear::apply(x, parameter.shard, ends_E, Source{name, parameter, options_});
+}
+
+at::Tensor ShardedWeights::lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_BT) const {
+  return vocabulary_parallel_lookup(embedding_VD, ids_BT.reshape({-1}), options_.tensor);
+}
+
+at::Tensor ShardedWeights::all_tokens(const at::Tensor& x_ND) const {
+  return gather_tokens(x_ND, options_.tensor);
+}
+
+at::Tensor ShardedWeights::own_tokens(const at::Tensor& partial_sums) const {
+  return scatter_token_sums(partial_sums, options_.tensor);
 }
 
 }  // namespace rondo

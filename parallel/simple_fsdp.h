@@ -1,4 +1,4 @@
-// SimpleFSDP: parameters live as flat shards; where the model reads one, it is cast and all-gathered, and its
+// SimpleFSDP: parameters live as flat shards (parallel/flat_shard.h); where the model reads one, it is cast and all-gathered, and its
 // gradient is reduce-scattered. Replicas of the whole sharded model (HSDP; DDP, where a shard is all of it) add their
 // gradients up after that, each rank with those that hold the same shard. All of it is autograd functions over dispatcher ops, so a trace shows every
 // collective as a node. (Zhang et al., "SimpleFSDP: Simpler Fully Sharded Data Parallel with torch.compile",
@@ -19,12 +19,13 @@
 
 #include "parallel/mesh.h"
 #include "parallel/sharding.h"
+#include "parallel/tensor_parallel.h"
 
 namespace rondo {
 
 struct ShardingOptions {
-  AxisGroup shards{};                         // the ranks that share one copy of the parameters
   AxisGroup replicas{};                       // the ranks that hold the same shard
+  TensorParallel tensor{};                    // the ranks that share each layer
   at::ScalarType compute_dtype = at::kFloat;  // what the model sees, and what is gathered
   at::ScalarType reduce_dtype = at::kFloat;   // what gradients are reduced in
   bool reshard_after_forward = false;  // gather a linear's weight again in the backward instead of keeping it
@@ -35,8 +36,9 @@ struct ShardingOptions {
 class ShardedWeights final : public Weights {
  public:
   struct Parameter {
-    at::Tensor shard;                 // [padded elements], requires grad
-    std::vector<std::int64_t> sizes;  // of the whole parameter
+    at::Tensor shard;                 // [stored elements], requires grad
+    std::vector<std::int64_t> sizes;  // of what this rank computes with
+    AxisGroup shards;                 // the ranks that share one copy of that
   };
   // REQUIRES: `options` and this object outlive the backward of whatever is computed with these weights.
   ShardedWeights(std::map<std::string, Parameter> parameters, const ShardingOptions& options);
@@ -45,6 +47,9 @@ class ShardedWeights final : public Weights {
   at::Tensor linear(const at::Tensor& x) const override;
   at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const override;
   std::vector<at::Tensor> leaves(std::string_view module) const override;
+  at::Tensor lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_BT) const override;
+  at::Tensor all_tokens(const at::Tensor& x_ND) const override;
+  at::Tensor own_tokens(const at::Tensor& partial_sums) const override;
 
  private:
   const std::pair<const std::string, Parameter>& find(std::string_view leaf) const;

@@ -44,9 +44,9 @@ void check_fits(const Manifest& manifest, const std::vector<StatePart>& parts, c
     const checkpoint::TensorRecord* stored = manifest.find(part.name);
     if (stored == nullptr) {
       problems.push_back(fmt::format("{} is not in it", part.name));
-    } else if (stored->shape != part.shape) {
+    } else if (stored->shape != part.place.sizes()) {
       problems.push_back(fmt::format("{} is [{}] there and [{}] in this run", part.name,
-                                     fmt::join(stored->shape, ", "), fmt::join(part.shape, ", ")));
+                                     fmt::join(stored->shape, ", "), fmt::join(part.place.sizes(), ", ")));
     }
   }
   constexpr std::size_t kShown = 8;
@@ -85,10 +85,10 @@ void check_same_model(const Manifest& manifest, const JobConfig& config, const s
 
 void read_part(checkpoint::Reader& reader, const StatePart& part) {
   const at::ScalarType stored = float_stored_as(reader.manifest().find(part.name)->dtype);
-  const std::int64_t elements = part.end - part.begin;
-  at::Tensor to = part.tensor.view({-1}).narrow(0, 0, elements);
-  at::Tensor from = stored == to.scalar_type() ? to : at::empty({elements}, to.options().dtype(stored));
-  reader.read(part.name, part.begin, part.end,
+  const ElementRun run = part.place.only_run();
+  at::Tensor to = part.tensor.view({-1}).narrow(0, 0, run.count);
+  at::Tensor from = stored == to.scalar_type() ? to : at::empty({run.count}, to.options().dtype(stored));
+  reader.read(part.name, run.in_whole, run.in_whole + run.count,
               {static_cast<std::byte*>(from.data_ptr()), static_cast<std::size_t>(from.nbytes())});
   if (!from.is_same(to)) to.copy_(from);
 }
@@ -179,7 +179,7 @@ class Restorer {
     for (const StatePart& part : parts_) {
       if (!part.of_model()) continue;
       at::Tensor shard = part.tensor;
-      load_weights(shard, folder, names.at(part.name), part.shape, part.begin, part.end);
+      load_weights(shard, folder, names.at(part.name), part.place);
     }
     return fresh;
   }

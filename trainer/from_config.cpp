@@ -1,6 +1,7 @@
 #include "trainer/from_config.h"
 
 #include <cctype>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "trainer/config/dump.h"
@@ -22,17 +23,19 @@ std::string plain_name(std::string name) {
 
 std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layout, int rank) {
   const Mesh& mesh = layout.mesh;
+  const std::string all = mesh.group(kAllAxes).name;
+  std::map<std::string, Axes> by_name;  // in one order on all ranks
+  for (const Axes axes : kGroups) by_name.insert_or_assign(mesh.group(axes).name, axes);
+  if (c.compile.enable && c.compile.enable_fsdp_ag_rs_overlap)
+    for (const Axes axes : {kCutShardAxes, kWholeShardAxes, Axes(Axis::efsdp)})
+      by_name.insert_or_assign(mesh.group(axes).name + kGatherGroupSuffix, axes);
   std::vector<GroupMembers> groups;
-  for (const Axis axis : {Axis::dp_shard, Axis::dp_replicate})
-    if (const AxisGroup group = mesh.group(axis); group.ranks > 1 && group.name != kDataParallelGroup)
-      groups.push_back({group.name, mesh.members(rank, axis)});
-  const AxisGroup shards = mesh.group(Axis::dp_shard);
-  if (c.compile.enable && c.compile.enable_fsdp_ag_rs_overlap && shards.ranks > 1)
-    groups.push_back({shards.name + kGatherGroupSuffix, mesh.members(rank, Axis::dp_shard)});
+  for (const auto& [name, axes] : by_name)
+    if (name != all && mesh.degree(axes) > 1) groups.push_back({name, mesh.members(rank, axes)});
   return groups;
 }
 
-TrainStepOptions step_options(const JobConfig& c, const Layout& layout) {
+TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int64_t rank) {
   TrainStepOptions o;
   o.local_batch_size = c.training.local_batch_size;
   o.seq_len = c.training.seq_len;
@@ -47,9 +50,12 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout) {
     };
   o.max_norm = c.training.max_norm;
   o.state_dtype = float_named(c.training.dtype);
-  o.data = layout.mesh.group(kDataAxes);
-  o.sharding = {layout.mesh.group(Axis::dp_shard), layout.mesh.group(Axis::dp_replicate),
-                float_named(c.training.mixed_precision_param), float_named(c.training.mixed_precision_reduce),
+  o.mesh = layout.mesh;
+  o.rank = rank;
+  o.sharding = {layout.mesh.group(Axis::dp_replicate),
+                {layout.mesh.group(Axis::tp), layout.mesh.coordinate(rank, Axis::tp)},
+                float_named(c.training.mixed_precision_param),
+                float_named(c.training.mixed_precision_reduce),
                 c.parallelism.fsdp_reshard_after_forward != "never"};
   o.optimizer = {c.optimizer.name == "AdamW", c.optimizer.beta1, c.optimizer.beta2, c.optimizer.eps,
                  c.optimizer.weight_decay};
@@ -113,7 +119,9 @@ RunIdentity identity_of(const JobConfig& c, const Layout& layout, const RankEnvi
   identity.config_hash = fingerprint(c);
   identity.layout = {{"world_size", layout.mesh.world_size()},
                      {"data_parallel_shard", layout.mesh.degree(Axis::dp_shard)},
-                     {"data_parallel_replicate", layout.mesh.degree(Axis::dp_replicate)}};
+                     {"data_parallel_replicate", layout.mesh.degree(Axis::dp_replicate)},
+                     {"tensor_parallel", layout.mesh.degree(Axis::tp)},
+                     {"expert_parallel", layout.mesh.degree(Axis::ep)}};
   return identity;
 }
 

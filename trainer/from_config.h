@@ -15,9 +15,9 @@
 
 namespace rondo {
 
-// The groups that the run's collectives need beside "dp", as `rank` sees them; the same names on all ranks.
+// The groups that the run's collectives need beside that of all ranks, as `rank` sees them; the same names on all.
 std::vector<GroupMembers> process_groups(const JobConfig& config, const Layout& layout, int rank);
-TrainStepOptions step_options(const JobConfig& config, const Layout& layout);
+TrainStepOptions step_options(const JobConfig& config, const Layout& layout, std::int64_t rank);
 // `graph_folder`: where graphs are written; empty on ranks that write none.
 CompileRequest compile_request(const JobConfig& config, const std::filesystem::path& graph_folder);
 DataOptions training_data(const JobConfig& config, const Layout& layout, int rank);

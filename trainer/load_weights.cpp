@@ -1,7 +1,6 @@
 #include "trainer/load_weights.h"
 
 #include <ATen/ops/empty.h>
-#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <cstring>
@@ -36,19 +35,20 @@ void load_weights(at::Tensor& shard, const hugging_face::StoredTensor& stored, s
 }
 
 void load_weights(at::Tensor& shard, const hugging_face::Folder& folder, const std::string& hugging_face_name,
-                  const std::vector<std::int64_t>& sizes, std::int64_t begin, std::int64_t end) {
-  const at::Tensor flat = shard.view({-1});
-  std::int64_t offset = 0;
-  for (const hugging_face::Parameter& one : hugging_face::stacked(hugging_face_name, sizes)) {
-    const std::int64_t count = c10::multiply_integers(one.shape);
-    const std::int64_t from = std::max(begin, offset), to = std::min(end, offset + count);
-    if (from < to) {
-      at::Tensor part = flat.narrow(0, from - begin, to - from);
-      load_weights(part, folder.find(one.name), from - offset, to - offset);
+                  const FlatShard& place) {
+  const at::Tensor flat = shard.view({-1}).zero_();
+  const std::vector<hugging_face::Parameter> stack = hugging_face::stacked(hugging_face_name, place.sizes());
+  const std::int64_t each = element_count(place.sizes()) / std::ssize(stack);
+  place.for_each_run([&](const ElementRun& run) {
+    const std::int64_t stop = run.in_whole + run.count;
+    for (std::int64_t from = run.in_whole; from < stop;) {
+      const std::int64_t one = from / each, to = std::min(stop, (one + 1) * each);
+      at::Tensor part = flat.narrow(0, run.in_shard + from - run.in_whole, to - from);
+      load_weights(part, folder.find(stack[static_cast<std::size_t>(one)].name), from - one * each,
+                   to - one * each);
+      from = to;
     }
-    offset += count;
-  }
-  flat.narrow(0, end - begin, flat.numel() - (end - begin)).zero_();
+  });
 }
 
 }  // namespace rondo

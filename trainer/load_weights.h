@@ -6,8 +6,8 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "parallel/flat_shard.h"
 #include "trainer/hugging_face/folder.h"
 
 namespace rondo {
@@ -19,8 +19,8 @@ namespace rondo {
 void load_weights(at::Tensor& shard, const hugging_face::StoredTensor& stored, std::int64_t begin,
                   std::int64_t end);
 
-// The same of a parameter of `sizes`, which may be a stack of stored tensors: hugging_face::stacked().
+// What `place` puts there of a parameter, which may be a stack of stored tensors: hugging_face::stacked().
 void load_weights(at::Tensor& shard, const hugging_face::Folder& folder, const std::string& hugging_face_name,
-                  const std::vector<std::int64_t>& sizes, std::int64_t begin, std::int64_t end);
+                  const FlatShard& place);
 
 }  // namespace rondo

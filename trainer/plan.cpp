@@ -57,11 +57,9 @@ PlannedMemory memory_of(const std::vector<const CompiledStep*>& steps) {
 ir::StepEstimate estimate(const CompiledFunctions& functions, const Layout& layout,
                           const ir::DeviceModel& device) {
   ir::GroupShapes groups;
-  for (const Axes axes : {kDataAxes, Axes(Axis::dp_shard), Axes(Axis::dp_replicate)}) {
-    const AxisGroup group = layout.mesh.group(axes);
-    if (group.ranks > 1)
+  for (const Axes axes : kGroups)
+    if (const AxisGroup group = layout.mesh.group(axes); group.ranks > 1)
       groups[group.name] = groups[group.name + kGatherGroupSuffix] = {group.ranks, group.stride};
-  }
   const auto of = [&](const CompiledStep& step) { return ir::simulate(step.graph(), device, groups); };
   if (functions.train_step) return of(*functions.train_step);
   ir::StepEstimate step = of(*functions.update);
@@ -94,7 +92,7 @@ JobPlan plan_one(const JobConfig& asked, std::int64_t world, std::int64_t rank, 
   auto started = Clock::now();
   plan.layout = resolve_layout(config, world);
   const std::shared_ptr<const Decoder> model = make_decoder(config.model.name, config.model.sizes);
-  const TrainStepFunctions step = make_train_step(model, step_options(config, plan.layout));
+  const TrainStepFunctions step = make_train_step(model, step_options(config, plan.layout, rank));
   plan.model = config.model.name;
   plan.flavor = config.model.flavor;
   plan.parameters = parameter_count(*model);

@@ -8,7 +8,7 @@
 
 #include "models/initialize.h"
 #include "parallel/error.h"
-#include "parallel/sharding.h"
+#include "trainer/placement.h"
 
 namespace rondo {
 namespace {
@@ -28,8 +28,6 @@ const ParameterRule* rule_of(const StepInput& input, const Rules& rules) {
 TrainState::TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions,
                        std::uint64_t seed, const Mesh& mesh, int rank, std::int64_t seq_len)
     : mesh_(mesh) {
-  const auto shards = static_cast<int>(mesh.degree(Axis::dp_shard));
-  const auto place = static_cast<int>(mesh.coordinate(rank, Axis::dp_shard));
   std::unordered_map<std::string, at::Tensor> constants;
   for (const Buffer& buffer : model.buffers(seq_len)) constants[buffer.name] = buffer.value;
   std::unordered_set<std::string> biases;
@@ -41,17 +39,19 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
     for (const StepInput& input : function->inputs) {
       if (input.kind == ir::InputKind::batch || by_name_.contains(input.name)) continue;
       const bool of_model = input.kind == ir::InputKind::parameter || biases.contains(input.name);
-      Entry entry{input.name, input.kind, constants.contains(input.name), of_model, {}, input.type.sizes, {}};
+      Entry entry{input.name,         input.kind, constants.contains(input.name),
+                  of_model,           {},         FlatShard(input.type.sizes),
+                  /*everywhere=*/true};
       if (entry.constant) {
         entry.tensor = constants.at(input.name);
       } else {
         entry.tensor = at::zeros(input.type.sizes, to_aten(input.type.dtype));
       }
       if (const ParameterRule* rule = entry.constant ? nullptr : rule_of(input, rules)) {
-        entry.shape = rule->sizes;
-        entry.shard = FlatShard{element_count(*rule), shards, place};
+        entry.place = placement_of(*rule, mesh, rank).shard;
+        entry.everywhere = false;
         if (input.kind == ir::InputKind::parameter)
-          initialize(entry.tensor, rule->init, seed, rule->name, entry.shard->begin(), entry.shard->end());
+          initialize(entry.tensor, rule->init, seed, rule->name, entry.place);
       }
       by_name_[entry.name] = entries_.size();
       entries_.push_back(std::move(entry));
@@ -76,12 +76,8 @@ std::vector<StatePart> TrainState::parts() const {
   std::vector<StatePart> parts;
   for (const Entry& entry : entries_) {
     if (!entry.of_model && entry.kind != ir::InputKind::optimizer) continue;
-    StatePart part{
-        (entry.of_model ? "model/" : "optimizer/") + entry.name, entry.shape, 0, 0, false, entry.tensor};
-    part.everywhere = !entry.shard;
-    part.begin = entry.shard ? entry.shard->begin() : 0;
-    part.end = entry.shard ? entry.shard->end() : entry.tensor.numel();
-    parts.push_back(std::move(part));
+    parts.push_back({(entry.of_model ? "model/" : "optimizer/") + entry.name, entry.place, entry.everywhere,
+                     entry.tensor});
   }
   return parts;
 }

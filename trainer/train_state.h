@@ -5,16 +5,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "compiler/step_function.h"
 #include "models/decoder.h"
+#include "parallel/flat_shard.h"
 #include "parallel/groups.h"
 #include "parallel/mesh.h"
-#include "parallel/sharding.h"
 
 namespace rondo {
 
@@ -22,10 +21,9 @@ namespace rondo {
 struct StatePart {
   // "model/<parameter>", "model/<bias of a router>", "optimizer/exp_avg.<parameter>", "optimizer/step"
   std::string name;
-  std::vector<std::int64_t> shape;  // of the whole tensor
-  std::int64_t begin = 0, end = 0;  // elements of the flattened whole that this rank holds
-  bool everywhere = false;          // alike on all ranks: rank 0 speaks for them
-  at::Tensor tensor;                // its elements [0, end - begin), then padding
+  FlatShard place;          // of the whole tensor, what `tensor` holds
+  bool everywhere = false;  // alike on all ranks: rank 0 speaks for them
+  at::Tensor tensor;
   bool of_model() const { return name.starts_with("model/"); }
 };
 
@@ -54,8 +52,8 @@ class TrainState {
     bool constant;
     bool of_model;  // a parameter or the bias of a router
     at::Tensor tensor;
-    std::vector<std::int64_t> shape;  // of the whole tensor
-    std::optional<FlatShard> shard;   // none: every rank has all of it
+    FlatShard place;
+    bool everywhere;  // every rank has all of it
   };
   Mesh mesh_;
   std::vector<Entry> entries_;

@@ -20,6 +20,7 @@
 #include "parallel/scope.h"
 #include "trainer/data/loader.h"
 #include "trainer/load_balance.h"
+#include "trainer/placement.h"
 
 namespace rondo {
 namespace {
@@ -43,10 +44,14 @@ struct Step {
   std::vector<ir::TensorType> buffer_types;  // of every constant of the model
   std::vector<ExpertBias> expert_biases;     // of its routers
 
-  Tensor sum_over_ranks(const Tensor& tensor) const {
-    return options.data.ranks > 1 ? all_reduce_sum(tensor, options.data.name) : tensor;
+  std::int64_t degree(Axis axis) const { return options.mesh.degree(axis); }
+  Tensor sum_over(Axes axes, const Tensor& tensor) const {
+    const AxisGroup group = options.mesh.group(axes);
+    return group.ranks > 1 ? all_reduce_sum(tensor, group.name) : tensor;
   }
 };
+// A sum to which `copies` ranks brought the same.
+Tensor counted_once(const Tensor& sum, std::int64_t copies) { return copies > 1 ? sum / copies : sum; }
 using StepPtr = std::shared_ptr<const Step>;
 
 // Builds a function's inputs and outputs side by side with the ranges that its body reads.
@@ -133,7 +138,10 @@ BatchInputs training_batch(SignatureBuilder& b, const TrainStepOptions& o) {
 ShardedWeights weights_over(const Step& step, const Tensors& shards) {
   std::map<std::string, ShardedWeights::Parameter> by_name;
   const auto& rules = step.model->parameters();
-  for (std::size_t i = 0; i < rules.size(); ++i) by_name[rules[i].name] = {shards[i], rules[i].sizes};
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const Placement place = placement_of(rules[i], step.options.mesh, step.options.rank);
+    by_name[rules[i].name] = {shards[i], place.shard.part_sizes(), place.shards};
+  }
   return {std::move(by_name), step.options.sharding};
 }
 
@@ -149,14 +157,20 @@ ForwardInputs forward_inputs(const Step& step, const BatchInputs& at_input, cons
   return forward;
 }
 
-// This rank's share of the mean loss: sum over its valid tokens / valid tokens of all ranks and microbatches.
+// The share of this rank's batch in the mean loss: sum over its valid tokens / valid tokens of all batches of the
+// step.
 Tensor local_loss(const Step& step, const Weights& weights, const ForwardInputs& forward,
                   const Tensor& labels_BT, const Tensor& valid_tokens) {
   const Tensor logits_BTV = step.model->forward(weights, forward);
   ModuleScope scope("loss");
   const Tensor flat = logits_BTV.view({-1, logits_BTV.size(-1)}).to(at::kFloat);
-  const Tensor sum = at::cross_entropy_loss(flat, labels_BT.view({-1}), {}, at::Reduction::Sum, kIgnoreLabel);
-  return sum / step.sum_over_ranks(valid_tokens);
+  const Tensor labels = labels_BT.view({-1});
+  const TensorParallel& tensor = step.options.sharding.tensor;
+  const Tensor sum =
+      tensor.group.ranks == 1
+          ? at::cross_entropy_loss(flat, labels, {}, at::Reduction::Sum, kIgnoreLabel)
+          : vocabulary_parallel_cross_entropy(flat, labels, step.model->vocabulary(), kIgnoreLabel, tensor);
+  return sum / step.sum_over(kDataAxes, valid_tokens);
 }
 
 struct LossAndGradients {
@@ -190,12 +204,10 @@ Reduced reduce_and_clip(const Step& step, const Tensor& loss, const Tensors& gra
   ModuleScope scope("gradient_norm");
   const Tensor norms = at::stack(at::_foreach_norm(gradients, 2));
   const Tensor local_norm = at::linalg_vector_norm(norms.to(at::kFloat), 2);
-  const Tensor sums = step.sum_over_ranks(at::stack({loss, local_norm * local_norm}));
-  const std::int64_t replicas = step.options.sharding.replicas.ranks;
+  const Tensor sums = step.sum_over(kAllAxes, at::stack({loss, local_norm * local_norm}));
   Reduced r;
-  r.loss = sums.select(0, 0);
-  const Tensor squares = sums.select(0, 1);
-  r.grad_norm = at::sqrt(replicas > 1 ? squares / replicas : squares);
+  r.loss = counted_once(sums.select(0, 0), step.degree(Axis::tp));
+  r.grad_norm = at::sqrt(counted_once(sums.select(0, 1), step.degree(Axis::dp_replicate)));
   // x / max(1, norm / max_norm) is x * min(1, max_norm / norm); the optimizer divides while it reads the
   // gradients.
   r.gradient_scale = std::isinf(step.options.max_norm)
@@ -242,7 +254,7 @@ Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Up
   Balanced balanced;
   if (!from.expert_biases.empty()) {
     ModuleScope scope("load_balance");
-    balanced = balance_load(from.expert_biases, step.sum_over_ranks(from.tokens_per_expert_LE),
+    balanced = balance_load(from.expert_biases, step.sum_over(kAllAxes, from.tokens_per_expert_LE),
                             step.model->load_balance_coeff(), r.found_inf);
   }
   ModuleScope scope("optimizer");
@@ -362,8 +374,8 @@ StepFunction make_validate(const StepPtr& step) {
     const c10::AutoGradMode no_gradients(false);
     const ShardedWeights weights = weights_over(*step, parameters.of(inputs));
     const ForwardInputs forward = forward_inputs(*step, batch, inputs);
-    return {step->sum_over_ranks(
-        local_loss(*step, weights, forward, inputs[batch.labels], inputs[batch.valid_tokens]))};
+    const Tensor loss = local_loss(*step, weights, forward, inputs[batch.labels], inputs[batch.valid_tokens]);
+    return {counted_once(step->sum_over(kAllAxes, loss), step->degree(Axis::tp))};
   };
   return b.function;
 }
@@ -373,8 +385,8 @@ StepFunction make_validate(const StepPtr& step) {
 TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const TrainStepOptions& options) {
   auto step = std::make_shared<Step>(Step{model, options, {}, {}, model->expert_biases()});
   for (const ParameterRule& rule : step->model->parameters()) {
-    const FlatShard shard{element_count(rule), static_cast<int>(options.sharding.shards.ranks), 0};
-    step->shard_types.push_back(ir::contiguous(to_ir(options.state_dtype), {shard.padded()}));
+    const FlatShard shard = placement_of(rule, options.mesh, options.rank).shard;
+    step->shard_types.push_back(ir::contiguous(to_ir(options.state_dtype), {shard.stored()}));
   }
   for (const Buffer& buffer : step->model->buffers(1)) {
     ir::TensorType type = type_of(buffer.value);

@@ -7,7 +7,8 @@
 //
 // The loss of a token is divided by the valid tokens of all ranks and all microbatches of the step; gradients
 // are summed and never divided. Loss and gradient norm are the same bits on all ranks: one all-reduce over all of
-// them makes both. Every replica brings the norm of the same gradients, so that sum is divided by the replicas.
+// them makes both. Every replica brings the norm of the same gradients, and every rank that shares the layers the same
+// loss, so these sums are divided by their numbers.
 //
 // A mixture of experts balances its load without a loss of its own: each step moves the bias of every expert by
 // the tokens that all ranks and microbatches sent to it. A step that is not finite changes no bit of it either.
@@ -36,7 +37,8 @@ struct TrainStepOptions {
   bool checkpoint_blocks = false;  // activation checkpointing, block by block
   double max_norm = 1.0;           // infinity: no clipping
   at::ScalarType state_dtype = at::kFloat;
-  AxisGroup data{};  // the ranks that read data of their own
+  Mesh mesh{};
+  std::int64_t rank = 0;
   ShardingOptions sharding;
   OptimizerOptions optimizer;
   // Of a parameter, given its name and the model's own bucket; empty: the model's own.

@@ -44,15 +44,15 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
   if (config_.validation.enable)
     validation_data_ = std::make_unique<DataLoader>(validation_data(config_, layout_, rank), *tokenizer_);
 
-  const TrainStepOptions options = step_options(config_, layout_);
+  const TrainStepOptions options = step_options(config_, layout_, rank);
   functions_ = std::make_unique<CompiledFunctions>(
       make_train_step(model_, options),
       compile_request(config_, report_ ? report_->folder().graph_folder() : std::filesystem::path()),
       config_.validation.enable);
   if (report_) report_->compiled(functions_->all());
 
-  groups_ =
-      std::make_unique<ProcessGroups>(environment, std::chrono::seconds(config_.comm.init_timeout_seconds));
+  groups_ = std::make_unique<ProcessGroups>(environment, layout_.mesh.group(kAllAxes).name,
+                                            std::chrono::seconds(config_.comm.init_timeout_seconds));
   compare_collectives();  // before the ranks of other groups wait for each other
   groups_->add(process_groups(config_, layout_, rank));
   // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.

@@ -30,8 +30,8 @@
 
 #include "models/moe.h"
 #include "models/ops/attention.h"
-#include "models/ops/permute_rows.h"
 #include "parallel/grouped_mm.h"
+#include "parallel/permute_rows.h"
 #include "trainer/config/load.h"
 
 namespace rondo {

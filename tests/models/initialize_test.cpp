@@ -18,7 +18,7 @@ const Init kLinear{Init::Kind::truncated_normal, 0.02, 2.0};
 
 at::Tensor whole(const Init& init, std::uint64_t seed, const char* name, std::int64_t elements) {
   at::Tensor result = at::empty({elements});
-  initialize(result, init, seed, name, 0, elements);
+  initialize(result, init, seed, name, FlatShard({elements}));
   return result;
 }
 
@@ -30,10 +30,10 @@ TEST_CASE("the shards of any number of ranks are the pieces of one rank's parame
   const at::Tensor expected = whole(kLinear, 42, "layers.0.attention.wq.weight", kElements);
   std::vector<at::Tensor> pieces;
   for (int rank = 0; rank < ranks; ++rank) {
-    const FlatShard shard{kElements, ranks, rank};
-    at::Tensor piece = at::empty({shard.padded()});
-    initialize(piece, kLinear, 42, "layers.0.attention.wq.weight", shard.begin(), shard.end());
-    for (std::int64_t i = shard.end() - shard.begin(); i < shard.padded(); ++i)
+    const FlatShard shard({kElements}, {}, ranks, rank);
+    at::Tensor piece = at::empty({shard.stored()});
+    initialize(piece, kLinear, 42, "layers.0.attention.wq.weight", shard);
+    for (std::int64_t i = shard.end() - shard.begin(); i < shard.stored(); ++i)
       CHECK(piece.data_ptr<float>()[i] == 0.0f);
     pieces.push_back(piece);
   }
@@ -45,9 +45,9 @@ TEST_CASE("every element of a parameter is held by exactly one rank") {
     for (const int ranks : {1, 2, 3, 8, 100}) {
       std::int64_t next = 0;
       for (int rank = 0; rank < ranks; ++rank) {
-        const FlatShard shard{elements, ranks, rank};
+        const FlatShard shard({elements}, {}, ranks, rank);
         CHECK(shard.begin() == next);
-        CHECK(shard.end() - shard.begin() <= shard.padded());
+        CHECK(shard.end() - shard.begin() <= shard.stored());
         next = shard.end();
       }
       CHECK(next == elements);

@@ -47,8 +47,8 @@ TEST_CASE("the shards of any number of ranks are the pieces of the stored tensor
   const int ranks = GENERATE(1, 2, 5);
   std::vector<Tensor> pieces;
   for (int rank = 0; rank < ranks; ++rank) {
-    const FlatShard flat{values.numel(), ranks, rank};
-    Tensor shard = at::full({flat.padded()}, 7.0, at::kFloat);
+    const FlatShard flat({values.numel()}, {}, ranks, rank);
+    Tensor shard = at::full({flat.stored()}, 7.0, at::kFloat);
     load_weights(shard, file.stored(), flat.begin(), flat.end());
     pieces.push_back(shard);
   }

@@ -49,7 +49,7 @@ Tensors initial_state(const StepFunction& function, const Decoder& model) {
     at::Tensor tensor = at::zeros(input.type.sizes, to_aten(input.type.dtype));
     if (input.kind == ir::InputKind::parameter) {
       const ParameterRule& rule = model.parameters()[parameter++];
-      initialize(tensor, rule.init, 7, rule.name, 0, tensor.numel());
+      initialize(tensor, rule.init, 7, rule.name, FlatShard(rule.sizes));
     }
     for (const Buffer& buffer : model.buffers(input.type.sizes.empty() ? 1 : input.type.sizes[0]))
       if (buffer.name == input.name) tensor.copy_(buffer.value);

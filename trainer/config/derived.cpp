@@ -14,9 +14,11 @@ namespace rondo {
 Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
   const Parallelism& degrees = config.parallelism;
   Layout layout;
-  layout.mesh = Mesh(world_size, {degrees.pipeline_parallel_degree, degrees.data_parallel_replicate_degree,
-                                  degrees.data_parallel_shard_degree, degrees.context_parallel_degree,
-                                  degrees.tensor_parallel_degree});
+  layout.mesh = Mesh(
+      world_size,
+      {degrees.pipeline_parallel_degree, degrees.data_parallel_replicate_degree,
+       degrees.data_parallel_shard_degree, degrees.context_parallel_degree, degrees.tensor_parallel_degree},
+      degrees.expert_parallel_degree);
   const std::int64_t local = config.training.local_batch_size;
   const std::int64_t unit = local * layout.data_parallel();
   const std::int64_t global = config.training.global_batch_size;

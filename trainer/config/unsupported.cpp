@@ -41,7 +41,7 @@ const std::vector<Group>& groups() {
        "a data loader of several processes is",
        {{"num_workers", 0_i}, {"persistent_workers", false}, {"pin_memory", false}}},
       {"parallelism",
-       "tensor parallelism is",
+       "tensor parallelism without loss parallelism, or in pieces that overlap, is",
        {{"disable_loss_parallel", false}, {"enable_async_tensor_parallel", false}}},
       {"parallelism",
        "pipeline parallelism is",

@@ -1,4 +1,4 @@
-#include "models/ops/permute_rows.h"
+#include "parallel/permute_rows.h"
 
 #include <ATen/ops/div.h>
 #include <ATen/ops/index_select.h>

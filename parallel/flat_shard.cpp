@@ -1,0 +1,64 @@
+#include "parallel/flat_shard.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "parallel/error.h"
+
+namespace rondo {
+
+std::int64_t element_count(const Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+FlatShard::FlatShard(Sizes sizes, const Cut& cut, std::int64_t ranks, std::int64_t rank)
+    : sizes_(std::move(sizes)), cut_(cut), ranks_(ranks), rank_(rank) {
+  RONDO_ASSERT(cut_.parts == 1 || (0 <= cut_.dim && cut_.dim < static_cast<int>(sizes_.size())),
+               "a parameter is cut along one of its dimensions");
+  RONDO_ASSERT(0 <= cut_.part && cut_.part < cut_.parts && 0 <= rank_ && rank_ < ranks_,
+               "a rank has one part of those that there are");
+}
+
+Sizes FlatShard::part_sizes() const {
+  Sizes sizes = sizes_;
+  if (cut_.parts > 1) {
+    std::int64_t& cut = sizes[static_cast<std::size_t>(cut_.dim)];
+    cut = (cut + cut_.parts - 1) / cut_.parts;
+  }
+  return sizes;
+}
+
+std::int64_t FlatShard::part_elements() const { return element_count(part_sizes()); }
+std::int64_t FlatShard::stored() const { return (part_elements() + ranks_ - 1) / ranks_; }
+std::int64_t FlatShard::begin() const { return std::min(part_elements(), rank_ * stored()); }
+std::int64_t FlatShard::end() const { return std::min(part_elements(), (rank_ + 1) * stored()); }
+
+void FlatShard::for_each_run(const std::function<void(const ElementRun&)>& visit) const {
+  if (cut_.parts == 1) {
+    if (begin() < end()) visit({0, begin(), end() - begin()});
+    return;
+  }
+  const auto dim = static_cast<std::size_t>(cut_.dim);
+  const std::int64_t inner = element_count(Sizes(sizes_.begin() + cut_.dim + 1, sizes_.end()));
+  const std::int64_t part_row = part_sizes()[dim] * inner, whole_row = sizes_[dim] * inner;
+  // The part's elements of one whole row; padding follows where the size does not divide.
+  const std::int64_t first = std::min(cut_.part * part_row, whole_row);
+  const std::int64_t real = std::min(part_row, whole_row - first);
+  for (std::int64_t row = part_row == 0 ? 0 : begin() / part_row; row * part_row < end(); ++row) {
+    const std::int64_t from = std::max(begin(), row * part_row);
+    const std::int64_t to = std::min(end(), row * part_row + real);
+    if (from < to) visit({from - begin(), row * whole_row + first + from - row * part_row, to - from});
+  }
+}
+
+ElementRun FlatShard::only_run() const {
+  ElementRun only;
+  for_each_run([&](const ElementRun& run) {
+    RONDO_ASSERT(only.count == 0, "elements of a column cut are not one run");
+    only = run;
+  });
+  return only;
+}
+
+}  // namespace rondo

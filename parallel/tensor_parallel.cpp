@@ -1,0 +1,130 @@
+#include "parallel/tensor_parallel.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/sum.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "parallel/collectives.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+void save_group(AutogradContext* context, const TensorParallel& tensor) {
+  context->saved_data["group"] = tensor.group.name;
+  context->saved_data["ranks"] = tensor.group.ranks;
+}
+Tensor gather(const Tensor& x, AutogradContext* context) {
+  return all_gather(x.contiguous(), context->saved_data["ranks"].toInt(),
+                    context->saved_data["group"].toStringRef());
+}
+Tensor scatter(const Tensor& x, AutogradContext* context) {
+  return reduce_scatter_sum(x.contiguous(), context->saved_data["ranks"].toInt(),
+                            context->saved_data["group"].toStringRef());
+}
+
+struct GatherTokens : torch::autograd::Function<GatherTokens> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const TensorParallel& tensor) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    save_group(context, tensor);
+    return gather(x, context);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {scatter(gradients[0], context), {}};
+  }
+};
+
+struct ScatterTokenSums : torch::autograd::Function<ScatterTokenSums> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const TensorParallel& tensor) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    save_group(context, tensor);
+    return scatter(x, context);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {gather(gradients[0], context), {}};
+  }
+};
+
+// Which of `ids` are not among the `count` that begin with `first`, and the places of the others; 0 for these.
+struct Owned {
+  Tensor elsewhere, place;
+};
+Owned owned(const Tensor& ids, std::int64_t first, std::int64_t count) {
+  const Tensor from_first = ids - first;
+  const Tensor elsewhere = (from_first < 0).bitwise_or(from_first >= count);
+  return {elsewhere, from_first.masked_fill(elsewhere, 0)};
+}
+
+struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
+  static Tensor forward(AutogradContext* context, const Tensor& all_logits, const Tensor& labels,
+                        std::int64_t vocabulary, std::int64_t ignored, const TensorParallel& tensor) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    const std::int64_t each = all_logits.size(1), first = tensor.place * each;
+    const std::int64_t real = std::clamp<std::int64_t>(vocabulary - first, 0, each);
+    Tensor logits = all_logits;
+    if (each * tensor.group.ranks >
+        vocabulary) {  // then on all ranks, though only the last ones have padding
+      const Tensor padding = at::arange(each, labels.options()) >= real;
+      logits = logits.masked_fill(padding.unsqueeze(0), -std::numeric_limits<float>::infinity());
+    }
+    const Tensor largest_T = all_reduce_max(at::amax(logits, {1}), tensor.group.name);
+    const Tensor powers_TV = at::exp(logits - largest_T.unsqueeze(1));
+    const Owned label = owned(labels, first, real);
+    const Tensor of_label_T = logits.gather(1, label.place.unsqueeze(1)).squeeze(1);
+    const Tensor mine_T = 1 - label.elsewhere.to(at::kFloat);
+    const Tensor sums_2T =
+        all_reduce_sum(at::stack({at::sum(powers_TV, at::IntArrayRef{1}),
+                                  (of_label_T - largest_T).masked_fill(label.elsewhere, 0)}),
+                       tensor.group.name);
+    const Tensor sum_T = sums_2T.select(0, 0);
+    const Tensor counts_T = labels.ne(ignored).to(at::kFloat);
+    context->save_for_backward({powers_TV / sum_T.unsqueeze(1), label.place, mine_T, counts_T});
+    return at::sum((at::log(sum_T) - sums_2T.select(0, 1)) * counts_T);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &probabilities_TV = saved[0], &place_T = saved[1], &mine_T = saved[2];
+    const Tensor each_T1 = (gradients[0] * saved[3]).unsqueeze(1);
+    const Tensor of_label_T1 = each_T1 * mine_T.unsqueeze(1);
+    return {(probabilities_TV * each_T1).scatter_add(1, place_T.unsqueeze(1), -of_label_T1), {}, {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+Tensor gather_tokens(const Tensor& x_ND, const TensorParallel& tensor) {
+  return tensor.group.ranks > 1 ? GatherTokens::apply(x_ND, tensor) : x_ND;
+}
+
+Tensor scatter_token_sums(const Tensor& x_TD, const TensorParallel& tensor) {
+  return tensor.group.ranks > 1 ? ScatterTokenSums::apply(x_TD, tensor) : x_TD;
+}
+
+Tensor vocabulary_parallel_lookup(const Tensor& embedding_VD, const Tensor& ids_T,
+                                  const TensorParallel& tensor) {
+  if (tensor.group.ranks == 1) return at::embedding(embedding_VD, ids_T);
+  const Owned id = owned(ids_T, tensor.place * embedding_VD.size(0), embedding_VD.size(0));
+  const Tensor rows_TD = at::embedding(embedding_VD, id.place);
+  return scatter_token_sums(rows_TD.masked_fill(id.elsewhere.unsqueeze(1), 0), tensor);
+}
+
+Tensor vocabulary_parallel_cross_entropy(const Tensor& logits_TV, const Tensor& labels_T,
+                                         std::int64_t vocabulary, std::int64_t ignored,
+                                         const TensorParallel& tensor) {
+  return CrossEntropy::apply(logits_TV, labels_T, vocabulary, ignored, tensor);
+}
+
+}  // namespace rondo
