@@ -43,6 +43,7 @@ struct CollectiveStart {
   Collective kind;
   c10::intrusive_ptr<c10d::Backend> backend;
   Tensor input, output;
+  c10d::ReduceOp reduction;
   std::size_t work_slot;
   std::vector<cpu_memory::PlacedResult> workspace;  // planned memory for what the collective itself allocates
 };
@@ -53,6 +54,12 @@ using Instruction = std::variant<OpCall, CollectiveStart, CollectiveWait>;
 
 c10::intrusive_ptr<c10d::Backend> backend_of(const std::string& group) {
   return c10d::resolve_process_group(group)->getBackend(c10::DeviceType::CPU);
+}
+
+std::optional<c10d::ReduceOp> reduction_named(const std::string& name) {
+  if (name == "sum") return c10d::ReduceOp::SUM;
+  if (name == "max") return c10d::ReduceOp::MAX;
+  return std::nullopt;
 }
 
 class PlannedReplay final : public Replay {
@@ -188,20 +195,29 @@ class PlannedReplay final : public Replay {
     const ir::Node& node = graph_.nodes[index];
     const auto operand = [&](std::size_t i) { return tensor(std::get<ir::Use>(node.args[i]).value); };
     const auto text = [&](std::size_t i) { return std::get<std::string>(node.args[i]); };
-    CollectiveStart start{Collective::all_gather, {}, operand(0), tensor(node.results.at(0)), works_.size(),
+    CollectiveStart start{Collective::all_gather,     {}, operand(0),
+                          tensor(node.results.at(0)), {}, works_.size(),
                           workspaces_of(index)};
+    bool known = true;
+    const auto reduces = [&](Collective kind, std::size_t group) {
+      const auto reduction = reduction_named(text(1));
+      known = reduction.has_value();
+      start.kind = kind;
+      start.reduction = reduction.value_or(c10d::ReduceOp::SUM);
+      start.backend = backend_of(text(group));
+    };
     if (node.op == "_c10d_functional.all_gather_into_tensor.default") {
       start.backend = backend_of(text(2));
-    } else if (node.op == "_c10d_functional.reduce_scatter_tensor.default" && text(1) == "sum") {
-      start.kind = Collective::reduce_scatter;
-      start.backend = backend_of(text(3));
-    } else if (node.op == "_c10d_functional.all_reduce.default" && text(1) == "sum") {
-      start.kind = Collective::all_reduce;
-      start.backend = backend_of(text(2));
+    } else if (node.op == "_c10d_functional.reduce_scatter_tensor.default") {
+      reduces(Collective::reduce_scatter, 3);
+    } else if (node.op == "_c10d_functional.all_reduce.default") {
+      reduces(Collective::all_reduce, 2);
     } else {
+      known = false;
+    }
+    if (!known)
       throw Error(ExitCode::graph,
                   "the replay cannot play collective " + node.op + " (module \"" + node.module + "\")");
-    }
     started_[node.results.at(0)] = works_.size();
     works_.emplace_back();
     instructions_.emplace_back(std::move(start));
@@ -309,12 +325,12 @@ class PlannedReplay final : public Replay {
         work = start.backend->_allgather_base(start.output, start.input);
         break;
       case Collective::reduce_scatter:
-        work = start.backend->_reduce_scatter_base(start.output, start.input);
+        work = start.backend->_reduce_scatter_base(start.output, start.input, {.reduceOp = start.reduction});
         break;
       case Collective::all_reduce: {
         start.output.copy_(start.input);
         std::vector<Tensor> tensors{start.output};
-        work = start.backend->allreduce(tensors);
+        work = start.backend->allreduce(tensors, {.reduceOp = start.reduction});
         break;
       }
     }
