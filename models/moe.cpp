@@ -79,7 +79,7 @@ MoeOutput mixture_of_experts(const Tensor& x_TD, const Weights& weights, const T
   Dispatched dispatched;
   {
     ModuleScope scope("dispatch");
-    dispatched = weights.dispatch(x_TD, routing.experts_TK, bias_E.size(0));
+    dispatched = weights.dispatch(x_TD, routing.experts_TK, routing.tokens_per_expert_E);
   }
   const Tensor results_RD = run_experts(dispatched.rows_RD, weights, dispatched.ends_E);
   Tensor y_TD;

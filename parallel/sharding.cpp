@@ -5,10 +5,8 @@
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/zeros.h>
 
 #include "parallel/grouped_mm.h"
 #include "parallel/permute_rows.h"
@@ -27,15 +25,13 @@ Tensor Weights::lookup(const Tensor& embedding_VD, const Tensor& ids_BT) const {
   return at::embedding(embedding_VD, ids_BT.reshape({-1}));
 }
 
-Dispatched Weights::dispatch(const Tensor& x_TD, const Tensor& experts_TK, std::int64_t experts) const {
+Dispatched Weights::dispatch(const Tensor& x_TD, const Tensor& experts_TK,
+                             const Tensor& tokens_per_expert) const {
   const Tensor slots_N = experts_TK.view({-1});
   const Tensor order_N = std::get<1>(at::sort(slots_N, /*stable=*/true, 0, /*descending=*/false));
   const Tensor place_N = at::argsort(order_N, /*stable=*/true, 0);
-  const Tensor rows_per_expert_E =
-      at::zeros({experts}, x_TD.options().dtype(at::kFloat))
-          .scatter_add(0, slots_N, at::ones_like(slots_N, at::TensorOptions(at::kFloat)));
   return {permute_rows(x_TD, experts_TK.size(1), order_N, place_N),
-          at::cumsum(rows_per_expert_E, 0, at::kInt),
+          at::cumsum(tokens_per_expert, 0, at::kInt),
           {},
           {order_N, place_N}};
 }

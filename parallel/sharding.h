@@ -48,9 +48,10 @@ class Weights {
   // Of what those ranks found for all tokens, the sum; of that, own tokens.
   virtual at::Tensor own_tokens(const at::Tensor& partial_sums) const { return partial_sums; }
 
-  // To the experts that each token has chosen (int64 ids, of `experts` in all), wherever they are.
+  // To the experts that each token has chosen (int64 ids), wherever they are. `tokens_per_expert`, fp32 [all experts],
+  // counts these choices.
   virtual Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
-                              std::int64_t experts) const;
+                              const at::Tensor& tokens_per_expert) const;
   // And back: for each token the sum of its experts' rows times their scores (fp32), added up in fp32, in the rows'
   // dtype. `rows_RD` are what became of dispatched.rows_RD.
   virtual at::Tensor combine(const at::Tensor& rows_RD, const Dispatched& dispatched,

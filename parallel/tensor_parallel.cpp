@@ -2,11 +2,11 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/amax.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/clamp.h>
+#include <ATen/ops/cumsum.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/log.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -75,9 +75,11 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
     const std::int64_t each = all_logits.size(1), first = tensor.place * each;
     const std::int64_t real = std::clamp<std::int64_t>(vocabulary - first, 0, each);
     Tensor logits = all_logits;
-    if (each * tensor.group.ranks >
-        vocabulary) {  // then on all ranks, though only the last ones have padding
-      const Tensor padding = at::arange(each, labels.options()) >= real;
+    const bool padded =
+        each * tensor.group.ranks > vocabulary;  // on all ranks, though only the last ones have some
+    if (padded) {
+      const Tensor columns = at::cumsum(at::ones_like(logits.select(0, 0)), 0, at::kInt);  // from 1 on
+      const Tensor padding = columns > real;
       logits = logits.masked_fill(padding.unsqueeze(0), -std::numeric_limits<float>::infinity());
     }
     const Tensor largest_T = all_reduce_max(at::amax(logits, {1}), tensor.group.name);

@@ -21,6 +21,7 @@
 #include "trainer/data/loader.h"
 #include "trainer/load_balance.h"
 #include "trainer/placement.h"
+#include "trainer/step_signature.h"
 
 namespace rondo {
 namespace {
@@ -28,21 +29,11 @@ namespace {
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
-// A run of consecutive inputs of one function.
-struct Range {
-  std::size_t begin = 0, count = 0;
-  Tensors of(const Tensors& inputs) const {
-    return {inputs.begin() + static_cast<std::ptrdiff_t>(begin),
-            inputs.begin() + static_cast<std::ptrdiff_t>(begin + count)};
-  }
-};
-
 struct Step {
   std::shared_ptr<const Decoder> model;
   TrainStepOptions options;
-  std::vector<ir::TensorType> shard_types;   // of every parameter, in the table's order
-  std::vector<ir::TensorType> buffer_types;  // of every constant of the model
-  std::vector<ExpertBias> expert_biases;     // of its routers
+  std::vector<ExpertBias> expert_biases;  // of its routers
+  ModelInputs inputs;
 
   std::int64_t degree(Axis axis) const { return options.mesh.degree(axis); }
   Tensor sum_over(Axes axes, const Tensor& tensor) const {
@@ -54,72 +45,13 @@ struct Step {
 Tensor counted_once(const Tensor& sum, std::int64_t copies) { return copies > 1 ? sum / copies : sum; }
 using StepPtr = std::shared_ptr<const Step>;
 
-// Builds a function's inputs and outputs side by side with the ranges that its body reads.
-class SignatureBuilder {
- public:
-  explicit SignatureBuilder(const Step& step) : step_(step) {}
-
-  Range parameters() { return per_parameter("", ir::InputKind::parameter, {}); }
-  Range per_parameter(const std::string& prefix, ir::InputKind kind, std::optional<ir::DType> dtype) {
-    const auto& rules = step_.model->parameters();
-    const Range range{function.inputs.size(), rules.size()};
-    for (std::size_t i = 0; i < rules.size(); ++i) {
-      ir::TensorType type = step_.shard_types[i];
-      if (dtype) type.dtype = *dtype;
-      function.inputs.push_back({prefix + rules[i].name, kind, type, {}});
-      if (kind != ir::InputKind::parameter) continue;
-      const auto& bucket = step_.options.bucket;
-      function.inputs.back().bucket = bucket ? bucket(rules[i].name, rules[i].bucket) : rules[i].bucket;
-    }
-    return range;
-  }
-  Range buffers() {
-    const Range range{function.inputs.size(), step_.buffer_types.size()};
-    const auto buffers = step_.model->buffers(1);
-    for (std::size_t i = 0; i < buffers.size(); ++i)
-      function.inputs.push_back({buffers[i].name, ir::InputKind::buffer, step_.buffer_types[i], {}});
-    return range;
-  }
-  Range expert_biases() {
-    const Range range{function.inputs.size(), step_.expert_biases.size()};
-    for (const ExpertBias& bias : step_.expert_biases) state(bias.name, {bias.experts});
-    return range;
-  }
-  // fp32, kept between calls.
-  std::size_t state(const std::string& name, std::vector<std::int64_t> sizes) {
-    const ir::TensorType type = ir::contiguous(ir::DType::f32, std::move(sizes));
-    function.inputs.push_back({name, ir::InputKind::buffer, type, {}});
-    return function.inputs.size() - 1;
-  }
-  std::size_t scalar(const std::string& name, ir::InputKind kind) {
-    function.inputs.push_back({name, kind, ir::contiguous(ir::DType::f32, {}), {}});
-    return function.inputs.size() - 1;
-  }
-  std::size_t batch(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes) {
-    function.inputs.push_back({name, ir::InputKind::batch, ir::contiguous(dtype, std::move(sizes)), {}});
-    return function.inputs.size() - 1;
-  }
-  void result(const std::string& name) { function.outputs.push_back({name, -1}); }
-  void update(std::size_t input) {
-    function.outputs.push_back({"new." + function.inputs[input].name, static_cast<int>(input)});
-  }
-  void updates(const Range& range) {
-    for (std::size_t i = 0; i < range.count; ++i) update(range.begin + i);
-  }
-
-  StepFunction function;
-
- private:
-  const Step& step_;
-};
-
 // The batch as the loss reads it.
 struct BatchInputs {
   Range buffers, expert_biases;
   std::size_t tokens, labels, positions = 0, borders = 0, valid_tokens;
 
   BatchInputs(SignatureBuilder& b, bool document_attention, std::int64_t rows, std::int64_t length) {
-    buffers = b.buffers();
+    buffers = b.constants();
     expert_biases = b.expert_biases();
     tokens = b.batch("tokens", ir::DType::i64, {rows, length});
     labels = b.batch("labels", ir::DType::i64, {rows, length});
@@ -281,7 +213,7 @@ void plain_results(SignatureBuilder& b, const Step& step) {
 }
 
 StepFunction make_single(const StepPtr& step) {
-  SignatureBuilder b(*step);
+  SignatureBuilder b(step->inputs);
   b.function.name = "train_step";
   OptimizerInputs optimizer(b, b.parameters());
   const BatchInputs batch = training_batch(b, step->options);
@@ -311,7 +243,7 @@ Range other_sums(SignatureBuilder& b, const Step& step) {
 }
 
 StepFunction make_accumulate(const StepPtr& step) {
-  SignatureBuilder b(*step);
+  SignatureBuilder b(step->inputs);
   b.function.name = "accumulate";
   const Range parameters = b.parameters();
   const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
@@ -335,7 +267,7 @@ StepFunction make_accumulate(const StepPtr& step) {
 }
 
 StepFunction make_update(const StepPtr& step) {
-  SignatureBuilder b(*step);
+  SignatureBuilder b(step->inputs);
   b.function.name = "update";
   OptimizerInputs optimizer(b, b.parameters());
   const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
@@ -364,7 +296,7 @@ StepFunction make_update(const StepPtr& step) {
 }
 
 StepFunction make_validate(const StepPtr& step) {
-  SignatureBuilder b(*step);
+  SignatureBuilder b(step->inputs);
   b.function.name = "validate";
   const Range parameters = b.parameters();
   const TrainStepOptions& o = step->options;
@@ -380,19 +312,30 @@ StepFunction make_validate(const StepPtr& step) {
   return b.function;
 }
 
+ModelInputs model_inputs(const Decoder& model, const TrainStepOptions& options) {
+  ModelInputs inputs;
+  for (const ParameterRule& rule : model.parameters()) {
+    const FlatShard shard = placement_of(rule, options.mesh, options.rank).shard;
+    inputs.parameters.push_back({rule.name, ir::InputKind::parameter,
+                                 ir::contiguous(to_ir(options.state_dtype), {shard.stored()}),
+                                 options.bucket ? options.bucket(rule.name, rule.bucket) : rule.bucket});
+  }
+  for (const Buffer& buffer : model.buffers(1)) {
+    ir::TensorType type = type_of(buffer.value);
+    type.sizes[0] = table_length(options);  // tables are [T, ...], contiguous
+    inputs.constants.push_back({buffer.name, ir::InputKind::buffer, type, {}});
+  }
+  for (const ExpertBias& bias : model.expert_biases())
+    inputs.expert_biases.push_back(
+        {bias.name, ir::InputKind::buffer, ir::contiguous(ir::DType::f32, {bias.experts}), {}});
+  return inputs;
+}
+
 }  // namespace
 
 TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const TrainStepOptions& options) {
-  auto step = std::make_shared<Step>(Step{model, options, {}, {}, model->expert_biases()});
-  for (const ParameterRule& rule : step->model->parameters()) {
-    const FlatShard shard = placement_of(rule, options.mesh, options.rank).shard;
-    step->shard_types.push_back(ir::contiguous(to_ir(options.state_dtype), {shard.stored()}));
-  }
-  for (const Buffer& buffer : step->model->buffers(1)) {
-    ir::TensorType type = type_of(buffer.value);
-    type.sizes[0] = table_length(options);  // tables are [T, ...], contiguous
-    step->buffer_types.push_back(type);
-  }
+  auto step =
+      std::make_shared<Step>(Step{model, options, model->expert_biases(), model_inputs(*model, options)});
   TrainStepFunctions functions;
   if (options.microbatches == 1) {
     functions.train_step = make_single(step);

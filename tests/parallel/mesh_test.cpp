@@ -11,13 +11,13 @@
 namespace rondo {
 namespace {
 
-constexpr std::array kAllAxes = {Axis::pp, Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp};
+constexpr std::array kEach = {Axis::pp, Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp};
 
 // Every way to write `size` as a product of five degrees.
 void for_each_mesh(std::int64_t size, const std::function<void(const Degrees&)>& call) {
   Degrees degrees{};
   const std::function<void(std::size_t, std::int64_t)> fill = [&](std::size_t axis, std::int64_t left) {
-    if (axis + 1 == kAxes) {
+    if (axis + 1 == kDenseAxes) {
       degrees[axis] = left;
       call(degrees);
       return;
@@ -34,7 +34,7 @@ void for_each_mesh(std::int64_t size, const std::function<void(const Degrees&)>&
 // Without the mesh's own arithmetic: ranks count through the grid, the last axis fastest.
 std::vector<Degrees> grid(const Degrees& degrees) {
   std::vector<Degrees> places = {{}};
-  for (std::size_t axis = 0; axis < kAxes; ++axis) {
+  for (std::size_t axis = 0; axis < kDenseAxes; ++axis) {
     std::vector<Degrees> more;
     for (const Degrees& place : places)
       for (std::int64_t k = 0; k < degrees[axis]; ++k) {
@@ -64,8 +64,8 @@ TEST_CASE("on every mesh of up to 64 ranks the coordinates count through the gri
       const std::vector<Degrees> places = grid(degrees);
       ++meshes;
       for (std::int64_t rank = 0; rank < size; ++rank)
-        for (std::size_t axis = 0; axis < kAxes; ++axis)
-          wrong += mesh.coordinate(rank, kAllAxes[axis]) != places[static_cast<std::size_t>(rank)][axis];
+        for (std::size_t axis = 0; axis < kDenseAxes; ++axis)
+          wrong += mesh.coordinate(rank, kEach[axis]) != places[static_cast<std::size_t>(rank)][axis];
     });
   CHECK(meshes > 1000);
   CHECK(wrong == 0);
@@ -84,7 +84,7 @@ TEST_CASE("on every mesh of up to 64 ranks the groups of every union of axes div
           std::vector<std::int64_t> expected;  // those that agree with it on all other axes
           for (std::int64_t other = 0; other < size; ++other) {
             bool together = true;
-            for (const Axis axis : kAllAxes)
+            for (const Axis axis : kEach)
               together =
                   together && (axes.has(axis) ||
                                places[static_cast<std::size_t>(rank)][static_cast<std::size_t>(axis)] ==
@@ -105,11 +105,11 @@ TEST_CASE("the degree that is -1 is what the others leave, on every mesh of up t
   std::int64_t wrong = 0;
   for (std::int64_t size = 1; size <= 64; ++size)
     for_each_mesh(size, [&](const Degrees& degrees) {
-      for (std::size_t axis = 0; axis < kAxes; ++axis) {
+      for (std::size_t axis = 0; axis < kDenseAxes; ++axis) {
         Degrees asked = degrees;
         asked[axis] = -1;
         const Mesh mesh(size, asked);
-        for (std::size_t k = 0; k < kAxes; ++k) wrong += mesh.degree(kAllAxes[k]) != degrees[k];
+        for (std::size_t k = 0; k < kDenseAxes; ++k) wrong += mesh.degree(kEach[k]) != degrees[k];
       }
     });
   CHECK(wrong == 0);
@@ -136,11 +136,50 @@ TEST_CASE("a group is named by its axes, and where one data axis has one rank, t
   CHECK(name({1, 1, 4, 1, 1}, Axis::dp_shard) == "dp");
   CHECK(name({1, 4, 1, 1, 1}, Axis::dp_replicate) == "dp");
   CHECK(name({1, 1, 4, 1, 2}, Axis::dp_shard) == "dp");
+  CHECK(name({1, 1, 4, 1, 2}, kAllAxes) == "dp_tp");
+  CHECK(name({1, 1, 4, 1, 2}, kWholeShardAxes) == "dp_tp");
+  CHECK(name({1, 2, 2, 1, 2}, kWholeShardAxes) == "dp_shard_tp");
+  CHECK(name({1, 2, 1, 1, 2}, kWholeShardAxes) == "tp");
+  CHECK(name({1, 1, 1, 1, 2}, kAllAxes) == "tp");
   CHECK(name({2, 2, 2, 2, 2}, {Axis::dp_shard, Axis::cp}) == "dp_shard_cp");
   CHECK(name({2, 2, 2, 2, 2}, {Axis::dp_replicate, Axis::dp_shard, Axis::cp}) == "dp_cp");
   CHECK(name({2, 2, 2, 2, 2}, Axis::pp) == "pp");
   CHECK(name({2, 2, 2, 2, 2}, Axis::tp) == "tp");
   CHECK(Mesh(4, {1, 1, 4, 1, 1}).group(Axis::dp_replicate).ranks == 1);
+}
+
+TEST_CASE("experts divide the ranks of each replica in their own way") {
+  const Mesh mesh(16, {1, 2, 4, 1, 2}, 4);
+  CHECK(mesh.degree(Axis::ep) == 4);
+  CHECK(mesh.degree(Axis::efsdp) == 2);
+  CHECK(mesh.members(5, Axis::ep) == std::vector<std::int64_t>{4, 5, 6, 7});
+  CHECK(mesh.members(5, Axis::efsdp) == std::vector<std::int64_t>{1, 5});
+  CHECK(mesh.members(13, Axis::ep) == std::vector<std::int64_t>{12, 13, 14, 15});
+  CHECK(mesh.members(13, Axis::efsdp) == std::vector<std::int64_t>{9, 13});
+  CHECK(mesh.coordinate(13, Axis::ep) == 1);
+  CHECK(mesh.coordinate(13, Axis::efsdp) == 1);
+  CHECK(mesh.group(Axis::ep).name == "ep");
+  CHECK(mesh.group(Axis::efsdp).name == "efsdp");
+  CHECK(mesh.group(Axis::efsdp).stride == 4);
+}
+
+TEST_CASE("experts that all ranks have are sharded as other whole parameters are") {
+  const Mesh mesh(8, {1, 1, 4, 1, 2});
+  CHECK(mesh.group(Axis::efsdp).name == mesh.group(kWholeShardAxes).name);
+  CHECK(mesh.degree(Axis::efsdp) == 8);
+  CHECK(mesh.members(5, Axis::efsdp) == mesh.members(5, kWholeShardAxes));
+}
+
+TEST_CASE("ranks of a replica that the experts cannot divide are refused with the arithmetic") {
+  try {
+    Mesh(8, {1, 2, 2, 1, 2}, 3);
+    FAIL("an expert degree of 3 divides no 4 ranks");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::config);
+    CHECK(std::string(error.what()) ==
+          "parallelism.expert_parallel_degree = 3 must divide the ranks of a replica: shard 2 * context 1 * "
+          "tensor 2 = 4");
+  }
 }
 
 TEST_CASE("degrees that do not make the ranks are refused with the arithmetic") {

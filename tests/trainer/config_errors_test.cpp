@@ -185,9 +185,9 @@ TEST_CASE("torchtitan's keys for missing features are refused at all but their o
        "x.toml:2:1: checkpoint.initial_load_in_hf_quantized = true: reading fp8 weights is not in this "
        "version; "
        "the only value is false"},
-      {"[parallelism]\ntensor_parallel_degree = 8\n",
+      {"[parallelism]\ncontext_parallel_degree = 8\n",
        {},
-       "x.toml:2:1: parallelism.tensor_parallel_degree = 8: tensor parallelism is not in this version; the "
+       "x.toml:2:1: parallelism.context_parallel_degree = 8: context parallelism is not in this version; the "
        "only "
        "value is 1"},
       {"[profiling]\nenable_profiling = true\n",
@@ -216,6 +216,16 @@ TEST_CASE("torchtitan's keys for missing features are refused at all but their o
 
 TEST_CASE("a rule between keys spells out its arithmetic and blames what the user wrote") {
   check_all({
+      {"[model]\nname = \"llama3\"\nflavor = \"8B\"\n",
+       {"--parallelism.tensor_parallel_degree=16"},
+       "command line: --parallelism.tensor_parallel_degree=16: parallelism.tensor_parallel_degree = 16 must "
+       "divide "
+       "model.n_kv_heads = 8: each rank has a whole number of it"},
+      {"[training]\nseq_len = 15\nlocal_batch_size = 3\n",
+       {"--parallelism.tensor_parallel_degree=2"},
+       "command line: --parallelism.tensor_parallel_degree=2: parallelism.tensor_parallel_degree = 2 must "
+       "divide "
+       "training.local_batch_size * seq_len = 3 * 15 = 45: the ranks that share the layers share the tokens"},
       {"[model]\ndim = 250\n",
        {},
        "x.toml:2:1: model.dim = 250: model.dim must be a multiple of model.n_heads, and 250 = 16 * 15 + 10 "

@@ -209,8 +209,7 @@ TEST_CASE("ranks that the degrees do not make are refused with the arithmetic") 
         "parallelism: pipeline 1 * replicate 1 * shard 3 * context 1 * tensor 1 = 3 ranks, but the run has "
         "4; start 3 "
         "ranks, or set parallelism.data_parallel_shard_degree = -1 to take what is left");
-  config = load_config({});
-  config.parallelism.tensor_parallel_degree = 2;  // as a later version will accept
+  config = load_config({"--parallelism.tensor_parallel_degree=2"});
   CHECK(message(config, 3) ==
         "parallelism.data_parallel_shard_degree = -1 takes the ranks that are left, but 3 ranks / 2 (the "
         "product of "

@@ -1,0 +1,81 @@
+// Ranks that share layers (tensor parallelism): the ladder, the same numbers as other layouts, what is refused. The
+// tiny model's vocabulary of 259 divides by no degree, so its last part is padded.
+#include "tests/run/ladder.h"
+
+namespace rondo {
+namespace {
+
+// Ranks that share a layer, and copies of those.
+struct Shares {
+  int tensor, replicate = 1, shard = 1;
+  int ranks() const { return tensor * data(); }
+  int data() const { return replicate * shard; }
+  std::string name() const { return fmt::format("tensor {}, {} x {}", tensor, replicate, shard); }
+  Words flags() const {
+    return Words{fmt::format("--parallelism.tensor_parallel_degree={}", tensor)} +
+           Grid{replicate, shard}.flags();
+  }
+};
+
+const Words kFourKvHeads = {"--model.n_kv_heads=4"};
+
+TEST_CASE("ranks that share layers have the same bits eager, interpreted and replayed") {
+  climb({2, false, false, false, true}, Shares{2}.flags());
+  climb({2, true, true, true, false}, Shares{2}.flags());
+  climb({4, false, false, false, true}, Shares{2, 1, 2}.flags());
+  climb({4, true, true, false, false}, Shares{2, 2, 1}.flags());
+}
+
+TEST_CASE("of ranks that share layers every policy and every list of passes has the bits of the eager step") {
+  const Place place;
+  const Point point{4, true, false, false, true};
+  const Words flags = Shares{2, 1, 2}.flags();
+  run_at(place, point, "eager", kEager + flags);
+  for (const char* policy : {"none", "default", "full", "min_cut"}) {
+    run_at(place, point, policy, kReplay + flags + Words{fmt::format("--compile.memory_policy={}", policy)});
+    check_equal(place, "eager", policy);
+  }
+  run_at(place, point, "no passes", flags + Words{"--compile.passes=[]"});
+  run_at(place, point, "gathers apart", flags + Words{"--compile.enable_fsdp_ag_rs_overlap=true"});
+  for (const char* other : {"no passes", "gathers apart"}) check_equal(place, "eager", other);
+}
+
+// The same global batch of 12 sequences.
+void run_on(const Place& place, const Shares& shares, const std::string& name, int steps,
+            const Words& flags) {
+  must_end_well(
+      place.launch(shares.ranks(), name,
+                   shares.flags() + flags +
+                       Words{"--training.global_batch_size=12",
+                             fmt::format("--training.local_batch_size={}", 12 / shares.data()),
+                             fmt::format("--training.steps={}", steps), "--training.document_attention=true",
+                             "--lr_scheduler.warmup_steps=0"}));
+}
+
+TEST_CASE("ranks that share layers have the loss and gradient norm of 1 rank") {
+  const Place place;
+  for (const auto& [steps, tolerance] : {std::pair{1, "2e-6"}, std::pair{3, "1e-5"}}) {
+    const std::string one = fmt::format("1 for {}", steps);
+    run_on(place, {1}, one, steps, kFourKvHeads);
+    for (const Shares& shares : {Shares{2}, Shares{4}, Shares{2, 1, 2}, Shares{2, 2, 1}}) {
+      const std::string name = fmt::format("{} for {}", shares.name(), steps);
+      run_on(place, shares, name, steps, kFourKvHeads);
+      const ProgramResult compared = place.compare(one, name, {"--tolerance", tolerance});
+      INFO(name << ":\n" << compared.output);
+      CHECK(compared.exit_code == 0);
+    }
+  }
+}
+
+TEST_CASE("an embedding that is also the head is shared as both") {
+  const Place place;
+  const Words tied = kFourKvHeads + Words{"--model.tie_embeddings=true"};
+  run_on(place, {1}, "1", 3, tied);
+  run_on(place, {4}, "4", 3, tied);
+  const ProgramResult compared = place.compare("1", "4", {"--tolerance", "1e-5"});
+  INFO(compared.output);
+  CHECK(compared.exit_code == 0);
+}
+
+}  // namespace
+}  // namespace rondo
