@@ -193,10 +193,14 @@ double sent_bytes(CollectiveKind kind, double bytes, std::int64_t ranks) {
   return kind == CollectiveKind::all_reduce ? 2 * share * bytes : share * bytes;
 }
 
+bool within_node(std::int64_t ranks, std::int64_t stride, const DeviceModel& device) {
+  return (ranks - 1) * stride < device.ranks_per_node;
+}
+
 double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks, const DeviceModel& device,
                           std::int64_t stride) {
   if (ranks <= 1) return 0;
-  const bool one_node = (ranks - 1) * stride < device.ranks_per_node;
+  const bool one_node = within_node(ranks, stride, device);
   Link link = one_node ? device.within_node : device.between_nodes;
   if (!one_node)
     link.bytes_per_s /= static_cast<double>(std::min<std::int64_t>(stride, device.ranks_per_node));

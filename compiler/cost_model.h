@@ -103,5 +103,7 @@ std::optional<Collective> collective_of(const Graph& graph, const Node& node);
 double sent_bytes(CollectiveKind kind, double bytes, std::int64_t ranks);
 double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks, const DeviceModel& device,
                           std::int64_t stride = 1);
+// Whether such a group stays on one node.
+bool within_node(std::int64_t ranks, std::int64_t stride, const DeviceModel& device);
 
 }  // namespace rondo::ir

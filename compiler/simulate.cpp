@@ -60,14 +60,16 @@ class Lanes {
     const GroupShape shape = group == groups_.end() ? GroupShape{} : group->second;
     const std::int64_t ranks = c.ranks == 0 ? shape.ranks : c.ranks;
     const double seconds = collective_seconds(c.kind, c.bytes, ranks, device_, shape.stride);
-    link_free_s_ = std::max(link_free_s_, now_s_) + seconds;
+    const bool in_node = within_node(ranks, shape.stride, device_);
+    double& link_free_s = in_node ? node_link_free_s_ : network_free_s_;
+    link_free_s = std::max(link_free_s, now_s_) + seconds;
     CollectiveTotals& totals = made_.collectives[static_cast<std::size_t>(c.kind)];
     ++totals.count;
     totals.bytes += c.bytes;
     totals.sent_bytes += sent_bytes(c.kind, c.bytes, ranks);
     totals.seconds += seconds;
-    made_.communication_s += seconds;
-    runs_until(node, {link_free_s_, &totals.exposed_s});
+    (in_node ? made_.node_links_s : made_.network_s) += seconds;
+    runs_until(node, {link_free_s, &totals.exposed_s});
   }
 
   void transfer(const Node& node) {
@@ -103,7 +105,7 @@ class Lanes {
   std::vector<std::int32_t> started_by_;  // by value: index into pending_
   std::vector<Pending> pending_;
   StepEstimate made_;
-  double now_s_ = 0, link_free_s_ = 0, to_host_free_s_ = 0, from_host_free_s_ = 0;
+  double now_s_ = 0, node_link_free_s_ = 0, network_free_s_ = 0, to_host_free_s_ = 0, from_host_free_s_ = 0;
 };
 
 }  // namespace
@@ -114,7 +116,8 @@ StepEstimate simulate(const Graph& graph, const DeviceModel& device, const Group
 
 void StepEstimate::add(const StepEstimate& other, double times) {
   compute_s += times * other.compute_s;
-  communication_s += times * other.communication_s;
+  node_links_s += times * other.node_links_s;
+  network_s += times * other.network_s;
   exposed_s += times * other.exposed_s;
   step_s += times * other.step_s;
   flops += times * other.flops;

@@ -1,10 +1,10 @@
 // How long a graph's schedule takes on a device, without running it: nodes in order on a lane of compute,
-// collectives in order on a lane of communication. Plain C++, linear in the graph.
+// collectives in order on lanes of communication. Plain C++, linear in the graph.
 //
-// A start puts its collective at the end of the communication lane, from the moment the compute lane reaches
-// it. A wait holds the compute lane until that collective is done: what it waits is exposed, the rest of the
-// collective is hidden. Collectives of different groups share one lane, since they share the links. Copies to
-// the host and copies from it have a lane each.
+// A start puts its collective at the end of its lane, from the moment the compute lane reaches it. A wait holds the
+// compute lane until that collective is done: what it waits is exposed, the rest of the collective is hidden. There
+// are two such lanes, the links within a node and those between nodes; groups share them. Copies to the host and
+// copies from it have a lane each.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct CollectiveTotals {
   std::int64_t count = 0;
   double bytes = 0;       // of the whole tensors
   double sent_bytes = 0;  // by each rank
-  double seconds = 0;     // on the communication lane
+  double seconds = 0;     // on their lanes
   double exposed_s = 0;   // of these, what compute waits for
 };
 
@@ -42,7 +42,8 @@ struct ComputeTotals {
 // Of one rank, in one run of a graph or several.
 struct StepEstimate {
   double compute_s = 0;
-  double communication_s = 0;
+  double node_links_s = 0;  // the lanes of communication: within nodes,
+  double network_s = 0;     // and between them
   double exposed_s = 0;  // of communication
   double step_s = 0;     // compute_s + exposed_s + transfers.exposed_s
   double flops = 0;      // attention with the full square
@@ -55,6 +56,7 @@ struct StepEstimate {
   const CollectiveTotals& of(CollectiveKind kind) const {
     return collectives[static_cast<std::size_t>(kind)];
   }
+  double communication_s() const { return node_links_s + network_s; }
   // Adds `times` runs of another graph after this one.
   void add(const StepEstimate& other, double times);
 };

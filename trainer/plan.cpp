@@ -152,7 +152,7 @@ double JobPlan::mfu_percent() const {
 
 double JobPlan::most_tokens_per_s_per_rank() const {
   const double dense_s = step.of(ir::CostKind::matmul).seconds + step.of(ir::CostKind::attention).seconds;
-  return tokens_per_s_per_rank() * step.step_s / std::max(dense_s, step.communication_s);
+  return tokens_per_s_per_rank() * step.step_s / std::max({dense_s, step.node_links_s, step.network_s});
 }
 
 double JobPlan::most_mfu_percent() const {

@@ -106,7 +106,7 @@ void add_alternatives(Lines& lines, const JobPlan& p) {
 
 void add_collectives(Lines& lines, const JobPlan& p) {
   lines.add("");
-  if (p.step.communication_s == 0) {
+  if (p.step.communication_s() == 0) {
     lines.add("collectives of a step: none");
     return;
   }
@@ -136,7 +136,7 @@ void add_step(Lines& lines, const JobPlan& p) {
   compute("memory traffic", CostKind::memory);
   compute("launches", CostKind::launch);
   row("exposed communication", p.step.exposed_s,
-      fmt::format("  {:.1f} ms are hidden", std::max(0.0, p.step.communication_s - p.step.exposed_s) * 1e3));
+      fmt::format("  {:.1f} ms are hidden", std::max(0.0, p.step.communication_s() - p.step.exposed_s) * 1e3));
   if (const ir::TransferTotals& t = p.step.transfers; t.count > 0)
     row("exposed offloading", t.exposed_s,
         fmt::format("  {} copies, {:.1f} GiB, {:.1f} ms are hidden", t.count, gib(t.bytes),
@@ -184,7 +184,7 @@ nlohmann::ordered_json step_json(const JobPlan& p) {
           {"attention_s", p.step.of(CostKind::attention).seconds},
           {"memory_s", p.step.of(CostKind::memory).seconds},
           {"launch_s", p.step.of(CostKind::launch).seconds},
-          {"communication_s", p.step.communication_s},
+          {"communication_s", p.step.communication_s()},
           {"exposed_s", p.step.exposed_s},
           {"transfers",
            {{"count", p.step.transfers.count},

@@ -15,6 +15,8 @@
 // backward; what reads its result (casts, splits, the start of an all-reduce over replicas) follows it. A wait for
 // such an all-reduce moves down to the start of the reduce-scatter after that; where gradients are not scattered at
 // all, to the start of the next all-reduce.
+//
+// Where a bucket takes several collectives, of several groups, they are one here: a small one would hide nothing.
 #include <algorithm>
 
 #include "compiler/bucketing.h"
@@ -61,12 +63,32 @@ class Overlap {
     return found;
   }
 
+  // Collectives that follow each other and are of one bucket.
+  using Unit = std::vector<std::size_t>;
+  std::vector<Unit> units(const std::vector<std::size_t>& starts) const {
+    std::vector<Unit> found;
+    for (const std::size_t i : starts) {
+      if (found.empty() || graph_.nodes[found.back().front()].module != graph_.nodes[i].module)
+        found.emplace_back();
+      found.back().push_back(i);
+    }
+    return found;
+  }
+  std::int32_t last_wait(const Unit& unit) const {
+    std::int32_t last = -1;
+    for (const std::size_t i : unit) last = std::max(last, waits_[i]);
+    return last;
+  }
+
   void prefetch_gathers(Phase phase) {
     std::vector<std::size_t> gathers = starts(phase, "_c10d_functional.all_gather_into_tensor.default");
     std::erase_if(gathers, [&](std::size_t i) { return !of_parameters_[operand(i)]; });
-    for (std::size_t k = 0; k < gathers.size(); ++k) {
-      const std::int32_t after = k == 0 ? first_product(phase) - 1 : waits_[gathers[k - 1]];
-      move_up(gathers[k], {after, 1});
+    const Unit* before = nullptr;
+    const std::vector<Unit> all = units(gathers);
+    for (const Unit& unit : all) {
+      const std::int32_t after = before == nullptr ? first_product(phase) - 1 : last_wait(*before);
+      for (const std::size_t i : unit) move_up(i, {after, 1});
+      before = &unit;
     }
   }
 
@@ -108,21 +130,28 @@ class Overlap {
   }
 
   void delay_reductions(Phase phase) {
-    const std::vector<std::size_t> all = reductions(phase, kReduce);
+    const std::vector<Unit> all = units(reductions(phase, kReduce));
     for (std::size_t k = 0; k < all.size(); ++k)
-      delay_wait(all[k], k + 1 < all.size() ? Place{static_cast<std::int32_t>(all[k + 1]), -1}
-                                            : Place{phase_begin(Phase::update) - 1, 1});
+      for (const std::size_t i : all[k])
+        delay_wait(i, k + 1 < all.size() ? above(all[k + 1]) : Place{phase_begin(Phase::update) - 1, 1});
   }
+  static Place above(const Unit& unit) { return {static_cast<std::int32_t>(unit.front()), -1}; }
 
   void delay_replica_sums(Phase phase) {
-    const std::vector<std::size_t> scatters = reductions(phase, kReduce), sums = reductions(phase, kSum);
+    const std::vector<Unit> scatters = units(reductions(phase, kReduce)),
+                            sums = units(reductions(phase, kSum));
     const Place end{phase_begin(Phase::update) - 1, 2};  // below the start of the last sum
     for (std::size_t k = 0; k < sums.size(); ++k) {
-      const auto scatter = std::find(scatters.begin(), scatters.end(), scattered_by(sums[k]));
-      const bool scattered = scatter != scatters.end();
-      const std::size_t next = scattered ? static_cast<std::size_t>(scatter - scatters.begin()) + 2 : k + 1;
-      const std::vector<std::size_t>& starts = scattered ? scatters : sums;
-      delay_wait(sums[k], next < starts.size() ? Place{static_cast<std::int32_t>(starts[next]), -1} : end);
+      for (const std::size_t i : sums[k]) {
+        const std::size_t source = scattered_by(i);
+        const auto scatter = std::find_if(scatters.begin(), scatters.end(), [&](const Unit& unit) {
+          return std::find(unit.begin(), unit.end(), source) != unit.end();
+        });
+        const bool scattered = scatter != scatters.end();
+        const std::size_t next = scattered ? static_cast<std::size_t>(scatter - scatters.begin()) + 2 : k + 1;
+        const std::vector<Unit>& starts = scattered ? scatters : sums;
+        delay_wait(i, next < starts.size() ? above(starts[next]) : end);
+      }
     }
   }
 

@@ -44,7 +44,7 @@ const std::string kEnd = "return\n  y = %4\n  z = %3\n";
 TEST_CASE("a collective behind enough work is hidden") {
   const StepEstimate e = estimate(kGather + kWork + kWait + kEnd);
   CHECK(e.compute_s == Approx(4e-3));
-  CHECK(e.communication_s == Approx(3e-3));
+  CHECK(e.communication_s() == Approx(3e-3));
   CHECK(e.exposed_s == 0);
   CHECK(e.step_s == Approx(4e-3));
 }
@@ -67,7 +67,7 @@ TEST_CASE("collectives take turns on the link") {
       kGather + "  %5: f32[1000] = _c10d_functional.all_gather_into_tensor.default(%0, 4, \"other\")\n" +
       kWork + kWait + "  %6: f32[1000] views %5 = _c10d_functional.wait_tensor.default(%5)\n" + kEnd +
       "  a = %6\n");
-  CHECK(e.communication_s == Approx(6e-3));
+  CHECK(e.communication_s() == Approx(6e-3));
   CHECK(e.exposed_s == Approx(2e-3));  // the second ends at 6 ms, the work at 4
   CHECK(e.step_s == Approx(6e-3));
 }
@@ -110,7 +110,7 @@ TEST_CASE("collectives are counted by kind, with whole and sent bytes") {
   CHECK(e.of(CollectiveKind::all_reduce).count == 1);
   CHECK(e.of(CollectiveKind::all_reduce).sent_bytes == 3000);  // 2 * 3/4 of 2000: the ranks were told
   CHECK(e.of(CollectiveKind::all_to_all).count == 0);
-  CHECK(e.communication_s == Approx(7.5e-3));
+  CHECK(e.communication_s() == Approx(7.5e-3));
 }
 
 TEST_CASE(
@@ -124,7 +124,23 @@ TEST_CASE(
       "x.ir");
   const StepEstimate e = simulate(graph, slow_device(), {{"dp", {4, 1}}, {"dp_replicate", {2, 8}}});
   CHECK(e.of(CollectiveKind::all_reduce).sent_bytes == 3000 + 2000);
-  CHECK(e.communication_s == Approx(3e-3 + 8 * 2e-3));  // 8 ranks a node
+  CHECK(e.communication_s() == Approx(3e-3 + 8 * 2e-3));  // 8 ranks a node
+}
+
+TEST_CASE("a collective within a node does not stand behind one between nodes") {
+  const Graph graph = parse(
+      "graph g\nbatch %0: f32[500] x\nforward layers.0\n"
+      "  %1: f32[500] = _c10d_functional.all_reduce.default(%0, \"sum\", \"dp\")\n"
+      "  %2: f32[500] = _c10d_functional.all_reduce.default(%0, \"sum\", \"tp\")\n"
+      "  %3: f32[500] views %2 = _c10d_functional.wait_tensor.default(%2)\n"
+      "  %4: f32[500] views %1 = _c10d_functional.wait_tensor.default(%1)\nreturn\n  y = %3\n  z = %4\n",
+      "x.ir");
+  const StepEstimate apart = simulate(graph, slow_device(), {{"dp", {2, 8}}, {"tp", {4, 1}}});
+  CHECK(apart.network_s == Approx(16e-3));
+  CHECK(apart.node_links_s == Approx(3e-3));
+  CHECK(apart.step_s == Approx(16e-3));
+  const StepEstimate shared = simulate(graph, slow_device(), {{"dp", {4, 1}}, {"tp", {4, 1}}});
+  CHECK(shared.step_s == Approx(6e-3));
 }
 
 TEST_CASE("compute is told apart by what bounds it") {
