@@ -1,53 +1,17 @@
 // DeepSeek-V3 through whole runs: the same bits eager, interpreted and replayed; state that is saved and goes
 // on; weights that leave and come back; a loss that falls.
+#include "tests/run/deepseek.h"
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "tests/run/checkpoints.h"
-#include "tests/run/ladder.h"
 
 namespace rondo {
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
-
-// Every part of the model in a small one. Biases move so far in a step that choices depend on them.
-const std::string kTinyDeepSeek = R"(
-[model]
-name = "deepseek_v3"
-flavor = "debugmodel"
-dim = 48
-n_layers = 3
-n_heads = 3
-vocab_size = 259
-ffn_hidden_dim = 96
-q_lora_rank = 20
-kv_lora_rank = 24
-qk_nope_head_dim = 16
-qk_rope_head_dim = 8
-v_head_dim = 12
-moe_hidden_dim = 32
-n_experts = 8
-n_shared_experts = 1
-top_k = 3
-score_func = "sigmoid"
-n_expert_groups = 4
-n_limited_groups = 2
-route_norm = true
-route_scale = 2.5
-load_balance_coeff = 0.02
-)";
-
-void climb_deepseek(const Point& point, const Words& flags = {}) {
-  INFO(point.name());
-  const Place place(kTinyDeepSeek);
-  run_at(place, point, "eager", kEager + flags);
-  run_at(place, point, "interpreter", kInterpreter + flags);
-  run_at(place, point, "replay", kReplay + flags);
-  check_equal(place, "eager", "interpreter");
-  check_equal(place, "eager", "replay");
-}
 
 TEST_CASE("DeepSeek-V3 has the same bits eager, interpreted and replayed") {
   climb_deepseek({1, false, false, false, false});

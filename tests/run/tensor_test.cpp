@@ -1,6 +1,6 @@
 // Ranks that share layers (tensor parallelism): the ladder, the same numbers as other layouts, what is refused. The
 // tiny model's vocabulary of 259 divides by no degree, so its last part is padded.
-#include "tests/run/ladder.h"
+#include "tests/run/deepseek.h"
 
 namespace rondo {
 namespace {
@@ -75,6 +75,23 @@ TEST_CASE("an embedding that is also the head is shared as both") {
   const ProgramResult compared = place.compare("1", "4", {"--tolerance", "1e-5"});
   INFO(compared.output);
   CHECK(compared.exit_code == 0);
+}
+
+// Experts are not cut: each rank has all of them for its own tokens.
+TEST_CASE(
+    "ranks that share the layers of DeepSeek-V3 have the same bits eager and replayed, and the numbers of 1 "
+    "rank") {
+  const Words heads = {"--model.n_heads=4"};
+  climb_deepseek({4, false, true, false, true}, Shares{2, 1, 2}.flags() + heads);
+  climb_deepseek({2, true, false, false, false}, Shares{2}.flags() + heads + Words{"--model.q_lora_rank=0"});
+  const Place place(kTinyDeepSeek);
+  run_on(place, {1}, "1", 3, heads);
+  for (const Shares& shares : {Shares{2}, Shares{2, 1, 2}}) {
+    run_on(place, shares, shares.name(), 3, heads);
+    const ProgramResult compared = place.compare("1", shares.name(), {"--tolerance", "1e-4"});
+    INFO(shares.name() << ":\n" << compared.output);
+    CHECK(compared.exit_code == 0);
+  }
 }
 
 }  // namespace
