@@ -85,6 +85,11 @@ Notes bucket_replica_sums(Graph& graph, const CompileOptions& options);
 // two reductions under way; collectives of a kind keep their order. Exact.
 Notes overlap_fsdp(Graph& graph, const CompileOptions& options);
 
+// Does: moves what a collective of activations does not need behind its start, as much as takes its time. Needs: a
+// graph without overwrites; to come after the bucketing passes, which say what is of parameters. Guarantees: no node
+// moves by more than two such collectives, or out of its phase. Exact.
+Notes overlap_activations(Graph& graph, const CompileOptions& options);
+
 // Does: moves nodes up that free more than they take, and nodes down to their first reader that take more than
 // they free, where that lowers the peak of the memory plan. Needs: to follow whatever adds or drops nodes.
 // Guarantees: the planned peak and the arena never rise; starts of collectives, waits, random ops, writes and

@@ -85,6 +85,11 @@ constexpr std::array kPasses = {
              .run = &overlap_fsdp,
              .needs = kFunctional,
              .summary = "starts gathers earlier and waits for reduce-scatters later"},
+    // Beside the gathers and reductions of parameters, wherever these stand now.
+    PassInfo{.name = "overlap_activations",
+             .run = &overlap_activations,
+             .needs = kFunctional,
+             .summary = "computes gradients of weights while ranks that share a layer exchange activations"},
     // After every pass that adds or drops nodes, so that it sees the lifetimes that will be; before reinplace,
     // since an overwritten operand ties its readers down.
     PassInfo{.name = "reorder_for_memory",

@@ -1,0 +1,135 @@
+// What a collective of activations does not need is computed while it runs.
+//
+//   gradient of the input              gradient of the input
+//   gradient of the weight             start: sum it over the ranks
+//   start: sum it over the ranks   ->  gradient of the weight
+//   wait                               wait
+//   what follows                       what follows
+//
+// Ranks that share a layer exchange activations several times in it, and the next op waits for them. Between two such
+// starts stand ops that the second does not need, above all the products that make gradients of weights. As many
+// of them as take the time of the exchange go behind its start; of those that are left, as many as the one after
+// it takes, so that no tensor is kept for longer than that.
+#include <algorithm>
+
+#include "compiler/bucketing.h"
+#include "compiler/cost_model.h"
+#include "compiler/op_facts.h"
+#include "compiler/parameters.h"
+#include "compiler/passes.h"
+#include "compiler/schedule.h"
+
+namespace rondo::ir {
+namespace {
+
+class Overlap {
+ public:
+  Overlap(Graph& graph, const DeviceModel& device)
+      : graph_(graph), device_(device), waits_(waits_of_starts(graph)), places_(present_places(graph)) {}
+
+  std::int64_t run() {
+    const std::vector<std::size_t> starts = activation_starts();
+    std::size_t from = 0;
+    std::vector<std::size_t> left;  // of the stretch before, not yet behind a start
+    for (const std::size_t start : starts) {
+      if (graph_.nodes[from].phase != graph_.nodes[start].phase) {
+        from = first_of_phase(graph_.nodes[start].phase);
+        left.clear();
+      }
+      const std::vector<bool> needed = needed_by(start, left.empty() ? from : left.front());
+      std::erase_if(left, [&](std::size_t i) { return needed[i]; });
+      std::vector<std::size_t> fresh;
+      for (std::size_t i = from; i < start; ++i)
+        if (!needed[i] && facts(graph_.nodes[i].op).effect == Effect::none) fresh.push_back(i);
+      double seconds = seconds_of(start);
+      seconds -= move_behind(start, left, seconds);
+      move_behind(start, fresh, seconds);
+      left = std::move(fresh);
+      from = start + 1;
+    }
+    if (moved_ > 0) reorder(graph_, places_);
+    return moved_;
+  }
+
+ private:
+  // Collectives of anything but parameters that something waits for.
+  std::vector<std::size_t> activation_starts() const {
+    const std::vector<std::int32_t> parameters = parameters_of_nodes(graph_);
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (facts(node.op).effect == Effect::collective_start && waits_[i] >= 0 && parameters[i] < 0 &&
+          !made_by_bucketing(node) && node.phase != Phase::update)
+        found.push_back(i);
+    }
+    return found;
+  }
+
+  std::size_t first_of_phase(Phase phase) const {
+    const auto first = std::find_if(graph_.nodes.begin(), graph_.nodes.end(),
+                                    [&](const Node& node) { return node.phase == phase; });
+    return static_cast<std::size_t>(first - graph_.nodes.begin());
+  }
+
+  // For each node from `from` to `start` whether `start` needs it.
+  std::vector<bool> needed_by(std::size_t start, std::size_t from) {
+    std::vector<bool> needed(start + 1, false);
+    if (wanted_.empty()) wanted_.resize(graph_.values.size(), 0);
+    ++round_;
+    const auto want = [&](const Node& node) {
+      for_each_operand(node, [&](ValueId id) { wanted_[static_cast<std::size_t>(id)] = round_; });
+    };
+    want(graph_.nodes[start]);
+    for (std::size_t i = start; i-- > from;) {
+      const Node& node = graph_.nodes[i];
+      needed[i] = std::any_of(node.results.begin(), node.results.end(),
+                              [&](ValueId id) { return wanted_[static_cast<std::size_t>(id)] == round_; });
+      if (needed[i]) want(node);
+    }
+    return needed;
+  }
+
+  // Takes from the front of `nodes` what fills `seconds`; returns how long that takes.
+  double move_behind(std::size_t start, std::vector<std::size_t>& nodes, double seconds) {
+    double filled = 0;
+    std::size_t taken = 0;
+    std::size_t worth = 0;  // what only leads up to nothing stays
+    for (; taken < nodes.size() && filled < seconds; ++taken) {
+      const double cost = node_cost(graph_, graph_.nodes[nodes[taken]], device_).seconds;
+      filled += cost;
+      if (facts(graph_.nodes[nodes[taken]].op).heavy) worth = taken + 1;
+    }
+    for (std::size_t k = 0; k < worth; ++k) places_[nodes[k]] = {static_cast<std::int32_t>(start), 1};
+    if (worth > 0) {
+      Place& wait = places_[static_cast<std::size_t>(waits_[start])];
+      wait = std::max(wait, {static_cast<std::int32_t>(start), 2});
+    }
+    moved_ += static_cast<std::int64_t>(worth);
+    nodes.erase(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(worth));
+    return worth > 0 ? filled : 0;
+  }
+
+  double seconds_of(std::size_t start) const {
+    const Collective c = *collective_of(graph_, graph_.nodes[start]);
+    return collective_seconds(c.kind, c.bytes, std::max<std::int64_t>(c.ranks, 2), device_);
+  }
+
+  Graph& graph_;
+  const DeviceModel& device_;
+  std::vector<std::int32_t> waits_;
+  std::vector<Place> places_;
+  std::vector<std::int64_t> wanted_;  // by value: the round that wants it
+  std::int64_t round_ = 0, moved_ = 0;
+};
+
+}  // namespace
+
+Notes overlap_activations(Graph& graph, const CompileOptions& options) {
+  if (overwrites(graph)) return left_alone();
+  const DeviceModel& device = *find_device_model(options.device == "cuda" ? "h200" : "cpu");
+  const std::int64_t moved = Overlap(graph, device).run();
+  if (moved == 0) return {};
+  return {std::to_string(moved) + " ops run beside collectives of activations that do not need them"};
+}
+
+}  // namespace rondo::ir
