@@ -149,4 +149,14 @@ AxisGroup Mesh::group(Axes axes) const {
   return group;
 }
 
+std::string Mesh::text() const {
+  std::string dense, experts;
+  for (const AxisRow& row : kRows) {
+    if (degree(row.axis) == 1) continue;
+    std::string& text = index(row.axis) < kDenseAxes ? dense : experts;
+    text += fmt::format("{}{} {}", text.empty() ? "" : " x ", row.name, degree(row.axis));
+  }
+  return degree(Axis::ep) == 1 ? dense : dense + ", experts " + experts;
+}
+
 }  // namespace rondo

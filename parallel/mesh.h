@@ -84,6 +84,8 @@ class Mesh {
   // Axes that hold the same ranks have the same group: where either data axis has one rank, the other one's is "dp".
   // "ep" alone is always a group of its own: what experts exchange does not stand behind what else these ranks send.
   AxisGroup group(Axes axes) const;
+  // "dp_replicate 2 x dp_shard 4 x tp 2, experts efsdp 2 x ep 4": what has more than one rank; "" on one rank.
+  std::string text() const;
 
  private:
   std::int64_t world_size_;

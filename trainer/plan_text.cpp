@@ -66,11 +66,9 @@ std::vector<MemoryRow> memory_rows(const PlannedMemory& memory) {
 void add_job(Lines& lines, const JobPlan& p) {
   lines.add("model          {} {}: {} parameters, {:.3f} GFLOP a token", p.model, p.flavor,
             grouped(p.parameters), p.flops_per_token * 1e-9);
-  const std::int64_t shards = p.layout.mesh.degree(Axis::dp_shard);
-  const std::int64_t replicas = p.layout.mesh.degree(Axis::dp_replicate);
-  lines.add("layout         {} of {} ({}): parameters in {}{}", plural(p.layout.mesh.world_size(), "rank"),
-            p.device->name, p.device->what, shards == 1 ? std::string("one piece") : plural(shards, "shard"),
-            replicas == 1 ? "" : ", " + plural(replicas, "replica"));
+  const std::string mesh = p.layout.mesh.text();
+  lines.add("layout         {} of {} ({}){}", plural(p.layout.mesh.world_size(), "rank"), p.device->name,
+            p.device->what, mesh.empty() ? "" : ": " + mesh);
   lines.add("step           {}, {} tokens; {} microbatch{} a rank",
             plural(p.layout.global_batch_size, "sequence"), grouped(p.tokens_per_step), p.layout.microbatches,
             p.layout.microbatches == 1 ? "" : "es");
@@ -136,7 +134,8 @@ void add_step(Lines& lines, const JobPlan& p) {
   compute("memory traffic", CostKind::memory);
   compute("launches", CostKind::launch);
   row("exposed communication", p.step.exposed_s,
-      fmt::format("  {:.1f} ms are hidden", std::max(0.0, p.step.communication_s() - p.step.exposed_s) * 1e3));
+      fmt::format("  {:.1f} ms are hidden",
+                  std::max(0.0, p.step.communication_s() - p.step.exposed_s) * 1e3));
   if (const ir::TransferTotals& t = p.step.transfers; t.count > 0)
     row("exposed offloading", t.exposed_s,
         fmt::format("  {} copies, {:.1f} GiB, {:.1f} ms are hidden", t.count, gib(t.bytes),

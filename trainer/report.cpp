@@ -62,11 +62,13 @@ Report::Report(const JobConfig& config, const std::vector<std::string>& command_
 void Report::training(const RunCosts& costs) {
   costs_ = costs;
   const int threads = at::get_num_threads();
+  const std::int64_t ranks = costs.mesh.world_size();
   log_info(fmt::format(
-      "model {} {}: {} parameters, {:.3f} GFLOP a token; {} rank{}, {} thread{} each, run folder {}",
+      "model {} {}: {} parameters, {:.3f} GFLOP a token; {} rank{}{}, {} thread{} each, run folder {}",
       config_.model.name, config_.model.flavor, costs.parameters,
-      static_cast<double>(costs.flops_per_token) * 1e-9, costs.ranks, costs.ranks == 1 ? "" : "s", threads,
-      threads == 1 ? "" : "s", folder_.path().string()));
+      static_cast<double>(costs.flops_per_token) * 1e-9, ranks, ranks == 1 ? "" : "s",
+      ranks == 1 ? "" : " (" + costs.mesh.text() + ")", threads, threads == 1 ? "" : "s",
+      folder_.path().string()));
 }
 
 void Report::compiled(const std::vector<const CompiledStep*>& steps) {

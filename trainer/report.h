@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "parallel/mesh.h"
 #include "trainer/config/job_config.h"
 #include "trainer/metrics/run_folder.h"
 #include "trainer/metrics/step_metrics.h"
@@ -20,7 +21,7 @@ struct RunCosts {
   std::int64_t parameters = 0;
   std::int64_t flops_per_token = 0;
   std::int64_t tokens_per_step = 0;  // of one rank
-  int ranks = 1;
+  Mesh mesh{};
 };
 
 class Report {

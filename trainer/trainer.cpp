@@ -71,9 +71,9 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
 Trainer::~Trainer() = default;
 
 RunCosts Trainer::costs() const {
+  const std::int64_t ranks = layout_.mesh.world_size();
   return {parameter_count(*model_), model_->flops_per_token(config_.training.seq_len),
-          config_.training.local_batch_size * config_.training.seq_len * layout_.microbatches,
-          static_cast<int>(layout_.mesh.world_size())};
+          layout_.global_batch_size * config_.training.seq_len / ranks, layout_.mesh};
 }
 
 // Ranks whose collectives differ would wait for each other for ever: compare hashes, and texts only where

@@ -103,7 +103,7 @@ TEST_CASE("replicas add up the gradients of a shard, and hold the shard of fewer
   check_sums(p);
   const ProgramResult text =
       plan("llama3_8b.toml", "--world 4 --model.n_layers=1 --parallelism.data_parallel_replicate_degree=4");
-  CHECK_THAT(text.output, ContainsSubstring("parameters in one piece, 4 replicas"));
+  CHECK_THAT(text.output, ContainsSubstring("dp_replicate 4"));
 }
 
 TEST_CASE("every parameter is reduced once, in fp32, and gathered in bf16") {
