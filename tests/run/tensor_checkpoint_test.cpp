@@ -18,15 +18,19 @@ struct Layout {
 
 const Layout kOne{1, 1}, kSharded{2, 1}, kTensor{1, 2}, kBoth{2, 2};
 
-const Words kSaving = {"--checkpoint.enable=true",
-                       "--checkpoint.interval=4",
-                       "--checkpoint.last_save_model_only=false",
-                       "--lr_scheduler.total_steps=20",
-                       "--training.local_batch_size=2",
-                       "--training.global_batch_size=4",
-                       "--compile.enable=false",
-                       "--validation.enable=false"};
+const Words kSaving = kEager + Words{"--checkpoint.enable=true",
+                                     "--checkpoint.interval=4",
+                                     "--checkpoint.last_save_model_only=false",
+                                     "--lr_scheduler.total_steps=20",
+                                     "--training.local_batch_size=2",
+                                     "--training.global_batch_size=4",
+                                     "--validation.enable=false"};
 Words steps(int count) { return {fmt::format("--training.steps={}", count)}; }
+
+std::string weights_of(const fs::path& checkpoint, const fs::path& hugging_face) {
+  must_end_well({"convert", checkpoint.string(), hugging_face.string()});
+  return text_of(hugging_face / "model.safetensors");
+}
 
 // Where the columns of a matrix are cut, it says so.
 void check_cut(const fs::path& folder, const std::string& tensor, checkpoint::ElementOrder order) {
@@ -36,10 +40,12 @@ void check_cut(const fs::path& folder, const std::string& tensor, checkpoint::El
   CHECK(record->order == order);
 }
 
-TEST_CASE("layouts that share layers begin with the weights of one rank, bit for bit") {
+TEST_CASE("layouts that share layers begin with the weights of one rank, bit for bit, and export the same") {
   const Place place;
-  const Words seed = {"--checkpoint.enable=true", "--checkpoint.create_seed_checkpoint=true"};
+  const Words seed = kEager + Words{"--checkpoint.enable=true", "--checkpoint.create_seed_checkpoint=true"};
   must_end_well(place.launch(1, "one", seed));
+  const std::string exported = weights_of(place / "one/checkpoint/step-0", place / "one hf");
+  REQUIRE(exported.size() > 100'000);
   for (const Layout& layout : {kTensor, kBoth}) {
     INFO(layout.name());
     must_end_well(place.launch(layout.ranks(), layout.name(), layout.flags() + seed));
@@ -48,6 +54,7 @@ TEST_CASE("layouts that share layers begin with the weights of one rank, bit for
     check_cut(saved, "model/layers.0.attention.wo.weight", {1, 2});
     check_cut(saved, "model/layers.0.attention.wq.weight", {});
     check_cut(saved, "model/tok_embeddings.weight", {});
+    CHECK((weights_of(saved, place / (layout.name() + " hf")) == exported));
   }
 }
 

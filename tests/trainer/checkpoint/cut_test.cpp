@@ -105,7 +105,7 @@ TEST_CASE("a cut tensor of many chunks is right in any steps and layout, also wh
   std::mt19937_64 random(5);
   const Scratch scratch;
   const Shares saved{1, 20, 1};  // more files than a reader holds chunks
-  const TestTensor matrix = random_tensor(random, "w", "i64", {400, 4000});
+  const TestTensor matrix = random_tensor(random, "w", "i64", {200, 4000});
   Reader reader(save_shares(scratch / "root", matrix, saved));
   CHECK(equal(read_all(reader, {matrix}, 100), {matrix}));
   for (const Shares& shares : {saved, Shares{1, 2, 1}, Shares{1, 1, 3}, Shares{0, 3, 1}})
@@ -115,7 +115,7 @@ TEST_CASE("a cut tensor of many chunks is right in any steps and layout, also wh
   const TestTensor large = random_tensor(random, "w", "i64", {1100, 4000});
   Reader of_large(save_shares(other / "root", large, {1, 2, 1}));
   CHECK(of_large.manifest().shards[1].chunks.size() == 2);
-  for (const Shares& shares : {Shares{1, 2, 1}, Shares{1, 4, 1}, Shares{0, 2, 1}})
+  for (const Shares& shares : {Shares{1, 2, 1}, Shares{1, 4, 1}})
     check_reads(of_large, large, shares);
 }
 
