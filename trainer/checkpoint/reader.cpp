@@ -47,12 +47,8 @@ void Reader::read(std::string_view name, std::int64_t begin, std::int64_t end, s
                    std::ssize(out) == (end - begin) * dtype_bytes(tensor.dtype),
                fmt::format("[{}, {}) of {} into {} bytes", begin, end, name, out.size()));
   if (tensor.order.row_major()) return read_range(tensor, begin, end, out);
-  read_runs(
-      tensor,
-      [&](const auto& visit) {
-        visit({0, begin, end - begin});
-      },
-      out);
+  const ElementRun all{0, begin, end - begin};
+  read_runs(tensor, out, [&](const auto& visit) { visit(all); });
 }
 
 void Reader::read(std::string_view name, const FlatShard& place, std::span<std::byte> out) {
@@ -61,12 +57,11 @@ void Reader::read(std::string_view name, const FlatShard& place, std::span<std::
   RONDO_ASSERT(place.sizes() == tensor.shape && std::ssize(out) == range.count() * dtype_bytes(tensor.dtype),
                fmt::format("a shard of {} elements of {} into {} bytes", range.count(), name, out.size()));
   if (tensor.order == range.order) return read_range(tensor, range.begin, range.end, out);
-  read_runs(
-      tensor, [&](const auto& visit) { place.for_each_run(visit); }, out);
+  read_runs(tensor, out, [&](const auto& visit) { place.for_each_run(visit); });
 }
 
 // Once for each part that is stored, so that chunks are needed in the order in which they lie there.
-void Reader::read_runs(const TensorRecord& tensor, const Runs& for_each_run, std::span<std::byte> out) {
+void Reader::read_runs(const TensorRecord& tensor, std::span<std::byte> out, const Runs& for_each_run) {
   if (out.empty()) return;
   const OrderedRuns stored(tensor.shape, tensor.order);
   const std::int64_t element_bytes = dtype_bytes(tensor.dtype);

@@ -56,7 +56,7 @@ class Reader {
 
   const TensorRecord& tensor_named(std::string_view name) const;
   using Runs = std::function<void(const std::function<void(const ElementRun&)>& visit)>;
-  void read_runs(const TensorRecord& tensor, const Runs& for_each_run, std::span<std::byte> out);
+  void read_runs(const TensorRecord& tensor, std::span<std::byte> out, const Runs& for_each_run);
   void read_range(const TensorRecord& tensor, std::int64_t begin, std::int64_t end, std::span<std::byte> out);
   ShardIndex& index_of(std::int64_t shard);
   void read_piece(std::int64_t tensor, std::int64_t shard, std::int64_t piece_begin, std::int64_t begin,
