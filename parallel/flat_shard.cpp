@@ -52,13 +52,4 @@ void FlatShard::for_each_run(const std::function<void(const ElementRun&)>& visit
   }
 }
 
-ElementRun FlatShard::only_run() const {
-  ElementRun only;
-  for_each_run([&](const ElementRun& run) {
-    RONDO_ASSERT(only.count == 0, "elements of a column cut are not one run");
-    only = run;
-  });
-  return only;
-}
-
 }  // namespace rondo

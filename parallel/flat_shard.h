@@ -53,7 +53,6 @@ class FlatShard {
   std::int64_t end() const;
   // Ascending in both. What no run has is padding.
   void for_each_run(const std::function<void(const ElementRun&)>& visit) const;
-  ElementRun only_run() const;  // REQUIRES: there is at most one
 
  private:
   Sizes sizes_;

@@ -1,6 +1,6 @@
 #include "trainer/checkpoint_restore.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -85,10 +85,9 @@ void check_same_model(const Manifest& manifest, const JobConfig& config, const s
 
 void read_part(checkpoint::Reader& reader, const StatePart& part) {
   const at::ScalarType stored = float_stored_as(reader.manifest().find(part.name)->dtype);
-  const ElementRun run = part.place.only_run();
-  at::Tensor to = part.tensor.view({-1}).narrow(0, 0, run.count);
-  at::Tensor from = stored == to.scalar_type() ? to : at::empty({run.count}, to.options().dtype(stored));
-  reader.read(part.name, run.in_whole, run.in_whole + run.count,
+  at::Tensor to = part.tensor.view({-1}).narrow(0, 0, checkpoint::range_of(part.place).count());
+  at::Tensor from = stored == to.scalar_type() ? to : at::empty_like(to, to.options().dtype(stored));
+  reader.read(part.name, part.place,
               {static_cast<std::byte*>(from.data_ptr()), static_cast<std::size_t>(from.nbytes())});
   if (!from.is_same(to)) to.copy_(from);
 }

@@ -29,14 +29,9 @@ double now_s() {
 }
 
 Piece piece_of(const StatePart& part) {
-  const ElementRun run = part.place.only_run();
-  const auto bytes = static_cast<std::size_t>(run.count * part.tensor.element_size());
-  return {part.name,
-          stored_name(part.tensor.scalar_type()),
-          part.place.sizes(),
-          run.in_whole,
-          run.in_whole + run.count,
-          {static_cast<const std::byte*>(part.tensor.const_data_ptr()), bytes}};
+  return checkpoint::piece_at(
+      part.place, part.name, stored_name(part.tensor.scalar_type()),
+      {static_cast<const std::byte*>(part.tensor.const_data_ptr()), part.tensor.nbytes()});
 }
 
 }  // namespace

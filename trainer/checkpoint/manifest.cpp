@@ -43,6 +43,14 @@ void insert(std::vector<Run>& runs, std::int64_t shard, std::int64_t begin, std:
   runs.insert(next, Run{.shard = shard, .begin = begin, .each = end - begin});
 }
 
+// "f32[4, 2]", and how it is cut. Of a tensor or a piece.
+template <typename Record>
+std::string kind_of(const Record& record) {
+  const ElementOrder& order = record.order;
+  return fmt::format("{}[{}]", record.dtype, fmt::join(record.shape, ", ")) +
+         (order.row_major() ? "" : fmt::format(" cut into {} along dimension {}", order.parts, order.dim));
+}
+
 void check_shards(const Manifest& manifest, std::string_view where) {
   if (manifest.shards.empty()) broken(where, "it names no shard");
   if (std::ssize(manifest.shards) > kMaxShards)
@@ -132,12 +140,10 @@ void Manifest::add(const ShardRecord& record) {
       at = std::lower_bound(tensors.begin(), tensors.end(), piece.name,
                             [](const TensorRecord& t, const std::string& name) { return t.name < name; });
     if (at == tensors.end() || at->name != piece.name)
-      at = tensors.insert(at, TensorRecord{piece.name, piece.dtype, piece.shape, {}});
-    if (at->dtype != piece.dtype || at->shape != piece.shape)
-      throw Error(
-          ExitCode::checkpoint,
-          fmt::format("ranks disagree about tensor {}: {}[{}], and {}[{}] in {}", piece.name, at->dtype,
-                      fmt::join(at->shape, ", "), piece.dtype, fmt::join(piece.shape, ", "), file));
+      at = tensors.insert(at, TensorRecord{piece.name, piece.dtype, piece.shape, {}, piece.order});
+    if (at->dtype != piece.dtype || at->shape != piece.shape || at->order != piece.order)
+      throw Error(ExitCode::checkpoint, fmt::format("ranks disagree about tensor {}: {}, and {} in {}",
+                                                    piece.name, kind_of(*at), kind_of(piece), file));
     if (piece.begin < piece.end) insert(at->runs, shard, piece.begin, piece.end);
   }
 }
@@ -187,6 +193,8 @@ void check(const Manifest& manifest, std::string_view where) {
     before = &tensor.name;
     const std::int64_t elements = elements_of(tensor.shape, tensor.dtype);
     const std::int64_t element_bytes = dtype_bytes(tensor.dtype);
+    if (const std::string problem = problem_of(tensor.order, tensor.shape); !problem.empty())
+      broken(here, problem);
     std::int64_t covered = 0;
     for (const Run& run : tensor.runs) {
       check_run(run, shards, elements, covered, here);

@@ -4,7 +4,8 @@
 //   rank-00000.bin ...  shards: raw little-endian bytes of pieces, and nothing else
 //   manifest.json       this file's subject
 //   COMMITTED           one line that holds the manifest's hash (committed.h); the last to be written
-// A *piece* is a range of elements of one flattened (row-major) tensor. A shard holds its pieces in ascending
+// A *piece* is a range of elements of one tensor, counted row-major, or part-major where the tensor has a "cut"
+// (element_order.h, Note [Part-major]). A shard holds its pieces in ascending
 // order of (tensor name by bytes, first element), each at the next multiple of 64 bytes, zeros between. So
 // offsets follow from the order, and are not stored. Hashes are XXH3-128 (chunk_hash.h) of each 16 MiB of a
 // shard, the last chunk being what remains.
@@ -14,7 +15,8 @@
 //   "model": {"name", "sizes" (text), "fingerprint"}, "config_hash",
 //   "layout", "data", "random", "train_state": objects of the trainer's own,
 //   "shards": [{"file", "bytes", "chunks": all hashes in one string of 32 digits each}, ...] by rank,
-//   "tensors": [{"name", "dtype", "shape", "runs": [[shard, stride, shards, begin, each], ...]}, ...] by name
+//   "tensors": [{"name", "dtype", "shape", "runs": [[shard, stride, shards, begin, each], ...],
+//                "cut": [dim, parts] (none: row-major)}, ...] by name
 // A *run* says that shard `shard + i * stride` (an index into "shards") holds elements
 // [begin + i * each, begin + (i + 1) * each), for all i < shards. Ranks that split a tensor evenly are one
 // run, however many they are: the manifest of 4,096 ranks is as short as that of 8, but for the hashes.
@@ -29,6 +31,7 @@
 #include <vector>
 
 #include "trainer/checkpoint/chunk_hash.h"
+#include "trainer/checkpoint/element_order.h"
 
 namespace rondo::checkpoint {
 
@@ -47,7 +50,8 @@ struct PieceRecord {
   std::string name;
   std::string dtype;
   std::vector<std::int64_t> shape;  // of the whole tensor; {} is a scalar
-  std::int64_t begin = 0, end = 0;  // elements of the flattened tensor
+  std::int64_t begin = 0, end = 0;  // elements, as `order` counts them
+  ElementOrder order = {};          // the same on all ranks
   bool operator==(const PieceRecord&) const = default;
 };
 
@@ -81,6 +85,7 @@ struct TensorRecord {
   std::string name, dtype;
   std::vector<std::int64_t> shape;
   std::vector<Run> runs;
+  ElementOrder order = {};
   bool operator==(const TensorRecord&) const = default;
 };
 

@@ -40,19 +40,22 @@ const json& array(const json& value, std::string_view where) {
   return value;
 }
 
-// An object that has exactly the keys that it must have.
+// An object that has the keys that it must have, those that it may have, and no other.
 class Fields {
  public:
-  Fields(const json& object, std::string where, std::initializer_list<const char*> keys)
+  Fields(const json& object, std::string where, std::initializer_list<const char*> keys,
+         std::initializer_list<const char*> optional = {})
       : object_(object), where_(std::move(where)) {
     if (!object.is_object()) broken(where_, "must be an object");
     for (const char* key : keys)
       if (!object.contains(key)) broken(where_, fmt::format("\"{}\" is missing", key));
     for (const auto& [key, value] : object.items())
-      if (std::find(keys.begin(), keys.end(), key) == keys.end())
+      if (std::find(keys.begin(), keys.end(), key) == keys.end() &&
+          std::find(optional.begin(), optional.end(), key) == optional.end())
         broken(where_, fmt::format("\"{}\" is unknown", key));
   }
 
+  bool has(const char* key) const { return object_.contains(key); }
   std::string place(const char* key) const { return fmt::format("{}: \"{}\"", where_, key); }
   std::int64_t integer(const char* key, std::int64_t least, std::int64_t most = kMaxInt) const {
     return checkpoint::integer(object_[key], least, most, place(key));
@@ -121,24 +124,36 @@ std::vector<std::int64_t> parse_shape(const json& value, std::string_view where)
   return shape;
 }
 
+// What it says of the tensor's shape is checked with the shape.
+ElementOrder parse_cut(const json& value, std::string_view where) {
+  if (array(value, where).size() != 2) broken(where, "a cut must be [dim, parts]");
+  return {integer(value[0], 1, kMaxInt, where), integer(value[1], 2, kMaxInt, where)};
+}
+
 PieceRecord parse_piece(const json& value, const std::string& where) {
-  if (array(value, where).size() != 5) broken(where, "must be [name, dtype, shape, begin, end]");
+  if (array(value, where).size() != 5 && value.size() != 6)
+    broken(where, "must be [name, dtype, shape, begin, end], and [dim, parts] of a cut");
   PieceRecord piece{.name = text(value[0], where),
                     .dtype = text(value[1], where),
                     .shape = parse_shape(value[2], where),
                     .begin = integer(value[3], 0, kMaxInt, where),
                     .end = integer(value[4], 0, kMaxInt, where)};
+  if (value.size() == 6) piece.order = parse_cut(value[5], where);
+  if (const std::string problem = problem_of(piece.order, piece.shape); !problem.empty())
+    broken(where, fmt::format("{}: {}", piece.name, problem));
   if (piece.begin > piece.end || piece.end > elements_of(piece.shape, piece.dtype))
     broken(where, fmt::format("elements [{}, {}) are not in {}", piece.begin, piece.end, piece.name));
   return piece;
 }
 
 TensorRecord parse_tensor(const json& value, const std::string& where) {
-  const Fields fields(value, where, {"name", "dtype", "shape", "runs"});
-  TensorRecord tensor{fields.text("name"),
-                      fields.text("dtype"),
-                      parse_shape(fields.array("shape"), fields.place("shape")),
-                      {}};
+  const Fields fields(value, where, {"name", "dtype", "shape", "runs"}, {"cut"});
+  TensorRecord tensor{
+      fields.text("name"),
+      fields.text("dtype"),
+      parse_shape(fields.array("shape"), fields.place("shape")),
+      {},
+      fields.has("cut") ? parse_cut(fields.array("cut"), fields.place("cut")) : ElementOrder{}};
   for (const json& run : fields.array("runs")) {
     const std::string here = fields.place("runs");
     if (array(run, here).size() != 5) broken(here, "must be of [shard, stride, shards, begin, each]");
@@ -170,7 +185,10 @@ void check_format(const json& whole, std::string_view where) {
 
 std::string to_text(const ShardRecord& record) {
   json pieces = json::array();
-  for (const PieceRecord& p : record.pieces) pieces.push_back({p.name, p.dtype, p.shape, p.begin, p.end});
+  for (const PieceRecord& p : record.pieces) {
+    pieces.push_back({p.name, p.dtype, p.shape, p.begin, p.end});
+    if (!p.order.row_major()) pieces.back().push_back({p.order.dim, p.order.parts});
+  }
   return dump({{"rank", record.rank},
                {"bytes", record.bytes},
                {"chunks", hex_of(record.chunks)},
@@ -213,10 +231,10 @@ std::string to_text(const Manifest& m) {
     json runs = json::array();
     for (const Run& run : tensor.runs)
       runs.push_back(json::array({run.shard, run.stride, run.shards, run.begin, run.each}));
-    text += separator + dump({{"name", tensor.name},
-                              {"dtype", tensor.dtype},
-                              {"shape", tensor.shape},
-                              {"runs", std::move(runs)}});
+    json fields = {
+        {"name", tensor.name}, {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"runs", std::move(runs)}};
+    if (!tensor.order.row_major()) fields["cut"] = {tensor.order.dim, tensor.order.parts};
+    text += separator + dump(fields);
     separator = ",\n";
   }
   return text + "\n]\n}\n";

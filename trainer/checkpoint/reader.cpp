@@ -33,26 +33,59 @@ Reader::Reader(std::filesystem::path folder)
   check_sizes(folder_, manifest_);
 }
 
+const TensorRecord& Reader::tensor_named(std::string_view name) const {
+  if (const TensorRecord* tensor = manifest_.find(name)) return *tensor;
+  std::vector<std::string> names;
+  for (const TensorRecord& t : manifest_.tensors) names.push_back(t.name);
+  throw Error(ExitCode::checkpoint,
+              fmt::format("{} holds no tensor {}{}", folder_.string(), name, did_you_mean(name, names)));
+}
+
 void Reader::read(std::string_view name, std::int64_t begin, std::int64_t end, std::span<std::byte> out) {
-  const TensorRecord* tensor = manifest_.find(name);
-  if (tensor == nullptr) {
-    std::vector<std::string> names;
-    for (const TensorRecord& t : manifest_.tensors) names.push_back(t.name);
-    throw Error(ExitCode::checkpoint,
-                fmt::format("{} holds no tensor {}{}", folder_.string(), name, did_you_mean(name, names)));
-  }
-  const std::int64_t element_bytes = dtype_bytes(tensor->dtype);
-  RONDO_ASSERT(0 <= begin && begin <= end && end <= elements_of(tensor->shape, tensor->dtype) &&
-                   std::ssize(out) == (end - begin) * element_bytes,
+  const TensorRecord& tensor = tensor_named(name);
+  RONDO_ASSERT(0 <= begin && begin <= end && end <= elements_of(tensor.shape, tensor.dtype) &&
+                   std::ssize(out) == (end - begin) * dtype_bytes(tensor.dtype),
                fmt::format("[{}, {}) of {} into {} bytes", begin, end, name, out.size()));
-  auto run = std::upper_bound(tensor->runs.begin(), tensor->runs.end(), begin,
+  if (tensor.order.row_major()) return read_range(tensor, begin, end, out);
+  const ElementRun all{0, begin, end - begin};
+  read_runs(tensor, out, [&](const auto& visit) { visit(all); });
+}
+
+void Reader::read(std::string_view name, const FlatShard& place, std::span<std::byte> out) {
+  const TensorRecord& tensor = tensor_named(name);
+  const ElementRange range = range_of(place);
+  RONDO_ASSERT(place.sizes() == tensor.shape && std::ssize(out) == range.count() * dtype_bytes(tensor.dtype),
+               fmt::format("a shard of {} elements of {} into {} bytes", range.count(), name, out.size()));
+  if (tensor.order == range.order) return read_range(tensor, range.begin, range.end, out);
+  read_runs(tensor, out, [&](const auto& visit) { place.for_each_run(visit); });
+}
+
+// Once for each part that is stored, so that chunks are needed in the order in which they lie there.
+void Reader::read_runs(const TensorRecord& tensor, std::span<std::byte> out, const Runs& for_each_run) {
+  if (out.empty()) return;
+  const OrderedRuns stored(tensor.shape, tensor.order);
+  const std::int64_t element_bytes = dtype_bytes(tensor.dtype);
+  const std::function<void(const OrderedRun&)> read = [&](const OrderedRun& run) {
+    read_range(tensor, run.in_order, run.in_order + run.count,
+               out.subspan(static_cast<std::size_t>(run.in_shard * element_bytes),
+                           static_cast<std::size_t>(run.count * element_bytes)));
+  };
+  for (std::int64_t part = 0; part < tensor.order.parts; ++part)
+    for_each_run([&](const ElementRun& run) { stored.for_each_in_part(part, run, read); });
+}
+
+// Elements that are stored one after the other, but for borders of pieces.
+void Reader::read_range(const TensorRecord& tensor, std::int64_t begin, std::int64_t end,
+                        std::span<std::byte> out) {
+  const std::int64_t element_bytes = dtype_bytes(tensor.dtype);
+  auto run = std::upper_bound(tensor.runs.begin(), tensor.runs.end(), begin,
                               [](std::int64_t first, const Run& r) { return first < r.end(); });
   while (begin < end) {
     const std::int64_t i = (begin - run->begin) / run->each;
     const std::int64_t piece_begin = run->begin + i * run->each;
     const std::int64_t stop = std::min(end, piece_begin + run->each);
     const auto bytes = static_cast<std::size_t>((stop - begin) * element_bytes);
-    read_piece(tensor - manifest_.tensors.data(), run->shard + i * run->stride, piece_begin, begin,
+    read_piece(&tensor - manifest_.tensors.data(), run->shard + i * run->stride, piece_begin, begin,
                out.first(bytes));
     out = out.subspan(bytes);
     begin = stop;
@@ -159,17 +192,23 @@ void Reader::read_blocks(std::int64_t shard, std::int64_t chunk, std::int64_t wi
   while (!out.empty()) {
     const std::int64_t block = within / kBlockBytes;
     const std::int64_t begin = block * kBlockBytes;
-    block_.resize(static_cast<std::size_t>(std::min(kBlockBytes, chunk_bytes - begin)));
-    read_file(shard, chunk * kChunkBytes + begin, block_);
-    if (hash_of(block_).low != hashes[static_cast<std::size_t>(block)])
-      throw Error(ExitCode::checkpoint,
-                  fmt::format("{} changed while it was read: chunk {}, which had the right hash, has other "
-                              "bytes now; use another checkpoint (`rondo checkpoint ls` shows them)",
-                              (folder_ / record.file).string(), chunk));
+    const std::int64_t offset = chunk * kChunkBytes + begin;
+    if (block_.shard != shard || block_.offset != offset) {
+      block_.shard = -1;  // nothing, until it has proven right
+      block_.bytes.resize(static_cast<std::size_t>(std::min(kBlockBytes, chunk_bytes - begin)));
+      read_file(shard, offset, block_.bytes);
+      if (hash_of(block_.bytes).low != hashes[static_cast<std::size_t>(block)])
+        throw Error(ExitCode::checkpoint,
+                    fmt::format("{} changed while it was read: chunk {}, which had the right hash, has other "
+                                "bytes now; use another checkpoint (`rondo checkpoint ls` shows them)",
+                                (folder_ / record.file).string(), chunk));
+      block_.shard = shard;
+      block_.offset = offset;
+    }
     const std::int64_t from = within - begin;
     const auto part =
-        out.first(static_cast<std::size_t>(std::min(std::ssize(out), std::ssize(block_) - from)));
-    std::memcpy(part.data(), block_.data() + from, part.size());
+        out.first(static_cast<std::size_t>(std::min(std::ssize(out), std::ssize(block_.bytes) - from)));
+    std::memcpy(part.data(), block_.bytes.data() + from, part.size());
     within += std::ssize(part);
     out = out.subspan(part.size());
   }

@@ -78,6 +78,8 @@ void check_piece(const Piece& piece) {
   RONDO_ASSERT(0 <= piece.begin && piece.begin <= piece.end && piece.end <= elements,
                fmt::format("piece [{}, {}) of {}, which has {} elements", piece.begin, piece.end, piece.name,
                            elements));
+  const std::string problem = problem_of(piece.order, piece.shape);
+  RONDO_ASSERT(problem.empty(), fmt::format("{}: {}", piece.name, problem));
   RONDO_ASSERT(
       static_cast<std::int64_t>(piece.bytes.size()) == (piece.end - piece.begin) * dtype_bytes(piece.dtype),
       fmt::format("{} has {} bytes for elements [{}, {}) of {}", piece.name, piece.bytes.size(), piece.begin,
@@ -107,6 +109,14 @@ std::vector<ChunkHash> write_once(const std::filesystem::path& path, std::span<c
 
 }  // namespace
 
+Piece piece_at(const FlatShard& place, std::string name, std::string dtype,
+               std::span<const std::byte> shard) {
+  const ElementRange range = range_of(place);
+  const std::span<const std::byte> bytes =
+      shard.first(static_cast<std::size_t>(range.count() * dtype_bytes(dtype)));
+  return {std::move(name), std::move(dtype), place.sizes(), range.begin, range.end, bytes, range.order};
+}
+
 std::int64_t shard_bytes(std::span<const Piece> pieces) {
   // Each piece but the last is padded, and which one is last depends on the order.
   const Piece* last = nullptr;
@@ -129,8 +139,8 @@ ShardRecord write_shard(const std::filesystem::path& folder, int rank, std::vect
   with_retries([&] { record.chunks = write_once(folder / shard_file_name(rank), pieces); });
   record.pieces.reserve(pieces.size());
   for (Piece& piece : pieces)
-    record.pieces.push_back(
-        {std::move(piece.name), std::move(piece.dtype), std::move(piece.shape), piece.begin, piece.end});
+    record.pieces.push_back({std::move(piece.name), std::move(piece.dtype), std::move(piece.shape),
+                             piece.begin, piece.end, piece.order});
   return record;
 }
 

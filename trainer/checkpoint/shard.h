@@ -20,9 +20,13 @@ struct Piece {
   std::string name;  // "model/...", "optimizer/...": the caller's business
   std::string dtype;
   std::vector<std::int64_t> shape;  // of the whole tensor; {} is a scalar
-  std::int64_t begin = 0, end = 0;  // elements of the flattened (row-major) tensor
+  std::int64_t begin = 0, end = 0;  // elements, as `order` counts them
   std::span<const std::byte> bytes;
+  ElementOrder order = {};
 };
+
+// What a rank holds at `place`. `shard`: its elements, with or without the padding behind them.
+Piece piece_at(const FlatShard& place, std::string name, std::string dtype, std::span<const std::byte> shard);
 
 // The exact size of the file that `write_shard` makes of these.
 std::int64_t shard_bytes(std::span<const Piece> pieces);

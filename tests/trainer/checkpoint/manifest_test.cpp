@@ -30,8 +30,9 @@ Manifest small_manifest() {
   manifest.random = {{"seed", 7}};
   manifest.train_state = {{"tokens_seen", 1024}};
   for (int rank = 0; rank < 2; ++rank)
-    manifest.add(
-        record_of(rank, {{"a", "f32", {4, 2}, rank * 4, rank * 4 + 4}, {"b", "i64", {}, 0, 1 - rank}}));
+    manifest.add(record_of(rank, {{"a", "f32", {4, 2}, rank * 4, rank * 4 + 4},
+                                  {"b", "i64", {}, 0, 1 - rank},
+                                  {"columns", "f32", {2, 6}, 0, 12 * (1 - rank), {1, 2}}}));
   return manifest;
 }
 
@@ -55,8 +56,12 @@ TEST_CASE("a manifest and a shard record come back as they were") {
   CHECK(to_text(read) == text);
   CHECK(read.tensors == before.tensors);
   CHECK(read.shards == before.shards);
+  CHECK(read.tensors[2].order == ElementOrder{1, 2});
+  CHECK(json::parse(text)["tensors"][2]["cut"] == json({1, 2}));
+  CHECK_FALSE(json::parse(text)["tensors"][0].contains("cut"));
   CHECK(read.tensors[1].runs == std::vector{Run{.shard = 0, .begin = 0, .each = 1}});
-  const ShardRecord record = record_of(12, {{"a", "bf16", {5, 2}, 3, 7}, {"nothing", "f32", {0}, 0, 0}});
+  const ShardRecord record = record_of(
+      12, {{"a", "bf16", {5, 2}, 3, 7}, {"c", "f32", {0}, 0, 0}, {"d", "f32", {2, 3, 4}, 6, 12, {2, 4}}});
   CHECK(parse_shard_record(to_text(record)) == record);
 }
 
@@ -111,8 +116,8 @@ TEST_CASE("shards with other names, sizes or numbers of hashes are refused") {
                ContainsSubstring("is no name of a shard"));
   CHECK(after([](json& whole) { whole["shards"][1]["file"] = "rank-00000.bin"; }) ==
         "5: M: rank-00000.bin comes after rank-00000.bin");
-  CHECK(after([](json& whole) { whole["shards"][0]["bytes"] = 71; }) ==
-        "5: M: the pieces in rank-00000.bin need 72 bytes, but it has 71");
+  CHECK(after([](json& whole) { whole["shards"][0]["bytes"] = 175; }) ==
+        "5: M: the pieces in rank-00000.bin need 176 bytes, but it has 175");
   CHECK(after([](json& whole) { whole["shards"][0]["bytes"] = kChunkBytes + 1; }) ==
         "5: M: rank-00000.bin has 16777217 bytes and so 2 chunks, but 1 hashes");
   CHECK_THAT(after([](json& whole) { whole["shards"][0]["bytes"] = std::uint64_t{1} << 63; }),
@@ -147,6 +152,49 @@ TEST_CASE("tensors that are no tensors, and runs that do not cover them once, ar
   CHECK(field("shape", {1 << 30, 1 << 30, 1 << 30}) ==
         "5: the shape [1073741824, 1073741824, 1073741824] of f32 is not one of a tensor");
   CHECK_THAT(field("shape", {-8}), ContainsSubstring("must be a whole number from 0"));
+}
+
+TEST_CASE("a cut that a tensor cannot have is refused") {
+  const auto cut = [](json value, std::size_t tensor = 2) {
+    return after([&](json& whole) { whole["tensors"][tensor]["cut"] = value; });
+  };
+  for (const int parts : {2, 3, 6}) CHECK(cut({1, parts}) == "no error");
+  CHECK(cut({2, 2}) ==
+        "5: M: tensor columns: its cut is along dimension 2, which is none behind the first of its 2");
+  CHECK(cut({INT64_MAX, 2}).ends_with("which is none behind the first of its 2"));
+  CHECK(cut({1, 2}, 1) ==
+        "5: M: tensor b: its cut is along dimension 1, which is none behind the first of its 0");
+  CHECK(cut({1, 4}) ==
+        "5: M: tensor columns: its cut is into 4 parts, which do not divide the size 6 of dimension 1");
+  CHECK(cut({1, INT64_MAX}) ==
+        "5: M: tensor columns: its cut is into 9223372036854775807 parts, but must be into 2 to 65536");
+  CHECK_THAT(cut({0, 2}), ContainsSubstring("\"cut\": must be a whole number from 1 to"));
+  CHECK_THAT(cut({1, 1}), ContainsSubstring("\"cut\": must be a whole number from 2 to"));
+  CHECK_THAT(cut({-1, 2}), ContainsSubstring("must be a whole number"));
+  CHECK_THAT(cut({1, 2.5}), ContainsSubstring("must be a whole number"));
+  CHECK_THAT(cut({1, std::uint64_t{1} << 63}), ContainsSubstring("must be a whole number"));
+  for (const json& list : {json::array(), json({1}), json({1, 2, 3})})
+    CHECK_THAT(cut(list), ContainsSubstring("\"cut\": a cut must be [dim, parts]"));
+  for (const json& other : {json(nullptr), json("1, 2"), json(2), json::object()})
+    CHECK_THAT(cut(other), ContainsSubstring("\"cut\": must be an array"));
+}
+
+TEST_CASE("random cuts are refused unless they are of a later dimension and divide it") {
+  std::mt19937_64 random(6);
+  for (int round = 0; round < 2'000; ++round) {
+    std::vector<std::int64_t> shape;
+    for (std::uint64_t i = 0, dims = random() % 4; i < dims; ++i)
+      shape.push_back(static_cast<std::int64_t>(random() % 7));
+    const auto dim = static_cast<std::int64_t>(random() % 5), parts = static_cast<std::int64_t>(random() % 8);
+    const std::int64_t all = elements_of(shape, "u8");
+    Manifest manifest = empty_manifest(1);
+    manifest.add(record_of(0, {{"w", "u8", shape, 0, all, {dim, parts}}}));
+    const bool allowed = (dim == 0 && parts == 1) || (dim >= 1 && dim < std::ssize(shape) && parts >= 2 &&
+                                                      shape[static_cast<std::size_t>(dim)] % parts == 0);
+    const auto said = error_of([&] { check(manifest, "M"); });
+    INFO(said);
+    REQUIRE((said == "no error") == allowed);
+  }
 }
 
 TEST_CASE("random changes to the text of a manifest are refused or harmless, never more") {
@@ -186,7 +234,11 @@ TEST_CASE("a shard record from the wire is checked like a manifest") {
   CHECK_THAT(said(R"({"rank":0,"bytes":1,"chunks":"","pieces":[["a","f32",[2],1,3]]})"),
              ContainsSubstring("elements [1, 3) are not in a"));
   CHECK_THAT(said(R"({"rank":0,"bytes":1,"chunks":"","pieces":[["a"]]})"),
-             ContainsSubstring("must be [name, dtype, shape, begin, end]"));
+             ContainsSubstring("must be [name, dtype, shape, begin, end], and [dim, parts] of a cut"));
+  CHECK_THAT(said(R"({"rank":0,"bytes":1,"chunks":"","pieces":[["a","f32",[2,3],0,3,[1,2]]]})"),
+             ContainsSubstring("a: its cut is into 2 parts, which do not divide the size 3 of dimension 1"));
+  CHECK_THAT(said(R"({"rank":0,"bytes":1,"chunks":"","pieces":[["a","f32",[2,3],0,3,[1]]]})"),
+             ContainsSubstring("a cut must be [dim, parts]"));
 }
 
 }  // namespace rondo::checkpoint

@@ -168,6 +168,16 @@ TEST_CASE("ranks that leave a hole, overlap or disagree are found before the com
              ContainsSubstring("tensor w: element 0 is in more than one piece"));
   CHECK_THAT(outcome(piece(0, 50), piece(50, 100, "i8")),
              ContainsSubstring("5: ranks disagree about tensor w: u8[100], and i8[100] in rank-00001.bin"));
+  const auto columns = [&](int part) {
+    return piece_at(FlatShard({4, 50}, {1, 2, part}, 1, 0), "w", "u8", bytes);
+  };
+  CHECK(outcome(columns(0), columns(1)) == "no error");
+  Piece rows = columns(1);
+  rows.order = {};
+  CHECK_THAT(
+      outcome(columns(0), rows),
+      ContainsSubstring("5: ranks disagree about tensor w: u8[4, 50] cut into 2 along dimension 1, and "
+                        "u8[4, 50] in rank-00001.bin"));
 }
 
 TEST_CASE("a save that does not fit is refused before its first byte") {

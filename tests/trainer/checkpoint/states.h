@@ -81,22 +81,25 @@ inline Manifest empty_manifest(std::int64_t step) {
 }
 
 // A whole save as a trainer does it, all ranks in this process. A failed one is abandoned.
-inline std::filesystem::path save(const std::filesystem::path& root, std::int64_t step, int ranks,
-                                  const TestState& state, const Split& split = even_split) {
+inline std::filesystem::path save_pieces(const std::filesystem::path& root, std::int64_t step, int ranks,
+                                         const std::function<std::vector<Piece>(int rank)>& pieces) {
   const std::filesystem::path temp = begin_save(root, step, "run-1", 1);
   try {
     std::int64_t bytes = 0;
-    for (int rank = 0; rank < ranks; ++rank) bytes += shard_bytes(pieces_of(state, rank, ranks, split));
+    for (int rank = 0; rank < ranks; ++rank) bytes += shard_bytes(pieces(rank));
     check_space(temp, bytes, ranks + 2);
     Manifest manifest = empty_manifest(step);
     for (int rank = 0; rank < ranks; ++rank)
-      manifest.add(
-          parse_shard_record(to_text(write_shard(temp, rank, pieces_of(state, rank, ranks, split)))));
+      manifest.add(parse_shard_record(to_text(write_shard(temp, rank, pieces(rank)))));
     return commit(root, temp, manifest);
   } catch (...) {
     abandon(temp);
     throw;
   }
+}
+inline std::filesystem::path save(const std::filesystem::path& root, std::int64_t step, int ranks,
+                                  const TestState& state, const Split& split = even_split) {
+  return save_pieces(root, step, ranks, [&](int rank) { return pieces_of(state, rank, ranks, split); });
 }
 inline std::filesystem::path save(const std::filesystem::path& root, std::int64_t step) {
   return save(root, step, 2, state_of(step));

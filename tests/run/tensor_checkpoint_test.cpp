@@ -1,0 +1,104 @@
+// Checkpoints of runs whose ranks share layers (tensor parallelism): any layout reads what any other saved.
+#include "tests/run/checkpoints.h"
+#include "tests/run/ladder.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Layout {
+  int shard, tensor;
+  int ranks() const { return shard * tensor; }
+  std::string name() const { return fmt::format("fsdp {} x tp {}", shard, tensor); }
+  Words flags() const {
+    return Grid{1, shard}.flags() + Words{fmt::format("--parallelism.tensor_parallel_degree={}", tensor)};
+  }
+};
+
+const Layout kOne{1, 1}, kSharded{2, 1}, kTensor{1, 2}, kBoth{2, 2};
+
+const Words kSaving = kEager + Words{"--checkpoint.enable=true",
+                                     "--checkpoint.interval=4",
+                                     "--checkpoint.last_save_model_only=false",
+                                     "--lr_scheduler.total_steps=20",
+                                     "--training.local_batch_size=2",
+                                     "--training.global_batch_size=4",
+                                     "--validation.enable=false"};
+Words steps(int count) { return {fmt::format("--training.steps={}", count)}; }
+
+std::string weights_of(const fs::path& checkpoint, const fs::path& hugging_face) {
+  must_end_well({"convert", checkpoint.string(), hugging_face.string()});
+  return text_of(hugging_face / "model.safetensors");
+}
+
+// Where the columns of a matrix are cut, it says so.
+void check_cut(const fs::path& folder, const std::string& tensor, checkpoint::ElementOrder order) {
+  const checkpoint::Reader reader(folder);
+  const auto* record = reader.manifest().find(tensor);
+  REQUIRE(record != nullptr);
+  CHECK(record->order == order);
+}
+
+TEST_CASE("layouts that share layers begin with the weights of one rank, bit for bit, and export the same") {
+  const Place place;
+  const Words seed = kEager + Words{"--checkpoint.enable=true", "--checkpoint.create_seed_checkpoint=true"};
+  must_end_well(place.launch(1, "one", seed));
+  const std::string exported = weights_of(place / "one/checkpoint/step-0", place / "one hf");
+  REQUIRE(exported.size() > 100'000);
+  for (const Layout& layout : {kTensor, kBoth}) {
+    INFO(layout.name());
+    must_end_well(place.launch(layout.ranks(), layout.name(), layout.flags() + seed));
+    const fs::path saved = place / layout.name() / "checkpoint/step-0";
+    CHECK(check_same_tensors(place / "one/checkpoint/step-0", saved) == 21);
+    check_cut(saved, "model/layers.0.attention.wo.weight", {1, 2});
+    check_cut(saved, "model/layers.0.attention.wq.weight", {});
+    check_cut(saved, "model/tok_embeddings.weight", {});
+    CHECK((weights_of(saved, place / (layout.name() + " hf")) == exported));
+  }
+}
+
+TEST_CASE("any layout takes over every bit of weights and optimizer of one that shares layers, and back") {
+  const Place place;
+  must_end_well(place.launch(2, "first", kTensor.flags() + kSaving + steps(4)));
+  fs::path before = place / "first/checkpoint/step-4";
+  int hop = 0;
+  for (const Layout& layout : {kSharded, kTensor, kOne, kBoth, kTensor, kBoth, kSharded}) {
+    INFO(before << " read by " << layout.name());
+    const std::string name = fmt::format("hop {}", ++hop);
+    must_end_well(place.launch(layout.ranks(), name,
+                               layout.flags() + kSaving + steps(4) +
+                                   Words{"--checkpoint.initial_load_model_only=false",
+                                         "--checkpoint.initial_load_path=" + before.string()}));
+    const fs::path after = place / name / "checkpoint/step-4";
+    CHECK(check_same_tensors(before, after) > 21);
+    before = after;
+  }
+}
+
+TEST_CASE("a run goes on where one that shared layers stopped, and the other way round") {
+  const Place place;
+  const auto run = [&](const Layout& layout, const std::string& name, int count) {
+    must_end_well(place.launch(layout.ranks(), name, layout.flags() + kSaving + steps(count)));
+  };
+  run(kTensor, "straight", 12);
+  run(kTensor, "stopped", 4);
+  run(kTensor, "stopped", 12);
+  check_same_tensors(place / "straight/checkpoint/step-12", place / "stopped/checkpoint/step-12");
+  run(kTensor, "changed", 4);
+  run(kBoth, "changed", 6);
+  run(kSharded, "changed", 8);
+  run(kTensor, "changed", 10);
+  run(kOne, "changed", 12);
+  const auto straight = place.metrics("straight"), changed = place.metrics("changed");
+  REQUIRE(changed.size() == 12);
+  for (std::size_t step = 0; step < changed.size(); ++step) {
+    INFO(step + 1);
+    CHECK(changed[step]["tokens_seen"] == straight[step]["tokens_seen"]);
+    const double expected = straight[step]["loss"];
+    CHECK(std::abs(changed[step]["loss"].get<double>() - expected) < 2e-5 * expected);
+  }
+}
+
+}  // namespace
+}  // namespace rondo
