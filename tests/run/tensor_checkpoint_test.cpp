@@ -18,7 +18,7 @@ struct Layout {
 
 const Layout kOne{1, 1}, kSharded{2, 1}, kTensor{1, 2}, kBoth{2, 2};
 
-const Words kSaving = kEager + Words{"--checkpoint.enable=true",
+const Words kSaving = Words{"--checkpoint.enable=true",
                                      "--checkpoint.interval=4",
                                      "--checkpoint.last_save_model_only=false",
                                      "--lr_scheduler.total_steps=20",
@@ -42,7 +42,7 @@ void check_cut(const fs::path& folder, const std::string& tensor, checkpoint::El
 
 TEST_CASE("layouts that share layers begin with the weights of one rank, bit for bit, and export the same") {
   const Place place;
-  const Words seed = kEager + Words{"--checkpoint.enable=true", "--checkpoint.create_seed_checkpoint=true"};
+  const Words seed = Words{"--checkpoint.enable=true", "--checkpoint.create_seed_checkpoint=true"};
   must_end_well(place.launch(1, "one", seed));
   const std::string exported = weights_of(place / "one/checkpoint/step-0", place / "one hf");
   REQUIRE(exported.size() > 100'000);
