@@ -214,6 +214,12 @@ TEST_CASE("ranks that the degrees do not make are refused with the arithmetic") 
         "parallelism.data_parallel_shard_degree = -1 takes the ranks that are left, but 3 ranks / 2 (the "
         "product of "
         "the other degrees) is no whole number");
+  config =
+      load_config({"--parallelism.tensor_parallel_degree=-1", "--parallelism.data_parallel_shard_degree=1"});
+  CHECK(message(config, 4).empty());
+  CHECK(message(config, 3) ==
+        "parallelism.tensor_parallel_degree = 3 must divide model.n_heads = 16: each rank has a whole number "
+        "of it");
   config = load_config({"--training.local_batch_size=4", "--training.global_batch_size=16"});
   CHECK(message(config, 4).empty());
   CHECK(message(config, 3) ==

@@ -5,11 +5,36 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/model_sizes.h"
 #include "parallel/error.h"
 #include "parallel/groups.h"
 #include "parallel/wildcard.h"
 
 namespace rondo {
+
+std::vector<BrokenShare> broken_shares(const JobConfig& config, std::int64_t ranks) {
+  constexpr const char* kKey = "parallelism.tensor_parallel_degree";
+  std::vector<BrokenShare> broken;
+  const ModelSizes* model = find_model_sizes(config.model.name);
+  if (model == nullptr || ranks == 1) return broken;
+  for (const SharedSize& shared : model->shared(config.model.sizes).layers)
+    if (shared.size % ranks != 0)
+      broken.push_back({{kKey, "model." + shared.key, "model.name"},
+                        fmt::format("{} = {} must divide model.{} = {}: each rank has a whole number of it",
+                                    kKey, ranks, shared.key, shared.size)});
+  const auto check_tokens = [&](const std::string& section, std::int64_t batch, std::int64_t length) {
+    if (batch * length % ranks == 0) return;
+    broken.push_back(
+        {{kKey, section + ".local_batch_size", section + ".seq_len"},
+         fmt::format("{} = {} must divide {}.local_batch_size * seq_len = {} * {} = {}: the ranks that "
+                     "share the layers share the tokens",
+                     kKey, ranks, section, batch, length, batch * length)});
+  };
+  check_tokens("training", config.training.local_batch_size, config.training.seq_len);
+  if (config.validation.enable)
+    check_tokens("validation", config.validation.local_batch_size, config.validation.seq_len);
+  return broken;
+}
 
 Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
   const Parallelism& degrees = config.parallelism;
@@ -19,6 +44,8 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
       {degrees.pipeline_parallel_degree, degrees.data_parallel_replicate_degree,
        degrees.data_parallel_shard_degree, degrees.context_parallel_degree, degrees.tensor_parallel_degree},
       degrees.expert_parallel_degree);
+  const std::vector<BrokenShare> broken = broken_shares(config, layout.mesh.degree(Axis::tp));
+  if (!broken.empty()) throw Error(ExitCode::config, broken[0].rule);
   const std::int64_t local = config.training.local_batch_size;
   const std::int64_t unit = local * layout.data_parallel();
   const std::int64_t global = config.training.global_batch_size;

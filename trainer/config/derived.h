@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "compiler/options.h"
 #include "parallel/mesh.h"
@@ -19,6 +20,13 @@ struct Layout {
 
   std::int64_t data_parallel() const { return mesh.degree(kDataAxes); }
 };
+
+// Heads, hidden widths or tokens that this many ranks cannot share, each having a whole number of them.
+struct BrokenShare {
+  std::vector<std::string> keys;  // the one to blame first
+  std::string rule;
+};
+std::vector<BrokenShare> broken_shares(const JobConfig& config, std::int64_t tensor_parallel);
 
 // Error(ExitCode::config), with the arithmetic, where the degrees do not make `world_size` or the global
 // batch cannot be divided.

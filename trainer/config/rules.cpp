@@ -1,6 +1,7 @@
 #include "trainer/config/rules.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -100,34 +101,19 @@ void check_batch(Rules& rules, const JobConfig& config) {
 // The product of the degrees is a matter of the number of ranks: Mesh.
 void check_degrees(Rules& rules, const JobConfig& config) {
   const Parallelism& p = config.parallelism;
-  rules.require(p.data_parallel_replicate_degree != -1 || p.data_parallel_shard_degree != -1,
-                {"parallelism.data_parallel_replicate_degree", "parallelism.data_parallel_shard_degree"},
-                "parallelism.data_parallel_replicate_degree and parallelism.data_parallel_shard_degree are "
-                "both -1, but "
-                "only one degree can take the ranks that are left; set the other");
-}
-
-// Heads, hidden widths and tokens that ranks share are whole numbers for each.
-void check_shared_sizes(Rules& rules, const JobConfig& config) {
-  const ModelSizes* model = find_model_sizes(config.model.name);
-  if (model == nullptr) return;
-  const char* key = "parallelism.tensor_parallel_degree";
-  const std::int64_t degree = config.parallelism.tensor_parallel_degree;
-  if (degree == 1) return;
-  for (const SharedSize& shared : model->shared(config.model.sizes).layers)
-    rules.require(shared.size % degree == 0, {key, "model." + shared.key, "model.name"},
-                  fmt::format("{} = {} must divide model.{} = {}: each rank has a whole number of it", key,
-                              degree, shared.key, shared.size));
-  const auto check_tokens = [&](const std::string& section, std::int64_t batch, std::int64_t length) {
-    rules.require(
-        batch * length % degree == 0, {key, section + ".local_batch_size", section + ".seq_len"},
-        fmt::format("{} = {} must divide {}.local_batch_size * seq_len = {} * {} = {}: the ranks that share "
-                    "the layers share the tokens",
-                    key, degree, section, batch, length, batch * length));
-  };
-  check_tokens("training", config.training.local_batch_size, config.training.seq_len);
-  if (config.validation.enable)
-    check_tokens("validation", config.validation.local_batch_size, config.validation.seq_len);
+  Keys inferred;
+  for (const auto& [key, degree] :
+       {std::pair("parallelism.data_parallel_replicate_degree", p.data_parallel_replicate_degree),
+        std::pair("parallelism.data_parallel_shard_degree", p.data_parallel_shard_degree),
+        std::pair("parallelism.tensor_parallel_degree", p.tensor_parallel_degree)})
+    if (degree == -1) inferred.emplace_back(key);
+  rules.require(
+      inferred.size() < 2, inferred,
+      fmt::format("{} are both -1, but only one degree can take the ranks that are left; set the other",
+                  fmt::join(inferred, " and ")));
+  if (p.tensor_parallel_degree == -1) return;  // known with the number of ranks: resolve_layout
+  for (const BrokenShare& broken : broken_shares(config, p.tensor_parallel_degree))
+    rules.require(false, broken.keys, broken.rule);
 }
 
 void check_schedule(Rules& rules, const JobConfig& config) {
@@ -217,7 +203,6 @@ void check_rules(const JobConfig& config, const Origins& origins, Problems& prob
   check_model(rules, config);
   check_lengths(rules, config);
   check_degrees(rules, config);
-  check_shared_sizes(rules, config);
   check_batch(rules, config);
   check_schedule(rules, config);
   check_weights(rules, config);
