@@ -107,7 +107,7 @@ Tensor local_loss(const Step& step, const Weights& weights, const ForwardInputs&
 
 // Of all ranks and all microbatches.
 std::int64_t sequences_of_a_step(const Step& step) {
-  return step.options.local_batch_size * step.degree(kDataAxes) * step.options.microbatches;
+  return step.options.local_batch_size * step.options.mesh.degree(kDataAxes) * step.options.microbatches;
 }
 
 struct LossAndGradients {
