@@ -113,7 +113,7 @@ TEST_CASE(
   must_end_well(place.launch(1, "1", balanced + of_4));
   must_end_well(place.launch(1, "accumulated", balanced + of_2));
   must_end_well(place.launch(2, "sharded", balanced + of_2));
-  // Three heads: the ranks share the layers with one more.
+  // Two ranks cannot share three heads.
   const Words shared = {"--parallelism.tensor_parallel_degree=2", "--model.n_heads=4"};
   must_end_well(place.launch(1, "of 4 heads", balanced + of_4 + Words{"--model.n_heads=4"}));
   must_end_well(place.launch(2, "shared", balanced + of_4 + shared));
@@ -123,7 +123,7 @@ TEST_CASE(
   };
   CHECK(first("1", "loss") == first("without", "loss"));
   CHECK(std::abs(first("1", "grad_norm") / first("without", "grad_norm") - 1) > 1e-3);
-  check_equal(place, "shared, eager", "shared");
+  CHECK(place.compare("shared, eager", "shared").exit_code == 0);
   for (const auto& [a, b] : {std::pair("1", "accumulated"), {"1", "sharded"}, {"of 4 heads", "shared"}}) {
     const ProgramResult compared = place.compare(a, b, {"--tolerance", "1e-5"});
     INFO(b << ":\n" << compared.output);
@@ -134,12 +134,12 @@ TEST_CASE(
 TEST_CASE("recomputed and replayed layers change no bit of a DeepSeek-V3 with the auxiliary loss") {
   const Place place(kTinyDeepSeek);
   const Point point{1, true, true, false, false};
-  const Words balanced = {"--model.sequence_balance_coeff=0.01"};
+  const Words balanced = {"--model.sequence_balance_coeff=0.01", "--training.steps=3"};
   run_at(place, point, "eager run", balanced + kEager);
   run_at(place, point, "recomputed", balanced + kEager + Words{"--activation_checkpoint.mode=full"});
   run_at(place, point, "replay", balanced + kReplay);
-  check_equal(place, "eager run", "recomputed");
-  check_equal(place, "eager run", "replay");
+  CHECK(place.compare("eager run", "recomputed").exit_code == 0);
+  CHECK(place.compare("eager run", "replay").exit_code == 0);
 }
 
 TEST_CASE("1 and 2 ranks see the same first step of DeepSeek-V3") {
