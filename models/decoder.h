@@ -72,6 +72,8 @@ struct ForwardInputs {
   std::vector<at::Tensor> expert_biases = {};  // fp32 [E] each, in the order of Decoder::expert_biases
   // Where given, as long: takes how many of these tokens each expert got, fp32 [E] whole numbers.
   std::vector<at::Tensor>* tokens_per_expert = nullptr;
+  // What a sequence counts in losses of whole sequences that a model adds to its gradients; 0: there are none.
+  double sequence_weight = 0;
 };
 
 class Decoder {

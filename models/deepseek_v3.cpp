@@ -62,9 +62,14 @@ Tensor attention(const Tensor& x_ND, const Weights& weights, const RotaryTables&
   return weights.own_tokens(linear("wo", out_BHSV.transpose(1, 2).reshape({batch * time, -1}), weights));
 }
 
-RouterOptions router_options(const DeepSeekV3Config& c) {
-  return {c.top_k,      c.score_func == "sigmoid", c.n_expert_groups, c.n_limited_groups, c.route_norm,
-          c.route_scale};
+RouterOptions router_options(const DeepSeekV3Config& c, const ForwardInputs& inputs) {
+  return {c.top_k,
+          c.score_func == "sigmoid",
+          c.n_expert_groups,
+          c.n_limited_groups,
+          c.route_norm,
+          c.route_scale,
+          {inputs.tokens_BT.size(0), c.sequence_balance_coeff * inputs.sequence_weight}};
 }
 
 // A place in the table of parameters: the names of a module, here and at Hugging Face.
@@ -202,7 +207,7 @@ Tensor DeepSeekV3::forward(const Weights& weights, const ForwardInputs& inputs) 
     ModuleScope scope("moe");
     const auto router = static_cast<std::size_t>(layer - config_.n_dense_layers);
     const MoeOutput moe = mixture_of_experts(ffn_in, weights, inputs.expert_biases.at(router),
-                                             router_options(config_), config_.n_shared_experts > 0);
+                                             router_options(config_, inputs), config_.n_shared_experts > 0);
     if (inputs.tokens_per_expert != nullptr) inputs.tokens_per_expert->at(router) = moe.tokens_per_expert_E;
     return middle_ND + moe.y_TD;
   };

@@ -44,6 +44,11 @@ Fields expert_fields() {
       field("load_balance_coeff", &C::load_balance_coeff,
             "step by which an expert's bias moves against its load, once an optimizer step",
             {.minimum = 0, .below = 1}),
+      field("sequence_balance_coeff", &C::sequence_balance_coeff,
+            "factor on the auxiliary loss of each sequence's load, which is differentiated with the loss and "
+            "not "
+            "reported in it; 0 is none",
+            {.minimum = 0}),
   };
 }
 
@@ -93,6 +98,7 @@ const Fields& DeepSeekV3Config::fields() {
 FieldValues DeepSeekV3Config::plain() const {
   FieldValues values = to_values(*this);
   values.erase("load_balance_coeff");
+  values.erase("sequence_balance_coeff");
   if (rope_scaling_factor == 1.0)
     for (const char* unused :
          {"rope_beta_fast", "rope_beta_slow", "rope_mscale", "rope_original_max_seq_len"})

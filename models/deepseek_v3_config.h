@@ -37,6 +37,7 @@ struct DeepSeekV3Config {
   bool route_norm = false;            // the chosen scores of a token add up to 1
   double route_scale = 1.0;
   double load_balance_coeff = 1e-3;
+  double sequence_balance_coeff = 0.0;  // 0: no auxiliary loss
 
   double norm_eps = 1e-5;
   double latent_norm_eps = 1e-6;  // of the norms inside attention

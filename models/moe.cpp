@@ -54,7 +54,11 @@ Routing run_router(const Tensor& x_TD, const Weights& weights, const Tensor& bia
     ModuleScope gate("gate");
     gate_ED = weights.get("weight").to(at::kFloat);
   }
-  return route(at::linear(x_TD.to(at::kFloat), gate_ED), bias_E, o);
+  Routing routing = route(at::linear(x_TD.to(at::kFloat), gate_ED), bias_E, o);
+  if (o.balance.weight > 0)
+    routing.scores_TK = with_loss(
+        routing.scores_TK, sequence_loss(routing.all_scores_TE, routing.experts_TK, weights, o.balance));
+  return routing;
 }
 
 }  // namespace
@@ -63,6 +67,7 @@ Routing route(const Tensor& logits_TE, const Tensor& bias_E, const RouterOptions
   const Tensor scores_TE = o.sigmoid ? at::sigmoid(logits_TE) : at::softmax(logits_TE, -1);
   const Tensor for_choice = scores_TE.detach() + bias_E;
   Routing routing;
+  routing.all_scores_TE = scores_TE;
   routing.experts_TK = best(o.n_groups > 1 ? limit_groups(for_choice, o) : for_choice, o.top_k);
   Tensor chosen_TK = scores_TE.gather(1, routing.experts_TK);
   if (o.norm) chosen_TK = chosen_TK / (at::sum(chosen_TK, at::IntArrayRef{-1}, /*keepdim=*/true) + 1e-20);

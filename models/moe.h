@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "models/sequence_balance.h"
 #include "parallel/sharding.h"
 
 namespace rondo {
@@ -20,9 +21,11 @@ struct RouterOptions {
   std::int64_t n_limited_groups = 1;  // two best, and a token chooses in this many of the best groups
   bool norm = false;                  // divide the chosen scores of a token by their sum
   double scale = 1.0;                 // then multiply them
+  SequenceBalance balance = {};       // what the load of each sequence adds to the loss
 };
 
 struct Routing {
+  at::Tensor all_scores_TE;        // fp32, with gradient
   at::Tensor experts_TK;           // int64
   at::Tensor scores_TK;            // fp32, with gradient
   at::Tensor tokens_per_expert_E;  // fp32 whole numbers

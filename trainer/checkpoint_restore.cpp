@@ -168,6 +168,13 @@ class Restorer {
   Restored from_hugging_face(Restored fresh) {
     fresh.from = initial_hugging_face_folder(request_.config);
     const hugging_face::Folder folder(fresh.from);
+    if (groups_.rank() == 0)
+      for (const std::string& warning : folder.warnings()) log_warning(warning);
+    if (config_.initial_load_in_hf_quantized && !folder.quantized())
+      throw Misfit(
+          fmt::format("{} has no quantization_config in its config.json; set "
+                      "checkpoint.initial_load_in_hf_quantized = false to take it as it is",
+                      fresh.from.string()));
     folder.check(hugging_face::parameters_of(request_.model));
     check_sizes(folder.config().model, folder.config().sizes, folder.path().string());
     std::map<std::string, std::string> names;

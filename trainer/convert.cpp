@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "models/decoder.h"
 #include "parallel/error.h"
+#include "parallel/log.h"
 #include "trainer/checkpoint/reader.h"
 #include "trainer/checkpoint/save.h"
 #include "trainer/checkpoint/shard.h"
@@ -18,6 +20,7 @@
 #include "trainer/float_dtypes.h"
 #include "trainer/hugging_face/folder.h"
 #include "trainer/hugging_face/folder_writer.h"
+#include "trainer/load_weights.h"
 
 namespace rondo {
 namespace {
@@ -67,20 +70,72 @@ void export_tensor(checkpoint::Reader& reader, const Exported& tensor, at::Scala
   }
 }
 
-// The pieces of a checkpoint that hold what the folder has.
-std::vector<checkpoint::Piece> pieces_of(const Decoder& model, const hugging_face::Folder& folder) {
-  std::vector<checkpoint::Piece> pieces;
-  for (const Exported& tensor : tensors_of(model)) {
+// What the folder has of one tensor or of several in the dtype that a checkpoint keeps it in: its own; where that is
+// none of numbers, or not the same for all parts, the model's.
+at::ScalarType kept_dtype(const Exported& tensor, const hugging_face::Folder& folder) {
+  const hugging_face::StoredTensor first = folder.find(tensor.to[0].name);
+  for (const hugging_face::Parameter& from : tensor.to) {
+    const hugging_face::StoredTensor stored = folder.find(from.name);
+    if (stored.scales == nullptr && stored.dtype() == first.dtype()) continue;
+    const std::string& of_model = folder.config().dtype;
+    return of_model.empty() ? at::kFloat : float_named(of_model);
+  }
+  return float_in_file(first.dtype());
+}
+
+// Writes what a folder holds, file by file of a checkpoint. What must be converted is in memory until then.
+class Import {
+ public:
+  Import(const hugging_face::Folder& folder, std::filesystem::path temp, checkpoint::Manifest& manifest)
+      : folder_(folder), temp_(std::move(temp)), manifest_(manifest) {}
+
+  void add(const Exported& tensor, std::int64_t converted_bytes) {
+    const at::ScalarType dtype = kept_dtype(tensor, folder_);
     std::int64_t offset = 0;
     for (const hugging_face::Parameter& from : tensor.to) {
-      const hugging_face::StoredTensor stored = folder.find(from.name);
       const std::int64_t elements = c10::multiply_integers(from.shape);
-      pieces.push_back({tensor.name, stored_name(float_in_file(stored.dtype())), tensor.sizes, offset,
-                        offset + elements, stored.elements(0, static_cast<std::uint64_t>(elements))});
+      pieces_.push_back({tensor.name, stored_name(dtype), tensor.sizes, offset, offset + elements,
+                         bytes_as(dtype, folder_.find(from.name), elements)});
       offset += elements;
+      if (in_memory_ >= converted_bytes) write();
     }
   }
-  return pieces;
+
+  void write() {
+    if (pieces_.empty()) return;
+    manifest_.add(checkpoint::write_shard(temp_, files_++, std::exchange(pieces_, {})));
+    converted_.clear();
+    in_memory_ = 0;
+  }
+
+ private:
+  std::span<const std::byte> bytes_as(at::ScalarType dtype, const hugging_face::StoredTensor& stored,
+                                      std::int64_t elements) {
+    if (stored.scales == nullptr && float_in_file(stored.dtype()) == dtype)
+      return stored.elements(0, static_cast<std::uint64_t>(elements));
+    converted_.push_back(at::empty({elements}, dtype));
+    load_weights(converted_.back(), stored, 0, elements);
+    in_memory_ += static_cast<std::int64_t>(converted_.back().nbytes());
+    return bytes_of(converted_.back());
+  }
+
+  const hugging_face::Folder& folder_;
+  std::filesystem::path temp_;
+  checkpoint::Manifest& manifest_;
+  std::vector<checkpoint::Piece> pieces_;
+  std::vector<at::Tensor> converted_;
+  std::int64_t in_memory_ = 0;
+  int files_ = 0;
+};
+
+// An upper bound of the bytes of all files: every part begins anew, aligned.
+std::int64_t import_bytes(const std::vector<Exported>& tensors, const hugging_face::Folder& folder) {
+  std::int64_t bytes = 0;
+  for (const Exported& tensor : tensors)
+    bytes += c10::multiply_integers(tensor.sizes) *
+                 static_cast<std::int64_t>(c10::elementSize(kept_dtype(tensor, folder))) +
+             std::ssize(tensor.to) * checkpoint::kAlignment;
+  return bytes;
 }
 
 }  // namespace
@@ -100,20 +155,25 @@ void export_to_hugging_face(const std::filesystem::path& checkpoint, const std::
 }
 
 std::filesystem::path import_from_hugging_face(const std::filesystem::path& from,
-                                               const std::filesystem::path& root) {
+                                               const std::filesystem::path& root,
+                                               std::int64_t converted_bytes) {
   const hugging_face::Folder folder(from);
+  for (const std::string& warning : folder.warnings()) log_warning(warning);
   const std::shared_ptr<const Decoder> model = make_decoder(folder.config().model, folder.config().sizes);
   folder.check(hugging_face::parameters_of(*model));
-  std::vector<checkpoint::Piece> pieces = pieces_of(*model, folder);
+  const std::vector<Exported> tensors = tensors_of(*model);
+  const std::int64_t bytes = import_bytes(tensors, folder);
   const std::filesystem::path temp = checkpoint::begin_save(root, 0, "import", 0);
   try {
-    checkpoint::check_space(temp, checkpoint::shard_bytes(pieces), 3);
+    checkpoint::check_space(temp, bytes, 3 + bytes / converted_bytes);
     checkpoint::Manifest manifest;
     manifest.run = "import";
     manifest.kind = checkpoint::Kind::model;
     manifest.created = checkpoint::utc_seconds();
     manifest.model = model_facts(folder.config().model, folder.config().sizes);
-    manifest.add(checkpoint::write_shard(temp, 0, std::move(pieces)));
+    Import import(folder, temp, manifest);
+    for (const Exported& tensor : tensors) import.add(tensor, converted_bytes);
+    import.write();
     return checkpoint::commit(root, temp, manifest);
   } catch (...) {
     checkpoint::abandon(temp);

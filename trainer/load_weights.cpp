@@ -14,22 +14,30 @@ namespace {
 // Bounds the copy of stored bytes that is alive at a time.
 constexpr std::int64_t kChunkElements = std::int64_t{1} << 20;
 
+// The stored bytes are aligned to nothing, so they are copied before ATen reads them.
+at::Tensor read(const hugging_face::StoredTensor& stored, std::int64_t begin, std::int64_t count) {
+  const auto first = static_cast<std::uint64_t>(begin), size = static_cast<std::uint64_t>(count);
+  if (stored.scales != nullptr) {
+    at::Tensor numbers = at::empty({count}, at::kFloat);
+    stored.dequantize(first, {numbers.data_ptr<float>(), size});
+    return numbers;
+  }
+  const std::span<const std::byte> bytes = stored.elements(first, first + size);
+  at::Tensor numbers = at::empty({count}, float_in_file(stored.dtype()));
+  std::memcpy(numbers.data_ptr(), bytes.data(), bytes.size());
+  return numbers;
+}
+
 }  // namespace
 
 void load_weights(at::Tensor& shard, const hugging_face::StoredTensor& stored, std::int64_t begin,
                   std::int64_t end) {
   RONDO_ASSERT(shard.is_contiguous() && 0 <= begin && begin <= end && end - begin <= shard.numel(),
                "a shard has room for the elements that it is filled with");
-  const at::ScalarType dtype = float_in_file(stored.dtype());
   const at::Tensor flat = shard.view({-1});
-  // The stored bytes are aligned to nothing, so they are copied before ATen reads them.
   for (std::int64_t at = begin; at < end; at += kChunkElements) {
     const std::int64_t count = std::min(kChunkElements, end - at);
-    const std::span<const std::byte> bytes =
-        stored.elements(static_cast<std::uint64_t>(at), static_cast<std::uint64_t>(at + count));
-    const at::Tensor chunk = at::empty({count}, dtype);
-    std::memcpy(chunk.data_ptr(), bytes.data(), bytes.size());
-    flat.narrow(0, at - begin, count).copy_(chunk);
+    flat.narrow(0, at - begin, count).copy_(read(stored, at, count));
   }
   flat.narrow(0, end - begin, flat.numel() - (end - begin)).zero_();
 }

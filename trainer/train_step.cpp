@@ -105,6 +105,11 @@ Tensor local_loss(const Step& step, const Weights& weights, const ForwardInputs&
   return sum / step.sum_over(kDataAxes, valid_tokens);
 }
 
+// Of all ranks and all microbatches.
+std::int64_t sequences_of_a_step(const Step& step) {
+  return step.options.local_batch_size * step.options.mesh.degree(kDataAxes) * step.options.microbatches;
+}
+
 struct LossAndGradients {
   Tensor loss;
   Tensors gradients;            // like the shards, reduced over the ranks
@@ -119,6 +124,7 @@ LossAndGradients forward_backward(const Step& step, const BatchInputs& at_input,
   ForwardInputs forward = forward_inputs(step, at_input, inputs);
   Tensors tokens_per_expert(step.expert_biases.size());
   forward.tokens_per_expert = &tokens_per_expert;
+  forward.sequence_weight = 1.0 / static_cast<double>(sequences_of_a_step(step));
   const Tensor loss =
       local_loss(step, weights, forward, inputs[at_input.labels], inputs[at_input.valid_tokens]);
   LossAndGradients made{loss.detach(), {}, {}};

@@ -12,6 +12,8 @@
 //
 // A mixture of experts balances its load without a loss of its own: each step moves the bias of every expert by
 // the tokens that all ranks and microbatches sent to it. A step that is not finite changes no bit of it either.
+// Where a model has a loss of each sequence's load besides, what is differentiated is the loss plus the mean of that
+// over the sequences of all ranks and microbatches; what is reported is the loss alone.
 #pragma once
 
 #include <algorithm>

@@ -62,6 +62,15 @@ TEST_CASE("a Hugging Face folder of another model is refused with the keys to se
   INFO(refused.output);
   CHECK(refused.exit_code == 5);
   CHECK_THAT(refused.output, ContainsSubstring("set model.rope_theta = 500000.0 (here 10000.0)"));
+  const ProgramResult plain =
+      rondo(place.train("plain", kSaving + Words{"--checkpoint.initial_load_in_hf=true",
+                                                 "--checkpoint.initial_load_in_hf_quantized=true",
+                                                 "--checkpoint.initial_load_path=" +
+                                                     (place / "run/checkpoint/step-4-hf").string()}));
+  INFO(plain.output);
+  CHECK(plain.exit_code == 5);
+  CHECK_THAT(plain.output, ContainsSubstring("has no quantization_config in its config.json; set "
+                                             "checkpoint.initial_load_in_hf_quantized = false"));
 }
 
 TEST_CASE("convert says what it cannot do") {

@@ -4,6 +4,7 @@ python3 deepseek_parity.py RONDO FOLDER: as llama_parity.py. transformers keeps 
 and saves one for each expert and matrix; gradients are compared as saved. Prints the differences, and exits 1 where
 one is above the tolerance.
 """
+import json
 import os
 import pathlib
 import subprocess
@@ -12,7 +13,7 @@ import sys
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
 from transformers.utils import logging
 
@@ -49,6 +50,8 @@ SHAPES = {
                        q_lora_rank=7, qk_nope_head_dim=5, qk_rope_head_dim=6, v_head_dim=9, vocab_size=131), 21, {}),
     "values wider than keys": (dict(v_head_dim=40), 33, {}),
     "saved in bfloat16, in many files": ({}, 33, dict(dtype=torch.bfloat16, max_shard_size="100KB")),
+    "saved in 8 bits, in blocks": (dict(hidden_size=200, intermediate_size=150, moe_intermediate_size=140,
+                                        kv_lora_rank=130), 33, dict(quantized=True)),
 }
 
 
@@ -70,9 +73,40 @@ def make_model(fields):
     return model
 
 
-def save(model, folder, dtype=torch.float32, **how):
+def in_blocks(weight):
+    """(8 bits of each element, a scale of each block of 128 x 128, what they stand for)"""
+    rows, columns = weight.shape
+    blocks = torch.nn.functional.pad(weight, (0, -columns % 128, 0, -rows % 128))
+    blocks = blocks.unflatten(1, (-1, 128)).unflatten(0, (-1, 128))
+    scales = blocks.abs().amax((1, 3)) / torch.finfo(torch.float8_e4m3fn).max
+    bits = (blocks / scales[:, None, :, None]).to(torch.float8_e4m3fn)
+    whole = [part.flatten(2, 3).flatten(0, 1)[:rows, :columns].contiguous()
+             for part in (bits, bits.float() * scales[:, None, :, None])]
+    return whole[0], scales, whole[1]
+
+
+def quantize(folder):
+    """Makes the projections of a saved model ones of 8 bits, and saves in folder/plain what they stand for."""
+    (folder / "plain").mkdir()
+    stored = load_file(folder / "model.safetensors")
+    plain = dict(stored)
+    for name in [name for name in stored if "_proj" in name]:
+        stored[name], stored[name + "_scale_inv"], plain[name] = in_blocks(plain[name])
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "plain" / "config.json").write_text(json.dumps(config))
+    config["quantization_config"] = {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
+                                     "weight_block_size": [128, 128]}
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file(stored, folder / "model.safetensors", {"format": "pt"})
+    save_file(plain, folder / "plain" / "model.safetensors", {"format": "pt"})
+
+
+def save(model, folder, dtype=torch.float32, quantized=False, **how):
     """Saves it in `dtype`, and returns what transformers makes of the files in fp32."""
     model.to(dtype).save_pretrained(folder, **how)
+    if quantized:
+        quantize(folder)
+        folder = folder / "plain"
     if "max_shard_size" in how:
         assert (folder / "model.safetensors.index.json").exists(), "the model was to be saved in many files"
     return DeepseekV3ForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",

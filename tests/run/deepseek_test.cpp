@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <cmath>
 
 #include "tests/run/checkpoints.h"
 
@@ -99,6 +100,46 @@ TEST_CASE("the loss of DeepSeek-V3 falls, and the load of its experts is told") 
     CHECK(line["load_imbalance"].get<double>() >= 1.0);
     CHECK(line["load_imbalance"].get<double>() <= 8.0 / 3.0 + 1e-6);  // all tokens to the same three of eight
   }
+}
+
+TEST_CASE(
+    "the auxiliary loss of a sequence's load moves gradients, alike in any layout, and no reported loss") {
+  const Place place(kTinyDeepSeek);
+  const Words one_step = {"--training.steps=1", "--lr_scheduler.warmup_steps=0",
+                          "--training.global_batch_size=4"};
+  const Words balanced = one_step + Words{"--model.sequence_balance_coeff=0.5"};
+  const Words of_4 = {"--training.local_batch_size=4"}, of_2 = {"--training.local_batch_size=2"};
+  must_end_well(place.launch(1, "without", one_step + of_4));
+  must_end_well(place.launch(1, "1", balanced + of_4));
+  must_end_well(place.launch(1, "accumulated", balanced + of_2));
+  must_end_well(place.launch(2, "sharded", balanced + of_2));
+  // Two ranks cannot share three heads.
+  const Words shared = {"--parallelism.tensor_parallel_degree=2", "--model.n_heads=4"};
+  must_end_well(place.launch(1, "of 4 heads", balanced + of_4 + Words{"--model.n_heads=4"}));
+  must_end_well(place.launch(2, "shared", balanced + of_4 + shared));
+  must_end_well(place.launch(2, "shared, eager", balanced + of_4 + shared + kEager));
+  const auto first = [&](const char* run, const char* key) {
+    return place.metrics(run)[0][key].get<double>();
+  };
+  CHECK(first("1", "loss") == first("without", "loss"));
+  CHECK(std::abs(first("1", "grad_norm") / first("without", "grad_norm") - 1) > 1e-3);
+  CHECK(place.compare("shared, eager", "shared").exit_code == 0);
+  for (const auto& [a, b] : {std::pair("1", "accumulated"), {"1", "sharded"}, {"of 4 heads", "shared"}}) {
+    const ProgramResult compared = place.compare(a, b, {"--tolerance", "1e-5"});
+    INFO(b << ":\n" << compared.output);
+    CHECK(compared.exit_code == 0);
+  }
+}
+
+TEST_CASE("recomputed and replayed layers change no bit of a DeepSeek-V3 with the auxiliary loss") {
+  const Place place(kTinyDeepSeek);
+  const Point point{1, true, true, false, false};
+  const Words balanced = {"--model.sequence_balance_coeff=0.01", "--training.steps=3"};
+  run_at(place, point, "eager run", balanced + kEager);
+  run_at(place, point, "recomputed", balanced + kEager + Words{"--activation_checkpoint.mode=full"});
+  run_at(place, point, "replay", balanced + kReplay);
+  CHECK(place.compare("eager run", "recomputed").exit_code == 0);
+  CHECK(place.compare("eager run", "replay").exit_code == 0);
 }
 
 TEST_CASE("1 and 2 ranks see the same first step of DeepSeek-V3") {

@@ -88,6 +88,7 @@ JobConfig random_config(unsigned seed) {
   config.checkpoint.folder = "checkpoint";
   config.checkpoint.load_only = config.checkpoint.initial_load_in_hf = config.checkpoint.last_save_in_hf =
       false;
+  config.checkpoint.initial_load_in_hf_quantized = false;
   return config;
 }
 

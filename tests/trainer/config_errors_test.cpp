@@ -167,6 +167,10 @@ TEST_CASE("the keys of [checkpoint] that contradict each other are refused") {
       {"[checkpoint]\nload_only = true\n",
        {},
        "x.toml:2:1: checkpoint.load_only = true: checkpoint.load_only needs checkpoint.enable = true"},
+      {"[checkpoint]\ninitial_load_in_hf_quantized = true\n",
+       {},
+       "x.toml:2:1: checkpoint.initial_load_in_hf_quantized = true: "
+       "checkpoint.initial_load_in_hf_quantized needs checkpoint.initial_load_in_hf = true"},
       {"[checkpoint]\nenable = true\ninitial_load_in_hf = true\n",
        {},
        "x.toml:3:1: checkpoint.initial_load_in_hf = true: needs the folder to load from: "
@@ -180,11 +184,6 @@ TEST_CASE("the keys of [checkpoint] that contradict each other are refused") {
 
 TEST_CASE("torchtitan's keys for missing features are refused at all but their off values") {
   check_all({
-      {"[checkpoint]\ninitial_load_in_hf_quantized = true\n",
-       {},
-       "x.toml:2:1: checkpoint.initial_load_in_hf_quantized = true: reading fp8 weights is not in this "
-       "version; "
-       "the only value is false"},
       {"[parallelism]\ncontext_parallel_degree = 8\n",
        {},
        "x.toml:2:1: parallelism.context_parallel_degree = 8: context parallelism is not in this version; the "

@@ -15,6 +15,7 @@
 #include "compiler/text.h"
 #include "compiler/tracer.h"
 #include "compiler/verify.h"
+#include "models/deepseek_v3.h"
 #include "models/initialize.h"
 #include "models/llama3.h"
 
@@ -109,6 +110,21 @@ TEST_CASE("eager, interpreted and replayed steps are bit for bit equal") {
   const auto replay =
       make_replay(graph, plan, std::make_shared<ReplayMemory>(plan.arena_bytes), replayed_state);
   require_equal(eager, outcome(*replay, options, replayed_state, 4));
+}
+
+TEST_CASE("the loss of a sequence's load is in the graph of a step where it has a factor, and nowhere else") {
+  const auto functions = [](double coeff) {
+    DeepSeekV3Config config;
+    config.dim = 32, config.n_layers = 2, config.n_heads = 2, config.vocab_size = 40,
+    config.ffn_hidden_dim = 48;
+    config.kv_lora_rank = 16, config.qk_nope_head_dim = 8, config.qk_rope_head_dim = 8, config.v_head_dim = 8;
+    config.moe_hidden_dim = 16, config.sequence_balance_coeff = coeff;
+    return make_train_step(std::make_shared<DeepSeekV3>(config), small_options());
+  };
+  const auto nodes = [](const StepFunction& function) { return trace(function).nodes.size(); };
+  const TrainStepFunctions without = functions(0), with = functions(0.1);
+  CHECK(nodes(with.train_step) > nodes(without.train_step));
+  CHECK(ir::print(trace(with.validate)) == ir::print(trace(without.validate)));
 }
 
 TEST_CASE("checkpointed blocks change no bit of an eager step and lower its peak memory") {

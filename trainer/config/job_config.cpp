@@ -281,6 +281,9 @@ const Fields& Checkpoint::fields() {
             "take only the weights from there; false: optimizer, step and data position too"),
       field("initial_load_in_hf", &C::initial_load_in_hf,
             "begin with the weights of a Hugging Face folder: initial_load_path, else model.hf_assets_path"),
+      field("initial_load_in_hf_quantized", &C::initial_load_in_hf_quantized,
+            "refuse a Hugging Face folder whose weights are not quantized; false: take it as its config.json "
+            "says"),
       field("exclude_from_loading", &C::exclude_from_loading,
             "parts that begin anew when a checkpoint is loaded: optimizer, lr_scheduler, dataloader, "
             "train_state",

@@ -119,6 +119,7 @@ struct Checkpoint {
   std::string initial_load_path;        // "": none
   bool initial_load_model_only = true;
   bool initial_load_in_hf = false;
+  bool initial_load_in_hf_quantized = false;
   std::vector<std::string> exclude_from_loading;  // of kExcludable
   bool last_save_model_only = true;
   bool last_save_in_hf = false;

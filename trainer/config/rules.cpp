@@ -180,6 +180,9 @@ void check_checkpoint(Rules& rules, const JobConfig& config) {
   };
   needs_saving(!c.initial_load_path.empty(), "initial_load_path");
   needs_saving(c.initial_load_in_hf, "initial_load_in_hf");
+  rules.require(!c.initial_load_in_hf_quantized || c.initial_load_in_hf,
+                {"checkpoint.initial_load_in_hf_quantized", "checkpoint.initial_load_in_hf"},
+                "checkpoint.initial_load_in_hf_quantized needs checkpoint.initial_load_in_hf = true");
   needs_saving(c.create_seed_checkpoint, "create_seed_checkpoint");
   needs_saving(c.load_only, "load_only");
   rules.require(!c.initial_load_in_hf || !initial_hugging_face_folder(config).empty(),

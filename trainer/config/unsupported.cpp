@@ -74,7 +74,6 @@ const std::vector<Group>& groups() {
       {"compile",
        "choosing what torch.compile compiles is",
        {{"components", Texts{"model", "loss"}}, {"backend", "inductor"_t}}},
-      {"checkpoint", "reading fp8 weights is", {{"initial_load_in_hf_quantized", false}}},
       {"checkpoint",
        "fault tolerance by torchft is",
        {{"enable_ft_dataloader_checkpoints", true}},

@@ -10,6 +10,7 @@
 #include "trainer/hugging_face/deepseek_config.h"
 #include "trainer/hugging_face/fields_reader.h"
 #include "trainer/hugging_face/folder_files.h"
+#include "trainer/hugging_face/fp8_blocks.h"
 #include "trainer/hugging_face/llama_config.h"
 
 namespace rondo::hugging_face {
@@ -125,6 +126,49 @@ const ModelType* read_model_type(FieldsReader& reader) {
   return nullptr;
 }
 
+// Whether weights are in 8 bits, in the one form of them that is read. Fields of another form are only noise.
+bool read_quantization(FieldsReader& reader, std::vector<std::string>& problems) {
+  const char* name = "quantization_config";
+  const Json* object = reader.take(name);
+  if (object == nullptr) return false;
+  FieldsReader inner(*object, problems, std::string(name) + ".");
+  if (!object->is_object()) {
+    reader.fail(name, *object, "must be an object");
+  } else if (const Json* method = inner.require("quant_method"); method != nullptr && *method != "fp8") {
+    inner.fail("quant_method", *method, "not in this version; \"fp8\" is");
+  } else {
+    const Json block = Json::array({kBlock, kBlock});
+    const Json* size = inner.require("weight_block_size");
+    if (size != nullptr) inner.take_only("weight_block_size", block, "blocks of another size are");
+    inner.take_only("fmt", "e4m3", "another format of 8 bits is");
+    inner.take_only("expert_dtype", "fp8", "another format of experts is");
+    inner.take_only("activation_scheme", "dynamic", "a fixed scale of activations is");
+    // How scales were chosen, what has none, and what transformers does with them: the files hold the numbers.
+    for (const char* known :
+         {"scale_fmt", "modules_to_not_convert", "modules_to_convert", "ignored_layers", "dequantize"})
+      inner.take(known);
+    for (const std::string& unknown : inner.unknown())
+      inner.fail(unknown, object->at(unknown), "not known here, and may change what the weights are");
+  }
+  return true;
+}
+
+// Layers behind the last that predict tokens further ahead are no part of the model here.
+void pass_over_layers_ahead(FieldsReader& reader, const std::string& file, ReadConfig& read) {
+  const char* name = "num_nextn_predict_layers";
+  constexpr std::int64_t kMost = 1000;
+  const Json* ahead = reader.take(name);
+  const auto layers = read.config.sizes.find("n_layers");
+  if (ahead == nullptr || *ahead == 0 || layers == read.config.sizes.end()) return;
+  if (!ahead->is_number_unsigned() || *ahead > kMost)
+    return reader.fail(name, *ahead, "must be a number of layers");
+  for (std::int64_t i = 0; i < ahead->get<std::int64_t>(); ++i)
+    read.passed_over.push_back(fmt::format("model.layers.{}.", std::get<std::int64_t>(layers->second) + i));
+  read.warnings.push_back(fmt::format(
+      "{}: {} = {}: layers that predict tokens further ahead are not in this version, and are passed over",
+      file, name, shown(*ahead)));
+}
+
 }  // namespace
 
 const Json* FieldsReader::take(const std::string& name) {
@@ -189,7 +233,8 @@ ReadConfig parse_config(std::string_view text, const std::string& file) {
     read.config.sizes = type->read(reader, problems);
     read.config.dtype = read_dtype(reader);
     read.config.tokens = read_token_ids(reader);
-    reader.take_only("quantization_config", nullptr, "quantized weights are");
+    read.quantized = read_quantization(reader, problems);
+    pass_over_layers_ahead(reader, file, read);
     reader.take_only("compression_config", nullptr, "compressed weights are");
   }
   if (!problems.empty())

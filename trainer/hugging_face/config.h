@@ -33,7 +33,9 @@ struct ModelConfig {
 
 struct ReadConfig {
   ModelConfig config;
-  std::vector<std::string> warnings;  // "FILE: field: ..." for fields that nobody here knows
+  bool quantized = false;                // matrices may be in 8 bits (fp8_blocks.h)
+  std::vector<std::string> passed_over;  // prefixes of tensors that are no part of the model here
+  std::vector<std::string> warnings;  // "FILE: field: ...": what nobody here knows, and what is passed over
 };
 
 // Throws Error(checkpoint) with all problems, a line for each: file, field, value and rule.

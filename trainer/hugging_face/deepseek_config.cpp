@@ -72,10 +72,9 @@ void refuse_features(FieldsReader& reader, const FieldValues& sizes) {
   if (const auto heads = sizes.find("n_heads"); heads != sizes.end())
     reader.take_only("num_key_value_heads", std::get<std::int64_t>(heads->second),
                      "another number of keys is");
-  // Follow from the others or concern training alone. Layers that predict tokens further ahead are no part of
-  // the model here: files that hold them are refused, naming their tensors.
-  for (const char* name : {"head_dim", "qk_head_dim", "num_local_experts", "num_nextn_predict_layers",
-                           "num_mtp_layers", "ep_size", "aux_loss_alpha", "seq_aux", "output_router_logits"})
+  // Follow from the others or concern training alone.
+  for (const char* name : {"head_dim", "qk_head_dim", "num_local_experts", "num_mtp_layers", "ep_size",
+                           "aux_loss_alpha", "seq_aux", "output_router_logits"})
     reader.take(name);
 }
 

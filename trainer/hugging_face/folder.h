@@ -1,7 +1,8 @@
 // A folder of a model as Hugging Face's transformers stores it, for reading: config.json, and the weights in
 // model.safetensors or in the shards that model.safetensors.index.json names.
 //
-// Opening maps the files and reads their headers alone; of the weights only what is asked for is read.
+// Opening maps the files and reads their headers alone; of the weights only what is asked for is read. Matrices may be
+// in 8 bits (fp8_blocks.h) where config.json says so.
 // Immutable once open, so thread-safe; movable. Errors are Error(checkpoint), or Error(resources) where memory
 // or descriptors ran out.
 #pragma once
@@ -47,12 +48,15 @@ std::vector<Parameter> parameters_of(const Model& model) {
 struct StoredTensor {
   const safetensors::File* file;
   const safetensors::TensorInfo* info;
+  const StoredTensor* scales = nullptr;  // of a matrix in 8 bits
 
   safetensors::Dtype dtype() const { return info->dtype; }
   // Elements [begin, end) of the flattened tensor, little-endian and aligned to nothing.
   std::span<const std::byte> elements(std::uint64_t begin, std::uint64_t end) const {
     return file->bytes(*info, begin, end);
   }
+  // The same as numbers, of a matrix in 8 bits. REQUIRES scales, and a matrix that Folder::check() passed.
+  void dequantize(std::uint64_t begin, std::span<float> to) const;
 };
 
 class Folder {
@@ -63,10 +67,12 @@ class Folder {
 
   const std::filesystem::path& path() const { return path_; }
   const ModelConfig& config() const { return config_.config; }
+  bool quantized() const { return config_.quantized; }
   const std::vector<std::string>& warnings() const { return config_.warnings; }
 
   // Throws, listing them all, unless the tensors are exactly `parameters`: none missing, none unexpected, each
-  // of its shape and of dtype F32, F16 or BF16. Tables of rotary frequencies, which old files carry, pass.
+  // of its shape and of dtype F32, F16 or BF16, or a matrix of F8_E4M3 with its scales. Tables of rotary frequencies,
+  // which old files carry, pass, as do layers that predict tokens further ahead.
   void check(std::span<const Parameter> parameters) const;
 
   // REQUIRES a name that check() found.
@@ -74,6 +80,7 @@ class Folder {
 
  private:
   void open_shards();
+  void find_scales();
 
   std::filesystem::path path_;
   ReadConfig config_;

@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "parallel/error.h"
 #include "trainer/hugging_face/folder.h"
 #include "trainer/hugging_face/folder_files.h"
+#include "trainer/hugging_face/fp8_blocks.h"
 
 namespace rondo::hugging_face {
 namespace {
@@ -71,6 +73,34 @@ bool is_rotary_table(std::string_view name) { return name.ends_with(".rotary_emb
 
 bool is_weight(Dtype dtype) { return dtype == Dtype::f32 || dtype == Dtype::f16 || dtype == Dtype::bf16; }
 
+std::string scales_of(const std::string& name) { return name + std::string(kScales); }
+
+std::string with_dtype(const safetensors::TensorInfo& info) {
+  return fmt::format("{} is {}", shown_name(info.name), safetensors::dtype_name(info.dtype));
+}
+
+void check_shape(const safetensors::TensorInfo& info, const std::vector<std::int64_t>& shape,
+                 TensorProblems& problems) {
+  if (info.shape != shape)
+    problems.add("of another shape", fmt::format("{} is [{}] and must be [{}]", shown_name(info.name),
+                                                 fmt::join(info.shape, ", "), fmt::join(shape, ", ")));
+}
+
+// Of a parameter in 8 bits.
+void check_quantized(const Parameter& parameter, const StoredTensor& stored, bool declared,
+                     TensorProblems& problems) {
+  if (!declared)
+    problems.add("in 8 bits, while config.json has no quantization_config", with_dtype(*stored.info));
+  if (parameter.shape.size() != 2 || parameter.always_fp32)
+    problems.add("in 8 bits and no matrix", with_dtype(*stored.info));
+  else if (stored.scales == nullptr)
+    problems.add("missing", shown_name(scales_of(parameter.name)));
+  if (stored.scales == nullptr) return;
+  check_shape(*stored.scales->info, scales_shape(parameter.shape), problems);
+  if (stored.scales->dtype() != Dtype::f32)
+    problems.add("scales of a dtype that is not F32", with_dtype(*stored.scales->info));
+}
+
 }  // namespace
 
 std::vector<Parameter> stacked(const std::string& name, const std::vector<std::int64_t>& sizes) {
@@ -97,6 +127,15 @@ Folder::Folder(std::filesystem::path path) : path_(std::move(path)), config_(rea
   }
   for (const safetensors::File& file : files_)
     for (const safetensors::TensorInfo& info : file.tensors()) tensors_[info.name] = {&file, &info};
+  find_scales();
+}
+
+void Folder::find_scales() {
+  for (auto& [name, stored] : tensors_) {
+    if (stored.dtype() != Dtype::f8_e4m3) continue;
+    const auto scales = tensors_.find(scales_of(name));
+    if (scales != tensors_.end()) stored.scales = &scales->second;
+  }
 }
 
 void Folder::open_shards() {
@@ -123,7 +162,7 @@ void Folder::open_shards() {
 
 void Folder::check(std::span<const Parameter> parameters) const {
   TensorProblems problems;
-  std::set<std::string_view> expected;
+  std::set<std::string> expected;
   for (const Parameter& parameter : parameters) {
     expected.insert(parameter.name);
     const auto found = tensors_.find(parameter.name);
@@ -131,18 +170,33 @@ void Folder::check(std::span<const Parameter> parameters) const {
       problems.add("missing", shown_name(parameter.name));
       continue;
     }
-    const safetensors::TensorInfo& info = *found->second.info;
-    if (info.shape != parameter.shape)
-      problems.add("of another shape",
-                   fmt::format("{} is [{}] and must be [{}]", shown_name(parameter.name),
-                               fmt::join(info.shape, ", "), fmt::join(parameter.shape, ", ")));
-    if (!is_weight(info.dtype))
-      problems.add("of a dtype that is not F32, F16 or BF16",
-                   fmt::format("{} is {}", shown_name(parameter.name), safetensors::dtype_name(info.dtype)));
+    const StoredTensor& stored = found->second;
+    check_shape(*stored.info, parameter.shape, problems);
+    const std::string scales = scales_of(parameter.name);
+    if (stored.dtype() == Dtype::f8_e4m3)
+      check_quantized(parameter, stored, config_.quantized, problems);
+    else if (tensors_.contains(scales))
+      problems.add("scales of what is not F8_E4M3",
+                   fmt::format("{}, where {}", shown_name(scales), with_dtype(*stored.info)));
+    else if (!is_weight(stored.dtype()))
+      problems.add("of a dtype that is not F32, F16 or BF16", with_dtype(*stored.info));
+    expected.insert(scales);
   }
+  const auto passed_over = [&](const std::string& name) {
+    return is_rotary_table(name) ||
+           std::any_of(config_.passed_over.begin(), config_.passed_over.end(),
+                       [&](const std::string& prefix) { return name.starts_with(prefix); });
+  };
   for (const auto& [name, stored] : tensors_)
-    if (!expected.contains(name) && !is_rotary_table(name)) problems.add("unexpected", shown_name(name));
+    if (!expected.contains(name) && !passed_over(name)) problems.add("unexpected", shown_name(name));
   problems.throw_if_any(path_);
+}
+
+void StoredTensor::dequantize(std::uint64_t begin, std::span<float> to) const {
+  RONDO_ASSERT(scales != nullptr && info->shape.size() == 2, "a matrix in 8 bits has scales");
+  hugging_face::dequantize(elements(begin, begin + to.size()), begin,
+                           static_cast<std::uint64_t>(info->shape[1]),
+                           scales->elements(0, scales->info->elements()), to);
 }
 
 StoredTensor Folder::find(std::string_view name) const {

@@ -15,7 +15,7 @@ using Catch::Matchers::ContainsSubstring;
 using Json = nlohmann::json;
 using safetensors::error_of;
 
-// What was published with the weights of DeepSeek-V3, but for their quantization.
+// What was published with the weights of DeepSeek-V3.
 Json published_671b() {
   return Json::parse(R"({
     "architectures": ["DeepseekV3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
@@ -25,7 +25,9 @@ Json published_671b() {
     "moe_intermediate_size": 2048, "moe_layer_freq": 1, "n_group": 8, "n_routed_experts": 256,
     "n_shared_experts": 1, "norm_topk_prob": true, "num_attention_heads": 128, "num_experts_per_tok": 8,
     "num_hidden_layers": 61, "num_key_value_heads": 128, "num_nextn_predict_layers": 1, "pretraining_tp": 1,
-    "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06,
+    "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+    "quantization_config": {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
+                            "weight_block_size": [128, 128]}, "rms_norm_eps": 1e-06,
     "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
                      "original_max_position_embeddings": 4096, "type": "yarn"},
     "rope_theta": 10000, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "seq_aux": true,
@@ -55,7 +57,11 @@ FieldValues flavor(const std::string& name) {
 
 TEST_CASE("the published configuration of DeepSeek-V3 is that of the flavor 671B") {
   const ReadConfig read = parse(published_671b());
-  CHECK(read.warnings.empty());
+  CHECK(read.quantized);
+  CHECK(read.passed_over == std::vector<std::string>{"model.layers.61."});
+  CHECK(read.warnings == std::vector<std::string>{"config.json: num_nextn_predict_layers = 1: layers that "
+                                                  "predict tokens further ahead are not in this "
+                                                  "version, and are passed over"});
   CHECK(read.config.model == "deepseek_v3");
   FieldValues ours = flavor("671B");
   ours["norm_eps"] = 1e-6;  // as published; the flavor has torchtitan's
@@ -89,14 +95,45 @@ TEST_CASE("what DeepSeek-V3 has not here is refused by its field") {
   CHECK_THAT(problem_with("rope_interleave", false), ContainsSubstring("a rotation of halves is not"));
   CHECK_THAT(problem_with("n_group", 7),
              ContainsSubstring("n_group = 7: model.n_expert_groups must divide model.n_experts"));
-  CHECK_THAT(problem_with("quantization_config", Json{{"quant_method", "fp8"}}),
-             ContainsSubstring("quantized weights are not in this version"));
+  CHECK_THAT(problem_with("num_nextn_predict_layers", -1),
+             ContainsSubstring("num_nextn_predict_layers = -1: must be a number of layers"));
   CHECK_THAT(problem_with_scaling("mscale", 0.7),
              ContainsSubstring("rope_scaling.mscale = 0.7: must be mscale_all_dim in this version"));
   CHECK_THAT(problem_with_scaling("type", "linear"),
              ContainsSubstring("not in this version; default and yarn are"));
   CHECK_THAT(problem_with_scaling("truncate", false),
              ContainsSubstring("a correction range that is not truncated is not in this version"));
+}
+
+TEST_CASE("of quantizations one is read, and any other is refused by its field") {
+  const auto refused = [](const char* field, const Json& value, const std::string& message) {
+    INFO(field);
+    Json quantization = published_671b()["quantization_config"];
+    quantization[field] = value;
+    CHECK_THAT(problem_with("quantization_config", quantization),
+               ContainsSubstring("quantization_config." + message));
+  };
+  refused("quant_method", "gptq", "quant_method = \"gptq\": not in this version; \"fp8\" is");
+  refused("quant_method", nullptr, "quant_method is missing");
+  refused("weight_block_size", {1, 128},
+          "weight_block_size = [1,128]: blocks of another size are not in this version; the only value is "
+          "[128,128]");
+  refused("weight_block_size", nullptr, "weight_block_size is missing");
+  refused("fmt", "e5m2",
+          "fmt = \"e5m2\": another format of 8 bits is not in this version; the only value is \"e4m3\"");
+  refused("expert_dtype", "fp4", "expert_dtype = \"fp4\": another format of experts is not in this version");
+  refused("activation_scheme", "static",
+          "activation_scheme = \"static\": a fixed scale of activations is not in this version");
+  refused("zero_point", true, "zero_point = true: not known here, and may change what the weights are");
+  CHECK_THAT(problem_with("quantization_config", "fp8"),
+             ContainsSubstring("quantization_config = \"fp8\": must be an object"));
+
+  Json object = published_671b();
+  object["quantization_config"]["scale_fmt"] = "ue8m0";
+  object["quantization_config"]["modules_to_not_convert"] = nullptr;
+  CHECK(parse(object).quantized);
+  object["quantization_config"] = nullptr;
+  CHECK_FALSE(parse(object).quantized);
 }
 
 TEST_CASE("a DeepSeek-V3 that transformers has not is not written, and all reasons are said") {

@@ -145,6 +145,56 @@ TEST_CASE("a writer that does not finish leaves nothing, and a folder in use is 
   CHECK(names_in(folder.path()) == std::vector<std::string>{"out"});
 }
 
+TEST_CASE("a matrix in 8 bits comes with its scales, and layers that are passed over may be there") {
+  TempFolder folder;
+  Json config = Json::parse(config_json(small_config()));
+  config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  config["num_nextn_predict_layers"] = 1;
+  folder.write(kConfig, config.dump());
+  write_tensors(folder.path(kWeights),
+                {tensor("a", Dtype::f8_e4m3, {129, 256}), tensor("a_scale_inv", Dtype::f32, {2, 2}),
+                 tensor("b", Dtype::bf16, {4}), tensor("model.layers.6.enorm.weight", Dtype::f32, {8})});
+  const Folder read(folder.path());
+  CHECK(read.quantized());
+  read.check(std::vector<Parameter>{{"a", {129, 256}}, {"b", {4}}});
+  REQUIRE(read.find("a").scales != nullptr);
+  CHECK(read.find("a").scales->info->name == "a_scale_inv");
+  CHECK(read.find("b").scales == nullptr);
+}
+
+TEST_CASE("matrices in 8 bits that cannot be read are told at once") {
+  TempFolder folder;
+  Json config = Json::parse(config_json(small_config()));
+  config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  folder.write(kConfig, config.dump());
+  write_tensors(folder.path(kWeights),
+                {tensor("alone", Dtype::f8_e4m3, {129, 5}), tensor("few", Dtype::f8_e4m3, {129, 5}),
+                 tensor("few_scale_inv", Dtype::f32, {1, 1}), tensor("half", Dtype::f8_e4m3, {2, 2}),
+                 tensor("half_scale_inv", Dtype::bf16, {1, 1}), tensor("plain", Dtype::bf16, {2, 2}),
+                 tensor("plain_scale_inv", Dtype::f32, {1, 1}), tensor("row", Dtype::f8_e4m3, {2}),
+                 tensor("wide", Dtype::f8_e5m2, {2, 2}), tensor("whose_scale_inv", Dtype::f32, {1, 1})});
+  const std::vector<Parameter> parameters = {{"alone", {129, 5}}, {"few", {129, 5}}, {"half", {2, 2}},
+                                             {"plain", {2, 2}},   {"row", {2}},      {"wide", {2, 2}}};
+  const std::string problems =
+      "  in 8 bits and no matrix: \"row\" is F8_E4M3\n"
+      "  missing: \"alone_scale_inv\"\n"
+      "  of a dtype that is not F32, F16 or BF16: \"wide\" is F8_E5M2\n"
+      "  of another shape: \"few_scale_inv\" is [1, 1] and must be [2, 1]\n"
+      "  scales of a dtype that is not F32: \"half_scale_inv\" is BF16\n"
+      "  scales of what is not F8_E4M3: \"plain_scale_inv\", where \"plain\" is BF16\n"
+      "  unexpected: \"whose_scale_inv\"\n";
+  const std::string first = folder.path() + ": the weights are not those of its model:\n";
+  const std::string last = "fetch or write the folder again, or mend its config.json";
+  CHECK(error_of([&] { Folder(folder.path()).check(parameters); }) == first + problems + last);
+  with_config(folder);
+  CHECK(error_of([&] { Folder(folder.path()).check(parameters); }) ==
+        first + problems.substr(0, problems.find("  missing")) +
+            "  in 8 bits, while config.json has no quantization_config: \"alone\" is F8_E4M3, \"few\" is "
+            "F8_E4M3, "
+            "\"half\" is F8_E4M3, \"row\" is F8_E4M3\n" +
+            problems.substr(problems.find("  missing")) + last);
+}
+
 TEST_CASE("missing, unexpected, misshapen and quantized tensors are told at once") {
   TempFolder folder;
   write_tensors(
