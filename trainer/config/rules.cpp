@@ -107,10 +107,24 @@ void check_degrees(Rules& rules, const JobConfig& config) {
                 "only one degree can take the ranks that are left; set the other");
 }
 
+void check_experts(Rules& rules, const JobConfig& config, const std::vector<SharedSize>& experts) {
+  const char* key = "parallelism.expert_parallel_degree";
+  const std::int64_t degree = config.parallelism.expert_parallel_degree;
+  if (degree == 1) return;
+  rules.require(!experts.empty(), {key, "model.name"},
+                fmt::format("{} = {} needs a model with experts, and {} has none; set it to 1", key, degree,
+                            config.model.name));
+  for (const SharedSize& shared : experts)
+    rules.require(shared.size % degree == 0, {key, "model." + shared.key, "model.name"},
+                  fmt::format("{} = {} must divide model.{} = {}: each rank has a whole number of them", key,
+                              degree, shared.key, shared.size));
+}
+
 // Heads, hidden widths and tokens that ranks share are whole numbers for each.
 void check_shared_sizes(Rules& rules, const JobConfig& config) {
   const ModelSizes* model = find_model_sizes(config.model.name);
   if (model == nullptr) return;
+  check_experts(rules, config, model->shared(config.model.sizes).experts);
   const char* key = "parallelism.tensor_parallel_degree";
   const std::int64_t degree = config.parallelism.tensor_parallel_degree;
   if (degree == 1) return;
