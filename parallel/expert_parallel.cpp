@@ -1,15 +1,13 @@
 #include "parallel/expert_parallel.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
+#include <ATen/ops/argsort.h>
 #include <ATen/ops/clamp_max.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -32,7 +30,14 @@ Tensor gather(const Tensor& x, const AxisGroup& group) {
 Tensor scatter_sums(const Tensor& x, const AxisGroup& group) {
   return group.ranks > 1 ? reduce_scatter_sum(x, group.ranks, group.name) : x;
 }
-MaybeTensor maybe(const Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; }
+// Autograd takes no undefined tensors: a count that is absent is not saved.
+variable_list with_count(variable_list saved, const MaybeTensor& count) {
+  if (count) saved.push_back(*count);
+  return saved;
+}
+MaybeTensor count_in(const variable_list& saved, std::size_t others) {
+  return saved.size() > others ? MaybeTensor(saved[others]) : std::nullopt;
+}
 
 void save_group(AutogradContext* context, const AxisGroup& group) {
   context->saved_data["group"] = group.name;
@@ -42,23 +47,18 @@ AxisGroup saved_group(AutogradContext* context) {
   return {context->saved_data["group"].toStringRef(), context->saved_data["ranks"].toInt()};
 }
 
-// Which slot a row is of, in which row a slot is, and how many rows there are (undefined: as many as `order` has).
-struct RowMap {
-  Tensor order_R, place_PK, count;
-};
-
 // The rows of the tokens of all ranks. Backward: sums in fp32, over slots and then over ranks, rounded once.
 struct TakeRows : torch::autograd::Function<TakeRows> {
   static Tensor forward(AutogradContext* context, const Tensor& x_TD, const Tensor& order_R,
-                        const Tensor& place_PK, const Tensor& count, const AxisGroup& group) {
+                        const Tensor& place_PK, const MaybeTensor& count, const AxisGroup& group) {
     at::AutoDispatchBelowAutograd below_autograd;
-    context->save_for_backward({place_PK, count});
+    context->save_for_backward(with_count({place_PK}, count));
     save_group(context, group);
-    return take_rows(gather(x_TD, group), order_R, maybe(count), place_PK.size(1));
+    return take_rows(gather(x_TD, group), order_R, count, place_PK.size(1));
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const Tensor sums_PD = sum_rows(gradients[0], saved[0], maybe(saved[1]));
+    const Tensor sums_PD = sum_rows(gradients[0], saved[0], count_in(saved, 1));
     const Tensor sums_TD = scatter_sums(sums_PD, saved_group(context));
     return {sums_TD.to(gradients[0].scalar_type()), {}, {}, {}, {}};
   }
@@ -67,19 +67,19 @@ struct TakeRows : torch::autograd::Function<TakeRows> {
 // For each token of this rank the sum of its rows on all ranks times their scores; in fp32, rounded once.
 struct SumRows : torch::autograd::Function<SumRows> {
   static Tensor forward(AutogradContext* context, const Tensor& rows_RD, const Tensor& scores_TK,
-                        const Tensor& order_R, const Tensor& place_PK, const Tensor& count,
+                        const Tensor& order_R, const Tensor& place_PK, const MaybeTensor& count,
                         const AxisGroup& group) {
     at::AutoDispatchBelowAutograd below_autograd;
     const Tensor scores_PK = gather(scores_TK, group);
-    context->save_for_backward({rows_RD, scores_PK, order_R, place_PK, count});
+    context->save_for_backward(with_count({rows_RD, scores_PK, order_R, place_PK}, count));
     save_group(context, group);
-    const Tensor sums_PD = sum_rows(rows_RD, place_PK, maybe(count), scores_PK);
+    const Tensor sums_PD = sum_rows(rows_RD, place_PK, count, scores_PK);
     return scatter_sums(sums_PD, group).to(rows_RD.scalar_type());
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const Tensor &rows_RD = saved[0], &scores_PK = saved[1], &order_R = saved[2], &place_PK = saved[3];
-    const MaybeTensor count = maybe(saved[4]);
+    const MaybeTensor count = count_in(saved, 4);
     const AxisGroup group = saved_group(context);
     const Tensor gradient_PD = gather(gradients[0], group);
     const Tensor of_rows = take_rows(gradient_PD, order_R, count, place_PK.size(1), scores_PK);
@@ -94,13 +94,12 @@ struct Sorted {
 };
 Sorted sorted_slots(const Tensor& keys_N) {
   const Tensor order_N = std::get<1>(at::sort(keys_N, /*stable=*/true, 0, /*descending=*/false));
-  return {order_N,
-          at::zeros_like(order_N).scatter(0, order_N, at::arange(order_N.size(0), order_N.options()))};
+  return {order_N, at::argsort(order_N, /*stable=*/true, 0)};
 }
 
 Tensor count_each(const Tensor& keys_N, std::int64_t kinds) {  // int32 [kinds]
   const at::TensorOptions whole = keys_N.options().dtype(at::kInt);
-  return at::zeros({kinds}, whole).scatter_add(0, keys_N, at::ones_like(keys_N, whole));
+  return keys_N.new_zeros({kinds}, whole).scatter_add(0, keys_N, at::ones_like(keys_N, whole));
 }
 
 // The runs of an expert each, cut where the room ends.
@@ -118,7 +117,7 @@ Dispatched dispatch_here(const Tensor& x_TD, const Tensor& experts_TK, std::int6
   const Tensor keys_N = experts_TK.view({-1});
   const Sorted sorted = sorted_slots(keys_N);
   const Tensor place_TK = sorted.place_N.view(experts_TK.sizes());
-  const Tensor rows_RD = TakeRows::apply(x_TD, sorted.order_N, place_TK, Tensor(), AxisGroup());
+  const Tensor rows_RD = TakeRows::apply(x_TD, sorted.order_N, place_TK, MaybeTensor(), AxisGroup());
   return {rows_RD, at::cumsum(count_each(keys_N, experts), 0, at::kInt), {}, {sorted.order_N, place_TK}};
 }
 
@@ -134,7 +133,7 @@ Dispatched dispatch_fixed(const Tensor& x_TD, const Tensor& experts_TK, std::int
   const Tensor place_PK = sorted.place_N.view(ids_PK.sizes());
   const Runs runs = runs_within(room, count_each(keys_N, each + 1).narrow(0, 0, each), o.is_bounded());
   const Tensor count = runs.ends_E.select(0, each - 1);
-  const Tensor rows_RD = TakeRows::apply(x_TD, order_R, place_PK, count, o.group);
+  const Tensor rows_RD = TakeRows::apply(x_TD, order_R, place_PK, MaybeTensor(count), o.group);
   return {rows_RD, runs.ends_E, runs.rows_without_room, {order_R, place_PK, count}};
 }
 
@@ -149,7 +148,7 @@ Dispatched dispatch_exact(const Tensor& x_TD, const Tensor& experts_TK, std::int
   const Tensor everyones = gather(sent_E, o.group).view({ranks, ranks, each});
   const Tensor received = everyones.select(1, o.place).contiguous();
   const Tensor sent = sent_E.view({ranks, each});
-  const Tensor home_ND = TakeRows::apply(x_TD, sorted.order_N, place_TK, Tensor(), AxisGroup());
+  const Tensor home_ND = TakeRows::apply(x_TD, sorted.order_N, place_TK, MaybeTensor(), AxisGroup());
   const Tensor rows_RD = exchange_rows(home_ND, sent, received, /*back=*/false, room, o.group.name);
   const Runs runs = runs_within(room, at::sum(received, at::IntArrayRef{0}, false, at::kInt), o.is_bounded());
   return {rows_RD, runs.ends_E, runs.rows_without_room, {sorted.order_N, place_TK, sent, received}};
@@ -178,12 +177,12 @@ Tensor combine_rows(const Tensor& rows_RD, const Dispatched& dispatched, const T
   const std::vector<Tensor>& way = dispatched.way_back;
   const bool exact = options.group.ranks > 1 && options.exchange == ExpertExchange::exact_counts;
   if (!exact) {
-    const Tensor count = way.size() > 2 ? way[2] : Tensor();
+    const MaybeTensor count = count_in(way, 2);
     return SumRows::apply(rows_RD, scores_TK, way[0], way[1], count, options.group);
   }
   const Tensor home_ND =
       exchange_rows(rows_RD, way[2], way[3], /*back=*/true, way[0].size(0), options.group.name);
-  return SumRows::apply(home_ND, scores_TK, way[0], way[1], Tensor(), AxisGroup());
+  return SumRows::apply(home_ND, scores_TK, way[0], way[1], MaybeTensor(), AxisGroup());
 }
 
 }  // namespace rondo
