@@ -113,12 +113,11 @@ Runs runs_within(std::int64_t room, const Tensor& counts_E, bool bounded) {
   return {at::clamp_max(ends_E, room), at::clamp_min(all - room, 0).to(at::kFloat)};
 }
 
-Dispatched dispatch_here(const Tensor& x_TD, const Tensor& experts_TK, std::int64_t experts) {
-  const Tensor keys_N = experts_TK.view({-1});
-  const Sorted sorted = sorted_slots(keys_N);
+Dispatched dispatch_here(const Tensor& x_TD, const Tensor& experts_TK, const Tensor& tokens_per_expert) {
+  const Sorted sorted = sorted_slots(experts_TK.view({-1}));
   const Tensor place_TK = sorted.place_N.view(experts_TK.sizes());
   const Tensor rows_RD = TakeRows::apply(x_TD, sorted.order_N, place_TK, MaybeTensor(), AxisGroup());
-  return {rows_RD, at::cumsum(count_each(keys_N, experts), 0, at::kInt), {}, {sorted.order_N, place_TK}};
+  return {rows_RD, at::cumsum(tokens_per_expert, 0, at::kInt), {}, {sorted.order_N, place_TK}};
 }
 
 Dispatched dispatch_fixed(const Tensor& x_TD, const Tensor& experts_TK, std::int64_t experts,
@@ -137,14 +136,13 @@ Dispatched dispatch_fixed(const Tensor& x_TD, const Tensor& experts_TK, std::int
   return {rows_RD, runs.ends_E, runs.rows_without_room, {order_R, place_PK, count}};
 }
 
-Dispatched dispatch_exact(const Tensor& x_TD, const Tensor& experts_TK, std::int64_t experts,
+Dispatched dispatch_exact(const Tensor& x_TD, const Tensor& experts_TK, const Tensor& tokens_per_expert,
                           const ExpertParallel& o) {
-  const std::int64_t ranks = o.group.ranks, each = experts / ranks;
+  const std::int64_t ranks = o.group.ranks, experts = tokens_per_expert.size(0), each = experts / ranks;
   const std::int64_t room = o.room(experts_TK.size(0), experts_TK.size(1), experts);
-  const Tensor keys_N = experts_TK.view({-1});
-  const Sorted sorted = sorted_slots(keys_N);
+  const Sorted sorted = sorted_slots(experts_TK.view({-1}));
   const Tensor place_TK = sorted.place_N.view(experts_TK.sizes());
-  const Tensor sent_E = count_each(keys_N, experts);
+  const Tensor sent_E = tokens_per_expert.to(at::kInt);
   const Tensor everyones = gather(sent_E, o.group).view({ranks, ranks, each});
   const Tensor received = everyones.select(1, o.place).contiguous();
   const Tensor sent = sent_E.view({ranks, each});
@@ -165,11 +163,12 @@ std::int64_t ExpertParallel::room(std::int64_t tokens, std::int64_t experts_a_to
   return asked < static_cast<double>(worst) ? static_cast<std::int64_t>(asked) : worst;
 }
 
-Dispatched dispatch_tokens(const Tensor& x_TD, const Tensor& experts_TK, std::int64_t experts,
+Dispatched dispatch_tokens(const Tensor& x_TD, const Tensor& experts_TK, const Tensor& tokens_per_expert,
                            const ExpertParallel& options) {
-  if (options.group.ranks == 1) return dispatch_here(x_TD, experts_TK, experts);
-  return options.exchange == ExpertExchange::fixed_size ? dispatch_fixed(x_TD, experts_TK, experts, options)
-                                                        : dispatch_exact(x_TD, experts_TK, experts, options);
+  if (options.group.ranks == 1) return dispatch_here(x_TD, experts_TK, tokens_per_expert);
+  return options.exchange == ExpertExchange::fixed_size
+             ? dispatch_fixed(x_TD, experts_TK, tokens_per_expert.size(0), options)
+             : dispatch_exact(x_TD, experts_TK, tokens_per_expert, options);
 }
 
 Tensor combine_rows(const Tensor& rows_RD, const Dispatched& dispatched, const Tensor& scores_TK,

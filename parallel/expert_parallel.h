@@ -34,9 +34,9 @@ struct ExpertParallel {
   std::int64_t room(std::int64_t tokens, std::int64_t experts_a_token, std::int64_t experts) const;
 };
 
-// Weights::dispatch and combine (parallel/sharding.h) over such a group. `experts`: of all its ranks.
-Dispatched dispatch_tokens(const at::Tensor& x_TD, const at::Tensor& experts_TK, std::int64_t experts,
-                           const ExpertParallel& options);
+// Weights::dispatch and combine (parallel/sharding.h) over such a group.
+Dispatched dispatch_tokens(const at::Tensor& x_TD, const at::Tensor& experts_TK,
+                           const at::Tensor& tokens_per_expert, const ExpertParallel& options);
 at::Tensor combine_rows(const at::Tensor& rows_RD, const Dispatched& dispatched, const at::Tensor& scores_TK,
                         const ExpertParallel& options);
 

@@ -174,8 +174,8 @@ at::Tensor ShardedWeights::own_tokens(const at::Tensor& partial_sums) const {
 }
 
 Dispatched ShardedWeights::dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
-                                    std::int64_t experts) const {
-  return dispatch_tokens(x_TD, experts_TK, experts, options_.experts);
+                                    const at::Tensor& tokens_per_expert) const {
+  return dispatch_tokens(x_TD, experts_TK, tokens_per_expert, options_.experts);
 }
 
 at::Tensor ShardedWeights::combine(const at::Tensor& rows_RD, const Dispatched& dispatched,

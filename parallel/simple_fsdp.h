@@ -53,7 +53,7 @@ class ShardedWeights final : public Weights {
   at::Tensor all_tokens(const at::Tensor& x_ND) const override;
   at::Tensor own_tokens(const at::Tensor& partial_sums) const override;
   Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
-                      std::int64_t experts) const override;
+                      const at::Tensor& tokens_per_expert) const override;
   at::Tensor combine(const at::Tensor& rows_RD, const Dispatched& dispatched,
                      const at::Tensor& scores_TK) const override;
 
