@@ -102,8 +102,11 @@ TEST_CASE("a step whose rows have no room changes nothing, and the run ends with
   // Other gradients, the same state: none of them was taken.
   const auto untouched = ends("gathered", "static", {});
   CHECK(ends("sent", "standard", {}) == untouched);
-  CHECK(ends("two microbatches", "static", {"--training.global_batch_size=8"}) == untouched);
   CHECK(ends("other samples", "standard", {"--training.shuffle=false"}) == untouched);
+  // With sums of microbatches among the state.
+  const Words two = {"--training.global_batch_size=8"};
+  CHECK(ends("two microbatches", "static", two) ==
+        ends("two other microbatches", "standard", two + Words{"--training.shuffle=false"}));
   CHECK(place.metrics("roomy")[0]["state_hash"] != untouched);
 }
 
