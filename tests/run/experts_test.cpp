@@ -29,7 +29,6 @@ void climb_experts(const Point& point, const Division& division, const std::stri
 
 TEST_CASE(
     "ranks that gather the tokens of shared experts have the same bits eager, interpreted and replayed") {
-  climb_experts({2, true, false, false, true}, {2, 1, 2}, "static");
   climb_experts({4, false, true, true, false}, {4, 1, 2}, "static");
   climb_experts({4, true, false, false, false}, {2, 2, 2}, "static");
 }
@@ -37,7 +36,6 @@ TEST_CASE(
 TEST_CASE("ranks that send rows to shared experts have the same bits eager, interpreted and replayed") {
   climb_experts({2, false, true, false, true}, {2, 1, 2}, "standard");
   climb_experts({4, true, false, false, false}, {4, 1, 4}, "standard");
-  climb_experts({4, false, false, true, false}, {2, 2, 2}, "standard");
 }
 
 TEST_CASE(
@@ -48,7 +46,7 @@ TEST_CASE(
   const Point point{2, true, false, false, false};
   const Words flags = Division{2, 1, 2}.flags(exchange);
   run_at(place, point, "eager", kEager + flags);
-  for (const char* policy : {"default", "full", "min_cut"}) {
+  for (const char* policy : {"default", "full"}) {
     run_at(place, point, policy, kReplay + flags + Words{fmt::format("--compile.memory_policy={}", policy)});
     check_equal(place, "eager", policy);
   }
