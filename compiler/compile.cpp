@@ -65,7 +65,7 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
 std::string CompiledStep::collective_sequence() const {
   std::string text;
   for (const ir::Node& node : graph_.nodes) {
-    if (ir::facts(node.op).effect != ir::Effect::collective_start) continue;
+    if (!ir::is_collective(ir::facts(node.op))) continue;
     const ir::TensorType& type = graph_.value(node.results.at(0)).type;
     text += node.op + " " + std::string(ir::dtype_name(type.dtype)) + "[";
     for (std::int64_t size : type.sizes) text += std::to_string(size) + " ";

@@ -160,7 +160,7 @@ std::string_view collective_name(CollectiveKind kind) {
 }
 
 std::optional<Collective> collective_of(const Graph& graph, const Node& node) {
-  if (facts(node.op).effect != Effect::collective_start) return std::nullopt;
+  if (!is_collective(facts(node.op))) return std::nullopt;
   struct Row {
     std::string_view part;
     CollectiveKind kind;
@@ -171,12 +171,15 @@ std::optional<Collective> collective_of(const Graph& graph, const Node& node) {
       Row{"reduce_scatter", CollectiveKind::reduce_scatter, true},
       Row{"all_reduce", CollectiveKind::all_reduce, false},
       Row{"all_to_all", CollectiveKind::all_to_all, false},
+      Row{"exchange_rows", CollectiveKind::all_to_all, false},
       Row{"broadcast", CollectiveKind::broadcast, false},
   };
   const auto row = std::find_if(kRows.begin(), kRows.end(),
                                 [&](const Row& r) { return node.op.find(r.part) != std::string::npos; });
   RONDO_ASSERT(row != kRows.end(), "no cost is known for the collective " + node.op);
   Collective made{row->kind, whole_bytes(graph, node, row->kind == CollectiveKind::all_gather), 0, {}};
+  // One of the two is as long as the bound of what may come, the other as what really travels.
+  if (facts(node.op).exchanges) made.bytes = std::min(made.bytes, whole_bytes(graph, node, /*results=*/true));
   for (const Argument& arg : node.args) {
     if (const auto* number = std::get_if<std::int64_t>(&arg);
         number != nullptr && row->says_ranks && made.ranks == 0)

@@ -94,7 +94,7 @@ struct Collective {
   std::int64_t ranks = 0;  // 0: the node does not say
   std::string_view group;  // lives as long as the node
 };
-// What a node starts; empty for all others, and for transfers between the device and the host.
+// What a node starts, or does before it returns; empty for all others, and for transfers between the device and the host.
 std::optional<Collective> collective_of(const Graph& graph, const Node& node);
 
 // Bytes that each rank sends, and how long it takes alone on the link. `stride`: from one rank of the group to the

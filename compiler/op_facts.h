@@ -36,6 +36,8 @@ struct OpFacts {
   Effect effect = Effect::none;
   ViewKind view = ViewKind::none;  // of argument 0
   bool heavy = false;              // worth saving rather than recomputing: matrix products, attention
+  // A collective that is done when its host_sync node returns, between ranks that call theirs in one order.
+  bool exchanges = false;
   // An in-place form that gives bit for bit the same, with the same arguments; empty if there is none. It
   // overwrites the first `overwritten` arguments; result i of the functional form is the i-th tensor of
   // these, lists flattened.
@@ -45,6 +47,11 @@ struct OpFacts {
   // kernel reads each element of it before it writes the result's element in that place. -1: none.
   int reuses = -1;
 };
+
+// Whether all ranks of a group must come to it.
+constexpr bool is_collective(const OpFacts& op) {
+  return op.effect == Effect::collective_start || op.exchanges;
+}
 
 const OpFacts& facts(std::string_view op);
 std::span<const OpFacts> all_facts();  // for the check against the dispatcher's schemas

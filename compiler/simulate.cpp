@@ -32,6 +32,12 @@ class Lanes {
         case Effect::wait:
           for_each_operand(node, [&](ValueId id) { wait(id); });
           break;
+        case Effect::host_sync:
+          compute(node);
+          if (!facts(node.op).exchanges) break;
+          start(node);
+          wait(node.results.at(0));
+          break;
         default:
           compute(node);
       }

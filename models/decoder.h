@@ -60,6 +60,19 @@ struct ExpertBias {
   std::string hugging_face_name;
 };
 
+// What a router did with the tokens of this rank.
+struct RouterLoad {
+  at::Tensor tokens_per_expert_E;     // how many each expert got: fp32 whole numbers
+  at::Tensor rows_without_room = {};  // Dispatched::rows_without_room (parallel/sharding.h)
+};
+
+// What experts do with a token.
+struct RoutedTokens {
+  std::int64_t experts = 0;            // of a layer
+  std::int64_t experts_per_token = 0;  // that take it
+  std::int64_t dim = 0;                // of a row
+};
+
 // REQUIRES with checkpoint_blocks: this object and the weights outlive the backward.
 struct ForwardInputs {
   at::Tensor tokens_BT;             // int64 ids
@@ -70,8 +83,7 @@ struct ForwardInputs {
   std::optional<at::Tensor> document_borders_N = std::nullopt;
   bool checkpoint_blocks = false;  // compute each block again in its backward instead of keeping its values
   std::vector<at::Tensor> expert_biases = {};  // fp32 [E] each, in the order of Decoder::expert_biases
-  // Where given, as long: takes how many of these tokens each expert got, fp32 [E] whole numbers.
-  std::vector<at::Tensor>* tokens_per_expert = nullptr;
+  std::vector<RouterLoad>* loads = nullptr;    // where given, as long: takes what the routers did
   // What a sequence counts in losses of whole sequences that a model adds to its gradients; 0: there are none.
   double sequence_weight = 0;
 };
@@ -90,6 +102,8 @@ class Decoder {
   virtual std::int64_t vocabulary() const = 0;
   // Of the routers, in the order of the forward.
   virtual std::vector<ExpertBias> expert_biases() const { return {}; }
+  // Of every layer that has experts.
+  virtual std::optional<RoutedTokens> routed_tokens() const { return std::nullopt; }
   // How far a bias moves in a step.
   virtual double load_balance_coeff() const { return 0; }
 };

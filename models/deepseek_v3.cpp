@@ -197,6 +197,11 @@ std::vector<ExpertBias> DeepSeekV3::expert_biases() const {
   return biases;
 }
 
+std::optional<RoutedTokens> DeepSeekV3::routed_tokens() const {
+  if (config_.n_dense_layers == config_.n_layers) return std::nullopt;
+  return RoutedTokens{config_.n_experts, config_.top_k, config_.dim};
+}
+
 Tensor DeepSeekV3::forward(const Weights& weights, const ForwardInputs& inputs) const {
   const RotaryTables rope = rotary_tables(inputs);
   const auto block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t layer) {
@@ -208,7 +213,7 @@ Tensor DeepSeekV3::forward(const Weights& weights, const ForwardInputs& inputs) 
     const auto router = static_cast<std::size_t>(layer - config_.n_dense_layers);
     const MoeOutput moe = mixture_of_experts(ffn_in, weights, inputs.expert_biases.at(router),
                                              router_options(config_, inputs), config_.n_shared_experts > 0);
-    if (inputs.tokens_per_expert != nullptr) inputs.tokens_per_expert->at(router) = moe.tokens_per_expert_E;
+    if (inputs.loads != nullptr) inputs.loads->at(router) = moe.load;
     return middle_ND + moe.y_TD;
   };
   return decode(weights, inputs, {config_.n_layers, config_.norm_eps, /*tie_embeddings=*/false, block});

@@ -20,6 +20,7 @@ class DeepSeekV3 final : public Decoder {
   std::int64_t flops_per_token(std::int64_t seq_len) const override;
   std::int64_t vocabulary() const override { return config_.vocab_size; }
   std::vector<ExpertBias> expert_biases() const override;
+  std::optional<RoutedTokens> routed_tokens() const override;
   double load_balance_coeff() const override { return config_.load_balance_coeff; }
 
  private:

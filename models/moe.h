@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "models/decoder.h"
 #include "models/sequence_balance.h"
 #include "parallel/sharding.h"
 
@@ -36,7 +37,7 @@ Routing route(const at::Tensor& logits_TE, const at::Tensor& bias_E, const Route
 
 struct MoeOutput {
   at::Tensor y_TD;
-  at::Tensor tokens_per_expert_E;
+  RouterLoad load;
 };
 
 // In the open scope: "router.gate" [E, D], "experts.w1" and "experts.w3" [E, F, D], "experts.w2" [E, D, F] and,

@@ -134,6 +134,13 @@ WorkPtr OrderedGloo::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
   return gloo_->allgather_into_tensor_coalesced(outputs, inputs, options);
 }
 
+WorkPtr OrderedGloo::alltoall_base(at::Tensor& output, at::Tensor& input,
+                                   std::vector<std::int64_t>& output_splits,
+                                   std::vector<std::int64_t>& input_splits,
+                                   const c10d::AllToAllOptions& options) {
+  return gloo_->alltoall_base(output, input, output_splits, input_splits, options);
+}
+
 WorkPtr OrderedGloo::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   return gloo_->broadcast(tensors, options);
 }

@@ -18,7 +18,7 @@ namespace rondo {
 // Tokens on their way through the experts.
 struct Dispatched {
   at::Tensor rows_RD;  // a row for each expert of each token, by expert; those behind the last end are zero
-  at::Tensor ends_E;   // int32: one past the last row of each expert that this rank has
+  at::Tensor ends_E;   // int32: one past the last row of each expert that this rank has; at most R
   // fp32 []: rows that found no room and are left out. Undefined where there is always room.
   at::Tensor rows_without_room = {};
   std::vector<at::Tensor> way_back = {};  // what `combine` needs to know

@@ -173,4 +173,14 @@ at::Tensor ShardedWeights::own_tokens(const at::Tensor& partial_sums) const {
   return scatter_token_sums(partial_sums, options_.tensor);
 }
 
+Dispatched ShardedWeights::dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
+                                    const at::Tensor& tokens_per_expert) const {
+  return dispatch_tokens(x_TD, experts_TK, tokens_per_expert, options_.experts);
+}
+
+at::Tensor ShardedWeights::combine(const at::Tensor& rows_RD, const Dispatched& dispatched,
+                                   const at::Tensor& scores_TK) const {
+  return combine_rows(rows_RD, dispatched, scores_TK, options_.experts);
+}
+
 }  // namespace rondo

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/expert_parallel.h"
 #include "parallel/mesh.h"
 #include "parallel/sharding.h"
 #include "parallel/tensor_parallel.h"
@@ -26,6 +27,7 @@ namespace rondo {
 struct ShardingOptions {
   AxisGroup replicas{};                       // the ranks that hold the same shard
   TensorParallel tensor{};                    // the ranks that share each layer
+  ExpertParallel experts{};                   // the ranks that share the experts
   at::ScalarType compute_dtype = at::kFloat;  // what the model sees, and what is gathered
   at::ScalarType reduce_dtype = at::kFloat;   // what gradients are reduced in
   bool reshard_after_forward = false;  // gather a linear's weight again in the backward instead of keeping it
@@ -50,6 +52,10 @@ class ShardedWeights final : public Weights {
   at::Tensor lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_BT) const override;
   at::Tensor all_tokens(const at::Tensor& x_ND) const override;
   at::Tensor own_tokens(const at::Tensor& partial_sums) const override;
+  Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
+                      const at::Tensor& tokens_per_expert) const override;
+  at::Tensor combine(const at::Tensor& rows_RD, const Dispatched& dispatched,
+                     const at::Tensor& scores_TK) const override;
 
  private:
   const std::pair<const std::string, Parameter>& find(std::string_view leaf) const;

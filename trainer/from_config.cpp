@@ -54,6 +54,10 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   o.rank = rank;
   o.sharding = {layout.mesh.group(Axis::dp_replicate),
                 {layout.mesh.group(Axis::tp), layout.mesh.coordinate(rank, Axis::tp)},
+                {layout.mesh.group(Axis::ep), layout.mesh.coordinate(rank, Axis::ep),
+                 c.parallelism.expert_parallel_comm_backend == "static" ? ExpertExchange::fixed_size
+                                                                        : ExpertExchange::exact_counts,
+                 c.parallelism.expert_capacity_factor},
                 float_named(c.training.mixed_precision_param),
                 float_named(c.training.mixed_precision_reduce),
                 c.parallelism.fsdp_reshard_after_forward != "never"};

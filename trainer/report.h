@@ -13,6 +13,7 @@
 #include "trainer/metrics/tensorboard.h"
 #include "trainer/metrics/throughput.h"
 #include "trainer/step_runner.h"
+#include "trainer/train_step.h"
 
 namespace rondo {
 
@@ -31,6 +32,8 @@ class Report {
 
   RunFolder& folder() { return folder_; }
   void training(const RunCosts& costs);
+  // Of training; nothing where every rank has all experts.
+  void experts(const Decoder& model, const TrainStepOptions& options);
   void compiled(const std::vector<const CompiledStep*>& steps);
   void replaying(const ReplayFacts& facts);
 

@@ -49,6 +49,7 @@ std::vector<at::Tensor> batch_tensors(const Batch& batch, const std::vector<std:
 StepResult read(const std::vector<at::Tensor>& results) {
   StepResult result{results[0].item<float>(), results[1].item<float>(), results[2].item<float>() == 0.0f, {}};
   if (results.size() > 3) result.load_imbalance = results[3].item<float>();
+  if (results.size() > 4) result.rows_without_room = results[4].item<float>();
   return result;
 }
 
@@ -97,9 +98,12 @@ StepResult StepRunner::run(const StepBatch& batch, double learning_rate) {
   return read(update_->run({scalar(learning_rate)}));
 }
 
-float StepRunner::validate(const StepBatch& batch) {
-  return validate_->run(batch_tensors(batch.microbatches[0], validation_shape_, batch.valid_tokens))[0]
-      .item<float>();
+StepResult StepRunner::validate(const StepBatch& batch) {
+  const std::vector<at::Tensor> results =
+      validate_->run(batch_tensors(batch.microbatches[0], validation_shape_, batch.valid_tokens));
+  StepResult result{.loss = results[0].item<float>()};
+  if (results.size() > 1) result.rows_without_room = results[1].item<float>();
+  return result;
 }
 
 const ReplayFacts* StepRunner::replay_facts() const {

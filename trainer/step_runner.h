@@ -18,6 +18,7 @@ struct StepResult {
   float grad_norm = 0;                       // before clipping
   bool finite = true;                        // false: the state was left as it was, bit for bit
   std::optional<float> load_imbalance = {};  // of models with routers; train_step.h
+  float rows_without_room = 0;               // above 0: `finite` is false
 };
 
 // Compiled functions of a run. Made before any weight exists.
@@ -33,7 +34,8 @@ class StepRunner {
   StepRunner(const CompiledFunctions& functions, const TrainState& state);
 
   StepResult run(const StepBatch& batch, double learning_rate);
-  float validate(const StepBatch& batch);
+  // Of the result only the loss and the rows without room have a meaning.
+  StepResult validate(const StepBatch& batch);
   // Of the executor that does forward and backward; nullptr unless it is a replay.
   const ReplayFacts* replay_facts() const;
 

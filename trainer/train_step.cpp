@@ -1,27 +1,20 @@
 #include "trainer/train_step.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/_foreach_norm.h>
-#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/ne.h>
-#include <ATen/ops/sqrt.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <cmath>
 #include <map>
 
-#include "parallel/collectives.h"
 #include "parallel/error.h"
 #include "parallel/scope.h"
 #include "trainer/data/loader.h"
 #include "trainer/load_balance.h"
 #include "trainer/placement.h"
 #include "trainer/step_signature.h"
+#include "trainer/step_totals.h"
 
 namespace rondo {
 namespace {
@@ -35,14 +28,9 @@ struct Step {
   std::vector<ExpertBias> expert_biases;  // of its routers
   ModelInputs inputs;
 
-  std::int64_t degree(Axis axis) const { return options.mesh.degree(axis); }
-  Tensor sum_over(Axes axes, const Tensor& tensor) const {
-    const AxisGroup group = options.mesh.group(axes);
-    return group.ranks > 1 ? all_reduce_sum(tensor, group.name) : tensor;
-  }
+  bool has_routers() const { return !expert_biases.empty(); }
+  bool counts_rows_without_room() const { return has_routers() && options.sharding.experts.is_bounded(); }
 };
-// A sum to which `copies` ranks brought the same.
-Tensor counted_once(const Tensor& sum, std::int64_t copies) { return copies > 1 ? sum / copies : sum; }
 using StepPtr = std::shared_ptr<const Step>;
 
 // The batch as the loss reads it.
@@ -102,7 +90,7 @@ Tensor local_loss(const Step& step, const Weights& weights, const ForwardInputs&
       tensor.group.ranks == 1
           ? at::cross_entropy_loss(flat, labels, {}, at::Reduction::Sum, kIgnoreLabel)
           : vocabulary_parallel_cross_entropy(flat, labels, step.model->vocabulary(), kIgnoreLabel, tensor);
-  return sum / step.sum_over(kDataAxes, valid_tokens);
+  return sum / sum_over_ranks(step.options.mesh, kDataAxes, valid_tokens);
 }
 
 // Of all ranks and all microbatches.
@@ -111,9 +99,8 @@ std::int64_t sequences_of_a_step(const Step& step) {
 }
 
 struct LossAndGradients {
-  Tensor loss;
-  Tensors gradients;            // like the shards, reduced over the ranks
-  Tensor tokens_per_expert_LE;  // of this rank, a row for each router; undefined without routers
+  StepTotals totals;  // of this rank
+  Tensors gradients;  // like the shards, reduced over the ranks
 };
 LossAndGradients forward_backward(const Step& step, const BatchInputs& at_input, const Range& parameters,
                                   const Tensors& inputs) {
@@ -122,38 +109,15 @@ LossAndGradients forward_backward(const Step& step, const BatchInputs& at_input,
   for (const Tensor& input : parameters.of(inputs)) shards.push_back(input.detach().requires_grad_(true));
   const ShardedWeights weights = weights_over(step, shards);  // these two outlive the backward
   ForwardInputs forward = forward_inputs(step, at_input, inputs);
-  Tensors tokens_per_expert(step.expert_biases.size());
-  forward.tokens_per_expert = &tokens_per_expert;
+  std::vector<RouterLoad> loads(step.expert_biases.size());
+  forward.loads = &loads;
   forward.sequence_weight = 1.0 / static_cast<double>(sequences_of_a_step(step));
   const Tensor loss =
       local_loss(step, weights, forward, inputs[at_input.labels], inputs[at_input.valid_tokens]);
-  LossAndGradients made{loss.detach(), {}, {}};
-  if (!tokens_per_expert.empty()) made.tokens_per_expert_LE = at::stack(tokens_per_expert);
+  LossAndGradients made{StepTotals::of(loss.detach(), loads), {}};
   const PhaseScope backward(Phase::backward);
   made.gradients = torch::autograd::grad({loss}, shards);
   return made;
-}
-
-struct Reduced {
-  Tensor loss, grad_norm, gradient_scale, found_inf;
-};
-// Loss and global gradient norm in one all-reduce; the scale that clips; whether anything is not finite.
-Reduced reduce_and_clip(const Step& step, const Tensor& loss, const Tensors& gradients) {
-  ModuleScope scope("gradient_norm");
-  const Tensor norms = at::stack(at::_foreach_norm(gradients, 2));
-  const Tensor local_norm = at::linalg_vector_norm(norms.to(at::kFloat), 2);
-  const Tensor sums = step.sum_over(kAllAxes, at::stack({loss, local_norm * local_norm}));
-  Reduced r;
-  r.loss = counted_once(sums.select(0, 0), step.degree(Axis::tp));
-  r.grad_norm = at::sqrt(counted_once(sums.select(0, 1), step.degree(Axis::dp_replicate)));
-  // x / max(1, norm / max_norm) is x * min(1, max_norm / norm); the optimizer divides while it reads the
-  // gradients.
-  r.gradient_scale = std::isinf(step.options.max_norm)
-                         ? at::clamp_min(r.grad_norm * 0, 1)
-                         : at::clamp_min((r.grad_norm + 1e-6) / step.options.max_norm, 1);
-  const Tensor both = r.loss + r.grad_norm;
-  r.found_inf = at::ne(both - both, 0).to(at::kFloat);  // inf - inf and nan - nan are nan, and nan != 0
-  return r;
 }
 
 struct OptimizerInputs {
@@ -177,22 +141,22 @@ void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin()
 
 // What a microbatch, or the sum of them, gives to the update.
 struct UpdateFrom {
-  Tensor loss;
+  StepTotals totals;
   const Tensors& gradients;
-  Tensor tokens_per_expert_LE;  // undefined without routers
   Tensors expert_biases;
 };
-// loss, grad_norm, found_inf (load_imbalance), then the new parameters, exp_avgs, exp_avg_sqs, step and
+// loss, grad_norm, found_inf (load_imbalance (rows_without_room)), then the new parameters, exp_avgs, exp_avg_sqs, step and
 // expert biases.
 Tensors update_state(const Step& step, const OptimizerInputs& at_input, const UpdateFrom& from,
                      const Tensors& inputs, bool tracing) {
   const PhaseScope update(Phase::update);
   const c10::AutoGradMode no_gradients(false);
-  const Reduced r = reduce_and_clip(step, from.loss, from.gradients);
+  const Reduced r = reduce_and_clip(step.options.mesh, step.options.max_norm, from.totals, from.gradients);
   Balanced balanced;
   if (!from.expert_biases.empty()) {
     ModuleScope scope("load_balance");
-    balanced = balance_load(from.expert_biases, step.sum_over(kAllAxes, from.tokens_per_expert_LE),
+    balanced = balance_load(from.expert_biases,
+                            sum_over_ranks(step.options.mesh, kAllAxes, from.totals.tokens_per_expert_LE),
                             step.model->load_balance_coeff(), r.found_inf);
   }
   ModuleScope scope("optimizer");
@@ -203,6 +167,7 @@ Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Up
                        step.options.optimizer, /*in_place=*/!tracing);
   Tensors outputs{r.loss, r.grad_norm, r.found_inf};
   if (balanced.load_imbalance.defined()) outputs.push_back(balanced.load_imbalance);
+  if (r.rows_without_room.defined()) outputs.push_back(r.rows_without_room);
   append(outputs, next.parameters);
   append(outputs, next.exp_avgs);
   append(outputs, next.exp_avg_sqs);
@@ -215,7 +180,8 @@ void plain_results(SignatureBuilder& b, const Step& step) {
   b.result(kLoss);
   b.result(kGradNorm);
   b.result(kFoundInf);
-  if (!step.expert_biases.empty()) b.result(kLoadImbalance);
+  if (step.has_routers()) b.result(kLoadImbalance);
+  if (step.counts_rows_without_room()) b.result(kRowsWithoutRoom);
 }
 
 StepFunction make_single(const StepPtr& step) {
@@ -229,8 +195,7 @@ StepFunction make_single(const StepPtr& step) {
   b.updates(batch.expert_biases);
   b.function.body = [step, optimizer, batch](const Tensors& inputs, bool tracing) {
     const LossAndGradients made = forward_backward(*step, batch, optimizer.parameters, inputs);
-    const UpdateFrom from{made.loss, made.gradients, made.tokens_per_expert_LE,
-                          batch.expert_biases.of(inputs)};
+    const UpdateFrom from{made.totals, made.gradients, batch.expert_biases.of(inputs)};
     return update_state(*step, optimizer, from, inputs, tracing);
   };
   return b.function;
@@ -239,13 +204,17 @@ StepFunction make_single(const StepPtr& step) {
 constexpr const char* kGradientPrefix = "grad.";
 constexpr const char* kLossSum = "loss_sum";
 
-// What microbatches add up beside their gradients: the loss and, with routers, the tokens of each expert.
-Range other_sums(SignatureBuilder& b, const Step& step) {
-  const std::size_t loss = b.scalar(kLossSum, ir::InputKind::buffer);
-  if (step.expert_biases.empty()) return {loss, 1};
+// StepTotals::list() of the microbatches.
+Range totals(SignatureBuilder& b, const Step& step) {
+  Range range{b.scalar(kLossSum, ir::InputKind::buffer), 1};
+  const auto add = [&](const std::string& name, std::vector<std::int64_t> sizes) {
+    b.state(name, std::move(sizes));
+    ++range.count;
+  };
   const auto routers = static_cast<std::int64_t>(step.expert_biases.size());
-  b.state("tokens_per_expert", {routers, step.expert_biases[0].experts});
-  return {loss, 2};
+  if (step.has_routers()) add("tokens_per_expert", {routers, step.expert_biases[0].experts});
+  if (step.counts_rows_without_room()) add(kRowsWithoutRoom + "_sum", {});
+  return range;
 }
 
 StepFunction make_accumulate(const StepPtr& step) {
@@ -253,7 +222,7 @@ StepFunction make_accumulate(const StepPtr& step) {
   b.function.name = "accumulate";
   const Range parameters = b.parameters();
   const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
-  const Range other = other_sums(b, *step);
+  const Range other = totals(b, *step);
   const BatchInputs batch = training_batch(b, step->options);
   b.updates(sums);
   b.updates(other);
@@ -265,8 +234,8 @@ StepFunction make_accumulate(const StepPtr& step) {
     Tensors outputs;
     const Tensors old = sums.of(inputs);
     for (std::size_t i = 0; i < old.size(); ++i) outputs.push_back(old[i] + made.gradients[i]);
-    outputs.push_back(inputs[other.begin] + made.loss);
-    if (other.count > 1) outputs.push_back(inputs[other.begin + 1] + made.tokens_per_expert_LE);
+    const Tensors so_far = other.of(inputs), more = made.totals.list();
+    for (std::size_t i = 0; i < more.size(); ++i) outputs.push_back(so_far[i] + more[i]);
     return outputs;
   };
   return b.function;
@@ -277,7 +246,7 @@ StepFunction make_update(const StepPtr& step) {
   b.function.name = "update";
   OptimizerInputs optimizer(b, b.parameters());
   const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
-  const Range other = other_sums(b, *step);
+  const Range other = totals(b, *step);
   const Range biases = b.expert_biases();
   optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
   plain_results(b, *step);
@@ -291,8 +260,9 @@ StepFunction make_update(const StepPtr& step) {
     Tensors gradients;
     for (const Tensor& sum : sums.of(inputs))
       gradients.push_back(sum.to(step->options.state_dtype, false, /*copy=*/true));
-    const Tensor tokens_LE = other.count > 1 ? inputs[other.begin + 1] : Tensor();
-    const UpdateFrom from{inputs[other.begin], gradients, tokens_LE, biases.of(inputs)};
+    const StepTotals all =
+        StepTotals::from(other.of(inputs), step->has_routers(), step->counts_rows_without_room());
+    const UpdateFrom from{all, gradients, biases.of(inputs)};
     Tensors outputs = update_state(*step, optimizer, from, inputs, tracing);
     for (const Range& range : {sums, other})
       for (const Tensor& sum : range.of(inputs)) outputs.push_back(at::zeros_like(sum));
@@ -308,12 +278,15 @@ StepFunction make_validate(const StepPtr& step) {
   const TrainStepOptions& o = step->options;
   const BatchInputs batch(b, o.document_attention, o.validation_batch_size, o.validation_seq_len);
   b.result(kLoss);
+  if (step->counts_rows_without_room()) b.result(kRowsWithoutRoom);
   b.function.body = [=](const Tensors& inputs, bool) -> Tensors {
     const c10::AutoGradMode no_gradients(false);
     const ShardedWeights weights = weights_over(*step, parameters.of(inputs));
-    const ForwardInputs forward = forward_inputs(*step, batch, inputs);
+    ForwardInputs forward = forward_inputs(*step, batch, inputs);
+    std::vector<RouterLoad> loads(step->expert_biases.size());
+    forward.loads = &loads;
     const Tensor loss = local_loss(*step, weights, forward, inputs[batch.labels], inputs[batch.valid_tokens]);
-    return {counted_once(step->sum_over(kAllAxes, loss), step->degree(Axis::tp))};
+    return reduce_validation(step->options.mesh, StepTotals::of(loss, loads));
   };
   return b.function;
 }

@@ -45,6 +45,7 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
     validation_data_ = std::make_unique<DataLoader>(validation_data(config_, layout_, rank), *tokenizer_);
 
   const TrainStepOptions options = step_options(config_, layout_, rank);
+  if (report_) report_->experts(*model_, options);
   functions_ = std::make_unique<CompiledFunctions>(
       make_train_step(model_, options),
       compile_request(config_, report_ ? report_->folder().graph_folder() : std::filesystem::path()),
@@ -249,7 +250,20 @@ void Trainer::export_weights() {
   log_info("wrote the weights for Hugging Face to " + (root / (name + "-hf")).string());
 }
 
+void Trainer::refuse_rows(const std::string& when, double rows, std::int64_t last_step) const {
+  const double factor = config_.parallelism.expert_capacity_factor;
+  throw Error(
+      ExitCode::numerics,
+      fmt::format(
+          "{}: {:.0f} rows of tokens found no room on the ranks of their experts; parameters and "
+          "optimizer state are as after step {}. Raise parallelism.expert_capacity_factor = {}, or set "
+          "it to 0: room for all that can come",
+          when, rows, last_step, factor));
+}
+
 void Trainer::refuse(const StepResult& result) const {
+  if (result.rows_without_room > 0)
+    refuse_rows(fmt::format("step {}", progress_.step), result.rows_without_room, progress_.step - 1);
   const bool loss_is_fine = std::isfinite(result.loss);
   const float value = loss_is_fine ? result.grad_norm : result.loss;
   throw Error(
@@ -297,7 +311,11 @@ void Trainer::validate() {
   std::int64_t tokens = 0;
   for (std::int64_t i = 0; i < config_.validation.steps; ++i) {
     const StepBatch batch = validation_data_->next();
-    sum += runner_->validate(batch);
+    const StepResult result = runner_->validate(batch);
+    if (result.rows_without_room > 0)
+      refuse_rows(fmt::format("validation after step {}", progress_.step), result.rows_without_room,
+                  progress_.step);
+    sum += result.loss;
     tokens += batch.tokens;
   }
   if (report_)

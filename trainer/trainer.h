@@ -62,6 +62,7 @@ class Trainer {
   void save_last();
   void export_weights();
   [[noreturn]] void refuse(const StepResult& result) const;
+  [[noreturn]] void refuse_rows(const std::string& when, double rows, std::int64_t last_step) const;
   void validate();
   std::optional<std::string> hash_if_asked();
 

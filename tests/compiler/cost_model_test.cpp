@@ -194,7 +194,7 @@ TEST_CASE("a collective says its kind, its whole bytes, its ranks and its group"
 TEST_CASE("every collective of the op facts has a cost") {
   std::set<CollectiveKind> kinds;
   for (const OpFacts& fact : all_facts()) {
-    if (fact.effect != Effect::collective_start) continue;
+    if (!is_collective(fact)) continue;
     const OneNode one("%9: bf16[1024,4096] = " + std::string(fact.name) + "(%0, 1, \"dp\")");
     const auto made = collective_of(one.graph, one.node());
     REQUIRE(made);

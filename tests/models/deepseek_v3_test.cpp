@@ -3,7 +3,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
-#include <ATen/ops/argsort.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -11,10 +10,8 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/randperm.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/tril.h>
 #include <ATen/ops/zeros.h>
@@ -31,7 +28,6 @@
 #include "models/moe.h"
 #include "models/ops/attention.h"
 #include "parallel/grouped_mm.h"
-#include "parallel/permute_rows.h"
 #include "trainer/config/load.h"
 
 namespace rondo {
@@ -186,17 +182,6 @@ TEST_CASE("runs of rows meet their own matrices, runs of no row and rows past th
   const Tensors expected_grad = torch::autograd::grad({(expected * weight).sum()}, {x, w});
   for (std::size_t i = 0; i < 2; ++i)
     CHECK(at::allclose(ours_grad[i], expected_grad[i], tolerance, tolerance));
-}
-
-TEST_CASE("rows that are permuted and put back are themselves, and gradients of copies add up") {
-  const Tensor x = at::randn({5, 3}, at::kDouble).requires_grad_(true);
-  const Tensor order = at::randperm(10, at::kLong), place = at::argsort(order);
-  const Tensor rows = permute_rows(x, 2, order, place);
-  const Tensor back = permute_rows(rows, 1, place, order);
-  CHECK(at::equal(back, at::stack({x, x}, 1).view({10, 3})));
-  const Tensor weight = at::randn({10, 3}, at::kDouble);
-  const Tensor gradient = torch::autograd::grad({(back * weight).sum()}, {x})[0];
-  CHECK(at::equal(gradient, weight.view({5, 2, 3}).sum(1)));
 }
 
 TEST_CASE("attention takes values of another width than queries and keys, forward and backward") {

@@ -83,7 +83,8 @@ JobConfig random_config(unsigned seed) {
   config.compile.full_recompute_save_ops.clear();
   config.compile.fsdp_buckets.clear();
   config.validation.enable = false;
-  config.parallelism.tensor_parallel_degree = 1;  // no random size need divide by it
+  config.parallelism.tensor_parallel_degree = 1;  // no random size need divide by it, or by the next
+  config.parallelism.expert_parallel_degree = 1;
   config.checkpoint.enable = true;
   config.checkpoint.folder = "checkpoint";
   config.checkpoint.load_only = config.checkpoint.initial_load_in_hf = config.checkpoint.last_save_in_hf =

@@ -267,6 +267,16 @@ TEST_CASE("a rule between keys spells out its arithmetic and blames what the use
        {"--parallelism.data_parallel_shard_degree=2", "--parallelism.data_parallel_replicate_degree=3"},
        "command line: --parallelism.data_parallel_shard_degree=2: training.global_batch_size = 16 must be a "
        "multiple of training.local_batch_size * data-parallel degree = 4 * 6 = 24"},
+      {"[model]\nname = \"deepseek_v3\"\n[parallelism]\nexpert_parallel_degree = 3\n",
+       {},
+       "x.toml:4:1: parallelism.expert_parallel_degree = 3: parallelism.expert_parallel_degree = 3 must "
+       "divide "
+       "model.n_experts = 8: each rank has a whole number of it"},
+      {"[parallelism]\nexpert_parallel_degree = 2\n",
+       {},
+       "x.toml:2:1: parallelism.expert_parallel_degree = 2: parallelism.expert_parallel_degree = 2 needs a "
+       "model "
+       "with experts, and llama3 has none; set it to 1"},
       {"[parallelism]\ndata_parallel_replicate_degree = -1\n",
        {},
        "x.toml:2:1: parallelism.data_parallel_replicate_degree = -1: "

@@ -12,23 +12,36 @@
 
 namespace rondo {
 
-std::vector<BrokenShare> broken_shares(const JobConfig& config, std::int64_t ranks) {
-  constexpr const char* kKey = "parallelism.tensor_parallel_degree";
+std::vector<BrokenShare> broken_shares(const JobConfig& config, std::int64_t tensor_parallel) {
   std::vector<BrokenShare> broken;
+  const auto require = [&](bool holds, std::vector<std::string> keys, const std::string& rule) {
+    if (!holds) broken.push_back({std::move(keys), rule});
+  };
   const ModelSizes* model = find_model_sizes(config.model.name);
-  if (model == nullptr || ranks == 1) return broken;
-  for (const SharedSize& shared : model->shared(config.model.sizes).layers)
-    if (shared.size % ranks != 0)
-      broken.push_back({{kKey, "model." + shared.key, "model.name"},
-                        fmt::format("{} = {} must divide model.{} = {}: each rank has a whole number of it",
-                                    kKey, ranks, shared.key, shared.size)});
+  if (model == nullptr) return broken;
+  const SharedSizes shared = model->shared(config.model.sizes);
+  const auto check_sizes = [&](const std::string& key, std::int64_t ranks,
+                               const std::vector<SharedSize>& sizes) {
+    for (const auto& [name, size] : sizes)
+      require(size % ranks == 0, {key, "model." + name, "model.name"},
+              fmt::format("{} = {} must divide model.{} = {}: each rank has a whole number of it", key, ranks,
+                          name, size));
+  };
+  const std::string tensor = "parallelism.tensor_parallel_degree",
+                    expert = "parallelism.expert_parallel_degree";
+  const std::int64_t expert_parallel = config.parallelism.expert_parallel_degree;
+  check_sizes(tensor, tensor_parallel, shared.layers);
+  check_sizes(expert, expert_parallel, shared.experts);
+  require(expert_parallel == 1 || !shared.experts.empty(), {expert, "model.name"},
+          fmt::format("{} = {} needs a model with experts, and {} has none; set it to 1", expert,
+                      expert_parallel, config.model.name));
   const auto check_tokens = [&](const std::string& section, std::int64_t batch, std::int64_t length) {
-    if (batch * length % ranks == 0) return;
-    broken.push_back(
-        {{kKey, section + ".local_batch_size", section + ".seq_len"},
-         fmt::format("{} = {} must divide {}.local_batch_size * seq_len = {} * {} = {}: the ranks that "
-                     "share the layers share the tokens",
-                     kKey, ranks, section, batch, length, batch * length)});
+    require(batch * length % tensor_parallel == 0,
+            {tensor, section + ".local_batch_size", section + ".seq_len"},
+            fmt::format(
+                "{} = {} must divide {}.local_batch_size * seq_len = {} * {} = {}: the ranks that share the "
+                "layers share the tokens",
+                tensor, tensor_parallel, section, batch, length, batch * length));
   };
   check_tokens("training", config.training.local_batch_size, config.training.seq_len);
   if (config.validation.enable)

@@ -21,7 +21,7 @@ struct Layout {
   std::int64_t data_parallel() const { return mesh.degree(kDataAxes); }
 };
 
-// Heads, hidden widths or tokens that this many ranks cannot share, each having a whole number of them.
+// Heads, hidden widths, tokens or experts that ranks cannot share, each having a whole number of them.
 struct BrokenShare {
   std::vector<std::string> keys;  // the one to blame first
   std::string rule;

@@ -189,8 +189,17 @@ const Fields& Parallelism::fields() {
             {.unsupported = "context parallelism is"}),
       field("pipeline_parallel_degree", &P::pipeline_parallel_degree, "groups of ranks that split the layers",
             {.unsupported = "pipeline parallelism is"}),
-      field("expert_parallel_degree", &P::expert_parallel_degree, "ranks that split the experts",
-            {.unsupported = "expert parallelism is"}),
+      field("expert_parallel_degree", &P::expert_parallel_degree,
+            "ranks that split the experts; of the ranks of a replica, neighbours",
+            {.minimum = 1, .maximum = kMaxDegree, .unit = "ranks"}),
+      field("expert_parallel_comm_backend", &P::expert_parallel_comm_backend,
+            "how tokens reach experts of other ranks: gathered, without a host sync, or by exact counts",
+            {.allowed = {"static", "standard"}}),
+      field("expert_capacity_factor", &P::expert_capacity_factor,
+            "rows that a rank's experts have room for, as a multiple of what balanced routers send; 0: all "
+            "that "
+            "can come. A step with more rows changes nothing and ends the run",
+            {.minimum = 0, .maximum = 1 << 16}),
   };
   return list;
 }

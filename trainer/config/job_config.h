@@ -82,6 +82,8 @@ struct Parallelism {
   std::int64_t context_parallel_degree = 1;
   std::int64_t pipeline_parallel_degree = 1;
   std::int64_t expert_parallel_degree = 1;
+  std::string expert_parallel_comm_backend = "static";  // static | standard
+  double expert_capacity_factor = 0;                    // 0: room for all rows that can come
   static const Fields& fields();
 };
 

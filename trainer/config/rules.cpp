@@ -111,8 +111,8 @@ void check_degrees(Rules& rules, const JobConfig& config) {
       inferred.size() < 2, inferred,
       fmt::format("{} are both -1, but only one degree can take the ranks that are left; set the other",
                   fmt::join(inferred, " and ")));
-  if (p.tensor_parallel_degree == -1) return;  // known with the number of ranks: resolve_layout
-  for (const BrokenShare& broken : broken_shares(config, p.tensor_parallel_degree))
+  // -1 is known with the number of ranks: resolve_layout.
+  for (const BrokenShare& broken : broken_shares(config, std::max<std::int64_t>(1, p.tensor_parallel_degree)))
     rules.require(false, broken.keys, broken.rule);
 }
 

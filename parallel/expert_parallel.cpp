@@ -1,0 +1,187 @@
+#include "parallel/expert_parallel.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/clamp_min.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/sum.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "parallel/collectives.h"
+#include "parallel/exchange_rows.h"
+#include "parallel/token_rows.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor gather(const Tensor& x, const AxisGroup& group) {
+  return group.ranks > 1 ? all_gather(x.contiguous(), group.ranks, group.name) : x;
+}
+Tensor scatter_sums(const Tensor& x, const AxisGroup& group) {
+  return group.ranks > 1 ? reduce_scatter_sum(x, group.ranks, group.name) : x;
+}
+// Autograd takes no undefined tensors: a count that is absent is not saved.
+variable_list with_count(variable_list saved, const MaybeTensor& count) {
+  if (count) saved.push_back(*count);
+  return saved;
+}
+MaybeTensor count_in(const variable_list& saved, std::size_t others) {
+  return saved.size() > others ? MaybeTensor(saved[others]) : std::nullopt;
+}
+
+void save_group(AutogradContext* context, const AxisGroup& group) {
+  context->saved_data["group"] = group.name;
+  context->saved_data["ranks"] = group.ranks;
+}
+AxisGroup saved_group(AutogradContext* context) {
+  return {context->saved_data["group"].toStringRef(), context->saved_data["ranks"].toInt()};
+}
+
+// The rows of the tokens of all ranks. Backward: sums in fp32, over slots and then over ranks, rounded once.
+struct TakeRows : torch::autograd::Function<TakeRows> {
+  static Tensor forward(AutogradContext* context, const Tensor& x_TD, const Tensor& order_R,
+                        const Tensor& place_PK, const MaybeTensor& count, const AxisGroup& group) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    context->save_for_backward(with_count({place_PK}, count));
+    save_group(context, group);
+    return take_rows(gather(x_TD, group), order_R, count, place_PK.size(1));
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor sums_PD = sum_rows(gradients[0], saved[0], count_in(saved, 1));
+    const Tensor sums_TD = scatter_sums(sums_PD, saved_group(context));
+    return {sums_TD.to(gradients[0].scalar_type()), {}, {}, {}, {}};
+  }
+};
+
+// For each token of this rank the sum of its rows on all ranks times their scores; in fp32, rounded once.
+struct SumRows : torch::autograd::Function<SumRows> {
+  static Tensor forward(AutogradContext* context, const Tensor& rows_RD, const Tensor& scores_TK,
+                        const Tensor& order_R, const Tensor& place_PK, const MaybeTensor& count,
+                        const AxisGroup& group) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    const Tensor scores_PK = gather(scores_TK, group);
+    context->save_for_backward(with_count({rows_RD, scores_PK, order_R, place_PK}, count));
+    save_group(context, group);
+    const Tensor sums_PD = sum_rows(rows_RD, place_PK, count, scores_PK);
+    return scatter_sums(sums_PD, group).to(rows_RD.scalar_type());
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &rows_RD = saved[0], &scores_PK = saved[1], &order_R = saved[2], &place_PK = saved[3];
+    const MaybeTensor count = count_in(saved, 4);
+    const AxisGroup group = saved_group(context);
+    const Tensor gradient_PD = gather(gradients[0], group);
+    const Tensor of_rows = take_rows(gradient_PD, order_R, count, place_PK.size(1), scores_PK);
+    const Tensor of_scores = scatter_sums(dot_rows(rows_RD, gradient_PD, place_PK, count), group);
+    return {of_rows, of_scores, {}, {}, {}, {}};
+  }
+};
+
+// Slots by what they are sorted by; slots of one expert in their own order.
+struct Sorted {
+  Tensor order_N, place_N;
+};
+Sorted sorted_slots(const Tensor& keys_N) {
+  const Tensor order_N = std::get<1>(at::sort(keys_N, /*stable=*/true, 0, /*descending=*/false));
+  return {order_N, at::argsort(order_N, /*stable=*/true, 0)};
+}
+
+Tensor count_each(const Tensor& keys_N, std::int64_t kinds) {  // int32 [kinds]
+  const at::TensorOptions whole = keys_N.options().dtype(at::kInt);
+  return keys_N.new_zeros({kinds}, whole).scatter_add(0, keys_N, at::ones_like(keys_N, whole));
+}
+
+// The runs of an expert each, cut where the room ends.
+struct Runs {
+  Tensor ends_E, rows_without_room;  // the latter undefined where there is room for all
+};
+Runs runs_within(std::int64_t room, const Tensor& counts_E, bool bounded) {
+  const Tensor ends_E = at::cumsum(counts_E, 0, at::kInt);
+  if (!bounded) return {ends_E, {}};
+  const Tensor all = ends_E.select(0, ends_E.size(0) - 1);
+  return {at::clamp_max(ends_E, room), at::clamp_min(all - room, 0).to(at::kFloat)};
+}
+
+Dispatched dispatch_here(const Tensor& x_TD, const Tensor& experts_TK, const Tensor& tokens_per_expert) {
+  const Sorted sorted = sorted_slots(experts_TK.view({-1}));
+  const Tensor place_TK = sorted.place_N.view(experts_TK.sizes());
+  const Tensor rows_RD = TakeRows::apply(x_TD, sorted.order_N, place_TK, MaybeTensor(), AxisGroup());
+  return {rows_RD, at::cumsum(tokens_per_expert, 0, at::kInt), {}, {sorted.order_N, place_TK}};
+}
+
+Dispatched dispatch_fixed(const Tensor& x_TD, const Tensor& experts_TK, std::int64_t experts,
+                          const ExpertParallel& o) {
+  const std::int64_t each = experts / o.group.ranks;
+  const std::int64_t room = o.room(experts_TK.size(0), experts_TK.size(1), experts);
+  const Tensor ids_PK = gather(experts_TK.to(at::kInt), o.group).to(at::kLong);
+  const Tensor here_N = ids_PK.view({-1}) - o.place * each;
+  const Tensor keys_N = here_N.masked_fill((here_N < 0).bitwise_or(here_N >= each), each);
+  const Sorted sorted = sorted_slots(keys_N);  // slots of other ranks' experts last
+  const Tensor order_R = sorted.order_N.narrow(0, 0, room);
+  const Tensor place_PK = sorted.place_N.view(ids_PK.sizes());
+  const Runs runs = runs_within(room, count_each(keys_N, each + 1).narrow(0, 0, each), o.is_bounded());
+  const Tensor count = runs.ends_E.select(0, each - 1);
+  const Tensor rows_RD = TakeRows::apply(x_TD, order_R, place_PK, MaybeTensor(count), o.group);
+  return {rows_RD, runs.ends_E, runs.rows_without_room, {order_R, place_PK, count}};
+}
+
+Dispatched dispatch_exact(const Tensor& x_TD, const Tensor& experts_TK, const Tensor& tokens_per_expert,
+                          const ExpertParallel& o) {
+  const std::int64_t ranks = o.group.ranks, experts = tokens_per_expert.size(0), each = experts / ranks;
+  const std::int64_t room = o.room(experts_TK.size(0), experts_TK.size(1), experts);
+  const Sorted sorted = sorted_slots(experts_TK.view({-1}));
+  const Tensor place_TK = sorted.place_N.view(experts_TK.sizes());
+  const Tensor sent_E = tokens_per_expert.to(at::kInt);
+  const Tensor everyones = gather(sent_E, o.group).view({ranks, ranks, each});
+  const Tensor received = everyones.select(1, o.place).contiguous();
+  const Tensor sent = sent_E.view({ranks, each});
+  const Tensor home_ND = TakeRows::apply(x_TD, sorted.order_N, place_TK, MaybeTensor(), AxisGroup());
+  const Tensor rows_RD = exchange_rows(home_ND, sent, received, /*back=*/false, room, o.group.name);
+  const Runs runs = runs_within(room, at::sum(received, at::IntArrayRef{0}, false, at::kInt), o.is_bounded());
+  return {rows_RD, runs.ends_E, runs.rows_without_room, {sorted.order_N, place_TK, sent, received}};
+}
+
+}  // namespace
+
+std::int64_t ExpertParallel::room(std::int64_t tokens, std::int64_t experts_a_token,
+                                  std::int64_t experts) const {
+  const std::int64_t here = std::min(experts_a_token, experts / group.ranks);
+  const std::int64_t worst = group.ranks * tokens * here;
+  if (!is_bounded()) return worst;
+  const double asked = std::ceil(capacity_factor * static_cast<double>(tokens * experts_a_token));
+  return asked < static_cast<double>(worst) ? static_cast<std::int64_t>(asked) : worst;
+}
+
+Dispatched dispatch_tokens(const Tensor& x_TD, const Tensor& experts_TK, const Tensor& tokens_per_expert,
+                           const ExpertParallel& options) {
+  if (options.group.ranks == 1) return dispatch_here(x_TD, experts_TK, tokens_per_expert);
+  return options.exchange == ExpertExchange::fixed_size
+             ? dispatch_fixed(x_TD, experts_TK, tokens_per_expert.size(0), options)
+             : dispatch_exact(x_TD, experts_TK, tokens_per_expert, options);
+}
+
+Tensor combine_rows(const Tensor& rows_RD, const Dispatched& dispatched, const Tensor& scores_TK,
+                    const ExpertParallel& options) {
+  const std::vector<Tensor>& way = dispatched.way_back;
+  const bool exact = options.group.ranks > 1 && options.exchange == ExpertExchange::exact_counts;
+  if (!exact) {
+    const MaybeTensor count = count_in(way, 2);
+    return SumRows::apply(rows_RD, scores_TK, way[0], way[1], count, options.group);
+  }
+  const Tensor home_ND =
+      exchange_rows(rows_RD, way[2], way[3], /*back=*/true, way[0].size(0), options.group.name);
+  return SumRows::apply(home_ND, scores_TK, way[0], way[1], MaybeTensor(), AxisGroup());
+}
+
+}  // namespace rondo

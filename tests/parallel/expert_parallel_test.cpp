@@ -1,0 +1,150 @@
+// Both exchanges of rows against experts of one rank, in double precision; ranks are threads of this process that meet
+// over Gloo, each by a name of its own for the group.
+#include "parallel/expert_parallel.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <functional>
+#include <thread>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "parallel/ordered_gloo.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+constexpr std::int64_t kRanks = 3, kTokens = 11, kCopies = 2, kWidth = 5, kExperts = 6;
+
+// Runs body(rank, group) on a thread for each rank.
+void on_ranks(const std::function<void(std::int64_t, const AxisGroup&)>& body) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank)
+    threads.emplace_back([&, rank] {
+      auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(30));
+      options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+      const auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, kRanks);
+      group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM,
+                        c10::make_intrusive<OrderedGloo>(
+                            c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, kRanks, options)));
+      group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
+      const std::string name = "experts of " + std::to_string(rank);
+      c10d::register_process_group(name, group);
+      body(rank, {name, kRanks, 1});
+      c10d::unregister_process_group(name);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+Tensor tokens_per_expert(const Tensor& experts_TK) {
+  return at::sum(experts_TK.view({-1, 1}) == at::arange(kExperts), 0).to(at::kFloat);
+}
+
+struct Problem {
+  Tensor x, experts, scores, scale, weight;  // tokens of all ranks; an expert multiplies by a row of `scale`
+};
+
+Problem problem(const std::string& routing) {
+  Problem p;
+  const std::int64_t all = kRanks * kTokens;
+  p.x = at::randn({all, kWidth}, at::kDouble);
+  p.scores = at::rand({all, kCopies}, at::kDouble);
+  p.scale = at::randn({kExperts, kWidth}, at::kDouble);
+  p.weight = at::randn({all, kWidth}, at::kDouble);
+  p.experts = at::randint(0, kExperts, {all, kCopies}, at::kLong);
+  if (routing == "all to one") p.experts.fill_(3);
+  if (routing == "one rank gets none") p.experts.clamp_(2, 5);
+  if (routing == "each rank to another one")
+    p.experts =
+        (at::arange(all).div(kTokens, "floor") * 2 + 3).remainder(kExperts).unsqueeze(1).repeat({1, kCopies});
+  return p;
+}
+
+// y, and the gradients of x, scores and scale, of the tokens [first, first + count).
+Tensors forward_backward(const Problem& p, std::int64_t first, std::int64_t count,
+                         const ExpertParallel& options) {
+  const auto mine = [&](const Tensor& t) { return t.narrow(0, first, count).clone(); };
+  Tensor x = mine(p.x).requires_grad_(true), scores = mine(p.scores).requires_grad_(true);
+  Tensor scale = p.scale.clone().requires_grad_(true);
+  const Tensor experts = mine(p.experts);
+  const Dispatched dispatched = dispatch_tokens(x, experts, tokens_per_expert(experts), options);
+  const std::int64_t each = kExperts / options.group.ranks, rows = dispatched.rows_RD.size(0);
+  // The expert of each row: how many ends are at or below it. Those behind the last have a factor too.
+  const Tensor row = at::arange(rows, at::kInt).unsqueeze(1);
+  const Tensor expert_R =
+      at::sum(row >= dispatched.ends_E.unsqueeze(0), 1).clamp_max(each - 1) + options.place * each;
+  const Tensor y =
+      combine_rows(dispatched.rows_RD * at::index_select(scale, 0, expert_R), dispatched, scores, options);
+  Tensors made = torch::autograd::grad({(y * mine(p.weight)).sum()}, {x, scores, scale});
+  made.insert(made.begin(), y.detach());
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "experts of several ranks give what experts of one rank give, and the same gradients, however uneven") {
+  const auto exchange = GENERATE(ExpertExchange::fixed_size, ExpertExchange::exact_counts);
+  const std::string routing =
+      GENERATE(as<std::string>{}, "random", "all to one", "one rank gets none", "each rank to another one");
+  INFO((exchange == ExpertExchange::fixed_size ? "fixed size, " : "exact counts, ") << routing);
+  const Problem p = problem(routing);
+  const Tensors expected = forward_backward(p, 0, kRanks * kTokens, {});
+  std::vector<Tensors> made(kRanks);
+  on_ranks([&](std::int64_t rank, const AxisGroup& group) {
+    made[static_cast<std::size_t>(rank)] =
+        forward_backward(p, rank * kTokens, kTokens, {group, rank, exchange});
+  });
+  Tensor scale_gradient = at::zeros_like(p.scale);
+  for (std::int64_t rank = 0; rank < kRanks; ++rank) {
+    const Tensors& of_rank = made[static_cast<std::size_t>(rank)];
+    REQUIRE(of_rank.size() == 4);
+    for (std::size_t i = 0; i < 3; ++i)
+      CHECK(at::allclose(of_rank[i], expected[i].narrow(0, rank * kTokens, kTokens), 1e-12, 1e-12));
+    scale_gradient = scale_gradient + of_rank[3];
+  }
+  CHECK(at::allclose(scale_gradient, expected[3], 1e-12, 1e-12));
+}
+
+TEST_CASE("rows beyond the room are counted, and left out on both ways") {
+  const auto exchange = GENERATE(ExpertExchange::fixed_size, ExpertExchange::exact_counts);
+  Problem p = problem("all to one");
+  std::vector<double> without_room(kRanks);
+  std::vector<Tensor> y(kRanks);
+  on_ranks([&](std::int64_t rank, const AxisGroup& group) {
+    const ExpertParallel options{group, rank, exchange, 0.5};  // room for 11 rows
+    const Tensor experts = p.experts.narrow(0, 0, kTokens), x = p.x.narrow(0, rank * kTokens, kTokens);
+    const Dispatched d = dispatch_tokens(x, experts, tokens_per_expert(experts), options);
+    const auto i = static_cast<std::size_t>(rank);
+    without_room[i] = d.rows_without_room.item<float>();
+    y[i] = combine_rows(d.rows_RD, d, at::ones({kTokens, kCopies}, at::kDouble), options);
+  });
+  CHECK(without_room == std::vector<double>{0, kRanks * kTokens * kCopies - 11, 0});
+  // The first 11 slots are those of 5 tokens and a half of rank 0.
+  CHECK(at::allclose(y[0].narrow(0, 0, 5), p.x.narrow(0, 0, 5) * 2));
+  CHECK(at::allclose(y[0][5], p.x[5]));
+  for (const Tensor& none : {y[0].narrow(0, 6, 5), y[1], y[2]})
+    CHECK(at::sum(none.abs()).item<double>() == 0);
+}
+
+}  // namespace rondo
