@@ -83,6 +83,7 @@ int run_opt(const Arguments& args) {
   app.add_option("--disable-passes", options.disable_passes, "names to leave out")
       ->delimiter(',')
       ->allow_extra_args(false);
+  app.add_option("--device", options.device, "cpu or cuda: what the graph is for");
   app.add_option("--numerics", options.numerics, "exact or rounds");
   app.add_option("--memory-policy", options.memory_policy,
                  "what the backward keeps, as compile.memory_policy");

@@ -96,6 +96,6 @@ TEST_CASE("rondo opt says what is wrong and exits with the right code") {
   expect(unverified.string(), 10, "breaks rule return_is_last after parse");
   const auto good = write_file("rondo_opt_test_good2.ir", "graph g\nbatch %0: f32[8] x\nreturn\n  y = %0\n");
   expect("--passes reinplac " + good.string(), 3, "unknown pass \"reinplac\" (did you mean reinplace?)");
-  expect("--passes cudagraph " + good.string(), 3, "cudagraph needs a CUDA build");
+  expect("--passes cudagraph " + good.string(), 3, "cudagraph needs device cuda");
   for (const auto& file : {path, unverified, good}) std::filesystem::remove(file);
 }
