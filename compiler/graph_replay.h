@@ -24,7 +24,7 @@
 
 namespace rondo {
 
-// The private pool and the arenas in it. Executors that never run at the same time share one.
+// The private pool of a device and the arenas in it; one at a time. Executors that never run at the same time share it.
 class GraphMemory {
  public:
   // Bytes as in ReplayMemory: the most that one of the plans needs.

@@ -303,8 +303,8 @@ TEST_CASE("a device that fails while it is waited for at the end stops no teardo
 TEST_CASE("steps that take turns share a pool, which goes with the last of them") {
   Bench bench;
   const ir::MemoryPlan plan = ir::plan_memory(bench.graph);
-  auto memory = std::make_shared<GraphMemory>(bench.device, plan.arena_bytes);
   bench.step.reset();
+  auto memory = std::make_shared<GraphMemory>(bench.device, plan.arena_bytes);
   const at::Tensor a = vector(0.5), b = vector(0.25);
   auto first = make_graph_replay(bench.graph, plan, memory, {a}),
        second = make_graph_replay(bench.graph, plan, memory, {b});
