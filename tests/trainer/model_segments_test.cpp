@@ -2,7 +2,6 @@
 // and what cuts it. RONDO_BLESS=1 writes the file anew; the change is then reviewed like code.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -18,17 +17,16 @@
 namespace rondo {
 namespace {
 
-std::string name_of(const ir::Node& node) { return ir::describe_place(node); }
-
-// A segment by its first and last op: numbers of nodes would change with every pass.
+// A cut function's segments by their first and last ops: numbers of nodes would change with every pass.
 std::string list_segments(const CompiledStep& step) {
   const ir::Graph& graph = step.graph();
   std::string text = fmt::format("  {}: {}\n", graph.name, step.report().segments_in_words);
+  if (graph.segments.size() == 1) return text;
   for (const ir::Segment& segment : graph.segments) {
     const ir::Node* first = &graph.nodes[static_cast<std::size_t>(segment.begin)];
     const ir::Node* last = &graph.nodes[static_cast<std::size_t>(segment.end - 1)];
-    text +=
-        fmt::format("    {} ... {}\n", name_of(*first), name_of(last->op == ir::kReturn ? last[-1] : *last));
+    text += fmt::format("    {} ... {}\n", ir::describe_place(*first),
+                        ir::describe_place(last->op == ir::kReturn ? last[-1] : *last));
   }
   return text;
 }
