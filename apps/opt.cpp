@@ -34,11 +34,11 @@ std::string read_all(const std::string& path) {
 
 void print_list() {
   for (const ir::PassInfo& pass : ir::all_passes()) {
-    const std::string summary(pass.summary), needs(pass.unavailable_without);
+    const std::string summary(pass.summary), device(pass.only_on);
     std::printf("%-24s %-7s %-9s %s%s\n", std::string(pass.name).c_str(),
                 pass.numerics == ir::Numerics::exact ? "exact" : "rounds",
                 pass.required ? "required" : (pass.in_default ? "default" : "optional"), summary.c_str(),
-                needs.empty() ? "" : (" (needs " + needs + ")").c_str());
+                device.empty() ? "" : (" (needs device " + device + ")").c_str());
   }
 }
 
