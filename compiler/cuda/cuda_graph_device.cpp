@@ -1,5 +1,5 @@
 // Pool accounting. `beginAllocateToPool` adds a user of the pool and `releasePool` takes one away; a pool without users
-// is given back. This device is a user from its start to release_pool, each turn is one, and each recording is one
+// is given back. This device is a user from its first block to release_pool, each turn is one, and each recording is one
 // until it is destroyed. While a recording is captured LibTorch routes to the pool itself, and refuses to do so twice,
 // so a turn stops routing for as long.
 #include "compiler/cuda/cuda_graph_device.h"
@@ -53,14 +53,11 @@ class CudaGraphDevice final : public GraphDevice {
   explicit CudaGraphDevice(c10::DeviceIndex index)
       : index_(index),
         stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index)),
-        outside_(stream_),
-        pool_(at::cuda::graph_pool_handle()) {
+        outside_(stream_) {
     const c10::cuda::CUDAGuard guard(index_);
     counter_ = at::zeros({1}, at::TensorOptions().device(device()).dtype(at::kLong));
     C10_CUDA_CHECK(cudaHostAlloc(reinterpret_cast<void**>(&seen_), sizeof *seen_, cudaHostAllocDefault));
     *seen_ = 0;
-    allocator::beginAllocateToPool(index_, pool_, [](cudaStream_t) { return false; });
-    allocator::endAllocateToPool(index_, pool_);
   }
 
   ~CudaGraphDevice() override {
@@ -70,6 +67,7 @@ class CudaGraphDevice final : public GraphDevice {
   c10::Device device() const override { return {c10::kCUDA, index_}; }
 
   char* reserve(std::size_t bytes) override {
+    hold_pool();
     if (bytes == 0) return nullptr;
     const c10::cuda::CUDAStreamGuard on_stream(stream_);
     start_routing();
@@ -100,7 +98,8 @@ class CudaGraphDevice final : public GraphDevice {
       host_blocks_.clear();
       blocks_.clear();
       at::cuda::clearCublasWorkspaces();  // the warm-up took them from the pool
-      allocator::releasePool(index_, pool_);
+      if (holds_pool_) allocator::releasePool(index_, pool_);
+      holds_pool_ = false;
       allocator::emptyCache();
     });
   }
@@ -186,6 +185,15 @@ class CudaGraphDevice final : public GraphDevice {
   }
 
  private:
+  // From the first block to release_pool; the next first block begins another pool.
+  void hold_pool() {
+    if (holds_pool_) return;
+    pool_ = at::cuda::graph_pool_handle();
+    allocator::beginAllocateToPool(index_, pool_, [](cudaStream_t) { return false; });
+    allocator::endAllocateToPool(index_, pool_);
+    holds_pool_ = true;
+  }
+
   void start_routing() {
     allocator::beginAllocateToPool(index_, pool_,
                                    [mine = stream_.stream()](cudaStream_t stream) { return stream == mine; });
@@ -208,7 +216,8 @@ class CudaGraphDevice final : public GraphDevice {
   const c10::DeviceIndex index_;
   const c10::cuda::CUDAStream stream_;
   c10::cuda::CUDAStream outside_;  // the thread's own, during a turn
-  const c10::MempoolId_t pool_;
+  c10::MempoolId_t pool_ = {0, 0};
+  bool holds_pool_ = false;
   bool routing_ = false;
   std::vector<at::Tensor> blocks_;
   std::vector<void*> host_blocks_;
