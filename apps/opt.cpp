@@ -34,11 +34,11 @@ std::string read_all(const std::string& path) {
 
 void print_list() {
   for (const ir::PassInfo& pass : ir::all_passes()) {
-    const std::string summary(pass.summary), needs(pass.unavailable_without);
+    const std::string summary(pass.summary), device(pass.only_on);
     std::printf("%-24s %-7s %-9s %s%s\n", std::string(pass.name).c_str(),
                 pass.numerics == ir::Numerics::exact ? "exact" : "rounds",
                 pass.required ? "required" : (pass.in_default ? "default" : "optional"), summary.c_str(),
-                needs.empty() ? "" : (" (needs " + needs + ")").c_str());
+                device.empty() ? "" : (" (needs device " + device + ")").c_str());
   }
 }
 
@@ -83,6 +83,7 @@ int run_opt(const Arguments& args) {
   app.add_option("--disable-passes", options.disable_passes, "names to leave out")
       ->delimiter(',')
       ->allow_extra_args(false);
+  app.add_option("--device", options.device, "cpu or cuda: what the graph is for");
   app.add_option("--numerics", options.numerics, "exact or rounds");
   app.add_option("--memory-policy", options.memory_policy,
                  "what the backward keeps, as compile.memory_policy");

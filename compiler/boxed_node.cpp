@@ -42,10 +42,11 @@ IValue wrapped(const ir::WrappedNumber& constant) {
   return tensor;
 }
 
-IValue symbol(const ir::Symbol& symbol, const c10::Argument& declared, const ir::Node& node) {
+IValue symbol(const ir::Symbol& symbol, const c10::Argument& declared, const ir::Node& node,
+              c10::Device device) {
   switch (without_optional(declared.real_type())->kind()) {
     case c10::TypeKind::DeviceObjType:
-      return c10::Device(c10::kCPU);
+      return device;
     case c10::TypeKind::LayoutType:
       if (symbol.name == "strided") return static_cast<std::int64_t>(at::kStrided);
       break;
@@ -62,11 +63,12 @@ IValue symbol(const ir::Symbol& symbol, const c10::Argument& declared, const ir:
 struct ToIValue {
   const ir::Node& node;
   const c10::Argument& declared;
+  c10::Device device;
   IValue operator()(const ir::None&) const { return {}; }
   IValue operator()(const ir::Use&) const { return {}; }
   IValue operator()(const ir::UseList&) const { return {}; }
   IValue operator()(ir::DType dtype) const { return static_cast<std::int64_t>(to_aten(dtype)); }
-  IValue operator()(const ir::Symbol& s) const { return symbol(s, declared, node); }
+  IValue operator()(const ir::Symbol& s) const { return symbol(s, declared, node, device); }
   IValue operator()(const ir::WrappedNumber& n) const { return wrapped(n); }
   IValue operator()(const std::vector<bool>& list) const {
     c10::List<bool> result;
@@ -95,13 +97,13 @@ IValue tensor_list(const ir::UseList& list, const c10::Argument& declared,
 
 }  // namespace
 
-BoxedNode::BoxedNode(const ir::Node& node) : node_(&node), op_(find_op(node)) {
+BoxedNode::BoxedNode(const ir::Node& node, c10::Device device) : node_(&node), op_(find_op(node)) {
   const auto& declared = op_.schema().arguments();
   if (declared.size() != node.args.size())
     throw Error(ExitCode::graph, node.op + " takes " + std::to_string(declared.size()) +
                                      " arguments and has " + std::to_string(node.args.size()));
   for (std::size_t i = 0; i < declared.size(); ++i)
-    constants_.push_back(std::visit(ToIValue{node, declared[i]}, node.args[i]));
+    constants_.push_back(std::visit(ToIValue{node, declared[i], device}, node.args[i]));
 }
 
 void BoxedNode::push(torch::jit::Stack& stack,

@@ -16,8 +16,8 @@ namespace rondo {
 class BoxedNode {
  public:
   // Throws Error(graph) where the op or an argument does not exist in this LibTorch. REQUIRES: `node`
-  // outlives this.
-  explicit BoxedNode(const ir::Node& node);
+  // outlives this. `device`: where ops that make tensors out of nothing put them.
+  explicit BoxedNode(const ir::Node& node, c10::Device device = c10::kCPU);
 
   // Pushes the arguments; `tensor_of(ValueId)` gives the operands.
   void push(torch::jit::Stack& stack, const std::function<at::Tensor(ir::ValueId)>& tensor_of) const;

@@ -6,6 +6,7 @@
 
 #include "compiler/memory_timeline.h"
 #include "compiler/op_facts.h"
+#include "compiler/segments.h"
 #include "compiler/text.h"
 #include "compiler/tracer.h"
 #include "compiler/verify.h"
@@ -53,6 +54,8 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   report_.pipeline = ir::run_pipeline(graph_, request.options, dump);
   report_.passes_ms = ms_since(traced);
   report_.nodes = graph_.nodes.size();
+  report_.segments = ir::find_segments(graph_).size();
+  report_.segments_in_words = ir::describe_segments(graph_);
   const auto passed = std::chrono::steady_clock::now();
   plan_ = ir::plan_memory(graph_, ir::collective_needs(request.options.device));
   report_.memory = ir::report_memory(graph_, plan_);

@@ -37,6 +37,8 @@ struct CompileReport {
   std::size_t traced_nodes = 0;
   std::size_t nodes = 0;
   ir::PipelineReport pipeline;
+  std::size_t segments = 0;  // into how many pieces a device would record the graph; 1: no host read in it
+  std::string segments_in_words;  // "3 segments, cut at ..."
   ir::MemoryReport memory;  // of the plan, whether the executor follows it or not; empty for eager steps
 };
 

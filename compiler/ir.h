@@ -109,6 +109,13 @@ struct Output {
   int updates = -1;  // index of the input whose new content this is, or -1 for a plain result
 };
 
+// The nodes [begin, end) that a device records as one, to be replayed without the host; compiler/segments.h.
+struct Segment {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  bool operator==(const Segment&) const = default;
+};
+
 struct Graph {
   std::string name;
   // Module paths of the model's blocks, in the order of the forward: what may be recomputed as a whole. None
@@ -118,6 +125,7 @@ struct Graph {
   std::vector<Output> outputs;
   std::vector<Node> nodes;  // the last one is `return`
   std::vector<Value> values;
+  std::vector<Segment> segments;  // what is recorded, in the order of the nodes; set by the pass cudagraph
 
   ValueId add_value(Value value);
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }

@@ -26,6 +26,7 @@ class Parser : private Lexer {
     graph_.name = name("the name of the graph");
     end_of_line();
     while (skip_empty_lines(), pos_ < text_.size()) statement();
+    segment(false);
     return std::move(graph_);
   }
 
@@ -40,17 +41,27 @@ class Parser : private Lexer {
     if (peek() == '(') return call(word, {});
     if (word == kReturn) return returns();
     if (word == "block") return block(start);
+    if (word == "segment" || word == "eager") return segment(word == "segment"), end_of_line();
     if (const auto kind = input_kind_from_name(word)) return input(*kind);
     for (Phase phase : {Phase::forward, Phase::backward, Phase::update})
       if (word == phase_name(phase)) return place(phase);
     fail(start, fmt::format("unknown statement \"{}\"", word),
-         "block, parameter, optimizer, buffer, batch, forward, backward, update, return or a node");
+         "block, parameter, optimizer, buffer, batch, forward, backward, update, segment, eager, return or a "
+         "node");
   }
 
   void block(std::size_t start) {
     if (!graph_.nodes.empty()) fail(start, "a block below a node", "all blocks above the first node");
     graph_.blocks.push_back(name("the module of the block"));
     end_of_line();
+  }
+
+  // A segment begins here, or none does; the one above ends.
+  void segment(bool begins) {
+    const auto here = static_cast<std::int32_t>(graph_.nodes.size());
+    if (in_segment_) graph_.segments.back().end = here;
+    if (begins) graph_.segments.push_back({here, here});
+    in_segment_ = begins;
   }
 
   void input(InputKind kind) {
@@ -375,6 +386,7 @@ class Parser : private Lexer {
   std::unordered_map<std::string, int> inputs_;
   Phase phase_ = Phase::forward;
   std::string module_;
+  bool in_segment_ = false;
   bool returned_ = false;
 };
 

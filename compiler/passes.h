@@ -103,4 +103,9 @@ Notes reorder_for_memory(Graph& graph, const CompileOptions& options);
 // strides; batch inputs are never written. Exact.
 Notes reinplace(Graph& graph, const CompileOptions& options);
 
+// Does: marks the segments of the graph (compiler/segments.h), and moves waits for what is under way at a cut up
+// before it, since what one recording starts another cannot wait for. Needs: to be last, since marks are numbers of
+// nodes. Guarantees: the rule segments_can_be_recorded holds; nothing but waits moves. Exact.
+Notes cudagraph(Graph& graph, const CompileOptions& options);
+
 }  // namespace rondo::ir

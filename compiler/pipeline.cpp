@@ -102,12 +102,12 @@ constexpr std::array kPasses = {
              .needs = kFunctional,
              .breaks = kFunctional,
              .summary = "writes results over operands nobody reads again"},
-    // Not a rewrite: it records the finished graph.
+    // Last: it marks nodes by their numbers.
     PassInfo{.name = "cudagraph",
-             .run = nullptr,
+             .run = &cudagraph,
              .in_default = false,
-             .unavailable_without = "a CUDA build and device \"cuda\"",
-             .summary = "records the step once and replays it without the host"},
+             .only_on = "cuda",
+             .summary = "marks what the device records once and replays without the host"},
 };
 
 struct Chooser {
@@ -146,9 +146,9 @@ struct Chooser {
   void want(const std::string& name) {
     const std::size_t i = find("compile.passes", name);
     if (i == table.size()) return;
-    if (!table[i].unavailable_without.empty()) {
-      problems.push_back(fmt::format("compile.passes: {} needs {}; this is device \"{}\"", name,
-                                     table[i].unavailable_without, options.device));
+    if (!table[i].only_on.empty() && table[i].only_on != options.device) {
+      problems.push_back(fmt::format("compile.passes: {} needs device {}, and the run's is {}; leave it out",
+                                     name, table[i].only_on, options.device));
     } else if (table[i].numerics == Numerics::rounds && options.numerics == "exact") {
       problems.push_back(
           fmt::format("compile.passes: {} rounds; set compile.numerics = \"rounds\" to allow it", name));

@@ -36,8 +36,7 @@ struct PassInfo {
   Properties gives = 0;
   Properties breaks = 0;
   std::string_view replaces = {};  // the pass of the default list that this one is another way of
-  // Not empty: a pass that this build or device cannot have, and what it would take.
-  std::string_view unavailable_without = {};
+  std::string_view only_on = {};   // the device without which the pass makes no sense
   std::string_view summary;
 };
 

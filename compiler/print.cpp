@@ -32,6 +32,7 @@ class Printer {
     }
     if (!graph_.inputs.empty()) text("\n");
     for (const Node& node : graph_.nodes) {
+      segments(static_cast<std::int32_t>(&node - graph_.nodes.data()));
       place(node);
       if (&node == &graph_.nodes.back() && is_plain_return(node)) {
         returns(node);
@@ -116,6 +117,14 @@ class Printer {
   }
 
   Printer& origin(const Node& node) { return node.origin.empty() ? *this : text(" by ").name(node.origin); }
+
+  // Segments that begin or end above node i.
+  void segments(std::int32_t i) {
+    const std::vector<Segment>& all = graph_.segments;
+    const bool ended = next_segment_ > 0 && all[next_segment_ - 1].end == i;
+    if (ended && (next_segment_ == all.size() || all[next_segment_].begin != i)) text("eager\n");
+    for (; next_segment_ < all.size() && all[next_segment_].begin == i; ++next_segment_) text("segment\n");
+  }
 
   void place(const Node& node) {
     if (placed_ && node.phase == phase_ && node.module == module_) return;
@@ -203,6 +212,7 @@ class Printer {
 
   const Graph& graph_;
   std::string out_;
+  std::size_t next_segment_ = 0;
   bool placed_ = false;  // phase_ and module_ say where the last line was
   Phase phase_ = Phase::forward;
   std::string_view module_;

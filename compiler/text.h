@@ -15,6 +15,9 @@
 //     loss = %3
 //     weight = %4 -> layers.0.wq.weight
 //
+// A line `segment` begins a run of nodes that is recorded as one, `eager` ends it: what follows, up to the next
+// `segment`, is called by the host in between.
+//
 // One statement a line; `#` starts a comment. `block` names a module that may be recomputed as a whole;
 // parameters of one `bucket` are gathered together. A line `PHASE MODULE` says where the nodes below it come from;
 // `by` names the pass that created a node; `-> INPUT` says which input an output updates. A type is

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "compiler/op_facts.h"
+#include "compiler/segments.h"
 #include "compiler/text.h"
 #include "parallel/error.h"
 
@@ -311,6 +312,10 @@ constexpr std::array kRules = {
     Rule{"overwritten_inputs_are_updates",
          "an input that is overwritten is updated by an output that lives in it",
          &overwritten_inputs_are_updates},
+    Rule{"segments_can_be_recorded",
+         "marked segments ascend, hold no host read, and hold each start with its wait; no work stands "
+         "outside",
+         &check_segments},
 };
 
 }  // namespace

@@ -102,6 +102,7 @@ void Report::compiled(const std::vector<const CompiledStep*>& steps) {
     }
     log_info(fmt::format("{}: traced {} nodes in {:.1f} ms; {} nodes after passes in {:.1f} ms",
                          step->function().name, r.traced_nodes, r.trace_ms, r.nodes, r.passes_ms));
+    log_info(fmt::format("{}: {}", step->function().name, r.segments_in_words));
     for (const std::string& note : r.pipeline.notes) log_info(step->function().name + ": " + note);
     nlohmann::ordered_json passes;
     for (const ir::PassReport& pass : r.pipeline.passes) {
@@ -117,6 +118,7 @@ void Report::compiled(const std::vector<const CompiledStep*>& steps) {
     folder_.event("compiled", {{"function", step->function().name},
                                {"trace_ms", r.trace_ms},
                                {"passes", passes},
+                               {"segments", r.segments},
                                {"memory", memory_event(r.memory)}});
   }
 }

@@ -2,18 +2,12 @@
 // symbols of passes_test cannot know, such as kernels that round differently on other strides.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/core/Formatting.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/allclose.h>
-#include <ATen/ops/randn.h>
 
 #include <catch2/catch_test_macros.hpp>
-#include <functional>
 #include <map>
-#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "compiler/boxed_node.h"
 #include "compiler/cpu_memory.h"
@@ -22,7 +16,7 @@
 #include "compiler/text.h"
 #include "compiler/verify.h"
 #include "parallel/error.h"
-#include "parallel/ordered_gloo.h"
+#include "tests/compiler/executed_graph.h"
 #include "tests/compiler/random_graph.h"
 
 namespace rondo {
@@ -32,81 +26,9 @@ using namespace ir;
 using Tensors = std::vector<at::Tensor>;
 using Results = std::map<std::string, at::Tensor>;  // by output
 
-// --- one of two ranks that hold the same ---
-
-class Later final : public c10d::Work {
- public:
-  explicit Later(std::function<void()> work) : work_(std::move(work)) {}
-  bool isCompleted() override { return work_ == nullptr; }
-  bool wait(std::chrono::milliseconds) override {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    if (work_ != nullptr) work_();
-    work_ = nullptr;
-    return true;
-  }
-
- private:
-  std::function<void()> work_;
-};
-
-// Reads what it sends as late as it may: at the wait.
-class Twins final : public c10d::Backend {
- public:
-  Twins() : c10d::Backend(/*rank=*/0, /*size=*/2) {}
-  const std::string getBackendName() const override { return "twins"; }
-
-  c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
-                                                 const c10d::AllgatherOptions&) override {
-    return c10::make_intrusive<Later>([=] {
-      output.view({2, -1}).copy_(input.view({1, -1}).expand({2, input.numel()}));
-    });
-  }
-  c10::intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(
-      Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override {
-    return _allgather_base(outputs.at(0), inputs.at(0), options);
-  }
-  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& received, at::Tensor& sent,
-                                               std::vector<std::int64_t>&, std::vector<std::int64_t>&,
-                                               const c10d::AllToAllOptions&) override {
-    return c10::make_intrusive<Later>([=] {
-      const at::Tensor mine = sent.view({2, -1})[0];
-      received.view({2, -1}).copy_(mine.expand({2, mine.numel()}));
-    });
-  }
-};
-
-void meet_twin() {
-  static const auto group = [] {
-    const auto made = c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(),
-                                                              /*rank=*/0, /*size=*/2);
-    made->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM,
-                     c10::make_intrusive<OrderedGloo>(c10::make_intrusive<Twins>()));
-    made->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
-    made->setGroupName("dp");
-    c10d::register_process_group("dp", made);
-    return made;
-  }();
-}
-
 // --- execution ---
 
 std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
-
-Tensors random_inputs(const Graph& graph, std::uint64_t seed) {
-  at::manual_seed(seed);
-  Tensors inputs;
-  for (const Input& input : graph.inputs) {
-    const TensorType& type = graph.value(input.value).type;
-    at::Tensor tensor = at::randn(type.sizes, at::TensorOptions().dtype(at::kFloat)).to(to_aten(type.dtype));
-    inputs.push_back(input.kind == InputKind::optimizer ? tensor.abs() : tensor);
-  }
-  return inputs;
-}
-Tensors copies(const Tensors& tensors) {
-  Tensors copied;
-  for (const at::Tensor& tensor : tensors) copied.push_back(tensor.clone());
-  return copied;
-}
 
 bool has_type(const at::Tensor& tensor, const TensorType& type) {
   return tensor.sizes() == type.sizes && tensor.strides() == type.strides &&
@@ -181,18 +103,6 @@ Results replay(const Graph& graph, const Tensors& inputs) {
 
 // --- comparison ---
 
-at::ScalarType bits_of(at::ScalarType dtype) {
-  const auto bytes = c10::elementSize(dtype);
-  return bytes == 8 ? at::kLong : bytes == 4 ? at::kInt : at::kShort;
-}
-
-// Bit for bit, but that one nan is as good as another.
-bool is_same(const at::Tensor& a, const at::Tensor& b) {
-  const at::Tensor x = a.contiguous(), y = b.contiguous();
-  const at::Tensor equal = x.view(bits_of(x.scalar_type())) == y.view(bits_of(y.scalar_type()));
-  return (equal | (x.isnan() & y.isnan())).all().item<bool>();
-}
-
 void require_same(const Results& results, const Results& expected, Numerics numerics) {
   REQUIRE(results.size() == expected.size());
   for (const auto& [name, tensor] : expected) {
@@ -224,7 +134,6 @@ void check_passes(std::uint64_t seed) {
   const Tensors inputs = random_inputs(graph, seed);
   const Results expected = CheckedRun(graph, inputs).run();
   for (const PassInfo& pass : all_passes()) {
-    if (pass.run == nullptr) continue;
     INFO(pass.name);
     Graph after = graph;
     for (const PassInfo* one : with_prerequisites(pass)) {

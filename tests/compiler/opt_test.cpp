@@ -56,7 +56,18 @@ TEST_CASE("rondo opt lists the passes") {
   const Outcome list = run(kOpt + "--list");
   CHECK(list.exit_code == 0);
   CHECK(list.text.find("reinplace                exact   default") != std::string::npos);
-  CHECK(list.text.find("cudagraph") != std::string::npos);
+  CHECK(list.text.find("cudagraph                exact   optional  marks") != std::string::npos);
+  CHECK(list.text.find("(needs device cuda)\n") != std::string::npos);
+}
+
+TEST_CASE("rondo opt marks segments for a device that records") {
+  const auto path = write_file("rondo_opt_test_segments.ir",
+                               "graph g\nbatch %0: f32[8] x\nforward\n"
+                               "  %1: f32[8] = aten.neg.default(%0)\nreturn\n  y = %1\n");
+  const Outcome marked = run(kOpt + "--quiet --device cuda --passes cudagraph " + path.string());
+  CHECK(marked.exit_code == 0);
+  CHECK(marked.text.find("\nsegment\nforward\n") != std::string::npos);
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("rondo opt prints what a graph's memory holds and draws it") {
@@ -96,6 +107,6 @@ TEST_CASE("rondo opt says what is wrong and exits with the right code") {
   expect(unverified.string(), 10, "breaks rule return_is_last after parse");
   const auto good = write_file("rondo_opt_test_good2.ir", "graph g\nbatch %0: f32[8] x\nreturn\n  y = %0\n");
   expect("--passes reinplac " + good.string(), 3, "unknown pass \"reinplac\" (did you mean reinplace?)");
-  expect("--passes cudagraph " + good.string(), 3, "cudagraph needs a CUDA build");
+  expect("--passes cudagraph " + good.string(), 3, "cudagraph needs device cuda");
   for (const auto& file : {path, unverified, good}) std::filesystem::remove(file);
 }

@@ -86,7 +86,7 @@ TEST_CASE("a parse error names place, problem and what was expected") {
         "x.ir:3:1: unknown statement \"forwards\"; expected block, parameter, optimizer, buffer, batch, "
         "forward, "
         "backward, "
-        "update, return or a node");
+        "update, segment, eager, return or a node");
   CHECK(error_of(head + "batch %1: f32[2] x\n") ==
         "x.ir:3:7: input \"x\" stands here a second time; expected unique input names");
   CHECK(error_of(head + "%1: f32[2] = a(%7)\n") ==

@@ -253,6 +253,14 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
         "\"state\", and no output says that it is updated");
   }
 
+  SECTION("what is recorded holds no host read") {
+    Graph graph = graph_of("  aten._local_scalar_dense.default(%2)\nreturn\n  y = %2\n");
+    graph.segments = {{0, 2}};
+    CHECK(breach(graph) ==
+          "segments_can_be_recorded after a pass: node 0 (aten._local_scalar_dense.default, module layers.0) "
+          "reads on the host inside of a segment");
+  }
+
   SECTION("every rule is broken by a test above") {
     for (const Rule& rule : rules()) {
       INFO(rule.name);

@@ -1,15 +1,34 @@
-// A CUDA build compiles against NCCL's header, links libtorch_cuda.so and starts. Needs no GPU.
+// A CUDA build compiles against NCCL's header, links libtorch_cuda.so and starts; so does what records steps on a GPU.
+// Needs no GPU, and without one there is no device to record on, which is said.
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include "compiler/cuda/cuda_graph_device.h"
+#include "compiler/cuda/placing_allocator.h"
 #include "trainer/device_info.h"
+
+namespace {
+
+std::string recording_device() {
+  try {
+    rondo::cuda::install_placing_allocator();
+    return rondo::cuda::make_graph_device(0)->device().str();
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    return "none: " + text.substr(0, text.find('\n'));
+  }
+}
+
+}  // namespace
 
 int main() {
   try {
     const auto options = c10d::ProcessGroupNCCL::Options::create();
     std::printf("%s; process group backend \"%s\"\n", rondo::cuda_build_info().c_str(),
                 options->backend.c_str());
+    std::printf("records on %s\n", recording_device().c_str());
     return options->backend == "nccl" ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "cuda_link_check: %s\n", error.what());

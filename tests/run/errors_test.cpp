@@ -66,14 +66,14 @@ TEST_CASE("mistakes in the configuration end with 3 and name the key, whether al
       row({"--compile.disable_passes=nonsense"},
           {"compile.disable_passes: unknown pass \"nonsense\"; known are"}),
       row({"--compile.passes=cudagraph"},
-          {"compile.passes: cudagraph needs a CUDA build and device \"cuda\""}),
+          {"compile.passes: cudagraph needs device cuda, and the run's is cpu"}),
       row({"--parallelism.data_parallel_shard_degree=3"},
           {"but the run has 1", "data_parallel_shard_degree = -1"}),
       launched({"--trainin.steps=3"},
                {"unknown key (did you mean training.steps?)", "exit code 3 (configuration)"}),
       launched({"--training.global_batch_size=6"},
                {"training.global_batch_size = 6 must be a multiple of", "2 * 2 = 4; the nearest is 8"}),
-      launched({"--compile.passes=cudagraph"}, {"cudagraph needs a CUDA build"}),
+      launched({"--compile.passes=cudagraph"}, {"cudagraph needs device cuda"}),
   });
 }
 

@@ -10,14 +10,17 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include "compiler/compile.h"
 #include "compiler/cpu_memory.h"
 #include "compiler/executor.h"
+#include "compiler/graph_replay.h"
 #include "compiler/text.h"
 #include "compiler/tracer.h"
 #include "compiler/verify.h"
 #include "models/deepseek_v3.h"
 #include "models/initialize.h"
 #include "models/llama3.h"
+#include "tests/compiler/recording_device.h"
 
 namespace rondo {
 namespace {
@@ -125,6 +128,39 @@ TEST_CASE("the loss of a sequence's load is in the graph of a step where it has 
   const TrainStepFunctions without = functions(0), with = functions(0.1);
   CHECK(nodes(with.train_step) > nodes(without.train_step));
   CHECK(ir::print(trace(with.validate)) == ir::print(trace(without.validate)));
+}
+
+TEST_CASE(
+    "a recorded step is one segment and gives the bits of the interpreter, before and after the passes") {
+  cpu_memory::install();
+  const auto model = std::make_shared<Llama3>(small_config());
+  TrainStepOptions options = small_options();
+  if (GENERATE(false, true)) options.sharding.compute_dtype = at::kBFloat16;
+  const StepFunction function = make_train_step(model, options).train_step;
+  const Tensors interpreted_state = initial_state(function, *model);
+  const Tensors expected =
+      outcome(*make_interpreter(trace(function), interpreted_state), options, interpreted_state, 5);
+
+  CompileRequest request;
+  request.options.device = "cuda";
+  request.options.passes =
+      GENERATE(std::vector<std::string>{"cudagraph"}, std::vector<std::string>{"canonicalize", "cudagraph"});
+  const CompiledStep compiled(function, request);
+  CHECK(compiled.report().segments == 1);
+  const ir::MemoryPlan plan = ir::plan_memory(compiled.graph());
+  const auto log = std::make_shared<DeviceLog>();
+  auto device = std::make_shared<RecordingDevice>(log);
+  const Tensors state = initial_state(function, *model);
+  auto step = make_graph_replay(compiled.graph(), plan,
+                                std::make_shared<GraphMemory>(device, plan.arena_bytes), state);
+  require_equal(expected, outcome(*step, options, state, 5));
+  CHECK(log->count("launch") == 4);
+  // Tokens and labels, and two scalars.
+  CHECK(step->facts().copied_bytes == 2 * 2 * 32 * 8 + 2 * 4);
+  CHECK(step->facts().eager_ops == 0);
+  step.reset();
+  device.reset();
+  CHECK(log->violations.empty());
 }
 
 TEST_CASE("checkpointed blocks change no bit of an eager step and lower its peak memory") {

@@ -1,0 +1,69 @@
+// Into which segments the steps of the real models are cut, against model_segments.txt: where each begins and ends,
+// and what cuts it. RONDO_BLESS=1 writes the file anew; the change is then reviewed like code.
+#include <fmt/format.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/segments.h"
+#include "models/decoder.h"
+#include "trainer/config/load.h"
+#include "trainer/from_config.h"
+#include "trainer/step_runner.h"
+
+namespace rondo {
+namespace {
+
+// A cut function's segments by their first and last ops: numbers of nodes would change with every pass.
+std::string list_segments(const CompiledStep& step) {
+  const ir::Graph& graph = step.graph();
+  std::string text = fmt::format("  {}: {}\n", graph.name, step.report().segments_in_words);
+  if (graph.segments.size() == 1) return text;
+  for (const ir::Segment& segment : graph.segments) {
+    const ir::Node* first = &graph.nodes[static_cast<std::size_t>(segment.begin)];
+    const ir::Node* last = &graph.nodes[static_cast<std::size_t>(segment.end - 1)];
+    text += fmt::format("    {} ... {}\n", ir::describe_place(*first),
+                        ir::describe_place(last->op == ir::kReturn ? last[-1] : *last));
+  }
+  return text;
+}
+
+std::string list_model(const std::string& config_name, std::int64_t ranks, const std::string& flag = "") {
+  std::vector<std::string> flags = {"--job.config_file=" RONDO_SOURCE_DIR "/configs/" + config_name +
+                                    ".toml"};
+  if (!flag.empty()) flags.push_back(flag);
+  const JobConfig config = load_config(flags);
+  const Layout layout = resolve_layout(config, ranks);
+  const TrainStepFunctions step =
+      make_train_step(make_decoder(config.model.name, config.model.sizes), step_options(config, layout, 0));
+  CompileRequest request = compile_request(config, {});
+  request.options.device = "cuda";
+  request.options.passes = {"default", "cudagraph"};
+  const CompiledFunctions compiled(step, request, config.validation.enable);
+  std::string text = fmt::format("{}, {} rank{}{}{}\n", config_name, ranks, ranks == 1 ? "" : "s",
+                                 flag.empty() ? "" : ", ", flag);
+  for (const CompiledStep* function : compiled.all()) {
+    CHECK(function->report().segments == function->graph().segments.size());
+    text += list_segments(*function);
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the steps of both models are cut where the file says") {
+  const std::filesystem::path file = RONDO_SOURCE_DIR "/tests/trainer/model_segments.txt";
+  const std::string found = list_model("llama3_debug", 1) + list_model("llama3_debug", 4) +
+                            list_model("llama3_debug", 4, "--training.global_batch_size=64") +
+                            list_model("llama3_debug", 4, "--compile.memory_policy=full") +
+                            list_model("deepseek_v3_debug", 1) + list_model("deepseek_v3_debug", 4);
+  if (std::getenv("RONDO_BLESS") != nullptr) std::ofstream(file) << found;
+  std::ostringstream expected;
+  expected << std::ifstream(file).rdbuf();
+  CHECK(found == expected.str());
+}
+
+}  // namespace rondo
