@@ -17,8 +17,12 @@ struct Pending {
 
 class Lanes {
  public:
-  Lanes(const Graph& graph, const DeviceModel& device, const GroupShapes& groups)
-      : graph_(graph), device_(device), groups_(groups), started_by_(graph.values.size(), -1) {}
+  Lanes(const Graph& graph, const DeviceModel& device, const GroupShapes& groups, double expert_rows)
+      : graph_(graph),
+        device_(device),
+        groups_(groups),
+        expert_rows_(expert_rows),
+        started_by_(graph.values.size(), -1) {}
 
   StepEstimate run() {
     for (const Node& node : graph_.nodes) {
@@ -42,7 +46,7 @@ class Lanes {
           compute(node);
       }
     }
-    for (const CollectiveTotals& totals : made_.collectives) made_.exposed_s += totals.exposed_s;
+    for (const auto& [key, totals] : made_.collectives) made_.exposed_s += totals.exposed_s;
     made_.step_s = now_s_;
     return made_;
   }
@@ -51,13 +55,15 @@ class Lanes {
   void compute(const Node& node) {
     const NodeCost cost = node_cost(graph_, node, device_);
     if (cost.kind == CostKind::nothing) return;
+    const double share = node.op == "rondo.grouped_mm.default" ? expert_rows_ : 1;
+    const double seconds = cost.seconds * share;
     ComputeTotals& totals = made_.compute[static_cast<std::size_t>(cost.kind)];
     ++totals.nodes;
-    totals.seconds += cost.seconds;
-    made_.compute_s += cost.seconds;
-    made_.flops += flops(graph_, node);
+    totals.seconds += seconds;
+    made_.compute_s += seconds;
+    made_.flops += flops(graph_, node) * share;
     made_.moved_bytes += bytes_moved(graph_, node);
-    now_s_ += cost.seconds;
+    now_s_ += seconds;
   }
 
   void start(const Node& node) {
@@ -69,7 +75,7 @@ class Lanes {
     const bool in_node = within_node(ranks, shape.stride, device_);
     double& link_free_s = in_node ? node_link_free_s_ : network_free_s_;
     link_free_s = std::max(link_free_s, now_s_) + seconds;
-    CollectiveTotals& totals = made_.collectives[static_cast<std::size_t>(c.kind)];
+    CollectiveTotals& totals = made_.collectives[{c.kind, std::string(c.group)}];
     ++totals.count;
     totals.bytes += c.bytes;
     totals.sent_bytes += sent_bytes(c.kind, c.bytes, ranks);
@@ -108,6 +114,7 @@ class Lanes {
   const Graph& graph_;
   const DeviceModel& device_;
   const GroupShapes& groups_;
+  const double expert_rows_;
   std::vector<std::int32_t> started_by_;  // by value: index into pending_
   std::vector<Pending> pending_;
   StepEstimate made_;
@@ -116,8 +123,24 @@ class Lanes {
 
 }  // namespace
 
-StepEstimate simulate(const Graph& graph, const DeviceModel& device, const GroupShapes& groups) {
-  return Lanes(graph, device, groups).run();
+StepEstimate simulate(const Graph& graph, const DeviceModel& device, const GroupShapes& groups,
+                      double expert_rows) {
+  return Lanes(graph, device, groups, expert_rows).run();
+}
+
+void CollectiveTotals::add(const CollectiveTotals& other, double times) {
+  count += std::llround(times * static_cast<double>(other.count));
+  bytes += times * other.bytes;
+  sent_bytes += times * other.sent_bytes;
+  seconds += times * other.seconds;
+  exposed_s += times * other.exposed_s;
+}
+
+CollectiveTotals StepEstimate::of(CollectiveKind kind) const {
+  CollectiveTotals sum;
+  for (const auto& [key, totals] : collectives)
+    if (key.first == kind) sum.add(totals);
+  return sum;
 }
 
 void StepEstimate::add(const StepEstimate& other, double times) {
@@ -137,13 +160,7 @@ void StepEstimate::add(const StepEstimate& other, double times) {
     compute[i].nodes += whole(other.compute[i].nodes);
     compute[i].seconds += times * other.compute[i].seconds;
   }
-  for (std::size_t i = 0; i < collectives.size(); ++i) {
-    collectives[i].count += whole(other.collectives[i].count);
-    collectives[i].bytes += times * other.collectives[i].bytes;
-    collectives[i].sent_bytes += times * other.collectives[i].sent_bytes;
-    collectives[i].seconds += times * other.collectives[i].seconds;
-    collectives[i].exposed_s += times * other.collectives[i].exposed_s;
-  }
+  for (const auto& [key, totals] : other.collectives) collectives[key].add(totals, times);
 }
 
 }  // namespace rondo::ir

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "compiler/cost_model.h"
 #include "compiler/ir.h"
@@ -24,6 +25,8 @@ struct CollectiveTotals {
   double sent_bytes = 0;  // by each rank
   double seconds = 0;     // on their lanes
   double exposed_s = 0;   // of these, what compute waits for
+  // Adds `times` of another.
+  void add(const CollectiveTotals& other, double times = 1);
 };
 
 // To and from the host.
@@ -44,18 +47,16 @@ struct StepEstimate {
   double compute_s = 0;
   double node_links_s = 0;  // the lanes of communication: within nodes,
   double network_s = 0;     // and between them
-  double exposed_s = 0;  // of communication
-  double step_s = 0;     // compute_s + exposed_s + transfers.exposed_s
-  double flops = 0;      // attention with the full square
+  double exposed_s = 0;     // of communication
+  double step_s = 0;        // compute_s + exposed_s + transfers.exposed_s
+  double flops = 0;         // attention with the full square
   double moved_bytes = 0;
-  std::array<ComputeTotals, 5> compute{};  // by CostKind
-  std::array<CollectiveTotals, kCollectiveKinds> collectives{};
+  std::array<ComputeTotals, 5> compute{};                                          // by CostKind
+  std::map<std::pair<CollectiveKind, std::string>, CollectiveTotals> collectives;  // by kind and group
   TransferTotals transfers;
 
   const ComputeTotals& of(CostKind kind) const { return compute[static_cast<std::size_t>(kind)]; }
-  const CollectiveTotals& of(CollectiveKind kind) const {
-    return collectives[static_cast<std::size_t>(kind)];
-  }
+  CollectiveTotals of(CollectiveKind kind) const;  // over all groups
   double communication_s() const { return node_links_s + network_s; }
   // Adds `times` runs of another graph after this one.
   void add(const StepEstimate& other, double times);
@@ -69,6 +70,8 @@ struct GroupShape {
 // By name. Of a group that is not here the ranks stand side by side, as many as the node says.
 using GroupShapes = std::map<std::string, GroupShape, std::less<>>;
 
-StepEstimate simulate(const Graph& graph, const DeviceModel& device, const GroupShapes& groups);
+// `expert_rows`: of the rows that grouped matrix products have room for, the share that is computed.
+StepEstimate simulate(const Graph& graph, const DeviceModel& device, const GroupShapes& groups,
+                      double expert_rows = 1);
 
 }  // namespace rondo::ir

@@ -55,12 +55,15 @@ PlannedMemory memory_of(const std::vector<const CompiledStep*>& steps) {
 }
 
 ir::StepEstimate estimate(const CompiledFunctions& functions, const Layout& layout,
-                          const ir::DeviceModel& device) {
+                          const ir::DeviceModel& device, const std::optional<ExpertRows>& rows) {
+  const double computed = rows ? static_cast<double>(rows->balanced) / static_cast<double>(rows->room) : 1.0;
   ir::GroupShapes groups;
   for (const Axes axes : kGroups)
     if (const AxisGroup group = layout.mesh.group(axes); group.ranks > 1)
       groups[group.name] = groups[group.name + kGatherGroupSuffix] = {group.ranks, group.stride};
-  const auto of = [&](const CompiledStep& step) { return ir::simulate(step.graph(), device, groups); };
+  const auto of = [&](const CompiledStep& step) {
+    return ir::simulate(step.graph(), device, groups, computed);
+  };
   if (functions.train_step) return of(*functions.train_step);
   ir::StepEstimate step = of(*functions.update);
   step.add(of(*functions.accumulate), static_cast<double>(layout.microbatches));
@@ -92,7 +95,9 @@ JobPlan plan_one(const JobConfig& asked, std::int64_t world, std::int64_t rank, 
   auto started = Clock::now();
   plan.layout = resolve_layout(config, world);
   const std::shared_ptr<const Decoder> model = make_decoder(config.model.name, config.model.sizes);
-  const TrainStepFunctions step = make_train_step(model, step_options(config, plan.layout, rank));
+  const TrainStepOptions options = step_options(config, plan.layout, rank);
+  const TrainStepFunctions step = make_train_step(model, options);
+  plan.expert_rows = expert_rows(*model, options);
   plan.model = config.model.name;
   plan.flavor = config.model.flavor;
   plan.parameters = parameter_count(*model);
@@ -118,7 +123,7 @@ JobPlan plan_one(const JobConfig& asked, std::int64_t world, std::int64_t rank, 
   }
   started = Clock::now();
   plan.memory = memory_of(compiled.all());
-  plan.step = estimate(compiled, plan.layout, device);
+  plan.step = estimate(compiled, plan.layout, device, plan.expert_rows);
   plan.times.plan_ms += ms_since(started);
   if (!timeline.empty()) write_timeline(compiled.all(), plan.memory.report, timeline);
   return plan;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "compiler/simulate.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/job_config.h"
+#include "trainer/expert_rows.h"
 
 namespace rondo {
 
@@ -53,6 +55,8 @@ struct JobPlan {
   std::string memory_policy;
   std::int64_t tokens_per_step = 0;  // of all ranks
   const ir::DeviceModel* device = nullptr;
+  std::optional<ExpertRows>
+      expert_rows;  // where ranks share the experts; the estimate takes balanced routers
 
   PlannedMemory memory;
   std::int64_t usable_bytes = 0;  // of the device: its memory without the reserve

@@ -72,6 +72,10 @@ void add_job(Lines& lines, const JobPlan& p) {
   lines.add("step           {}, {} tokens; {} microbatch{} a rank",
             plural(p.layout.global_batch_size, "sequence"), grouped(p.tokens_per_step), p.layout.microbatches,
             p.layout.microbatches == 1 ? "" : "es");
+  if (p.expert_rows)
+    lines.add("experts        room for {} rows of a layer on each rank, {:.3f} GiB; balanced routers send {}",
+              grouped(p.expert_rows->room), gib(static_cast<double>(p.expert_rows->bytes)),
+              grouped(p.expert_rows->balanced));
 }
 
 void add_memory(Lines& lines, const JobPlan& p) {
@@ -110,12 +114,17 @@ void add_collectives(Lines& lines, const JobPlan& p) {
   }
   lines.add("{:<24}{:>7}{:>13}{:>12}{:>12}", "collectives of a step", "count", "sent a rank", "time",
             "exposed");
-  for (std::size_t i = 0; i < ir::kCollectiveKinds; ++i) {
-    const ir::CollectiveTotals& c = p.step.collectives[i];
-    if (c.count == 0) continue;
-    lines.add("  {:<22}{:>7}{:>9.3f} GiB{:>9.1f} ms{:>9.1f} ms",
-              ir::collective_name(static_cast<CollectiveKind>(i)), c.count, gib(c.sent_bytes),
+  const auto row = [&](const std::string& what, const ir::CollectiveTotals& c) {
+    lines.add("  {:<22}{:>7}{:>9.3f} GiB{:>9.1f} ms{:>9.1f} ms", what, c.count, gib(c.sent_bytes),
               c.seconds * 1e3, c.exposed_s * 1e3);
+  };
+  for (std::size_t i = 0; i < ir::kCollectiveKinds; ++i) {
+    const auto kind = static_cast<CollectiveKind>(i);
+    const ir::CollectiveTotals all = p.step.of(kind);
+    if (all.count == 0) continue;
+    row(std::string(ir::collective_name(kind)), all);
+    for (const auto& [key, totals] : p.step.collectives)
+      if (key.first == kind && totals.count < all.count) row("  " + key.second, totals);
   }
 }
 
@@ -166,15 +175,17 @@ nlohmann::ordered_json memory_json(const JobPlan& p) {
 
 nlohmann::ordered_json step_json(const JobPlan& p) {
   nlohmann::ordered_json collectives;
-  for (std::size_t i = 0; i < ir::kCollectiveKinds; ++i) {
-    const ir::CollectiveTotals& c = p.step.collectives[i];
-    if (c.count > 0)
-      collectives[std::string(ir::collective_name(static_cast<CollectiveKind>(i)))] = {
-          {"count", c.count},
-          {"bytes", c.bytes},
-          {"sent_bytes", c.sent_bytes},
-          {"seconds", c.seconds},
-          {"exposed_s", c.exposed_s}};
+  const auto totals_json = [](const ir::CollectiveTotals& c) {
+    return nlohmann::ordered_json{{"count", c.count},
+                                  {"bytes", c.bytes},
+                                  {"sent_bytes", c.sent_bytes},
+                                  {"seconds", c.seconds},
+                                  {"exposed_s", c.exposed_s}};
+  };
+  for (const auto& [key, totals] : p.step.collectives) {
+    nlohmann::ordered_json& of_kind = collectives[std::string(ir::collective_name(key.first))];
+    if (of_kind.is_null()) of_kind = totals_json(p.step.of(key.first));
+    of_kind["groups"][key.second] = totals_json(totals);
   }
   return {{"flops", p.step.flops},
           {"moved_bytes", p.step.moved_bytes},
@@ -225,6 +236,8 @@ std::string plan_json(const JobPlan& p) {
                                       {"rank", p.rank},
                                       {"data_parallel_shard", p.layout.mesh.degree(Axis::dp_shard)},
                                       {"data_parallel_replicate", p.layout.mesh.degree(Axis::dp_replicate)},
+                                      {"tensor_parallel", p.layout.mesh.degree(Axis::tp)},
+                                      {"expert_parallel", p.layout.mesh.degree(Axis::ep)},
                                       {"global_batch_size", p.layout.global_batch_size},
                                       {"microbatches", p.layout.microbatches},
                                       {"memory_policy", p.memory_policy},

@@ -11,6 +11,7 @@
 #include "compiler/cpu_memory.h"
 #include "parallel/log.h"
 #include "trainer/config/dump.h"
+#include "trainer/expert_rows.h"
 #include "trainer/metrics/flops.h"
 #include "trainer/metrics/machine.h"
 
@@ -72,25 +73,20 @@ void Report::training(const RunCosts& costs) {
 }
 
 void Report::experts(const Decoder& model, const TrainStepOptions& options) {
+  const std::optional<ExpertRows> rows = expert_rows(model, options);
+  if (!rows) return;
   const ExpertParallel& e = options.sharding.experts;
-  const std::optional<RoutedTokens> routed = model.routed_tokens();
-  if (e.group.ranks == 1 || !routed) return;
   const bool fixed = e.exchange == ExpertExchange::fixed_size;
-  const std::int64_t tokens =
-      options.local_batch_size * options.seq_len / options.sharding.tensor.group.ranks;
-  const std::int64_t rows = e.room(tokens, routed->experts_per_token, routed->experts);
-  const std::int64_t bytes =
-      rows * routed->dim * static_cast<std::int64_t>(c10::elementSize(options.sharding.compute_dtype));
   log_info(fmt::format(
       "experts: {} on {} ranks; {}; a rank has room for {} rows of a layer, {:.1f} MiB, where balanced "
-      "routers "
-      "send {}{}",
-      routed->experts, e.group.ranks,
+      "routers send "
+      "{}{}",
+      model.routed_tokens()->experts, e.group.ranks,
       fixed ? "\"static\" gathers the tokens of all of them" : "\"standard\" sends each row to one of them",
-      rows, static_cast<double>(bytes) / (1 << 20), tokens * routed->experts_per_token,
+      rows->room, static_cast<double>(rows->bytes) / (1 << 20), rows->balanced,
       e.is_bounded() ? "; a step with more ends the run (parallelism.expert_capacity_factor)"
                      : ": all that can come"));
-  folder_.event("experts", {{"ranks", e.group.ranks}, {"rows", rows}, {"bytes", bytes}});
+  folder_.event("experts", {{"ranks", e.group.ranks}, {"rows", rows->room}, {"bytes", rows->bytes}});
 }
 
 void Report::compiled(const std::vector<const CompiledStep*>& steps) {

@@ -89,24 +89,25 @@ class Overlap {
     return needed;
   }
 
-  // Takes from the front of `nodes` what fills `seconds`; returns how long that takes.
+  // Takes from the end of `nodes`, so that what reads them comes along, what fills `seconds`; returns how long that
+  // takes. Cheap ops alone are not worth it.
   double move_behind(std::size_t start, std::vector<std::size_t>& nodes, double seconds) {
-    double filled = 0;
-    std::size_t taken = 0;
-    std::size_t worth = 0;  // what only leads up to nothing stays
-    for (; taken < nodes.size() && filled < seconds; ++taken) {
-      const double cost = node_cost(graph_, graph_.nodes[nodes[taken]], device_).seconds;
-      filled += cost;
-      if (facts(graph_.nodes[nodes[taken]].op).heavy) worth = taken + 1;
+    double filled = 0, worth_s = 0;
+    std::size_t worth = nodes.size();  // the first to move
+    for (std::size_t k = nodes.size(); k-- > 0 && filled < seconds;) {
+      filled += node_cost(graph_, graph_.nodes[nodes[k]], device_).seconds;
+      if (!facts(graph_.nodes[nodes[k]].op).heavy) continue;
+      worth = k;
+      worth_s = filled;
     }
-    for (std::size_t k = 0; k < worth; ++k) places_[nodes[k]] = {static_cast<std::int32_t>(start), 1};
-    if (worth > 0) {
-      Place& wait = places_[static_cast<std::size_t>(waits_[start])];
-      wait = std::max(wait, {static_cast<std::int32_t>(start), 2});
-    }
-    moved_ += static_cast<std::int64_t>(worth);
-    nodes.erase(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(worth));
-    return worth > 0 ? filled : 0;
+    if (worth == nodes.size()) return 0;
+    for (std::size_t k = worth; k < nodes.size(); ++k)
+      places_[nodes[k]] = {static_cast<std::int32_t>(start), 1};
+    Place& wait = places_[static_cast<std::size_t>(waits_[start])];
+    wait = std::max(wait, {static_cast<std::int32_t>(start), 2});
+    moved_ += static_cast<std::int64_t>(nodes.size() - worth);
+    nodes.resize(worth);
+    return worth_s;
   }
 
   double seconds_of(std::size_t start) const {

@@ -194,7 +194,7 @@ TEST_CASE("outputs and all gradients of a mixture of experts are those of double
   const auto gradients =
       torch::autograd::grad({(wanted.y * weight.to(at::kDouble)).sum() + balance * wanted.balance}, leaves);
 
-  CHECK((made.tokens_per_expert_E.to(at::kDouble) == wanted.taken_TE.sum(0)).all().item<bool>());
+  CHECK((made.load.tokens_per_expert_E.to(at::kDouble) == wanted.taken_TE.sum(0)).all().item<bool>());
   check_close(made.y_TD, wanted.y);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     INFO("leaf " << i);

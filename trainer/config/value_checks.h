@@ -1,0 +1,20 @@
+// What one value of the configuration must be, beyond type and range: "must ...", or "" where it is. Rules between
+// keys are in rules.cpp.
+#pragma once
+
+#include <string>
+
+#include "parallel/fields.h"
+
+namespace rondo {
+
+std::string not_empty(const FieldValue& value);
+std::string not_one(const FieldValue& value);
+std::string plain_subfolder(const FieldValue& value);
+std::string excludable(const FieldValue& value);
+std::string selectors(const FieldValue& value);
+std::string patterns(const FieldValue& value);
+std::string minus_one_or_positive(const FieldValue& value);
+std::string all_weights(const FieldValue& value);
+
+}  // namespace rondo
