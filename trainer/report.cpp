@@ -37,6 +37,7 @@ nlohmann::ordered_json memory_event(const ir::MemoryReport& memory) {
           {"saved_bytes", memory.saved_bytes},
           {"host_bytes", memory.host_bytes},
           {"largest_gather_bytes", memory.largest_gather_bytes},
+          {"fragmentation_bytes", memory.fragmentation_bytes()},
           {"total_bytes", memory.total_bytes()}};
 }
 

@@ -162,7 +162,7 @@ TEST_CASE("every preset is valid and has the learning rate, batch and length of 
                                        {"llama3_405b", "405B", 8e-5, 600, 2, 8192, 3000},
                                        {"deepseek_v3_debug", "debugmodel", 8e-4, 2, 2, 128, 100},
                                        {"deepseek_v3_16b", "16B", 2.2e-4, 200, 4, 4096, 1000},
-                                       {"deepseek_v3_236b", "236B", 2.4e-4, 2000, 4, 4096, 10000},
+                                       {"deepseek_v3_236b", "236B", 2.4e-4, 2000, 2, 4096, 10000},
                                        {"deepseek_v3_671b", "671B", 2.2e-4, 2000, 4, 4096, 10000}};
   for (const Preset& preset : presets) {
     INFO(preset.name);
