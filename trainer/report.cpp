@@ -74,6 +74,10 @@ void Report::training(const RunCosts& costs) {
 }
 
 void Report::experts(const Decoder& model, const TrainStepOptions& options) {
+  std::vector<std::string> routers;
+  for (const ExpertBias& bias : model.expert_biases())
+    routers.push_back(bias.name.substr(0, bias.name.rfind('.')));
+  if (!routers.empty()) expert_load_.emplace(folder_.path(), std::move(routers));
   const std::optional<ExpertRows> rows = expert_rows(model, options);
   if (!rows) return;
   const ExpertParallel& e = options.sharding.experts;
@@ -138,12 +142,17 @@ void Report::replaying(const ReplayFacts& f) {
 void Report::resumed(std::int64_t step, const std::filesystem::path& from, double seconds) {
   // A run that died early, or was refused, left fewer lines than the one before it.
   EarlierMetrics best;
+  std::filesystem::path best_run;
   for (const std::filesystem::path& run : folder_.earlier_runs()) {
     EarlierMetrics found = earlier_metrics(run / "metrics.jsonl", step);
-    if (found.lines.size() > best.lines.size()) best = std::move(found);
+    if (found.lines.size() > best.lines.size()) {
+      best = std::move(found);
+      best_run = run;
+    }
     if (best.last_step >= step) break;
   }
   if (!best.lines.empty()) metrics_.take_over(best.lines);
+  if (expert_load_ && !best_run.empty()) expert_load_->take_over(best_run, step);
   const std::string lost = best.last_step > step
                                ? fmt::format("; steps {} to {} are computed again", step + 1, best.last_step)
                                : "";
@@ -191,6 +200,7 @@ void Report::step_done(std::int64_t step, std::int64_t tokens_seen, const StepRe
   metrics_.write(m);
   line_peak_gib_ = std::max(line_peak_gib_, m.memory_gib);
   if (step != 1 && step % config_.metrics.log_freq != 0 && result.finite) return;
+  if (expert_load_) expert_load_->write(step, result.tokens_per_expert);
 
   const StepMetrics interval = measure(*each_line_);
   m.tokens_per_s = interval.tokens_per_s;

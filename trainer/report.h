@@ -8,6 +8,7 @@
 #include "compiler/compile.h"
 #include "parallel/mesh.h"
 #include "trainer/config/job_config.h"
+#include "trainer/metrics/expert_load.h"
 #include "trainer/metrics/run_folder.h"
 #include "trainer/metrics/step_metrics.h"
 #include "trainer/metrics/tensorboard.h"
@@ -32,7 +33,7 @@ class Report {
 
   RunFolder& folder() { return folder_; }
   void training(const RunCosts& costs);
-  // Of training; nothing where every rank has all experts.
+  // Of training; nothing without experts.
   void experts(const Decoder& model, const TrainStepOptions& options);
   void compiled(const std::vector<const CompiledStep*>& steps);
   void replaying(const ReplayFacts& facts);
@@ -57,6 +58,7 @@ class Report {
   RunCosts costs_;
   RunFolder folder_;
   StepMetricsWriter metrics_;
+  std::optional<ExpertLoadWriter> expert_load_;
   std::optional<EventFile> tensorboard_;
   std::optional<Throughput> each_step_, each_line_;
   double paused_s_ = 0;

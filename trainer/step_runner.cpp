@@ -48,8 +48,13 @@ std::vector<at::Tensor> batch_tensors(const Batch& batch, const std::vector<std:
 
 StepResult read(const std::vector<at::Tensor>& results) {
   StepResult result{results[0].item<float>(), results[1].item<float>(), results[2].item<float>() == 0.0f, {}};
-  if (results.size() > 3) result.load_imbalance = results[3].item<float>();
-  if (results.size() > 4) result.rows_without_room = results[4].item<float>();
+  if (results.size() > 3) {
+    result.load_imbalance = results[3].item<float>();
+    const at::Tensor tokens_LE = results[4].cpu().contiguous();
+    result.tokens_per_expert.assign(tokens_LE.data_ptr<float>(),
+                                    tokens_LE.data_ptr<float>() + tokens_LE.numel());
+  }
+  if (results.size() > 5) result.rows_without_room = results[5].item<float>();
   return result;
 }
 

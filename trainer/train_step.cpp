@@ -145,7 +145,7 @@ struct UpdateFrom {
   const Tensors& gradients;
   Tensors expert_biases;
 };
-// loss, grad_norm, found_inf (load_imbalance (rows_without_room)), then the new parameters, exp_avgs, exp_avg_sqs, step and
+// loss, grad_norm, found_inf (load_imbalance, tokens_per_expert (rows_without_room)), then the new parameters, exp_avgs, exp_avg_sqs, step and
 // expert biases.
 Tensors update_state(const Step& step, const OptimizerInputs& at_input, const UpdateFrom& from,
                      const Tensors& inputs, bool tracing) {
@@ -153,11 +153,13 @@ Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Up
   const c10::AutoGradMode no_gradients(false);
   const Reduced r = reduce_and_clip(step.options.mesh, step.options.max_norm, from.totals, from.gradients);
   Balanced balanced;
+  Tensor tokens_LE;
   if (!from.expert_biases.empty()) {
     ModuleScope scope("load_balance");
-    balanced = balance_load(from.expert_biases,
-                            sum_over_ranks(step.options.mesh, kAllAxes, from.totals.tokens_per_expert_LE),
-                            step.model->load_balance_coeff(), r.found_inf);
+    // A copy: what one rank counted may lie in the sums of microbatches, which begin again at zero.
+    tokens_LE = sum_over_ranks(step.options.mesh, kAllAxes, from.totals.tokens_per_expert_LE)
+                    .to(at::kFloat, false, /*copy=*/true);
+    balanced = balance_load(from.expert_biases, tokens_LE, step.model->load_balance_coeff(), r.found_inf);
   }
   ModuleScope scope("optimizer");
   const OptimizerState state{at_input.parameters.of(inputs), at_input.exp_avgs.of(inputs),
@@ -166,7 +168,7 @@ Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Up
       optimizer_update(state, from.gradients, inputs[at_input.learning_rate], r.gradient_scale, r.found_inf,
                        step.options.optimizer, /*in_place=*/!tracing);
   Tensors outputs{r.loss, r.grad_norm, r.found_inf};
-  if (balanced.load_imbalance.defined()) outputs.push_back(balanced.load_imbalance);
+  if (tokens_LE.defined()) append(outputs, {balanced.load_imbalance, tokens_LE});
   if (r.rows_without_room.defined()) outputs.push_back(r.rows_without_room);
   append(outputs, next.parameters);
   append(outputs, next.exp_avgs);
@@ -180,7 +182,10 @@ void plain_results(SignatureBuilder& b, const Step& step) {
   b.result(kLoss);
   b.result(kGradNorm);
   b.result(kFoundInf);
-  if (step.has_routers()) b.result(kLoadImbalance);
+  if (step.has_routers()) {
+    b.result(kLoadImbalance);
+    b.result(kTokensPerExpert);
+  }
   if (step.counts_rows_without_room()) b.result(kRowsWithoutRoom);
 }
 
@@ -212,7 +217,7 @@ Range totals(SignatureBuilder& b, const Step& step) {
     ++range.count;
   };
   const auto routers = static_cast<std::int64_t>(step.expert_biases.size());
-  if (step.has_routers()) add("tokens_per_expert", {routers, step.expert_biases[0].experts});
+  if (step.has_routers()) add(kTokensPerExpert + "_sum", {routers, step.expert_biases[0].experts});
   if (step.counts_rows_without_room()) add(kRowsWithoutRoom + "_sum", {});
   return range;
 }

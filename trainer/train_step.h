@@ -51,6 +51,8 @@ struct TrainStepOptions {
 inline const std::string kLoss = "loss", kGradNorm = "grad_norm", kFoundInf = "found_inf";
 // Only with routers: tokens of the fullest expert over the mean, of the layer where that is largest.
 inline const std::string kLoadImbalance = "load_imbalance";
+// Only with routers: how many tokens of all ranks and microbatches each of them sent to each expert, fp32 [L, E].
+inline const std::string kTokensPerExpert = "tokens_per_expert";
 // Only where experts have room for a number of rows that may not do (parallel/expert_parallel.h), of training and
 // validation: rows of all ranks and layers that were left out. Such a step counts as one that is not finite.
 inline const std::string kRowsWithoutRoom = "rows_without_room";

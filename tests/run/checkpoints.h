@@ -1,7 +1,11 @@
 // What tests ask of checkpoints.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +34,37 @@ inline std::size_t check_same_tensors(const std::filesystem::path& a, const std:
     ++compared;
   }
   return compared;
+}
+
+struct Difference {
+  double relative = 0;  // to the largest element of its tensor in `a`
+  std::string tensor;
+  std::size_t compared = 0;  // tensors
+};
+
+// The largest of any element among the fp32 tensors of two checkpoints whose names begin with `prefix`.
+inline Difference largest_difference(const std::filesystem::path& a, const std::filesystem::path& b,
+                                     std::string_view prefix) {
+  checkpoint::Reader left(a), right(b);
+  Difference worst;
+  for (const checkpoint::TensorRecord& tensor : left.manifest().tensors) {
+    if (!tensor.name.starts_with(prefix)) continue;
+    INFO(tensor.name);
+    REQUIRE(tensor.dtype == "f32");
+    const std::int64_t count = checkpoint::elements_of(tensor.shape, tensor.dtype);
+    std::vector<float> ours(static_cast<std::size_t>(count)), theirs(ours.size());
+    left.read(tensor.name, 0, count, std::as_writable_bytes(std::span(ours)));
+    right.read(tensor.name, 0, count, std::as_writable_bytes(std::span(theirs)));
+    double largest = 0, apart = 0;
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      largest = std::max(largest, std::abs(static_cast<double>(ours[i])));
+      apart = std::max(apart, std::abs(static_cast<double>(ours[i]) - static_cast<double>(theirs[i])));
+    }
+    REQUIRE(largest > 0);  // of zeros alone nothing would be shown
+    ++worst.compared;
+    if (apart / largest > worst.relative) worst = {apart / largest, tensor.name, worst.compared};
+  }
+  return worst;
 }
 
 }  // namespace rondo

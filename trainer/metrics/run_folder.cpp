@@ -22,8 +22,8 @@ namespace {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-constexpr std::array kFilesOfARun = {"config.toml", "env.json", "metrics.jsonl", "events.jsonl", "exit.json",
-                                     "graph",       "tb"};
+constexpr std::array kFilesOfARun = {"config.toml", "env.json",          "metrics.jsonl", "events.jsonl",
+                                     "exit.json",   "expert_load.jsonl", "graph",         "tb"};
 
 // What decides numbers or speed from outside the program.
 constexpr std::array kVariablesThatMatter = {"OMP_NUM_THREADS",
