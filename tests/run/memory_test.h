@@ -75,8 +75,8 @@ inline void check_policies(int ranks, const Words& model) {
                << memory[mode].measured / eager);
     // An arena is there all the time, and Gloo's copy beside it; an eager step makes the copy where memory is not full.
     CHECK(recorded.waste < 0.012 * recorded.planned);
-    CHECK(recorded.measured <=
-          1.001 * eager + recorded.gather + recorded.waste);  // it has a batch of its own, too
+    // It has a batch of its own, too, and Gloo's threads give back their copies a moment sooner or later.
+    CHECK(recorded.measured <= 1.003 * eager + recorded.gather + recorded.waste);
   }
 }
 
