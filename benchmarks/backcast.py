@@ -29,6 +29,19 @@ ROWS = [
     ("graph_trainer (#3429), 8B, policy full", TORCHTITAN, 8, ["compile.memory_policy=full"], 7006, 32.07),
     ("graph_trainer (#3455), 8B, full inductor, CUDA graph", TORCHTITAN, 8, ["compile.memory_policy=default"], 7403, None),
     ("graph_trainer (#3457), 8B, policy sac_and_offload", TORCHTITAN, 8, ["compile.memory_policy=sac_and_offload"], 7301, None),
+    ("SimpleFSDP (#1881), 8B, FSDP 4 x TP 2", TORCHTITAN, 8, ["parallelism.tensor_parallel_degree=2", "compile.memory_policy=eager"], 5881, 28.28),
+    ("FSDP2 eager (#1881), 8B, FSDP 4 x TP 2", TORCHTITAN, 8, ["parallelism.tensor_parallel_degree=2", "compile.memory_policy=eager"], 5898, 35.33),
+    ("graph_trainer (#3429), 8B, FSDP 4 x TP 2, policy default", TORCHTITAN, 8, ["parallelism.tensor_parallel_degree=2", "compile.memory_policy=default"], 6607, 30.92),
+    ("graph_trainer (#3429), 8B, FSDP 4 x TP 2, policy full", TORCHTITAN, 8, ["parallelism.tensor_parallel_degree=2", "compile.memory_policy=full"], 5933, 20.70),
+    ("graph_trainer (#3141), 8B, FSDP 4 x TP 2, full inductor", TORCHTITAN, 8, ["parallelism.tensor_parallel_degree=2", "compile.memory_policy=default"], 7522, 38.40),
+    ("torchtitan docs, 70B on 256, FSDP 32 x TP 8, bf16", TORCHTITAN, 256, ["configs/llama3_70b.toml", "parallelism.tensor_parallel_degree=8",
+                                                                      "training.local_batch_size=16", "compile.memory_policy=full"], 597, None),
+    ("graph_trainer (#3429), 16B, FSDP 8, EP 8, local batch 4, policy default", TORCHTITAN, 8,
+     ["configs/deepseek_v3_16b.toml", "parallelism.expert_parallel_degree=8", "parallelism.expert_parallel_comm_backend=standard",
+      "compile.memory_policy=default"], 8325, 84.78),
+    ("graph_trainer (#3429), 16B, FSDP 8, EP 8, local batch 4, policy full", TORCHTITAN, 8,
+     ["configs/deepseek_v3_16b.toml", "parallelism.expert_parallel_degree=8", "parallelism.expert_parallel_comm_backend=standard",
+      "compile.memory_policy=full"], 7444, 52.02),
     ("KempnerForge, 8B on one H200, 4096 tokens, full", "h200", 1, ["training.seq_len=4096", "training.dtype=bfloat16", "compile.memory_policy=full"], 10471, None),
     ("LLMQ, 1.5B on one H100, 16 x 1024 tokens", "h100", 1, [*QWEN_1_5B, "training.seq_len=1024", "training.local_batch_size=16",
                                            "training.dtype=bfloat16", "compile.memory_policy=none"], 58900, None),
@@ -36,7 +49,9 @@ ROWS = [
 
 
 def plan(rondo, device, ranks, overrides):
-    command = [rondo, "plan", LLAMA_8B, "--world", str(ranks), "--device", device, "--json",
+    config = next((o for o in overrides if o.startswith("configs/")), LLAMA_8B)
+    overrides = [o for o in overrides if o != config]
+    command = [rondo, "plan", config, "--world", str(ranks), "--device", device, "--json",
                "--activation_checkpoint.mode=none", *(f"--{o}" for o in overrides)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
