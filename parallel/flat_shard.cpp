@@ -35,8 +35,9 @@ std::int64_t FlatShard::begin() const { return std::min(part_elements(), rank_ *
 std::int64_t FlatShard::end() const { return std::min(part_elements(), (rank_ + 1) * stored()); }
 
 void FlatShard::for_each_run(const std::function<void(const ElementRun&)>& visit) const {
+  const std::int64_t begin = this->begin(), end = this->end();
   if (cut_.parts == 1) {
-    if (begin() < end()) visit({0, begin(), end() - begin()});
+    if (begin < end) visit({0, begin, end - begin});
     return;
   }
   const auto dim = static_cast<std::size_t>(cut_.dim);
@@ -45,10 +46,10 @@ void FlatShard::for_each_run(const std::function<void(const ElementRun&)>& visit
   // The part's elements of one whole row; padding follows where the size does not divide.
   const std::int64_t first = std::min(cut_.part * part_row, whole_row);
   const std::int64_t real = std::min(part_row, whole_row - first);
-  for (std::int64_t row = part_row == 0 ? 0 : begin() / part_row; row * part_row < end(); ++row) {
-    const std::int64_t from = std::max(begin(), row * part_row);
-    const std::int64_t to = std::min(end(), row * part_row + real);
-    if (from < to) visit({from - begin(), row * whole_row + first + from - row * part_row, to - from});
+  for (std::int64_t row = part_row == 0 ? 0 : begin / part_row; row * part_row < end; ++row) {
+    const std::int64_t from = std::max(begin, row * part_row);
+    const std::int64_t to = std::min(end, row * part_row + real);
+    if (from < to) visit({from - begin, row * whole_row + first + from - row * part_row, to - from});
   }
 }
 

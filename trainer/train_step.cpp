@@ -26,6 +26,7 @@ struct Step {
   std::shared_ptr<const Decoder> model;
   TrainStepOptions options;
   std::vector<ExpertBias> expert_biases;  // of its routers
+  std::vector<Placement> placements;      // of its parameters, in the table's order
   ModelInputs inputs;
 
   bool has_routers() const { return !expert_biases.empty(); }
@@ -59,7 +60,7 @@ ShardedWeights weights_over(const Step& step, const Tensors& shards) {
   std::map<std::string, ShardedWeights::Parameter> by_name;
   const auto& rules = step.model->parameters();
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    const Placement place = placement_of(rules[i], step.options.mesh, step.options.rank);
+    const Placement& place = step.placements[i];
     by_name[rules[i].name] = {shards[i], place.shard.part_sizes(), place.shards};
   }
   return {std::move(by_name), step.options.sharding};
@@ -296,12 +297,13 @@ StepFunction make_validate(const StepPtr& step) {
   return b.function;
 }
 
-ModelInputs model_inputs(const Decoder& model, const TrainStepOptions& options) {
+ModelInputs model_inputs(const Decoder& model, const std::vector<Placement>& placements,
+                         const TrainStepOptions& options) {
   ModelInputs inputs;
-  for (const ParameterRule& rule : model.parameters()) {
-    const FlatShard shard = placement_of(rule, options.mesh, options.rank).shard;
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    const ParameterRule& rule = model.parameters()[i];
     inputs.parameters.push_back({rule.name, ir::InputKind::parameter,
-                                 ir::contiguous(to_ir(options.state_dtype), {shard.stored()}),
+                                 ir::contiguous(to_ir(options.state_dtype), {placements[i].shard.stored()}),
                                  options.bucket ? options.bucket(rule.name, rule.bucket) : rule.bucket});
   }
   for (const Buffer& buffer : model.buffers(1)) {
@@ -318,8 +320,12 @@ ModelInputs model_inputs(const Decoder& model, const TrainStepOptions& options) 
 }  // namespace
 
 TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const TrainStepOptions& options) {
-  auto step =
-      std::make_shared<Step>(Step{model, options, model->expert_biases(), model_inputs(*model, options)});
+  std::vector<Placement> placements;
+  for (const ParameterRule& rule : model->parameters())
+    placements.push_back(placement_of(rule, options.mesh, options.rank));
+  ModelInputs inputs = model_inputs(*model, placements, options);
+  const auto step = std::make_shared<const Step>(
+      Step{model, options, model->expert_biases(), std::move(placements), std::move(inputs)});
   TrainStepFunctions functions;
   if (options.microbatches == 1) {
     functions.train_step = make_single(step);
