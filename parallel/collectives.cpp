@@ -19,10 +19,11 @@ at::Tensor wait(const at::Tensor& started) {
   return handle.call(started);
 }
 
-at::Tensor all_reduce(const at::Tensor& tensor, const char* reduction, const std::string& group) {
+at::Tensor all_reduce(const at::Tensor& tensor, const char* reduction, const AxisGroup& group) {
+  if (group.ranks == 1) return tensor;
   static const auto handle =
       op<at::Tensor(const at::Tensor&, std::string, std::string)>("_c10d_functional::all_reduce");
-  return wait(handle.call(tensor, reduction, group));
+  return wait(handle.call(tensor, reduction, group.name));
 }
 
 at::Tensor meta_all_gather(const at::Tensor& shard, std::int64_t ranks, std::string) {
@@ -46,23 +47,25 @@ at::Tensor meta_wait(const at::Tensor& started) { return started; }
 
 }  // namespace
 
-at::Tensor all_gather(const at::Tensor& shard, std::int64_t ranks, const std::string& group) {
+at::Tensor all_gather(const at::Tensor& shard, const AxisGroup& group) {
+  if (group.ranks == 1) return shard;
   static const auto handle = op<at::Tensor(const at::Tensor&, std::int64_t, std::string)>(
       "_c10d_functional::all_gather_into_tensor");
-  return wait(handle.call(shard, ranks, group));
+  return wait(handle.call(shard, group.ranks, group.name));
 }
 
-at::Tensor reduce_scatter_sum(const at::Tensor& full, std::int64_t ranks, const std::string& group) {
+at::Tensor reduce_scatter_sum(const at::Tensor& full, const AxisGroup& group) {
+  if (group.ranks == 1) return full;
   static const auto handle = op<at::Tensor(const at::Tensor&, std::string, std::int64_t, std::string)>(
       "_c10d_functional::reduce_scatter_tensor");
-  return wait(handle.call(full, "sum", ranks, group));
+  return wait(handle.call(full, "sum", group.ranks, group.name));
 }
 
-at::Tensor all_reduce_sum(const at::Tensor& tensor, const std::string& group) {
+at::Tensor all_reduce_sum(const at::Tensor& tensor, const AxisGroup& group) {
   return all_reduce(tensor, "sum", group);
 }
 
-at::Tensor all_reduce_max(const at::Tensor& tensor, const std::string& group) {
+at::Tensor all_reduce_max(const at::Tensor& tensor, const AxisGroup& group) {
   return all_reduce(tensor, "max", group);
 }
 

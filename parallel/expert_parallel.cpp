@@ -15,6 +15,7 @@
 
 #include "parallel/collectives.h"
 #include "parallel/exchange_rows.h"
+#include "parallel/saved_group.h"
 #include "parallel/token_rows.h"
 
 namespace rondo {
@@ -25,10 +26,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 Tensor gather(const Tensor& x, const AxisGroup& group) {
-  return group.ranks > 1 ? all_gather(x.contiguous(), group.ranks, group.name) : x;
-}
-Tensor scatter_sums(const Tensor& x, const AxisGroup& group) {
-  return group.ranks > 1 ? reduce_scatter_sum(x, group.ranks, group.name) : x;
+  return group.ranks > 1 ? all_gather(x.contiguous(), group) : x;
 }
 // Autograd takes no undefined tensors: a count that is absent is not saved.
 variable_list with_count(variable_list saved, const MaybeTensor& count) {
@@ -37,14 +35,6 @@ variable_list with_count(variable_list saved, const MaybeTensor& count) {
 }
 MaybeTensor count_in(const variable_list& saved, std::size_t others) {
   return saved.size() > others ? MaybeTensor(saved[others]) : std::nullopt;
-}
-
-void save_group(AutogradContext* context, const AxisGroup& group) {
-  context->saved_data["group"] = group.name;
-  context->saved_data["ranks"] = group.ranks;
-}
-AxisGroup saved_group(AutogradContext* context) {
-  return {context->saved_data["group"].toStringRef(), context->saved_data["ranks"].toInt()};
 }
 
 // The rows of the tokens of all ranks. Backward: sums in fp32, over slots and then over ranks, rounded once.
@@ -59,7 +49,7 @@ struct TakeRows : torch::autograd::Function<TakeRows> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const Tensor sums_PD = sum_rows(gradients[0], saved[0], count_in(saved, 1));
-    const Tensor sums_TD = scatter_sums(sums_PD, saved_group(context));
+    const Tensor sums_TD = reduce_scatter_sum(sums_PD, saved_group(context));
     return {sums_TD.to(gradients[0].scalar_type()), {}, {}, {}, {}};
   }
 };
@@ -74,7 +64,7 @@ struct SumRows : torch::autograd::Function<SumRows> {
     context->save_for_backward(with_count({rows_RD, scores_PK, order_R, place_PK}, count));
     save_group(context, group);
     const Tensor sums_PD = sum_rows(rows_RD, place_PK, count, scores_PK);
-    return scatter_sums(sums_PD, group).to(rows_RD.scalar_type());
+    return reduce_scatter_sum(sums_PD, group).to(rows_RD.scalar_type());
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
@@ -83,7 +73,7 @@ struct SumRows : torch::autograd::Function<SumRows> {
     const AxisGroup group = saved_group(context);
     const Tensor gradient_PD = gather(gradients[0], group);
     const Tensor of_rows = take_rows(gradient_PD, order_R, count, place_PK.size(1), scores_PK);
-    const Tensor of_scores = scatter_sums(dot_rows(rows_RD, gradient_PD, place_PK, count), group);
+    const Tensor of_scores = reduce_scatter_sum(dot_rows(rows_RD, gradient_PD, place_PK, count), group);
     return {of_rows, of_scores, {}, {}, {}, {}};
   }
 };

@@ -44,7 +44,7 @@ at::Tensor gather(const at::Tensor& shard, const Source& source) {
   const Sizes& sizes = source.parameter.sizes;
   const AxisGroup& shards = source.parameter.shards;
   at::Tensor flat = shard.to(source.options.compute_dtype);
-  if (shards.ranks > 1) flat = all_gather(flat, shards.ranks, shards.name);
+  flat = all_gather(flat, shards);
   const std::int64_t elements = element_count(sizes);
   if (flat.size(0) != elements) flat = flat.narrow(0, 0, elements);
   return flat.view(sizes);
@@ -58,8 +58,7 @@ at::Tensor reduce(const at::Tensor& gradient, const at::Tensor& shard, const Sou
   const std::int64_t padding = shard.size(0) * shards.ranks - flat.size(0);
   if (padding > 0) flat = at::constant_pad_nd(flat, {0, padding}, 0);
   flat = flat.to(options.reduce_dtype);
-  if (shards.ranks > 1) flat = reduce_scatter_sum(flat, shards.ranks, shards.name);
-  if (options.replicas.ranks > 1) flat = all_reduce_sum(flat, options.replicas.name);
+  flat = all_reduce_sum(reduce_scatter_sum(flat, shards), options.replicas);
   return flat.to(shard.scalar_type());
 }
 

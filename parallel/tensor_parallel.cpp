@@ -15,6 +15,7 @@
 #include <limits>
 
 #include "parallel/collectives.h"
+#include "parallel/saved_group.h"
 
 namespace rondo {
 namespace {
@@ -23,38 +24,20 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-void save_group(AutogradContext* context, const TensorParallel& tensor) {
-  context->saved_data["group"] = tensor.group.name;
-  context->saved_data["ranks"] = tensor.group.ranks;
+// Own tokens to all tokens, or sums over all tokens to own tokens; the backward of one is the other.
+Tensor move_tokens(const Tensor& x, bool gathers, const AxisGroup& group) {
+  return gathers ? all_gather(x.contiguous(), group) : reduce_scatter_sum(x.contiguous(), group);
 }
-Tensor gather(const Tensor& x, AutogradContext* context) {
-  return all_gather(x.contiguous(), context->saved_data["ranks"].toInt(),
-                    context->saved_data["group"].toStringRef());
-}
-Tensor scatter(const Tensor& x, AutogradContext* context) {
-  return reduce_scatter_sum(x.contiguous(), context->saved_data["ranks"].toInt(),
-                            context->saved_data["group"].toStringRef());
-}
-
-struct GatherTokens : torch::autograd::Function<GatherTokens> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const TensorParallel& tensor) {
+struct MoveTokens : torch::autograd::Function<MoveTokens> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, bool gathers, const AxisGroup& group) {
     at::AutoDispatchBelowAutograd below_autograd;
-    save_group(context, tensor);
-    return gather(x, context);
+    save_group(context, group);
+    context->saved_data["gathers"] = gathers;
+    return move_tokens(x, gathers, group);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    return {scatter(gradients[0], context), {}};
-  }
-};
-
-struct ScatterTokenSums : torch::autograd::Function<ScatterTokenSums> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const TensorParallel& tensor) {
-    at::AutoDispatchBelowAutograd below_autograd;
-    save_group(context, tensor);
-    return scatter(x, context);
-  }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    return {gather(gradients[0], context), {}};
+    const bool gathered = context->saved_data["gathers"].toBool();
+    return {move_tokens(gradients[0], !gathered, saved_group(context)), {}, {}};
   }
 };
 
@@ -82,7 +65,7 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
       const Tensor padding = columns > real;
       logits = logits.masked_fill(padding.unsqueeze(0), -std::numeric_limits<float>::infinity());
     }
-    const Tensor largest_T = all_reduce_max(at::amax(logits, {1}), tensor.group.name);
+    const Tensor largest_T = all_reduce_max(at::amax(logits, {1}), tensor.group);
     const Tensor powers_TV = at::exp(logits - largest_T.unsqueeze(1));
     const Owned label = owned(labels, first, real);
     const Tensor of_label_T = logits.gather(1, label.place.unsqueeze(1)).squeeze(1);
@@ -90,7 +73,7 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
     const Tensor sums_2T =
         all_reduce_sum(at::stack({at::sum(powers_TV, at::IntArrayRef{1}),
                                   (of_label_T - largest_T).masked_fill(label.elsewhere, 0)}),
-                       tensor.group.name);
+                       tensor.group);
     const Tensor sum_T = sums_2T.select(0, 0);
     const Tensor counts_T = labels.ne(ignored).to(at::kFloat);
     context->save_for_backward({powers_TV / sum_T.unsqueeze(1), label.place, mine_T, counts_T});
@@ -108,11 +91,11 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
 }  // namespace
 
 Tensor gather_tokens(const Tensor& x_ND, const TensorParallel& tensor) {
-  return tensor.group.ranks > 1 ? GatherTokens::apply(x_ND, tensor) : x_ND;
+  return tensor.group.ranks > 1 ? MoveTokens::apply(x_ND, true, tensor.group) : x_ND;
 }
 
 Tensor scatter_token_sums(const Tensor& x_TD, const TensorParallel& tensor) {
-  return tensor.group.ranks > 1 ? ScatterTokenSums::apply(x_TD, tensor) : x_TD;
+  return tensor.group.ranks > 1 ? MoveTokens::apply(x_TD, false, tensor.group) : x_TD;
 }
 
 Tensor vocabulary_parallel_lookup(const Tensor& embedding_VD, const Tensor& ids_T,

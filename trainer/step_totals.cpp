@@ -54,8 +54,7 @@ StepTotals StepTotals::from(const Tensors& list, bool routers, bool bounded) {
 }
 
 Tensor sum_over_ranks(const Mesh& mesh, Axes axes, const Tensor& tensor) {
-  const AxisGroup group = mesh.group(axes);
-  return group.ranks > 1 ? all_reduce_sum(tensor, group.name) : tensor;
+  return all_reduce_sum(tensor, mesh.group(axes));
 }
 
 Reduced reduce_and_clip(const Mesh& mesh, double max_norm, const StepTotals& totals,
