@@ -9,7 +9,7 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "parallel/error.h"
@@ -145,7 +145,7 @@ struct ProcessGroups::Connection {
   std::string own_address = local_address_towards(environment.master_addr, environment.master_port);
   c10::intrusive_ptr<c10d::Store> store{};
   c10::intrusive_ptr<c10d::Backend> backend{};                   // of all ranks
-  std::vector<c10::intrusive_ptr<c10d::Backend>> gloos{};        // of all groups
+  std::vector<c10::intrusive_ptr<c10d::Backend>> backends{};     // of all groups
   std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups{};  // the registry does not keep them alive
 
   // Makes the connections to the group's other ranks, and lets functional collectives find it.
@@ -157,16 +157,14 @@ struct ProcessGroups::Connection {
     // Groups of other ranks have the same name: the first rank tells them apart.
     const auto meeting_place = c10::make_intrusive<c10d::PrefixStore>(
         members.name + "/" + std::to_string(members.ranks.front()), store);
-    auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own_address));
-    gloos.push_back(c10::make_intrusive<c10d::ProcessGroupGloo>(meeting_place, rank, size, options));
-    const auto ordered = c10::make_intrusive<OrderedGloo>(gloos.back());
+    const auto gloo = backends.emplace_back(
+        c10::make_intrusive<OrderedGloo>(meeting_place, rank, size, own_address, timeout));
     const auto group = groups.emplace_back(c10::make_intrusive<c10d::ProcessGroup>(store, rank, size));
-    group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM, ordered);
+    group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM, gloo);
     group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
     group->setGroupName(members.name);
     c10d::register_process_group(members.name, group);
-    return ordered;
+    return gloo;
   }
 
   // What c10d throws while ranks meet becomes one line that says what to try.
@@ -209,7 +207,7 @@ ProcessGroups::~ProcessGroups() {
 
 void ProcessGroups::set_timeout(std::chrono::seconds timeout) {
   if (!connection_) return;
-  for (const auto& gloo : connection_->gloos) gloo->setTimeout(timeout);
+  for (const auto& backend : connection_->backends) backend->setTimeout(timeout);
 }
 
 void ProcessGroups::barrier() {

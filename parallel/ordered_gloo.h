@@ -10,13 +10,19 @@
 // buffer's dtype.
 #pragma once
 
+#include <chrono>
+#include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 namespace rondo {
 
 class OrderedGloo final : public c10d::Backend {
  public:
-  explicit OrderedGloo(c10::intrusive_ptr<c10d::Backend> gloo);
+  // Meets the group's other ranks through `store`, which no other group may use; listens on `own_address` only.
+  // Throws what c10d throws when they do not come within `timeout`, which is that of collectives too.
+  OrderedGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+              const std::string& own_address, std::chrono::milliseconds timeout);
 
   const std::string getBackendName() const override { return "ordered_gloo"; }
   void setTimeout(std::chrono::milliseconds timeout) override { gloo_->setTimeout(timeout); }

@@ -23,7 +23,6 @@
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "parallel/ordered_gloo.h"
 
@@ -31,6 +30,7 @@ namespace rondo {
 namespace {
 
 using at::Tensor;
+using namespace std::chrono_literals;
 using Tensors = std::vector<Tensor>;
 
 constexpr std::int64_t kRanks = 3, kTokens = 11, kCopies = 2, kWidth = 5, kExperts = 6;
@@ -41,12 +41,9 @@ void on_ranks(const std::function<void(std::int64_t, const AxisGroup&)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank)
     threads.emplace_back([&, rank] {
-      auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(30));
-      options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
       const auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, kRanks);
       group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM,
-                        c10::make_intrusive<OrderedGloo>(
-                            c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, kRanks, options)));
+                        c10::make_intrusive<OrderedGloo>(store, rank, kRanks, "127.0.0.1", 30s));
       group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
       const std::string name = "experts of " + std::to_string(rank);
       c10d::register_process_group(name, group);
