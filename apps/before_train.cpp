@@ -20,7 +20,8 @@ bool before_train(const Arguments& args) {
     return false;
   }
   const JobConfig config = load_config(args);  // throws; the worker, which needs its own copy, loads it again
-  if (config.compile.enable) ir::select_passes(ir::all_passes(), compile_options(config));
+  const std::string device = device_of(config);
+  if (config.compile.enable) ir::select_passes(ir::all_passes(), compile_options(config, device));
   return true;
 }
 

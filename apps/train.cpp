@@ -1,5 +1,6 @@
 // `rondo-worker train ...`: one rank of a run, and how it ends.
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 #include <signal.h>
 
 #include <chrono>
@@ -12,6 +13,7 @@
 #include "apps/worker_commands.h"
 #include "compiler/cpu_memory.h"
 #include "parallel/crash_report.h"
+#include "parallel/deadline.h"
 #include "parallel/error.h"
 #include "parallel/launch/environment.h"
 #include "parallel/log.h"
@@ -21,6 +23,9 @@
 
 namespace rondo {
 namespace {
+
+constexpr std::chrono::seconds kPatience{
+    15};  // with a teardown, before collectives are ended; twice that: the process
 
 struct End {
   int exit_code = 0;
@@ -85,32 +90,32 @@ End lost_peer(const char* what, std::int64_t step) {
           "lost contact with another rank after step " + std::to_string(step) + ": " + first_line(what)};
 }
 
-// `report` is made here on rank 0 and outlives the run: how it ended is written there.
-End run(const JobConfig& config, const RankEnvironment& environment,
-        const std::vector<std::string>& command_line, std::optional<Report>& report,
-        std::chrono::system_clock::time_point started) {
-  std::optional<Trainer> trainer;
-  const auto step = [&] { return trainer ? trainer->steps_done() : 0; };
+// What `body` ends with, whatever it throws.
+template <class Body, class Steps>
+End end_of(Body body, Steps steps_done) {
+  const auto internal = [](const std::string& reason) {
+    return End{static_cast<int>(ExitCode::internal), std::nullopt, reason};
+  };
   try {
-    if (environment.rank == 0) refuse_stopped(config.job);
-    if (environment.rank == 0) report.emplace(config, command_line, environment.world_size);
-    trainer.emplace(config, environment, report ? &*report : nullptr, started);
-    const std::optional<Stop> stop = trainer->train();
-    return stop ? stopped(*stop, step(), config) : End{};
+    return body();
   } catch (const Error& error) {
     if (const auto signal = stop_requested(); signal && error.code() == ExitCode::peer)
-      return stopped(*signal, step());
+      return stopped(*signal, steps_done());
     return {static_cast<int>(error.code()), std::nullopt, error.what()};
   } catch (const c10::DistError& error) {
-    return lost_peer(error.what_without_backtrace(), step());
+    return lost_peer(error.what_without_backtrace(), steps_done());
+  } catch (const c10::OutOfMemoryError& error) {
+    return {static_cast<int>(ExitCode::resources), std::nullopt,
+            "the GPU is out of memory: " + first_line(error.what_without_backtrace()) +
+                "; `rondo plan` says what a step needs and what would make it fit"};
   } catch (const c10::Error& error) {
-    return {static_cast<int>(ExitCode::internal), std::nullopt, first_line(error.what_without_backtrace())};
+    return internal(first_line(error.what_without_backtrace()));
   } catch (const std::bad_alloc&) {
     return {static_cast<int>(ExitCode::resources), std::nullopt, "out of memory"};
   } catch (const std::exception& error) {
-    if (std::string(error.what()).find("gloo") != std::string::npos) return lost_peer(error.what(), step());
-    return {static_cast<int>(ExitCode::internal), std::nullopt,
-            std::string("internal error: ") + error.what()};
+    if (std::string(error.what()).find("gloo") != std::string::npos)
+      return lost_peer(error.what(), steps_done());
+    return internal(std::string("internal error: ") + error.what());
   }
 }
 
@@ -123,6 +128,60 @@ void write_exit_json(Report* report, const End& end) {
   } catch (const std::exception& error) {
     log_error(error.what());
   }
+}
+
+void say(const End& end) {
+  if (end.signal || end.exit_code == static_cast<int>(ExitCode::requeue)) {
+    log_warning(end.reason);
+  } else if (end.exit_code != 0) {
+    log_error(end.reason);
+    tell_launcher_error(end);
+  }
+}
+
+// From any thread, where others hang.
+[[noreturn]] void end_now(const End& end, Report* report) {
+  write_exit_json(report, end);
+  say(end);
+  std::_Exit(end.exit_code);
+}
+
+// Executors wait for the device, and communicators for each other: either may hang where another rank did.
+void tear_down(std::optional<Trainer>& trainer, const End& end, Report* report) {
+  using std::chrono::seconds;
+  if (end.exit_code == static_cast<int>(ExitCode::peer)) trainer->abandon_collectives();
+  Trainer* const dying = &*trainer;  // its groups, which hang last, go last
+  const Deadline deadline({{kPatience, [=] { dying->abandon_collectives(); }},
+                           {2 * kPatience, [&] {
+                              End hung = end;
+                              hung.reason +=
+                                  fmt::format("; its teardown hung and was cut short after {} s",
+                                              2 * std::chrono::duration_cast<seconds>(kPatience).count());
+                              end_now(hung, report);
+                            }}});
+  trainer.reset();
+}
+
+// `report` is made here on rank 0 and outlives the run: how it ended is written there.
+End run(const JobConfig& config, const RankEnvironment& environment,
+        const std::vector<std::string>& command_line, std::optional<Report>& report,
+        std::chrono::system_clock::time_point started) {
+  std::optional<Trainer> trainer;
+  const auto told = [&] { return report ? &*report : nullptr; };
+  const auto on_hang = [&](const std::string& what) {
+    end_now({static_cast<int>(ExitCode::peer), std::nullopt, what}, told());
+  };
+  const auto train = [&] {
+    if (environment.rank == 0) refuse_stopped(config.job);
+    if (environment.rank == 0) report.emplace(config, command_line, environment.world_size);
+    trainer.emplace(config, environment, told(), started, on_hang);
+    trainer->prepare();
+    const std::optional<Stop> stop = trainer->train();
+    return stop ? stopped(*stop, trainer->steps_done(), config) : End{};
+  };
+  const End end = end_of(train, [&] { return trainer ? trainer->steps_done() : 0; });
+  if (trainer) tear_down(trainer, end, told());
+  return end;
 }
 
 }  // namespace
@@ -143,12 +202,7 @@ int run_train(const std::vector<std::string>& args, const std::vector<std::strin
   std::optional<Report> report;
   const End end = run(config, environment, command_line, report, started);
   write_exit_json(report ? &*report : nullptr, end);
-  if (end.signal || end.exit_code == static_cast<int>(ExitCode::requeue)) {
-    log_warning(end.reason);
-  } else if (end.exit_code != 0) {
-    log_error(end.reason);
-    tell_launcher_error(end);
-  }
+  say(end);
   return end.exit_code;
 }
 

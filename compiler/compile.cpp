@@ -1,9 +1,12 @@
 #include "compiler/compile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 
+#include "compiler/cuda/cuda_graph_device.h"
+#include "compiler/cuda/placing_allocator.h"
 #include "compiler/memory_timeline.h"
 #include "compiler/op_facts.h"
 #include "compiler/segments.h"
@@ -85,16 +88,45 @@ std::int64_t CompiledStep::replay_bytes() const {
 }
 
 std::unique_ptr<Executor> CompiledStep::bind(std::vector<at::Tensor> state,
-                                             std::shared_ptr<ReplayMemory> memory) const {
+                                             const SharedResources& shared) const {
   switch (kind_) {
     case ExecutorKind::eager:
       return make_eager(function_, std::move(state));
     case ExecutorKind::interpreter:
       return make_interpreter(graph_, std::move(state));
     case ExecutorKind::replay:
-      return make_replay(graph_, plan_, std::move(memory), std::move(state));
+      if (shared.gpu)
+        return make_graph_replay(graph_, plan_, shared.gpu, std::move(state), shared.watch.get());
+      return make_replay(graph_, plan_, shared.replay, std::move(state));
   }
   throw Error(ExitCode::internal, "unknown executor");
+}
+
+void prepare_allocator(c10::Device device) {
+  if (device.is_cuda()) cuda::install_placing_allocator();
+}
+
+SharedResources share_resources(const std::vector<const CompiledStep*>& steps, c10::Device device,
+                                const ReplayWatch::Options& watch,
+                                std::function<void(const std::string&)> on_hang) {
+  std::int64_t bytes = 0, host_bytes = 0;
+  bool records = false;
+  for (const CompiledStep* step : steps) {
+    bytes = std::max(bytes, step->replay_bytes());
+    host_bytes = std::max(host_bytes, step->replay_host_bytes());
+    records = records || !step->graph().segments.empty();
+  }
+  SharedResources shared;
+  if (bytes == 0) return shared;
+  if (device.is_cpu()) {
+    shared.replay = std::make_shared<ReplayMemory>(bytes, host_bytes);
+    return shared;
+  }
+  const std::shared_ptr<GraphDevice> gpu = cuda::make_graph_device(device.index());
+  shared.gpu = std::make_shared<GraphMemory>(gpu, bytes, host_bytes);
+  if (records)
+    shared.watch = std::make_shared<ReplayWatch>([gpu] { return gpu->counted(); }, watch, std::move(on_hang));
+  return shared;
 }
 
 }  // namespace rondo

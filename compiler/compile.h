@@ -5,12 +5,14 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "compiler/executor.h"
+#include "compiler/graph_replay.h"
 #include "compiler/ir.h"
 #include "compiler/memory_report.h"
 #include "compiler/options.h"
@@ -42,6 +44,13 @@ struct CompileReport {
   ir::MemoryReport memory;  // of the plan, whether the executor follows it or not; empty for eager steps
 };
 
+// What the executors of one run share, since they take turns. Destroyed after them and before the process groups.
+struct SharedResources {
+  std::shared_ptr<ReplayMemory> replay;  // on the CPU; nullptr where nothing is replayed there
+  std::shared_ptr<GraphMemory> gpu;      // on a GPU
+  std::shared_ptr<ReplayWatch> watch;    // of what is recorded; nullptr without recordings
+};
+
 class CompiledStep {
  public:
   CompiledStep(StepFunction function, const CompileRequest& request);
@@ -58,9 +67,8 @@ class CompiledStep {
   std::int64_t replay_bytes() const;
   std::int64_t replay_host_bytes() const { return replay_bytes() == 0 ? 0 : plan_.host_arena_bytes; }
 
-  // `memory` (of at least replay_bytes()) may be shared by steps that never run at the same time; unused
-  // unless replaying.
-  std::unique_ptr<Executor> bind(std::vector<at::Tensor> state, std::shared_ptr<ReplayMemory> memory) const;
+  // `shared` comes from share_resources, for this step among others.
+  std::unique_ptr<Executor> bind(std::vector<at::Tensor> state, const SharedResources& shared) const;
 
  private:
   StepFunction function_;
@@ -69,5 +77,12 @@ class CompiledStep {
   ir::MemoryPlan plan_;
   CompileReport report_;
 };
+
+// Before the first tensor on `device`, where steps will be replayed. On the CPU: cpu_memory::install.
+void prepare_allocator(c10::Device device);
+// For steps that never run at the same time, on `device`. `on_hang` as in ReplayWatch.
+SharedResources share_resources(const std::vector<const CompiledStep*>& steps, c10::Device device,
+                                const ReplayWatch::Options& watch,
+                                std::function<void(const std::string&)> on_hang = &ReplayWatch::end_hung);
 
 }  // namespace rondo

@@ -61,7 +61,7 @@ class GraphReplay : public Executor {
   virtual const GraphReplayFacts& facts() const = 0;
 };
 
-// `graph` comes from the pass cudagraph. Throws Error(graph): inputs that are no dense tensors on the device, by name.
+// `graph` comes from the pass cudagraph; without segments the host calls every op, at the same planned places. Throws Error(graph): inputs that are no dense tensors on the device, by name.
 // A segment that cannot be recorded is Error(graph) in run 2 and names op, module and likely cause. `watch` is told of
 // every segment; nullptr: nobody watches.
 std::unique_ptr<GraphReplay> make_graph_replay(const ir::Graph& graph, const ir::MemoryPlan& plan,

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <thread>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
@@ -14,6 +15,8 @@
 
 #include "parallel/error.h"
 #include "parallel/launch/net.h"
+#include "parallel/log.h"
+#include "parallel/nccl.h"
 #include "parallel/ordered_gloo.h"
 #include "parallel/stop_signal.h"
 
@@ -139,32 +142,59 @@ c10::intrusive_ptr<c10d::Store> meet(const RankEnvironment& environment, std::ch
 }  // namespace
 
 struct ProcessGroups::Connection {
+  using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
+
+  Connection(const RankEnvironment& environment, std::chrono::seconds timeout, c10::Device device)
+      : environment(environment), timeout(timeout), device(device) {}
+
   RankEnvironment environment;
   std::chrono::seconds timeout;
+  c10::Device device;
   // First, since it fails at once where the master's name does not resolve; the store would retry until its timeout.
   std::string own_address = local_address_towards(environment.master_addr, environment.master_port);
   c10::intrusive_ptr<c10d::Store> store{};
-  c10::intrusive_ptr<c10d::Backend> backend{};                   // of all ranks
-  std::vector<c10::intrusive_ptr<c10d::Backend>> backends{};     // of all groups
+  BackendPtr of_all{};                                           // Gloo's, of all ranks
+  std::vector<BackendPtr> gloo{}, nccl{};                        // of all groups
   std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups{};  // the registry does not keep them alive
 
-  // Makes the connections to the group's other ranks, and lets functional collectives find it.
-  c10::intrusive_ptr<c10d::Backend> add(const GroupMembers& members) {
+  std::atomic<bool> aborted = false;
+
+  template <class Ending>
+  void without_throwing(Ending ending) noexcept {
+    try {
+      ending();
+    } catch (const std::exception& error) {
+      log_warning(std::string("ending the connections between GPUs: ") + error.what());
+    }
+  }
+
+  // Makes the connections to the group's other ranks, and lets functional collectives find it. The first is of all ranks.
+  void add(const GroupMembers& members) {
     const auto size = static_cast<int>(members.ranks.size());
     const auto place = std::find(members.ranks.begin(), members.ranks.end(), environment.rank);
     RONDO_ASSERT(place != members.ranks.end(), "a rank is not in its own group " + members.name);
     const auto rank = static_cast<int>(place - members.ranks.begin());
     // Groups of other ranks have the same name: the first rank tells them apart.
-    const auto meeting_place = c10::make_intrusive<c10d::PrefixStore>(
-        members.name + "/" + std::to_string(members.ranks.front()), store);
-    const auto gloo = backends.emplace_back(
-        c10::make_intrusive<OrderedGloo>(meeting_place, rank, size, own_address, timeout));
+    const auto meeting_place = [&](const std::string& kind) {
+      return c10::make_intrusive<c10d::PrefixStore>(
+          members.name + "/" + std::to_string(members.ranks.front()) + kind, store);
+    };
     const auto group = groups.emplace_back(c10::make_intrusive<c10d::ProcessGroup>(store, rank, size));
-    group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM, gloo);
-    group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
     group->setGroupName(members.name);
+    if (!of_all || device.is_cpu()) {
+      gloo.push_back(c10::make_intrusive<OrderedGloo>(
+          connect_gloo(meeting_place(""), rank, size, own_address, timeout)));
+      if (!of_all) of_all = gloo.back();
+      group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM, gloo.back());
+      group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
+    }
+    if (device.is_cuda()) {
+      nccl.push_back(
+          connect_nccl(meeting_place("/nccl"), {members.name, rank, members.ranks}, device, timeout));
+      group->setBackend(c10::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl.back());
+      group->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
+    }
     c10d::register_process_group(members.name, group);
-    return gloo;
   }
 
   // What c10d throws while ranks meet becomes one line that says what to try.
@@ -182,15 +212,15 @@ struct ProcessGroups::Connection {
 };
 
 ProcessGroups::ProcessGroups(const RankEnvironment& environment, const std::string& name_of_all,
-                             std::chrono::seconds timeout)
+                             std::chrono::seconds timeout, c10::Device device)
     : rank_(environment.rank), size_(environment.world_size) {
   if (size_ == 1) return;
-  connection_ = std::make_unique<Connection>(Connection{environment, timeout});
+  connection_ = std::make_unique<Connection>(environment, timeout, device);
   GroupMembers all{name_of_all, {}};
   for (std::int64_t rank = 0; rank < size_; ++rank) all.ranks.push_back(rank);
   connection_->with_patience([&] {
     connection_->store = meet(environment, timeout);
-    connection_->backend = connection_->add(all);
+    connection_->add(all);
   });
 }
 
@@ -202,23 +232,44 @@ void ProcessGroups::add(const std::vector<GroupMembers>& groups) {
 }
 
 ProcessGroups::~ProcessGroups() {
-  if (connection_) c10d::unregister_all_process_groups();
+  if (!connection_) return;
+  for (auto backend = connection_->nccl.rbegin(); backend != connection_->nccl.rend(); ++backend)
+    if (!connection_->aborted) connection_->without_throwing([&] { (*backend)->shutdown(); });
+  c10d::unregister_all_process_groups();
 }
 
 void ProcessGroups::set_timeout(std::chrono::seconds timeout) {
   if (!connection_) return;
-  for (const auto& backend : connection_->backends) backend->setTimeout(timeout);
+  for (const auto* backends : {&connection_->gloo, &connection_->nccl})
+    for (const auto& backend : *backends) backend->setTimeout(timeout);
+}
+
+void ProcessGroups::refuse_failed() const {
+  if (!connection_) return;
+  for (std::size_t i = 0; i < connection_->nccl.size(); ++i) {
+    const std::string failure = failure_of_nccl(*connection_->nccl[i]);
+    if (!failure.empty())
+      throw Error(ExitCode::peer, "group " + connection_->groups[i]->getGroupName() + " of rank " +
+                                      std::to_string(rank_) + ": " + failure +
+                                      "; another rank is lost or behind: look at the other ranks' logs");
+  }
+}
+
+void ProcessGroups::abort() noexcept {
+  if (!connection_) return;
+  connection_->aborted = true;
+  for (const auto& backend : connection_->nccl) connection_->without_throwing([&] { abort_nccl(*backend); });
 }
 
 void ProcessGroups::barrier() {
-  if (connection_) connection_->backend->barrier()->wait();
+  if (connection_) connection_->of_all->barrier()->wait();
 }
 
 std::vector<std::int64_t> ProcessGroups::all_gather(std::int64_t value) {
   if (!connection_) return {value};
   at::Tensor mine = at::full({1}, value, at::kLong);
   at::Tensor all = at::empty({size_}, at::kLong);
-  connection_->backend->_allgather_base(all, mine)->wait();
+  connection_->of_all->_allgather_base(all, mine)->wait();
   return {all.data_ptr<std::int64_t>(), all.data_ptr<std::int64_t>() + size_};
 }
 
@@ -229,7 +280,7 @@ std::vector<std::int64_t> ProcessGroups::maximum(std::vector<std::int64_t> value
   std::memcpy(tensors[0].data_ptr(), values.data(), tensors[0].nbytes());
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::MAX;
-  connection_->backend->allreduce(tensors, options)->wait();
+  connection_->of_all->allreduce(tensors, options)->wait();
   const auto* first = tensors[0].const_data_ptr<std::int64_t>();
   return {first, first + count};
 }

@@ -6,6 +6,8 @@
 // thread-safe; the collectives are called from one thread, in the same order on all ranks.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -18,9 +20,6 @@
 
 namespace rondo {
 
-// What a second group of the same ranks is called beside the first, for gathers beside reductions.
-inline const std::string kGatherGroupSuffix = "_gather";
-
 // Some of the ranks, as one of them sees it.
 struct GroupMembers {
   std::string name;                 // collectives find it by this; the ranks of other groups may use the same
@@ -30,9 +29,10 @@ struct GroupMembers {
 class ProcessGroups {
  public:
   // Meets the other ranks: the group of all of them, which the calls below use too, and collectives by `name_of_all`.
+  // Tensors on a GPU go through NCCL, those of the host through Gloo; on a GPU only the group of all ranks has both.
   // Throws Error(peer or environment) with what to try when they do not come within `timeout`.
   ProcessGroups(const RankEnvironment& environment, const std::string& name_of_all,
-                std::chrono::seconds timeout);
+                std::chrono::seconds timeout, c10::Device device = c10::kCPU);
   // Lets go of the groups. REQUIRES: every executor that uses them is gone.
   ~ProcessGroups();
   ProcessGroups(const ProcessGroups&) = delete;
@@ -47,6 +47,11 @@ class ProcessGroups {
 
   // How long a collective may wait for a peer from now on.
   void set_timeout(std::chrono::seconds timeout);
+  // Throws Error(peer) where collectives between GPUs failed since the groups were made. Costs no exchange.
+  void refuse_failed() const;
+  // Ends all connections between GPUs without the other ranks: what waits in a collective goes on, or fails. For
+  // teardown that hangs; any thread.
+  void abort() noexcept;
   void barrier();
   // Every rank's value, by rank. Host data; for set-up and checks, not for the step.
   std::vector<std::int64_t> all_gather(std::int64_t value);

@@ -93,4 +93,7 @@ class Mesh {
   std::array<std::int64_t, kAxes> strides_{};  // from one rank of an axis to the next
 };
 
+// What a second group of the same ranks is called beside the first, for gathers beside reductions.
+inline const std::string kGatherGroupSuffix = "_gather";
+
 }  // namespace rondo

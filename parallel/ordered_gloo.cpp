@@ -81,13 +81,16 @@ ReduceOp::RedOpType supported(const ReduceOp& op) {
   return op.op_;
 }
 
+}  // namespace
+
 // Two races of LibTorch 2.11 are kept out here; either corrupts the heap.
 // - Each thread of a group writes the name of what it completed into one std::string of the group, without a lock. One
 //   thread a group: its collectives run in the order of their calls, as a GPU's do.
 // - The flight recorder enters a group into one map of the process without a lock. Nobody reads Gloo's record: off,
 //   unless the environment asks for it.
-c10::intrusive_ptr<c10d::Backend> connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                          const std::string& own_address, std::chrono::milliseconds timeout) {
+c10::intrusive_ptr<c10d::Backend> connect_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                               int size, const std::string& own_address,
+                                               std::chrono::milliseconds timeout) {
   [[maybe_unused]] static const int off = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own_address));
@@ -95,11 +98,8 @@ c10::intrusive_ptr<c10d::Backend> connect(const c10::intrusive_ptr<c10d::Store>&
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
 }
 
-}  // namespace
-
-OrderedGloo::OrderedGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                         const std::string& own_address, std::chrono::milliseconds timeout)
-    : c10d::Backend(rank, size), gloo_(connect(store, rank, size, own_address, timeout)) {}
+OrderedGloo::OrderedGloo(c10::intrusive_ptr<c10d::Backend> gloo)
+    : c10d::Backend(gloo->getRank(), gloo->getSize()), gloo_(std::move(gloo)) {}
 
 WorkPtr OrderedGloo::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   RONDO_ASSERT(tensors.size() == 1, "one tensor a call");

@@ -17,12 +17,16 @@
 
 namespace rondo {
 
+// Meets the group's other ranks through `store`, which no other group may use; listens on `own_address` only. Throws
+// what c10d throws when they do not come within `timeout`, which is that of collectives too.
+c10::intrusive_ptr<c10d::Backend> connect_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                               int size, const std::string& own_address,
+                                               std::chrono::milliseconds timeout);
+
 class OrderedGloo final : public c10d::Backend {
  public:
-  // Meets the group's other ranks through `store`, which no other group may use; listens on `own_address` only.
-  // Throws what c10d throws when they do not come within `timeout`, which is that of collectives too.
-  OrderedGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-              const std::string& own_address, std::chrono::milliseconds timeout);
+  // `gloo` moves the data: connect_gloo's, but for tests.
+  explicit OrderedGloo(c10::intrusive_ptr<c10d::Backend> gloo);
 
   const std::string getBackendName() const override { return "ordered_gloo"; }
   void setTimeout(std::chrono::milliseconds timeout) override { gloo_->setTimeout(timeout); }

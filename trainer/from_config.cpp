@@ -66,12 +66,13 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   return o;
 }
 
-CompileRequest compile_request(const JobConfig& c, const std::filesystem::path& graph_folder) {
+CompileRequest compile_request(const JobConfig& c, const std::string& device,
+                               const std::filesystem::path& graph_folder) {
   CompileRequest request;
   request.executor = !c.compile.enable                     ? ExecutorKind::eager
                      : c.compile.executor == "interpreter" ? ExecutorKind::interpreter
                                                            : ExecutorKind::replay;
-  request.options = compile_options(c);
+  request.options = compile_options(c, device);
   if (!graph_folder.empty() && c.compile.dump != "none") {
     request.dump_folder = graph_folder;
     request.dump_all = c.compile.dump == "all";

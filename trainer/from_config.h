@@ -19,7 +19,8 @@ namespace rondo {
 std::vector<GroupMembers> process_groups(const JobConfig& config, const Layout& layout, int rank);
 TrainStepOptions step_options(const JobConfig& config, const Layout& layout, std::int64_t rank);
 // `graph_folder`: where graphs are written; empty on ranks that write none.
-CompileRequest compile_request(const JobConfig& config, const std::filesystem::path& graph_folder);
+CompileRequest compile_request(const JobConfig& config, const std::string& device,
+                               const std::filesystem::path& graph_folder);
 DataOptions training_data(const JobConfig& config, const Layout& layout, int rank);
 // Fixed batches: the held-out documents of the training set, or all of a set of its own.
 DataOptions validation_data(const JobConfig& config, const Layout& layout, int rank);

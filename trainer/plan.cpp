@@ -109,8 +109,7 @@ JobPlan plan_one(const JobConfig& asked, std::int64_t world, std::int64_t rank, 
   plan.usable_bytes = memory_of(device) - device.reserve_bytes;
   plan.times.model_ms = ms_since(started);
 
-  CompileRequest request = compile_request(config, {});
-  request.options.device = device.is_gpu ? "cuda" : "cpu";  // what collectives take beside the graph
+  const CompileRequest request = compile_request(config, device.is_gpu ? "cuda" : "cpu", {});
   const CompiledFunctions compiled(step, request, config.validation.enable);
   for (const CompiledStep* function : compiled.all()) {
     plan.times.trace_ms += function->report().trace_ms;

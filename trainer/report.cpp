@@ -8,12 +8,11 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "compiler/cpu_memory.h"
 #include "parallel/log.h"
 #include "trainer/config/dump.h"
+#include "trainer/device_info.h"
 #include "trainer/expert_rows.h"
 #include "trainer/metrics/flops.h"
-#include "trainer/metrics/machine.h"
 
 namespace rondo {
 namespace {
@@ -45,7 +44,6 @@ nlohmann::ordered_json memory_event(const ir::MemoryReport& memory) {
 
 Report::Report(const JobConfig& config, const std::vector<std::string>& command_line, int ranks)
     : config_(config), folder_(config.job.dump_folder), metrics_(folder_.metrics_file()) {
-  capacity_gib_ = static_cast<double>(read_machine().memory_bytes) / kGib;
   folder_.write_config(to_toml(config));
   folder_.write_environment({command_line,
                              {{"rondo", RONDO_VERSION}, {"torch", TORCH_VERSION}},
@@ -71,6 +69,11 @@ void Report::training(const RunCosts& costs) {
       static_cast<double>(costs.flops_per_token) * 1e-9, ranks, ranks == 1 ? "" : "s",
       ranks == 1 ? "" : " (" + costs.mesh.text() + ")", threads, threads == 1 ? "" : "s",
       folder_.path().string()));
+  const ComputeDevice& d = costs.device;
+  if (d.device.is_cpu()) return;
+  log_info(fmt::format("device: {} on each rank, {:.1f} GiB, {}", d.name,
+                       static_cast<double>(d.memory_bytes) / kGib, cuda_build_info()));
+  folder_.event("device", {{"name", d.name}, {"memory_bytes", d.memory_bytes}, {"build", cuda_build_info()}});
 }
 
 void Report::experts(const Decoder& model, const TrainStepOptions& options) {
@@ -139,6 +142,28 @@ void Report::replaying(const ReplayFacts& f) {
                               {"copied_bytes", f.copied_bytes}});
 }
 
+void Report::recorded(const GraphReplayFacts& f) {
+  const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  log_info(fmt::format(
+      "recorded: {} segment{} of {} ops, {} ops called by the host; {} bytes copied a step; first step "
+      "{:.0f} ms, "
+      "recording {:.0f} ms; {:.1f} MiB planned, {:.1f} MiB in the pool, {:.1f} MiB more of the device in use "
+      "than "
+      "before the first step",
+      f.segments, f.segments == 1 ? "" : "s", f.instructions, f.eager_ops, f.copied_bytes, f.warm_up_ms,
+      f.capture_ms, mib(f.arena_bytes), mib(f.pool_bytes), mib(f.free_bytes_before - f.free_bytes_after)));
+  folder_.event("recorded", {{"segments", f.segments},
+                             {"ops", f.instructions},
+                             {"host_ops", f.eager_ops},
+                             {"copied_bytes", f.copied_bytes},
+                             {"warm_up_ms", f.warm_up_ms},
+                             {"capture_ms", f.capture_ms},
+                             {"arena_bytes", f.arena_bytes},
+                             {"pool_bytes", f.pool_bytes},
+                             {"free_bytes_before", f.free_bytes_before},
+                             {"free_bytes_after", f.free_bytes_after}});
+}
+
 void Report::resumed(std::int64_t step, const std::filesystem::path& from, double seconds) {
   // A run that died early, or was refused, left fewer lines than the one before it.
   EarlierMetrics best;
@@ -175,11 +200,12 @@ StepMetrics Report::measure(Throughput& clock) const {
   m.step_time_s = reading.step_time_s;
   m.data_wait_fraction = reading.data_wait_fraction;
   m.tflops = tflops(m.tokens_per_s, static_cast<double>(costs_.flops_per_token));
-  return m;  // mfu stays empty: the peak of a CPU is not known
+  m.mfu = mfu_percent(m.tokens_per_s, static_cast<double>(costs_.flops_per_token), costs_.device.peak_flops);
+  return m;
 }
 
 ConsoleStyle Report::style(std::optional<double> eta_s) const {
-  return {log_has_color(), capacity_gib_, eta_s};
+  return {log_has_color(), static_cast<double>(costs_.device.memory_bytes) / kGib, eta_s};
 }
 
 void Report::step_done(std::int64_t step, std::int64_t tokens_seen, const StepResult& result,
@@ -192,11 +218,11 @@ void Report::step_done(std::int64_t step, std::int64_t tokens_seen, const StepRe
   m.loss = result.loss;
   m.grad_norm = result.grad_norm;
   m.lr = learning_rate;
-  m.memory_gib = static_cast<double>(cpu_memory::peak_bytes()) / kGib;
+  m.memory_gib = static_cast<double>(costs_.device.peak_bytes()) / kGib;
   m.tokens_seen = tokens_seen;
   m.load_imbalance = result.load_imbalance;
   m.state_hash = state_hash;
-  cpu_memory::reset_peak();
+  costs_.device.reset_peak();
   metrics_.write(m);
   line_peak_gib_ = std::max(line_peak_gib_, m.memory_gib);
   if (step != 1 && step % config_.metrics.log_freq != 0 && result.finite) return;
@@ -224,7 +250,7 @@ void Report::go_on() {
 void Report::validation_done(std::int64_t step, double loss, std::int64_t tokens) {
   go_on();
   ValidationMetrics m{step, loss, static_cast<double>(tokens) / std::max(now_s() - paused_s_, 1e-9),
-                      static_cast<double>(cpu_memory::peak_bytes()) / kGib};
+                      static_cast<double>(costs_.device.peak_bytes()) / kGib};
   log_info(console_line(m, style(std::nullopt)));
   folder_.event("validation", {{"step", step}, {"loss", loss}});
   if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));

@@ -7,6 +7,7 @@
 
 #include "compiler/compile.h"
 #include "parallel/mesh.h"
+#include "trainer/compute_device.h"
 #include "trainer/config/job_config.h"
 #include "trainer/metrics/expert_load.h"
 #include "trainer/metrics/run_folder.h"
@@ -24,6 +25,7 @@ struct RunCosts {
   std::int64_t flops_per_token = 0;
   std::int64_t tokens_per_step = 0;  // of one rank
   Mesh mesh{};
+  ComputeDevice device{};
 };
 
 class Report {
@@ -37,6 +39,7 @@ class Report {
   void experts(const Decoder& model, const TrainStepOptions& options);
   void compiled(const std::vector<const CompiledStep*>& steps);
   void replaying(const ReplayFacts& facts);
+  void recorded(const GraphReplayFacts& facts);
 
   // The run goes on after `step`, from the checkpoint `from`, which took `seconds` to read: its metrics go on too.
   void resumed(std::int64_t step, const std::filesystem::path& from, double seconds);
@@ -63,7 +66,6 @@ class Report {
   std::optional<Throughput> each_step_, each_line_;
   double paused_s_ = 0;
   double line_peak_gib_ = 0;
-  double capacity_gib_ = 0;
 };
 
 }  // namespace rondo

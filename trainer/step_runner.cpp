@@ -15,16 +15,6 @@ at::Tensor view_of(const std::vector<T>& data, std::vector<std::int64_t> sizes, 
 
 at::Tensor scalar(double value) { return at::full({}, value, at::TensorOptions().dtype(at::kFloat)); }
 
-// One memory for all functions of the run: they take turns.
-std::shared_ptr<ReplayMemory> shared_memory(const CompiledFunctions& functions) {
-  std::int64_t bytes = 0, host_bytes = 0;
-  for (const CompiledStep* step : functions.all()) {
-    bytes = std::max(bytes, step->replay_bytes());
-    host_bytes = std::max(host_bytes, step->replay_host_bytes());
-  }
-  return bytes == 0 ? nullptr : std::make_shared<ReplayMemory>(bytes, host_bytes);
-}
-
 std::vector<std::int64_t> token_shape(const std::optional<CompiledStep>& step) {
   if (!step) return {};
   for (const StepInput& input : step->function().inputs)
@@ -78,12 +68,13 @@ std::vector<const CompiledStep*> CompiledFunctions::all() const {
   return present;
 }
 
-StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state)
-    : training_shape_(token_shape(functions.train_step ? functions.train_step : functions.accumulate)),
+StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state,
+                       const SharedResources& shared)
+    : shared_(shared),
+      training_shape_(token_shape(functions.train_step ? functions.train_step : functions.accumulate)),
       validation_shape_(token_shape(functions.validate)) {
-  const std::shared_ptr<ReplayMemory> memory = shared_memory(functions);
   const auto bind = [&](const std::optional<CompiledStep>& step) {
-    return step ? step->bind(state.inputs_of(step->function()), memory) : nullptr;
+    return step ? step->bind(state.inputs_of(step->function()), shared_) : nullptr;
   };
   train_step_ = bind(functions.train_step);
   accumulate_ = bind(functions.accumulate);
@@ -112,7 +103,12 @@ StepResult StepRunner::validate(const StepBatch& batch) {
 }
 
 const ReplayFacts* StepRunner::replay_facts() const {
-  const auto* replay = dynamic_cast<const Replay*>(train_step_ ? train_step_.get() : accumulate_.get());
+  const auto* replay = dynamic_cast<const Replay*>(forward_backward());
+  return replay == nullptr ? nullptr : &replay->facts();
+}
+
+const GraphReplayFacts* StepRunner::recorded_facts() const {
+  const auto* replay = dynamic_cast<const GraphReplay*>(forward_backward());
   return replay == nullptr ? nullptr : &replay->facts();
 }
 

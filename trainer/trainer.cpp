@@ -10,6 +10,7 @@
 
 #include "parallel/error.h"
 #include "parallel/log.h"
+#include "parallel/nccl.h"
 #include "parallel/stop_signal.h"
 #include "trainer/checkpoint/save.h"
 #include "trainer/checkpoint_restore.h"
@@ -27,54 +28,93 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
-                 std::chrono::system_clock::time_point started)
+                 std::chrono::system_clock::time_point started,
+                 std::function<void(const std::string&)> on_hang)
     : config_(config),
+      environment_(environment),
+      started_(started),
+      on_hang_(std::move(on_hang)),
       layout_(resolve_layout(config, environment.world_size)),
       identity_(identity_of(config, layout_, environment)),
-      report_(report) {
-  const int rank = environment.rank;
+      report_(report) {}
+
+Trainer::~Trainer() = default;
+
+void Trainer::prepare() {
   // Deterministic kernels, but memory is not filled before use: a plan may have put an operand there.
   at::globalContext().setDeterministicAlgorithms(config_.debug.deterministic, /*warn_only=*/false);
   at::globalContext().setDeterministicFillUninitializedMemory(false);
+  device_ = take_device(config_, environment_);
   model_ = make_decoder(config_.model.name, config_.model.sizes);
   if (report_) report_->training(costs());
   tokenizer_ = load_tokenizer(tokenizer_name(config_));
   check_vocabulary(*tokenizer_, model_->vocabulary());
-  data_ = std::make_unique<DataLoader>(training_data(config_, layout_, rank), *tokenizer_);
+  data_ = std::make_unique<DataLoader>(training_data(config_, layout_, environment_.rank), *tokenizer_);
   if (config_.validation.enable)
-    validation_data_ = std::make_unique<DataLoader>(validation_data(config_, layout_, rank), *tokenizer_);
+    validation_data_ =
+        std::make_unique<DataLoader>(validation_data(config_, layout_, environment_.rank), *tokenizer_);
+  compile();
+  meet();
+  draw_weights();
+  if (report_) wishes_.emplace(config_.job, started_);
+}
 
-  const TrainStepOptions options = step_options(config_, layout_, rank);
+// No weight exists yet, and no rank has been met.
+void Trainer::compile() {
+  const TrainStepOptions options = step_options(config_, layout_, environment_.rank);
   if (report_) report_->experts(*model_, options);
   functions_ = std::make_unique<CompiledFunctions>(
       make_train_step(model_, options),
-      compile_request(config_, report_ ? report_->folder().graph_folder() : std::filesystem::path()),
+      compile_request(config_, device_.type(),
+                      report_ ? report_->folder().graph_folder() : std::filesystem::path()),
       config_.validation.enable);
   if (report_) report_->compiled(functions_->all());
+}
 
-  groups_ = std::make_unique<ProcessGroups>(environment, layout_.mesh.group(kAllAxes).name,
-                                            std::chrono::seconds(config_.comm.init_timeout_seconds));
+void Trainer::meet() {
+  const int rank = environment_.rank;
+  if (device_.device.is_cuda() && environment_.world_size > 1) {
+    const std::vector<const CompiledStep*> steps = functions_->all();
+    const bool records = std::any_of(
+        steps.begin(), steps.end(), [](const CompiledStep* step) { return !step->graph().segments.empty(); });
+    const std::string settings = prepare_nccl(records);
+    if (report_ && !settings.empty()) log_info("recorded collectives: " + settings);
+  }
+  groups_ = std::make_unique<ProcessGroups>(environment_, layout_.mesh.group(kAllAxes).name,
+                                            std::chrono::seconds(config_.comm.init_timeout_seconds),
+                                            device_.device);
   compare_collectives();  // before the ranks of other groups wait for each other
   groups_->add(process_groups(config_, layout_, rank));
   // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.
   if (config_.compile.dump_ranks == "all" && rank != 0 && config_.compile.dump != "none")
-    CompiledFunctions(make_train_step(model_, options),
-                      compile_request(config_, RunFolder::graph_folder_of(config_.job.dump_folder, rank)),
-                      config_.validation.enable);
+    CompiledFunctions(
+        make_train_step(model_, step_options(config_, layout_, rank)),
+        compile_request(config_, device_.type(), RunFolder::graph_folder_of(config_.job.dump_folder, rank)),
+        config_.validation.enable);
+}
+
+void Trainer::draw_weights() {
   std::vector<const StepFunction*> stateful;
   for (const CompiledStep* step : functions_->all()) stateful.push_back(&step->function());
   state_ = std::make_unique<TrainState>(*model_, stateful, static_cast<std::uint64_t>(config_.debug.seed),
-                                        layout_.mesh, rank, table_length(options));
-  runner_ = std::make_unique<StepRunner>(*functions_, *state_);
-  if (report_) wishes_.emplace(config_.job, started);
+                                        layout_.mesh, environment_.rank,
+                                        table_length(step_options(config_, layout_, environment_.rank)));
+  ReplayWatch::Options watch;
+  watch.rank = environment_.rank;
+  watch.deadline = std::chrono::seconds(config_.comm.train_timeout_seconds);
+  watch.first_deadline = std::chrono::seconds(config_.comm.init_timeout_seconds);
+  runner_ = std::make_unique<StepRunner>(*functions_, *state_,
+                                         share_resources(functions_->all(), device_.device, watch, on_hang_));
 }
 
-Trainer::~Trainer() = default;
+void Trainer::abandon_collectives() noexcept {
+  if (groups_) groups_->abort();
+}
 
 RunCosts Trainer::costs() const {
   const std::int64_t ranks = layout_.mesh.world_size();
   return {parameter_count(*model_), model_->flops_per_token(config_.training.seq_len),
-          layout_.global_batch_size * config_.training.seq_len / ranks, layout_.mesh};
+          layout_.global_batch_size * config_.training.seq_len / ranks, layout_.mesh, device_};
 }
 
 // Ranks whose collectives differ would wait for each other for ever: compare hashes, and texts only where
@@ -285,6 +325,7 @@ StepResult Trainer::train_one_step() {
       static_cast<float>(config_.optimizer.lr * lr_factor(progress_.schedule_step, schedule_steps(config_),
                                                           s.decay_type, s.min_lr_factor));
   const StepResult result = runner_->run(batch, learning_rate);
+  groups_->refuse_failed();  // what a collective that failed left is no result
   ++steps_here_;
   ++progress_.step;
   ++progress_.schedule_step;
@@ -293,7 +334,10 @@ StepResult Trainer::train_one_step() {
   const std::optional<std::string> hash = hash_if_asked();
   if (report_) {
     report_->step_done(progress_.step, progress_.tokens_seen, result, learning_rate, data_wait_s, hash);
-    if (steps_here_ == 2 && runner_->replay_facts() != nullptr) report_->replaying(*runner_->replay_facts());
+    if (steps_here_ == 2) {
+      if (const ReplayFacts* replay = runner_->replay_facts()) report_->replaying(*replay);
+      if (const GraphReplayFacts* recorded = runner_->recorded_facts()) report_->recorded(*recorded);
+    }
   }
   return result;
 }

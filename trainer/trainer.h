@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "parallel/groups.h"
 #include "trainer/checkpoint_saver.h"
+#include "trainer/compute_device.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/job_config.h"
 #include "trainer/data/loader.h"
@@ -29,12 +31,16 @@ struct Stop {
 
 class Trainer {
  public:
-  // Builds the model, traces and compiles the step, meets the other ranks, draws the weights. Throws Error.
   // `report` is rank 0's, nullptr on the others; it and `config` outlive the trainer. job.time_limit_seconds counts
-  // from `started`.
+  // from `started`. `on_hang` is told, from a thread of its own, when a recorded step stands still; it ends the process.
+  // Throws Error(config).
   Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
-          std::chrono::system_clock::time_point started);
+          std::chrono::system_clock::time_point started, std::function<void(const std::string&)> on_hang);
+  // Executors and their recordings first, then the groups that they use. May hang where another rank does.
   ~Trainer();
+
+  // Builds the model, traces and compiles the step, meets the other ranks, draws the weights. Throws Error.
+  void prepare();
 
   // Trains to the last step, or until something asks it to stop, and saves on the way and at the end as the
   // configuration says. Throws Error(numerics) at a step that is not finite (the state is then as before that
@@ -42,10 +48,16 @@ class Trainer {
   std::optional<Stop> train();
 
   std::int64_t steps_done() const { return progress_.step; }
+  // Ends collectives that wait for other ranks, so that the trainer can be destroyed; it is of no other use then. Any
+  // thread.
+  void abandon_collectives() noexcept;
 
  private:
   RunCosts costs() const;
+  void compile();
+  void meet();
   void compare_collectives();
+  void draw_weights();
   void begin();
   StepResult train_one_step();
   // What all ranks do after this step; the one exchange of host data a step.
@@ -67,10 +79,14 @@ class Trainer {
   std::optional<std::string> hash_if_asked();
 
   const JobConfig& config_;
+  const RankEnvironment environment_;
+  const std::chrono::system_clock::time_point started_;
+  const std::function<void(const std::string&)> on_hang_;
   const Layout layout_;
   const RunIdentity identity_;
-  std::shared_ptr<const Decoder> model_;
   Report* report_;
+  ComputeDevice device_;
+  std::shared_ptr<const Decoder> model_;
   // Destroyed from the bottom up: executors before the groups that they use.
   std::unique_ptr<ProcessGroups> groups_;
   std::unique_ptr<CompiledFunctions> functions_;

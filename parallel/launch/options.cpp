@@ -12,6 +12,7 @@
 
 #include "parallel/error.h"
 #include "parallel/launch/flags.h"
+#include "parallel/launch/gpus.h"
 #include "parallel/launch/numbers.h"
 #include "parallel/nearest.h"
 
@@ -41,20 +42,6 @@ std::vector<std::string> split(std::string_view text, char separator) {
     if (end == text.size()) return parts;
     at = end + 1;
   }
-}
-
-int visible_gpus() {
-  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
-    const std::string list = visible;
-    return list.empty() || list[0] == '-' ? 0 : static_cast<int>(split(list, ',').size());
-  }
-  int count = 0;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev", ignored)) {
-    const std::string name = entry.path().filename();
-    if (name.rfind("nvidia", 0) == 0 && number_in(std::string_view(name).substr(6), 0, 1 << 20)) ++count;
-  }
-  return count;
 }
 
 class Parser {

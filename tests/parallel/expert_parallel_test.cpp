@@ -42,8 +42,9 @@ void on_ranks(const std::function<void(std::int64_t, const AxisGroup&)>& body) {
   for (int rank = 0; rank < kRanks; ++rank)
     threads.emplace_back([&, rank] {
       const auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, kRanks);
-      group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM,
-                        c10::make_intrusive<OrderedGloo>(store, rank, kRanks, "127.0.0.1", 30s));
+      group->setBackend(
+          c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM,
+          c10::make_intrusive<OrderedGloo>(connect_gloo(store, rank, kRanks, "127.0.0.1", 30s)));
       group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
       const std::string name = "experts of " + std::to_string(rank);
       c10d::register_process_group(name, group);

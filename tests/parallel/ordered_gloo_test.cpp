@@ -23,7 +23,7 @@ void on_ranks(int ranks, const std::function<void(int, OrderedGloo&)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      OrderedGloo group(store, rank, ranks, "127.0.0.1", std::chrono::seconds(30));
+      OrderedGloo group(connect_gloo(store, rank, ranks, "127.0.0.1", std::chrono::seconds(30)));
       body(rank, group);
     });
   for (std::thread& thread : threads) thread.join();

@@ -7,7 +7,7 @@
 
 #include "models/model_sizes.h"
 #include "parallel/error.h"
-#include "parallel/groups.h"
+#include "parallel/launch/gpus.h"
 #include "parallel/wildcard.h"
 
 namespace rondo {
@@ -94,9 +94,28 @@ std::string memory_policy(const JobConfig& config) {
   return policy == "auto" ? policy_of_mode(config.activation_checkpoint.mode) : policy;
 }
 
-CompileOptions compile_options(const JobConfig& config) {
+std::string device_of(const JobConfig& config) {
+  return choose_device(config.job.device, RONDO_BUILT_WITH_CUDA, launch::visible_gpus());
+}
+
+std::string choose_device(const std::string& asked, bool built_with_cuda, int gpus) {
+  if (asked == "auto") return built_with_cuda && gpus > 0 ? "cuda" : "cpu";
+  if (asked == "cuda" && !built_with_cuda)
+    throw Error(ExitCode::environment,
+                "job.device = \"cuda\": this program was built without CUDA; build the preset cuda "
+                "(scripts/build.sh cuda), or set job.device = \"cpu\"");
+  if (asked == "cuda" && gpus == 0)
+    throw Error(
+        ExitCode::environment,
+        "job.device = \"cuda\": this machine shows no GPU (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES is "
+        "empty); `rondo doctor` says what is there");
+  return asked;
+}
+
+CompileOptions compile_options(const JobConfig& config, const std::string& device) {
   const Compile& c = config.compile;
   CompileOptions options;
+  options.device = device;
   options.passes = c.passes;
   options.disable_passes = c.disable_passes;
   options.numerics = c.numerics;

@@ -19,6 +19,11 @@ const Fields& Job::fields() {
             {.check = not_empty}),
       field("description", &Job::description, "a line of text that says what the run is for"),
       field("print_config", &Job::print_config, "print the resolved configuration at the start"),
+      field("device", &Job::device,
+            "where ranks compute: each on a GPU of its own, or on the cores; auto: on GPUs where the machine "
+            "has "
+            "any and the program was built for them",
+            {.allowed = {"auto", "cpu", "cuda"}}),
       field("time_limit_seconds", &Job::time_limit_seconds,
             "the run saves and ends with exit code 75 before so much time has passed since its start; 0: "
             "before "

@@ -18,9 +18,9 @@ namespace rondo {
 
 struct Job {
   std::string config_file;  // "" = defaults and flags only; of the command, so not in the resolved file
-  std::string dump_folder = "./outputs";
-  std::string description = "default job";
+  std::string dump_folder = "./outputs", description = "default job";
   bool print_config = false;
+  std::string device = "auto";          // auto | cpu | cuda: derived.h
   std::int64_t time_limit_seconds = 0;  // from the start of the process; 0: Slurm's, where there is one
   std::int64_t time_margin_seconds = 120;
   static const Fields& fields();

@@ -1,0 +1,33 @@
+// The GPU of this rank. Two implementations, of which the build picks one: cuda/gpu.cpp, and without_cuda.cpp, where
+// there is none to take. Not thread-safe.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <string>
+
+namespace rondo {
+
+// GPU `local_rank` of those this process sees becomes the thread's, with its context; before the first tensor on it. Throws Error(environment): no GPU,
+// fewer than ranks on this node, one that the driver or the kernels of this program cannot use.
+c10::Device take_gpu(int local_rank, int local_world_size);
+
+struct GpuFacts {
+  std::string name;               // "NVIDIA H200"
+  std::string capability;         // "9.0"
+  std::int64_t memory_bytes = 0;  // in all
+};
+GpuFacts gpu_facts(c10::Device device);
+
+// Most bytes of LibTorch's allocator that tensors took since the last reset, and that it took from the device.
+struct GpuMemory {
+  std::int64_t peak_allocated_bytes = 0;
+  std::int64_t peak_reserved_bytes = 0;
+};
+GpuMemory gpu_memory(c10::Device device);
+void reset_gpu_peak(c10::Device device);
+// Until what was issued to the device is done.
+void synchronize_gpu(c10::Device device);
+
+}  // namespace rondo

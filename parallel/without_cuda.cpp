@@ -1,0 +1,30 @@
+// parallel/gpu.h and parallel/nccl.h in a program without CUDA. No run comes here: job.device = "cuda" was refused
+// before.
+#include "parallel/error.h"
+#include "parallel/gpu.h"
+#include "parallel/nccl.h"
+
+namespace rondo {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw Error(ExitCode::environment,
+              "this program was built without CUDA; build the preset cuda (scripts/build.sh cuda)");
+}
+
+}  // namespace
+
+c10::Device take_gpu(int, int) { refuse(); }
+GpuFacts gpu_facts(c10::Device) { refuse(); }
+GpuMemory gpu_memory(c10::Device) { refuse(); }
+void reset_gpu_peak(c10::Device) { refuse(); }
+void synchronize_gpu(c10::Device) { refuse(); }
+c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::Store>&, const NcclMembers&,
+                                               c10::Device, std::chrono::milliseconds) {
+  refuse();
+}
+std::string failure_of_nccl(c10d::Backend&) { refuse(); }
+void abort_nccl(c10d::Backend&) { refuse(); }
+std::string prepare_nccl(bool) { refuse(); }
+
+}  // namespace rondo

@@ -1,0 +1,48 @@
+#include "trainer/compute_device.h"
+
+#include <cstdlib>
+
+#include "compiler/compile.h"
+#include "compiler/cpu_memory.h"
+#include "parallel/gpu.h"
+#include "trainer/config/derived.h"
+#include "trainer/device_info.h"
+#include "trainer/metrics/flops.h"
+#include "trainer/metrics/machine.h"
+
+namespace rondo {
+
+std::int64_t ComputeDevice::peak_bytes() const {
+  return device.is_cpu() ? cpu_memory::peak_bytes() : gpu_memory(device).peak_allocated_bytes;
+}
+
+void ComputeDevice::reset_peak() const {
+  if (device.is_cpu())
+    cpu_memory::reset_peak();
+  else
+    reset_gpu_peak(device);
+}
+
+void ComputeDevice::synchronize() const {
+  if (device.is_cuda()) synchronize_gpu(device);
+}
+
+ComputeDevice take_device(const JobConfig& config, const RankEnvironment& environment) {
+  ComputeDevice taken;
+  if (device_of(config) == "cpu") {
+    taken.memory_bytes = read_machine().memory_bytes;
+    return taken;
+  }
+  cuda_build_info();  // refuses libraries that do not fit
+  // cuBLAS reads it when it is first used; without it its results depend on what else runs.
+  if (config.debug.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  taken.device = take_gpu(environment.local_rank, environment.local_world_size);
+  prepare_allocator(taken.device);
+  const GpuFacts facts = gpu_facts(taken.device);
+  taken.name = facts.name;
+  taken.memory_bytes = facts.memory_bytes;
+  taken.peak_flops = peak_flops(facts.name);
+  return taken;
+}
+
+}  // namespace rondo
