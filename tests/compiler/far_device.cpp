@@ -1,5 +1,6 @@
 #include "tests/compiler/far_device.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/CPUFallback.h>
@@ -62,6 +63,10 @@ struct FarHooks final : at::PrivateUse1HooksInterface {
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
   c10::DeviceIndex deviceCount() const override { return 1; }
   c10::DeviceIndex getCurrentDevice() const override { return 0; }
+  // at::manual_seed seeds every device; this one draws nothing of its own.
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override {
+    return at::detail::getDefaultCPUGenerator();
+  }
   at::Device getDeviceFromPtr(void*) const override { return {kFar, 0}; }
 };
 
@@ -107,6 +112,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("as_strided", &at::native::as_strided_tensorimpl);
   m.impl("view", &at::native::view);
   m.impl("_reshape_alias", &at::native::_reshape_alias);
+  // On a device without a kernel of its own LibTorch would write it out in other ops, which round otherwise.
+  m.impl("silu_backward", torch::CppFunction::makeFromBoxedFunction<&on_the_host>());
 }
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&on_the_host>());
