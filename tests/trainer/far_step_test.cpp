@@ -219,4 +219,29 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
   }
 }
 
+TEST_CASE("weights on another device are saved alone as they are on the CPU") {
+  const TemporaryFolder folder;
+  const SmallJob job("llama3", 1, {"--job.dump_folder=" + folder.path.string(), "--checkpoint.enable=true"});
+  const CompiledFunctions compiled = job.compile(ExecutorKind::eager);
+  ProcessGroups groups = alone();
+  const std::filesystem::path root = checkpoint_root(job.config);
+  const TrainState far = job.state(compiled, far_device()), near = job.state(compiled, c10::kCPU);
+  Progress progress;
+  progress.data.seq_len = job.config.training.seq_len;
+  {
+    Report report(job.config, {}, 1);
+    CheckpointSaver saver(job.config.checkpoint, root, identity_of(job.config, job.layout, {}), groups,
+                          &report);
+    saver.save_model(far.parts(), progress, "bfloat16");
+  }
+  for (const StatePart& part : near.parts()) at::Tensor(part.tensor).zero_();
+  restore({job.config, root, *job.decoder, progress.data}, near.parts(), groups);
+  const std::vector<StatePart> saved = far.parts(), restored = near.parts();
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    INFO(saved[i].name);
+    if (saved[i].of_model())
+      CHECK(at::equal(saved[i].tensor.cpu().to(at::kBFloat16), restored[i].tensor.to(at::kBFloat16)));
+  }
+}
+
 }  // namespace rondo
