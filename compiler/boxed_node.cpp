@@ -120,6 +120,13 @@ void BoxedNode::push(torch::jit::Stack& stack,
   }
 }
 
+void check_device(const ir::Node& node, const at::Tensor& made, c10::Device device) {
+  if (made.device() == device) return;
+  throw Error(ExitCode::graph, node.op + " (module \"" + node.module + "\") put its result on " +
+                                   made.device().str() + ", and the step runs on " + device.str() +
+                                   "; an op makes tensors on the device of its operands");
+}
+
 std::vector<at::Tensor> flatten_results(const torch::jit::Stack& stack) {
   std::vector<at::Tensor> results;
   for (const IValue& value : stack) {

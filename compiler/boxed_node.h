@@ -34,6 +34,9 @@ class BoxedNode {
   std::vector<c10::IValue> constants_;  // one per argument; None where it is an operand
 };
 
+// Throws Error(graph) where `made`, a result of the node, lies on another device than `device`.
+void check_device(const ir::Node& node, const at::Tensor& made, c10::Device device);
+
 // The tensors on a stack after a call, lists flattened, in the order of the node's results.
 std::vector<at::Tensor> flatten_results(const torch::jit::Stack& stack);
 

@@ -14,11 +14,12 @@ std::vector<InputContract::Expected> expected_of(const StepFunction& function) {
 
 class Eager final : public Executor {
  public:
-  Eager(StepFunction function, std::vector<at::Tensor> state)
-      : function_(std::move(function)), contract_(expected_of(function_), std::move(state)) {}
+  Eager(StepFunction function, std::vector<at::Tensor> state, c10::Device without_state)
+      : function_(std::move(function)), contract_(expected_of(function_), std::move(state), without_state) {}
 
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& batch) override {
-    const std::vector<at::Tensor> outputs = function_.body(contract_.check(batch), /*tracing=*/false);
+    const std::vector<at::Tensor> outputs =
+        function_.body(contract_.check_and_move(batch), /*tracing=*/false);
     return write_back(function_.outputs, outputs, contract_);
   }
 
@@ -29,8 +30,9 @@ class Eager final : public Executor {
 
 }  // namespace
 
-std::unique_ptr<Executor> make_eager(StepFunction function, std::vector<at::Tensor> state) {
-  return std::make_unique<Eager>(std::move(function), std::move(state));
+std::unique_ptr<Executor> make_eager(StepFunction function, std::vector<at::Tensor> state,
+                                     c10::Device without_state) {
+  return std::make_unique<Eager>(std::move(function), std::move(state), without_state);
 }
 
 }  // namespace rondo

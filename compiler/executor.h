@@ -41,9 +41,13 @@ class Executor {
   virtual std::vector<at::Tensor> run(const std::vector<at::Tensor>& batch) = 0;
 };
 
-// `state`: one tensor per state input, in the function's order; shared between executors of one run.
-std::unique_ptr<Executor> make_eager(StepFunction function, std::vector<at::Tensor> state);
-std::unique_ptr<Executor> make_interpreter(ir::Graph graph, std::vector<at::Tensor> state);
+// `state`: one tensor per state input, in the function's order, all on one device; shared between executors of one run.
+// These two run on whichever device that is (`without_state`: where a step runs that has none): the batch is moved
+// there, and what an op puts elsewhere is Error(graph) naming it.
+std::unique_ptr<Executor> make_eager(StepFunction function, std::vector<at::Tensor> state,
+                                     c10::Device without_state = c10::kCPU);
+std::unique_ptr<Executor> make_interpreter(ir::Graph graph, std::vector<at::Tensor> state,
+                                           c10::Device without_state = c10::kCPU);
 
 class Replay : public Executor {
  public:

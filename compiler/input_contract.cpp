@@ -25,10 +25,28 @@ void check_type(const InputContract::Expected& input, const at::Tensor& tensor) 
                                    "; the step must be traced again for it");
 }
 
+// Where the first state input lies; all others lie there too.
+c10::Device device_of(const std::vector<InputContract::Expected>& inputs,
+                      const std::vector<at::Tensor>& state, c10::Device without_state) {
+  const InputContract::Expected* first = nullptr;
+  auto next = state.begin();
+  for (const InputContract::Expected& input : inputs) {
+    if (input.kind == ir::InputKind::batch) continue;
+    if (first == nullptr) first = &input;
+    if (next->device() != state.front().device())
+      throw Error(ExitCode::graph, "state input \"" + first->name + "\" lies on " +
+                                       state.front().device().str() + " and \"" + input.name + "\" on " +
+                                       next->device().str() + "; the state of a step lies on one device");
+    ++next;
+  }
+  return first == nullptr ? without_state : state.front().device();
+}
+
 }  // namespace
 
-InputContract::InputContract(std::vector<Expected> inputs, std::vector<at::Tensor> state)
-    : inputs_(std::move(inputs)), state_(std::move(state)) {
+InputContract::InputContract(std::vector<Expected> inputs, std::vector<at::Tensor> state,
+                             c10::Device without_state)
+    : inputs_(std::move(inputs)), state_(std::move(state)), device_(without_state) {
   std::size_t expected = 0;
   for (const Expected& input : inputs_) {
     state_index_.push_back(expected);
@@ -37,6 +55,7 @@ InputContract::InputContract(std::vector<Expected> inputs, std::vector<at::Tenso
   if (expected != state_.size())
     throw Error(ExitCode::graph, "the step has " + std::to_string(expected) + " state inputs and was given " +
                                      std::to_string(state_.size()));
+  device_ = device_of(inputs_, state_, without_state);
   for (const at::Tensor& tensor : state_) addresses_.push_back(tensor.const_data_ptr());
 }
 
@@ -63,6 +82,14 @@ std::vector<at::Tensor> InputContract::check(const std::vector<at::Tensor>& batc
   if (next_batch != batch.size())
     throw Error(ExitCode::graph, "the batch has " + std::to_string(batch.size()) +
                                      " tensors and the step reads " + std::to_string(next_batch));
+  return all;
+}
+
+std::vector<at::Tensor> InputContract::check_and_move(const std::vector<at::Tensor>& batch) const {
+  std::vector<at::Tensor> all = check(batch);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (inputs_[i].kind == ir::InputKind::batch)
+      all[i] = all[i].to(at::TensorOptions(device_), /*non_blocking=*/true);
   return all;
 }
 

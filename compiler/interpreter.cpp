@@ -1,10 +1,12 @@
 // The reference interpreter: calls the graph's ops in order through the dispatcher and frees each value after
-// its last read. It plans nothing; a replay must give the same bits.
+// its last read. It plans nothing; a replay must give the same bits. It runs where the state lies, whatever device that
+// is.
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include "compiler/boxed_node.h"
 #include "compiler/executor.h"
 #include "compiler/input_contract.h"
+#include "compiler/op_facts.h"
 #include "compiler/state_updates.h"
 #include "parallel/error.h"
 
@@ -13,17 +15,17 @@ namespace {
 
 class Interpreter final : public Executor {
  public:
-  Interpreter(ir::Graph graph, std::vector<at::Tensor> state)
-      : graph_(std::move(graph)), contract_(expected_inputs(graph_), std::move(state)) {
+  Interpreter(ir::Graph graph, std::vector<at::Tensor> state, c10::Device without_state)
+      : graph_(std::move(graph)), contract_(expected_inputs(graph_), std::move(state), without_state) {
     for (const ir::Node& node : graph_.nodes)
-      if (node.op != ir::kReturn) calls_.emplace_back(node);
+      if (node.op != ir::kReturn) calls_.emplace_back(node, contract_.device());
     plan_releases();
   }
 
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& batch) override {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     std::vector<at::Tensor> values(graph_.values.size());
-    const std::vector<at::Tensor> inputs = contract_.check(batch);
+    const std::vector<at::Tensor> inputs = contract_.check_and_move(batch);
     for (std::size_t i = 0; i < inputs.size(); ++i) values[index(graph_.inputs[i].value)] = inputs[i];
     const auto tensor_of = [&](ir::ValueId id) { return values[index(id)]; };
     torch::jit::Stack stack;
@@ -62,8 +64,19 @@ class Interpreter final : public Executor {
         continue;
       }
       RONDO_ASSERT(next < returned.size(), node.op + " returned fewer tensors than its node has results");
-      values[index(id)] = returned[next++];
+      values[index(id)] = in_place(node, id, returned[next++]);
     }
+  }
+
+  // On the device, unless the graph says that it is on the host. Transfers only copy; here it is known where to.
+  at::Tensor in_place(const ir::Node& node, ir::ValueId id, const at::Tensor& made) const {
+    if (!made.defined()) return made;
+    const bool on_host = graph_.value(ir::storage_root(graph_, id)).on_host;
+    const c10::Device place = on_host ? c10::Device(c10::kCPU) : contract_.device();
+    if (made.device() == place) return made;
+    if (ir::facts(node.op).effect == ir::Effect::transfer_start) return made.to(place);
+    check_device(node, made, place);
+    return made;
   }
 
   ir::Graph graph_;
@@ -74,8 +87,9 @@ class Interpreter final : public Executor {
 
 }  // namespace
 
-std::unique_ptr<Executor> make_interpreter(ir::Graph graph, std::vector<at::Tensor> state) {
-  return std::make_unique<Interpreter>(std::move(graph), std::move(state));
+std::unique_ptr<Executor> make_interpreter(ir::Graph graph, std::vector<at::Tensor> state,
+                                           c10::Device without_state) {
+  return std::make_unique<Interpreter>(std::move(graph), std::move(state), without_state);
 }
 
 }  // namespace rondo

@@ -1,5 +1,6 @@
-// The ops of passes/offload.cpp on the CPU, where the host's memory is memory like any other: a copy, done when it
-// is started.
+// The ops of passes/offload.cpp: a copy on the device where the operand lies, done when it is started. Where the copy
+// belongs is known to the executor, which moves it or copies straight to that place; on the CPU the host's memory is
+// memory like any other.
 #include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
 
@@ -18,7 +19,7 @@ TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def("reload(Tensor x) -> Tensor");
   m.def("wait_transfer(Tensor(a) x) -> Tensor(a)");
 }
-TORCH_LIBRARY_IMPL(rondo, CPU, m) {
+TORCH_LIBRARY_IMPL(rondo, CompositeExplicitAutograd, m) {
   m.impl("offload", &copied);
   m.impl("reload", &copied);
   m.impl("wait_transfer", &wait_transfer);

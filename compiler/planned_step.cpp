@@ -65,7 +65,10 @@ class OpCall final : public Instruction {
     const auto settle_one = [&](const Tensor& made) {
       if (next == results_.size()) return;  // of an op that overwrites: the operands themselves
       const Result& result = results_[next++];
-      if (!checked_) check_type(node(), result.type, made);
+      if (!checked_) {
+        check_type(node(), result.type, made);
+        check_device(node(), made, result.planned.device());
+      }
       if (made.const_data_ptr() == result.planned.const_data_ptr()) return;
       result.planned.copy_(made);
       ++copied;
@@ -168,14 +171,16 @@ class CollectiveWait final : public Instruction {
   Work& work_;
 };
 
-class StateCopy final : public Instruction {
+// New content of a state that stands elsewhere, or a transfer between the device and the host, in the order of the
+// stream.
+class Copy final : public Instruction {
  public:
-  StateCopy(std::size_t index, const ir::Node& node, Tensor state, Tensor value)
-      : Instruction(index, node), state_(std::move(state)), value_(std::move(value)) {}
-  void call() override { state_.copy_(value_); }
+  Copy(std::size_t index, const ir::Node& node, Tensor to, Tensor from)
+      : Instruction(index, node), to_(std::move(to)), from_(std::move(from)) {}
+  void call() override { to_.copy_(from_, /*non_blocking=*/true); }
 
  private:
-  Tensor state_, value_;
+  Tensor to_, from_;
 };
 
 }  // namespace
@@ -235,7 +240,7 @@ class PlannedStep::Builder {
       }
       const Tensor state = step_.contract_.state_of(static_cast<std::size_t>(output.updates)).detach();
       if (state.const_data_ptr() == tensor(id).const_data_ptr()) return;
-      add<StateCopy>(last, state, tensor(id));
+      add<Copy>(last, state, tensor(id));
       step_.state_bytes_ += ir::storage_bytes(graph_.value(id).type);
     });
   }
@@ -251,6 +256,8 @@ class PlannedStep::Builder {
       const ir::ValueId operand = std::get<ir::Use>(node.args[0]).value;
       add<CollectiveStart>(index, tensor(operand), tensor(node.results.at(0)), workspaces_of(index),
                            memory_.device.type(), step_.shared_->works[index]);
+    } else if (effect == ir::Effect::transfer_start) {
+      add<Copy>(index, tensor(node.results.at(0)), tensor(std::get<ir::Use>(node.args.at(0)).value));
     } else {
       build_call(index);
     }
@@ -283,8 +290,8 @@ class PlannedStep::Builder {
     if (value.writes != ir::kNoValue) return tensor(value.writes);
     const std::int64_t offset = step_.plan_.offsets[at(id)];
     const ir::TensorType& type = value.type;
-    if (offset < 0) return at::empty_strided(type.sizes, type.strides, options(type));  // no elements
     const at::TensorOptions where = value.on_host ? options(type).device(c10::kCPU) : options(type);
+    if (offset < 0) return at::empty_strided(type.sizes, type.strides, where);  // no elements
     char* base = value.on_host ? memory_.host : memory_.arena;
     return at::from_blob(base + offset, type.sizes, type.strides, where);
   }
@@ -312,7 +319,7 @@ class PlannedStep::Builder {
     const ir::Node& node = graph_.nodes[index];
     const ir::ValueId started = std::get<ir::Use>(node.args.at(0)).value;
     tensor(node.results.at(0)) = tensor(started);
-    // A transfer is done at once on the CPU.
+    // A transfer is done at once, or in the order of the stream.
     if (const auto start = started_.find(started); start != started_.end())
       add<CollectiveWait>(index, step_.shared_->works[start->second]);
   }
@@ -327,9 +334,12 @@ class PlannedStep::Builder {
 PlannedStep::PlannedStep(const ir::Graph& graph, const ir::MemoryPlan& plan, const StepMemory& memory,
                          std::vector<Tensor> state)
     : graph_(graph),
-      contract_(expected_inputs(graph), std::move(state)),
+      contract_(expected_inputs(graph), std::move(state), memory.device),
       plan_(plan),
       shared_(std::make_unique<Shared>()) {
+  if (contract_.device() != memory.device)
+    throw Error(ExitCode::graph, "the state of " + graph_.name + " lies on " + contract_.device().str() +
+                                     ", and the memory of its plan on " + memory.device.str());
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Builder(*this, memory).build();
 }
@@ -338,7 +348,7 @@ PlannedStep::~PlannedStep() = default;
 
 void PlannedStep::copy_batch_in(const std::vector<Tensor>& batch) {
   const std::vector<Tensor> inputs = contract_.check(batch);
-  for (auto& [index, tensor] : batch_) tensor.copy_(inputs[index]);
+  for (auto& [index, tensor] : batch_) tensor.copy_(inputs[index], /*non_blocking=*/true);
 }
 
 }  // namespace rondo

@@ -56,7 +56,8 @@ class PlannedStep {
   PlannedStep& operator=(const PlannedStep&) = delete;
   ~PlannedStep();
 
-  // A run: check the inputs and copy the batch in, then each instruction in order.
+  // A run: check the inputs and copy the batch in, then each instruction in order. A batch in pinned memory must stand
+  // until the copies are done.
   void copy_batch_in(const std::vector<at::Tensor>& batch);
   const std::vector<std::unique_ptr<Instruction>>& instructions() const { return instructions_; }
   // The plain results, in the function's order: the same tensors after every run.

@@ -31,6 +31,11 @@ Tensor index_select(const Tensor& self, std::int64_t dim, const Tensor& index) {
   return at::empty(sizes, self.options());
 }
 
+// In place: there is nothing to infer, and nothing to write.
+void fused_adam_(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                 at::TensorList, const Tensor&, double, double, double, double, bool, bool,
+                 const std::optional<Tensor>&, const std::optional<Tensor>&) {}
+
 using FusedResult = std::tuple<Tensors, Tensors, Tensors, Tensors, Tensors>;
 FusedResult fused_adam(at::TensorList self, at::TensorList grads, at::TensorList exp_avgs,
                        at::TensorList exp_avg_sqs, at::TensorList max_exp_avg_sqs, at::TensorList,
@@ -52,6 +57,8 @@ TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("index_select", &index_select);
   m.impl("_fused_adam.tensor_lr", &fused_adam);
   m.impl("_fused_adamw.tensor_lr", &fused_adam);
+  m.impl("_fused_adam_.tensor_lr", &fused_adam_);
+  m.impl("_fused_adamw_.tensor_lr", &fused_adam_);
 }
 
 }  // namespace rondo

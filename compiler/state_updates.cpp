@@ -2,6 +2,8 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include "parallel/error.h"
+
 namespace rondo {
 
 std::vector<at::Tensor> write_back(const std::vector<ir::Output>& outputs,
@@ -9,6 +11,11 @@ std::vector<at::Tensor> write_back(const std::vector<ir::Output>& outputs,
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::vector<at::Tensor> results;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (tensors[i].device() != contract.device())
+      throw Error(ExitCode::graph, "result \"" + outputs[i].name + "\" of the step lies on " +
+                                       tensors[i].device().str() + ", and the step runs on " +
+                                       contract.device().str() +
+                                       "; tensors take their device from an input of the step");
     if (outputs[i].updates < 0) {
       results.push_back(tensors[i]);
       continue;

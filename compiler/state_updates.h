@@ -11,7 +11,7 @@
 namespace rondo {
 
 // Copies each output that updates an input into that input's tensor, unless it is that memory already;
-// returns the rest.
+// returns the rest. Error(graph): an output is not on the device of the step.
 std::vector<at::Tensor> write_back(const std::vector<ir::Output>& outputs,
                                    const std::vector<at::Tensor>& tensors, const InputContract& contract);
 

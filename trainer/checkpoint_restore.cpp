@@ -86,10 +86,11 @@ void check_same_model(const Manifest& manifest, const JobConfig& config, const s
 void read_part(checkpoint::Reader& reader, const StatePart& part) {
   const at::ScalarType stored = float_stored_as(reader.manifest().find(part.name)->dtype);
   at::Tensor to = part.tensor.view({-1}).narrow(0, 0, checkpoint::range_of(part.place).count());
-  at::Tensor from = stored == to.scalar_type() ? to : at::empty_like(to, to.options().dtype(stored));
+  const bool straight = stored == to.scalar_type() && to.is_cpu();
+  at::Tensor from = straight ? to : at::empty_like(to, to.options().dtype(stored).device(at::kCPU));
   reader.read(part.name, part.place,
               {static_cast<std::byte*>(from.data_ptr()), static_cast<std::size_t>(from.nbytes())});
-  if (!from.is_same(to)) to.copy_(from);
+  if (!straight) to.copy_(from);
 }
 
 class Restorer {

@@ -1,11 +1,14 @@
 #include "trainer/checkpoint_saver.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <numeric>
+#include <span>
 
 #include "parallel/error.h"
 #include "parallel/log.h"
@@ -32,6 +35,22 @@ Piece piece_of(const StatePart& part) {
   return checkpoint::piece_at(
       part.place, part.name, stored_name(part.tensor.scalar_type()),
       {static_cast<const std::byte*>(part.tensor.const_data_ptr()), part.tensor.nbytes()});
+}
+
+bool on_a_device(const std::vector<at::Tensor>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const at::Tensor& tensor) { return !tensor.is_cpu(); });
+}
+
+// The first bytes of a tensor, wherever it lies, to memory of the host.
+void copy_bytes(const at::Tensor& tensor, std::span<const std::byte> first, std::byte* to) {
+  if (tensor.is_cpu()) {
+    std::memcpy(to, first.data(), first.size());
+    return;
+  }
+  const std::int64_t elements = static_cast<std::int64_t>(first.size()) / tensor.element_size();
+  at::from_blob(to, {elements}, tensor.options().device(at::kCPU))
+      .copy_(tensor.view({-1}).narrow(0, 0, elements));
 }
 
 }  // namespace
@@ -103,7 +122,7 @@ void CheckpointSaver::start(Pending pending, bool waits) {
   pending.began_s = now_s();
   if (!open(pending)) return;
   pending_ = std::move(pending);
-  if (!waits) stage(*pending_);
+  if (!waits || on_a_device(pending_->keeps_alive)) stage(*pending_);
   writing_ = true;
   writer_ = std::thread([this] { write(); });
   pending_->blocked_s = now_s() - pending_->began_s;
@@ -135,7 +154,7 @@ bool CheckpointSaver::open(Pending& pending) {
   return false;
 }
 
-// Copies the pieces into one buffer, so that the state may change while they are written.
+// Copies the pieces into one buffer of the host, so that the state may change while they are written.
 void CheckpointSaver::stage(Pending& pending) {
   std::int64_t bytes = 0;
   for (const Piece& piece : pending.pieces) bytes += static_cast<std::int64_t>(piece.bytes.size());
@@ -144,8 +163,9 @@ void CheckpointSaver::stage(Pending& pending) {
     staging_ = at::empty({bytes}, at::kByte);
   }
   auto* to = static_cast<std::byte*>(staging_.data_ptr());
-  for (Piece& piece : pending.pieces) {
-    std::memcpy(to, piece.bytes.data(), piece.bytes.size());
+  for (std::size_t i = 0; i < pending.pieces.size(); ++i) {
+    Piece& piece = pending.pieces[i];
+    copy_bytes(pending.keeps_alive[i], piece.bytes, to);
     piece.bytes = {to, piece.bytes.size()};
     to += piece.bytes.size();
   }

@@ -76,7 +76,7 @@ class CheckpointSaver {
     Progress progress;
     std::filesystem::path temp;
     std::vector<checkpoint::Piece> pieces;
-    std::vector<at::Tensor> keeps_alive;  // what the pieces point into
+    std::vector<at::Tensor> keeps_alive;  // what the pieces point into: one each, until they are staged
     std::int64_t bytes = 0;               // of all ranks
     double began_s = 0, blocked_s = 0;
     std::string record, problem;  // of this rank, if it writes; one of them when the writing is done

@@ -1,5 +1,6 @@
 #include "trainer/step_runner.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 
@@ -36,15 +37,22 @@ std::vector<at::Tensor> batch_tensors(const Batch& batch, const std::vector<std:
   return tensors;
 }
 
+// The numbers (fp32) of all results one after the other, in one copy: each would wait for the device.
+std::vector<float> on_host(const std::vector<at::Tensor>& results) {
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& result : results) flat.push_back(result.reshape({-1}));
+  const at::Tensor numbers = at::cat(flat).cpu();
+  return {numbers.const_data_ptr<float>(), numbers.const_data_ptr<float>() + numbers.numel()};
+}
+
 StepResult read(const std::vector<at::Tensor>& results) {
-  StepResult result{results[0].item<float>(), results[1].item<float>(), results[2].item<float>() == 0.0f, {}};
+  const std::vector<float> numbers = on_host(results);
+  StepResult result{numbers[0], numbers[1], numbers[2] == 0.0f, {}};
   if (results.size() > 3) {
-    result.load_imbalance = results[3].item<float>();
-    const at::Tensor tokens_LE = results[4].cpu().contiguous();
-    result.tokens_per_expert.assign(tokens_LE.data_ptr<float>(),
-                                    tokens_LE.data_ptr<float>() + tokens_LE.numel());
+    result.load_imbalance = numbers[3];
+    result.tokens_per_expert.assign(numbers.begin() + 4, numbers.begin() + 4 + results[4].numel());
   }
-  if (results.size() > 5) result.rows_without_room = results[5].item<float>();
+  if (results.size() > 5) result.rows_without_room = numbers.back();
   return result;
 }
 
@@ -95,10 +103,10 @@ StepResult StepRunner::run(const StepBatch& batch, double learning_rate) {
 }
 
 StepResult StepRunner::validate(const StepBatch& batch) {
-  const std::vector<at::Tensor> results =
-      validate_->run(batch_tensors(batch.microbatches[0], validation_shape_, batch.valid_tokens));
-  StepResult result{.loss = results[0].item<float>()};
-  if (results.size() > 1) result.rows_without_room = results[1].item<float>();
+  const std::vector<float> numbers =
+      on_host(validate_->run(batch_tensors(batch.microbatches[0], validation_shape_, batch.valid_tokens)));
+  StepResult result{.loss = numbers[0]};
+  if (numbers.size() > 1) result.rows_without_room = numbers[1];
   return result;
 }
 

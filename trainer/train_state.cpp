@@ -26,7 +26,8 @@ const ParameterRule* rule_of(const StepInput& input, const Rules& rules) {
 }  // namespace
 
 TrainState::TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions,
-                       std::uint64_t seed, const Mesh& mesh, int rank, std::int64_t seq_len)
+                       std::uint64_t seed, const Mesh& mesh, int rank, std::int64_t seq_len,
+                       c10::Device device)
     : mesh_(mesh) {
   std::unordered_map<std::string, at::Tensor> constants;
   for (const Buffer& buffer : model.buffers(seq_len)) constants[buffer.name] = buffer.value;
@@ -42,17 +43,20 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
       Entry entry{input.name,         input.kind, constants.contains(input.name),
                   of_model,           {},         FlatShard(input.type.sizes),
                   /*everywhere=*/true};
+      const bool drawn = input.kind == ir::InputKind::parameter;
       if (entry.constant) {
         entry.tensor = constants.at(input.name);
       } else {
-        entry.tensor = at::zeros(input.type.sizes, to_aten(input.type.dtype));
+        entry.tensor = at::zeros(input.type.sizes, at::TensorOptions()
+                                                       .dtype(to_aten(input.type.dtype))
+                                                       .device(drawn ? c10::Device(c10::kCPU) : device));
       }
       if (const ParameterRule* rule = entry.constant ? nullptr : rule_of(input, rules)) {
         entry.place = placement_of(*rule, mesh, rank).shard;
         entry.everywhere = false;
-        if (input.kind == ir::InputKind::parameter)
-          initialize(entry.tensor, rule->init, seed, rule->name, entry.place);
+        if (drawn) initialize(entry.tensor, rule->init, seed, rule->name, entry.place);
       }
+      entry.tensor = entry.tensor.to(device);
       by_name_[entry.name] = entries_.size();
       entries_.push_back(std::move(entry));
     }
@@ -87,7 +91,8 @@ std::string TrainState::hash(ProcessGroups& groups) const {
   for (const Entry& entry : entries_) {
     if (entry.constant) continue;
     mine = XXH3_64bits_withSeed(entry.name.data(), entry.name.size(), mine);
-    mine = XXH3_64bits_withSeed(entry.tensor.const_data_ptr(), entry.tensor.nbytes(), mine);
+    const at::Tensor on_host = entry.tensor.cpu();
+    mine = XXH3_64bits_withSeed(on_host.const_data_ptr(), on_host.nbytes(), mine);
   }
   const std::vector<std::int64_t> all = groups.all_gather(static_cast<std::int64_t>(mine));
   std::vector<std::int64_t> shards;

@@ -30,9 +30,10 @@ struct StatePart {
 class TrainState {
  public:
   // Makes the state that the functions read between them, and draws the weights: parameter `i` of the model's
-  // table by its rule and `seed`, everything else zero, constants from the model.
+  // table by its rule and `seed`, everything else zero, constants from the model. All of it on `device`; weights are
+  // drawn on the host, one tensor at a time.
   TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions, std::uint64_t seed,
-             const Mesh& mesh, int rank, std::int64_t seq_len);
+             const Mesh& mesh, int rank, std::int64_t seq_len, c10::Device device = c10::kCPU);
 
   // The function's state inputs, in its order.
   std::vector<at::Tensor> inputs_of(const StepFunction& function) const;

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "parallel/sharding.h"
+#include "tests/compiler/far_device.h"
 #include "trainer/safetensors/writer.h"
 
 namespace rondo {
@@ -55,6 +56,15 @@ TEST_CASE("the shards of any number of ranks are the pieces of the stored tensor
   const Tensor all = at::cat(pieces);
   CHECK(at::equal(all.narrow(0, 0, values.numel()), values.view({-1})));
   CHECK(all.narrow(0, values.numel(), all.numel() - values.numel()).eq(0).all().item<bool>());
+}
+
+TEST_CASE("a shard on another device gets the stored numbers") {
+  const Tensor values = many_values();
+  const StoredFile file(safetensors::Dtype::f32, values);
+  Tensor shard = at::full({values.numel() + 1}, 7.0, at::kFloat).to(at::kBFloat16).to(far_device());
+  load_weights(shard, file.stored(), 0, values.numel());
+  CHECK(at::equal(shard.cpu().narrow(0, 0, values.numel()), values.view({-1}).to(at::kBFloat16)));
+  CHECK(shard.cpu()[values.numel()].item<float>() == 0);
 }
 
 TEST_CASE(
