@@ -96,9 +96,9 @@ void Trainer::meet() {
 void Trainer::draw_weights() {
   std::vector<const StepFunction*> stateful;
   for (const CompiledStep* step : functions_->all()) stateful.push_back(&step->function());
-  state_ = std::make_unique<TrainState>(*model_, stateful, static_cast<std::uint64_t>(config_.debug.seed),
-                                        layout_.mesh, environment_.rank,
-                                        table_length(step_options(config_, layout_, environment_.rank)));
+  state_ = std::make_unique<TrainState>(
+      *model_, stateful, static_cast<std::uint64_t>(config_.debug.seed), layout_.mesh, environment_.rank,
+      table_length(step_options(config_, layout_, environment_.rank)), device_.device);
   ReplayWatch::Options watch;
   watch.rank = environment_.rank;
   watch.deadline = std::chrono::seconds(config_.comm.train_timeout_seconds);

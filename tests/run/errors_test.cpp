@@ -74,6 +74,7 @@ TEST_CASE("mistakes in the configuration end with 3 and name the key, whether al
       launched({"--training.global_batch_size=6"},
                {"training.global_batch_size = 6 must be a multiple of", "2 * 2 = 4; the nearest is 8"}),
       launched({"--compile.passes=cudagraph"}, {"cudagraph needs device cuda"}),
+      row({"--job.device=gpu"}, {"--job.device=gpu: allowed: auto, cpu, cuda"}),
   });
 }
 

@@ -1,10 +1,14 @@
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "models/llama3_config.h"
 #include "tests/trainer/config_texts.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/dump.h"
 
+using Catch::Matchers::ContainsSubstring;
+using rondo::choose_device;
 using rondo::JobConfig;
 using rondo::load_config;
 using rondo::load_text;
@@ -181,6 +185,18 @@ TEST_CASE("every preset is valid and has the learning rate, batch and length of 
     ++files;
   }
   CHECK(files >= presets.size());
+}
+
+TEST_CASE(
+    "ranks compute on GPUs where the program and the machine have them, and never elsewhere than was asked") {
+  CHECK(choose_device("auto", true, 8) == "cuda");
+  CHECK(choose_device("auto", true, 0) == "cpu");
+  CHECK(choose_device("auto", false, 8) == "cpu");
+  CHECK(choose_device("cpu", true, 8) == "cpu");
+  CHECK(choose_device("cuda", true, 1) == "cuda");
+  CHECK_THROWS_WITH(choose_device("cuda", false, 8),
+                    ContainsSubstring("built without CUDA; build the preset cuda"));
+  CHECK_THROWS_WITH(choose_device("cuda", true, 0), ContainsSubstring("this machine shows no GPU"));
 }
 
 TEST_CASE("the shard degree takes the ranks that are left, and the global batch makes microbatches") {
