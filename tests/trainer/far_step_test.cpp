@@ -85,7 +85,7 @@ void train(const SmallJob& job, StepRunner& runner, std::vector<float>& numbers)
 Outcome run(const SmallJob& job, ExecutorKind kind, c10::Device device) {
   const CompiledFunctions compiled = job.compile(kind);
   const TrainState state = job.state(compiled, device);
-  StepRunner runner(compiled, state);
+  StepRunner runner(compiled, state, {});
   Outcome outcome;
   train(job, runner, outcome.numbers);
   ProcessGroups groups = alone();
@@ -194,7 +194,7 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
   ProcessGroups groups = alone();
   const std::filesystem::path root = checkpoint_root(job.config);
   const TrainState trained = job.state(compiled, far_device());
-  StepRunner runner(compiled, trained);
+  StepRunner runner(compiled, trained, {});
   std::vector<float> numbers;
   train(job, runner, numbers);
   const std::string hash = trained.hash(groups);

@@ -26,7 +26,7 @@ struct SmallJob {
   }
 
   CompiledFunctions compile(ExecutorKind kind) const {
-    CompileRequest request = compile_request(config, {});
+    CompileRequest request = compile_request(config, "cpu", {});
     request.executor = kind;
     return {step, request, /*with_validation=*/true};
   }

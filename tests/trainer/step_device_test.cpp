@@ -33,7 +33,7 @@ void check_on_meta(const std::string& model, std::int64_t ranks, const SmallJob:
       INFO(function->function().name << (kind == ExecutorKind::eager ? ", eager" : ", interpreted"));
       const std::vector<at::Tensor> inputs = state->inputs_of(function->function());
       for (const at::Tensor& input : inputs) REQUIRE(input.is_meta());
-      const auto results = function->bind(inputs, nullptr)->run(batch_on_the_host(function->function()));
+      const auto results = function->bind(inputs, {})->run(batch_on_the_host(function->function()));
       CHECK(results.empty() == (function->function().name == "accumulate"));
       for (const at::Tensor& result : results) CHECK(result.is_meta());
     }
