@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "parallel/error.h"
+#include "parallel/exchange_runs.h"
 
 namespace rondo {
 namespace {
@@ -21,48 +21,6 @@ namespace {
 using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// Rows that lie together in both orders, by rank and by expert.
-struct Run {
-  std::int64_t by_rank = 0, by_expert = 0, rows = 0;
-};
-
-std::vector<Run> runs_of(const Tensor& received, std::int64_t room) {
-  const std::int64_t ranks = received.size(0), experts = received.size(1);
-  const std::int32_t* const counts = received.const_data_ptr<std::int32_t>();
-  std::vector<Run> runs(static_cast<std::size_t>(ranks * experts));
-  std::int64_t at = 0;
-  for (std::int64_t i = 0; i < ranks * experts; ++i) {
-    runs[static_cast<std::size_t>(i)].by_rank = at;
-    at += counts[i];
-  }
-  at = 0;
-  for (std::int64_t expert = 0; expert < experts; ++expert)
-    for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      const std::int64_t count = counts[rank * experts + expert];
-      Run& run = runs[static_cast<std::size_t>(rank * experts + expert)];
-      run.by_expert = at;
-      run.rows = std::clamp<std::int64_t>(room - at, 0, count);
-      at += count;
-    }
-  return runs;
-}
-
-std::vector<std::int64_t> rows_by_rank(const Tensor& counts) {
-  std::vector<std::int64_t> sums;
-  const std::int32_t* next = counts.const_data_ptr<std::int32_t>();
-  for (std::int64_t rank = 0; rank < counts.size(0); ++rank) {
-    sums.push_back(0);
-    for (std::int64_t expert = 0; expert < counts.size(1); ++expert) sums.back() += *next++;
-  }
-  return sums;
-}
-
-std::int64_t sum(const std::vector<std::int64_t>& numbers) {
-  std::int64_t total = 0;
-  for (const std::int64_t number : numbers) total += number;
-  return total;
-}
 
 // Memory of this call alone: a group's thread may let go of a tensor a moment after its wait, and no allocator should
 // see that.
@@ -81,7 +39,10 @@ Tensor exchange_rows_cpu(const Tensor& rows, const Tensor& sent, const Tensor& r
   const Tensor x = rows.contiguous();
   RONDO_ASSERT(sent.is_contiguous() && received.is_contiguous(), "the counts of an exchange are contiguous");
   const std::int64_t row_bytes = x.size(1) * x.element_size();
-  std::vector<std::int64_t> to_others = rows_by_rank(sent), from_others = rows_by_rank(received);
+  const std::int64_t ranks = sent.size(0), experts = sent.size(1);
+  std::vector<std::int64_t> to_others = rows_by_rank(sent.const_data_ptr<std::int32_t>(), ranks, experts);
+  std::vector<std::int64_t> from_others =
+      rows_by_rank(received.const_data_ptr<std::int32_t>(), ranks, experts);
   const std::int64_t home_rows = back ? result_rows : x.size(0), away_rows = back ? x.size(0) : result_rows;
   RONDO_ASSERT(sum(to_others) == home_rows, "an exchange sends each of its rows to one rank");
   const Tensor result = at::empty({result_rows, x.size(1)}, x.options());
@@ -92,12 +53,13 @@ Tensor exchange_rows_cpu(const Tensor& rows, const Tensor& sent, const Tensor& r
     return static_cast<char*>(const_cast<void*>(base)) + row * row_bytes;
   };
   const auto size = [&](std::int64_t count) { return static_cast<std::size_t>(count * row_bytes); };
-  const std::vector<Run> runs = runs_of(received, away_rows);
+  const std::vector<ExchangedRun> runs =
+      exchanged_runs(received.const_data_ptr<std::int32_t>(), ranks, experts, away_rows);
   if (!back) {
     Tensor output = away, input = bytes_at(x.const_data_ptr(), home_rows, row_bytes);
     backend->alltoall_base(output, input, from_others, to_others)->wait();
     std::int64_t filled = 0;
-    for (const Run& run : runs) {
+    for (const ExchangedRun& run : runs) {
       std::memcpy(place(result.mutable_data_ptr(), run.by_expert), place(by_rank.data.get(), run.by_rank),
                   size(run.rows));
       filled += run.rows;
@@ -106,7 +68,7 @@ Tensor exchange_rows_cpu(const Tensor& rows, const Tensor& sent, const Tensor& r
     return result;
   }
   std::memset(by_rank.data.get(), 0, size(sum(from_others)));
-  for (const Run& run : runs)
+  for (const ExchangedRun& run : runs)
     std::memcpy(place(by_rank.data.get(), run.by_rank), place(x.const_data_ptr(), run.by_expert),
                 size(run.rows));
   Tensor output = bytes_at(result.const_data_ptr(), home_rows, row_bytes), input = away;
