@@ -1,0 +1,40 @@
+// Which kernel computes attention on a CUDA device: a function of shapes, types and the device alone, so that a
+// forward and its backward, and every run of a graph, choose alike.
+//
+// In this order, the first that can:
+//   cudnn      bf16 without documents. Not under debug.deterministic: its backward adds atomically.
+//   flash      bf16, heads of up to 256 elements in multiples of 8, keys as wide as values. Documents through
+//              cu_seqlens: values are widened there where they are narrower, and short documents go to `direct`.
+//   efficient  bf16 and fp32 without documents, of any width.
+//   direct     ours: fp32, bf16 and fp64 of up to 512 elements, with and without documents. A warp a row of scores: for
+//              comparisons and short documents, many times slower than the others on long ones.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace rondo {
+
+enum class AttentionKernel : std::uint8_t { cudnn, flash, efficient, direct };
+
+struct AttentionCase {
+  enum class Type : std::uint8_t { bf16, fp32, fp64 };
+  Type type = Type::bf16;
+  std::int64_t width = 0;        // elements of a head's query and key
+  std::int64_t value_width = 0;  // and of its value
+  std::int64_t tokens = 0;       // of a row of the batch
+  bool documents = false;
+  bool deterministic = false;  // debug.deterministic
+  int capability_major = 9;    // of the device
+  std::int64_t cudnn = 91000;  // version, as cuDNN counts them: 9.10.2 is 91002; 0: none
+
+  bool operator==(const AttentionCase&) const = default;
+};
+
+// Throws Error(config) where no kernel can: heads of more than 512 elements, in fp64 or with documents.
+AttentionKernel choose_attention(const AttentionCase& c);
+
+// For the log: "attention: flash (cuDNN's is not deterministic)".
+std::string attention_kernel_in_words(const AttentionCase& c);
+
+}  // namespace rondo
