@@ -2,29 +2,18 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
 
-#include <array>
-#include <bit>
 #include <cmath>
 
+#include "models/normal_draws.h"
 #include "parallel/error.h"
 
 namespace rondo {
 namespace {
 
-using Words = std::array<std::uint32_t, 4>;
-
-Words philox(Words counter, std::uint32_t key0, std::uint32_t key1) {
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t a = 0xD2511F53ull * counter[0];
-    const std::uint64_t b = 0xCD9E8D57ull * counter[2];
-    counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key0, static_cast<std::uint32_t>(b),
-               static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key1, static_cast<std::uint32_t>(a)};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  return counter;
-}
+using at::Tensor;
 
 // FNV-1a, 64 bits.
 std::uint64_t hash_name(std::string_view name) {
@@ -33,127 +22,57 @@ std::uint64_t hash_name(std::string_view name) {
   return hash;
 }
 
-// Natural logarithm of a positive normal double: x = m * 2^e with m in [1/sqrt2, sqrt2), log m = 2
-// atanh((m-1)/(m+1)).
-double logarithm(double x) {
-  const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
-  double exponent = static_cast<double>(static_cast<int>(bits >> 52) - 1023);
-  double m = std::bit_cast<double>((bits & 0x000fffffffffffffull) | 0x3ff0000000000000ull);
-  if (m > 1.4142135623730951) {
-    m *= 0.5;
-    exponent += 1.0;
+NormalDraws draws_of(const Init& init, std::uint64_t seed, std::string_view name) {
+  NormalDraws draws{.std = init.value, .low = 0.0, .width = 1.0, .seed = seed, .stream = hash_name(name)};
+  if (init.kind == Init::Kind::truncated_normal) {
+    draws.low = 0.5 * std::erfc(init.cut / init.value / std::sqrt(2.0));
+    draws.width = 1.0 - 2.0 * draws.low;
   }
-  const double z = (m - 1.0) / (m + 1.0);
-  const double z2 = z * z;
-  double series = 0.0;
-  for (int k = 21; k >= 1; k -= 2) series = series * z2 + 1.0 / k;
-  return 2.0 * z * series + exponent * 0.6931471805599453;
+  return draws;
 }
 
-double polynomial(const std::array<double, 8>& coefficients, double x) {
-  double value = 0.0;
-  for (int i = 7; i >= 0; --i) value = value * x + coefficients[static_cast<std::size_t>(i)];
-  return value;
-}
-
-// Quantile of the standard normal distribution, 0 < p < 1, about 1e-16 relative (AS 241, PPND16).
-double normal_quantile(double p) {
-  static constexpr std::array<double, 8> a = {
-      3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3, 1.3731693765509461125e+4,
-      4.5921953931549871457e+4, 6.7265770927008700853e+4, 3.3430575583588128105e+4, 2.5090809287301226727e+3};
-  static constexpr std::array<double, 8> b = {1.0,
-                                              4.2313330701600911252e+1,
-                                              6.8718700749205790830e+2,
-                                              5.3941960214247511077e+3,
-                                              2.1213794301586595867e+4,
-                                              3.9307895800092710610e+4,
-                                              2.8729085735721942674e+4,
-                                              5.2264952788528545610e+3};
-  static constexpr std::array<double, 8> c = {1.42343711074968357734e0,  4.63033784615654529590e0,
-                                              5.76949722146069140550e0,  3.64784832476320460504e0,
-                                              1.27045825245236838258e0,  2.41780725177450611770e-1,
-                                              2.27238449892691845833e-2, 7.74545014278341407640e-4};
-  static constexpr std::array<double, 8> d = {1.0,
-                                              2.05319162663775882187e0,
-                                              1.67638483018380384940e0,
-                                              6.89767334985100004550e-1,
-                                              1.48103976427480074590e-1,
-                                              1.51986665636164571966e-2,
-                                              5.47593808499534494600e-4,
-                                              1.05075007164441684324e-9};
-  static constexpr std::array<double, 8> e = {6.65790464350110377720e0,  5.46378491116411436990e0,
-                                              1.78482653991729133580e0,  2.96560571828504891230e-1,
-                                              2.65321895265761230930e-2, 1.24266094738807843860e-3,
-                                              2.71155556874348757815e-5, 2.01033439929228813265e-7};
-  static constexpr std::array<double, 8> f = {1.0,
-                                              5.99832206555887937690e-1,
-                                              1.36929880922735805310e-1,
-                                              1.48753612908506148525e-2,
-                                              7.86869131145613259100e-4,
-                                              1.84631831751005468180e-5,
-                                              1.42151175831644588870e-7,
-                                              2.04426310338993978564e-15};
-  const double q = p - 0.5;
-  if (q >= -0.425 && q <= 0.425) {
-    const double r = 0.180625 - q * q;
-    return q * polynomial(a, r) / polynomial(b, r);
-  }
-  const double tail = std::sqrt(-logarithm(q < 0 ? p : 1.0 - p));
-  const double z = tail <= 5.0 ? polynomial(c, tail - 1.6) / polynomial(d, tail - 1.6)
-                               : polynomial(e, tail - 5.0) / polynomial(f, tail - 5.0);
-  return q < 0 ? -z : z;
-}
-
-// One parameter's draws. Truncation maps the uniform into [cdf(-cut), cdf(cut)] before the quantile, as torch
-// does.
-class NormalDraws {
- public:
-  NormalDraws(const Init& init, std::uint64_t seed, std::string_view name)
-      : std_(init.value), seed_(seed), stream_(hash_name(name)) {
-    if (init.kind == Init::Kind::truncated_normal) {
-      low_ = 0.5 * std::erfc(init.cut / init.value / std::sqrt(2.0));
-      width_ = 1.0 - 2.0 * low_;
-    }
-  }
-
-  double at(std::int64_t index) const {
-    const auto counter = static_cast<std::uint64_t>(index);
-    const Words words =
-        philox({static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
-                static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)},
-               static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32));
-    const std::uint64_t bits = (static_cast<std::uint64_t>(words[0]) << 20) ^ (words[1] >> 12);  // 52 bits
-    const double uniform = (static_cast<double>(bits) + 0.5) * 0x1p-52;                          // in (0, 1)
-    return std_ * normal_quantile(low_ + width_ * uniform);
-  }
-
- private:
-  double std_;
-  double low_ = 0.0;
-  double width_ = 1.0;
-  std::uint64_t seed_;
-  std::uint64_t stream_;
-};
-
-}  // namespace
-
-void initialize(at::Tensor& shard, const Init& init, std::uint64_t seed, std::string_view name,
-                const FlatShard& place) {
-  RONDO_ASSERT(shard.is_contiguous() && shard.numel() >= place.end() - place.begin(),
-               "a shard is contiguous and has room for what lies there");
-  const NormalDraws draws(init, seed, name);
-  shard.zero_();
-  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, shard.scalar_type(), "initialize", [&] {
-    place.for_each_run([&](const ElementRun& run) {
-      scalar_t* out = shard.data_ptr<scalar_t>() + run.in_shard;
-      at::parallel_for(0, run.count, 4096, [&](std::int64_t from, std::int64_t to) {
-        for (std::int64_t i = from; i < to; ++i) {
-          const double value = init.kind == Init::Kind::constant ? init.value : draws.at(run.in_whole + i);
-          out[i] = static_cast<scalar_t>(static_cast<float>(value));
-        }
-      });
+void draw_cpu(Tensor& x, double std, double low, double width, std::int64_t seed, std::int64_t stream,
+              std::int64_t first) {
+  const NormalDraws draws{std, low, width, static_cast<std::uint64_t>(seed),
+                          static_cast<std::uint64_t>(stream)};
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, x.scalar_type(), "draw_", [&] {
+    scalar_t* const out = x.data_ptr<scalar_t>();
+    at::parallel_for(0, x.numel(), 4096, [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t i = from; i < to; ++i)
+        out[i] = static_cast<scalar_t>(static_cast<float>(draws.at(first + i)));
     });
   });
 }
+
+void draw(Tensor x, const NormalDraws& draws, std::int64_t first) {
+  static const auto handle =
+      c10::Dispatcher::singleton().findSchemaOrThrow("rondo::draw_", "").typed<decltype(draw_cpu)>();
+  handle.call(x, draws.std, draws.low, draws.width, static_cast<std::int64_t>(draws.seed),
+              static_cast<std::int64_t>(draws.stream), first);
+}
+
+}  // namespace
+
+void initialize(Tensor& shard, const Init& init, std::uint64_t seed, std::string_view name,
+                const FlatShard& place) {
+  RONDO_ASSERT(shard.is_contiguous() && shard.numel() >= place.end() - place.begin(),
+               "a shard is contiguous and has room for what lies there");
+  const NormalDraws draws = draws_of(init, seed, name);
+  const Tensor elements = shard.view({-1});
+  shard.zero_();
+  place.for_each_run([&](const ElementRun& run) {
+    const Tensor part = elements.narrow(0, run.in_shard, run.count);
+    if (init.kind == Init::Kind::constant)
+      part.fill_(static_cast<float>(init.value));
+    else
+      draw(part, draws, run.in_whole);
+  });
+}
+
+// x[i] is the draw of element first + i. One op, so that a device draws where its memory is.
+TORCH_LIBRARY_FRAGMENT(rondo, m) {
+  m.def("draw_(Tensor(a!) x, float std, float low, float width, int seed, int stream, int first) -> ()");
+}
+TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("draw_", &draw_cpu); }
 
 }  // namespace rondo

@@ -1,0 +1,17 @@
+// Initial weights drawn on a device (models/normal_draws.h): launched on `stream`, no wait.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "models/normal_draws.h"
+#include "parallel/cuda/element.h"
+
+namespace rondo::cuda {
+
+// x[i] is the draw of element first + i, rounded to fp32 and then to the element's type; i < count.
+void draw(Element element, const NormalDraws& draws, std::int64_t first, std::int64_t count, void* x,
+          cudaStream_t stream);
+
+}  // namespace rondo::cuda
