@@ -44,12 +44,15 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
                   of_model,           {},         FlatShard(input.type.sizes),
                   /*everywhere=*/true};
       const bool drawn = input.kind == ir::InputKind::parameter;
+      const bool drawn_on_host =
+          drawn && !device.is_cuda();  // CUDA draws the same bits where they are to lie
       if (entry.constant) {
         entry.tensor = constants.at(input.name);
       } else {
-        entry.tensor = at::zeros(input.type.sizes, at::TensorOptions()
-                                                       .dtype(to_aten(input.type.dtype))
-                                                       .device(drawn ? c10::Device(c10::kCPU) : device));
+        entry.tensor =
+            at::zeros(input.type.sizes, at::TensorOptions()
+                                            .dtype(to_aten(input.type.dtype))
+                                            .device(drawn_on_host ? c10::Device(c10::kCPU) : device));
       }
       if (const ParameterRule* rule = entry.constant ? nullptr : rule_of(input, rules)) {
         entry.place = placement_of(*rule, mesh, rank).shard;

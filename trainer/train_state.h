@@ -31,7 +31,7 @@ class TrainState {
  public:
   // Makes the state that the functions read between them, and draws the weights: parameter `i` of the model's
   // table by its rule and `seed`, everything else zero, constants from the model. All of it on `device`; weights are
-  // drawn on the host, one tensor at a time.
+  // drawn on CUDA, or else on the host, one tensor at a time.
   TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions, std::uint64_t seed,
              const Mesh& mesh, int rank, std::int64_t seq_len, c10::Device device = c10::kCPU);
 
