@@ -171,16 +171,34 @@ class CollectiveWait final : public Instruction {
   Work& work_;
 };
 
-// New content of a state that stands elsewhere, or a transfer between the device and the host, in the order of the
-// stream.
-class Copy final : public Instruction {
+// One end of a copy between the memories of device and host, in the background where the device can.
+class Transfer final : public Instruction {
  public:
-  Copy(std::size_t index, const ir::Node& node, Tensor to, Tensor from)
-      : Instruction(index, node), to_(std::move(to)), from_(std::move(from)) {}
-  void call() override { to_.copy_(from_, /*non_blocking=*/true); }
+  enum class End { start, end };
+  Transfer(std::size_t index, const ir::Node& node, End end, Tensor to, Tensor from)
+      : Instruction(index, node),
+        op_(c10::Dispatcher::singleton().findSchemaOrThrow(
+            end == End::start ? "rondo::start_transfer" : "rondo::end_transfer", "")),
+        arguments_{std::move(to), std::move(from)} {}
+  void call() override {
+    Stack stack = arguments_;
+    op_.callBoxed(stack);
+  }
 
  private:
-  Tensor to_, from_;
+  c10::OperatorHandle op_;
+  Stack arguments_;
+};
+
+// New content of a state that stands elsewhere.
+class StateCopy final : public Instruction {
+ public:
+  StateCopy(std::size_t index, const ir::Node& node, Tensor state, Tensor value)
+      : Instruction(index, node), state_(std::move(state)), value_(std::move(value)) {}
+  void call() override { state_.copy_(value_, /*non_blocking=*/true); }
+
+ private:
+  Tensor state_, value_;
 };
 
 }  // namespace
@@ -240,7 +258,7 @@ class PlannedStep::Builder {
       }
       const Tensor state = step_.contract_.state_of(static_cast<std::size_t>(output.updates)).detach();
       if (state.const_data_ptr() == tensor(id).const_data_ptr()) return;
-      add<Copy>(last, state, tensor(id));
+      add<StateCopy>(last, state, tensor(id));
       step_.state_bytes_ += ir::storage_bytes(graph_.value(id).type);
     });
   }
@@ -257,7 +275,9 @@ class PlannedStep::Builder {
       add<CollectiveStart>(index, tensor(operand), tensor(node.results.at(0)), workspaces_of(index),
                            memory_.device.type(), step_.shared_->works[index]);
     } else if (effect == ir::Effect::transfer_start) {
-      add<Copy>(index, tensor(node.results.at(0)), tensor(std::get<ir::Use>(node.args.at(0)).value));
+      const Tensor& from = tensor(std::get<ir::Use>(node.args.at(0)).value);
+      sources_[node.results.at(0)] = from;
+      add<Transfer>(index, Transfer::End::start, tensor(node.results.at(0)), from);
     } else {
       build_call(index);
     }
@@ -319,16 +339,18 @@ class PlannedStep::Builder {
     const ir::Node& node = graph_.nodes[index];
     const ir::ValueId started = std::get<ir::Use>(node.args.at(0)).value;
     tensor(node.results.at(0)) = tensor(started);
-    // A transfer is done at once, or in the order of the stream.
     if (const auto start = started_.find(started); start != started_.end())
       add<CollectiveWait>(index, step_.shared_->works[start->second]);
+    else if (memory_.device.type() != c10::kCPU)  // there a transfer is done when it is started
+      add<Transfer>(index, Transfer::End::end, tensor(started), sources_.at(started));
   }
 
   PlannedStep& step_;
   const ir::Graph& graph_;
   const StepMemory memory_;
   std::vector<Tensor> tensors_;                           // of every value, over its planned memory
-  std::unordered_map<ir::ValueId, std::size_t> started_;  // the node that started what is waited for
+  std::unordered_map<ir::ValueId, std::size_t> started_;  // the collective that makes what is waited for
+  std::unordered_map<ir::ValueId, Tensor> sources_;       // of transfers, by what they make
 };
 
 PlannedStep::PlannedStep(const ir::Graph& graph, const ir::MemoryPlan& plan, const StepMemory& memory,
