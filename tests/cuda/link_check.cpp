@@ -1,5 +1,7 @@
 // A CUDA build compiles against NCCL's header, links libtorch_cuda.so and starts; so does what records steps on a GPU.
-// Needs no GPU, and without one there is no device to record on, which is said.
+// Every op of ours has a kernel for CUDA. Needs no GPU, and without one there is no device to record on, which is said.
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -21,6 +23,18 @@ std::string recording_device() {
   }
 }
 
+// Ops of ours that a device could not run: "a, b".
+std::string ops_without_cuda() {
+  std::string missing;
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name.rfind("rondo::", 0) != 0) continue;
+    const auto op = c10::Dispatcher::singleton().findOp(name);
+    if (!op->hasComputedKernelForDispatchKey(c10::DispatchKey::CUDA))
+      missing += (missing.empty() ? "" : ", ") + name.name;
+  }
+  return missing;
+}
+
 }  // namespace
 
 int main() {
@@ -29,7 +43,9 @@ int main() {
     std::printf("%s; process group backend \"%s\"\n", rondo::cuda_build_info().c_str(),
                 options->backend.c_str());
     std::printf("records on %s\n", recording_device().c_str());
-    return options->backend == "nccl" ? 0 : 1;
+    const std::string missing = ops_without_cuda();
+    std::printf("ops without a kernel for CUDA: %s\n", missing.empty() ? "none" : missing.c_str());
+    return options->backend == "nccl" && missing.empty() ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "cuda_link_check: %s\n", error.what());
     return 1;

@@ -1,0 +1,291 @@
+// CUDA kernels run on the host (tests/cuda/host/cuda_runtime_api.h) against the CPU's kernels of the same ops.
+#include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/randperm.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <random>
+
+#include "models/cuda/direct_attention.h"
+#include "models/cuda/normal_draws.h"
+#include "models/initialize.h"
+#include "models/ops/short_documents.h"
+#include "parallel/cuda/grouped_mm_kernels.h"
+#include "parallel/cuda/token_rows_kernels.h"
+#include "parallel/grouped_mm.h"
+#include "parallel/run_tiles.h"
+#include "parallel/token_rows.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using cuda::Element;
+
+Element element_of(at::ScalarType type) {
+  return type == at::kBFloat16 ? Element::bf16 : (type == at::kFloat ? Element::f32 : Element::f64);
+}
+at::ScalarType sums_of(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+Tensor ints(std::vector<std::int32_t> values) { return at::tensor(values, at::kInt); }
+const std::int32_t* data(const Tensor& x) { return x.const_data_ptr<std::int32_t>(); }
+
+}  // namespace
+
+TEST_CASE("rows of tokens have the bits of the CPU's kernels") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16, at::kDouble);
+  const std::int64_t width = GENERATE(50, 64, 7), tokens = 9, copies = 3, slots = tokens * copies;
+  const std::int32_t counted = GENERATE(0, 20, 27);
+  const Tensor x = at::randn({tokens, width}).to(type), rows = at::randn({slots, width}).to(type);
+  const Tensor scores = at::rand({tokens, copies}).to(sums_of(type)), order = at::randperm(slots, at::kLong);
+  const Tensor place = at::randperm(slots, at::kLong).view({tokens, copies}), count = ints({counted})[0];
+  const auto* const order_data = order.const_data_ptr<std::int64_t>();
+  const auto* const place_data = place.const_data_ptr<std::int64_t>();
+  const Element element = element_of(type);
+
+  for (const bool scored : {false, true}) {
+    const MaybeTensor by = scored ? MaybeTensor(scores) : std::nullopt;
+    const void* const by_data = scored ? scores.const_data_ptr() : nullptr;
+    const Tensor taken = at::full({slots, width}, 9, x.options());
+    cuda::take_rows(element, x.const_data_ptr(), order_data, data(count), by_data, taken.mutable_data_ptr(),
+                    slots, width, slots, copies, nullptr);
+    CHECK(at::equal(taken, take_rows(x, order, count, copies, by)));
+
+    const Tensor summed = at::full({tokens, width}, 9, at::TensorOptions().dtype(sums_of(type)));
+    cuda::sum_rows(element, rows.const_data_ptr(), place_data, data(count), by_data,
+                   summed.mutable_data_ptr(), tokens, copies, slots, width, nullptr);
+    CHECK(at::equal(summed, sum_rows(rows, place, count, by)));
+  }
+  const Tensor products = at::full({tokens, copies}, 9, at::TensorOptions().dtype(sums_of(type)));
+  cuda::dot_rows(element, rows.const_data_ptr(), x.const_data_ptr(), place_data, data(count),
+                 products.mutable_data_ptr(), slots, copies, slots, width, nullptr);
+  CHECK(at::equal(products, dot_rows(rows, x, place, count)));
+}
+
+TEST_CASE("a row of a slot that does not exist stops the kernel") {
+  const Tensor x = at::zeros({2, 4}), order = at::full({1}, 2, at::kLong), result = at::empty({1, 4});
+  CHECK_THROWS(cuda::take_rows(Element::f32, x.const_data_ptr(), order.const_data_ptr<std::int64_t>(),
+                               nullptr, nullptr, result.mutable_data_ptr(), 1, 4, 2, 1, nullptr));
+}
+
+TEST_CASE(
+    "products of runs equal the CPU's, whatever the strides, with empty runs and rows behind the last") {
+  const std::int64_t rows = 150, inner = 37, columns = 70, experts = 5;
+  const Tensor ends =
+      GENERATE(as<Tensor>(), ints({3, 3, 80, 81, 140}), ints({0, 0, 150, 150, 150}), ints({0, 0, 0, 0, 0}));
+  const at::ScalarType type = GENERATE(at::kDouble, at::kFloat, at::kBFloat16);
+  const bool transposed = GENERATE(false, true);
+  const auto made = [&](at::IntArrayRef sizes) {
+    const Tensor x = at::randn(sizes).to(type);
+    return transposed ? x.transpose(-2, -1).contiguous().transpose(-2, -1) : x;
+  };
+  const auto matrix = [](const Tensor& x) {
+    const std::int64_t last = x.dim() - 1;
+    return cuda::Matrix{x.const_data_ptr(), x.stride(last - 1), x.stride(last),
+                        x.dim() == 3 ? x.stride(0) : 0};
+  };
+  const double tolerance = type == at::kDouble ? 1e-12 : (type == at::kFloat ? 1e-5 : 2e-2);
+
+  const Tensor a = made({rows, inner}), stack = made({experts, inner, columns});
+  const Tensor by_rows = at::full({rows, columns}, 9, a.options());
+  cuda::grouped_by_rows(element_of(type), matrix(a), matrix(stack), data(ends), by_rows.mutable_data_ptr(),
+                        rows, inner, columns, experts, nullptr);
+  CHECK(at::allclose(by_rows, grouped_mm(a, stack, ends), tolerance, tolerance));
+
+  const Tensor left = made({inner, rows}), right = made({rows, columns});
+  const Tensor by_inner = at::full({experts, inner, columns}, 9, a.options());
+  cuda::grouped_by_inner(element_of(type), matrix(left), matrix(right), data(ends),
+                         by_inner.mutable_data_ptr(), inner, rows, columns, experts, nullptr);
+  CHECK(at::allclose(by_inner, grouped_mm(left, right, ends), tolerance, tolerance));
+}
+
+TEST_CASE("what no run fills is cleared, and nothing else") {
+  const Tensor ends = ints({2, 2, 5});
+  const std::int64_t columns = GENERATE(3, 8);
+  const Tensor rows = at::full({9, columns}, 1.0f);
+  cuda::clear_behind_last(rows.mutable_data_ptr(), data(ends), 3, 9, columns * 4, nullptr);
+  CHECK(at::equal(rows.narrow(0, 0, 5), at::full({5, columns}, 1.0f)));
+  CHECK(at::equal(rows.narrow(0, 5, 4), at::zeros({4, columns})));
+  const Tensor stack = at::full({3, 2, columns}, 1.0f);
+  cuda::clear_empty(stack.mutable_data_ptr(), data(ends), 3, 2 * columns * 4, nullptr);
+  for (std::int64_t e = 0; e < 3; ++e)
+    CHECK(at::equal(stack[e], at::full({2, columns}, e == 1 ? 0.0f : 1.0f)));
+}
+
+TEST_CASE("tiles of runs hold every row once, and there is room for all of them") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 80; ++round) {
+    const std::int64_t rows = random() % 300, experts = 1 + random() % 8, tile_rows = 1 + random() % 64;
+    std::vector<std::int32_t> ends(static_cast<std::size_t>(experts));
+    for (auto& end : ends) end = static_cast<std::int32_t>(rows == 0 ? 0 : random() % (rows + 1));
+    std::sort(ends.begin(), ends.end());
+    std::int64_t next = 0;
+    for (std::int64_t i = 0; i < most_run_tiles(rows, experts, tile_rows); ++i) {
+      const RunTile tile = run_tile(ends.data(), experts, rows, tile_rows, i);
+      if (tile.run > experts) continue;
+      CHECK(tile.begin == next);
+      CHECK(tile.end <= (tile.run < experts ? ends[static_cast<std::size_t>(tile.run)] : rows));
+      CHECK((tile.run == 0 || tile.begin >= ends[static_cast<std::size_t>(tile.run - 1)]));
+      next = tile.end;
+    }
+    CHECK(next == rows);
+  }
+}
+
+TEST_CASE("weights drawn by a device's kernel have the bits of the CPU's") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
+  const Init init{Init::Kind::normal, 0.02, 0.0};
+  Tensor expected = at::empty({3000}, type);
+  initialize(expected, init, 42, "w", FlatShard({3000}));
+  std::uint64_t stream = 0xcbf29ce484222325ull;
+  stream = (stream ^ 'w') * 0x100000001b3ull;
+  const Tensor drawn = at::empty({2000}, type);
+  cuda::draw(element_of(type), {0.02, 0.0, 1.0, 42, stream}, 1000, 2000, drawn.mutable_data_ptr(), nullptr);
+  CHECK(at::equal(drawn, expected.narrow(0, 1000, 2000)));
+}
+
+namespace {
+
+// Documents of these lengths, one after the other in rows of `tokens`; the tail repeats the last border.
+Tensor borders_of(const std::vector<std::int32_t>& lengths, std::int64_t all) {
+  std::vector<std::int32_t> borders{0};
+  for (const std::int32_t length : lengths) borders.push_back(borders.back() + length);
+  REQUIRE(borders.back() == all);
+  borders.resize(static_cast<std::size_t>(all) + 1, borders.back());
+  return ints(borders);
+}
+
+cuda::Heads heads_of(const Tensor& x) {
+  return {const_cast<void*>(x.const_data_ptr()), x.stride(0), x.stride(1), x.stride(2)};
+}
+
+Tensor heads(std::int64_t rows, std::int64_t count, std::int64_t tokens, std::int64_t width,
+             at::ScalarType type) {
+  return at::randn({rows, tokens, count, width}).to(type).transpose(1, 2);
+}
+
+struct Sample {
+  Tensor q, k, v, grad, output, logsumexp, grad_q, grad_k, grad_v;
+};
+using Borders = std::optional<Tensor>;
+
+Sample computed_on_cpu(std::int64_t rows, std::int64_t tokens, std::int64_t count, std::int64_t groups,
+                       std::int64_t width, std::int64_t value_width, at::ScalarType type,
+                       const Borders& borders, double scale) {
+  const auto find = [](const char* name) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, ""); };
+  const auto forward = find("rondo::attention")
+                           .typed<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
+                                                             const Borders&, double)>();
+  const auto backward = find("rondo::attention_backward")
+                            .typed<std::tuple<Tensor, Tensor, Tensor>(
+                                const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                const Tensor&, const Borders&, double)>();
+  Sample s;
+  s.q = heads(rows, count, tokens, width, type);
+  s.k = heads(rows, groups, tokens, width, type);
+  s.v = heads(rows, groups, tokens, value_width, type);
+  s.grad = heads(rows, count, tokens, value_width, type);
+  std::tie(s.output, s.logsumexp) = forward.call(s.q, s.k, s.v, borders, scale);
+  std::tie(s.grad_q, s.grad_k, s.grad_v) =
+      backward.call(s.grad, s.q, s.k, s.v, s.output, s.logsumexp, borders, scale);
+  return s;
+}
+
+bool close(const Tensor& a, const Tensor& b, at::ScalarType type) {
+  const double tolerance = type == at::kBFloat16 ? 3e-2 : 2e-5;
+  return at::allclose(a.to(at::kDouble), b.to(at::kDouble), tolerance, tolerance);
+}
+
+}  // namespace
+
+TEST_CASE("direct attention equals the CPU's, with and without documents, groups and narrower values") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
+  const bool documents = GENERATE(false, true);
+  const std::int64_t value_width = GENERATE(24, 16), width = 24, rows = 2, tokens = 8, count = 4, groups = 2;
+  const double scale = 0.3;
+  const Borders borders = documents ? Borders(borders_of({1, 4, 3, 2, 6}, rows * tokens)) : std::nullopt;
+  const Sample s = computed_on_cpu(rows, tokens, count, groups, width, value_width, type, borders, scale);
+
+  const cuda::DirectShape shape{element_of(type), rows, tokens, count, groups, width, value_width, scale, 0};
+  const Tensor spans = at::empty({rows * tokens, 2}, at::kInt);
+  auto* const spans_data = spans.mutable_data_ptr<std::int32_t>();
+  cuda::document_spans(borders ? data(*borders) : nullptr, borders ? borders->numel() : 0, rows, tokens,
+                       spans_data, nullptr);
+  const Tensor output = heads(rows, count, tokens, value_width, type),
+               scores = at::empty({rows, tokens, count});
+  cuda::direct_forward(shape, spans_data, heads_of(s.q), heads_of(s.k), heads_of(s.v), heads_of(output),
+                       scores.mutable_data_ptr<float>(), nullptr);
+  CHECK(close(output, s.output, type));
+  CHECK(close(scores.transpose(1, 2), s.logsumexp, at::kFloat));
+
+  const Tensor grad_q = heads(rows, count, tokens, width, type),
+               grad_k = heads(rows, groups, tokens, width, type),
+               grad_v = heads(rows, groups, tokens, value_width, type),
+               products = at::empty({rows, tokens, count});
+  cuda::direct_backward(shape, spans_data, heads_of(s.grad), heads_of(s.q), heads_of(s.k), heads_of(s.v),
+                        heads_of(s.output), scores.const_data_ptr<float>(), heads_of(grad_q),
+                        heads_of(grad_k), heads_of(grad_v), products.mutable_data_ptr(), nullptr);
+  CHECK(close(grad_q, s.grad_q, type));
+  CHECK(close(grad_k, s.grad_k, type));
+  CHECK(close(grad_v, s.grad_v, type));
+}
+
+TEST_CASE("direct attention for short documents leaves what it has of long ones") {
+  const std::int64_t tokens = 16;
+  const Borders borders = borders_of({3, 9, 4}, tokens);
+  const Sample s = computed_on_cpu(1, tokens, 1, 1, 8, 8, at::kFloat, borders, 0.5);
+  const cuda::DirectShape shape{Element::f32, 1, tokens, 1, 1, 8, 8, 0.5, 5};
+  const Tensor spans = at::empty({tokens, 2}, at::kInt),
+               output = at::full({1, tokens, 1, 8}, 9.0f).transpose(1, 2);
+  const Tensor scores = at::full({1, tokens, 1}, 9.0f);
+  auto* const spans_data = spans.mutable_data_ptr<std::int32_t>();
+  cuda::document_spans(data(*borders), borders->numel(), 1, tokens, spans_data, nullptr);
+  cuda::direct_forward(shape, spans_data, heads_of(s.q), heads_of(s.k), heads_of(s.v), heads_of(output),
+                       scores.mutable_data_ptr<float>(), nullptr);
+  const auto part = [](const Tensor& x, std::int64_t begin, std::int64_t length) {
+    return x.narrow(2, begin, length);
+  };
+  CHECK(close(part(output, 0, 3), part(s.output, 0, 3), at::kFloat));
+  CHECK(close(part(output, 12, 4), part(s.output, 12, 4), at::kFloat));
+  CHECK(at::equal(part(output, 3, 9), at::full({1, 1, 9, 8}, 9.0f)));
+  CHECK(at::equal(scores.narrow(1, 3, 9), at::full({1, 9, 1}, 9.0f)));
+}
+
+TEST_CASE("sequences for flash hold each long document alone, begin with each row, and have room") {
+  std::mt19937 random(11);
+  for (int round = 0; round < 8; ++round) {
+    const std::int64_t rows = 1 + random() % 3, tokens = 1 + random() % 60, all = rows * tokens;
+    const std::int64_t shorter_than = 1 + random() % 12;
+    const std::uint32_t longest = 1 + random() % 30;
+    std::vector<std::int32_t> lengths;
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t left = tokens; left > 0; left -= lengths.back())
+        lengths.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(left, 1 + random() % longest)));
+    const Tensor borders = borders_of(lengths, all);
+    const std::int64_t room = most_sequences(rows, tokens, shorter_than);
+    const Tensor sequences = at::full({room + 1}, -1, at::kInt);
+    cuda::merge_short_documents(data(borders), borders.numel(), rows, tokens, shorter_than,
+                                sequences.mutable_data_ptr<std::int32_t>(), room, nullptr);
+    std::vector<std::int32_t> expected;
+    std::int32_t begin = 0, before = 0;
+    for (const std::int32_t length : lengths) {
+      if (begin % tokens == 0 || length >= shorter_than || before >= shorter_than) expected.push_back(begin);
+      begin += length;
+      before = length;
+    }
+    REQUIRE(static_cast<std::int64_t>(expected.size()) <= room);
+    expected.resize(static_cast<std::size_t>(room) + 1, static_cast<std::int32_t>(all));
+    CHECK(at::equal(sequences, ints(expected)));
+  }
+}
+
+}  // namespace rondo
