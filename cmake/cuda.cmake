@@ -19,6 +19,12 @@ set(CMAKE_CUDA_COMPILER ${CUDA_TOOLKIT}/bin/nvcc)
 set(CMAKE_CUDA_ARCHITECTURES 90)
 set(CMAKE_CUDA_STANDARD 20)
 enable_language(CUDA)
+# CMake 3.25 does not know that nvcc has C++20.
+foreach(_kind STANDARD EXTENSION)
+  if(NOT CMAKE_CUDA20_${_kind}_COMPILE_OPTION)
+    set(CMAKE_CUDA20_${_kind}_COMPILE_OPTION -std=c++20)
+  endif()
+endforeach()
 if(NOT CMAKE_CUDA_COMPILER_VERSION MATCHES "^${RONDO_CUDA_VERSION}")
   message(FATAL_ERROR "${CMAKE_CUDA_COMPILER} is CUDA ${CMAKE_CUDA_COMPILER_VERSION}; LibTorch ${RONDO_TORCH_VERSION} "
     "is built with ${RONDO_CUDA_VERSION}. Set CUDA_HOME to that toolkit, or run scripts/setup.sh --cuda.")
