@@ -34,6 +34,23 @@ constexpr std::array kPasses = {
              .run = &common_subexpressions,
              .needs = kFunctional,
              .summary = "computes what is equal once in each phase"},
+    // After common_subexpressions, which lets a backward read the very values of its forward; before recompute, so
+    // that memory policies see what is left to keep.
+    PassInfo{.name = "fuse_rms_norm",
+             .run = &fuse_rms_norm,
+             .numerics = Numerics::rounds,
+             .needs = kFunctional,
+             .summary = "writes RMSNorm and its backward as one op each"},
+    PassInfo{.name = "fuse_rope",
+             .run = &fuse_rope,
+             .numerics = Numerics::rounds,
+             .needs = kFunctional,
+             .summary = "writes rotary embeddings and their backward as one op each"},
+    PassInfo{.name = "fuse_swiglu",
+             .run = &fuse_swiglu,
+             .numerics = Numerics::rounds,
+             .needs = kFunctional,
+             .summary = "writes silu(gate) * up and its backward as one op each"},
     // After common_subexpressions; before what treats collectives, since it adds some.
     PassInfo{.name = "recompute",
              .run = &recompute,
