@@ -245,13 +245,24 @@ class RmsNormFusion {
     return made[1];
   }
 
-  void fuse_forward(NodeIndex rsqrt, const Norm& n) {
+  // The cast of x to f32 goes as well where nobody else reads it.
+  void drop_widening(Norm& n) const {
+    const auto& readers = fusion_.readers(n.wide_x);
+    const bool is_ours = std::all_of(readers.begin(), readers.end(), [&](NodeIndex i) {
+      return std::find(n.nodes.begin(), n.nodes.end(), i) != n.nodes.end();
+    });
+    if (n.x != n.wide_x && is_ours) n.nodes.push_back(fusion_.maker(n.wide_x));
+  }
+
+  void fuse_forward(NodeIndex rsqrt, Norm& n) {
+    drop_widening(n);
     if (!fusion_.take(n.nodes, {n.y})) return fusion_.leave(rsqrt, "an inner value has another reader");
     insert_forward(n);
     fusion_.count(kKind);
   }
 
   void fuse_both(NodeIndex rsqrt, Norm& n) {
+    drop_widening(n);
     std::vector<ValueId> results = {n.y, fusion_.result(n.last)};
     const std::vector<NodeIndex> of_weight = weight_gradients(n, results);
     n.nodes.insert(n.nodes.end(), of_weight.begin(), of_weight.end());
