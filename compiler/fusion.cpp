@@ -73,14 +73,18 @@ NodeIndex Fusion::maker(ValueId id, std::string_view op) const {
 
 NodeIndex Fusion::only_reader(ValueId id) const { return readers(id).size() == 1 ? readers(id)[0] : kNoNode; }
 
-bool Fusion::take(const std::vector<NodeIndex>& nodes, const std::vector<ValueId>& results) {
-  const auto among = [&](NodeIndex i) { return std::find(nodes.begin(), nodes.end(), i) != nodes.end(); };
+bool Fusion::take(const std::vector<NodeIndex>& nodes, const std::vector<ValueId>& results,
+                  const std::vector<ValueId>& operands) {
+  const auto holds = [](const auto& list, auto one) {
+    return std::find(list.begin(), list.end(), one) != list.end();
+  };
+  const auto among = [&](NodeIndex i) { return holds(nodes, i); };
+  for (ValueId id : operands)
+    if (among(maker(id))) return false;
   for (NodeIndex i : nodes) {
     if (taken_[at(i)]) return false;
     for (ValueId id : node(i).results)
-      if (std::find(results.begin(), results.end(), id) == results.end() &&
-          !std::all_of(readers(id).begin(), readers(id).end(), among))
-        return false;
+      if (!holds(results, id) && !std::all_of(readers(id).begin(), readers(id).end(), among)) return false;
   }
   for (NodeIndex i : nodes) taken_[at(i)] = dropped_[at(i)] = true;
   return true;

@@ -54,8 +54,10 @@ class Fusion {
     return kNoNode;
   }
 
-  // Takes the nodes out, if none of them was taken before and nobody else reads what they make, `results` aside.
-  bool take(const std::vector<NodeIndex>& nodes, const std::vector<ValueId>& results);
+  // Takes the nodes out, if none of them was taken before, nobody else reads what they make, `results` aside, and they
+  // make none of `operands`, which the new nodes will read.
+  bool take(const std::vector<NodeIndex>& nodes, const std::vector<ValueId>& results,
+            const std::vector<ValueId>& operands);
 
   // A new node above node `before`, with that node's phase and module.
   std::vector<ValueId> insert(NodeIndex before, std::string op, std::vector<Argument> args,

@@ -256,7 +256,8 @@ class RmsNormFusion {
 
   void fuse_forward(NodeIndex rsqrt, Norm& n) {
     drop_widening(n);
-    if (!fusion_.take(n.nodes, {n.y})) return fusion_.leave(rsqrt, "an inner value has another reader");
+    if (!fusion_.take(n.nodes, {n.y}, {n.x, n.weight}))
+      return fusion_.leave(rsqrt, "an inner value has another reader");
     insert_forward(n);
     fusion_.count(kKind);
   }
@@ -266,7 +267,8 @@ class RmsNormFusion {
     std::vector<ValueId> results = {n.y, fusion_.result(n.last)};
     const std::vector<NodeIndex> of_weight = weight_gradients(n, results);
     n.nodes.insert(n.nodes.end(), of_weight.begin(), of_weight.end());
-    if (!fusion_.take(n.nodes, results)) return fusion_.leave(rsqrt, "an inner value has another reader");
+    if (!fusion_.take(n.nodes, results, {n.grad, n.x, n.weight}))
+      return fusion_.leave(rsqrt, "an inner value has another reader");
     const ValueId inverse = insert_forward(n);
     const std::vector<ValueId> made = fusion_.insert(
         n.first, "rondo.rms_norm_backward.default", {Use{n.grad}, Use{n.x}, Use{n.weight}, Use{inverse}},

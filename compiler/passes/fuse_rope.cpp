@@ -176,7 +176,8 @@ class RopeFusion {
       r.nodes.push_back(view);
       results.push_back(fusion_.result(view));
     }
-    if (!fusion_.take(r.nodes, results)) return fusion_.leave(join, "an inner value has another reader");
+    if (!fusion_.take(r.nodes, results, {r.x, r.cos, r.sin}))
+      return fusion_.leave(join, "an inner value has another reader");
     if (!has_shape)
       r.x = fusion_.insert(last, "aten.view.default", {Use{r.x}, sizes}, {contiguous(made.dtype, sizes)},
                            r.x)[0];

@@ -51,8 +51,8 @@ class SwigluFusion {
   // Without a backward, or with one that does not need the activated gate.
   void fuse_forward(NodeIndex silu, NodeIndex product, ValueId gate, ValueId up) {
     const ValueId y = fusion_.result(product);
-    if (!fusion_.take({silu, product}, {y}))
-      return fusion_.leave(silu, "the activated gate has another reader");
+    if (!fusion_.take({silu, product}, {y}, {gate, up}))
+      return fusion_.leave(silu, "an inner value has another reader");
     fusion_.replace(y, insert_forward(product, gate, up));
     fusion_.count(kKind);
   }
@@ -78,7 +78,8 @@ class SwigluFusion {
       return fusion_.leave(silu, "the backward looks otherwise");
     const ValueId y = fusion_.result(product), for_gate = fusion_.result(of_silu),
                   for_up = fusion_.result(grad_up);
-    if (!fusion_.take({silu, product, grad_up, grad_activated, of_silu}, {y, for_gate, for_up}))
+    if (!fusion_.take({silu, product, grad_up, grad_activated, of_silu}, {y, for_gate, for_up},
+                      {grad, gate, up}))
       return fusion_.leave(silu, "an inner value has another reader");
     fusion_.replace(y, insert_forward(product, gate, up));
     const std::vector<ValueId> made =
