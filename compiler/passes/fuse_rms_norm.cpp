@@ -229,7 +229,7 @@ class RmsNormFusion {
     n.last = fusion_.only_reader(sum);
     n.nodes.push_back(n.last);
     return n.others.empty() && n.last != kNoNode && is_cast(fusion_.node(n.last), DType::bf16) &&
-           is_contiguous(fusion_.type(fusion_.result(n.last)));
+           fusion_.type(fusion_.result(n.last)) == contiguous(DType::bf16, fusion_.type(n.x).sizes);
   }
 
   // --- what stands there instead ---

@@ -161,8 +161,8 @@ class RopeFusion {
     const bool cast = take_casts(r, last);
     const ValueId y = fusion_.result(last);
     const TensorType made = contiguous(cast ? DType::bf16 : DType::f32, sizes);
-    if (element_count(fusion_.type(y)) != element_count(made) || !is_contiguous(fusion_.type(y)) ||
-        fusion_.type(r.x).dtype != made.dtype || fusion_.type(y).dtype != made.dtype)
+    if (element_count(fusion_.type(y)) != element_count(made) || fusion_.type(r.x).dtype != made.dtype ||
+        fusion_.type(y) != contiguous(made.dtype, fusion_.type(y).sizes))
       return fusion_.leave(join, "not f32 or bf16, or not contiguous");
     const bool has_shape = fusion_.type(r.x).sizes == sizes;
     if (!has_shape && !is_contiguous(fusion_.type(r.x)))
