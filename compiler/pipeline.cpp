@@ -149,15 +149,19 @@ struct Chooser {
   }
 
   void want_default() {
+    std::vector<std::string_view> rounding;
     for (std::size_t i = 0; i < table.size(); ++i) {
       if (!table[i].in_default) continue;
       if (table[i].numerics == Numerics::rounds && options.numerics == "exact") {
-        notes.push_back(
-            fmt::format("{} is left out: it rounds, and compile.numerics = \"exact\"", table[i].name));
+        rounding.push_back(table[i].name);
       } else {
         wanted[i] = true;
       }
     }
+    if (!rounding.empty())
+      notes.push_back(fmt::format("{} left out, since compile.numerics = \"exact\": {}",
+                                  rounding.size() == 1 ? "a pass that rounds is" : "passes that round are",
+                                  fmt::join(rounding, ", ")));
   }
 
   void want(const std::string& name) {
