@@ -99,6 +99,7 @@ constexpr std::array kFacts = {
 
     reuses("aten._log_softmax_backward_data.default", 0),
     reuses("aten.silu_backward.default", 0),
+    reuses("rondo.swiglu.default", 0),
 };
 
 using Sizes = std::vector<std::int64_t>;

@@ -35,6 +35,22 @@ Notes fold_casts(Graph& graph, const CompileOptions& options);
 // Exact.
 Notes common_subexpressions(Graph& graph, const CompileOptions& options);
 
+// Does: writes RMSNorm and its backward as one op each (compiler/kernels/rms_norm.h). Needs: a graph without overwrites;
+// common_subexpressions, so that the backward reads what the forward made. Guarantees: a norm whose inner values have
+// other readers stays as it is; the statistics stay f32. Rounds: once instead of after every op, and the gradient of
+// the weight is added up in f32.
+Notes fuse_rms_norm(Graph& graph, const CompileOptions& options);
+
+// Does: writes a rotary embedding, and its backward, as one op each (compiler/kernels/rope.h). Needs: a graph without
+// overwrites. Guarantees: rotations whose inner values have other readers stay as they are. Rounds: a compiler may
+// contract its products and sums.
+Notes fuse_rope(Graph& graph, const CompileOptions& options);
+
+// Does: writes silu(gate) * up and its backward as one op each (compiler/kernels/swiglu.h). Needs: a graph without
+// overwrites; common_subexpressions. Guarantees: products whose inner values have other readers stay as they are.
+// Rounds: once instead of after every op.
+Notes fuse_swiglu(Graph& graph, const CompileOptions& options);
+
 // Does: drops collectives whose awaited result reaches nothing that counts, with their waits and readers.
 // Needs: nothing. Guarantees: each start keeps its wait, or both go; the others keep their order; the same
 // decision on every rank, since it follows from the graph. Exact.

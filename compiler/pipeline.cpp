@@ -34,6 +34,23 @@ constexpr std::array kPasses = {
              .run = &common_subexpressions,
              .needs = kFunctional,
              .summary = "computes what is equal once in each phase"},
+    // After common_subexpressions, which lets a backward read the very values of its forward; before recompute, so
+    // that memory policies see what is left to keep.
+    PassInfo{.name = "fuse_rms_norm",
+             .run = &fuse_rms_norm,
+             .numerics = Numerics::rounds,
+             .needs = kFunctional,
+             .summary = "writes RMSNorm and its backward as one op each"},
+    PassInfo{.name = "fuse_rope",
+             .run = &fuse_rope,
+             .numerics = Numerics::rounds,
+             .needs = kFunctional,
+             .summary = "writes rotary embeddings and their backward as one op each"},
+    PassInfo{.name = "fuse_swiglu",
+             .run = &fuse_swiglu,
+             .numerics = Numerics::rounds,
+             .needs = kFunctional,
+             .summary = "writes silu(gate) * up and its backward as one op each"},
     // After common_subexpressions; before what treats collectives, since it adds some.
     PassInfo{.name = "recompute",
              .run = &recompute,
@@ -132,15 +149,19 @@ struct Chooser {
   }
 
   void want_default() {
+    std::vector<std::string_view> rounding;
     for (std::size_t i = 0; i < table.size(); ++i) {
       if (!table[i].in_default) continue;
       if (table[i].numerics == Numerics::rounds && options.numerics == "exact") {
-        notes.push_back(
-            fmt::format("{} is left out: it rounds, and compile.numerics = \"exact\"", table[i].name));
+        rounding.push_back(table[i].name);
       } else {
         wanted[i] = true;
       }
     }
+    if (!rounding.empty())
+      notes.push_back(fmt::format("{} left out, since compile.numerics = \"exact\": {}",
+                                  rounding.size() == 1 ? "a pass that rounds is" : "passes that round are",
+                                  fmt::join(rounding, ", ")));
   }
 
   void want(const std::string& name) {

@@ -102,6 +102,7 @@ TEST_CASE("a result that takes over its operand's memory has the same bits") {
     CHECK(at::equal(got, expected));
   };
   compare(grad, [&](const at::Tensor& g) { return at::silu_backward(g, other); });
+  compare(grad, [&](const at::Tensor& g) { return call("rondo.swiglu.default", g, other); });
   if (dtype == at::kFloat)
     compare(grad,
             [&](const at::Tensor& g) { return at::_log_softmax_backward_data(g, other, 1, at::kFloat); });

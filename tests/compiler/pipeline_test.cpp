@@ -54,7 +54,8 @@ TEST_CASE("default stands for the default list, and required passes always run")
 TEST_CASE("passes that round run only where rounding is allowed, and their absence is said") {
   CHECK(names({.passes = {"default"}, .disable_passes = {}, .numerics = "rounds"}) == "first must rounding ");
   CHECK(select_passes(kTable, {}).notes ==
-        std::vector<std::string>{"rounding is left out: it rounds, and compile.numerics = \"exact\""});
+        std::vector<std::string>{
+            "a pass that rounds is left out, since compile.numerics = \"exact\": rounding"});
   CHECK(error_of({.passes = {"rounding"}, .disable_passes = {}}) ==
         "compile.passes: rounding rounds; set compile.numerics = \"rounds\" to allow it");
 }

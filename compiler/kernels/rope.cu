@@ -1,0 +1,96 @@
+// A thread turns eight neighbouring pairs of a head, or fewer at its end.
+#include "compiler/kernels/rope.h"
+#include "compiler/kernels/rope_cuda.h"
+#include "compiler/kernels/vectors.cuh"
+
+namespace rondo::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// Pairs [first, first + 8) of a head of 2 * `half` elements.
+template <class T>
+__device__ void load_pairs(const T* head, std::int64_t first, std::int64_t half, bool neighbours,
+                           bool aligned, float (&a)[kVector], float (&b)[kVector]) {
+  if (!neighbours) {
+    load_some(head, first, half, aligned, a);
+    load_some(head + half, first, half, aligned, b);
+    return;
+  }
+  float low[kVector], high[kVector];
+  load_some(head, 2 * first, 2 * half, aligned, low);
+  load_some(head, 2 * first + kVector, 2 * half, aligned, high);
+#pragma unroll
+  for (int i = 0; i < kVector / 2; ++i) {
+    a[i] = low[2 * i], b[i] = low[2 * i + 1];
+    a[i + kVector / 2] = high[2 * i], b[i + kVector / 2] = high[2 * i + 1];
+  }
+}
+
+template <class T>
+__device__ void store_pairs(T* head, std::int64_t first, std::int64_t half, bool neighbours, bool aligned,
+                            const float (&a)[kVector], const float (&b)[kVector]) {
+  if (!neighbours) {
+    store_some(head, first, half, aligned, a);
+    store_some(head + half, first, half, aligned, b);
+    return;
+  }
+  float low[kVector], high[kVector];
+#pragma unroll
+  for (int i = 0; i < kVector / 2; ++i) {
+    low[2 * i] = a[i], low[2 * i + 1] = b[i];
+    high[2 * i] = a[i + kVector / 2], high[2 * i + 1] = b[i + kVector / 2];
+  }
+  store_some(head, 2 * first, 2 * half, aligned, low);
+  store_some(head, 2 * first + kVector, 2 * half, aligned, high);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    rope_kernel(RopeHeads in, const T* x, const float* cos, const float* sin, bool neighbours_in,
+                bool neighbours_out, float sign, bool aligned, T* y) {
+  const std::int64_t half = in.width / 2, pieces = (half + kVector - 1) / kVector;
+  const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t row = item / pieces, first = item % pieces * kVector;
+  if (row >= in.batch * in.time * in.heads) return;
+  const std::int64_t token = row / in.heads, head = row % in.heads;
+  const std::int64_t b = token / in.time, t = token % in.time;
+  const std::int64_t angles = (in.one_table ? t : token) * half;
+
+  float one[kVector], two[kVector], c[kVector], s[kVector];
+  load_pairs(x + b * in.batch_stride + t * in.time_stride + head * in.head_stride, first, half, neighbours_in,
+             aligned, one, two);
+  load_some(cos + angles, first, half, aligned, c);
+  load_some(sin + angles, first, half, aligned, s);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    const rope::Turned turned = rope::turn(one[i], two[i], c[i], sign * s[i]);
+    one[i] = turned.first;
+    two[i] = turned.second;
+  }
+  store_pairs(y + row * in.width, first, half, neighbours_out, aligned, one, two);
+}
+
+template <class T>
+cudaError_t launch(const RopeHeads& in, const void* x, const float* cos, const float* sin, bool interleaved,
+                   bool inverse, void* y, cudaStream_t stream) {
+  const std::int64_t half = in.width / 2, pieces = (half + kVector - 1) / kVector;
+  const bool aligned = half % kVector == 0 && in.batch_stride % kVector == 0 &&
+                       in.time_stride % kVector == 0 && in.head_stride % kVector == 0 && is_aligned(x) &&
+                       is_aligned(cos) && is_aligned(sin) && is_aligned(y);
+  const std::int64_t items = in.batch * in.time * in.heads * pieces;
+  rope_kernel<<<static_cast<unsigned>((items + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
+      in, static_cast<const T*>(x), cos, sin, interleaved && !inverse, interleaved && inverse,
+      inverse ? -1.0f : 1.0f, aligned, static_cast<T*>(y));
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t rope(const RopeHeads& in, const void* x, const float* cos, const float* sin, bool interleaved,
+                 bool inverse, void* y, cudaStream_t stream) {
+  return in.is_bf16 ? launch<__nv_bfloat16>(in, x, cos, sin, interleaved, inverse, y, stream)
+                    : launch<float>(in, x, cos, sin, interleaved, inverse, y, stream);
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,86 @@
+// A thread takes eight neighbours.
+#include "compiler/kernels/swiglu.h"
+#include "compiler/kernels/swiglu_cuda.h"
+#include "compiler/kernels/vectors.cuh"
+
+namespace rondo::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ std::int64_t first_of_thread() {
+  return (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kVector;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    forward_kernel(const T* gate, const T* up, T* y, std::int64_t count, bool aligned) {
+  const std::int64_t first = first_of_thread();
+  if (first >= count) return;
+  float g[kVector], u[kVector];
+  load_some(gate, first, count, aligned, g);
+  load_some(up, first, count, aligned, u);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) g[i] = swiglu::forward(g[i], u[i]);
+  store_some(y, first, count, aligned, g);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    backward_kernel(const T* grad, const T* gate, const T* up, T* grad_gate, T* grad_up, std::int64_t count,
+                    bool aligned) {
+  const std::int64_t first = first_of_thread();
+  if (first >= count) return;
+  float d[kVector], g[kVector], u[kVector];
+  load_some(grad, first, count, aligned, d);
+  load_some(gate, first, count, aligned, g);
+  load_some(up, first, count, aligned, u);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    const swiglu::Gradients made = swiglu::backward(d[i], g[i], u[i]);
+    g[i] = made.gate;
+    u[i] = made.up;
+  }
+  store_some(grad_gate, first, count, aligned, g);
+  store_some(grad_up, first, count, aligned, u);
+}
+
+unsigned blocks_for(std::int64_t count) {
+  constexpr std::int64_t kOfBlock = kThreads * kVector;
+  return static_cast<unsigned>((count + kOfBlock - 1) / kOfBlock);
+}
+
+template <class F>
+cudaError_t with_type(bool is_bf16, F&& f) {
+  if (is_bf16)
+    f(__nv_bfloat16());
+  else
+    f(float());
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t swiglu(bool is_bf16, const void* gate, const void* up, void* y, std::int64_t count,
+                   cudaStream_t stream) {
+  const bool aligned = is_aligned(gate) && is_aligned(up) && is_aligned(y);
+  return with_type(is_bf16, [&](auto type) {
+    using T = decltype(type);
+    forward_kernel<<<blocks_for(count), kThreads, 0, stream>>>(
+        static_cast<const T*>(gate), static_cast<const T*>(up), static_cast<T*>(y), count, aligned);
+  });
+}
+
+cudaError_t swiglu_backward(bool is_bf16, const void* grad, const void* gate, const void* up, void* grad_gate,
+                            void* grad_up, std::int64_t count, cudaStream_t stream) {
+  const bool aligned =
+      is_aligned(grad) && is_aligned(gate) && is_aligned(up) && is_aligned(grad_gate) && is_aligned(grad_up);
+  return with_type(is_bf16, [&](auto type) {
+    using T = decltype(type);
+    backward_kernel<<<blocks_for(count), kThreads, 0, stream>>>(
+        static_cast<const T*>(grad), static_cast<const T*>(gate), static_cast<const T*>(up),
+        static_cast<T*>(grad_gate), static_cast<T*>(grad_up), count, aligned);
+  });
+}
+
+}  // namespace rondo::cuda
