@@ -17,7 +17,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "compiler/kernels/device.h"
+#include "parallel/device.h"
 
 namespace rondo::rms_norm {
 

@@ -15,7 +15,7 @@
 
 #include <cstdint>
 
-#include "compiler/kernels/device.h"
+#include "parallel/device.h"
 
 namespace rondo::rope {
 

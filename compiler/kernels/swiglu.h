@@ -9,7 +9,7 @@
 
 #include <cmath>
 
-#include "compiler/kernels/device.h"
+#include "parallel/device.h"
 
 namespace rondo::swiglu {
 
