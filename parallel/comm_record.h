@@ -2,7 +2,7 @@
 // waits for and the others never called is the first difference between their files.
 //
 // Process-wide, like the crash report; any thread. Off until `keep`. Entries own their texts and overwrite the oldest; an
-// entry costs about a microsecond. Collectives over NCCL are in LibTorch's own record (gpu_records.h).
+// entry costs less than a microsecond. Collectives over NCCL are in LibTorch's own record (gpu_records.h).
 //
 // The file, one JSON object:
 //   rank, world_size, step   the step that was under way, from 1

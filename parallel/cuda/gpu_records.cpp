@@ -51,7 +51,7 @@ std::string nccl_record_json() {
 }
 
 std::string gpu_memory_json() {
-  const auto* allocator = c10::cuda::CUDACachingAllocator::get();
+  auto* allocator = c10::cuda::CUDACachingAllocator::get();
   if (allocator == nullptr || !allocator->initialized()) return "";
   nlohmann::ordered_json segments = nlohmann::ordered_json::array();
   for (const auto& segment : c10::cuda::CUDACachingAllocator::snapshot().segments)
