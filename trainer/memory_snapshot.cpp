@@ -61,6 +61,7 @@ MemorySnapshot::MemorySnapshot(const Profiling& config, std::filesystem::path fo
 
 void MemorySnapshot::step_done(std::int64_t step) const {
   if (step % freq_ == 0) write(fmt::format("iteration_{}", step), step, "every profiling.profile_freq steps");
+  if (rank_ != 0) cpu_memory::reset_peak();  // rank 0's report does
 }
 
 void MemorySnapshot::step_failed(std::int64_t step, const std::exception& failure) const noexcept {

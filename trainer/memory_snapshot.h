@@ -29,7 +29,7 @@ class MemorySnapshot {
   MemorySnapshot(const Profiling& config, std::filesystem::path folder,
                  std::vector<const CompiledStep*> functions, int rank, int world_size);
 
-  // Writes at every profile_freq-th step. Throws as replace_file does.
+  // Writes at every profile_freq-th step; a peak begins anew with each step. Throws as replace_file does.
   void step_done(std::int64_t step) const;
   // Writes if what ended `step` was a lack of memory. Throws nothing: the failure itself goes on.
   void step_failed(std::int64_t step, const std::exception& failure) const noexcept;

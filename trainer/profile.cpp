@@ -6,10 +6,12 @@
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <system_error>
 
 #include "parallel/error.h"
+#include "parallel/log.h"
 
 // Of kineto_shim.h, which the wheel ships without the headers that it includes.
 namespace torch::autograd::profiler {
@@ -98,19 +100,17 @@ void Profile::step_begins(std::int64_t step) {
   if (window_) window_->begin_step(step);
 }
 
-std::optional<std::filesystem::path> Profile::step_ends(std::int64_t step) {
-  if (!window_) return std::nullopt;
+void Profile::step_ends(std::int64_t step) {
+  if (!window_) return;
   window_->end_step();
-  if (step != schedule_.window_end(step)) return std::nullopt;
-  return save(step);
+  if (step == schedule_.window_end(step)) save(step);
 }
 
-std::optional<std::filesystem::path> Profile::finish(std::int64_t step) {
-  if (!window_) return std::nullopt;
-  return save(step);
+void Profile::finish(std::int64_t step) {
+  if (window_) save(step);
 }
 
-std::filesystem::path Profile::save(std::int64_t step) {
+void Profile::save(std::int64_t step) {
   const std::filesystem::path file =
       folder_ / fmt::format("iteration_{}", step) / fmt::format("rank{}_trace.json", rank_);
   std::error_code problem;
@@ -121,7 +121,8 @@ std::filesystem::path Profile::save(std::int64_t step) {
   if (!std::filesystem::exists(file, problem))
     throw Error(ExitCode::resources, "the profile cannot be written to " + file.string() +
                                          "; free disk space, or set profiling.enable_profiling = false");
-  return file;
+  if (rank_ == 0)
+    log_info(fmt::format("profile of step {}: {} (https://ui.perfetto.dev opens it)", step, file.string()));
 }
 
 }  // namespace rondo

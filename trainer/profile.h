@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 
 #include "trainer/config/job_config.h"
 #include "trainer/module_ranges.h"
@@ -35,14 +34,14 @@ class Profile {
   Profile& operator=(const Profile&) = delete;
 
   void step_begins(std::int64_t step);
-  // The file, where the step was the last of a window. Throws Error(resources) where it cannot be written.
-  std::optional<std::filesystem::path> step_ends(std::int64_t step);
+  // Writes the file, where the step was the last of a window. Throws Error(resources) where it cannot be written.
+  void step_ends(std::int64_t step);
   // The same at the end of training, for a window that would have gone on.
-  std::optional<std::filesystem::path> finish(std::int64_t step);
+  void finish(std::int64_t step);
 
  private:
   class Window;
-  std::filesystem::path save(std::int64_t step);
+  void save(std::int64_t step);
 
   ProfileSchedule schedule_;
   std::filesystem::path folder_;

@@ -212,7 +212,7 @@ std::optional<Stop> Trainer::train() {
       wishes_->forget_save();
     }
   }
-  if (profile_) tell_profile(profile_->finish(progress_.step));
+  if (profile_) profile_->finish(progress_.step);
   finish();
   return std::nullopt;
 }
@@ -338,12 +338,6 @@ StepResult Trainer::run_step(const StepBatch& batch, double learning_rate) {
   }
 }
 
-void Trainer::tell_profile(const std::optional<std::filesystem::path>& trace) {
-  if (trace && report_)
-    log_info(fmt::format("profile of step {}: {} (https://ui.perfetto.dev opens it)", progress_.step,
-                         trace->string()));
-}
-
 StepResult Trainer::train_one_step() {
   comm_record::at_step(progress_.step + 1);
   if (profile_) profile_->step_begins(progress_.step + 1);
@@ -370,12 +364,10 @@ StepResult Trainer::train_one_step() {
       if (const ReplayFacts* replay = runner_->replay_facts()) report_->replaying(*replay);
       if (const GraphReplayFacts* recorded = runner_->recorded_facts()) report_->recorded(*recorded);
     }
-  } else {
-    cpu_memory::reset_peak();  // as rank 0's report does
   }
   if (profile_) {
     if (report_) report_->pause();
-    tell_profile(profile_->step_ends(progress_.step));
+    profile_->step_ends(progress_.step);
     if (report_) report_->go_on();
   }
   return result;

@@ -64,7 +64,6 @@ class Trainer {
   void begin();
   StepResult train_one_step();
   StepResult run_step(const StepBatch& batch, double learning_rate);
-  void tell_profile(const std::optional<std::filesystem::path>& trace);
   // What all ranks do after this step; the one exchange of host data a step.
   struct Agreement {
     Wish wish = Wish::none;
