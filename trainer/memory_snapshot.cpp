@@ -5,6 +5,8 @@
 
 #include <new>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <system_error>
 
 #include "compiler/cpu_memory.h"
 #include "parallel/error.h"
@@ -25,14 +27,14 @@ bool is_shortage(const std::exception& failure) {
 
 // Functions share their state, so the bytes of a kind are those of its distinct names.
 nlohmann::ordered_json state_json(const std::vector<const CompiledStep*>& functions) {
-  std::map<std::string, std::int64_t> seen;
+  std::set<std::string> seen;
   nlohmann::ordered_json bytes;
   for (const CompiledStep* step : functions)
     for (const StepInput& input : step->function().inputs) {
       if (input.kind == ir::InputKind::batch) continue;
       nlohmann::ordered_json& sum = bytes[std::string(ir::input_category_name(input.kind))];
       if (sum.is_null()) sum = 0;
-      if (seen.emplace(input.name, 0).second) sum = sum.get<std::int64_t>() + ir::storage_bytes(input.type);
+      if (seen.insert(input.name).second) sum = sum.get<std::int64_t>() + ir::storage_bytes(input.type);
     }
   return bytes;
 }
