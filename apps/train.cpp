@@ -18,6 +18,7 @@
 #include "parallel/launch/environment.h"
 #include "parallel/log.h"
 #include "parallel/stop_signal.h"
+#include "trainer/comm_trace.h"
 #include "trainer/config/load.h"
 #include "trainer/trainer.h"
 
@@ -83,27 +84,30 @@ End stopped(const Stop& stop, std::int64_t step, const JobConfig& config) {
   return end;
 }
 
-// A peer that was told to stop first breaks our collectives: that is our own stop, not a failure.
-End lost_peer(const char* what, std::int64_t step) {
+// A peer that was told to stop first breaks our collectives: that is our own stop, not a failure. What was under way is
+// written down either way: a launcher stops the ranks that are left.
+End lost_peer(const std::string& reason, std::int64_t step, const JobConfig& config,
+              const RankEnvironment& environment) {
+  const std::string details = write_comm_trace(config, environment, reason);
   if (const auto signal = stop_requested()) return stopped(*signal, step);
-  return {static_cast<int>(ExitCode::peer), std::nullopt,
-          "lost contact with another rank after step " + std::to_string(step) + ": " + first_line(what)};
+  return {static_cast<int>(ExitCode::peer), std::nullopt, reason + details};
 }
 
 // What `body` ends with, whatever it throws.
 template <class Body, class Steps>
-End end_of(Body body, Steps steps_done) {
+End end_of(Body body, Steps steps_done, const JobConfig& config, const RankEnvironment& environment) {
   const auto internal = [](const std::string& reason) {
     return End{static_cast<int>(ExitCode::internal), std::nullopt, reason};
   };
   try {
     return body();
   } catch (const Error& error) {
-    if (const auto signal = stop_requested(); signal && error.code() == ExitCode::peer)
-      return stopped(*signal, steps_done());
+    if (error.code() == ExitCode::peer) return lost_peer(error.what(), steps_done(), config, environment);
     return {static_cast<int>(error.code()), std::nullopt, error.what()};
   } catch (const c10::DistError& error) {
-    return lost_peer(error.what_without_backtrace(), steps_done());
+    return lost_peer("lost contact with another rank after step " + std::to_string(steps_done()) + ": " +
+                         first_line(error.what_without_backtrace()),
+                     steps_done(), config, environment);
   } catch (const c10::OutOfMemoryError& error) {
     return {static_cast<int>(ExitCode::resources), std::nullopt,
             "the GPU is out of memory: " + first_line(error.what_without_backtrace()) +
@@ -113,8 +117,6 @@ End end_of(Body body, Steps steps_done) {
   } catch (const std::bad_alloc&) {
     return {static_cast<int>(ExitCode::resources), std::nullopt, "out of memory"};
   } catch (const std::exception& error) {
-    if (std::string(error.what()).find("gloo") != std::string::npos)
-      return lost_peer(error.what(), steps_done());
     return internal(std::string("internal error: ") + error.what());
   }
 }
@@ -169,7 +171,9 @@ End run(const JobConfig& config, const RankEnvironment& environment,
   std::optional<Trainer> trainer;
   const auto told = [&] { return report ? &*report : nullptr; };
   const auto on_hang = [&](const std::string& what) {
-    end_now({static_cast<int>(ExitCode::peer), std::nullopt, what}, told());
+    end_now(
+        {static_cast<int>(ExitCode::peer), std::nullopt, what + write_comm_trace(config, environment, what)},
+        told());
   };
   const auto train = [&] {
     if (environment.rank == 0) refuse_stopped(config.job);
@@ -179,7 +183,8 @@ End run(const JobConfig& config, const RankEnvironment& environment,
     const std::optional<Stop> stop = trainer->train();
     return stop ? stopped(*stop, trainer->steps_done(), config) : End{};
   };
-  const End end = end_of(train, [&] { return trainer ? trainer->steps_done() : 0; });
+  const End end = end_of(
+      train, [&] { return trainer ? trainer->steps_done() : 0; }, config, environment);
   if (trainer) tear_down(trainer, end, told());
   return end;
 }

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "compiler/ir.h"
-#include "parallel/crash_report.h"
 
 namespace rondo {
 
@@ -22,10 +21,7 @@ class BoxedNode {
   // Pushes the arguments; `tensor_of(ValueId)` gives the operands.
   void push(torch::jit::Stack& stack, const std::function<at::Tensor(ir::ValueId)>& tensor_of) const;
   // Calls the op on a stack that `push` filled; the results replace the arguments.
-  void call(torch::jit::Stack& stack) const {
-    set_current_work(node_->op.c_str(), node_->module.c_str());
-    op_.callBoxed(stack);
-  }
+  void call(torch::jit::Stack& stack) const { op_.callBoxed(stack); }
   const ir::Node& node() const { return *node_; }
 
  private:

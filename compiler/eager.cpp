@@ -18,6 +18,7 @@ class Eager final : public Executor {
       : function_(std::move(function)), contract_(expected_of(function_), std::move(state), without_state) {}
 
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& batch) override {
+    const ObservedRun observed(function_.name);
     const std::vector<at::Tensor> outputs =
         function_.body(contract_.check_and_move(batch), /*tracing=*/false);
     return write_back(function_.outputs, outputs, contract_);

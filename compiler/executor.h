@@ -18,6 +18,7 @@
 #include "compiler/cpu_memory.h"
 #include "compiler/ir.h"
 #include "compiler/memory_plan.h"
+#include "compiler/run_observer.h"
 #include "compiler/step_function.h"
 
 namespace rondo {

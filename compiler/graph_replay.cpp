@@ -173,7 +173,11 @@ class RecordedStep final : public GraphReplay {
   }
 
   void issue(const Part& part) {
-    for (issued_ = part.begin; issued_ < part.end; ++issued_) device_.issue(*step_.instructions()[issued_]);
+    const ObservedRun observed(step_.graph());
+    for (issued_ = part.begin; issued_ < part.end; ++issued_) {
+      observed.reached(step_.instructions()[issued_]->node());
+      device_.issue(*step_.instructions()[issued_]);
+    }
   }
 
   void record(Part& part) {

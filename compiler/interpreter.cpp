@@ -29,7 +29,9 @@ class Interpreter final : public Executor {
     for (std::size_t i = 0; i < inputs.size(); ++i) values[index(graph_.inputs[i].value)] = inputs[i];
     const auto tensor_of = [&](ir::ValueId id) { return values[index(id)]; };
     torch::jit::Stack stack;
+    const ObservedRun observed(graph_);
     for (std::size_t i = 0; i < calls_.size(); ++i) {
+      observed.reached(calls_[i].node());
       stack.clear();
       calls_[i].push(stack, tensor_of);
       calls_[i].call(stack);

@@ -41,7 +41,13 @@ class PlannedReplay final : public Replay {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     step_.copy_batch_in(batch);
     facts_.copied_results = 0;
-    for (std::size_t i = 0; i < temporaries_.size(); ++i) play(*step_.instructions()[i], temporaries_[i]);
+    {
+      const ObservedRun observed(step_.graph());
+      for (std::size_t i = 0; i < temporaries_.size(); ++i) {
+        observed.reached(step_.instructions()[i]->node());
+        play(*step_.instructions()[i], temporaries_[i]);
+      }
+    }
     ++runs_;
     if (runs_ == 1) find_room();
     if (runs_ <= 2) count_heap();

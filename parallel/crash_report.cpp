@@ -21,8 +21,7 @@ constexpr int kFrames = 64;
 
 int rank_of_process = 0;
 char crash_file[4096] = "";
-thread_local const char* current_work = nullptr;
-thread_local const char* current_place = nullptr;
+thread_local CurrentWork work_now;
 
 // A line that is put together without the heap.
 class Line {
@@ -61,8 +60,8 @@ void report(int fd, int signal, const siginfo_t& info, void* const* frames, int 
     line.text(" at address 0x").number(reinterpret_cast<std::uintptr_t>(info.si_addr), 16);
   line.text(", thread ").text(thread).text(" ");
   line.number(static_cast<std::uint64_t>(syscall(SYS_gettid)), 10);
-  if (current_work != nullptr) line.text(", while running ").text(current_work);
-  if (current_place != nullptr && *current_place != '\0') line.text(" of ").text(current_place);
+  if (work_now.what != nullptr) line.text(", while running ").text(work_now.what);
+  if (work_now.where != nullptr && *work_now.where != '\0') line.text(" of ").text(work_now.where);
   line.write_to(fd);
   backtrace_symbols_fd(frames, count, fd);
 }
@@ -119,9 +118,7 @@ void set_crash_file(const std::string& file) {
   std::memcpy(crash_file, file.c_str(), file.size() + 1);
 }
 
-void set_current_work(const char* what, const char* where) {
-  current_work = what;
-  current_place = where;
-}
+void set_current_work(const CurrentWork& work) { work_now = work; }
+const CurrentWork& current_work() { return work_now; }
 
 }  // namespace rondo

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "parallel/scope.h"
+
 namespace rondo {
 
 // For SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT. Once, before other threads; costs nothing until it happens.
@@ -13,7 +15,14 @@ void install_crash_report(int rank);
 // Where the report is written too. Paths over 4095 bytes are not taken.
 void set_crash_file(const std::string& file);
 
-// What this thread is about to do: the text must live until the next call. nullptr: nothing to name.
-void set_current_work(const char* what, const char* where);
+// What a thread is about to do: an op, the module it works for, the phase of the step.
+struct CurrentWork {
+  const char* what = nullptr;  // nullptr: nothing to name
+  const char* where = nullptr;
+  Phase phase = Phase::forward;
+};
+// Of this thread. The texts must live until the next call.
+void set_current_work(const CurrentWork& work);
+const CurrentWork& current_work();
 
 }  // namespace rondo

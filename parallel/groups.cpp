@@ -13,7 +13,9 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "parallel/comm_record.h"
 #include "parallel/error.h"
+#include "parallel/gpu_records.h"
 #include "parallel/launch/net.h"
 #include "parallel/log.h"
 #include "parallel/nccl.h"
@@ -184,11 +186,13 @@ struct ProcessGroups::Connection {
     if (!of_all || device.is_cpu()) {
       gloo.push_back(c10::make_intrusive<OrderedGloo>(
           connect_gloo(meeting_place(""), rank, size, own_address, timeout)));
+      gloo.back()->setGroupUid(members.name);  // what the record of collectives calls it
       if (!of_all) of_all = gloo.back();
       group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM, gloo.back());
       group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
     }
     if (device.is_cuda()) {
+      if (nccl.empty()) size_nccl_record(comm_record::kept());
       nccl.push_back(
           connect_nccl(meeting_place("/nccl"), {members.name, rank, members.ranks}, device, timeout));
       group->setBackend(c10::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl.back());

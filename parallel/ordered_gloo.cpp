@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include "parallel/comm_record.h"
 #include "parallel/error.h"
 
 namespace rondo {
@@ -76,6 +77,46 @@ class AllOf final : public c10d::Work {
   std::vector<WorkPtr> parts_;
 };
 
+// What Gloo throws is of many types and texts; each means that a rank is lost or late.
+template <class F>
+auto naming_peers(F f) {
+  try {
+    return f();
+  } catch (const c10::Error&) {
+    throw;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    C10_THROW_ERROR(DistBackendError, std::string("gloo: ") + error.what());
+  }
+}
+
+// Tells the record when somebody waits, and that the wait ended well.
+class RecordedWork final : public c10d::Work {
+ public:
+  RecordedWork(WorkPtr work, std::int64_t number) : work_(std::move(work)), number_(number) {}
+  bool isCompleted() override { return work_->isCompleted(); }
+  bool wait(std::chrono::milliseconds timeout) override {
+    comm_record::waited_for(number_);
+    const bool ended = naming_peers([&] { return work_->wait(timeout); });
+    comm_record::done(number_);
+    return ended;
+  }
+
+ private:
+  WorkPtr work_;
+  std::int64_t number_;
+};
+
+// `start` calls the collective.
+template <class Start>
+WorkPtr recorded(std::string_view collective, const std::string& group, const at::Tensor& input,
+                 const at::Tensor& output, Start start) {
+  const std::int64_t number = comm_record::called(
+      {collective, group, c10::toString(input.scalar_type()), input.numel(), output.numel()});
+  return c10::make_intrusive<RecordedWork>(naming_peers([&]() -> WorkPtr { return start(); }), number);
+}
+
 ReduceOp::RedOpType supported(const ReduceOp& op) {
   RONDO_ASSERT(op == ReduceOp::SUM || op == ReduceOp::MAX, "Gloo groups reduce by sum or max only");
   return op.op_;
@@ -86,8 +127,9 @@ ReduceOp::RedOpType supported(const ReduceOp& op) {
 // Two races of LibTorch 2.11 are kept out here; either corrupts the heap.
 // - Each thread of a group writes the name of what it completed into one std::string of the group, without a lock. One
 //   thread a group: its collectives run in the order of their calls, as a GPU's do.
-// - The flight recorder enters a group into one map of the process without a lock. Nobody reads Gloo's record: off,
-//   unless the environment asks for it.
+// - The flight recorder enters a group into one map of the process without a lock. Nobody reads Gloo's record
+//   (comm_record.h is ours): off, unless the environment asks for it. It reads its size with the first group; NCCL's is
+//   another one, which a run on GPUs sizes later (gpu_records.h).
 c10::intrusive_ptr<c10d::Backend> connect_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                                int size, const std::string& own_address,
                                                std::chrono::milliseconds timeout) {
@@ -105,11 +147,13 @@ WorkPtr OrderedGloo::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
   RONDO_ASSERT(tensors.size() == 1, "one tensor a call");
   at::Tensor& tensor = tensors[0];
   RONDO_ASSERT(tensor.is_contiguous(), "an all-reduce takes contiguous tensors");
-  at::Tensor input = tensor.view({-1});
-  at::Tensor everyones = at::empty({getSize() * input.numel()}, tensor.options());
-  WorkPtr arrival = gloo_->_allgather_base(everyones, input);
-  return c10::make_intrusive<OrderedReduction>(std::move(arrival), everyones.view({getSize(), -1}), tensor,
-                                               supported(options.reduceOp));
+  return recorded("all_reduce", getGroupUid(), tensor, tensor, [&] {
+    at::Tensor input = tensor.view({-1});
+    at::Tensor everyones = at::empty({getSize() * input.numel()}, tensor.options());
+    WorkPtr arrival = gloo_->_allgather_base(everyones, input);
+    return c10::make_intrusive<OrderedReduction>(std::move(arrival), everyones.view({getSize(), -1}), tensor,
+                                                 supported(options.reduceOp));
+  });
 }
 
 WorkPtr OrderedGloo::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
@@ -126,12 +170,14 @@ WorkPtr OrderedGloo::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
   RONDO_ASSERT(input.is_contiguous() && output.is_contiguous(), "a reduce-scatter takes contiguous tensors");
   RONDO_ASSERT(input.numel() == getSize() * output.numel(),
                "a reduce-scatter's input is ranks times its output");
-  at::Tensor sent = input.view({-1});
-  at::Tensor received = at::empty_like(sent);
-  std::vector<std::int64_t> even;  // empty: equal splits
-  WorkPtr arrival = gloo_->alltoall_base(received, sent, even, even);
-  return c10::make_intrusive<OrderedReduction>(std::move(arrival), received.view({getSize(), -1}), output,
-                                               supported(options.reduceOp));
+  return recorded("reduce_scatter", getGroupUid(), input, output, [&] {
+    at::Tensor sent = input.view({-1});
+    at::Tensor received = at::empty_like(sent);
+    std::vector<std::int64_t> even;  // empty: equal splits
+    WorkPtr arrival = gloo_->alltoall_base(received, sent, even, even);
+    return c10::make_intrusive<OrderedReduction>(std::move(arrival), received.view({getSize(), -1}), output,
+                                                 supported(options.reduceOp));
+  });
 }
 
 WorkPtr OrderedGloo::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
@@ -144,25 +190,32 @@ WorkPtr OrderedGloo::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
 
 WorkPtr OrderedGloo::_allgather_base(at::Tensor& output, at::Tensor& input,
                                      const c10d::AllgatherOptions& options) {
-  return gloo_->_allgather_base(output, input, options);
+  return recorded("all_gather", getGroupUid(), input, output,
+                  [&] { return gloo_->_allgather_base(output, input, options); });
 }
 
 WorkPtr OrderedGloo::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                      const c10d::AllgatherOptions& options) {
-  return gloo_->allgather_into_tensor_coalesced(outputs, inputs, options);
+  return recorded("all_gather", getGroupUid(), inputs.at(0), outputs.at(0),
+                  [&] { return gloo_->allgather_into_tensor_coalesced(outputs, inputs, options); });
 }
 
 WorkPtr OrderedGloo::alltoall_base(at::Tensor& output, at::Tensor& input,
                                    std::vector<std::int64_t>& output_splits,
                                    std::vector<std::int64_t>& input_splits,
                                    const c10d::AllToAllOptions& options) {
-  return gloo_->alltoall_base(output, input, output_splits, input_splits, options);
+  return recorded("all_to_all", getGroupUid(), input, output,
+                  [&] { return gloo_->alltoall_base(output, input, output_splits, input_splits, options); });
 }
 
 WorkPtr OrderedGloo::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
-  return gloo_->broadcast(tensors, options);
+  return recorded("broadcast", getGroupUid(), tensors.at(0), tensors.at(0),
+                  [&] { return gloo_->broadcast(tensors, options); });
 }
 
-WorkPtr OrderedGloo::barrier(const c10d::BarrierOptions& options) { return gloo_->barrier(options); }
+WorkPtr OrderedGloo::barrier(const c10d::BarrierOptions& options) {
+  const at::Tensor nothing = at::empty({0});
+  return recorded("barrier", getGroupUid(), nothing, nothing, [&] { return gloo_->barrier(options); });
+}
 
 }  // namespace rondo

@@ -55,7 +55,10 @@ BlockScope::BlockScope(std::string_view name) : module_(name) {
   if (observer != nullptr) observer->block_opened(path);
 }
 
-PhaseScope::PhaseScope(Phase phase) : outer_(phase_now) { phase_now = phase; }
+PhaseScope::PhaseScope(Phase phase) : outer_(phase_now) {
+  phase_now = phase;
+  tell();
+}
 PhaseScope::~PhaseScope() { phase_now = outer_; }
 
 void set_scope_observer(ScopeObserver* new_observer) { observer = new_observer; }

@@ -1,7 +1,8 @@
-// parallel/gpu.h and parallel/nccl.h in a program without CUDA. No run comes here: job.device = "cuda" was refused
-// before.
+// parallel/gpu.h, nccl.h and gpu_records.h in a program without CUDA. No run comes here: job.device = "cuda" was refused
+// before; there are no records.
 #include "parallel/error.h"
 #include "parallel/gpu.h"
+#include "parallel/gpu_records.h"
 #include "parallel/nccl.h"
 
 namespace rondo {
@@ -26,5 +27,8 @@ c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::St
 std::string failure_of_nccl(c10d::Backend&) { refuse(); }
 void abort_nccl(c10d::Backend&) { refuse(); }
 std::string prepare_nccl(bool) { refuse(); }
+void size_nccl_record(std::size_t) { refuse(); }
+std::string nccl_record_json() { return ""; }
+std::string gpu_memory_json() { return ""; }
 
 }  // namespace rondo

@@ -12,6 +12,7 @@
 #include "trainer/config/dump.h"
 #include "trainer/device_info.h"
 #include "trainer/expert_rows.h"
+#include "trainer/memory_json.h"
 #include "trainer/metrics/flops.h"
 
 namespace rondo {
@@ -21,23 +22,6 @@ constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-nlohmann::ordered_json memory_event(const ir::MemoryReport& memory) {
-  nlohmann::ordered_json inputs, peak;
-  for (std::size_t i = 0; i < ir::kInputKinds; ++i)
-    inputs[std::string(ir::input_category_name(static_cast<ir::InputKind>(i)))] = memory.input_bytes[i];
-  for (std::size_t i = 0; i < ir::kStorageCategories; ++i)
-    peak[std::string(ir::category_name(static_cast<ir::StorageCategory>(i)))] = memory.peak_bytes[i];
-  return {{"inputs", inputs},
-          {"peak", peak},
-          {"live_peak_bytes", memory.live_peak_bytes},
-          {"arena_bytes", memory.arena_bytes},
-          {"saved_bytes", memory.saved_bytes},
-          {"host_bytes", memory.host_bytes},
-          {"largest_gather_bytes", memory.largest_gather_bytes},
-          {"fragmentation_bytes", memory.fragmentation_bytes()},
-          {"total_bytes", memory.total_bytes()}};
 }
 
 }  // namespace
@@ -123,7 +107,7 @@ void Report::compiled(const std::vector<const CompiledStep*>& steps) {
                                {"trace_ms", r.trace_ms},
                                {"passes", passes},
                                {"segments", r.segments},
-                               {"memory", memory_event(r.memory)}});
+                               {"memory", memory_json(r.memory)}});
   }
 }
 

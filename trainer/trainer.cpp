@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "parallel/comm_record.h"
 #include "parallel/error.h"
 #include "parallel/log.h"
 #include "parallel/nccl.h"
@@ -56,6 +57,7 @@ void Trainer::prepare() {
   compile();
   meet();
   draw_weights();
+  watch();
   if (report_) wishes_.emplace(config_.job, started_);
 }
 
@@ -80,6 +82,7 @@ void Trainer::meet() {
     const std::string settings = prepare_nccl(records);
     if (report_ && !settings.empty()) log_info("recorded collectives: " + settings);
   }
+  comm_record::keep(static_cast<std::size_t>(config_.comm.trace_buf_size));
   groups_ = std::make_unique<ProcessGroups>(environment_, layout_.mesh.group(kAllAxes).name,
                                             std::chrono::seconds(config_.comm.init_timeout_seconds),
                                             device_.device);
@@ -105,6 +108,15 @@ void Trainer::draw_weights() {
   watch.first_deadline = std::chrono::seconds(config_.comm.init_timeout_seconds);
   runner_ = std::make_unique<StepRunner>(*functions_, *state_,
                                          share_resources(functions_->all(), device_.device, watch, on_hang_));
+}
+
+void Trainer::watch() {
+  const std::filesystem::path folder = config_.job.dump_folder;
+  const Profiling& p = config_.profiling;
+  const RankEnvironment& e = environment_;
+  if (p.enable_profiling) profile_.emplace(p, folder / p.save_traces_folder, e.rank, e.world_size);
+  if (p.enable_memory_snapshot)
+    snapshot_.emplace(p, folder / p.save_memory_snapshot_folder, functions_->all(), e.rank, e.world_size);
 }
 
 void Trainer::abandon_collectives() noexcept {
@@ -200,6 +212,7 @@ std::optional<Stop> Trainer::train() {
       wishes_->forget_save();
     }
   }
+  if (profile_) profile_->finish(progress_.step);
   finish();
   return std::nullopt;
 }
@@ -315,7 +328,19 @@ void Trainer::refuse(const StepResult& result) const {
           progress_.step - 1));
 }
 
+StepResult Trainer::run_step(const StepBatch& batch, double learning_rate) {
+  if (!snapshot_) return runner_->run(batch, learning_rate);
+  try {
+    return runner_->run(batch, learning_rate);
+  } catch (const std::exception& failure) {
+    snapshot_->step_failed(progress_.step + 1, failure);
+    throw;
+  }
+}
+
 StepResult Trainer::train_one_step() {
+  comm_record::at_step(progress_.step + 1);
+  if (profile_) profile_->step_begins(progress_.step + 1);
   const auto waiting = std::chrono::steady_clock::now();
   const StepBatch batch = data_->next();
   const double data_wait_s = seconds_since(waiting);
@@ -324,13 +349,14 @@ StepResult Trainer::train_one_step() {
   const float learning_rate =
       static_cast<float>(config_.optimizer.lr * lr_factor(progress_.schedule_step, schedule_steps(config_),
                                                           s.decay_type, s.min_lr_factor));
-  const StepResult result = runner_->run(batch, learning_rate);
+  const StepResult result = run_step(batch, learning_rate);
   groups_->refuse_failed();  // what a collective that failed left is no result
   ++steps_here_;
   ++progress_.step;
   ++progress_.schedule_step;
   progress_.tokens_seen += batch.tokens * layout_.data_parallel();
   progress_.data = data_->state();
+  if (snapshot_) snapshot_->step_done(progress_.step);
   const std::optional<std::string> hash = hash_if_asked();
   if (report_) {
     report_->step_done(progress_.step, progress_.tokens_seen, result, learning_rate, data_wait_s, hash);
@@ -338,6 +364,11 @@ StepResult Trainer::train_one_step() {
       if (const ReplayFacts* replay = runner_->replay_facts()) report_->replaying(*replay);
       if (const GraphReplayFacts* recorded = runner_->recorded_facts()) report_->recorded(*recorded);
     }
+  }
+  if (profile_) {
+    if (report_) report_->pause();
+    profile_->step_ends(progress_.step);
+    if (report_) report_->go_on();
   }
   return result;
 }

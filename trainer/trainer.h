@@ -14,6 +14,8 @@
 #include "trainer/config/derived.h"
 #include "trainer/config/job_config.h"
 #include "trainer/data/loader.h"
+#include "trainer/memory_snapshot.h"
+#include "trainer/profile.h"
 #include "trainer/progress.h"
 #include "trainer/report.h"
 #include "trainer/step_runner.h"
@@ -58,8 +60,10 @@ class Trainer {
   void meet();
   void compare_collectives();
   void draw_weights();
+  void watch();  // what the configuration wants to see of the run
   void begin();
   StepResult train_one_step();
+  StepResult run_step(const StepBatch& batch, double learning_rate);
   // What all ranks do after this step; the one exchange of host data a step.
   struct Agreement {
     Wish wish = Wish::none;
@@ -92,6 +96,8 @@ class Trainer {
   std::unique_ptr<CompiledFunctions> functions_;
   std::unique_ptr<TrainState> state_;
   std::unique_ptr<StepRunner> runner_;
+  std::optional<Profile> profile_;  // where the configuration asks for them
+  std::optional<MemorySnapshot> snapshot_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<DataLoader> data_, validation_data_;
   std::unique_ptr<CheckpointSaver> saver_;  // nullptr: nothing is saved

@@ -82,7 +82,7 @@ JobConfig random_config(unsigned seed) {
   config.compile.memory_budget_gib = 0;
   config.compile.full_recompute_save_ops.clear();
   config.compile.fsdp_buckets.clear();
-  config.validation.enable = false;
+  config.validation.enable = config.profiling.enable_profiling = false;
   config.parallelism.tensor_parallel_degree = 1;  // no random size need divide by it, or by the next
   config.parallelism.expert_parallel_degree = 1;
   config.checkpoint.enable = true;
@@ -134,7 +134,7 @@ TEST_CASE("help tells type, default, range, unit and meaning of a key") {
         "  unit     steps\n");
   CHECK(rondo::help_page("lr_scheduler.total_steps").find("an integer, or not set") != std::string::npos);
   CHECK(rondo::help_page("model.dim").find("width of the residual stream") != std::string::npos);
-  CHECK(rondo::help_page("profiling.profile_freq").find("not in this version") != std::string::npos);
+  CHECK(rondo::help_page("metrics.enable_wandb").find("not in this version") != std::string::npos);
 }
 
 TEST_CASE("help of a section lists each of its keys, and help alone lists each section") {

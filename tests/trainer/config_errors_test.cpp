@@ -182,6 +182,23 @@ TEST_CASE("the keys of [checkpoint] that contradict each other are refused") {
   });
 }
 
+TEST_CASE("a trace must fit between two traces, and what is written lies below the run folder") {
+  check_all({
+      {"[profiling]\nenable_profiling = true\nprofile_freq = 4\nprofiler_active = 2\n",
+       {},
+       "x.toml:3:1: profiling.profile_freq = 4: profiling.profiler_warmup + profiling.profiler_active = 3 + "
+       "2 "
+       "must be at most profiling.profile_freq = 4"},
+      {"[profiling]\nsave_traces_folder = \"../traces\"\n",
+       {},
+       "x.toml:2:1: profiling.save_traces_folder = \"../traces\": must be a folder below job.dump_folder"},
+      {"[comm]\nsave_traces_file_prefix = \"a/b\"\n",
+       {},
+       "x.toml:2:1: comm.save_traces_file_prefix = \"a/b\": must be the beginning of a file's name, without "
+       "/"},
+  });
+}
+
 TEST_CASE("torchtitan's keys for missing features are refused at all but their off values") {
   check_all({
       {"[parallelism]\ncontext_parallel_degree = 8\n",
@@ -189,9 +206,9 @@ TEST_CASE("torchtitan's keys for missing features are refused at all but their o
        "x.toml:2:1: parallelism.context_parallel_degree = 8: context parallelism is not in this version; the "
        "only "
        "value is 1"},
-      {"[profiling]\nenable_profiling = true\n",
+      {"[metrics]\nenable_wandb = true\n",
        {},
-       "x.toml:2:1: profiling.enable_profiling = true: profiling is not in this version; the only value is "
+       "x.toml:2:1: metrics.enable_wandb = true: Weights & Biases is not in this version; the only value is "
        "false"},
       {"[model]\nconverters = [\"float8\"]\n",
        {},

@@ -265,18 +265,6 @@ const Fields& Checkpoint::fields() {
   return list;
 }
 
-const Fields& Metrics::fields() {
-  static const Fields list = {
-      field("log_freq", &Metrics::log_freq, "a line on the console every so many steps",
-            {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
-      field("enable_tensorboard", &Metrics::enable_tensorboard, "write TensorBoard events"),
-      field("save_tb_folder", &Metrics::save_tb_folder, "their folder, below job.dump_folder",
-            {.check = not_empty}),
-      field("disable_color_printing", &Metrics::disable_color_printing, "no colour on the console"),
-  };
-  return list;
-}
-
 const Fields& Validation::fields() {
   using V = Validation;
   static const Fields list = {
@@ -295,16 +283,6 @@ const Fields& Validation::fields() {
             {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
       field("steps", &V::steps, "length of one validation; fixed, so that no rank waits for another's data",
             {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
-  };
-  return list;
-}
-
-const Fields& Comm::fields() {
-  static const Fields list = {
-      field("init_timeout_seconds", &Comm::init_timeout_seconds, "patience up to the end of the first step",
-            {.minimum = 1, .maximum = 1e6, .unit = "seconds"}),
-      field("train_timeout_seconds", &Comm::train_timeout_seconds, "patience with a collective after that",
-            {.minimum = 1, .maximum = 1e6, .unit = "seconds"}),
   };
   return list;
 }
@@ -344,8 +322,9 @@ const std::vector<Section>& sections() {
       section("compile", "recording the step, passes and executor", &JobConfig::compile),
       section("checkpoint", "saving and resuming", &JobConfig::checkpoint),
       section("metrics", "console and TensorBoard", &JobConfig::metrics),
+      section("profiling", "traces of steps and snapshots of memory", &JobConfig::profiling),
       section("validation", "loss on held-out data", &JobConfig::validation),
-      section("comm", "patience with other ranks", &JobConfig::comm),
+      section("comm", "patience with other ranks, and the record of collectives", &JobConfig::comm),
       section("debug", "seed, determinism, hashes", &JobConfig::debug),
   };
   return list;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "parallel/fields.h"
+#include "trainer/config/watching.h"
 
 namespace rondo {
 
@@ -130,14 +131,6 @@ struct Checkpoint {
   static const Fields& fields();
 };
 
-struct Metrics {
-  std::int64_t log_freq = 10;
-  bool enable_tensorboard = false;
-  std::string save_tb_folder = "tb";
-  bool disable_color_printing = false;
-  static const Fields& fields();
-};
-
 struct Validation {
   bool enable = false;
   std::string dataset = "text";
@@ -147,12 +140,6 @@ struct Validation {
   std::int64_t seq_len = 2048;
   std::int64_t freq = 10;
   std::int64_t steps = 10;
-  static const Fields& fields();
-};
-
-struct Comm {
-  std::int64_t init_timeout_seconds = 300;
-  std::int64_t train_timeout_seconds = 100;
   static const Fields& fields();
 };
 
@@ -174,6 +161,7 @@ struct JobConfig {
   Compile compile;
   Checkpoint checkpoint;
   Metrics metrics;
+  Profiling profiling;
   Validation validation;
   Comm comm;
   Debug debug;

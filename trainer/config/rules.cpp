@@ -199,6 +199,15 @@ void check_checkpoint(Rules& rules, const JobConfig& config) {
                 "checkpoint.create_seed_checkpoint saves, and checkpoint.load_only forbids it");
 }
 
+void check_profiling(Rules& rules, const JobConfig& config) {
+  const Profiling& p = config.profiling;
+  rules.require(!p.enable_profiling || p.profiler_warmup + p.profiler_active <= p.profile_freq,
+                {"profiling.profile_freq", "profiling.profiler_warmup", "profiling.profiler_active"},
+                fmt::format("profiling.profiler_warmup + profiling.profiler_active = {} + {} must be at most "
+                            "profiling.profile_freq = {}",
+                            p.profiler_warmup, p.profiler_active, p.profile_freq));
+}
+
 }  // namespace
 
 void check_rules(const JobConfig& config, const Origins& origins, Problems& problems) {
@@ -212,6 +221,7 @@ void check_rules(const JobConfig& config, const Origins& origins, Problems& prob
   check_features(rules, config);
   check_memory_policy(rules, config);
   check_checkpoint(rules, config);
+  check_profiling(rules, config);
 }
 
 }  // namespace rondo

@@ -21,6 +21,11 @@ std::string plain_subfolder(const FieldValue& value) {
   return path.empty() || path.is_absolute() || climbs ? "must be a folder below job.dump_folder" : "";
 }
 
+std::string file_name(const FieldValue& value) {
+  const bool climbs = std::get<std::string>(value).find('/') != std::string::npos;
+  return climbs ? "must be the beginning of a file's name, without /" : "";
+}
+
 std::string excludable(const FieldValue& value) {
   for (const std::string& part : std::get<std::vector<std::string>>(value))
     if (part != "optimizer" && part != "lr_scheduler" && part != "dataloader" && part != "train_state")

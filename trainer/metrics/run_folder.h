@@ -7,6 +7,7 @@
 //   events.jsonl   one object an event: {"time": "2026-01-31T12:00:00.123Z", "event": NAME, fields...}
 //   exit.json      how the run ended (ExitRecord); absent while it runs
 //   graph/ tb/     the recorded graph as text; TensorBoard event files
+//   profile_traces/ memory_snapshot/ comm_traces/  docs/profiling.md
 //   rank_R/        what rank R has to say for itself, where it has
 //   previous-N/    the files above of the N-th earlier run in this folder; runs are never mixed or
 //   overwritten
