@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "compiler/op_facts.h"
 #include "parallel/error.h"
@@ -93,8 +94,13 @@ bool moves_nothing(const Graph& graph, const Node& node) {
                      [&](ValueId id) { return graph.value(id).views != kNoValue; });
 }
 
+// Of what is multiplied: its results may be sums of another dtype.
 double peak_for(const Graph& graph, const Node& node, const DeviceModel& device) {
-  const DType dtype = graph.value(node.results.at(0)).type.dtype;
+  DType dtype = DType::f32;
+  bool is_first = true;
+  for_each_operand(node, [&](ValueId id) {
+    if (std::exchange(is_first, false)) dtype = graph.value(id).type.dtype;
+  });
   return dtype == DType::bf16 || dtype == DType::f16 ? device.peak_16bit_flops_per_s
                                                      : device.peak_fp32_flops_per_s;
 }

@@ -78,6 +78,10 @@ constexpr std::array kFacts = {
     heavy("rondo.attention.default"),
     heavy("rondo.attention_backward.default"),
     heavy("rondo.grouped_mm.default"),
+    heavy("rondo.linear_cross_entropy.default"),
+    heavy("rondo.linear_cross_entropy_gradients.default"),
+    heavy("rondo.linear_cross_entropy_losses.default"),
+    heavy("rondo.linear_cross_entropy_statistics.default"),
 
     // No *.Scalar form: on CPU mul_.Scalar is not bit-equal to mul.Scalar in bf16.
     in_place("aten.add.Tensor", "aten.add_.Tensor"),
@@ -123,6 +127,13 @@ double attention(const Sizes& q, const Sizes& k, const Sizes& v, double of_qk, d
   return 2 * scores * (of_qk * static_cast<double>(q[3]) + of_v * static_cast<double>(v[3]));
 }
 
+// Products of a head in chunks: the logits, and with gradients those of h [N, D] and of weight [V, D].
+double linear_cross_entropy(std::string_view op, const Sizes& h, const Sizes& weight) {
+  if (weight.empty()) return 0;
+  const bool has_gradients = !op.ends_with("_losses.default") && !op.ends_with("_statistics.default");
+  return (has_gradients ? 3 : 1) * 2 * product(h) * static_cast<double>(weight.front());
+}
+
 }  // namespace
 
 std::span<const OpFacts> all_facts() { return kFacts; }
@@ -151,6 +162,8 @@ double flops(const Graph& graph, const Node& node) {
   // The scores again, their gradient, and those of q, k and v.
   if (node.op == "rondo.attention_backward.default")
     return attention(operand(0), operand(1), operand(2), 3, 2);
+  if (node.op.starts_with("rondo.linear_cross_entropy"))
+    return linear_cross_entropy(node.op, operand(0), operand(1));
   return matrix_product(operand(0), operand(1));
 }
 

@@ -32,6 +32,10 @@ struct CompileOptions {
   std::int64_t cpu_offload_defer_n_layers = 1;
   std::int64_t cpu_offload_prefetch_n_layers = 1;
 
+  // The head's product and the loss, where they may round, take the rows of a batch in so many chunks
+  // (passes/chunk_loss.cpp). At least 1.
+  std::int64_t loss_chunks = 8;
+
   // Gathers of parameters go through a group of their own, named as the one they would take with this behind it;
   // empty: they share it with the reductions.
   std::string gather_group_suffix = {};

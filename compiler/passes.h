@@ -60,6 +60,13 @@ Notes remove_dead_collectives(Graph& graph, const CompileOptions& options);
 // inputs, writes, random ops, collectives and host reads stay. Exact.
 Notes eliminate_dead_code(Graph& graph, const CompileOptions& options);
 
+// Does: makes the head's product, the cross-entropy and their backward ops that take the rows of the batch in
+// options.loss_chunks chunks, so that no logits of a whole batch are in memory. Needs: common_subexpressions and what
+// it needs, to see each op once. Guarantees: collectives between ranks that share a vocabulary stay; a loss whose
+// logits, or anything between, are read by something else is left whole, and a note says why. Rounds: sums have
+// another order, and the gradient of the weight is rounded once.
+Notes chunk_loss(Graph& graph, const CompileOptions& options);
+
 // Does: computes forward values again in the backward instead of keeping them, as options.memory_policy says,
 // and gathers parameters again as options.reshard_after_forward says. Needs: a graph without overwrites.
 // Guarantees: a copy stands right before its first reader; random ops, reductions and what leaves a block are

@@ -34,6 +34,13 @@ constexpr std::array kPasses = {
              .run = &common_subexpressions,
              .needs = kFunctional,
              .summary = "computes what is equal once in each phase"},
+    // After common_subexpressions, which leaves one of equal views and casts; before recompute, since it takes tensors
+    // away that the backward would keep.
+    PassInfo{.name = "chunk_loss",
+             .run = &chunk_loss,
+             .numerics = Numerics::rounds,
+             .needs = kFunctional,
+             .summary = "takes the head's product and the loss in compile.loss_chunks chunks of rows"},
     // After common_subexpressions, which lets a backward read the very values of its forward; before recompute, so
     // that memory policies see what is left to keep.
     PassInfo{.name = "fuse_rms_norm",

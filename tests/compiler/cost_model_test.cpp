@@ -19,7 +19,7 @@ struct OneNode {
   explicit OneNode(const std::string& line)
       : graph(parse("graph g\nbatch %0: bf16[1024,4096] x\nbatch %1: bf16[4096,2048] w\n"
                     "batch %2: f32[1,4096] row\nbatch %3: i64[16] ids\nbatch %4: bf16[2,32,512,128] q\n"
-                    "batch %5: f32[2,32,512] l\nforward\n  " +
+                    "batch %5: f32[2,32,512] l\nbatch %6: f32[1024,4096] wide\nforward\n  " +
                         line + "\nreturn\n",
                     "x.ir")) {}
   const Node& node() const { return graph.nodes.front(); }
@@ -93,8 +93,13 @@ TEST_CASE("a node takes the longest of arithmetic, memory and launch") {
 TEST_CASE("fp32 products run at the fp32 peak") {
   DeviceModel d = round_numbers();
   d.peak_memory_bytes_per_s = 1e15;
-  const NodeCost cost = OneNode("%9: f32[4096,4096] = aten.mm.default(%0, %0)").cost(d);
+  const NodeCost cost = OneNode("%9: f32[4096,4096] = aten.mm.default(%6, %6)").cost(d);
   CHECK(cost.seconds == Approx(2.0 * 1024 * 4096 * 4096 / (0.5 * 1e11)));
+  const NodeCost loss = OneNode(
+                            "%9: f32[1024], %10: bf16[128,4096] = "
+                            "rondo.linear_cross_entropy_losses.default(%0, %0, %3, -100, 128)")
+                            .cost(d);
+  CHECK(loss.seconds == Approx(2.0 * 1024 * 4096 * 1024 / (0.5 * 1e12)));  // though its losses are fp32
 }
 
 TEST_CASE("attention computes the causal half, forward and backward at their own rates") {

@@ -55,6 +55,8 @@ CompileOptions options_of(const std::string& input) {
       options.*text->second = value;
     } else if (key == "memory_budget") {
       options.memory_budget = std::stod(value);
+    } else if (key == "loss_chunks") {
+      options.loss_chunks = std::stoll(value);
     } else if (key == "save") {
       options.full_recompute_save_ops.push_back(value);
     } else {

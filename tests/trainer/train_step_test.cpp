@@ -7,8 +7,10 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <cmath>
 
 #include "compiler/compile.h"
 #include "compiler/cpu_memory.h"
@@ -161,6 +163,79 @@ TEST_CASE(
   step.reset();
   device.reset();
   CHECK(log->violations.empty());
+}
+
+CompileRequest in_chunks(std::int64_t chunks) {
+  CompileRequest request;
+  request.options.numerics = "rounds";
+  request.options.loss_chunks = chunks;
+  return request;
+}
+
+int count_ops(const ir::Graph& graph, std::string_view op) {
+  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                                        [&](const ir::Node& node) { return node.op.starts_with(op); }));
+}
+
+TEST_CASE(
+    "a step whose loss comes in chunks is interpreted and replayed to the same bits, near those of the whole "
+    "loss") {
+  cpu_memory::install();
+  struct Case {
+    bool bf16, ties;
+    std::int64_t chunks;
+  };
+  const Case one = GENERATE(Case{false, false, 5}, Case{true, true, 1}, Case{true, false, 64});
+  Llama3Config config = small_config();
+  config.tie_embeddings = one.ties;
+  const auto model = std::make_shared<Llama3>(config);
+  TrainStepOptions options = small_options();
+  if (one.bf16) options.sharding.compute_dtype = at::kBFloat16;
+  const StepFunction function = make_train_step(model, options).train_step;
+  const Tensors whole_state = initial_state(function, *model);
+  const Tensors whole = outcome(*make_interpreter(trace(function), whole_state), options, whole_state, 4);
+
+  CompileRequest request = in_chunks(one.chunks);
+  const CompiledStep replayed(function, request);
+  CHECK(count_ops(replayed.graph(), "rondo.linear_cross_entropy.default") == 1);
+  CHECK(count_ops(replayed.graph(), "aten._log_softmax") == 0);
+  request.executor = ExecutorKind::interpreter;
+  const CompiledStep interpreted(function, request);
+  Tensors outcomes[2];
+  for (const CompiledStep* step : {&replayed, &interpreted}) {
+    const Tensors state = initial_state(function, *model);
+    const SharedResources shared{
+        .replay = std::make_shared<ReplayMemory>(step->replay_bytes()), .gpu = {}, .watch = {}};
+    outcomes[step == &interpreted] = outcome(*step->bind(state, shared), options, state, 4);
+  }
+  require_equal(outcomes[0], outcomes[1]);
+  // Loss and gradient norm of each step.
+  for (std::size_t i = 0; i < 12; i += 3)
+    for (std::size_t quantity : {i, i + 1}) {
+      INFO("quantity " << quantity);
+      const float expected = whole[quantity].item<float>(), got = outcomes[0][quantity].item<float>();
+      CHECK(std::abs(got - expected) < (one.bf16 ? 4e-3f : 2e-5f) * expected);
+    }
+}
+
+TEST_CASE("with its loss in chunks a step on a long batch needs a fraction of the memory") {
+  Llama3Config config = small_config();
+  config.vocab_size = 4096;
+  TrainStepOptions options = small_options();
+  options.seq_len = 512;
+  options.validation_batch_size = 2;
+  options.validation_seq_len = 512;
+  const TrainStepFunctions functions = make_train_step(std::make_shared<Llama3>(config), options);
+  const std::int64_t logits = 2 * 512 * 4096 * 4;
+  const auto bytes = [](const StepFunction& function, const CompileRequest& request) {
+    return CompiledStep(function, request).replay_bytes();
+  };
+  const std::int64_t whole = bytes(functions.train_step, {});
+  CHECK(whole > 2 * logits);
+  CHECK(bytes(functions.train_step, in_chunks(8)) < whole - 3 * logits / 2);
+  CHECK(bytes(functions.train_step, in_chunks(32)) < bytes(functions.train_step, in_chunks(8)));
+  CHECK(bytes(functions.validate, {}) > 2 * logits);
+  CHECK(bytes(functions.validate, in_chunks(8)) < logits / 2);
 }
 
 TEST_CASE("checkpointed blocks change no bit of an eager step and lower its peak memory") {

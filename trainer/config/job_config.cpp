@@ -202,6 +202,11 @@ const Fields& Compile::fields() {
           "parameters that are gathered and reduced together: each entry is a bucket, patterns of parameter "
           "names separated by |, with * for any text; the others stay in the model's own buckets",
           {.check = patterns}),
+      field("loss_chunks", &Compile::loss_chunks,
+            "with numerics \"rounds\": chunks of a batch's rows that logits and loss are computed for one "
+            "after "
+            "another",
+            {.minimum = 1, .maximum = 1e6, .unit = "chunks"}),
       field("enable_fsdp_ag_rs_overlap", &Compile::enable_fsdp_ag_rs_overlap,
             "gathers go through a group of their own, so that none waits behind a reduction"),
       field("cpu_offload_budget_gb", &Compile::cpu_offload_budget_gb,

@@ -1,0 +1,63 @@
+// The product of a model's head and its cross-entropy, `chunk_rows` rows at a time: no more logits than those of a chunk
+// are ever in memory. Ops that no model calls; the pass chunk_loss introduces them.
+//
+//   rondo::linear_cross_entropy             losses and gradients of a whole vocabulary, in one sweep
+//   rondo::linear_cross_entropy_losses      the same without gradients
+//   rondo::linear_cross_entropy_statistics  a shard of a vocabulary: what ranks then exchange to know all of it,
+//   rondo::linear_cross_entropy_gradients   and the gradients, from the same logits computed again
+//
+// N rows of width D, V classes; h [N, D] and weight [V, D] of one dtype: f64, f32 or bf16, contiguous. Logits are computed
+// and rounded in that dtype. What is of a row is f32 (f64 for f64), and so is grad_weight, the sum of the chunks' products;
+// grad_h has the dtype of h. `workspace` [min(chunk_rows, N), V] is where a chunk's logits and their gradients lie: a result
+// so that a plan knows of its bytes. On the CPU bf16 products for grad_weight take f32 copies of a chunk beside it.
+//
+// Kernels run on the current stream, read nothing on the host, and add in an order that depends on sizes alone.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <tuple>
+
+namespace rondo {
+
+// The kernels of a device over the rows of a chunk: logits_RV is contiguous, [R] and [R, 1] operands too.
+struct CrossEntropyRows {
+  // Losses; 0 for a row whose label is `ignored`. With a defined `gradient` (of every loss, a scalar) the logits are
+  // overwritten by their gradients; 0 for ignored rows.
+  void (*losses)(const at::Tensor& logits_RV, const at::Tensor& labels_R, std::int64_t ignored,
+                 const at::Tensor& gradient, const at::Tensor& losses_R);
+  // Of each row the largest logit, sum(exp(logit - largest)), and the logit at `place`.
+  void (*statistics)(const at::Tensor& logits_RV, const at::Tensor& place_R, const at::Tensor& largest_R,
+                     const at::Tensor& sum_R, const at::Tensor& logit_R);
+  // Overwrites logits by exp(logit - largest) / sum * gradient, less place_gradient at `place`.
+  void (*gradients)(const at::Tensor& logits_RV, const at::Tensor& place_R, const at::Tensor& largest_R,
+                    const at::Tensor& sum_R, const at::Tensor& gradient_R,
+                    const at::Tensor& place_gradient_R);
+  // sum_VD += logits_RV^T h_RD, all in the dtype of the sum.
+  void (*add_product)(const at::Tensor& sum_VD, const at::Tensor& logits_RV, const at::Tensor& h_RD);
+};
+
+// losses [N], grad_h [N, D], grad_weight [V, D], workspace. labels: i64 [N]; gradient: of every loss, a scalar.
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> linear_cross_entropy(
+    const CrossEntropyRows& rows, const at::Tensor& h, const at::Tensor& weight, const at::Tensor& labels,
+    const at::Tensor& gradient, std::int64_t ignored, std::int64_t chunk_rows);
+
+// losses [N], workspace.
+std::tuple<at::Tensor, at::Tensor> linear_cross_entropy_losses(const CrossEntropyRows& rows,
+                                                               const at::Tensor& h, const at::Tensor& weight,
+                                                               const at::Tensor& labels, std::int64_t ignored,
+                                                               std::int64_t chunk_rows);
+
+// largest [N], sum [N], the logit at `place` [N, 1], workspace. place: i64 [N, 1], among the classes.
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> linear_cross_entropy_statistics(
+    const CrossEntropyRows& rows, const at::Tensor& h, const at::Tensor& weight, const at::Tensor& place,
+    std::int64_t chunk_rows);
+
+// grad_h, grad_weight, workspace. Everything behind `weight` is [N, 1]; `largest` and `sum` are of all shards.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> linear_cross_entropy_gradients(
+    const CrossEntropyRows& rows, const at::Tensor& h, const at::Tensor& weight, const at::Tensor& place,
+    const at::Tensor& largest, const at::Tensor& sum, const at::Tensor& gradient,
+    const at::Tensor& place_gradient, std::int64_t chunk_rows);
+
+}  // namespace rondo
