@@ -81,6 +81,7 @@ JobConfig random_config(unsigned seed) {
   config.compile.memory_policy = "auto";
   config.compile.memory_budget_gib = 0;
   config.compile.full_recompute_save_ops.clear();
+  config.compile.loss_chunks = 8;
   config.compile.fsdp_buckets.clear();
   config.validation.enable = false;
   config.parallelism.tensor_parallel_degree = 1;  // no random size need divide by it, or by the next

@@ -234,7 +234,7 @@ TEST_CASE("with its loss in chunks a step on a long batch needs a fraction of th
   CHECK(whole > 2 * logits);
   CHECK(bytes(functions.train_step, in_chunks(8)) < whole - 3 * logits / 2);
   CHECK(bytes(functions.train_step, in_chunks(32)) < bytes(functions.train_step, in_chunks(8)));
-  CHECK(bytes(functions.validate, {}) > 2 * logits);
+  CHECK(bytes(functions.validate, {}) >= 2 * logits);
   CHECK(bytes(functions.validate, in_chunks(8)) < logits / 2);
 }
 

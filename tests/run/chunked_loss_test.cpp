@@ -1,0 +1,55 @@
+// Runs whose loss comes in chunks: the interpreter's bits in a replay, the numbers of a run with a whole loss, and what the
+// log says.
+#include "tests/run/ladder.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+const Words kInChunks = {"--compile.numerics=rounds", "--compile.loss_chunks=5"};
+const Words kEvenVocabulary = {"--model.vocab_size=260"};
+
+// Of `ranks` ranks, for 3 steps.
+void check_chunks(int ranks, const Words& flags, const char* tolerance) {
+  const Place place;
+  const Words all = flags + Words{"--training.steps=3", "--validation.freq=3"};
+  must_end_well(place.launch(ranks, "whole", all));
+  const ProgramResult run = must_end_well(place.launch(ranks, "chunks", all + kInChunks));
+  INFO(run.output);
+  CHECK_THAT(run.output, ContainsSubstring("train_step: logits of 13 of 64 rows at a time") ||
+                             ContainsSubstring("accumulate: logits of 13 of 64 rows at a time"));
+  CHECK_THAT(run.output, ContainsSubstring("validate: logits of 4 of 16 rows at a time"));
+  must_end_well(place.launch(ranks, "interpreted", all + kInChunks + kInterpreter));
+  const ProgramResult same = place.compare("chunks", "interpreted");
+  INFO(same.output);
+  CHECK(same.exit_code == 0);
+  const ProgramResult near = place.compare("whole", "chunks", {"--tolerance", tolerance});
+  INFO(near.output);
+  CHECK(near.exit_code == 0);
+}
+
+TEST_CASE("one rank has the numbers of the whole loss, with microbatches, too") {
+  check_chunks(1, {"--training.global_batch_size=4"}, "1e-5");
+}
+
+TEST_CASE("ranks that shard the model have the numbers of the whole loss") {
+  check_chunks(2, {}, "1e-5");
+  check_chunks(2, {"--training.mixed_precision_param=bfloat16", "--model.tie_embeddings=true"}, "4e-3");
+}
+
+TEST_CASE("ranks that share the vocabulary have the numbers of the whole loss") {
+  const Words tensor = Words{"--parallelism.tensor_parallel_degree=2"} + kEvenVocabulary;
+  check_chunks(2, tensor, "1e-5");
+  check_chunks(2, tensor + Words{"--training.mixed_precision_param=bfloat16"}, "4e-3");
+}
+
+TEST_CASE("a vocabulary whose shards are padded keeps its loss whole, and the log says so") {
+  const Place place;
+  const ProgramResult run = must_end_well(place.launch(
+      2, "padded", kInChunks + Words{"--parallelism.tensor_parallel_degree=2", "--training.steps=2"}));
+  CHECK_THAT(run.output, ContainsSubstring("train_step: a loss is left whole: its vocabulary is padded"));
+}
+
+}  // namespace
+}  // namespace rondo
