@@ -100,10 +100,9 @@ struct Compile {
   double memory_budget_gib = 0;        // 0: activation_checkpoint.memory_budget counts
   std::vector<std::string> full_recompute_save_ops;
   std::vector<std::string> fsdp_buckets;  // empty: the model's
-  std::int64_t loss_chunks = 8;
   bool enable_fsdp_ag_rs_overlap = false;
   double cpu_offload_budget_gb = 100.0;
-  std::int64_t cpu_offload_defer_n_layers = 1, cpu_offload_prefetch_n_layers = 1;
+  std::int64_t cpu_offload_defer_n_layers = 1, cpu_offload_prefetch_n_layers = 1, loss_chunks = 8;
   std::string dump = "final";        // all | final | none
   std::string dump_ranks = "first";  // first | all
   static const Fields& fields();
