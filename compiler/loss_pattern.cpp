@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/fusion.h"
 #include "compiler/op_facts.h"
 
 namespace rondo::ir {
@@ -17,11 +18,6 @@ constexpr const char* kOtherBackward = "its backward is not that of the head's p
 
 void require(bool holds, const char* why) {
   if (!holds) throw LossMiss{why};
-}
-
-ValueId operand(const Node& node, std::size_t argument) {
-  const Use* use = argument < node.args.size() ? std::get_if<Use>(&node.args[argument]) : nullptr;
-  return use == nullptr ? kNoValue : use->value;
 }
 
 bool is_number(const Node& node, std::size_t argument, std::int64_t number) {
@@ -40,15 +36,6 @@ bool is_over_classes(const Node& node) {  // a reduction of [N, V] to [N]
 bool is_matrix(const TensorType& type) { return type.sizes.size() == 2 && is_contiguous(type); }
 
 }  // namespace
-
-bool is_cast(const Node& node, DType to) {
-  if (node.op != kToCopy || node.args.size() != 7 || node.args[1] != Argument{to}) return false;
-  const auto keeps = [&](std::size_t i, const char* symbol) {
-    return std::holds_alternative<None>(node.args[i]) || node.args[i] == Argument{Symbol{symbol}};
-  };
-  return keeps(2, "strided") && keeps(3, "device") && std::holds_alternative<None>(node.args[4]) &&
-         std::holds_alternative<None>(node.args[6]);
-}
 
 LossMatcher::LossMatcher(const Graph& graph)
     : graph_(graph), definitions_(defining_nodes(graph)), readers_(graph.values.size()) {

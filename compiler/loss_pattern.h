@@ -13,9 +13,6 @@ namespace rondo::ir {
 constexpr std::string_view kNllLoss = "aten.nll_loss_forward.default", kAmax = "aten.amax.default",
                            kToCopy = "aten._to_copy.default";
 
-// Whether a node does nothing but cast to `to`.
-bool is_cast(const Node& node, DType to);
-
 // Why what looks like a loss is none that can be chunked.
 struct LossMiss {
   std::string why;

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "compiler/kernels/device.h"
+#include "parallel/device.h"
 
 namespace rondo {
 

@@ -16,6 +16,7 @@
 // The gradient of the weight is summed over chunks in f32 and rounded once; not even that where it is cast to f32 at once.
 #include <algorithm>
 
+#include "compiler/fusion.h"
 #include "compiler/loss_pattern.h"
 #include "compiler/op_facts.h"
 #include "compiler/passes.h"
