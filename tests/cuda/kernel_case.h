@@ -1,0 +1,83 @@
+// One op on a device against its kernel on the CPU.
+//
+// Inputs are drawn in fp64 and rounded to the case's type. The reference is the CPU kernel on the rounded inputs in fp64,
+// or in fp32 where it has no fp64. An error is the largest difference over all elements of a result, divided by the
+// largest element of the reference; `cpu_error` is that of the CPU kernel in the case's own type. Each case runs twice,
+// and where the op promises it, the bits must be the same.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tests/cuda/checks.h"
+
+namespace rondo {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+// --- ops by name, so that a build without one says so ---
+
+using Argument = std::variant<Tensor, std::optional<Tensor>, std::int64_t, double, bool>;
+// Calls rondo::`name`. REQUIRES: this build has it.
+Tensors call_op(const std::string& name, const std::vector<Argument>& arguments);
+template <class... Args>
+Tensors call(const std::string& name, const Args&... args) {
+  return call_op(name, {Argument(args)...});
+}
+
+// --- a case ---
+
+struct Place {
+  c10::Device device;
+  at::ScalarType type;  // that floating-point inputs are moved to
+};
+
+// An input of a case: drawn once, moved to where and to what it is wanted.
+class Inputs {
+ public:
+  explicit Inputs(at::ScalarType rounded_to);
+
+  Tensor normal(at::IntArrayRef sizes) const;
+  // Another precision than the case's, such as scores in fp32.
+  Tensor uniform_fp32(at::IntArrayRef sizes) const;
+
+ private:
+  at::ScalarType type_;
+};
+
+inline Tensor at_place(const Tensor& x, const Place& place) { return x.to(place.device, place.type); }
+// What stays in fp32 for bf16: scores, tables, sums.
+inline Tensor wide_at_place(const Tensor& x, const Place& place) {
+  return x.to(place.device, place.type == at::kBFloat16 ? at::kFloat : place.type);
+}
+
+struct Case {
+  std::string name, op;
+  at::ScalarType type;
+  at::ScalarType reference;  // fp64, or fp32
+  double tolerance;
+  bool same_bits = true;  // whether two runs must agree in every bit
+  std::function<Tensors(const Place&)> run = {};
+};
+
+void check(Checks& checks, c10::Device device, const Case& c);
+
+inline const char* in_words(at::ScalarType type) {
+  return type == at::kBFloat16 ? "bf16" : type == at::kFloat ? "fp32" : "fp64";
+}
+
+// Rounding of results, and of what is summed in between.
+inline double rounding(at::ScalarType type) {
+  return type == at::kBFloat16 ? 1.0 / 256 : type == at::kFloat ? 1.0 / (1 << 23) : 1e-15;
+}
+
+void check_attention(Checks& checks, c10::Device device);
+
+}  // namespace rondo

@@ -1,0 +1,215 @@
+// Every op of ours on a device against its kernel on the CPU: kernel_check --device=cuda. With --device=cpu it tries
+// itself: the CPU's kernels against the same references. Collectives and exchange_rows need several ranks.
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randperm.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "tests/cuda/kernel_case.h"
+
+namespace rondo {
+namespace {
+
+// --- a mixture's rows, and products of runs of them ---
+
+void check_token_rows(Checks& checks, c10::Device device) {
+  constexpr std::int64_t kTokens = 301, kSlots = 4, kWidth = 136, kSent = kTokens * kSlots;
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    Inputs draw(type);
+    const Tensor x = draw.normal({kTokens, kWidth}), rows = draw.normal({kSent, kWidth});
+    const Tensor scores = draw.uniform_fp32({kTokens, kSlots});
+    const Tensor order = at::randperm(kSent, at::kLong),
+                 place_of = at::argsort(order).view({kTokens, kSlots});
+    for (const bool all : {true, false}) {
+      const Tensor count = all ? Tensor() : at::full({}, kSent - 77, at::kInt);
+      const auto counted = [count](const Place& p) {
+        return count.defined() ? std::optional<Tensor>(count.to(p.device)) : std::nullopt;
+      };
+      const std::string of = fmt::format("{}, {}", in_words(type), all ? "all rows" : "some rows");
+      const double tolerance = 4 * rounding(type);
+      check(checks, device,
+            {"take_rows, " + of, "take_rows", type, at::kDouble, tolerance, true, [=](const Place& p) {
+               return call("take_rows", at_place(x, p), order.to(p.device), counted(p), kSlots,
+                           std::optional<Tensor>(wide_at_place(scores, p)));
+             }});
+      check(checks, device,
+            {"sum_rows, " + of, "sum_rows", type, at::kDouble, tolerance, true, [=](const Place& p) {
+               return call("sum_rows", at_place(rows, p), place_of.to(p.device), counted(p),
+                           std::optional<Tensor>(wide_at_place(scores, p)));
+             }});
+      check(checks, device,
+            {"dot_rows, " + of, "dot_rows", type, at::kDouble, 1e-5, true, [=](const Place& p) {
+               return call("dot_rows", at_place(rows, p), at_place(x, p), place_of.to(p.device), counted(p));
+             }});
+    }
+  }
+}
+
+void check_grouped_mm(Checks& checks, c10::Device device) {
+  constexpr std::int64_t kRows = 700, kInner = 256, kColumns = 192;
+  const Tensor ends = at::tensor({0, 130, 131, 131, 400, 401, 640, 683}, at::kInt);
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    Inputs draw(type);
+    const Tensor a = draw.normal({kRows, kInner}), b = draw.normal({ends.numel(), kInner, kColumns});
+    const Tensor c = draw.normal({kRows, kColumns});
+    const double tolerance = type == at::kBFloat16 ? 2 * rounding(type) : 1e-5;
+    check(checks, device,
+          {fmt::format("grouped_mm, rows, {}", in_words(type)), "grouped_mm", type, at::kDouble, tolerance,
+           true, [=](const Place& p) {
+             return call("grouped_mm", at_place(a, p), at_place(b, p), ends.to(p.device));
+           }});
+    check(checks, device,
+          {fmt::format("grouped_mm, transposed weights, {}", in_words(type)), "grouped_mm", type, at::kDouble,
+           tolerance, true, [=](const Place& p) {
+             const Tensor weight = at_place(b, p).transpose(1, 2).contiguous().transpose(1, 2);
+             return call("grouped_mm", at_place(a, p), weight, ends.to(p.device));
+           }});
+    check(checks, device,
+          {fmt::format("grouped_mm, columns, {}", in_words(type)), "grouped_mm", type, at::kDouble, tolerance,
+           true, [=](const Place& p) {
+             return call("grouped_mm", at_place(a, p).t(), at_place(c, p), ends.to(p.device));
+           }});
+  }
+}
+
+// --- weights and transfers: every bit ---
+
+void check_bits(Checks& checks, c10::Device device) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    check(checks, device,
+          {fmt::format("draw_, {}: the CPU's bits", in_words(type)), "draw_", type, type, 0, true,
+           [type](const Place& p) {
+             const Tensor x = at::empty({100'003}, at::TensorOptions().dtype(type).device(p.device));
+             call("draw_", x, 0.02, 0.00135, 0.9973, std::int64_t{42}, std::int64_t{7},
+                  std::int64_t{1} << 33);
+             return Tensors{x};
+           }});
+    Inputs draw(type);
+    const Tensor x = draw.normal({257, 129});
+    check(checks, device,
+          {fmt::format("offload and reload, {}: the same bits", in_words(type)), "offload", type, type, 0,
+           true, [x](const Place& p) {
+             const Tensor away = call("wait_transfer", call("offload", at_place(x, p))[0])[0];
+             require(away.is_cpu(), "what is offloaded lies on the host");
+             return call("wait_transfer", call("reload", away)[0]);
+           }});
+  }
+}
+
+// --- fused kernels ---
+
+void check_fused(Checks& checks, c10::Device device) {
+  constexpr std::int64_t kRows = 515;
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    const double tolerance = type == at::kBFloat16 ? 2 * rounding(type) : 2e-6;
+    for (const std::int64_t width :
+         {std::int64_t{64}, std::int64_t{512}, std::int64_t{4096}, std::int64_t{7168}}) {
+      Inputs draw(type);
+      const Tensor x = draw.normal({kRows, width}), weight = draw.normal({width}),
+                   grad = draw.normal({kRows, width});
+      check(checks, device,
+            {fmt::format("rms_norm, {} wide, {}", width, in_words(type)), "rms_norm", type, at::kFloat,
+             tolerance, true,
+             [=](const Place& p) { return call("rms_norm", at_place(x, p), at_place(weight, p), 1e-5); }});
+      check(checks, device,
+            {fmt::format("rms_norm_backward, {} wide, {}", width, in_words(type)), "rms_norm_backward", type,
+             at::kFloat, type == at::kBFloat16 ? tolerance : 1e-5, true, [=](const Place& p) {
+               const Tensor inverse = (at_place(x, p).to(at::kFloat).square().mean(-1, true) + 1e-5).rsqrt();
+               return call("rms_norm_backward", at_place(grad, p), at_place(x, p), at_place(weight, p),
+                           inverse);
+             }});
+    }
+    Inputs draw(type);
+    const Tensor gate = draw.normal({kRows, 384}), up = draw.normal({kRows, 384}),
+                 grad = draw.normal({kRows, 384});
+    check(checks, device,
+          {fmt::format("swiglu, {}", in_words(type)), "swiglu", type, at::kFloat, tolerance, true,
+           [=](const Place& p) { return call("swiglu", at_place(gate, p), at_place(up, p)); }});
+    check(checks, device,
+          {fmt::format("swiglu_backward, {}", in_words(type)), "swiglu_backward", type, at::kFloat, tolerance,
+           true, [=](const Place& p) {
+             return call("swiglu_backward", at_place(grad, p), at_place(gate, p), at_place(up, p));
+           }});
+    const Tensor x = draw.normal({2, 129, 6, 64}), angles = draw.uniform_fp32({1, 129, 1, 32}) * 6.28;
+    for (const bool interleaved : {false, true})
+      for (const bool inverse : {false, true})
+        check(checks, device,
+              {fmt::format("rope, {}{}{}", in_words(type), interleaved ? ", interleaved" : "",
+                           inverse ? ", inverse" : ""),
+               "rope", type, at::kFloat, tolerance, true, [=](const Place& p) {
+                 const auto table = [&](const Tensor& t) { return t.to(p.device, at::kFloat); };
+                 return call("rope", at_place(x, p), table(angles.cos()), table(angles.sin()), interleaved,
+                             inverse);
+               }});
+  }
+}
+
+// --- the loss in chunks of rows ---
+
+void check_loss(Checks& checks, c10::Device device) {
+  constexpr std::int64_t kRows = 300, kWidth = 128, kClasses = 1003, kIgnored = -100, kChunk = 128;
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    Inputs draw(type);
+    const Tensor h = draw.normal({kRows, kWidth}), weight = draw.normal({kClasses, kWidth}) / 8;
+    Tensor labels = at::randint(kClasses, {kRows}, at::kLong);
+    labels[3] = kIgnored;
+    labels[kRows - 1] = kIgnored;
+    const Tensor place_of = labels.clamp_min(0).view({-1, 1}),
+                 gradient = at::full({}, 1.0 / kRows, at::kDouble);
+    const Tensor ones = at::full({kRows, 1}, 1.0 / kRows, at::kDouble);
+    const double tolerance = type == at::kBFloat16 ? 4 * rounding(type) : 1e-5;
+    const auto without_workspace = [](Tensors results) {
+      results.pop_back();
+      return results;
+    };
+    check(
+        checks, device,
+        {fmt::format("linear_cross_entropy, {}", in_words(type)), "linear_cross_entropy", type, at::kDouble,
+         tolerance, true, [=](const Place& p) {
+           return without_workspace(call("linear_cross_entropy", at_place(h, p), at_place(weight, p),
+                                         labels.to(p.device), wide_at_place(gradient, p), kIgnored, kChunk));
+         }});
+    check(checks, device,
+          {fmt::format("linear_cross_entropy of a shard, {}", in_words(type)),
+           "linear_cross_entropy_statistics", type, at::kDouble, tolerance, true, [=](const Place& p) {
+             const Tensor x = at_place(h, p), w = at_place(weight, p), place = place_of.to(p.device);
+             Tensors all = without_workspace(call("linear_cross_entropy_statistics", x, w, place, kChunk));
+             const Tensor each = wide_at_place(ones, p);
+             const auto column = [](const Tensor& t) { return t.reshape({-1, 1}).contiguous(); };
+             const Tensors gradients =
+                 without_workspace(call("linear_cross_entropy_gradients", x, w, place, column(all[0]),
+                                        column(all[1]), each, each, kChunk));
+             all.insert(all.end(), gradients.begin(), gradients.end());
+             return all;
+           }});
+  }
+}
+
+}  // namespace
+}  // namespace rondo
+
+int main(int argc, char** argv) {
+  try {
+    const c10::Device device = rondo::checked_device(argc, argv);
+    at::globalContext().setAllowTF32CuBLAS(false);
+    rondo::Checks checks;
+    rondo::check_attention(checks, device);
+    rondo::check_token_rows(checks, device);
+    rondo::check_grouped_mm(checks, device);
+    rondo::check_bits(checks, device);
+    rondo::check_fused(checks, device);
+    rondo::check_loss(checks, device);
+    return checks.exit_code();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "kernel_check: error: %s\n", error.what());
+    return 2;
+  }
+}
