@@ -1,0 +1,202 @@
+"""What the stages of scripts/gpu_check.sh are given: cases that are recorded as they end, commands with logs and limits."""
+import concurrent.futures
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import traceback
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TAIL_S = 8  # kept free for ending what runs and for the summary
+
+
+class Interrupted(Exception):
+    """A signal, by its number."""
+
+
+class Missing(Exception):
+    """Without this nothing can be checked: exit code 6."""
+
+
+class Failed(Exception):
+    """What a case found; its text goes into the results."""
+
+
+class Skipped(Exception):
+    """Why a case was not run; its text goes into the results."""
+
+
+@dataclasses.dataclass
+class Ended:
+    """How a command ended. code: None where it was killed for taking too long; cut: because the stage's time was up."""
+    code: int | None
+    output: str
+    seconds: float
+    log: pathlib.Path
+    cut: bool = False
+
+    def expect(self, code=0):
+        if self.code == code:
+            return self
+        if self.cut:
+            raise Skipped(f"the stage's time was up after {self.seconds:.0f} s (logs/{self.log.name})")
+        last = next((line for line in reversed(self.output.splitlines()) if line.strip()), "no output")
+        how = f"did not end within {self.seconds:.3g} s" if self.code is None else f"exit code {self.code}"
+        raise Failed(f"{how}, not {code}: {last[:300]} (logs/{self.log.name})")
+
+
+class Run:
+    def __init__(self, folder, out, limit_s):
+        self.folder, self.out = folder.resolve(), out.resolve()
+        self.logs = self.out / "logs"
+        shutil.rmtree(self.logs, ignore_errors=True)
+        self.logs.mkdir(parents=True)
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="rondo_gpu_check."))
+        self.results = open(self.out / "results.jsonl", "w", encoding="utf-8")
+        self.end = time.monotonic() + limit_s - min(TAIL_S, limit_s / 10)
+        self.lock = threading.Lock()
+        self.children, self.failures, self.stopping = set(), 0, False
+        self.deferring, self.pending = 0, None
+
+    def interrupt(self, number, _):
+        """The handler of signals that end the check."""
+        if self.deferring:
+            self.pending = number
+            return
+        raise Interrupted(number)
+
+    @contextlib.contextmanager
+    def whole(self):
+        """What is done in it a signal does not cut in two. Signals are the main thread's."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self.deferring += 1
+        try:
+            yield
+        finally:
+            self.deferring -= 1
+        if self.pending is not None and not self.deferring:
+            number, self.pending = self.pending, None
+            raise Interrupted(number)
+
+    def record(self, stage, case, status, seconds=0.0, figures=None, message=""):
+        line = {"stage": stage, "case": case, "status": status, "seconds": round(seconds, 3),
+                "figures": figures or {}, "message": message}
+        with self.whole(), self.lock:
+            self.failures += status == "failed"
+            self.results.write(json.dumps(line) + "\n")
+            self.results.flush()
+            os.fsync(self.results.fileno())
+            print(f"[{stage}] {case}: {status}" + (f" ({message})" if message else ""), flush=True)
+
+    def kill_children(self):
+        with self.lock:
+            self.stopping = True
+            for child in self.children:
+                try:
+                    os.killpg(child.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+
+    def left(self):
+        return self.end - time.monotonic()
+
+
+class Stage:
+    """What a stage's function is given."""
+
+    def __init__(self, run, name, budget_s):
+        self.run, self.name = run, name
+        self.end = min(run.end, time.monotonic() + budget_s)
+        self.work = run.work
+
+    def left(self):
+        return self.end - time.monotonic()
+
+    def record(self, case, status, seconds=0.0, figures=None, message=""):
+        self.run.record(self.name, case, status, seconds, figures, message)
+
+    def case(self, name, function, needs_s=0.0):
+        """Runs function(), which returns figures or raises Failed or Skipped. False: it did not succeed."""
+        if self.left() < needs_s or self.run.stopping:
+            self.record(name, "skipped", message=f"{max(0, self.left()):.0f} s are left of the stage's time")
+            return False
+        began, figures, status, message = time.monotonic(), None, "ok", ""
+        try:
+            figures = function()
+        except Skipped as why:
+            status, message = "skipped", str(why)
+        except Failed as what:
+            status, message = "failed", str(what)
+        except (Interrupted, Missing):
+            raise
+        except Exception as error:  # of the check itself: the other cases may still tell something
+            (self.run.logs / f"{self.log_name(name)}.traceback.txt").write_text(traceback.format_exc())
+            status, message = "failed", f"the check itself failed: {type(error).__name__}: {error}"
+        if self.run.stopping and status == "failed":  # its processes were ended with the check
+            status, message = "skipped", "the check was ended"
+        self.record(name, status, time.monotonic() - began, figures, message)
+        return status == "ok"
+
+    def cases(self, functions, at_once, needs_s=0.0):
+        """Several cases, by name, beside each other. Not for what is timed."""
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            try:
+                waiting = {pool.submit(self.case, name, function, needs_s) for name, function in functions.items()}
+                while waiting:  # in short waits, so that a signal is noticed
+                    done, waiting = concurrent.futures.wait(waiting, 0.2, concurrent.futures.FIRST_COMPLETED)
+                    for future in done:
+                        future.result()
+            except BaseException:
+                self.run.kill_children()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def log_name(self, name):
+        return "".join(c if c.isalnum() else "_" for c in f"{self.name}.{name}").strip("_")
+
+    def start(self, name, words, environment=None):
+        """A process in a session of its own, its output in a log. Returns it and the log."""
+        log = self.run.logs / f"{self.log_name(name)}.txt"
+        with open(log, "w", encoding="utf-8") as output:
+            output.write(f"$ {shlex.join(map(str, words))}\n")
+            output.flush()
+            with self.run.whole(), self.run.lock:
+                if self.run.stopping:
+                    raise Skipped("the check is ending")
+                child = subprocess.Popen([str(word) for word in words], cwd=ROOT, stdout=output,
+                                         stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                         start_new_session=True, env={**os.environ, **(environment or {})})
+                self.run.children.add(child)
+        return child, log
+
+    def finish(self, child, log, began, limit_s):
+        code, cut = None, False
+        try:
+            code = child.wait(max(0.1, min(limit_s, self.left())))
+        except subprocess.TimeoutExpired:
+            cut = self.left() <= 0
+        finally:
+            try:
+                os.killpg(child.pid, signal.SIGKILL)  # whatever is left of it
+            except ProcessLookupError:
+                pass
+            child.wait()
+            with self.run.lock:
+                self.run.children.discard(child)
+        text = log.read_text(encoding="utf-8", errors="replace").partition("\n")[2]
+        return Ended(code, text, time.monotonic() - began, log, cut)
+
+    def command(self, name, words, limit_s=600.0, environment=None):
+        began = time.monotonic()
+        child, log = self.start(name, words, environment)
+        return self.finish(child, log, began, limit_s)

@@ -1,0 +1,515 @@
+"""What scripts/gpu_check.sh checks, in the order of what matters most. Every function is given a Stage."""
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import threading
+import time
+
+from stage import ROOT, Failed, Missing, Skipped
+
+MIB = 1 << 20
+CUDAGRAPH = "--compile.passes=default,cudagraph"
+LLAMA, DEEPSEEK = "configs/llama3_debug.toml", "configs/deepseek_v3_debug.toml"
+
+
+# --- runs of rondo ---
+
+def rondo(stage):
+    return stage.run.folder / "rondo"
+
+
+def train_words(stage, name, config, flags):
+    return [rondo(stage), "train", f"--job.config_file={ROOT / config}", f"--job.dump_folder={stage.work / name}",
+            "--job.device=cuda", f"--training.dataset_path={stage.work / 'corpus'}", "--validation.enable=false",
+            "--metrics.log_freq=1000", "--compile.dump=none", "--lr_scheduler.total_steps=1000000", *flags]
+
+
+def train(stage, name, config, flags, limit_s=60.0):
+    return stage.command(name, train_words(stage, name, config, flags), limit_s)
+
+
+def lines_of(path):
+    """The whole lines of a file of JSON lines; the run may still write it."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+
+
+def metrics(stage, name):
+    return lines_of(stage.work / name / "metrics.jsonl")
+
+
+def event(stage, name, kind):
+    return next((e for e in lines_of(stage.work / name / "events.jsonl") if e["event"] == kind), {})
+
+
+def recorded(stage, name):
+    """Figures of what the run recorded. A run with the pass cudagraph that recorded nothing shows nothing."""
+    facts = event(stage, name, "recorded")
+    if not facts.get("segments"):
+        raise Failed("nothing was recorded: events.jsonl has no event \"recorded\" with segments")
+    return facts
+
+
+# --- the GPU ---
+
+def nvidia_smi(query):
+    """The first GPU's line. Missing without a GPU."""
+    try:
+        words = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
+        asked = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Missing(f"no NVIDIA GPU is here ({error}); run the check on a machine with one") from error
+    if asked.returncode != 0 or not asked.stdout.strip():
+        said = (asked.stdout + asked.stderr).strip().splitlines() or ["it says nothing"]
+        raise Missing(f"no NVIDIA GPU is here (nvidia-smi: {said[0]}); run the check on a machine with one")
+    return [word.strip() for word in asked.stdout.strip().splitlines()[0].split(",")]
+
+
+def gpu_used_mib():
+    return int(nvidia_smi("memory.used")[0])
+
+
+@contextlib.contextmanager
+def watch_gpu_memory():
+    """The most memory of the GPU that is seen in use, in MiB, in the list that it gives."""
+    most, stop = [gpu_used_mib()], threading.Event()
+
+    def watch():
+        while not stop.wait(0.1):
+            most[0] = max(most[0], gpu_used_mib())
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield most
+    finally:
+        stop.set()
+        thread.join()
+
+
+# --- 0: what is here ---
+
+def facts(stage):
+    def gpu():
+        name, driver, memory, used = nvidia_smi("name,driver_version,memory.total,memory.used")
+        return {"gpu": name, "driver": driver, "memory_mib": int(memory), "used_mib": int(used)}
+
+    def programs():
+        ended = stage.command("version", [stage.run.folder / "rondo-worker", "--version"], 60).expect()
+        packed = (stage.run.folder / "packed.txt").read_text(encoding="utf-8").splitlines()
+        return {"worker": ended.output.strip(), "packed": packed[0]}
+
+    def torch():
+        code = ("import json, torch; print(json.dumps({'torch': torch.__version__, 'cuda': torch.version.cuda, "
+                "'cudnn': torch.backends.cudnn.version(), 'device': torch.cuda.get_device_name(0), "
+                "'capability': '%d.%d' % torch.cuda.get_device_capability(0)}))")
+        return json.loads(stage.command("torch", ["python3", "-c", code], 60).expect().output.splitlines()[-1])
+
+    def corpus():
+        there = ROOT / "data" / "corpus" / "headers.packed"
+        if there.exists():
+            (stage.work / "corpus").mkdir()
+            shutil.copy(there, stage.work / "corpus")
+            return {"from": "data/corpus"}
+        include = pathlib.Path(os.environ["RONDO_GPU_CHECK_TORCH"]) / "include"
+        stage.command("corpus", [ROOT / "scripts/make_corpus.sh", include, stage.work / "corpus"], 40).expect()
+        return {"from": "torch/include"}
+
+    def one_step():
+        train(stage, "one_step", LLAMA, ["--training.steps=1"]).expect()
+        return {"loss": metrics(stage, "one_step")[0]["loss"]}
+
+    stage.case("GPU", gpu)
+    stage.case("programs", programs)
+    stage.case("torch", torch)
+    stage.case("corpus", corpus)
+    stage.case("one step on the GPU", one_step)
+
+
+# --- 1 and 3: programs that try ops, and recordings ---
+
+def program(stage, name):
+    """Runs a check program, each of whose cases is a line of JSON, and takes over its cases as they come."""
+    began = time.monotonic()
+    child, log = stage.start(name, [stage.run.folder / name, "--device=cuda"])
+    seen = 0
+
+    def take_over():
+        nonlocal seen
+        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+                 if line.startswith("{") and line.endswith("}\n")]
+        for line in lines[seen:]:
+            found = json.loads(line)
+            stage.record(found["case"], found["status"], found["seconds"], found["figures"], found["message"])
+        seen = len(lines)
+
+    while child.poll() is None and stage.left() > 0:
+        time.sleep(0.2)
+        take_over()
+    ended = stage.finish(child, log, began, stage.left())
+    take_over()
+    if ended.code not in (0, 1):
+        ended.expect()
+    if seen == 0:
+        raise Failed(f"{name} told of no case (logs/{log.name})")
+
+
+def kernels(stage):
+    program(stage, "kernel_check")
+
+
+def contract(stage):
+    program(stage, "graph_device_check")
+
+
+# --- 2: the same bits however a step is run ---
+
+STEPS = 12
+BF16 = "--training.mixed_precision_param=bfloat16"
+FP32 = "--training.mixed_precision_param=float32"
+SAME_BITS = ["--debug.deterministic=true", "--debug.hash_every=1", f"--training.steps={STEPS}"]
+WAYS = {"eager": ["--compile.enable=false"], "interpreter": ["--compile.executor=interpreter"],
+        "replay": ["--compile.executor=replay"], "cudagraph": ["--compile.executor=replay", CUDAGRAPH]}
+MODELS = {
+    "llama3 fp32": (LLAMA, [FP32]),
+    "llama3 bf16": (LLAMA, [BF16]),
+    "llama3 bf16, documents": (LLAMA, [BF16, "--training.document_attention=true"]),
+    "llama3 bf16, 2 microbatches": (LLAMA, [BF16, "--training.global_batch_size=8"]),
+    "deepseek_v3 fp32": (DEEPSEEK, [FP32]),
+    "deepseek_v3 bf16": (DEEPSEEK, [BF16]),
+}
+# Fused kernels and a loss in chunks round differently from an eager step: compared with the interpreter of the same graph.
+FUSED = ["--compile.numerics=rounds"]
+FUSED_MODELS = {"llama3 bf16, fused": (LLAMA, [BF16, *FUSED]), "deepseek_v3 bf16, fused": (DEEPSEEK, [BF16, *FUSED])}
+POLICIES = ["default", "full", "eager", "min_cut", "budget", "sac_and_offload"]
+
+
+def slug(*words):
+    return re.sub(r"[^a-z0-9]+", "_", " ".join(words).lower())
+
+
+def compare(stage, a, b):
+    """Both runs ended well, and all of their steps are equal, hashes of all state included."""
+    for name in (a, b):
+        if len(metrics(stage, name)) != STEPS:
+            raise Skipped(f"the run {name} has not all of its {STEPS} steps")
+    ended = stage.command(f"{a} and {b}", [rondo(stage), "compare", stage.work / a, stage.work / b], 20)
+    if ended.code != 0:
+        raise Failed(next((line for line in ended.output.splitlines() if "differ" in line), ended.output[:200]))
+    return {"steps": STEPS, "last_loss": metrics(stage, a)[-1]["loss"]}
+
+
+def spread(stage, a, b):
+    one, other = metrics(stage, a), metrics(stage, b)
+    if len(one) != STEPS or len(other) != STEPS:
+        raise Skipped("a run has not all of its steps")
+    apart = [abs(x["loss"] - y["loss"]) / abs(y["loss"]) for x, y in zip(one, other)]
+    return {"steps": STEPS, "largest_relative_difference": max(apart),
+            "equal_steps": sum(difference == 0 for difference in apart)}
+
+
+def same_bits(stage):
+    jobs = {}
+
+    def job(name, config, flags, records=False):
+        def run():
+            ended = train(stage, name, config, flags)
+            ended.expect()
+            figures = {"run_s": ended.seconds}
+            if records:
+                figures["segments"] = recorded(stage, name)["segments"]
+            return figures
+        jobs[f"run {name}"] = run
+
+    for model, (config, flags) in MODELS.items():
+        for way, how in WAYS.items():
+            job(slug(model, way), config, SAME_BITS + flags + how, way == "cudagraph")
+    for model, (config, flags) in FUSED_MODELS.items():
+        for way in ("interpreter", "replay", "cudagraph"):
+            job(slug(model, way), config, SAME_BITS + flags + WAYS[way], way == "cudagraph")
+    for model, policies in {"llama3 bf16": POLICIES, "deepseek_v3 bf16": ["default", "full"]}.items():
+        config, flags = MODELS[model]
+        for policy in policies:
+            job(slug(model, policy), config,
+                SAME_BITS + flags + WAYS["cudagraph"] + [f"--compile.memory_policy={policy}"], True)
+    free = [flag for flag in SAME_BITS if "deterministic" not in flag]
+    for number in ("one", "other"):
+        job(f"free_{number}", LLAMA, free + [BF16] + WAYS["cudagraph"], True)
+
+    stage.cases(jobs, at_once=5, needs_s=15)
+    for model in MODELS:
+        for way in list(WAYS)[1:]:
+            stage.case(f"{model}: eager == {way}",
+                       lambda m=model, w=way: compare(stage, slug(m, "eager"), slug(m, w)))
+    for model in FUSED_MODELS:
+        for way in ("replay", "cudagraph"):
+            stage.case(f"{model}: interpreter == {way}",
+                       lambda m=model, w=way: compare(stage, slug(m, "interpreter"), slug(m, w)))
+    for model, policies in {"llama3 bf16": POLICIES, "deepseek_v3 bf16": ["default", "full"]}.items():
+        for policy in policies:
+            stage.case(f"{model}, cudagraph: memory policy none == {policy}",
+                       lambda m=model, p=policy: compare(stage, slug(m, "cudagraph"), slug(m, p)))
+    stage.case("llama3 bf16: two runs without debug.deterministic", lambda: spread(stage, "free_one", "free_other"))
+    stage.record("deepseek_v3: standard exchange", "skipped", message="by exact counts needs several ranks, a GPU each")
+
+
+# --- 4: every way to end ---
+
+def alive_in(session):
+    """The processes of a session, but for those that have ended and that nobody has waited for."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, its_session = path.read_text(encoding="utf-8").rpartition(")")[2].split()[:4]
+            if int(its_session) == session and state != "Z":
+                found.append(int(path.parent.name))
+    return found
+
+
+def soon(condition, limit_s, interval_s=0.1):
+    end = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(interval_s)
+    return True
+
+
+ENDLESS = ["--training.steps=1000000"]
+RECORDED_STEPS = 4  # warm-up, recording, and some that are launched
+
+
+def end_of_run(stage, name, flags, code, act=None, launch=False, environment=None):
+    """A recorded run; act(process) once it is under way. Its exit code, and that no process of it is left."""
+    words = train_words(stage, name, LLAMA, [BF16, WAYS["cudagraph"][0], CUDAGRAPH, *flags])
+    if launch:
+        words = [words[0], "launch", "--nproc-per-node", "1", "--", *words[1:]]
+    began = time.monotonic()
+    child, log = stage.start(name, words, environment)
+    asked = None
+    if act is not None:
+        under_way = soon(lambda: len(metrics(stage, name)) >= RECORDED_STEPS or child.poll() is not None, 40)
+        asked = time.monotonic()
+        if under_way and child.poll() is None:
+            act(child)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(max(1.0, min(30.0, stage.left())))
+    ended_s = time.monotonic() - (asked or began)
+    left = [] if soon(lambda: not alive_in(child.pid), 2) else alive_in(child.pid)
+    ended = stage.finish(child, log, began, 1)
+    ended.expect(code)
+    if left:
+        raise Failed(f"processes {left} outlived the run (logs/{log.name})")
+    return {"exit_code": ended.code, "ended_in_s": ended_s}
+
+
+def kill_rank(child):
+    for pid in alive_in(child.pid):
+        with contextlib.suppress(OSError):
+            if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "rondo-worker":
+                os.kill(pid, signal.SIGKILL)
+
+
+def interrupt_twice(child):
+    child.send_signal(signal.SIGSTOP)  # it cannot finish its step in between
+    child.send_signal(signal.SIGINT)
+    child.send_signal(signal.SIGCONT)
+    time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+
+
+def teardown(stage):
+    before = gpu_used_mib()
+
+    def failed_recording():
+        # Without its cache LibTorch takes memory from the driver in the recording, which the driver refuses.
+        name, flags = "failed_recording", ["--training.steps=6"]
+        try:
+            return end_of_run(stage, name, flags, 10, environment={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})
+        except Failed:
+            if len(metrics(stage, name)) == 6:
+                raise Skipped("PYTORCH_NO_CUDA_MEMORY_CACHING=1 let no recording fail") from None
+            raise
+
+    stage.cases({
+        "normal": lambda: end_of_run(stage, "normal", ["--training.steps=6"], 0),
+        "configuration error": lambda: end_of_run(stage, "config_error", ["--training.seq_len=0"], 3),
+        "SIGTERM": lambda: end_of_run(stage, "sigterm", ENDLESS, 143, lambda p: p.terminate()),
+        "SIGTERM, saved": lambda: end_of_run(stage, "sigterm_saved", [*ENDLESS, "--checkpoint.enable=true"], 75,
+                                             lambda p: p.terminate()),
+        "SIGINT twice": lambda: end_of_run(stage, "sigint", ENDLESS, 130, interrupt_twice),
+        "kill -9 of a rank": lambda: end_of_run(stage, "killed", ENDLESS, 137, kill_rank, launch=True),
+        "a step that is not finite": lambda: end_of_run(
+            stage, "not_finite", ["--training.steps=20", "--optimizer.lr=1e30"], 8),
+        "a recording that fails": failed_recording,
+    }, at_once=3, needs_s=10)
+
+    def memory_is_free():
+        after = [before]
+
+        def free():
+            after[0] = gpu_used_mib()
+            return after[0] <= before + 64
+        if not soon(free, 8, 0.5):
+            raise Failed(f"{after[0] - before} MiB more of the GPU are in use than before the runs")
+        return {"before_mib": before, "after_mib": after[0]}
+    stage.case("the GPU's memory is free again", memory_is_free)
+
+
+# --- 5: memory ---
+
+ONE_B = ["--training.local_batch_size=2", "--training.seq_len=4096", BF16]
+
+
+def memory(stage):
+    plan_words = [rondo(stage), "plan", ROOT / "configs/llama3_1b.toml", "--world", "1", "--json", *ONE_B]
+    seen = {}
+
+    def run(name, flags):
+        def measured():
+            before = gpu_used_mib()
+            with watch_gpu_memory() as most:
+                train(stage, name, "configs/llama3_1b.toml", ["--training.steps=5", *ONE_B, *flags], 90).expect()
+            seen[name] = most[0] - before
+            facts_of = event(stage, name, "recorded")
+            figures = {"in_use_mib": seen[name], "tensors_mib": max(m["memory_gib"] for m in metrics(stage, name)) * 1024}
+            if facts_of:
+                figures |= {"planned_arena_mib": facts_of["arena_bytes"] / MIB, "pool_mib": facts_of["pool_bytes"] / MIB,
+                            "copied_bytes_a_step": facts_of["copied_bytes"]}
+            return figures
+        return measured
+
+    def plan():
+        ended = stage.command("plan", plan_words, 20).expect()
+        return {"planned_mib": json.loads(ended.output)["memory"]["total_bytes"] / MIB}
+
+    stage.case("llama3 1B: rondo plan", plan)
+    stage.case("llama3 1B: replay", run("memory_replay", WAYS["replay"]), 15)
+    stage.case("llama3 1B: cudagraph", run("memory_cudagraph", WAYS["cudagraph"]), 15)
+
+    def recordings_cost_little():
+        if len(seen) < 2:
+            raise Skipped("a run is missing")
+        share = seen["memory_cudagraph"] / seen["memory_replay"] - 1
+        if share > 0.02:
+            raise Failed(f"recordings take {share:.1%} more of the GPU than a replay without; the aim is 2 %")
+        return {"more": share}
+    stage.case("recordings take at most 2 % more of the GPU", recordings_cost_little)
+
+
+# --- 6: ranks ---
+
+def ranks(stage):
+    def two_on_one_gpu():
+        torch_folder = pathlib.Path(os.environ["RONDO_GPU_CHECK_TORCH"])
+        library = next(torch_folder.parent.glob("nvidia/nccl/lib/libnccl.so.2"), None)
+        if library is None:
+            raise Skipped("there is no libnccl.so.2 beside torch to ask for its version")
+        version = ctypes.c_int()
+        ctypes.CDLL(str(library)).ncclGetVersion(ctypes.byref(version))
+        found = f"NCCL {version.value // 10000}.{version.value // 100 % 100}.{version.value % 100}"
+        if version.value < 23000:
+            raise Skipped(f"{found} refuses two ranks on one GPU; 2.30 and later allow it where asked to")
+        raise Skipped(f"{found} allows it (NCCL_MULTI_RANK_GPU_ENABLE=1), but each rank of ours takes a GPU by LOCAL_RANK")
+    stage.case("two ranks on one GPU", two_on_one_gpu)
+
+
+# --- 7: speed, in all of the time that is left ---
+
+SIZES = {
+    "debug": {"config": LLAMA, "flags": [BF16], "steps": (20, 100), "batch": 4, "length": 256,
+              "torch": ["--dim=256", "--layers=6", "--heads=16", "--kv-heads=16", "--ffn=768", "--vocabulary=2048"]},
+    "1B": {"config": "configs/llama3_1b.toml", "flags": ["--training.local_batch_size=2", "--training.seq_len=4096"],
+           "steps": (6, 20), "batch": 2, "length": 4096,
+           "torch": ["--dim=2048", "--layers=16", "--heads=32", "--kv-heads=8", "--ffn=8192", "--vocabulary=128256",
+                     "--tied"]},
+    "8 layers of 8B": {"config": "configs/llama3_8b.toml",
+                       "flags": ["--model.n_layers=8", "--training.seq_len=8192", "--activation_checkpoint.mode=none"],
+                       "steps": (6, 20), "batch": 1, "length": 8192,
+                       "torch": ["--dim=4096", "--layers=8", "--heads=32", "--kv-heads=8", "--ffn=14336",
+                                 "--vocabulary=128256"]},
+}
+
+
+def figures_of(size, step_s):
+    median = statistics.median(step_s)
+    return {"tokens_per_s": size["batch"] * size["length"] / median, "median_ms": median * 1e3,
+            "fastest_ms": min(step_s) * 1e3, "steps": len(step_s)}
+
+
+def our_speed(stage, name, size, flags):
+    warm_up, steps = size["steps"]
+    train(stage, name, size["config"], [*size["flags"], *flags, f"--training.steps={warm_up + steps}"], 120).expect()
+    if CUDAGRAPH in flags:
+        recorded(stage, name)
+    lines = metrics(stage, name)
+    return {**figures_of(size, [line["step_time_s"] for line in lines[warm_up:]]),
+            "tensors_gib": max(line["memory_gib"] for line in lines), "last_loss": lines[-1]["loss"]}
+
+
+def torch_speed(stage, name, size, round_number):
+    """One process for both of PyTorch's ways, which take turns in it; a case for each."""
+    warm_up, steps = size["steps"]
+    words = ["python3", "benchmarks/gpu_pytorch_step.py", *size["torch"], f"--batch={size['batch']}",
+             f"--length={size['length']}", f"--warmup={warm_up}", f"--steps={steps}",
+             f"--text={next((stage.work / 'corpus').iterdir())}"]
+    ended = stage.command(f"torch_{name}_{round_number}", words, 150,
+                          {"TORCHINDUCTOR_CACHE_DIR": str(stage.work / "inductor")})
+    found = {}
+    for line in ended.output.splitlines():
+        if line.startswith("{"):
+            found.update(json.loads(line))
+    for mode, label in (("eager", "PyTorch eager"), ("compile", "torch.compile")):
+        def taken(mode=mode):
+            if mode not in found:
+                ended.expect()
+                raise Failed(found.get("failed", {}).get(mode, f"no figures (logs/{ended.log.name})"))
+            return {**figures_of(size, found[mode]["step_s"]), "tensors_gib": found[mode]["peak_gib"],
+                    "last_loss": found[mode]["losses"][-1]}
+        stage.case(f"{name}, round {round_number}: {label}", taken)
+    return ended.seconds
+
+
+def speed(stage):
+    """As many rounds as there is time for, at most two. The second one begins with PyTorch."""
+    needed_s = {name: 40.0 for name in SIZES}
+    for round_number in (1, 2):
+        for name, size in SIZES.items():
+            if stage.left() < needed_s[name]:
+                stage.record(f"{name}, round {round_number}", "skipped",
+                             message=f"{max(0, stage.left()):.0f} s are left, a round needs about {needed_s[name]:.0f}")
+                continue
+            began = time.monotonic()
+
+            def ours(name=name, size=size, round_number=round_number):
+                for way, flags in {"cudagraph": WAYS["cudagraph"], "cudagraph, fused": WAYS["cudagraph"] + FUSED,
+                                   "replay": WAYS["replay"], "eager": WAYS["eager"]}.items():
+                    label = slug(name, way, str(round_number))
+                    stage.case(f"{name}, round {round_number}: rondo {way}",
+                               lambda flags=flags, label=label: our_speed(stage, label, size, flags), 10)
+
+            def theirs(name=name, size=size, round_number=round_number):
+                torch_speed(stage, name, size, round_number)
+            for contestant in ((ours, theirs) if round_number == 1 else (theirs, ours)):
+                contestant()
+            needed_s[name] = time.monotonic() - began
+
+
+# Name, seconds it may take, seconds without which it is not begun.
+STAGES = [
+    ("facts", 90, 5, facts),
+    ("kernels", 70, 10, kernels),
+    ("same bits", 110, 20, same_bits),
+    ("contract", 30, 8, contract),
+    ("teardown", 60, 15, teardown),
+    ("memory", 50, 20, memory),
+    ("ranks", 10, 1, ranks),
+    ("speed", 400, 40, speed),
+]
