@@ -41,8 +41,7 @@ std::vector<std::int64_t> ids_of(std::string_view line, const std::string& place
 std::optional<LogitsOptions> read_logits_options(const std::vector<std::string>& args) {
   CLI::App app(
       "Writes the logits of a Hugging Face model for given tokens: the tensor `logits` [B, T, V], computed "
-      "in "
-      "fp32 on the CPU whatever the dtype of the weights.",
+      "in fp32 on the CPU whatever the dtype of the weights.",
       "rondo logits");
   LogitsOptions options;
   app.add_option("HF_DIR", options.folder, "folder with config.json and *.safetensors")->required();

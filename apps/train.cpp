@@ -25,8 +25,8 @@
 namespace rondo {
 namespace {
 
-constexpr std::chrono::seconds kPatience{
-    15};  // with a teardown, before collectives are ended; twice that: the process
+// With a teardown, before its collectives are ended; after twice that the process is.
+constexpr std::chrono::seconds kPatience{15};
 
 struct End {
   int exit_code = 0;
@@ -148,19 +148,19 @@ void say(const End& end) {
   std::_Exit(end.exit_code);
 }
 
-// Executors wait for the device, and communicators for each other: either may hang where another rank did.
+// Executors wait for the device, and communicators for each other: either may hang where another rank did. What is being
+// written to a disk does not count as hanging.
 void tear_down(std::optional<Trainer>& trainer, const End& end, Report* report) {
-  using std::chrono::seconds;
-  if (end.exit_code == static_cast<int>(ExitCode::peer)) trainer->abandon_collectives();
-  Trainer* const dying = &*trainer;  // its groups, which hang last, go last
-  const Deadline deadline({{kPatience, [=] { dying->abandon_collectives(); }},
-                           {2 * kPatience, [&] {
-                              End hung = end;
-                              hung.reason +=
-                                  fmt::format("; its teardown hung and was cut short after {} s",
-                                              2 * std::chrono::duration_cast<seconds>(kPatience).count());
-                              end_now(hung, report);
-                            }}});
+  trainer->close_checkpoints();
+  const std::function<void()> end_collectives = trainer->ending_of_collectives();
+  if (end.exit_code == static_cast<int>(ExitCode::peer)) end_collectives();
+  const auto cut_short = [&] {
+    End hung = end;
+    hung.reason += fmt::format("; its teardown hung and was cut short after {} s", 2 * kPatience.count());
+    if (end.exit_code == 0) log_warning(hung.reason);
+    end_now(hung, report);
+  };
+  const Deadline deadline({{kPatience, end_collectives}, {2 * kPatience, cut_short}});
   trainer.reset();
 }
 

@@ -48,8 +48,7 @@ void ReplayWatch::watch() {
     const Launch& launch = under_way_.front();
     const std::string text = fmt::format(
         "rank {}: {} has run for more than {} ms; another rank is lost or behind, or a kernel hangs: look at "
-        "the "
-        "other ranks' logs",
+        "the other ranks' logs",
         options_.rank, launch.what, launch.deadline.count());
     lock.unlock();
     return on_hang_(text);

@@ -46,8 +46,7 @@ Fields expert_fields() {
             {.minimum = 0, .below = 1}),
       field("sequence_balance_coeff", &C::sequence_balance_coeff,
             "factor on the auxiliary loss of each sequence's load, which is differentiated with the loss and "
-            "not "
-            "reported in it; 0 is none",
+            "not reported in it; 0 is none",
             {.minimum = 0}),
   };
 }

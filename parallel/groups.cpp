@@ -219,7 +219,7 @@ ProcessGroups::ProcessGroups(const RankEnvironment& environment, const std::stri
                              std::chrono::seconds timeout, c10::Device device)
     : rank_(environment.rank), size_(environment.world_size) {
   if (size_ == 1) return;
-  connection_ = std::make_unique<Connection>(environment, timeout, device);
+  connection_ = std::make_shared<Connection>(environment, timeout, device);
   GroupMembers all{name_of_all, {}};
   for (std::int64_t rank = 0; rank < size_; ++rank) all.ranks.push_back(rank);
   connection_->with_patience([&] {
@@ -259,10 +259,13 @@ void ProcessGroups::refuse_failed() const {
   }
 }
 
-void ProcessGroups::abort() noexcept {
-  if (!connection_) return;
-  connection_->aborted = true;
-  for (const auto& backend : connection_->nccl) connection_->without_throwing([&] { abort_nccl(*backend); });
+std::function<void()> ProcessGroups::ending_of_collectives() const {
+  return [weak = std::weak_ptr<Connection>(connection_)] {
+    const std::shared_ptr<Connection> connection = weak.lock();
+    if (!connection) return;
+    connection->aborted = true;
+    for (const auto& backend : connection->nccl) connection->without_throwing([&] { abort_nccl(*backend); });
+  };
 }
 
 void ProcessGroups::barrier() {

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -50,8 +51,8 @@ class ProcessGroups {
   // Throws Error(peer) where collectives between GPUs failed since the groups were made. Costs no exchange.
   void refuse_failed() const;
   // Ends all connections between GPUs without the other ranks: what waits in a collective goes on, or fails. For
-  // teardown that hangs; any thread.
-  void abort() noexcept;
+  // teardown that hangs: any thread may call it, while the groups are destroyed and after that, too.
+  std::function<void()> ending_of_collectives() const;
   void barrier();
   // Every rank's value, by rank. Host data; for set-up and checks, not for the step.
   std::vector<std::int64_t> all_gather(std::int64_t value);
@@ -68,7 +69,7 @@ class ProcessGroups {
   struct Connection;  // keeps c10d's headers out of this one
   int rank_;
   int size_;
-  std::unique_ptr<Connection> connection_;
+  std::shared_ptr<Connection> connection_;  // shared with ending_of_collectives while that works
 };
 
 }  // namespace rondo

@@ -6,6 +6,8 @@
 #include <c10/core/InferenceMode.h>
 
 #include <cstdlib>
+#include <new>
+#include <stdexcept>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "parallel/comm_record.h"
@@ -85,6 +87,10 @@ auto naming_peers(F f) {
   } catch (const c10::Error&) {
     throw;
   } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::logic_error&) {
     throw;
   } catch (const std::exception& error) {
     C10_THROW_ERROR(DistBackendError, std::string("gloo: ") + error.what());

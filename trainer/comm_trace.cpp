@@ -16,9 +16,11 @@ std::string trace_text(const RankEnvironment& environment, const std::string& re
   const std::string ours = comm_record::to_json(environment.rank, environment.world_size, reason);
   const std::string nccl = nccl_record_json();
   if (nccl.empty()) return ours;
-  nlohmann::ordered_json both = nlohmann::ordered_json::parse(ours);
-  both["nccl"] = nlohmann::ordered_json::parse(nccl, nullptr, /*allow_exceptions=*/false);
-  return both.dump(1) + "\n";
+  using nlohmann::ordered_json;
+  ordered_json both = ordered_json::parse(ours);
+  const ordered_json record = ordered_json::parse(nccl, nullptr, /*allow_exceptions=*/false);
+  both["nccl"] = record.is_discarded() ? ordered_json(nccl) : record;
+  return both.dump(1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace

@@ -17,10 +17,8 @@ std::int64_t ComputeDevice::peak_bytes() const {
 }
 
 void ComputeDevice::reset_peak() const {
-  if (device.is_cpu())
-    cpu_memory::reset_peak();
-  else
-    reset_gpu_peak(device);
+  cpu_memory::reset_peak();
+  if (device.is_cuda()) reset_gpu_peak(device);
 }
 
 void ComputeDevice::synchronize() const {

@@ -22,7 +22,7 @@ struct ComputeDevice {
   std::string type() const { return device.is_cuda() ? "cuda" : "cpu"; }
   // Most bytes of tensors at a time since the last reset.
   std::int64_t peak_bytes() const;
-  void reset_peak() const;
+  void reset_peak() const;  // of the host's tensors, too
   // Until all that was issued to it is done.
   void synchronize() const;
 };

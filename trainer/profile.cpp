@@ -115,6 +115,7 @@ void Profile::save(std::int64_t step) {
       folder_ / fmt::format("iteration_{}", step) / fmt::format("rank{}_trace.json", rank_);
   std::error_code problem;
   std::filesystem::create_directories(file.parent_path(), problem);
+  std::filesystem::remove(file, problem);  // of an earlier run: only what this one writes counts
   window_->save(file);
   window_.reset();
   prepared_ = false;

@@ -132,8 +132,7 @@ void Report::recorded(const GraphReplayFacts& f) {
       "recorded: {} segment{} of {} ops, {} ops called by the host; {} bytes copied a step; first step "
       "{:.0f} ms, "
       "recording {:.0f} ms; {:.1f} MiB planned, {:.1f} MiB in the pool, {:.1f} MiB more of the device in use "
-      "than "
-      "before the first step",
+      "than before the first step",
       f.segments, f.segments == 1 ? "" : "s", f.instructions, f.eager_ops, f.copied_bytes, f.warm_up_ms,
       f.capture_ms, mib(f.arena_bytes), mib(f.pool_bytes), mib(f.free_bytes_before - f.free_bytes_after)));
   folder_.event("recorded", {{"segments", f.segments},

@@ -15,6 +15,7 @@
 #include "parallel/stop_signal.h"
 #include "trainer/checkpoint/save.h"
 #include "trainer/checkpoint_restore.h"
+#include "trainer/compare_collectives.h"
 #include "trainer/convert.h"
 #include "trainer/from_config.h"
 #include "trainer/lr_schedule.h"
@@ -86,7 +87,7 @@ void Trainer::meet() {
   groups_ = std::make_unique<ProcessGroups>(environment_, layout_.mesh.group(kAllAxes).name,
                                             std::chrono::seconds(config_.comm.init_timeout_seconds),
                                             device_.device);
-  compare_collectives();  // before the ranks of other groups wait for each other
+  compare_collectives(functions_->all(), *groups_);  // before the ranks of other groups wait for each other
   groups_->add(process_groups(config_, layout_, rank));
   // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.
   if (config_.compile.dump_ranks == "all" && rank != 0 && config_.compile.dump != "none")
@@ -119,41 +120,19 @@ void Trainer::watch() {
     snapshot_.emplace(p, folder / p.save_memory_snapshot_folder, functions_->all(), e.rank, e.world_size);
 }
 
-void Trainer::abandon_collectives() noexcept {
-  if (groups_) groups_->abort();
+void Trainer::close_checkpoints() {
+  if (saver_) saver_->stop_pruning();
+  saver_.reset();
+}
+
+std::function<void()> Trainer::ending_of_collectives() const {
+  return groups_ ? groups_->ending_of_collectives() : [] {};
 }
 
 RunCosts Trainer::costs() const {
   const std::int64_t ranks = layout_.mesh.world_size();
   return {parameter_count(*model_), model_->flops_per_token(config_.training.seq_len),
           layout_.global_batch_size * config_.training.seq_len / ranks, layout_.mesh, device_};
-}
-
-// Ranks whose collectives differ would wait for each other for ever: compare hashes, and texts only where
-// those differ.
-void Trainer::compare_collectives() {
-  for (const CompiledStep* step : functions_->all()) {
-    const std::string mine = step->collective_sequence();
-    const auto hash = static_cast<std::int64_t>(std::hash<std::string>{}(mine));
-    const std::vector<std::int64_t> hashes = groups_->all_gather(hash);
-    if (std::all_of(hashes.begin(), hashes.end(), [&](std::int64_t other) { return other == hashes[0]; }))
-      continue;
-    const std::vector<std::string> texts =
-        groups_->all_gather_text("collectives/" + step->function().name, mine);
-    const auto other =
-        std::find_if(texts.begin(), texts.end(), [&](const std::string& text) { return text != texts[0]; });
-    RONDO_ASSERT(other != texts.end(), "equal collective sequences have different hashes");
-    const auto first = std::mismatch(other->begin(), other->end(), texts[0].begin(), texts[0].end());
-    const auto line_at = [](const std::string& text, std::ptrdiff_t at) {
-      const std::size_t begin = at == 0 ? 0 : text.rfind('\n', static_cast<std::size_t>(at) - 1) + 1;
-      return text.substr(begin, text.find('\n', begin) - begin);
-    };
-    throw Error(ExitCode::graph, fmt::format("ranks 0 and {} would call different collectives in {}; the "
-                                             "first that differs: \"{}\" and \"{}\"",
-                                             other - texts.begin(), step->function().name,
-                                             line_at(texts[0], first.second - texts[0].begin()),
-                                             line_at(*other, first.first - other->begin())));
-  }
 }
 
 // Fresh weights are there; what a checkpoint has goes over them.

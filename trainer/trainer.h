@@ -50,15 +50,16 @@ class Trainer {
   std::optional<Stop> train();
 
   std::int64_t steps_done() const { return progress_.step; }
-  // Ends collectives that wait for other ranks, so that the trainer can be destroyed; it is of no other use then. Any
-  // thread.
-  void abandon_collectives() noexcept;
+  // Waits for what is still being written; deletes nothing more.
+  void close_checkpoints();
+  // Ends collectives that wait for other ranks, so that the trainer can be destroyed; it is of no other use then.
+  // Whoever has it may call it from any thread, while the trainer is destroyed and after that, too.
+  std::function<void()> ending_of_collectives() const;
 
  private:
   RunCosts costs() const;
   void compile();
   void meet();
-  void compare_collectives();
   void draw_weights();
   void watch();  // what the configuration wants to see of the run
   void begin();

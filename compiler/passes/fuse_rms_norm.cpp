@@ -216,10 +216,13 @@ class RmsNormFusion {
       if (other == kNoValue || !is_sum(fusion_.node(add), sum, other) ||
           fusion_.type(fusion_.result(add)) != contiguous(DType::f32, fusion_.type(n.x).sizes))
         return false;
-      if (other == pull_)
+      if (other == pull_) {
         ++pulls;
-      else
+      } else {
+        // What takes the place of these sums is one of other gradients, which then say its dtype and layout.
+        if (fusion_.type(other) != contiguous(DType::f32, fusion_.type(n.x).sizes)) return false;
         n.others.emplace_back(add, other);
+      }
       n.adds.push_back(add);
       sum = fusion_.result(add);
     }

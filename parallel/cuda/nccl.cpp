@@ -39,8 +39,7 @@ std::string prepare_nccl(bool records) {
         std::string_view(settings).find("expandable_segments:True") != std::string_view::npos)
       refuse(
           "expandable_segments:True (PYTORCH_ALLOC_CONF) does not go with recorded collectives: their memory "
-          "may "
-          "be moved under them; take it out, or leave cudagraph out of compile.passes");
+          "may be moved under them; take it out, or leave cudagraph out of compile.passes");
   if (registers != "0")
     refuse(fmt::format(
         "NCCL_GRAPH_REGISTER={} does not go with recorded collectives: tearing them down hangs; unset "

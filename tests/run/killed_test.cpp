@@ -64,20 +64,25 @@ TEST_CASE("a killed rank ends the run with 137, is named, and is written down by
   check_next_run(run.place);
 }
 
+// The signal comes from outside, so it may hit between two ops, where there is none to name.
 TEST_CASE("a rank that crashes says where, on its output and in the run folder, and ends by its signal") {
-  EndlessRun run;
-  REQUIRE(run.reaches_step(3));
-  const std::vector<int> rank = run.mark.processes("RANK=1");
-  REQUIRE(rank.size() == 1);
-  kill(rank[0], SIGSEGV);
-  const launch::Finished end = run.launcher.wait();
-  INFO(end.out << end.err);
-  CHECK(end.code == 139);
-  CHECK_THAT(end.err, ContainsSubstring("rondo: rank 1 crashed: SIGSEGV at address 0x") &&
-                          ContainsSubstring("was killed by SIGSEGV"));
-  const std::string report = text_of(run.place / "run/rank_1.crash.txt");
-  CHECK_THAT(report, ContainsSubstring("rank 1 crashed: SIGSEGV") &&
-                         ContainsSubstring(", while running aten.") && ContainsSubstring("rondo-worker("));
+  bool in_an_op = false;
+  for (int attempt = 0; attempt < 20 && !in_an_op; ++attempt) {
+    EndlessRun run;
+    REQUIRE(run.reaches_step(3));
+    const std::vector<int> rank = run.mark.processes("RANK=1");
+    REQUIRE(rank.size() == 1);
+    kill(rank[0], SIGSEGV);
+    const launch::Finished end = run.launcher.wait();
+    INFO(end.out << end.err);
+    CHECK(end.code == 139);
+    CHECK_THAT(end.err, ContainsSubstring("rondo: rank 1 crashed: SIGSEGV at address 0x") &&
+                            ContainsSubstring("was killed by SIGSEGV"));
+    const std::string report = text_of(run.place / "run/rank_1.crash.txt");
+    CHECK_THAT(report, ContainsSubstring("rank 1 crashed: SIGSEGV") && ContainsSubstring("rondo-worker("));
+    in_an_op = report.find(", while running ") != std::string::npos;
+  }
+  CHECK(in_an_op);
 }
 
 TEST_CASE("nobody survives a killed launcher, and its folder can be used again") {

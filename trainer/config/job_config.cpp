@@ -20,14 +20,12 @@ const Fields& Job::fields() {
       field("description", &Job::description, "a line of text that says what the run is for"),
       field("print_config", &Job::print_config, "print the resolved configuration at the start"),
       field("device", &Job::device,
-            "where ranks compute: each on a GPU of its own, or on the cores; auto: on GPUs where the machine "
-            "has "
-            "any and the program was built for them",
+            "where ranks compute: each on a GPU of its own, or on the cores; auto: on GPUs where the "
+            "machine has any and the program was built for them",
             {.allowed = {"auto", "cpu", "cuda"}}),
       field("time_limit_seconds", &Job::time_limit_seconds,
-            "the run saves and ends with exit code 75 before so much time has passed since its start; 0: "
-            "before "
-            "the end of its Slurm job, where it is in one",
+            "the run saves and ends with exit code 75 before so much time has passed since its start; "
+            "0: before the end of its Slurm job, where it is in one",
             {.minimum = 0, .maximum = 1e9, .unit = "seconds"}),
       field("time_margin_seconds", &Job::time_margin_seconds, "how long before the time limit that is",
             {.minimum = 0, .maximum = 1e6, .unit = "seconds"}),
@@ -89,13 +87,11 @@ const Fields& Training::fields() {
             "files, folders or globs, separated by commas: text, JSONL or token files", {.check = not_empty}),
       field("dataset_weights", &Training::dataset_weights,
             "share of the samples from each entry of dataset_path, numbers of any sum; empty: all documents "
-            "are "
-            "one stream",
+            "are one stream",
             {.check = all_weights}),
       field("tokenizer", &Training::tokenizer,
             "bytes: ids 0 to 255, 256 begins and 257 ends a document; or a tokenizer.json, or a folder with "
-            "one; "
-            "auto: that of model.hf_assets_path where it is set, else bytes",
+            "one; auto: that of model.hf_assets_path where it is set, else bytes",
             {.check = not_empty}),
       field("local_batch_size", &Training::local_batch_size, "sequences of one rank in one microbatch",
             {.minimum = 1, .maximum = kMaxBatch, .unit = "sequences"}),
@@ -149,8 +145,7 @@ const Fields& Parallelism::fields() {
             {.allowed = {"static", "standard"}}),
       field("expert_capacity_factor", &P::expert_capacity_factor,
             "rows that a rank's experts have room for, as a multiple of what balanced routers send; 0: all "
-            "that "
-            "can come. A step with more rows changes nothing and ends the run",
+            "that can come. A step with more rows changes nothing and ends the run",
             {.minimum = 0, .maximum = 1 << 16}),
   };
   return list;
@@ -183,8 +178,7 @@ const Fields& Compile::fields() {
       field(
           "memory_policy", &Compile::memory_policy,
           "what the backward keeps: none (everything), default (what is dear to compute), eager (default "
-          "without "
-          "every second matrix product), min_cut (fewest bytes for that), budget (up to "
+          "without every second matrix product), min_cut (fewest bytes for that), budget (up to "
           "memory_budget_gib), full "
           "(nothing), sac_and_offload (as default, in the host's memory); auto: as "
           "activation_checkpoint.mode says",
@@ -204,8 +198,7 @@ const Fields& Compile::fields() {
           {.check = patterns}),
       field("loss_chunks", &Compile::loss_chunks,
             "with numerics \"rounds\": chunks of a batch's rows that logits and loss are computed for one "
-            "after "
-            "another",
+            "after another",
             {.minimum = 1, .maximum = 1e6, .unit = "chunks"}),
       field("enable_fsdp_ag_rs_overlap", &Compile::enable_fsdp_ag_rs_overlap,
             "gathers go through a group of their own, so that none waits behind a reduction"),
