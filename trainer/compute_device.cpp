@@ -1,5 +1,7 @@
 #include "trainer/compute_device.h"
 
+#include <ATen/Context.h>
+
 #include <cstdlib>
 
 #include "compiler/compile.h"
@@ -36,6 +38,7 @@ ComputeDevice take_device(const JobConfig& config, const RankEnvironment& enviro
   if (config.debug.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   taken.device = take_gpu(environment.local_rank, environment.local_world_size);
   prepare_allocator(taken.device);
+  at::globalContext().lazyInitDevice(at::kCUDA);  // so that the allocator has statistics from here on
   const GpuFacts facts = gpu_facts(taken.device);
   taken.name = facts.name;
   taken.memory_bytes = facts.memory_bytes;

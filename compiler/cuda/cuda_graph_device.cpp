@@ -4,6 +4,7 @@
 // so a turn stops routing for as long.
 #include "compiler/cuda/cuda_graph_device.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
@@ -97,7 +98,8 @@ class CudaGraphDevice final : public GraphDevice {
       for (void* block : host_blocks_) C10_CUDA_CHECK(cudaFreeHost(block));
       host_blocks_.clear();
       blocks_.clear();
-      at::cuda::clearCublasWorkspaces();  // the warm-up took them from the pool
+      at::cuda::clearCublasWorkspaces();  // the first turn took them from the pool
+      has_workspaces_ = false;
       if (holds_pool_) allocator::releasePool(index_, pool_);
       holds_pool_ = false;
       allocator::emptyCache();
@@ -121,6 +123,7 @@ class CudaGraphDevice final : public GraphDevice {
     stream_follows(stream_, outside_);
     start_routing();
     c10::cuda::setCurrentCUDAStream(stream_);
+    hold_workspaces();
   }
 
   void leave() noexcept override {
@@ -157,6 +160,9 @@ class CudaGraphDevice final : public GraphDevice {
     // Where it failed before it stopped routing, the recording does not know that it uses the pool.
     if (!ended && succeeds([&] { allocator::endAllocateToPool(index_, pool_); }))
       succeeds([&] { allocator::releasePool(index_, pool_); });
+    // Nor does the allocator of pinned memory.
+    if (!ended && succeeds([&] { at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool_); }))
+      succeeds([&] { at::getHostAllocator(at::kCUDA)->release_pool(pool_); });
     capturing_.reset();
     without_throwing("going on after a failed capture", [&] { start_routing(); });
   }
@@ -194,6 +200,14 @@ class CudaGraphDevice final : public GraphDevice {
     holds_pool_ = true;
   }
 
+  // cuBLAS's workspaces of this stream, which stay: not during an op, which would give them the place of its result.
+  void hold_workspaces() {
+    if (has_workspaces_) return;
+    at::cuda::getCurrentCUDABlasHandle();
+    at::cuda::getCUDABlasLtWorkspace();
+    has_workspaces_ = true;
+  }
+
   void start_routing() {
     allocator::beginAllocateToPool(index_, pool_,
                                    [mine = stream_.stream()](cudaStream_t stream) { return stream == mine; });
@@ -219,6 +233,7 @@ class CudaGraphDevice final : public GraphDevice {
   c10::MempoolId_t pool_ = {0, 0};
   bool holds_pool_ = false;
   bool routing_ = false;
+  bool has_workspaces_ = false;
   std::vector<at::Tensor> blocks_;
   std::vector<void*> host_blocks_;
   std::unique_ptr<at::cuda::CUDAGraph> capturing_;

@@ -46,6 +46,7 @@ std::string against_flash(const AttentionCase& c) {
 std::string against_efficient(const AttentionCase& c) {
   if (c.type == Type::fp64) return "efficient has no fp64";
   if (c.documents) return "efficient would keep a row of scores a document";
+  if (c.width % 4 != 0 || c.value_width % 4 != 0) return "efficient wants heads in multiples of 4 elements";
   return "";
 }
 
@@ -65,9 +66,9 @@ Choice choice(const AttentionCase& c) {
   if (widest(c) > kWidestDirect)
     throw Error(
         ExitCode::config,
-        fmt::format("no attention kernel on CUDA has heads of {} and {} elements {}: at most {}; make "
+        fmt::format("no attention kernel on CUDA has heads of {} and {} elements ({}): at most {}; make "
                     "heads narrower, or turn training.document_attention off with bf16 or fp32",
-                    c.width, c.value_width, c.documents ? "with documents" : "in fp64", kWidestDirect));
+                    c.width, c.value_width, c.documents ? "with documents" : next, kWidestDirect));
   return {AttentionKernel::direct, next};
 }
 

@@ -51,6 +51,8 @@ TEST_CASE("odd widths and rows of one token go on to the next kernel") {
         AttentionKernel::efficient);
   CHECK(choose_attention(with(kLlama, [](auto& c) { c.width = c.value_width = 100, c.documents = true; })) ==
         AttentionKernel::direct);
+  CHECK(choose_attention(with(kLlama, [](auto& c) { c.width = c.value_width = 102; })) ==
+        AttentionKernel::direct);
   CHECK(choose_attention(with(kLlama, [](auto& c) { c.width = c.value_width = 264; })) ==
         AttentionKernel::efficient);
   CHECK(choose_attention(with(kLlama, [](auto& c) { c.tokens = 1; })) == AttentionKernel::efficient);
@@ -64,7 +66,7 @@ TEST_CASE("heads too wide for every kernel are refused with what to do") {
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::config);
     CHECK(std::string(error.what()) ==
-          "no attention kernel on CUDA has heads of 520 and 520 elements with documents: at most 512; make "
+          "no attention kernel on CUDA has heads of 520 and 520 elements (with documents): at most 512; make "
           "heads "
           "narrower, or turn training.document_attention off with bf16 or fp32");
   }
