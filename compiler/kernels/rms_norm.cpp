@@ -39,8 +39,8 @@ TwoTensors rms_norm_cpu(const Tensor& x_in, const Tensor& weight_in, double eps)
   auto [y, inverse_rms] = rms_norm_results(x_in, weight_in);
   const Tensor x = rows_of(x_in), weight = weight_in.contiguous();
   const std::int64_t width = x.size(1);
-  with_dtype(x, "rms_norm", [&](auto x_type) {
-    with_dtype(weight, "rms_norm", [&](auto w_type) {
+  with_dtype(x, [&](auto x_type) {
+    with_dtype(weight, [&](auto w_type) {
       using X = decltype(x_type);
       using W = decltype(w_type);
       using Y = Wider<X, W>;
@@ -113,8 +113,8 @@ TwoTensors rms_norm_backward_cpu(const Tensor& grad_in, const Tensor& x_in, cons
   const Tensor parts = at::zeros({std::min(rows, kParts), width}, grad_weight.options());
   float* const sums = parts.mutable_data_ptr<float>();
   const std::int64_t count = parts.size(0);
-  with_dtype(x, "rms_norm", [&](auto x_type) {
-    with_dtype(weight, "rms_norm", [&](auto w_type) {
+  with_dtype(x, [&](auto x_type) {
+    with_dtype(weight, [&](auto w_type) {
       using X = decltype(x_type);
       using W = decltype(w_type);
       using G = Wider<X, W>;

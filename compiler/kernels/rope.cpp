@@ -26,7 +26,7 @@ Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, 
   const float sign = inverse ? -1.0f : 1.0f;
   const float* const cosines = cos.const_data_ptr<float>();
   const float* const sines = sin.const_data_ptr<float>();
-  with_dtype(x, "rope", [&](auto type) {
+  with_dtype(x, [&](auto type) {
     using T = decltype(type);
     const T* const from = x.const_data_ptr<T>();
     T* const to = y.mutable_data_ptr<T>();

@@ -17,7 +17,7 @@ constexpr std::int64_t kGrain = 4096;
 Tensor swiglu_cpu(const Tensor& gate_in, const Tensor& up_in) {
   const Tensor result = swiglu_result(gate_in, up_in);
   const Tensor gate = gate_in.contiguous(), up = up_in.contiguous();
-  with_dtype(gate, "swiglu", [&](auto type) {
+  with_dtype(gate, [&](auto type) {
     using T = decltype(type);
     const T *const g = gate.const_data_ptr<T>(), *const u = up.const_data_ptr<T>();
     T* const to = result.mutable_data_ptr<T>();
@@ -32,7 +32,7 @@ Tensor swiglu_cpu(const Tensor& gate_in, const Tensor& up_in) {
 TwoTensors swiglu_backward_cpu(const Tensor& grad_in, const Tensor& gate_in, const Tensor& up_in) {
   auto [grad_gate, grad_up] = swiglu_gradients(grad_in, gate_in, up_in);
   const Tensor grad = grad_in.contiguous(), gate = gate_in.contiguous(), up = up_in.contiguous();
-  with_dtype(gate, "swiglu", [&](auto type) {
+  with_dtype(gate, [&](auto type) {
     using T = decltype(type);
     const T* const d = grad.const_data_ptr<T>();
     const T *const g = gate.const_data_ptr<T>(), *const u = up.const_data_ptr<T>();
