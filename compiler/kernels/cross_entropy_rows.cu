@@ -1,40 +1,27 @@
-#include <cuda_bf16.h>
-
 #include "compiler/kernels/cross_entropy_rows.h"
 #include "compiler/kernels/cross_entropy_rows_cuda.h"
+#include "parallel/cuda/element.cuh"
+#include "parallel/cuda/kernel_launch.cuh"
 
 namespace rondo::cuda {
 namespace {
 
-constexpr int kThreads = 512, kWarps = kThreads / 32;
-
-__device__ float widened(float x) { return x; }
-__device__ float widened(__nv_bfloat16 x) { return __bfloat162float(x); }
-__device__ void narrow(float x, float& to) { to = x; }
-__device__ void narrow(float x, __nv_bfloat16& to) { to = __float2bfloat16_rn(x); }
+constexpr int kThreads = 512, kWarps = kThreads / kWarp;
 
 // What one instruction loads.
 template <class Logit>
-struct alignas(16) Pack {
-  static constexpr int kLogits = 16 / sizeof(Logit);
-  Logit logits[kLogits];
-};
-
-template <class Logit>
-__device__ bool is_aligned(const Logit* row) {
-  return reinterpret_cast<std::uintptr_t>(row) % sizeof(Pack<Logit>) == 0;
-}
+using Logits = Pack<Logit, kWide<Logit>>;
 
 // Packs of a row, and the index of the first logit behind them; none where the row lies askew.
 template <class Logit>
 __device__ std::int64_t packs_of(const Logit* row, std::int64_t classes) {
-  return is_aligned(row) ? classes / Pack<Logit>::kLogits : 0;
+  return aligned(row) ? classes / kWide<Logit> : 0;
 }
 
 __device__ RowStatistics<float> merged_with(RowStatistics<float> mine, int lane_mask) {
   RowStatistics<float> other;
-  other.largest = __shfl_xor_sync(0xffffffffu, mine.largest, lane_mask);
-  other.sum = __shfl_xor_sync(0xffffffffu, mine.sum, lane_mask);
+  other.largest = __shfl_xor_sync(kAllLanes, mine.largest, lane_mask);
+  other.sum = __shfl_xor_sync(kAllLanes, mine.sum, lane_mask);
   mine.add(other);
   return mine;
 }
@@ -42,10 +29,10 @@ __device__ RowStatistics<float> merged_with(RowStatistics<float> mine, int lane_
 // Of the whole block, in every thread.
 __device__ RowStatistics<float> merged(RowStatistics<float> mine) {
   __shared__ float largest[kWarps], sums[kWarps];
-  for (int mask = 16; mask > 0; mask /= 2) mine = merged_with(mine, mask);
-  if (threadIdx.x % 32 == 0) {
-    largest[threadIdx.x / 32] = mine.largest;
-    sums[threadIdx.x / 32] = mine.sum;
+  for (int mask = kWarp / 2; mask > 0; mask /= 2) mine = merged_with(mine, mask);
+  if (threadIdx.x % kWarp == 0) {
+    largest[threadIdx.x / kWarp] = mine.largest;
+    sums[threadIdx.x / kWarp] = mine.sum;
   }
   __syncthreads();
   RowStatistics<float> all;
@@ -60,22 +47,22 @@ __device__ RowStatistics<float> merged(RowStatistics<float> mine) {
 
 template <class Logit>
 __device__ RowStatistics<float> statistics_of(const Logit* row, std::int64_t classes) {
-  constexpr int kLogits = Pack<Logit>::kLogits;
-  const auto* packs = reinterpret_cast<const Pack<Logit>*>(row);
+  constexpr int kLogits = kWide<Logit>;
+  const auto* packs = reinterpret_cast<const Logits<Logit>*>(row);
   const std::int64_t count = packs_of(row, classes);
   RowStatistics<float> mine;
   std::int64_t i = threadIdx.x;
   for (; i + kThreads < count; i += 2 * kThreads) {  // two loads under way
-    const Pack<Logit> first = packs[i], second = packs[i + kThreads];
+    const Logits<Logit> first = packs[i], second = packs[i + kThreads];
 #pragma unroll
-    for (int k = 0; k < kLogits; ++k) mine.add(widened(first.logits[k]));
+    for (int k = 0; k < kLogits; ++k) mine.add(widened(first.at[k]));
 #pragma unroll
-    for (int k = 0; k < kLogits; ++k) mine.add(widened(second.logits[k]));
+    for (int k = 0; k < kLogits; ++k) mine.add(widened(second.at[k]));
   }
   if (i < count) {
-    const Pack<Logit> last = packs[i];
+    const Logits<Logit> last = packs[i];
 #pragma unroll
-    for (int k = 0; k < kLogits; ++k) mine.add(widened(last.logits[k]));
+    for (int k = 0; k < kLogits; ++k) mine.add(widened(last.at[k]));
   }
   for (std::int64_t v = count * kLogits + threadIdx.x; v < classes; v += kThreads) mine.add(widened(row[v]));
   return merged(mine);
@@ -93,16 +80,16 @@ struct Gradient {
 
   __device__ void overwrite(Logit& logit, std::int64_t v) const {
     const float gradient = logit_gradient(widened(logit), largest, scale);
-    narrow(v == place ? gradient - place_gradient : gradient, logit);
+    logit = rounded<Logit>(v == place ? gradient - place_gradient : gradient);
   }
   __device__ void overwrite_row(Logit* row, std::int64_t classes) const {
-    constexpr int kLogits = Pack<Logit>::kLogits;
-    auto* packs = reinterpret_cast<Pack<Logit>*>(row);
+    constexpr int kLogits = kWide<Logit>;
+    auto* packs = reinterpret_cast<Logits<Logit>*>(row);
     const std::int64_t count = packs_of(row, classes);
     for (std::int64_t i = threadIdx.x; i < count; i += kThreads) {
-      Pack<Logit> pack = packs[i];
+      Logits<Logit> pack = packs[i];
 #pragma unroll
-      for (int k = 0; k < kLogits; ++k) overwrite(pack.logits[k], i * kLogits + k);
+      for (int k = 0; k < kLogits; ++k) overwrite(pack.at[k], i * kLogits + k);
       packs[i] = pack;
     }
     for (std::int64_t v = count * kLogits + threadIdx.x; v < classes; v += kThreads) overwrite(row[v], v);
@@ -111,11 +98,11 @@ struct Gradient {
 
 template <class Logit>
 __device__ void fill_with_zeros(Logit* row, std::int64_t classes) {
-  constexpr int kLogits = Pack<Logit>::kLogits;
+  constexpr int kLogits = kWide<Logit>;
   const std::int64_t count = packs_of(row, classes);
   for (std::int64_t i = threadIdx.x; i < count; i += kThreads)
-    reinterpret_cast<uint4*>(row)[i] = make_uint4(0, 0, 0, 0);
-  for (std::int64_t v = count * kLogits + threadIdx.x; v < classes; v += kThreads) narrow(0, row[v]);
+    reinterpret_cast<Logits<Logit>*>(row)[i] = Logits<Logit>{};
+  for (std::int64_t v = count * kLogits + threadIdx.x; v < classes; v += kThreads) row[v] = Logit{};
 }
 
 template <class Logit>
@@ -159,42 +146,39 @@ __global__ void __launch_bounds__(kThreads)
   of_row.overwrite_row(logits + r * classes, classes);
 }
 
-template <class Launch>
-cudaError_t launched(const LogitRows& of, Launch launch) {
-  if (of.rows == 0 || of.classes == 0) return cudaSuccess;
-  if (of.is_bf16) {
-    launch(static_cast<__nv_bfloat16*>(of.logits));
-  } else {
-    launch(static_cast<float*>(of.logits));
-  }
-  return cudaGetLastError();
+template <class... Parameters, class... Arguments>
+void launch_rows(void (*kernel)(Parameters...), const LogitRows& of, cudaStream_t stream,
+                 Arguments... arguments) {
+  if (of.rows == 0 || of.classes == 0) return;
+  launch(kernel, static_cast<unsigned>(of.rows), kThreads, stream, of.logits, of.classes, arguments...);
 }
 
 }  // namespace
 
-cudaError_t cross_entropy_losses(const LogitRows& of, const std::int64_t* labels, std::int64_t ignored,
-                                 const float* gradient, float* losses, cudaStream_t stream) {
-  return launched(of, [&](auto* logits) {
-    losses_kernel<<<static_cast<unsigned>(of.rows), kThreads, 0, stream>>>(logits, of.classes, labels,
-                                                                           ignored, gradient, losses);
-  });
+void cross_entropy_losses(const LogitRows& of, const std::int64_t* labels, std::int64_t ignored,
+                          const float* gradient, float* losses, cudaStream_t stream) {
+  const auto run = [&](auto kernel) { launch_rows(kernel, of, stream, labels, ignored, gradient, losses); };
+  if (of.is_bf16) return run(&losses_kernel<__nv_bfloat16>);
+  run(&losses_kernel<float>);
 }
 
-cudaError_t cross_entropy_statistics(const LogitRows& of, const std::int64_t* places, float* largest,
-                                     float* sums, float* logits_at_places, cudaStream_t stream) {
-  return launched(of, [&](auto* logits) {
-    statistics_kernel<<<static_cast<unsigned>(of.rows), kThreads, 0, stream>>>(
-        logits, of.classes, places, largest, sums, logits_at_places);
-  });
+void cross_entropy_statistics(const LogitRows& of, const std::int64_t* places, float* largest, float* sums,
+                              float* logits_at_places, cudaStream_t stream) {
+  const auto run = [&](auto kernel) {
+    launch_rows(kernel, of, stream, places, largest, sums, logits_at_places);
+  };
+  if (of.is_bf16) return run(&statistics_kernel<__nv_bfloat16>);
+  run(&statistics_kernel<float>);
 }
 
-cudaError_t cross_entropy_gradients(const LogitRows& of, const std::int64_t* places, const float* largest,
-                                    const float* sums, const float* gradients, const float* place_gradients,
-                                    cudaStream_t stream) {
-  return launched(of, [&](auto* logits) {
-    gradients_kernel<<<static_cast<unsigned>(of.rows), kThreads, 0, stream>>>(
-        logits, of.classes, places, largest, sums, gradients, place_gradients);
-  });
+void cross_entropy_gradients(const LogitRows& of, const std::int64_t* places, const float* largest,
+                             const float* sums, const float* gradients, const float* place_gradients,
+                             cudaStream_t stream) {
+  const auto run = [&](auto kernel) {
+    launch_rows(kernel, of, stream, places, largest, sums, gradients, place_gradients);
+  };
+  if (of.is_bf16) return run(&gradients_kernel<__nv_bfloat16>);
+  run(&gradients_kernel<float>);
 }
 
 }  // namespace rondo::cuda

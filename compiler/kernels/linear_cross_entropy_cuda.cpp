@@ -1,11 +1,10 @@
 #include <ATen/ops/addmm.h>
-#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
 #include "compiler/kernels/cross_entropy_rows_cuda.h"
 #include "compiler/kernels/linear_cross_entropy.h"
+#include "parallel/cuda/launch.h"
 
 namespace rondo {
 namespace {
@@ -23,23 +22,27 @@ const float* numbers_of(const Tensor& x) { return x.defined() ? x.const_data_ptr
 
 void losses(const Tensor& logits_RV, const Tensor& labels_R, std::int64_t ignored, const Tensor& gradient,
             const Tensor& losses_R) {
-  C10_CUDA_CHECK(cuda::cross_entropy_losses(rows_of(logits_RV), labels_of(labels_R), ignored,
-                                            numbers_of(gradient), losses_R.data_ptr<float>(),
-                                            c10::cuda::getCurrentCUDAStream()));
+  const cuda::Launch on(logits_RV, "linear_cross_entropy");
+  cuda::cross_entropy_losses(rows_of(logits_RV), labels_of(labels_R), ignored, numbers_of(gradient),
+                             losses_R.data_ptr<float>(), on.stream());
+  on.check();
 }
 
 void statistics(const Tensor& logits_RV, const Tensor& place_R, const Tensor& largest_R, const Tensor& sum_R,
                 const Tensor& logit_R) {
-  C10_CUDA_CHECK(cuda::cross_entropy_statistics(
-      rows_of(logits_RV), labels_of(place_R), largest_R.data_ptr<float>(), sum_R.data_ptr<float>(),
-      logit_R.data_ptr<float>(), c10::cuda::getCurrentCUDAStream()));
+  const cuda::Launch on(logits_RV, "linear_cross_entropy_statistics");
+  cuda::cross_entropy_statistics(rows_of(logits_RV), labels_of(place_R), largest_R.data_ptr<float>(),
+                                 sum_R.data_ptr<float>(), logit_R.data_ptr<float>(), on.stream());
+  on.check();
 }
 
 void gradients(const Tensor& logits_RV, const Tensor& place_R, const Tensor& largest_R, const Tensor& sum_R,
                const Tensor& gradient_R, const Tensor& place_gradient_R) {
-  C10_CUDA_CHECK(cuda::cross_entropy_gradients(
-      rows_of(logits_RV), labels_of(place_R), numbers_of(largest_R), numbers_of(sum_R),
-      numbers_of(gradient_R), numbers_of(place_gradient_R), c10::cuda::getCurrentCUDAStream()));
+  const cuda::Launch on(logits_RV, "linear_cross_entropy_gradients");
+  cuda::cross_entropy_gradients(rows_of(logits_RV), labels_of(place_R), numbers_of(largest_R),
+                                numbers_of(sum_R), numbers_of(gradient_R), numbers_of(place_gradient_R),
+                                on.stream());
+  on.check();
 }
 
 // bf16 products are added to the sum as they stand in f32.

@@ -2,28 +2,19 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <algorithm>
-#include <tuple>
 #include <type_traits>
-#include <vector>
 
+#include "compiler/kernels/fused_ops.h"
 #include "compiler/kernels/with_dtype.h"
 
 namespace rondo {
 namespace {
 
 using at::Tensor;
-using TwoTensors = std::tuple<Tensor, Tensor>;
-
-// [..., D] as [N, D] with neighbours beside each other; rows may lie apart.
-Tensor rows_of(const Tensor& x) {
-  if (x.dim() == 2 && x.stride(1) == 1) return x;
-  return x.contiguous().view({-1, x.size(-1)});
-}
 
 template <class X, class W>
 using Wider = std::conditional_t<std::is_same_v<X, W>, X, float>;
@@ -44,22 +35,12 @@ float sum_over(std::int64_t count, Term term) {
 
 std::int64_t grain(std::int64_t width) { return std::max<std::int64_t>(1, 16384 / width); }
 
-TwoTensors empty_results(const Tensor& x, const Tensor& weight, double) {
-  std::vector<std::int64_t> sizes = x.sizes().vec();
-  sizes.at(sizes.size() - 1) = 1;
-  const at::ScalarType wider = c10::promoteTypes(x.scalar_type(), weight.scalar_type());
-  return {at::empty(x.sizes(), x.options().dtype(wider)), at::empty(sizes, x.options().dtype(at::kFloat))};
-}
-TwoTensors empty_gradients(const Tensor&, const Tensor& x, const Tensor& weight, const Tensor&) {
-  return {at::empty(x.sizes(), x.options()), at::empty(weight.sizes(), x.options().dtype(at::kFloat))};
-}
-
 TwoTensors rms_norm_cpu(const Tensor& x_in, const Tensor& weight_in, double eps) {
+  auto [y, inverse_rms] = rms_norm_results(x_in, weight_in);
   const Tensor x = rows_of(x_in), weight = weight_in.contiguous();
-  auto [y, inverse_rms] = empty_results(x_in, weight, eps);
   const std::int64_t width = x.size(1);
-  with_dtype(x, "rms_norm", [&](auto x_type) {
-    with_dtype(weight, "rms_norm", [&](auto w_type) {
+  with_dtype(x, [&](auto x_type) {
+    with_dtype(weight, [&](auto w_type) {
       using X = decltype(x_type);
       using W = decltype(w_type);
       using Y = Wider<X, W>;
@@ -125,15 +106,15 @@ constexpr std::int64_t kParts = 64;
 
 TwoTensors rms_norm_backward_cpu(const Tensor& grad_in, const Tensor& x_in, const Tensor& weight_in,
                                  const Tensor& inverse_in) {
+  auto [grad_x, grad_weight] = rms_norm_gradients(grad_in, x_in, weight_in, inverse_in);
   const Tensor grad = rows_of(grad_in), x = rows_of(x_in);
   const Tensor weight = weight_in.contiguous(), inverse_rms = inverse_in.contiguous();
-  auto [grad_x, grad_weight] = empty_gradients(grad, x_in, weight, inverse_rms);
   const std::int64_t rows = x.size(0), width = x.size(1);
   const Tensor parts = at::zeros({std::min(rows, kParts), width}, grad_weight.options());
   float* const sums = parts.mutable_data_ptr<float>();
   const std::int64_t count = parts.size(0);
-  with_dtype(x, "rms_norm", [&](auto x_type) {
-    with_dtype(weight, "rms_norm", [&](auto w_type) {
+  with_dtype(x, [&](auto x_type) {
+    with_dtype(weight, [&](auto w_type) {
       using X = decltype(x_type);
       using W = decltype(w_type);
       using G = Wider<X, W>;
@@ -167,8 +148,9 @@ TORCH_LIBRARY_FRAGMENT(rondo, m) {
       "-> (Tensor grad_x, Tensor grad_weight)");
 }
 TORCH_LIBRARY_IMPL(rondo, Meta, m) {
-  m.impl("rms_norm", &empty_results);
-  m.impl("rms_norm_backward", &empty_gradients);
+  m.impl("rms_norm",
+         [](const Tensor& x, const Tensor& weight, double) { return rms_norm_results(x, weight); });
+  m.impl("rms_norm_backward", &rms_norm_gradients);
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("rms_norm", &rms_norm_cpu);

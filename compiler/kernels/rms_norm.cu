@@ -6,6 +6,7 @@
 #include "compiler/kernels/rms_norm.h"
 #include "compiler/kernels/rms_norm_cuda.h"
 #include "compiler/kernels/vectors.cuh"
+#include "parallel/cuda/kernel_launch.cuh"
 
 namespace rondo::cuda {
 namespace {
@@ -26,7 +27,7 @@ template <class X, class W, int kPieces>
 __global__ void __launch_bounds__(kMostThreads)
     forward_kernel(const X* x, std::int64_t x_stride, const W* weight, Wider<X, W>* y, float* inverse_rms,
                    std::int64_t width, float eps, bool aligned) {
-  __shared__ float warps[32];
+  __shared__ float warps[kWarp];
   const std::int64_t row = blockIdx.x;
   float values[kPieces][kVector];
   float squares = 0;
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(kMostThreads)
     backward_kernel(const Wider<X, W>* grad, std::int64_t grad_stride, const X* x, std::int64_t x_stride,
                     const W* weight, const float* inverse_rms, X* grad_x, float* parts, std::int64_t rows,
                     std::int64_t width, bool aligned) {
-  __shared__ float warps[32];
+  __shared__ float warps[kWarp];
   float sums[kPieces][kVector] = {};
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const float inverse = inverse_rms[row];
@@ -89,16 +90,17 @@ __global__ void __launch_bounds__(kMostThreads)
 constexpr int kColumns = 32, kGroups = 8;
 __global__ void sum_kernel(const float* parts, std::int64_t count, std::int64_t width, float* grad_weight) {
   __shared__ float sums[kGroups][kColumns];
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
+  const unsigned of_block = threadIdx.x % kColumns, of_group = threadIdx.x / kColumns;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kColumns + of_block;
   float sum = 0;
   if (column < width)
-    for (std::int64_t part = threadIdx.y; part < count; part += kGroups) sum += parts[part * width + column];
-  sums[threadIdx.y][threadIdx.x] = sum;
+    for (std::int64_t part = of_group; part < count; part += kGroups) sum += parts[part * width + column];
+  sums[of_group][of_block] = sum;
   __syncthreads();
-  if (threadIdx.y != 0 || column >= width) return;
+  if (of_group != 0 || column >= width) return;
   sum = 0;
 #pragma unroll
-  for (int group = 0; group < kGroups; ++group) sum += sums[group][threadIdx.x];
+  for (int group = 0; group < kGroups; ++group) sum += sums[group][of_block];
   grad_weight[column] = sum;
 }
 
@@ -119,49 +121,39 @@ void with_types(const RmsNormRows& in, F&& f) {
 
 unsigned threads_for(std::int64_t width, int pieces) {
   const std::int64_t threads = (width + pieces * kVector - 1) / (pieces * kVector);
-  return static_cast<unsigned>((threads + 31) / 32 * 32);
+  return static_cast<unsigned>((threads + kWarp - 1) / kWarp * kWarp);
 }
 
 bool aligned_rows(const RmsNormRows& in) {
-  return in.width % kVector == 0 && in.x_stride % kVector == 0 && is_aligned(in.x) && is_aligned(in.weight);
+  return in.width % kVector == 0 && in.x_stride % kVector == 0 && aligned(in.x) && aligned(in.weight);
 }
 
 }  // namespace
 
-cudaError_t rms_norm(const RmsNormRows& in, float eps, void* y, float* inverse_rms, cudaStream_t stream) {
-  const bool aligned = aligned_rows(in) && is_aligned(y);
+void rms_norm(const RmsNormRows& in, float eps, void* y, float* inverse_rms, cudaStream_t stream) {
+  const bool all_aligned = aligned_rows(in) && aligned(y);
   with_types(in, [&](auto x, auto w, auto pieces) {
-    using X = decltype(x);
-    using W = decltype(w);
-    forward_kernel<X, W, pieces()>
-        <<<static_cast<unsigned>(in.rows), threads_for(in.width, pieces()), 0, stream>>>(
-            static_cast<const X*>(in.x), in.x_stride, static_cast<const W*>(in.weight),
-            static_cast<Wider<X, W>*>(y), inverse_rms, in.width, eps, aligned);
+    launch(&forward_kernel<decltype(x), decltype(w), pieces()>, static_cast<unsigned>(in.rows),
+           threads_for(in.width, pieces()), stream, in.x, in.x_stride, in.weight, y, inverse_rms, in.width,
+           eps, all_aligned);
   });
-  return cudaGetLastError();
 }
 
 std::int64_t rms_norm_parts(std::int64_t rows) { return std::min(rows, kMostParts); }
 
-cudaError_t rms_norm_backward(const RmsNormRows& in, const void* grad, std::int64_t grad_stride,
-                              const float* inverse_rms, void* grad_x, float* parts, float* grad_weight,
-                              cudaStream_t stream) {
-  const bool aligned = aligned_rows(in) && grad_stride % kVector == 0 && is_aligned(grad) &&
-                       is_aligned(grad_x) && is_aligned(parts);
+void rms_norm_backward(const RmsNormRows& in, const void* grad, std::int64_t grad_stride,
+                       const float* inverse_rms, void* grad_x, float* parts, float* grad_weight,
+                       cudaStream_t stream) {
+  const bool all_aligned =
+      aligned_rows(in) && grad_stride % kVector == 0 && aligned(grad) && aligned(grad_x) && aligned(parts);
   const std::int64_t count = rms_norm_parts(in.rows);
   with_types(in, [&](auto x, auto w, auto pieces) {
-    using X = decltype(x);
-    using W = decltype(w);
-    backward_kernel<X, W, pieces()>
-        <<<static_cast<unsigned>(count), threads_for(in.width, pieces()), 0, stream>>>(
-            static_cast<const Wider<X, W>*>(grad), grad_stride, static_cast<const X*>(in.x), in.x_stride,
-            static_cast<const W*>(in.weight), inverse_rms, static_cast<X*>(grad_x), parts, in.rows, in.width,
-            aligned);
+    launch(&backward_kernel<decltype(x), decltype(w), pieces()>, static_cast<unsigned>(count),
+           threads_for(in.width, pieces()), stream, grad, grad_stride, in.x, in.x_stride, in.weight,
+           inverse_rms, grad_x, parts, in.rows, in.width, all_aligned);
   });
-  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
   const auto blocks = static_cast<unsigned>((in.width + kColumns - 1) / kColumns);
-  sum_kernel<<<blocks, dim3(kColumns, kGroups), 0, stream>>>(parts, count, in.width, grad_weight);
-  return cudaGetLastError();
+  launch(&sum_kernel, blocks, kColumns * kGroups, stream, parts, count, in.width, grad_weight);
 }
 
 }  // namespace rondo::cuda

@@ -16,14 +16,14 @@ struct RmsNormRows {
 };
 
 // y is bf16 if both x and weight are, and f32 otherwise; inverse_rms holds `rows`.
-cudaError_t rms_norm(const RmsNormRows& in, float eps, void* y, float* inverse_rms, cudaStream_t stream);
+void rms_norm(const RmsNormRows& in, float eps, void* y, float* inverse_rms, cudaStream_t stream);
 
 // The sums of that many parts of the rows make grad_weight; `parts` below holds so many times `width`.
 std::int64_t rms_norm_parts(std::int64_t rows);
 
 // grad has y's dtype, grad_x has x's.
-cudaError_t rms_norm_backward(const RmsNormRows& in, const void* grad, std::int64_t grad_stride,
-                              const float* inverse_rms, void* grad_x, float* parts, float* grad_weight,
-                              cudaStream_t stream);
+void rms_norm_backward(const RmsNormRows& in, const void* grad, std::int64_t grad_stride,
+                       const float* inverse_rms, void* grad_x, float* parts, float* grad_weight,
+                       cudaStream_t stream);
 
 }  // namespace rondo::cuda

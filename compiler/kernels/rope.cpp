@@ -2,38 +2,31 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include <algorithm>
 
+#include "compiler/kernels/fused_ops.h"
 #include "compiler/kernels/with_dtype.h"
-#include "parallel/error.h"
 
 namespace rondo {
 namespace {
 
 using at::Tensor;
 
-Tensor empty_result(const Tensor& x, const Tensor&, const Tensor&, bool, bool) {
-  return at::empty(x.sizes(), x.options());
-}
-
 Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, bool interleaved,
                 bool inverse) {
+  const Tensor y = rope_result(x_in, cos_in, sin_in);
   const Tensor x = x_in.stride(3) == 1 ? x_in : x_in.contiguous();
   const Tensor cos = cos_in.contiguous(), sin = sin_in.contiguous();
-  const Tensor y = empty_result(x, cos, sin, interleaved, inverse);
   const std::int64_t time = x.size(1), heads = x.size(2), width = x.size(3), half = width / 2;
-  RONDO_ASSERT(cos.size(3) == half && cos.size(1) == time && cos.sizes() == sin.sizes(),
-               "rope has an angle for each pair of each token");
   const std::int64_t table_rows = cos.size(0) == 1 ? time : x.size(0) * time;
   const rope::Pairs in = rope::pairs(width, interleaved && !inverse);
   const rope::Pairs out = rope::pairs(width, interleaved && inverse);
   const float sign = inverse ? -1.0f : 1.0f;
   const float* const cosines = cos.const_data_ptr<float>();
   const float* const sines = sin.const_data_ptr<float>();
-  with_dtype(x, "rope", [&](auto type) {
+  with_dtype(x, [&](auto type) {
     using T = decltype(type);
     const T* const from = x.const_data_ptr<T>();
     T* const to = y.mutable_data_ptr<T>();
@@ -65,7 +58,11 @@ Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def("rope(Tensor x, Tensor cos, Tensor sin, bool interleaved, bool inverse) -> Tensor");
 }
-TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("rope", &empty_result); }
+TORCH_LIBRARY_IMPL(rondo, Meta, m) {
+  m.impl("rope", [](const Tensor& x, const Tensor& cos, const Tensor& sin, bool, bool) {
+    return rope_result(x, cos, sin);
+  });
+}
 TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("rope", &rope_cpu); }
 
 }  // namespace rondo

@@ -2,6 +2,7 @@
 #include "compiler/kernels/rope.h"
 #include "compiler/kernels/rope_cuda.h"
 #include "compiler/kernels/vectors.cuh"
+#include "parallel/cuda/kernel_launch.cuh"
 
 namespace rondo::cuda {
 namespace {
@@ -71,26 +72,24 @@ __global__ void __launch_bounds__(kThreads)
   store_pairs(y + row * in.width, first, half, neighbours_out, aligned, one, two);
 }
 
-template <class T>
-cudaError_t launch(const RopeHeads& in, const void* x, const float* cos, const float* sin, bool interleaved,
-                   bool inverse, void* y, cudaStream_t stream) {
-  const std::int64_t half = in.width / 2, pieces = (half + kVector - 1) / kVector;
-  const bool aligned = half % kVector == 0 && in.batch_stride % kVector == 0 &&
-                       in.time_stride % kVector == 0 && in.head_stride % kVector == 0 && is_aligned(x) &&
-                       is_aligned(cos) && is_aligned(sin) && is_aligned(y);
-  const std::int64_t items = in.batch * in.time * in.heads * pieces;
-  rope_kernel<<<static_cast<unsigned>((items + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-      in, static_cast<const T*>(x), cos, sin, interleaved && !inverse, interleaved && inverse,
-      inverse ? -1.0f : 1.0f, aligned, static_cast<T*>(y));
-  return cudaGetLastError();
+bool all_aligned(const RopeHeads& in, const void* x, const float* cos, const float* sin, const void* y) {
+  return in.width / 2 % kVector == 0 && in.batch_stride % kVector == 0 && in.time_stride % kVector == 0 &&
+         in.head_stride % kVector == 0 && aligned(x) && aligned(cos) && aligned(sin) && aligned(y);
 }
 
 }  // namespace
 
-cudaError_t rope(const RopeHeads& in, const void* x, const float* cos, const float* sin, bool interleaved,
-                 bool inverse, void* y, cudaStream_t stream) {
-  return in.is_bf16 ? launch<__nv_bfloat16>(in, x, cos, sin, interleaved, inverse, y, stream)
-                    : launch<float>(in, x, cos, sin, interleaved, inverse, y, stream);
+void rope(const RopeHeads& in, const void* x, const float* cos, const float* sin, bool interleaved,
+          bool inverse, void* y, cudaStream_t stream) {
+  const std::int64_t pieces = (in.width / 2 + kVector - 1) / kVector;
+  const std::int64_t items = in.batch * in.time * in.heads * pieces;
+  const auto run = [&](auto kernel) {
+    launch(kernel, static_cast<unsigned>((items + kThreads - 1) / kThreads), kThreads, stream, in, x, cos,
+           sin, interleaved && !inverse, interleaved && inverse, inverse ? -1.0f : 1.0f,
+           all_aligned(in, x, cos, sin, y), y);
+  };
+  if (in.is_bf16) return run(&rope_kernel<__nv_bfloat16>);
+  run(&rope_kernel<float>);
 }
 
 }  // namespace rondo::cuda

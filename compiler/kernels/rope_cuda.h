@@ -14,7 +14,7 @@ struct RopeHeads {
   bool one_table;  // cos and sin [T, D / 2] for all of the batch, not [B, T, D / 2]
 };
 
-cudaError_t rope(const RopeHeads& in, const void* x, const float* cos, const float* sin, bool interleaved,
-                 bool inverse, void* y, cudaStream_t stream);
+void rope(const RopeHeads& in, const void* x, const float* cos, const float* sin, bool interleaved,
+          bool inverse, void* y, cudaStream_t stream);
 
 }  // namespace rondo::cuda

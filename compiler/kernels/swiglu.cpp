@@ -2,30 +2,22 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
-#include <tuple>
-
+#include "compiler/kernels/fused_ops.h"
 #include "compiler/kernels/with_dtype.h"
 
 namespace rondo {
 namespace {
 
 using at::Tensor;
-using TwoTensors = std::tuple<Tensor, Tensor>;
 
 constexpr std::int64_t kGrain = 4096;
 
-Tensor empty_result(const Tensor& gate, const Tensor&) { return at::empty(gate.sizes(), gate.options()); }
-TwoTensors empty_gradients(const Tensor&, const Tensor& gate, const Tensor& up) {
-  return {empty_result(gate, up), empty_result(gate, up)};
-}
-
 Tensor swiglu_cpu(const Tensor& gate_in, const Tensor& up_in) {
+  const Tensor result = swiglu_result(gate_in, up_in);
   const Tensor gate = gate_in.contiguous(), up = up_in.contiguous();
-  const Tensor result = empty_result(gate, up);
-  with_dtype(gate, "swiglu", [&](auto type) {
+  with_dtype(gate, [&](auto type) {
     using T = decltype(type);
     const T *const g = gate.const_data_ptr<T>(), *const u = up.const_data_ptr<T>();
     T* const to = result.mutable_data_ptr<T>();
@@ -38,9 +30,9 @@ Tensor swiglu_cpu(const Tensor& gate_in, const Tensor& up_in) {
 }
 
 TwoTensors swiglu_backward_cpu(const Tensor& grad_in, const Tensor& gate_in, const Tensor& up_in) {
+  auto [grad_gate, grad_up] = swiglu_gradients(grad_in, gate_in, up_in);
   const Tensor grad = grad_in.contiguous(), gate = gate_in.contiguous(), up = up_in.contiguous();
-  auto [grad_gate, grad_up] = empty_gradients(grad, gate, up);
-  with_dtype(gate, "swiglu", [&](auto type) {
+  with_dtype(gate, [&](auto type) {
     using T = decltype(type);
     const T* const d = grad.const_data_ptr<T>();
     const T *const g = gate.const_data_ptr<T>(), *const u = up.const_data_ptr<T>();
@@ -65,8 +57,8 @@ TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def("swiglu_backward(Tensor grad, Tensor gate, Tensor up) -> (Tensor grad_gate, Tensor grad_up)");
 }
 TORCH_LIBRARY_IMPL(rondo, Meta, m) {
-  m.impl("swiglu", &empty_result);
-  m.impl("swiglu_backward", &empty_gradients);
+  m.impl("swiglu", &swiglu_result);
+  m.impl("swiglu_backward", &swiglu_gradients);
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("swiglu", &swiglu_cpu);

@@ -2,6 +2,7 @@
 #include "compiler/kernels/swiglu.h"
 #include "compiler/kernels/swiglu_cuda.h"
 #include "compiler/kernels/vectors.cuh"
+#include "parallel/cuda/kernel_launch.cuh"
 
 namespace rondo::cuda {
 namespace {
@@ -50,37 +51,28 @@ unsigned blocks_for(std::int64_t count) {
   return static_cast<unsigned>((count + kOfBlock - 1) / kOfBlock);
 }
 
-template <class F>
-cudaError_t with_type(bool is_bf16, F&& f) {
-  if (is_bf16)
-    f(__nv_bfloat16());
-  else
-    f(float());
-  return cudaGetLastError();
-}
-
 }  // namespace
 
-cudaError_t swiglu(bool is_bf16, const void* gate, const void* up, void* y, std::int64_t count,
-                   cudaStream_t stream) {
-  const bool aligned = is_aligned(gate) && is_aligned(up) && is_aligned(y);
-  return with_type(is_bf16, [&](auto type) {
-    using T = decltype(type);
-    forward_kernel<<<blocks_for(count), kThreads, 0, stream>>>(
-        static_cast<const T*>(gate), static_cast<const T*>(up), static_cast<T*>(y), count, aligned);
-  });
+void swiglu(bool is_bf16, const void* gate, const void* up, void* y, std::int64_t count,
+            cudaStream_t stream) {
+  const bool all_aligned = aligned(gate) && aligned(up) && aligned(y);
+  const auto run = [&](auto kernel) {
+    launch(kernel, blocks_for(count), kThreads, stream, gate, up, y, count, all_aligned);
+  };
+  if (is_bf16) return run(&forward_kernel<__nv_bfloat16>);
+  run(&forward_kernel<float>);
 }
 
-cudaError_t swiglu_backward(bool is_bf16, const void* grad, const void* gate, const void* up, void* grad_gate,
-                            void* grad_up, std::int64_t count, cudaStream_t stream) {
-  const bool aligned =
-      is_aligned(grad) && is_aligned(gate) && is_aligned(up) && is_aligned(grad_gate) && is_aligned(grad_up);
-  return with_type(is_bf16, [&](auto type) {
-    using T = decltype(type);
-    backward_kernel<<<blocks_for(count), kThreads, 0, stream>>>(
-        static_cast<const T*>(grad), static_cast<const T*>(gate), static_cast<const T*>(up),
-        static_cast<T*>(grad_gate), static_cast<T*>(grad_up), count, aligned);
-  });
+void swiglu_backward(bool is_bf16, const void* grad, const void* gate, const void* up, void* grad_gate,
+                     void* grad_up, std::int64_t count, cudaStream_t stream) {
+  const bool all_aligned =
+      aligned(grad) && aligned(gate) && aligned(up) && aligned(grad_gate) && aligned(grad_up);
+  const auto run = [&](auto kernel) {
+    launch(kernel, blocks_for(count), kThreads, stream, grad, gate, up, grad_gate, grad_up, count,
+           all_aligned);
+  };
+  if (is_bf16) return run(&backward_kernel<__nv_bfloat16>);
+  run(&backward_kernel<float>);
 }
 
 }  // namespace rondo::cuda

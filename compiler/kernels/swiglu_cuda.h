@@ -9,9 +9,8 @@
 namespace rondo::cuda {
 
 // REQUIRES: count > 0.
-cudaError_t swiglu(bool is_bf16, const void* gate, const void* up, void* y, std::int64_t count,
-                   cudaStream_t stream);
-cudaError_t swiglu_backward(bool is_bf16, const void* grad, const void* gate, const void* up, void* grad_gate,
-                            void* grad_up, std::int64_t count, cudaStream_t stream);
+void swiglu(bool is_bf16, const void* gate, const void* up, void* y, std::int64_t count, cudaStream_t stream);
+void swiglu_backward(bool is_bf16, const void* grad, const void* gate, const void* up, void* grad_gate,
+                     void* grad_up, std::int64_t count, cudaStream_t stream);
 
 }  // namespace rondo::cuda

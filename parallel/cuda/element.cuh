@@ -42,7 +42,8 @@ struct alignas(sizeof(T) * kCount > 16 ? 16 : sizeof(T) * kCount) Pack {
 template <class T>
 constexpr int kWide = 16 / static_cast<int>(sizeof(T));
 
-inline bool aligned(const void* pointer, std::int64_t row_bytes) {
+// Whether rows that lie `row_bytes` apart, the first at `pointer`, begin at multiples of 16 bytes.
+__host__ __device__ inline bool aligned(const void* pointer, std::int64_t row_bytes = 0) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0 && row_bytes % 16 == 0;
 }
 

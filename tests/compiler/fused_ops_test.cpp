@@ -14,6 +14,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <tuple>
 
 #include "parallel/error.h"
@@ -32,15 +34,16 @@ Tensors call(const char* name, const Args&... args) {
   for (const c10::IValue& value : stack) results.push_back(value.toTensor());
   return results;
 }
+template <class Argument>
+auto on_meta(const Argument& argument) {
+  if constexpr (std::is_same_v<Argument, Tensor>)
+    return argument.to(at::kMeta);
+  else
+    return argument;
+}
 // The shape rule must foretell what the kernel gives.
 template <class... Args>
 Tensors checked_call(const char* name, const Args&... args) {
-  const auto on_meta = [](const auto& arg) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(arg)>, Tensor>)
-      return arg.to(at::kMeta);
-    else
-      return arg;
-  };
   const Tensors results = call(name, args...), foretold = call(name, on_meta(args)...);
   REQUIRE(results.size() == foretold.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -49,6 +52,14 @@ Tensors checked_call(const char* name, const Args&... args) {
     CHECK(results[i].scalar_type() == foretold[i].scalar_type());
   }
   return results;
+}
+
+// By the kernel and by the shape rule alike.
+template <class... Args>
+void check_refused(const char* words, const char* name, const Args&... args) {
+  const auto matcher = Catch::Matchers::MessageMatches(Catch::Matchers::ContainsSubstring(words));
+  CHECK_THROWS_MATCHES(call(name, args...), Error, matcher);
+  CHECK_THROWS_MATCHES(call(name, on_meta(args)...), Error, matcher);
 }
 
 Tensor wide(const Tensor& tensor) { return tensor.detach().to(at::kDouble).set_requires_grad(true); }
@@ -171,10 +182,42 @@ TEST_CASE("fused ops give the same bits whatever the number of threads") {
 
 TEST_CASE("fused ops refuse what they have no kernel for") {
   const Tensor x = at::randn({2, 4}).to(at::kDouble), weight = at::randn({4});
-  CHECK_THROWS_AS(call("rondo::rms_norm", x, weight, 1e-5), Error);
-  CHECK_THROWS_AS(call("rondo::swiglu", x, x), Error);
-  const Tensor heads = at::randn({1, 2, 1, 4}), tables = at::randn({1, 2, 1, 4});
-  CHECK_THROWS_AS(call("rondo::rope", heads, tables, tables, false, false), Error);
+  check_refused("rms_norm is for float32 and bfloat16, and x is Double", "rondo::rms_norm", x, weight, 1e-5);
+  check_refused("and weight is Double", "rondo::rms_norm", weight, x[0], 1e-5);
+  check_refused("and gate is Double", "rondo::swiglu", x, x);
+  check_refused("and gate is Double", "rondo::swiglu_backward", x, x, x);
+  const Tensor heads = at::randn({1, 2, 1, 4}).to(at::kDouble), table = at::randn({1, 2, 1, 2});
+  check_refused("and x is Double", "rondo::rope", heads, table, table, false, false);
+}
+
+TEST_CASE("fused ops refuse operands that do not fit each other, and say which one") {
+  const Tensor x = at::randn({3, 4}), weight = at::randn({4}), inverse = at::randn({3, 1});
+  const Tensor narrow = x.to(at::kBFloat16), one = at::randn({}), flat = at::randn({12});
+  check_refused("weight is Float [3], and has to be Float [4]", "rondo::rms_norm", x, inverse.view(3), 1e-5);
+  check_refused("x has rows of at least one column", "rondo::rms_norm", one, weight, 1e-5);
+  const char* const norm = "rondo::rms_norm_backward";
+  check_refused("grad is BFloat16 [3, 4], and has to be Float [3, 4]", norm, narrow, x, weight, inverse);
+  check_refused("grad is Float [12]", norm, flat, x, weight, inverse);
+  check_refused("weight is Float [3, 4]", norm, x, x, x, inverse);
+  check_refused("inverse_rms is Float [4]", norm, x, x, weight, weight);
+  check_refused("inverse_rms is BFloat16 [3, 1]", norm, x, x, weight, inverse.to(at::kBFloat16));
+
+  check_refused("up is BFloat16 [3, 4], and has to be Float [3, 4]", "rondo::swiglu", x, narrow);
+  check_refused("up is Float [12]", "rondo::swiglu", x, flat);
+  check_refused("up is Float [12]", "rondo::swiglu_backward", x, x, flat);
+  check_refused("grad is Float [12]", "rondo::swiglu_backward", flat, x, x);
+  check_refused("grad is BFloat16 [3, 4]", "rondo::swiglu_backward", narrow, x, x);
+
+  const Tensor heads = at::randn({3, 2, 1, 4}), table = at::randn({1, 2, 1, 2}),
+               two = at::randn({2, 2, 1, 2});
+  check_refused("cos is Float [2, 2, 1, 2], and has to be Float [3, 2, 1, 2]", "rondo::rope", heads, two, two,
+                false, false);
+  check_refused("cos is Float [3, 4]", "rondo::rope", heads, x, x, false, false);
+  check_refused("cos is BFloat16", "rondo::rope", heads, table.to(at::kBFloat16), table, false, false);
+  check_refused("sin is Float [2, 2, 1, 2]", "rondo::rope", heads, table, two, false, false);
+  check_refused("x is [B, T, H, D], and D is even", "rondo::rope", at::randn({3, 2, 1, 5}), table, table,
+                true, false);
+  check_refused("x is [B, T, H, D], and D is even", "rondo::rope", x, table, table, true, false);
 }
 
 }  // namespace rondo

@@ -63,7 +63,7 @@ void wait(Group& group) {
 }
 
 void start(Fiber& fiber) {
-  if (!fiber.stack) fiber.stack = std::make_unique<char[]>(kStackBytes);
+  if (!fiber.stack) fiber.stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
   fiber.done = false;
   getcontext(&fiber.context);
   fiber.context.uc_stack.ss_sp = fiber.stack.get();

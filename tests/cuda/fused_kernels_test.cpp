@@ -1,0 +1,187 @@
+// The CUDA kernels of fused ops, run on the host (tests/cuda/host/cuda_runtime_api.h), against the CPU's kernels.
+#include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <utility>
+#include <vector>
+
+#include "compiler/kernels/cross_entropy_rows_cuda.h"
+#include "compiler/kernels/rms_norm_cuda.h"
+#include "compiler/kernels/rope_cuda.h"
+#include "compiler/kernels/swiglu_cuda.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+template <class... Args>
+Tensors on_cpu(const char* name, const Args&... args) {
+  torch::jit::Stack stack{args...};
+  c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(stack);
+  Tensors results;
+  for (const c10::IValue& value : stack) results.push_back(value.toTensor());
+  return results;
+}
+
+at::ScalarType any_type() { return GENERATE(at::kFloat, at::kBFloat16); }
+bool is_bf16(const Tensor& x) { return x.scalar_type() == at::kBFloat16; }
+float* floats(const Tensor& x) { return x.mutable_data_ptr<float>(); }
+
+// What no kernel may leave standing.
+Tensor unwritten(at::IntArrayRef sizes, at::ScalarType type) { return at::full(sizes, 77, type); }
+
+// Sums of f32 in another order, rounded once. What is not a number must be none in both.
+void check_close(const Tensor& made, const Tensor& expected) {
+  REQUIRE(made.sizes() == expected.sizes());
+  REQUIRE(made.scalar_type() == expected.scalar_type());
+  const double tolerance = is_bf16(made) ? 8e-3 : 2e-5;
+  CHECK(at::allclose(made.to(at::kDouble), expected.to(at::kDouble), tolerance, tolerance, true));
+}
+
+// Rows `apart` by that many elements; the first one begins at half of them.
+Tensor rows(std::int64_t count, std::int64_t width, std::int64_t apart, at::ScalarType type) {
+  return at::randn({count, width + apart}).to(type).narrow(1, apart / 2, width);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "the kernels of rms_norm equal the CPU's, for rows of one piece or two, apart, askew, or very many") {
+  const at::ScalarType x_type = any_type(), weight_type = any_type();
+  const auto [count, width] = GENERATE(std::pair(1, 1), std::pair(3, 37), std::pair(5, 72), std::pair(515, 5),
+                                       std::pair(2, 8200), std::pair(2, 8209));
+  const std::int64_t apart = GENERATE(0, 5, 16);
+  INFO(x_type << " " << weight_type << " " << count << " x " << width << ", apart by " << apart);
+  const Tensor x = rows(count, width, apart, x_type), weight = at::randn({width}).to(weight_type);
+  const cuda::RmsNormRows of{
+      count, width, is_bf16(x), is_bf16(weight), x.const_data_ptr(), x.stride(0), weight.const_data_ptr()};
+
+  const Tensors expected = on_cpu("rondo::rms_norm", x, weight, 1e-5);
+  const Tensor y = unwritten({count, width}, expected[0].scalar_type());
+  const Tensor inverse_rms = unwritten({count, 1}, at::kFloat);
+  cuda::rms_norm(of, 1e-5f, y.mutable_data_ptr(), floats(inverse_rms), nullptr);
+  check_close(y, expected[0]);
+  check_close(inverse_rms, expected[1]);
+
+  const Tensor grad = rows(count, width, apart, y.scalar_type());
+  const Tensors gradients = on_cpu("rondo::rms_norm_backward", grad, x, weight, inverse_rms);
+  const Tensor grad_x = unwritten({count, width}, x_type), grad_weight = unwritten({width}, at::kFloat);
+  const Tensor parts = unwritten({cuda::rms_norm_parts(count), width}, at::kFloat);
+  cuda::rms_norm_backward(of, grad.const_data_ptr(), grad.stride(0), floats(inverse_rms),
+                          grad_x.mutable_data_ptr(), floats(parts), floats(grad_weight), nullptr);
+  check_close(grad_x, gradients[0]);
+  check_close(grad_weight, gradients[1]);
+}
+
+TEST_CASE("the kernels of swiglu equal the CPU's, wherever elements begin and end") {
+  const at::ScalarType type = any_type();
+  const std::int64_t count = GENERATE(1, 64, 4099), first = GENERATE(0, 3);
+  const auto drawn = [&] { return (at::randn({first + count}) * 3).to(type).narrow(0, first, count); };
+  const Tensor gate = drawn(), up = drawn(), grad = drawn();
+
+  const Tensor y = unwritten({count}, type);
+  cuda::swiglu(is_bf16(y), gate.const_data_ptr(), up.const_data_ptr(), y.mutable_data_ptr(), count, nullptr);
+  check_close(y, on_cpu("rondo::swiglu", gate, up)[0]);
+
+  const Tensor grad_gate = unwritten({count}, type), grad_up = unwritten({count}, type);
+  cuda::swiglu_backward(is_bf16(y), grad.const_data_ptr(), gate.const_data_ptr(), up.const_data_ptr(),
+                        grad_gate.mutable_data_ptr(), grad_up.mutable_data_ptr(), count, nullptr);
+  const Tensors expected = on_cpu("rondo::swiglu_backward", grad, gate, up);
+  check_close(grad_gate, expected[0]);
+  check_close(grad_up, expected[1]);
+}
+
+TEST_CASE("the kernel of rope equals the CPU's, for halves and neighbours, to and fro, of heads apart") {
+  const at::ScalarType type = any_type();
+  const bool interleaved = GENERATE(false, true), inverse = GENERATE(false, true),
+             one_table = GENERATE(false, true);
+  const std::int64_t batch = 3, time = 7, heads = 2, width = GENERATE(2, 10, 48), apart = GENERATE(0, 3, 16);
+  const Tensor x = at::randn({batch, time, heads, width + apart}).to(type).narrow(3, apart / 2, width);
+  const Tensor angle = at::randn({one_table ? 1 : batch, time, 1, width / 2}) * 3;
+  const Tensor cos = angle.cos(), sin = angle.sin(), y = unwritten(x.sizes(), type);
+  cuda::rope({batch, time, heads, width, x.stride(0), x.stride(1), x.stride(2), is_bf16(x), one_table},
+             x.const_data_ptr(), floats(cos), floats(sin), interleaved, inverse, y.mutable_data_ptr(),
+             nullptr);
+  check_close(y, on_cpu("rondo::rope", x, cos, sin, interleaved, inverse)[0]);
+}
+
+namespace {
+
+constexpr std::int64_t kIgnored = -100;
+
+// Logits as the CPU's ops have them in their workspace, all rows in one chunk.
+struct Head {
+  Tensor h, weight, labels;
+
+  Head(std::int64_t count, std::int64_t classes, at::ScalarType type)
+      : h(at::randn({count, 8}).to(type)),
+        weight(at::randn({classes, 8}).to(type)),
+        labels(at::randint(classes, {count}, at::kLong)) {}
+  Tensor logits() const { return at::mm(h, weight.t()); }
+  std::int64_t rows() const { return h.size(0); }
+};
+
+cuda::LogitRows rows_of(const Tensor& logits) {
+  return {logits.mutable_data_ptr(), is_bf16(logits), logits.size(0), logits.size(1)};
+}
+const std::int64_t* places(const Tensor& labels) { return labels.const_data_ptr<std::int64_t>(); }
+
+std::int64_t any_classes() { return GENERATE(3, 40, 1003, 9000); }
+
+}  // namespace
+
+TEST_CASE(
+    "the kernels of a cross-entropy equal the CPU's, with labels ignored and labels that are no class") {
+  const std::int64_t classes = any_classes();
+  const Head head(5, classes, any_type());
+  head.labels[1].fill_(kIgnored);
+  head.labels[3].fill_(classes);
+  const Tensor gradient = at::full({}, 0.2f), losses = unwritten({5}, at::kFloat);
+  const Tensors expected = on_cpu("rondo::linear_cross_entropy", head.h, head.weight, head.labels, gradient,
+                                  kIgnored, head.rows());
+  const Tensor logits = head.logits(), before = logits.clone();
+  cuda::cross_entropy_losses(rows_of(logits), places(head.labels), kIgnored, nullptr, floats(losses),
+                             nullptr);
+  check_close(losses, expected[0]);
+  CHECK(at::equal(logits, before));
+  cuda::cross_entropy_losses(rows_of(logits), places(head.labels), kIgnored, floats(gradient), floats(losses),
+                             nullptr);
+  check_close(losses, expected[0]);
+  check_close(logits, expected[3]);
+}
+
+TEST_CASE("the kernels of a shard of a cross-entropy equal the CPU's") {
+  const Head head(5, any_classes(), any_type());
+  const Tensor place = head.labels.view({-1, 1}), logits = head.logits();
+  const Tensors expected =
+      on_cpu("rondo::linear_cross_entropy_statistics", head.h, head.weight, place, head.rows());
+  const Tensor largest = unwritten({5}, at::kFloat), sum = unwritten({5}, at::kFloat),
+               of_place = unwritten({5, 1}, at::kFloat);
+  cuda::cross_entropy_statistics(rows_of(logits), places(place), floats(largest), floats(sum),
+                                 floats(of_place), nullptr);
+  check_close(largest, expected[0]);
+  check_close(sum, expected[1]);
+  check_close(of_place, expected[2]);
+
+  const Tensor gradient = at::rand({5, 1}), place_gradient = at::rand({5, 1});
+  const Tensors gradients =
+      on_cpu("rondo::linear_cross_entropy_gradients", head.h, head.weight, place, largest.view({-1, 1}),
+             sum.view({-1, 1}), gradient, place_gradient, head.rows());
+  cuda::cross_entropy_gradients(rows_of(logits), places(place), floats(largest), floats(sum),
+                                floats(gradient), floats(place_gradient), nullptr);
+  check_close(logits, gradients[2]);
+}
+
+}  // namespace rondo
