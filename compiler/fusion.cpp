@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "compiler/op_facts.h"
+
 namespace rondo::ir {
 namespace {
 
@@ -33,6 +35,15 @@ std::optional<double> number(const Node& node, std::size_t argument) {
   return std::nullopt;
 }
 
+std::vector<std::vector<NodeIndex>> reading_nodes(const Graph& graph) {
+  std::vector<std::vector<NodeIndex>> readers(graph.values.size());
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    for_each_operand(graph.nodes[i], [&](ValueId id) {
+      readers[static_cast<std::size_t>(id)].push_back(static_cast<NodeIndex>(i));
+    });
+  return readers;
+}
+
 bool is_product(const Node& node, ValueId a, ValueId b) { return is_of(node, "aten.mul.Tensor", a, b); }
 bool is_sum(const Node& node, ValueId a, ValueId b) {
   return is_of(node, "aten.add.Tensor", a, b) && number(node, 2) == 1;
@@ -44,27 +55,19 @@ ValueId other_operand(const Node& node, ValueId known) {
 }
 
 bool is_cast(const Node& node, DType dtype) {
-  // (self, dtype, layout, device, pin_memory, non_blocking, memory_format)
-  if (node.op != "aten._to_copy.default" || node.args.size() != 7) return false;
-  const bool moves =
-      !std::holds_alternative<None>(node.args[3]) && node.args[3] != Argument(Symbol{"device"});
-  const bool lays_out = !std::holds_alternative<None>(node.args[6]);
-  return node.args[1] == Argument(dtype) && !moves && !lays_out;
+  return converts_on_device(node) && node.args[1] == Argument(dtype) &&
+         std::holds_alternative<None>(node.args[6]);
 }
 
 Fusion::Fusion(Graph& graph, std::string_view pass)
     : graph_(graph),
       pass_(pass),
       makers_(defining_nodes(graph)),
-      readers_(graph.values.size()),
+      readers_(reading_nodes(graph)),
       taken_(graph.nodes.size(), false),
       dropped_(graph.nodes.size(), false),
       inserted_(graph.nodes.size()),
-      replacement_(graph.values.size(), kNoValue) {
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    for_each_operand(graph.nodes[i],
-                     [&](ValueId id) { readers_[at(id)].push_back(static_cast<NodeIndex>(i)); });
-}
+      replacement_(graph.values.size(), kNoValue) {}
 
 NodeIndex Fusion::maker(ValueId id, std::string_view op) const {
   const NodeIndex i = id == kNoValue ? kNoNode : maker(id);

@@ -28,6 +28,9 @@ ValueId other_operand(const Node& node, ValueId known);
 // Whether the node converts its operand to `dtype` and does nothing else.
 bool is_cast(const Node& node, DType dtype);
 
+// Of each value, in the order of the nodes; one that reads it twice is there twice.
+std::vector<std::vector<NodeIndex>> reading_nodes(const Graph& graph);
+
 class Fusion {
  public:
   // `pass` becomes the origin of new nodes. REQUIRES: no node overwrites anything; `graph` outlives this and is not

@@ -38,12 +38,7 @@ bool is_matrix(const TensorType& type) { return type.sizes.size() == 2 && is_con
 }  // namespace
 
 LossMatcher::LossMatcher(const Graph& graph)
-    : graph_(graph), definitions_(defining_nodes(graph)), readers_(graph.values.size()) {
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    for_each_operand(graph.nodes[i], [&](ValueId id) {
-      readers_[static_cast<std::size_t>(id)].push_back(static_cast<std::int32_t>(i));
-    });
-}
+    : graph_(graph), definitions_(defining_nodes(graph)), readers_(reading_nodes(graph)) {}
 
 // nullptr if another op makes it.
 const Node* LossMatcher::made_by(ValueId id, std::string_view op) const {

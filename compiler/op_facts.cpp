@@ -149,6 +149,15 @@ const OpFacts& facts(std::string_view op) {
   return row == table->end() ? kUnknown : *row->second;
 }
 
+bool converts_on_device(const Node& node) {
+  // (self, dtype, layout, device, pin_memory, non_blocking, memory_format)
+  if (node.op != "aten._to_copy.default" || node.args.size() != 7) return false;
+  const bool moves =
+      !std::holds_alternative<None>(node.args[3]) && node.args[3] != Argument(Symbol{"device"});
+  const bool pins = !std::holds_alternative<None>(node.args[4]) && node.args[4] != Argument(false);
+  return !moves && !pins;
+}
+
 double flops(const Graph& graph, const Node& node) {
   if (!facts(node.op).heavy) return 0;
   std::vector<const Sizes*> operands;

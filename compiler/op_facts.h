@@ -56,6 +56,10 @@ constexpr bool is_collective(const OpFacts& op) {
 const OpFacts& facts(std::string_view op);
 std::span<const OpFacts> all_facts();  // for the check against the dispatcher's schemas
 
+// Whether the node is an aten._to_copy that neither moves its operand to another device nor pins it. What it does to
+// dtype and strides is said by the types.
+bool converts_on_device(const Node& node);
+
 // Floating-point operations of a heavy node (a multiply-add is 2), 0 for the others. Attention counts the
 // whole square, masked or not, as MFU does by convention.
 double flops(const Graph& graph, const Node& node);

@@ -91,14 +91,7 @@ class Canonicalizer {
   // someone overwrites it or its source, or because it is returned; and its source must be aligned as a copy
   // would be.
   bool is_needless_copy(const Node& node, ValueId source, ValueId result) const {
-    const bool converts = node.op == "aten._to_copy.default" && node.args.size() == 7;
-    if (!converts && node.op != "aten.clone.default") return false;
-    if (converts) {  // (self, dtype, layout, device, pin_memory, non_blocking, memory_format)
-      const bool moves =
-          !std::holds_alternative<None>(node.args[3]) && node.args[3] != Argument(Symbol{"device"});
-      const bool pins = !std::holds_alternative<None>(node.args[4]) && node.args[4] != Argument(false);
-      if (moves || pins) return false;
-    }
+    if (node.op != "aten.clone.default" && !converts_on_device(node)) return false;
     return same_type(source, result) && chains_[at(source)].at_start && !written_[root(source)] &&
            !written_[root(result)] && !returned_[root(result)];
   }

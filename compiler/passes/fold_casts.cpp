@@ -66,14 +66,9 @@ class CastFolder {
   std::size_t root(ValueId id) const { return at(roots_[at(id)]); }
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
-  // A conversion within the device that keeps sizes and strides:
-  // (self, dtype, layout, device, pin_memory, non_blocking, memory_format).
+  // A conversion within the device that keeps sizes and strides.
   bool casts_only(const Node& node) const {
-    if (node.op != "aten._to_copy.default" || node.args.size() != 7) return false;
-    const bool moves =
-        !std::holds_alternative<None>(node.args[3]) && node.args[3] != Argument(Symbol{"device"});
-    const bool pins = !std::holds_alternative<None>(node.args[4]) && node.args[4] != Argument(false);
-    return !moves && !pins &&
+    return converts_on_device(node) &&
            type(node.results[0]).strides == type(std::get<Use>(node.args[0]).value).strides;
   }
 
