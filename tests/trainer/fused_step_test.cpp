@@ -14,8 +14,8 @@
 #include "compiler/pipeline.h"
 #include "compiler/tracer.h"
 #include "models/deepseek_v3.h"
-#include "models/initialize.h"
 #include "models/llama3.h"
+#include "tests/trainer/initial_state.h"
 #include "trainer/train_step.h"
 
 namespace rondo {
@@ -41,22 +41,7 @@ struct Step {
   TrainStepOptions options;
   std::shared_ptr<Decoder> model;
 
-  Tensors state() const {
-    Tensors state;
-    std::size_t parameter = 0;
-    for (const StepInput& input : function.inputs) {
-      if (input.kind == ir::InputKind::batch) continue;
-      at::Tensor tensor = at::zeros(input.type.sizes, to_aten(input.type.dtype));
-      if (input.kind == ir::InputKind::parameter) {
-        const ParameterRule& rule = model->parameters()[parameter++];
-        initialize(tensor, rule.init, 7, rule.name, FlatShard(rule.sizes));
-      }
-      for (const Buffer& buffer : model->buffers(input.type.sizes.empty() ? 1 : input.type.sizes[0]))
-        if (buffer.name == input.name) tensor.copy_(buffer.value);
-      state.push_back(tensor);
-    }
-    return state;
-  }
+  Tensors state() const { return initial_state(function, *model); }
   Tensors batch() const {
     at::Tensor tokens = at::zeros({options.local_batch_size, options.seq_len}, at::kLong);
     for (std::int64_t i = 0; i < tokens.numel(); ++i) tokens.data_ptr<std::int64_t>()[i] = i * 31 % 300;

@@ -20,9 +20,9 @@
 #include "compiler/tracer.h"
 #include "compiler/verify.h"
 #include "models/deepseek_v3.h"
-#include "models/initialize.h"
 #include "models/llama3.h"
 #include "tests/compiler/recording_device.h"
+#include "tests/trainer/initial_state.h"
 
 namespace rondo {
 namespace {
@@ -45,23 +45,6 @@ TrainStepOptions small_options() {
   options.local_batch_size = 2;
   options.seq_len = 32;
   return options;
-}
-
-Tensors initial_state(const StepFunction& function, const Decoder& model) {
-  Tensors state;
-  std::size_t parameter = 0;
-  for (const StepInput& input : function.inputs) {
-    if (input.kind == ir::InputKind::batch) continue;
-    at::Tensor tensor = at::zeros(input.type.sizes, to_aten(input.type.dtype));
-    if (input.kind == ir::InputKind::parameter) {
-      const ParameterRule& rule = model.parameters()[parameter++];
-      initialize(tensor, rule.init, 7, rule.name, FlatShard(rule.sizes));
-    }
-    for (const Buffer& buffer : model.buffers(input.type.sizes.empty() ? 1 : input.type.sizes[0]))
-      if (buffer.name == input.name) tensor.copy_(buffer.value);
-    state.push_back(tensor);
-  }
-  return state;
 }
 
 Tensors batch_of(const TrainStepOptions& options, int step) {
