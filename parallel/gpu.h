@@ -15,19 +15,12 @@ c10::Device take_gpu(int local_rank, int local_world_size);
 
 struct GpuFacts {
   std::string name;               // "NVIDIA H200"
-  std::string capability;         // "9.0"
   std::int64_t memory_bytes = 0;  // in all
 };
 GpuFacts gpu_facts(c10::Device device);
 
-// Most bytes of LibTorch's allocator that tensors took since the last reset, and that it took from the device.
-struct GpuMemory {
-  std::int64_t peak_allocated_bytes = 0;
-  std::int64_t peak_reserved_bytes = 0;
-};
-GpuMemory gpu_memory(c10::Device device);
+// Most bytes that tensors took of LibTorch's allocator since the last reset.
+std::int64_t gpu_peak_bytes(c10::Device device);
 void reset_gpu_peak(c10::Device device);
-// Until what was issued to the device is done.
-void synchronize_gpu(c10::Device device);
 
 }  // namespace rondo

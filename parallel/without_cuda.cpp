@@ -17,9 +17,8 @@ namespace {
 
 c10::Device take_gpu(int, int) { refuse(); }
 GpuFacts gpu_facts(c10::Device) { refuse(); }
-GpuMemory gpu_memory(c10::Device) { refuse(); }
+std::int64_t gpu_peak_bytes(c10::Device) { refuse(); }
 void reset_gpu_peak(c10::Device) { refuse(); }
-void synchronize_gpu(c10::Device) { refuse(); }
 c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::Store>&, const NcclMembers&,
                                                c10::Device, std::chrono::milliseconds) {
   refuse();

@@ -15,16 +15,12 @@
 namespace rondo {
 
 std::int64_t ComputeDevice::peak_bytes() const {
-  return device.is_cpu() ? cpu_memory::peak_bytes() : gpu_memory(device).peak_allocated_bytes;
+  return device.is_cpu() ? cpu_memory::peak_bytes() : gpu_peak_bytes(device);
 }
 
 void ComputeDevice::reset_peak() const {
   cpu_memory::reset_peak();
   if (device.is_cuda()) reset_gpu_peak(device);
-}
-
-void ComputeDevice::synchronize() const {
-  if (device.is_cuda()) synchronize_gpu(device);
 }
 
 ComputeDevice take_device(const JobConfig& config, const RankEnvironment& environment) {

@@ -23,8 +23,6 @@ struct ComputeDevice {
   // Most bytes of tensors at a time since the last reset.
   std::int64_t peak_bytes() const;
   void reset_peak() const;  // of the host's tensors, too
-  // Until all that was issued to it is done.
-  void synchronize() const;
 };
 
 // What job.device comes to; a rank's GPU is the one with its local rank. Before the first tensor on a GPU. Throws

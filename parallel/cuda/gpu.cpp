@@ -45,21 +45,14 @@ c10::Device take_gpu(int local_rank, int local_world_size) {
 GpuFacts gpu_facts(c10::Device device) {
   cudaDeviceProp properties{};
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device.index()));
-  return {properties.name, fmt::format("{}.{}", properties.major, properties.minor),
-          static_cast<std::int64_t>(properties.totalGlobalMem)};
+  return {properties.name, static_cast<std::int64_t>(properties.totalGlobalMem)};
 }
 
-GpuMemory gpu_memory(c10::Device device) {
-  const auto stats = allocator::getDeviceStats(device.index());
+std::int64_t gpu_peak_bytes(c10::Device device) {
   const auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  return {stats.allocated_bytes[all].peak, stats.reserved_bytes[all].peak};
+  return allocator::getDeviceStats(device.index()).allocated_bytes[all].peak;
 }
 
 void reset_gpu_peak(c10::Device device) { allocator::resetPeakStats(device.index()); }
-
-void synchronize_gpu(c10::Device device) {
-  c10::cuda::set_device(device.index());
-  c10::cuda::device_synchronize();
-}
 
 }  // namespace rondo
