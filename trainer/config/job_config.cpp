@@ -5,7 +5,6 @@
 namespace rondo {
 namespace {
 
-constexpr double kMaxSteps = 1e12;
 constexpr double kMaxBatch = 1 << 20;
 constexpr double kMaxTokens = 1 << 24;
 constexpr double kMaxDegree = 1 << 20;

@@ -8,6 +8,8 @@
 
 namespace rondo {
 
+constexpr double kMaxSteps = 1e12;  // of any number of steps
+
 std::string not_empty(const FieldValue& value);
 std::string not_one(const FieldValue& value);
 std::string plain_subfolder(const FieldValue& value);

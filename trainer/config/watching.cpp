@@ -3,12 +3,6 @@
 #include "trainer/config/value_checks.h"
 
 namespace rondo {
-namespace {
-
-constexpr double kMaxSteps = 1e12;
-
-}  // namespace
-
 const Fields& Metrics::fields() {
   static const Fields list = {
       field("log_freq", &Metrics::log_freq, "a line on the console every so many steps",
