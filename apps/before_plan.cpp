@@ -1,7 +1,7 @@
 // What `rondo plan` does before LibTorch is loaded: help, flags, the configuration and its passes.
 #include "apps/commands.h"
 #include "apps/plan_options.h"
-#include "compiler/pipeline.h"
+#include "compiler/passes/pipeline.h"
 #include "trainer/config/derived.h"
 
 namespace rondo {

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "apps/commands.h"
-#include "compiler/pipeline.h"
+#include "compiler/passes/pipeline.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/help.h"
 #include "trainer/config/load.h"

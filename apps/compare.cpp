@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
-#include "parallel/error.h"
-#include "parallel/nearest.h"
+#include "support/error.h"
+#include "support/text/nearest.h"
 #include "trainer/metrics/compare_runs.h"
 
 namespace rondo {

@@ -2,8 +2,8 @@
 #include <cstdio>
 
 #include "apps/commands.h"
-#include "parallel/error.h"
-#include "parallel/nearest.h"
+#include "support/error.h"
+#include "support/text/nearest.h"
 #include "trainer/config/dump.h"
 #include "trainer/config/load.h"
 

@@ -1,5 +1,5 @@
 // `rondo-worker convert FROM TO`: weights between checkpoints and Hugging Face folders.
-#include "trainer/convert.h"
+#include "trainer/resume/convert.h"
 
 #include <cstdio>
 

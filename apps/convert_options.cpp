@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "apps/flag_reader.h"
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 

@@ -2,8 +2,8 @@
 #include <cstdio>
 
 #include "apps/data_commands.h"
-#include "parallel/error.h"
-#include "parallel/nearest.h"
+#include "support/error.h"
+#include "support/text/nearest.h"
 
 namespace rondo {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "apps/data_commands.h"
 #include "apps/flag_reader.h"
-#include "parallel/error.h"
-#include "trainer/data/rondo_source.h"
+#include "support/error.h"
 #include "trainer/data/text_source.h"
+#include "trainer/data/token_files/rondo_source.h"
 
 namespace rondo {
 namespace {

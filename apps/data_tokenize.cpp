@@ -13,7 +13,7 @@
 
 #include "apps/data_commands.h"
 #include "apps/flag_reader.h"
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/data/tokenize.h"
 #include "trainer/tokenizer/tokenizer.h"
 

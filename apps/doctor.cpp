@@ -7,8 +7,8 @@
 
 #include "apps/commands.h"
 #include "apps/doctor_checks.h"
-#include "parallel/error.h"
-#include "parallel/nearest.h"
+#include "support/error.h"
+#include "support/text/nearest.h"
 
 namespace rondo {
 namespace {

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <limits>
 
-#include "parallel/error.h"
-#include "parallel/nearest.h"
+#include "support/error.h"
+#include "support/text/nearest.h"
 
 namespace rondo {
 namespace {

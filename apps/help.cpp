@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "apps/commands.h"
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo {
 

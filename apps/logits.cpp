@@ -14,10 +14,10 @@
 
 #include "apps/logits_input.h"
 #include "apps/worker_commands.h"
-#include "models/decoder.h"
+#include "models/parts/decoder.h"
 #include "parallel/simple_fsdp.h"
 #include "trainer/hugging_face/folder.h"
-#include "trainer/load_weights.h"
+#include "trainer/resume/load_weights.h"
 #include "trainer/safetensors/writer.h"
 
 namespace rondo {

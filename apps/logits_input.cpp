@@ -9,7 +9,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo {
 namespace {

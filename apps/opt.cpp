@@ -8,13 +8,13 @@
 #include <sstream>
 
 #include "apps/commands.h"
-#include "compiler/memory_plan.h"
-#include "compiler/memory_report.h"
-#include "compiler/memory_timeline.h"
-#include "compiler/pipeline.h"
-#include "compiler/text.h"
-#include "compiler/verify.h"
-#include "parallel/error.h"
+#include "compiler/ir/text.h"
+#include "compiler/ir/verify.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/plan/memory_plan.h"
+#include "compiler/report/memory_report.h"
+#include "compiler/report/memory_timeline.h"
+#include "support/error.h"
 
 namespace rondo {
 namespace {

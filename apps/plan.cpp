@@ -1,5 +1,5 @@
 // `rondo-worker plan ...`: what a job will take, before it runs.
-#include "trainer/plan.h"
+#include "trainer/plan/plan.h"
 
 #include <cstdio>
 

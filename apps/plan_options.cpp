@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "apps/flag_reader.h"
-#include "parallel/error.h"
-#include "parallel/nearest.h"
+#include "support/error.h"
+#include "support/text/nearest.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/load.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cost_model.h"
-#include "trainer/config/job_config.h"
+#include "compiler/plan/cost_model.h"
+#include "trainer/config/schema/job_config.h"
 
 namespace rondo {
 

@@ -10,8 +10,8 @@
 #include <filesystem>
 
 #include "apps/commands.h"
-#include "parallel/error.h"
-#include "parallel/nearest.h"
+#include "support/error.h"
+#include "support/text/nearest.h"
 
 namespace rondo {
 namespace {

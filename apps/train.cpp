@@ -11,16 +11,16 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/worker_commands.h"
-#include "compiler/cpu_memory.h"
-#include "parallel/crash_report.h"
-#include "parallel/deadline.h"
-#include "parallel/error.h"
-#include "parallel/launch/environment.h"
-#include "parallel/log.h"
-#include "parallel/stop_signal.h"
-#include "trainer/comm_trace.h"
+#include "compiler/execute/cpu_memory.h"
+#include "parallel/rendezvous/environment.h"
+#include "support/crash_report.h"
+#include "support/deadline.h"
+#include "support/error.h"
+#include "support/log.h"
+#include "support/stop_signal.h"
 #include "trainer/config/load.h"
-#include "trainer/trainer.h"
+#include "trainer/observe/comm_trace.h"
+#include "trainer/run/trainer.h"
 
 namespace rondo {
 namespace {

@@ -7,8 +7,8 @@
 #include <exception>
 
 #include "apps/worker_commands.h"
-#include "parallel/error.h"
-#include "trainer/device_info.h"
+#include "support/error.h"
+#include "trainer/device/device_info.h"
 
 namespace rondo {
 namespace {

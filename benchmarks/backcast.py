@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plans published training runs with `rondo plan` and compares. Needs Python's own library only.
 
-One set of constants per device (compiler/cost_model.h); no row has a constant of its own.
+One set of constants per device (compiler/plan/cost_model.h); no row has a constant of its own.
 """
 import argparse
 import json

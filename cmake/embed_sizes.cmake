@@ -1,5 +1,5 @@
 # Writes a header with the text of every size file: cmake -DOUT=... -DFOLDER=... -P embed_sizes.cmake
-file(GLOB files ${FOLDER}/*.toml)
+file(GLOB files ${FOLDER}/*/sizes/*.toml)
 list(SORT files COMPARE NATURAL)
 set(rows "")
 foreach(file IN LISTS files)
@@ -8,7 +8,7 @@ foreach(file IN LISTS files)
   string(APPEND rows "    EmbeddedSizes{\"${stem}\", R\"toml(${text})toml\"},\n")
 endforeach()
 list(LENGTH files count)
-file(WRITE ${OUT} "// Written by cmake/embed_sizes.cmake from models/sizes/*.toml.
+file(WRITE ${OUT} "// Written by cmake/embed_sizes.cmake from models/*/sizes/*.toml.
 #pragma once
 
 #include <array>

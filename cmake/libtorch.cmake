@@ -42,7 +42,7 @@ target_link_libraries(torch_cpu INTERFACE torch::headers
   -Wl,-rpath,${TORCH_DIR}/lib -Wl,-rpath-link,${RONDO_NVIDIA_LIBS})
 
 # The wheel's fmt 12, header-only, for code that knows no LibTorch. Never together with spdlog in one source file:
-# Debian's spdlog wants its own fmt (parallel/log.cpp).
+# Debian's spdlog wants its own fmt (support/log.cpp).
 add_library(fmt_wheel INTERFACE)
 add_library(fmt::wheel ALIAS fmt_wheel)
 target_include_directories(fmt_wheel SYSTEM INTERFACE ${TORCH_DIR}/include)

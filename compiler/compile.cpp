@@ -5,15 +5,15 @@
 #include <cstdio>
 #include <fstream>
 
-#include "compiler/cuda/cuda_graph_device.h"
-#include "compiler/cuda/placing_allocator.h"
-#include "compiler/memory_timeline.h"
-#include "compiler/op_facts.h"
-#include "compiler/segments.h"
-#include "compiler/text.h"
-#include "compiler/tracer.h"
-#include "compiler/verify.h"
-#include "parallel/error.h"
+#include "compiler/execute/cuda/cuda_graph_device.h"
+#include "compiler/execute/cuda/placing_allocator.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/ir/segments.h"
+#include "compiler/ir/text.h"
+#include "compiler/ir/verify.h"
+#include "compiler/report/memory_timeline.h"
+#include "compiler/trace/tracer.h"
+#include "support/error.h"
 
 namespace rondo {
 namespace {

@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "compiler/executor.h"
-#include "compiler/graph_replay.h"
-#include "compiler/ir.h"
-#include "compiler/memory_report.h"
-#include "compiler/options.h"
-#include "compiler/pipeline.h"
-#include "compiler/step_function.h"
+#include "compiler/execute/executor.h"
+#include "compiler/execute/graph_replay.h"
+#include "compiler/ir/ir.h"
+#include "compiler/ir/options.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/report/memory_report.h"
+#include "compiler/trace/step_function.h"
 
 namespace rondo {
 

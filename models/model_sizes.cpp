@@ -1,8 +1,8 @@
-#include "models/model_sizes.h"
+#include "models/parts/model_sizes.h"
 
-#include "models/deepseek_v3_config.h"
+#include "models/deepseek_v3/deepseek_v3_config.h"
 #include "models/embedded_sizes.h"
-#include "models/llama3_config.h"
+#include "models/llama3/llama3_config.h"
 
 namespace rondo {
 namespace {

@@ -13,10 +13,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/exchange_rows/exchange_rows.h"
+#include "ops/token_rows/token_rows.h"
 #include "parallel/collectives.h"
-#include "parallel/exchange_rows.h"
 #include "parallel/saved_group.h"
-#include "parallel/token_rows.h"
 
 namespace rondo {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <numeric>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo {
 

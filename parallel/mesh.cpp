@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo {
 namespace {

@@ -1,5 +1,5 @@
 // How the ranks of a run are divided: a grid with one axis for each kind of parallelism. Arithmetic alone: no LibTorch,
-// no connections. Parts of it are handed to parallel/groups.h, which makes them process groups.
+// no connections. Parts of it are handed to parallel/groups/groups.h, which makes them process groups.
 //
 // Rank numbers run through the grid row by row: the last axis varies fastest. So the ranks of one tensor-parallel group
 // are neighbours, then those of one shard group, and a node holds whole shard groups where it has room for them;

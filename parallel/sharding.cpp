@@ -3,8 +3,8 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
 
+#include "ops/grouped_mm/grouped_mm.h"
 #include "parallel/expert_parallel.h"
-#include "parallel/grouped_mm.h"
 
 namespace rondo {
 

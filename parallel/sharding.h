@@ -24,7 +24,7 @@ struct Dispatched {
   std::vector<at::Tensor> way_back = {};  // what `combine` needs to know
 };
 
-// A model's forward reads weights by their name inside the open module scope (parallel/scope.h): in scope
+// A model's forward reads weights by their name inside the open module scope (support/scope.h): in scope
 // "layers.0.attention.wq", `get("weight")` is the parameter "layers.0.attention.wq.weight", as much of it as this rank
 // computes with and in the compute dtype.
 class Weights {
@@ -34,7 +34,7 @@ class Weights {
   // x [..., in] times the transpose of the weight [out, in] of the open scope.
   virtual at::Tensor linear(const at::Tensor& x) const;
   // x [N, in] times the transposes of the weights [E, out, in] of the open scope, one for each run of rows:
-  // run e ends before row ends[e] (parallel/grouped_mm.h).
+  // run e ends before row ends[e] (ops/grouped_mm/grouped_mm.h).
   virtual at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const;
   // The tensors whose gradients the weights below a module path feed, in the order of their names.
   virtual std::vector<at::Tensor> leaves(std::string_view module) const = 0;

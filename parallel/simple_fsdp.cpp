@@ -4,11 +4,11 @@
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/grouped_mm/grouped_mm.h"
 #include "parallel/collectives.h"
-#include "parallel/error.h"
 #include "parallel/flat_shard.h"
-#include "parallel/grouped_mm.h"
-#include "parallel/scope.h"
+#include "support/error.h"
+#include "support/scope.h"
 
 namespace rondo {
 namespace {

@@ -8,7 +8,7 @@
 // tokens.
 //
 // What belongs to gathering and reducing a parameter runs with the parameter's name as its module path
-// (parallel/scope.h): that is how the compiler knows these nodes.
+// (support/scope.h): that is how the compiler knows these nodes.
 #pragma once
 
 #include <ATen/core/Tensor.h>

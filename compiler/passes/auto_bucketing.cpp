@@ -3,14 +3,14 @@
 // Walking the gathers (or reductions) of a phase in their order, the next one joins the bucket if both are so small
 // that starting them costs more than moving them, or if all of it still hides behind the compute between the
 // bucket before it and itself; a bucket never grows beyond kLargest. Times are the roofline and the ring of
-// compiler/cost_model.h, so that all ranks decide alike.
+// compiler/plan/cost_model.h, so that all ranks decide alike.
 #include <fmt/format.h>
 
 #include <map>
 
-#include "compiler/bucketing.h"
-#include "compiler/cost_model.h"
-#include "compiler/passes.h"
+#include "compiler/analysis/bucketing.h"
+#include "compiler/passes/passes.h"
+#include "compiler/plan/cost_model.h"
 
 namespace rondo::ir {
 namespace {

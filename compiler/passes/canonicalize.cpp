@@ -9,8 +9,8 @@
 // What makes this safe: two views of one storage that start at the same element and have the same type
 // (dtype, sizes, strides) are the same tensor. Ops that move the start end such a chain; of them only a slice
 // of the whole goes. A wait ends it too: what stands before it is not to be read.
-#include "compiler/op_facts.h"
-#include "compiler/passes.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {

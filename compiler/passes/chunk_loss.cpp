@@ -16,12 +16,12 @@
 // The gradient of the weight is summed over chunks in f32 and rounded once; not even that where it is cast to f32 at once.
 #include <algorithm>
 
-#include "compiler/fusion.h"
-#include "compiler/loss_pattern.h"
-#include "compiler/op_facts.h"
-#include "compiler/passes.h"
-#include "compiler/schedule.h"
-#include "parallel/error.h"
+#include "compiler/analysis/fusion.h"
+#include "compiler/analysis/loss_pattern.h"
+#include "compiler/analysis/schedule.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/passes/passes.h"
+#include "support/error.h"
 
 namespace rondo::ir {
 namespace {

@@ -7,9 +7,9 @@
 // its own storage.
 #include <unordered_set>
 
-#include "compiler/equal_nodes.h"
-#include "compiler/op_facts.h"
-#include "compiler/passes.h"
+#include "compiler/analysis/equal_nodes.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {

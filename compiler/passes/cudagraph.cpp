@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "compiler/op_facts.h"
-#include "compiler/passes.h"
-#include "compiler/schedule.h"
-#include "compiler/segments.h"
+#include "compiler/analysis/schedule.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/ir/segments.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {

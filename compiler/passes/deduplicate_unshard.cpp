@@ -12,10 +12,10 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "compiler/equal_nodes.h"
-#include "compiler/op_facts.h"
-#include "compiler/parameters.h"
-#include "compiler/passes.h"
+#include "compiler/analysis/equal_nodes.h"
+#include "compiler/analysis/parameters.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {

@@ -3,8 +3,8 @@
 // device checks while it computes do nothing that a step's results depend on, and go.
 #include <algorithm>
 
-#include "compiler/op_facts.h"
-#include "compiler/passes.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {

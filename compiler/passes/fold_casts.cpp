@@ -7,8 +7,8 @@
 // f32 holds every bf16 and every f16, f64 every f32, so %1 has the very numbers of %0, and rounding them once
 // is all that is left. A cast that narrows ends such a chain: what follows it reads rounded numbers. Of a nan,
 // sign and payload may differ.
-#include "compiler/op_facts.h"
-#include "compiler/passes.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {

@@ -15,8 +15,8 @@
 // Where x is bf16, there are casts: of x to f32, of %n and of %x's gradient back.
 #include <algorithm>
 
-#include "compiler/fusion.h"
-#include "compiler/kernels/rms_norm.h"
+#include "compiler/analysis/fusion.h"
+#include "ops/rms_norm/rms_norm.h"
 
 namespace rondo::ir {
 namespace {

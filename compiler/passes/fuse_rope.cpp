@@ -13,7 +13,7 @@
 //   %7 = %3 * %sin + %2 * %cos                     ->
 //   %8 = %3 * %cos + -%2 * %sin
 //   %9 = aten.stack.default([%7, %8], -2)
-#include "compiler/fusion.h"
+#include "compiler/analysis/fusion.h"
 
 namespace rondo::ir {
 namespace {

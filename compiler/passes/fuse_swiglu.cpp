@@ -7,7 +7,7 @@
 //     %8 = aten.silu_backward.default(%7, %1)
 #include <algorithm>
 
-#include "compiler/fusion.h"
+#include "compiler/analysis/fusion.h"
 
 namespace rondo::ir {
 namespace {

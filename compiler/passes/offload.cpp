@@ -19,10 +19,10 @@
 
 #include <algorithm>
 
-#include "compiler/forward_values.h"
-#include "compiler/op_facts.h"
-#include "compiler/passes.h"
-#include "compiler/schedule.h"
+#include "compiler/analysis/forward_values.h"
+#include "compiler/analysis/schedule.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {

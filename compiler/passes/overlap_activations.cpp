@@ -12,12 +12,12 @@
 // it takes, so that no tensor is kept for longer than that.
 #include <algorithm>
 
-#include "compiler/bucketing.h"
-#include "compiler/cost_model.h"
-#include "compiler/op_facts.h"
-#include "compiler/parameters.h"
-#include "compiler/passes.h"
-#include "compiler/schedule.h"
+#include "compiler/analysis/bucketing.h"
+#include "compiler/analysis/parameters.h"
+#include "compiler/analysis/schedule.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/passes/passes.h"
+#include "compiler/plan/cost_model.h"
 
 namespace rondo::ir {
 namespace {

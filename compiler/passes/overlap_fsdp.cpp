@@ -19,11 +19,11 @@
 // Where a bucket takes several collectives, of several groups, they are one here: a small one would hide nothing.
 #include <algorithm>
 
-#include "compiler/bucketing.h"
-#include "compiler/op_facts.h"
-#include "compiler/parameters.h"
-#include "compiler/passes.h"
-#include "compiler/schedule.h"
+#include "compiler/analysis/bucketing.h"
+#include "compiler/analysis/parameters.h"
+#include "compiler/analysis/schedule.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {

@@ -7,16 +7,16 @@
 //     %7 = aten.mul.Tensor(%6, %5)                  %7 = aten.mul.Tensor(%6, %8)
 //
 // A copy stands right before the first backward node that needs it, whichever that is: nothing asks for one
-// region of backward nodes. What decides is compiler/memory_policy.h.
+// region of backward nodes. What decides is compiler/analysis/memory_policy.h.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "compiler/forward_values.h"
-#include "compiler/memory_policy.h"
-#include "compiler/op_facts.h"
-#include "compiler/passes.h"
+#include "compiler/analysis/forward_values.h"
+#include "compiler/analysis/memory_policy.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/op_facts.h"
-#include "compiler/passes.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {

@@ -6,13 +6,13 @@
 //
 // A rank that leaves out what the others take part in would hang them. It cannot: the decision follows from
 // the graph alone, and ranks compare the collective sequences of their final graphs before the first step; a
-// difference ends the run with a message (parallel/groups.h). What only fed the collective is dead code now.
+// difference ends the run with a message (parallel/groups/groups.h). What only fed the collective is dead code now.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "compiler/op_facts.h"
-#include "compiler/passes.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {

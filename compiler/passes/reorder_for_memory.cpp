@@ -18,9 +18,9 @@
 #include <numeric>
 #include <optional>
 
-#include "compiler/memory_plan.h"
-#include "compiler/op_facts.h"
-#include "compiler/passes.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/passes/passes.h"
+#include "compiler/plan/memory_plan.h"
 
 namespace rondo::ir {
 namespace {

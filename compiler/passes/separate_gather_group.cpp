@@ -4,8 +4,8 @@
 //
 // The collectives of one group run one after the other, so a gather that the next layer waits for would stand
 // behind a reduction that nobody waits for yet.
-#include "compiler/bucketing.h"
-#include "compiler/passes.h"
+#include "compiler/analysis/bucketing.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 

@@ -1,8 +1,8 @@
 // The parameters of a bucket (Input::bucket: a transformer block, what stands before the first, what stands
 // behind the last, or what the user asked for) are gathered by one collective, and their gradients reduced by one.
-// compiler/bucketing.h shows the rewrite.
-#include "compiler/bucketing.h"
-#include "compiler/passes.h"
+// compiler/analysis/bucketing.h shows the rewrite.
+#include "compiler/analysis/bucketing.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <set>
 
-#include "parallel/error.h"
 #include "parallel/launch/failure.h"
+#include "support/error.h"
 
 namespace rondo::launch {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "parallel/launch/messages.h"
 #include "parallel/launch/options.h"
+#include "parallel/rendezvous/messages.h"
 
 namespace rondo::launch {
 

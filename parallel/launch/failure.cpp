@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo::launch {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/launch/messages.h"
+#include "parallel/rendezvous/messages.h"
 
 namespace rondo::launch {
 

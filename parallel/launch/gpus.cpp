@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "parallel/launch/numbers.h"
+#include "support/text/numbers.h"
 
 namespace rondo::launch {
 

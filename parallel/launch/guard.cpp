@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <set>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo::launch {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "parallel/launch/net.h"
+#include "parallel/rendezvous/net.h"
 
 namespace rondo::launch {
 

@@ -16,14 +16,14 @@
 #include <memory>
 #include <optional>
 
-#include "parallel/error.h"
 #include "parallel/launch/coordinator.h"
 #include "parallel/launch/failure.h"
 #include "parallel/launch/guard.h"
-#include "parallel/launch/messages.h"
 #include "parallel/launch/output.h"
 #include "parallel/launch/ranks.h"
 #include "parallel/launch/spawn.h"
+#include "parallel/rendezvous/messages.h"
+#include "support/error.h"
 
 namespace rondo::launch {
 namespace {

@@ -10,11 +10,11 @@
 #include <filesystem>
 #include <string_view>
 
-#include "parallel/error.h"
 #include "parallel/launch/flags.h"
 #include "parallel/launch/gpus.h"
-#include "parallel/launch/numbers.h"
-#include "parallel/nearest.h"
+#include "support/error.h"
+#include "support/text/nearest.h"
+#include "support/text/numbers.h"
 
 namespace rondo::launch {
 namespace {

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "parallel/error.h"
 #include "parallel/launch/failure.h"
+#include "support/error.h"
 
 namespace rondo::launch {
 namespace {

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "parallel/launch/net.h"
 #include "parallel/launch/options.h"
+#include "parallel/rendezvous/net.h"
 
 namespace rondo::launch {
 

@@ -12,9 +12,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "parallel/error.h"
 #include "parallel/launch/failure.h"
 #include "parallel/launch/spawn.h"
+#include "support/error.h"
 
 namespace rondo::launch {
 namespace {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "parallel/launch/guard.h"
-#include "parallel/launch/messages.h"
 #include "parallel/launch/options.h"
 #include "parallel/launch/output.h"
+#include "parallel/rendezvous/messages.h"
 
 namespace rondo::launch {
 

@@ -13,8 +13,8 @@
 #include <cstring>
 #include <sstream>
 
-#include "parallel/error.h"
-#include "parallel/launch/net.h"
+#include "parallel/rendezvous/net.h"
+#include "support/error.h"
 
 namespace rondo::launch {
 namespace {

@@ -6,7 +6,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstdio>
 
-#include "tests/trainer/config_texts.h"
+#include "tests/trainer/config/config_texts.h"
 
 using Catch::Matchers::ContainsSubstring;
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace {
 

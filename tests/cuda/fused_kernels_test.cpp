@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/kernels/cross_entropy_rows_cuda.h"
-#include "compiler/kernels/rms_norm_cuda.h"
-#include "compiler/kernels/rope_cuda.h"
-#include "compiler/kernels/swiglu_cuda.h"
+#include "ops/linear_cross_entropy/cross_entropy_rows_cuda.h"
+#include "ops/rms_norm/rms_norm_cuda.h"
+#include "ops/rope/rope_cuda.h"
+#include "ops/swiglu/swiglu_cuda.h"
 
 namespace rondo {
 namespace {

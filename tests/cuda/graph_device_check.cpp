@@ -1,6 +1,6 @@
-// The contract of recorded steps (compiler/graph_replay.h) on a real device: graph_device_check --device=cuda. With
+// The contract of recorded steps (compiler/execute/graph_replay.h) on a real device: graph_device_check --device=cuda. With
 // --device=cpu it tries itself on the recording device of the tests. What needs faults that a GPU does not produce on
-// request is in tests/compiler/graph_replay_test.cpp.
+// request is in tests/compiler/execute/graph_replay_test.cpp.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
@@ -15,19 +15,19 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/executor.h"
-#include "compiler/graph_replay.h"
-#include "compiler/memory_plan.h"
-#include "compiler/passes.h"
-#include "compiler/text.h"
-#include "compiler/verify.h"
+#include "compiler/execute/executor.h"
+#include "compiler/execute/graph_replay.h"
+#include "compiler/ir/text.h"
+#include "compiler/ir/verify.h"
+#include "compiler/passes/passes.h"
+#include "compiler/plan/memory_plan.h"
 #include "tests/cuda/checks.h"
 #ifdef USE_C10D_NCCL
-#include "compiler/cuda/cuda_graph_device.h"
-#include "compiler/cuda/placing_allocator.h"
+#include "compiler/execute/cuda/cuda_graph_device.h"
+#include "compiler/execute/cuda/placing_allocator.h"
 #endif
-#include "compiler/cpu_memory.h"
-#include "tests/compiler/recording_device.h"
+#include "compiler/execute/cpu_memory.h"
+#include "tests/compiler/execute/recording_device.h"
 
 namespace rondo {
 namespace {

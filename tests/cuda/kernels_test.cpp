@@ -16,15 +16,15 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <random>
 
-#include "models/cuda/direct_attention.h"
-#include "models/cuda/normal_draws.h"
-#include "models/initialize.h"
-#include "models/ops/short_documents.h"
-#include "parallel/cuda/grouped_mm_kernels.h"
-#include "parallel/cuda/token_rows_kernels.h"
-#include "parallel/grouped_mm.h"
-#include "parallel/run_tiles.h"
-#include "parallel/token_rows.h"
+#include "models/parts/initialize.h"
+#include "ops/attention/direct_attention.h"
+#include "ops/attention/short_documents.h"
+#include "ops/grouped_mm/grouped_mm.h"
+#include "ops/grouped_mm/grouped_mm_cuda.h"
+#include "ops/grouped_mm/run_tiles.h"
+#include "ops/normal_draws/normal_draws_cuda.h"
+#include "ops/token_rows/token_rows.h"
+#include "ops/token_rows/token_rows_cuda.h"
 
 namespace rondo {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
-#include "compiler/cuda/cuda_graph_device.h"
-#include "compiler/cuda/placing_allocator.h"
-#include "trainer/device_info.h"
+#include "compiler/execute/cuda/cuda_graph_device.h"
+#include "compiler/execute/cuda/placing_allocator.h"
+#include "trainer/device/device_info.h"
 
 namespace {
 

@@ -24,7 +24,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "parallel/ordered_gloo.h"
+#include "parallel/groups/ordered_gloo.h"
 
 namespace rondo {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "tests/parallel/shares.h"
 
 namespace rondo {

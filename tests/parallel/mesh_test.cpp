@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo {
 namespace {

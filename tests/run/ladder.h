@@ -5,7 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "compiler/pipeline.h"
+#include "compiler/passes/pipeline.h"
 #include "tests/run/runs.h"
 
 namespace rondo {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/files.h"
 

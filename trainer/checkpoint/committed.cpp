@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/checkpoint/files.h"
 
 namespace rondo::checkpoint {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo::checkpoint {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo::checkpoint {
 

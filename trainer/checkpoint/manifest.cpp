@@ -9,7 +9,7 @@
 #include <ctime>
 #include <utility>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo::checkpoint {
 namespace {

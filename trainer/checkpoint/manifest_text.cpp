@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/checkpoint/manifest.h"
 
 namespace rondo::checkpoint {

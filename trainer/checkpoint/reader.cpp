@@ -6,8 +6,8 @@
 #include <cstring>
 #include <tuple>
 
-#include "parallel/error.h"
-#include "parallel/nearest.h"
+#include "support/error.h"
+#include "support/text/nearest.h"
 #include "trainer/checkpoint/committed.h"
 
 namespace rondo::checkpoint {

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/files.h"

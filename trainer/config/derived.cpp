@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/model_sizes.h"
-#include "parallel/error.h"
+#include "models/parts/model_sizes.h"
 #include "parallel/launch/gpus.h"
-#include "parallel/wildcard.h"
+#include "support/error.h"
+#include "support/text/wildcard.h"
 
 namespace rondo {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/options.h"
+#include "compiler/ir/options.h"
 #include "parallel/mesh.h"
-#include "trainer/config/job_config.h"
+#include "trainer/config/schema/job_config.h"
 
 namespace rondo {
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include "models/model_sizes.h"
-#include "trainer/config/keys.h"
+#include "models/parts/model_sizes.h"
+#include "trainer/config/schema/keys.h"
 
 namespace rondo {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "trainer/config/job_config.h"
+#include "trainer/config/schema/job_config.h"
 
 namespace rondo {
 

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "models/model_sizes.h"
-#include "parallel/error.h"
-#include "trainer/config/job_config.h"
-#include "trainer/config/keys.h"
-#include "trainer/config/unsupported.h"
+#include "models/parts/model_sizes.h"
+#include "support/error.h"
+#include "trainer/config/schema/job_config.h"
+#include "trainer/config/schema/keys.h"
+#include "trainer/config/schema/unsupported.h"
 
 namespace rondo {
 namespace {

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 
-#include "models/model_sizes.h"
-#include "parallel/error.h"
-#include "parallel/nearest.h"
-#include "trainer/config/keys.h"
+#include "models/parts/model_sizes.h"
+#include "support/error.h"
+#include "support/text/nearest.h"
 #include "trainer/config/rules.h"
-#include "trainer/config/unsupported.h"
+#include "trainer/config/schema/keys.h"
+#include "trainer/config/schema/unsupported.h"
 
 namespace rondo {
 namespace {

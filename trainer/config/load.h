@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/job_config.h"
+#include "trainer/config/schema/job_config.h"
 
 namespace rondo {
 

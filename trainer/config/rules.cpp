@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "models/model_sizes.h"
+#include "models/parts/model_sizes.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/dump.h"
-#include "trainer/data/files.h"
+#include "trainer/data/documents/files.h"
 
 namespace rondo {
 namespace {

@@ -5,9 +5,9 @@
 #include <set>
 #include <string>
 
-#include "trainer/config/assignment.h"
-#include "trainer/config/job_config.h"
-#include "trainer/config/problems.h"
+#include "trainer/config/read/assignment.h"
+#include "trainer/config/read/problems.h"
+#include "trainer/config/schema/job_config.h"
 
 namespace rondo {
 

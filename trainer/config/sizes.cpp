@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include "models/model_sizes.h"
-#include "parallel/error.h"
-#include "trainer/config/assignment.h"
+#include "models/parts/model_sizes.h"
+#include "support/error.h"
+#include "trainer/config/read/assignment.h"
 
 namespace rondo {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "parallel/fields.h"
+#include "support/fields.h"
 #include "trainer/checkpoint/manifest.h"
 
 namespace rondo {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo {
 namespace {

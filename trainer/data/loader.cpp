@@ -14,13 +14,13 @@
 #include <thread>
 #include <utility>
 
-#include "parallel/error.h"
-#include "parallel/log.h"
+#include "support/error.h"
+#include "support/log.h"
 #include "trainer/data/blend.h"
-#include "trainer/data/files.h"
-#include "trainer/data/order.h"
+#include "trainer/data/documents/files.h"
+#include "trainer/data/documents/order.h"
 #include "trainer/data/stream.h"
-#include "trainer/data/token_source.h"
+#include "trainer/data/token_files/token_source.h"
 
 namespace rondo {
 namespace {

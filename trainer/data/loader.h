@@ -35,7 +35,7 @@ constexpr int64_t kIgnoreLabel = -100;  // a label that counts in no loss
 enum class Split { train, validation };
 
 struct DataOptions {
-  std::string path;  // comma-separated files, folders and globs; see trainer/data/files.h
+  std::string path;  // comma-separated files, folders and globs; see trainer/data/documents/files.h
   // Empty: the documents of all entries of `path` are one stream. Otherwise one weight for each entry.
   std::vector<double> weights{};
   std::string tokenizer = "bytes";  // what the user calls it, for messages

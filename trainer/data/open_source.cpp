@@ -8,9 +8,9 @@
 #include <set>
 #include <vector>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/data/text_source.h"
-#include "trainer/data/token_file.h"
+#include "trainer/data/token_files/token_file.h"
 
 namespace rondo {
 namespace {

@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "parallel/error.h"
-#include "parallel/nearest.h"
+#include "support/error.h"
+#include "support/text/nearest.h"
 #include "trainer/data/loader.h"
 
 namespace rondo {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo {
 

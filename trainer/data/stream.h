@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/data/order.h"
-#include "trainer/data/token_source.h"
+#include "trainer/data/documents/order.h"
+#include "trainer/data/token_files/token_source.h"
 
 namespace rondo {
 

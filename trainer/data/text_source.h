@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "trainer/data/corpus.h"
-#include "trainer/data/token_source.h"
+#include "trainer/data/documents/corpus.h"
+#include "trainer/data/token_files/token_source.h"
 
 namespace rondo {
 

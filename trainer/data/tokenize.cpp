@@ -15,11 +15,11 @@
 #include <stop_token>
 #include <thread>
 
-#include "parallel/error.h"
-#include "trainer/data/corpus.h"
-#include "trainer/data/order.h"
-#include "trainer/data/parts_folder.h"
-#include "trainer/data/rondo_source.h"
+#include "support/error.h"
+#include "trainer/data/documents/corpus.h"
+#include "trainer/data/documents/order.h"
+#include "trainer/data/token_files/parts_folder.h"
+#include "trainer/data/token_files/rondo_source.h"
 
 namespace rondo {
 namespace {

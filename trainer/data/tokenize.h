@@ -15,13 +15,13 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data/token_writer.h"
+#include "trainer/data/token_files/token_writer.h"
 #include "trainer/tokenizer/tokenizer.h"
 
 namespace rondo {
 
 struct TokenizeOptions {
-  std::string input;   // a data path of text, trainer/data/files.h
+  std::string input;   // a data path of text, trainer/data/documents/files.h
   std::string output;  // ends with .tokens
   int threads = 1;
   // 0: one file, `output`. Otherwise a file ends with the document in which it comes to this many tokens, and

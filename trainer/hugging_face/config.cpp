@@ -6,12 +6,12 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "parallel/error.h"
-#include "trainer/hugging_face/deepseek_config.h"
-#include "trainer/hugging_face/fields_reader.h"
+#include "models/deepseek_v3/deepseek_v3_hugging_face.h"
+#include "models/hugging_face/fields_reader.h"
+#include "models/llama3/llama3_hugging_face.h"
+#include "support/error.h"
 #include "trainer/hugging_face/folder_files.h"
 #include "trainer/hugging_face/fp8_blocks.h"
-#include "trainer/hugging_face/llama_config.h"
 
 namespace rondo::hugging_face {
 namespace {

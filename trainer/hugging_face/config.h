@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "parallel/fields.h"
+#include "support/fields.h"
 
 namespace rondo::hugging_face {
 

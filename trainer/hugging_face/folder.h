@@ -32,7 +32,7 @@ struct Parameter {
 // for each index of the first dimension; any other for the parameter itself.
 std::vector<Parameter> stacked(const std::string& name, const std::vector<std::int64_t>& sizes);
 
-// Of a model (models/decoder.h: Decoder), which this header does not include: its parameters, then the biases
+// Of a model (models/parts/decoder.h: Decoder), which this header does not include: its parameters, then the biases
 // of its routers.
 template <class Model>
 std::vector<Parameter> parameters_of(const Model& model) {

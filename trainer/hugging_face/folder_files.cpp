@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/safetensors/io_error.h"
 
 namespace rondo::hugging_face {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/hugging_face/folder.h"
 #include "trainer/hugging_face/folder_files.h"
 #include "trainer/hugging_face/fp8_blocks.h"

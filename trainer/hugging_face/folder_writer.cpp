@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/hugging_face/folder_files.h"
 #include "trainer/safetensors/io_error.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo::hugging_face {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/metrics/append_file.h"
+#include "support/files/append_file.h"
 
 namespace rondo {
 

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/metrics/compare_runs.h"
 
 namespace rondo {

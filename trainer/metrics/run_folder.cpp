@@ -13,7 +13,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/metrics/machine.h"
 
 namespace rondo {

@@ -24,7 +24,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/metrics/append_file.h"
+#include "support/files/append_file.h"
 
 namespace rondo {
 

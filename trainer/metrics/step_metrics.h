@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "trainer/metrics/append_file.h"
+#include "support/files/append_file.h"
 
 namespace rondo {
 

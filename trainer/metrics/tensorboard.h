@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/metrics/append_file.h"
+#include "support/files/append_file.h"
 #include "trainer/metrics/step_metrics.h"
 
 namespace rondo {

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <unordered_set>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/safetensors/format.h"
 
 namespace rondo::safetensors {

@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "parallel/error.h"
-#include "parallel/shortage.h"
+#include "support/error.h"
+#include "support/files/shortage.h"
 
 namespace rondo::safetensors {
 void throw_io_error(const char* action, const std::filesystem::path& path, int error_number) {

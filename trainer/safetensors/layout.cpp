@@ -3,7 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/safetensors/format.h"
 
 namespace rondo::safetensors {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "parallel/error.h"
-#include "trainer/tokenizer/utf8.h"
+#include "support/error.h"
+#include "support/text/utf8.h"
 
 namespace rondo {
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "trainer/tokenizer/utf8.h"
+#include "support/text/utf8.h"
 
 namespace rondo {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/tokenizer/bpe_tokenizer.h"
 
 namespace rondo {

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <unordered_map>
 
-#include "parallel/error.h"
+#include "support/error.h"
+#include "support/text/json_view.h"
 #include "trainer/tokenizer/byte_level.h"
-#include "trainer/tokenizer/json_view.h"
-#include "trainer/tokenizer/split_stages.h"
+#include "trainer/tokenizer/split/split_stages.h"
 
 namespace rondo {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "trainer/tokenizer/bpe.h"
-#include "trainer/tokenizer/splitter.h"
+#include "trainer/tokenizer/split/splitter.h"
 
 namespace rondo {
 

@@ -5,7 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "parallel/launch/net.h"
+#include "parallel/rendezvous/net.h"
 #include "tests/parallel/launch/process.h"
 
 namespace rondo::launch {

@@ -1,16 +1,16 @@
 // `rondo launch` on one node, with real processes.
-#include <csignal>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "parallel/launch/net.h"
 #include "parallel/launch/options.h"
+#include "parallel/rendezvous/net.h"
 #include "tests/parallel/launch/process.h"
 
 namespace rondo::launch {

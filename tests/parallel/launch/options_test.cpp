@@ -6,8 +6,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstdlib>
 
-#include "parallel/error.h"
 #include "parallel/launch/flags.h"
+#include "support/error.h"
 
 namespace rondo::launch {
 namespace {

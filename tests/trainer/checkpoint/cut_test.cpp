@@ -115,8 +115,7 @@ TEST_CASE("a cut tensor of many chunks is right in any steps and layout, also wh
   const TestTensor large = random_tensor(random, "w", "i64", {1100, 4000});
   Reader of_large(save_shares(other / "root", large, {1, 2, 1}));
   CHECK(of_large.manifest().shards[1].chunks.size() == 2);
-  for (const Shares& shares : {Shares{1, 2, 1}, Shares{1, 4, 1}})
-    check_reads(of_large, large, shares);
+  for (const Shares& shares : {Shares{1, 2, 1}, Shares{1, 4, 1}}) check_reads(of_large, large, shares);
 }
 
 TEST_CASE("the elements of a part that lie on damaged bytes are reported, not returned") {

@@ -2,7 +2,7 @@
 // tried, as a training run does. Exit code: of the last error, or 0.
 #include <cstdio>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "tests/trainer/checkpoint/states.h"
 #include "trainer/checkpoint/prune.h"
 

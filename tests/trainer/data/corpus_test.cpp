@@ -1,4 +1,4 @@
-#include "trainer/data/corpus.h"
+#include "trainer/data/documents/corpus.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "tests/trainer/data/temp_folder.h"
-#include "trainer/data/order.h"
+#include "trainer/data/documents/order.h"
 
 using namespace rondo;
 using Catch::Matchers::ContainsSubstring;

@@ -1,4 +1,4 @@
-#include "trainer/data/files.h"
+#include "trainer/data/documents/files.h"
 
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-#include "trainer/data/jsonl.h"
+#include "trainer/data/documents/jsonl.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>

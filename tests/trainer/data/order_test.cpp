@@ -1,4 +1,4 @@
-#include "trainer/data/order.h"
+#include "trainer/data/documents/order.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "tests/trainer/data/temp_folder.h"
-#include "trainer/data/order.h"
-#include "trainer/data/token_file.h"
-#include "trainer/data/token_writer.h"
+#include "trainer/data/documents/order.h"
+#include "trainer/data/token_files/token_file.h"
+#include "trainer/data/token_files/token_writer.h"
 
 namespace rondo {
 
@@ -46,7 +46,7 @@ inline std::string ends_of(const Documents& documents) {
   return bytes;
 }
 
-// Rondo's own, as the specification in trainer/data/token_writer.h says, not by the writer.
+// Rondo's own, as the specification in trainer/data/token_files/token_writer.h says, not by the writer.
 inline std::string rondo_bytes(const Documents& documents, const std::string& tokenizer = "byte",
                                int64_t vocab = 258) {
   const Ids ids = flat(documents);

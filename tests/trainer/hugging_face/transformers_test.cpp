@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/run_program.h"
-#include "models/llama3.h"
+#include "models/llama3/llama3.h"
 #include "tests/trainer/data/temp_folder.h"
 #include "trainer/hugging_face/folder_writer.h"
 

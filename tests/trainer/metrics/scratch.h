@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/error.h"
+#include "support/error.h"
 
 namespace rondo {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/error.h"
+#include "support/error.h"
 #include "trainer/safetensors/format.h"
 
 namespace rondo::safetensors {

@@ -5,8 +5,8 @@
 #include <random>
 #include <thread>
 
+#include "support/text/utf8.h"
 #include "tests/trainer/tokenizer/small_tokenizer.h"
-#include "trainer/tokenizer/utf8.h"
 
 using namespace rondo;
 using Catch::Matchers::ContainsSubstring;

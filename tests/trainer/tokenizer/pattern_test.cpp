@@ -1,12 +1,12 @@
-#include "trainer/tokenizer/pattern.h"
+#include "trainer/tokenizer/split/pattern.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "support/text/utf8.h"
 #include "tests/trainer/data/temp_folder.h"
-#include "trainer/tokenizer/regex.h"
-#include "trainer/tokenizer/unicode.h"
-#include "trainer/tokenizer/utf8.h"
+#include "trainer/tokenizer/split/regex.h"
+#include "trainer/tokenizer/split/unicode.h"
 
 using namespace rondo;
 using Catch::Matchers::ContainsSubstring;

@@ -1,0 +1,367 @@
+#include "compiler/analysis/bucketing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <tuple>
+
+#include "compiler/analysis/parameters.h"
+#include "compiler/analysis/schedule.h"
+#include "compiler/ir/op_facts.h"
+
+namespace rondo::ir {
+namespace {
+
+constexpr std::string_view kGather = "_c10d_functional.all_gather_into_tensor.default";
+constexpr std::string_view kReduce = "_c10d_functional.reduce_scatter_tensor.default";
+constexpr std::string_view kSum = "_c10d_functional.all_reduce.default";
+constexpr std::string_view kCast = "aten._to_copy.default";
+constexpr std::string_view kWait = "_c10d_functional.wait_tensor.default";
+constexpr std::string_view kSplit = "aten.split_with_sizes_copy.default";
+
+std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
+ValueId first_operand(const Node& node) { return std::get<Use>(node.args[0]).value; }
+
+// Whether a gather depends on the parameter alone, so that it can be done earlier.
+bool gathers_parameter(const Graph& graph, const std::vector<std::int32_t>& parameters,
+                       const std::vector<std::int32_t>& definition, std::size_t start) {
+  ValueId id = first_operand(graph.nodes[start]);
+  for (std::int32_t i = definition[at(id)]; i >= 0; i = definition[at(id)]) {
+    const Node& node = graph.nodes[static_cast<std::size_t>(i)];
+    int operands = 0;
+    for_each_operand(node, [&](ValueId) { ++operands; });
+    if (operands != 1 || parameters[static_cast<std::size_t>(i)] != parameters[start] ||
+        facts(node.op).effect != Effect::none)
+      return false;
+    id = first_operand(node);
+  }
+  return id == graph.inputs[static_cast<std::size_t>(parameters[start])].value;
+}
+
+// For each node whether what it reads was computed from a gradient that such an `op` reduced. Random ops keep their
+// order, so each depends on those before it.
+std::vector<bool> computed_from(const Graph& graph, const std::vector<std::int32_t>& parameters,
+                                std::string_view op) {
+  std::vector<bool> depends(graph.nodes.size(), false), values(graph.values.size(), false);
+  bool drawn = false;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    const Effect effect = facts(node.op).effect;
+    const bool draws = effect == Effect::random || effect == Effect::host_sync;
+    bool any = draws && drawn;
+    for_each_operand(node, [&](ValueId id) { any = any || values[at(id)]; });
+    depends[i] = any;
+    drawn = drawn || (draws && any);
+    if (any || (parameters[i] >= 0 && node.op == op))
+      for (ValueId id : node.results) values[at(id)] = true;
+  }
+  return depends;
+}
+
+// What may share a collective.
+using Key = std::tuple<std::string, Phase, bool, std::string, std::int64_t, DType>;
+using Members = std::vector<const FsdpCollective*>;
+
+class Bucketing {
+ public:
+  Bucketing(Graph& graph, std::string_view origin)
+      : graph_(graph),
+        origin_(origin),
+        replacement_(graph.values.size(), kNoValue),
+        definition_(defining_nodes(graph)),
+        uses_(use_counts(graph)),
+        places_(present_places(graph)) {}
+
+  void make(const Key& key, Members members) {
+    sort(members);
+    std::get<bool>(key) ? gather(key, members) : reduce(key, members);
+  }
+
+  // What one scatter brought is summed before it is taken apart; anything else is packed first.
+  void sum(const Key& key, Members members) {
+    sort(members);
+    const auto [place, gradients, lengths, total] = contents(members, 1);
+    const std::int32_t split = split_for(gradients);
+    if (split >= 0) dropped_.push_back(split);
+    const ValueId packed = split >= 0 ? first_operand(graph_.nodes[static_cast<std::size_t>(split)])
+                                      : pack(place, key, {before_their_casts(gradients)}, 0, {total});
+    const ValueId whole =
+        start_and_wait(kSum, place, key, {Use{packed}, std::string("sum"), std::get<3>(key)}, total);
+    take_apart(place, key, whole, lengths, members);
+  }
+
+  // Call once, after the last bucket: new nodes go to their places, readers behind what they read now, and the
+  // single collectives away.
+  void finish() {
+    replacement_.resize(graph_.values.size(), kNoValue);
+    replace_uses(graph_, replacement_);
+    std::vector<bool> keep(graph_.nodes.size(), true);
+    for (std::int32_t i : dropped_) keep[static_cast<std::size_t>(i)] = false;
+    std::vector<Place> places;
+    for (std::size_t i = 0; i < keep.size(); ++i)
+      if (keep[i]) places.push_back(places_[i]);
+    keep_nodes(graph_, keep);
+    add_and_reorder(graph_, std::move(places), std::move(made_), made_places_);
+  }
+
+ private:
+  const TensorType& type(ValueId id) const { return graph_.value(id).type; }
+
+  // What the members send, and where the last of them starts.
+  struct Contents {
+    Place last{0, 0};
+    std::vector<ValueId> operands = {};
+    std::vector<std::int64_t> lengths = {};  // of each operand in `pieces` equal pieces: of one of them
+    std::int64_t total = 0;                  // of the lengths
+  };
+  Contents contents(const Members& members, std::int64_t pieces) const {
+    Contents c;
+    for (const FsdpCollective* member : members) {
+      c.last.index = std::max(c.last.index, member->start);
+      c.operands.push_back(first_operand(graph_.nodes[static_cast<std::size_t>(member->start)]));
+      c.lengths.push_back(type(c.operands.back()).sizes[0] / pieces);
+      c.total += c.lengths.back();
+    }
+    return c;
+  }
+
+  // Appends a node at `place`; finish() sorts it in.
+  std::vector<ValueId> emit(Place place, const Key& key, std::string op, std::vector<Argument> args,
+                            std::vector<TensorType> types, ValueId views = kNoValue) {
+    Node made{.op = std::move(op),
+              .args = std::move(args),
+              .results = {},
+              .phase = std::get<Phase>(key),
+              .module = std::get<0>(key),
+              .origin = std::string(origin_)};
+    for (TensorType& type : types)
+      made.results.push_back(graph_.add_value({std::move(type), views, kNoValue}));
+    std::vector<ValueId> results = made.results;
+    made_.push_back(std::move(made));
+    made_places_.push_back(place);
+    return results;
+  }
+  ValueId view(Place place, const Key& key, ValueId of, std::vector<std::int64_t> sizes) {
+    const DType dtype = type(of).dtype;
+    return emit(place, key, "aten.view.default", {Use{of}, sizes}, {contiguous(dtype, sizes)}, of)[0];
+  }
+  ValueId start_and_wait(std::string_view op, Place place, const Key& key, std::vector<Argument> args,
+                         std::int64_t elements) {
+    const DType dtype = std::get<DType>(key);
+    const ValueId started =
+        emit(place, key, std::string(op), std::move(args), {contiguous(dtype, {elements})})[0];
+    return emit(place, key, std::string(kWait), {Use{started}}, {contiguous(dtype, {elements})}, started)[0];
+  }
+  void replace(const FsdpCollective* member, ValueId by) {
+    replacement_[at(graph_.nodes[static_cast<std::size_t>(member->wait)].results[0])] = by;
+    dropped_.push_back(member->start);
+    dropped_.push_back(member->wait);
+  }
+
+  void gather(const Key& key, const Members& members) {
+    const auto ranks = std::get<std::int64_t>(key);
+    const DType dtype = std::get<DType>(key);
+    const auto [last, shards, lengths, total] = contents(members, 1);
+    Place place = last;
+    for (const FsdpCollective* member : members) place.index = std::min(place.index, member->start);
+    hoist(shards, place);
+    const ValueId packed = pack(place, key, {shards}, 0, {total});
+    const ValueId whole =
+        start_and_wait(kGather, place, key, {Use{packed}, ranks, std::get<3>(key)}, ranks * total);
+    const ValueId rows = view(place, key, whole, {ranks, total});
+    std::vector<TensorType> types;
+    for (std::int64_t length : lengths) types.push_back(contiguous(dtype, {ranks, length}));
+    const std::vector<ValueId> parts =
+        emit(place, key, std::string(kSplit), {Use{rows}, lengths, std::int64_t{1}}, std::move(types));
+    for (std::size_t k = 0; k < members.size(); ++k)
+      replace(members[k], view(place, key, parts[k], {ranks * lengths[k]}));
+  }
+
+  // Shards may be cast right before they are gathered; the casts come along to where the bucket starts.
+  void hoist(const std::vector<ValueId>& shards, Place place) {
+    for (ValueId id : shards) {
+      std::int32_t i = definition_[at(id)];
+      while (i > place.index) {
+        places_[static_cast<std::size_t>(i)] = place;
+        i = definition_[at(first_operand(graph_.nodes[static_cast<std::size_t>(i)]))];
+      }
+    }
+  }
+
+  void reduce(const Key& key, const Members& members) {
+    const auto ranks = std::get<std::int64_t>(key);
+    const auto [place, gradients, lengths, total] = contents(members, ranks);
+    const std::vector<ValueId> sources = before_their_casts(gradients);
+    UseList rows;
+    for (std::size_t k = 0; k < members.size(); ++k)
+      rows.values.push_back(view(place, key, sources[k], {ranks, lengths[k]}));
+    const ValueId packed = pack(place, key, std::move(rows), 1, {ranks, total});
+    const ValueId flat = view(place, key, packed, {ranks * total});
+    const ValueId shard =
+        start_and_wait(kReduce, place, key, {Use{flat}, std::string("sum"), ranks, std::get<3>(key)}, total);
+    take_apart(place, key, shard, lengths, members);
+  }
+
+  // Side by side along `dim`, then cast to the bucket's dtype.
+  ValueId pack(Place place, const Key& key, UseList parts, std::int64_t dim,
+               const std::vector<std::int64_t>& sizes) {
+    const DType from = type(parts.values[0]).dtype, to = std::get<DType>(key);
+    const ValueId packed =
+        emit(place, key, "aten.cat.default", {std::move(parts), dim}, {contiguous(from, sizes)})[0];
+    if (from == to) return packed;
+    return emit(place, key, std::string(kCast), {Use{packed}, to, None{}, None{}, None{}, false, None{}},
+                {contiguous(to, sizes)})[0];
+  }
+
+  // Each member's readers get their part of the flat `whole`.
+  void take_apart(Place place, const Key& key, ValueId whole, const std::vector<std::int64_t>& lengths,
+                  const Members& members) {
+    std::vector<TensorType> types;
+    for (std::int64_t length : lengths) types.push_back(contiguous(std::get<DType>(key), {length}));
+    const std::vector<ValueId> parts =
+        emit(place, key, std::string(kSplit), {Use{whole}, lengths, std::int64_t{0}}, std::move(types));
+    for (std::size_t k = 0; k < members.size(); ++k) replace(members[k], parts[k]);
+  }
+
+  // Gradients that are all cast from one dtype right before they are reduced are packed as they are and cast once:
+  // they wait for their bucket in the smaller type. Otherwise the operands of the reductions.
+  std::vector<ValueId> before_their_casts(const std::vector<ValueId>& operands) {
+    std::vector<ValueId> sources;
+    std::vector<std::int32_t> casts;
+    for (const ValueId operand : operands) {
+      const std::int32_t i = definition_[at(operand)];
+      if (i < 0 || graph_.nodes[static_cast<std::size_t>(i)].op != kCast || uses_[at(operand)] != 1) continue;
+      const ValueId source = first_operand(graph_.nodes[static_cast<std::size_t>(i)]);
+      const bool flat = type(source).sizes == type(operand).sizes && is_contiguous(type(source));
+      if (!flat || (!sources.empty() && type(source).dtype != type(sources[0]).dtype)) continue;
+      sources.push_back(source);
+      casts.push_back(i);
+    }
+    if (sources.size() != operands.size()) return operands;
+    dropped_.insert(dropped_.end(), casts.begin(), casts.end());
+    return sources;
+  }
+
+  // The bucket's split that makes just these values, each for one reader; -1: there is none.
+  std::int32_t split_for(const std::vector<ValueId>& values) const {
+    const std::int32_t made = definition_[at(values[0])];
+    if (made < 0) return -1;
+    const Node& split = graph_.nodes[static_cast<std::size_t>(made)];
+    if (split.op != kSplit || !made_by_bucketing(split) || split.results != values) return -1;
+    const bool once =
+        std::all_of(values.begin(), values.end(), [&](ValueId id) { return uses_[at(id)] == 1; });
+    return once ? made : -1;
+  }
+
+  static void sort(Members& members) {
+    std::sort(members.begin(), members.end(), [](const FsdpCollective* a, const FsdpCollective* b) {
+      return std::pair(a->parameter, a->start) < std::pair(b->parameter, b->start);
+    });
+  }
+
+  Graph& graph_;
+  std::string_view origin_;
+  std::vector<ValueId> replacement_;
+  std::vector<std::int32_t> dropped_;
+  std::vector<std::int32_t> definition_, uses_;
+  std::vector<Place> places_;
+  std::vector<Node> made_;
+  std::vector<Place> made_places_;
+};
+
+}  // namespace
+
+std::vector<FsdpCollective> fsdp_collectives(const Graph& graph) {
+  const std::vector<std::int32_t> parameters = parameters_of_nodes(graph);
+  const std::vector<std::int32_t> definition = defining_nodes(graph);
+  const std::vector<bool> depends = computed_from(graph, parameters, kReduce);
+  const std::vector<std::int32_t> waits = waits_of_starts(graph);
+  std::vector<FsdpCollective> found;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& start = graph.nodes[i];
+    if (parameters[i] < 0 || (start.op != kGather && start.op != kReduce)) continue;
+    const bool gathers = start.op == kGather;
+    const auto index = static_cast<std::int32_t>(i);
+    const std::int32_t wait = waits[i];
+    const TensorType& type = graph.value(first_operand(start)).type;
+    if (wait < 0 || type.sizes.size() != 1) continue;
+    if (gathers ? !gathers_parameter(graph, parameters, definition, i)
+                : depends[i] || std::get<std::string>(start.args[1]) != "sum")
+      continue;
+    FsdpCollective one{.parameter = parameters[i],
+                       .start = index,
+                       .wait = wait,
+                       .gathers = gathers,
+                       .phase = start.phase,
+                       .group = std::get<std::string>(start.args[gathers ? 2 : 3]),
+                       .ranks = std::get<std::int64_t>(start.args[gathers ? 1 : 2]),
+                       .dtype = type.dtype};
+    one.bytes = storage_bytes(type) * (gathers ? one.ranks : 1);
+    found.push_back(std::move(one));
+  }
+  return found;
+}
+
+bool made_by_bucketing(const Node& node) {
+  return node.origin == "transformer_block_bucketing" || node.origin == "auto_bucketing" ||
+         node.origin == "bucket_replica_sums";
+}
+
+Notes bucket_sums(Graph& graph, std::string_view origin) {
+  const std::vector<std::int32_t> parameters = parameters_of_nodes(graph);
+  const std::vector<std::int32_t> definition = defining_nodes(graph);
+  const std::vector<bool> depends = computed_from(graph, parameters, kSum);
+  const std::vector<std::int32_t> waits = waits_of_starts(graph);
+  std::deque<FsdpCollective> sums;  // addresses stay
+  std::map<Key, Members> by_key;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& start = graph.nodes[i];
+    if (parameters[i] < 0 || start.op != kSum || start.phase != Phase::backward || depends[i] ||
+        std::get<std::string>(start.args[1]) != "sum")
+      continue;
+    const std::int32_t wait = waits[i];
+    const TensorType& type = graph.value(first_operand(start)).type;
+    if (wait < 0 || type.sizes.size() != 1) continue;
+    const std::int32_t made = definition[at(first_operand(start))];
+    const Node* source = made < 0 ? nullptr : &graph.nodes[static_cast<std::size_t>(made)];
+    const std::string& bucket = source != nullptr && made_by_bucketing(*source)
+                                    ? source->module
+                                    : graph.inputs[static_cast<std::size_t>(parameters[i])].bucket;
+    sums.push_back({.parameter = parameters[i], .start = static_cast<std::int32_t>(i), .wait = wait});
+    const Key key{bucket, start.phase, false, std::get<std::string>(start.args[2]), 1, type.dtype};
+    if (!bucket.empty()) by_key[key].push_back(&sums.back());
+  }
+  if (sums.empty()) return {};
+  std::size_t after = sums.size();
+  Bucketing bucketing(graph, origin);
+  for (const auto& [key, members] : by_key) {
+    if (members.size() < 2) continue;
+    bucketing.sum(key, members);
+    after -= members.size() - 1;
+  }
+  bucketing.finish();
+  return {fmt::format("{} sums over replicas became {}", sums.size(), after)};
+}
+
+Notes bucket_collectives(Graph& graph, const std::vector<FsdpCollective>& collectives,
+                         const std::vector<std::string>& buckets, std::string_view origin) {
+  std::map<Key, Members> by_key;
+  std::size_t alone = 0;
+  for (std::size_t i = 0; i < collectives.size(); ++i) {
+    const FsdpCollective& one = collectives[i];
+    if (buckets[i].empty()) {
+      ++alone;
+    } else {
+      by_key[{buckets[i], one.phase, one.gathers, one.group, one.ranks, one.dtype}].push_back(&one);
+    }
+  }
+  Bucketing bucketing(graph, origin);
+  for (const auto& [key, members] : by_key)
+    if (members.size() > 1) bucketing.make(key, members);
+  bucketing.finish();
+  return {fmt::format("{} collectives of parameters became {}", collectives.size(), by_key.size() + alone)};
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,90 @@
+#include "compiler/analysis/equal_nodes.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+
+namespace rondo::ir {
+namespace {
+
+void mix(std::size_t& hash, std::size_t next) { hash = (hash ^ next) * 0x9e3779b97f4a7c15u + (hash >> 29); }
+
+template <class T>
+std::size_t hash_of(const T& element) {
+  return std::hash<T>()(element);
+}
+std::size_t hash_of(None) { return 1; }
+std::size_t hash_of(DType dtype) { return static_cast<std::size_t>(dtype); }
+std::size_t hash_of(const Symbol& symbol) { return hash_of(symbol.name); }
+std::size_t hash_of(Use use) { return static_cast<std::size_t>(use.value); }
+template <class T>
+std::size_t hash_of(const std::vector<T>& list) {
+  std::size_t hash = list.size();
+  for (const auto& element : list) mix(hash, hash_of(static_cast<T>(element)));
+  return hash;
+}
+std::size_t hash_of(const UseList& list) { return hash_of(list.values); }
+std::size_t hash_of(const WrappedNumber& wrapped) {
+  return std::visit([](auto number) { return hash_of(number); }, wrapped.number);
+}
+
+}  // namespace
+
+std::size_t hash_node(const Node& node) {
+  std::size_t hash = hash_of(node.op);
+  for (const Argument& arg : node.args) {
+    mix(hash, arg.index());
+    mix(hash, std::visit([](const auto& a) { return hash_of(a); }, arg));
+  }
+  return hash;
+}
+
+namespace {
+
+// Bit for bit: 0.0 and -0.0 are different numbers here, and a nan is equal to itself.
+bool same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+bool same_argument(const Argument& a, const Argument& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* x = std::get_if<double>(&a)) return same_bits(*x, std::get<double>(b));
+  if (const auto* list = std::get_if<std::vector<double>>(&a)) {
+    const auto& other = std::get<std::vector<double>>(b);
+    return std::equal(list->begin(), list->end(), other.begin(), other.end(), same_bits);
+  }
+  if (const auto* wrapped = std::get_if<WrappedNumber>(&a)) {
+    const auto& other = std::get<WrappedNumber>(b);
+    const auto* x = std::get_if<double>(&wrapped->number);
+    const auto* y = std::get_if<double>(&other.number);
+    return x != nullptr && y != nullptr ? same_bits(*x, *y) : *wrapped == other;
+  }
+  return a == b;
+}
+
+}  // namespace
+
+std::vector<bool> need_own_storage(const Graph& graph) {
+  const std::vector<ValueId> roots = storage_roots(graph);
+  const auto root = [&](ValueId id) { return static_cast<std::size_t>(roots[static_cast<std::size_t>(id)]); };
+  std::vector<bool> own(graph.values.size(), false);
+  for (const Node& node : graph.nodes)
+    for (ValueId id : node.results)
+      if (graph.value(id).writes != kNoValue) own[root(id)] = true;
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i)
+    if (graph.outputs[i].updates >= 0) own[root(std::get<Use>(graph.return_node().args[i]).value)] = true;
+  std::vector<bool> of_values;
+  for (std::size_t i = 0; i < roots.size(); ++i) of_values.push_back(own[root(static_cast<ValueId>(i))]);
+  return of_values;
+}
+
+bool equal_nodes(const Graph& graph, const Node& a, const Node& b) {
+  if (a.op != b.op || a.args.size() != b.args.size() || a.results.size() != b.results.size()) return false;
+  for (std::size_t i = 0; i < a.args.size(); ++i)
+    if (!same_argument(a.args[i], b.args[i])) return false;
+  for (std::size_t i = 0; i < a.results.size(); ++i)
+    if (graph.value(a.results[i]).type != graph.value(b.results[i]).type) return false;
+  return true;
+}
+
+}  // namespace rondo::ir

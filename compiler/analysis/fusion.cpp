@@ -1,0 +1,139 @@
+#include "compiler/analysis/fusion.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/ir/op_facts.h"
+
+namespace rondo::ir {
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+bool is_of(const Node& node, std::string_view op, ValueId a, ValueId b) {
+  if (node.op != op) return false;
+  const ValueId first = operand(node, 0), second = operand(node, 1);
+  return (first == a && second == b) || (first == b && second == a);
+}
+
+}  // namespace
+
+ValueId operand(const Node& node, std::size_t argument) {
+  if (argument >= node.args.size()) return kNoValue;
+  const auto* use = std::get_if<Use>(&node.args[argument]);
+  return use != nullptr ? use->value : kNoValue;
+}
+
+std::optional<double> number(const Node& node, std::size_t argument) {
+  if (argument >= node.args.size()) return std::nullopt;
+  const Argument& arg = node.args[argument];
+  if (const auto* real = std::get_if<double>(&arg)) return *real;
+  if (const auto* whole = std::get_if<std::int64_t>(&arg)) return static_cast<double>(*whole);
+  if (const auto* wrapped = std::get_if<WrappedNumber>(&arg))
+    return std::visit([](auto n) { return static_cast<double>(n); }, wrapped->number);
+  return std::nullopt;
+}
+
+std::vector<std::vector<NodeIndex>> reading_nodes(const Graph& graph) {
+  std::vector<std::vector<NodeIndex>> readers(graph.values.size());
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    for_each_operand(graph.nodes[i], [&](ValueId id) {
+      readers[static_cast<std::size_t>(id)].push_back(static_cast<NodeIndex>(i));
+    });
+  return readers;
+}
+
+bool is_product(const Node& node, ValueId a, ValueId b) { return is_of(node, "aten.mul.Tensor", a, b); }
+bool is_sum(const Node& node, ValueId a, ValueId b) {
+  return is_of(node, "aten.add.Tensor", a, b) && number(node, 2) == 1;
+}
+
+ValueId other_operand(const Node& node, ValueId known) {
+  if (operand(node, 0) == known) return operand(node, 1);
+  return operand(node, 1) == known ? operand(node, 0) : kNoValue;
+}
+
+bool is_cast(const Node& node, DType dtype) {
+  return converts_on_device(node) && node.args[1] == Argument(dtype) &&
+         std::holds_alternative<None>(node.args[6]);
+}
+
+Fusion::Fusion(Graph& graph, std::string_view pass)
+    : graph_(graph),
+      pass_(pass),
+      makers_(defining_nodes(graph)),
+      readers_(reading_nodes(graph)),
+      taken_(graph.nodes.size(), false),
+      dropped_(graph.nodes.size(), false),
+      inserted_(graph.nodes.size()),
+      replacement_(graph.values.size(), kNoValue) {}
+
+NodeIndex Fusion::maker(ValueId id, std::string_view op) const {
+  const NodeIndex i = id == kNoValue ? kNoNode : maker(id);
+  return i != kNoNode && node(i).op == op ? i : kNoNode;
+}
+
+NodeIndex Fusion::only_reader(ValueId id) const { return readers(id).size() == 1 ? readers(id)[0] : kNoNode; }
+
+bool Fusion::take(const std::vector<NodeIndex>& nodes, const std::vector<ValueId>& results,
+                  const std::vector<ValueId>& operands) {
+  const auto holds = [](const auto& list, auto one) {
+    return std::find(list.begin(), list.end(), one) != list.end();
+  };
+  const auto among = [&](NodeIndex i) { return holds(nodes, i); };
+  for (ValueId id : operands)
+    if (among(maker(id))) return false;
+  for (NodeIndex i : nodes) {
+    if (taken_[at(i)]) return false;
+    for (ValueId id : node(i).results)
+      if (!holds(results, id) && !std::all_of(readers(id).begin(), readers(id).end(), among)) return false;
+  }
+  for (NodeIndex i : nodes) taken_[at(i)] = dropped_[at(i)] = true;
+  return true;
+}
+
+std::vector<ValueId> Fusion::insert(NodeIndex before, std::string op, std::vector<Argument> args,
+                                    std::vector<TensorType> types, ValueId views) {
+  std::vector<ValueId> results;
+  for (TensorType& type : types) {
+    results.push_back(graph_.add_value({.type = std::move(type), .views = views}));
+    replacement_.push_back(kNoValue);
+  }
+  const Node& like = node(before);
+  inserted_[at(before)].push_back(Node{.op = std::move(op),
+                                       .args = std::move(args),
+                                       .results = results,
+                                       .phase = like.phase,
+                                       .module = like.module,
+                                       .origin = std::string(pass_)});
+  return results;
+}
+
+void Fusion::rewrite(NodeIndex i, std::vector<Argument> args) {
+  graph_.nodes[at(i)].args = std::move(args);
+  dropped_[at(i)] = false;
+}
+
+void Fusion::leave(NodeIndex i, const std::string& why) {
+  Left& left = left_[why];
+  if (left.count++ == 0) left.first = node(i).module;
+}
+
+Notes Fusion::finish() {
+  std::vector<Node> old = std::move(graph_.nodes);
+  graph_.nodes.clear();
+  for (std::size_t i = 0; i < old.size(); ++i) {
+    for (Node& node : inserted_[i]) graph_.nodes.push_back(std::move(node));
+    if (!dropped_[i]) graph_.nodes.push_back(std::move(old[i]));
+  }
+  replace_uses(graph_, replacement_);
+  Notes notes;
+  for (const auto& [what, count] : fused_) notes.push_back(fmt::format("fused {} {}", count, what));
+  for (const auto& [why, left] : left_)
+    notes.push_back(
+        fmt::format("left {} as they are: {} (the first in \"{}\")", left.count, why, left.first));
+  return notes;
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,244 @@
+#include "compiler/analysis/loss_pattern.h"
+
+#include <algorithm>
+
+#include "compiler/analysis/fusion.h"
+#include "compiler/ir/op_facts.h"
+
+namespace rondo::ir {
+namespace {
+
+constexpr const char* kReadElsewhere =
+    "something else reads what lies between the head's product and the loss";
+constexpr const char* kNoProduct = "its logits are no product of activations and a weight, in f32 or bf16";
+constexpr const char* kNoSum = "it is no plain sum of losses";
+constexpr const char* kNoMean =
+    "its gradient is not that of a sum over valid tokens, divided by their number";
+constexpr const char* kOtherBackward = "its backward is not that of the head's product";
+
+void require(bool holds, const char* why) {
+  if (!holds) throw LossMiss{why};
+}
+
+bool is_number(const Node& node, std::size_t argument, std::int64_t number) {
+  return argument < node.args.size() && node.args[argument] == Argument{number};
+}
+
+bool is_flag(const Node& node, std::size_t argument, bool flag) {
+  return argument < node.args.size() && node.args[argument] == Argument{flag};
+}
+
+bool is_over_classes(const Node& node) {  // a reduction of [N, V] to [N]
+  return node.args.size() > 2 && node.args[1] == Argument{std::vector<std::int64_t>{1}} &&
+         is_flag(node, 2, false);
+}
+
+bool is_matrix(const TensorType& type) { return type.sizes.size() == 2 && is_contiguous(type); }
+
+}  // namespace
+
+LossMatcher::LossMatcher(const Graph& graph)
+    : graph_(graph), definitions_(defining_nodes(graph)), readers_(reading_nodes(graph)) {}
+
+// nullptr if another op makes it.
+const Node* LossMatcher::made_by(ValueId id, std::string_view op) const {
+  const std::int32_t i = id == kNoValue ? -1 : definitions_[static_cast<std::size_t>(id)];
+  return i >= 0 && node(i).op == op ? &node(i) : nullptr;
+}
+
+std::int32_t LossMatcher::only_reader(ValueId id, std::string_view op) const {
+  require(readers(id).size() == 1 && node(readers(id)[0]).op == op, kReadElsewhere);
+  return readers(id)[0];
+}
+
+// The one reader with this op, -1 if there is none.
+std::int32_t LossMatcher::reader(ValueId id, std::string_view op) const {
+  std::int32_t found = -1;
+  for (std::int32_t i : readers(id)) {
+    if (node(i).op != op) continue;
+    require(found < 0, kReadElsewhere);
+    found = i;
+  }
+  return found;
+}
+
+// [N] that a column [N, 1] is a view of, kNoValue if it is none.
+ValueId LossMatcher::column_source(ValueId column) const {
+  const ValueId source = column == kNoValue ? kNoValue : graph_.value(column).views;
+  if (source == kNoValue || !is_contiguous(type(column)) || !is_contiguous(type(source))) return kNoValue;
+  return type(source).sizes.size() == 1 && type(column).sizes.size() == 2 &&
+                 type(column).sizes[0] == type(source).sizes[0]
+             ? source
+             : kNoValue;
+}
+
+// Casts, views and collectives of the same give the same, in whichever phase.
+bool LossMatcher::same_content(ValueId a, ValueId b) const {
+  while (a != b) {
+    if (a == kNoValue || b == kNoValue) return false;
+    const std::int32_t first = definitions_[static_cast<std::size_t>(a)];
+    const std::int32_t second = definitions_[static_cast<std::size_t>(b)];
+    if (first < 0 || second < 0 || type(a) != type(b)) return false;
+    const Node &x = node(first), &y = node(second);
+    const Effect effect = facts(x.op).effect;
+    if (x.op != y.op || x.args.size() != y.args.size() || x.args.empty() || x.results.size() != 1 ||
+        effect == Effect::random || effect == Effect::host_sync)
+      return false;
+    if (!std::equal(x.args.begin() + 1, x.args.end(), y.args.begin() + 1)) return false;
+    a = operand(x, 0);
+    b = operand(y, 0);
+  }
+  return true;
+}
+
+LossHead LossMatcher::head_of(ValueId logits) const {
+  LossHead head{.product = logits, .logits = logits, .module = {}};
+  if (const Node* cast = made_by(logits, kToCopy); cast != nullptr && is_cast(*cast, DType::f32)) {
+    head.product = operand(*cast, 0);
+    only_reader(head.product, kToCopy);
+  }
+  const Node* product = made_by(head.product, "aten.mm.default");
+  require(product != nullptr, kNoProduct);
+  const Node* transposed = made_by(operand(*product, 1), "aten.t.default");
+  require(transposed != nullptr, kNoProduct);
+  head.h = operand(*product, 0);
+  head.weight = operand(*transposed, 0);
+  head.module = product->module;
+  const DType dtype = type(head.h).dtype;
+  require(is_matrix(type(head.h)) && is_matrix(type(head.weight)) && type(logits).dtype == DType::f32 &&
+              (dtype == DType::f32 || dtype == DType::bf16) && type(head.weight).dtype == dtype,
+          kNoProduct);
+  return head;
+}
+
+HeadBackward LossMatcher::backward_of(ValueId grad_logits, const LossHead& head) const {
+  if (head.logits != head.product) {
+    const Node& cast = node(only_reader(grad_logits, kToCopy));
+    require(is_cast(cast, type(head.product).dtype), kOtherBackward);
+    grad_logits = cast.results[0];
+  }
+  HeadBackward made;
+  const std::int32_t to_h = reader(grad_logits, "aten.mm.default");
+  const std::int32_t transposed = reader(grad_logits, "aten.t.default");
+  require(readers(grad_logits).size() == 2 && to_h >= 0 && transposed >= 0, kOtherBackward);
+  const std::int32_t to_weight = only_reader(node(transposed).results[0], "aten.mm.default");
+  made.weight = operand(node(to_h), 1);
+  made.h = operand(node(to_weight), 1);
+  made.grad_h = node(to_h).results[0];
+  made.grad_weight = node(to_weight).results[0];
+  made.first = std::min(to_h, to_weight);
+  require(operand(node(to_h), 0) == grad_logits && same_content(made.weight, head.weight) &&
+              same_content(made.h, head.h) && type(made.grad_h) == type(head.h) &&
+              type(made.grad_weight) == type(head.weight),
+          kOtherBackward);
+  return made;
+}
+
+// --- whole vocabularies ---
+
+bool LossMatcher::begins_whole(std::int32_t i) const { return node(i).op == kNllLoss; }
+
+WholeLoss LossMatcher::whole(std::int32_t nll) const {
+  constexpr std::int64_t kSum = 2;
+  const Node& sum = node(nll);
+  const ValueId log_p = operand(sum, 0);
+  const Node* softmax = made_by(log_p, "aten._log_softmax.default");
+  const auto* ignored = std::get_if<std::int64_t>(&sum.args.at(4));
+  require(softmax != nullptr && is_number(*softmax, 1, 1) && is_flag(*softmax, 2, false) &&
+              std::holds_alternative<None>(sum.args.at(2)) && is_number(sum, 3, kSum) && ignored != nullptr,
+          kNoSum);
+  WholeLoss loss{.head = head_of(operand(*softmax, 0)), .nll = nll, .sum = sum.results.at(0)};
+  loss.labels = operand(sum, 1);
+  loss.ignored = *ignored;
+  only_reader(loss.head.logits, softmax->op);
+  const ValueId count = sum.results.at(1);
+  if (readers(log_p).size() == 1) {
+    require(readers(count).empty(), kReadElsewhere);
+    return loss;
+  }
+  const std::int32_t of_nll = reader(log_p, "aten.nll_loss_backward.default");
+  const std::int32_t of_softmax = reader(log_p, "aten._log_softmax_backward_data.default");
+  require(readers(log_p).size() == 3 && of_nll >= 0 && of_softmax >= 0, kReadElsewhere);
+  const Node& back = node(of_nll);
+  require(only_reader(count, back.op) == of_nll, kReadElsewhere);
+  require(only_reader(back.results[0], node(of_softmax).op) == of_softmax, kReadElsewhere);
+  require(operand(back, 1) == log_p && same_content(operand(back, 2), loss.labels) &&
+              is_number(back, 4, kSum) && is_number(back, 5, loss.ignored) &&
+              operand(node(of_softmax), 1) == log_p,
+          kOtherBackward);
+  find_seed(loss, operand(back, 0));
+  loss.backward = backward_of(node(of_softmax).results[0], loss.head);
+  return loss;
+}
+
+// The mean, and the gradient of the sum that it makes of one.
+void LossMatcher::find_seed(WholeLoss& loss, ValueId gradient) const {
+  require(readers(loss.sum).size() == 1, kNoMean);
+  loss.mean = readers(loss.sum)[0];
+  const Node& mean = node(loss.mean);
+  require(mean.op == "aten.div.Tensor" && operand(mean, 0) == loss.sum && operand(mean, 1) != kNoValue,
+          kNoMean);
+  loss.valid = operand(mean, 1);
+  const Node* divided = made_by(gradient, "aten.div.Tensor");
+  require(divided != nullptr && operand(*divided, 1) == loss.valid, kNoMean);
+  const Node* ones = made_by(operand(*divided, 0), "aten.ones_like.default");
+  require(ones != nullptr && operand(*ones, 0) == mean.results[0] &&
+              type(loss.valid) == type(mean.results[0]) && type(loss.valid) == type(ones->results[0]),
+          kNoMean);
+  loss.ones = definitions_[static_cast<std::size_t>(ones->results[0])];
+}
+
+// --- shards of a vocabulary ---
+
+bool LossMatcher::begins_shard(std::int32_t i) const {
+  if (node(i).op != kAmax || !is_over_classes(node(i)) || type(operand(node(i), 0)).sizes.size() != 2)
+    return false;
+  return std::any_of(readers(operand(node(i), 0)).begin(), readers(operand(node(i), 0)).end(),
+                     [&](std::int32_t r) { return node(r).op == "aten.gather.default"; });
+}
+
+ShardLoss LossMatcher::shard(std::int32_t amax) const {
+  const ValueId logits = operand(node(amax), 0);
+  require(made_by(logits, "aten.masked_fill.Scalar") == nullptr, "its vocabulary is padded");
+  ShardLoss loss{.head = head_of(logits), .amax = amax, .largest = node(amax).results[0]};
+  const std::int32_t gather = reader(logits, "aten.gather.default"), less = reader(logits, "aten.sub.Tensor");
+  require(readers(logits).size() == 3 && gather >= 0 && less >= 0 && operand(node(less), 0) == logits &&
+              is_number(node(less), 2, 1),
+          kReadElsewhere);
+  loss.largest_column = operand(node(less), 1);
+  loss.largest_of_all = column_source(loss.largest_column);
+  const std::int32_t exp = only_reader(node(less).results[0], "aten.exp.default");
+  const ValueId powers = node(exp).results[0];
+  loss.sum_node = reader(powers, "aten.sum.dim_IntList");
+  require(loss.largest_of_all != kNoValue && loss.sum_node >= 0 && is_over_classes(node(loss.sum_node)),
+          kNoSum);
+  loss.sum = node(loss.sum_node).results[0];
+  loss.place = operand(node(gather), 2);
+  loss.logit = node(gather).results[0];
+  require(is_number(node(gather), 1, 1) && is_matrix(type(loss.place)) && type(loss.place).sizes[1] == 1,
+          kNoSum);
+  if (readers(powers).size() > 1) find_gradients(loss, powers);
+  return loss;
+}
+
+// powers / sum * gradient, less the gradient of its own at the label.
+void LossMatcher::find_gradients(ShardLoss& loss, ValueId powers) const {
+  const std::int32_t divided = reader(powers, "aten.div.Tensor");
+  require(readers(powers).size() == 2 && divided >= 0 && operand(node(divided), 0) == powers, kReadElsewhere);
+  const Node& scaled = node(only_reader(node(divided).results[0], "aten.mul.Tensor"));
+  const Node& added = node(only_reader(scaled.results[0], "aten.scatter_add.default"));
+  const Node* negated = made_by(operand(added, 3), "aten.neg.default");
+  require(operand(scaled, 0) == node(divided).results[0] && operand(added, 0) == scaled.results[0] &&
+              is_number(added, 1, 1) && negated != nullptr,
+          kOtherBackward);
+  loss.sum_column = operand(node(divided), 1);
+  loss.gradient = operand(scaled, 1);
+  loss.gradient_place = operand(added, 2);
+  loss.place_gradient = operand(*negated, 0);
+  for (ValueId column :
+       {loss.largest_column, loss.sum_column, loss.gradient, loss.gradient_place, loss.place_gradient})
+    require(column != kNoValue && is_matrix(type(column)) && type(column).sizes[1] == 1, kOtherBackward);
+  loss.backward = backward_of(added.results[0], loss.head);
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,94 @@
+// Finds the head's product, the cross-entropy and their backward in a traced graph, for passes/chunk_loss.cpp.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+
+namespace rondo::ir {
+
+constexpr std::string_view kNllLoss = "aten.nll_loss_forward.default", kAmax = "aten.amax.default",
+                           kToCopy = "aten._to_copy.default";
+
+// Why what looks like a loss is none that can be chunked.
+struct LossMiss {
+  std::string why;
+};
+
+// The product that makes the logits.
+struct LossHead {
+  ValueId h = kNoValue, weight = kNoValue;  // [N, D], [V, D]
+  ValueId product = kNoValue;               // [N, V], in their dtype
+  ValueId logits = kNoValue;                // the same in f32, what the loss reads
+  std::string module;
+};
+
+// The products that follow from the gradient of the logits.
+struct HeadBackward {
+  ValueId grad_h = kNoValue, grad_weight = kNoValue;
+  ValueId h = kNoValue, weight = kNoValue;  // as read here: gathered again, maybe
+  std::int32_t first = 0;                   // node: the first of the two
+};
+
+// sum over rows with a label / valid, of all classes. Without a backward, `mean` and `ones` are not looked for.
+struct WholeLoss {
+  LossHead head;
+  // Nodes: the sum, its division by `valid`, the seed of the backward.
+  std::int32_t nll = 0, mean = 0, ones = 0;
+  ValueId sum = kNoValue, labels = kNoValue, valid = kNoValue;
+  std::int64_t ignored = 0;
+  std::optional<HeadBackward> backward = {};
+};
+
+// What a rank with a shard of the classes computes of it (parallel/tensor_parallel.cpp).
+struct ShardLoss {
+  LossHead head;
+  std::int32_t amax = 0, sum_node = 0;
+  ValueId largest = kNoValue, sum = kNoValue;  // [N]: of the shard, the sum with the largest of all
+  ValueId largest_of_all = kNoValue;           // [N]
+  ValueId place = kNoValue, logit = kNoValue;  // [N, 1]: of the label
+  // For the backward, all [N, 1].
+  ValueId gradient_place = kNoValue, largest_column = kNoValue, sum_column = kNoValue;
+  ValueId gradient = kNoValue, place_gradient = kNoValue;
+  std::optional<HeadBackward> backward = {};
+};
+
+// REQUIRES: no dead nodes. Valid while no node is added, dropped or moved; values may be added.
+class LossMatcher {
+ public:
+  explicit LossMatcher(const Graph& graph);
+
+  // Nodes that read a value, once for each read.
+  const std::vector<std::int32_t>& readers(ValueId id) const {
+    return readers_[static_cast<std::size_t>(id)];
+  }
+
+  // Whether a loss begins at this node, as far as it alone can say.
+  bool begins_whole(std::int32_t node) const;
+  bool begins_shard(std::int32_t node) const;
+  // Throw LossMiss.
+  WholeLoss whole(std::int32_t nll) const;
+  ShardLoss shard(std::int32_t amax) const;
+
+ private:
+  const Node& node(std::int32_t i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
+  const TensorType& type(ValueId id) const { return graph_.value(id).type; }
+  const Node* made_by(ValueId id, std::string_view op) const;
+  std::int32_t only_reader(ValueId id, std::string_view op) const;
+  std::int32_t reader(ValueId id, std::string_view op) const;
+  ValueId column_source(ValueId column) const;
+  bool same_content(ValueId a, ValueId b) const;
+  LossHead head_of(ValueId logits) const;
+  HeadBackward backward_of(ValueId grad_logits, const LossHead& head) const;
+  void find_seed(WholeLoss& loss, ValueId gradient) const;
+  void find_gradients(ShardLoss& loss, ValueId powers) const;
+
+  const Graph& graph_;
+  std::vector<std::int32_t> definitions_;
+  std::vector<std::vector<std::int32_t>> readers_;
+};
+
+}  // namespace rondo::ir

@@ -1,0 +1,35 @@
+// Which values of the forward the backward keeps, and which it computes again.
+//
+// Only nodes of a block (Graph::blocks) are ever computed again, and the gathering of parameters. Always kept:
+// what leaves its block, results of random ops, host reads, reduce-scatters, all-to-alls and all-reduces. The
+// policies, from the most kept to the least:
+//
+//   none      everything; only gathered parameters follow CompileOptions::reshard_after_forward
+//   default   matrix products, attention, top-k, sorts, maxima: what is dear to compute (torchtitan's
+//             selective policy)
+//   eager     the same, but every second matrix product of a block is computed again (its eager one)
+//   min_cut   the fewest bytes such that nothing dear is computed again: a minimum cut in each block between
+//             what is there anyway and what the backward reads
+//   budget    what saves the most time per byte, up to a number of bytes
+//   full      nothing but what is always kept, and CompileOptions::full_recompute_save_ops
+//
+// sac_and_offload decides like default.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+#include "compiler/ir/options.h"
+
+namespace rondo::ir {
+
+struct MemoryDecision {
+  std::vector<bool> recompute;  // for each node of the graph: if the backward needs it, it computes it again
+  std::vector<std::string> notes;  // what could not be done as asked
+};
+// REQUIRES: no node overwrites anything. Throws Error(config) for an unknown policy, a selector of
+// full_recompute_save_ops that matches no node of a block, and a budget below what is always kept.
+MemoryDecision decide_memory(const Graph& graph, const CompileOptions& options);
+
+}  // namespace rondo::ir

@@ -1,0 +1,253 @@
+// Pool accounting. `beginAllocateToPool` adds a user of the pool and `releasePool` takes one away; a pool without users
+// is given back. This device is a user from its first block to release_pool, each turn is one, and each recording is one
+// until it is destroyed. While a recording is captured LibTorch routes to the pool itself, and refuses to do so twice,
+// so a turn stops routing for as long.
+#include "compiler/execute/cuda/cuda_graph_device.h"
+
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <atomic>
+#include <map>
+#include <vector>
+
+#include "compiler/execute/cuda/placing_allocator.h"
+#include "compiler/execute/planned_step.h"
+#include "support/error.h"
+#include "support/log.h"
+
+namespace rondo::cuda {
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+// For what must not throw: teardown goes on.
+template <class F>
+void without_throwing(const char* what, F&& f) noexcept {
+  try {
+    f();
+  } catch (const std::exception& error) {
+    const std::string_view text = error.what();
+    log_warning(std::string(what) + ": " + std::string(text.substr(0, text.find('\n'))));
+  }
+}
+
+template <class F>
+bool succeeds(F&& f) noexcept {
+  try {
+    f();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+class CudaGraphDevice final : public GraphDevice {
+ public:
+  explicit CudaGraphDevice(c10::DeviceIndex index)
+      : index_(index),
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index)),
+        outside_(stream_) {
+    const c10::cuda::CUDAGuard guard(index_);
+    counter_ = at::zeros({1}, at::TensorOptions().device(device()).dtype(at::kLong));
+    C10_CUDA_CHECK(cudaHostAlloc(reinterpret_cast<void**>(&seen_), sizeof *seen_, cudaHostAllocDefault));
+    *seen_ = 0;
+  }
+
+  ~CudaGraphDevice() override {
+    without_throwing("freeing the counter of segments", [&] { C10_CUDA_CHECK(cudaFreeHost(seen_)); });
+  }
+
+  c10::Device device() const override { return {c10::kCUDA, index_}; }
+
+  char* reserve(std::size_t bytes) override {
+    hold_pool();
+    if (bytes == 0) return nullptr;
+    const c10::cuda::CUDAStreamGuard on_stream(stream_);
+    start_routing();
+    try {
+      blocks_.push_back(at::empty({static_cast<std::int64_t>(bytes)},
+                                  at::TensorOptions().device(device()).dtype(at::kByte)));
+    } catch (...) {
+      stop_routing();
+      throw;
+    }
+    stop_routing();
+    return static_cast<char*>(blocks_.back().mutable_data_ptr());
+  }
+
+  char* reserve_on_host(std::size_t bytes) override {
+    if (bytes == 0) return nullptr;
+    const c10::cuda::CUDAGuard guard(index_);
+    void* block = nullptr;
+    C10_CUDA_CHECK(cudaHostAlloc(&block, bytes, cudaHostAllocDefault));
+    host_blocks_.push_back(block);
+    return static_cast<char*>(block);
+  }
+
+  void release_pool() noexcept override {
+    without_throwing("releasing the pool of the recordings", [&] {
+      const c10::cuda::CUDAGuard guard(index_);
+      for (void* block : host_blocks_) C10_CUDA_CHECK(cudaFreeHost(block));
+      host_blocks_.clear();
+      blocks_.clear();
+      at::cuda::clearCublasWorkspaces();  // the first turn took them from the pool
+      has_workspaces_ = false;
+      if (holds_pool_) allocator::releasePool(index_, pool_);
+      holds_pool_ = false;
+      allocator::emptyCache();
+    });
+  }
+
+  std::int64_t pool_bytes() const override {
+    std::size_t bytes = 0;
+    for (const auto& segment : allocator::get()->snapshot(pool_, /*include_traces=*/false).segments)
+      bytes += segment.total_size;
+    return static_cast<std::int64_t>(bytes);
+  }
+
+  std::int64_t free_bytes() const override {
+    return static_cast<std::int64_t>(allocator::get()->getMemoryInfo(index_).first);
+  }
+
+  void enter() override {
+    c10::cuda::set_device(index_);
+    outside_ = c10::cuda::getCurrentCUDAStream(index_);
+    stream_follows(stream_, outside_);
+    start_routing();
+    c10::cuda::setCurrentCUDAStream(stream_);
+    hold_workspaces();
+  }
+
+  void leave() noexcept override {
+    without_throwing("leaving the stream of the recordings", [&] {
+      c10::cuda::setCurrentCUDAStream(outside_);
+      stop_routing();
+      stream_follows(outside_, stream_);
+    });
+  }
+
+  void begin_capture() override {
+    stop_routing();
+    capturing_ = std::make_unique<at::cuda::CUDAGraph>();
+    // Of this thread: the watchdog of NCCL goes on asking for its events.
+    try {
+      capturing_->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+    } catch (...) {
+      abandon_capture();
+      throw;
+    }
+  }
+
+  Recording end_capture() override {
+    capturing_->capture_end();
+    recordings_[next_] = std::move(capturing_);
+    start_routing();
+    return next_++;
+  }
+
+  void abandon_capture() noexcept override {
+    // The stream must leave its capture even if that fails as well; the runtime's memory of the failure goes too.
+    const bool ended = succeeds([&] { capturing_->capture_end(); });
+    cudaGetLastError();
+    // Where it failed before it stopped routing, the recording does not know that it uses the pool.
+    if (!ended && succeeds([&] { allocator::endAllocateToPool(index_, pool_); }))
+      succeeds([&] { allocator::releasePool(index_, pool_); });
+    // Nor does the allocator of pinned memory.
+    if (!ended && succeeds([&] { at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool_); }))
+      succeeds([&] { at::getHostAllocator(at::kCUDA)->release_pool(pool_); });
+    capturing_.reset();
+    without_throwing("going on after a failed capture", [&] { start_routing(); });
+  }
+
+  void issue(Instruction& instruction) override {
+    {
+      const Placement placement(instruction.placements());
+      instruction.call();
+    }
+    instruction.settle();
+  }
+
+  void count_up() override {
+    counter_.add_(1);
+    C10_CUDA_CHECK(cudaMemcpyAsync(seen_, counter_.const_data_ptr(), sizeof *seen_, cudaMemcpyDeviceToHost,
+                                   stream_.stream()));
+  }
+  std::int64_t counted() const override { return std::atomic_ref(*seen_).load(); }
+
+  void launch(Recording recording) override { recordings_.at(recording)->replay(); }
+
+  void synchronize() override { stream_.synchronize(); }
+
+  void destroy(Recording recording) noexcept override {
+    without_throwing("destroying a recording", [&] { recordings_.erase(recording); });
+  }
+
+ private:
+  // From the first block to release_pool; the next first block begins another pool.
+  void hold_pool() {
+    if (holds_pool_) return;
+    pool_ = at::cuda::graph_pool_handle();
+    allocator::beginAllocateToPool(index_, pool_, [](cudaStream_t) { return false; });
+    allocator::endAllocateToPool(index_, pool_);
+    holds_pool_ = true;
+  }
+
+  // cuBLAS's workspaces of this stream, which stay: not during an op, which would give them the place of its result.
+  void hold_workspaces() {
+    if (has_workspaces_) return;
+    at::cuda::getCurrentCUDABlasHandle();
+    at::cuda::getCUDABlasLtWorkspace();
+    has_workspaces_ = true;
+  }
+
+  void start_routing() {
+    allocator::beginAllocateToPool(index_, pool_,
+                                   [mine = stream_.stream()](cudaStream_t stream) { return stream == mine; });
+    routing_ = true;
+  }
+
+  void stop_routing() {
+    if (!routing_) return;
+    routing_ = false;
+    allocator::endAllocateToPool(index_, pool_);
+    allocator::releasePool(index_, pool_);
+  }
+
+  static void stream_follows(const c10::cuda::CUDAStream& later, const c10::cuda::CUDAStream& earlier) {
+    at::cuda::CUDAEvent event;
+    event.record(earlier);
+    event.block(later);
+  }
+
+  const c10::DeviceIndex index_;
+  const c10::cuda::CUDAStream stream_;
+  c10::cuda::CUDAStream outside_;  // the thread's own, during a turn
+  c10::MempoolId_t pool_ = {0, 0};
+  bool holds_pool_ = false;
+  bool routing_ = false;
+  bool has_workspaces_ = false;
+  std::vector<at::Tensor> blocks_;
+  std::vector<void*> host_blocks_;
+  std::unique_ptr<at::cuda::CUDAGraph> capturing_;
+  std::map<Recording, std::unique_ptr<at::cuda::CUDAGraph>> recordings_;
+  Recording next_ = 0;
+  at::Tensor counter_;            // i64[1] on the device
+  std::int64_t* seen_ = nullptr;  // pinned: what the device last wrote
+};
+
+}  // namespace
+
+std::shared_ptr<GraphDevice> make_graph_device(int index) {
+  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(index));
+  return std::make_shared<CudaGraphDevice>(static_cast<c10::DeviceIndex>(index));
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,19 @@
+// compiler/cuda/*.h in a program without CUDA. No run comes here: job.device = "cuda" was refused before.
+#include "compiler/execute/cuda/cuda_graph_device.h"
+#include "compiler/execute/cuda/placing_allocator.h"
+#include "support/error.h"
+
+namespace rondo::cuda {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw Error(ExitCode::environment,
+              "this program was built without CUDA; build the preset cuda (scripts/build.sh cuda)");
+}
+
+}  // namespace
+
+std::shared_ptr<GraphDevice> make_graph_device(int) { refuse(); }
+void install_placing_allocator() { refuse(); }
+
+}  // namespace rondo::cuda

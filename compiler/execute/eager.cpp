@@ -1,0 +1,39 @@
+// The step function itself, called with real tensors: the plain reference that graphs are compared with.
+#include "compiler/execute/executor.h"
+#include "compiler/execute/input_contract.h"
+#include "compiler/execute/state_updates.h"
+
+namespace rondo {
+namespace {
+
+std::vector<InputContract::Expected> expected_of(const StepFunction& function) {
+  std::vector<InputContract::Expected> result;
+  for (const StepInput& input : function.inputs) result.push_back({input.name, input.kind, input.type});
+  return result;
+}
+
+class Eager final : public Executor {
+ public:
+  Eager(StepFunction function, std::vector<at::Tensor> state, c10::Device without_state)
+      : function_(std::move(function)), contract_(expected_of(function_), std::move(state), without_state) {}
+
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& batch) override {
+    const ObservedRun observed(function_.name);
+    const std::vector<at::Tensor> outputs =
+        function_.body(contract_.check_and_move(batch), /*tracing=*/false);
+    return write_back(function_.outputs, outputs, contract_);
+  }
+
+ private:
+  StepFunction function_;
+  InputContract contract_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_eager(StepFunction function, std::vector<at::Tensor> state,
+                                     c10::Device without_state) {
+  return std::make_unique<Eager>(std::move(function), std::move(state), without_state);
+}
+
+}  // namespace rondo

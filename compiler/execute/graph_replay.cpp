@@ -1,0 +1,261 @@
+// Recordings are owned by a handle that destroys them, and members are destroyed from the bottom up: recordings,
+// then the step's tensors, then this executor's share of the pool. So every way out ends in the right order.
+#include "compiler/execute/graph_replay.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+
+#include "compiler/execute/planned_step.h"
+#include "compiler/ir/segments.h"
+#include "support/error.h"
+#include "support/log.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// This thread's work goes to the recording's stream while one lives.
+class Turn {
+ public:
+  explicit Turn(GraphDevice& device) : device_(device) { device_.enter(); }
+  ~Turn() { device_.leave(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  GraphDevice& device_;
+};
+
+class OwnedRecording {
+ public:
+  OwnedRecording(GraphDevice& device, GraphDevice::Recording recording)
+      : device_(device), recording_(recording) {}
+  ~OwnedRecording() { device_.destroy(recording_); }
+  OwnedRecording(const OwnedRecording&) = delete;
+  OwnedRecording& operator=(const OwnedRecording&) = delete;
+
+  void launch() const { device_.launch(recording_); }
+
+ private:
+  GraphDevice& device_;
+  GraphDevice::Recording recording_;
+};
+
+// Instructions [begin, end): a segment, or what the host calls between two.
+struct Part {
+  std::size_t begin = 0, end = 0;
+  std::int64_t segment = 0;  // from 1; 0: called by the host
+  std::unique_ptr<OwnedRecording> recording;
+};
+
+// What a recorded step cannot take; empty: nothing is wrong.
+std::string unfit(const Tensor& tensor) {
+  if (!tensor.defined()) return "not set";
+  if (tensor.layout() != at::kStrided) return "a sparse tensor";
+  if (tensor.is_quantized()) return "a quantized tensor";
+  if (tensor.is_conj() || tensor.is_neg())
+    return "a tensor whose content is conjugated or negated on reading";
+  return "";
+}
+
+// `of_batch`: the batch comes from anywhere, the state lies on the device.
+void check_kinds(const ir::Graph& graph, const std::vector<Tensor>& tensors, bool of_batch,
+                 c10::Device device) {
+  std::string problems;
+  std::size_t next = 0;
+  for (const ir::Input& input : graph.inputs) {
+    if ((input.kind == ir::InputKind::batch) != of_batch || next == tensors.size()) continue;
+    const Tensor& tensor = tensors[next++];
+    std::string problem = unfit(tensor);
+    if (problem.empty() && !of_batch && tensor.device() != device)
+      problem = "on device " + tensor.device().str();
+    if (problem.empty() && of_batch && tensor.device() != device && !tensor.device().is_cpu())
+      problem = "on device " + tensor.device().str();
+    if (!problem.empty())
+      problems += fmt::format("\n  {} \"{}\" is {}", ir::input_kind_name(input.kind), input.name, problem);
+  }
+  if (problems.empty()) return;
+  throw Error(ExitCode::graph, fmt::format("{} can be recorded with dense tensors on {} only:{}", graph.name,
+                                           device.str(), problems));
+}
+
+std::vector<Tensor> checked_state(const ir::Graph& graph, std::vector<Tensor> state, c10::Device device) {
+  check_kinds(graph, state, /*of_batch=*/false, device);
+  return state;
+}
+
+class RecordedStep final : public GraphReplay {
+ public:
+  RecordedStep(const ir::Graph& graph, const ir::MemoryPlan& plan, std::shared_ptr<GraphMemory> memory,
+               std::vector<Tensor> state, ReplayWatch* watch)
+      : memory_(std::move(memory)),
+        device_(memory_->device()),
+        watch_(watch),
+        step_(graph, plan, {device_.device(), memory_->arena(), memory_->host()},
+              checked_state(graph, std::move(state), device_.device())) {
+    RONDO_ASSERT(graph.segments.empty() || graph.segments == ir::find_segments(graph),
+                 "the segments of " + graph.name + " are not those that the pass cudagraph marks");
+    find_parts();
+    facts_.copied_bytes = step_.batch_bytes();
+    facts_.arena_bytes = plan.arena_bytes;
+  }
+
+  // A recording may still run, for instance where the host failed between two.
+  ~RecordedStep() override {
+    try {
+      device_.synchronize();
+    } catch (const std::exception& error) {
+      log_warning(fmt::format("{}: the device failed before its recordings were destroyed: {}",
+                              step_.graph().name, error.what()));
+    }
+  }
+
+  std::vector<Tensor> run(const std::vector<Tensor>& batch) override {
+    if (failed_)
+      throw Error(ExitCode::graph, step_.graph().name + " failed in an earlier run and cannot run again");
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    check_kinds(step_.graph(), batch, /*of_batch=*/true, device_.device());
+    if (runs_ == 0) facts_.free_bytes_before = device_.free_bytes();
+    const auto started = Clock::now();
+    {
+      const Turn turn(device_);
+      step_.copy_batch_in(batch);
+      failed_ = true;
+      for (Part& part : parts_) play(part);
+      if (runs_ == 0) device_.synchronize();  // so that its time is known, and its errors are its own
+      failed_ = false;
+    }
+    if (runs_ == 0) facts_.warm_up_ms = ms_since(started);
+    if (runs_ == 1) note_recorded();
+    ++runs_;
+    return step_.results();
+  }
+
+  const GraphReplayFacts& facts() const override { return facts_; }
+
+ private:
+  void find_parts() {
+    const auto& instructions = step_.instructions();
+    const std::vector<ir::Segment>& segments = step_.graph().segments;
+    std::size_t segment = 0;  // the first that ends behind the instruction
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const auto node = static_cast<std::int32_t>(instructions[i]->index());
+      while (segment < segments.size() && segments[segment].end <= node) ++segment;
+      const bool inside = segment < segments.size() && segments[segment].begin <= node;
+      const std::int64_t number = inside ? static_cast<std::int64_t>(segment) + 1 : 0;
+      if (parts_.empty() || parts_.back().segment != number) parts_.push_back({i, i, number, nullptr});
+      parts_.back().end = i + 1;
+      ++(inside ? facts_.instructions : facts_.eager_ops);
+    }
+    facts_.segments = static_cast<std::int64_t>(segments.size());
+  }
+
+  void play(Part& part) {
+    if (part.segment == 0) return issue(part);
+    if (runs_ > 0 && part.recording == nullptr) record(part);
+    if (watch_ != nullptr)
+      watch_->launched(
+          fmt::format("segment {} of {} of {}", part.segment, facts_.segments, step_.graph().name),
+          /*first_run=*/runs_ < 2);
+    if (part.recording != nullptr) return part.recording->launch();
+    issue(part);
+    device_.count_up();
+  }
+
+  void issue(const Part& part) {
+    const ObservedRun observed(step_.graph());
+    for (issued_ = part.begin; issued_ < part.end; ++issued_) {
+      observed.reached(step_.instructions()[issued_]->node());
+      device_.issue(*step_.instructions()[issued_]);
+    }
+  }
+
+  void record(Part& part) {
+    const auto started = Clock::now();
+    bool capturing = false;
+    try {
+      issued_ = part.begin;
+      device_.begin_capture();
+      capturing = true;
+      issue(part);
+      device_.count_up();
+      part.recording = std::make_unique<OwnedRecording>(device_, device_.end_capture());
+    } catch (const std::exception& error) {
+      if (capturing) device_.abandon_capture();
+      throw Error(ExitCode::graph, not_recorded(part, error.what()));
+    }
+    facts_.capture_ms += ms_since(started);
+  }
+
+  // The device's errors come with a stack of its own below the first line.
+  std::string not_recorded(const Part& part, std::string_view error) const {
+    const std::size_t at = std::min(issued_, part.end - 1);
+    const std::string_view first_line = error.substr(0, error.find('\n'));
+    return fmt::format(
+        "segment {} of {} of {} cannot be recorded: {} {}: {}; likely cause: {}; leave cudagraph out of "
+        "compile.passes to train without recordings",
+        part.segment, facts_.segments, step_.graph().name, issued_ < part.end ? "at" : "at its end, after",
+        ir::describe_place(step_.instructions()[at]->node()), first_line, likely_cause(error));
+  }
+
+  void note_recorded() {
+    facts_.pool_bytes = device_.pool_bytes();
+    facts_.free_bytes_after = device_.free_bytes();
+  }
+
+  std::shared_ptr<GraphMemory> memory_;
+  GraphDevice& device_;
+  ReplayWatch* watch_;
+  PlannedStep step_;
+  std::vector<Part> parts_;
+  std::size_t issued_ = 0;  // the instruction that is being issued
+  std::int64_t runs_ = 0;
+  bool failed_ = false;
+  GraphReplayFacts facts_;
+};
+
+}  // namespace
+
+GraphMemory::GraphMemory(std::shared_ptr<GraphDevice> device, std::int64_t bytes, std::int64_t host_bytes)
+    : device_(std::move(device)) {
+  try {
+    arena_ = device_->reserve(static_cast<std::size_t>(bytes));
+    host_ = device_->reserve_on_host(static_cast<std::size_t>(host_bytes));
+  } catch (...) {
+    device_->release_pool();
+    throw;
+  }
+}
+
+GraphMemory::~GraphMemory() { device_->release_pool(); }
+
+std::unique_ptr<GraphReplay> make_graph_replay(const ir::Graph& graph, const ir::MemoryPlan& plan,
+                                               std::shared_ptr<GraphMemory> memory, std::vector<Tensor> state,
+                                               ReplayWatch* watch) {
+  return std::make_unique<RecordedStep>(graph, plan, std::move(memory), std::move(state), watch);
+}
+
+std::string_view likely_cause(std::string_view error) {
+  const auto says = [&](std::string_view text) { return error.find(text) != std::string_view::npos; };
+  if (says("Cannot copy between CPU and CUDA tensors") || says("to be on the same device") ||
+      says("CPU length tensors") || says("found at least two devices"))
+    return "one of its tensors lies on the CPU";
+  if (says("out of memory")) return "it takes memory outside of the pool that was warmed up";
+  if (says("legacy stream") || says("uncaptured work") || says("unjoined") || says("another stream"))
+    return "it uses a stream that the recording does not know";
+  if (says("when stream is capturing") || says("during capture") || says("synchroniz"))
+    return "it waits for the device, or takes memory outside of the pool";
+  return "unknown; the op may do something on the host";
+}
+
+}  // namespace rondo

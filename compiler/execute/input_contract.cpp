@@ -1,0 +1,103 @@
+#include "compiler/execute/input_contract.h"
+
+#include "compiler/trace/step_function.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+std::string list(const std::vector<std::int64_t>& numbers) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < numbers.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
+  return text + "]";
+}
+
+std::string describe(const ir::TensorType& type) {
+  return std::string(ir::dtype_name(type.dtype)) + list(type.sizes) + " strides " + list(type.strides);
+}
+
+void check_type(const InputContract::Expected& input, const at::Tensor& tensor) {
+  const bool same = tensor.sizes() == input.type.sizes && tensor.strides() == input.type.strides &&
+                    tensor.scalar_type() == to_aten(input.type.dtype);
+  if (same) return;
+  throw Error(ExitCode::graph, "input \"" + input.name + "\" was traced as " + describe(input.type) +
+                                   " and is now " + describe(type_of(tensor)) +
+                                   "; the step must be traced again for it");
+}
+
+// Where the first state input lies; all others lie there too.
+c10::Device device_of(const std::vector<InputContract::Expected>& inputs,
+                      const std::vector<at::Tensor>& state, c10::Device without_state) {
+  const InputContract::Expected* first = nullptr;
+  auto next = state.begin();
+  for (const InputContract::Expected& input : inputs) {
+    if (input.kind == ir::InputKind::batch) continue;
+    if (first == nullptr) first = &input;
+    if (next->device() != state.front().device())
+      throw Error(ExitCode::graph, "state input \"" + first->name + "\" lies on " +
+                                       state.front().device().str() + " and \"" + input.name + "\" on " +
+                                       next->device().str() + "; the state of a step lies on one device");
+    ++next;
+  }
+  return first == nullptr ? without_state : state.front().device();
+}
+
+}  // namespace
+
+InputContract::InputContract(std::vector<Expected> inputs, std::vector<at::Tensor> state,
+                             c10::Device without_state)
+    : inputs_(std::move(inputs)), state_(std::move(state)), device_(without_state) {
+  std::size_t expected = 0;
+  for (const Expected& input : inputs_) {
+    state_index_.push_back(expected);
+    expected += input.kind != ir::InputKind::batch;
+  }
+  if (expected != state_.size())
+    throw Error(ExitCode::graph, "the step has " + std::to_string(expected) + " state inputs and was given " +
+                                     std::to_string(state_.size()));
+  device_ = device_of(inputs_, state_, without_state);
+  for (const at::Tensor& tensor : state_) addresses_.push_back(tensor.const_data_ptr());
+}
+
+std::vector<at::Tensor> InputContract::check(const std::vector<at::Tensor>& batch) const {
+  std::vector<at::Tensor> all;
+  all.reserve(inputs_.size());
+  std::size_t next_state = 0, next_batch = 0;
+  for (const Expected& input : inputs_) {
+    if (input.kind == ir::InputKind::batch) {
+      if (next_batch == batch.size())
+        throw Error(ExitCode::graph, "the batch lacks input \"" + input.name + "\"");
+      check_type(input, batch[next_batch]);
+      all.push_back(batch[next_batch++]);
+      continue;
+    }
+    const at::Tensor& tensor = state_[next_state];
+    check_type(input, tensor);
+    if (tensor.const_data_ptr() != addresses_[next_state])
+      throw Error(ExitCode::graph, "state input \"" + input.name +
+                                       "\" moved to another address after the step was bound to it");
+    all.push_back(tensor);
+    ++next_state;
+  }
+  if (next_batch != batch.size())
+    throw Error(ExitCode::graph, "the batch has " + std::to_string(batch.size()) +
+                                     " tensors and the step reads " + std::to_string(next_batch));
+  return all;
+}
+
+std::vector<at::Tensor> InputContract::check_and_move(const std::vector<at::Tensor>& batch) const {
+  std::vector<at::Tensor> all = check(batch);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (inputs_[i].kind == ir::InputKind::batch)
+      all[i] = all[i].to(at::TensorOptions(device_), /*non_blocking=*/true);
+  return all;
+}
+
+std::vector<InputContract::Expected> expected_inputs(const ir::Graph& graph) {
+  std::vector<InputContract::Expected> result;
+  for (const ir::Input& input : graph.inputs)
+    result.push_back({input.name, input.kind, graph.value(input.value).type});
+  return result;
+}
+
+}  // namespace rondo

@@ -1,0 +1,48 @@
+// Checks at every run that the inputs are what the step was traced for, and says where the step runs: where its state
+// lies. Executor.h states the contract.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+
+namespace rondo {
+
+class InputContract {
+ public:
+  // `inputs`: names, kinds and types in the function's order; `state`: one tensor per input that is not of
+  // kind batch, all on one device, or Error(graph) names two that are not; `without_state`: the device of a step that
+  // has none.
+  struct Expected {
+    std::string name;
+    ir::InputKind kind;
+    ir::TensorType type;
+  };
+  InputContract(std::vector<Expected> inputs, std::vector<at::Tensor> state,
+                c10::Device without_state = c10::kCPU);
+
+  c10::Device device() const { return device_; }
+  // All inputs in the function's order, after checking both the state and the batch.
+  std::vector<at::Tensor> check(const std::vector<at::Tensor>& batch) const;
+  // The same with the batch on the device of the step. A batch in pinned memory must stand until the step is done.
+  std::vector<at::Tensor> check_and_move(const std::vector<at::Tensor>& batch) const;
+  const std::vector<at::Tensor>& state() const { return state_; }
+  // The state tensor that input `index` (of all inputs) is bound to.
+  const at::Tensor& state_of(std::size_t index) const { return state_[state_index_[index]]; }
+
+ private:
+  std::vector<Expected> inputs_;
+  std::vector<at::Tensor> state_;
+  std::vector<std::size_t>
+      state_index_;  // of each input in the state; of a batch input, that of the next state input
+  c10::Device device_;
+  std::vector<const void*> addresses_;  // of the state, when it was bound
+};
+
+// The contract's view of a graph's inputs, with each input's type taken from its value.
+std::vector<InputContract::Expected> expected_inputs(const ir::Graph& graph);
+
+}  // namespace rondo

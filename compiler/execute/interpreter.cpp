@@ -1,0 +1,97 @@
+// The reference interpreter: calls the graph's ops in order through the dispatcher and frees each value after
+// its last read. It plans nothing; a replay must give the same bits. It runs where the state lies, whatever device that
+// is.
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include "compiler/execute/boxed_node.h"
+#include "compiler/execute/executor.h"
+#include "compiler/execute/input_contract.h"
+#include "compiler/execute/state_updates.h"
+#include "compiler/ir/op_facts.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+class Interpreter final : public Executor {
+ public:
+  Interpreter(ir::Graph graph, std::vector<at::Tensor> state, c10::Device without_state)
+      : graph_(std::move(graph)), contract_(expected_inputs(graph_), std::move(state), without_state) {
+    for (const ir::Node& node : graph_.nodes)
+      if (node.op != ir::kReturn) calls_.emplace_back(node, contract_.device());
+    plan_releases();
+  }
+
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& batch) override {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    std::vector<at::Tensor> values(graph_.values.size());
+    const std::vector<at::Tensor> inputs = contract_.check_and_move(batch);
+    for (std::size_t i = 0; i < inputs.size(); ++i) values[index(graph_.inputs[i].value)] = inputs[i];
+    const auto tensor_of = [&](ir::ValueId id) { return values[index(id)]; };
+    torch::jit::Stack stack;
+    const ObservedRun observed(graph_);
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      observed.reached(calls_[i].node());
+      stack.clear();
+      calls_[i].push(stack, tensor_of);
+      calls_[i].call(stack);
+      keep_results(calls_[i].node(), flatten_results(stack), values);
+      for (ir::ValueId id : releases_[i]) values[index(id)].reset();
+    }
+    std::vector<at::Tensor> outputs;
+    ir::for_each_operand(graph_.return_node(), [&](ir::ValueId id) { outputs.push_back(values[index(id)]); });
+    return write_back(graph_.outputs, outputs, contract_);
+  }
+
+ private:
+  static std::size_t index(ir::ValueId id) { return static_cast<std::size_t>(id); }
+
+  void plan_releases() {
+    releases_.resize(graph_.nodes.size());
+    const std::vector<std::int32_t> last = ir::last_reads(graph_);
+    const std::vector<std::int32_t> made = ir::defining_nodes(graph_);
+    for (std::size_t id = 0; id < last.size(); ++id)
+      if (made[id] >= 0)
+        releases_[index(std::max(last[id], made[id]))].push_back(static_cast<ir::ValueId>(id));
+  }
+
+  // A result that overwrote an operand is that operand; the others come in the order the op returned them.
+  void keep_results(const ir::Node& node, const std::vector<at::Tensor>& returned,
+                    std::vector<at::Tensor>& values) {
+    std::size_t next = 0;
+    for (ir::ValueId id : node.results) {
+      const ir::ValueId overwritten = graph_.value(id).writes;
+      if (overwritten != ir::kNoValue) {
+        values[index(id)] = values[index(overwritten)];
+        continue;
+      }
+      RONDO_ASSERT(next < returned.size(), node.op + " returned fewer tensors than its node has results");
+      values[index(id)] = in_place(node, id, returned[next++]);
+    }
+  }
+
+  // On the device, unless the graph says that it is on the host. Transfers only copy; here it is known where to.
+  at::Tensor in_place(const ir::Node& node, ir::ValueId id, const at::Tensor& made) const {
+    if (!made.defined()) return made;
+    const bool on_host = graph_.value(ir::storage_root(graph_, id)).on_host;
+    const c10::Device place = on_host ? c10::Device(c10::kCPU) : contract_.device();
+    if (made.device() == place) return made;
+    if (ir::facts(node.op).effect == ir::Effect::transfer_start) return made.to(place);
+    check_device(node, made, place);
+    return made;
+  }
+
+  ir::Graph graph_;
+  InputContract contract_;
+  std::vector<BoxedNode> calls_;
+  std::vector<std::vector<ir::ValueId>> releases_;  // values that die after each node
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_interpreter(ir::Graph graph, std::vector<at::Tensor> state,
+                                           c10::Device without_state) {
+  return std::make_unique<Interpreter>(std::move(graph), std::move(state), without_state);
+}
+
+}  // namespace rondo

@@ -1,0 +1,376 @@
+// Collectives are called on their group directly, with the planned tensors as buffers; every other op in its
+// ordinary form, and the allocator hands it the planned address for its result (cpu_memory.h, Note [Placing
+// results]).
+#include "compiler/execute/planned_step.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+
+#include <optional>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <unordered_map>
+
+#include "compiler/execute/boxed_node.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/trace/step_function.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using torch::jit::Stack;
+using Work = c10::intrusive_ptr<c10d::Work>;
+
+std::size_t at(ir::ValueId id) { return static_cast<std::size_t>(id); }
+
+void check_type(const ir::Node& node, const ir::TensorType& type, const Tensor& made) {
+  if (made.sizes() == type.sizes && made.strides() == type.strides &&
+      made.scalar_type() == to_aten(type.dtype))
+    return;
+  throw Error(ExitCode::graph, node.op + " (module \"" + node.module +
+                                   "\") returned a tensor of another shape, strides or "
+                                   "dtype than its shape rule said when the step was traced");
+}
+
+class OpCall final : public Instruction {
+ public:
+  struct Result {
+    Tensor planned;
+    ir::TensorType type;
+  };
+  // `results`: those that the op allocates.
+  OpCall(std::size_t index, const ir::Node& node, BoxedNode op, Stack arguments, std::vector<Result> results,
+         Stack& stack)
+      : Instruction(index, node),
+        op_(std::move(op)),
+        arguments_(std::move(arguments)),
+        results_(std::move(results)),
+        stack_(stack) {
+    for (const Result& result : results_)
+      if (const auto bytes = static_cast<std::size_t>(ir::storage_bytes(result.type)); bytes > 0)
+        placements_.push_back({result.planned.mutable_data_ptr(), bytes});
+  }
+
+  void call() override {
+    stack_.assign(arguments_.begin(), arguments_.end());
+    op_.call(stack_);
+  }
+
+  // Most results already stand where they were planned; the others are copied there.
+  std::int64_t settle() override {
+    std::int64_t copied = 0;
+    std::size_t next = 0;
+    const auto settle_one = [&](const Tensor& made) {
+      if (next == results_.size()) return;  // of an op that overwrites: the operands themselves
+      const Result& result = results_[next++];
+      if (!checked_) {
+        check_type(node(), result.type, made);
+        check_device(node(), made, result.planned.device());
+      }
+      if (made.const_data_ptr() == result.planned.const_data_ptr()) return;
+      result.planned.copy_(made);
+      ++copied;
+    };
+    for (const c10::IValue& value : stack_) {
+      if (value.isTensor()) {
+        settle_one(value.toTensor());
+      } else if (value.isTensorList()) {
+        for (const Tensor& made : value.toTensorVector()) settle_one(made);
+      }
+    }
+    stack_.clear();
+    checked_ = true;
+    return copied;
+  }
+
+ private:
+  BoxedNode op_;
+  Stack arguments_;
+  std::vector<Result> results_;
+  Stack& stack_;
+  bool checked_ = false;  // the types of what the first call made
+};
+
+enum class Collective { all_gather, reduce_scatter, all_reduce };
+
+std::optional<c10d::ReduceOp> reduction_named(const std::string& name) {
+  if (name == "sum") return c10d::ReduceOp::SUM;
+  if (name == "max") return c10d::ReduceOp::MAX;
+  return std::nullopt;
+}
+
+class CollectiveStart final : public Instruction {
+ public:
+  CollectiveStart(std::size_t index, const ir::Node& node, Tensor input, Tensor output,
+                  std::vector<cpu_memory::PlacedResult> workspace, c10::DeviceType device, Work& work)
+      : Instruction(index, node), input_(std::move(input)), output_(std::move(output)), work_(work) {
+    placements_ = std::move(workspace);
+    const auto text = [&](std::size_t i) { return std::get<std::string>(node.args[i]); };
+    const auto on = [&](const std::string& group) {
+      return c10d::resolve_process_group(group)->getBackend(device);
+    };
+    bool known = true;
+    const auto reduces = [&](Collective kind, std::size_t group) {
+      const auto reduction = reduction_named(text(1));
+      known = reduction.has_value();
+      kind_ = kind;
+      reduction_ = reduction.value_or(c10d::ReduceOp::SUM);
+      backend_ = on(text(group));
+    };
+    if (node.op == "_c10d_functional.all_gather_into_tensor.default") {
+      backend_ = on(text(2));
+    } else if (node.op == "_c10d_functional.reduce_scatter_tensor.default") {
+      reduces(Collective::reduce_scatter, 3);
+    } else if (node.op == "_c10d_functional.all_reduce.default") {
+      reduces(Collective::all_reduce, 2);
+    } else {
+      known = false;
+    }
+    if (!known)
+      throw Error(ExitCode::graph,
+                  "the replay cannot play collective " + node.op + " (module \"" + node.module + "\")");
+  }
+
+  void call() override {
+    switch (kind_) {
+      case Collective::all_gather:
+        work_ = backend_->_allgather_base(output_, input_);
+        break;
+      case Collective::reduce_scatter:
+        work_ = backend_->_reduce_scatter_base(output_, input_, {.reduceOp = reduction_});
+        break;
+      case Collective::all_reduce: {
+        output_.copy_(input_);
+        std::vector<Tensor> tensors{output_};
+        work_ = backend_->allreduce(tensors, {.reduceOp = reduction_});
+        break;
+      }
+    }
+  }
+
+ private:
+  Collective kind_ = Collective::all_gather;
+  c10d::ReduceOp reduction_ = c10d::ReduceOp::SUM;
+  c10::intrusive_ptr<c10d::Backend> backend_;
+  Tensor input_, output_;
+  Work& work_;
+};
+
+class CollectiveWait final : public Instruction {
+ public:
+  CollectiveWait(std::size_t index, const ir::Node& node, Work& work)
+      : Instruction(index, node), work_(work) {}
+  void call() override {
+    work_->wait();
+    work_.reset();
+  }
+
+ private:
+  Work& work_;
+};
+
+// One end of a copy between the memories of device and host, in the background where the device can.
+class Transfer final : public Instruction {
+ public:
+  enum class End { start, end };
+  Transfer(std::size_t index, const ir::Node& node, End end, Tensor to, Tensor from)
+      : Instruction(index, node),
+        op_(c10::Dispatcher::singleton().findSchemaOrThrow(
+            end == End::start ? "rondo::start_transfer" : "rondo::end_transfer", "")),
+        arguments_{std::move(to), std::move(from)} {}
+  void call() override {
+    Stack stack = arguments_;
+    op_.callBoxed(stack);
+  }
+
+ private:
+  c10::OperatorHandle op_;
+  Stack arguments_;
+};
+
+// New content of a state that stands elsewhere.
+class StateCopy final : public Instruction {
+ public:
+  StateCopy(std::size_t index, const ir::Node& node, Tensor state, Tensor value)
+      : Instruction(index, node), state_(std::move(state)), value_(std::move(value)) {}
+  void call() override { state_.copy_(value_, /*non_blocking=*/true); }
+
+ private:
+  Tensor state_, value_;
+};
+
+}  // namespace
+
+struct PlannedStep::Shared {
+  Stack stack;
+  std::vector<Work> works;  // of each collective; one slot a node, so that references stay
+};
+
+class PlannedStep::Builder {
+ public:
+  Builder(PlannedStep& step, const StepMemory& memory)
+      : step_(step), graph_(step.graph_), memory_(memory), tensors_(graph_.values.size()) {}
+
+  void build() {
+    step_.shared_->works.resize(graph_.nodes.size());
+    bind_inputs();
+    for (std::size_t i = 0; i + 1 < graph_.nodes.size(); ++i) build(i);
+    bind_outputs();
+  }
+
+ private:
+  Tensor& tensor(ir::ValueId id) { return tensors_[at(id)]; }
+
+  template <class T, class... Arguments>
+  void add(std::size_t index, Arguments&&... arguments) {
+    step_.instructions_.push_back(
+        std::make_unique<T>(index, graph_.nodes[index], std::forward<Arguments>(arguments)...));
+  }
+
+  at::TensorOptions options(const ir::TensorType& type) const {
+    return at::TensorOptions().device(memory_.device).dtype(to_aten(type.dtype));
+  }
+
+  void bind_inputs() {
+    for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+      const ir::Input& input = graph_.inputs[i];
+      if (input.kind != ir::InputKind::batch) {
+        tensor(input.value) = step_.contract_.state_of(i).detach();
+        continue;
+      }
+      const ir::TensorType& type = graph_.value(input.value).type;
+      tensor(input.value) = at::empty_strided(type.sizes, type.strides, options(type));
+      step_.batch_.emplace_back(i, tensor(input.value));
+      step_.batch_bytes_ += ir::storage_bytes(type);
+    }
+  }
+
+  void bind_outputs() {
+    const std::size_t last = graph_.nodes.size() - 1;
+    std::size_t i = 0;
+    ir::for_each_operand(graph_.return_node(), [&](ir::ValueId id) {
+      const ir::Output& output = graph_.outputs[i++];
+      if (output.updates < 0) {
+        step_.results_.push_back(tensor(id));
+        return;
+      }
+      const Tensor state = step_.contract_.state_of(static_cast<std::size_t>(output.updates)).detach();
+      if (state.const_data_ptr() == tensor(id).const_data_ptr()) return;
+      add<StateCopy>(last, state, tensor(id));
+      step_.state_bytes_ += ir::storage_bytes(graph_.value(id).type);
+    });
+  }
+
+  void build(std::size_t index) {
+    const ir::Node& node = graph_.nodes[index];
+    const ir::Effect effect = ir::facts(node.op).effect;
+    if (effect == ir::Effect::wait) return build_wait(index);
+    if (is_view(node)) return build_views(node);
+    for (ir::ValueId id : node.results) tensor(id) = planned_tensor(id);
+    if (effect == ir::Effect::collective_start) {
+      started_[node.results.at(0)] = index;
+      const ir::ValueId operand = std::get<ir::Use>(node.args[0]).value;
+      add<CollectiveStart>(index, tensor(operand), tensor(node.results.at(0)), workspaces_of(index),
+                           memory_.device.type(), step_.shared_->works[index]);
+    } else if (effect == ir::Effect::transfer_start) {
+      const Tensor& from = tensor(std::get<ir::Use>(node.args.at(0)).value);
+      sources_[node.results.at(0)] = from;
+      add<Transfer>(index, Transfer::End::start, tensor(node.results.at(0)), from);
+    } else {
+      build_call(index);
+    }
+  }
+
+  bool is_view(const ir::Node& node) const {
+    for (ir::ValueId id : node.results)
+      if (graph_.value(id).views == ir::kNoValue) return false;
+    return !node.results.empty();
+  }
+
+  // Views are made once, by the op itself, over the planned memory of their base.
+  void build_views(const ir::Node& node) {
+    const BoxedNode op(node, memory_.device);
+    Stack stack;
+    op.push(stack, [&](ir::ValueId id) { return tensor(id); });
+    op.call(stack);
+    const std::vector<Tensor> made = flatten_results(stack);
+    RONDO_ASSERT(made.size() == node.results.size(),
+                 node.op + " returned another number of views than its node has");
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      check_type(node, graph_.value(node.results[i]).type, made[i]);
+      tensor(node.results[i]) = made[i];
+      ++step_.views_;
+    }
+  }
+
+  Tensor planned_tensor(ir::ValueId id) {
+    const ir::Value& value = graph_.value(id);
+    if (value.writes != ir::kNoValue) return tensor(value.writes);
+    const std::int64_t offset = step_.plan_.offsets[at(id)];
+    const ir::TensorType& type = value.type;
+    const at::TensorOptions where = value.on_host ? options(type).device(c10::kCPU) : options(type);
+    if (offset < 0) return at::empty_strided(type.sizes, type.strides, where);  // no elements
+    char* base = value.on_host ? memory_.host : memory_.arena;
+    return at::from_blob(base + offset, type.sizes, type.strides, where);
+  }
+
+  void build_call(std::size_t index) {
+    const ir::Node& node = graph_.nodes[index];
+    BoxedNode op(node, memory_.device);
+    Stack arguments;
+    op.push(arguments, [&](ir::ValueId id) { return tensor(id); });
+    std::vector<OpCall::Result> results;
+    for (ir::ValueId id : node.results)
+      if (graph_.value(id).writes == ir::kNoValue) results.push_back({tensor(id), graph_.value(id).type});
+    add<OpCall>(index, std::move(op), std::move(arguments), std::move(results), step_.shared_->stack);
+  }
+
+  std::vector<cpu_memory::PlacedResult> workspaces_of(std::size_t start) const {
+    std::vector<cpu_memory::PlacedResult> found;
+    for (const ir::Workspace& workspace : step_.plan_.workspaces)
+      if (static_cast<std::size_t>(workspace.start) == start)
+        found.push_back({memory_.arena + workspace.offset, static_cast<std::size_t>(workspace.bytes)});
+    return found;
+  }
+
+  void build_wait(std::size_t index) {
+    const ir::Node& node = graph_.nodes[index];
+    const ir::ValueId started = std::get<ir::Use>(node.args.at(0)).value;
+    tensor(node.results.at(0)) = tensor(started);
+    if (const auto start = started_.find(started); start != started_.end())
+      add<CollectiveWait>(index, step_.shared_->works[start->second]);
+    else if (memory_.device.type() != c10::kCPU)  // there a transfer is done when it is started
+      add<Transfer>(index, Transfer::End::end, tensor(started), sources_.at(started));
+  }
+
+  PlannedStep& step_;
+  const ir::Graph& graph_;
+  const StepMemory memory_;
+  std::vector<Tensor> tensors_;                           // of every value, over its planned memory
+  std::unordered_map<ir::ValueId, std::size_t> started_;  // the collective that makes what is waited for
+  std::unordered_map<ir::ValueId, Tensor> sources_;       // of transfers, by what they make
+};
+
+PlannedStep::PlannedStep(const ir::Graph& graph, const ir::MemoryPlan& plan, const StepMemory& memory,
+                         std::vector<Tensor> state)
+    : graph_(graph),
+      contract_(expected_inputs(graph), std::move(state), memory.device),
+      plan_(plan),
+      shared_(std::make_unique<Shared>()) {
+  if (contract_.device() != memory.device)
+    throw Error(ExitCode::graph, "the state of " + graph_.name + " lies on " + contract_.device().str() +
+                                     ", and the memory of its plan on " + memory.device.str());
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  Builder(*this, memory).build();
+}
+
+PlannedStep::~PlannedStep() = default;
+
+void PlannedStep::copy_batch_in(const std::vector<Tensor>& batch) {
+  const std::vector<Tensor> inputs = contract_.check(batch);
+  for (auto& [index, tensor] : batch_) tensor.copy_(inputs[index], /*non_blocking=*/true);
+}
+
+}  // namespace rondo

@@ -1,0 +1,44 @@
+// Where an executor is in its step, for whoever asks: the crash report and the record of collectives always, a profile
+// while it runs. Plain C++.
+#pragma once
+
+#include <string>
+
+#include "compiler/ir/ir.h"
+
+namespace rondo {
+
+// Told of the runs of all executors on the thread that installed it. Segments that a device replays are one launch
+// without nodes; a run of which several are issued begins several times.
+class RunObserver {
+ public:
+  // `graph`: nullptr of an eager run, which tells no nodes but opens scopes (support/scope.h).
+  virtual void run_begins(const std::string& function, const ir::Graph* graph) = 0;
+  virtual void node_begins(const ir::Graph& graph, const ir::Node& node) = 0;
+  virtual void run_ends() = 0;
+
+ protected:
+  ~RunObserver() = default;
+};
+// REQUIRES: at most one a thread, which outlives its installation. nullptr removes it.
+void set_run_observer(RunObserver* observer);
+
+// An executor's run, from its first node to its end, whichever way that comes. Without an observer a node costs three
+// stores and a branch.
+class ObservedRun {
+ public:
+  explicit ObservedRun(const ir::Graph& graph);
+  explicit ObservedRun(const std::string& function);  // that runs eagerly
+  ~ObservedRun();
+  ObservedRun(const ObservedRun&) = delete;
+  ObservedRun& operator=(const ObservedRun&) = delete;
+
+  // `node` is about to run.
+  void reached(const ir::Node& node) const;
+
+ private:
+  RunObserver* observer_;
+  const ir::Graph* graph_ = nullptr;
+};
+
+}  // namespace rondo

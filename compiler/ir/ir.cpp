@@ -1,0 +1,194 @@
+#include "compiler/ir/ir.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <utility>
+
+#include "support/error.h"
+
+namespace rondo::ir {
+namespace {
+
+struct DTypeRow {
+  std::string_view name;
+  std::int64_t bytes;
+};
+
+// In the order of the enumerators.
+constexpr std::array<DTypeRow, 10> kDTypes = {{{"f64", 8},
+                                               {"f32", 4},
+                                               {"bf16", 2},
+                                               {"f16", 2},
+                                               {"i64", 8},
+                                               {"i32", 4},
+                                               {"i16", 2},
+                                               {"i8", 1},
+                                               {"u8", 1},
+                                               {"b8", 1}}};
+
+constexpr std::array<std::string_view, 4> kInputKinds = {"parameter", "optimizer", "buffer", "batch"};
+
+}  // namespace
+
+std::int64_t dtype_bytes(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)].bytes; }
+std::string_view dtype_name(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)].name; }
+
+std::optional<DType> dtype_from_name(std::string_view name) {
+  for (std::size_t i = 0; i < kDTypes.size(); ++i)
+    if (kDTypes[i].name == name) return static_cast<DType>(i);
+  return std::nullopt;
+}
+
+std::string_view input_kind_name(InputKind kind) { return kInputKinds[static_cast<std::size_t>(kind)]; }
+
+std::optional<InputKind> input_kind_from_name(std::string_view name) {
+  for (std::size_t i = 0; i < kInputKinds.size(); ++i)
+    if (kInputKinds[i] == name) return static_cast<InputKind>(i);
+  return std::nullopt;
+}
+
+std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& sizes) {
+  std::vector<std::int64_t> strides(sizes.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= std::max<std::int64_t>(sizes[i], 1);
+  }
+  return strides;
+}
+
+TensorType contiguous(DType dtype, std::vector<std::int64_t> sizes) {
+  std::vector<std::int64_t> strides = contiguous_strides(sizes);
+  return {dtype, std::move(sizes), std::move(strides)};
+}
+
+bool is_contiguous(const TensorType& type) {
+  std::int64_t expected = 1;
+  for (std::size_t i = type.sizes.size(); i-- > 0;) {
+    if (type.sizes[i] == 0) return true;
+    if (type.sizes[i] == 1) continue;
+    if (type.strides[i] != expected) return false;
+    expected *= type.sizes[i];
+  }
+  return true;
+}
+
+std::int64_t element_count(const TensorType& type) {
+  std::int64_t count = 1;
+  for (std::int64_t size : type.sizes) count *= size;
+  return count;
+}
+
+std::int64_t storage_bytes(const TensorType& type) {
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < type.sizes.size(); ++i) {
+    if (type.sizes[i] == 0) return 0;
+    elements += (type.sizes[i] - 1) * type.strides[i];
+  }
+  return elements * dtype_bytes(type.dtype);
+}
+
+ValueId Graph::add_value(Value value) {
+  values.push_back(std::move(value));
+  return static_cast<ValueId>(values.size() - 1);
+}
+
+ValueId storage_root(const Graph& graph, ValueId id) {
+  for (;;) {
+    const Value& value = graph.value(id);
+    const ValueId next = value.views != kNoValue ? value.views : value.writes;
+    if (next == kNoValue) return id;
+    id = next;
+  }
+}
+
+std::vector<ValueId> storage_roots(const Graph& graph) {
+  std::vector<ValueId> roots(graph.values.size());
+  for (std::size_t i = 0; i < roots.size(); ++i) roots[i] = static_cast<ValueId>(i);
+  for (const Node& node : graph.nodes) {
+    for (ValueId result : node.results) {
+      const Value& value = graph.value(result);
+      const ValueId source = value.views != kNoValue ? value.views : value.writes;
+      if (source != kNoValue)
+        roots[static_cast<std::size_t>(result)] = roots[static_cast<std::size_t>(source)];
+    }
+  }
+  return roots;
+}
+
+std::vector<std::int32_t> defining_nodes(const Graph& graph) {
+  std::vector<std::int32_t> definition(graph.values.size(), -1);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    for (ValueId id : graph.nodes[i].results)
+      definition[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(i);
+  return definition;
+}
+
+std::vector<std::int32_t> use_counts(const Graph& graph) {
+  std::vector<std::int32_t> counts(graph.values.size(), 0);
+  for (const Node& node : graph.nodes)
+    for_each_operand(node, [&](ValueId id) { ++counts[static_cast<std::size_t>(id)]; });
+  return counts;
+}
+
+std::vector<std::int32_t> last_reads(const Graph& graph) {
+  std::vector<std::int32_t> last(graph.values.size(), -1);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    for_each_operand(graph.nodes[i],
+                     [&](ValueId id) { last[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(i); });
+  return last;
+}
+
+bool overwrites(const Graph& graph) {
+  for (const Node& node : graph.nodes)
+    for (ValueId id : node.results)
+      if (graph.value(id).writes != kNoValue) return true;
+  return false;
+}
+
+std::vector<std::int32_t> blocks_of_nodes(const Graph& graph) {
+  std::unordered_map<std::string_view, std::int32_t> index;
+  for (std::size_t i = 0; i < graph.blocks.size(); ++i)
+    index.emplace(graph.blocks[i], static_cast<std::int32_t>(i));
+  std::unordered_map<std::string_view, std::int32_t> of_module;
+  const auto find = [&](std::string_view module) {
+    for (std::string_view path = module;; path = path.substr(0, path.rfind('.'))) {
+      if (const auto block = index.find(path); block != index.end()) return block->second;
+      if (path.find('.') == std::string_view::npos) return -1;
+    }
+  };
+  std::vector<std::int32_t> blocks;
+  blocks.reserve(graph.nodes.size());
+  for (const Node& node : graph.nodes) {
+    const auto [known, is_new] = of_module.try_emplace(node.module, -1);
+    if (is_new) known->second = find(node.module);
+    blocks.push_back(known->second);
+  }
+  return blocks;
+}
+
+void replace_uses(Graph& graph, const std::vector<ValueId>& replacement) {
+  const auto rewrite = [&](ValueId& id) {
+    if (id == kNoValue) return;
+    const ValueId other = replacement[static_cast<std::size_t>(id)];
+    if (other != kNoValue) id = other;
+  };
+  for (Node& node : graph.nodes) for_each_operand(node, rewrite);
+  for (Value& value : graph.values) {
+    rewrite(value.views);
+    rewrite(value.writes);
+  }
+}
+
+void keep_nodes(Graph& graph, const std::vector<bool>& keep) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!keep[i]) continue;
+    if (kept != i) graph.nodes[kept] = std::move(graph.nodes[i]);
+    ++kept;
+  }
+  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(kept), graph.nodes.end());
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,187 @@
+// The graph of a traced step, in plain C++: no LibTorch here, nor in any pass.
+//
+// A graph is an ordered list of nodes, and the order is the schedule. The last node is `return`; its operands
+// are the graph's results, so "has one reader" means one thing for every pass. Shapes are numbers; there are
+// no symbolic sizes. Ids of values are dense, stable while a graph lives, and never reused. Copying a graph
+// is a deep copy.
+//
+// Note [Aliases]: `views` says that a result shares the storage of that operand and writes nothing. `writes`
+// says that the node overwrote that operand's storage and the result is what now stands there. After a write,
+// older values of the same storage must not be read any more; the verifier checks it. An op whose schema
+// returns nothing but that mutates arguments (`aten._fused_adamw_`) still has one result per overwritten
+// operand here, so that data flow is visible.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "support/scope.h"
+
+namespace rondo::ir {
+
+enum class DType : std::uint8_t { f64, f32, bf16, f16, i64, i32, i16, i8, u8, b8 };
+std::int64_t dtype_bytes(DType dtype);
+std::string_view dtype_name(DType dtype);  // "bf16"; bool is "b8"
+std::optional<DType> dtype_from_name(std::string_view name);
+
+struct TensorType {
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;  // in elements, always filled
+
+  bool operator==(const TensorType&) const = default;
+};
+// A contiguous (row-major) tensor type.
+TensorType contiguous(DType dtype, std::vector<std::int64_t> sizes);
+// The row-major strides that LibTorch gives: a size of 0 counts as 1.
+std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& sizes);
+// Whether the elements lie in row-major order without gaps; strides of dimensions of size 1 do not matter.
+bool is_contiguous(const TensorType& type);
+std::int64_t element_count(const TensorType& type);
+// Bytes from the first to one past the last element that the strides reach: what a storage of its own would
+// take.
+std::int64_t storage_bytes(const TensorType& type);
+
+using ValueId = std::int32_t;
+constexpr ValueId kNoValue = -1;
+
+struct Value {
+  TensorType type;
+  ValueId views = kNoValue;   // Note [Aliases]
+  ValueId writes = kNoValue;  // Note [Aliases]
+  bool on_host = false;       // in the host's memory and not in the device's; views are where their source is
+};
+
+// Arguments are positional, one for each argument of the op's schema, defaults filled in.
+struct None {
+  bool operator==(const None&) const = default;
+};
+struct Use {  // an operand
+  ValueId value = kNoValue;
+  bool operator==(const Use&) const = default;
+};
+struct UseList {  // a list of operands; kNoValue where an optional tensor is absent
+  std::vector<ValueId> values;
+  bool operator==(const UseList&) const = default;
+};
+struct WrappedNumber {  // a zero-dimensional constant that takes no part in type promotion (`x * 2.0`)
+  std::variant<bool, std::int64_t, double> number;
+  bool operator==(const WrappedNumber&) const = default;
+};
+struct Symbol {  // an enumerator of LibTorch other than a dtype: "strided", "cpu", "contiguous_format"
+  std::string name;
+  bool operator==(const Symbol&) const = default;
+};
+using Argument =
+    std::variant<None, bool, std::int64_t, double, std::string, DType, Symbol, std::vector<std::int64_t>,
+                 std::vector<double>, std::vector<bool>, WrappedNumber, Use, UseList>;
+
+struct Node {
+  std::string op;  // "aten.mm.default"
+  std::vector<Argument> args;
+  std::vector<ValueId> results;
+  Phase phase = Phase::forward;
+  std::string module;  // dotted path of the module that made it, backward nodes too
+  std::string origin;  // the pass that created the node; empty for a traced one
+};
+constexpr std::string_view kReturn = "return";
+
+enum class InputKind : std::uint8_t { parameter, optimizer, buffer, batch };
+std::string_view input_kind_name(InputKind kind);
+std::optional<InputKind> input_kind_from_name(std::string_view name);
+
+struct Input {
+  std::string name;  // unique; "layers.0.attention.wq.weight"
+  InputKind kind = InputKind::batch;
+  ValueId value = kNoValue;
+  // Parameters only: those of one bucket are gathered and reduced together, in the order of the inputs. May be
+  // empty.
+  std::string bucket = {};
+};
+
+// One for each operand of the return node, in its order.
+struct Output {
+  std::string name;  // unique
+  int updates = -1;  // index of the input whose new content this is, or -1 for a plain result
+};
+
+// The nodes [begin, end) that a device records as one, to be replayed without the host; compiler/ir/segments.h.
+struct Segment {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  bool operator==(const Segment&) const = default;
+};
+
+struct Graph {
+  std::string name;
+  // Module paths of the model's blocks, in the order of the forward: what may be recomputed as a whole. None
+  // lies inside another.
+  std::vector<std::string> blocks;
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<Node> nodes;  // the last one is `return`
+  std::vector<Value> values;
+  std::vector<Segment> segments;  // what is recorded, in the order of the nodes; set by the pass cudagraph
+
+  ValueId add_value(Value value);
+  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
+  Value& value(ValueId id) { return values[static_cast<std::size_t>(id)]; }
+  const Node& return_node() const { return nodes.back(); }
+  Node& return_node() { return nodes.back(); }
+};
+
+// Calls f(ValueId) for each operand in order; absent optional tensors are left out.
+template <class F>
+void for_each_operand(const Node& node, F&& f) {
+  for (const Argument& arg : node.args) {
+    if (const auto* use = std::get_if<Use>(&arg)) {
+      f(use->value);
+    } else if (const auto* list = std::get_if<UseList>(&arg)) {
+      for (ValueId id : list->values)
+        if (id != kNoValue) f(id);
+    }
+  }
+}
+// The same with f(ValueId&), to rewrite operands in place.
+template <class F>
+void for_each_operand(Node& node, F&& f) {
+  for (Argument& arg : node.args) {
+    if (auto* use = std::get_if<Use>(&arg)) {
+      f(use->value);
+    } else if (auto* list = std::get_if<UseList>(&arg)) {
+      for (ValueId& id : list->values)
+        if (id != kNoValue) f(id);
+    }
+  }
+}
+
+// The value whose storage `id` lives in: follows `views` and `writes` to the end.
+ValueId storage_root(const Graph& graph, ValueId id);
+// The same for every value at once, in linear time. REQUIRES: values are defined above their use.
+std::vector<ValueId> storage_roots(const Graph& graph);
+
+// Index of the defining node for each value; -1 for inputs and for values that no node defines any more.
+std::vector<std::int32_t> defining_nodes(const Graph& graph);
+// Number of reads of each value; the return node counts like any reader, an operand used twice counts twice.
+std::vector<std::int32_t> use_counts(const Graph& graph);
+// Index of the last node that reads each value, -1 if none does.
+std::vector<std::int32_t> last_reads(const Graph& graph);
+
+// Whether any node overwrites an operand.
+bool overwrites(const Graph& graph);
+
+// Index into `blocks` of the block that each node's module lies in, -1 outside of all.
+std::vector<std::int32_t> blocks_of_nodes(const Graph& graph);
+
+// Rewrites every operand v, and every `views` and `writes` mark, to replacement[v] where that is not
+// kNoValue. REQUIRES: no chains (a -> b -> c).
+void replace_uses(Graph& graph, const std::vector<ValueId>& replacement);
+
+// Drops the nodes whose flag is false; their values stay as numbers that no node defines.
+void keep_nodes(Graph& graph, const std::vector<bool>& keep);
+
+}  // namespace rondo::ir

@@ -1,0 +1,179 @@
+#include "compiler/ir/op_facts.h"
+
+#include <array>
+#include <unordered_map>
+#include <vector>
+
+namespace rondo::ir {
+namespace {
+
+constexpr OpFacts effect(std::string_view name, Effect effect) { return {.name = name, .effect = effect}; }
+constexpr OpFacts view(std::string_view name, ViewKind kind) { return {.name = name, .view = kind}; }
+constexpr OpFacts heavy(std::string_view name) { return {.name = name, .heavy = true}; }
+constexpr OpFacts in_place(std::string_view name, std::string_view form, int overwritten = 1) {
+  return {.name = name, .in_place = form, .overwritten = overwritten};
+}
+
+constexpr OpFacts reuses(std::string_view name, int argument) { return {.name = name, .reuses = argument}; }
+
+constexpr std::array kFacts = {
+    effect("_c10d_functional.all_gather_into_tensor.default", Effect::collective_start),
+    effect("_c10d_functional.all_reduce.default", Effect::collective_start),
+    effect("_c10d_functional.all_to_all_single.default", Effect::collective_start),
+    effect("_c10d_functional.broadcast.default", Effect::collective_start),
+    effect("_c10d_functional.reduce_scatter_tensor.default", Effect::collective_start),
+    effect("_c10d_functional.wait_tensor.default", Effect::wait),
+
+    effect("rondo.offload.default", Effect::transfer_start),
+    effect("rondo.reload.default", Effect::transfer_start),
+    effect("rondo.wait_transfer.default", Effect::wait),
+
+    effect("aten.bernoulli.default", Effect::random),
+    effect("aten.bernoulli.p", Effect::random),
+    effect("aten.exponential.default", Effect::random),
+    effect("aten.multinomial.default", Effect::random),
+    effect("aten.native_dropout.default", Effect::random),
+    effect("aten.normal_functional.default", Effect::random),
+    effect("aten.rand.default", Effect::random),
+    effect("aten.rand_like.default", Effect::random),
+    effect("aten.randint.default", Effect::random),
+    effect("aten.randint.low", Effect::random),
+    effect("aten.randint_like.default", Effect::random),
+    effect("aten.randn.default", Effect::random),
+    effect("aten.randn_like.default", Effect::random),
+    effect("aten.randperm.default", Effect::random),
+    effect("aten.uniform.default", Effect::random),
+
+    effect("aten._local_scalar_dense.default", Effect::host_sync),
+    effect("aten.equal.default", Effect::host_sync),
+    effect("aten.masked_select.default", Effect::host_sync),
+    effect("aten.nonzero.default", Effect::host_sync),
+    OpFacts{.name = "rondo.exchange_rows.default", .effect = Effect::host_sync, .exchanges = true},
+
+    view("aten._unsafe_view.default", ViewKind::same_start),
+    view("aten.alias.default", ViewKind::same_start),
+    view("aten.detach.default", ViewKind::same_start),
+    view("aten.expand.default", ViewKind::same_start),
+    view("aten.permute.default", ViewKind::same_start),
+    view("aten.squeeze.default", ViewKind::same_start),
+    view("aten.squeeze.dim", ViewKind::same_start),
+    view("aten.squeeze.dims", ViewKind::same_start),
+    view("aten.t.default", ViewKind::same_start),
+    view("aten.transpose.int", ViewKind::same_start),
+    view("aten.unsqueeze.default", ViewKind::same_start),
+    view("aten.view.default", ViewKind::same_start),
+    view("aten.as_strided.default", ViewKind::moved_start),
+    view("aten.diagonal.default", ViewKind::moved_start),
+    view("aten.select.int", ViewKind::moved_start),
+    view("aten.slice.Tensor", ViewKind::moved_start),
+    view("aten.split.Tensor", ViewKind::moved_start),
+    view("aten.split_with_sizes.default", ViewKind::moved_start),
+    view("aten.unbind.int", ViewKind::moved_start),
+    view("aten.unfold.default", ViewKind::moved_start),
+
+    heavy("aten._grouped_mm.default"),
+    heavy("aten.addmm.default"),
+    heavy("aten.bmm.default"),
+    heavy("aten.mm.default"),
+    heavy("rondo.attention.default"),
+    heavy("rondo.attention_backward.default"),
+    heavy("rondo.grouped_mm.default"),
+    heavy("rondo.linear_cross_entropy.default"),
+    heavy("rondo.linear_cross_entropy_gradients.default"),
+    heavy("rondo.linear_cross_entropy_losses.default"),
+    heavy("rondo.linear_cross_entropy_statistics.default"),
+
+    // No *.Scalar form: on CPU mul_.Scalar is not bit-equal to mul.Scalar in bf16.
+    in_place("aten.add.Tensor", "aten.add_.Tensor"),
+    in_place("aten.div.Tensor", "aten.div_.Tensor"),
+    in_place("aten.exp.default", "aten.exp_.default"),
+    in_place("aten.mul.Tensor", "aten.mul_.Tensor"),
+    in_place("aten.neg.default", "aten.neg_.default"),
+    in_place("aten.reciprocal.default", "aten.reciprocal_.default"),
+    in_place("aten.rsqrt.default", "aten.rsqrt_.default"),
+    in_place("aten.sigmoid.default", "aten.sigmoid_.default"),
+    in_place("aten.silu.default", "aten.silu_.default"),
+    in_place("aten.sqrt.default", "aten.sqrt_.default"),
+    in_place("aten.sub.Tensor", "aten.sub_.Tensor"),
+    // Parameters, gradients (scaled in place), exp_avgs, exp_avg_sqs, max_exp_avg_sqs.
+    in_place("aten._fused_adam.default", "aten._fused_adam_.default", 5),
+    in_place("aten._fused_adam.tensor_lr", "aten._fused_adam_.tensor_lr", 5),
+    in_place("aten._fused_adamw.default", "aten._fused_adamw_.default", 5),
+    in_place("aten._fused_adamw.tensor_lr", "aten._fused_adamw_.tensor_lr", 5),
+
+    reuses("aten._log_softmax_backward_data.default", 0),
+    reuses("aten.silu_backward.default", 0),
+    reuses("rondo.swiglu.default", 0),
+};
+
+using Sizes = std::vector<std::int64_t>;
+
+double product(const Sizes& sizes) {
+  double count = 1;
+  for (std::int64_t size : sizes) count *= static_cast<double>(size);
+  return count;
+}
+
+// 2 * (rows * inner) * columns, for a [(G,) M, K] times a [(G,) K, N]. A grouped product of [M, K] with [G,
+// K, N] gives each row to one group; one of [M, K] with [K, N] cuts K into groups: neither multiplies by G.
+double matrix_product(const Sizes& left, const Sizes& right) {
+  return right.empty() ? 0 : 2 * product(left) * static_cast<double>(right.back());
+}
+
+// q [B, H, T, D], k [B, G, S, D] and v [B, G, S, V]: products of width D and of width V, with all scores.
+double attention(const Sizes& q, const Sizes& k, const Sizes& v, double of_qk, double of_v) {
+  if (q.size() != 4 || k.size() != 4 || v.size() != 4) return 0;
+  const double scores = product(q) / static_cast<double>(q[3]) * static_cast<double>(k[2]);
+  return 2 * scores * (of_qk * static_cast<double>(q[3]) + of_v * static_cast<double>(v[3]));
+}
+
+// Products of a head in chunks: the logits, and with gradients those of h [N, D] and of weight [V, D].
+double linear_cross_entropy(std::string_view op, const Sizes& h, const Sizes& weight) {
+  if (weight.empty()) return 0;
+  const bool has_gradients = !op.ends_with("_losses.default") && !op.ends_with("_statistics.default");
+  return (has_gradients ? 3 : 1) * 2 * product(h) * static_cast<double>(weight.front());
+}
+
+}  // namespace
+
+std::span<const OpFacts> all_facts() { return kFacts; }
+
+const OpFacts& facts(std::string_view op) {
+  static const auto* const table = [] {
+    auto* rows = new std::unordered_map<std::string_view, const OpFacts*>;
+    for (const OpFacts& row : kFacts) rows->emplace(row.name, &row);
+    return rows;
+  }();
+  static constexpr OpFacts kUnknown;
+  const auto row = table->find(op);
+  return row == table->end() ? kUnknown : *row->second;
+}
+
+bool converts_on_device(const Node& node) {
+  // (self, dtype, layout, device, pin_memory, non_blocking, memory_format)
+  if (node.op != "aten._to_copy.default" || node.args.size() != 7) return false;
+  const bool moves =
+      !std::holds_alternative<None>(node.args[3]) && node.args[3] != Argument(Symbol{"device"});
+  const bool pins = !std::holds_alternative<None>(node.args[4]) && node.args[4] != Argument(false);
+  return !moves && !pins;
+}
+
+double flops(const Graph& graph, const Node& node) {
+  if (!facts(node.op).heavy) return 0;
+  std::vector<const Sizes*> operands;
+  for_each_operand(node, [&](ValueId id) { operands.push_back(&graph.value(id).type.sizes); });
+  const std::size_t first = node.op == "aten.addmm.default" || node.op == "rondo.attention_backward.default";
+  const auto operand = [&](std::size_t i) -> const Sizes& {
+    static const Sizes kNone;
+    return first + i < operands.size() ? *operands[first + i] : kNone;
+  };
+  if (node.op == "rondo.attention.default") return attention(operand(0), operand(1), operand(2), 1, 1);
+  // The scores again, their gradient, and those of q, k and v.
+  if (node.op == "rondo.attention_backward.default")
+    return attention(operand(0), operand(1), operand(2), 3, 2);
+  if (node.op.starts_with("rondo.linear_cross_entropy"))
+    return linear_cross_entropy(node.op, operand(0), operand(1));
+  return matrix_product(operand(0), operand(1));
+}
+
+}  // namespace rondo::ir

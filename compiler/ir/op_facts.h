@@ -1,0 +1,67 @@
+// What the passes know about ops, in one table. An op that is not in it is pure compute: no effect, no view,
+// no in-place form, not heavy. Shapes and aliases of traced nodes are in the graph and are not repeated here.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "compiler/ir/ir.h"
+
+namespace rondo::ir {
+
+// Why a node may not be dropped, merged or moved freely.
+enum class Effect : std::uint8_t {
+  none,
+  collective_start,  // runs on in the background: operands are read and results written until their wait
+  transfer_start,    // the same, between the device's memory and the host's
+  wait,              // its result `views` the start's result, and is safe to read
+  random,            // takes numbers from a generator: neither dropped nor merged
+  host_sync,         // the host reads a tensor's content
+};
+
+// Whether a node's operands are read and its results written until the wait for them.
+constexpr bool runs_in_background(Effect effect) {
+  return effect == Effect::collective_start || effect == Effect::transfer_start;
+}
+
+enum class ViewKind : std::uint8_t {
+  none,
+  same_start,   // the result begins where the operand begins, so its type says everything about it
+  moved_start,  // a slice, a piece, a diagonal
+};
+
+struct OpFacts {
+  std::string_view name;
+  Effect effect = Effect::none;
+  ViewKind view = ViewKind::none;  // of argument 0
+  bool heavy = false;              // worth saving rather than recomputing: matrix products, attention
+  // A collective that is done when its host_sync node returns, between ranks that call theirs in one order.
+  bool exchanges = false;
+  // An in-place form that gives bit for bit the same, with the same arguments; empty if there is none. It
+  // overwrites the first `overwritten` arguments; result i of the functional form is the i-th tensor of
+  // these, lists flattened.
+  std::string_view in_place = {};
+  int overwritten = 0;
+  // Index of the argument whose memory the result may take in a plan when this node is its last reader: the
+  // kernel reads each element of it before it writes the result's element in that place. -1: none.
+  int reuses = -1;
+};
+
+// Whether all ranks of a group must come to it.
+constexpr bool is_collective(const OpFacts& op) {
+  return op.effect == Effect::collective_start || op.exchanges;
+}
+
+const OpFacts& facts(std::string_view op);
+std::span<const OpFacts> all_facts();  // for the check against the dispatcher's schemas
+
+// Whether the node is an aten._to_copy that neither moves its operand to another device nor pins it. What it does to
+// dtype and strides is said by the types.
+bool converts_on_device(const Node& node);
+
+// Floating-point operations of a heavy node (a multiply-add is 2), 0 for the others. Attention counts the
+// whole square, masked or not, as MFU does by convention.
+double flops(const Graph& graph, const Node& node);
+
+}  // namespace rondo::ir

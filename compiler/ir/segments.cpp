@@ -1,0 +1,102 @@
+#include "compiler/ir/segments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/ir/op_facts.h"
+#include "compiler/ir/verify.h"
+
+namespace rondo::ir {
+namespace {
+
+constexpr std::size_t kNamedCuts = 8;
+
+bool is_host_sync(const Node& node) { return facts(node.op).effect == Effect::host_sync; }
+
+// Whether the device has nothing to do for a node: its results are views, made when memory is laid out.
+bool only_views(const Graph& graph, const Node& node) {
+  if (facts(node.op).effect != Effect::none || node.results.empty()) return false;
+  return std::all_of(node.results.begin(), node.results.end(),
+                     [&](ValueId id) { return graph.value(id).views != kNoValue; });
+}
+
+// Index of the segment that each node lies in, -1 outside of all. Throws Breach where they do not ascend.
+std::vector<std::int32_t> segments_of_nodes(const Graph& graph) {
+  std::vector<std::int32_t> segment_of(graph.nodes.size(), -1);
+  std::int32_t last_end = 0;
+  for (std::size_t s = 0; s < graph.segments.size(); ++s) {
+    const Segment& segment = graph.segments[s];
+    const auto count = static_cast<std::int32_t>(graph.nodes.size());
+    if (segment.begin < last_end || segment.end <= segment.begin || segment.end > count)
+      throw Breach{-1, fmt::format("segment {} is nodes {} to {} of {}, after a segment that ends at {}", s,
+                                   segment.begin, segment.end, count, last_end)};
+    std::fill(segment_of.begin() + segment.begin, segment_of.begin() + segment.end,
+              static_cast<std::int32_t>(s));
+    last_end = segment.end;
+  }
+  return segment_of;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> host_syncs(const Graph& graph) {
+  std::vector<std::int32_t> found;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    if (is_host_sync(graph.nodes[i])) found.push_back(static_cast<std::int32_t>(i));
+  return found;
+}
+
+std::vector<Segment> find_segments(const Graph& graph) {
+  std::vector<Segment> segments;
+  std::int32_t begin = 0;
+  const auto end_at = [&](std::int32_t end) {
+    const bool works =
+        std::any_of(graph.nodes.begin() + begin, graph.nodes.begin() + end,
+                    [&](const Node& node) { return node.op != kReturn && !only_views(graph, node); });
+    if (works) segments.push_back({begin, end});
+  };
+  for (const std::int32_t cut : host_syncs(graph)) {
+    end_at(cut);
+    begin = cut + 1;
+  }
+  end_at(static_cast<std::int32_t>(graph.nodes.size()));
+  return segments;
+}
+
+std::string describe_place(const Node& node) {
+  return fmt::format("{}{}{} ({})", node.op, node.module.empty() ? "" : " in ", node.module,
+                     phase_name(node.phase));
+}
+
+std::string describe_segments(const Graph& graph) {
+  const std::size_t count = find_segments(graph).size();
+  const std::vector<std::int32_t> cuts = host_syncs(graph);
+  std::string text = fmt::format("{} segment{}", count, count == 1 ? "" : "s");
+  for (std::size_t i = 0; i < std::min(cuts.size(), kNamedCuts); ++i)
+    text += (i == 0 ? ", cut at " : ", ") + describe_place(graph.nodes[static_cast<std::size_t>(cuts[i])]);
+  if (cuts.size() > kNamedCuts) text += fmt::format(" and {} more", cuts.size() - kNamedCuts);
+  return text;
+}
+
+void check_segments(const Graph& graph) {
+  if (graph.segments.empty()) return;
+  const std::vector<std::int32_t> segment_of = segments_of_nodes(graph);
+  const std::vector<std::int32_t> made_by = defining_nodes(graph);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    const auto at = static_cast<std::int32_t>(i);
+    const bool inside = segment_of[i] >= 0;
+    if (inside && is_host_sync(node)) throw Breach{at, "reads on the host inside of a segment"};
+    if (!inside && !is_host_sync(node) && node.op != kReturn && !only_views(graph, node))
+      throw Breach{at, "works outside of all segments"};
+    if (facts(node.op).effect != Effect::wait) continue;
+    for_each_operand(node, [&](ValueId id) {
+      const std::int32_t start = made_by[static_cast<std::size_t>(id)];
+      if (start >= 0 && segment_of[static_cast<std::size_t>(start)] != segment_of[i])
+        throw Breach{at, fmt::format("waits for %{}, which another segment started", id)};
+    });
+  }
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,30 @@
+// What every graph must satisfy, as named rules. Run after the trace and after every pass, in every build.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "compiler/ir/ir.h"
+
+namespace rondo::ir {
+
+// A breach: which node (-1 for the graph as a whole), and what is wrong with it.
+struct Breach {
+  std::int32_t node = -1;
+  std::string what;
+};
+
+// Linear in the graph. A rule may rely on the rules above it in the list.
+struct Rule {
+  std::string_view name;
+  std::string_view description;
+  void (*check)(const Graph&);  // throws Breach
+};
+std::span<const Rule> rules();
+
+// Throws Error(ExitCode::graph) for the first rule that is broken: "the graph NAME breaks rule R after PASS:
+// node N (op, module): what". `after_pass` says who is to blame: "trace", "parse", a pass.
+void verify(const Graph& graph, std::string_view after_pass);
+
+}  // namespace rondo::ir

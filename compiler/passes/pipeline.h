@@ -1,0 +1,80 @@
+// Which passes run, in which order, and what each did.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+#include "compiler/ir/options.h"
+#include "compiler/passes/passes.h"
+
+namespace rondo::ir {
+
+enum class Numerics : std::uint8_t {
+  exact,   // bit for bit the same results
+  rounds,  // the same up to rounding; runs only under compile.numerics = "rounds"
+};
+
+// What may hold of a graph on its way through the pipeline.
+using Properties = std::uint32_t;
+constexpr Properties kFunctional = 1;     // no node overwrites anything; holds of a traced graph
+constexpr Properties kOneFormOfView = 2;  // equal views are equal nodes
+constexpr Properties kGatheredOnce = 4;   // each parameter is gathered at most once in a phase
+std::string_view property_name(Properties one);
+
+struct PassInfo {
+  std::string_view name;
+  Notes (*run)(Graph&, const CompileOptions&);
+  Numerics numerics = Numerics::exact;
+  bool required = false;   // always runs, cannot be disabled
+  bool in_default = true;  // part of what "default" stands for
+  Properties needs = 0;
+  Properties gives = 0;
+  Properties breaks = 0;
+  std::string_view replaces = {};  // the pass of the default list that this one is another way of
+  std::string_view only_on = {};   // the device without which the pass makes no sense
+  std::string_view summary;
+};
+
+// In the order in which they run.
+std::span<const PassInfo> all_passes();
+
+struct Selection {
+  std::vector<const PassInfo*> passes;
+  std::vector<std::string> notes;  // what the user may not expect: a pass left out
+};
+// What the options ask for. `table` is all_passes() outside tests. Throws Error(ExitCode::config) with every
+// problem: an unknown name (and the nearest known one), a pass that cannot run here, a required pass that is
+// disabled, a list in another order than the table's, a pass whose needs those before it do not meet.
+Selection select_passes(std::span<const PassInfo> table, const CompileOptions& options);
+
+// What stands in the way of running these passes in this order: who must come first.
+std::vector<std::string> order_problems(std::span<const PassInfo> table,
+                                        std::span<const PassInfo* const> passes);
+
+struct PassReport {
+  std::string_view name;
+  double ms = 0;         // the pass alone
+  double verify_ms = 0;  // the verifier after it
+  std::size_t nodes_before = 0;
+  std::size_t nodes_after = 0;
+  std::vector<std::pair<std::string, int>> op_difference;  // ops whose number changed, by name
+  Notes notes;
+};
+struct PipelineReport {
+  std::vector<PassReport> passes;
+  std::vector<std::string> notes;
+};
+
+// Called after each pass, before the verifier, so that a broken graph can be looked at.
+using DumpCallback = std::function<void(std::string_view pass, const Graph&)>;
+
+// Runs the selected passes on a verified graph, and verifies after each. Throws what select_passes and verify
+// throw; the graph is then in the state that the failing pass left.
+PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump = {});
+
+}  // namespace rondo::ir

@@ -1,0 +1,58 @@
+// Where every value of a graph lives during a replay: one arena, fixed offsets, planned once. Plain C++.
+//
+// A storage is live from the node that defines its first value to the last node that reads any view of it;
+// what a collective reads stays until its wait. Storages of inputs are not planned (they are the caller's);
+// results of the return node stay to the end. Offsets are multiples of 64 bytes. Equal graphs have equal plans.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+
+namespace rondo::ir {
+
+// What the device's collectives take for themselves while they run. All-reduces may take memory too, in
+// proportion to the ranks of their group, which a graph does not say; they are left out.
+struct CollectiveNeeds {
+  // A reduce-scatter receives the contributions of all ranks in a buffer as large as its operand.
+  bool reduce_scatter_receives = false;
+};
+CollectiveNeeds collective_needs(std::string_view device);  // "cpu" or "cuda"
+
+// Memory that the collective of node `start` takes for itself, until and during node `wait`.
+struct Workspace {
+  std::int32_t start = 0;
+  std::int32_t wait = 0;
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;  // as it asks for them; up to the next multiple of 64 is its own
+};
+
+struct MemoryPlan {
+  // Offset of each value that owns a planned storage; -1 for views, inputs and empty values.
+  std::vector<std::int64_t> offsets;
+  std::vector<Workspace> workspaces;  // by start
+  std::int64_t arena_bytes = 0;
+  std::vector<std::int32_t> ends;    // of each value with an offset: the last node at which its bytes stand
+  std::int64_t live_peak_bytes = 0;  // the most bytes alive at one node: no plan can need less
+  // Values on the host (Value::on_host) lie in an arena of their own; their offsets are into it, and nothing else
+  // here counts them.
+  std::int64_t host_arena_bytes = 0;
+};
+
+MemoryPlan plan_memory(const Graph& graph, const CollectiveNeeds& needs = {});
+
+// What a storage of this type takes in an arena: its bytes, up to the next multiple of 64.
+std::int64_t planned_bytes(const TensorType& type);
+std::int64_t planned_bytes(std::int64_t bytes);
+
+struct Gap {
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+};
+// Parts of the arena in which nothing stands while a node runs, results included: room for the kernel's
+// temporaries.
+std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, std::size_t node);
+
+}  // namespace rondo::ir

@@ -1,0 +1,166 @@
+#include "compiler/plan/simulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "compiler/ir/op_facts.h"
+
+namespace rondo::ir {
+namespace {
+
+// What runs beside compute until its wait. `exposed_s` points to where its wait is counted.
+struct Pending {
+  double end_s = 0;
+  double* exposed_s = nullptr;
+};
+
+class Lanes {
+ public:
+  Lanes(const Graph& graph, const DeviceModel& device, const GroupShapes& groups, double expert_rows)
+      : graph_(graph),
+        device_(device),
+        groups_(groups),
+        expert_rows_(expert_rows),
+        started_by_(graph.values.size(), -1) {}
+
+  StepEstimate run() {
+    for (const Node& node : graph_.nodes) {
+      switch (facts(node.op).effect) {
+        case Effect::collective_start:
+          start(node);
+          break;
+        case Effect::transfer_start:
+          transfer(node);
+          break;
+        case Effect::wait:
+          for_each_operand(node, [&](ValueId id) { wait(id); });
+          break;
+        case Effect::host_sync:
+          compute(node);
+          if (!facts(node.op).exchanges) break;
+          start(node);
+          wait(node.results.at(0));
+          break;
+        default:
+          compute(node);
+      }
+    }
+    for (const auto& [key, totals] : made_.collectives) made_.exposed_s += totals.exposed_s;
+    made_.step_s = now_s_;
+    return made_;
+  }
+
+ private:
+  void compute(const Node& node) {
+    const NodeCost cost = node_cost(graph_, node, device_);
+    if (cost.kind == CostKind::nothing) return;
+    const double share = node.op == "rondo.grouped_mm.default" ? expert_rows_ : 1;
+    const double seconds = cost.seconds * share;
+    ComputeTotals& totals = made_.compute[static_cast<std::size_t>(cost.kind)];
+    ++totals.nodes;
+    totals.seconds += seconds;
+    made_.compute_s += seconds;
+    made_.flops += flops(graph_, node) * share;
+    made_.moved_bytes += bytes_moved(graph_, node);
+    now_s_ += seconds;
+  }
+
+  void start(const Node& node) {
+    const Collective c = *collective_of(graph_, node);
+    const auto group = groups_.find(c.group);
+    const GroupShape shape = group == groups_.end() ? GroupShape{} : group->second;
+    const std::int64_t ranks = c.ranks == 0 ? shape.ranks : c.ranks;
+    const double seconds = collective_seconds(c.kind, c.bytes, ranks, device_, shape.stride);
+    const bool in_node = within_node(ranks, shape.stride, device_);
+    double& link_free_s = in_node ? node_link_free_s_ : network_free_s_;
+    link_free_s = std::max(link_free_s, now_s_) + seconds;
+    CollectiveTotals& totals = made_.collectives[{c.kind, std::string(c.group)}];
+    ++totals.count;
+    totals.bytes += c.bytes;
+    totals.sent_bytes += sent_bytes(c.kind, c.bytes, ranks);
+    totals.seconds += seconds;
+    (in_node ? made_.node_links_s : made_.network_s) += seconds;
+    runs_until(node, {link_free_s, &totals.exposed_s});
+  }
+
+  void transfer(const Node& node) {
+    const Value& copy = graph_.value(node.results.at(0));
+    const auto bytes = static_cast<double>(element_count(copy.type) * dtype_bytes(copy.type.dtype));
+    const double seconds = bytes / device_.host_bytes_per_s;
+    double& lane_free_s = copy.on_host ? to_host_free_s_ : from_host_free_s_;
+    lane_free_s = std::max(lane_free_s, now_s_) + seconds;
+    ++made_.transfers.count;
+    made_.transfers.bytes += bytes;
+    made_.transfers.seconds += seconds;
+    runs_until(node, {lane_free_s, &made_.transfers.exposed_s});
+  }
+
+  void runs_until(const Node& node, const Pending& pending) {
+    for (ValueId id : node.results)
+      started_by_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(pending_.size());
+    pending_.push_back(pending);
+  }
+
+  void wait(ValueId id) {
+    const std::int32_t index = started_by_[static_cast<std::size_t>(id)];
+    if (index < 0) return;
+    const Pending& pending = pending_[static_cast<std::size_t>(index)];
+    const double waited_s = std::max(0.0, pending.end_s - now_s_);
+    now_s_ += waited_s;
+    *pending.exposed_s += waited_s;
+  }
+
+  const Graph& graph_;
+  const DeviceModel& device_;
+  const GroupShapes& groups_;
+  const double expert_rows_;
+  std::vector<std::int32_t> started_by_;  // by value: index into pending_
+  std::vector<Pending> pending_;
+  StepEstimate made_;
+  double now_s_ = 0, node_link_free_s_ = 0, network_free_s_ = 0, to_host_free_s_ = 0, from_host_free_s_ = 0;
+};
+
+}  // namespace
+
+StepEstimate simulate(const Graph& graph, const DeviceModel& device, const GroupShapes& groups,
+                      double expert_rows) {
+  return Lanes(graph, device, groups, expert_rows).run();
+}
+
+void CollectiveTotals::add(const CollectiveTotals& other, double times) {
+  count += std::llround(times * static_cast<double>(other.count));
+  bytes += times * other.bytes;
+  sent_bytes += times * other.sent_bytes;
+  seconds += times * other.seconds;
+  exposed_s += times * other.exposed_s;
+}
+
+CollectiveTotals StepEstimate::of(CollectiveKind kind) const {
+  CollectiveTotals sum;
+  for (const auto& [key, totals] : collectives)
+    if (key.first == kind) sum.add(totals);
+  return sum;
+}
+
+void StepEstimate::add(const StepEstimate& other, double times) {
+  compute_s += times * other.compute_s;
+  node_links_s += times * other.node_links_s;
+  network_s += times * other.network_s;
+  exposed_s += times * other.exposed_s;
+  step_s += times * other.step_s;
+  flops += times * other.flops;
+  moved_bytes += times * other.moved_bytes;
+  transfers.bytes += times * other.transfers.bytes;
+  transfers.seconds += times * other.transfers.seconds;
+  transfers.exposed_s += times * other.transfers.exposed_s;
+  const auto whole = [times](std::int64_t count) { return std::llround(times * static_cast<double>(count)); };
+  transfers.count += whole(other.transfers.count);
+  for (std::size_t i = 0; i < compute.size(); ++i) {
+    compute[i].nodes += whole(other.compute[i].nodes);
+    compute[i].seconds += times * other.compute[i].seconds;
+  }
+  for (const auto& [key, totals] : other.collectives) collectives[key].add(totals, times);
+}
+
+}  // namespace rondo::ir

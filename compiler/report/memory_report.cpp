@@ -1,0 +1,280 @@
+#include "compiler/report/memory_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <unordered_set>
+
+#include "compiler/analysis/bucketing.h"
+#include "compiler/ir/text.h"
+
+namespace rondo::ir {
+namespace {
+
+// What the category of a storage depends on, gathered in two walks over the nodes.
+class Classifier {
+ public:
+  Classifier(const Graph& graph, const std::vector<ValueId>& roots)
+      : graph_(graph), roots_(roots), blocks_(blocks_of_nodes(graph)), reads_(graph.values.size()) {
+    std::unordered_set<std::string_view> parameters;
+    for (const Input& input : graph.inputs)
+      if (input.kind == InputKind::parameter) parameters.insert(input.name);
+    for (const Node& node : graph.nodes)
+      moves_parameters_.push_back(parameters.contains(node.module) || made_by_bucketing(node));
+    find_head();
+    look_at_nodes();
+  }
+
+  // `value` owns its storage; node `i` makes it.
+  StorageCategory category(ValueId value, std::size_t i) const {
+    const Node& node = graph_.nodes[i];
+    const unsigned reads = reads_[static_cast<std::size_t>(value)];
+    const bool backward = node.phase == Phase::backward, update = node.phase == Phase::update;
+    if (made_by_bucketing(node) && !(reads & kByOthers)) return StorageCategory::buckets;
+    if (backward && (reads & (kByUpdate | kByReduction))) return StorageCategory::gradients;
+    if (is_reduction(i)) return StorageCategory::gradients;
+    if (!update && out_of_parameters_[i]) return StorageCategory::weights;
+    if (!update && head_.contains(node.module) && !(reads & kByBlock)) return StorageCategory::head;
+    if (node.phase == Phase::forward && (reads & kByBackward)) return StorageCategory::saved_activations;
+    return StorageCategory::temporaries;
+  }
+
+ private:
+  bool is_reduction(std::size_t i) const {
+    return moves_parameters_[i] && !out_of_parameters_[i] && graph_.nodes[i].phase != Phase::forward;
+  }
+
+  // Who reads a storage; others than bucketing passes.
+  enum Reader : unsigned { kByBackward = 1, kByUpdate = 2, kByReduction = 4, kByBlock = 8, kByOthers = 16 };
+
+  // Modules of forward nodes behind the last node of a block. A gather may stand anywhere.
+  void find_head() {
+    std::size_t last = graph_.nodes.size();
+    while (last > 0 && (graph_.nodes[last - 1].phase != Phase::forward || blocks_[last - 1] < 0 ||
+                        moves_parameters_[last - 1]))
+      --last;
+    if (last == 0) return;
+    for (std::size_t i = last; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (node.phase == Phase::forward && !node.module.empty() && blocks_[i] < 0 && !moves_parameters_[i])
+        head_.insert(node.module);
+    }
+  }
+
+  void look_at_nodes() {
+    std::vector<bool> derived(graph_.values.size());  // computed out of parameters alone
+    for (const Input& input : graph_.inputs)
+      derived[static_cast<std::size_t>(input.value)] = input.kind == InputKind::parameter;
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      bool alone = moves_parameters_[i];
+      for_each_operand(node, [&](ValueId id) { alone = alone && derived[static_cast<std::size_t>(id)]; });
+      out_of_parameters_.push_back(alone);
+      for (ValueId result : node.results) derived[static_cast<std::size_t>(result)] = alone;
+
+      unsigned reader = 0;
+      if (node.phase == Phase::backward) reader |= kByBackward;
+      if (node.phase == Phase::update || node.op == kReturn) reader |= kByUpdate;
+      if (is_reduction(i)) reader |= kByReduction;
+      if (blocks_[i] >= 0 && !moves_parameters_[i]) reader |= kByBlock;
+      if (!made_by_bucketing(node)) reader |= kByOthers;
+      for_each_operand(node, [&](ValueId id) {
+        reads_[static_cast<std::size_t>(roots_[static_cast<std::size_t>(id)])] |= reader;
+      });
+    }
+  }
+
+  const Graph& graph_;
+  const std::vector<ValueId>& roots_;
+  std::vector<std::int32_t> blocks_;
+  std::vector<unsigned> reads_;                // of each storage root: Readers
+  std::unordered_set<std::string_view> head_;  // modules behind the last block
+  // Of each node: whether it is of a parameter or a bucketing pass; whether it is one out of parameters alone.
+  std::vector<bool> moves_parameters_, out_of_parameters_;
+};
+
+// Every planned storage and workspace in the order of the schedule; where one takes over the memory of another, that one
+// ends a node earlier.
+std::vector<PlannedStorage> planned_storages(const Graph& graph, const MemoryPlan& plan) {
+  const std::vector<ValueId> roots = storage_roots(graph);
+  const Classifier classifier(graph, roots);
+  std::vector<std::int32_t> index(graph.values.size(), -1);  // of each root in `storages`
+  std::vector<PlannedStorage> storages;
+  auto workspace = plan.workspaces.begin();
+  const auto offset = [&](ValueId value) { return plan.offsets[static_cast<std::size_t>(value)]; };
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto here = static_cast<std::int32_t>(i);
+    for (ValueId value : graph.nodes[i].results) {
+      if (offset(value) < 0 || graph.value(value).on_host) continue;
+      for_each_operand(graph.nodes[i], [&](ValueId operand) {
+        const ValueId root = roots[static_cast<std::size_t>(operand)];
+        const std::int32_t other = index[static_cast<std::size_t>(root)];
+        if (other >= 0 && root != value && offset(root) == offset(value) &&
+            plan.ends[static_cast<std::size_t>(root)] == here)
+          storages[static_cast<std::size_t>(other)].end = here - 1;
+      });
+      index[static_cast<std::size_t>(value)] = static_cast<std::int32_t>(storages.size());
+      storages.push_back({value, classifier.category(value, i), planned_bytes(graph.value(value).type), here,
+                          plan.ends[static_cast<std::size_t>(value)]});
+    }
+    for (; workspace != plan.workspaces.end() && workspace->start == here; ++workspace)
+      storages.push_back({std::get<Use>(graph.nodes[i].args.at(0)).value, StorageCategory::workspaces,
+                          planned_bytes(workspace->bytes), here, workspace->wait});
+  }
+  return storages;
+}
+
+std::vector<std::int64_t> live_bytes(const Graph& graph, const std::vector<PlannedStorage>& storages) {
+  std::vector<std::int64_t> live(graph.nodes.size() + 1);
+  for (const PlannedStorage& storage : storages) {
+    live[static_cast<std::size_t>(storage.begin)] += storage.bytes;
+    live[static_cast<std::size_t>(storage.end) + 1] -= storage.bytes;
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  live.pop_back();
+  return live;
+}
+
+void describe_peak(const Graph& graph, std::size_t largest, MemoryReport& report) {
+  if (graph.nodes.empty()) return;
+  const auto peak = std::max_element(report.live_bytes.begin(), report.live_bytes.end());
+  report.peak_node = static_cast<std::size_t>(peak - report.live_bytes.begin());
+  report.live_peak_bytes = *peak;
+  const Node& node = graph.nodes[report.peak_node];
+  report.peak_at =
+      fmt::format("{}{}{}, {}", phase_name(node.phase), node.module.empty() ? "" : " ", node.module, node.op);
+  std::vector<const PlannedStorage*> standing;
+  for (const PlannedStorage& storage : report.storages) {
+    if (!storage.stands_at(report.peak_node)) continue;
+    report.peak_bytes[static_cast<std::size_t>(storage.category)] += storage.bytes;
+    standing.push_back(&storage);
+  }
+  const auto described = static_cast<std::ptrdiff_t>(std::min(largest, standing.size()));
+  std::partial_sort(standing.begin(), standing.begin() + described, standing.end(),
+                    [](const PlannedStorage* a, const PlannedStorage* b) {
+                      return a->bytes != b->bytes
+                                 ? a->bytes > b->bytes
+                                 : std::pair(a->value, a->begin) < std::pair(b->value, b->begin);
+                    });
+  for (std::ptrdiff_t i = 0; i < described; ++i) {
+    const PlannedStorage& storage = *standing[static_cast<std::size_t>(i)];
+    const Node& maker = graph.nodes[static_cast<std::size_t>(storage.begin)];
+    report.largest.push_back({storage, maker.op, maker.module, print(graph.value(storage.value).type)});
+  }
+}
+
+void sum_saved(const Graph& graph, MemoryReport& report) {
+  const std::vector<std::int32_t> blocks = blocks_of_nodes(graph);
+  std::map<std::string_view, SavedByModule> by_module;
+  for (const PlannedStorage& storage : report.storages) {
+    if (storage.category != StorageCategory::saved_activations) continue;
+    const auto node = static_cast<std::size_t>(storage.begin);
+    std::string_view module = graph.nodes[node].module;
+    if (blocks[node] >= 0) {
+      const std::size_t block = graph.blocks[static_cast<std::size_t>(blocks[node])].size();
+      module = module.size() > block ? module.substr(block + 1) : "block";
+    }
+    SavedByModule& sum = by_module[module];
+    sum.bytes += storage.bytes;
+    ++sum.storages;
+    report.saved_bytes += storage.bytes;
+  }
+  for (auto& [module, sum] : by_module) {
+    sum.module = module;
+    report.saved.push_back(std::move(sum));
+  }
+  std::stable_sort(report.saved.begin(), report.saved.end(),
+                   [](const SavedByModule& a, const SavedByModule& b) { return a.bytes > b.bytes; });
+}
+
+std::string row(std::string_view name, std::int64_t bytes, std::int64_t total, const std::string& remark) {
+  std::string line = fmt::format("  {:<18}{:>11}{:>7.1f} %", name, readable_bytes(bytes),
+                                 100.0 * static_cast<double>(bytes) / static_cast<double>(total));
+  return remark.empty() ? line : line + "   " + remark;
+}
+
+// The three modules that save most.
+std::string saved_in_short(const MemoryReport& report) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, report.saved.size()); ++i)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", report.saved[i].module,
+                        readable_bytes(report.saved[i].bytes));
+  return text;
+}
+
+}  // namespace
+
+std::string_view category_name(StorageCategory category) {
+  static constexpr std::array<std::string_view, kStorageCategories> kNames = {
+      "buckets", "workspaces", "gradients", "weights", "head", "saved activations", "temporaries"};
+  return kNames[static_cast<std::size_t>(category)];
+}
+
+std::string_view input_category_name(InputKind kind) {
+  static constexpr std::array<std::string_view, kInputKinds> kNames = {"parameters", "optimizer", "buffers",
+                                                                       "batch"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::int64_t MemoryReport::total_bytes() const {
+  return std::accumulate(input_bytes.begin(), input_bytes.end(), arena_bytes);
+}
+
+MemoryReport report_memory(const Graph& graph, const MemoryPlan& plan, std::size_t largest) {
+  MemoryReport report;
+  report.graph = graph.name;
+  for (const Input& input : graph.inputs)
+    report.input_bytes[static_cast<std::size_t>(input.kind)] += storage_bytes(graph.value(input.value).type);
+  report.storages = planned_storages(graph, plan);
+  report.live_bytes = live_bytes(graph, report.storages);
+  report.arena_bytes = plan.arena_bytes;
+  report.host_bytes = plan.host_arena_bytes;
+  for (const Node& node : graph.nodes)
+    if (node.op == "_c10d_functional.all_gather_into_tensor.default")
+      report.largest_gather_bytes =
+          std::max(report.largest_gather_bytes, storage_bytes(graph.value(node.results.at(0)).type));
+  describe_peak(graph, largest, report);
+  sum_saved(graph, report);
+  return report;
+}
+
+std::vector<std::string> print_lines(const MemoryReport& report) {
+  const std::int64_t total = std::max<std::int64_t>(1, report.total_bytes());
+  std::vector<std::string> lines = {fmt::format("memory of {}: {} planned; the peak is at node {} of {}, {}",
+                                                report.graph, readable_bytes(report.total_bytes()),
+                                                report.peak_node, report.live_bytes.size(), report.peak_at)};
+  for (std::size_t kind = 0; kind < kInputKinds; ++kind)
+    if (report.input_bytes[kind] > 0)
+      lines.push_back(
+          row(input_category_name(static_cast<InputKind>(kind)), report.input_bytes[kind], total, "always"));
+  for (std::size_t i = 0; i < kStorageCategories; ++i) {
+    const auto category = static_cast<StorageCategory>(i);
+    const bool saved = category == StorageCategory::saved_activations;
+    if (report.peak_bytes[i] > 0)
+      lines.push_back(row(category_name(category), report.peak_bytes[i], total,
+                          saved ? saved_in_short(report) : std::string()));
+  }
+  lines.push_back(row("fragmentation", report.fragmentation_bytes(), total, ""));
+  if (report.host_bytes > 0)
+    lines.push_back(fmt::format("  and {} in the host's memory", readable_bytes(report.host_bytes)));
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, report.largest.size()); ++i) {
+    const LargeStorage& large = report.largest[i];
+    lines.push_back(fmt::format("  {} {}: {} {}, {}, nodes {} to {}",
+                                i == 0 ? "largest tensor" : "         then",
+                                readable_bytes(large.storage.bytes), large.module, large.op, large.type,
+                                large.storage.begin, large.storage.end));
+  }
+  return lines;
+}
+
+std::string readable_bytes(std::int64_t bytes) {
+  const auto count = static_cast<double>(bytes);
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  if (bytes < 1024 * 1024) return fmt::format("{:.1f} KiB", count / 1024);
+  if (bytes < 1024LL * 1024 * 1024) return fmt::format("{:.1f} MiB", count / (1024 * 1024));
+  return fmt::format("{:.2f} GiB", count / (1024 * 1024 * 1024));
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,206 @@
+// The data of the page, as JSON without a space: names once in lists, numbers in flat lists. What reads it is
+// the script in memory_timeline.html, which says there what the numbers mean.
+#include "compiler/report/memory_timeline.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "compiler/analysis/bucketing.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/ir/text.h"
+#include "compiler/report/memory_timeline_page.h"
+
+namespace rondo::ir {
+namespace {
+
+// A JSON string that may stand inside of a <script>: "<" never appears, so no name can end the element.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (code < 0x20 || c == '<' || code == 0x7f) {
+      out += fmt::format("\\u{:04x}", code);
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string escaped_html(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+// Numbers the different strings that it is given, in the order of their first appearance.
+class Names {
+ public:
+  std::size_t operator()(const std::string& name) {
+    const auto [at, is_new] = index_.try_emplace(name, index_.size());
+    if (is_new) json_ += (json_.empty() ? "" : ",") + quoted(name);
+    return at->second;
+  }
+  std::string json() const { return "[" + json_ + "]"; }
+
+ private:
+  std::unordered_map<std::string, std::size_t> index_;
+  std::string json_;
+};
+
+// A flat JSON list of numbers.
+class Numbers {
+ public:
+  template <class... Number>
+  void add(Number... numbers) {
+    (fmt::format_to(std::back_inserter(json_), "{},", numbers), ...);
+  }
+  std::string json() const { return "[" + json_.substr(0, json_.empty() ? 0 : json_.size() - 1) + "]"; }
+
+ private:
+  std::string json_;
+};
+
+std::string nodes_json(const Graph& graph) {
+  Names ops, modules;
+  Numbers op, module;
+  for (const Node& node : graph.nodes) {
+    op.add(ops(node.op));
+    module.add(modules(node.module));
+  }
+  return fmt::format(R"("ops":{},"modules":{},"op":{},"module":{})", ops.json(), modules.json(), op.json(),
+                     module.json());
+}
+
+// Stretches of the schedule: [first node, one past the last, what] of each phase, and of each block with the
+// phase. Nodes that may be moved away from their module, those of parameters and of buckets, end no stretch.
+std::string stretches_json(const Graph& graph) {
+  std::unordered_set<std::string_view> parameters;
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::parameter) parameters.insert(input.name);
+  const std::vector<std::int32_t> block_of = blocks_of_nodes(graph);
+  Names blocks;
+  Numbers phases, stretches;
+  const std::size_t count = graph.nodes.size();
+  const auto phase_of = [&](std::size_t i) { return static_cast<int>(graph.nodes[i].phase); };
+  for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
+    while (end < count && phase_of(end) == phase_of(begin)) ++end;
+    phases.add(begin, end, phase_of(begin));
+    std::size_t first = begin, last = begin;  // the stretch of `block` so far
+    std::int32_t block = -1;
+    const auto close = [&] {
+      if (block >= 0) stretches.add(first, last + 1, blocks(graph.blocks[static_cast<std::size_t>(block)]));
+    };
+    for (std::size_t i = begin; i < end; ++i) {
+      const Node& node = graph.nodes[i];
+      if (parameters.contains(node.module) || made_by_bucketing(node)) continue;
+      if (block_of[i] != block) {
+        close();
+        block = block_of[i];
+        first = i;
+      }
+      last = i;
+    }
+    close();
+  }
+  return fmt::format(R"("phases":{},"block_names":{},"blocks":{})", phases.json(), blocks.json(),
+                     stretches.json());
+}
+
+std::string storages_json(const Graph& graph, const MemoryReport& report) {
+  Names types;
+  Numbers storages;
+  for (const PlannedStorage& storage : report.storages)
+    storages.add(storage.begin, storage.end - storage.begin, storage.bytes,
+                 static_cast<int>(storage.category), types(print(graph.value(storage.value).type)));
+  return fmt::format(R"("types":{},"storages":{})", types.json(), storages.json());
+}
+
+// "all_gather_into_tensor" of "_c10d_functional.all_gather_into_tensor.default".
+std::string kind_of(const std::string& op) {
+  const std::size_t begin = op.find('.') + 1;
+  return op.substr(begin, op.find('.', begin) - begin);
+}
+
+// Start and wait of each collective, its kind, group, and the bytes of the larger of what it reads and makes.
+std::string collectives_json(const Graph& graph) {
+  const std::vector<ValueId> roots = storage_roots(graph);
+  std::unordered_map<ValueId, std::size_t> wait_of;  // by the storage that is waited for: its first wait
+  for (std::size_t i = graph.nodes.size(); i-- > 0;)
+    if (facts(graph.nodes[i].op).effect == Effect::wait)
+      for_each_operand(graph.nodes[i], [&](ValueId id) { wait_of[roots[static_cast<std::size_t>(id)]] = i; });
+  Names kinds, groups;
+  Numbers collectives;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (facts(node.op).effect != Effect::collective_start) continue;
+    std::int64_t read = 0, made = 0;
+    for_each_operand(node, [&](ValueId id) { read += storage_bytes(graph.value(id).type); });
+    std::size_t wait = i;
+    for (ValueId result : node.results) {
+      made += storage_bytes(graph.value(result).type);
+      const auto found = wait_of.find(roots[static_cast<std::size_t>(result)]);
+      if (found != wait_of.end()) wait = std::max(wait, found->second);
+    }
+    std::string group;  // the last text among the arguments
+    for (const Argument& argument : node.args)
+      if (const auto* text = std::get_if<std::string>(&argument)) group = *text;
+    collectives.add(i, wait - i, kinds(kind_of(node.op)), std::max(read, made), groups(group));
+  }
+  return fmt::format(R"("kinds":{},"groups":{},"collectives":{})", kinds.json(), groups.json(),
+                     collectives.json());
+}
+
+std::string totals_json(const MemoryReport& report) {
+  Names inputs, categories, modules;
+  Numbers input_bytes, saved;
+  for (std::size_t i = 0; i < kInputKinds; ++i) {
+    inputs(std::string(input_category_name(static_cast<InputKind>(i))));
+    input_bytes.add(report.input_bytes[i]);
+  }
+  for (std::size_t i = 0; i < kStorageCategories; ++i)
+    categories(std::string(category_name(static_cast<StorageCategory>(i))));
+  for (const SavedByModule& row : report.saved) {
+    modules(row.module);
+    saved.add(row.bytes, row.storages);
+  }
+  return fmt::format(
+      R"("name":{},"inputs":{},"input_bytes":{},"categories":{},"saved_modules":{},"saved":{},"arena":{},)"
+      R"("peak":{},"peak_node":{})",
+      quoted(report.graph), inputs.json(), input_bytes.json(), categories.json(), modules.json(),
+      saved.json(), report.arena_bytes, report.live_peak_bytes, report.peak_node);
+}
+
+}  // namespace
+
+std::string memory_timeline(const Graph& graph, const MemoryReport& report) {
+  const std::string data =
+      fmt::format("{{{},{},{},{},{}}}", totals_json(report), nodes_json(graph), stretches_json(graph),
+                  storages_json(graph, report), collectives_json(graph));
+  std::string page;
+  std::string_view rest = kMemoryTimelinePage;
+  const auto fill_in = [&](std::string_view mark, const std::string& text) {
+    const std::size_t at = rest.find(mark);
+    page += rest.substr(0, at);
+    page += text;
+    rest.remove_prefix(at + mark.size());
+  };
+  fill_in("@TITLE@", escaped_html(report.graph));
+  fill_in("@DATA@", data);
+  page += rest;
+  return page;
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,232 @@
+// Shape suffixes: B batch, S sequence, N tokens of this rank, D model dim, H heads, N width of a head without position, R width of
+// what is rotated, V width of a value's head, L latent.
+#include "models/deepseek_v3/deepseek_v3.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "models/parts/layers.h"
+#include "models/parts/moe.h"
+#include "ops/attention/attention.h"
+#include "support/scope.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+// Rotates the neighbours (x_2i, x_2i+1) of x [B, S, heads, R] in fp32. The results stand in halves, in the
+// same order for queries and keys, so that their products are those of neighbours.
+Tensor rotate(const Tensor& x, const RotaryTables& rope) {
+  const std::vector<Tensor> pairs = x.to(at::kFloat).unflatten(-1, {x.size(-1) / 2, 2}).unbind(-1);
+  return turn(pairs[0], pairs[1], rope).to(x.scalar_type());
+}
+
+double softmax_scale(const DeepSeekV3Config& c) {
+  const double plain = 1.0 / std::sqrt(static_cast<double>(c.qk_head_dim()));
+  const double growth = 0.1 * c.rope_mscale * std::log(c.rope_scaling_factor) + 1.0;  // 1 without scaling
+  return plain * growth * growth;
+}
+
+Tensor queries(const Tensor& x_ND, const Weights& weights, const DeepSeekV3Config& c) {
+  if (c.q_lora_rank == 0) return linear("wq", weights.all_tokens(x_ND), weights);
+  const Tensor latent_NL = linear("wq_a", x_ND, weights);
+  const Tensor normed_NL = rms_norm("q_norm", latent_NL, weights, c.latent_norm_eps);
+  return linear("wq_b", weights.all_tokens(normed_NL), weights);
+}
+
+// What ranks that share the heads send each other are the latents, which are narrower than the model.
+Tensor attention(const Tensor& x_ND, const Weights& weights, const RotaryTables& rope,
+                 const ForwardInputs& inputs, const DeepSeekV3Config& c) {
+  ModuleScope scope("attention");
+  const std::int64_t batch = inputs.tokens_BT.size(0), time = inputs.tokens_BT.size(1);
+  const auto heads = [&](const Tensor& x, std::int64_t width) { return x.view({batch, time, -1, width}); };
+  const Tensor q_BSH = heads(queries(x_ND, weights, c), c.qk_head_dim());
+  const auto q_parts = q_BSH.split_with_sizes({c.qk_nope_head_dim, c.qk_rope_head_dim}, -1);
+  const Tensor q = at::cat({q_parts[0], rotate(q_parts[1], rope)}, -1);
+
+  const Tensor compressed = weights.all_tokens(linear("wkv_a", x_ND, weights));
+  const auto kv_parts = compressed.split_with_sizes({c.kv_lora_rank, c.qk_rope_head_dim}, -1);
+  const Tensor latent_NL = rms_norm("kv_norm", kv_parts[0], weights, c.latent_norm_eps);
+  const Tensor kv_BSH = heads(linear("wkv_b", latent_NL, weights), c.qk_nope_head_dim + c.v_head_dim);
+  const auto k_and_v = kv_BSH.split_with_sizes({c.qk_nope_head_dim, c.v_head_dim}, -1);
+  const Tensor k_rope_BS1R = rotate(heads(kv_parts[1], c.qk_rope_head_dim), rope);
+  const Tensor k = at::cat({k_and_v[0], k_rope_BS1R.expand({-1, -1, kv_BSH.size(2), -1})}, -1);
+
+  const Tensor out_BHSV = causal_attention(q.transpose(1, 2), k.transpose(1, 2), k_and_v[1].transpose(1, 2),
+                                           inputs.document_borders_N, softmax_scale(c));
+  return weights.own_tokens(linear("wo", out_BHSV.transpose(1, 2).reshape({batch * time, -1}), weights));
+}
+
+RouterOptions router_options(const DeepSeekV3Config& c, const ForwardInputs& inputs) {
+  return {c.top_k,
+          c.score_func == "sigmoid",
+          c.n_expert_groups,
+          c.n_limited_groups,
+          c.route_norm,
+          c.route_scale,
+          {inputs.tokens_BT.size(0), c.sequence_balance_coeff * inputs.sequence_weight}};
+}
+
+// A place in the table of parameters: the names of a module, here and at Hugging Face.
+class Table {
+ public:
+  void add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes, Share share,
+           const Init& init) {
+    const std::string full = ours_ + name + ".weight";
+    rules_.push_back({full, std::move(sizes), share, init, theirs_ + theirs + ".weight",
+                      bucket_of_parameter(full, /*tie_embeddings=*/false)});
+  }
+  void open_layer(std::int64_t layer) {
+    ours_ = "layers." + std::to_string(layer) + ".";
+    theirs_ = "model." + ours_;
+  }
+  void close_layers() { ours_ = theirs_ = ""; }
+  std::vector<ParameterRule> take() { return std::move(rules_); }
+
+ private:
+  std::string ours_, theirs_;
+  std::vector<ParameterRule> rules_;
+};
+
+Init normal(double std) { return {Init::Kind::truncated_normal, std, 2.0}; }  // torch's absolute bounds
+const Init kOnes{Init::Kind::constant, 1.0, 0.0};
+constexpr double kStd = 0.02;
+
+void add_attention(Table& table, const DeepSeekV3Config& c, const Init& deep) {
+  const std::int64_t q_dim = c.n_heads * c.qk_head_dim();
+  if (c.q_lora_rank == 0) {
+    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, Share::rows, normal(kStd));
+  } else {
+    table.add("attention.wq_a", "self_attn.q_a_proj", {c.q_lora_rank, c.dim}, Share::all, normal(kStd));
+    table.add("attention.q_norm", "self_attn.q_a_layernorm", {c.q_lora_rank}, Share::all, kOnes);
+    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, c.q_lora_rank}, Share::rows, normal(kStd));
+  }
+  table.add("attention.wkv_a", "self_attn.kv_a_proj_with_mqa", {c.kv_lora_rank + c.qk_rope_head_dim, c.dim},
+            Share::all, normal(kStd));
+  table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {c.kv_lora_rank}, Share::all, kOnes);
+  table.add("attention.wkv_b", "self_attn.kv_b_proj",
+            {c.n_heads * (c.qk_nope_head_dim + c.v_head_dim), c.kv_lora_rank}, Share::rows, normal(kStd));
+  table.add("attention.wo", "self_attn.o_proj", {c.dim, c.n_heads * c.v_head_dim}, Share::columns, deep);
+}
+
+void add_feed_forward(Table& table, const std::string& ours, const std::string& theirs, std::int64_t dim,
+                      std::int64_t hidden, const Init& deep) {
+  table.add(ours + ".w1", theirs + ".gate_proj", {hidden, dim}, Share::rows, normal(kStd));
+  table.add(ours + ".w3", theirs + ".up_proj", {hidden, dim}, Share::rows, deep);
+  table.add(ours + ".w2", theirs + ".down_proj", {dim, hidden}, Share::columns, deep);
+}
+
+void add_experts(Table& table, const DeepSeekV3Config& c, const Init& deep) {
+  const std::int64_t e = c.n_experts, hidden = c.moe_hidden_dim;
+  table.add("moe.router.gate", "mlp.gate", {e, c.dim}, Share::all, deep);
+  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, hidden, c.dim}, Share::experts, normal(kStd));
+  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, hidden, c.dim}, Share::experts, deep);
+  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, c.dim, hidden}, Share::experts, deep);
+  if (c.n_shared_experts == 0) return;
+  add_feed_forward(table, "moe.shared_experts", "mlp.shared_experts", c.dim, hidden * c.n_shared_experts,
+                   deep);
+}
+
+std::vector<ParameterRule> parameter_table(const DeepSeekV3Config& c) {
+  const double head_std = 1.0 / std::sqrt(static_cast<double>(c.dim));
+  Table table;
+  table.add("tok_embeddings", "model.embed_tokens", {c.vocab_size, c.dim}, Share::rows,
+            {Init::Kind::normal, 1.0, 0.0});
+  for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
+    table.open_layer(layer);
+    const Init deep = normal(kStd / std::sqrt(2.0 * static_cast<double>(layer + 1)));
+    table.add("attention_norm", "input_layernorm", {c.dim}, Share::all, kOnes);
+    add_attention(table, c, deep);
+    table.add("ffn_norm", "post_attention_layernorm", {c.dim}, Share::all, kOnes);
+    if (layer < c.n_dense_layers)
+      add_feed_forward(table, "feed_forward", "mlp", c.dim, c.ffn_hidden_dim, deep);
+    else
+      add_experts(table, c, deep);
+  }
+  table.close_layers();
+  table.add("norm", "model.norm", {c.dim}, Share::all, kOnes);
+  table.add("output", "lm_head", {c.vocab_size, c.dim}, Share::rows,
+            {Init::Kind::truncated_normal, head_std, 3.0 * head_std});
+  return table.take();
+}
+
+// The pair, as a real number, that turns `rotations` times in the original length.
+double pair_turning(double rotations, const DeepSeekV3Config& c) {
+  const double wavelength = static_cast<double>(c.rope_original_max_seq_len) / rotations;
+  return static_cast<double>(c.qk_rope_head_dim) * std::log(wavelength / (2.0 * std::numbers::pi)) /
+         (2.0 * std::log(c.rope_theta));
+}
+
+// YaRN: fast pairs are kept, slow ones divided by the factor, a linear blend between.
+std::vector<double> rotary_frequencies(const DeepSeekV3Config& c) {
+  const auto width = static_cast<double>(c.qk_rope_head_dim);
+  const double low = std::max(std::floor(pair_turning(c.rope_beta_fast, c)), 0.0);
+  double high = std::min(std::ceil(pair_turning(c.rope_beta_slow, c)), width - 1.0);
+  if (low == high) high += 0.001;
+  std::vector<double> frequencies;
+  for (std::int64_t pair = 0; pair < c.qk_rope_head_dim / 2; ++pair) {
+    const auto i = static_cast<double>(pair);
+    const double plain = std::pow(c.rope_theta, -2.0 * i / width);
+    const double scaled = std::clamp((i - low) / (high - low), 0.0, 1.0);
+    frequencies.push_back(plain * (1.0 - scaled) + plain / c.rope_scaling_factor * scaled);
+  }
+  return frequencies;
+}
+
+}  // namespace
+
+DeepSeekV3::DeepSeekV3(const DeepSeekV3Config& config)
+    : config_(config), parameters_(parameter_table(config)) {}
+
+std::vector<Buffer> DeepSeekV3::buffers(std::int64_t seq_len) const {
+  return rotary_buffers(rotary_frequencies(config_), seq_len);
+}
+
+std::vector<ExpertBias> DeepSeekV3::expert_biases() const {
+  std::vector<ExpertBias> biases;
+  for (std::int64_t layer = config_.n_dense_layers; layer < config_.n_layers; ++layer) {
+    const std::string at = "layers." + std::to_string(layer) + ".";
+    biases.push_back(
+        {at + "moe.expert_bias", config_.n_experts, "model." + at + "mlp.gate.e_score_correction_bias"});
+  }
+  return biases;
+}
+
+std::optional<RoutedTokens> DeepSeekV3::routed_tokens() const {
+  if (config_.n_dense_layers == config_.n_layers) return std::nullopt;
+  return RoutedTokens{config_.n_experts, config_.top_k, config_.dim};
+}
+
+Tensor DeepSeekV3::forward(const Weights& weights, const ForwardInputs& inputs) const {
+  const RotaryTables rope = rotary_tables(inputs);
+  const auto block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t layer) {
+    const Tensor attention_in = rms_norm("attention_norm", h_ND, weights, config_.norm_eps);
+    const Tensor middle_ND = h_ND + attention(attention_in, weights, rope, inputs, config_);
+    const Tensor ffn_in = rms_norm("ffn_norm", middle_ND, weights, config_.norm_eps);
+    if (layer < config_.n_dense_layers) return middle_ND + feed_forward("feed_forward", ffn_in, weights);
+    ModuleScope scope("moe");
+    const auto router = static_cast<std::size_t>(layer - config_.n_dense_layers);
+    const MoeOutput moe = mixture_of_experts(ffn_in, weights, inputs.expert_biases.at(router),
+                                             router_options(config_, inputs), config_.n_shared_experts > 0);
+    if (inputs.loads != nullptr) inputs.loads->at(router) = moe.load;
+    return middle_ND + moe.y_TD;
+  };
+  return decode(weights, inputs, {config_.n_layers, config_.norm_eps, /*tie_embeddings=*/false, block});
+}
+
+std::int64_t DeepSeekV3::flops_per_token(std::int64_t seq_len) const {
+  std::int64_t routed = 0, others = 0;
+  for (const ParameterRule& rule : parameters_)
+    (rule.sizes.size() == 3 ? routed : others) += element_count(rule);
+  const std::int64_t embedding = config_.vocab_size * config_.dim;
+  const std::int64_t active = others - embedding + routed * config_.top_k / config_.n_experts;
+  const std::int64_t head_dims = config_.qk_head_dim() + config_.v_head_dim;
+  return 6 * active + 6 * config_.n_layers * config_.n_heads * head_dims * seq_len;
+}
+
+}  // namespace rondo

@@ -1,0 +1,63 @@
+// The sizes of DeepSeek-V3: the [model] section of a run with model.name = "deepseek_v3". The flavors' values
+// are in models/sizes/deepseek_v3_*.toml. No LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/parts/model_sizes.h"
+#include "support/fields.h"
+
+namespace rondo {
+
+struct DeepSeekV3Config {
+  std::int64_t dim = 256;
+  std::int64_t n_layers = 6;
+  std::int64_t n_dense_layers = 1;  // the first ones, without experts
+  std::int64_t n_heads = 16;
+  std::int64_t vocab_size = 2048;
+  std::int64_t ffn_hidden_dim = 1024;  // of the dense layers
+
+  // Multi-head latent attention.
+  std::int64_t q_lora_rank = 0;  // 0: queries come from the stream with one matrix
+  std::int64_t kv_lora_rank = 512;
+  std::int64_t qk_nope_head_dim = 128;  // of a query's or key's head, without position
+  std::int64_t qk_rope_head_dim = 64;   // and with: shared by the heads of a key
+  std::int64_t v_head_dim = 128;
+
+  // Mixture of experts.
+  std::int64_t moe_hidden_dim = 256;  // of one expert
+  std::int64_t n_experts = 8;         // routed
+  std::int64_t n_shared_experts = 2;  // one feed-forward of n_shared_experts * moe_hidden_dim
+  std::int64_t top_k = 3;
+  std::string score_func = "softmax";
+  std::int64_t n_expert_groups = 1;   // neighbours in equal groups
+  std::int64_t n_limited_groups = 1;  // groups that a token may choose from
+  bool route_norm = false;            // the chosen scores of a token add up to 1
+  double route_scale = 1.0;
+  double load_balance_coeff = 1e-3;
+  double sequence_balance_coeff = 0.0;  // 0: no auxiliary loss
+
+  double norm_eps = 1e-5;
+  double latent_norm_eps = 1e-6;  // of the norms inside attention
+  double rope_theta = 10000.0;
+  double rope_scaling_factor = 40.0;  // YaRN; 1 = no scaling
+  double rope_beta_fast = 32.0;
+  double rope_beta_slow = 1.0;
+  double rope_mscale = 0.7;
+  std::int64_t rope_original_max_seq_len = 4096;
+  std::int64_t max_seq_len = 16384;
+
+  std::int64_t qk_head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
+
+  static const Fields& fields();
+  // What tells one model from another: without what concerns training alone, and fields of no effect.
+  FieldValues plain() const;
+  // The rules between fields that do not hold; each field alone is within its range.
+  std::vector<SizeProblem> problems() const;
+  // What ranks that share layers or experts divide.
+  SharedSizes shared() const;
+};
+
+}  // namespace rondo

@@ -1,0 +1,157 @@
+// Shape suffixes: B batch, T sequence, N tokens of this rank, D model dim, H query heads, G key/value heads, K head dim, F
+// feed-forward, V vocabulary.
+#include "models/llama3/llama3.h"
+
+#include <ATen/TensorOperators.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "models/parts/layers.h"
+#include "ops/attention/attention.h"
+#include "support/scope.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+// Rotates the pairs (x_i, x_{i + K/2}) of x [B, T, heads, K] in fp32. The halves are unbound and not sliced,
+// since the backward of a slice fills a whole tensor with zeros.
+Tensor rotate(const Tensor& x, const RotaryTables& rope) {
+  const std::vector<Tensor> halves = x.to(at::kFloat).unflatten(-1, {2, x.size(-1) / 2}).unbind(-2);
+  return turn(halves[0], halves[1], rope).to(x.scalar_type());
+}
+
+// Statements, not nested calls: C++ leaves the order of arguments open, and ranks must gather in the same
+// order.
+Tensor attention(const Tensor& x_ND, const Weights& weights, const RotaryTables& rope,
+                 const ForwardInputs& inputs, std::int64_t head_dim) {
+  ModuleScope scope("attention");
+  const std::int64_t batch = inputs.tokens_BT.size(0), time = inputs.tokens_BT.size(1);
+  const Tensor all_ND = weights.all_tokens(x_ND);
+  const auto heads = [&](const Tensor& projected) { return projected.view({batch, time, -1, head_dim}); };
+  const Tensor q_BTHK = heads(linear("wq", all_ND, weights));
+  const Tensor k_BTGK = heads(linear("wk", all_ND, weights));
+  const Tensor v_BTGK = heads(linear("wv", all_ND, weights));
+  const Tensor q = rotate(q_BTHK, rope).transpose(1, 2);
+  const Tensor k = rotate(k_BTGK, rope).transpose(1, 2);
+  const Tensor out_BHTK = causal_attention(q, k, v_BTGK.transpose(1, 2), inputs.document_borders_N,
+                                           1.0 / std::sqrt(static_cast<double>(head_dim)));
+  return weights.own_tokens(linear("wo", out_BHTK.transpose(1, 2).reshape({batch * time, -1}), weights));
+}
+
+Tensor transformer_block(const Tensor& h_ND, const Weights& weights, const RotaryTables& rope,
+                         const ForwardInputs& inputs, const Llama3Config& config) {
+  const Tensor attention_in = rms_norm("attention_norm", h_ND, weights, config.norm_eps);
+  const Tensor middle_ND = h_ND + attention(attention_in, weights, rope, inputs, config.head_width());
+  const Tensor ffn_in = rms_norm("ffn_norm", middle_ND, weights, config.norm_eps);
+  return middle_ND + feed_forward("feed_forward", ffn_in, weights);
+}
+
+std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
+  const auto normal = [](double std) {
+    return Init{Init::Kind::truncated_normal, std, 2.0};
+  };  // torch's absolute bounds
+  const Init ones{Init::Kind::constant, 1.0, 0.0};
+  const double head_std = 1.0 / std::sqrt(static_cast<double>(c.dim));
+  const Init head{Init::Kind::truncated_normal, head_std, 3.0 * head_std};
+  const std::int64_t q_dim = c.n_heads * c.head_width(), kv_dim = c.n_kv_heads * c.head_width();
+  const std::int64_t hidden = c.ffn_width();
+
+  std::vector<ParameterRule> table;
+  table.push_back({"tok_embeddings.weight",
+                   {c.vocab_size, c.dim},
+                   Share::rows,
+                   c.tie_embeddings ? head : Init{Init::Kind::normal, 1.0, 0.0},
+                   "model.embed_tokens.weight"});
+  for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
+    const std::string at = "layers." + std::to_string(layer) + ".";
+    const std::string theirs = "model." + at;
+    const Init deep = normal(0.02 / std::sqrt(2.0 * static_cast<double>(layer + 1)));
+    table.push_back(
+        {at + "attention_norm.weight", {c.dim}, Share::all, ones, theirs + "input_layernorm.weight"});
+    table.push_back({at + "attention.wq.weight",
+                     {q_dim, c.dim},
+                     Share::rows,
+                     normal(0.02),
+                     theirs + "self_attn.q_proj.weight"});
+    table.push_back({at + "attention.wk.weight",
+                     {kv_dim, c.dim},
+                     Share::rows,
+                     normal(0.02),
+                     theirs + "self_attn.k_proj.weight"});
+    table.push_back({at + "attention.wv.weight",
+                     {kv_dim, c.dim},
+                     Share::rows,
+                     normal(0.02),
+                     theirs + "self_attn.v_proj.weight"});
+    table.push_back({at + "attention.wo.weight",
+                     {c.dim, q_dim},
+                     Share::columns,
+                     deep,
+                     theirs + "self_attn.o_proj.weight"});
+    table.push_back(
+        {at + "ffn_norm.weight", {c.dim}, Share::all, ones, theirs + "post_attention_layernorm.weight"});
+    table.push_back({at + "feed_forward.w1.weight",
+                     {hidden, c.dim},
+                     Share::rows,
+                     normal(0.02),
+                     theirs + "mlp.gate_proj.weight"});
+    table.push_back(
+        {at + "feed_forward.w3.weight", {hidden, c.dim}, Share::rows, deep, theirs + "mlp.up_proj.weight"});
+    table.push_back({at + "feed_forward.w2.weight",
+                     {c.dim, hidden},
+                     Share::columns,
+                     deep,
+                     theirs + "mlp.down_proj.weight"});
+  }
+  table.push_back({"norm.weight", {c.dim}, Share::all, ones, "model.norm.weight"});
+  if (!c.tie_embeddings)
+    table.push_back({"output.weight", {c.vocab_size, c.dim}, Share::rows, head, "lm_head.weight"});
+  for (ParameterRule& rule : table) rule.bucket = bucket_of_parameter(rule.name, c.tie_embeddings);
+  return table;
+}
+
+// llama-3.1's frequency scaling: long wavelengths are divided by the factor, short ones kept, a linear blend
+// between.
+double scaled_frequency(double frequency, const Llama3Config& c) {
+  if (c.rope_scaling_factor == 1.0) return frequency;
+  const double wavelength = 2.0 * std::numbers::pi / frequency;
+  const double original = static_cast<double>(c.rope_original_max_seq_len);
+  if (wavelength < original / c.rope_high_freq_factor) return frequency;
+  if (wavelength > original / c.rope_low_freq_factor) return frequency / c.rope_scaling_factor;
+  const double smooth =
+      (original / wavelength - c.rope_low_freq_factor) / (c.rope_high_freq_factor - c.rope_low_freq_factor);
+  return (1.0 - smooth) * frequency / c.rope_scaling_factor + smooth * frequency;
+}
+
+}  // namespace
+
+Llama3::Llama3(const Llama3Config& config) : config_(config), parameters_(parameter_table(config)) {}
+
+std::vector<Buffer> Llama3::buffers(std::int64_t seq_len) const {
+  const std::int64_t head_dim = config_.head_width();
+  std::vector<double> frequencies;
+  for (std::int64_t i = 0; i < head_dim; i += 2) {
+    const double exponent = static_cast<double>(i) / static_cast<double>(head_dim);
+    frequencies.push_back(scaled_frequency(std::pow(config_.rope_theta, -exponent), config_));
+  }
+  return rotary_buffers(frequencies, seq_len);
+}
+
+Tensor Llama3::forward(const Weights& weights, const ForwardInputs& inputs) const {
+  const RotaryTables rope = rotary_tables(inputs);
+  const auto block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t) {
+    return transformer_block(h_ND, weights, rope, inputs, config_);
+  };
+  return decode(weights, inputs, {config_.n_layers, config_.norm_eps, config_.tie_embeddings, block});
+}
+
+std::int64_t Llama3::flops_per_token(std::int64_t seq_len) const {
+  const std::int64_t embedding = config_.tie_embeddings ? 0 : config_.vocab_size * config_.dim;
+  const std::int64_t heads = config_.n_heads * config_.head_width();
+  return 6 * (parameter_count(*this) - embedding) + 12 * config_.n_layers * heads * seq_len;
+}
+
+}  // namespace rondo

@@ -1,0 +1,53 @@
+#include "models/parts/activation_checkpoint.h"
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+namespace rondo {
+namespace {
+
+using torch::autograd::variable_list;
+
+struct CheckpointBackward final : torch::autograd::Node {
+  std::function<at::Tensor(const at::Tensor&)> block;
+  at::Tensor x;
+  variable_list leaves;
+
+  variable_list apply(variable_list&& gradients) override {
+    const c10::AutoGradMode with_gradients(true);
+    const at::Tensor input = x.detach().requires_grad_(true);
+    const at::Tensor output = block(input);
+    variable_list wanted{input};
+    wanted.insert(wanted.end(), leaves.begin(), leaves.end());
+    return torch::autograd::grad({output}, wanted, {gradients[0]});
+  }
+  void release_variables() override {
+    x.reset();
+    leaves.clear();
+  }
+};
+
+}  // namespace
+
+at::Tensor checkpoint(std::function<at::Tensor(const at::Tensor&)> block, const at::Tensor& x,
+                      const std::vector<at::Tensor>& leaves) {
+  at::Tensor output;
+  {
+    const c10::AutoGradMode without_gradients(false);
+    output = block(x);
+  }
+  if (!c10::GradMode::is_enabled()) return output;
+  const std::shared_ptr<CheckpointBackward> node(new CheckpointBackward, torch::autograd::deleteNode);
+  variable_list inputs{x};
+  inputs.insert(inputs.end(), leaves.begin(), leaves.end());
+  node->set_next_edges(torch::autograd::collect_next_edges(inputs));
+  node->block = std::move(block);
+  node->x = x.detach();
+  node->leaves = leaves;
+  torch::autograd::set_history(output, node);
+  return output;
+}
+
+}  // namespace rondo

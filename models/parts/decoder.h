@@ -1,0 +1,118 @@
+// What the trainer knows of a model: its parameter table, its constant buffers, its forward and its cost.
+//
+// A model is single-device code in plain ATen over parallel/sharding.h's Weights; it knows no rank, mesh or
+// collective.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/sharding.h"
+#include "support/fields.h"
+
+namespace rondo {
+
+// How a parameter starts. Normal draws are a function of (seed, name, global element index) alone:
+// parallel/initialize.h.
+struct Init {
+  enum class Kind { constant, normal, truncated_normal };
+  Kind kind = Kind::constant;
+  double value = 0;  // constant: the value; otherwise the standard deviation
+  double cut = 0;    // truncated_normal: bounds are +-cut in the parameter's own unit
+};
+
+// What the ranks that share a layer have of a parameter (Note [Cuts] in parallel/flat_shard.h).
+enum class Share : std::uint8_t {
+  all,
+  rows,     // some of dimension 0: outputs of a linear layer, ids of a vocabulary
+  columns,  // some of dimension 1: inputs of a linear layer, whose results are then partial sums
+  experts,  // some of dimension 0, over the ranks that share the experts
+};
+
+struct ParameterRule {
+  std::string name;  // also the module path: "layers.0.attention.wq.weight"
+  std::vector<std::int64_t> sizes;
+  Share share = Share::all;
+  Init init;
+  // "model.layers.0.self_attn.q_proj.weight"; the values are the same there. With a `*` it stands for one
+  // tensor for each index of the first dimension: "model.layers.3.mlp.experts.*.up_proj.weight".
+  std::string hugging_face_name;
+  std::string bucket = {};  // what is gathered and reduced together: "embedding", "layers.0", "head"
+};
+
+// A constant of the forward, the same on all ranks (RoPE tables).
+struct Buffer {
+  std::string name;
+  at::Tensor value;
+};
+
+// What a router adds to an expert's score while it chooses, and to nothing else. No gradient moves it: the
+// step does, by load (Wang et al., "Auxiliary-Loss-Free Load Balancing Strategy for Mixture-of-Experts",
+// 2024). fp32, zero at first, alike on all ranks.
+struct ExpertBias {
+  std::string name;      // "layers.3.moe.expert_bias"
+  std::int64_t experts;  // the same for all routers of a model
+  std::string hugging_face_name;
+};
+
+// What a router did with the tokens of this rank.
+struct RouterLoad {
+  at::Tensor tokens_per_expert_E;     // how many each expert got: fp32 whole numbers
+  at::Tensor rows_without_room = {};  // Dispatched::rows_without_room (parallel/sharding.h)
+};
+
+// What experts do with a token.
+struct RoutedTokens {
+  std::int64_t experts = 0;            // of a layer
+  std::int64_t experts_per_token = 0;  // that take it
+  std::int64_t dim = 0;                // of a row
+};
+
+// REQUIRES with checkpoint_blocks: this object and the weights outlive the backward.
+struct ForwardInputs {
+  at::Tensor tokens_BT;             // int64 ids
+  std::vector<at::Tensor> buffers;  // in the order of Decoder::buffers
+  // int64, restarting at document borders; absent: 0, 1, 2, ... in each row
+  std::optional<at::Tensor> positions_BT = std::nullopt;
+  // int32 cu_seqlens over the flattened tokens, padded with B*T at the end
+  std::optional<at::Tensor> document_borders_N = std::nullopt;
+  bool checkpoint_blocks = false;  // compute each block again in its backward instead of keeping its values
+  std::vector<at::Tensor> expert_biases = {};  // fp32 [E] each, in the order of Decoder::expert_biases
+  std::vector<RouterLoad>* loads = nullptr;    // where given, as long: takes what the routers did
+  // What a sequence counts in losses of whole sequences that a model adds to its gradients; 0: there are none.
+  double sequence_weight = 0;
+};
+
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+  // In registration order, which is also the order of the forward.
+  virtual const std::vector<ParameterRule>& parameters() const = 0;
+  // Tables for sequences of up to seq_len tokens.
+  virtual std::vector<Buffer> buffers(std::int64_t seq_len) const = 0;
+  // Logits [B, T, vocabulary] in the weights' dtype; of the vocabulary this rank's part.
+  virtual at::Tensor forward(const Weights& weights, const ForwardInputs& inputs) const = 0;
+  // Forward and backward, with the full attention square, as torchtitan counts it.
+  virtual std::int64_t flops_per_token(std::int64_t seq_len) const = 0;
+  virtual std::int64_t vocabulary() const = 0;
+  // Of the routers, in the order of the forward.
+  virtual std::vector<ExpertBias> expert_biases() const { return {}; }
+  // Of every layer that has experts.
+  virtual std::optional<RoutedTokens> routed_tokens() const { return std::nullopt; }
+  // How far a bias moves in a step.
+  virtual double load_balance_coeff() const { return 0; }
+};
+
+// The model that the configuration names. One line a model in decoder.cpp. Throws Error(config) for an
+// unknown name.
+std::shared_ptr<const Decoder> make_decoder(const std::string& name, const FieldValues& sizes);
+
+std::int64_t element_count(const ParameterRule& rule);
+std::int64_t parameter_count(const Decoder& model);
+
+}  // namespace rondo

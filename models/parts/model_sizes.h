@@ -1,0 +1,52 @@
+// The models that exist, as far as a configuration needs to know them: the fields of each model's sizes, the
+// values of its flavors (TOML text embedded in the program) and the rules between the fields. No LibTorch,
+// and nothing of any one model, so that the trainer's configuration knows none.
+//
+// To add a model: its config struct, its models/sizes/<model>_<flavor>.toml files, a row in model_sizes.cpp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/fields.h"
+
+namespace rondo {
+
+// A rule between fields that does not hold. `keys`: the fields involved, the one to blame first.
+struct SizeProblem {
+  std::vector<std::string> keys;
+  std::string rule;  // with the arithmetic: "must be a multiple of ..."
+};
+
+// A size that ranks divide among themselves, each a whole number of it.
+struct SharedSize {
+  std::string key;  // "n_kv_heads"
+  std::int64_t size = 0;
+};
+struct SharedSizes {
+  std::vector<SharedSize> layers;   // by ranks that share each layer
+  std::vector<SharedSize> experts;  // by ranks that share the experts; empty: the model has none
+};
+
+struct Flavor {
+  std::string name;       // "8B"
+  std::string_view toml;  // `field = value` lines
+};
+
+struct ModelSizes {
+  std::string name;  // the value of model.name
+  const Fields* fields;
+  std::vector<Flavor> flavors;
+  std::vector<SizeProblem> (*problems)(const FieldValues&);
+  SharedSizes (*shared)(const FieldValues&);
+  FieldValues (*plain)(const FieldValues&);  // equal for two runs' sizes that are of one model
+};
+
+const std::vector<ModelSizes>& model_sizes();
+
+// nullptr where there is no model of that name.
+const ModelSizes* find_model_sizes(std::string_view name);
+
+}  // namespace rondo

@@ -1,0 +1,99 @@
+#include "models/parts/moe.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <limits>
+
+#include "models/parts/layers.h"
+#include "support/scope.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+Tensor best(const Tensor& scores, std::int64_t count) {
+  return std::get<1>(at::topk(scores, count, -1, /*largest=*/true, /*sorted=*/false));
+}
+
+// Scores with those of all but the best groups at minus infinity.
+Tensor limit_groups(const Tensor& scores_TE, const RouterOptions& o) {
+  const std::int64_t tokens = scores_TE.size(0), experts = scores_TE.size(1);
+  const std::int64_t group = experts / o.n_groups;
+  const Tensor by_group = scores_TE.view({tokens, o.n_groups, group});
+  const Tensor group_scores = at::sum(std::get<0>(at::topk(by_group, 2, -1)), at::IntArrayRef{-1});
+  const Tensor allowed = at::zeros_like(group_scores).scatter(1, best(group_scores, o.n_limited_groups), 1.0);
+  const Tensor out = (allowed == 0).unsqueeze(-1).expand({tokens, o.n_groups, group});
+  return by_group.masked_fill(out, -std::numeric_limits<double>::infinity()).view({tokens, experts});
+}
+
+Tensor grouped(const char* name, const Tensor& x_RD, const Weights& weights, const Tensor& ends_E) {
+  ModuleScope scope(name);
+  return weights.grouped_linear(x_RD, ends_E);
+}
+
+Tensor run_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& ends_E) {
+  ModuleScope scope("experts");
+  const Tensor gate_RF = grouped("w1", rows_RD, weights, ends_E);
+  const Tensor up_RF = grouped("w3", rows_RD, weights, ends_E);
+  return grouped("w2", at::silu(gate_RF) * up_RF, weights, ends_E);
+}
+
+Routing run_router(const Tensor& x_TD, const Weights& weights, const Tensor& bias_E, const RouterOptions& o) {
+  ModuleScope router("router");
+  Tensor gate_ED;
+  {
+    ModuleScope gate("gate");
+    gate_ED = weights.get("weight").to(at::kFloat);
+  }
+  Routing routing = route(at::linear(x_TD.to(at::kFloat), gate_ED), bias_E, o);
+  if (o.balance.weight > 0)
+    routing.scores_TK = with_loss(
+        routing.scores_TK, sequence_loss(routing.all_scores_TE, routing.experts_TK, weights, o.balance));
+  return routing;
+}
+
+}  // namespace
+
+Routing route(const Tensor& logits_TE, const Tensor& bias_E, const RouterOptions& o) {
+  const Tensor scores_TE = o.sigmoid ? at::sigmoid(logits_TE) : at::softmax(logits_TE, -1);
+  const Tensor for_choice = scores_TE.detach() + bias_E;
+  Routing routing;
+  routing.all_scores_TE = scores_TE;
+  routing.experts_TK = best(o.n_groups > 1 ? limit_groups(for_choice, o) : for_choice, o.top_k);
+  Tensor chosen_TK = scores_TE.gather(1, routing.experts_TK);
+  if (o.norm) chosen_TK = chosen_TK / (at::sum(chosen_TK, at::IntArrayRef{-1}, /*keepdim=*/true) + 1e-20);
+  routing.scores_TK = o.scale == 1.0 ? chosen_TK : chosen_TK * o.scale;
+  const Tensor slots_N = routing.experts_TK.view({-1});
+  routing.tokens_per_expert_E =
+      at::zeros_like(bias_E).scatter_add(0, slots_N, at::ones_like(slots_N, bias_E.scalar_type()));
+  return routing;
+}
+
+MoeOutput mixture_of_experts(const Tensor& x_TD, const Weights& weights, const Tensor& bias_E,
+                             const RouterOptions& o, bool shared_experts) {
+  const Routing routing = run_router(x_TD, weights, bias_E, o);
+  Dispatched dispatched;
+  {
+    ModuleScope scope("dispatch");
+    dispatched = weights.dispatch(x_TD, routing.experts_TK, routing.tokens_per_expert_E);
+  }
+  const Tensor results_RD = run_experts(dispatched.rows_RD, weights, dispatched.ends_E);
+  Tensor y_TD;
+  {
+    ModuleScope scope("combine");
+    y_TD = weights.combine(results_RD, dispatched, routing.scores_TK);
+  }
+  if (shared_experts) y_TD = y_TD + feed_forward("shared_experts", x_TD, weights);
+  return {y_TD, {routing.tokens_per_expert_E, dispatched.rows_without_room}};
+}
+
+}  // namespace rondo

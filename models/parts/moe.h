@@ -1,0 +1,48 @@
+// A mixture of experts (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 2.1.2): a router scores the
+// experts for each token, the token goes to the best of them, and their results are added up by score.
+//
+// Shapes are static: each of T tokens has K slots, and how many an expert gets stays on the device. Where experts are
+// and how rows reach them is the weights' business (parallel/sharding.h).
+//
+// Shape suffixes: T tokens of this rank, D model dim, E experts, K experts a token.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "models/parts/decoder.h"
+#include "models/parts/sequence_balance.h"
+#include "parallel/sharding.h"
+
+namespace rondo {
+
+struct RouterOptions {
+  std::int64_t top_k = 1;
+  bool sigmoid = false;       // scores of the logits: sigmoid, or softmax over the experts
+  std::int64_t n_groups = 1;  // equal groups of neighbouring experts; a group's score is the sum of its
+  std::int64_t n_limited_groups = 1;  // two best, and a token chooses in this many of the best groups
+  bool norm = false;                  // divide the chosen scores of a token by their sum
+  double scale = 1.0;                 // then multiply them
+  SequenceBalance balance = {};       // what the load of each sequence adds to the loss
+};
+
+struct Routing {
+  at::Tensor all_scores_TE;        // fp32, with gradient
+  at::Tensor experts_TK;           // int64
+  at::Tensor scores_TK;            // fp32, with gradient
+  at::Tensor tokens_per_expert_E;  // fp32 whole numbers
+};
+
+// logits fp32. The bias, fp32, counts for the choice alone.
+Routing route(const at::Tensor& logits_TE, const at::Tensor& bias_E, const RouterOptions& options);
+
+struct MoeOutput {
+  at::Tensor y_TD;
+  RouterLoad load;
+};
+
+// In the open scope: "router.gate" [E, D], "experts.w1" and "experts.w3" [E, F, D], "experts.w2" [E, D, F] and,
+// where there are shared experts, the feed-forward "shared_experts".
+MoeOutput mixture_of_experts(const at::Tensor& x_TD, const Weights& weights, const at::Tensor& bias_E,
+                             const RouterOptions& options, bool shared_experts);
+
+}  // namespace rondo

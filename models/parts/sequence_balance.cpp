@@ -1,0 +1,49 @@
+#include "models/parts/sequence_balance.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct WithLoss : torch::autograd::Function<WithLoss> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor&, const Tensor& slopes_NE) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    context->save_for_backward({slopes_NE});
+    return x.view(x.sizes());
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {gradients[0], context->get_saved_variables()[0], {}};
+  }
+};
+
+}  // namespace
+
+SequenceLoss sequence_loss(const Tensor& scores_NE, const Tensor& experts_NK, const Weights& weights,
+                           const SequenceBalance& balance) {
+  const std::int64_t experts = scores_NE.size(1);
+  const Tensor own_NE = at::zeros_like(scores_NE).scatter(1, experts_NK, 1.0);
+  const Tensor all_NE = weights.all_tokens(own_NE);
+  const Tensor by_sequence = all_NE.view({balance.sequences, -1, experts});
+  const Tensor taken = at::sum(by_sequence, at::IntArrayRef{1}, /*keepdim=*/true).expand(by_sequence.sizes());
+  // Whole numbers; each of the ranks that share the layer brings the same.
+  const Tensor sums_NE = weights.own_tokens(taken.reshape(all_NE.sizes()));
+  const double ranks = static_cast<double>(all_NE.size(0)) / static_cast<double>(own_NE.size(0));
+  const auto length = static_cast<double>(by_sequence.size(1)),
+             top_k = static_cast<double>(experts_NK.size(1));
+  const double of_each = static_cast<double>(experts) / (top_k * length);
+  const Tensor affinities_NE = scores_NE / (at::sum(scores_NE, at::IntArrayRef{1}, /*keepdim=*/true) + 1e-20);
+  return {affinities_NE, sums_NE * (balance.weight * of_each / (ranks * length))};
+}
+
+Tensor with_loss(const Tensor& x, const SequenceLoss& loss) {
+  return WithLoss::apply(x, loss.affinities_NE, loss.slopes_NE);
+}
+
+}  // namespace rondo

@@ -1,0 +1,101 @@
+#include "ops/attention/attention_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/attention/short_documents.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+using Type = AttentionCase::Type;
+
+constexpr std::int64_t kWidestDirect = 512, kWidestFlash = 256;
+
+std::int64_t widest(const AttentionCase& c) { return std::max(c.width, c.value_width); }
+bool multiples_of_8(const AttentionCase& c) { return c.width % 8 == 0 && c.value_width % 8 == 0; }
+
+// What LibTorch asks before it calls cuDNN, for training without dropout.
+std::int64_t widest_for_cudnn(const AttentionCase& c) {
+  if (c.capability_major == 9 && c.cudnn >= 91000) return 256;
+  if (c.capability_major == 10 && c.cudnn >= 91100 && c.width == 192 && c.value_width == 128) return 192;
+  return 128;
+}
+
+// Why a kernel cannot, "" where it can.
+std::string against_cudnn(const AttentionCase& c) {
+  if (c.type != Type::bf16) return "cuDNN's is for bf16";
+  if (c.documents) return "cuDNN's has no documents here";
+  if (c.deterministic) return "cuDNN's is not deterministic";
+  if (c.cudnn < 90000) return c.cudnn == 0 ? "there is no cuDNN" : "cuDNN is older than 9.0";
+  if (c.capability_major < 8) return "cuDNN's needs compute capability 8.0";
+  if (c.tokens < 2 || !multiples_of_8(c) || widest(c) > widest_for_cudnn(c))
+    return fmt::format("cuDNN's has no heads of {} and {} elements", c.width, c.value_width);
+  return "";
+}
+std::string against_flash(const AttentionCase& c) {
+  if (c.type != Type::bf16) return "flash is for bf16";
+  if (c.capability_major < 8) return "flash needs compute capability 8.0";
+  if (c.tokens < 2) return "a row has one token";
+  if (!multiples_of_8(c) || widest(c) > kWidestFlash || (c.width != c.value_width && !c.documents))
+    return fmt::format("flash has no heads of {} and {} elements", c.width, c.value_width);
+  return "";
+}
+std::string against_efficient(const AttentionCase& c) {
+  if (c.type == Type::fp64) return "efficient has no fp64";
+  if (c.documents) return "efficient would keep a row of scores a document";
+  if (c.width % 4 != 0 || c.value_width % 4 != 0) return "efficient wants heads in multiples of 4 elements";
+  return "";
+}
+
+struct Choice {
+  AttentionKernel kernel;
+  std::string why_not_before;  // why not the one before it in the order
+};
+
+Choice choice(const AttentionCase& c) {
+  std::string why = against_cudnn(c);
+  if (why.empty()) return {AttentionKernel::cudnn, ""};
+  std::string next = against_flash(c);
+  if (next.empty()) return {AttentionKernel::flash, why};
+  why = std::move(next);
+  next = against_efficient(c);
+  if (next.empty()) return {AttentionKernel::efficient, why};
+  if (widest(c) > kWidestDirect)
+    throw Error(
+        ExitCode::config,
+        fmt::format("no attention kernel on CUDA has heads of {} and {} elements ({}): at most {}; make "
+                    "heads narrower, or turn training.document_attention off with bf16 or fp32",
+                    c.width, c.value_width, c.documents ? "with documents" : next, kWidestDirect));
+  return {AttentionKernel::direct, next};
+}
+
+const char* name(AttentionKernel kernel) {
+  switch (kernel) {
+    case AttentionKernel::cudnn:
+      return "cuDNN";
+    case AttentionKernel::flash:
+      return "flash";
+    case AttentionKernel::efficient:
+      return "efficient";
+    case AttentionKernel::direct:
+      return "direct";
+  }
+  return "";
+}
+
+}  // namespace
+
+AttentionKernel choose_attention(const AttentionCase& c) { return choice(c).kernel; }
+
+std::string attention_kernel_in_words(const AttentionCase& c) {
+  const auto [kernel, why] = choice(c);
+  std::string words = fmt::format("attention: {}", name(kernel));
+  if (kernel == AttentionKernel::flash && c.documents)
+    words += fmt::format(", documents of fewer than {} tokens direct", kShortDocument);
+  return why.empty() ? words : fmt::format("{} ({})", words, why);
+}
+
+}  // namespace rondo

@@ -1,0 +1,81 @@
+#include "ops/grouped_mm/grouped_mm.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor empty_result(const Tensor& a, const Tensor& b, const Tensor& ends) {
+  if (b.dim() == 3) return at::empty({a.size(0), b.size(2)}, a.options());
+  return at::empty({ends.size(0), a.size(0), b.size(1)}, a.options());
+}
+
+Tensor grouped_mm_cpu(const Tensor& a, const Tensor& b, const Tensor& ends_E) {
+  const bool by_rows = b.dim() == 3;
+  const std::int64_t rows = by_rows ? a.size(0) : a.size(1);
+  const Tensor ends = ends_E.contiguous();
+  RONDO_ASSERT(!by_rows || b.size(0) == ends.numel(), "grouped_mm has a matrix for each run");
+  Tensor result = empty_result(a, b, ends);
+  std::int64_t begin = 0;
+  for (std::int64_t e = 0; e < ends.numel(); ++e) {
+    const std::int64_t end = ends.const_data_ptr<std::int32_t>()[e], count = end - begin;
+    RONDO_ASSERT(begin <= end && end <= rows, "the ends of grouped_mm's runs rise up to the rows");
+    if (by_rows) {
+      Tensor part = result.narrow(0, begin, count);
+      if (count > 0) at::mm_out(part, a.narrow(0, begin, count), b.select(0, e));
+    } else {
+      Tensor part = result.select(0, e);
+      if (count > 0)
+        at::mm_out(part, a.narrow(1, begin, count), b.narrow(0, begin, count));
+      else
+        part.zero_();
+    }
+    begin = end;
+  }
+  if (by_rows) result.narrow(0, begin, rows - begin).zero_();
+  return result;
+}
+
+struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& ends) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    context->save_for_backward({x, weight, ends});
+    return grouped_mm(x, weight.transpose(1, 2), ends);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &ends = saved[2];
+    const Tensor grad_x = grouped_mm(gradients[0], weight, ends);
+    const Tensor grad_weight = grouped_mm(gradients[0].t(), x, ends);
+    return {grad_x, grad_weight, {}};
+  }
+};
+
+}  // namespace
+
+Tensor grouped_mm(const Tensor& a, const Tensor& b, const Tensor& ends) {
+  static const auto handle = c10::Dispatcher::singleton()
+                                 .findSchemaOrThrow("rondo::grouped_mm", "")
+                                 .typed<Tensor(const Tensor&, const Tensor&, const Tensor&)>();
+  return handle.call(a, b, ends);
+}
+
+Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& ends) {
+  return GroupedLinear::apply(x, weight, ends);
+}
+
+TORCH_LIBRARY_FRAGMENT(rondo, m) { m.def("grouped_mm(Tensor a, Tensor b, Tensor ends) -> Tensor"); }
+TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("grouped_mm", &grouped_mm_cpu); }
+TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("grouped_mm", &empty_result); }
+
+}  // namespace rondo

@@ -1,0 +1,71 @@
+// Elements inside of kernels: the type that they are summed in, packs of them that move as one, reductions of a warp.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "ops/kernel/element.h"
+
+namespace rondo::cuda {
+
+constexpr int kWarp = 32;
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+template <class T>
+using SumOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <class T>
+__device__ SumOf<T> widened(T x) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return __bfloat162float(x);
+  else
+    return x;
+}
+// Rounds to nearest, ties to even.
+template <class T>
+__device__ T rounded(SumOf<T> x) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return __float2bfloat16_rn(x);
+  else
+    return x;
+}
+
+// kCount elements side by side; 16 bytes of them are one access.
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount > 16 ? 16 : sizeof(T) * kCount) Pack {
+  T at[kCount];
+};
+// How many elements make 16 bytes.
+template <class T>
+constexpr int kWide = 16 / static_cast<int>(sizeof(T));
+
+// Whether rows that lie `row_bytes` apart, the first at `pointer`, begin at multiples of 16 bytes.
+__host__ __device__ inline bool aligned(const void* pointer, std::int64_t row_bytes = 0) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0 && row_bytes % 16 == 0;
+}
+
+// The sum over a warp's lanes, in each of them.
+template <class Sum>
+__device__ Sum warp_sum(Sum x) {
+#pragma unroll
+  for (int step = kWarp / 2; step > 0; step /= 2) x += __shfl_xor_sync(kAllLanes, x, step);
+  return x;
+}
+
+// Calls body(T()) with the type of an element.
+template <class Body>
+void with_type_of(Element element, const Body& body) {
+  switch (element) {
+    case Element::f32:
+      return body(float());
+    case Element::bf16:
+      return body(__nv_bfloat16());
+    case Element::f64:
+      return body(double());
+  }
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,37 @@
+#include "ops/kernel/launch.h"
+
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <string>
+
+#include "support/error.h"
+
+namespace rondo::cuda {
+
+Launch::Launch(const at::Tensor& tensor, const char* op)
+    : type_(tensor.scalar_type()),
+      op_(op),
+      before_(c10::cuda::ExchangeDevice(tensor.device().index())),
+      stream_(c10::cuda::getCurrentCUDAStream(tensor.device().index()).stream()) {}
+
+Launch::~Launch() { c10::cuda::MaybeExchangeDevice(before_); }
+
+Element Launch::element() const {
+  switch (type_) {
+    case at::kFloat:
+      return Element::f32;
+    case at::kBFloat16:
+      return Element::bf16;
+    case at::kDouble:
+      return Element::f64;
+    default:
+      throw Error(ExitCode::internal,
+                  std::string(op_) + " has no elements of " + c10::toString(type_) + " on CUDA");
+  }
+}
+
+void Launch::check() const { C10_CUDA_KERNEL_LAUNCH_CHECK(); }
+
+}  // namespace rondo::cuda

@@ -1,0 +1,17 @@
+// Initial weights drawn on a device (ops/normal_draws/normal_draws.h): launched on `stream`, no wait.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "ops/kernel/element.h"
+#include "ops/normal_draws/normal_draws.h"
+
+namespace rondo::cuda {
+
+// x[i] is the draw of element first + i, rounded to fp32 and then to the element's type; i < count.
+void draw(Element element, const NormalDraws& draws, std::int64_t first, std::int64_t count, void* x,
+          cudaStream_t stream);
+
+}  // namespace rondo::cuda

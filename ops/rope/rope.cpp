@@ -1,0 +1,68 @@
+#include "ops/rope/rope.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+#include "ops/kernel/fused_ops.h"
+#include "ops/kernel/with_dtype.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, bool interleaved,
+                bool inverse) {
+  const Tensor y = rope_result(x_in, cos_in, sin_in);
+  const Tensor x = x_in.stride(3) == 1 ? x_in : x_in.contiguous();
+  const Tensor cos = cos_in.contiguous(), sin = sin_in.contiguous();
+  const std::int64_t time = x.size(1), heads = x.size(2), width = x.size(3), half = width / 2;
+  const std::int64_t table_rows = cos.size(0) == 1 ? time : x.size(0) * time;
+  const rope::Pairs in = rope::pairs(width, interleaved && !inverse);
+  const rope::Pairs out = rope::pairs(width, interleaved && inverse);
+  const float sign = inverse ? -1.0f : 1.0f;
+  const float* const cosines = cos.const_data_ptr<float>();
+  const float* const sines = sin.const_data_ptr<float>();
+  with_dtype(x, [&](auto type) {
+    using T = decltype(type);
+    const T* const from = x.const_data_ptr<T>();
+    T* const to = y.mutable_data_ptr<T>();
+    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, heads * width));
+    at::parallel_for(0, x.size(0) * time, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t token = begin; token < end; ++token) {
+        const float* const c = cosines + token % table_rows * half;
+        const float* const s = sines + token % table_rows * half;
+        for (std::int64_t head = 0; head < heads; ++head) {
+          const T* const a =
+              from + token / time * x.stride(0) + token % time * x.stride(1) + head * x.stride(2);
+          T* const b = to + (token * heads + head) * width;
+          for (std::int64_t i = 0; i < half; ++i) {
+            const rope::Turned turned =
+                rope::turn(static_cast<float>(a[i * in.step]), static_cast<float>(a[i * in.step + in.second]),
+                           c[i], sign * s[i]);
+            b[i * out.step] = static_cast<T>(turned.first);
+            b[i * out.step + out.second] = static_cast<T>(turned.second);
+          }
+        }
+      }
+    });
+  });
+  return y;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(rondo, m) {
+  m.def("rope(Tensor x, Tensor cos, Tensor sin, bool interleaved, bool inverse) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(rondo, Meta, m) {
+  m.impl("rope", [](const Tensor& x, const Tensor& cos, const Tensor& sin, bool, bool) {
+    return rope_result(x, cos, sin);
+  });
+}
+TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("rope", &rope_cpu); }
+
+}  // namespace rondo

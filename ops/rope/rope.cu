@@ -1,0 +1,95 @@
+// A thread turns eight neighbouring pairs of a head, or fewer at its end.
+#include "ops/kernel/kernel_launch.cuh"
+#include "ops/kernel/vectors.cuh"
+#include "ops/rope/rope.h"
+#include "ops/rope/rope_cuda.h"
+
+namespace rondo::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// Pairs [first, first + 8) of a head of 2 * `half` elements.
+template <class T>
+__device__ void load_pairs(const T* head, std::int64_t first, std::int64_t half, bool neighbours,
+                           bool aligned, float (&a)[kVector], float (&b)[kVector]) {
+  if (!neighbours) {
+    load_some(head, first, half, aligned, a);
+    load_some(head + half, first, half, aligned, b);
+    return;
+  }
+  float low[kVector], high[kVector];
+  load_some(head, 2 * first, 2 * half, aligned, low);
+  load_some(head, 2 * first + kVector, 2 * half, aligned, high);
+#pragma unroll
+  for (int i = 0; i < kVector / 2; ++i) {
+    a[i] = low[2 * i], b[i] = low[2 * i + 1];
+    a[i + kVector / 2] = high[2 * i], b[i + kVector / 2] = high[2 * i + 1];
+  }
+}
+
+template <class T>
+__device__ void store_pairs(T* head, std::int64_t first, std::int64_t half, bool neighbours, bool aligned,
+                            const float (&a)[kVector], const float (&b)[kVector]) {
+  if (!neighbours) {
+    store_some(head, first, half, aligned, a);
+    store_some(head + half, first, half, aligned, b);
+    return;
+  }
+  float low[kVector], high[kVector];
+#pragma unroll
+  for (int i = 0; i < kVector / 2; ++i) {
+    low[2 * i] = a[i], low[2 * i + 1] = b[i];
+    high[2 * i] = a[i + kVector / 2], high[2 * i + 1] = b[i + kVector / 2];
+  }
+  store_some(head, 2 * first, 2 * half, aligned, low);
+  store_some(head, 2 * first + kVector, 2 * half, aligned, high);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    rope_kernel(RopeHeads in, const T* x, const float* cos, const float* sin, bool neighbours_in,
+                bool neighbours_out, float sign, bool aligned, T* y) {
+  const std::int64_t half = in.width / 2, pieces = (half + kVector - 1) / kVector;
+  const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t row = item / pieces, first = item % pieces * kVector;
+  if (row >= in.batch * in.time * in.heads) return;
+  const std::int64_t token = row / in.heads, head = row % in.heads;
+  const std::int64_t b = token / in.time, t = token % in.time;
+  const std::int64_t angles = (in.one_table ? t : token) * half;
+
+  float one[kVector], two[kVector], c[kVector], s[kVector];
+  load_pairs(x + b * in.batch_stride + t * in.time_stride + head * in.head_stride, first, half, neighbours_in,
+             aligned, one, two);
+  load_some(cos + angles, first, half, aligned, c);
+  load_some(sin + angles, first, half, aligned, s);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    const rope::Turned turned = rope::turn(one[i], two[i], c[i], sign * s[i]);
+    one[i] = turned.first;
+    two[i] = turned.second;
+  }
+  store_pairs(y + row * in.width, first, half, neighbours_out, aligned, one, two);
+}
+
+bool all_aligned(const RopeHeads& in, const void* x, const float* cos, const float* sin, const void* y) {
+  return in.width / 2 % kVector == 0 && in.batch_stride % kVector == 0 && in.time_stride % kVector == 0 &&
+         in.head_stride % kVector == 0 && aligned(x) && aligned(cos) && aligned(sin) && aligned(y);
+}
+
+}  // namespace
+
+void rope(const RopeHeads& in, const void* x, const float* cos, const float* sin, bool interleaved,
+          bool inverse, void* y, cudaStream_t stream) {
+  const std::int64_t pieces = (in.width / 2 + kVector - 1) / kVector;
+  const std::int64_t items = in.batch * in.time * in.heads * pieces;
+  const auto run = [&](auto kernel) {
+    launch(kernel, static_cast<unsigned>((items + kThreads - 1) / kThreads), kThreads, stream, in, x, cos,
+           sin, interleaved && !inverse, interleaved && inverse, inverse ? -1.0f : 1.0f,
+           all_aligned(in, x, cos, sin, y), y);
+  };
+  if (in.is_bf16) return run(&rope_kernel<__nv_bfloat16>);
+  run(&rope_kernel<float>);
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,173 @@
+// One warp a row, 16 bytes a lane where rows are aligned. Compiled without contraction, and every sum has the order of
+// the CPU's, so that bits are equal. No result overlaps an operand, so several loads are under way at once.
+#include "ops/kernel/element.cuh"
+#include "ops/kernel/kernel_launch.cuh"
+#include "ops/token_rows/token_rows_cuda.h"
+
+namespace rondo::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarpsOfBlock = kThreads / kWarp;
+
+__device__ std::int64_t rows_that_count(const std::int32_t* count, std::int64_t rows) {
+  if (count == nullptr) return rows;
+  const std::int64_t n = *count;
+  return n < 0 ? 0 : (n > rows ? rows : n);
+}
+
+__device__ std::int64_t row_of_warp() {
+  return static_cast<std::int64_t>(blockIdx.x) * kWarpsOfBlock + threadIdx.x / kWarp;
+}
+unsigned blocks_for(std::int64_t rows) {
+  return static_cast<unsigned>((rows + kWarpsOfBlock - 1) / kWarpsOfBlock);
+}
+
+template <class T, int kCount>
+__global__ void __launch_bounds__(kThreads)
+    take_kernel(const T* __restrict__ x, const std::int64_t* __restrict__ order,
+                const std::int32_t* __restrict__ count, const SumOf<T>* __restrict__ scores,
+                T* __restrict__ result, std::int64_t rows, std::int64_t width, std::int64_t slots,
+                std::int64_t copies) {
+  using Elements = Pack<T, kCount>;
+  const std::int64_t row = row_of_warp();
+  if (row >= rows) return;
+  auto* const out = reinterpret_cast<Elements*>(result + row * width);
+  const std::int64_t packs = width / kCount;
+  const int lane = threadIdx.x % kWarp;
+  if (row >= rows_that_count(count, rows)) {
+    Elements zeros;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) zeros.at[i] = rounded<T>(0);
+    for (std::int64_t d = lane; d < packs; d += kWarp) out[d] = zeros;
+    return;
+  }
+  const std::int64_t slot = order[row];
+  if (slot < 0 || slot >= slots) __trap();  // the CPU's assertion
+  const auto* const in = reinterpret_cast<const Elements*>(x + slot / copies * width);
+  if (scores == nullptr) {
+#pragma unroll 4
+    for (std::int64_t d = lane; d < packs; d += kWarp) out[d] = in[d];
+    return;
+  }
+  const SumOf<T> score = scores[slot];
+#pragma unroll 4
+  for (std::int64_t d = lane; d < packs; d += kWarp) {
+    Elements elements = in[d];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) elements.at[i] = rounded<T>(score * widened(elements.at[i]));
+    out[d] = elements;
+  }
+}
+
+template <class T, int kCount>
+__global__ void __launch_bounds__(kThreads)
+    sum_kernel(const T* __restrict__ rows, const std::int64_t* __restrict__ place,
+               const std::int32_t* __restrict__ count, const SumOf<T>* __restrict__ scores,
+               SumOf<T>* __restrict__ result, std::int64_t tokens, std::int64_t copies, std::int64_t room,
+               std::int64_t width) {
+  using Sum = SumOf<T>;
+  const std::int64_t token = row_of_warp();
+  if (token >= tokens) return;
+  const std::int64_t filled = rows_that_count(count, room), packs = width / kCount;
+  auto* const out = reinterpret_cast<Pack<Sum, kCount>*>(result + token * width);
+  for (std::int64_t d = threadIdx.x % kWarp; d < packs; d += kWarp) {
+    Pack<Sum, kCount> sums;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sums.at[i] = 0;
+#pragma unroll 4
+    for (std::int64_t slot = token * copies; slot < (token + 1) * copies; ++slot) {
+      const std::int64_t row = place[slot];
+      if (row < 0 || row >= filled) continue;
+      const auto elements = reinterpret_cast<const Pack<T, kCount>*>(rows + row * width)[d];
+      const Sum score = scores == nullptr ? Sum(1) : scores[slot];
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) sums.at[i] += score * widened(elements.at[i]);
+    }
+    out[d] = sums;
+  }
+}
+
+// Half a warp a slot: lane i sums the elements i, i + 16, ... as the CPU's i-th sum does, and the 16 sums are added in
+// their order.
+constexpr int kSums = 16;
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    dot_kernel(const T* __restrict__ rows, const T* __restrict__ x, const std::int64_t* __restrict__ place,
+               const std::int32_t* __restrict__ count, SumOf<T>* __restrict__ result, std::int64_t slots,
+               std::int64_t copies, std::int64_t room, std::int64_t width) {
+  using Sum = SumOf<T>;
+  const std::int64_t slot = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) / kSums;
+  const int lane = threadIdx.x % kSums;
+  const std::int64_t row = slot < slots ? place[slot] : -1;
+  const bool counts = row >= 0 && row < rows_that_count(count, room);
+  Sum mine = 0;
+  if (counts) {
+    const T *const a = rows + row * width, *const b = x + slot / copies * width;
+#pragma unroll 8
+    for (std::int64_t d = lane; d < width; d += kSums) mine += widened(a[d]) * widened(b[d]);
+  }
+  Sum total = 0;
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) total += __shfl_sync(kAllLanes, mine, i, kSums);
+  if (lane == 0 && slot < slots) result[slot] = counts ? total : Sum(0);
+}
+
+// Calls body(T(), count) with the widest accesses that all rows allow.
+template <class Body>
+void with_packs(Element element, bool wide, const Body& body) {
+  with_type_of(element, [&](auto type) {
+    using T = decltype(type);
+    if (wide)
+      body(type, std::integral_constant<int, kWide<T>>());
+    else
+      body(type, std::integral_constant<int, 1>());
+  });
+}
+
+std::int64_t bytes_of(Element element) {
+  return element == Element::bf16 ? 2 : (element == Element::f32 ? 4 : 8);
+}
+
+}  // namespace
+
+void take_rows(Element element, const void* x, const std::int64_t* order, const std::int32_t* count,
+               const void* scores, void* result, std::int64_t rows, std::int64_t width, std::int64_t slots,
+               std::int64_t copies, cudaStream_t stream) {
+  const std::int64_t row_bytes = width * bytes_of(element);
+  with_packs(element, aligned(x, row_bytes) && aligned(result, row_bytes),
+             [&](auto type, auto count_of_pack) {
+               using T = decltype(type);
+               launch(take_kernel<T, count_of_pack>, blocks_for(rows), kThreads, stream,
+                      static_cast<const T*>(x), order, count, static_cast<const SumOf<T>*>(scores),
+                      static_cast<T*>(result), rows, width, slots, copies);
+             });
+}
+
+void sum_rows(Element element, const void* rows, const std::int64_t* place, const std::int32_t* count,
+              const void* scores, void* result, std::int64_t tokens, std::int64_t copies, std::int64_t room,
+              std::int64_t width, cudaStream_t stream) {
+  const std::int64_t row_bytes = width * bytes_of(element);
+  with_packs(element, aligned(rows, row_bytes) && aligned(result, row_bytes),
+             [&](auto type, auto count_of_pack) {
+               using T = decltype(type);
+               launch(sum_kernel<T, count_of_pack>, blocks_for(tokens), kThreads, stream,
+                      static_cast<const T*>(rows), place, count, static_cast<const SumOf<T>*>(scores),
+                      static_cast<SumOf<T>*>(result), tokens, copies, room, width);
+             });
+}
+
+void dot_rows(Element element, const void* rows, const void* x, const std::int64_t* place,
+              const std::int32_t* count, void* result, std::int64_t slots, std::int64_t copies,
+              std::int64_t room, std::int64_t width, cudaStream_t stream) {
+  constexpr int kSlotsOfBlock = kThreads / kSums;
+  const auto blocks = static_cast<unsigned>((slots + kSlotsOfBlock - 1) / kSlotsOfBlock);
+  with_type_of(element, [&](auto type) {
+    using T = decltype(type);
+    launch(dot_kernel<T>, blocks, kThreads, stream, static_cast<const T*>(rows), static_cast<const T*>(x),
+           place, count, static_cast<SumOf<T>*>(result), slots, copies, room, width);
+  });
+}
+
+}  // namespace rondo::cuda

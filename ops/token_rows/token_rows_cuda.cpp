@@ -1,0 +1,76 @@
+// ops/token_rows/token_rows.h on CUDA.
+#include "ops/token_rows/token_rows_cuda.h"
+
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include "ops/kernel/launch.h"
+#include "ops/token_rows/token_rows.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+MaybeTensor contiguous(const MaybeTensor& x) { return x ? MaybeTensor(x->contiguous()) : std::nullopt; }
+const std::int32_t* count_of(const MaybeTensor& count) {
+  return count ? count->const_data_ptr<std::int32_t>() : nullptr;
+}
+const void* data_of(const MaybeTensor& scores) { return scores ? scores->const_data_ptr() : nullptr; }
+
+at::TensorOptions sums_of(const Tensor& rows) {
+  return rows.options().dtype(rows.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
+Tensor take_rows_cuda(const Tensor& x_TD, const Tensor& order_R, const MaybeTensor& count,
+                      std::int64_t copies, const MaybeTensor& scores_TK) {
+  const cuda::Launch launch(x_TD, "take_rows");
+  const Tensor x = x_TD.contiguous(), order = order_R.contiguous();
+  const MaybeTensor scores = contiguous(scores_TK);
+  const Tensor result = at::empty({order.size(0), x.size(1)}, x.options());
+  if (result.numel() == 0) return result;
+  cuda::take_rows(launch.element(), x.const_data_ptr(), order.const_data_ptr<std::int64_t>(), count_of(count),
+                  data_of(scores), result.mutable_data_ptr(), order.size(0), x.size(1), x.size(0) * copies,
+                  copies, launch.stream());
+  launch.check();
+  return result;
+}
+
+Tensor sum_rows_cuda(const Tensor& rows_RD, const Tensor& place_TK, const MaybeTensor& count,
+                     const MaybeTensor& scores_TK) {
+  const cuda::Launch launch(rows_RD, "sum_rows");
+  const Tensor rows = rows_RD.contiguous(), place = place_TK.contiguous();
+  const MaybeTensor scores = contiguous(scores_TK);
+  const Tensor result = at::empty({place.size(0), rows.size(1)}, sums_of(rows));
+  if (result.numel() == 0) return result;
+  cuda::sum_rows(launch.element(), rows.const_data_ptr(), place.const_data_ptr<std::int64_t>(),
+                 count_of(count), data_of(scores), result.mutable_data_ptr(), place.size(0), place.size(1),
+                 rows.size(0), rows.size(1), launch.stream());
+  launch.check();
+  return result;
+}
+
+Tensor dot_rows_cuda(const Tensor& rows_RD, const Tensor& x_TD, const Tensor& place_TK,
+                     const MaybeTensor& count) {
+  const cuda::Launch launch(rows_RD, "dot_rows");
+  const Tensor rows = rows_RD.contiguous(), x = x_TD.contiguous(), place = place_TK.contiguous();
+  RONDO_ASSERT(rows.scalar_type() == x.scalar_type(), "dot_rows has rows of one type");
+  const Tensor result = at::empty(place.sizes(), sums_of(rows));
+  if (result.numel() == 0) return result;
+  cuda::dot_rows(launch.element(), rows.const_data_ptr(), x.const_data_ptr(),
+                 place.const_data_ptr<std::int64_t>(), count_of(count), result.mutable_data_ptr(),
+                 place.numel(), place.size(1), rows.size(0), rows.size(1), launch.stream());
+  launch.check();
+  return result;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(rondo, CUDA, m) {
+  m.impl("take_rows", &take_rows_cuda);
+  m.impl("sum_rows", &sum_rows_cuda);
+  m.impl("dot_rows", &dot_rows_cuda);
+}
+
+}  // namespace rondo

@@ -1,0 +1,28 @@
+// The kernels of ops/token_rows/token_rows.h, for contiguous memory on a device: launched on `stream`, no wait, no memory of
+// their own, the same bits as the CPU's. Pointers that may be absent are null there.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "ops/kernel/element.h"
+
+namespace rondo::cuda {
+
+// result [rows, width]; x [slots / copies, width].
+void take_rows(Element element, const void* x, const std::int64_t* order, const std::int32_t* count,
+               const void* scores, void* result, std::int64_t rows, std::int64_t width, std::int64_t slots,
+               std::int64_t copies, cudaStream_t stream);
+
+// result [tokens, width]; rows [room, width]; place and scores [tokens, copies].
+void sum_rows(Element element, const void* rows, const std::int64_t* place, const std::int32_t* count,
+              const void* scores, void* result, std::int64_t tokens, std::int64_t copies, std::int64_t room,
+              std::int64_t width, cudaStream_t stream);
+
+// result and place [slots]; rows [room, width]; x [slots / copies, width].
+void dot_rows(Element element, const void* rows, const void* x, const std::int64_t* place,
+              const std::int32_t* count, void* result, std::int64_t slots, std::int64_t copies,
+              std::int64_t room, std::int64_t width, cudaStream_t stream);
+
+}  // namespace rondo::cuda

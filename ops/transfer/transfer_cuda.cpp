@@ -1,0 +1,87 @@
+// Copies between the memories of device and host, on streams beside the step's, one for each direction. A transfer
+// begins after what the step's stream was given before, and its end makes that stream wait for it. Within a recording
+// that is a fork and a join, so the recording that holds the start holds the end (compiler/ir/segments.h).
+//
+// A copy in the background needs pinned memory of the host: what GraphDevice::reserve_on_host gives.
+#include <ATen/core/Tensor.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+#include "support/error.h"
+
+namespace rondo::cuda {
+namespace {
+
+using at::Tensor;
+using c10::cuda::CUDAStream;
+
+class Transfers {
+ public:
+  void start(const Tensor& to, const Tensor& from) {
+    RONDO_ASSERT(
+        from.is_non_overlapping_and_dense() && from.strides() == to.strides() && from.nbytes() == to.nbytes(),
+        "what is transferred has no gaps, and lies alike in both memories");
+    const c10::DeviceIndex device = device_of(to, from);
+    const c10::cuda::CUDAGuard guard(device);
+    const std::lock_guard lock(mutex_);
+    const CUDAStream beside = stream(device, to.is_cuda());
+    at::cuda::CUDAEvent before, done;
+    before.record(c10::cuda::getCurrentCUDAStream(device));
+    before.block(beside);
+    C10_CUDA_CHECK(cudaMemcpyAsync(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes(),
+                                   to.is_cuda() ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost,
+                                   beside.stream()));
+    done.record(beside);
+    under_way_.insert_or_assign(to.const_data_ptr(), std::move(done));
+  }
+
+  void end(const Tensor& to, const Tensor& from) {
+    const std::lock_guard lock(mutex_);
+    const auto found = under_way_.find(to.const_data_ptr());
+    RONDO_ASSERT(found != under_way_.end(), "a transfer is started before it is awaited, and awaited once");
+    found->second.block(c10::cuda::getCurrentCUDAStream(device_of(to, from)));
+    under_way_.erase(found);
+  }
+
+ private:
+  static c10::DeviceIndex device_of(const Tensor& to, const Tensor& from) {
+    return (to.is_cuda() ? to : from).device().index();
+  }
+
+  CUDAStream stream(c10::DeviceIndex device, bool to_device) {
+    const auto key = std::pair(device, to_device);
+    if (const auto found = streams_.find(key); found != streams_.end()) return found->second;
+    return streams_.emplace(key, c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device))
+        .first->second;
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<const void*, at::cuda::CUDAEvent> under_way_;  // by where it goes
+  std::map<std::pair<c10::DeviceIndex, bool>, CUDAStream> streams_;
+};
+
+// Never destroyed: nothing of CUDA may outlive its runtime in a static destructor.
+Transfers& transfers() {
+  static auto* const all = new Transfers();
+  return *all;
+}
+
+// Where one of the two lies on the CPU, the dispatcher goes by the other.
+void start_transfer(Tensor& to, const Tensor& from) { transfers().start(to, from); }
+void end_transfer(const Tensor& to, const Tensor& from) { transfers().end(to, from); }
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(rondo, CUDA, m) {
+  m.impl("start_transfer", &start_transfer);
+  m.impl("end_transfer", &end_transfer);
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,224 @@
+#include "parallel/groups/comm_record.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "support/crash_report.h"
+#include "support/scope.h"
+
+namespace rondo::comm_record {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+enum class State { called, waited_for, done };
+
+struct Entry {
+  std::int64_t number = 0, in_group = 0, step = 0;
+  std::string collective, group, dtype, op, module;
+  const char* phase = "";
+  std::int64_t input_elements = 0, output_elements = 0;
+  State state = State::called;
+  std::chrono::system_clock::time_point called_at;
+  Clock::time_point called, waited_for, done;
+};
+
+struct Record {
+  std::mutex mutex;
+  std::size_t capacity = 0;
+  std::int64_t step = 0, next = 0;
+  std::vector<Entry> ring;  // entry `number` at number % capacity
+  std::map<std::string, std::int64_t, std::less<>> calls_of_group;
+
+  // nullptr: overwritten since, or never recorded.
+  Entry* find(std::int64_t number) {
+    if (number < 0 || capacity == 0 || number >= next) return nullptr;
+    Entry& entry = ring[static_cast<std::size_t>(number) % capacity];
+    return entry.number == number ? &entry : nullptr;
+  }
+  template <class F>
+  void for_each(F f) {
+    for (std::int64_t number = next - static_cast<std::int64_t>(ring.size()); number < next; ++number)
+      f(*find(number));
+  }
+  // What blocks: a wait, else the oldest that is not done.
+  const Entry* blocking() {
+    const Entry* found = nullptr;
+    for_each([&](const Entry& entry) {
+      if (entry.state == State::done) return;
+      const bool waits = entry.state == State::waited_for;
+      if (found == nullptr || (waits && found->state != State::waited_for)) found = &entry;
+    });
+    return found;
+  }
+};
+
+Record& record() {
+  static Record one;
+  return one;
+}
+
+// Graphs say what runs; eager steps open scopes; between steps there is neither.
+void say_for_whom(Entry& entry) {
+  const CurrentWork& work = current_work();
+  if (work.what != nullptr) {
+    entry.op = work.what;
+    entry.module = work.where;
+    entry.phase = phase_name(work.phase);
+    return;
+  }
+  entry.op.clear();
+  entry.module = module_path();
+  entry.phase = entry.module.empty() ? "" : phase_name(current_phase());
+}
+
+double seconds(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+const char* name_of(State state) {
+  switch (state) {
+    case State::called:
+      return "called";
+    case State::waited_for:
+      return "waited_for";
+    case State::done:
+      return "done";
+  }
+  return "?";
+}
+
+std::string describe(const Entry& entry) {
+  const std::string whom = entry.module.empty() ? "" : " for " + entry.module;
+  const std::string phase = *entry.phase == '\0' ? "" : std::string(entry.phase) + ", ";
+  const bool waits = entry.state == State::waited_for;
+  const double elapsed_s = seconds(waits ? entry.waited_for : entry.called, Clock::now());
+  return fmt::format(
+      "{} of {} {} in group {}{} ({}step {}), {}", entry.collective, entry.input_elements, entry.dtype,
+      entry.group, whom, phase, entry.step,
+      waits ? fmt::format("waited for {:.1f} s", elapsed_s) : fmt::format("called {:.1f} s ago", elapsed_s));
+}
+
+nlohmann::ordered_json json_of(const Entry& entry) {
+  const Clock::time_point end = entry.state == State::done ? entry.done : Clock::now();
+  return {
+      {"number", entry.number},
+      {"in_group", entry.in_group},
+      {"step", entry.step},
+      {"collective", entry.collective},
+      {"group", entry.group},
+      {"dtype", entry.dtype},
+      {"input_elements", entry.input_elements},
+      {"output_elements", entry.output_elements},
+      {"op", entry.op},
+      {"module", entry.module},
+      {"phase", entry.phase},
+      {"state", name_of(entry.state)},
+      {"called_at",
+       fmt::format("{:%FT%T}Z", std::chrono::time_point_cast<std::chrono::microseconds>(entry.called_at))},
+      {"called_s", seconds(entry.called, end)},
+      {"waited_s", entry.state == State::called ? 0.0 : seconds(entry.waited_for, end)}};
+}
+
+}  // namespace
+
+void keep(std::size_t entries) {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  r.capacity = entries;
+  r.next = 0;
+  r.ring.clear();
+  r.calls_of_group.clear();
+}
+
+std::size_t kept() {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  return r.capacity;
+}
+
+void at_step(std::int64_t step) {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  r.step = step;
+}
+
+std::int64_t called(const Call& call) {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  if (r.capacity == 0) return kNotRecorded;
+  const std::int64_t number = r.next++;
+  if (r.ring.size() < r.capacity) r.ring.emplace_back();
+  Entry& entry = r.ring[static_cast<std::size_t>(number) % r.capacity];
+  auto calls = r.calls_of_group.find(call.group);
+  if (calls == r.calls_of_group.end()) calls = r.calls_of_group.emplace(std::string(call.group), 0).first;
+  entry.number = number;
+  entry.in_group = calls->second++;
+  entry.step = r.step;
+  entry.collective = call.collective;
+  entry.group = call.group;
+  entry.dtype = call.dtype;
+  entry.input_elements = call.input_elements;
+  entry.output_elements = call.output_elements;
+  say_for_whom(entry);
+  entry.state = State::called;
+  entry.called_at = std::chrono::system_clock::now();
+  entry.called = Clock::now();
+  return number;
+}
+
+void waited_for(std::int64_t number) {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  Entry* entry = r.find(number);
+  if (entry == nullptr || entry->state != State::called) return;
+  entry->state = State::waited_for;
+  entry->waited_for = Clock::now();
+}
+
+void done(std::int64_t number) {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  Entry* entry = r.find(number);
+  if (entry == nullptr || entry->state == State::done) return;
+  entry->done = Clock::now();
+  if (entry->state == State::called) entry->waited_for = entry->done;
+  entry->state = State::done;
+}
+
+bool is_empty() {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  return r.next == 0;
+}
+
+std::string under_way() {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  const Entry* entry = r.blocking();
+  return entry == nullptr ? "" : describe(*entry);
+}
+
+std::string to_json(int rank, int world_size, std::string_view reason) {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  const Entry* blocking = r.blocking();
+  nlohmann::ordered_json entries = nlohmann::ordered_json::array();
+  r.for_each([&](const Entry& entry) { entries.push_back(json_of(entry)); });
+  const nlohmann::ordered_json file = {
+      {"rank", rank},
+      {"world_size", world_size},
+      {"step", r.step},
+      {"reason", reason},
+      {"under_way", blocking == nullptr ? nlohmann::ordered_json() : json_of(*blocking)},
+      {"entries", entries}};
+  return file.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace rondo::comm_record

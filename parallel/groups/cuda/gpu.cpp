@@ -1,0 +1,58 @@
+#include "parallel/groups/gpu.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+constexpr int kOldestCapability = 9;  // what the kernels are compiled for; cmake/cuda.cmake
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ExitCode::environment, what); }
+
+}  // namespace
+
+c10::Device take_gpu(int local_rank, int local_world_size) {
+  int count = 0;
+  if (const cudaError_t problem = cudaGetDeviceCount(&count); problem != cudaSuccess)
+    refuse(
+        fmt::format("job.device = \"cuda\": the driver shows no GPU: {}; `rondo doctor` says what is there",
+                    cudaGetErrorString(problem)));
+  if (local_world_size > count)
+    refuse(
+        fmt::format("{} ranks on this node and {} GPU{}: each rank takes one by LOCAL_RANK; start fewer "
+                    "(--nproc-per-node), or look at CUDA_VISIBLE_DEVICES",
+                    local_world_size, count, count == 1 ? "" : "s"));
+  const auto index = static_cast<c10::DeviceIndex>(local_rank);
+  cudaDeviceProp properties{};
+  C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+  if (properties.major < kOldestCapability)
+    refuse(
+        fmt::format("GPU {} is an {} of compute capability {}.{}; this program's kernels need {}.0 or newer",
+                    local_rank, properties.name, properties.major, properties.minor, kOldestCapability));
+  c10::cuda::set_device(index);
+  C10_CUDA_CHECK(cudaFree(nullptr));  // makes the context, whose failure is then told here
+  return {c10::kCUDA, index};
+}
+
+GpuFacts gpu_facts(c10::Device device) {
+  cudaDeviceProp properties{};
+  C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device.index()));
+  return {properties.name, static_cast<std::int64_t>(properties.totalGlobalMem)};
+}
+
+std::int64_t gpu_peak_bytes(c10::Device device) {
+  const auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return allocator::getDeviceStats(device.index()).allocated_bytes[all].peak;
+}
+
+void reset_gpu_peak(c10::Device device) { allocator::resetPeakStats(device.index()); }
+
+}  // namespace rondo

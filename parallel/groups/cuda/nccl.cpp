@@ -1,0 +1,82 @@
+#include "parallel/groups/nccl.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string_view>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ExitCode::environment, what); }
+
+// Of LibTorch's own: it reads them once, at the first group.
+void set_unless_set(const char* name, const char* value) { setenv(name, value, /*overwrite=*/0); }
+
+c10d::ProcessGroupNCCL& nccl(c10d::Backend& backend) {
+  auto* found = dynamic_cast<c10d::ProcessGroupNCCL*>(&backend);
+  RONDO_ASSERT(found != nullptr, "a group of GPUs talks through NCCL");
+  return *found;
+}
+
+}  // namespace
+
+std::string prepare_nccl(bool records) {
+  // A late collective ends its connections, and the rank tells why and ends by itself: LibTorch's own way would be a
+  // signal without a word.
+  set_unless_set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2");
+  set_unless_set("TORCH_NCCL_ENABLE_MONITORING", "0");
+  // Recordings keep the buffers of their collectives registered, and freeing those hangs.
+  set_unless_set("NCCL_GRAPH_REGISTER", "0");
+  if (!records) return "";
+  const std::string_view registers = std::getenv("NCCL_GRAPH_REGISTER");
+  const char* alloc = std::getenv("PYTORCH_ALLOC_CONF");
+  const char* alloc_cuda = std::getenv("PYTORCH_CUDA_ALLOC_CONF");
+  for (const char* settings : {alloc, alloc_cuda})
+    if (settings != nullptr &&
+        std::string_view(settings).find("expandable_segments:True") != std::string_view::npos)
+      refuse(
+          "expandable_segments:True (PYTORCH_ALLOC_CONF) does not go with recorded collectives: their memory "
+          "may be moved under them; take it out, or leave cudagraph out of compile.passes");
+  if (registers != "0")
+    refuse(fmt::format(
+        "NCCL_GRAPH_REGISTER={} does not go with recorded collectives: tearing them down hangs; unset "
+        "it, or leave cudagraph out of compile.passes",
+        registers));
+  return "NCCL_GRAPH_REGISTER=0, no expandable segments";
+}
+
+c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::Store>& store,
+                                               const NcclMembers& members, c10::Device device,
+                                               std::chrono::milliseconds timeout) {
+  auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
+  options->timeout = timeout;
+  options->group_name = members.name;
+  for (const std::int64_t rank : members.ranks)
+    options->global_ranks_in_group.push_back(static_cast<std::uint64_t>(rank));
+  auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, members.rank,
+                                                             static_cast<int>(members.ranks.size()), options);
+  backend->eagerConnectSingleDevice(device);
+  return backend;
+}
+
+std::string failure_of_nccl(c10d::Backend& backend) {
+  switch (nccl(backend).getError()) {
+    case c10d::ErrorType::SUCCESS:
+      return "";
+    case c10d::ErrorType::TIMEOUT:
+      return "a collective took longer than its time (comm.train_timeout_seconds)";
+    case c10d::ErrorType::COMM_ERROR:
+      return "a connection between GPUs failed";
+    case c10d::ErrorType::REMOTE_ERROR:
+      return "another rank's collective failed";
+  }
+  return "a collective failed";
+}
+
+void abort_nccl(c10d::Backend& backend) { nccl(backend).abort(); }
+
+}  // namespace rondo

@@ -1,0 +1,337 @@
+#include "parallel/groups/groups.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "parallel/groups/comm_record.h"
+#include "parallel/groups/gpu_records.h"
+#include "parallel/groups/nccl.h"
+#include "parallel/groups/ordered_gloo.h"
+#include "parallel/rendezvous/net.h"
+#include "support/error.h"
+#include "support/log.h"
+#include "support/stop_signal.h"
+
+namespace rondo {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The address of this machine on the route to `host`: connecting a datagram socket asks the routing table and
+// sends nothing.
+std::string local_address_towards(const std::string& host, int port) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  const int problem = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (problem != 0)
+    throw Error(ExitCode::environment, "MASTER_ADDR = " + host + " cannot be resolved: " +
+                                           gai_strerror(problem) + "; set it to a reachable host");
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    const int fd = socket(entry->ai_family, SOCK_DGRAM, 0);
+    if (fd < 0) continue;
+    sockaddr_storage local{};
+    socklen_t length = sizeof local;
+    auto* address = reinterpret_cast<sockaddr*>(&local);
+    char text[NI_MAXHOST];
+    const bool ok = connect(fd, entry->ai_addr, entry->ai_addrlen) == 0 &&
+                    getsockname(fd, address, &length) == 0 &&
+                    getnameinfo(address, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0;
+    close(fd);
+    if (ok) return text;
+  }
+  return "127.0.0.1";
+}
+
+// Waiting for the other ranks, in short slices: a stop signal or the deadline ends it with one clear line.
+class Patience {
+ public:
+  Patience(const RankEnvironment& environment, std::chrono::seconds timeout)
+      : environment_(environment), timeout_(timeout), deadline_(Clock::now() + timeout) {}
+
+  // Sleeps a little; longer each time. `state` says what is missing.
+  void pause(const std::string& state) {
+    if (stop_requested()) throw Error(ExitCode::peer, "stopped while waiting for the other ranks");
+    if (Clock::now() >= deadline_) give_up(state);
+    std::this_thread::sleep_for(slice_);
+    slice_ = std::min(slice_ * 3 / 2, std::chrono::microseconds(200'000));
+  }
+  [[noreturn]] void give_up(const std::string& state) const {
+    const int others = environment_.world_size - 1;
+    throw Error(ExitCode::peer,
+                "rank " + std::to_string(environment_.rank) + " could not meet the other " +
+                    (others == 1 ? "rank" : std::to_string(others) + " ranks") + " at " +
+                    environment_.master_addr + ":" + std::to_string(environment_.master_port) + " within " +
+                    std::to_string(timeout_.count()) + " s (comm.init_timeout_seconds): " + state);
+  }
+
+ private:
+  const RankEnvironment& environment_;
+  std::chrono::seconds timeout_;
+  Clock::time_point deadline_;
+  std::chrono::microseconds slice_{2000};
+};
+
+// A socket that listens on the given address only: c10d's own server would listen on every interface.
+int listening_socket(const RankEnvironment& environment) {
+  if (environment.master_listen_fd >= 0) return environment.master_listen_fd;
+  int problem = 0;
+  launch::Listener listener =
+      launch::bind_to(environment.master_addr, environment.master_port, /*listening=*/true, problem);
+  if (!listener.fd)
+    throw Error(ExitCode::environment,
+                "cannot listen on MASTER_ADDR:MASTER_PORT = " + environment.master_addr + ":" +
+                    std::to_string(environment.master_port) + ": " + std::strerror(problem) +
+                    "; choose another MASTER_PORT");
+  return dup(listener.fd.get());  // the store closes its copy
+}
+
+// The store of rank 0, tried for a short while at a time: c10d's client alone would hear no stop signal for
+// as long as it waits. Knocking first spares c10d's noise about a port where nobody listens yet.
+c10::intrusive_ptr<c10d::Store> join(const RankEnvironment& environment, c10d::TCPStoreOptions options,
+                                     Patience& patience) {
+  const auto patient = options.timeout;
+  options.timeout = std::chrono::seconds(2);
+  for (std::string why;;) {
+    if (launch::connect_to(environment.master_addr, environment.master_port, "", 1000, why)) {
+      try {
+        const auto store = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
+        store->setTimeout(patient);
+        return store;
+      } catch (const c10::Error&) {
+        why = "rank 0 does not answer";
+      }
+    }
+    patience.pause("nobody listens there (" + why + ")");
+  }
+}
+
+c10::intrusive_ptr<c10d::Store> meet(const RankEnvironment& environment, std::chrono::seconds timeout) {
+  Patience patience(environment, timeout);
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(environment.master_port);
+  options.isServer = environment.rank == 0;
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  if (options.isServer) options.masterListenFd = listening_socket(environment);
+  const c10::intrusive_ptr<c10d::Store> served =
+      options.isServer ? c10::intrusive_ptr<c10d::Store>(
+                             c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options))
+                       : join(environment, options, patience);
+  const auto store = c10::make_intrusive<c10d::PrefixStore>(
+      "rondo/" + environment.run_id + "/" + std::to_string(environment.restart_count), served);
+  const std::string arrived = "arrived", everyone = "everyone";
+  std::int64_t present = store->add(arrived, 1);
+  while (present < environment.world_size && !store->check({everyone})) {
+    patience.pause(std::to_string(present) + " of " + std::to_string(environment.world_size) +
+                   " ranks are here");
+    present = store->add(arrived, 0);
+  }
+  store->set(everyone, std::string("1"));
+  return store;
+}
+
+}  // namespace
+
+struct ProcessGroups::Connection {
+  using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
+
+  Connection(const RankEnvironment& environment, std::chrono::seconds timeout, c10::Device device)
+      : environment(environment), timeout(timeout), device(device) {}
+
+  RankEnvironment environment;
+  std::chrono::seconds timeout;
+  c10::Device device;
+  // First, since it fails at once where the master's name does not resolve; the store would retry until its timeout.
+  std::string own_address = local_address_towards(environment.master_addr, environment.master_port);
+  c10::intrusive_ptr<c10d::Store> store{};
+  BackendPtr of_all{};                                           // Gloo's, of all ranks
+  std::vector<BackendPtr> gloo{}, nccl{};                        // of all groups
+  std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups{};  // the registry does not keep them alive
+
+  std::atomic<bool> aborted = false;
+
+  template <class Ending>
+  void without_throwing(Ending ending) noexcept {
+    try {
+      ending();
+    } catch (const std::exception& error) {
+      log_warning(std::string("ending the connections between GPUs: ") + error.what());
+    }
+  }
+
+  // Makes the connections to the group's other ranks, and lets functional collectives find it. The first is of all ranks.
+  void add(const GroupMembers& members) {
+    const auto size = static_cast<int>(members.ranks.size());
+    const auto place = std::find(members.ranks.begin(), members.ranks.end(), environment.rank);
+    RONDO_ASSERT(place != members.ranks.end(), "a rank is not in its own group " + members.name);
+    const auto rank = static_cast<int>(place - members.ranks.begin());
+    // Groups of other ranks have the same name: the first rank tells them apart.
+    const auto meeting_place = [&](const std::string& kind) {
+      return c10::make_intrusive<c10d::PrefixStore>(
+          members.name + "/" + std::to_string(members.ranks.front()) + kind, store);
+    };
+    const auto group = groups.emplace_back(c10::make_intrusive<c10d::ProcessGroup>(store, rank, size));
+    group->setGroupName(members.name);
+    if (!of_all || device.is_cpu()) {
+      gloo.push_back(c10::make_intrusive<OrderedGloo>(
+          connect_gloo(meeting_place(""), rank, size, own_address, timeout)));
+      gloo.back()->setGroupUid(members.name);  // what the record of collectives calls it
+      if (!of_all) of_all = gloo.back();
+      group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM, gloo.back());
+      group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
+    }
+    if (device.is_cuda()) {
+      if (nccl.empty()) size_nccl_record(comm_record::kept());
+      nccl.push_back(
+          connect_nccl(meeting_place("/nccl"), {members.name, rank, members.ranks}, device, timeout));
+      group->setBackend(c10::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl.back());
+      group->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
+    }
+    c10d::register_process_group(members.name, group);
+  }
+
+  // What c10d throws while ranks meet becomes one line that says what to try.
+  template <class Meeting>
+  void with_patience(Meeting meeting) {
+    try {
+      meeting();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& cause) {
+      const std::string what = cause.what();
+      Patience(environment, timeout).give_up(what.substr(0, what.find('\n')));
+    }
+  }
+};
+
+ProcessGroups::ProcessGroups(const RankEnvironment& environment, const std::string& name_of_all,
+                             std::chrono::seconds timeout, c10::Device device)
+    : rank_(environment.rank), size_(environment.world_size) {
+  if (size_ == 1) return;
+  connection_ = std::make_shared<Connection>(environment, timeout, device);
+  GroupMembers all{name_of_all, {}};
+  for (std::int64_t rank = 0; rank < size_; ++rank) all.ranks.push_back(rank);
+  connection_->with_patience([&] {
+    connection_->store = meet(environment, timeout);
+    connection_->add(all);
+  });
+}
+
+void ProcessGroups::add(const std::vector<GroupMembers>& groups) {
+  if (!connection_) return;
+  connection_->with_patience([&] {
+    for (const GroupMembers& group : groups) connection_->add(group);
+  });
+}
+
+ProcessGroups::~ProcessGroups() {
+  if (!connection_) return;
+  for (auto backend = connection_->nccl.rbegin(); backend != connection_->nccl.rend(); ++backend)
+    if (!connection_->aborted) connection_->without_throwing([&] { (*backend)->shutdown(); });
+  c10d::unregister_all_process_groups();
+}
+
+void ProcessGroups::set_timeout(std::chrono::seconds timeout) {
+  if (!connection_) return;
+  for (const auto* backends : {&connection_->gloo, &connection_->nccl})
+    for (const auto& backend : *backends) backend->setTimeout(timeout);
+}
+
+void ProcessGroups::refuse_failed() const {
+  if (!connection_) return;
+  for (std::size_t i = 0; i < connection_->nccl.size(); ++i) {
+    const std::string failure = failure_of_nccl(*connection_->nccl[i]);
+    if (!failure.empty())
+      throw Error(ExitCode::peer, "group " + connection_->groups[i]->getGroupName() + " of rank " +
+                                      std::to_string(rank_) + ": " + failure +
+                                      "; another rank is lost or behind: look at the other ranks' logs");
+  }
+}
+
+std::function<void()> ProcessGroups::ending_of_collectives() const {
+  return [weak = std::weak_ptr<Connection>(connection_)] {
+    const std::shared_ptr<Connection> connection = weak.lock();
+    if (!connection) return;
+    connection->aborted = true;
+    for (const auto& backend : connection->nccl) connection->without_throwing([&] { abort_nccl(*backend); });
+  };
+}
+
+void ProcessGroups::barrier() {
+  if (connection_) connection_->of_all->barrier()->wait();
+}
+
+std::vector<std::int64_t> ProcessGroups::all_gather(std::int64_t value) {
+  if (!connection_) return {value};
+  at::Tensor mine = at::full({1}, value, at::kLong);
+  at::Tensor all = at::empty({size_}, at::kLong);
+  connection_->of_all->_allgather_base(all, mine)->wait();
+  return {all.data_ptr<std::int64_t>(), all.data_ptr<std::int64_t>() + size_};
+}
+
+std::vector<std::int64_t> ProcessGroups::maximum(std::vector<std::int64_t> values) {
+  if (!connection_) return values;
+  const auto count = static_cast<std::int64_t>(values.size());
+  std::vector<at::Tensor> tensors = {at::empty({count}, at::kLong)};
+  std::memcpy(tensors[0].data_ptr(), values.data(), tensors[0].nbytes());
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::MAX;
+  connection_->of_all->allreduce(tensors, options)->wait();
+  const auto* first = tensors[0].const_data_ptr<std::int64_t>();
+  return {first, first + count};
+}
+
+namespace {
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+std::vector<std::string> ProcessGroups::all_gather_text(std::string_view key, const std::string& text) {
+  if (!connection_) return {text};
+  const std::string prefix = std::string(key) + "/";
+  connection_->store->set(prefix + std::to_string(rank_), bytes_of(text));
+  std::vector<std::string> all;
+  for (int rank = 0; rank < size_; ++rank)
+    all.push_back(text_of(connection_->store->get(prefix + std::to_string(rank))));
+  return all;
+}
+
+std::vector<std::string> ProcessGroups::gather_text(std::string_view key, const std::string& text) {
+  if (!connection_) return {text};
+  const std::string prefix = std::string(key) + "/";
+  if (rank_ != 0) {
+    connection_->store->set(prefix + std::to_string(rank_), bytes_of(text));
+    return {};
+  }
+  std::vector<std::string> all = {text};
+  for (int rank = 1; rank < size_; ++rank) {
+    const std::string name = prefix + std::to_string(rank);
+    all.push_back(text_of(connection_->store->get(name)));
+    connection_->store->deleteKey(name);
+  }
+  return all;
+}
+
+std::string ProcessGroups::broadcast_text(std::string_view key, const std::string& text) {
+  if (!connection_) return text;
+  if (rank_ == 0) {
+    connection_->store->set(std::string(key), bytes_of(text));
+    return text;
+  }
+  return text_of(connection_->store->get(std::string(key)));
+}
+
+}  // namespace rondo

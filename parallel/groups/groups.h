@@ -1,0 +1,75 @@
+// This rank's store and process groups: made once, found by name by the functional collectives, gone before
+// main returns.
+//
+// The store's server runs on rank 0 and listens only where the launcher (or MASTER_ADDR) says. With one rank
+// there is no store and no group, and the collectives of parallel/collectives.h are never called. Not
+// thread-safe; the collectives are called from one thread, in the same order on all ranks.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parallel/mesh.h"
+#include "parallel/rendezvous/environment.h"
+
+namespace rondo {
+
+// Some of the ranks, as one of them sees it.
+struct GroupMembers {
+  std::string name;                 // collectives find it by this; the ranks of other groups may use the same
+  std::vector<std::int64_t> ranks;  // in the order that they have in the group
+};
+
+class ProcessGroups {
+ public:
+  // Meets the other ranks: the group of all of them, which the calls below use too, and collectives by `name_of_all`.
+  // Tensors on a GPU go through NCCL, those of the host through Gloo; on a GPU only the group of all ranks has both.
+  // Throws Error(peer or environment) with what to try when they do not come within `timeout`.
+  ProcessGroups(const RankEnvironment& environment, const std::string& name_of_all,
+                std::chrono::seconds timeout, c10::Device device = c10::kCPU);
+  // Lets go of the groups. REQUIRES: every executor that uses them is gone.
+  ~ProcessGroups();
+  ProcessGroups(const ProcessGroups&) = delete;
+  ProcessGroups& operator=(const ProcessGroups&) = delete;
+
+  // Makes further groups of this rank, each with connections of its own. All ranks call it once, with groups of the
+  // same names in the same order. Throws as the constructor does.
+  void add(const std::vector<GroupMembers>& groups);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // How long a collective may wait for a peer from now on.
+  void set_timeout(std::chrono::seconds timeout);
+  // Throws Error(peer) where collectives between GPUs failed since the groups were made. Costs no exchange.
+  void refuse_failed() const;
+  // Ends all connections between GPUs without the other ranks: what waits in a collective goes on, or fails. For
+  // teardown that hangs: any thread may call it, while the groups are destroyed and after that, too.
+  std::function<void()> ending_of_collectives() const;
+  void barrier();
+  // Every rank's value, by rank. Host data; for set-up and checks, not for the step.
+  std::vector<std::int64_t> all_gather(std::int64_t value);
+  // The largest of all ranks' values, place by place. A few microseconds a rank; made for once a step.
+  std::vector<std::int64_t> maximum(std::vector<std::int64_t> values);
+  // Through the store. `key` must be new for each call and equal on all ranks.
+  std::vector<std::string> all_gather_text(std::string_view key, const std::string& text);  // by rank
+  // Every rank's text on rank 0, nothing elsewhere. Leaves nothing in the store.
+  std::vector<std::string> gather_text(std::string_view key, const std::string& text);
+  // Rank 0's text on every rank.
+  std::string broadcast_text(std::string_view key, const std::string& text);
+
+ private:
+  struct Connection;  // keeps c10d's headers out of this one
+  int rank_;
+  int size_;
+  std::shared_ptr<Connection> connection_;  // shared with ending_of_collectives while that works
+};
+
+}  // namespace rondo

@@ -1,0 +1,33 @@
+// parallel/groups/gpu.h, nccl.h and gpu_records.h in a program without CUDA. No run comes here: job.device = "cuda" was refused
+// before; there are no records.
+#include "parallel/groups/gpu.h"
+#include "parallel/groups/gpu_records.h"
+#include "parallel/groups/nccl.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw Error(ExitCode::environment,
+              "this program was built without CUDA; build the preset cuda (scripts/build.sh cuda)");
+}
+
+}  // namespace
+
+c10::Device take_gpu(int, int) { refuse(); }
+GpuFacts gpu_facts(c10::Device) { refuse(); }
+std::int64_t gpu_peak_bytes(c10::Device) { refuse(); }
+void reset_gpu_peak(c10::Device) { refuse(); }
+c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::Store>&, const NcclMembers&,
+                                               c10::Device, std::chrono::milliseconds) {
+  refuse();
+}
+std::string failure_of_nccl(c10d::Backend&) { refuse(); }
+void abort_nccl(c10d::Backend&) { refuse(); }
+std::string prepare_nccl(bool) { refuse(); }
+void size_nccl_record(std::size_t) { refuse(); }
+std::string nccl_record_json() { return ""; }
+std::string gpu_memory_json() { return ""; }
+
+}  // namespace rondo

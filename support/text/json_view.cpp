@@ -1,0 +1,110 @@
+#include "support/text/json_view.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+constexpr size_t kShownBytes = 80;
+
+bool is_plain(const std::string& key) {
+  return !key.empty() && key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos;
+}
+
+// The value as JSON, cut where it is long (between characters, as `dump` writes ASCII only).
+std::string shown(const nlohmann::json& value) {
+  if (value.is_object()) return "{...}";
+  if (value.is_array()) return value.empty() ? "[]" : "[...]";
+  std::string text = value.dump(-1, ' ', true);
+  if (text.size() > kShownBytes) text = text.substr(0, kShownBytes) + "...";
+  return text;
+}
+
+}  // namespace
+
+nlohmann::json read_json(const std::string& file, int64_t max_bytes, std::string& text) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(file, error);
+  if (error) throw Error(ExitCode::data, fmt::format("{}: cannot be read: {}", file, error.message()));
+  if (bytes > static_cast<uintmax_t>(max_bytes))
+    throw Error(ExitCode::data, fmt::format("{}: has {} bytes; at most {} are read", file, bytes, max_bytes));
+  text.resize(bytes);
+  std::ifstream in(file, std::ios::binary);
+  if (!in.read(text.data(), static_cast<std::streamsize>(bytes)))
+    throw Error(ExitCode::data, fmt::format("{}: cannot be read: {}", file, std::strerror(errno)));
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& problem) {
+    throw Error(ExitCode::data, fmt::format("{}: is not JSON: {}", file, problem.what()));
+  }
+}
+
+std::string JsonView::place() const { return path_.empty() ? *file_ : *file_ + ": " + path_; }
+
+void JsonView::refuse(const std::string& why) const {
+  throw Error(ExitCode::data, fmt::format("{} = {}: {}", place(), shown(*value_), why));
+}
+
+JsonView JsonView::child(const nlohmann::json& value, const std::string& name) const {
+  if (!is_plain(name)) return {value, *file_, fmt::format("{}[{}]", path_, shown(name))};
+  return {value, *file_, path_.empty() ? name : path_ + "." + name};
+}
+
+JsonView JsonView::at(const std::string& key) const {
+  const auto found = object().find(key);
+  if (found == value_->end()) throw Error(ExitCode::data, fmt::format("{}: has no \"{}\"", place(), key));
+  return child(*found, key);
+}
+
+std::optional<JsonView> JsonView::find(const std::string& key) const {
+  const auto found = object().find(key);
+  if (found == value_->end() || found->is_null()) return std::nullopt;
+  return child(*found, key);
+}
+
+std::vector<JsonView> JsonView::items() const {
+  if (!value_->is_array()) refuse("must be an array");
+  std::vector<JsonView> views;
+  views.reserve(value_->size());
+  for (size_t i = 0; i < value_->size(); ++i)
+    views.push_back({(*value_)[i], *file_, fmt::format("{}[{}]", path_, i)});
+  return views;
+}
+
+const std::string& JsonView::text() const {
+  if (!value_->is_string()) refuse("must be a string");
+  return value_->get_ref<const std::string&>();
+}
+
+bool JsonView::boolean() const {
+  if (!value_->is_boolean()) refuse("must be true or false");
+  return value_->get<bool>();
+}
+
+int64_t JsonView::integer(int64_t least, int64_t most) const {
+  const bool too_large =
+      value_->is_number_unsigned() && value_->get<uint64_t>() > static_cast<uint64_t>(most);
+  if (!value_->is_number_integer() || too_large || value_->get<int64_t>() < least ||
+      value_->get<int64_t>() > most)
+    refuse(fmt::format("must be a whole number from {} to {}", least, most));
+  return value_->get<int64_t>();
+}
+
+const nlohmann::json& JsonView::object() const {
+  if (!value_->is_object()) refuse("must be an object");
+  return *value_;
+}
+
+bool JsonView::flag(const std::string& key, bool fallback) const {
+  const std::optional<JsonView> found = find(key);
+  return found ? found->boolean() : fallback;
+}
+
+}  // namespace rondo

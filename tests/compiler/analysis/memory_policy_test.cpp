@@ -1,0 +1,170 @@
+// What the memory policies decide; the rewrite itself is in tests/compiler/passes/golden/recompute.ir.
+#include "compiler/analysis/memory_policy.h"
+
+#include <fmt/format.h>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "compiler/analysis/forward_values.h"
+#include "compiler/analysis/min_cut.h"
+#include "compiler/ir/text.h"
+#include "compiler/ir/verify.h"
+#include "support/error.h"
+#include "support/text/wildcard.h"
+
+using namespace rondo;
+using namespace rondo::ir;
+
+namespace {
+
+// A residual block of a product, an activation twice as wide, and a product back; the backward reads inputs and
+// outputs of all of them.
+Graph blocks(int count) {
+  std::string text = "graph g\n";
+  for (int i = 0; i < count; ++i) text += fmt::format("block layers.{}\n", i);
+  text += "parameter %0: f32[64,128] up\nparameter %1: f32[128,64] down\nbatch %2: f32[32,64] x\n";
+  int next = 3, input = 2;
+  std::vector<std::array<int, 4>> made;  // input, wide, activated, narrow
+  for (int i = 0; i < count; ++i) {
+    const int wide = next++, activated = next++, narrow = next++, output = next++;
+    text += fmt::format("forward layers.{}\n", i);
+    text += fmt::format("  %{}: f32[32,128] = aten.mm.default(%{}, %0)\n", wide, input);
+    text += fmt::format("  %{}: f32[32,128] = aten.silu.default(%{})\n", activated, wide);
+    text += fmt::format("  %{}: f32[32,64] = aten.mm.default(%{}, %1)\n", narrow, activated);
+    text += fmt::format("  %{}: f32[32,64] = aten.add.Tensor(%{}, %{}, 1)\n", output, input, narrow);
+    made.push_back({input, wide, activated, narrow});
+    input = output;
+  }
+  for (int i = count - 1; i >= 0; --i) {
+    const auto [from, wide, activated, narrow] = made[static_cast<std::size_t>(i)];
+    text += fmt::format("backward layers.{}\n", i);
+    text += fmt::format("  %{}: f32[32,128] = aten.mul.Tensor(%{}, %{})\n", next++, wide, activated);
+    text += fmt::format("  %{}: f32[32,64] = aten.mul.Tensor(%{}, %{})\n", next++, from, narrow);
+  }
+  text += fmt::format("return\n  y = %{}\n", input);
+  for (int i = 0; i < count; ++i)
+    text += fmt::format("  a{} = %{}\n  b{} = %{}\n", i, next - 1 - 2 * i, i, next - 2 - 2 * i);
+  Graph graph = parse(text, "blocks.ir");
+  verify(graph, "parse");
+  return graph;
+}
+
+constexpr std::int64_t kNarrow = 32 * 64 * 4, kWide = 2 * kNarrow;  // bytes
+
+std::int64_t kept(const Graph& graph, const std::string& policy, double budget = 0.5) {
+  CompileOptions options;
+  options.memory_policy = policy;
+  options.memory_budget = budget;
+  return plan_recompute(graph, decide_memory(graph, options).recompute).kept_bytes;
+}
+
+std::string error_of(const Graph& graph, const CompileOptions& options) {
+  try {
+    decide_memory(graph, options);
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::config);
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("the policies keep from everything down to what leaves a block") {
+  const Graph graph = blocks(3);
+  const std::int64_t leaves =
+      2 * kNarrow;  // the outputs of the first two blocks; the first input is the batch
+  CHECK(kept(graph, "none") == leaves + 3 * (2 * kWide + kNarrow));
+  CHECK(kept(graph, "default") == leaves + 3 * (kWide + kNarrow));
+  CHECK(kept(graph, "sac_and_offload") == kept(graph, "default"));
+  CHECK(kept(graph, "min_cut") == kept(graph, "default"));
+  CHECK(kept(graph, "eager") == leaves + 3 * kWide);
+  CHECK(kept(graph, "full") == leaves);
+}
+
+TEST_CASE("a budget keeps no more than it may, between full and none") {
+  const Graph graph = blocks(4);
+  CHECK(kept(graph, "budget", 0) == kept(graph, "full"));
+  CHECK(kept(graph, "budget", 1) == kept(graph, "none"));
+  std::int64_t last = 0;
+  for (double share : {0.0, 0.1, 0.25, 0.4, 0.6, 0.8, 1.0}) {
+    const std::int64_t bytes = kept(graph, "budget", share);
+    const double limit = static_cast<double>(kept(graph, "full")) +
+                         share * static_cast<double>(kept(graph, "none") - kept(graph, "full"));
+    INFO(share);
+    CHECK(static_cast<double>(bytes) <= limit);
+    CHECK(bytes >= last);
+    last = bytes;
+  }
+  CHECK(kept(graph, "budget", 0.4) > kept(graph, "full"));
+}
+
+TEST_CASE("a budget in bytes below what is always kept is refused, with what is needed") {
+  CompileOptions options;
+  options.memory_policy = "budget";
+  options.memory_budget_gib = 1e-6;
+  CHECK(error_of(blocks(8), options) ==
+        "compile.memory_budget_gib = 1e-06 must be at least 5.341e-05: so much leaves the blocks of g; use a "
+        "smaller batch or a shorter sequence");
+}
+
+TEST_CASE("what policy full is told to keep is kept, and a selector without a match is an error") {
+  const Graph graph = blocks(3);
+  CompileOptions options;
+  options.memory_policy = "full";
+  options.full_recompute_save_ops = {"layers.*::aten.silu.default"};
+  CHECK(plan_recompute(graph, decide_memory(graph, options).recompute).kept_bytes == 2 * kNarrow + 3 * kWide);
+  options.full_recompute_save_ops = {"layers.9::aten.silu.default"};
+  CHECK(error_of(graph, options) ==
+        "compile.full_recompute_save_ops: \"layers.9::aten.silu.default\" matches no node of a block in g; "
+        "give "
+        "MODULE_PATTERN::aten.OP.OVERLOAD, as in the graph's text (compile.dump)");
+}
+
+TEST_CASE("an unknown policy is an error that lists the known ones") {
+  CompileOptions options;
+  options.memory_policy = "most";
+  CHECK(error_of(blocks(1), options) ==
+        "compile.memory_policy = \"most\" is none of none, default, eager, min_cut, budget, full, "
+        "sac_and_offload");
+}
+
+TEST_CASE("a minimum cut is cheapest, and of equal ones the nearest to the sinks") {
+  MinCut chain(4);  // 0 -> 1 -> 2 -> 3, with capacities 9, 2, 5, 2
+  for (const auto& [node, capacity] : {std::pair(0, 9), {1, 2}, {2, 5}, {3, 2}})
+    chain.set_capacity(static_cast<std::size_t>(node), capacity);
+  for (std::size_t i = 0; i < 3; ++i) chain.connect(i, i + 1);
+  chain.source(0);
+  chain.sink(3);
+  CHECK(chain.behind_cut() == std::vector<bool>{false, false, false, false});  // 3 itself is cut
+
+  MinCut diamond(4);  // 0 -> {1, 2} -> 3: the two in the middle are cheaper than either end
+  for (const auto& [node, capacity] : {std::pair(0, 9), {1, 3}, {2, 4}, {3, 8}})
+    diamond.set_capacity(static_cast<std::size_t>(node), capacity);
+  for (std::size_t middle : {1u, 2u}) {
+    diamond.connect(0, middle);
+    diamond.connect(middle, 3);
+  }
+  diamond.source(0);
+  diamond.sink(3);
+  CHECK(diamond.behind_cut() == std::vector<bool>{false, false, false, true});
+
+  MinCut free(2);  // no source reaches 1: nothing need be cut for it
+  free.set_capacity(0, 5);
+  free.set_capacity(1, 5);
+  free.source(0);
+  free.sink(1);
+  CHECK(free.behind_cut() == std::vector<bool>{false, true});
+}
+
+TEST_CASE("a star stands for any text, and a pattern fits the whole of a name") {
+  CHECK(matches_wildcard("layers.*.attention", "layers.12.attention"));
+  CHECK(matches_wildcard("*norm*", "layers.0.attention_norm.weight"));
+  CHECK(matches_wildcard("*", ""));
+  CHECK(matches_wildcard("a*b*c", "aXbYbZc"));
+  CHECK_FALSE(matches_wildcard("layers.*", "tok_embeddings.weight"));
+  CHECK_FALSE(matches_wildcard("attention", "layers.0.attention"));
+  CHECK_FALSE(matches_wildcard("a*b", "abc"));
+  CHECK_FALSE(matches_wildcard("", "a"));
+  CHECK_FALSE(matches_wildcard(std::string(64, '*') + "b", std::string(4096, 'a')));
+}

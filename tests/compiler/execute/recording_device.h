@@ -1,0 +1,76 @@
+// A device that records without a GPU: what is issued in a capture is remembered and called at each launch, at the
+// planned addresses. It writes down every call, and what breaks the rules of graph_device.h, and fails where it is
+// told to.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/execute/cpu_memory.h"
+#include "compiler/execute/graph_device.h"
+
+namespace rondo {
+
+// Outlives the device, so that its end can be looked at.
+struct DeviceLog {
+  std::vector<std::string>
+      calls;  // "begin", "record aten.mm.default", "end 0", "launch 0", "run aten.mm.default"
+  std::vector<std::string> violations;  // of what GraphDevice requires
+
+  void clear() { calls.clear(); }
+  std::string text() const;                            // the calls, separated by ", "
+  std::size_t count(const std::string& prefix) const;  // calls that begin so
+};
+
+class RecordingDevice final : public GraphDevice {
+ public:
+  explicit RecordingDevice(std::shared_ptr<DeviceLog> log) : log_(std::move(log)) {}
+  ~RecordingDevice() override;
+
+  // The next call that is written down as `call` throws std::runtime_error(message).
+  void fail_at(std::string call, std::string message) { failures_[std::move(call)] = std::move(message); }
+  // From now on launches of this recording never finish, as if another rank were lost.
+  void hang_at(Recording recording) { hanging_ = recording; }
+
+  c10::Device device() const override { return c10::kCPU; }
+  char* reserve(std::size_t bytes) override;
+  char* reserve_on_host(std::size_t bytes) override { return reserve(bytes); }
+  void release_pool() noexcept override;
+  std::int64_t pool_bytes() const override;
+  std::int64_t free_bytes() const override { return (std::int64_t{1} << 30) - pool_bytes(); }
+  void enter() override;
+  void leave() noexcept override;
+  void begin_capture() override;
+  Recording end_capture() override;
+  void abandon_capture() noexcept override;
+  void issue(Instruction& instruction) override;
+  void count_up() override;
+  std::int64_t counted() const override { return counted_; }
+  void launch(Recording recording) override;
+  void synchronize() override;
+  void destroy(Recording recording) noexcept override;
+
+ private:
+  using Work = std::vector<Instruction*>;  // nullptr: count up
+
+  void note(const std::string& call);  // and fail, if told to
+  void require(bool condition, const std::string& rule);
+  static void run(Instruction& instruction);
+
+  std::shared_ptr<DeviceLog> log_;
+  std::map<std::string, std::string> failures_;
+  std::vector<std::unique_ptr<cpu_memory::Arena>> pool_;
+  std::map<Recording, Work> recordings_;
+  std::optional<Work> capture_;
+  std::optional<Recording> hanging_;
+  Recording next_ = 0;
+  bool entered_ = false;
+  bool under_way_ = false;  // launched since the last synchronize
+  std::atomic<std::int64_t> counted_ = 0;
+};
+
+}  // namespace rondo

@@ -1,0 +1,111 @@
+// What op_facts.cpp claims, against the dispatcher and the CPU kernels of this LibTorch.
+#include "compiler/ir/op_facts.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/_log_softmax_backward_data.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/silu_backward.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cstring>
+
+#include "compiler/execute/cpu_memory.h"
+
+namespace rondo {
+namespace {
+
+std::optional<c10::OperatorHandle> find(std::string_view name) {
+  const std::string op(name);
+  const std::size_t first = op.find('.'), last = op.rfind('.');
+  const std::string overload = op.substr(last + 1);
+  return c10::Dispatcher::singleton().findSchema(
+      {op.substr(0, first) + "::" + op.substr(first + 1, last - first - 1),
+       overload == "default" ? "" : overload});
+}
+
+at::Tensor call(std::string_view name, at::Tensor self, const at::Tensor& other) {
+  const c10::OperatorHandle op = *find(name);
+  torch::jit::Stack stack{self};
+  for (std::size_t i = 1; i < op.schema().arguments().size(); ++i) {
+    const c10::Argument& argument = op.schema().arguments()[i];
+    if (argument.type()->kind() == c10::TypeKind::TensorType) {
+      stack.emplace_back(other);
+    } else {
+      stack.push_back(argument.default_value().value_or(c10::IValue(1)));
+    }
+  }
+  op.callBoxed(stack);
+  return stack.at(0).toTensor();
+}
+
+bool is_adam(std::string_view name) { return name.find("_fused_adam") != std::string_view::npos; }
+
+}  // namespace
+
+TEST_CASE("every op of the facts exists in the dispatcher, and every in-place form overwrites what it says") {
+  for (const ir::OpFacts& fact : ir::all_facts()) {
+    INFO(fact.name);
+    REQUIRE(find(fact.name));
+    CHECK_FALSE(find(fact.name)->schema().is_mutable());
+    if (fact.in_place.empty()) continue;
+    INFO(fact.in_place);
+    REQUIRE(find(fact.in_place));
+    const auto& arguments = find(fact.in_place)->schema().arguments();
+    int overwritten = 0;
+    for (const c10::Argument& argument : arguments)
+      overwritten += argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+    CHECK(overwritten == fact.overwritten);
+    CHECK(arguments.size() == find(fact.name)->schema().arguments().size());
+  }
+}
+
+TEST_CASE("a view in the facts is a view in the dispatcher's schema") {
+  for (const ir::OpFacts& fact : ir::all_facts()) {
+    if (fact.view == ir::ViewKind::none || fact.name == "aten._unsafe_view.default") continue;
+    INFO(fact.name);
+    CHECK(find(fact.name)->schema().arguments()[0].alias_info() != nullptr);
+  }
+}
+
+TEST_CASE("in-place forms give bit for bit what the functional op gives") {
+  const at::ScalarType dtype = GENERATE(at::kFloat, at::kBFloat16);
+  const at::Tensor x = (at::randn({4099}) * 4).to(dtype), y = (at::randn({4099}) + 3).to(dtype);
+  for (const ir::OpFacts& fact : ir::all_facts()) {
+    if (fact.in_place.empty() || is_adam(fact.name)) continue;
+    INFO(fact.name << " " << c10::toString(dtype));
+    const at::Tensor expected = call(fact.name, x, y);
+    const at::Tensor got = call(fact.in_place, x.clone(), y);
+    CHECK(std::memcmp(expected.const_data_ptr(), got.const_data_ptr(), expected.nbytes()) == 0);
+  }
+}
+
+TEST_CASE("a result that takes over its operand's memory has the same bits") {
+  cpu_memory::install();
+  const at::ScalarType dtype = GENERATE(at::kFloat, at::kBFloat16);
+  const at::Tensor grad = at::randn({37, 2051}).to(dtype), other = at::randn({37, 2051}).to(dtype);
+  const auto compare = [](const at::Tensor& reusable, auto&& op) {
+    const at::Tensor expected = op(reusable);
+    cpu_memory::Arena arena(reusable.nbytes());
+    const at::Tensor operand = at::from_blob(arena.data(), reusable.sizes(), reusable.options());
+    operand.copy_(reusable);
+    const cpu_memory::PlacedResult place{arena.data(), reusable.nbytes()};
+    at::Tensor got;
+    {
+      const cpu_memory::Placement placement(std::span(&place, 1), {});
+      got = op(operand);
+    }
+    REQUIRE(got.const_data_ptr() == arena.data());
+    CHECK(at::equal(got, expected));
+  };
+  compare(grad, [&](const at::Tensor& g) { return at::silu_backward(g, other); });
+  compare(grad, [&](const at::Tensor& g) { return call("rondo.swiglu.default", g, other); });
+  if (dtype == at::kFloat)
+    compare(grad,
+            [&](const at::Tensor& g) { return at::_log_softmax_backward_data(g, other, 1, at::kFloat); });
+}
+
+}  // namespace rondo

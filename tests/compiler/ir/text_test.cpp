@@ -1,0 +1,180 @@
+#include "compiler/ir/text.h"
+
+#include <bit>
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "support/error.h"
+
+using namespace rondo;
+using namespace rondo::ir;
+
+namespace {
+
+// One of everything that the grammar knows, as print writes it.
+constexpr std::string_view kSample = R"(graph train_step
+block layers.0
+block "a b"
+
+parameter %0: f32[256,256] layers.0.wq.weight bucket layers.0
+optimizer %1: f32[] "a name, quoted \"so\"\n"
+batch %2: i64[4,128]{1,4} tokens
+
+forward layers.0.attention
+  %3: f32[256,256]{1,256} views %0 = aten.t.default(%0)
+  %10: bf16[2,0], %11: f32[] = rondo.split([%0, none, %3], values[], [1, -2], [], [0.5, inf], doubles[], [true], bools[])
+forward
+  rondo.check.default(none, true, -9223372036854775808, "\x01", .strided, ."a-b", bf16) by check
+update optimizer
+  %5: f32[256,256] writes %0 = aten.mul_.Tensor(%0, wrapped(-0.0), wrapped(1e+300), wrapped(3), wrapped(false)) by reinplace
+return
+  loss = %11
+  "new weight" = %5 -> layers.0.wq.weight
+)";
+
+std::string error_of(std::string_view text) {
+  try {
+    parse(text, "x.ir");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::graph);
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("what print wrote parses back to the same text") {
+  const Graph graph = parse(kSample, "sample.ir");
+  CHECK(print(graph) == kSample);
+  CHECK(graph.outputs[1].updates == 0);
+  CHECK(graph.blocks == std::vector<std::string>{"layers.0", "a b"});
+  CHECK(graph.inputs[0].bucket == "layers.0");
+  CHECK(graph.nodes[2].phase == Phase::forward);
+  CHECK(graph.nodes[2].module.empty());
+  CHECK(graph.nodes[3].module == "optimizer");
+  CHECK(graph.value(2).type.strides == std::vector<std::int64_t>{1, 4});
+}
+
+TEST_CASE("comments, blank lines and wide spaces are read and not kept") {
+  const Graph graph = parse("\n# hello\ngraph g # x\n\n  batch %0 : f32[ 2 , 3 ] x\nreturn\n", "x.ir");
+  CHECK(print(graph) == "graph g\n\nbatch %0: f32[2,3] x\n\nforward\nreturn\n");
+}
+
+TEST_CASE("every double keeps its bits") {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 5000; ++i) {
+    std::uint64_t bits = random();
+    if (i % 4 == 0) bits |= 0x7ff0000000000000u;  // nan and inf
+    if (i % 4 == 1) bits &= 0x800fffffffffffffu;  // denormal
+    Graph graph;
+    graph.name = "g";
+    graph.nodes.push_back(
+        {.op = "x", .args = {std::bit_cast<double>(bits)}, .results = {}, .module = {}, .origin = {}});
+    const Graph back = parse(print(graph), "x.ir");
+    REQUIRE(std::bit_cast<std::uint64_t>(std::get<double>(back.nodes[0].args[0])) == bits);
+  }
+}
+
+TEST_CASE("a parse error names place, problem and what was expected") {
+  const std::string head = "graph g\nbatch %0: f32[2] x\n";
+  CHECK(error_of("") == "x.ir:1:1: unexpected text; expected \"graph\"");
+  CHECK(error_of("graph") == "x.ir:1:6: no name here; expected the name of the graph");
+  CHECK(error_of(head + "forwards\n") ==
+        "x.ir:3:1: unknown statement \"forwards\"; expected block, parameter, optimizer, buffer, batch, "
+        "forward, "
+        "backward, "
+        "update, segment, eager, return or a node");
+  CHECK(error_of(head + "batch %1: f32[2] x\n") ==
+        "x.ir:3:7: input \"x\" stands here a second time; expected unique input names");
+  CHECK(error_of(head + "%1: f32[2] = a(%7)\n") ==
+        "x.ir:3:16: %7 is not defined above; expected a value that stands above its use");
+  CHECK(error_of(head + "%1: f32[2] = a(%1)\n") ==
+        "x.ir:3:16: %1 is not defined above; expected a value that stands above its use");
+  CHECK(error_of(head + "%0: f32[2] = a()\n") ==
+        "x.ir:3:1: %0 is defined a second time; expected one definition of each value");
+  CHECK(error_of(head + "%9999999999: f32[2] = a()\n") ==
+        "x.ir:3:1: bad value number; expected %N with N below 65536");
+  CHECK(error_of(head + "%1: f31[2] = a()\n") ==
+        "x.ir:3:5: unknown dtype \"f31\"; expected f64, f32, bf16, f16, i64, i32, i16, i8, u8 or b8");
+  CHECK(error_of(head + "%1: f32[2]{1,2} = a()\n") ==
+        "x.ir:3:5: the type has 1 sizes and 2 strides; expected a stride for each size");
+  CHECK(error_of(head + "%1: f32[4294967296,4294967296] = a()\n") ==
+        "x.ir:3:5: the tensor is too large; expected sizes and strides within 2^60 bytes");
+  CHECK(error_of(head + "%1: f32[-1] = a()\n") == "x.ir:3:9: a negative size or stride; expected 0 or more");
+  CHECK(error_of(head + "a([1, 2.0])\n") ==
+        "x.ir:3:7: elements of different kinds; expected a list of one kind");
+  CHECK(error_of(head + "a([[1]])\n") == "x.ir:3:4: an argument too deep; expected one level of lists");
+  CHECK(error_of(head + "a(wat)\n") ==
+        "x.ir:3:3: unknown argument \"wat\"; expected a value, number, text, list, dtype, .symbol, "
+        "wrapped(...) or none");
+  CHECK(error_of(head + "a(99999999999999999999)\n") ==
+        "x.ir:3:3: the integer is too large; expected 64 bits");
+  CHECK(error_of(head + "a(1e999)\n") ==
+        "x.ir:3:3: bad number \"1e999\"; expected a number that a double can hold");
+  CHECK(error_of(head + "a(\"x\n") == "x.ir:3:3: a text without end; expected '\"' on the same line");
+  CHECK(error_of(head + "a(\"\\q\")\n") == "x.ir:3:4: unknown escape; expected \\n, \\\", \\\\ or \\xHH");
+  CHECK(error_of(head + "a(nan(0x1))\n") ==
+        "x.ir:3:7: these bits are no nan; expected the 64 bits of a nan such as 0xfff8000000000000");
+  CHECK(error_of(head + "a(1) 2\n") ==
+        "x.ir:3:6: something is left on the line; expected the end of the line");
+  CHECK(error_of(head + "a(1") == "x.ir:3:4: the text ends here; expected ')'");
+  CHECK(error_of(head + "return\n  a = %0 -> y\n") ==
+        "x.ir:4:13: there is no input \"y\"; expected the name of an input of this graph");
+  CHECK(error_of(head + "a()\nbatch %1: f32[] y\n") ==
+        "x.ir:4:7: an input below a node; expected all inputs above the first node");
+}
+
+TEST_CASE("no mutation of a text crashes the parser, and what still parses prints and parses back") {
+  std::mt19937_64 random(11);
+  const std::string_view alphabet = "%:[]{}()=,.\"\\#\n -+0123456789abefnrtw_>\x01\xff";
+  int parsed = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text(kSample);
+    for (int edits = 1 + static_cast<int>(random() % 4); edits > 0; --edits) {
+      const std::size_t at = random() % text.size();
+      const char c = alphabet[random() % alphabet.size()];
+      switch (random() % 5) {
+        case 0:
+          text[at] = c;
+          break;
+        case 1:
+          text.insert(at, 1, c);
+          break;
+        case 2:
+          text.erase(at, 1 + random() % 20);
+          break;
+        case 3:
+          text.insert(at, text.substr(random() % text.size(), random() % 40));
+          break;
+        default:
+          text.resize(at + 1);
+          break;
+      }
+      if (text.empty()) text = "g";
+    }
+    try {
+      const std::string printed = print(parse(text, "fuzz.ir"));
+      REQUIRE(print(parse(printed, "again.ir")) == printed);
+      ++parsed;
+    } catch (const Error& error) {
+      REQUIRE(std::string(error.what()).find("fuzz.ir:") == 0);
+    }
+  }
+  CHECK(parsed > 100);
+}
+
+TEST_CASE(
+    "a node is in the block that its module lies in, and in no block whose name its module merely begins "
+    "with") {
+  const Graph graph = parse(
+      "graph g\nblock layers.1\nblock layers.12\nbatch %0: f32[2] x\nforward layers.1\n"
+      "  %1: f32[2] = aten.neg.default(%0)\nforward layers.12.attention.wq\n  %2: f32[2] = "
+      "aten.neg.default(%1)\nbackward layers.13\n  %3: f32[2] = aten.neg.default(%2)\nreturn\n",
+      "x.ir");
+  CHECK(blocks_of_nodes(graph) == std::vector<std::int32_t>{0, 1, -1, -1});
+  CHECK(error_of("graph g\nbatch %0: f32[2] x\nforward\n  %1: f32[2] = aten.neg.default(%0)\nblock a\n") ==
+        "x.ir:5:1: a block below a node; expected all blocks above the first node");
+}

@@ -1,0 +1,227 @@
+// Properties that hold for every graph, shown on random ones. What each pass does is in tests/compiler/passes/golden.
+#include "compiler/passes/passes.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <map>
+#include <random>
+#include <set>
+
+#include "compiler/ir/op_facts.h"
+#include "compiler/ir/text.h"
+#include "compiler/ir/verify.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/plan/memory_plan.h"
+#include "support/error.h"
+#include "tests/compiler/passes/random_graph.h"
+
+using namespace rondo;
+using namespace rondo::ir;
+
+namespace {
+
+constexpr std::uint64_t kGraphs = 1500;
+// What it packs into one collective, or fuses into one op, is another expression to symbolic_run; fuzz_passes_test
+// executes it.
+bool repacks(const PassInfo& pass) {
+  return pass.numerics == Numerics::rounds || pass.name == "transformer_block_bucketing" ||
+         pass.name == "auto_bucketing";
+}
+// These do nothing under the default options, or where there are no replicas, or look for what random graphs hold
+// rarely or never.
+bool finds_nothing(const PassInfo& pass) {
+  return pass.name.starts_with("fuse_") || pass.name == "chunk_loss" || pass.name == "offload" ||
+         pass.name == "separate_gather_group" || pass.name == "bucket_replica_sums";
+}
+int size_of(std::uint64_t seed) { return 5 + static_cast<int>(seed % 150); }
+
+}  // namespace
+
+TEST_CASE("a random graph is valid, and prints and parses back") {
+  for (std::uint64_t seed = 0; seed < kGraphs; ++seed) {
+    INFO("seed " << seed);
+    const Graph graph = random_graph(seed, size_of(seed));
+    REQUIRE_NOTHROW(verify(graph, "generation"));
+    const std::string text = print(graph);
+    const Graph back = parse(text, "random.ir");
+    REQUIRE(print(back) == text);
+    REQUIRE(symbolic_run(back) == symbolic_run(graph));
+  }
+}
+
+TEST_CASE("every pass alone leaves a valid graph that computes the same") {
+  std::map<std::string_view, int> changed;
+  for (std::uint64_t seed = 0; seed < kGraphs; ++seed) {
+    const Graph graph = random_graph(seed, size_of(seed));
+    const auto expected = symbolic_run(graph);
+    for (const PassInfo& pass : all_passes()) {
+      INFO("seed " << seed << ", " << pass.name << "\n" << print(graph));
+      Graph after = graph;
+      for (const PassInfo* one : with_prerequisites(pass)) {
+        one->run(after, {});
+        REQUIRE_NOTHROW(verify(after, one->name));
+      }
+      if (!repacks(pass)) REQUIRE(symbolic_run(after) == expected);
+      changed[pass.name] += print(after) != print(graph);
+    }
+  }
+  for (const PassInfo& pass : all_passes())
+    if (pass.run != nullptr && !finds_nothing(pass))
+      CHECK(changed[pass.name] > static_cast<int>(kGraphs) / 20);
+}
+
+TEST_CASE("every subset of the passes leaves a graph that computes the same, or says who is missing") {
+  int refused = 0, ran = 0;
+  for (std::uint64_t seed = 0; seed < kGraphs; ++seed) {
+    const Graph graph = random_graph(seed, size_of(seed));
+    const auto expected = symbolic_run(graph);
+    std::mt19937_64 random(seed);
+    CompileOptions options;
+    std::vector<const PassInfo*> chosen;
+    for (const PassInfo& pass : all_passes()) {
+      if (pass.numerics != Numerics::exact) continue;
+      if (!repacks(pass) && (pass.required || random() % 3 != 0))
+        chosen.push_back(&pass);
+      else
+        options.disable_passes.emplace_back(pass.name);
+    }
+    INFO("seed " << seed << "\n" << print(graph));
+    Graph after = graph;
+    if (!order_problems(all_passes(), chosen).empty()) {
+      REQUIRE_THROWS_AS(run_pipeline(after, options), Error);
+      ++refused;
+      continue;
+    }
+    REQUIRE_NOTHROW(run_pipeline(after, options));
+    REQUIRE(symbolic_run(after) == expected);
+    ++ran;
+  }
+  CHECK(ran > refused);
+}
+
+TEST_CASE("a fusion says how many it made, and what looked like it and was left, and why") {
+  Graph graph = parse(R"(graph notes
+batch %0: f32[2,4] gate
+batch %1: f32[4] row
+forward layers.0
+  %2: f32[2,4] = aten.silu.default(%0)
+  %3: f32[2,4] = aten.mul.Tensor(%2, %0)
+forward layers.1
+  %4: f32[2,4] = aten.silu.default(%3)
+  %5: f32[2,4] = aten.mul.Tensor(%4, %1)
+forward layers.2
+  %6: f32[2,4] = aten.silu.default(%5)
+  %7: f32[2,4] = aten.mul.Tensor(%6, %6)
+  %8: f32[2,4] = aten.silu.default(%7)
+return
+  y = %8
+)",
+                      "notes.ir");
+  CHECK(fuse_swiglu(graph, {}) ==
+        Notes{"fused 1 gated units",
+              "left 1 as they are: an inner value has another reader (the first in \"layers.2\")",
+              "left 1 as they are: not of one contiguous type, f32 or bf16 (the first in \"layers.1\")"});
+}
+
+TEST_CASE("reordering never raises what the plan needs, and often lowers it") {
+  int lowered = 0;
+  for (std::uint64_t seed = 0; seed < kGraphs; ++seed) {
+    INFO("seed " << seed);
+    const Graph graph = random_graph(seed, size_of(seed));
+    const auto plan_of = [&](const CompileOptions& options) {
+      Graph after = graph;
+      run_pipeline(after, options);
+      return plan_memory(after);
+    };
+    CompileOptions without;
+    without.disable_passes = {"reorder_for_memory"};
+    const MemoryPlan before = plan_of(without), after = plan_of({});
+    REQUIRE(after.live_peak_bytes <= before.live_peak_bytes);
+    REQUIRE(after.arena_bytes <= before.arena_bytes);
+    lowered += after.live_peak_bytes < before.live_peak_bytes;
+  }
+  CHECK(lowered > static_cast<int>(kGraphs) / 20);
+}
+
+// But for reordering, which goes on from the order that it finds.
+TEST_CASE("the pipeline twice is the pipeline once") {
+  for (std::uint64_t seed = 0; seed < kGraphs / 4; ++seed) {
+    INFO("seed " << seed);
+    Graph graph = random_graph(seed, size_of(seed));
+    CompileOptions options;
+    options.disable_passes = {"reinplace", "reorder_for_memory", "transformer_block_bucketing"};
+    options.reshard_after_forward = "always";  // which bucket is the last may change
+    run_pipeline(graph, options);
+    const std::string once = print(graph);
+    run_pipeline(graph, options);
+    REQUIRE(print(graph) == once);
+  }
+}
+
+TEST_CASE(
+    "a write that the model of storages is blind to would be seen: skipping the guard changes the symbols") {
+  Graph graph = parse(
+      "graph g\nbatch %0: f32[8] x\nforward\n  %1: f32[8] = aten.neg.default(%0)\n"
+      "  %2: f32[8] = aten.exp.default(%1)\n  %3: f32[8] = aten.add.Tensor(%1, %2, 1)\nreturn\n  y = %3\n",
+      "x.ir");
+  const auto right = symbolic_run(graph);
+  graph.nodes[1].op = "aten.exp_.default";
+  graph.value(2).writes = 1;
+  CHECK(symbolic_run(graph) != right);
+  CHECK_THROWS(verify(graph, "a broken pass"));
+}
+
+TEST_CASE(
+    "op facts name each op once, in-place forms differ from their ops and nothing is both view and effect") {
+  std::set<std::string_view> names;
+  for (const OpFacts& op : all_facts()) {
+    INFO(op.name);
+    CHECK(names.insert(op.name).second);
+    CHECK(op.in_place.empty() == (op.overwritten == 0));
+    CHECK((op.view == ViewKind::none || op.effect == Effect::none));
+    CHECK(&facts(op.name) == &op);
+  }
+  CHECK(facts("aten.gelu.default").effect == Effect::none);
+  CHECK(facts("aten.mul.Scalar").in_place.empty());
+}
+
+TEST_CASE("flops count two for a multiply-add") {
+  const Graph graph = parse(
+      "graph g\nbatch %0: f32[4,8] a\nbatch %1: f32[8,16] b\nbatch %2: f32[3,4,8] c\nbatch %3: f32[3,8,16] "
+      "d\n"
+      "batch %4: f32[16] bias\nbatch %5: bf16[2,6,10,4] q\nbatch %6: bf16[2,3,10,4] k\nbatch %7: i32[3] "
+      "offsets\n"
+      "forward\n"
+      "  %10: f32[4,16] = aten.mm.default(%0, %1)\n"
+      "  %11: f32[3,4,16] = aten.bmm.default(%2, %3)\n"
+      "  %12: f32[4,16] = aten.addmm.default(%4, %0, %1, 1, 1)\n"
+      "  %13: bf16[2,6,10,4], %14: f32[2,6,10] = rondo.attention.default(%5, %6, %6, none, 0.5)\n"
+      "  %15: f32[4,16] = aten._grouped_mm.default(%0, %3, %7, none, none)\n"
+      "  %16: f32[4,8] = aten.exp.default(%0)\n"
+      "  %17: bf16[2,6,10,4], %18: bf16[2,3,10,4], %19: bf16[2,3,10,4] = "
+      "rondo.attention_backward.default(%13, %5, %6, %6, %13, "
+      "%14, none, 0.5)\nreturn\n",
+      "x.ir");
+  const Graph heads = parse(
+      "graph g\nbatch %0: bf16[6,8] h\nbatch %1: bf16[10,8] w\nbatch %2: i64[6] labels\nbatch %3: f32[] "
+      "scale\n"
+      "batch %4: f32[6,1] rows\nbatch %5: i64[6,1] place\nforward\n"
+      "  %10: f32[6], %11: bf16[6,8], %12: f32[10,8], %13: bf16[2,10] = "
+      "rondo.linear_cross_entropy.default(%0, %1, %2, %3, -100, 2)\n"
+      "  %14: f32[6], %15: bf16[2,10] = rondo.linear_cross_entropy_losses.default(%0, %1, %2, -100, 2)\n"
+      "  %16: f32[6], %17: f32[6], %18: f32[6,1], %19: bf16[2,10] = "
+      "rondo.linear_cross_entropy_statistics.default(%0, %1, %5, 2)\n"
+      "  %20: bf16[6,8], %21: f32[10,8], %22: bf16[2,10] = "
+      "rondo.linear_cross_entropy_gradients.default(%0, %1, %5, %4, %4, %4, %4, 2)\nreturn\n",
+      "x.ir");
+  const double product = 2 * 6 * 8 * 10;
+  for (const auto& [node, products] : {std::pair{0, 3}, {1, 1}, {2, 1}, {3, 3}})
+    CHECK(flops(heads, heads.nodes[static_cast<std::size_t>(node)]) == products * product);
+  const auto count = [&](std::size_t node) { return flops(graph, graph.nodes[node]); };
+  CHECK(count(0) == 2 * 4 * 8 * 16);
+  CHECK(count(1) == 3 * 2 * 4 * 8 * 16);
+  CHECK(count(2) == 2 * 4 * 8 * 16);
+  CHECK(count(3) == 2 * 6 * (2 * 2 * 10 * 10 * 4));
+  CHECK(count(4) == 2 * 4 * 8 * 16);
+  CHECK(count(5) == 0);
+  CHECK(count(6) == 2.5 * 2 * 6 * (2 * 2 * 10 * 10 * 4));
+}

@@ -1,0 +1,136 @@
+#include "compiler/passes/pipeline.h"
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/text.h"
+#include "support/error.h"
+#include "tests/compiler/passes/random_graph.h"
+
+using namespace rondo;
+using namespace rondo::ir;
+
+namespace {
+
+Notes nothing(Graph&, const CompileOptions&) { return {}; }
+
+constexpr std::array kTable = {
+    PassInfo{.name = "first", .run = &nothing, .summary = ""},
+    PassInfo{.name = "must", .run = &nothing, .required = true, .summary = ""},
+    PassInfo{.name = "rounding", .run = &nothing, .numerics = Numerics::rounds, .summary = ""},
+    PassInfo{.name = "extra", .run = &nothing, .in_default = false, .summary = ""},
+    PassInfo{.name = "cudagraph", .run = &nothing, .in_default = false, .only_on = "cuda", .summary = ""},
+};
+
+std::string names(const CompileOptions& options) {
+  std::string list;
+  for (const PassInfo* pass : select_passes(kTable, options).passes) (list += pass->name) += " ";
+  return list;
+}
+
+std::string error_of(const CompileOptions& options) {
+  try {
+    select_passes(kTable, options);
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::config);
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("default stands for the default list, and required passes always run") {
+  CHECK(names({}) == "first must ");
+  CHECK(names({.passes = {}, .disable_passes = {}}) == "must ");
+  CHECK(names({.passes = {"default", "extra"}, .disable_passes = {}}) == "first must extra ");
+  CHECK(names({.passes = {"extra"}, .disable_passes = {}}) == "must extra ");
+  CHECK(names({.passes = {"default"}, .disable_passes = {"first"}}) == "must ");
+  CHECK(names({.passes = {"default"}, .disable_passes = {"cudagraph"}}) == "first must ");
+}
+
+TEST_CASE("passes that round run only where rounding is allowed, and their absence is said") {
+  CHECK(names({.passes = {"default"}, .disable_passes = {}, .numerics = "rounds"}) == "first must rounding ");
+  CHECK(select_passes(kTable, {}).notes ==
+        std::vector<std::string>{
+            "a pass that rounds is left out, since compile.numerics = \"exact\": rounding"});
+  CHECK(error_of({.passes = {"rounding"}, .disable_passes = {}}) ==
+        "compile.passes: rounding rounds; set compile.numerics = \"rounds\" to allow it");
+}
+
+TEST_CASE("a list in another order than the pipeline's is refused, and says who must come first") {
+  CHECK(error_of({.passes = {"extra", "first"}, .disable_passes = {}}) ==
+        "compile.passes: first must come first, before extra; the pipeline's order is fixed (`rondo opt "
+        "--list` shows it)");
+  CHECK(error_of({.passes = {"first", "default", "extra"}, .disable_passes = {}}).empty());
+}
+
+TEST_CASE("a pass whose needs are not met names the pass that must come first") {
+  constexpr std::array table = {
+      PassInfo{.name = "giver", .run = &nothing, .gives = kGatheredOnce, .summary = ""},
+      PassInfo{.name = "taker", .run = &nothing, .needs = kGatheredOnce | kFunctional, .summary = ""},
+      PassInfo{.name = "writer", .run = &nothing, .breaks = kFunctional, .summary = ""},
+  };
+  const auto problems = [&](std::vector<int> order) {
+    std::vector<const PassInfo*> passes;
+    for (int i : order) passes.push_back(&table[static_cast<std::size_t>(i)]);
+    return order_problems(table, passes);
+  };
+  CHECK(problems({0, 1, 2}).empty());
+  CHECK(problems({1, 0}) ==
+        std::vector<std::string>{"taker needs one gather of each parameter a phase: giver must come first; "
+                                 "name it in compile.passes and do not disable it"});
+  CHECK(problems({0, 2, 1}) == std::vector<std::string>{"taker must come first, before writer, which leaves "
+                                                        "no graph without overwrites"});
+}
+
+TEST_CASE("the pipeline's own order meets the needs of every pass") {
+  std::vector<const PassInfo*> passes;
+  for (const PassInfo& pass : all_passes()) passes.push_back(&pass);
+  CHECK(order_problems(all_passes(), passes).empty());
+}
+
+TEST_CASE("all problems of the selection are reported at once") {
+  CHECK(error_of({.passes = {"default", "extr"}, .disable_passes = {"must", "sixth"}, .numerics = "fast"}) ==
+        "compile.numerics = \"fast\" must be \"exact\" or \"rounds\"\n"
+        "compile.passes: unknown pass \"extr\" (did you mean extra?); known are default, first, must, "
+        "rounding, extra, "
+        "cudagraph\n"
+        "compile.disable_passes: must is required and cannot be disabled\n"
+        "compile.disable_passes: unknown pass \"sixth\"; known are default, first, must, rounding, extra, "
+        "cudagraph");
+}
+
+TEST_CASE("a pass that the device cannot have is an error") {
+  CHECK(error_of({.passes = {"cudagraph"}, .disable_passes = {}}) ==
+        "compile.passes: cudagraph needs device cuda, and the run's is cpu; leave it out");
+  Graph graph = random_graph(1, 20);
+  CHECK_THROWS_AS(run_pipeline(graph, {.passes = {"cudagraph"}, .disable_passes = {}}), Error);
+}
+
+TEST_CASE("a bare cudagraph means the default list and cudagraph") {
+  CHECK(names({.passes = {"cudagraph"}, .disable_passes = {}, .device = "cuda"}) == "first must cudagraph ");
+}
+
+TEST_CASE("the report says what each pass did, and the dump sees every graph") {
+  Graph graph = parse(
+      "graph g\nbatch %0: f32[8] x\nforward\n  %1: f32[8] = aten.neg.default(%0)\n"
+      "  %2: f32[8] = aten.neg.default(%0)\n  %3: f32[8] = aten.exp.default(%1)\n"
+      "  %4: f32[8] = aten.exp.default(%2)\nreturn\n  y = %3\n",
+      "x.ir");
+  CompileOptions options;
+  options.passes = {"canonicalize", "common_subexpressions", "eliminate_dead_code", "reinplace"};
+  std::vector<std::string> dumped;
+  const PipelineReport report =
+      run_pipeline(graph, options, [&](std::string_view pass, const Graph&) { dumped.emplace_back(pass); });
+  CHECK(dumped == options.passes);
+  REQUIRE(report.passes.size() == 4);
+  CHECK(report.passes[1].nodes_before == 5);
+  CHECK(report.passes[1].nodes_after == 3);
+  CHECK(report.passes[1].op_difference ==
+        std::vector<std::pair<std::string, int>>{{"aten.exp.default", -1}, {"aten.neg.default", -1}});
+  CHECK(report.passes.back().op_difference ==
+        std::vector<std::pair<std::string, int>>{{"aten.exp.default", -1}, {"aten.exp_.default", 1}});
+}

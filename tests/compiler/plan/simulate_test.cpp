@@ -1,0 +1,178 @@
+#include "compiler/plan/simulate.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+#include "compiler/ir/text.h"
+#include "compiler/ir/verify.h"
+
+using namespace rondo::ir;
+using Catch::Approx;
+
+namespace {
+
+// One byte takes a microsecond, in memory and on the link; nothing else costs.
+DeviceModel slow_device() {
+  DeviceModel d;
+  d.peak_16bit_flops_per_s = d.peak_fp32_flops_per_s = 1e12;
+  d.peak_memory_bytes_per_s = 1e6;
+  d.within_node = d.between_nodes = {1e6, 0};
+  d.host_bytes_per_s = 2e6;
+  return d;
+}
+
+StepEstimate estimate(const std::string& nodes, std::int64_t ranks = 4) {
+  const Graph graph =
+      parse("graph g\nparameter %0: f32[250] w\nbatch %1: f32[500] x\nforward layers.0\n" + nodes, "x.ir");
+  verify(graph, "the test");
+  return simulate(graph, slow_device(), {{"dp", {ranks, 1}}});
+}
+
+// 4000 bytes from 4 ranks: 3000 are sent, 3 ms.
+const std::string kGather =
+    "  %2: f32[1000] = _c10d_functional.all_gather_into_tensor.default(%0, 4, \"dp\")\n";
+const std::string kWait = "  %3: f32[1000] views %2 = _c10d_functional.wait_tensor.default(%2)\n";
+// 2000 bytes read and 2000 written: 4 ms.
+const std::string kWork = "  %4: f32[500] = aten.neg.default(%1)\n";
+// 1000 bytes read and 1000 written: 2 ms.
+const std::string kShortWork = "  %4: f32[250] = aten.neg.default(%0)\n";
+const std::string kEnd = "return\n  y = %4\n  z = %3\n";
+
+}  // namespace
+
+TEST_CASE("a collective behind enough work is hidden") {
+  const StepEstimate e = estimate(kGather + kWork + kWait + kEnd);
+  CHECK(e.compute_s == Approx(4e-3));
+  CHECK(e.communication_s() == Approx(3e-3));
+  CHECK(e.exposed_s == 0);
+  CHECK(e.step_s == Approx(4e-3));
+}
+
+TEST_CASE("what work does not cover is exposed") {
+  const StepEstimate e = estimate(kGather + kShortWork + kWait + kEnd);
+  CHECK(e.exposed_s == Approx(1e-3));
+  CHECK(e.step_s == Approx(3e-3));
+  CHECK(e.of(CollectiveKind::all_gather).exposed_s == Approx(1e-3));
+}
+
+TEST_CASE("a wait right behind its start exposes all") {
+  const StepEstimate e = estimate(kGather + kWait + kWork + kEnd);
+  CHECK(e.exposed_s == Approx(3e-3));
+  CHECK(e.step_s == Approx(7e-3));
+}
+
+TEST_CASE("an exchange of rows is done when its node is, and hides behind nothing") {
+  const StepEstimate e =
+      estimate("  %2: f32[250] = rondo.exchange_rows.default(%1, %0, %0, false, 250, \"dp\")\n" + kWork +
+               "return\n  y = %4\n  z = %2\n");
+  CHECK(e.of(CollectiveKind::all_to_all).count == 1);
+  CHECK(e.of(CollectiveKind::all_to_all).exposed_s == Approx(0.75e-3));  // of 1000 bytes, to 3 others of 4
+  CHECK(e.exposed_s == Approx(0.75e-3));
+}
+
+TEST_CASE("collectives take turns on the link") {
+  const StepEstimate e = estimate(
+      kGather + "  %5: f32[1000] = _c10d_functional.all_gather_into_tensor.default(%0, 4, \"other\")\n" +
+      kWork + kWait + "  %6: f32[1000] views %5 = _c10d_functional.wait_tensor.default(%5)\n" + kEnd +
+      "  a = %6\n");
+  CHECK(e.communication_s() == Approx(6e-3));
+  CHECK(e.exposed_s == Approx(2e-3));  // the second ends at 6 ms, the work at 4
+  CHECK(e.step_s == Approx(6e-3));
+}
+
+TEST_CASE("a collective does not begin before the node that starts it") {
+  const StepEstimate e = estimate(kWork + kGather + kWait + kEnd);
+  CHECK(e.step_s == Approx(7e-3));
+}
+
+TEST_CASE("copies to the host and from it run beside compute and beside each other") {
+  const std::string offload = "  %5: host f32[250] = rondo.offload.default(%0)\n";
+  const std::string wait = "  %6: host f32[250] views %5 = rondo.wait_transfer.default(%5)\n";
+  const std::string reload =
+      "  %7: f32[250] = rondo.reload.default(%6)\n  %8: f32[250] views %7 = "
+      "rondo.wait_transfer.default(%7)\n";
+  const std::string end = "return\n  y = %4\n  z = %8\n";
+  const StepEstimate e = estimate(offload + kWork + wait + reload + end);
+  CHECK(e.transfers.count == 2);
+  CHECK(e.transfers.bytes == 2000);
+  CHECK(e.transfers.seconds == Approx(1e-3));    // 0.5 ms each
+  CHECK(e.transfers.exposed_s == Approx(5e-4));  // of the reload
+  CHECK(e.exposed_s == 0);
+  CHECK(e.compute_s == Approx(4e-3));
+  CHECK(e.step_s == Approx(4.5e-3));
+}
+
+TEST_CASE("collectives are counted by kind, with whole and sent bytes") {
+  const StepEstimate e =
+      estimate(kGather + kWait + kWork +
+               "  %5: f32[125] = _c10d_functional.reduce_scatter_tensor.default(%1, \"sum\", 4, \"dp\")\n"
+               "  %6: f32[125] views %5 = _c10d_functional.wait_tensor.default(%5)\n"
+               "  %7: f32[500] = _c10d_functional.all_reduce.default(%1, \"sum\", \"dp\")\n"
+               "  %8: f32[500] views %7 = _c10d_functional.wait_tensor.default(%7)\n" +
+               kEnd + "  a = %6\n  b = %8\n");
+  CHECK(e.of(CollectiveKind::all_gather).count == 1);
+  CHECK(e.of(CollectiveKind::all_gather).bytes == 4000);
+  CHECK(e.of(CollectiveKind::all_gather).sent_bytes == 3000);
+  CHECK(e.of(CollectiveKind::reduce_scatter).bytes == 2000);
+  CHECK(e.of(CollectiveKind::reduce_scatter).sent_bytes == 1500);
+  CHECK(e.of(CollectiveKind::all_reduce).count == 1);
+  CHECK(e.of(CollectiveKind::all_reduce).sent_bytes == 3000);  // 2 * 3/4 of 2000: the ranks were told
+  CHECK(e.of(CollectiveKind::all_to_all).count == 0);
+  CHECK(e.communication_s() == Approx(7.5e-3));
+}
+
+TEST_CASE(
+    "each group has its own number of ranks, and one whose ranks stand apart shares links between nodes") {
+  const Graph graph = parse(
+      "graph g\nbatch %0: f32[500] x\nforward layers.0\n"
+      "  %1: f32[500] = _c10d_functional.all_reduce.default(%0, \"sum\", \"dp\")\n"
+      "  %2: f32[500] views %1 = _c10d_functional.wait_tensor.default(%1)\n"
+      "  %3: f32[500] = _c10d_functional.all_reduce.default(%2, \"sum\", \"dp_replicate\")\n"
+      "  %4: f32[500] views %3 = _c10d_functional.wait_tensor.default(%3)\nreturn\n  y = %4\n",
+      "x.ir");
+  const StepEstimate e = simulate(graph, slow_device(), {{"dp", {4, 1}}, {"dp_replicate", {2, 8}}});
+  CHECK(e.of(CollectiveKind::all_reduce).sent_bytes == 3000 + 2000);
+  CHECK(e.communication_s() == Approx(3e-3 + 8 * 2e-3));  // 8 ranks a node
+}
+
+TEST_CASE("a collective within a node does not stand behind one between nodes") {
+  const Graph graph = parse(
+      "graph g\nbatch %0: f32[500] x\nforward layers.0\n"
+      "  %1: f32[500] = _c10d_functional.all_reduce.default(%0, \"sum\", \"dp\")\n"
+      "  %2: f32[500] = _c10d_functional.all_reduce.default(%0, \"sum\", \"tp\")\n"
+      "  %3: f32[500] views %2 = _c10d_functional.wait_tensor.default(%2)\n"
+      "  %4: f32[500] views %1 = _c10d_functional.wait_tensor.default(%1)\nreturn\n  y = %3\n  z = %4\n",
+      "x.ir");
+  const StepEstimate apart = simulate(graph, slow_device(), {{"dp", {2, 8}}, {"tp", {4, 1}}});
+  CHECK(apart.network_s == Approx(16e-3));
+  CHECK(apart.node_links_s == Approx(3e-3));
+  CHECK(apart.step_s == Approx(16e-3));
+  const StepEstimate shared = simulate(graph, slow_device(), {{"dp", {4, 1}}, {"tp", {4, 1}}});
+  CHECK(shared.step_s == Approx(6e-3));
+}
+
+TEST_CASE("compute is told apart by what bounds it") {
+  const StepEstimate e = estimate(
+      "  %2: f32[250,1] views %0 = aten.view.default(%0, [250, 1])\n"
+      "  %3: f32[1,500] views %1 = aten.view.default(%1, [1, 500])\n"
+      "  %4: f32[250,500] = aten.mm.default(%2, %3)\n" +
+      kEnd);
+  CHECK(e.flops == 2.0 * 250 * 500);
+  CHECK(e.moved_bytes == 4.0 * (250 + 500 + 250 * 500));
+  CHECK(e.of(CostKind::memory).nodes == 1);
+  CHECK(e.of(CostKind::memory).seconds == Approx(e.compute_s));
+  CHECK(e.of(CostKind::matmul).nodes == 0);
+}
+
+TEST_CASE("several runs of a graph add up") {
+  const StepEstimate once = estimate(kGather + kShortWork + kWait + kEnd);
+  StepEstimate total = estimate(kWork + kGather + kWait + kEnd);
+  const double first = total.step_s;
+  total.add(once, 3);
+  CHECK(total.step_s == Approx(first + 3 * once.step_s));
+  CHECK(total.exposed_s == Approx(6e-3));
+  CHECK(total.of(CollectiveKind::all_gather).count == 4);
+  CHECK(total.of(CollectiveKind::all_gather).sent_bytes == 12000);
+  CHECK(total.of(CostKind::memory).nodes == 4);
+}

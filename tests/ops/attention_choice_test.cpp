@@ -1,0 +1,87 @@
+// The kernel that computes attention on a CUDA device, case by case.
+#include "ops/attention/attention_choice.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+using Type = AttentionCase::Type;
+
+const AttentionCase kLlama{.width = 128, .value_width = 128, .tokens = 8192};
+const AttentionCase kLatent{.width = 192, .value_width = 128, .tokens = 4096};
+
+AttentionCase with(AttentionCase c, auto change) {
+  change(c);
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("heads of 128 take cuDNN's attention, flash's where it must repeat or has documents") {
+  CHECK(choose_attention(kLlama) == AttentionKernel::cudnn);
+  CHECK(choose_attention(with(kLlama, [](auto& c) { c.deterministic = true; })) == AttentionKernel::flash);
+  CHECK(choose_attention(with(kLlama, [](auto& c) { c.documents = true; })) == AttentionKernel::flash);
+  CHECK(choose_attention(with(kLlama, [](auto& c) { c.cudnn = 0; })) == AttentionKernel::flash);
+}
+
+TEST_CASE("latent attention's 192 and 128 take cuDNN's on Hopper, and efficient where that cannot") {
+  CHECK(choose_attention(kLatent) == AttentionKernel::cudnn);
+  CHECK(choose_attention(with(kLatent, [](auto& c) { c.cudnn = 90900; })) == AttentionKernel::efficient);
+  CHECK(choose_attention(with(kLatent, [](auto& c) { c.deterministic = true; })) ==
+        AttentionKernel::efficient);
+  CHECK(choose_attention(with(kLatent, [](auto& c) { c.capability_major = 10; })) ==
+        AttentionKernel::efficient);
+  const auto blackwell = with(kLatent, [](auto& c) { c.capability_major = 10, c.cudnn = 91100; });
+  CHECK(choose_attention(blackwell) == AttentionKernel::cudnn);
+  CHECK(choose_attention(with(kLatent, [](auto& c) { c.documents = true; })) == AttentionKernel::flash);
+}
+
+TEST_CASE("fp32 takes efficient attention, and direct with documents; fp64 takes direct") {
+  CHECK(choose_attention(with(kLlama, [](auto& c) { c.type = Type::fp32; })) == AttentionKernel::efficient);
+  CHECK(choose_attention(with(kLlama, [](auto& c) { c.type = Type::fp32, c.documents = true; })) ==
+        AttentionKernel::direct);
+  CHECK(choose_attention(with(kLlama, [](auto& c) { c.type = Type::fp64; })) == AttentionKernel::direct);
+}
+
+TEST_CASE("odd widths and rows of one token go on to the next kernel") {
+  CHECK(choose_attention(with(kLlama, [](auto& c) { c.width = c.value_width = 100; })) ==
+        AttentionKernel::efficient);
+  CHECK(choose_attention(with(kLlama, [](auto& c) { c.width = c.value_width = 100, c.documents = true; })) ==
+        AttentionKernel::direct);
+  CHECK(choose_attention(with(kLlama, [](auto& c) { c.width = c.value_width = 102; })) ==
+        AttentionKernel::direct);
+  CHECK(choose_attention(with(kLlama, [](auto& c) { c.width = c.value_width = 264; })) ==
+        AttentionKernel::efficient);
+  CHECK(choose_attention(with(kLlama, [](auto& c) { c.tokens = 1; })) == AttentionKernel::efficient);
+}
+
+TEST_CASE("heads too wide for every kernel are refused with what to do") {
+  const auto wide = with(kLlama, [](auto& c) { c.width = c.value_width = 520, c.documents = true; });
+  try {
+    choose_attention(wide);
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::config);
+    CHECK(std::string(error.what()) ==
+          "no attention kernel on CUDA has heads of 520 and 520 elements (with documents): at most 512; make "
+          "heads "
+          "narrower, or turn training.document_attention off with bf16 or fp32");
+  }
+}
+
+TEST_CASE("the choice is put in words with the reason") {
+  CHECK(attention_kernel_in_words(kLlama) == "attention: cuDNN");
+  CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.deterministic = true; })) ==
+        "attention: flash (cuDNN's is not deterministic)");
+  CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.documents = true; })) ==
+        "attention: flash, documents of fewer than 128 tokens direct (cuDNN's has no documents here)");
+  CHECK(attention_kernel_in_words(with(kLatent, [](auto& c) { c.cudnn = 90900; })) ==
+        "attention: efficient (flash has no heads of 192 and 128 elements)");
+  CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.type = Type::fp32; })) ==
+        "attention: efficient (flash is for bf16)");
+}
+
+}  // namespace rondo

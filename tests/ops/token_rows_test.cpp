@@ -1,0 +1,156 @@
+// Rows taken and added up again, against plain ATen in double precision.
+#include "ops/token_rows/token_rows.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/einsum.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cmath>
+
+#include "parallel/expert_parallel.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+constexpr std::int64_t kTokens = 37, kCopies = 3, kWidth = 50, kExperts = 6;
+
+// Slots sorted by expert: those of 1 to 5 at random, none of 0; or all of 4.
+struct Rows {
+  Tensor experts_TK, order_N, place_TK;
+};
+Rows rows_by_expert(bool all_to_one) {
+  Rows rows;
+  rows.experts_TK = all_to_one ? at::full({kTokens, kCopies}, 4, at::kLong)
+                               : at::randint(1, kExperts, {kTokens, kCopies}, at::kLong);
+  rows.order_N = std::get<1>(at::sort(rows.experts_TK.view({-1}), /*stable=*/true, 0, false));
+  rows.place_TK = at::argsort(rows.order_N).view({kTokens, kCopies});
+  return rows;
+}
+
+Tensor count_of(std::int64_t rows) { return at::full({}, rows, at::kInt); }
+
+// 1 for each row that counts, 0 for the others.
+Tensor counting(std::int64_t rows, std::int64_t count) {
+  return at::cat({at::ones({count, 1}, at::kDouble), at::zeros({rows - count, 1}, at::kDouble)});
+}
+
+double tolerance_of(at::ScalarType dtype) {
+  return dtype == at::kDouble ? 1e-12 : dtype == at::kFloat ? 2e-6 : 1e-2;
+}
+
+void check_close(const Tensor& ours, const Tensor& expected, at::ScalarType dtype) {
+  const double tolerance = tolerance_of(dtype);
+  CHECK(at::allclose(ours.to(at::kDouble), expected, tolerance, tolerance * 4));
+}
+
+}  // namespace
+
+TEST_CASE("rows are copied by slot, times their scores, and zero behind the count") {
+  const auto dtype = GENERATE(at::kDouble, at::kFloat, at::kBFloat16);
+  const std::int64_t count = GENERATE(0, 1, 60, kTokens * kCopies);
+  const bool all_to_one = GENERATE(false, true);
+  const Rows map = rows_by_expert(all_to_one);
+  const Tensor x = at::randn({kTokens, kWidth}).to(dtype);
+  const Tensor scores = at::rand({kTokens, kCopies}, dtype == at::kDouble ? at::kDouble : at::kFloat);
+  const Tensor plain = at::index_select(x.to(at::kDouble), 0, map.order_N.div(kCopies, "floor")) *
+                       counting(kTokens * kCopies, count);
+  const Tensor ours = take_rows(x, map.order_N, count_of(count), kCopies);
+  CHECK(ours.scalar_type() == dtype);
+  CHECK(at::equal(ours.to(at::kDouble), plain));
+  const Tensor of_slots = at::index_select(scores.to(at::kDouble).view({-1, 1}), 0, map.order_N);
+  check_close(take_rows(x, map.order_N, count_of(count), kCopies, scores), plain * of_slots, dtype);
+  // Fewer rows than slots.
+  CHECK(
+      at::equal(take_rows(x, map.order_N.narrow(0, 0, 20), count_of(count), kCopies), ours.narrow(0, 0, 20)));
+}
+
+TEST_CASE("a token's rows are added up in fp32 with their scores, and slots without a row add nothing") {
+  const auto dtype = GENERATE(at::kDouble, at::kFloat, at::kBFloat16);
+  const std::int64_t count = GENERATE(0, 60, kTokens * kCopies);
+  const Rows map = rows_by_expert(false);
+  Tensor rows = at::randn({kTokens * kCopies, kWidth}).to(dtype);
+  const auto sum_dtype = dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const Tensor scores = at::rand({kTokens, kCopies}, sum_dtype), x = at::randn({kTokens, kWidth}).to(dtype);
+  const Tensor slots_TKD =
+      at::index_select(rows.to(at::kDouble) * counting(kTokens * kCopies, count), 0, map.place_TK.view({-1}))
+          .view({kTokens, kCopies, kWidth});
+  // What is behind the count is not even read.
+  rows.narrow(0, count, kTokens * kCopies - count).fill_(std::nan(""));
+  const Tensor sums = sum_rows(rows, map.place_TK, count_of(count), scores);
+  CHECK(sums.scalar_type() == sum_dtype);
+  check_close(sums, (slots_TKD * scores.to(at::kDouble).unsqueeze(-1)).sum(1), sum_dtype);
+  check_close(sum_rows(rows, map.place_TK, count_of(count)), slots_TKD.sum(1), sum_dtype);
+  const Tensor products = dot_rows(rows, x, map.place_TK, count_of(count));
+  CHECK(products.scalar_type() == sum_dtype);
+  const Tensor expected = (slots_TKD * x.to(at::kDouble).unsqueeze(1)).sum(-1);
+  CHECK(at::allclose(products.to(at::kDouble), expected, 1e-5, 2e-5));
+}
+
+TEST_CASE("without a count all rows count") {
+  const Rows map = rows_by_expert(false);
+  const Tensor x = at::randn({kTokens, kWidth});
+  const Tensor rows = take_rows(x, map.order_N, {}, kCopies);
+  CHECK(at::equal(rows, take_rows(x, map.order_N, count_of(kTokens * kCopies), kCopies)));
+  check_close(sum_rows(rows, map.place_TK, {}), x.to(at::kDouble) * static_cast<double>(kCopies), at::kFloat);
+}
+
+TEST_CASE("dispatch to experts of one rank, what they compute and combine have the gradients of dense sums") {
+  const bool all_to_one = GENERATE(false, true);
+  const Rows map = rows_by_expert(all_to_one);
+  Tensor x = at::randn({kTokens, kWidth}, at::kDouble), scores = at::rand({kTokens, kCopies}, at::kDouble);
+  Tensor scale = at::randn({kExperts, kWidth}, at::kDouble);  // each expert multiplies by numbers of its own
+  for (Tensor* t : {&x, &scores, &scale}) t->requires_grad_(true);
+  const Tensor tokens =
+      at::sum(map.experts_TK.view({-1, 1}) == at::tensor(std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}), 0)
+          .to(at::kFloat);
+  const Dispatched dispatched = dispatch_tokens(x, map.experts_TK, tokens, {});
+  CHECK_FALSE(dispatched.rows_without_room.defined());
+  const Tensor ids = at::index_select(map.experts_TK.view({-1}), 0, map.order_N);
+  CHECK(at::equal(
+      dispatched.ends_E,
+      at::sum(ids.unsqueeze(1) <= at::tensor(std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}), 0).to(at::kInt)));
+  const Tensor results = dispatched.rows_RD * at::index_select(scale, 0, ids);
+  const Tensor y = combine_rows(results, dispatched, scores, {});
+  const Tensor of_slots =
+      at::index_select(scale, 0, map.experts_TK.view({-1})).view({kTokens, kCopies, kWidth});
+  const Tensor dense = (x.unsqueeze(1) * of_slots * scores.unsqueeze(-1)).sum(1);
+  CHECK(at::allclose(y, dense, 1e-12, 1e-12));
+  const Tensor weight = at::randn({kTokens, kWidth}, at::kDouble);
+  const Tensors ours = torch::autograd::grad({(y * weight).sum()}, {x, scores, scale});
+  const Tensors expected = torch::autograd::grad({(dense * weight).sum()}, {x, scores, scale});
+  for (std::size_t i = 0; i < ours.size(); ++i) CHECK(at::allclose(ours[i], expected[i], 1e-11, 1e-11));
+}
+
+TEST_CASE("the room of a rank is the worst case, or the factor times what balanced routers send") {
+  ExpertParallel e{{"ep", 4, 1}};
+  CHECK(e.room(100, 3, 8) == 4 * 100 * 2);  // two experts are here
+  CHECK(e.room(100, 3, 32) == 4 * 100 * 3);
+  CHECK_FALSE(e.is_bounded());
+  e.capacity_factor = 1.125;
+  CHECK(e.is_bounded());
+  CHECK(e.room(100, 3, 32) == 338);
+  e.capacity_factor = 1000;
+  CHECK(e.room(100, 3, 32) == 1200);
+  CHECK(ExpertParallel{}.room(100, 3, 8) == 300);
+}
+
+}  // namespace rondo

@@ -1,0 +1,257 @@
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "models/llama3/llama3_config.h"
+#include "tests/trainer/config/config_texts.h"
+#include "trainer/config/derived.h"
+#include "trainer/config/dump.h"
+
+using Catch::Matchers::ContainsSubstring;
+using rondo::choose_device;
+using rondo::JobConfig;
+using rondo::load_config;
+using rondo::load_text;
+using rondo::model_config;
+
+TEST_CASE("default gives way to size file, size file to TOML, TOML to flags, and a flag to a later one") {
+  const auto dim = [](const std::string& text, const std::vector<std::string>& flags) {
+    return model_config<rondo::Llama3Config>(load_text(text, flags)).dim;
+  };
+  CHECK(dim("", {}) == 256);
+  CHECK(dim("", {"--model.flavor=8B"}) == 4096);
+  CHECK(dim("[model]\nflavor = \"8B\"\ndim = 2048\n", {}) == 2048);
+  CHECK(dim("[model]\ndim = 2048\nflavor = \"8B\"\n", {"--model.dim=1024"}) == 1024);
+  CHECK(dim("[model]\ndim = 2048\n", {"--model.dim=1024", "--model.dim=512"}) == 512);
+  CHECK(dim("[model]\ndim = 2048\n", {"--model.flavor=8B"}) == 2048);
+}
+
+TEST_CASE("flags take their value after an equals sign or a space, in kebab or snake case") {
+  for (const std::vector<std::string>& flags :
+       std::vector<std::vector<std::string>>{{"--training.local_batch_size=3"},
+                                             {"--training.local_batch_size", "3"},
+                                             {"--training.local-batch-size=3"},
+                                             {"--training.local-batch-size", "+3"}})
+    CHECK(load_config(flags).training.local_batch_size == 3);
+  CHECK(load_config({"--training.global_batch_size", "-1"}).training.global_batch_size == -1);
+  CHECK(load_config({"--optimizer.lr=1"}).optimizer.lr == 1.0);
+  CHECK(load_config({"--optimizer.lr=1e-3"}).optimizer.lr == 1e-3);
+  CHECK(load_config({"--job.description=a = b, \"c\""}).job.description == "a = b, \"c\"");
+}
+
+TEST_CASE("booleans are switched by name, by value and by negation") {
+  CHECK(load_config({"--debug.deterministic"}).debug.deterministic);
+  CHECK(load_config({"--debug.deterministic", "true"}).debug.deterministic);
+  CHECK(load_config({"--debug.deterministic=True"}).debug.deterministic);
+  CHECK(load_config({"--debug.deterministic", "--training.steps=300"}).training.steps == 300);
+  CHECK_FALSE(load_config({"--compile.enable=false"}).compile.enable);
+  CHECK_FALSE(load_config({"--compile.enable", "false"}).compile.enable);
+  CHECK_FALSE(load_config({"--compile.no-enable"}).compile.enable);
+  CHECK_FALSE(load_config({"--no-compile.enable"}).compile.enable);
+  CHECK(load_config({"--compile.no-enable=false"}).compile.enable);
+}
+
+TEST_CASE("lists are written with commas or as TOML") {
+  using Texts = std::vector<std::string>;
+  CHECK(load_config({"--compile.disable_passes=a,b"}).compile.disable_passes == Texts{"a", "b"});
+  CHECK(load_config({"--compile.disable_passes=[\"a,b\"]"}).compile.disable_passes == Texts{"a,b"});
+  CHECK(load_config({"--compile.passes="}).compile.passes.empty());
+  CHECK(load_config({"--compile.passes=[]"}).compile.passes.empty());
+}
+
+TEST_CASE("an integer is accepted where a number is wanted, and None unsets what may be unset") {
+  CHECK(load_text("[optimizer]\nlr = 1\n").optimizer.lr == 1.0);
+  CHECK(load_text("[lr_scheduler]\ntotal_steps = 300\n").lr_scheduler.total_steps == 300);
+  CHECK_FALSE(load_text("[lr_scheduler]\ntotal_steps = 300\n", {"--lr_scheduler.total_steps=None"})
+                  .lr_scheduler.total_steps.has_value());
+}
+
+TEST_CASE("a torchtitan file whose missing features are off is accepted") {
+  const JobConfig config = load_text(R"(
+[job]
+dump_folder = "./outputs"
+description = "Llama 3 debug training"
+print_config = false
+
+[profiling]
+enable_profiling = false
+save_traces_folder = "profile_trace"
+profile_freq = 10
+enable_memory_snapshot = false
+save_memory_snapshot_folder = "memory_snapshot"
+
+[metrics]
+log_freq = 1
+disable_color_printing = false
+enable_tensorboard = false
+save_tb_folder = "tb"
+enable_wandb = false
+
+[model]
+name = "llama3"
+flavor = "debugmodel"
+hf_assets_path = "./tests/assets/tokenizer"
+converters = []
+
+[optimizer]
+name = "AdamW"
+lr = 8e-4
+eps = 1e-8
+
+[lr_scheduler]
+warmup_steps = 2
+decay_ratio = 0.8
+decay_type = "linear"
+min_lr_factor = 0.0
+
+[training]
+local_batch_size = 8
+seq_len = 2048
+max_norm = 1.0
+steps = 10
+dataset = "text"
+
+[parallelism]
+data_parallel_replicate_degree = 1
+data_parallel_shard_degree = -1
+fsdp_reshard_after_forward = "default"
+tensor_parallel_degree = 1
+enable_async_tensor_parallel = false
+pipeline_parallel_degree = 1
+pipeline_parallel_schedule = "Interleaved1F1B"
+context_parallel_degree = 1
+
+[checkpoint]
+enable = false
+folder = "checkpoint"
+interval = 10
+last_save_model_only = false
+export_dtype = "float32"
+async_mode = "disabled"
+
+[activation_checkpoint]
+mode = "none"
+selective_ac_option = '2'
+
+[compile]
+enable = false
+components = ["model", "loss"]
+
+[quantize.linear.float8]
+enable_fsdp_float8_all_gather = false
+precompute_float8_dynamic_scale_for_fsdp = false
+filter_fqns = ["output"]
+
+[validation]
+enable = false
+dataset = "text"
+freq = 5
+steps = 10
+)");
+  CHECK(config.training.steps == 10);
+  CHECK(config.lr_scheduler.decay_ratio == 0.8);
+}
+
+TEST_CASE("every preset is valid and has the learning rate, batch and length of its size") {
+  struct Preset {
+    std::string name, flavor;
+    double lr;
+    std::int64_t warmup, batch, seq_len, steps;
+  };
+  const std::vector<Preset> presets = {{"llama3_debug", "debugmodel", 8e-4, 2, 4, 256, 200},
+                                       {"llama3_1b", "1B", 3e-4, 200, 4, 8192, 1000},
+                                       {"llama3_3b", "3B", 3e-4, 200, 2, 8192, 1000},
+                                       {"llama3_8b", "8B", 3e-4, 200, 1, 8192, 1000},
+                                       {"llama3_70b", "70B", 1.5e-4, 200, 8, 8192, 1000},
+                                       {"llama3_405b", "405B", 8e-5, 600, 2, 8192, 3000},
+                                       {"deepseek_v3_debug", "debugmodel", 8e-4, 2, 2, 128, 100},
+                                       {"deepseek_v3_16b", "16B", 2.2e-4, 200, 4, 4096, 1000},
+                                       {"deepseek_v3_236b", "236B", 2.4e-4, 2000, 2, 4096, 10000},
+                                       {"deepseek_v3_671b", "671B", 2.2e-4, 2000, 4, 4096, 10000}};
+  for (const Preset& preset : presets) {
+    INFO(preset.name);
+    const JobConfig config =
+        load_config({"--job.config_file", RONDO_SOURCE_DIR "/configs/" + preset.name + ".toml"});
+    CHECK(config.model.flavor == preset.flavor);
+    CHECK(config.optimizer.lr == preset.lr);
+    CHECK(config.lr_scheduler.warmup_steps == preset.warmup);
+    CHECK(config.training.local_batch_size == preset.batch);
+    CHECK(config.training.seq_len == preset.seq_len);
+    CHECK(config.training.steps == preset.steps);
+  }
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(RONDO_SOURCE_DIR "/configs")) {
+    load_config({"--job.config_file", entry.path().string()});
+    ++files;
+  }
+  CHECK(files >= presets.size());
+}
+
+TEST_CASE(
+    "ranks compute on GPUs where the program and the machine have them, and never elsewhere than was asked") {
+  CHECK(choose_device("auto", true, 8) == "cuda");
+  CHECK(choose_device("auto", true, 0) == "cpu");
+  CHECK(choose_device("auto", false, 8) == "cpu");
+  CHECK(choose_device("cpu", true, 8) == "cpu");
+  CHECK(choose_device("cuda", true, 1) == "cuda");
+  CHECK_THROWS_WITH(choose_device("cuda", false, 8),
+                    ContainsSubstring("built without CUDA; build the preset cuda"));
+  CHECK_THROWS_WITH(choose_device("cuda", true, 0), ContainsSubstring("this machine shows no GPU"));
+}
+
+TEST_CASE("the shard degree takes the ranks that are left, and the global batch makes microbatches") {
+  JobConfig config = load_config({"--training.local_batch_size=4", "--training.global_batch_size=24"});
+  CHECK(rondo::resolve_layout(config, 3).mesh.degree(rondo::Axis::dp_shard) == 3);
+  CHECK(rondo::resolve_layout(config, 3).microbatches == 2);
+  CHECK(rondo::resolve_layout(config, 1).microbatches == 6);
+  config.training.global_batch_size = -1;
+  CHECK(rondo::resolve_layout(config, 3).global_batch_size == 12);
+  CHECK(rondo::resolve_layout(config, 3).microbatches == 1);
+}
+
+TEST_CASE("ranks that the degrees do not make are refused with the arithmetic") {
+  const auto message = [](const JobConfig& config, int world_size) {
+    try {
+      rondo::resolve_layout(config, world_size);
+    } catch (const rondo::Error& error) {
+      CHECK(error.code() == rondo::ExitCode::config);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  JobConfig config = load_config({"--parallelism.data_parallel_shard_degree=3"});
+  CHECK(message(config, 3).empty());
+  CHECK(message(config, 4) ==
+        "parallelism: pipeline 1 * replicate 1 * shard 3 * context 1 * tensor 1 = 3 ranks, but the run has "
+        "4; start 3 "
+        "ranks, or set parallelism.data_parallel_shard_degree = -1 to take what is left");
+  config = load_config({"--parallelism.tensor_parallel_degree=2"});
+  CHECK(message(config, 3) ==
+        "parallelism.data_parallel_shard_degree = -1 takes the ranks that are left, but 3 ranks / 2 (the "
+        "product of "
+        "the other degrees) is no whole number");
+  config =
+      load_config({"--parallelism.tensor_parallel_degree=-1", "--parallelism.data_parallel_shard_degree=1"});
+  CHECK(message(config, 4).empty());
+  CHECK(message(config, 3) ==
+        "parallelism.tensor_parallel_degree = 3 must divide model.n_heads = 16: each rank has a whole number "
+        "of it");
+  config = load_config({"--training.local_batch_size=4", "--training.global_batch_size=16"});
+  CHECK(message(config, 4).empty());
+  CHECK(message(config, 3) ==
+        "training.global_batch_size = 16 must be a multiple of training.local_batch_size * data-parallel "
+        "degree = 4 * "
+        "3 = 12; the nearest is 12");
+}
+
+TEST_CASE("warm-up, plateau and decay add up to the schedule, and the decay gives way to the warm-up") {
+  const auto phases = [](const std::vector<std::string>& flags) {
+    const rondo::ScheduleSteps steps = rondo::schedule_steps(load_config(flags));
+    return std::vector<std::int64_t>{steps.warmup, steps.stable, steps.decay};
+  };
+  using Phases = std::vector<std::int64_t>;
+  CHECK(phases({"--training.steps=1000"}) == Phases{200, 0, 800});
+  CHECK(phases({"--training.steps=1000", "--lr_scheduler.decay_ratio=0.3"}) == Phases{200, 500, 300});
+  CHECK(phases({"--training.steps=1000", "--lr_scheduler.decay_ratio=0.9"}) == Phases{200, 0, 800});
+  CHECK(phases({"--training.steps=10", "--lr_scheduler.total_steps=1000"}) == Phases{200, 0, 800});
+}

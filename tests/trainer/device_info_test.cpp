@@ -1,5 +1,0 @@
-#include "trainer/device_info.h"
-
-#include <catch2/catch_test_macros.hpp>
-
-TEST_CASE("a cpu build says that it has no accelerator") { CHECK(rondo::cuda_build_info() == "none"); }

@@ -1,0 +1,175 @@
+// Folders with matrices in 8 bits, number by number against LibTorch's own conversion, for any cut over ranks.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "models/deepseek_v3/deepseek_v3_config.h"
+#include "models/parts/decoder.h"
+#include "tests/trainer/data/temp_folder.h"
+#include "trainer/checkpoint/reader.h"
+#include "trainer/hugging_face/fp8_blocks.h"
+#include "trainer/resume/convert.h"
+#include "trainer/resume/load_weights.h"
+#include "trainer/safetensors/writer.h"
+#include "trainer/step/float_dtypes.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Json = nlohmann::json;
+using safetensors::Dtype;
+
+std::span<const std::byte> bytes_of(const Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+// Equal bits, but for those of what is no number.
+bool same(const Tensor& a, const Tensor& b) {
+  return at::equal(a.isnan(), b.isnan()) && at::equal(a.nan_to_num(0), b.nan_to_num(0));
+}
+
+Tensor numbers_of(const Tensor& bits, const Tensor& scales) {
+  const Tensor each = scales.repeat_interleave(128, 0).repeat_interleave(128, 1);
+  return bits.view(at::kFloat8_e4m3fn).to(at::kFloat) *
+         each.narrow(0, 0, bits.size(0)).narrow(1, 0, bits.size(1));
+}
+
+// Matrices of several blocks, none of which is of whole ones.
+DeepSeekV3Config small_config() {
+  DeepSeekV3Config c;
+  c.dim = 200, c.n_layers = 2, c.n_dense_layers = 1, c.n_heads = 3, c.vocab_size = 30, c.ffn_hidden_dim = 150;
+  c.q_lora_rank = 20, c.kv_lora_rank = 129, c.qk_nope_head_dim = 16, c.qk_rope_head_dim = 8,
+  c.v_head_dim = 90;
+  c.moe_hidden_dim = 140, c.n_experts = 4, c.n_shared_experts = 1, c.top_k = 2, c.score_func = "sigmoid";
+  return c;
+}
+
+// A whole model of which projections are in 8 bits, but for one expert's; and what its numbers are.
+class QuantizedFolder {
+ public:
+  explicit QuantizedFolder(const std::string& dtype = "bfloat16")
+      : sizes(to_values(small_config())), model(make_decoder("deepseek_v3", sizes)) {
+    at::manual_seed(11);
+    for (const hugging_face::Parameter& one : hugging_face::parameters_of(*model)) add(one);
+    Json config = Json::parse(hugging_face::config_json({"deepseek_v3", sizes, dtype, {}}));
+    config["quantization_config"] = {
+        {"quant_method", "fp8"}, {"fmt", "e4m3"}, {"weight_block_size", {128, 128}}};
+    if (dtype.empty()) config.erase("torch_dtype");
+    temp_.write("config.json", config.dump());
+    std::vector<safetensors::TensorInfo> infos;
+    for (const auto& [name, stored] : files_)
+      infos.push_back({name, stored.first, stored.second.sizes().vec()});
+    safetensors::Writer writer(temp_.path("model.safetensors"), infos);
+    for (const auto& [name, stored] : files_) writer.write(name, 0, bytes_of(stored.second));
+    writer.finish();
+  }
+
+  std::string path(const std::string& name = "") const { return temp_.path(name); }
+  // The whole of a parameter of ours, flattened, in fp32.
+  Tensor whole(const std::string& name, const std::vector<std::int64_t>& shape) const {
+    std::vector<Tensor> parts;
+    for (const auto& one : hugging_face::stacked(name, shape))
+      parts.push_back(numbers_.at(one.name).view({-1}));
+    return at::cat(parts);
+  }
+
+  FieldValues sizes;
+  std::shared_ptr<const Decoder> model;
+
+ private:
+  void add(const hugging_face::Parameter& one) {
+    const bool plain =
+        one.name.find("_proj.") == std::string::npos || one.name.find("experts.2.up") != one.name.npos;
+    if (plain) {
+      const at::ScalarType type = one.always_fp32 ? at::kFloat : at::kBFloat16;
+      const Tensor value = at::randn(one.shape).to(type);
+      files_[one.name] = {one.always_fp32 ? Dtype::f32 : Dtype::bf16, value};
+      numbers_[one.name] = value.to(at::kFloat);
+      return;
+    }
+    const Tensor bits = at::randint(0, 256, one.shape, at::kByte);
+    const Tensor scales = at::rand(hugging_face::scales_shape(one.shape)) * 1e-3;
+    files_[one.name] = {Dtype::f8_e4m3, bits};
+    files_[one.name + "_scale_inv"] = {Dtype::f32, scales};
+    numbers_[one.name] = numbers_of(bits, scales);
+  }
+
+  TempFolder temp_;
+  std::map<std::string, std::pair<Dtype, Tensor>> files_;
+  std::map<std::string, Tensor> numbers_;
+};
+
+}  // namespace
+
+TEST_CASE("every number of 8 bits times its scale is what LibTorch makes of it") {
+  const Tensor bits = at::arange(256, at::kByte).view({1, 256}).repeat({130, 1});
+  const Tensor scales = at::rand({2, 2});
+  scales[1][0].fill_(std::numeric_limits<float>::infinity());
+  scales[1][1].fill_(std::numeric_limits<float>::quiet_NaN());
+  Tensor ours = at::full({130, 256}, 7.0f);
+  hugging_face::dequantize(bytes_of(bits), 0, 256, bytes_of(scales),
+                           {ours.data_ptr<float>(), static_cast<std::size_t>(ours.numel())});
+  CHECK(same(ours, numbers_of(bits, scales)));
+  CHECK(hugging_face::scales_shape({129, 7168}) == std::vector<std::int64_t>{2, 56});
+}
+
+TEST_CASE("ranks take their part of matrices in 8 bits, wherever it begins") {
+  const QuantizedFolder made;
+  const hugging_face::Folder folder(made.path());
+  folder.check(hugging_face::parameters_of(*made.model));
+  const at::ScalarType dtype = GENERATE(at::kFloat, at::kBFloat16);
+  for (const ParameterRule& rule : made.model->parameters()) {
+    const Tensor whole = made.whole(rule.hugging_face_name, rule.sizes);
+    const int last = static_cast<int>(rule.sizes.size()) - 1;
+    for (const Cut& cut : {Cut{}, Cut{0, 3, 1}, Cut{0, 2, 1}, Cut{last, 3, 2}})
+      for (const std::int64_t ranks : {1, 2, 7}) {
+        INFO(rule.name << ", part " << cut.part << " of " << cut.parts << " along " << cut.dim << ", "
+                       << ranks << " ranks");
+        const FlatShard place(rule.sizes, cut, ranks, ranks / 2);
+        Tensor shard = at::full({place.stored()}, 7.0, dtype), expected = at::zeros({place.stored()});
+        place.for_each_run([&](const ElementRun& run) {
+          expected.narrow(0, run.in_shard, run.count).copy_(whole.narrow(0, run.in_whole, run.count));
+        });
+        load_weights(shard, folder, rule.hugging_face_name, place);
+        REQUIRE(same(shard, expected.to(dtype)));
+      }
+  }
+}
+
+TEST_CASE(
+    "a checkpoint of a folder with matrices in 8 bits has their numbers in the dtype of its config.json") {
+  const std::string dtype = GENERATE("bfloat16", "");
+  const QuantizedFolder made(dtype);
+  const bool small_files = GENERATE(false, true);
+  const auto at = small_files ? import_from_hugging_face(made.path(), made.path("imported"), 100'000)
+                              : import_from_hugging_face(made.path(), made.path("imported"));
+  checkpoint::Reader reader(at);
+  CHECK((reader.manifest().shards.size() > 1) == small_files);
+  for (const ParameterRule& rule : made.model->parameters()) {
+    INFO(rule.name);
+    const auto* stored = reader.manifest().find("model/" + rule.name);
+    REQUIRE(stored != nullptr);
+    const bool projection = rule.hugging_face_name.find("_proj.") != std::string::npos;
+    CHECK(stored->dtype == (projection && dtype.empty() ? "f32" : "bf16"));
+    const Tensor expected = made.whole(rule.hugging_face_name, rule.sizes).to(float_stored_as(stored->dtype));
+    const Tensor read = at::zeros(expected.sizes(), expected.options());
+    reader.read(stored->name, 0, read.numel(), {static_cast<std::byte*>(read.data_ptr()), read.nbytes()});
+    CHECK(same(read, expected));
+  }
+  CHECK(reader.manifest().find("model/layers.1.moe.expert_bias")->dtype == "f32");
+}
+
+}  // namespace rondo

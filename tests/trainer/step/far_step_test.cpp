@@ -1,0 +1,247 @@
+// Whole steps and their state on a device whose memory the host cannot read (far_device.h): the bits of the CPU, and
+// every way between the two is a copy.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
+
+#include "compiler/execute/planned_step.h"
+#include "tests/compiler/execute/far_device.h"
+#include "tests/trainer/step/small_job.h"
+#include "trainer/observe/report.h"
+#include "trainer/resume/checkpoint_restore.h"
+#include "trainer/resume/checkpoint_saver.h"
+
+namespace rondo {
+namespace {
+
+// Two documents in the first row.
+Batch microbatch(bool with_documents, std::int64_t seed) {
+  constexpr std::int64_t kRows = 2, kLength = 32;
+  Batch batch;
+  for (std::int64_t i = 0; i < kRows * kLength; ++i) {
+    batch.tokens.push_back((i * 31 + seed * 7) % 257);
+    batch.labels.push_back(i % 9 == 0 ? kIgnoreLabel : (i * 31 + 31 + seed * 7) % 257);
+    batch.positions.push_back(i < 20 ? i : i < kLength ? i - 20 : i - kLength);
+    batch.valid_tokens += i % 9 != 0;
+  }
+  batch.cu_seqlens.assign(kRows * kLength + 1, kRows * kLength);
+  const std::vector<std::int32_t> begins = {0, 20, 32};
+  std::copy(begins.begin(), begins.end(), batch.cu_seqlens.begin());
+  if (!with_documents) batch.cu_seqlens.clear();
+  return batch;
+}
+
+StepBatch batch_of(const SmallJob& job, std::int64_t microbatches, std::int64_t seed) {
+  StepBatch batch;
+  for (std::int64_t i = 0; i < microbatches; ++i) {
+    batch.microbatches.push_back(microbatch(job.options.document_attention, seed + i));
+    batch.valid_tokens += batch.microbatches.back().valid_tokens;
+  }
+  return batch;
+}
+
+// In the order of the function's inputs.
+std::vector<at::Tensor> tensors_of(const StepFunction& function, const Batch& batch) {
+  const auto copy = [](const auto& numbers, const StepInput& input) {
+    return at::tensor(numbers, to_aten(input.type.dtype)).view(input.type.sizes);
+  };
+  std::vector<at::Tensor> tensors;
+  for (const StepInput& input : function.inputs) {
+    if (input.kind != ir::InputKind::batch) continue;
+    if (input.name == "tokens") tensors.push_back(copy(batch.tokens, input));
+    if (input.name == "labels") tensors.push_back(copy(batch.labels, input));
+    if (input.name == "positions") tensors.push_back(copy(batch.positions, input));
+    if (input.name == "document_borders") tensors.push_back(copy(batch.cu_seqlens, input));
+    if (input.name == "valid_tokens")
+      tensors.push_back(copy(std::vector{static_cast<float>(batch.valid_tokens)}, input));
+    if (input.name == "learning_rate") tensors.push_back(copy(std::vector{1e-3f}, input));
+  }
+  return tensors;
+}
+
+ProcessGroups alone() { return {RankEnvironment{}, "all", std::chrono::seconds(1)}; }
+
+// All numbers that the runner reads in two steps and a validation, and the hash of the state behind them.
+struct Outcome {
+  std::vector<float> numbers;
+  std::string hash;
+};
+void train(const SmallJob& job, StepRunner& runner, std::vector<float>& numbers) {
+  for (const std::int64_t seed : {1, 5}) {
+    const StepResult r = runner.run(batch_of(job, job.options.microbatches, seed), 1e-3);
+    numbers.insert(numbers.end(),
+                   {r.loss, r.grad_norm, r.finite ? 1.0f : 0.0f, r.load_imbalance.value_or(0)});
+    numbers.insert(numbers.end(), r.tokens_per_expert.begin(), r.tokens_per_expert.end());
+  }
+  numbers.push_back(runner.validate(batch_of(job, 1, 9)).loss);
+}
+Outcome run(const SmallJob& job, ExecutorKind kind, c10::Device device) {
+  const CompiledFunctions compiled = job.compile(kind);
+  const TrainState state = job.state(compiled, device);
+  StepRunner runner(compiled, state, share_resources(compiled.all(), c10::kCPU, {}));
+  Outcome outcome;
+  train(job, runner, outcome.numbers);
+  ProcessGroups groups = alone();
+  outcome.hash = state.hash(groups);
+  return outcome;
+}
+
+void check_same_bits(const std::string& model, const SmallJob::Flags& flags) {
+  INFO(fmt::format("{} {}", model, fmt::join(flags, " ")));
+  const SmallJob job(model, 1, flags);
+  const Outcome expected = run(job, ExecutorKind::eager, c10::kCPU);
+  CHECK(expected.numbers[0] > 1);  // a loss
+  for (const ExecutorKind kind : {ExecutorKind::eager, ExecutorKind::interpreter}) {
+    const Outcome found = run(job, kind, far_device());
+    CHECK(found.numbers == expected.numbers);
+    CHECK(found.hash == expected.hash);
+  }
+}
+
+// A planned step on the far device, its instructions one after the other.
+class FarPlan final : public Executor {
+ public:
+  FarPlan(const ir::Graph& graph, std::vector<at::Tensor> state) {
+    const ir::MemoryPlan plan = ir::plan_memory(graph);
+    arena_.reset(reserve_far(static_cast<std::size_t>(plan.arena_bytes)));
+    step_ = std::make_unique<PlannedStep>(graph, plan, StepMemory{far_device(), arena_.get(), nullptr},
+                                          std::move(state));
+  }
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& batch) override {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    step_->copy_batch_in(batch);
+    for (const auto& instruction : step_->instructions()) {
+      instruction->call();
+      instruction->settle();
+    }
+    return step_->results();
+  }
+
+ private:
+  struct Release {
+    void operator()(char* block) const { release_far(block); }
+  };
+  std::unique_ptr<char, Release> arena_;
+  std::unique_ptr<PlannedStep> step_;
+};
+
+struct TemporaryFolder {
+  TemporaryFolder() { std::filesystem::create_directories(path); }
+  ~TemporaryFolder() { std::filesystem::remove_all(path); }
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / fmt::format("rondo_far_{}", getpid());
+};
+
+const std::string kBf16 = "--training.mixed_precision_param=bfloat16";
+const std::string kDocuments = "--training.document_attention=true";
+const std::string kAccumulates = "--training.global_batch_size=4";
+const std::string kCheckpoints = "--activation_checkpoint.mode=full";
+
+}  // namespace
+
+TEST_CASE("steps of Llama on another device have the bits of the CPU") {
+  check_same_bits("llama3", {kBf16, kDocuments});
+  check_same_bits("llama3", {kAccumulates, kCheckpoints, "--model.tie_embeddings=true"});
+}
+
+TEST_CASE("steps of DeepSeek-V3 on another device have the bits of the CPU") {
+  check_same_bits("deepseek_v3", {kDocuments, "--model.sequence_balance_coeff=0.01"});
+  check_same_bits("deepseek_v3", {kBf16, kAccumulates, "--model.score_func=sigmoid"});
+}
+
+TEST_CASE("planned steps on another device have the bits of the CPU") {
+  const std::string model = GENERATE("llama3", "deepseek_v3");
+  const SmallJob job(model, 1, {kDocuments});
+  const CompiledFunctions compiled = job.compile(ExecutorKind::interpreter);
+  std::vector<at::Tensor> outcomes[2];
+  for (const c10::Device device : {c10::Device(c10::kCPU), far_device()}) {
+    const TrainState state = job.state(compiled, device);
+    const std::vector<at::Tensor> inputs = state.inputs_of(compiled.train_step->function());
+    std::unique_ptr<Executor> executor;
+    if (device.is_cpu())
+      executor = make_interpreter(compiled.train_step->graph(), inputs);
+    else
+      executor = std::make_unique<FarPlan>(compiled.train_step->graph(), inputs);
+    std::vector<at::Tensor>& outcome = outcomes[device.is_cpu()];
+    for (const std::int64_t seed : {1, 5}) {
+      const std::vector<at::Tensor> batch =
+          tensors_of(compiled.train_step->function(), microbatch(job.options.document_attention, seed));
+      for (const at::Tensor& result : executor->run(batch)) outcome.push_back(result.cpu());
+    }
+    for (const at::Tensor& tensor : inputs) outcome.push_back(tensor.cpu());
+  }
+  REQUIRE(outcomes[0].size() == outcomes[1].size());
+  for (std::size_t i = 0; i < outcomes[0].size(); ++i) {
+    INFO("quantity " << i);
+    CHECK(at::equal(outcomes[0][i], outcomes[1][i]));
+  }
+}
+
+TEST_CASE("state on another device is saved as it is on the CPU, and restored to either") {
+  const TemporaryFolder folder;
+  const std::string mode = GENERATE("disabled", "async");
+  const SmallJob job("deepseek_v3", 1,
+                     {"--job.dump_folder=" + (folder.path / mode).string(), "--checkpoint.enable=true",
+                      "--checkpoint.async_mode=" + mode});
+  const CompiledFunctions compiled = job.compile(ExecutorKind::eager);
+  ProcessGroups groups = alone();
+  const std::filesystem::path root = checkpoint_root(job.config);
+  const TrainState trained = job.state(compiled, far_device());
+  StepRunner runner(compiled, trained, share_resources(compiled.all(), c10::kCPU, {}));
+  std::vector<float> numbers;
+  train(job, runner, numbers);
+  const std::string hash = trained.hash(groups);
+  Progress progress;
+  progress.step = 2;
+  progress.data.seq_len = job.config.training.seq_len;
+  {
+    Report report(job.config, {}, 1);
+    CheckpointSaver saver(job.config.checkpoint, root, identity_of(job.config, job.layout, {}), groups,
+                          &report);
+    saver.save(trained.parts(), progress);
+    runner.run(batch_of(job, 1, 3), 1e-3);  // what was saved does not move any more
+    saver.settle();
+    REQUIRE(saver.last_saved_step() == 2);
+  }
+  CHECK(trained.hash(groups) != hash);
+  for (const c10::Device device : {c10::Device(c10::kCPU), far_device()}) {
+    const TrainState restored = job.state(compiled, device);
+    CHECK(restored.hash(groups) != hash);
+    CHECK(restore({job.config, root, *job.decoder, progress.data}, restored.parts(), groups).resumed);
+    CHECK(restored.hash(groups) == hash);
+  }
+}
+
+TEST_CASE("weights on another device are saved alone as they are on the CPU") {
+  const TemporaryFolder folder;
+  const SmallJob job("llama3", 1, {"--job.dump_folder=" + folder.path.string(), "--checkpoint.enable=true"});
+  const CompiledFunctions compiled = job.compile(ExecutorKind::eager);
+  ProcessGroups groups = alone();
+  const std::filesystem::path root = checkpoint_root(job.config);
+  const TrainState far = job.state(compiled, far_device()), near = job.state(compiled, c10::kCPU);
+  Progress progress;
+  progress.data.seq_len = job.config.training.seq_len;
+  {
+    Report report(job.config, {}, 1);
+    CheckpointSaver saver(job.config.checkpoint, root, identity_of(job.config, job.layout, {}), groups,
+                          &report);
+    saver.save_model(far.parts(), progress, "bfloat16");
+  }
+  for (const StatePart& part : near.parts()) at::Tensor(part.tensor).zero_();
+  restore({job.config, root, *job.decoder, progress.data}, near.parts(), groups);
+  const std::vector<StatePart> saved = far.parts(), restored = near.parts();
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    INFO(saved[i].name);
+    if (saved[i].of_model())
+      CHECK(at::equal(saved[i].tensor.cpu().to(at::kBFloat16), restored[i].tensor.to(at::kBFloat16)));
+  }
+}
+
+}  // namespace rondo

@@ -1,0 +1,132 @@
+// Training steps with the fused kernels against the same steps without: what differs is rounding, and the two ways to
+// run a fused graph agree in every bit.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "compiler/execute/cpu_memory.h"
+#include "compiler/execute/executor.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/trace/tracer.h"
+#include "models/deepseek_v3/deepseek_v3.h"
+#include "models/llama3/llama3.h"
+#include "tests/trainer/step/initial_state.h"
+#include "trainer/step/train_step.h"
+
+namespace rondo {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+std::shared_ptr<Decoder> small_llama() {
+  Llama3Config c;
+  c.dim = 64, c.n_layers = 2, c.n_heads = 4, c.n_kv_heads = 2, c.vocab_size = 300, c.multiple_of = 32;
+  return std::make_shared<Llama3>(c);
+}
+std::shared_ptr<Decoder> small_deepseek() {
+  DeepSeekV3Config c;
+  c.dim = 48, c.n_layers = 2, c.n_heads = 2, c.vocab_size = 300, c.ffn_hidden_dim = 40, c.q_lora_rank = 24;
+  c.kv_lora_rank = 16, c.qk_nope_head_dim = 8, c.qk_rope_head_dim = 12, c.v_head_dim = 8,
+  c.moe_hidden_dim = 16;
+  return std::make_shared<DeepSeekV3>(c);
+}
+
+struct Step {
+  StepFunction function;
+  TrainStepOptions options;
+  std::shared_ptr<Decoder> model;
+
+  Tensors state() const { return initial_state(function, *model); }
+  Tensors batch() const {
+    at::Tensor tokens = at::zeros({options.local_batch_size, options.seq_len}, at::kLong);
+    for (std::int64_t i = 0; i < tokens.numel(); ++i) tokens.data_ptr<std::int64_t>()[i] = i * 31 % 300;
+    return {tokens, tokens.roll(-1, 1), at::full({}, static_cast<float>(tokens.numel()), at::kFloat),
+            at::full({}, 1e-3f, at::kFloat)};
+  }
+  ir::Graph graph(const std::string& numerics) const {
+    ir::Graph graph = trace(function);
+    CompileOptions options;
+    options.numerics = numerics;
+    ir::run_pipeline(graph, options);
+    return graph;
+  }
+};
+
+Step small_step(const std::shared_ptr<Decoder>& model, bool bf16) {
+  TrainStepOptions options;
+  options.local_batch_size = 2, options.seq_len = 20;
+  if (bf16) options.sharding.compute_dtype = at::kBFloat16;
+  return {make_train_step(model, options).train_step, options, model};
+}
+
+int count(const ir::Graph& graph, std::string_view op) {
+  return static_cast<int>(
+      std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& n) { return n.op == op; }));
+}
+
+// Loss and norm of the first step, and the averages of the gradients after it, which are multiples of these.
+Tensors first_step(Executor& executor, const Step& step, const Tensors& state) {
+  Tensors all;
+  for (const at::Tensor& result : executor.run(step.batch())) all.push_back(result.clone());
+  std::size_t next = 0;
+  for (const StepInput& input : step.function.inputs) {
+    if (input.kind == ir::InputKind::batch) continue;
+    if (input.name.starts_with("exp_avg.")) all.push_back(state[next].clone());
+    ++next;
+  }
+  return all;
+}
+
+double relative_difference(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor wide_a = a.to(at::kDouble), wide_b = b.to(at::kDouble);
+  return ((wide_a - wide_b).norm() / (wide_b.norm() + 1e-12)).item<double>();
+}
+
+}  // namespace
+
+TEST_CASE("fused kernels change the loss and the gradients of a step by rounding alone") {
+  cpu_memory::install();
+  const bool bf16 = GENERATE(false, true), deepseek = GENERATE(false, true);
+  INFO((deepseek ? "DeepSeek " : "Llama ") << (bf16 ? "bf16" : "f32"));
+  const Step step = small_step(deepseek ? small_deepseek() : small_llama(), bf16);
+  const ir::Graph plain = step.graph("exact"), fused = step.graph("rounds");
+  CHECK(count(plain, "rondo.rms_norm.default") == 0);
+  // Two a block and the last one; DeepSeek has two more a block, for the latents.
+  CHECK(count(fused, "rondo.rms_norm_backward.default") == (deepseek ? 9 : 5));
+  CHECK(count(fused, "rondo.rope.default") == 8);
+  CHECK(count(fused, "rondo.swiglu_backward.default") >= 2);
+  CHECK(count(fused, "aten.rsqrt.default") + count(fused, "aten.silu.default") == 0);
+
+  const Tensors plain_state = step.state(), fused_state = step.state();
+  const Tensors expected = first_step(*make_interpreter(plain, plain_state), step, plain_state);
+  const Tensors made = first_step(*make_interpreter(fused, fused_state), step, fused_state);
+  REQUIRE(made.size() == expected.size());
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    INFO("quantity " << i);
+    CHECK(relative_difference(made[i], expected[i]) < (bf16 ? 3e-2 : 2e-5));
+  }
+}
+
+TEST_CASE("a fused graph gives the same bits interpreted and replayed") {
+  cpu_memory::install();
+  const Step step =
+      small_step(GENERATE(false, true) ? small_deepseek() : small_llama(), GENERATE(false, true));
+  const ir::Graph graph = step.graph("rounds");
+  const ir::MemoryPlan plan = ir::plan_memory(graph);
+  const Tensors interpreted_state = step.state(), replayed_state = step.state();
+  const auto interpreter = make_interpreter(graph, interpreted_state);
+  const auto replay =
+      make_replay(graph, plan, std::make_shared<ReplayMemory>(plan.arena_bytes), replayed_state);
+  for (int i = 0; i < 3; ++i) {
+    const Tensors a = first_step(*interpreter, step, interpreted_state);
+    const Tensors b = first_step(*replay, step, replayed_state);
+    for (std::size_t k = 0; k < a.size(); ++k) REQUIRE(at::equal(a[k], b[k]));
+  }
+}
+
+}  // namespace rondo

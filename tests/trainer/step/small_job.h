@@ -1,0 +1,68 @@
+// A model of the debug configurations made smaller still, and its step, for tests that need no launcher.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/parts/decoder.h"
+#include "trainer/config/load.h"
+#include "trainer/step/from_config.h"
+#include "trainer/step/step_runner.h"
+#include "trainer/step/train_state.h"
+
+namespace rondo {
+
+struct SmallJob {
+  using Flags = std::vector<std::string>;
+
+  // `model`: "llama3" or "deepseek_v3". The step is the last rank's.
+  SmallJob(const std::string& model, std::int64_t ranks, const Flags& more)
+      : config(load_config(flags(model, more))), layout(resolve_layout(config, ranks)), rank(ranks - 1) {
+    decoder = make_decoder(config.model.name, config.model.sizes);
+    options = step_options(config, layout, rank);
+    options.checkpoint_blocks = config.activation_checkpoint.mode == "full";
+    step = make_train_step(decoder, options);
+  }
+
+  CompiledFunctions compile(ExecutorKind kind) const {
+    CompileRequest request = compile_request(config, "cpu", {});
+    request.executor = kind;
+    return {step, request, /*with_validation=*/true};
+  }
+  TrainState state(const CompiledFunctions& compiled, c10::Device device) const {
+    std::vector<const StepFunction*> functions;
+    for (const CompiledStep* function : compiled.all()) functions.push_back(&function->function());
+    return {*decoder, functions, /*seed=*/1, layout.mesh, static_cast<int>(rank), table_length(options),
+            device};
+  }
+
+  JobConfig config;
+  Layout layout;
+  std::int64_t rank;
+  std::shared_ptr<const Decoder> decoder;
+  TrainStepOptions options;
+  TrainStepFunctions step;
+
+ private:
+  static Flags flags(const std::string& model, const Flags& more) {
+    Flags all = {"--job.config_file=" RONDO_SOURCE_DIR "/configs/" + model + "_debug.toml",
+                 "--training.local_batch_size=2",
+                 "--training.seq_len=32",
+                 "--validation.local_batch_size=2",
+                 "--validation.seq_len=32",
+                 "--model.n_layers=2",
+                 "--model.dim=64",
+                 "--model.n_heads=4",
+                 "--model.vocab_size=258"};
+    const Flags latent = {"--model.kv_lora_rank=16",    "--model.qk_nope_head_dim=8",
+                          "--model.qk_rope_head_dim=8", "--model.v_head_dim=8",
+                          "--model.moe_hidden_dim=32",  "--model.ffn_hidden_dim=96"};
+    if (model == "deepseek_v3") all.insert(all.end(), latent.begin(), latent.end());
+    if (model == "llama3") all.emplace_back("--model.n_kv_heads=2");
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+};
+
+}  // namespace rondo

@@ -1,0 +1,246 @@
+// The bitwise ladder on one rank: eager == interpreter == replay, over steps, for losses, norms and the whole
+// state.
+#include "trainer/step/train_step.h"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cmath>
+
+#include "compiler/compile.h"
+#include "compiler/execute/cpu_memory.h"
+#include "compiler/execute/executor.h"
+#include "compiler/execute/graph_replay.h"
+#include "compiler/ir/text.h"
+#include "compiler/ir/verify.h"
+#include "compiler/trace/tracer.h"
+#include "models/deepseek_v3/deepseek_v3.h"
+#include "models/llama3/llama3.h"
+#include "tests/compiler/execute/recording_device.h"
+#include "tests/trainer/step/initial_state.h"
+
+namespace rondo {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+Llama3Config small_config() {
+  Llama3Config config;
+  config.dim = 64;
+  config.n_layers = 2;
+  config.n_heads = 4;
+  config.n_kv_heads = 2;
+  config.vocab_size = 300;
+  config.multiple_of = 32;
+  return config;
+}
+
+TrainStepOptions small_options() {
+  TrainStepOptions options;
+  options.local_batch_size = 2;
+  options.seq_len = 32;
+  return options;
+}
+
+Tensors batch_of(const TrainStepOptions& options, int step) {
+  at::Tensor tokens = at::zeros({options.local_batch_size, options.seq_len}, at::kLong);
+  for (std::int64_t i = 0; i < tokens.numel(); ++i)
+    tokens.data_ptr<std::int64_t>()[i] = (i * 31 + step * 7) % 300;
+  const at::Tensor labels = tokens.roll(-1, 1);
+  return {tokens, labels, at::full({}, static_cast<float>(tokens.numel()), at::kFloat),
+          at::full({}, 1e-3f, at::kFloat)};
+}
+
+// Runs `steps` steps and returns everything that must agree: results of each step, then the state.
+Tensors outcome(Executor& executor, const TrainStepOptions& options, const Tensors& state, int steps) {
+  Tensors all;
+  for (int step = 0; step < steps; ++step)
+    for (const at::Tensor& result : executor.run(batch_of(options, step))) all.push_back(result.clone());
+  for (const at::Tensor& tensor : state) all.push_back(tensor.clone());
+  return all;
+}
+
+void require_equal(const Tensors& a, const Tensors& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    INFO("quantity " << i);
+    REQUIRE(at::equal(a[i], b[i]));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("eager, interpreted and replayed steps are bit for bit equal") {
+  cpu_memory::install();
+  const auto model = std::make_shared<Llama3>(small_config());
+  TrainStepOptions options = small_options();
+  const bool bf16 = GENERATE(false, true);
+  if (bf16) options.sharding.compute_dtype = at::kBFloat16;
+  const TrainStepFunctions functions = make_train_step(model, options);
+  const ir::Graph graph = trace(functions.train_step);
+  ir::verify(graph, "trace");
+
+  const Tensors eager_state = initial_state(functions.train_step, *model);
+  const Tensors eager = outcome(*make_eager(functions.train_step, eager_state), options, eager_state, 4);
+  CHECK(eager[0].item<float>() > eager[9].item<float>());  // the loss of step 4 is below that of step 1
+
+  const Tensors interpreted_state = initial_state(functions.train_step, *model);
+  const auto interpreter = make_interpreter(graph, interpreted_state);
+  require_equal(eager, outcome(*interpreter, options, interpreted_state, 4));
+
+  const Tensors replayed_state = initial_state(functions.train_step, *model);
+  const ir::MemoryPlan plan = ir::plan_memory(graph);
+  const auto replay =
+      make_replay(graph, plan, std::make_shared<ReplayMemory>(plan.arena_bytes), replayed_state);
+  require_equal(eager, outcome(*replay, options, replayed_state, 4));
+}
+
+TEST_CASE("the loss of a sequence's load is in the graph of a step where it has a factor, and nowhere else") {
+  const auto functions = [](double coeff) {
+    DeepSeekV3Config config;
+    config.dim = 32, config.n_layers = 2, config.n_heads = 2, config.vocab_size = 40,
+    config.ffn_hidden_dim = 48;
+    config.kv_lora_rank = 16, config.qk_nope_head_dim = 8, config.qk_rope_head_dim = 8, config.v_head_dim = 8;
+    config.moe_hidden_dim = 16, config.sequence_balance_coeff = coeff;
+    return make_train_step(std::make_shared<DeepSeekV3>(config), small_options());
+  };
+  const auto nodes = [](const StepFunction& function) { return trace(function).nodes.size(); };
+  const TrainStepFunctions without = functions(0), with = functions(0.1);
+  CHECK(nodes(with.train_step) > nodes(without.train_step));
+  CHECK(ir::print(trace(with.validate)) == ir::print(trace(without.validate)));
+}
+
+TEST_CASE(
+    "a recorded step is one segment and gives the bits of the interpreter, before and after the passes") {
+  cpu_memory::install();
+  const auto model = std::make_shared<Llama3>(small_config());
+  TrainStepOptions options = small_options();
+  if (GENERATE(false, true)) options.sharding.compute_dtype = at::kBFloat16;
+  const StepFunction function = make_train_step(model, options).train_step;
+  const Tensors interpreted_state = initial_state(function, *model);
+  const Tensors expected =
+      outcome(*make_interpreter(trace(function), interpreted_state), options, interpreted_state, 5);
+
+  CompileRequest request;
+  request.options.device = "cuda";
+  request.options.passes =
+      GENERATE(std::vector<std::string>{"cudagraph"}, std::vector<std::string>{"canonicalize", "cudagraph"});
+  const CompiledStep compiled(function, request);
+  CHECK(compiled.report().segments == 1);
+  const ir::MemoryPlan plan = ir::plan_memory(compiled.graph());
+  const auto log = std::make_shared<DeviceLog>();
+  auto device = std::make_shared<RecordingDevice>(log);
+  const Tensors state = initial_state(function, *model);
+  auto step = make_graph_replay(compiled.graph(), plan,
+                                std::make_shared<GraphMemory>(device, plan.arena_bytes), state);
+  require_equal(expected, outcome(*step, options, state, 5));
+  CHECK(log->count("launch") == 4);
+  // Tokens and labels, and two scalars.
+  CHECK(step->facts().copied_bytes == 2 * 2 * 32 * 8 + 2 * 4);
+  CHECK(step->facts().eager_ops == 0);
+  step.reset();
+  device.reset();
+  CHECK(log->violations.empty());
+}
+
+CompileRequest in_chunks(std::int64_t chunks) {
+  CompileRequest request;
+  request.options.numerics = "rounds";
+  request.options.loss_chunks = chunks;
+  return request;
+}
+
+int count_ops(const ir::Graph& graph, std::string_view op) {
+  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                                        [&](const ir::Node& node) { return node.op.starts_with(op); }));
+}
+
+TEST_CASE(
+    "a step whose loss comes in chunks is interpreted and replayed to the same bits, near those of the whole "
+    "loss") {
+  cpu_memory::install();
+  struct Case {
+    bool bf16, ties;
+    std::int64_t chunks;
+  };
+  const Case one = GENERATE(Case{false, false, 5}, Case{true, true, 1}, Case{true, false, 64});
+  Llama3Config config = small_config();
+  config.tie_embeddings = one.ties;
+  const auto model = std::make_shared<Llama3>(config);
+  TrainStepOptions options = small_options();
+  if (one.bf16) options.sharding.compute_dtype = at::kBFloat16;
+  const StepFunction function = make_train_step(model, options).train_step;
+  const Tensors whole_state = initial_state(function, *model);
+  const Tensors whole = outcome(*make_interpreter(trace(function), whole_state), options, whole_state, 4);
+
+  CompileRequest request = in_chunks(one.chunks);
+  const CompiledStep replayed(function, request);
+  CHECK(count_ops(replayed.graph(), "rondo.linear_cross_entropy.default") == 1);
+  CHECK(count_ops(replayed.graph(), "aten._log_softmax") == 0);
+  request.executor = ExecutorKind::interpreter;
+  const CompiledStep interpreted(function, request);
+  Tensors outcomes[2];
+  for (const CompiledStep* step : {&replayed, &interpreted}) {
+    const Tensors state = initial_state(function, *model);
+    const SharedResources shared{
+        .replay = std::make_shared<ReplayMemory>(step->replay_bytes()), .gpu = {}, .watch = {}};
+    outcomes[step == &interpreted] = outcome(*step->bind(state, shared), options, state, 4);
+  }
+  require_equal(outcomes[0], outcomes[1]);
+  // Loss and gradient norm of each step.
+  for (std::size_t i = 0; i < 12; i += 3)
+    for (std::size_t quantity : {i, i + 1}) {
+      INFO("quantity " << quantity);
+      const float expected = whole[quantity].item<float>(), got = outcomes[0][quantity].item<float>();
+      CHECK(std::abs(got - expected) < (one.bf16 ? 4e-3f : 2e-5f) * expected);
+    }
+}
+
+TEST_CASE("with its loss in chunks a step on a long batch needs a fraction of the memory") {
+  Llama3Config config = small_config();
+  config.vocab_size = 4096;
+  TrainStepOptions options = small_options();
+  options.seq_len = 512;
+  options.validation_batch_size = 2;
+  options.validation_seq_len = 512;
+  const TrainStepFunctions functions = make_train_step(std::make_shared<Llama3>(config), options);
+  const std::int64_t logits = 2 * 512 * 4096 * 4;
+  const auto bytes = [](const StepFunction& function, const CompileRequest& request) {
+    return CompiledStep(function, request).replay_bytes();
+  };
+  const std::int64_t whole = bytes(functions.train_step, {});
+  CHECK(whole > 2 * logits);
+  CHECK(bytes(functions.train_step, in_chunks(8)) < whole - 3 * logits / 2);
+  CHECK(bytes(functions.train_step, in_chunks(32)) < bytes(functions.train_step, in_chunks(8)));
+  CHECK(bytes(functions.validate, {}) >= 2 * logits);
+  CHECK(bytes(functions.validate, in_chunks(8)) < logits / 2);
+}
+
+TEST_CASE("checkpointed blocks change no bit of an eager step and lower its peak memory") {
+  cpu_memory::install();
+  const auto model = std::make_shared<Llama3>(small_config());
+  std::int64_t peaks[2];
+  Tensors outcomes[2];
+  for (const bool checkpointed : {false, true}) {
+    TrainStepOptions options = small_options();
+    options.checkpoint_blocks = checkpointed;
+    const TrainStepFunctions functions = make_train_step(model, options);
+    const Tensors state = initial_state(functions.train_step, *model);
+    const auto eager = make_eager(functions.train_step, state);
+    eager->run(batch_of(options, 0));
+    const std::int64_t before = cpu_memory::live_bytes();
+    cpu_memory::reset_peak();
+    eager->run(batch_of(options, 1));
+    peaks[checkpointed] = cpu_memory::peak_bytes() - before;
+    outcomes[checkpointed] = outcome(*eager, options, state, 2);
+  }
+  require_equal(outcomes[0], outcomes[1]);
+  CHECK(peaks[1] < peaks[0]);
+}
+
+}  // namespace rondo

@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "trainer/config/read/assignment.h"
+
+namespace rondo {
+namespace {
+
+template <class Number>
+FieldValue number_from(const std::string& text, const char* wanted, std::string& rule) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const char* begin = text.starts_with('+') ? text.data() + 1 : text.data();
+  const auto [stop, error] = std::from_chars(begin, end, value);
+  if (error == std::errc::result_out_of_range)
+    rule = "is out of the range of 64 bits";
+  else if (error != std::errc() || stop != end)
+    rule = fmt::format("must be {}", wanted);
+  if (!rule.empty()) return {};
+  return value;
+}
+
+// `a,b` or a TOML list of texts.
+FieldValue texts_from(const std::string& text, std::string& rule) {
+  if (text.starts_with('[')) {
+    Problems problems;
+    const auto parsed = read_toml("list = " + text, "", problems);
+    if (problems.empty() && parsed.size() == 1 &&
+        std::holds_alternative<std::vector<std::string>>(parsed[0].value))
+      return parsed[0].value;
+    rule = "must be a list of texts: a,b or [\"a\", \"b\"]";
+    return {};
+  }
+  std::vector<std::string> texts;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    if (comma > begin) texts.push_back(text.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return texts;
+}
+
+FieldValue boolean_from(const Assignment& assignment, std::string& rule) {
+  const std::string& text = assignment.flag_text;
+  if (assignment.flag_without_text) return !assignment.negated;
+  if (text == "true" || text == "True") return !assignment.negated;
+  if (text == "false" || text == "False") return assignment.negated;
+  rule = "must be true or false";
+  return {};
+}
+
+FieldValue from_flag(const Assignment& assignment, const Field& field, std::string& rule) {
+  const std::string& text = assignment.flag_text;
+  if (field.type == FieldType::boolean) return boolean_from(assignment, rule);
+  if (assignment.negated || assignment.flag_without_text) {
+    rule = fmt::format("needs a value, {}", type_name(field.type));
+    return {};
+  }
+  if (field.optional && (text == "None" || text == "none")) return {};
+  switch (field.type) {
+    case FieldType::integer:
+      return number_from<std::int64_t>(text, "an integer", rule);
+    case FieldType::number:
+      return number_from<double>(text, "a number", rule);
+    case FieldType::texts:
+      return texts_from(text, rule);
+    default:
+      return text;
+  }
+}
+
+bool has_type(const FieldValue& value, FieldType type) {
+  switch (type) {
+    case FieldType::boolean:
+      return std::holds_alternative<bool>(value);
+    case FieldType::integer:
+      return std::holds_alternative<std::int64_t>(value);
+    case FieldType::number:
+      return std::holds_alternative<double>(value);
+    case FieldType::text:
+      return std::holds_alternative<std::string>(value);
+    case FieldType::texts:
+      return std::holds_alternative<std::vector<std::string>>(value);
+  }
+  return false;
+}
+
+FieldValue from_file(const Assignment& assignment, const Field& field, std::string& rule) {
+  const auto* integer = std::get_if<std::int64_t>(&assignment.value);
+  if (field.type == FieldType::number && integer != nullptr) return static_cast<double>(*integer);
+  if (has_type(assignment.value, field.type)) return assignment.value;
+  rule = fmt::format("must be {}{}", type_name(field.type),
+                     assignment.kind.empty() ? "" : ", and is " + assignment.kind);
+  return {};
+}
+
+// Length of the UTF-8 sequence at the front of `text`, 0 if it is none (RFC 3629).
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const auto tail = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };
+  const unsigned lead = byte(0), second = byte(1);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xc2 && lead <= 0xdf) return tail(1) ? 2 : 0;
+  if (lead >= 0xe0 && lead <= 0xef) {
+    const bool overlong = lead == 0xe0 && second < 0xa0, surrogate = lead == 0xed && second > 0x9f;
+    return tail(1) && tail(2) && !overlong && !surrogate ? 3 : 0;
+  }
+  if (lead >= 0xf0 && lead <= 0xf4) {
+    const bool overlong = lead == 0xf0 && second < 0x90, beyond = lead == 0xf4 && second > 0x8f;
+    return tail(1) && tail(2) && tail(3) && !overlong && !beyond ? 4 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+FieldValue read_value(const Assignment& assignment, const Field& field, std::string& rule) {
+  rule.clear();
+  FieldValue value =
+      assignment.from_flag ? from_flag(assignment, field, rule) : from_file(assignment, field, rule);
+  if (rule.empty()) rule = broken_rule(field, value);
+  return rule.empty() ? value : FieldValue();
+}
+
+bool valid_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+}  // namespace rondo

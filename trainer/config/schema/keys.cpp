@@ -1,0 +1,83 @@
+#include "trainer/config/schema/keys.h"
+
+#include <map>
+#include <set>
+
+#include "models/parts/model_sizes.h"
+#include "support/text/nearest.h"
+#include "trainer/config/schema/job_config.h"
+#include "trainer/config/schema/unsupported.h"
+
+namespace rondo {
+namespace {
+
+struct Known {
+  std::map<std::string, const Field*, std::less<>> fields;
+  std::set<std::string, std::less<>> sections;
+
+  void add(const std::string& section, const Field& field) {
+    fields.emplace(section + "." + field.name, &field);
+    for (std::size_t dot = section.size(); dot != std::string::npos; dot = section.rfind('.', dot - 1))
+      sections.insert(section.substr(0, dot));
+  }
+};
+
+const Known& known() {
+  static const Known all = [] {
+    Known built;
+    for (const Section& section : sections())
+      for (const Field& field : *section.fields) built.add(section.name, field);
+    for (const ModelSizes& model : model_sizes())
+      for (const Field& field : *model.fields) built.add("model", field);
+    for (const UnsupportedKey& key : unsupported_keys()) built.add(key.section, key.field);
+    return built;
+  }();
+  return all;
+}
+
+// The key itself misspelt, or its right name in another section (`training.lr`, `--steps`).
+std::string suggest_among_keys(std::string_view key) {
+  std::vector<std::string> all, same_section;
+  for (const auto& [name, field] : known().fields) {
+    all.push_back(name);
+    if (section_of(name) == section_of(key)) same_section.push_back(std::string(name_of(name)));
+  }
+  for (const std::string& name : all)
+    if (name_of(name) == name_of(key)) return " (did you mean " + name + "?)";
+  if (const auto near = nearest(name_of(key), same_section))
+    return " (did you mean " + std::string(section_of(key)) + "." + *near + "?)";
+  return did_you_mean(key, all);
+}
+
+}  // namespace
+
+const Field* known_field(std::string_view key) {
+  const auto found = known().fields.find(key);
+  return found == known().fields.end() ? nullptr : found->second;
+}
+
+bool is_section(std::string_view name) { return known().sections.contains(name); }
+
+std::string suggest_key(std::string_view key) {
+  const std::string_view section = section_of(key).empty() ? key : section_of(key);
+  if (is_section(section)) return suggest_among_keys(key);
+  const std::vector<std::string> names(known().sections.begin(), known().sections.end());
+  if (const auto near = nearest(section, names)) {
+    if (section == key) return " (did you mean " + *near + "?)";
+    const std::string repaired = *near + "." + std::string(name_of(key));
+    if (known_field(repaired)) return " (did you mean " + repaired + "?)";
+  }
+  return suggest_among_keys(key);
+}
+
+std::string_view section_of(std::string_view key) {
+  const std::size_t dot = key.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : key.substr(0, dot);
+}
+
+std::string_view name_of(std::string_view key) {
+  const std::size_t dot = key.rfind('.');
+  return dot == std::string_view::npos ? key : key.substr(dot + 1);
+}
+
+}  // namespace rondo

@@ -1,0 +1,23 @@
+// What one value of the configuration must be, beyond type and range: "must ...", or "" where it is. Rules between
+// keys are in rules.cpp.
+#pragma once
+
+#include <string>
+
+#include "support/fields.h"
+
+namespace rondo {
+
+constexpr double kMaxSteps = 1e12;  // of any number of steps
+
+std::string not_empty(const FieldValue& value);
+std::string not_one(const FieldValue& value);
+std::string plain_subfolder(const FieldValue& value);
+std::string file_name(const FieldValue& value);
+std::string excludable(const FieldValue& value);
+std::string selectors(const FieldValue& value);
+std::string patterns(const FieldValue& value);
+std::string minus_one_or_positive(const FieldValue& value);
+std::string all_weights(const FieldValue& value);
+
+}  // namespace rondo

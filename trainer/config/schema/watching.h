@@ -1,0 +1,40 @@
+// The sections of the configuration that say what a run shows of itself, and how long it waits for others: part of
+// job_config.h. What each key means, its unit and its range stand in watching.cpp. Value types.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "support/fields.h"
+
+namespace rondo {
+
+struct Metrics {
+  std::int64_t log_freq = 10;
+  bool enable_tensorboard = false;
+  std::string save_tb_folder = "tb";
+  bool disable_color_printing = false;
+  static const Fields& fields();
+};
+
+struct Profiling {
+  bool enable_profiling = false;
+  std::string save_traces_folder = "profile_traces";  // below job.dump_folder
+  std::int64_t profile_freq = 10;
+  std::int64_t profiler_active = 1;
+  std::int64_t profiler_warmup = 3;
+  bool enable_memory_snapshot = false;
+  std::string save_memory_snapshot_folder = "memory_snapshot";  // below job.dump_folder
+  static const Fields& fields();
+};
+
+struct Comm {
+  std::int64_t init_timeout_seconds = 300;
+  std::int64_t train_timeout_seconds = 100;
+  std::int64_t trace_buf_size = 20000;             // 0: nothing is recorded
+  std::string save_traces_folder = "comm_traces";  // below job.dump_folder
+  std::string save_traces_file_prefix = "rank_";
+  static const Fields& fields();
+};
+
+}  // namespace rondo

@@ -1,0 +1,93 @@
+// The documents of a data path: an index of places and lengths, and reads of any part of one.
+//
+// A file is one document (text), a document a line (*.jsonl: objects with a string field "text"), or a packed
+// corpus (*.packed). Text files with a NUL in their first 8 KiB are binary and skipped; so are empty documents and
+// blank lines.
+//
+// Format of *.packed, which opens with one read of its head however many documents it has:
+//   rondo corpus 1\n
+//   <bytes> <path>\n          one line a document; the path is its id, as it would be in a folder
+//   \n
+//   <contents>                of the documents in the same order, with nothing between or after them
+//
+// The index is immutable; a reader is used by one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trainer/data/documents/files.h"
+
+namespace rondo {
+
+struct Document {
+  uint64_t id_hash =
+      0;  // stable_hash of its id: the path below the named folder, in JSONL with ":<line>" after it
+  uint32_t file = 0;
+  int64_t offset = 0;        // of its stored bytes in the file
+  int64_t stored_bytes = 0;  // more than `bytes` if and only if JSON escapes are in them
+  int64_t bytes = 0;         // of its text, at least 1
+};
+
+// Reads the documents of a list of files. Keeps the file read last open.
+class CorpusReader {
+ public:
+  explicit CorpusReader(const std::vector<std::string>& files) : files_(files) {}  // which outlive the reader
+  ~CorpusReader();
+  CorpusReader(const CorpusReader&) = delete;
+  CorpusReader& operator=(const CorpusReader&) = delete;
+
+  // Bytes [begin, end) of the document's text; valid until the next call. Costs a read of that
+  // part, or where JSON escapes are in the document, of the document. Throws Error(data) naming the file
+  // when it cannot be opened any more, shrank, or changed so that the document is no longer there.
+  std::string_view read(const Document& document, int64_t begin, int64_t end);
+
+ private:
+  friend class Corpus;
+  void open(uint32_t file);
+  int64_t size() const;  // of the open file
+  size_t read_at(int64_t offset, char* out, size_t bytes) const;
+  [[noreturn]] void fail_errno(const char* doing) const;
+  [[noreturn]] void fail_changed(const Document& document) const;
+
+  const std::vector<std::string>& files_;
+  int fd_ = -1;  // of the file read last: a packed corpus or JSONL stays open
+  uint32_t open_file_ = 0;
+  std::string stored_, text_;  // what read() returns views of
+};
+
+class Corpus {
+ public:
+  // `paths` as in trainer/data/documents/files.h. Throws Error(data) naming the file (and line) that is missing,
+  // unreadable or malformed, and when there is no document at all.
+  explicit Corpus(std::string_view paths);
+  // Of these files; no document is no error.
+  explicit Corpus(const std::vector<SourceFile>& files);
+
+  const std::vector<Document>& documents() const { return documents_; }
+  int64_t files() const { return static_cast<int64_t>(files_.size()); }
+  const std::vector<std::string>& paths() const { return files_; }
+  int64_t skipped_binary() const { return skipped_binary_; }
+  int64_t skipped_empty() const { return skipped_empty_; }
+
+  // CorpusReader::read, by a reader of the corpus's own.
+  std::string_view read(const Document& document, int64_t begin, int64_t end) {
+    return reader_.read(document, begin, end);
+  }
+
+ private:
+  void index_text(uint32_t file, std::string_view id);
+  void index_jsonl(uint32_t file, std::string_view id);
+  void index_json_line(uint32_t file, std::string_view id, int64_t number, int64_t offset,
+                       std::string_view line);
+  void index_packed(uint32_t file);
+
+  std::vector<std::string> files_;  // paths
+  CorpusReader reader_{files_};
+  std::vector<Document> documents_;
+  int64_t skipped_binary_ = 0, skipped_empty_ = 0;
+};
+
+}  // namespace rondo

@@ -1,0 +1,123 @@
+#include "trainer/data/token_files/parts_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string_view>
+
+#include "support/error.h"
+#include "support/files/shortage.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSuffix = ".tokens";
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+[[noreturn]] void fail(const fs::path& path, int error_number) {
+  const bool full = is_shortage(error_number);
+  throw Error(full ? ExitCode::resources : ExitCode::environment,
+              fmt::format("cannot write {}: {}; {}", path.string(), std::strerror(error_number),
+                          full ? "free space, then give the same command again"
+                               : "check its folder and permissions, or choose another output"));
+}
+
+std::string stem_of(const std::string& output) { return output.substr(0, output.size() - kSuffix.size()); }
+
+// The output, or the first of its shards, that is there; "" if there is none.
+std::string finished_output(const std::string& output) {
+  std::error_code wrong;
+  if (fs::exists(output, wrong)) return output;
+  const std::string stem = fs::path(stem_of(output)).filename().string();
+  for (auto it = fs::directory_iterator(folder_of(output), wrong); !wrong && it != fs::directory_iterator();
+       it.increment(wrong)) {
+    const std::string name = it->path().filename().string();
+    static const std::regex shard("-[0-9]{5}-of-[0-9]{5}\\.tokens");
+    if (name.starts_with(stem) && std::regex_match(name.substr(stem.size()), shard))
+      return it->path().string();
+  }
+  return "";
+}
+
+void write_job(const fs::path& path, const std::string& job) {
+  const fs::path pending = path.parent_path() / ".job";
+  std::ofstream out(pending, std::ios::binary);
+  errno = 0;
+  out << job;
+  out.close();
+  if (!out) fail(path, errno == 0 ? EIO : errno);
+  if (::rename(pending.c_str(), path.c_str()) != 0) fail(path, errno);
+}
+
+// The job goes first: parts without one are of no use.
+void remove_contents(const fs::path& folder) {
+  std::error_code wrong;
+  fs::remove(folder / "job", wrong);
+  for (auto it = fs::directory_iterator(folder, wrong); !wrong && it != fs::directory_iterator();
+       it.increment(wrong)) {
+    std::error_code kept;
+    fs::remove(it->path(), kept);
+  }
+}
+
+}  // namespace
+
+std::string shard_name(const std::string& output, size_t number, size_t count) {
+  if (count == 0) return output;
+  return fmt::format("{}-{:05}-of-{:05}{}", stem_of(output), number, count, kSuffix);
+}
+
+PartsFolder::PartsFolder(const std::string& output, const std::string& job) {
+  if (!output.ends_with(kSuffix) || fs::path(output).filename() == kSuffix)
+    throw Error(ExitCode::usage,
+                fmt::format("the output \"{}\" must be a file name that ends with .tokens", output));
+  folder_ = folder_of(output) / fmt::format(".{}.parts", fs::path(output).filename().string());
+  if (::mkdir(folder_.c_str(), 0777) == 0) {
+    if (const std::string there = finished_output(output); !there.empty()) {
+      ::rmdir(folder_.c_str());
+      throw Error(ExitCode::usage,
+                  fmt::format("{} exists already: remove it, or name another output", there));
+    }
+  } else if (errno != EEXIST) {
+    fail(folder_, errno);
+  }
+  lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ < 0) fail(folder_, errno);
+  // A file system without locks has none to respect.
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(lock_);
+    throw Error(ExitCode::usage,
+                fmt::format("another process is writing {}: wait for it, or name another output", output));
+  }
+  std::ifstream in(folder_ / "job", std::ios::binary);
+  if (const std::string before{std::istreambuf_iterator<char>(in), {}}; before != job) {
+    remove_contents(folder_);
+    write_job(folder_ / "job", job);
+  }
+}
+
+PartsFolder::~PartsFolder() { ::close(lock_); }
+
+std::string PartsFolder::part(size_t number) const {
+  return (folder_ / fmt::format("part-{:06}.tokens", number)).string();
+}
+
+void PartsFolder::remove() {
+  remove_contents(folder_);
+  ::rmdir(folder_.c_str());
+}
+
+}  // namespace rondo

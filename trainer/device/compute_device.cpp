@@ -1,0 +1,45 @@
+#include "trainer/device/compute_device.h"
+
+#include <ATen/Context.h>
+
+#include <cstdlib>
+
+#include "compiler/compile.h"
+#include "compiler/execute/cpu_memory.h"
+#include "parallel/groups/gpu.h"
+#include "trainer/config/derived.h"
+#include "trainer/device/device_info.h"
+#include "trainer/metrics/flops.h"
+#include "trainer/metrics/machine.h"
+
+namespace rondo {
+
+std::int64_t ComputeDevice::peak_bytes() const {
+  return device.is_cpu() ? cpu_memory::peak_bytes() : gpu_peak_bytes(device);
+}
+
+void ComputeDevice::reset_peak() const {
+  cpu_memory::reset_peak();
+  if (device.is_cuda()) reset_gpu_peak(device);
+}
+
+ComputeDevice take_device(const JobConfig& config, const RankEnvironment& environment) {
+  ComputeDevice taken;
+  if (device_of(config) == "cpu") {
+    taken.memory_bytes = read_machine().memory_bytes;
+    return taken;
+  }
+  cuda_build_info();  // refuses libraries that do not fit
+  // cuBLAS reads it when it is first used; without it its results depend on what else runs.
+  if (config.debug.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  taken.device = take_gpu(environment.local_rank, environment.local_world_size);
+  prepare_allocator(taken.device);
+  at::globalContext().lazyInitDevice(at::kCUDA);  // so that the allocator has statistics from here on
+  const GpuFacts facts = gpu_facts(taken.device);
+  taken.name = facts.name;
+  taken.memory_bytes = facts.memory_bytes;
+  taken.peak_flops = peak_flops(facts.name);
+  return taken;
+}
+
+}  // namespace rondo

@@ -1,0 +1,7 @@
+#include "trainer/device/device_info.h"
+
+namespace rondo {
+
+std::string cuda_build_info() { return "none"; }
+
+}  // namespace rondo

@@ -1,0 +1,42 @@
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include "support/error.h"
+#include "trainer/device/device_info.h"
+
+namespace rondo {
+namespace {
+
+std::string nccl_version_text(int code) {
+  return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." +
+         std::to_string(code % 100);
+}
+
+int nccl_library_version() {
+  int version = 0;
+  if (ncclGetVersion(&version) != ncclSuccess)
+    throw Error(ExitCode::environment,
+                "NCCL's library does not tell its version; run scripts/setup.sh --cuda");
+  return version;
+}
+
+std::string cuda_runtime_version() {
+  int version = 0;
+  if (cudaRuntimeGetVersion(&version) != cudaSuccess)
+    throw Error(ExitCode::environment,
+                "the CUDA runtime does not tell its version; run scripts/setup.sh --cuda");
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+}  // namespace
+
+std::string cuda_build_info() {
+  const int library = nccl_library_version();
+  if (library != NCCL_VERSION_CODE)
+    throw Error(ExitCode::environment,
+                "NCCL's library is " + nccl_version_text(library) + " and the program was compiled with " +
+                    nccl_version_text(NCCL_VERSION_CODE) + "; run scripts/setup.sh --cuda and build again");
+  return "CUDA " + cuda_runtime_version() + ", NCCL " + nccl_version_text(library);
+}
+
+}  // namespace rondo

@@ -1,7 +1,0 @@
-#include "trainer/device_info.h"
-
-namespace rondo {
-
-std::string cuda_build_info() { return "none"; }
-
-}  // namespace rondo

@@ -1,0 +1,242 @@
+#include "trainer/observe/report.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "support/log.h"
+#include "trainer/config/dump.h"
+#include "trainer/device/device_info.h"
+#include "trainer/metrics/flops.h"
+#include "trainer/observe/memory_json.h"
+#include "trainer/step/expert_rows.h"
+
+namespace rondo {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Report::Report(const JobConfig& config, const std::vector<std::string>& command_line, int ranks)
+    : config_(config), folder_(config.job.dump_folder), metrics_(folder_.metrics_file()) {
+  folder_.write_config(to_toml(config));
+  folder_.write_environment({command_line,
+                             {{"rondo", RONDO_VERSION}, {"torch", TORCH_VERSION}},
+                             {{"intra_op", at::get_num_threads()}, {"world_size", ranks}}});
+  folder_.event("start", {{"fingerprint", fingerprint(config)}, {"ranks", ranks}});
+  if (config.metrics.enable_tensorboard) {
+    const std::filesystem::path events = folder_.path() / config.metrics.save_tb_folder;
+    std::filesystem::create_directories(events);
+    tensorboard_.emplace(events);
+  }
+  if (folder_.previous())
+    log_info("an earlier run in this folder was moved to " + folder_.previous()->string());
+  if (config.job.print_config) log_info("configuration:\n" + to_toml(config));
+}
+
+void Report::training(const RunCosts& costs) {
+  costs_ = costs;
+  const int threads = at::get_num_threads();
+  const std::int64_t ranks = costs.mesh.world_size();
+  log_info(fmt::format(
+      "model {} {}: {} parameters, {:.3f} GFLOP a token; {} rank{}{}, {} thread{} each, run folder {}",
+      config_.model.name, config_.model.flavor, costs.parameters,
+      static_cast<double>(costs.flops_per_token) * 1e-9, ranks, ranks == 1 ? "" : "s",
+      ranks == 1 ? "" : " (" + costs.mesh.text() + ")", threads, threads == 1 ? "" : "s",
+      folder_.path().string()));
+  const ComputeDevice& d = costs.device;
+  if (d.device.is_cpu()) return;
+  log_info(fmt::format("device: {} on each rank, {:.1f} GiB, {}", d.name,
+                       static_cast<double>(d.memory_bytes) / kGib, cuda_build_info()));
+  folder_.event("device", {{"name", d.name}, {"memory_bytes", d.memory_bytes}, {"build", cuda_build_info()}});
+}
+
+void Report::experts(const Decoder& model, const TrainStepOptions& options) {
+  std::vector<std::string> routers;
+  for (const ExpertBias& bias : model.expert_biases())
+    routers.push_back(bias.name.substr(0, bias.name.rfind('.')));
+  if (!routers.empty()) expert_load_.emplace(folder_.path(), std::move(routers));
+  const std::optional<ExpertRows> rows = expert_rows(model, options);
+  if (!rows) return;
+  const ExpertParallel& e = options.sharding.experts;
+  const bool fixed = e.exchange == ExpertExchange::fixed_size;
+  log_info(fmt::format(
+      "experts: {} on {} ranks; {}; a rank has room for {} rows of a layer, {:.1f} MiB, where balanced "
+      "routers send "
+      "{}{}",
+      model.routed_tokens()->experts, e.group.ranks,
+      fixed ? "\"static\" gathers the tokens of all of them" : "\"standard\" sends each row to one of them",
+      rows->room, static_cast<double>(rows->bytes) / (1 << 20), rows->balanced,
+      e.is_bounded() ? "; a step with more ends the run (parallelism.expert_capacity_factor)"
+                     : ": all that can come"));
+  folder_.event("experts", {{"ranks", e.group.ranks}, {"rows", rows->room}, {"bytes", rows->bytes}});
+}
+
+void Report::compiled(const std::vector<const CompiledStep*>& steps) {
+  for (const CompiledStep* step : steps) {
+    const CompileReport& r = step->report();
+    if (r.traced_nodes == 0) {
+      log_info(fmt::format("{}: runs eagerly", step->function().name));
+      continue;
+    }
+    log_info(fmt::format("{}: traced {} nodes in {:.1f} ms; {} nodes after passes in {:.1f} ms",
+                         step->function().name, r.traced_nodes, r.trace_ms, r.nodes, r.passes_ms));
+    log_info(fmt::format("{}: {}", step->function().name, r.segments_in_words));
+    for (const std::string& note : r.pipeline.notes) log_info(step->function().name + ": " + note);
+    nlohmann::ordered_json passes;
+    for (const ir::PassReport& pass : r.pipeline.passes) {
+      for (const std::string& note : pass.notes) log_info(step->function().name + ": " + note);
+      passes[std::string(pass.name)] = {{"ms", pass.ms},
+                                        {"verify_ms", pass.verify_ms},
+                                        {"nodes_before", pass.nodes_before},
+                                        {"nodes", pass.nodes_after},
+                                        {"ops", pass.op_difference},
+                                        {"notes", pass.notes}};
+    }
+    for (const std::string& line : ir::print_lines(r.memory)) log_info(line);
+    folder_.event("compiled", {{"function", step->function().name},
+                               {"trace_ms", r.trace_ms},
+                               {"passes", passes},
+                               {"segments", r.segments},
+                               {"memory", memory_json(r.memory)}});
+  }
+}
+
+void Report::replaying(const ReplayFacts& f) {
+  log_info(
+      fmt::format("replay: {} ops a step, {} views made once, {:.1f} MiB planned, {:.1f} MiB{} from the "
+                  "heap, {} results and "
+                  "{} bytes copied a step",
+                  f.instructions, f.views, static_cast<double>(f.arena_bytes) / (1 << 20),
+                  static_cast<double>(f.heap_bytes) / (1 << 20),
+                  f.hungriest_op.empty() ? "" : " for " + f.hungriest_op, f.copied_results, f.copied_bytes));
+  folder_.event("replaying", {{"ops", f.instructions},
+                              {"arena_bytes", f.arena_bytes},
+                              {"heap_bytes", f.heap_bytes},
+                              {"hungriest_op", f.hungriest_op},
+                              {"copied_bytes", f.copied_bytes}});
+}
+
+void Report::recorded(const GraphReplayFacts& f) {
+  const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  log_info(fmt::format(
+      "recorded: {} segment{} of {} ops, {} ops called by the host; {} bytes copied a step; first step "
+      "{:.0f} ms, "
+      "recording {:.0f} ms; {:.1f} MiB planned, {:.1f} MiB in the pool, {:.1f} MiB more of the device in use "
+      "than before the first step",
+      f.segments, f.segments == 1 ? "" : "s", f.instructions, f.eager_ops, f.copied_bytes, f.warm_up_ms,
+      f.capture_ms, mib(f.arena_bytes), mib(f.pool_bytes), mib(f.free_bytes_before - f.free_bytes_after)));
+  folder_.event("recorded", {{"segments", f.segments},
+                             {"ops", f.instructions},
+                             {"host_ops", f.eager_ops},
+                             {"copied_bytes", f.copied_bytes},
+                             {"warm_up_ms", f.warm_up_ms},
+                             {"capture_ms", f.capture_ms},
+                             {"arena_bytes", f.arena_bytes},
+                             {"pool_bytes", f.pool_bytes},
+                             {"free_bytes_before", f.free_bytes_before},
+                             {"free_bytes_after", f.free_bytes_after}});
+}
+
+void Report::resumed(std::int64_t step, const std::filesystem::path& from, double seconds) {
+  // A run that died early, or was refused, left fewer lines than the one before it.
+  EarlierMetrics best;
+  std::filesystem::path best_run;
+  for (const std::filesystem::path& run : folder_.earlier_runs()) {
+    EarlierMetrics found = earlier_metrics(run / "metrics.jsonl", step);
+    if (found.lines.size() > best.lines.size()) {
+      best = std::move(found);
+      best_run = run;
+    }
+    if (best.last_step >= step) break;
+  }
+  if (!best.lines.empty()) metrics_.take_over(best.lines);
+  if (expert_load_ && !best_run.empty()) expert_load_->take_over(best_run, step);
+  const std::string lost = best.last_step > step
+                               ? fmt::format("; steps {} to {} are computed again", step + 1, best.last_step)
+                               : "";
+  log_info(fmt::format("resumed from {}: {} of {} steps are done{} (read in {:.2f} s)", from.string(), step,
+                       config_.training.steps, lost, seconds));
+  folder_.event(
+      "resumed",
+      {{"step", step}, {"from", from.string()}, {"seconds", seconds}, {"last_step_before", best.last_step}});
+}
+
+void Report::training_starts() {
+  each_step_.emplace(now_s());
+  each_line_.emplace(now_s());
+}
+
+StepMetrics Report::measure(Throughput& clock) const {
+  const Throughput::Reading reading = clock.read(now_s());
+  StepMetrics m;
+  m.tokens_per_s = reading.tokens_per_s;
+  m.step_time_s = reading.step_time_s;
+  m.data_wait_fraction = reading.data_wait_fraction;
+  m.tflops = tflops(m.tokens_per_s, static_cast<double>(costs_.flops_per_token));
+  m.mfu = mfu_percent(m.tokens_per_s, static_cast<double>(costs_.flops_per_token), costs_.device.peak_flops);
+  return m;
+}
+
+ConsoleStyle Report::style(std::optional<double> eta_s) const {
+  return {log_has_color(), static_cast<double>(costs_.device.memory_bytes) / kGib, eta_s};
+}
+
+void Report::step_done(std::int64_t step, std::int64_t tokens_seen, const StepResult& result,
+                       double learning_rate, double data_wait_s,
+                       const std::optional<std::string>& state_hash) {
+  for (auto* clock : {&each_step_, &each_line_})
+    (*clock)->step_done(costs_.tokens_per_step, data_wait_s, now_s());
+  StepMetrics m = measure(*each_step_);
+  m.step = step;
+  m.loss = result.loss;
+  m.grad_norm = result.grad_norm;
+  m.lr = learning_rate;
+  m.memory_gib = static_cast<double>(costs_.device.peak_bytes()) / kGib;
+  m.tokens_seen = tokens_seen;
+  m.load_imbalance = result.load_imbalance;
+  m.state_hash = state_hash;
+  costs_.device.reset_peak();
+  metrics_.write(m);
+  line_peak_gib_ = std::max(line_peak_gib_, m.memory_gib);
+  if (step != 1 && step % config_.metrics.log_freq != 0 && result.finite) return;
+  if (expert_load_) expert_load_->write(step, result.tokens_per_expert);
+
+  const StepMetrics interval = measure(*each_line_);
+  m.tokens_per_s = interval.tokens_per_s;
+  m.step_time_s = interval.step_time_s;
+  m.tflops = interval.tflops;
+  m.data_wait_fraction = interval.data_wait_fraction;
+  m.memory_gib = std::exchange(line_peak_gib_, 0.0);
+  log_info(console_line(m, style(each_line_->eta_s(config_.training.steps - step))));
+  if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
+}
+
+void Report::pause() {
+  paused_s_ = now_s();
+  for (auto* clock : {&each_step_, &each_line_}) (*clock)->pause(paused_s_);
+}
+
+void Report::go_on() {
+  for (auto* clock : {&each_step_, &each_line_}) (*clock)->resume(now_s());
+}
+
+void Report::validation_done(std::int64_t step, double loss, std::int64_t tokens) {
+  go_on();
+  ValidationMetrics m{step, loss, static_cast<double>(tokens) / std::max(now_s() - paused_s_, 1e-9),
+                      static_cast<double>(costs_.device.peak_bytes()) / kGib};
+  log_info(console_line(m, style(std::nullopt)));
+  folder_.event("validation", {{"step", step}, {"loss", loss}});
+  if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
+}
+
+}  // namespace rondo

@@ -1,0 +1,180 @@
+#include "trainer/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+
+#include "compiler/report/memory_timeline.h"
+#include "models/parts/decoder.h"
+#include "support/error.h"
+#include "trainer/metrics/flops.h"
+#include "trainer/metrics/machine.h"
+#include "trainer/plan/plan_alternatives.h"
+#include "trainer/step/from_config.h"
+#include "trainer/step/step_runner.h"
+
+namespace rondo {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Every plan is of a replay: what the other executors take is not decided in advance.
+JobConfig replayed(JobConfig config, std::vector<std::string>& notes) {
+  if (!config.compile.enable)
+    notes.push_back(
+        "compile.enable = false: this is the plan of the recorded step; the eager run takes memory as it "
+        "goes");
+  else if (config.compile.executor != "replay")
+    notes.push_back("compile.executor = \"" + config.compile.executor +
+                    "\": this is the plan of \"replay\"; an interpreter takes memory as it goes");
+  config.compile.enable = true;
+  config.compile.executor = "replay";
+  return config;
+}
+
+PlannedMemory memory_of(const std::vector<const CompiledStep*>& steps) {
+  PlannedMemory memory;
+  for (const CompiledStep* step : steps) {
+    const ir::MemoryReport& report = step->report().memory;
+    for (std::size_t kind = 0; kind < memory.input_bytes.size(); ++kind)
+      memory.input_bytes[kind] = std::max(memory.input_bytes[kind], report.input_bytes[kind]);
+    if (!memory.report.graph.empty() && report.arena_bytes <= memory.arena_bytes) continue;
+    memory.arena_bytes = report.arena_bytes;
+    memory.report = report;
+  }
+  return memory;
+}
+
+ir::StepEstimate estimate(const CompiledFunctions& functions, const Layout& layout,
+                          const ir::DeviceModel& device, const std::optional<ExpertRows>& rows) {
+  const double computed = rows ? static_cast<double>(rows->balanced) / static_cast<double>(rows->room) : 1.0;
+  ir::GroupShapes groups;
+  for (const Axes axes : kGroups)
+    if (const AxisGroup group = layout.mesh.group(axes); group.ranks > 1)
+      groups[group.name] = groups[group.name + kGatherGroupSuffix] = {group.ranks, group.stride};
+  const auto of = [&](const CompiledStep& step) {
+    return ir::simulate(step.graph(), device, groups, computed);
+  };
+  if (functions.train_step) return of(*functions.train_step);
+  ir::StepEstimate step = of(*functions.update);
+  step.add(of(*functions.accumulate), static_cast<double>(layout.microbatches));
+  return step;
+}
+
+std::int64_t memory_of(const ir::DeviceModel& device) {
+  return device.memory_bytes > 0 ? device.memory_bytes : read_machine().memory_bytes;
+}
+
+// Of the function with the largest arena.
+void write_timeline(const std::vector<const CompiledStep*>& steps, const ir::MemoryReport& report,
+                    const std::filesystem::path& path) {
+  const auto step = std::find_if(steps.begin(), steps.end(),
+                                 [&](const CompiledStep* s) { return s->graph().name == report.graph; });
+  RONDO_ASSERT(step != steps.end(), "no step is called " + report.graph);
+  std::ofstream file(path);
+  if (!(file << ir::memory_timeline((*step)->graph(), report)) || !file.flush())
+    throw Error(ExitCode::resources,
+                fmt::format("plan: cannot write {}: {}; give --timeline the path of a file that "
+                            "may be written",
+                            path.string(), std::strerror(errno)));
+}
+
+JobPlan plan_one(const JobConfig& asked, std::int64_t world, std::int64_t rank, const ir::DeviceModel& device,
+                 const std::filesystem::path& timeline = {}) {
+  JobPlan plan;
+  const JobConfig config = replayed(asked, plan.notes);
+  auto started = Clock::now();
+  plan.layout = resolve_layout(config, world);
+  const std::shared_ptr<const Decoder> model = make_decoder(config.model.name, config.model.sizes);
+  const TrainStepOptions options = step_options(config, plan.layout, rank);
+  const TrainStepFunctions step = make_train_step(model, options);
+  plan.expert_rows = expert_rows(*model, options);
+  plan.model = config.model.name;
+  plan.flavor = config.model.flavor;
+  plan.parameters = parameter_count(*model);
+  plan.flops_per_token = static_cast<double>(model->flops_per_token(config.training.seq_len));
+  plan.rank = rank;
+  plan.memory_policy = memory_policy(config);
+  plan.tokens_per_step = plan.layout.global_batch_size * config.training.seq_len;
+  plan.device = &device;
+  plan.usable_bytes = memory_of(device) - device.reserve_bytes;
+  plan.times.model_ms = ms_since(started);
+
+  const CompileRequest request = compile_request(config, device.is_gpu ? "cuda" : "cpu", {});
+  const CompiledFunctions compiled(step, request, config.validation.enable);
+  for (const CompiledStep* function : compiled.all()) {
+    plan.times.trace_ms += function->report().trace_ms;
+    plan.times.passes_ms += function->report().passes_ms;
+    plan.times.plan_ms += function->report().plan_ms;
+    plan.times.nodes += function->report().nodes;
+    for (const ir::PassReport& pass : function->report().pipeline.passes)
+      for (const std::string& note : pass.notes)
+        plan.notes.push_back(function->function().name + ": " + note);
+  }
+  started = Clock::now();
+  plan.memory = memory_of(compiled.all());
+  plan.step = estimate(compiled, plan.layout, device, plan.expert_rows);
+  plan.times.plan_ms += ms_since(started);
+  if (!timeline.empty()) write_timeline(compiled.all(), plan.memory.report, timeline);
+  return plan;
+}
+
+}  // namespace
+
+std::int64_t PlannedMemory::total_bytes() const {
+  return std::accumulate(input_bytes.begin(), input_bytes.end(), arena_bytes);
+}
+
+JobPlan plan_job(const JobConfig& config, std::int64_t world, std::int64_t rank,
+                 const ir::DeviceModel& device, const std::filesystem::path& timeline) {
+  JobPlan plan = plan_one(config, world, rank, device, timeline);
+  if (plan.fits()) return plan;
+  for (const Variant& variant : variants_that_take_less(config, plan.layout)) {
+    try {
+      const JobPlan other = plan_one(variant.config, variant.world, 0, device);
+      plan.alternatives.push_back({variant.what, variant.flags, other.memory.total_bytes(), other.fits()});
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::config) throw;  // a batch that cannot be divided so: no alternative
+    }
+    if (!plan.alternatives.empty() && plan.alternatives.back().fits) break;
+  }
+  return plan;
+}
+
+double JobPlan::mfu_percent() const {
+  return *rondo::mfu_percent(tokens_per_s_per_rank(), flops_per_token, device->peak_16bit_flops_per_s);
+}
+
+double JobPlan::most_tokens_per_s_per_rank() const {
+  const double dense_s = step.of(ir::CostKind::matmul).seconds + step.of(ir::CostKind::attention).seconds;
+  return tokens_per_s_per_rank() * step.step_s / std::max({dense_s, step.node_links_s, step.network_s});
+}
+
+double JobPlan::most_mfu_percent() const {
+  return *rondo::mfu_percent(most_tokens_per_s_per_rank(), flops_per_token, device->peak_16bit_flops_per_s);
+}
+
+std::string JobPlan::bound() const {
+  using ir::CostKind;
+  const std::vector<std::pair<double, const char*>> parts = {
+      {step.of(CostKind::matmul).seconds, "matrix products"},
+      {step.of(CostKind::attention).seconds, "attention"},
+      {step.of(CostKind::memory).seconds, "memory traffic of the other ops"},
+      {step.of(CostKind::launch).seconds, "launches of small ops"},
+      {step.exposed_s, "communication that nothing hides"},
+      {step.transfers.exposed_s, "offloading that nothing hides"},
+  };
+  const auto most = *std::max_element(parts.begin(), parts.end());
+  return fmt::format("{}, {:.0f} % of the step", most.second, 100 * most.first / step.step_s);
+}
+
+}  // namespace rondo

@@ -1,0 +1,93 @@
+// What a job will take before it runs: the step of one rank of an N-rank job is recorded, improved and planned
+// as that rank would do it, without process groups, weights, data or a run folder, and what it costs on a
+// device is estimated (compiler/plan/cost_model.h). One thread; writes nothing but a timeline that is asked for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/plan/cost_model.h"
+#include "compiler/plan/simulate.h"
+#include "compiler/report/memory_report.h"
+#include "trainer/config/derived.h"
+#include "trainer/config/schema/job_config.h"
+#include "trainer/step/expert_rows.h"
+
+namespace rondo {
+
+struct PlanTimes {
+  double model_ms = 0;    // tables of parameters, signatures
+  double trace_ms = 0;    // of all functions of the step
+  double passes_ms = 0;   // with the verifier
+  double plan_ms = 0;     // memory plan, memory report, estimate
+  std::size_t nodes = 0;  // after the passes
+
+  double total_ms() const { return model_ms + trace_ms + passes_ms + plan_ms; }
+};
+
+// Of a rank, over all functions of its step: they share their inputs, and take turns in one arena.
+struct PlannedMemory {
+  std::array<std::int64_t, ir::kInputKinds> input_bytes{};  // by InputKind
+  std::int64_t arena_bytes = 0;
+  ir::MemoryReport report;  // of the function with the largest arena
+
+  std::int64_t total_bytes() const;
+};
+
+// Another way to run the job, planned like the job itself.
+struct Alternative {
+  std::string what;   // "8 ranks more"
+  std::string flags;  // what to type: "--compile.memory_policy=full"
+  std::int64_t total_bytes = 0;
+  bool fits = false;
+};
+
+struct JobPlan {
+  std::string model, flavor;
+  std::int64_t parameters = 0;
+  double flops_per_token = 0;  // forward and backward, full attention square
+  Layout layout;
+  std::int64_t rank = 0;
+  std::string memory_policy;
+  std::int64_t tokens_per_step = 0;  // of all ranks
+  const ir::DeviceModel* device = nullptr;
+  std::optional<ExpertRows>
+      expert_rows;  // where ranks share the experts; the estimate takes balanced routers
+
+  PlannedMemory memory;
+  std::int64_t usable_bytes = 0;  // of the device: its memory without the reserve
+  bool fits() const { return memory.total_bytes() <= usable_bytes; }
+  // Where it does not fit: what was tried, in order, up to the first that fits.
+  std::vector<Alternative> alternatives;
+
+  ir::StepEstimate step;  // of one optimizer step of one rank
+  PlanTimes times;
+  std::vector<std::string> notes;  // what the passes decided, and what the plan does not know
+
+  double tokens_per_s() const { return static_cast<double>(tokens_per_step) / step.step_s; }
+  double tokens_per_s_per_rank() const {
+    return tokens_per_s() / static_cast<double>(layout.mesh.world_size());
+  }
+  // Percent of the device's 16-bit peak, by torchtitan's convention.
+  double mfu_percent() const;
+  // Were everything but matrix products and attention free, or hidden: no schedule or fusion gets beyond.
+  double most_tokens_per_s_per_rank() const;
+  double most_mfu_percent() const;
+  // What a step spends most of its time on: "matrix products, 61 % of the step".
+  std::string bound() const;
+};
+
+// `rank` is one of `world` ranks. Throws what resolve_layout, the tracer and the passes throw. With a
+// `timeline`, that file gets the picture of the memory (compiler/report/memory_timeline.h), or Error(resources).
+JobPlan plan_job(const JobConfig& config, std::int64_t world, std::int64_t rank,
+                 const ir::DeviceModel& device, const std::filesystem::path& timeline = {});
+
+// For people and for programs; the same numbers.
+std::string plan_text(const JobPlan& plan);
+std::string plan_json(const JobPlan& plan);
+
+}  // namespace rondo

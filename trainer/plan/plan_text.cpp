@@ -1,0 +1,265 @@
+// A plan as aligned text and as JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "trainer/plan/plan.h"
+
+namespace rondo {
+namespace {
+
+using ir::CollectiveKind;
+using ir::CostKind;
+using ir::InputKind;
+using ir::StorageCategory;
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+double gib(double bytes) { return bytes / kGib; }
+double gib(std::int64_t bytes) { return static_cast<double>(bytes) / kGib; }
+
+// 8030261248 as 8,030,261,248.
+std::string grouped(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+std::string plural(std::int64_t count, const std::string& what) {
+  return fmt::format("{} {}{}", grouped(count), what, count == 1 ? "" : "s");
+}
+
+class Lines {
+ public:
+  template <class... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    text_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
+  }
+  std::string text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+struct MemoryRow {
+  std::string name;
+  std::int64_t bytes;
+};
+std::vector<MemoryRow> memory_rows(const PlannedMemory& memory) {
+  std::vector<MemoryRow> rows;
+  const auto input = [&](const char* name, InputKind kind) {
+    rows.push_back({name, memory.input_bytes[static_cast<std::size_t>(kind)]});
+  };
+  input("parameters", InputKind::parameter);
+  input("optimizer", InputKind::optimizer);
+  input("buffers", InputKind::buffer);
+  input("batch", InputKind::batch);
+  for (std::size_t i = 0; i < ir::kStorageCategories; ++i)
+    rows.push_back(
+        {std::string(ir::category_name(static_cast<StorageCategory>(i))), memory.report.peak_bytes[i]});
+  rows.push_back({"fragmentation", memory.report.fragmentation_bytes()});
+  return rows;
+}
+
+void add_job(Lines& lines, const JobPlan& p) {
+  lines.add("model          {} {}: {} parameters, {:.3f} GFLOP a token", p.model, p.flavor,
+            grouped(p.parameters), p.flops_per_token * 1e-9);
+  const std::string mesh = p.layout.mesh.text();
+  lines.add("layout         {} of {} ({}){}", plural(p.layout.mesh.world_size(), "rank"), p.device->name,
+            p.device->what, mesh.empty() ? "" : ": " + mesh);
+  lines.add("step           {}, {} tokens; {} microbatch{} a rank",
+            plural(p.layout.global_batch_size, "sequence"), grouped(p.tokens_per_step), p.layout.microbatches,
+            p.layout.microbatches == 1 ? "" : "es");
+  if (p.expert_rows)
+    lines.add("experts        room for {} rows of a layer on each rank, {:.3f} GiB; balanced routers send {}",
+              grouped(p.expert_rows->room), gib(static_cast<double>(p.expert_rows->bytes)),
+              grouped(p.expert_rows->balanced));
+}
+
+void add_memory(Lines& lines, const JobPlan& p) {
+  lines.add("");
+  lines.add("memory of rank {} at its peak ({}), memory policy {}", p.rank, p.memory.report.peak_at,
+            p.memory_policy);
+  for (const MemoryRow& row : memory_rows(p.memory))
+    if (row.bytes >= 1024) lines.add("  {:<22}{:>12}", row.name, ir::readable_bytes(row.bytes));
+  lines.add("  {:<22}{:>9.3f} GiB of {:.1f} that tensors can have: {}", "total", gib(p.memory.total_bytes()),
+            gib(p.usable_bytes), p.fits() ? "fits" : "does not fit");
+  if (!p.memory.report.largest.empty()) {
+    const ir::LargeStorage& largest = p.memory.report.largest.front();
+    lines.add("  {:<22}{:>9.3f} GiB {} of {}, {}", "largest tensor", gib(largest.storage.bytes), largest.type,
+              largest.module.empty() ? "the step" : largest.module, largest.op);
+  }
+}
+
+void add_alternatives(Lines& lines, const JobPlan& p) {
+  if (p.fits()) return;
+  lines.add("");
+  lines.add("what would make it fit (each planned like the job itself)");
+  for (const Alternative& a : p.alternatives)
+    lines.add("  {:>9.3f} GiB  {}{}", gib(a.total_bytes), a.what,
+              a.fits ? ": fits; add " + a.flags : std::string());
+  if (p.alternatives.empty() || !p.alternatives.back().fits)
+    lines.add(
+        "  none of these is enough: it takes a larger device, a smaller model, or parallelism inside of "
+        "layers");
+}
+
+void add_collectives(Lines& lines, const JobPlan& p) {
+  lines.add("");
+  if (p.step.communication_s() == 0) {
+    lines.add("collectives of a step: none");
+    return;
+  }
+  lines.add("{:<24}{:>7}{:>13}{:>12}{:>12}", "collectives of a step", "count", "sent a rank", "time",
+            "exposed");
+  const auto row = [&](const std::string& what, const ir::CollectiveTotals& c) {
+    lines.add("  {:<22}{:>7}{:>9.3f} GiB{:>9.1f} ms{:>9.1f} ms", what, c.count, gib(c.sent_bytes),
+              c.seconds * 1e3, c.exposed_s * 1e3);
+  };
+  for (std::size_t i = 0; i < ir::kCollectiveKinds; ++i) {
+    const auto kind = static_cast<CollectiveKind>(i);
+    const ir::CollectiveTotals all = p.step.of(kind);
+    if (all.count == 0) continue;
+    row(std::string(ir::collective_name(kind)), all);
+    for (const auto& [key, totals] : p.step.collectives)
+      if (key.first == kind && totals.count < all.count) row("  " + key.second, totals);
+  }
+}
+
+void add_step(Lines& lines, const JobPlan& p) {
+  const auto row = [&](const char* name, double seconds, const std::string& more) {
+    lines.add("  {:<22}{:>9.1f} ms{:>6.1f} %{}", name, seconds * 1e3, 100 * seconds / p.step.step_s, more);
+  };
+  const auto compute = [&](const char* name, CostKind kind) {
+    const ir::ComputeTotals& part = p.step.of(kind);
+    if (part.nodes > 0) row(name, part.seconds, fmt::format("  {}", plural(part.nodes, "op")));
+  };
+  lines.add("");
+  lines.add("time of a step, estimated");
+  compute("matrix products", CostKind::matmul);
+  compute("attention", CostKind::attention);
+  compute("memory traffic", CostKind::memory);
+  compute("launches", CostKind::launch);
+  row("exposed communication", p.step.exposed_s,
+      fmt::format("  {:.1f} ms are hidden",
+                  std::max(0.0, p.step.communication_s() - p.step.exposed_s) * 1e3));
+  if (const ir::TransferTotals& t = p.step.transfers; t.count > 0)
+    row("exposed offloading", t.exposed_s,
+        fmt::format("  {} copies, {:.1f} GiB, {:.1f} ms are hidden", t.count, gib(t.bytes),
+                    std::max(0.0, t.seconds - t.exposed_s) * 1e3));
+  lines.add("  {:<22}{:>9.1f} ms", "step", p.step.step_s * 1e3);
+  lines.add("  {:<22}{:>9} a rank, {} in all", "tokens/s",
+            grouped(static_cast<std::int64_t>(p.tokens_per_s_per_rank())),
+            grouped(static_cast<std::int64_t>(p.tokens_per_s())));
+  lines.add("  {:<22}{:>9.1f} %{}", p.device->is_gpu ? "MFU" : "of matrix products", p.mfu_percent(),
+            p.device->is_gpu ? fmt::format(" of {:.0f} TFLOP/s", p.device->peak_16bit_flops_per_s * 1e-12)
+                             : fmt::format(" of {:.0f} GFLOP/s, as measured in bf16",
+                                           p.device->peak_16bit_flops_per_s * 1e-9));
+  lines.add("  {:<22}{}", "bound by", p.bound());
+  lines.add("  {:<22}{:>9} tokens/s a rank, MFU {:.1f} %, if only products and attention took time",
+            "at most", grouped(static_cast<std::int64_t>(p.most_tokens_per_s_per_rank())),
+            p.most_mfu_percent());
+}
+
+nlohmann::ordered_json memory_json(const JobPlan& p) {
+  nlohmann::ordered_json rows;
+  for (const MemoryRow& row : memory_rows(p.memory)) rows[row.name] = row.bytes;
+  return {{"categories_bytes", rows},
+          {"total_bytes", p.memory.total_bytes()},
+          {"usable_bytes", p.usable_bytes},
+          {"fits", p.fits()},
+          {"peak_at", p.memory.report.peak_at}};
+}
+
+nlohmann::ordered_json step_json(const JobPlan& p) {
+  nlohmann::ordered_json collectives;
+  const auto totals_json = [](const ir::CollectiveTotals& c) {
+    return nlohmann::ordered_json{{"count", c.count},
+                                  {"bytes", c.bytes},
+                                  {"sent_bytes", c.sent_bytes},
+                                  {"seconds", c.seconds},
+                                  {"exposed_s", c.exposed_s}};
+  };
+  for (const auto& [key, totals] : p.step.collectives) {
+    nlohmann::ordered_json& of_kind = collectives[std::string(ir::collective_name(key.first))];
+    if (of_kind.is_null()) of_kind = totals_json(p.step.of(key.first));
+    of_kind["groups"][key.second] = totals_json(totals);
+  }
+  return {{"flops", p.step.flops},
+          {"moved_bytes", p.step.moved_bytes},
+          {"compute_s", p.step.compute_s},
+          {"matmul_s", p.step.of(CostKind::matmul).seconds},
+          {"attention_s", p.step.of(CostKind::attention).seconds},
+          {"memory_s", p.step.of(CostKind::memory).seconds},
+          {"launch_s", p.step.of(CostKind::launch).seconds},
+          {"communication_s", p.step.communication_s()},
+          {"exposed_s", p.step.exposed_s},
+          {"transfers",
+           {{"count", p.step.transfers.count},
+            {"bytes", p.step.transfers.bytes},
+            {"seconds", p.step.transfers.seconds},
+            {"exposed_s", p.step.transfers.exposed_s}}},
+          {"step_s", p.step.step_s},
+          {"collectives", collectives}};
+}
+
+}  // namespace
+
+std::string plan_text(const JobPlan& p) {
+  Lines lines;
+  add_job(lines, p);
+  add_memory(lines, p);
+  add_alternatives(lines, p);
+  add_collectives(lines, p);
+  add_step(lines, p);
+  lines.add("");
+  for (const std::string& note : p.notes) lines.add("note: {}", note);
+  lines.add("planned in {:.0f} ms: trace {:.0f}, passes {:.0f}, plan {:.0f}; {} nodes", p.times.total_ms(),
+            p.times.model_ms + p.times.trace_ms, p.times.passes_ms, p.times.plan_ms,
+            grouped(static_cast<std::int64_t>(p.times.nodes)));
+  return lines.text();
+}
+
+std::string plan_json(const JobPlan& p) {
+  nlohmann::ordered_json alternatives = nlohmann::ordered_json::array();
+  for (const Alternative& a : p.alternatives)
+    alternatives.push_back(
+        {{"what", a.what}, {"flags", a.flags}, {"total_bytes", a.total_bytes}, {"fits", a.fits}});
+  const nlohmann::ordered_json all = {{"model", p.model},
+                                      {"flavor", p.flavor},
+                                      {"parameters", p.parameters},
+                                      {"flops_per_token", p.flops_per_token},
+                                      {"device", p.device->name},
+                                      {"world_size", p.layout.mesh.world_size()},
+                                      {"rank", p.rank},
+                                      {"data_parallel_shard", p.layout.mesh.degree(Axis::dp_shard)},
+                                      {"data_parallel_replicate", p.layout.mesh.degree(Axis::dp_replicate)},
+                                      {"tensor_parallel", p.layout.mesh.degree(Axis::tp)},
+                                      {"expert_parallel", p.layout.mesh.degree(Axis::ep)},
+                                      {"global_batch_size", p.layout.global_batch_size},
+                                      {"microbatches", p.layout.microbatches},
+                                      {"memory_policy", p.memory_policy},
+                                      {"tokens_per_step", p.tokens_per_step},
+                                      {"memory", memory_json(p)},
+                                      {"alternatives", alternatives},
+                                      {"step", step_json(p)},
+                                      {"tokens_per_s_per_rank", p.tokens_per_s_per_rank()},
+                                      {"tokens_per_s", p.tokens_per_s()},
+                                      {"mfu_percent", p.mfu_percent()},
+                                      {"bound", p.bound()},
+                                      {"most_tokens_per_s_per_rank", p.most_tokens_per_s_per_rank()},
+                                      {"most_mfu_percent", p.most_mfu_percent()},
+                                      {"times_ms",
+                                       {{"model", p.times.model_ms},
+                                        {"trace", p.times.trace_ms},
+                                        {"passes", p.times.passes_ms},
+                                        {"plan", p.times.plan_ms},
+                                        {"total", p.times.total_ms()}}},
+                                      {"nodes", p.times.nodes},
+                                      {"notes", p.notes}};
+  return all.dump(2) + "\n";
+}
+
+}  // namespace rondo

@@ -1,0 +1,103 @@
+#include "trainer/resume/checkpoint_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "support/error.h"
+#include "support/log.h"
+#include "trainer/checkpoint/catalog.h"
+#include "trainer/checkpoint/committed.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::Entry;
+using checkpoint::Kind;
+using checkpoint::Manifest;
+using checkpoint::State;
+
+bool holds(const std::vector<fs::path>& list, const fs::path& folder) {
+  return std::find(list.begin(), list.end(), folder) != list.end();
+}
+
+[[noreturn]] void refuse(const std::string& message) { throw Error(ExitCode::checkpoint, message); }
+
+[[noreturn]] void refuse_weights(const fs::path& root, const fs::path& newest) {
+  refuse(fmt::format(
+      "the checkpoints in {} hold weights alone, with no optimizer state to resume from; to train on "
+      "from those weights, choose another job.dump_folder and set "
+      "checkpoint.initial_load_path = \"{}\"",
+      root.string(), newest.string()));
+}
+
+// Weights alone are no state to resume from, except where nothing is left to train, or nothing was.
+bool can_go_on_from(const Manifest& manifest, const JobConfig& config) {
+  return manifest.kind == Kind::full || manifest.step == 0 || manifest.step >= config.training.steps;
+}
+
+// The newest checkpoint continues from the step that checkpoint.load_step names.
+bool has_gone_back(const std::optional<Entry>& newest, std::int64_t load_step) {
+  return newest && newest->manifest->train_state.value("went_back_to", std::int64_t{-1}) == load_step;
+}
+
+// A save that never ended is nothing that could be lost.
+bool anything_was_committed(const fs::path& root) {
+  const std::vector<Entry> all = checkpoint::list(root);
+  return std::any_of(all.begin(), all.end(), [](const Entry& entry) {
+    return entry.state == State::committed || entry.state == State::damaged;
+  });
+}
+
+fs::path at_step(const JobConfig& config, const fs::path& root, const std::vector<fs::path>& except) {
+  const fs::path folder = root / fmt::format("step-{}", config.checkpoint.load_step);
+  const checkpoint::Verdict verdict = checkpoint::verify(folder, checkpoint::Depth::quick);
+  const bool proved_damaged = holds(except, folder);
+  if (!verdict.valid() || proved_damaged)
+    refuse(fmt::format("checkpoint.load_step = {}: {}; `rondo checkpoint ls {}` lists what is there",
+                       config.checkpoint.load_step,
+                       proved_damaged ? folder.string() + " is damaged" : verdict.problems.front(),
+                       root.string()));
+  if (!can_go_on_from(checkpoint::read_committed(folder), config)) refuse_weights(root, folder);
+  return folder;
+}
+
+fs::path at_or_before(const Entry& newest, const JobConfig& config, const fs::path& root,
+                      const std::vector<fs::path>& except) {
+  if (newest.manifest->train_state.empty())
+    refuse(fmt::format(
+        "{} holds imported weights, which no run has trained; to begin with them, move them out of the "
+        "run folder and set checkpoint.initial_load_path",
+        newest.folder.string()));
+  if (can_go_on_from(*newest.manifest, config)) return newest.folder;
+  log_warning(fmt::format(
+      "{} holds the weights alone (checkpoint.last_save_model_only), which nothing can resume from; "
+      "looking for an older one",
+      newest.folder.string()));
+  for (const Entry& entry : checkpoint::list(root))
+    if (entry.state == State::committed && entry.manifest->kind == Kind::full && !holds(except, entry.folder))
+      return entry.folder;
+  refuse_weights(root, newest.folder);
+}
+
+}  // namespace
+
+fs::path choose_checkpoint(const JobConfig& config, const fs::path& root,
+                           const std::vector<fs::path>& except) {
+  const checkpoint::Selection found = checkpoint::newest_valid(root, checkpoint::Depth::quick, except);
+  const std::int64_t load_step = config.checkpoint.load_step;
+  if (load_step >= 0 && !has_gone_back(found.newest, load_step)) return at_step(config, root, except);
+  for (const checkpoint::Skipped& skipped : found.skipped)
+    log_warning(fmt::format("{} is passed over: {}", skipped.folder.string(), skipped.why));
+  if (found.newest) return at_or_before(*found.newest, config, root, except);
+  if (!anything_was_committed(root)) return {};
+  refuse(
+      fmt::format("none of the checkpoints in {} is valid; `rondo checkpoint verify {}` says more. Move the "
+                  "folder away to begin anew",
+                  root.string(), root.string()));
+}
+
+}  // namespace rondo

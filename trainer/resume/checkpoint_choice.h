@@ -1,0 +1,17 @@
+// Which of its own checkpoints a run goes on from. Knows files and no tensors; rank 0 asks.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "trainer/config/schema/job_config.h"
+
+namespace rondo {
+
+// The newest that is committed and can be resumed from, or the one that checkpoint.load_step names; empty: the run
+// begins anew. Warns of each that it passes over. `except`: those that proved damaged when they were read. Throws
+// Error(checkpoint) where there are checkpoints and none will do.
+std::filesystem::path choose_checkpoint(const JobConfig& config, const std::filesystem::path& root,
+                                        const std::vector<std::filesystem::path>& except);
+
+}  // namespace rondo

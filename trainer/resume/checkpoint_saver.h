@@ -1,0 +1,103 @@
+// Saves a run: asks the state for its parts, copies them where training shall go on meanwhile, has the store
+// (trainer/checkpoint/) write, commit and prune, and keeps the ranks agreed about all of it.
+//
+// All ranks make the same calls at the same steps. `save` and `settle` are collective; the writing itself is
+// not, so it may run on a thread of its own. Not thread-safe.
+//
+// Memory: with async_mode one copy of this rank's part of the checkpoint, kept from one save to the next; else
+// none.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallel/groups/groups.h"
+#include "trainer/checkpoint/shard.h"
+#include "trainer/config/schema/job_config.h"
+#include "trainer/observe/report.h"
+#include "trainer/resume/progress.h"
+#include "trainer/resume/run_identity.h"
+#include "trainer/step/train_state.h"
+
+namespace rondo {
+
+class CheckpointSaver {
+ public:
+  // `root`: the folder of the run's checkpoints. On rank 0 (`report` is not null) what dead saves left there is
+  // swept. `writes`: of the ranks that hold the same, one writes; rank 0 is one that does. Config, groups and report
+  // outlive the saver.
+  CheckpointSaver(const Checkpoint& config, std::filesystem::path root, RunIdentity identity,
+                  ProcessGroups& groups, Report* report, bool writes = true);
+  // A save that is still being written is given up, never half committed.
+  ~CheckpointSaver();
+  CheckpointSaver(const CheckpointSaver&) = delete;
+  CheckpointSaver& operator=(const CheckpointSaver&) = delete;
+
+  // Saves the parameters and the optimizer's state with `progress`. Returns when the state may change again:
+  // with async_mode when it is copied, else when the checkpoint is committed. A save still under way is settled
+  // first. A failure is a warning; too many in a row are Error(resources).
+  void save(const std::vector<StatePart>& parts, const Progress& progress);
+  // Saves the parameters alone, as `dtype` (float32, float16 or bfloat16), and waits for it.
+  void save_model(const std::vector<StatePart>& parts, const Progress& progress, const std::string& dtype);
+  // From here on nothing old is deleted: the run is in a hurry to end.
+  void stop_pruning() { prunes_ = false; }
+
+  bool under_way() const { return pending_.has_value(); }
+  // Whether this rank's part is still being written. REQUIRES under_way(). When no rank's is, `settle` does
+  // not wait.
+  bool writing() const;
+  // Waits for all ranks' parts and commits the save under way, if there is one.
+  void settle();
+
+  // The step of the last checkpoint that this object committed, or was told of; -1: none.
+  std::int64_t last_saved_step() const { return last_saved_step_; }
+  void counts_as_saved(std::int64_t step) { last_saved_step_ = step; }
+
+ private:
+  struct Pending {
+    checkpoint::Kind kind = checkpoint::Kind::full;
+    Progress progress;
+    std::filesystem::path temp;
+    std::vector<checkpoint::Piece> pieces;
+    std::vector<at::Tensor> keeps_alive;  // what the pieces point into: one each, until they are staged
+    std::int64_t bytes = 0;               // of all ranks
+    double began_s = 0, blocked_s = 0;
+    std::string record, problem;  // of this rank, if it writes; one of them when the writing is done
+  };
+
+  void start(Pending pending, bool waits);
+  bool open(Pending& pending);
+  void stage(Pending& pending);
+  void write();
+  std::string commit(const std::vector<std::string>& records);
+  void failed(std::int64_t step, const std::string& why);
+  void done(const Pending& pending);
+  void prune();
+  std::string key(const char* what) const;
+  void wait_while(const std::atomic<bool>& busy);
+  void join_threads();
+
+  const Checkpoint& config_;
+  const std::filesystem::path root_;
+  const RunIdentity identity_;
+  ProcessGroups& groups_;
+  Report* report_;
+  const bool writes_;
+  std::optional<Pending> pending_;
+  std::atomic<bool> writing_ = false, pruning_ = false;
+  bool prunes_ = true;
+  std::thread writer_, pruner_;
+  at::Tensor staging_;  // uint8
+  std::int64_t saves_ = 0;
+  std::int64_t failed_in_a_row_ = 0;
+  std::int64_t last_saved_step_ = -1;
+};
+
+}  // namespace rondo

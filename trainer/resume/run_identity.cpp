@@ -1,0 +1,35 @@
+#include "trainer/resume/run_identity.h"
+
+#include <cctype>
+
+#include "trainer/config/dump.h"
+#include "trainer/config/sizes.h"
+
+namespace rondo {
+namespace {
+
+// What a manifest and a folder's name can hold.
+std::string plain_name(std::string name) {
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_') c = '-';
+  return name.empty() ? "run" : name.substr(0, 64);
+}
+
+}  // namespace
+
+RunIdentity identity_of(const JobConfig& c, const Layout& layout, const RankEnvironment& environment) {
+  RunIdentity identity;
+  identity.run = plain_name(environment.run_id);
+  identity.attempt = environment.restart_count;
+  identity.seed = static_cast<std::uint64_t>(c.debug.seed);
+  identity.model = model_facts(c.model.name, c.model.sizes);
+  identity.config_hash = fingerprint(c);
+  identity.layout = {{"world_size", layout.mesh.world_size()},
+                     {"data_parallel_shard", layout.mesh.degree(Axis::dp_shard)},
+                     {"data_parallel_replicate", layout.mesh.degree(Axis::dp_replicate)},
+                     {"tensor_parallel", layout.mesh.degree(Axis::tp)},
+                     {"expert_parallel", layout.mesh.degree(Axis::ep)}};
+  return identity;
+}
+
+}  // namespace rondo

@@ -1,0 +1,51 @@
+// What asks a run to save or to end: a signal, a file in the run folder, the clock. Each rank looks at its own
+// signals; rank 0 looks at the rest; all ranks then act on what the most urgent asks (Trainer::agree).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "trainer/config/schema/job_config.h"
+
+namespace rondo {
+
+// In ascending urgency. From `end` on the run ends.
+enum class Wish : std::int64_t {
+  none = 0,
+  save = 1,        // the file SAVE in the run folder: save and go on
+  time_limit = 2,  // job.time_limit_seconds, or the end of the Slurm job, less the margin
+  stop_file = 3,   // the file STOP in the run folder
+  signal = 4,      // SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGINT; the number comes with it
+};
+
+class WishList {
+ public:
+  // `process_start`: what job.time_limit_seconds counts from.
+  WishList(const Job& job, std::chrono::system_clock::time_point process_start);
+
+  // The most urgent wish now, signals excepted. The folder is looked at twice a second at most.
+  Wish look();
+  // Removes SAVE, so that it asks once.
+  void forget_save();
+
+ private:
+  std::filesystem::path folder_;
+  std::chrono::system_clock::time_point deadline_;
+  std::chrono::steady_clock::time_point looked_{};
+  Wish in_folder_ = Wish::none;
+};
+
+// Throws Error(do_not_requeue) when the run folder holds STOP already: somebody wanted this run to stay ended.
+void refuse_stopped(const Job& job);
+
+// When the run must have ended: the earlier of process_start + time_limit_seconds and (only where that is 0)
+// SLURM_JOB_END_TIME, less the margin; the far future where there is neither.
+std::chrono::system_clock::time_point deadline_of(const Job& job,
+                                                  std::chrono::system_clock::time_point process_start);
+
+// "signal 15 (SIGTERM)", "the file STOP", "the time limit"
+std::string describe(Wish wish, int signal);
+
+}  // namespace rondo

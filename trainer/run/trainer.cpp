@@ -1,0 +1,379 @@
+#include "trainer/run/trainer.h"
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include "parallel/groups/comm_record.h"
+#include "parallel/groups/nccl.h"
+#include "support/error.h"
+#include "support/log.h"
+#include "support/stop_signal.h"
+#include "trainer/checkpoint/save.h"
+#include "trainer/resume/checkpoint_restore.h"
+#include "trainer/resume/convert.h"
+#include "trainer/run/compare_collectives.h"
+#include "trainer/step/from_config.h"
+#include "trainer/step/lr_schedule.h"
+
+namespace rondo {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
+                 std::chrono::system_clock::time_point started,
+                 std::function<void(const std::string&)> on_hang)
+    : config_(config),
+      environment_(environment),
+      started_(started),
+      on_hang_(std::move(on_hang)),
+      layout_(resolve_layout(config, environment.world_size)),
+      identity_(identity_of(config, layout_, environment)),
+      report_(report) {}
+
+Trainer::~Trainer() = default;
+
+void Trainer::prepare() {
+  // Deterministic kernels, but memory is not filled before use: a plan may have put an operand there.
+  at::globalContext().setDeterministicAlgorithms(config_.debug.deterministic, /*warn_only=*/false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+  device_ = take_device(config_, environment_);
+  model_ = make_decoder(config_.model.name, config_.model.sizes);
+  if (report_) report_->training(costs());
+  tokenizer_ = load_tokenizer(tokenizer_name(config_));
+  check_vocabulary(*tokenizer_, model_->vocabulary());
+  data_ = std::make_unique<DataLoader>(training_data(config_, layout_, environment_.rank), *tokenizer_);
+  if (config_.validation.enable)
+    validation_data_ =
+        std::make_unique<DataLoader>(validation_data(config_, layout_, environment_.rank), *tokenizer_);
+  compile();
+  meet();
+  draw_weights();
+  watch();
+  if (report_) wishes_.emplace(config_.job, started_);
+}
+
+// No weight exists yet, and no rank has been met.
+void Trainer::compile() {
+  const TrainStepOptions options = step_options(config_, layout_, environment_.rank);
+  if (report_) report_->experts(*model_, options);
+  functions_ = std::make_unique<CompiledFunctions>(
+      make_train_step(model_, options),
+      compile_request(config_, device_.type(),
+                      report_ ? report_->folder().graph_folder() : std::filesystem::path()),
+      config_.validation.enable);
+  if (report_) report_->compiled(functions_->all());
+}
+
+void Trainer::meet() {
+  const int rank = environment_.rank;
+  if (device_.device.is_cuda() && environment_.world_size > 1) {
+    const std::vector<const CompiledStep*> steps = functions_->all();
+    const bool records = std::any_of(
+        steps.begin(), steps.end(), [](const CompiledStep* step) { return !step->graph().segments.empty(); });
+    const std::string settings = prepare_nccl(records);
+    if (report_ && !settings.empty()) log_info("recorded collectives: " + settings);
+  }
+  comm_record::keep(static_cast<std::size_t>(config_.comm.trace_buf_size));
+  groups_ = std::make_unique<ProcessGroups>(environment_, layout_.mesh.group(kAllAxes).name,
+                                            std::chrono::seconds(config_.comm.init_timeout_seconds),
+                                            device_.device);
+  compare_collectives(functions_->all(), *groups_);  // before the ranks of other groups wait for each other
+  groups_->add(process_groups(config_, layout_, rank));
+  // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.
+  if (config_.compile.dump_ranks == "all" && rank != 0 && config_.compile.dump != "none")
+    CompiledFunctions(
+        make_train_step(model_, step_options(config_, layout_, rank)),
+        compile_request(config_, device_.type(), RunFolder::graph_folder_of(config_.job.dump_folder, rank)),
+        config_.validation.enable);
+}
+
+void Trainer::draw_weights() {
+  std::vector<const StepFunction*> stateful;
+  for (const CompiledStep* step : functions_->all()) stateful.push_back(&step->function());
+  state_ = std::make_unique<TrainState>(
+      *model_, stateful, static_cast<std::uint64_t>(config_.debug.seed), layout_.mesh, environment_.rank,
+      table_length(step_options(config_, layout_, environment_.rank)), device_.device);
+  ReplayWatch::Options watch;
+  watch.rank = environment_.rank;
+  watch.deadline = std::chrono::seconds(config_.comm.train_timeout_seconds);
+  watch.first_deadline = std::chrono::seconds(config_.comm.init_timeout_seconds);
+  runner_ = std::make_unique<StepRunner>(*functions_, *state_,
+                                         share_resources(functions_->all(), device_.device, watch, on_hang_));
+}
+
+void Trainer::watch() {
+  const std::filesystem::path folder = config_.job.dump_folder;
+  const Profiling& p = config_.profiling;
+  const RankEnvironment& e = environment_;
+  if (p.enable_profiling) profile_.emplace(p, folder / p.save_traces_folder, e.rank, e.world_size);
+  if (p.enable_memory_snapshot)
+    snapshot_.emplace(p, folder / p.save_memory_snapshot_folder, functions_->all(), e.rank, e.world_size);
+}
+
+void Trainer::close_checkpoints() {
+  if (saver_) saver_->stop_pruning();
+  saver_.reset();
+}
+
+std::function<void()> Trainer::ending_of_collectives() const {
+  return groups_ ? groups_->ending_of_collectives() : [] {};
+}
+
+RunCosts Trainer::costs() const {
+  const std::int64_t ranks = layout_.mesh.world_size();
+  return {parameter_count(*model_), model_->flops_per_token(config_.training.seq_len),
+          layout_.global_batch_size * config_.training.seq_len / ranks, layout_.mesh, device_};
+}
+
+// Fresh weights are there; what a checkpoint has goes over them.
+void Trainer::begin() {
+  progress_.data = data_->state();
+  const Checkpoint& c = config_.checkpoint;
+  if (!c.enable) return;
+  const std::filesystem::path root = checkpoint_root(config_);
+  const auto reading = std::chrono::steady_clock::now();
+  const Restored restored = restore({config_, root, *model_, progress_.data}, state_->parts(), *groups_);
+  progress_ = restored.progress;
+  data_->restore(progress_.data);
+  if (report_ && restored.resumed) report_->resumed(progress_.step, restored.from, seconds_since(reading));
+  if (report_ && !restored.resumed && !restored.from.empty())
+    log_info((c.initial_load_model_only ? "begins with the weights of " : "begins with all the state of ") +
+             restored.from.string());
+  if (c.load_only) return;
+  if (restored.went_back) set_aside_newer(root);
+  const bool writes = layout_.mesh.coordinate(groups_->rank(), Axis::dp_replicate) == 0;
+  saver_ = std::make_unique<CheckpointSaver>(c, root, identity_, *groups_, report_, writes);
+  if (restored.resumed) saver_->counts_as_saved(progress_.step);
+}
+
+// The run goes on from an older step: the later ones are no part of it any more.
+void Trainer::set_aside_newer(const std::filesystem::path& root) {
+  if (!report_) return;
+  if (const auto aside = checkpoint::set_aside_newer(root, progress_.step))
+    log_warning(
+        fmt::format("checkpoints of steps after {} were moved to {}", progress_.step, aside->string()));
+}
+
+std::optional<Stop> Trainer::train() {
+  begin();
+  const Checkpoint& c = config_.checkpoint;
+  if (c.create_seed_checkpoint) {
+    save_seed();
+    return std::nullopt;
+  }
+  if (report_) report_->training_starts();
+  while (progress_.step < config_.training.steps) {
+    const StepResult result = train_one_step();
+    const std::int64_t step = progress_.step;
+    if (!result.finite) {
+      if (saver_) saver_->settle();  // what was saved before is good
+      refuse(result);
+    }
+    if (steps_here_ == 1) groups_->set_timeout(std::chrono::seconds(config_.comm.train_timeout_seconds));
+    if (config_.validation.enable && (step == 1 || step % config_.validation.freq == 0)) validate();
+    const Agreement asked = agree();
+    if (asked.wish > Wish::save && step < config_.training.steps) return stop(asked);
+    const bool due = step % c.interval == 0 || (step == 1 && c.enable_first_step_checkpoint);
+    if ((due || asked.wish == Wish::save) && step < config_.training.steps) save();
+    if (asked.wish == Wish::save && wishes_) {
+      if (!saver_)
+        log_warning("SAVE is ignored: this run saves nothing (checkpoint.enable, checkpoint.load_only)");
+      wishes_->forget_save();
+    }
+  }
+  if (profile_) profile_->finish(progress_.step);
+  finish();
+  return std::nullopt;
+}
+
+Trainer::Agreement Trainer::agree() {
+  std::int64_t wish = wishes_ ? static_cast<std::int64_t>(wishes_->look()) : 0;
+  const int signal = stop_requested().value_or(0);
+  if (signal != 0) wish = static_cast<std::int64_t>(Wish::signal);
+  const bool writing = saver_ && saver_->under_way() && saver_->writing();
+  const std::vector<std::int64_t> all = groups_->maximum({wish, signal, writing});
+  if (saver_ && saver_->under_way() && all[2] == 0) saver_->settle();
+  return {static_cast<Wish>(all[0]), static_cast<int>(all[1])};
+}
+
+void Trainer::save() {
+  if (!saver_) return;
+  if (report_) report_->pause();
+  saver_->save(state_->parts(), progress_);
+  if (report_) report_->go_on();
+}
+
+std::optional<Stop> Trainer::stop(const Agreement& asked) {
+  if (report_)
+    log_info(fmt::format("{} asks the run to end after step {}", describe(asked.wish, asked.signal),
+                         progress_.step));
+  Stop stopped{asked.wish, asked.signal, false};
+  if (!saver_) return stopped;
+  saver_->stop_pruning();
+  if (saver_->last_saved_step() != progress_.step) {
+    save();
+    saver_->settle();
+  }
+  stopped.saved = saver_->last_saved_step() == progress_.step;
+  groups_->barrier();  // nobody leaves before all agree that it is saved
+  return stopped;
+}
+
+void Trainer::save_seed() {
+  if (progress_.step != 0)
+    throw Error(
+        ExitCode::config,
+        fmt::format("checkpoint.create_seed_checkpoint: this run has checkpoints already, up to step {}; "
+                    "choose another job.dump_folder",
+                    progress_.step));
+  if (saver_->last_saved_step() != 0) saver_->save_model(state_->parts(), progress_, config_.training.dtype);
+  if (saver_->last_saved_step() != 0)
+    throw Error(ExitCode::resources, "the seed checkpoint could not be saved; see the warning above");
+  groups_->barrier();
+}
+
+void Trainer::finish() {
+  if (saver_) save_last();
+  if (report_) report_->folder().event("finished", {{"step", progress_.step}});
+}
+
+void Trainer::save_last() {
+  saver_->settle();
+  if (saver_->last_saved_step() != progress_.step) {
+    if (config_.checkpoint.last_save_model_only) {
+      saver_->save_model(state_->parts(), progress_, config_.checkpoint.export_dtype);
+    } else {
+      save();
+      saver_->settle();
+    }
+    if (saver_->last_saved_step() != progress_.step)
+      throw Error(ExitCode::resources,
+                  "the last step could not be saved; see the warning above. Free space, and "
+                  "run the same command to go on from the last checkpoint");
+  }
+  groups_->barrier();
+  if (config_.checkpoint.last_save_in_hf && report_) export_weights();
+}
+
+// By rank 0 alone, out of the checkpoint that was just committed; the other ranks have nothing left to do.
+void Trainer::export_weights() {
+  const std::filesystem::path root = checkpoint_root(config_);
+  const std::string name = fmt::format("step-{}", progress_.step);
+  if (std::filesystem::exists(root / (name + "-hf"))) return;  // of a run that had ended before
+  const std::string tokenizer = tokenizer_name(config_);
+  ExportOptions options{config_.checkpoint.export_dtype, {}, {}};
+  if (tokenizer != "bytes")
+    options.tokenizer_folder = std::filesystem::is_directory(tokenizer)
+                                   ? std::filesystem::path(tokenizer)
+                                   : std::filesystem::path(tokenizer).parent_path();
+  options.tokens.bos = tokenizer_->bos();
+  options.tokens.eos = {tokenizer_->eos()};
+  export_to_hugging_face(root / name, root / (name + "-hf"), options);
+  log_info("wrote the weights for Hugging Face to " + (root / (name + "-hf")).string());
+}
+
+void Trainer::refuse_rows(const std::string& when, double rows, std::int64_t last_step) const {
+  const double factor = config_.parallelism.expert_capacity_factor;
+  throw Error(
+      ExitCode::numerics,
+      fmt::format(
+          "{}: {:.0f} rows of tokens found no room on the ranks of their experts; parameters and "
+          "optimizer state are as after step {}. Raise parallelism.expert_capacity_factor = {}, or set "
+          "it to 0: room for all that can come",
+          when, rows, last_step, factor));
+}
+
+void Trainer::refuse(const StepResult& result) const {
+  if (result.rows_without_room > 0)
+    refuse_rows(fmt::format("step {}", progress_.step), result.rows_without_room, progress_.step - 1);
+  const bool loss_is_fine = std::isfinite(result.loss);
+  const float value = loss_is_fine ? result.grad_norm : result.loss;
+  throw Error(
+      ExitCode::numerics,
+      fmt::format(
+          "step {}: {} is not finite ({}); parameters and optimizer state are as after step {}. Lower "
+          "optimizer.lr or training.max_norm, or look at the batch",
+          progress_.step, loss_is_fine ? "grad_norm" : "loss", std::isnan(value) ? "nan" : "inf",
+          progress_.step - 1));
+}
+
+StepResult Trainer::run_step(const StepBatch& batch, double learning_rate) {
+  if (!snapshot_) return runner_->run(batch, learning_rate);
+  try {
+    return runner_->run(batch, learning_rate);
+  } catch (const std::exception& failure) {
+    snapshot_->step_failed(progress_.step + 1, failure);
+    throw;
+  }
+}
+
+StepResult Trainer::train_one_step() {
+  comm_record::at_step(progress_.step + 1);
+  if (profile_) profile_->step_begins(progress_.step + 1);
+  const auto waiting = std::chrono::steady_clock::now();
+  const StepBatch batch = data_->next();
+  const double data_wait_s = seconds_since(waiting);
+  const LrScheduler& s = config_.lr_scheduler;
+  // The graph takes fp32: what is reported is what was used.
+  const float learning_rate =
+      static_cast<float>(config_.optimizer.lr * lr_factor(progress_.schedule_step, schedule_steps(config_),
+                                                          s.decay_type, s.min_lr_factor));
+  const StepResult result = run_step(batch, learning_rate);
+  groups_->refuse_failed();  // what a collective that failed left is no result
+  ++steps_here_;
+  ++progress_.step;
+  ++progress_.schedule_step;
+  progress_.tokens_seen += batch.tokens * layout_.data_parallel();
+  progress_.data = data_->state();
+  if (snapshot_) snapshot_->step_done(progress_.step);
+  const std::optional<std::string> hash = hash_if_asked();
+  if (report_) {
+    report_->step_done(progress_.step, progress_.tokens_seen, result, learning_rate, data_wait_s, hash);
+    if (steps_here_ == 2) {
+      if (const ReplayFacts* replay = runner_->replay_facts()) report_->replaying(*replay);
+      if (const GraphReplayFacts* recorded = runner_->recorded_facts()) report_->recorded(*recorded);
+    }
+  }
+  if (profile_) {
+    if (report_) report_->pause();
+    profile_->step_ends(progress_.step);
+    if (report_) report_->go_on();
+  }
+  return result;
+}
+
+std::optional<std::string> Trainer::hash_if_asked() {
+  const std::int64_t every = config_.debug.hash_every;
+  if (every == 0 || progress_.step % every != 0) return std::nullopt;
+  return state_->hash(*groups_);
+}
+
+void Trainer::validate() {
+  if (report_) report_->pause();
+  validation_data_->seek(0);
+  double sum = 0;
+  std::int64_t tokens = 0;
+  for (std::int64_t i = 0; i < config_.validation.steps; ++i) {
+    const StepBatch batch = validation_data_->next();
+    const StepResult result = runner_->validate(batch);
+    if (result.rows_without_room > 0)
+      refuse_rows(fmt::format("validation after step {}", progress_.step), result.rows_without_room,
+                  progress_.step);
+    sum += result.loss;
+    tokens += batch.tokens;
+  }
+  if (report_)
+    report_->validation_done(progress_.step, sum / static_cast<double>(config_.validation.steps), tokens);
+}
+
+}  // namespace rondo

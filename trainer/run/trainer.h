@@ -1,0 +1,110 @@
+// A run of one rank, from configuration to the last step.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "parallel/groups/groups.h"
+#include "trainer/config/derived.h"
+#include "trainer/config/schema/job_config.h"
+#include "trainer/data/loader.h"
+#include "trainer/device/compute_device.h"
+#include "trainer/observe/memory_snapshot.h"
+#include "trainer/observe/profile.h"
+#include "trainer/observe/report.h"
+#include "trainer/resume/checkpoint_saver.h"
+#include "trainer/resume/progress.h"
+#include "trainer/run/stop_wish.h"
+#include "trainer/step/step_runner.h"
+#include "trainer/step/train_state.h"
+
+namespace rondo {
+
+// Why a run ended before its last step, and whether it can go on from there.
+struct Stop {
+  Wish wish = Wish::none;
+  int signal = 0;  // with Wish::signal
+  bool saved = false;
+};
+
+class Trainer {
+ public:
+  // `report` is rank 0's, nullptr on the others; it and `config` outlive the trainer. job.time_limit_seconds counts
+  // from `started`. `on_hang` is told, from a thread of its own, when a recorded step stands still; it ends the process.
+  // Throws Error(config).
+  Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
+          std::chrono::system_clock::time_point started, std::function<void(const std::string&)> on_hang);
+  // Executors and their recordings first, then the groups that they use. May hang where another rank does.
+  ~Trainer();
+
+  // Builds the model, traces and compiles the step, meets the other ranks, draws the weights. Throws Error.
+  void prepare();
+
+  // Trains to the last step, or until something asks it to stop, and saves on the way and at the end as the
+  // configuration says. Throws Error(numerics) at a step that is not finite (the state is then as before that
+  // step), Error(peer) when another rank is lost.
+  std::optional<Stop> train();
+
+  std::int64_t steps_done() const { return progress_.step; }
+  // Waits for what is still being written; deletes nothing more.
+  void close_checkpoints();
+  // Ends collectives that wait for other ranks, so that the trainer can be destroyed; it is of no other use then.
+  // Whoever has it may call it from any thread, while the trainer is destroyed and after that, too.
+  std::function<void()> ending_of_collectives() const;
+
+ private:
+  RunCosts costs() const;
+  void compile();
+  void meet();
+  void draw_weights();
+  void watch();  // what the configuration wants to see of the run
+  void begin();
+  StepResult train_one_step();
+  StepResult run_step(const StepBatch& batch, double learning_rate);
+  // What all ranks do after this step; the one exchange of host data a step.
+  struct Agreement {
+    Wish wish = Wish::none;
+    int signal = 0;
+  };
+  Agreement agree();
+  void save();
+  std::optional<Stop> stop(const Agreement& asked);
+  void set_aside_newer(const std::filesystem::path& root);
+  void save_seed();
+  void finish();
+  void save_last();
+  void export_weights();
+  [[noreturn]] void refuse(const StepResult& result) const;
+  [[noreturn]] void refuse_rows(const std::string& when, double rows, std::int64_t last_step) const;
+  void validate();
+  std::optional<std::string> hash_if_asked();
+
+  const JobConfig& config_;
+  const RankEnvironment environment_;
+  const std::chrono::system_clock::time_point started_;
+  const std::function<void(const std::string&)> on_hang_;
+  const Layout layout_;
+  const RunIdentity identity_;
+  Report* report_;
+  ComputeDevice device_;
+  std::shared_ptr<const Decoder> model_;
+  // Destroyed from the bottom up: executors before the groups that they use.
+  std::unique_ptr<ProcessGroups> groups_;
+  std::unique_ptr<CompiledFunctions> functions_;
+  std::unique_ptr<TrainState> state_;
+  std::unique_ptr<StepRunner> runner_;
+  std::optional<Profile> profile_;  // where the configuration asks for them
+  std::optional<MemorySnapshot> snapshot_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<DataLoader> data_, validation_data_;
+  std::unique_ptr<CheckpointSaver> saver_;  // nullptr: nothing is saved
+  std::optional<WishList> wishes_;          // rank 0's
+  Progress progress_;
+  std::int64_t steps_here_ = 0;  // since the process started
+};
+
+}  // namespace rondo

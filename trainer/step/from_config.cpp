@@ -1,0 +1,103 @@
+#include "trainer/step/from_config.h"
+
+#include <map>
+
+#include "trainer/data/blend.h"
+#include "trainer/step/float_dtypes.h"
+
+namespace rondo {
+std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layout, int rank) {
+  const Mesh& mesh = layout.mesh;
+  const std::string all = mesh.group(kAllAxes).name;
+  std::map<std::string, Axes> by_name;  // in one order on all ranks
+  for (const Axes axes : kGroups) by_name.insert_or_assign(mesh.group(axes).name, axes);
+  if (c.compile.enable && c.compile.enable_fsdp_ag_rs_overlap)
+    for (const Axes axes : {kCutShardAxes, kWholeShardAxes, Axes(Axis::efsdp)})
+      by_name.insert_or_assign(mesh.group(axes).name + kGatherGroupSuffix, axes);
+  std::vector<GroupMembers> groups;
+  for (const auto& [name, axes] : by_name)
+    if (name != all && mesh.degree(axes) > 1) groups.push_back({name, mesh.members(rank, axes)});
+  return groups;
+}
+
+TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int64_t rank) {
+  TrainStepOptions o;
+  o.local_batch_size = c.training.local_batch_size;
+  o.seq_len = c.training.seq_len;
+  o.microbatches = layout.microbatches;
+  o.validation_batch_size = c.validation.enable ? c.validation.local_batch_size : 1;
+  o.validation_seq_len = c.validation.enable ? c.validation.seq_len : 1;
+  o.document_attention = c.training.document_attention;
+  o.checkpoint_blocks = c.activation_checkpoint.mode == "full" && !c.compile.enable;
+  if (!c.compile.fsdp_buckets.empty())
+    o.bucket = [c](const std::string& parameter, const std::string& of_model) {
+      return bucket_of(c, parameter, of_model);
+    };
+  o.max_norm = c.training.max_norm;
+  o.state_dtype = float_named(c.training.dtype);
+  o.mesh = layout.mesh;
+  o.rank = rank;
+  o.sharding = {layout.mesh.group(Axis::dp_replicate),
+                {layout.mesh.group(Axis::tp), layout.mesh.coordinate(rank, Axis::tp)},
+                {layout.mesh.group(Axis::ep), layout.mesh.coordinate(rank, Axis::ep),
+                 c.parallelism.expert_parallel_comm_backend == "static" ? ExpertExchange::fixed_size
+                                                                        : ExpertExchange::exact_counts,
+                 c.parallelism.expert_capacity_factor},
+                float_named(c.training.mixed_precision_param),
+                float_named(c.training.mixed_precision_reduce),
+                c.parallelism.fsdp_reshard_after_forward != "never"};
+  o.optimizer = {c.optimizer.name == "AdamW", c.optimizer.beta1, c.optimizer.beta2, c.optimizer.eps,
+                 c.optimizer.weight_decay};
+  return o;
+}
+
+CompileRequest compile_request(const JobConfig& c, const std::string& device,
+                               const std::filesystem::path& graph_folder) {
+  CompileRequest request;
+  request.executor = !c.compile.enable                     ? ExecutorKind::eager
+                     : c.compile.executor == "interpreter" ? ExecutorKind::interpreter
+                                                           : ExecutorKind::replay;
+  request.options = compile_options(c, device);
+  if (!graph_folder.empty() && c.compile.dump != "none") {
+    request.dump_folder = graph_folder;
+    request.dump_all = c.compile.dump == "all";
+  }
+  return request;
+}
+
+DataOptions training_data(const JobConfig& c, const Layout& layout, int rank) {
+  DataOptions o;
+  o.path = c.training.dataset_path;
+  for (const std::string& weight : c.training.dataset_weights) o.weights.push_back(*parse_weight(weight));
+  o.tokenizer = tokenizer_name(c);
+  o.holdout_fraction =
+      c.validation.enable && c.validation.dataset_path.empty() ? c.validation.holdout_fraction : 0.0;
+  o.seed = static_cast<std::uint64_t>(c.debug.seed);
+  o.shuffle = c.training.shuffle;
+  o.seq_len = c.training.seq_len;
+  o.local_batch = c.training.local_batch_size;
+  o.accumulation = layout.microbatches;
+  o.dp_rank = layout.mesh.coordinate(rank, kDataAxes);
+  o.dp_size = layout.data_parallel();
+  o.document_attention = c.training.document_attention;
+  o.num_prefetch_batches = c.training.num_prefetch_batches;
+  return o;
+}
+
+DataOptions validation_data(const JobConfig& c, const Layout& layout, int rank) {
+  DataOptions o = training_data(c, layout, rank);
+  o.shuffle = false;
+  if (c.validation.dataset_path.empty()) {
+    o.split = Split::validation;
+  } else {
+    o.path = c.validation.dataset_path;
+    o.weights.clear();
+  }
+  o.seq_len = c.validation.seq_len;
+  o.local_batch = c.validation.local_batch_size;
+  o.accumulation = 1;
+  o.num_prefetch_batches = 0;
+  return o;
+}
+
+}  // namespace rondo

@@ -1,0 +1,30 @@
+#include "trainer/step/placement.h"
+
+namespace rondo {
+
+Placement placement_of(const ParameterRule& rule, const Mesh& mesh, std::int64_t rank) {
+  Axes shards = kWholeShardAxes;
+  Cut cut;
+  const auto cut_over = [&](int dim, Axis axis) {
+    cut = {dim, mesh.degree(axis), mesh.coordinate(rank, axis)};
+  };
+  switch (rule.share) {
+    case Share::all:
+      break;
+    case Share::rows:
+      cut_over(0, Axis::tp);
+      shards = kCutShardAxes;
+      break;
+    case Share::columns:
+      cut_over(1, Axis::tp);
+      shards = kCutShardAxes;
+      break;
+    case Share::experts:
+      cut_over(0, Axis::ep);
+      shards = Axis::efsdp;
+      break;
+  }
+  return {FlatShard(rule.sizes, cut, mesh.degree(shards), mesh.coordinate(rank, shards)), mesh.group(shards)};
+}
+
+}  // namespace rondo

@@ -1,0 +1,123 @@
+#include "trainer/step/step_runner.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+
+namespace rondo {
+namespace {
+
+template <class T>
+at::Tensor view_of(const std::vector<T>& data, std::vector<std::int64_t> sizes, at::ScalarType dtype) {
+  return at::from_blob(const_cast<T*>(data.data()), sizes, at::TensorOptions().dtype(dtype));
+}
+
+at::Tensor scalar(double value) { return at::full({}, value, at::TensorOptions().dtype(at::kFloat)); }
+
+std::vector<std::int64_t> token_shape(const std::optional<CompiledStep>& step) {
+  if (!step) return {};
+  for (const StepInput& input : step->function().inputs)
+    if (input.name == "tokens") return input.type.sizes;
+  return {};
+}
+
+// In the order of the function's batch inputs.
+std::vector<at::Tensor> batch_tensors(const Batch& batch, const std::vector<std::int64_t>& shape,
+                                      std::int64_t valid_tokens) {
+  std::vector<at::Tensor> tensors{view_of(batch.tokens, shape, at::kLong),
+                                  view_of(batch.labels, shape, at::kLong)};
+  if (!batch.cu_seqlens.empty()) {
+    tensors.push_back(view_of(batch.positions, shape, at::kLong));
+    tensors.push_back(
+        view_of(batch.cu_seqlens, {static_cast<std::int64_t>(batch.cu_seqlens.size())}, at::kInt));
+  }
+  tensors.push_back(scalar(static_cast<double>(valid_tokens)));
+  return tensors;
+}
+
+// The numbers (fp32) of all results one after the other, in one copy: each would wait for the device.
+std::vector<float> on_host(const std::vector<at::Tensor>& results) {
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& result : results) flat.push_back(result.reshape({-1}));
+  const at::Tensor numbers = at::cat(flat).cpu();
+  return {numbers.const_data_ptr<float>(), numbers.const_data_ptr<float>() + numbers.numel()};
+}
+
+StepResult read(const std::vector<at::Tensor>& results) {
+  const std::vector<float> numbers = on_host(results);
+  StepResult result{numbers[0], numbers[1], numbers[2] == 0.0f, {}};
+  if (results.size() > 3) {
+    result.load_imbalance = numbers[3];
+    result.tokens_per_expert.assign(numbers.begin() + 4, numbers.begin() + 4 + results[4].numel());
+  }
+  if (results.size() > 5) result.rows_without_room = numbers.back();
+  return result;
+}
+
+}  // namespace
+
+CompiledFunctions::CompiledFunctions(const TrainStepFunctions& functions, const CompileRequest& request,
+                                     bool with_validation) {
+  if (functions.train_step.body) {
+    train_step.emplace(functions.train_step, request);
+  } else {
+    accumulate.emplace(functions.accumulate, request);
+    update.emplace(functions.update, request);
+  }
+  if (with_validation) validate.emplace(functions.validate, request);
+}
+
+std::vector<const CompiledStep*> CompiledFunctions::all() const {
+  std::vector<const CompiledStep*> present;
+  for (const auto* step : {&train_step, &accumulate, &update, &validate})
+    if (*step) present.push_back(&**step);
+  return present;
+}
+
+StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state,
+                       const SharedResources& shared)
+    : shared_(shared),
+      training_shape_(token_shape(functions.train_step ? functions.train_step : functions.accumulate)),
+      validation_shape_(token_shape(functions.validate)) {
+  const auto bind = [&](const std::optional<CompiledStep>& step) {
+    return step ? step->bind(state.inputs_of(step->function()), shared_) : nullptr;
+  };
+  train_step_ = bind(functions.train_step);
+  accumulate_ = bind(functions.accumulate);
+  update_ = bind(functions.update);
+  validate_ = bind(functions.validate);
+}
+
+StepResult StepRunner::run(const StepBatch& batch, double learning_rate) {
+  if (train_step_) {
+    std::vector<at::Tensor> tensors =
+        batch_tensors(batch.microbatches[0], training_shape_, batch.valid_tokens);
+    tensors.push_back(scalar(learning_rate));
+    return read(train_step_->run(tensors));
+  }
+  for (const Batch& microbatch : batch.microbatches)
+    accumulate_->run(batch_tensors(microbatch, training_shape_, batch.valid_tokens));
+  return read(update_->run({scalar(learning_rate)}));
+}
+
+StepResult StepRunner::validate(const StepBatch& batch) {
+  const std::vector<float> numbers =
+      on_host(validate_->run(batch_tensors(batch.microbatches[0], validation_shape_, batch.valid_tokens)));
+  StepResult result{.loss = numbers[0]};
+  if (numbers.size() > 1) result.rows_without_room = numbers[1];
+  return result;
+}
+
+const ReplayFacts* StepRunner::replay_facts() const {
+  const auto* replay = dynamic_cast<const Replay*>(forward_backward());
+  return replay == nullptr ? nullptr : &replay->facts();
+}
+
+const GraphReplayFacts* StepRunner::recorded_facts() const {
+  const auto* replay = dynamic_cast<const GraphReplay*>(forward_backward());
+  return replay == nullptr ? nullptr : &replay->facts();
+}
+
+}  // namespace rondo

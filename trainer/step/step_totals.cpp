@@ -1,0 +1,92 @@
+#include "trainer/step/step_totals.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/clamp_min.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/ne.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/sum.h>
+
+#include <cmath>
+
+#include "parallel/collectives.h"
+#include "support/scope.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+// A sum to which `copies` ranks brought the same.
+Tensor counted_once(const Tensor& sum, std::int64_t copies) { return copies > 1 ? sum / copies : sum; }
+
+}  // namespace
+
+StepTotals StepTotals::of(const Tensor& loss, const std::vector<RouterLoad>& loads) {
+  StepTotals totals{loss, {}, {}};
+  if (loads.empty()) return totals;
+  Tensors tokens, rows;
+  for (const RouterLoad& load : loads) {
+    tokens.push_back(load.tokens_per_expert_E);
+    if (load.rows_without_room.defined()) rows.push_back(load.rows_without_room);
+  }
+  totals.tokens_per_expert_LE = at::stack(tokens);
+  if (!rows.empty()) totals.rows_without_room = at::sum(at::stack(rows));
+  return totals;
+}
+
+Tensors StepTotals::list() const {
+  Tensors all;
+  for (const Tensor& total : {loss, tokens_per_expert_LE, rows_without_room})
+    if (total.defined()) all.push_back(total);
+  return all;
+}
+
+StepTotals StepTotals::from(const Tensors& list, bool routers, bool bounded) {
+  StepTotals totals{list.at(0), {}, {}};
+  if (routers) totals.tokens_per_expert_LE = list.at(1);
+  if (bounded) totals.rows_without_room = list.at(2);
+  return totals;
+}
+
+Tensor sum_over_ranks(const Mesh& mesh, Axes axes, const Tensor& tensor) {
+  return all_reduce_sum(tensor, mesh.group(axes));
+}
+
+Reduced reduce_and_clip(const Mesh& mesh, double max_norm, const StepTotals& totals,
+                        const Tensors& gradients) {
+  ModuleScope scope("gradient_norm");
+  const Tensor norms = at::stack(at::_foreach_norm(gradients, 2));
+  const Tensor local_norm = at::linalg_vector_norm(norms.to(at::kFloat), 2);
+  Tensors parts{totals.loss, local_norm * local_norm};
+  if (totals.rows_without_room.defined()) parts.push_back(totals.rows_without_room);
+  const Tensor sums = sum_over_ranks(mesh, kAllAxes, at::stack(parts));
+  Reduced r;
+  r.loss = counted_once(sums.select(0, 0), mesh.degree(Axis::tp));
+  r.grad_norm = at::sqrt(counted_once(sums.select(0, 1), mesh.degree(Axis::dp_replicate)));
+  // x / max(1, norm / max_norm) is x * min(1, max_norm / norm); the optimizer divides while it reads the
+  // gradients.
+  r.gradient_scale = std::isinf(max_norm) ? at::clamp_min(r.grad_norm * 0, 1)
+                                          : at::clamp_min((r.grad_norm + 1e-6) / max_norm, 1);
+  const Tensor both = r.loss + r.grad_norm;
+  r.found_inf = at::ne(both - both, 0).to(at::kFloat);  // inf - inf and nan - nan are nan, and nan != 0
+  if (parts.size() > 2) {
+    r.rows_without_room = sums.select(0, 2);
+    r.found_inf = at::clamp_max(r.found_inf + r.rows_without_room, 1);
+  }
+  return r;
+}
+
+Tensors reduce_validation(const Mesh& mesh, const StepTotals& totals) {
+  const std::int64_t copies = mesh.degree(Axis::tp);
+  if (!totals.rows_without_room.defined())
+    return {counted_once(sum_over_ranks(mesh, kAllAxes, totals.loss), copies)};
+  const Tensor sums = sum_over_ranks(mesh, kAllAxes, at::stack({totals.loss, totals.rows_without_room}));
+  return {counted_once(sums.select(0, 0), copies), sums.select(0, 1)};
+}
+
+}  // namespace rondo

@@ -1,0 +1,39 @@
+// What ranks and microbatches add up beside gradients, and what the step knows of all of them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "models/parts/decoder.h"
+#include "parallel/mesh.h"
+
+namespace rondo {
+
+struct StepTotals {
+  at::Tensor loss;                  // fp32 []
+  at::Tensor tokens_per_expert_LE;  // fp32 whole numbers, a row for each router; undefined without routers
+  at::Tensor rows_without_room;     // fp32 [], of all routers; undefined where there is always room
+
+  static StepTotals of(const at::Tensor& loss, const std::vector<RouterLoad>& loads);
+  // Those that are defined, in this order; and back.
+  std::vector<at::Tensor> list() const;
+  static StepTotals from(const std::vector<at::Tensor>& list, bool routers, bool bounded);
+};
+
+at::Tensor sum_over_ranks(const Mesh& mesh, Axes axes, const at::Tensor& tensor);
+
+// Of all ranks, the same on each.
+struct Reduced {
+  at::Tensor loss, grad_norm, gradient_scale, found_inf;
+  at::Tensor rows_without_room;  // undefined like that of the totals
+};
+// Loss, global gradient norm and rows without room in one all-reduce; the scale that clips to `max_norm`; whether
+// anything is not finite or a row had no room: then the step must change nothing.
+Reduced reduce_and_clip(const Mesh& mesh, double max_norm, const StepTotals& totals,
+                        const std::vector<at::Tensor>& gradients);
+
+// The loss of a batch without gradients and, where they are counted, its rows without room.
+std::vector<at::Tensor> reduce_validation(const Mesh& mesh, const StepTotals& totals);
+
+}  // namespace rondo

@@ -1,0 +1,116 @@
+#include "trainer/step/train_state.h"
+
+#include <ATen/ops/zeros.h>
+#include <xxhash.h>
+
+#include <cstdio>
+#include <unordered_set>
+
+#include "models/parts/initialize.h"
+#include "support/error.h"
+#include "trainer/step/placement.h"
+
+namespace rondo {
+namespace {
+
+using Rules = std::unordered_map<std::string, const ParameterRule*>;
+
+// The parameter that a tensor of the state belongs to: "layers.0.wq.weight", and "exp_avg.layers.0.wq.weight"
+// too. nullptr: none.
+const ParameterRule* rule_of(const StepInput& input, const Rules& rules) {
+  if (input.kind == ir::InputKind::parameter) return rules.at(input.name);
+  const auto found = rules.find(input.name.substr(input.name.find('.') + 1));
+  return found == rules.end() ? nullptr : found->second;
+}
+
+}  // namespace
+
+TrainState::TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions,
+                       std::uint64_t seed, const Mesh& mesh, int rank, std::int64_t seq_len,
+                       c10::Device device)
+    : mesh_(mesh) {
+  std::unordered_map<std::string, at::Tensor> constants;
+  for (const Buffer& buffer : model.buffers(seq_len)) constants[buffer.name] = buffer.value;
+  std::unordered_set<std::string> biases;
+  for (const ExpertBias& bias : model.expert_biases()) biases.insert(bias.name);
+  Rules rules;
+  for (const ParameterRule& rule : model.parameters()) rules[rule.name] = &rule;
+
+  for (const StepFunction* function : functions) {
+    for (const StepInput& input : function->inputs) {
+      if (input.kind == ir::InputKind::batch || by_name_.contains(input.name)) continue;
+      const bool of_model = input.kind == ir::InputKind::parameter || biases.contains(input.name);
+      Entry entry{input.name,         input.kind, constants.contains(input.name),
+                  of_model,           {},         FlatShard(input.type.sizes),
+                  /*everywhere=*/true};
+      const bool drawn = input.kind == ir::InputKind::parameter;
+      const bool drawn_on_host =
+          drawn && !device.is_cuda();  // CUDA draws the same bits where they are to lie
+      if (entry.constant) {
+        entry.tensor = constants.at(input.name);
+      } else {
+        entry.tensor =
+            at::zeros(input.type.sizes, at::TensorOptions()
+                                            .dtype(to_aten(input.type.dtype))
+                                            .device(drawn_on_host ? c10::Device(c10::kCPU) : device));
+      }
+      if (const ParameterRule* rule = entry.constant ? nullptr : rule_of(input, rules)) {
+        entry.place = placement_of(*rule, mesh, rank).shard;
+        entry.everywhere = false;
+        if (drawn) initialize(entry.tensor, rule->init, seed, rule->name, entry.place);
+      }
+      entry.tensor = entry.tensor.to(device);
+      by_name_[entry.name] = entries_.size();
+      entries_.push_back(std::move(entry));
+    }
+  }
+}
+
+std::vector<at::Tensor> TrainState::inputs_of(const StepFunction& function) const {
+  std::vector<at::Tensor> inputs;
+  for (const StepInput& input : function.inputs)
+    if (input.kind != ir::InputKind::batch) inputs.push_back(entries_[by_name_.at(input.name)].tensor);
+  return inputs;
+}
+
+std::int64_t TrainState::bytes() const {
+  std::int64_t total = 0;
+  for (const Entry& entry : entries_) total += static_cast<std::int64_t>(entry.tensor.nbytes());
+  return total;
+}
+
+std::vector<StatePart> TrainState::parts() const {
+  std::vector<StatePart> parts;
+  for (const Entry& entry : entries_) {
+    if (!entry.of_model && entry.kind != ir::InputKind::optimizer) continue;
+    parts.push_back({(entry.of_model ? "model/" : "optimizer/") + entry.name, entry.place, entry.everywhere,
+                     entry.tensor});
+  }
+  return parts;
+}
+
+std::string TrainState::hash(ProcessGroups& groups) const {
+  XXH64_hash_t mine = 0;
+  for (const Entry& entry : entries_) {
+    if (entry.constant) continue;
+    mine = XXH3_64bits_withSeed(entry.name.data(), entry.name.size(), mine);
+    const at::Tensor on_host = entry.tensor.cpu();
+    mine = XXH3_64bits_withSeed(on_host.const_data_ptr(), on_host.nbytes(), mine);
+  }
+  const std::vector<std::int64_t> all = groups.all_gather(static_cast<std::int64_t>(mine));
+  std::vector<std::int64_t> shards;
+  for (std::int64_t rank = 0; rank < std::ssize(all); ++rank) {
+    const std::int64_t first = mesh_.members(rank, Axis::dp_replicate).front();
+    RONDO_ASSERT(
+        all[static_cast<std::size_t>(rank)] == all[static_cast<std::size_t>(first)],
+        "replicas have different bits: ranks " + std::to_string(first) + " and " + std::to_string(rank));
+    if (first == rank) shards.push_back(all[static_cast<std::size_t>(rank)]);
+  }
+  char text[17];
+  std::snprintf(
+      text, sizeof text, "%016llx",
+      static_cast<unsigned long long>(XXH3_64bits(shards.data(), shards.size() * sizeof shards[0])));
+  return text;
+}
+
+}  // namespace rondo

@@ -1,0 +1,64 @@
+// Everything that a run would have to keep: parameter shards, optimizer state, accumulators; and the model's
+// constants.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/trace/step_function.h"
+#include "models/parts/decoder.h"
+#include "parallel/flat_shard.h"
+#include "parallel/groups/groups.h"
+#include "parallel/mesh.h"
+
+namespace rondo {
+
+// One tensor of the state, as a checkpoint names it.
+struct StatePart {
+  // "model/<parameter>", "model/<bias of a router>", "optimizer/exp_avg.<parameter>", "optimizer/step"
+  std::string name;
+  FlatShard place;          // of the whole tensor, what `tensor` holds
+  bool everywhere = false;  // alike on all ranks: rank 0 speaks for them
+  at::Tensor tensor;
+  bool of_model() const { return name.starts_with("model/"); }
+};
+
+class TrainState {
+ public:
+  // Makes the state that the functions read between them, and draws the weights: parameter `i` of the model's
+  // table by its rule and `seed`, everything else zero, constants from the model. All of it on `device`; weights are
+  // drawn on CUDA, or else on the host, one tensor at a time.
+  TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions, std::uint64_t seed,
+             const Mesh& mesh, int rank, std::int64_t seq_len, c10::Device device = c10::kCPU);
+
+  // The function's state inputs, in its order.
+  std::vector<at::Tensor> inputs_of(const StepFunction& function) const;
+  std::int64_t bytes() const;
+  // What a checkpoint holds: parameters, biases of routers and optimizer state. Not the constants, and not the accumulators, which
+  // are zero between steps. The tensors are the state itself.
+  std::vector<StatePart> parts() const;
+
+  // Hash (XXH3) of names and bits of all state on the ranks of a replica, constants left out: 16 hex digits, the
+  // same on every rank. Asserts that all replicas have the same bits.
+  std::string hash(ProcessGroups& groups) const;
+
+ private:
+  struct Entry {
+    std::string name;
+    ir::InputKind kind;
+    bool constant;
+    bool of_model;  // a parameter or the bias of a router
+    at::Tensor tensor;
+    FlatShard place;
+    bool everywhere;  // every rank has all of it
+  };
+  Mesh mesh_;
+  std::vector<Entry> entries_;
+  std::unordered_map<std::string, std::size_t> by_name_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,340 @@
+#include "trainer/step/train_step.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <map>
+
+#include "support/error.h"
+#include "support/scope.h"
+#include "trainer/data/loader.h"
+#include "trainer/step/load_balance.h"
+#include "trainer/step/placement.h"
+#include "trainer/step/step_signature.h"
+#include "trainer/step/step_totals.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+struct Step {
+  std::shared_ptr<const Decoder> model;
+  TrainStepOptions options;
+  std::vector<ExpertBias> expert_biases;  // of its routers
+  std::vector<Placement> placements;      // of its parameters, in the table's order
+  ModelInputs inputs;
+
+  bool has_routers() const { return !expert_biases.empty(); }
+  bool counts_rows_without_room() const { return has_routers() && options.sharding.experts.is_bounded(); }
+};
+using StepPtr = std::shared_ptr<const Step>;
+
+// The batch as the loss reads it.
+struct BatchInputs {
+  Range buffers, expert_biases;
+  std::size_t tokens, labels, positions = 0, borders = 0, valid_tokens;
+
+  BatchInputs(SignatureBuilder& b, bool document_attention, std::int64_t rows, std::int64_t length) {
+    buffers = b.constants();
+    expert_biases = b.expert_biases();
+    tokens = b.batch("tokens", ir::DType::i64, {rows, length});
+    labels = b.batch("labels", ir::DType::i64, {rows, length});
+    if (document_attention) {
+      positions = b.batch("positions", ir::DType::i64, {rows, length});
+      borders = b.batch("document_borders", ir::DType::i32, {rows * length + 1});
+    }
+    valid_tokens = b.scalar("valid_tokens", ir::InputKind::batch);
+  }
+};
+
+BatchInputs training_batch(SignatureBuilder& b, const TrainStepOptions& o) {
+  return {b, o.document_attention, o.local_batch_size, o.seq_len};
+}
+
+ShardedWeights weights_over(const Step& step, const Tensors& shards) {
+  std::map<std::string, ShardedWeights::Parameter> by_name;
+  const auto& rules = step.model->parameters();
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const Placement& place = step.placements[i];
+    by_name[rules[i].name] = {shards[i], place.shard.part_sizes(), place.shards};
+  }
+  return {std::move(by_name), step.options.sharding};
+}
+
+ForwardInputs forward_inputs(const Step& step, const BatchInputs& at_input, const Tensors& inputs) {
+  ForwardInputs forward{.tokens_BT = inputs[at_input.tokens],
+                        .buffers = at_input.buffers.of(inputs),
+                        .checkpoint_blocks = step.options.checkpoint_blocks,
+                        .expert_biases = at_input.expert_biases.of(inputs)};
+  if (step.options.document_attention) {
+    forward.positions_BT = inputs[at_input.positions];
+    forward.document_borders_N = inputs[at_input.borders];
+  }
+  return forward;
+}
+
+// The share of this rank's batch in the mean loss: sum over its valid tokens / valid tokens of all batches of the
+// step.
+Tensor local_loss(const Step& step, const Weights& weights, const ForwardInputs& forward,
+                  const Tensor& labels_BT, const Tensor& valid_tokens) {
+  const Tensor logits_BTV = step.model->forward(weights, forward);
+  ModuleScope scope("loss");
+  const Tensor flat = logits_BTV.view({-1, logits_BTV.size(-1)}).to(at::kFloat);
+  const Tensor labels = labels_BT.view({-1});
+  const TensorParallel& tensor = step.options.sharding.tensor;
+  const Tensor sum =
+      tensor.group.ranks == 1
+          ? at::cross_entropy_loss(flat, labels, {}, at::Reduction::Sum, kIgnoreLabel)
+          : vocabulary_parallel_cross_entropy(flat, labels, step.model->vocabulary(), kIgnoreLabel, tensor);
+  return sum / sum_over_ranks(step.options.mesh, kDataAxes, valid_tokens);
+}
+
+// Of all ranks and all microbatches.
+std::int64_t sequences_of_a_step(const Step& step) {
+  return step.options.local_batch_size * step.options.mesh.degree(kDataAxes) * step.options.microbatches;
+}
+
+struct LossAndGradients {
+  StepTotals totals;  // of this rank
+  Tensors gradients;  // like the shards, reduced over the ranks
+};
+LossAndGradients forward_backward(const Step& step, const BatchInputs& at_input, const Range& parameters,
+                                  const Tensors& inputs) {
+  const c10::AutoGradMode with_gradients(true);
+  Tensors shards;
+  for (const Tensor& input : parameters.of(inputs)) shards.push_back(input.detach().requires_grad_(true));
+  const ShardedWeights weights = weights_over(step, shards);  // these two outlive the backward
+  ForwardInputs forward = forward_inputs(step, at_input, inputs);
+  std::vector<RouterLoad> loads(step.expert_biases.size());
+  forward.loads = &loads;
+  forward.sequence_weight = 1.0 / static_cast<double>(sequences_of_a_step(step));
+  const Tensor loss =
+      local_loss(step, weights, forward, inputs[at_input.labels], inputs[at_input.valid_tokens]);
+  LossAndGradients made{StepTotals::of(loss.detach(), loads), {}};
+  const PhaseScope backward(Phase::backward);
+  made.gradients = torch::autograd::grad({loss}, shards);
+  return made;
+}
+
+struct OptimizerInputs {
+  Range parameters, exp_avgs, exp_avg_sqs;
+  std::size_t step, learning_rate = 0;
+
+  OptimizerInputs(SignatureBuilder& b, Range parameters) : parameters(parameters) {
+    exp_avgs = b.per_parameter("exp_avg.", ir::InputKind::optimizer, {});
+    exp_avg_sqs = b.per_parameter("exp_avg_sq.", ir::InputKind::optimizer, {});
+    step = b.scalar("step", ir::InputKind::optimizer);
+  }
+  void updates(SignatureBuilder& b) const {
+    b.updates(parameters);
+    b.updates(exp_avgs);
+    b.updates(exp_avg_sqs);
+    b.update(step);
+  }
+};
+
+void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin(), from.end()); }
+
+// What a microbatch, or the sum of them, gives to the update.
+struct UpdateFrom {
+  StepTotals totals;
+  const Tensors& gradients;
+  Tensors expert_biases;
+};
+// loss, grad_norm, found_inf (load_imbalance, tokens_per_expert (rows_without_room)), then the new parameters, exp_avgs, exp_avg_sqs, step and
+// expert biases.
+Tensors update_state(const Step& step, const OptimizerInputs& at_input, const UpdateFrom& from,
+                     const Tensors& inputs, bool tracing) {
+  const PhaseScope update(Phase::update);
+  const c10::AutoGradMode no_gradients(false);
+  const Reduced r = reduce_and_clip(step.options.mesh, step.options.max_norm, from.totals, from.gradients);
+  Balanced balanced;
+  Tensor tokens_LE;
+  if (!from.expert_biases.empty()) {
+    ModuleScope scope("load_balance");
+    // A copy: what one rank counted may lie in the sums of microbatches, which begin again at zero.
+    tokens_LE = sum_over_ranks(step.options.mesh, kAllAxes, from.totals.tokens_per_expert_LE)
+                    .to(at::kFloat, false, /*copy=*/true);
+    balanced = balance_load(from.expert_biases, tokens_LE, step.model->load_balance_coeff(), r.found_inf);
+  }
+  ModuleScope scope("optimizer");
+  const OptimizerState state{at_input.parameters.of(inputs), at_input.exp_avgs.of(inputs),
+                             at_input.exp_avg_sqs.of(inputs), inputs[at_input.step]};
+  const OptimizerState next =
+      optimizer_update(state, from.gradients, inputs[at_input.learning_rate], r.gradient_scale, r.found_inf,
+                       step.options.optimizer, /*in_place=*/!tracing);
+  Tensors outputs{r.loss, r.grad_norm, r.found_inf};
+  if (tokens_LE.defined()) append(outputs, {balanced.load_imbalance, tokens_LE});
+  if (r.rows_without_room.defined()) outputs.push_back(r.rows_without_room);
+  append(outputs, next.parameters);
+  append(outputs, next.exp_avgs);
+  append(outputs, next.exp_avg_sqs);
+  outputs.push_back(next.step);
+  append(outputs, balanced.expert_biases);
+  return outputs;
+}
+
+void plain_results(SignatureBuilder& b, const Step& step) {
+  b.result(kLoss);
+  b.result(kGradNorm);
+  b.result(kFoundInf);
+  if (step.has_routers()) {
+    b.result(kLoadImbalance);
+    b.result(kTokensPerExpert);
+  }
+  if (step.counts_rows_without_room()) b.result(kRowsWithoutRoom);
+}
+
+StepFunction make_single(const StepPtr& step) {
+  SignatureBuilder b(step->inputs);
+  b.function.name = "train_step";
+  OptimizerInputs optimizer(b, b.parameters());
+  const BatchInputs batch = training_batch(b, step->options);
+  optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
+  plain_results(b, *step);
+  optimizer.updates(b);
+  b.updates(batch.expert_biases);
+  b.function.body = [step, optimizer, batch](const Tensors& inputs, bool tracing) {
+    const LossAndGradients made = forward_backward(*step, batch, optimizer.parameters, inputs);
+    const UpdateFrom from{made.totals, made.gradients, batch.expert_biases.of(inputs)};
+    return update_state(*step, optimizer, from, inputs, tracing);
+  };
+  return b.function;
+}
+
+constexpr const char* kGradientPrefix = "grad.";
+constexpr const char* kLossSum = "loss_sum";
+
+// StepTotals::list() of the microbatches.
+Range totals(SignatureBuilder& b, const Step& step) {
+  Range range{b.scalar(kLossSum, ir::InputKind::buffer), 1};
+  const auto add = [&](const std::string& name, std::vector<std::int64_t> sizes) {
+    b.state(name, std::move(sizes));
+    ++range.count;
+  };
+  const auto routers = static_cast<std::int64_t>(step.expert_biases.size());
+  if (step.has_routers()) add(kTokensPerExpert + "_sum", {routers, step.expert_biases[0].experts});
+  if (step.counts_rows_without_room()) add(kRowsWithoutRoom + "_sum", {});
+  return range;
+}
+
+StepFunction make_accumulate(const StepPtr& step) {
+  SignatureBuilder b(step->inputs);
+  b.function.name = "accumulate";
+  const Range parameters = b.parameters();
+  const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
+  const Range other = totals(b, *step);
+  const BatchInputs batch = training_batch(b, step->options);
+  b.updates(sums);
+  b.updates(other);
+  b.function.body = [=](const Tensors& inputs, bool) {
+    const LossAndGradients made = forward_backward(*step, batch, parameters, inputs);
+    const PhaseScope update(Phase::update);
+    const c10::AutoGradMode no_gradients(false);
+    ModuleScope scope("accumulate");
+    Tensors outputs;
+    const Tensors old = sums.of(inputs);
+    for (std::size_t i = 0; i < old.size(); ++i) outputs.push_back(old[i] + made.gradients[i]);
+    const Tensors so_far = other.of(inputs), more = made.totals.list();
+    for (std::size_t i = 0; i < more.size(); ++i) outputs.push_back(so_far[i] + more[i]);
+    return outputs;
+  };
+  return b.function;
+}
+
+StepFunction make_update(const StepPtr& step) {
+  SignatureBuilder b(step->inputs);
+  b.function.name = "update";
+  OptimizerInputs optimizer(b, b.parameters());
+  const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
+  const Range other = totals(b, *step);
+  const Range biases = b.expert_biases();
+  optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
+  plain_results(b, *step);
+  optimizer.updates(b);
+  b.updates(biases);
+  b.updates(sums);
+  b.updates(other);
+  b.function.body = [=](const Tensors& inputs, bool tracing) {
+    const PhaseScope update(Phase::update);
+    const c10::AutoGradMode no_gradients(false);
+    Tensors gradients;
+    for (const Tensor& sum : sums.of(inputs))
+      gradients.push_back(sum.to(step->options.state_dtype, false, /*copy=*/true));
+    const StepTotals all =
+        StepTotals::from(other.of(inputs), step->has_routers(), step->counts_rows_without_room());
+    const UpdateFrom from{all, gradients, biases.of(inputs)};
+    Tensors outputs = update_state(*step, optimizer, from, inputs, tracing);
+    for (const Range& range : {sums, other})
+      for (const Tensor& sum : range.of(inputs)) outputs.push_back(at::zeros_like(sum));
+    return outputs;
+  };
+  return b.function;
+}
+
+StepFunction make_validate(const StepPtr& step) {
+  SignatureBuilder b(step->inputs);
+  b.function.name = "validate";
+  const Range parameters = b.parameters();
+  const TrainStepOptions& o = step->options;
+  const BatchInputs batch(b, o.document_attention, o.validation_batch_size, o.validation_seq_len);
+  b.result(kLoss);
+  if (step->counts_rows_without_room()) b.result(kRowsWithoutRoom);
+  b.function.body = [=](const Tensors& inputs, bool) -> Tensors {
+    const c10::AutoGradMode no_gradients(false);
+    const ShardedWeights weights = weights_over(*step, parameters.of(inputs));
+    ForwardInputs forward = forward_inputs(*step, batch, inputs);
+    std::vector<RouterLoad> loads(step->expert_biases.size());
+    forward.loads = &loads;
+    const Tensor loss = local_loss(*step, weights, forward, inputs[batch.labels], inputs[batch.valid_tokens]);
+    return reduce_validation(step->options.mesh, StepTotals::of(loss, loads));
+  };
+  return b.function;
+}
+
+ModelInputs model_inputs(const Decoder& model, const std::vector<Placement>& placements,
+                         const TrainStepOptions& options) {
+  ModelInputs inputs;
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    const ParameterRule& rule = model.parameters()[i];
+    inputs.parameters.push_back({rule.name, ir::InputKind::parameter,
+                                 ir::contiguous(to_ir(options.state_dtype), {placements[i].shard.stored()}),
+                                 options.bucket ? options.bucket(rule.name, rule.bucket) : rule.bucket});
+  }
+  for (const Buffer& buffer : model.buffers(1)) {
+    ir::TensorType type = type_of(buffer.value);
+    type.sizes[0] = table_length(options);  // tables are [T, ...], contiguous
+    inputs.constants.push_back({buffer.name, ir::InputKind::buffer, type, {}});
+  }
+  for (const ExpertBias& bias : model.expert_biases())
+    inputs.expert_biases.push_back(
+        {bias.name, ir::InputKind::buffer, ir::contiguous(ir::DType::f32, {bias.experts}), {}});
+  return inputs;
+}
+
+}  // namespace
+
+TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const TrainStepOptions& options) {
+  std::vector<Placement> placements;
+  for (const ParameterRule& rule : model->parameters())
+    placements.push_back(placement_of(rule, options.mesh, options.rank));
+  ModelInputs inputs = model_inputs(*model, placements, options);
+  const auto step = std::make_shared<const Step>(
+      Step{model, options, model->expert_biases(), std::move(placements), std::move(inputs)});
+  TrainStepFunctions functions;
+  if (options.microbatches == 1) {
+    functions.train_step = make_single(step);
+  } else {
+    functions.accumulate = make_accumulate(step);
+    functions.update = make_update(step);
+  }
+  functions.validate = make_validate(step);
+  return functions;
+}
+
+}  // namespace rondo

@@ -1,0 +1,74 @@
+// The train step as a function that is traced: forward, loss, backward, reductions, clip, finite check,
+// optimizer.
+//
+// With one microbatch a step is one function, `train_step`. With gradient accumulation it is two:
+// `accumulate` for each microbatch, which reduce-scatters the microbatch's gradients and adds them to fp32
+// shards, and then `update`. Eager runs do the same, function by function.
+//
+// The loss of a token is divided by the valid tokens of all ranks and all microbatches of the step; gradients
+// are summed and never divided. Loss and gradient norm are the same bits on all ranks: one all-reduce over all of
+// them makes both. Every replica brings the norm of the same gradients, and every rank that shares the layers the same
+// loss, so these sums are divided by their numbers.
+//
+// A mixture of experts balances its load without a loss of its own: each step moves the bias of every expert by
+// the tokens that all ranks and microbatches sent to it. A step that is not finite changes no bit of it either.
+// Where a model has a loss of each sequence's load besides, what is differentiated is the loss plus the mean of that
+// over the sequences of all ranks and microbatches; what is reported is the loss alone.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/trace/step_function.h"
+#include "models/parts/decoder.h"
+#include "parallel/simple_fsdp.h"
+#include "trainer/step/optimizer.h"
+
+namespace rondo {
+
+struct TrainStepOptions {
+  std::int64_t local_batch_size = 1;
+  std::int64_t seq_len = 1;
+  std::int64_t microbatches = 1;
+  std::int64_t validation_batch_size = 1;
+  std::int64_t validation_seq_len = 1;
+  bool document_attention = false;
+  bool checkpoint_blocks = false;  // activation checkpointing, block by block
+  double max_norm = 1.0;           // infinity: no clipping
+  at::ScalarType state_dtype = at::kFloat;
+  Mesh mesh{};
+  std::int64_t rank = 0;
+  ShardingOptions sharding;
+  OptimizerOptions optimizer;
+  // Of a parameter, given its name and the model's own bucket; empty: the model's own.
+  std::function<std::string(const std::string&, const std::string&)> bucket = {};
+};
+
+// Names of plain results.
+inline const std::string kLoss = "loss", kGradNorm = "grad_norm", kFoundInf = "found_inf";
+// Only with routers: tokens of the fullest expert over the mean, of the layer where that is largest.
+inline const std::string kLoadImbalance = "load_imbalance";
+// Only with routers: how many tokens of all ranks and microbatches each of them sent to each expert, fp32 [L, E].
+inline const std::string kTokensPerExpert = "tokens_per_expert";
+// Only where experts have room for a number of rows that may not do (parallel/expert_parallel.h), of training and
+// validation: rows of all ranks and layers that were left out. Such a step counts as one that is not finite.
+inline const std::string kRowsWithoutRoom = "rows_without_room";
+
+struct TrainStepFunctions {
+  StepFunction train_step;  // with one microbatch; otherwise the two below
+  StepFunction accumulate;
+  StepFunction update;
+  StepFunction validate;  // loss of one batch
+};
+
+// Rows that the model's tables (RoPE) must have.
+inline std::int64_t table_length(const TrainStepOptions& o) {
+  return std::max(o.seq_len, o.validation_seq_len);
+}
+
+TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const TrainStepOptions& options);
+
+}  // namespace rondo
