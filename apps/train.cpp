@@ -56,20 +56,20 @@ std::string first_line(const char* text) {
 // By a signal, where no step was agreed on.
 End stopped(int signal, std::int64_t step) {
   return {128 + signal, signal,
-          "stopped by " + describe(Wish::signal, signal) + " after step " + std::to_string(step) +
+          "stopped by " + describe(StopRequest::signal, signal) + " after step " + std::to_string(step) +
               "; nothing was saved"};
 }
 
 // As the ranks agreed.
 End stopped(const Stop& stop, std::int64_t step, const JobConfig& config) {
   End end;
-  end.reason = "stopped by " + describe(stop.wish, stop.signal) + " after step " + std::to_string(step);
-  if (stop.wish == Wish::signal) end.signal = stop.signal;
+  end.reason = "stopped by " + describe(stop.request, stop.signal) + " after step " + std::to_string(step);
+  if (stop.request == StopRequest::signal) end.signal = stop.signal;
   const bool saves = config.checkpoint.enable && !config.checkpoint.load_only;
   if (stop.saved) {
     end.exit_code = static_cast<int>(ExitCode::requeue);
     end.reason += "; it is saved, and the same command goes on from there";
-    if (stop.wish == Wish::stop_file) end.reason += " once STOP is deleted";
+    if (stop.request == StopRequest::stop_file) end.reason += " once STOP is deleted";
   } else if (saves) {
     end.exit_code = static_cast<int>(ExitCode::resources);
     end.reason += "; the save failed, and the same command goes on from the checkpoint before";

@@ -31,19 +31,20 @@ add_library(torch_headers INTERFACE)
 add_library(torch::headers ALIAS torch_headers)
 target_include_directories(torch_headers SYSTEM INTERFACE
   ${TORCH_DIR}/include ${TORCH_DIR}/include/torch/csrc/api/include)
-target_compile_definitions(torch_headers INTERFACE USE_DISTRIBUTED USE_C10D_GLOO FMT_HEADER_ONLY)
+target_compile_definitions(torch_headers INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
 
 # The NVIDIA wheels lie beside the torch folder; even libtorch_cpu.so needs two of them (CUDA runtime, CUPTI).
 set(RONDO_NVIDIA_LIBS ${TORCH_DIR}/../nvidia/cu13/lib)
 add_library(torch_cpu INTERFACE)
 add_library(torch::cpu ALIAS torch_cpu)
-target_link_libraries(torch_cpu INTERFACE torch::headers
+# at::parallel_for is serial where its caller is compiled without OpenMP.
+target_compile_options(torch_cpu INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
+target_link_libraries(torch_cpu INTERFACE torch::headers fmt::wheel gomp
   -Wl,--no-as-needed ${TORCH_DIR}/lib/libtorch_cpu.so ${TORCH_DIR}/lib/libc10.so
   -Wl,-rpath,${TORCH_DIR}/lib -Wl,-rpath-link,${RONDO_NVIDIA_LIBS})
 
-# The wheel's fmt 12, header-only, for code that knows no LibTorch. Never together with spdlog in one source file:
-# Debian's spdlog wants its own fmt (support/log.cpp).
-add_library(fmt_wheel INTERFACE)
+# The wheel's fmt 12, for code that knows no LibTorch, too. Never together with spdlog in one source file: Debian's spdlog
+# wants its own fmt (support/log.cpp).
+add_library(fmt_wheel STATIC ${CMAKE_SOURCE_DIR}/support/fmt.cpp)
 add_library(fmt::wheel ALIAS fmt_wheel)
-target_include_directories(fmt_wheel SYSTEM INTERFACE ${TORCH_DIR}/include)
-target_compile_definitions(fmt_wheel INTERFACE FMT_HEADER_ONLY)
+target_include_directories(fmt_wheel SYSTEM PUBLIC ${TORCH_DIR}/include)

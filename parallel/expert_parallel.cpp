@@ -13,8 +13,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/exchange_rows/exchange_rows.h"
-#include "ops/token_rows/token_rows.h"
+#include "ops/all_to_all_tokens/all_to_all_tokens.h"
+#include "ops/permute_tokens/permute_tokens.h"
 #include "parallel/collectives.h"
 #include "parallel/saved_group.h"
 
@@ -44,11 +44,11 @@ struct TakeRows : torch::autograd::Function<TakeRows> {
     at::AutoDispatchBelowAutograd below_autograd;
     context->save_for_backward(with_count({place_PK}, count));
     save_group(context, group);
-    return take_rows(gather(x_TD, group), order_R, count, place_PK.size(1));
+    return permute_tokens(gather(x_TD, group), order_R, count, place_PK.size(1));
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const Tensor sums_PD = sum_rows(gradients[0], saved[0], count_in(saved, 1));
+    const Tensor sums_PD = unpermute_tokens(gradients[0], saved[0], count_in(saved, 1));
     const Tensor sums_TD = reduce_scatter_sum(sums_PD, saved_group(context));
     return {sums_TD.to(gradients[0].scalar_type()), {}, {}, {}, {}};
   }
@@ -63,7 +63,7 @@ struct SumRows : torch::autograd::Function<SumRows> {
     const Tensor scores_PK = gather(scores_TK, group);
     context->save_for_backward(with_count({rows_RD, scores_PK, order_R, place_PK}, count));
     save_group(context, group);
-    const Tensor sums_PD = sum_rows(rows_RD, place_PK, count, scores_PK);
+    const Tensor sums_PD = unpermute_tokens(rows_RD, place_PK, count, scores_PK);
     return reduce_scatter_sum(sums_PD, group).to(rows_RD.scalar_type());
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -72,7 +72,7 @@ struct SumRows : torch::autograd::Function<SumRows> {
     const MaybeTensor count = count_in(saved, 4);
     const AxisGroup group = saved_group(context);
     const Tensor gradient_PD = gather(gradients[0], group);
-    const Tensor of_rows = take_rows(gradient_PD, order_R, count, place_PK.size(1), scores_PK);
+    const Tensor of_rows = permute_tokens(gradient_PD, order_R, count, place_PK.size(1), scores_PK);
     const Tensor of_scores = reduce_scatter_sum(dot_rows(rows_RD, gradient_PD, place_PK, count), group);
     return {of_rows, of_scores, {}, {}, {}, {}};
   }
@@ -94,7 +94,7 @@ Tensor count_each(const Tensor& keys_N, std::int64_t kinds) {  // int32 [kinds]
 
 // The runs of an expert each, cut where the room ends.
 struct Runs {
-  Tensor ends_E, rows_without_room;  // the latter undefined where there is room for all
+  Tensor ends_E, dropped_tokens;  // the latter undefined where there is room for all
 };
 Runs runs_within(std::int64_t room, const Tensor& counts_E, bool bounded) {
   const Tensor ends_E = at::cumsum(counts_E, 0, at::kInt);
@@ -123,7 +123,7 @@ Dispatched dispatch_fixed(const Tensor& x_TD, const Tensor& experts_TK, std::int
   const Runs runs = runs_within(room, count_each(keys_N, each + 1).narrow(0, 0, each), o.is_bounded());
   const Tensor count = runs.ends_E.select(0, each - 1);
   const Tensor rows_RD = TakeRows::apply(x_TD, order_R, place_PK, MaybeTensor(count), o.group);
-  return {rows_RD, runs.ends_E, runs.rows_without_room, {order_R, place_PK, count}};
+  return {rows_RD, runs.ends_E, runs.dropped_tokens, {order_R, place_PK, count}};
 }
 
 Dispatched dispatch_exact(const Tensor& x_TD, const Tensor& experts_TK, const Tensor& tokens_per_expert,
@@ -137,9 +137,9 @@ Dispatched dispatch_exact(const Tensor& x_TD, const Tensor& experts_TK, const Te
   const Tensor received = everyones.select(1, o.place).contiguous();
   const Tensor sent = sent_E.view({ranks, each});
   const Tensor home_ND = TakeRows::apply(x_TD, sorted.order_N, place_TK, MaybeTensor(), AxisGroup());
-  const Tensor rows_RD = exchange_rows(home_ND, sent, received, /*back=*/false, room, o.group.name);
+  const Tensor rows_RD = all_to_all_tokens(home_ND, sent, received, /*back=*/false, room, o.group.name);
   const Runs runs = runs_within(room, at::sum(received, at::IntArrayRef{0}, false, at::kInt), o.is_bounded());
-  return {rows_RD, runs.ends_E, runs.rows_without_room, {sorted.order_N, place_TK, sent, received}};
+  return {rows_RD, runs.ends_E, runs.dropped_tokens, {sorted.order_N, place_TK, sent, received}};
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ Tensor combine_rows(const Tensor& rows_RD, const Dispatched& dispatched, const T
     return SumRows::apply(rows_RD, scores_TK, way[0], way[1], count, options.group);
   }
   const Tensor home_ND =
-      exchange_rows(rows_RD, way[2], way[3], /*back=*/true, way[0].size(0), options.group.name);
+      all_to_all_tokens(rows_RD, way[2], way[3], /*back=*/true, way[0].size(0), options.group.name);
   return SumRows::apply(home_ND, scores_TK, way[0], way[1], MaybeTensor(), AxisGroup());
 }
 

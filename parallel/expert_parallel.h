@@ -4,7 +4,7 @@
 //
 //   fixed_size    no host sync. Every rank gathers the tokens of all ranks of the group and picks the rows for its own
 //                 experts; sums over its own slots go home in a reduce-scatter.
-//   exact_counts  each row goes to one rank (ops/exchange_rows/exchange_rows.h), where the host reads the counts.
+//   exact_counts  each row goes to one rank (ops/all_to_all_tokens/all_to_all_tokens.h), where the host reads the counts.
 //
 // Shape suffixes: T tokens of this rank, D model dim, K experts a token, E experts of one rank, R rows, P tokens of all
 // ranks of the group.

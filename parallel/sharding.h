@@ -20,7 +20,7 @@ struct Dispatched {
   at::Tensor rows_RD;  // a row for each expert of each token, by expert; those behind the last end are zero
   at::Tensor ends_E;   // int32: one past the last row of each expert that this rank has; at most R
   // fp32 []: rows that found no room and are left out. Undefined where there is always room.
-  at::Tensor rows_without_room = {};
+  at::Tensor dropped_tokens = {};
   std::vector<at::Tensor> way_back = {};  // what `combine` needs to know
 };
 
@@ -44,9 +44,9 @@ class Weights {
   virtual at::Tensor lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_BT) const;
   // Own tokens [N, D] -> those of all ranks that share this layer. They have a part of what follows each: some heads,
   // some of the hidden dims.
-  virtual at::Tensor all_tokens(const at::Tensor& x_ND) const { return x_ND; }
+  virtual at::Tensor all_gather_sequence(const at::Tensor& x_ND) const { return x_ND; }
   // Of what those ranks found for all tokens, the sum; of that, own tokens.
-  virtual at::Tensor own_tokens(const at::Tensor& partial_sums) const { return partial_sums; }
+  virtual at::Tensor reduce_scatter_sequence(const at::Tensor& partial_sums) const { return partial_sums; }
 
   // To the experts that each token has chosen (int64 ids), wherever they are. `tokens_per_expert`, fp32 [all experts],
   // counts these choices.

@@ -164,11 +164,11 @@ at::Tensor ShardedWeights::lookup(const at::Tensor& embedding_VD, const at::Tens
   return vocabulary_parallel_lookup(embedding_VD, ids_BT.reshape({-1}), options_.tensor);
 }
 
-at::Tensor ShardedWeights::all_tokens(const at::Tensor& x_ND) const {
+at::Tensor ShardedWeights::all_gather_sequence(const at::Tensor& x_ND) const {
   return gather_tokens(x_ND, options_.tensor);
 }
 
-at::Tensor ShardedWeights::own_tokens(const at::Tensor& partial_sums) const {
+at::Tensor ShardedWeights::reduce_scatter_sequence(const at::Tensor& partial_sums) const {
   return scatter_token_sums(partial_sums, options_.tensor);
 }
 

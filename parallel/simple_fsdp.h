@@ -50,8 +50,8 @@ class ShardedWeights final : public Weights {
   at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const override;
   std::vector<at::Tensor> leaves(std::string_view module) const override;
   at::Tensor lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_BT) const override;
-  at::Tensor all_tokens(const at::Tensor& x_ND) const override;
-  at::Tensor own_tokens(const at::Tensor& partial_sums) const override;
+  at::Tensor all_gather_sequence(const at::Tensor& x_ND) const override;
+  at::Tensor reduce_scatter_sequence(const at::Tensor& partial_sums) const override;
   Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
                       const at::Tensor& tokens_per_expert) const override;
   at::Tensor combine(const at::Tensor& rows_RD, const Dispatched& dispatched,

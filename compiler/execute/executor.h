@@ -24,14 +24,14 @@
 namespace rondo {
 
 struct ReplayFacts {
-  std::int64_t instructions = 0;    // ops called each step; views cost nothing
-  std::int64_t views = 0;           // made once
-  std::int64_t arena_bytes = 0;     // planned memory of all values
-  std::int64_t host_bytes = 0;      // of those on the host
-  std::int64_t heap_bytes = 0;      // most that one op's temporaries take beside the arena
-  std::string hungriest_op;         // which one
-  std::int64_t copied_results = 0;  // results that a kernel put elsewhere and that are copied, each step
-  std::int64_t copied_bytes = 0;    // batch and state bytes copied, each step
+  std::int64_t instructions = 0;     // ops called each step; views cost nothing
+  std::int64_t views = 0;            // made once
+  std::int64_t arena_bytes = 0;      // planned memory of all values
+  std::int64_t host_bytes = 0;       // of those on the host
+  std::int64_t heap_bytes = 0;       // most that one op's temporaries take beside the arena
+  std::string largest_workspace_op;  // which one
+  std::int64_t copied_results = 0;   // results that a kernel put elsewhere and that are copied, each step
+  std::int64_t copied_bytes = 0;     // batch and state bytes copied, each step
 };
 
 class Executor {

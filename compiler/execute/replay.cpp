@@ -107,7 +107,7 @@ class PlannedReplay final : public Replay {
       const auto bytes = static_cast<std::int64_t>(temporaries_[i].heap_bytes);
       if (!is_op(instruction) || bytes <= facts_.heap_bytes) continue;
       facts_.heap_bytes = bytes;
-      facts_.hungriest_op = instruction.node().op;
+      facts_.largest_workspace_op = instruction.node().op;
     }
   }
 

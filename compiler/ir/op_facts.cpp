@@ -48,7 +48,7 @@ constexpr std::array kFacts = {
     effect("aten.equal.default", Effect::host_sync),
     effect("aten.masked_select.default", Effect::host_sync),
     effect("aten.nonzero.default", Effect::host_sync),
-    OpFacts{.name = "rondo.exchange_rows.default", .effect = Effect::host_sync, .exchanges = true},
+    OpFacts{.name = "rondo.all_to_all_tokens.default", .effect = Effect::host_sync, .exchanges = true},
 
     view("aten._unsafe_view.default", ViewKind::same_start),
     view("aten.alias.default", ViewKind::same_start),

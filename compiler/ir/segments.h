@@ -18,7 +18,7 @@ std::vector<std::int32_t> host_syncs(const Graph& graph);
 // belongs to the run before it: it stands for the copies of what updates the state.
 std::vector<Segment> find_segments(const Graph& graph);
 
-// "1 segment", "3 segments, cut at rondo.exchange_rows in layers.1.moe (forward), ... and 7 more".
+// "1 segment", "3 segments, cut at rondo.all_to_all_tokens in layers.1.moe (forward), ... and 7 more".
 std::string describe_segments(const Graph& graph);
 // Of one node: "aten.mm.default in layers.0.attention (forward)".
 std::string describe_place(const Node& node);

@@ -16,6 +16,7 @@
 #include <algorithm>
 
 #include "compiler/analysis/fusion.h"
+#include "compiler/passes/passes.h"
 #include "ops/rms_norm/rms_norm.h"
 
 namespace rondo::ir {

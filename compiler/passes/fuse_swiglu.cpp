@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "compiler/analysis/fusion.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {

@@ -316,7 +316,7 @@ class Reorderer {
   std::vector<Place> place_;  // for a node
 };
 
-void apply(Graph& graph, const Order& order) {
+void apply_order(Graph& graph, const Order& order) {
   std::vector<Node> nodes;
   nodes.reserve(order.size());
   for (Index i : order) nodes.push_back(std::move(graph.nodes[at(i)]));
@@ -350,12 +350,12 @@ Notes reorder_for_memory(Graph& graph, const CompileOptions& options) {
   const std::optional<Order> order = Reorderer(graph).run();
   if (!order) return {"no order with a lower peak was found"};
   const MemoryPlan before = final_plan(graph, options);
-  apply(graph, *order);
+  apply_order(graph, *order);
   const MemoryPlan after = final_plan(graph, options);
   if (after.live_peak_bytes < before.live_peak_bytes && after.arena_bytes <= before.arena_bytes)
     return {fmt::format("peak {:.1f} MiB, {:.1f} MiB before", mib(after.live_peak_bytes),
                         mib(before.live_peak_bytes))};
-  apply(graph, inverse(*order));
+  apply_order(graph, inverse(*order));
   return {"no order with a lower peak was found"};
 }
 

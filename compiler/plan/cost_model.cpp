@@ -177,7 +177,7 @@ std::optional<Collective> collective_of(const Graph& graph, const Node& node) {
       Row{"reduce_scatter", CollectiveKind::reduce_scatter, true},
       Row{"all_reduce", CollectiveKind::all_reduce, false},
       Row{"all_to_all", CollectiveKind::all_to_all, false},
-      Row{"exchange_rows", CollectiveKind::all_to_all, false},
+      Row{"all_to_all_tokens", CollectiveKind::all_to_all, false},
       Row{"broadcast", CollectiveKind::broadcast, false},
   };
   const auto row = std::find_if(kRows.begin(), kRows.end(),

@@ -16,7 +16,7 @@ namespace rondo::ir {
 namespace {
 
 // A JSON string that may stand inside of a <script>: "<" never appears, so no name can end the element.
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto code = static_cast<unsigned char>(c);
@@ -50,7 +50,7 @@ class Names {
  public:
   std::size_t operator()(const std::string& name) {
     const auto [at, is_new] = index_.try_emplace(name, index_.size());
-    if (is_new) json_ += (json_.empty() ? "" : ",") + quoted(name);
+    if (is_new) json_ += (json_.empty() ? "" : ",") + json_string(name);
     return at->second;
   }
   std::string json() const { return "[" + json_ + "]"; }
@@ -179,7 +179,7 @@ std::string totals_json(const MemoryReport& report) {
   return fmt::format(
       R"("name":{},"inputs":{},"input_bytes":{},"categories":{},"saved_modules":{},"saved":{},"arena":{},)"
       R"("peak":{},"peak_node":{})",
-      quoted(report.graph), inputs.json(), input_bytes.json(), categories.json(), modules.json(),
+      json_string(report.graph), inputs.json(), input_bytes.json(), categories.json(), modules.json(),
       saved.json(), report.arena_bytes, report.live_peak_bytes, report.peak_node);
 }
 

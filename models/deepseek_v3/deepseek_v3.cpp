@@ -23,7 +23,7 @@ using at::Tensor;
 // same order for queries and keys, so that their products are those of neighbours.
 Tensor rotate(const Tensor& x, const RotaryTables& rope) {
   const std::vector<Tensor> pairs = x.to(at::kFloat).unflatten(-1, {x.size(-1) / 2, 2}).unbind(-1);
-  return turn(pairs[0], pairs[1], rope).to(x.scalar_type());
+  return apply_rotary(pairs[0], pairs[1], rope).to(x.scalar_type());
 }
 
 double softmax_scale(const DeepSeekV3Config& c) {
@@ -33,10 +33,10 @@ double softmax_scale(const DeepSeekV3Config& c) {
 }
 
 Tensor queries(const Tensor& x_ND, const Weights& weights, const DeepSeekV3Config& c) {
-  if (c.q_lora_rank == 0) return linear("wq", weights.all_tokens(x_ND), weights);
+  if (c.q_lora_rank == 0) return linear("wq", weights.all_gather_sequence(x_ND), weights);
   const Tensor latent_NL = linear("wq_a", x_ND, weights);
   const Tensor normed_NL = rms_norm("q_norm", latent_NL, weights, c.latent_norm_eps);
-  return linear("wq_b", weights.all_tokens(normed_NL), weights);
+  return linear("wq_b", weights.all_gather_sequence(normed_NL), weights);
 }
 
 // What ranks that share the heads send each other are the latents, which are narrower than the model.
@@ -49,7 +49,7 @@ Tensor attention(const Tensor& x_ND, const Weights& weights, const RotaryTables&
   const auto q_parts = q_BSH.split_with_sizes({c.qk_nope_head_dim, c.qk_rope_head_dim}, -1);
   const Tensor q = at::cat({q_parts[0], rotate(q_parts[1], rope)}, -1);
 
-  const Tensor compressed = weights.all_tokens(linear("wkv_a", x_ND, weights));
+  const Tensor compressed = weights.all_gather_sequence(linear("wkv_a", x_ND, weights));
   const auto kv_parts = compressed.split_with_sizes({c.kv_lora_rank, c.qk_rope_head_dim}, -1);
   const Tensor latent_NL = rms_norm("kv_norm", kv_parts[0], weights, c.latent_norm_eps);
   const Tensor kv_BSH = heads(linear("wkv_b", latent_NL, weights), c.qk_nope_head_dim + c.v_head_dim);
@@ -59,7 +59,8 @@ Tensor attention(const Tensor& x_ND, const Weights& weights, const RotaryTables&
 
   const Tensor out_BHSV = causal_attention(q.transpose(1, 2), k.transpose(1, 2), k_and_v[1].transpose(1, 2),
                                            inputs.document_borders_N, softmax_scale(c));
-  return weights.own_tokens(linear("wo", out_BHSV.transpose(1, 2).reshape({batch * time, -1}), weights));
+  return weights.reduce_scatter_sequence(
+      linear("wo", out_BHSV.transpose(1, 2).reshape({batch * time, -1}), weights));
 }
 
 RouterOptions router_options(const DeepSeekV3Config& c, const ForwardInputs& inputs) {
@@ -75,10 +76,10 @@ RouterOptions router_options(const DeepSeekV3Config& c, const ForwardInputs& inp
 // A place in the table of parameters: the names of a module, here and at Hugging Face.
 class Table {
  public:
-  void add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes, Share share,
-           const Init& init) {
+  void add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
+           ParallelStyle style, const Init& init) {
     const std::string full = ours_ + name + ".weight";
-    rules_.push_back({full, std::move(sizes), share, init, theirs_ + theirs + ".weight",
+    rules_.push_back({full, std::move(sizes), style, init, theirs_ + theirs + ".weight",
                       bucket_of_parameter(full, /*tie_embeddings=*/false)});
   }
   void open_layer(std::int64_t layer) {
@@ -100,33 +101,40 @@ constexpr double kStd = 0.02;
 void add_attention(Table& table, const DeepSeekV3Config& c, const Init& deep) {
   const std::int64_t q_dim = c.n_heads * c.qk_head_dim();
   if (c.q_lora_rank == 0) {
-    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, Share::rows, normal(kStd));
+    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, ParallelStyle::colwise, normal(kStd));
   } else {
-    table.add("attention.wq_a", "self_attn.q_a_proj", {c.q_lora_rank, c.dim}, Share::all, normal(kStd));
-    table.add("attention.q_norm", "self_attn.q_a_layernorm", {c.q_lora_rank}, Share::all, kOnes);
-    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, c.q_lora_rank}, Share::rows, normal(kStd));
+    table.add("attention.wq_a", "self_attn.q_a_proj", {c.q_lora_rank, c.dim}, ParallelStyle::replicated,
+              normal(kStd));
+    table.add("attention.q_norm", "self_attn.q_a_layernorm", {c.q_lora_rank}, ParallelStyle::replicated,
+              kOnes);
+    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, c.q_lora_rank}, ParallelStyle::colwise,
+              normal(kStd));
   }
   table.add("attention.wkv_a", "self_attn.kv_a_proj_with_mqa", {c.kv_lora_rank + c.qk_rope_head_dim, c.dim},
-            Share::all, normal(kStd));
-  table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {c.kv_lora_rank}, Share::all, kOnes);
+            ParallelStyle::replicated, normal(kStd));
+  table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {c.kv_lora_rank}, ParallelStyle::replicated,
+            kOnes);
   table.add("attention.wkv_b", "self_attn.kv_b_proj",
-            {c.n_heads * (c.qk_nope_head_dim + c.v_head_dim), c.kv_lora_rank}, Share::rows, normal(kStd));
-  table.add("attention.wo", "self_attn.o_proj", {c.dim, c.n_heads * c.v_head_dim}, Share::columns, deep);
+            {c.n_heads * (c.qk_nope_head_dim + c.v_head_dim), c.kv_lora_rank}, ParallelStyle::colwise,
+            normal(kStd));
+  table.add("attention.wo", "self_attn.o_proj", {c.dim, c.n_heads * c.v_head_dim}, ParallelStyle::rowwise,
+            deep);
 }
 
 void add_feed_forward(Table& table, const std::string& ours, const std::string& theirs, std::int64_t dim,
                       std::int64_t hidden, const Init& deep) {
-  table.add(ours + ".w1", theirs + ".gate_proj", {hidden, dim}, Share::rows, normal(kStd));
-  table.add(ours + ".w3", theirs + ".up_proj", {hidden, dim}, Share::rows, deep);
-  table.add(ours + ".w2", theirs + ".down_proj", {dim, hidden}, Share::columns, deep);
+  table.add(ours + ".w1", theirs + ".gate_proj", {hidden, dim}, ParallelStyle::colwise, normal(kStd));
+  table.add(ours + ".w3", theirs + ".up_proj", {hidden, dim}, ParallelStyle::colwise, deep);
+  table.add(ours + ".w2", theirs + ".down_proj", {dim, hidden}, ParallelStyle::rowwise, deep);
 }
 
 void add_experts(Table& table, const DeepSeekV3Config& c, const Init& deep) {
   const std::int64_t e = c.n_experts, hidden = c.moe_hidden_dim;
-  table.add("moe.router.gate", "mlp.gate", {e, c.dim}, Share::all, deep);
-  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, hidden, c.dim}, Share::experts, normal(kStd));
-  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, hidden, c.dim}, Share::experts, deep);
-  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, c.dim, hidden}, Share::experts, deep);
+  table.add("moe.router.gate", "mlp.gate", {e, c.dim}, ParallelStyle::replicated, deep);
+  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, hidden, c.dim}, ParallelStyle::experts,
+            normal(kStd));
+  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, hidden, c.dim}, ParallelStyle::experts, deep);
+  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, c.dim, hidden}, ParallelStyle::experts, deep);
   if (c.n_shared_experts == 0) return;
   add_feed_forward(table, "moe.shared_experts", "mlp.shared_experts", c.dim, hidden * c.n_shared_experts,
                    deep);
@@ -135,22 +143,22 @@ void add_experts(Table& table, const DeepSeekV3Config& c, const Init& deep) {
 std::vector<ParameterRule> parameter_table(const DeepSeekV3Config& c) {
   const double head_std = 1.0 / std::sqrt(static_cast<double>(c.dim));
   Table table;
-  table.add("tok_embeddings", "model.embed_tokens", {c.vocab_size, c.dim}, Share::rows,
+  table.add("tok_embeddings", "model.embed_tokens", {c.vocab_size, c.dim}, ParallelStyle::colwise,
             {Init::Kind::normal, 1.0, 0.0});
   for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
     table.open_layer(layer);
     const Init deep = normal(kStd / std::sqrt(2.0 * static_cast<double>(layer + 1)));
-    table.add("attention_norm", "input_layernorm", {c.dim}, Share::all, kOnes);
+    table.add("attention_norm", "input_layernorm", {c.dim}, ParallelStyle::replicated, kOnes);
     add_attention(table, c, deep);
-    table.add("ffn_norm", "post_attention_layernorm", {c.dim}, Share::all, kOnes);
+    table.add("ffn_norm", "post_attention_layernorm", {c.dim}, ParallelStyle::replicated, kOnes);
     if (layer < c.n_dense_layers)
       add_feed_forward(table, "feed_forward", "mlp", c.dim, c.ffn_hidden_dim, deep);
     else
       add_experts(table, c, deep);
   }
   table.close_layers();
-  table.add("norm", "model.norm", {c.dim}, Share::all, kOnes);
-  table.add("output", "lm_head", {c.vocab_size, c.dim}, Share::rows,
+  table.add("norm", "model.norm", {c.dim}, ParallelStyle::replicated, kOnes);
+  table.add("output", "lm_head", {c.vocab_size, c.dim}, ParallelStyle::colwise,
             {Init::Kind::truncated_normal, head_std, 3.0 * head_std});
   return table.take();
 }

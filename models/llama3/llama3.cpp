@@ -20,7 +20,7 @@ using at::Tensor;
 // since the backward of a slice fills a whole tensor with zeros.
 Tensor rotate(const Tensor& x, const RotaryTables& rope) {
   const std::vector<Tensor> halves = x.to(at::kFloat).unflatten(-1, {2, x.size(-1) / 2}).unbind(-2);
-  return turn(halves[0], halves[1], rope).to(x.scalar_type());
+  return apply_rotary(halves[0], halves[1], rope).to(x.scalar_type());
 }
 
 // Statements, not nested calls: C++ leaves the order of arguments open, and ranks must gather in the same
@@ -29,7 +29,7 @@ Tensor attention(const Tensor& x_ND, const Weights& weights, const RotaryTables&
                  const ForwardInputs& inputs, std::int64_t head_dim) {
   ModuleScope scope("attention");
   const std::int64_t batch = inputs.tokens_BT.size(0), time = inputs.tokens_BT.size(1);
-  const Tensor all_ND = weights.all_tokens(x_ND);
+  const Tensor all_ND = weights.all_gather_sequence(x_ND);
   const auto heads = [&](const Tensor& projected) { return projected.view({batch, time, -1, head_dim}); };
   const Tensor q_BTHK = heads(linear("wq", all_ND, weights));
   const Tensor k_BTGK = heads(linear("wk", all_ND, weights));
@@ -38,7 +38,8 @@ Tensor attention(const Tensor& x_ND, const Weights& weights, const RotaryTables&
   const Tensor k = rotate(k_BTGK, rope).transpose(1, 2);
   const Tensor out_BHTK = causal_attention(q, k, v_BTGK.transpose(1, 2), inputs.document_borders_N,
                                            1.0 / std::sqrt(static_cast<double>(head_dim)));
-  return weights.own_tokens(linear("wo", out_BHTK.transpose(1, 2).reshape({batch * time, -1}), weights));
+  return weights.reduce_scatter_sequence(
+      linear("wo", out_BHTK.transpose(1, 2).reshape({batch * time, -1}), weights));
 }
 
 Tensor transformer_block(const Tensor& h_ND, const Weights& weights, const RotaryTables& rope,
@@ -62,53 +63,62 @@ std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
   std::vector<ParameterRule> table;
   table.push_back({"tok_embeddings.weight",
                    {c.vocab_size, c.dim},
-                   Share::rows,
+                   ParallelStyle::colwise,
                    c.tie_embeddings ? head : Init{Init::Kind::normal, 1.0, 0.0},
                    "model.embed_tokens.weight"});
   for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
     const std::string at = "layers." + std::to_string(layer) + ".";
     const std::string theirs = "model." + at;
     const Init deep = normal(0.02 / std::sqrt(2.0 * static_cast<double>(layer + 1)));
-    table.push_back(
-        {at + "attention_norm.weight", {c.dim}, Share::all, ones, theirs + "input_layernorm.weight"});
+    table.push_back({at + "attention_norm.weight",
+                     {c.dim},
+                     ParallelStyle::replicated,
+                     ones,
+                     theirs + "input_layernorm.weight"});
     table.push_back({at + "attention.wq.weight",
                      {q_dim, c.dim},
-                     Share::rows,
+                     ParallelStyle::colwise,
                      normal(0.02),
                      theirs + "self_attn.q_proj.weight"});
     table.push_back({at + "attention.wk.weight",
                      {kv_dim, c.dim},
-                     Share::rows,
+                     ParallelStyle::colwise,
                      normal(0.02),
                      theirs + "self_attn.k_proj.weight"});
     table.push_back({at + "attention.wv.weight",
                      {kv_dim, c.dim},
-                     Share::rows,
+                     ParallelStyle::colwise,
                      normal(0.02),
                      theirs + "self_attn.v_proj.weight"});
     table.push_back({at + "attention.wo.weight",
                      {c.dim, q_dim},
-                     Share::columns,
+                     ParallelStyle::rowwise,
                      deep,
                      theirs + "self_attn.o_proj.weight"});
-    table.push_back(
-        {at + "ffn_norm.weight", {c.dim}, Share::all, ones, theirs + "post_attention_layernorm.weight"});
+    table.push_back({at + "ffn_norm.weight",
+                     {c.dim},
+                     ParallelStyle::replicated,
+                     ones,
+                     theirs + "post_attention_layernorm.weight"});
     table.push_back({at + "feed_forward.w1.weight",
                      {hidden, c.dim},
-                     Share::rows,
+                     ParallelStyle::colwise,
                      normal(0.02),
                      theirs + "mlp.gate_proj.weight"});
-    table.push_back(
-        {at + "feed_forward.w3.weight", {hidden, c.dim}, Share::rows, deep, theirs + "mlp.up_proj.weight"});
+    table.push_back({at + "feed_forward.w3.weight",
+                     {hidden, c.dim},
+                     ParallelStyle::colwise,
+                     deep,
+                     theirs + "mlp.up_proj.weight"});
     table.push_back({at + "feed_forward.w2.weight",
                      {c.dim, hidden},
-                     Share::columns,
+                     ParallelStyle::rowwise,
                      deep,
                      theirs + "mlp.down_proj.weight"});
   }
-  table.push_back({"norm.weight", {c.dim}, Share::all, ones, "model.norm.weight"});
+  table.push_back({"norm.weight", {c.dim}, ParallelStyle::replicated, ones, "model.norm.weight"});
   if (!c.tie_embeddings)
-    table.push_back({"output.weight", {c.vocab_size, c.dim}, Share::rows, head, "lm_head.weight"});
+    table.push_back({"output.weight", {c.vocab_size, c.dim}, ParallelStyle::colwise, head, "lm_head.weight"});
   for (ParameterRule& rule : table) rule.bucket = bucket_of_parameter(rule.name, c.tie_embeddings);
   return table;
 }

@@ -26,18 +26,18 @@ struct Init {
   double cut = 0;    // truncated_normal: bounds are +-cut in the parameter's own unit
 };
 
-// What the ranks that share a layer have of a parameter (Note [Cuts] in parallel/flat_shard.h).
-enum class Share : std::uint8_t {
-  all,
-  rows,     // some of dimension 0: outputs of a linear layer, ids of a vocabulary
-  columns,  // some of dimension 1: inputs of a linear layer, whose results are then partial sums
-  experts,  // some of dimension 0, over the ranks that share the experts
+// How tensor and expert parallelism cut a parameter (Note [Cuts] in parallel/flat_shard.h), in PyTorch's words.
+enum class ParallelStyle : std::uint8_t {
+  replicated,
+  colwise,  // dimension 0 of [out, in]: outputs of a linear layer, ids of a vocabulary
+  rowwise,  // dimension 1: inputs of a linear layer, whose results are then partial sums
+  experts,  // dimension 0, over the ranks that share the experts
 };
 
 struct ParameterRule {
   std::string name;  // also the module path: "layers.0.attention.wq.weight"
   std::vector<std::int64_t> sizes;
-  Share share = Share::all;
+  ParallelStyle style = ParallelStyle::replicated;
   Init init;
   // "model.layers.0.self_attn.q_proj.weight"; the values are the same there. With a `*` it stands for one
   // tensor for each index of the first dimension: "model.layers.3.mlp.experts.*.up_proj.weight".
@@ -62,8 +62,8 @@ struct ExpertBias {
 
 // What a router did with the tokens of this rank.
 struct RouterLoad {
-  at::Tensor tokens_per_expert_E;     // how many each expert got: fp32 whole numbers
-  at::Tensor rows_without_room = {};  // Dispatched::rows_without_room (parallel/sharding.h)
+  at::Tensor tokens_per_expert_E;  // how many each expert got: fp32 whole numbers
+  at::Tensor dropped_tokens = {};  // Dispatched::dropped_tokens (parallel/sharding.h)
 };
 
 // What experts do with a token.

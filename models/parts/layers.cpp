@@ -33,10 +33,10 @@ Tensor linear(const char* name, const Tensor& x, const Weights& weights) {
 
 Tensor feed_forward(const char* name, const Tensor& x, const Weights& weights) {
   ModuleScope scope(name);
-  const Tensor all = weights.all_tokens(x);
+  const Tensor all = weights.all_gather_sequence(x);
   const Tensor gate = linear("w1", all, weights);
   const Tensor up = linear("w3", all, weights);
-  return weights.own_tokens(linear("w2", at::silu(gate) * up, weights));
+  return weights.reduce_scatter_sequence(linear("w2", at::silu(gate) * up, weights));
 }
 
 RotaryTables rotary_tables(const ForwardInputs& inputs) {
@@ -58,7 +58,7 @@ RotaryTables rotary_tables(const ForwardInputs& inputs) {
   return {picked_cos, picked_sin};
 }
 
-Tensor turn(const Tensor& first, const Tensor& second, const RotaryTables& rope) {
+Tensor apply_rotary(const Tensor& first, const Tensor& second, const RotaryTables& rope) {
   const Tensor turned_first = first * rope.cos - second * rope.sin;
   const Tensor turned_second = second * rope.cos + first * rope.sin;
   return at::cat({turned_first, turned_second}, -1);
@@ -98,7 +98,7 @@ Tensor decode(const Weights& weights, const ForwardInputs& inputs, const Decoder
   }
   h_ND = rms_norm("norm", h_ND, weights, stack.norm_eps);
   ModuleScope scope("output");
-  const Tensor all_ND = weights.all_tokens(h_ND);
+  const Tensor all_ND = weights.all_gather_sequence(h_ND);
   const Tensor logits = stack.tie_embeddings ? at::linear(all_ND, embedding_VD) : weights.linear(all_ND);
   return logits.view({inputs.tokens_BT.size(0), inputs.tokens_BT.size(1), -1});
 }

@@ -28,7 +28,7 @@ struct RotaryTables {
 };
 RotaryTables rotary_tables(const ForwardInputs& inputs);
 // The pairs (first_i, second_i) turned by their angles, all firsts and then all seconds.
-at::Tensor turn(const at::Tensor& first, const at::Tensor& second, const RotaryTables& rope);
+at::Tensor apply_rotary(const at::Tensor& first, const at::Tensor& second, const RotaryTables& rope);
 // "rope.cos" and "rope.sin" [seq_len, frequencies]; the angle of position t is t * frequency.
 std::vector<Buffer> rotary_buffers(const std::vector<double>& frequencies, std::int64_t seq_len);
 

@@ -93,7 +93,7 @@ MoeOutput mixture_of_experts(const Tensor& x_TD, const Weights& weights, const T
     y_TD = weights.combine(results_RD, dispatched, routing.scores_TK);
   }
   if (shared_experts) y_TD = y_TD + feed_forward("shared_experts", x_TD, weights);
-  return {y_TD, {routing.tokens_per_expert_E, dispatched.rows_without_room}};
+  return {y_TD, {routing.tokens_per_expert_E, dispatched.dropped_tokens}};
 }
 
 }  // namespace rondo

@@ -29,11 +29,11 @@ SequenceLoss sequence_loss(const Tensor& scores_NE, const Tensor& experts_NK, co
                            const SequenceBalance& balance) {
   const std::int64_t experts = scores_NE.size(1);
   const Tensor own_NE = at::zeros_like(scores_NE).scatter(1, experts_NK, 1.0);
-  const Tensor all_NE = weights.all_tokens(own_NE);
+  const Tensor all_NE = weights.all_gather_sequence(own_NE);
   const Tensor by_sequence = all_NE.view({balance.sequences, -1, experts});
   const Tensor taken = at::sum(by_sequence, at::IntArrayRef{1}, /*keepdim=*/true).expand(by_sequence.sizes());
   // Whole numbers; each of the ranks that share the layer brings the same.
-  const Tensor sums_NE = weights.own_tokens(taken.reshape(all_NE.sizes()));
+  const Tensor sums_NE = weights.reduce_scatter_sequence(taken.reshape(all_NE.sizes()));
   const double ranks = static_cast<double>(all_NE.size(0)) / static_cast<double>(own_NE.size(0));
   const auto length = static_cast<double>(by_sequence.size(1)),
              top_k = static_cast<double>(experts_NK.size(1));

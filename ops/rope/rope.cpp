@@ -40,11 +40,11 @@ Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, 
               from + token / time * x.stride(0) + token % time * x.stride(1) + head * x.stride(2);
           T* const b = to + (token * heads + head) * width;
           for (std::int64_t i = 0; i < half; ++i) {
-            const rope::Turned turned =
-                rope::turn(static_cast<float>(a[i * in.step]), static_cast<float>(a[i * in.step + in.second]),
-                           c[i], sign * s[i]);
-            b[i * out.step] = static_cast<T>(turned.first);
-            b[i * out.step + out.second] = static_cast<T>(turned.second);
+            const rope::Pair rotated =
+                rope::apply_rotary(static_cast<float>(a[i * in.step]),
+                                   static_cast<float>(a[i * in.step + in.second]), c[i], sign * s[i]);
+            b[i * out.step] = static_cast<T>(rotated.first);
+            b[i * out.step + out.second] = static_cast<T>(rotated.second);
           }
         }
       }

@@ -65,9 +65,9 @@ __global__ void __launch_bounds__(kThreads)
   load_some(sin + angles, first, half, aligned, s);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
-    const rope::Turned turned = rope::turn(one[i], two[i], c[i], sign * s[i]);
-    one[i] = turned.first;
-    two[i] = turned.second;
+    const rope::Pair rotated = rope::apply_rotary(one[i], two[i], c[i], sign * s[i]);
+    one[i] = rotated.first;
+    two[i] = rotated.second;
   }
   store_pairs(y + row * in.width, first, half, neighbours_out, aligned, one, two);
 }

@@ -3,12 +3,12 @@
 //   rondo::rope(x, cos, sin, interleaved, inverse) -> y
 //
 // x [B, T, H, D] is f32 or bf16, D even, and its heads may lie apart; cos and sin [1 or B, T, 1, D / 2] are f32;
-// y has the dtype and sizes of x and is contiguous. Pair i of a head is turned by the angle of cos[i] and sin[i]:
+// y has the dtype and sizes of x and is contiguous. Pair i of a head is rotated by the angle of cos[i] and sin[i]:
 //
 //   (first, second) -> (first * cos - second * sin, second * cos + first * sin)
 //
 // Pair i is (x[i], x[D / 2 + i]) on both sides; if `interleaved`, it is (x[2i], x[2i + 1]) in x and (y[i], y[D / 2 + i])
-// in y. `inverse` turns back, and pairs then lie the other way round: interleaved in y. So the backward of rope is
+// in y. `inverse` rotates back, and pairs then lie the other way round: interleaved in y. So the backward of rope is
 // rope of the gradient with the other `inverse`; the op has no formula for autograd, since passes put it into graphs
 // that have their backward already. All arithmetic is f32, and y is rounded once.
 #pragma once
@@ -27,10 +27,10 @@ RONDO_DEVICE inline Pairs pairs(std::int64_t width, bool interleaved) {
   return interleaved ? Pairs{2, 1} : Pairs{1, width / 2};
 }
 
-struct Turned {
+struct Pair {
   float first, second;
 };
-RONDO_DEVICE inline Turned turn(float first, float second, float cos, float sin) {
+RONDO_DEVICE inline Pair apply_rotary(float first, float second, float cos, float sin) {
   return {first * cos - second * sin, second * cos + first * sin};
 }
 

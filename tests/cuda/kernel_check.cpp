@@ -1,5 +1,5 @@
 // Every op of ours on a device against its kernel on the CPU: kernel_check --device=cuda. With --device=cpu it tries
-// itself: the CPU's kernels against the same references. Collectives and exchange_rows need several ranks.
+// itself: the CPU's kernels against the same references. Collectives and all_to_all_tokens need several ranks.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/argsort.h>
@@ -20,7 +20,7 @@ namespace {
 
 // --- a mixture's rows, and products of runs of them ---
 
-void check_token_rows(Checks& checks, c10::Device device) {
+void check_permute_tokens(Checks& checks, c10::Device device) {
   constexpr std::int64_t kTokens = 301, kSlots = 4, kWidth = 136, kSent = kTokens * kSlots;
   for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
     Inputs draw(type);
@@ -36,13 +36,15 @@ void check_token_rows(Checks& checks, c10::Device device) {
       const std::string of = fmt::format("{}, {}", in_words(type), all ? "all rows" : "some rows");
       const double tolerance = 4 * rounding(type);
       check(checks, device,
-            {"take_rows, " + of, "take_rows", type, at::kDouble, tolerance, true, [=](const Place& p) {
-               return call("take_rows", at_place(x, p), order.to(p.device), counted(p), kSlots,
+            {"permute_tokens, " + of, "permute_tokens", type, at::kDouble, tolerance, true,
+             [=](const Place& p) {
+               return call("permute_tokens", at_place(x, p), order.to(p.device), counted(p), kSlots,
                            std::optional<Tensor>(wide_at_place(scores, p)));
              }});
       check(checks, device,
-            {"sum_rows, " + of, "sum_rows", type, at::kDouble, tolerance, true, [=](const Place& p) {
-               return call("sum_rows", at_place(rows, p), place_of.to(p.device), counted(p),
+            {"unpermute_tokens, " + of, "unpermute_tokens", type, at::kDouble, tolerance, true,
+             [=](const Place& p) {
+               return call("unpermute_tokens", at_place(rows, p), place_of.to(p.device), counted(p),
                            std::optional<Tensor>(wide_at_place(scores, p)));
              }});
       check(checks, device,
@@ -202,7 +204,7 @@ int main(int argc, char** argv) {
     at::globalContext().setAllowTF32CuBLAS(false);
     rondo::Checks checks;
     rondo::check_attention(checks, device);
-    rondo::check_token_rows(checks, device);
+    rondo::check_permute_tokens(checks, device);
     rondo::check_grouped_mm(checks, device);
     rondo::check_bits(checks, device);
     rondo::check_fused(checks, device);

@@ -23,8 +23,8 @@
 #include "ops/grouped_mm/grouped_mm_cuda.h"
 #include "ops/grouped_mm/run_tiles.h"
 #include "ops/normal_draws/normal_draws_cuda.h"
-#include "ops/token_rows/token_rows.h"
-#include "ops/token_rows/token_rows_cuda.h"
+#include "ops/permute_tokens/permute_tokens.h"
+#include "ops/permute_tokens/permute_tokens_cuda.h"
 
 namespace rondo {
 namespace {
@@ -56,14 +56,14 @@ TEST_CASE("rows of tokens have the bits of the CPU's kernels") {
     const MaybeTensor by = scored ? MaybeTensor(scores) : std::nullopt;
     const void* const by_data = scored ? scores.const_data_ptr() : nullptr;
     const Tensor taken = at::full({slots, width}, 9, x.options());
-    cuda::take_rows(element, x.const_data_ptr(), order_data, data(count), by_data, taken.mutable_data_ptr(),
-                    slots, width, slots, copies, nullptr);
-    CHECK(at::equal(taken, take_rows(x, order, count, copies, by)));
+    cuda::permute_tokens(element, x.const_data_ptr(), order_data, data(count), by_data,
+                         taken.mutable_data_ptr(), slots, width, slots, copies, nullptr);
+    CHECK(at::equal(taken, permute_tokens(x, order, count, copies, by)));
 
     const Tensor summed = at::full({tokens, width}, 9, at::TensorOptions().dtype(sums_of(type)));
-    cuda::sum_rows(element, rows.const_data_ptr(), place_data, data(count), by_data,
-                   summed.mutable_data_ptr(), tokens, copies, slots, width, nullptr);
-    CHECK(at::equal(summed, sum_rows(rows, place, count, by)));
+    cuda::unpermute_tokens(element, rows.const_data_ptr(), place_data, data(count), by_data,
+                           summed.mutable_data_ptr(), tokens, copies, slots, width, nullptr);
+    CHECK(at::equal(summed, unpermute_tokens(rows, place, count, by)));
   }
   const Tensor products = at::full({tokens, copies}, 9, at::TensorOptions().dtype(sums_of(type)));
   cuda::dot_rows(element, rows.const_data_ptr(), x.const_data_ptr(), place_data, data(count),
@@ -73,8 +73,8 @@ TEST_CASE("rows of tokens have the bits of the CPU's kernels") {
 
 TEST_CASE("a row of a slot that does not exist stops the kernel") {
   const Tensor x = at::zeros({2, 4}), order = at::full({1}, 2, at::kLong), result = at::empty({1, 4});
-  CHECK_THROWS(cuda::take_rows(Element::f32, x.const_data_ptr(), order.const_data_ptr<std::int64_t>(),
-                               nullptr, nullptr, result.mutable_data_ptr(), 1, 4, 2, 1, nullptr));
+  CHECK_THROWS(cuda::permute_tokens(Element::f32, x.const_data_ptr(), order.const_data_ptr<std::int64_t>(),
+                                    nullptr, nullptr, result.mutable_data_ptr(), 1, 4, 2, 1, nullptr));
 }
 
 TEST_CASE(

@@ -134,7 +134,7 @@ TEST_CASE("rows beyond the room are counted, and left out on both ways") {
     const Tensor experts = p.experts.narrow(0, 0, kTokens), x = p.x.narrow(0, rank * kTokens, kTokens);
     const Dispatched d = dispatch_tokens(x, experts, tokens_per_expert(experts), options);
     const auto i = static_cast<std::size_t>(rank);
-    without_room[i] = d.rows_without_room.item<float>();
+    without_room[i] = d.dropped_tokens.item<float>();
     y[i] = combine_rows(d.rows_RD, d, at::ones({kTokens, kCopies}, at::kDouble), options);
   });
   CHECK(without_room == std::vector<double>{0, kRanks * kTokens * kCopies - 11, 0});

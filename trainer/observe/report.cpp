@@ -118,11 +118,12 @@ void Report::replaying(const ReplayFacts& f) {
                   "{} bytes copied a step",
                   f.instructions, f.views, static_cast<double>(f.arena_bytes) / (1 << 20),
                   static_cast<double>(f.heap_bytes) / (1 << 20),
-                  f.hungriest_op.empty() ? "" : " for " + f.hungriest_op, f.copied_results, f.copied_bytes));
+                  f.largest_workspace_op.empty() ? "" : " for " + f.largest_workspace_op, f.copied_results,
+                  f.copied_bytes));
   folder_.event("replaying", {{"ops", f.instructions},
                               {"arena_bytes", f.arena_bytes},
                               {"heap_bytes", f.heap_bytes},
-                              {"hungriest_op", f.hungriest_op},
+                              {"largest_workspace_op", f.largest_workspace_op},
                               {"copied_bytes", f.copied_bytes}});
 }
 

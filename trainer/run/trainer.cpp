@@ -59,7 +59,7 @@ void Trainer::prepare() {
   meet();
   draw_weights();
   watch();
-  if (report_) wishes_.emplace(config_.job, started_);
+  if (report_) stop_requests_.emplace(config_.job, started_);
 }
 
 // No weight exists yet, and no rank has been met.
@@ -182,13 +182,13 @@ std::optional<Stop> Trainer::train() {
     if (steps_here_ == 1) groups_->set_timeout(std::chrono::seconds(config_.comm.train_timeout_seconds));
     if (config_.validation.enable && (step == 1 || step % config_.validation.freq == 0)) validate();
     const Agreement asked = agree();
-    if (asked.wish > Wish::save && step < config_.training.steps) return stop(asked);
+    if (asked.request > StopRequest::save && step < config_.training.steps) return stop(asked);
     const bool due = step % c.interval == 0 || (step == 1 && c.enable_first_step_checkpoint);
-    if ((due || asked.wish == Wish::save) && step < config_.training.steps) save();
-    if (asked.wish == Wish::save && wishes_) {
+    if ((due || asked.request == StopRequest::save) && step < config_.training.steps) save();
+    if (asked.request == StopRequest::save && stop_requests_) {
       if (!saver_)
         log_warning("SAVE is ignored: this run saves nothing (checkpoint.enable, checkpoint.load_only)");
-      wishes_->forget_save();
+      stop_requests_->forget_save();
     }
   }
   if (profile_) profile_->finish(progress_.step);
@@ -197,13 +197,13 @@ std::optional<Stop> Trainer::train() {
 }
 
 Trainer::Agreement Trainer::agree() {
-  std::int64_t wish = wishes_ ? static_cast<std::int64_t>(wishes_->look()) : 0;
+  std::int64_t request = stop_requests_ ? static_cast<std::int64_t>(stop_requests_->look()) : 0;
   const int signal = stop_requested().value_or(0);
-  if (signal != 0) wish = static_cast<std::int64_t>(Wish::signal);
+  if (signal != 0) request = static_cast<std::int64_t>(StopRequest::signal);
   const bool writing = saver_ && saver_->under_way() && saver_->writing();
-  const std::vector<std::int64_t> all = groups_->maximum({wish, signal, writing});
+  const std::vector<std::int64_t> all = groups_->maximum({request, signal, writing});
   if (saver_ && saver_->under_way() && all[2] == 0) saver_->settle();
-  return {static_cast<Wish>(all[0]), static_cast<int>(all[1])};
+  return {static_cast<StopRequest>(all[0]), static_cast<int>(all[1])};
 }
 
 void Trainer::save() {
@@ -215,9 +215,9 @@ void Trainer::save() {
 
 std::optional<Stop> Trainer::stop(const Agreement& asked) {
   if (report_)
-    log_info(fmt::format("{} asks the run to end after step {}", describe(asked.wish, asked.signal),
+    log_info(fmt::format("{} asks the run to end after step {}", describe(asked.request, asked.signal),
                          progress_.step));
-  Stop stopped{asked.wish, asked.signal, false};
+  Stop stopped{asked.request, asked.signal, false};
   if (!saver_) return stopped;
   saver_->stop_pruning();
   if (saver_->last_saved_step() != progress_.step) {
@@ -294,8 +294,8 @@ void Trainer::refuse_rows(const std::string& when, double rows, std::int64_t las
 }
 
 void Trainer::refuse(const StepResult& result) const {
-  if (result.rows_without_room > 0)
-    refuse_rows(fmt::format("step {}", progress_.step), result.rows_without_room, progress_.step - 1);
+  if (result.dropped_tokens > 0)
+    refuse_rows(fmt::format("step {}", progress_.step), result.dropped_tokens, progress_.step - 1);
   const bool loss_is_fine = std::isfinite(result.loss);
   const float value = loss_is_fine ? result.grad_norm : result.loss;
   throw Error(
@@ -366,8 +366,8 @@ void Trainer::validate() {
   for (std::int64_t i = 0; i < config_.validation.steps; ++i) {
     const StepBatch batch = validation_data_->next();
     const StepResult result = runner_->validate(batch);
-    if (result.rows_without_room > 0)
-      refuse_rows(fmt::format("validation after step {}", progress_.step), result.rows_without_room,
+    if (result.dropped_tokens > 0)
+      refuse_rows(fmt::format("validation after step {}", progress_.step), result.dropped_tokens,
                   progress_.step);
     sum += result.loss;
     tokens += batch.tokens;

@@ -18,7 +18,7 @@
 #include "trainer/observe/report.h"
 #include "trainer/resume/checkpoint_saver.h"
 #include "trainer/resume/progress.h"
-#include "trainer/run/stop_wish.h"
+#include "trainer/run/stop_request.h"
 #include "trainer/step/step_runner.h"
 #include "trainer/step/train_state.h"
 
@@ -26,8 +26,8 @@ namespace rondo {
 
 // Why a run ended before its last step, and whether it can go on from there.
 struct Stop {
-  Wish wish = Wish::none;
-  int signal = 0;  // with Wish::signal
+  StopRequest request = StopRequest::none;
+  int signal = 0;  // with StopRequest::signal
   bool saved = false;
 };
 
@@ -67,7 +67,7 @@ class Trainer {
   StepResult run_step(const StepBatch& batch, double learning_rate);
   // What all ranks do after this step; the one exchange of host data a step.
   struct Agreement {
-    Wish wish = Wish::none;
+    StopRequest request = StopRequest::none;
     int signal = 0;
   };
   Agreement agree();
@@ -101,8 +101,8 @@ class Trainer {
   std::optional<MemorySnapshot> snapshot_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<DataLoader> data_, validation_data_;
-  std::unique_ptr<CheckpointSaver> saver_;  // nullptr: nothing is saved
-  std::optional<WishList> wishes_;          // rank 0's
+  std::unique_ptr<CheckpointSaver> saver_;     // nullptr: nothing is saved
+  std::optional<StopRequests> stop_requests_;  // rank 0's
   Progress progress_;
   std::int64_t steps_here_ = 0;  // since the process started
 };

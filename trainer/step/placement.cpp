@@ -8,18 +8,18 @@ Placement placement_of(const ParameterRule& rule, const Mesh& mesh, std::int64_t
   const auto cut_over = [&](int dim, Axis axis) {
     cut = {dim, mesh.degree(axis), mesh.coordinate(rank, axis)};
   };
-  switch (rule.share) {
-    case Share::all:
+  switch (rule.style) {
+    case ParallelStyle::replicated:
       break;
-    case Share::rows:
+    case ParallelStyle::colwise:
       cut_over(0, Axis::tp);
       shards = kCutShardAxes;
       break;
-    case Share::columns:
+    case ParallelStyle::rowwise:
       cut_over(1, Axis::tp);
       shards = kCutShardAxes;
       break;
-    case Share::experts:
+    case ParallelStyle::experts:
       cut_over(0, Axis::ep);
       shards = Axis::efsdp;
       break;

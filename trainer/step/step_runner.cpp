@@ -52,7 +52,7 @@ StepResult read(const std::vector<at::Tensor>& results) {
     result.load_imbalance = numbers[3];
     result.tokens_per_expert.assign(numbers.begin() + 4, numbers.begin() + 4 + results[4].numel());
   }
-  if (results.size() > 5) result.rows_without_room = numbers.back();
+  if (results.size() > 5) result.dropped_tokens = numbers.back();
   return result;
 }
 
@@ -106,7 +106,7 @@ StepResult StepRunner::validate(const StepBatch& batch) {
   const std::vector<float> numbers =
       on_host(validate_->run(batch_tensors(batch.microbatches[0], validation_shape_, batch.valid_tokens)));
   StepResult result{.loss = numbers[0]};
-  if (numbers.size() > 1) result.rows_without_room = numbers[1];
+  if (numbers.size() > 1) result.dropped_tokens = numbers[1];
   return result;
 }
 

@@ -19,7 +19,7 @@ struct StepResult {
   bool finite = true;                         // false: the state was left as it was, bit for bit
   std::optional<float> load_imbalance = {};   // of models with routers; train_step.h
   std::vector<float> tokens_per_expert = {};  // [L, E], row by row; empty without routers
-  float rows_without_room = 0;                // above 0: `finite` is false
+  float dropped_tokens = 0;                   // above 0: `finite` is false
 };
 
 // Compiled functions of a run. Made before any weight exists.

@@ -32,16 +32,16 @@ StepTotals StepTotals::of(const Tensor& loss, const std::vector<RouterLoad>& loa
   Tensors tokens, rows;
   for (const RouterLoad& load : loads) {
     tokens.push_back(load.tokens_per_expert_E);
-    if (load.rows_without_room.defined()) rows.push_back(load.rows_without_room);
+    if (load.dropped_tokens.defined()) rows.push_back(load.dropped_tokens);
   }
   totals.tokens_per_expert_LE = at::stack(tokens);
-  if (!rows.empty()) totals.rows_without_room = at::sum(at::stack(rows));
+  if (!rows.empty()) totals.dropped_tokens = at::sum(at::stack(rows));
   return totals;
 }
 
 Tensors StepTotals::list() const {
   Tensors all;
-  for (const Tensor& total : {loss, tokens_per_expert_LE, rows_without_room})
+  for (const Tensor& total : {loss, tokens_per_expert_LE, dropped_tokens})
     if (total.defined()) all.push_back(total);
   return all;
 }
@@ -49,7 +49,7 @@ Tensors StepTotals::list() const {
 StepTotals StepTotals::from(const Tensors& list, bool routers, bool bounded) {
   StepTotals totals{list.at(0), {}, {}};
   if (routers) totals.tokens_per_expert_LE = list.at(1);
-  if (bounded) totals.rows_without_room = list.at(2);
+  if (bounded) totals.dropped_tokens = list.at(2);
   return totals;
 }
 
@@ -63,7 +63,7 @@ Reduced reduce_and_clip(const Mesh& mesh, double max_norm, const StepTotals& tot
   const Tensor norms = at::stack(at::_foreach_norm(gradients, 2));
   const Tensor local_norm = at::linalg_vector_norm(norms.to(at::kFloat), 2);
   Tensors parts{totals.loss, local_norm * local_norm};
-  if (totals.rows_without_room.defined()) parts.push_back(totals.rows_without_room);
+  if (totals.dropped_tokens.defined()) parts.push_back(totals.dropped_tokens);
   const Tensor sums = sum_over_ranks(mesh, kAllAxes, at::stack(parts));
   Reduced r;
   r.loss = counted_once(sums.select(0, 0), mesh.degree(Axis::tp));
@@ -75,17 +75,17 @@ Reduced reduce_and_clip(const Mesh& mesh, double max_norm, const StepTotals& tot
   const Tensor both = r.loss + r.grad_norm;
   r.found_inf = at::ne(both - both, 0).to(at::kFloat);  // inf - inf and nan - nan are nan, and nan != 0
   if (parts.size() > 2) {
-    r.rows_without_room = sums.select(0, 2);
-    r.found_inf = at::clamp_max(r.found_inf + r.rows_without_room, 1);
+    r.dropped_tokens = sums.select(0, 2);
+    r.found_inf = at::clamp_max(r.found_inf + r.dropped_tokens, 1);
   }
   return r;
 }
 
 Tensors reduce_validation(const Mesh& mesh, const StepTotals& totals) {
   const std::int64_t copies = mesh.degree(Axis::tp);
-  if (!totals.rows_without_room.defined())
+  if (!totals.dropped_tokens.defined())
     return {counted_once(sum_over_ranks(mesh, kAllAxes, totals.loss), copies)};
-  const Tensor sums = sum_over_ranks(mesh, kAllAxes, at::stack({totals.loss, totals.rows_without_room}));
+  const Tensor sums = sum_over_ranks(mesh, kAllAxes, at::stack({totals.loss, totals.dropped_tokens}));
   return {counted_once(sums.select(0, 0), copies), sums.select(0, 1)};
 }
 

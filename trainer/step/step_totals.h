@@ -13,7 +13,7 @@ namespace rondo {
 struct StepTotals {
   at::Tensor loss;                  // fp32 []
   at::Tensor tokens_per_expert_LE;  // fp32 whole numbers, a row for each router; undefined without routers
-  at::Tensor rows_without_room;     // fp32 [], of all routers; undefined where there is always room
+  at::Tensor dropped_tokens;        // fp32 [], of all routers; undefined where there is always room
 
   static StepTotals of(const at::Tensor& loss, const std::vector<RouterLoad>& loads);
   // Those that are defined, in this order; and back.
@@ -26,7 +26,7 @@ at::Tensor sum_over_ranks(const Mesh& mesh, Axes axes, const at::Tensor& tensor)
 // Of all ranks, the same on each.
 struct Reduced {
   at::Tensor loss, grad_norm, gradient_scale, found_inf;
-  at::Tensor rows_without_room;  // undefined like that of the totals
+  at::Tensor dropped_tokens;  // undefined like that of the totals
 };
 // Loss, global gradient norm and rows without room in one all-reduce; the scale that clips to `max_norm`; whether
 // anything is not finite or a row had no room: then the step must change nothing.

@@ -30,7 +30,7 @@ struct Step {
   ModelInputs inputs;
 
   bool has_routers() const { return !expert_biases.empty(); }
-  bool counts_rows_without_room() const { return has_routers() && options.sharding.experts.is_bounded(); }
+  bool counts_dropped_tokens() const { return has_routers() && options.sharding.experts.is_bounded(); }
 };
 using StepPtr = std::shared_ptr<const Step>;
 
@@ -146,7 +146,7 @@ struct UpdateFrom {
   const Tensors& gradients;
   Tensors expert_biases;
 };
-// loss, grad_norm, found_inf (load_imbalance, tokens_per_expert (rows_without_room)), then the new parameters, exp_avgs, exp_avg_sqs, step and
+// loss, grad_norm, found_inf (load_imbalance, tokens_per_expert (dropped_tokens)), then the new parameters, exp_avgs, exp_avg_sqs, step and
 // expert biases.
 Tensors update_state(const Step& step, const OptimizerInputs& at_input, const UpdateFrom& from,
                      const Tensors& inputs, bool tracing) {
@@ -170,7 +170,7 @@ Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Up
                        step.options.optimizer, /*in_place=*/!tracing);
   Tensors outputs{r.loss, r.grad_norm, r.found_inf};
   if (tokens_LE.defined()) append(outputs, {balanced.load_imbalance, tokens_LE});
-  if (r.rows_without_room.defined()) outputs.push_back(r.rows_without_room);
+  if (r.dropped_tokens.defined()) outputs.push_back(r.dropped_tokens);
   append(outputs, next.parameters);
   append(outputs, next.exp_avgs);
   append(outputs, next.exp_avg_sqs);
@@ -187,7 +187,7 @@ void plain_results(SignatureBuilder& b, const Step& step) {
     b.result(kLoadImbalance);
     b.result(kTokensPerExpert);
   }
-  if (step.counts_rows_without_room()) b.result(kRowsWithoutRoom);
+  if (step.counts_dropped_tokens()) b.result(kDroppedTokens);
 }
 
 StepFunction make_single(const StepPtr& step) {
@@ -219,7 +219,7 @@ Range totals(SignatureBuilder& b, const Step& step) {
   };
   const auto routers = static_cast<std::int64_t>(step.expert_biases.size());
   if (step.has_routers()) add(kTokensPerExpert + "_sum", {routers, step.expert_biases[0].experts});
-  if (step.counts_rows_without_room()) add(kRowsWithoutRoom + "_sum", {});
+  if (step.counts_dropped_tokens()) add(kDroppedTokens + "_sum", {});
   return range;
 }
 
@@ -267,7 +267,7 @@ StepFunction make_update(const StepPtr& step) {
     for (const Tensor& sum : sums.of(inputs))
       gradients.push_back(sum.to(step->options.state_dtype, false, /*copy=*/true));
     const StepTotals all =
-        StepTotals::from(other.of(inputs), step->has_routers(), step->counts_rows_without_room());
+        StepTotals::from(other.of(inputs), step->has_routers(), step->counts_dropped_tokens());
     const UpdateFrom from{all, gradients, biases.of(inputs)};
     Tensors outputs = update_state(*step, optimizer, from, inputs, tracing);
     for (const Range& range : {sums, other})
@@ -284,7 +284,7 @@ StepFunction make_validate(const StepPtr& step) {
   const TrainStepOptions& o = step->options;
   const BatchInputs batch(b, o.document_attention, o.validation_batch_size, o.validation_seq_len);
   b.result(kLoss);
-  if (step->counts_rows_without_room()) b.result(kRowsWithoutRoom);
+  if (step->counts_dropped_tokens()) b.result(kDroppedTokens);
   b.function.body = [=](const Tensors& inputs, bool) -> Tensors {
     const c10::AutoGradMode no_gradients(false);
     const ShardedWeights weights = weights_over(*step, parameters.of(inputs));

@@ -55,7 +55,7 @@ inline const std::string kLoadImbalance = "load_imbalance";
 inline const std::string kTokensPerExpert = "tokens_per_expert";
 // Only where experts have room for a number of rows that may not do (parallel/expert_parallel.h), of training and
 // validation: rows of all ranks and layers that were left out. Such a step counts as one that is not finite.
-inline const std::string kRowsWithoutRoom = "rows_without_room";
+inline const std::string kDroppedTokens = "dropped_tokens";
 
 struct TrainStepFunctions {
   StepFunction train_step;  // with one microbatch; otherwise the two below

@@ -64,7 +64,7 @@ TEST_CASE("a wait right behind its start exposes all") {
 
 TEST_CASE("an exchange of rows is done when its node is, and hides behind nothing") {
   const StepEstimate e =
-      estimate("  %2: f32[250] = rondo.exchange_rows.default(%1, %0, %0, false, 250, \"dp\")\n" + kWork +
+      estimate("  %2: f32[250] = rondo.all_to_all_tokens.default(%1, %0, %0, false, 250, \"dp\")\n" + kWork +
                "return\n  y = %4\n  z = %2\n");
   CHECK(e.of(CollectiveKind::all_to_all).count == 1);
   CHECK(e.of(CollectiveKind::all_to_all).exposed_s == Approx(0.75e-3));  // of 1000 bytes, to 3 others of 4

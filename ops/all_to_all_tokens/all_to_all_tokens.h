@@ -1,7 +1,7 @@
 // Rows to the ranks that have their experts, by exact counts, and back (all-to-all). The one op of a step in which the
 // host reads what a device computed: how much goes to whom.
 //
-//   rondo::exchange_rows(rows, sent, received, back, result_rows, group)
+//   rondo::all_to_all_tokens(rows, sent, received, back, result_rows, group)
 //     sent [n, E] int32: rows of this rank for expert e of rank p; received [n, E]: those that come from rank p for
 //     this rank's expert e; n ranks, E experts each.
 //     back = false   rows [N, D] by rank and then by expert -> [result_rows, D] by expert and then by rank
@@ -18,7 +18,7 @@
 namespace rondo {
 
 // With autograd: the gradient goes the other way. REQUIRES: `sent` and `received` are contiguous.
-at::Tensor exchange_rows(const at::Tensor& rows, const at::Tensor& sent, const at::Tensor& received,
-                         bool back, std::int64_t result_rows, const std::string& group);
+at::Tensor all_to_all_tokens(const at::Tensor& rows, const at::Tensor& sent, const at::Tensor& received,
+                             bool back, std::int64_t result_rows, const std::string& group);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Where the rows of an exchange lie in its two orders (ops/exchange_rows/exchange_rows.h), worked out on the host from counts.
+// Where the rows of an exchange lie in its two orders (ops/all_to_all_tokens/all_to_all_tokens.h), worked out on the host from counts.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 namespace rondo {
 
 // Rows that lie together in both orders, by rank and by expert.
-struct ExchangedRun {
+struct AllToAllRun {
   std::int64_t by_rank = 0, by_expert = 0, rows = 0;
 };
 
 // Counts by rank and then by expert. By expert there is room for so many rows: what comes behind is left out.
-std::vector<ExchangedRun> exchanged_runs(const std::int32_t* counts, std::int64_t ranks, std::int64_t experts,
+std::vector<AllToAllRun> all_to_all_runs(const std::int32_t* counts, std::int64_t ranks, std::int64_t experts,
                                          std::int64_t room);
 
 // The sum of each rank's counts, as an all-to-all wants it.

@@ -1,4 +1,4 @@
-// The kernels of ops/token_rows/token_rows.h, for contiguous memory on a device: launched on `stream`, no wait, no memory of
+// The kernels of ops/permute_tokens/permute_tokens.h, for contiguous memory on a device: launched on `stream`, no wait, no memory of
 // their own, the same bits as the CPU's. Pointers that may be absent are null there.
 #pragma once
 
@@ -11,14 +11,14 @@
 namespace rondo::cuda {
 
 // result [rows, width]; x [slots / copies, width].
-void take_rows(Element element, const void* x, const std::int64_t* order, const std::int32_t* count,
-               const void* scores, void* result, std::int64_t rows, std::int64_t width, std::int64_t slots,
-               std::int64_t copies, cudaStream_t stream);
+void permute_tokens(Element element, const void* x, const std::int64_t* order, const std::int32_t* count,
+                    const void* scores, void* result, std::int64_t rows, std::int64_t width,
+                    std::int64_t slots, std::int64_t copies, cudaStream_t stream);
 
 // result [tokens, width]; rows [room, width]; place and scores [tokens, copies].
-void sum_rows(Element element, const void* rows, const std::int64_t* place, const std::int32_t* count,
-              const void* scores, void* result, std::int64_t tokens, std::int64_t copies, std::int64_t room,
-              std::int64_t width, cudaStream_t stream);
+void unpermute_tokens(Element element, const void* rows, const std::int64_t* place, const std::int32_t* count,
+                      const void* scores, void* result, std::int64_t tokens, std::int64_t copies,
+                      std::int64_t room, std::int64_t width, cudaStream_t stream);
 
 // result and place [slots]; rows [room, width]; x [slots / copies, width].
 void dot_rows(Element element, const void* rows, const void* x, const std::int64_t* place,

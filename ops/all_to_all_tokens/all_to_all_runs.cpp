@@ -1,13 +1,13 @@
-#include "ops/exchange_rows/exchange_runs.h"
+#include "ops/all_to_all_tokens/all_to_all_runs.h"
 
 #include <algorithm>
 #include <numeric>
 
 namespace rondo {
 
-std::vector<ExchangedRun> exchanged_runs(const std::int32_t* counts, std::int64_t ranks, std::int64_t experts,
+std::vector<AllToAllRun> all_to_all_runs(const std::int32_t* counts, std::int64_t ranks, std::int64_t experts,
                                          std::int64_t room) {
-  std::vector<ExchangedRun> runs(static_cast<std::size_t>(ranks * experts));
+  std::vector<AllToAllRun> runs(static_cast<std::size_t>(ranks * experts));
   std::int64_t at = 0;
   for (std::int64_t i = 0; i < ranks * experts; ++i) {
     runs[static_cast<std::size_t>(i)].by_rank = at;
@@ -17,7 +17,7 @@ std::vector<ExchangedRun> exchanged_runs(const std::int32_t* counts, std::int64_
   for (std::int64_t expert = 0; expert < experts; ++expert)
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       const std::int64_t count = counts[rank * experts + expert];
-      ExchangedRun& run = runs[static_cast<std::size_t>(rank * experts + expert)];
+      AllToAllRun& run = runs[static_cast<std::size_t>(rank * experts + expert)];
       run.by_expert = at;
       run.rows = std::clamp<std::int64_t>(room - at, 0, count);
       at += count;

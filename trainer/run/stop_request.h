@@ -12,7 +12,7 @@
 namespace rondo {
 
 // In ascending urgency. From `end` on the run ends.
-enum class Wish : std::int64_t {
+enum class StopRequest : std::int64_t {
   none = 0,
   save = 1,        // the file SAVE in the run folder: save and go on
   time_limit = 2,  // job.time_limit_seconds, or the end of the Slurm job, less the margin
@@ -20,13 +20,13 @@ enum class Wish : std::int64_t {
   signal = 4,      // SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGINT; the number comes with it
 };
 
-class WishList {
+class StopRequests {
  public:
   // `process_start`: what job.time_limit_seconds counts from.
-  WishList(const Job& job, std::chrono::system_clock::time_point process_start);
+  StopRequests(const Job& job, std::chrono::system_clock::time_point process_start);
 
-  // The most urgent wish now, signals excepted. The folder is looked at twice a second at most.
-  Wish look();
+  // The most urgent request now, signals excepted. The folder is looked at twice a second at most.
+  StopRequest look();
   // Removes SAVE, so that it asks once.
   void forget_save();
 
@@ -34,7 +34,7 @@ class WishList {
   std::filesystem::path folder_;
   std::chrono::system_clock::time_point deadline_;
   std::chrono::steady_clock::time_point looked_{};
-  Wish in_folder_ = Wish::none;
+  StopRequest in_folder_ = StopRequest::none;
 };
 
 // Throws Error(do_not_requeue) when the run folder holds STOP already: somebody wanted this run to stay ended.
@@ -46,6 +46,6 @@ std::chrono::system_clock::time_point deadline_of(const Job& job,
                                                   std::chrono::system_clock::time_point process_start);
 
 // "signal 15 (SIGTERM)", "the file STOP", "the time limit"
-std::string describe(Wish wish, int signal);
+std::string describe(StopRequest request, int signal);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-#include "ops/exchange_rows/exchange_rows.h"
+#include "ops/all_to_all_tokens/all_to_all_tokens.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
@@ -12,7 +12,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
-#include "ops/exchange_rows/exchange_runs.h"
+#include "ops/all_to_all_tokens/all_to_all_runs.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -34,8 +34,8 @@ Tensor bytes_at(const void* data, std::int64_t rows, std::int64_t row_bytes) {
   return at::from_blob(const_cast<void*>(data), {rows, row_bytes}, at::TensorOptions().dtype(at::kByte));
 }
 
-Tensor exchange_rows_cpu(const Tensor& rows, const Tensor& sent, const Tensor& received, bool back,
-                         std::int64_t result_rows, std::string group) {
+Tensor all_to_all_tokens_cpu(const Tensor& rows, const Tensor& sent, const Tensor& received, bool back,
+                             std::int64_t result_rows, std::string group) {
   const Tensor x = rows.contiguous();
   RONDO_ASSERT(sent.is_contiguous() && received.is_contiguous(), "the counts of an exchange are contiguous");
   const std::int64_t row_bytes = x.size(1) * x.element_size();
@@ -53,13 +53,13 @@ Tensor exchange_rows_cpu(const Tensor& rows, const Tensor& sent, const Tensor& r
     return static_cast<char*>(const_cast<void*>(base)) + row * row_bytes;
   };
   const auto size = [&](std::int64_t count) { return static_cast<std::size_t>(count * row_bytes); };
-  const std::vector<ExchangedRun> runs =
-      exchanged_runs(received.const_data_ptr<std::int32_t>(), ranks, experts, away_rows);
+  const std::vector<AllToAllRun> runs =
+      all_to_all_runs(received.const_data_ptr<std::int32_t>(), ranks, experts, away_rows);
   if (!back) {
     Tensor output = away, input = bytes_at(x.const_data_ptr(), home_rows, row_bytes);
     backend->alltoall_base(output, input, from_others, to_others)->wait();
     std::int64_t filled = 0;
-    for (const ExchangedRun& run : runs) {
+    for (const AllToAllRun& run : runs) {
       std::memcpy(place(result.mutable_data_ptr(), run.by_expert), place(by_rank.data.get(), run.by_rank),
                   size(run.rows));
       filled += run.rows;
@@ -68,7 +68,7 @@ Tensor exchange_rows_cpu(const Tensor& rows, const Tensor& sent, const Tensor& r
     return result;
   }
   std::memset(by_rank.data.get(), 0, size(sum(from_others)));
-  for (const ExchangedRun& run : runs)
+  for (const AllToAllRun& run : runs)
     std::memcpy(place(by_rank.data.get(), run.by_rank), place(x.const_data_ptr(), run.by_expert),
                 size(run.rows));
   Tensor output = bytes_at(result.const_data_ptr(), home_rows, row_bytes), input = away;
@@ -76,16 +76,16 @@ Tensor exchange_rows_cpu(const Tensor& rows, const Tensor& sent, const Tensor& r
   return result;
 }
 
-Tensor exchange_rows_meta(const Tensor& rows, const Tensor&, const Tensor&, bool, std::int64_t result_rows,
-                          std::string) {
+Tensor all_to_all_tokens_meta(const Tensor& rows, const Tensor&, const Tensor&, bool,
+                              std::int64_t result_rows, std::string) {
   return at::empty({result_rows, rows.size(1)}, rows.options());
 }
 
 Tensor call(const Tensor& rows, const Tensor& sent, const Tensor& received, bool back,
             std::int64_t result_rows, const std::string& group) {
   static const auto handle = c10::Dispatcher::singleton()
-                                 .findSchemaOrThrow("rondo::exchange_rows", "")
-                                 .typed<decltype(exchange_rows_cpu)>();
+                                 .findSchemaOrThrow("rondo::all_to_all_tokens", "")
+                                 .typed<decltype(all_to_all_tokens_cpu)>();
   return handle.call(rows, sent, received, back, result_rows, group);
 }
 
@@ -115,17 +115,18 @@ struct ExchangeRows : torch::autograd::Function<ExchangeRows> {
 
 }  // namespace
 
-Tensor exchange_rows(const Tensor& rows, const Tensor& sent, const Tensor& received, bool back,
-                     std::int64_t result_rows, const std::string& group) {
+Tensor all_to_all_tokens(const Tensor& rows, const Tensor& sent, const Tensor& received, bool back,
+                         std::int64_t result_rows, const std::string& group) {
   return ExchangeRows::apply(rows, sent, received, back, result_rows, group);
 }
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def(
-      "exchange_rows(Tensor rows, Tensor sent, Tensor received, bool back, int result_rows, str group) -> "
+      "all_to_all_tokens(Tensor rows, Tensor sent, Tensor received, bool back, int result_rows, str group) "
+      "-> "
       "Tensor");
 }
-TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("exchange_rows", &exchange_rows_cpu); }
-TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("exchange_rows", &exchange_rows_meta); }
+TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("all_to_all_tokens", &all_to_all_tokens_cpu); }
+TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("all_to_all_tokens", &all_to_all_tokens_meta); }
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-#include "ops/token_rows/token_rows.h"
+#include "ops/permute_tokens/permute_tokens.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -68,7 +68,7 @@ Tensor take_rows_cpu(const Tensor& x_TD, const Tensor& order_R, const MaybeTenso
   const Tensor result = empty_rows(x, order);
   const std::int64_t width = x.size(1), slots = x.size(0) * copies;
   const std::int64_t filled = rows_that_count(count, order.size(0));
-  with_type_of(x, "take_rows", [&](auto type) {
+  with_type_of(x, "permute_tokens", [&](auto type) {
     using Row = decltype(type);
     const Row* const from = x.const_data_ptr<Row>();
     const SumOf<Row>* const score = data_of<Row>(scores);
@@ -81,7 +81,8 @@ Tensor take_rows_cpu(const Tensor& x_TD, const Tensor& order_R, const MaybeTenso
           std::fill(out, out + width, Row(0));
           continue;
         }
-        RONDO_ASSERT(slot_of[r] >= 0 && slot_of[r] < slots, "a row of take_rows is of a slot that exists");
+        RONDO_ASSERT(slot_of[r] >= 0 && slot_of[r] < slots,
+                     "a row of permute_tokens is of a slot that exists");
         const Row* const in = from + slot_of[r] / copies * width;
         if (score == nullptr) {
           std::copy(in, in + width, out);
@@ -103,7 +104,7 @@ Tensor sum_rows_cpu(const Tensor& rows_RD, const Tensor& place_TK, const MaybeTe
   const Tensor result = empty_sums(rows, place);
   const std::int64_t width = rows.size(1), copies = place.size(1);
   const std::int64_t filled = rows_that_count(count, rows.size(0));
-  with_type_of(rows, "sum_rows", [&](auto type) {
+  with_type_of(rows, "unpermute_tokens", [&](auto type) {
     using Row = decltype(type);
     using Sum = SumOf<Row>;
     const Row* const from = rows.const_data_ptr<Row>();
@@ -177,15 +178,15 @@ auto op(const char* name) {
 
 }  // namespace
 
-Tensor take_rows(const Tensor& x, const Tensor& order, const MaybeTensor& count, std::int64_t copies,
-                 const MaybeTensor& scores) {
-  static const auto handle = op<decltype(take_rows_cpu)>("rondo::take_rows");
+Tensor permute_tokens(const Tensor& x, const Tensor& order, const MaybeTensor& count, std::int64_t copies,
+                      const MaybeTensor& scores) {
+  static const auto handle = op<decltype(take_rows_cpu)>("rondo::permute_tokens");
   return handle.call(x, order, count, copies, scores);
 }
 
-Tensor sum_rows(const Tensor& rows, const Tensor& place, const MaybeTensor& count,
-                const MaybeTensor& scores) {
-  static const auto handle = op<decltype(sum_rows_cpu)>("rondo::sum_rows");
+Tensor unpermute_tokens(const Tensor& rows, const Tensor& place, const MaybeTensor& count,
+                        const MaybeTensor& scores) {
+  static const auto handle = op<decltype(sum_rows_cpu)>("rondo::unpermute_tokens");
   return handle.call(rows, place, count, scores);
 }
 
@@ -195,18 +196,18 @@ Tensor dot_rows(const Tensor& rows, const Tensor& x, const Tensor& place, const 
 }
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
-  m.def("take_rows(Tensor x, Tensor order, Tensor? count, int copies, Tensor? scores) -> Tensor");
-  m.def("sum_rows(Tensor rows, Tensor place, Tensor? count, Tensor? scores) -> Tensor");
+  m.def("permute_tokens(Tensor x, Tensor order, Tensor? count, int copies, Tensor? scores) -> Tensor");
+  m.def("unpermute_tokens(Tensor rows, Tensor place, Tensor? count, Tensor? scores) -> Tensor");
   m.def("dot_rows(Tensor rows, Tensor x, Tensor place, Tensor? count) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {
-  m.impl("take_rows", &take_rows_cpu);
-  m.impl("sum_rows", &sum_rows_cpu);
+  m.impl("permute_tokens", &take_rows_cpu);
+  m.impl("unpermute_tokens", &sum_rows_cpu);
   m.impl("dot_rows", &dot_rows_cpu);
 }
 TORCH_LIBRARY_IMPL(rondo, Meta, m) {
-  m.impl("take_rows", &take_rows_meta);
-  m.impl("sum_rows", &sum_rows_meta);
+  m.impl("permute_tokens", &take_rows_meta);
+  m.impl("unpermute_tokens", &sum_rows_meta);
   m.impl("dot_rows", &dot_rows_meta);
 }
 

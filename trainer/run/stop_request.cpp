@@ -1,4 +1,4 @@
-#include "trainer/run/stop_wish.h"
+#include "trainer/run/stop_request.h"
 
 #include <algorithm>
 #include <charconv>
@@ -48,32 +48,34 @@ void refuse_stopped(const Job& job) {
                 file.string() + " asks this run to stay ended; delete that file to go on");
 }
 
-WishList::WishList(const Job& job, SystemTime process_start)
+StopRequests::StopRequests(const Job& job, SystemTime process_start)
     : folder_(job.dump_folder), deadline_(deadline_of(job, process_start)) {}
 
-Wish WishList::look() {
+StopRequest StopRequests::look() {
   const auto now = std::chrono::steady_clock::now();
-  if (in_folder_ == Wish::none && now - looked_ >= kLookEvery) {
+  if (in_folder_ == StopRequest::none && now - looked_ >= kLookEvery) {
     looked_ = now;
-    in_folder_ = is_there(folder_ / "STOP")   ? Wish::stop_file
-                 : is_there(folder_ / "SAVE") ? Wish::save
-                                              : Wish::none;
+    in_folder_ = is_there(folder_ / "STOP")   ? StopRequest::stop_file
+                 : is_there(folder_ / "SAVE") ? StopRequest::save
+                                              : StopRequest::none;
   }
-  const Wish clock = std::chrono::system_clock::now() >= deadline_ ? Wish::time_limit : Wish::none;
+  const StopRequest clock =
+      std::chrono::system_clock::now() >= deadline_ ? StopRequest::time_limit : StopRequest::none;
   return std::max(in_folder_, clock);
 }
 
-void WishList::forget_save() {
-  if (in_folder_ == Wish::save) in_folder_ = Wish::none;
+void StopRequests::forget_save() {
+  if (in_folder_ == StopRequest::save) in_folder_ = StopRequest::none;
   std::error_code ignored;
   fs::remove(folder_ / "SAVE", ignored);
 }
 
-std::string describe(Wish wish, int signal) {
-  if (wish == Wish::signal) return "signal " + std::to_string(signal) + " (SIG" + sigabbrev_np(signal) + ")";
-  if (wish == Wish::stop_file) return "the file STOP in the run folder";
-  if (wish == Wish::time_limit) return "the time limit";
-  return wish == Wish::save ? "the file SAVE in the run folder" : "nothing";
+std::string describe(StopRequest request, int signal) {
+  if (request == StopRequest::signal)
+    return "signal " + std::to_string(signal) + " (SIG" + sigabbrev_np(signal) + ")";
+  if (request == StopRequest::stop_file) return "the file STOP in the run folder";
+  if (request == StopRequest::time_limit) return "the time limit";
+  return request == StopRequest::save ? "the file SAVE in the run folder" : "nothing";
 }
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
 // Rows taken and added up again, against plain ATen in double precision.
-#include "ops/token_rows/token_rows.h"
+#include "ops/permute_tokens/permute_tokens.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
@@ -73,14 +73,14 @@ TEST_CASE("rows are copied by slot, times their scores, and zero behind the coun
   const Tensor scores = at::rand({kTokens, kCopies}, dtype == at::kDouble ? at::kDouble : at::kFloat);
   const Tensor plain = at::index_select(x.to(at::kDouble), 0, map.order_N.div(kCopies, "floor")) *
                        counting(kTokens * kCopies, count);
-  const Tensor ours = take_rows(x, map.order_N, count_of(count), kCopies);
+  const Tensor ours = permute_tokens(x, map.order_N, count_of(count), kCopies);
   CHECK(ours.scalar_type() == dtype);
   CHECK(at::equal(ours.to(at::kDouble), plain));
   const Tensor of_slots = at::index_select(scores.to(at::kDouble).view({-1, 1}), 0, map.order_N);
-  check_close(take_rows(x, map.order_N, count_of(count), kCopies, scores), plain * of_slots, dtype);
+  check_close(permute_tokens(x, map.order_N, count_of(count), kCopies, scores), plain * of_slots, dtype);
   // Fewer rows than slots.
-  CHECK(
-      at::equal(take_rows(x, map.order_N.narrow(0, 0, 20), count_of(count), kCopies), ours.narrow(0, 0, 20)));
+  CHECK(at::equal(permute_tokens(x, map.order_N.narrow(0, 0, 20), count_of(count), kCopies),
+                  ours.narrow(0, 0, 20)));
 }
 
 TEST_CASE("a token's rows are added up in fp32 with their scores, and slots without a row add nothing") {
@@ -95,10 +95,10 @@ TEST_CASE("a token's rows are added up in fp32 with their scores, and slots with
           .view({kTokens, kCopies, kWidth});
   // What is behind the count is not even read.
   rows.narrow(0, count, kTokens * kCopies - count).fill_(std::nan(""));
-  const Tensor sums = sum_rows(rows, map.place_TK, count_of(count), scores);
+  const Tensor sums = unpermute_tokens(rows, map.place_TK, count_of(count), scores);
   CHECK(sums.scalar_type() == sum_dtype);
   check_close(sums, (slots_TKD * scores.to(at::kDouble).unsqueeze(-1)).sum(1), sum_dtype);
-  check_close(sum_rows(rows, map.place_TK, count_of(count)), slots_TKD.sum(1), sum_dtype);
+  check_close(unpermute_tokens(rows, map.place_TK, count_of(count)), slots_TKD.sum(1), sum_dtype);
   const Tensor products = dot_rows(rows, x, map.place_TK, count_of(count));
   CHECK(products.scalar_type() == sum_dtype);
   const Tensor expected = (slots_TKD * x.to(at::kDouble).unsqueeze(1)).sum(-1);
@@ -108,9 +108,10 @@ TEST_CASE("a token's rows are added up in fp32 with their scores, and slots with
 TEST_CASE("without a count all rows count") {
   const Rows map = rows_by_expert(false);
   const Tensor x = at::randn({kTokens, kWidth});
-  const Tensor rows = take_rows(x, map.order_N, {}, kCopies);
-  CHECK(at::equal(rows, take_rows(x, map.order_N, count_of(kTokens * kCopies), kCopies)));
-  check_close(sum_rows(rows, map.place_TK, {}), x.to(at::kDouble) * static_cast<double>(kCopies), at::kFloat);
+  const Tensor rows = permute_tokens(x, map.order_N, {}, kCopies);
+  CHECK(at::equal(rows, permute_tokens(x, map.order_N, count_of(kTokens * kCopies), kCopies)));
+  check_close(unpermute_tokens(rows, map.place_TK, {}), x.to(at::kDouble) * static_cast<double>(kCopies),
+              at::kFloat);
 }
 
 TEST_CASE("dispatch to experts of one rank, what they compute and combine have the gradients of dense sums") {
@@ -123,7 +124,7 @@ TEST_CASE("dispatch to experts of one rank, what they compute and combine have t
       at::sum(map.experts_TK.view({-1, 1}) == at::tensor(std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}), 0)
           .to(at::kFloat);
   const Dispatched dispatched = dispatch_tokens(x, map.experts_TK, tokens, {});
-  CHECK_FALSE(dispatched.rows_without_room.defined());
+  CHECK_FALSE(dispatched.dropped_tokens.defined());
   const Tensor ids = at::index_select(map.experts_TK.view({-1}), 0, map.order_N);
   CHECK(at::equal(
       dispatched.ends_E,

@@ -2,7 +2,7 @@
 // the CPU's, so that bits are equal. No result overlaps an operand, so several loads are under way at once.
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
-#include "ops/token_rows/token_rows_cuda.h"
+#include "ops/permute_tokens/permute_tokens_cuda.h"
 
 namespace rondo::cuda {
 namespace {
@@ -132,9 +132,9 @@ std::int64_t bytes_of(Element element) {
 
 }  // namespace
 
-void take_rows(Element element, const void* x, const std::int64_t* order, const std::int32_t* count,
-               const void* scores, void* result, std::int64_t rows, std::int64_t width, std::int64_t slots,
-               std::int64_t copies, cudaStream_t stream) {
+void permute_tokens(Element element, const void* x, const std::int64_t* order, const std::int32_t* count,
+                    const void* scores, void* result, std::int64_t rows, std::int64_t width,
+                    std::int64_t slots, std::int64_t copies, cudaStream_t stream) {
   const std::int64_t row_bytes = width * bytes_of(element);
   with_packs(element, aligned(x, row_bytes) && aligned(result, row_bytes),
              [&](auto type, auto count_of_pack) {
@@ -145,9 +145,9 @@ void take_rows(Element element, const void* x, const std::int64_t* order, const 
              });
 }
 
-void sum_rows(Element element, const void* rows, const std::int64_t* place, const std::int32_t* count,
-              const void* scores, void* result, std::int64_t tokens, std::int64_t copies, std::int64_t room,
-              std::int64_t width, cudaStream_t stream) {
+void unpermute_tokens(Element element, const void* rows, const std::int64_t* place, const std::int32_t* count,
+                      const void* scores, void* result, std::int64_t tokens, std::int64_t copies,
+                      std::int64_t room, std::int64_t width, cudaStream_t stream) {
   const std::int64_t row_bytes = width * bytes_of(element);
   with_packs(element, aligned(rows, row_bytes) && aligned(result, row_bytes),
              [&](auto type, auto count_of_pack) {

@@ -1,11 +1,11 @@
-// ops/token_rows/token_rows.h on CUDA.
-#include "ops/token_rows/token_rows_cuda.h"
+// ops/permute_tokens/permute_tokens.h on CUDA.
+#include "ops/permute_tokens/permute_tokens_cuda.h"
 
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include "ops/kernel/launch.h"
-#include "ops/token_rows/token_rows.h"
+#include "ops/permute_tokens/permute_tokens.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -25,28 +25,28 @@ at::TensorOptions sums_of(const Tensor& rows) {
 
 Tensor take_rows_cuda(const Tensor& x_TD, const Tensor& order_R, const MaybeTensor& count,
                       std::int64_t copies, const MaybeTensor& scores_TK) {
-  const cuda::Launch launch(x_TD, "take_rows");
+  const cuda::Launch launch(x_TD, "permute_tokens");
   const Tensor x = x_TD.contiguous(), order = order_R.contiguous();
   const MaybeTensor scores = contiguous(scores_TK);
   const Tensor result = at::empty({order.size(0), x.size(1)}, x.options());
   if (result.numel() == 0) return result;
-  cuda::take_rows(launch.element(), x.const_data_ptr(), order.const_data_ptr<std::int64_t>(), count_of(count),
-                  data_of(scores), result.mutable_data_ptr(), order.size(0), x.size(1), x.size(0) * copies,
-                  copies, launch.stream());
+  cuda::permute_tokens(launch.element(), x.const_data_ptr(), order.const_data_ptr<std::int64_t>(),
+                       count_of(count), data_of(scores), result.mutable_data_ptr(), order.size(0), x.size(1),
+                       x.size(0) * copies, copies, launch.stream());
   launch.check();
   return result;
 }
 
 Tensor sum_rows_cuda(const Tensor& rows_RD, const Tensor& place_TK, const MaybeTensor& count,
                      const MaybeTensor& scores_TK) {
-  const cuda::Launch launch(rows_RD, "sum_rows");
+  const cuda::Launch launch(rows_RD, "unpermute_tokens");
   const Tensor rows = rows_RD.contiguous(), place = place_TK.contiguous();
   const MaybeTensor scores = contiguous(scores_TK);
   const Tensor result = at::empty({place.size(0), rows.size(1)}, sums_of(rows));
   if (result.numel() == 0) return result;
-  cuda::sum_rows(launch.element(), rows.const_data_ptr(), place.const_data_ptr<std::int64_t>(),
-                 count_of(count), data_of(scores), result.mutable_data_ptr(), place.size(0), place.size(1),
-                 rows.size(0), rows.size(1), launch.stream());
+  cuda::unpermute_tokens(launch.element(), rows.const_data_ptr(), place.const_data_ptr<std::int64_t>(),
+                         count_of(count), data_of(scores), result.mutable_data_ptr(), place.size(0),
+                         place.size(1), rows.size(0), rows.size(1), launch.stream());
   launch.check();
   return result;
 }
@@ -68,8 +68,8 @@ Tensor dot_rows_cuda(const Tensor& rows_RD, const Tensor& x_TD, const Tensor& pl
 }  // namespace
 
 TORCH_LIBRARY_IMPL(rondo, CUDA, m) {
-  m.impl("take_rows", &take_rows_cuda);
-  m.impl("sum_rows", &sum_rows_cuda);
+  m.impl("permute_tokens", &take_rows_cuda);
+  m.impl("unpermute_tokens", &sum_rows_cuda);
   m.impl("dot_rows", &dot_rows_cuda);
 }
 

@@ -1,4 +1,4 @@
-// ops/exchange_rows/exchange_rows.h on CUDA. The host waits for the counts, once a call, and issues everything else: copies of
+// ops/all_to_all_tokens/all_to_all_tokens.h on CUDA. The host waits for the counts, once a call, and issues everything else: copies of
 // runs on the current stream, and the group's all-to-all, which that stream waits for.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -9,8 +9,8 @@
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "ops/exchange_rows/exchange_rows.h"
-#include "ops/exchange_rows/exchange_runs.h"
+#include "ops/all_to_all_tokens/all_to_all_runs.h"
+#include "ops/all_to_all_tokens/all_to_all_tokens.h"
 #include "ops/kernel/launch.h"
 #include "support/error.h"
 
@@ -39,9 +39,9 @@ class RowCopies {
   cudaStream_t stream_;
 };
 
-Tensor exchange_rows_cuda(const Tensor& rows, const Tensor& sent, const Tensor& received, bool back,
-                          std::int64_t result_rows, std::string group) {
-  const cuda::Launch launch(rows, "exchange_rows");
+Tensor all_to_all_tokens_cuda(const Tensor& rows, const Tensor& sent, const Tensor& received, bool back,
+                              std::int64_t result_rows, std::string group) {
+  const cuda::Launch launch(rows, "all_to_all_tokens");
   const Tensor x = rows.contiguous();
   const std::int64_t ranks = sent.size(0), experts = sent.size(1);
   const Tensor counts = at::cat({sent.reshape(-1), received.reshape(-1)}).cpu();
@@ -52,7 +52,7 @@ Tensor exchange_rows_cuda(const Tensor& rows, const Tensor& sent, const Tensor& 
   std::vector<std::int64_t> from_others = rows_by_rank(counts_received, ranks, experts);
   RONDO_ASSERT(sum(to_others) == (back ? result_rows : x.size(0)),
                "an exchange sends each of its rows to one rank");
-  const auto runs = exchanged_runs(counts_received, ranks, experts, back ? x.size(0) : result_rows);
+  const auto runs = all_to_all_runs(counts_received, ranks, experts, back ? x.size(0) : result_rows);
   const auto backend = c10d::resolve_process_group(group)->getBackend(c10::DeviceType::CUDA);
   const RowCopies copies(x, launch.stream());
   const Tensor result = at::empty({result_rows, x.size(1)}, x.options());
@@ -60,7 +60,7 @@ Tensor exchange_rows_cuda(const Tensor& rows, const Tensor& sent, const Tensor& 
     Tensor by_rank = at::empty({sum(from_others), x.size(1)}, x.options()), input = x;
     backend->alltoall_base(by_rank, input, from_others, to_others)->wait();
     std::int64_t filled = 0;
-    for (const ExchangedRun& run : runs) {
+    for (const AllToAllRun& run : runs) {
       copies.copy(result, run.by_expert, by_rank, run.by_rank, run.rows);
       filled += run.rows;
     }
@@ -68,13 +68,13 @@ Tensor exchange_rows_cuda(const Tensor& rows, const Tensor& sent, const Tensor& 
     return result;
   }
   Tensor by_rank = at::zeros({sum(from_others), x.size(1)}, x.options()), output = result;
-  for (const ExchangedRun& run : runs) copies.copy(by_rank, run.by_rank, x, run.by_expert, run.rows);
+  for (const AllToAllRun& run : runs) copies.copy(by_rank, run.by_rank, x, run.by_expert, run.rows);
   backend->alltoall_base(output, by_rank, to_others, from_others)->wait();
   return result;
 }
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(rondo, CUDA, m) { m.impl("exchange_rows", &exchange_rows_cuda); }
+TORCH_LIBRARY_IMPL(rondo, CUDA, m) { m.impl("all_to_all_tokens", &all_to_all_tokens_cuda); }
 
 }  // namespace rondo
