@@ -11,6 +11,9 @@
 
 namespace rondo::hugging_face {
 
+// A value in a message: JSON, at most 100 characters of it.
+std::string shown(const nlohmann::json& value);
+
 class FieldsReader {
  public:
   // `prefix` names the object for messages: "" or "rope_scaling.". Keeps references to both.
