@@ -57,7 +57,7 @@ std::string list_model(const std::string& config_name, std::int64_t ranks,
 }  // namespace
 
 TEST_CASE("the steps of both models are cut where the file says") {
-  const std::filesystem::path file = RONDO_SOURCE_DIR "/tests/trainer/model_segments.txt";
+  const std::filesystem::path file = RONDO_SOURCE_DIR "/tests/trainer/step/model_segments.txt";
   const std::vector<std::string> shared = {"--parallelism.tensor_parallel_degree=2",
                                            "--parallelism.expert_parallel_degree=4"};
   std::vector<std::string> by_exact_counts = shared;
