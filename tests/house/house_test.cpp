@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
 const fs::path kRoot = RONDO_SOURCE_DIR;
-const Names kFolders = {"parallel", "models", "compiler", "trainer", "apps"};
+const Names kFolders = {"support", "ops", "parallel", "models", "compiler", "trainer", "apps"};
 
 bool starts_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
 bool is_header(const std::string& file) { return fs::path(file).extension() == ".h"; }
@@ -65,32 +65,90 @@ std::string listed(const Names& lines) {
   return text;
 }
 
-// --- folders ---
+// --- rooms ---
 
-// Which of our headers each folder may include, by the beginning of their path. apps may include any.
-const std::map<std::string, Names> kMayInclude = {
-    {"parallel", {"parallel/"}},
-    {"models", {"models/", "parallel/"}},
-    {"compiler",
-     {"compiler/", "support/crash_report.h", "ops/kernel/element.cuh", "ops/kernel/kernel_launch.cuh",
-      "ops/kernel/launch.h", "ops/kernel/device.h", "support/error.h", "support/log.h",
-      "support/text/nearest.h", "support/text/wildcard.h", "support/scope.h"}},
-    {"trainer",
-     {"trainer/", "models/", "parallel/", "compiler/compile.h", "compiler/execute/executor.h",
-      "compiler/execute/cpu_memory.h", "compiler/ir/options.h", "compiler/trace/step_function.h",
-      "compiler/ir/ir.h", "compiler/plan/cost_model.h", "compiler/report/memory_report.h",
-      "compiler/report/memory_timeline.h", "compiler/plan/simulate.h"}},
+// A room is a folder that holds sources. ARCHITECTURE.md lists them in processing order, with what each includes.
+struct Room {
+  std::string folder;
+  std::set<std::string> includes;  // rooms, or folders whose rooms are all meant
 };
 
-TEST_CASE("folders include downwards only") {
+std::vector<Room> rooms_of_architecture() {
+  const std::string text = read(kRoot / "ARCHITECTURE.md");
+  static const std::regex row("\\n\\| `([a-z0-9_/]+)/` \\|[^|\\n]*\\|([^|\\n]*)\\|");
+  static const std::regex name("`([a-z0-9_/]+)`");
+  std::vector<Room> rooms;
+  for (auto match = std::sregex_iterator(text.begin(), text.end(), row); match != std::sregex_iterator();
+       ++match) {
+    Room room{(*match)[1], {}};
+    const std::string names = (*match)[2];
+    for (auto at = std::sregex_iterator(names.begin(), names.end(), name); at != std::sregex_iterator(); ++at)
+      room.includes.insert((*at)[1]);
+    rooms.push_back(room);
+  }
+  REQUIRE(rooms.size() > 20);
+  return rooms;
+}
+
+std::string folder_of(const std::string& file) { return fs::path(file).parent_path(); }
+bool is_below(const std::string& folder, const std::string& top) {
+  return folder == top || starts_with(folder, top + "/");
+}
+bool is_gloo(const std::string& file) { return file.find("gloo_declarations/") != std::string::npos; }
+
+TEST_CASE("every folder with sources is a room of ARCHITECTURE.md, and every room has sources") {
+  std::set<std::string> told, there;
+  for (const Room& room : rooms_of_architecture()) told.insert(room.folder);
+  for (const std::string& file : sources_in(kFolders))
+    if (!is_gloo(file)) there.insert(folder_of(file));
+  CHECK(told == there);
+}
+
+TEST_CASE("a room includes what ARCHITECTURE.md says, all of it, and only rooms that stand above it") {
+  const std::vector<Room> rooms = rooms_of_architecture();
   Names wrong;
-  for (const auto& [folder, allowed] : kMayInclude)
-    for (const std::string& file : sources_in({folder}))
-      for (const std::string& include : includes_of(file))
-        if (is_ours(include) && std::none_of(allowed.begin(), allowed.end(), [&](const std::string& prefix) {
-              return starts_with(include, prefix);
-            }))
+  std::set<std::string> above;
+  for (const Room& room : rooms) {
+    std::set<std::string> unused = room.includes;
+    for (const std::string& file : sources_in({room.folder})) {
+      if (folder_of(file) != room.folder) continue;
+      for (const std::string& include : includes_of(file)) {
+        const std::string other = folder_of(include);
+        if (!is_ours(include) || other == room.folder) continue;
+        const auto allowed = std::find_if(room.includes.begin(), room.includes.end(),
+                                          [&](const std::string& name) { return is_below(other, name); });
+        if (allowed == room.includes.end())
           wrong.push_back(file + " includes " + include);
+        else
+          unused.erase(*allowed);
+        if (!above.contains(other))
+          wrong.push_back(file + " includes " + include + ", which does not stand above");
+      }
+    }
+    for (const std::string& name : unused) wrong.push_back(room.folder + " includes nothing of " + name);
+    above.insert(room.folder);
+  }
+  INFO(listed(wrong));
+  CHECK(wrong.empty());
+}
+
+TEST_CASE("a folder holds at most twelve units and ten rooms") {
+  // A subcommand, a pass and an op are a unit or a folder each, however many there are.
+  const std::set<std::string> as_many_as_there_are = {"apps", "compiler/passes", "ops"};
+  std::map<std::string, std::set<std::string>> units, rooms;
+  for (const std::string& file : sources_in(kFolders)) {
+    if (is_gloo(file)) continue;
+    units[folder_of(file)].insert(fs::path(file).stem());
+    for (fs::path folder = folder_of(file); folder.has_parent_path(); folder = folder.parent_path())
+      rooms[folder.parent_path()].insert(folder);
+  }
+  Names wrong;
+  for (const auto& [folder, inside] : units)
+    if (inside.size() > 12 && !as_many_as_there_are.contains(folder))
+      wrong.push_back(fmt::format("{}: {} units", folder, inside.size()));
+  for (const auto& [folder, inside] : rooms)
+    if (inside.size() > 10 && !as_many_as_there_are.contains(folder))
+      wrong.push_back(fmt::format("{}: {} rooms", folder, inside.size()));
   INFO(listed(wrong));
   CHECK(wrong.empty());
 }
@@ -109,7 +167,8 @@ TEST_CASE("every include of our own is written as the path from the root") {
 
 // Targets that link no LibTorch.
 const std::map<std::string, std::string> kTargetsWithoutLibTorch = {
-    {"parallel_log", "parallel"},
+    {"support_log", "support"},
+    {"support", "support"},
     {"parallel_host", "parallel"},
     {"models_host", "models"},
     {"compiler_core", "compiler"},
@@ -239,6 +298,42 @@ TEST_CASE("headers begin with a comment and say pragma once") {
     const std::string text = read(kRoot / file);
     if (!starts_with(text, "//")) wrong.push_back(file + ": no comment");
     if (text.find("\n#pragma once\n") == std::string::npos) wrong.push_back(file + ": no #pragma once");
+  }
+  INFO(listed(wrong));
+  CHECK(wrong.empty());
+}
+
+TEST_CASE("files named in comments and in docs exist") {
+  static const std::regex named("[A-Za-z0-9_][A-Za-z0-9_/.-]*\\.(?:h|cpp|cu|cuh|md)\\b");
+  std::set<std::string> paths;
+  Names folders = kFolders;
+  for (const char* more : {"tests", "docs", "configs", "scripts", "benchmarks"}) folders.push_back(more);
+  for (const std::string& folder : folders)
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder))
+      paths.insert("/" + fs::relative(entry.path(), kRoot).string());
+  for (const char* file : {"/README.md", "/ARCHITECTURE.md", "/CONTRIBUTING.md"}) paths.insert(file);
+  // Of other projects, and of the toolkit.
+  const std::set<std::string> foreign = {"cuda_runtime.h", "driver_types.h", "nccl.h"};
+  const auto exists = [&](const std::string& name) {
+    return foreign.contains(name) || is_libtorch(name) ||
+           std::any_of(paths.begin(), paths.end(),
+                       [&](const std::string& path) { return path.ends_with("/" + name); });
+  };
+  Names files = sources_in(kFolders), wrong;
+  for (const std::string& path : paths)
+    if (path.ends_with(".md") && path.find("/results/") == std::string::npos) files.push_back(path.substr(1));
+  for (const std::string& file : files) {
+    const bool prose = file.ends_with(".md");
+    if (prose && !fs::exists(kRoot / file)) continue;
+    std::ifstream in(kRoot / file);
+    for (std::string line; std::getline(in, line);) {
+      const std::size_t comment = prose ? 0 : line.find("//");
+      if (comment == std::string::npos) continue;
+      for (auto match =
+               std::sregex_iterator(line.begin() + static_cast<std::ptrdiff_t>(comment), line.end(), named);
+           match != std::sregex_iterator(); ++match)
+        if (!exists(match->str())) wrong.push_back(file + " names " + match->str());
+    }
   }
   INFO(listed(wrong));
   CHECK(wrong.empty());

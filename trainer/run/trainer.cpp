@@ -135,8 +135,14 @@ RunCosts Trainer::costs() const {
           layout_.global_batch_size * config_.training.seq_len / ranks, layout_.mesh, device_};
 }
 
-// Fresh weights are there; what a checkpoint has goes over them.
 void Trainer::begin() {
+  load_checkpoint();
+  if (config_.checkpoint.create_seed_checkpoint) return save_seed();
+  if (report_) report_->training_starts();
+}
+
+// Fresh weights are there; what a checkpoint has goes over them.
+void Trainer::load_checkpoint() {
   progress_.data = data_->state();
   const Checkpoint& c = config_.checkpoint;
   if (!c.enable) return;
@@ -166,34 +172,32 @@ void Trainer::set_aside_newer(const std::filesystem::path& root) {
 
 std::optional<Stop> Trainer::train() {
   begin();
-  const Checkpoint& c = config_.checkpoint;
-  if (c.create_seed_checkpoint) {
-    save_seed();
-    return std::nullopt;
-  }
-  if (report_) report_->training_starts();
-  while (progress_.step < config_.training.steps) {
-    const StepResult result = train_one_step();
-    const std::int64_t step = progress_.step;
-    if (!result.finite) {
-      if (saver_) saver_->settle();  // what was saved before is good
-      refuse(result);
-    }
-    if (steps_here_ == 1) groups_->set_timeout(std::chrono::seconds(config_.comm.train_timeout_seconds));
-    if (config_.validation.enable && (step == 1 || step % config_.validation.freq == 0)) validate();
+  while (progress_.step < last_step()) {
+    train_one_step();
+    if (validation_is_due()) validate();
     const Agreement asked = agree();
-    if (asked.request > StopRequest::save && step < config_.training.steps) return stop(asked);
-    const bool due = step % c.interval == 0 || (step == 1 && c.enable_first_step_checkpoint);
-    if ((due || asked.request == StopRequest::save) && step < config_.training.steps) save();
-    if (asked.request == StopRequest::save && stop_requests_) {
-      if (!saver_)
-        log_warning("SAVE is ignored: this run saves nothing (checkpoint.enable, checkpoint.load_only)");
-      stop_requests_->forget_save();
-    }
+    if (progress_.step == last_step()) break;
+    if (asked.request > StopRequest::save) return stop(asked);
+    if (save_is_due(asked)) save();
   }
-  if (profile_) profile_->finish(progress_.step);
   finish();
   return std::nullopt;
+}
+
+// A seed checkpoint is step 0 alone.
+std::int64_t Trainer::last_step() const {
+  return config_.checkpoint.create_seed_checkpoint ? 0 : config_.training.steps;
+}
+
+bool Trainer::validation_is_due() const {
+  const std::int64_t step = progress_.step;
+  return config_.validation.enable && (step == 1 || step % config_.validation.freq == 0);
+}
+
+bool Trainer::save_is_due(const Agreement& asked) const {
+  const Checkpoint& c = config_.checkpoint;
+  return asked.request == StopRequest::save || progress_.step % c.interval == 0 ||
+         (progress_.step == 1 && c.enable_first_step_checkpoint);
 }
 
 Trainer::Agreement Trainer::agree() {
@@ -203,7 +207,13 @@ Trainer::Agreement Trainer::agree() {
   const bool writing = saver_ && saver_->under_way() && saver_->writing();
   const std::vector<std::int64_t> all = groups_->maximum({request, signal, writing});
   if (saver_ && saver_->under_way() && all[2] == 0) saver_->settle();
-  return {static_cast<StopRequest>(all[0]), static_cast<int>(all[1])};
+  const Agreement asked{static_cast<StopRequest>(all[0]), static_cast<int>(all[1])};
+  if (asked.request == StopRequest::save && stop_requests_) {
+    if (!saver_)
+      log_warning("SAVE is ignored: this run saves nothing (checkpoint.enable, checkpoint.load_only)");
+    stop_requests_->forget_save();
+  }
+  return asked;
 }
 
 void Trainer::save() {
@@ -243,6 +253,8 @@ void Trainer::save_seed() {
 }
 
 void Trainer::finish() {
+  if (config_.checkpoint.create_seed_checkpoint) return;
+  if (profile_) profile_->finish(progress_.step);
   if (saver_) save_last();
   if (report_) report_->folder().event("finished", {{"step", progress_.step}});
 }
@@ -317,7 +329,7 @@ StepResult Trainer::run_step(const StepBatch& batch, double learning_rate) {
   }
 }
 
-StepResult Trainer::train_one_step() {
+void Trainer::train_one_step() {
   comm_record::at_step(progress_.step + 1);
   if (profile_) profile_->step_begins(progress_.step + 1);
   const auto waiting = std::chrono::steady_clock::now();
@@ -349,7 +361,11 @@ StepResult Trainer::train_one_step() {
     profile_->step_ends(progress_.step);
     if (report_) report_->go_on();
   }
-  return result;
+  if (!result.finite) {
+    if (saver_) saver_->settle();  // what was saved before is good
+    refuse(result);
+  }
+  if (steps_here_ == 1) groups_->set_timeout(std::chrono::seconds(config_.comm.train_timeout_seconds));
 }
 
 std::optional<std::string> Trainer::hash_if_asked() {

@@ -63,7 +63,8 @@ class Trainer {
   void draw_weights();
   void watch();  // what the configuration wants to see of the run
   void begin();
-  StepResult train_one_step();
+  void load_checkpoint();
+  void train_one_step();
   StepResult run_step(const StepBatch& batch, double learning_rate);
   // What all ranks do after this step; the one exchange of host data a step.
   struct Agreement {
@@ -71,6 +72,9 @@ class Trainer {
     int signal = 0;
   };
   Agreement agree();
+  std::int64_t last_step() const;
+  bool validation_is_due() const;
+  bool save_is_due(const Agreement& asked) const;
   void save();
   std::optional<Stop> stop(const Agreement& asked);
   void set_aside_newer(const std::filesystem::path& root);

@@ -1,0 +1,127 @@
+// Exit codes are decided here and nowhere else. Every way out of a run, normal or by an exception, becomes one
+// RunOutcome, so that log, exit.json and the launcher's file say the same. Errors of ours carry their code; LibTorch's
+// are told apart by type, the most special first.
+#include "trainer/run/run_outcome.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "support/error.h"
+#include "support/log.h"
+#include "support/stop_signal.h"
+#include "trainer/observe/comm_trace.h"
+
+namespace rondo {
+namespace {
+
+void tell_launcher_error(const RunOutcome& end) {
+  const char* file = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (file == nullptr) return;
+  const auto seconds = std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1);
+  const nlohmann::json extra = {
+      {"py_callstack", ""}, {"timestamp", std::to_string(seconds)}, {"exit_code", end.exit_code}};
+  std::ofstream(file) << nlohmann::json{{"message", {{"message", end.reason}, {"extraInfo", extra}}}} << "\n";
+}
+
+std::string first_line(const char* text) {
+  const std::string whole = text;
+  return whole.substr(0, whole.find('\n'));
+}
+
+// By a signal, where no step was agreed on.
+RunOutcome interrupted(int signal, std::int64_t step) {
+  return {128 + signal, signal,
+          "stopped by " + describe(StopRequest::signal, signal) + " after step " + std::to_string(step) +
+              "; nothing was saved"};
+}
+
+// A peer that was told to stop first breaks our collectives: that is our own stop, not a failure. What was under way is
+// written down either way: a launcher stops the ranks that are left.
+RunOutcome lost_peer(const std::string& reason, std::int64_t step, const JobConfig& config,
+                     const RankEnvironment& environment) {
+  const std::string details = write_comm_trace(config, environment, reason);
+  if (const auto signal = stop_requested()) return interrupted(*signal, step);
+  return {static_cast<int>(ExitCode::peer), std::nullopt, reason + details};
+}
+
+// Rank 0 writes it, if the folder is this run's. What another rank died of, the launcher knows and writes
+// over a mere "lost contact" of rank 0.
+void write_exit_json(Report* report, const RunOutcome& end) {
+  if (report == nullptr) return;
+  try {
+    report->folder().write_exit({end.exit_code, end.signal, 0, end.reason});
+  } catch (const std::exception& error) {
+    log_error(error.what());
+  }
+}
+
+}  // namespace
+
+RunOutcome outcome_of(const Stop& stop, std::int64_t step, const JobConfig& config) {
+  RunOutcome end;
+  end.reason = "stopped by " + describe(stop.request, stop.signal) + " after step " + std::to_string(step);
+  if (stop.request == StopRequest::signal) end.signal = stop.signal;
+  const bool saves = config.checkpoint.enable && !config.checkpoint.load_only;
+  if (stop.saved) {
+    end.exit_code = static_cast<int>(ExitCode::requeue);
+    end.reason += "; it is saved, and the same command goes on from there";
+    if (stop.request == StopRequest::stop_file) end.reason += " once STOP is deleted";
+  } else if (saves) {
+    end.exit_code = static_cast<int>(ExitCode::resources);
+    end.reason += "; the save failed, and the same command goes on from the checkpoint before";
+    return end;
+  } else {
+    end.exit_code = static_cast<int>(ExitCode::do_not_requeue);
+    end.reason += config.checkpoint.load_only ? "; nothing was saved (checkpoint.load_only)"
+                                              : "; nothing was saved (checkpoint.enable = true saves)";
+  }
+  // What a shell expects of an interrupted program; and of one that saved nothing.
+  if (end.signal && (*end.signal == SIGINT || !stop.saved)) end.exit_code = 128 + *end.signal;
+  return end;
+}
+
+RunOutcome outcome_of(const std::function<RunOutcome()>& body,
+                      const std::function<std::int64_t()>& steps_done, const JobConfig& config,
+                      const RankEnvironment& environment) {
+  const auto internal = [](const std::string& reason) {
+    return RunOutcome{static_cast<int>(ExitCode::internal), std::nullopt, reason};
+  };
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::peer) return lost_peer(error.what(), steps_done(), config, environment);
+    return {static_cast<int>(error.code()), std::nullopt, error.what()};
+  } catch (const c10::DistError& error) {
+    return lost_peer("lost contact with another rank after step " + std::to_string(steps_done()) + ": " +
+                         first_line(error.what_without_backtrace()),
+                     steps_done(), config, environment);
+  } catch (const c10::OutOfMemoryError& error) {
+    return {static_cast<int>(ExitCode::resources), std::nullopt,
+            "the GPU is out of memory: " + first_line(error.what_without_backtrace()) +
+                "; `rondo plan` says what a step needs and what would make it fit"};
+  } catch (const c10::Error& error) {
+    return internal(first_line(error.what_without_backtrace()));
+  } catch (const std::bad_alloc&) {
+    return {static_cast<int>(ExitCode::resources), std::nullopt, "out of memory"};
+  } catch (const std::exception& error) {
+    return internal(std::string("internal error: ") + error.what());
+  }
+}
+
+void tell(const RunOutcome& end, Report* report) {
+  write_exit_json(report, end);
+  if (end.signal || end.exit_code == static_cast<int>(ExitCode::requeue)) {
+    log_warning(end.reason);
+  } else if (end.exit_code != 0) {
+    log_error(end.reason);
+    tell_launcher_error(end);
+  }
+}
+
+}  // namespace rondo

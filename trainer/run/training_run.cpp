@@ -1,0 +1,104 @@
+// The order matters here. Signals are caught before anything takes time, and the allocator is ours before the first
+// tensor. Teardown begins when the outcome is known: executors wait for the device and communicators for each other,
+// and either may hang where another rank did, so a deadline first ends the collectives and then the process.
+#include "trainer/run/training_run.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/execute/cpu_memory.h"
+#include "support/crash_report.h"
+#include "support/deadline.h"
+#include "support/error.h"
+#include "support/log.h"
+#include "support/stop_signal.h"
+#include "trainer/config/load.h"
+#include "trainer/observe/comm_trace.h"
+
+namespace rondo {
+namespace {
+
+// With a teardown, before its collectives are ended; after twice that the process is.
+constexpr std::chrono::seconds kPatience{15};
+
+JobConfig configured(const std::vector<std::string>& args) {
+  install_stop_signals();
+  cpu_memory::install();  // before the first tensor
+  return load_config(args);
+}
+
+// The launcher reads where the run folder is.
+void tell_launcher_folder(const std::string& folder) {
+  if (const char* file = std::getenv("RONDO_RUN_FOLDER_FILE"))
+    std::ofstream(file) << "run_folder=" << std::filesystem::absolute(folder).string() << "\n";
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const std::vector<std::string>& args, std::vector<std::string> command_line)
+    : started_(std::chrono::system_clock::now()),
+      command_line_(std::move(command_line)),
+      config_(configured(args)),
+      environment_(rank_environment()) {
+  const int rank = environment_.rank;
+  install_crash_report(rank);
+  if (environment_.world_size > 1) set_log_rank(rank);
+  set_log_color(!config_.metrics.disable_color_printing);
+  const std::filesystem::path folder = std::filesystem::absolute(config_.job.dump_folder);
+  if (rank == 0) tell_launcher_folder(folder.string());
+  set_crash_file((folder / fmt::format("rank_{}.crash.txt", rank)).string());
+}
+
+RunOutcome TrainingRun::train() {
+  const RunOutcome outcome =
+      outcome_of([&] { return prepare_and_train(); }, [&] { return trainer_ ? trainer_->steps_done() : 0; },
+                 config_, environment_);
+  if (trainer_) tear_down(outcome);
+  return outcome;
+}
+
+int TrainingRun::end(const RunOutcome& outcome) {
+  tell(outcome, report());
+  return outcome.exit_code;
+}
+
+RunOutcome TrainingRun::prepare_and_train() {
+  if (environment_.rank == 0) {
+    refuse_stopped(config_.job);
+    report_.emplace(config_, command_line_, environment_.world_size);
+  }
+  const auto on_hang = [&](const std::string& what) {
+    end_now({static_cast<int>(ExitCode::peer), std::nullopt,
+             what + write_comm_trace(config_, environment_, what)});
+  };
+  trainer_.emplace(config_, environment_, report(), started_, on_hang);
+  trainer_->prepare();
+  const std::optional<Stop> stop = trainer_->train();
+  return stop ? outcome_of(*stop, trainer_->steps_done(), config_) : RunOutcome{};
+}
+
+// From any thread, where others hang.
+void TrainingRun::end_now(const RunOutcome& outcome) {
+  tell(outcome, report());
+  std::_Exit(outcome.exit_code);
+}
+
+// What is being written to a disk does not count as hanging.
+void TrainingRun::tear_down(const RunOutcome& outcome) {
+  trainer_->close_checkpoints();
+  const std::function<void()> end_collectives = trainer_->ending_of_collectives();
+  if (outcome.exit_code == static_cast<int>(ExitCode::peer)) end_collectives();
+  const auto cut_short = [&] {
+    RunOutcome hung = outcome;
+    hung.reason += fmt::format("; its teardown hung and was cut short after {} s", 2 * kPatience.count());
+    if (outcome.exit_code == 0) log_warning(hung.reason);
+    end_now(hung);
+  };
+  const Deadline deadline({{kPatience, end_collectives}, {2 * kPatience, cut_short}});
+  trainer_.reset();
+}
+
+}  // namespace rondo
