@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/linear_cross_entropy/cross_entropy_rows.h"
+#include "ops/linear_cross_entropy/linear_cross_entropy_math.h"
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
 
 namespace rondo {

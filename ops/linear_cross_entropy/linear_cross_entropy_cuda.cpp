@@ -3,7 +3,7 @@
 #include <torch/library.h>
 
 #include "ops/kernel/launch.h"
-#include "ops/linear_cross_entropy/cross_entropy_rows_cuda.h"
+#include "ops/linear_cross_entropy/linear_cross_entropy_cuda.h"
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
 
 namespace rondo {

@@ -1,11 +1,10 @@
-#include "ops/normal_draws/normal_draws.h"
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
-#include "ops/normal_draws/normal_draws_op.h"
+#include "ops/normal_draws/normal_draws.h"
 
 namespace rondo {
 namespace {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/linear_cross_entropy/cross_entropy_rows_cuda.h"
+#include "ops/linear_cross_entropy/linear_cross_entropy_cuda.h"
 #include "ops/rms_norm/rms_norm_cuda.h"
 #include "ops/rope/rope_cuda.h"
 #include "ops/swiglu/swiglu_cuda.h"

@@ -1,7 +1,7 @@
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
-#include "ops/linear_cross_entropy/cross_entropy_rows.h"
-#include "ops/linear_cross_entropy/cross_entropy_rows_cuda.h"
+#include "ops/linear_cross_entropy/linear_cross_entropy_math.h"
+#include "ops/linear_cross_entropy/linear_cross_entropy_cuda.h"
 
 namespace rondo::cuda {
 namespace {
