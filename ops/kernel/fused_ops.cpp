@@ -2,9 +2,9 @@
 
 #include <ATen/ops/empty.h>
 
-#include <sstream>
 #include <vector>
 
+#include "ops/kernel/check_operand.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -12,28 +12,13 @@ namespace {
 
 using at::Tensor;
 
-void check_dtype(const char* op, const char* name, const Tensor& x) {
-  RONDO_ASSERT(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16,
-               std::string(op) + " is for float32 and bfloat16, and " + name + " is " +
-                   c10::toString(x.scalar_type()));
-}
-
-void check_operand(const char* op, const char* name, const Tensor& x, at::IntArrayRef sizes,
-                   at::ScalarType dtype) {
-  if (x.sizes() == sizes && x.scalar_type() == dtype) return;
-  std::ostringstream what;
-  what << op << ": " << name << " is " << x.scalar_type() << " " << x.sizes() << ", and has to be " << dtype
-       << " " << sizes;
-  RONDO_ASSERT(false, what.str());
-}
-
 at::ScalarType dtype_of_y(const Tensor& x, const Tensor& weight) {
   return c10::promoteTypes(x.scalar_type(), weight.scalar_type());
 }
 
 void check_norm(const char* op, const Tensor& x, const Tensor& weight) {
-  check_dtype(op, "x", x);
-  check_dtype(op, "weight", weight);
+  check_f32_or_bf16(op, "x", x);
+  check_f32_or_bf16(op, "weight", weight);
   RONDO_ASSERT(x.dim() > 0 && x.size(-1) > 0, std::string(op) + ": x has rows of at least one column");
   check_operand(op, "weight", weight, {x.size(-1)}, weight.scalar_type());
 }
@@ -67,21 +52,21 @@ Tensor rows_of(const Tensor& x) {
 }
 
 Tensor swiglu_result(const Tensor& gate, const Tensor& up) {
-  check_dtype("swiglu", "gate", gate);
+  check_f32_or_bf16("swiglu", "gate", gate);
   check_operand("swiglu", "up", up, gate.sizes(), gate.scalar_type());
   return at::empty(gate.sizes(), gate.options());
 }
 
 TwoTensors swiglu_gradients(const Tensor& grad, const Tensor& gate, const Tensor& up) {
   constexpr const char* kOp = "swiglu_backward";
-  check_dtype(kOp, "gate", gate);
+  check_f32_or_bf16(kOp, "gate", gate);
   check_operand(kOp, "up", up, gate.sizes(), gate.scalar_type());
   check_operand(kOp, "grad", grad, gate.sizes(), gate.scalar_type());
   return {at::empty(gate.sizes(), gate.options()), at::empty(gate.sizes(), gate.options())};
 }
 
 Tensor rope_result(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  check_dtype("rope", "x", x);
+  check_f32_or_bf16("rope", "x", x);
   RONDO_ASSERT(x.dim() == 4 && x.size(3) % 2 == 0, "rope: x is [B, T, H, D], and D is even");
   const std::int64_t tables = cos.dim() == 4 && cos.size(0) == 1 ? 1 : x.size(0);
   check_operand("rope", "cos", cos, {tables, x.size(1), 1, x.size(3) / 2}, at::kFloat);
