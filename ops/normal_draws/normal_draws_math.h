@@ -1,8 +1,8 @@
-// The arithmetic of initial weights (models/parts/initialize.h), for the host and for devices: the counter-based Philox4x32-10
-// and the quantile of the normal distribution.
+// The arithmetic of normal draws (ops/normal_draws/normal_draws.h), for the host and for devices: the counter-based
+// Philox4x32-10 (Salmon et al. 2011) and the quantile of the normal distribution (Wichura 1988, AS 241). No LibTorch.
 //
-// REQUIRES: whoever includes it is compiled without contraction of products and sums. Then integers, + - * / and sqrt of
-// doubles, which IEEE 754 rounds alike everywhere, and casts are all there is, and bits are equal everywhere.
+// REQUIRES: whoever includes it is compiled without contraction of products and sums. Then integers, + - * / and sqrt
+// of doubles, which IEEE 754 rounds alike everywhere, and casts are all there is, and bits are equal everywhere.
 #pragma once
 
 #include <cmath>
