@@ -21,7 +21,6 @@
 #include "ops/attention/short_documents.h"
 #include "ops/grouped_mm/grouped_mm.h"
 #include "ops/grouped_mm/grouped_mm_cuda.h"
-#include "ops/grouped_mm/run_tiles.h"
 #include "ops/normal_draws/normal_draws_cuda.h"
 #include "ops/permute_tokens/permute_tokens.h"
 #include "ops/permute_tokens/permute_tokens_cuda.h"
@@ -129,8 +128,8 @@ TEST_CASE("tiles of runs hold every row once, and there is room for all of them"
     for (auto& end : ends) end = static_cast<std::int32_t>(rows == 0 ? 0 : random() % (rows + 1));
     std::sort(ends.begin(), ends.end());
     std::int64_t next = 0;
-    for (std::int64_t i = 0; i < most_run_tiles(rows, experts, tile_rows); ++i) {
-      const RunTile tile = run_tile(ends.data(), experts, rows, tile_rows, i);
+    for (std::int64_t i = 0; i < cuda::most_run_tiles(rows, experts, tile_rows); ++i) {
+      const cuda::RunTile tile = cuda::run_tile(ends.data(), experts, rows, tile_rows, i);
       if (tile.run > experts) continue;
       CHECK(tile.begin == next);
       CHECK(tile.end <= (tile.run < experts ? ends[static_cast<std::size_t>(tile.run)] : rows));
