@@ -17,8 +17,7 @@
 #include <random>
 
 #include "models/parts/initialize.h"
-#include "ops/attention/direct_attention.h"
-#include "ops/attention/short_documents.h"
+#include "ops/attention/attention_cuda.h"
 #include "ops/grouped_mm/grouped_mm.h"
 #include "ops/grouped_mm/grouped_mm_cuda.h"
 #include "ops/normal_draws/normal_draws_cuda.h"
@@ -270,7 +269,7 @@ TEST_CASE("sequences for flash hold each long document alone, begin with each ro
       for (std::int64_t left = tokens; left > 0; left -= lengths.back())
         lengths.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(left, 1 + random() % longest)));
     const Tensor borders = borders_of(lengths, all);
-    const std::int64_t room = most_sequences(rows, tokens, shorter_than);
+    const std::int64_t room = cuda::most_sequences(rows, tokens, shorter_than);
     const Tensor sequences = at::full({room + 1}, -1, at::kInt);
     cuda::merge_short_documents(data(borders), borders.numel(), rows, tokens, shorter_than,
                                 sequences.mutable_data_ptr<std::int32_t>(), room, nullptr);
