@@ -19,6 +19,7 @@
 #include "ops/rms_norm/rms_norm_cuda.h"
 #include "ops/rope/rope_cuda.h"
 #include "ops/swiglu/swiglu_cuda.h"
+#include "tests/cuda/element_of.h"
 
 namespace rondo {
 namespace {
@@ -134,7 +135,7 @@ struct Head {
 };
 
 cuda::LogitRows rows_of(const Tensor& logits) {
-  return {logits.mutable_data_ptr(), is_bf16(logits), logits.size(0), logits.size(1)};
+  return {logits.mutable_data_ptr(), element_of(logits), logits.size(0), logits.size(1)};
 }
 const std::int64_t* places(const Tensor& labels) { return labels.const_data_ptr<std::int64_t>(); }
 
