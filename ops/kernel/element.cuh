@@ -64,10 +64,6 @@ void with_dtype(Element element, const Body& body) {
       return body(double());
   }
 }
-template <class Body>
-void with_type_of(Element element, const Body& body) {
-  with_dtype(element, body);
-}
 // The same for kernels without f64. REQUIRES: another type.
 template <class Body>
 void with_f32_or_bf16(Element element, const Body& body) {

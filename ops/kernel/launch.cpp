@@ -11,8 +11,7 @@
 namespace rondo::cuda {
 
 Launch::Launch(const at::Tensor& tensor, const char* op)
-    : tensor_(tensor),
-      op_(op),
+    : op_(op),
       before_(c10::cuda::ExchangeDevice(tensor.device().index())),
       stream_(c10::cuda::getCurrentCUDAStream(tensor.device().index()).stream()) {}
 

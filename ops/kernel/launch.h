@@ -19,13 +19,11 @@ class Launch {
 
   // The type of x's elements. Throws Error(internal) where kernels of ours do not know it.
   Element element(const at::Tensor& x) const;
-  Element element() const { return element(tensor_); }
   cudaStream_t stream() const { return stream_; }
   // Throws c10::Error with the runtime's words if the last launch failed. Does not wait.
   void check() const;
 
  private:
-  const at::Tensor& tensor_;
   const char* op_;
   c10::DeviceIndex before_;
   cudaStream_t stream_;

@@ -33,11 +33,6 @@ void with_f32_or_bf16(const at::Tensor& tensor, const F& f) {
   f(float());
 }
 
-template <class F>
-void with_dtype(const at::Tensor& tensor, const F& f) {
-  with_f32_or_bf16(tensor, f);
-}
-
 // The dtype that elements of a tensor are summed in: f64 for f64, f32 for any other.
 inline at::ScalarType sum_dtype(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
