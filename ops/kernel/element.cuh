@@ -1,4 +1,4 @@
-// Elements inside of kernels: the type that they are summed in, packs of them that move as one, reductions of a warp.
+// Elements inside of kernels: widened and rounded, in packs that move as one, summed over a warp.
 #pragma once
 
 #include <cuda_bf16.h>
