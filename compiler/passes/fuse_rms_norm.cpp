@@ -17,7 +17,7 @@
 
 #include "compiler/analysis/fusion.h"
 #include "compiler/passes/passes.h"
-#include "ops/rms_norm/rms_norm.h"
+#include "ops/rms_norm/rms_norm_math.h"
 
 namespace rondo::ir {
 namespace {

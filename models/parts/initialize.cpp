@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "ops/normal_draws/normal_draws.h"
-#include "ops/normal_draws/normal_draws_op.h"
 #include "support/error.h"
 
 namespace rondo {

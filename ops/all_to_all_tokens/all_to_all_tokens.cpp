@@ -1,18 +1,20 @@
+// Kernel for the CPU over the group's own all-to-all, and autograd: one Gloo call, then copies of runs of rows.
 #include "ops/all_to_all_tokens/all_to_all_tokens.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
-#include "ops/all_to_all_tokens/all_to_all_runs.h"
+#include "ops/kernel/op_handle.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -21,6 +23,39 @@ namespace {
 using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+// Rows that lie together in both orders. By expert there is room for so many rows: what comes behind is left out.
+std::vector<AllToAllRun> runs_of(const std::int32_t* counts, std::int64_t ranks, std::int64_t experts,
+                                 std::int64_t room) {
+  std::vector<AllToAllRun> runs(static_cast<std::size_t>(ranks * experts));
+  std::int64_t at = 0;
+  for (std::int64_t i = 0; i < ranks * experts; ++i) {
+    runs[static_cast<std::size_t>(i)].by_rank = at;
+    at += counts[i];
+  }
+  at = 0;
+  for (std::int64_t expert = 0; expert < experts; ++expert)
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const std::int64_t count = counts[rank * experts + expert];
+      AllToAllRun& run = runs[static_cast<std::size_t>(rank * experts + expert)];
+      run.by_expert = at;
+      run.rows = std::clamp<std::int64_t>(room - at, 0, count);
+      at += count;
+    }
+  return runs;
+}
+
+// The sum of each rank's counts.
+std::vector<std::int64_t> rows_by_rank(const std::int32_t* counts, std::int64_t ranks, std::int64_t experts) {
+  std::vector<std::int64_t> sums;
+  for (std::int64_t rank = 0; rank < ranks; ++rank, counts += experts)
+    sums.push_back(std::accumulate(counts, counts + experts, std::int64_t{0}));
+  return sums;
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
+}
 
 // Memory of this call alone: a group's thread may let go of a tensor a moment after its wait, and no allocator should
 // see that.
@@ -38,28 +73,23 @@ Tensor all_to_all_tokens_cpu(const Tensor& rows, const Tensor& sent, const Tenso
                              std::int64_t result_rows, std::string group) {
   const Tensor x = rows.contiguous();
   RONDO_ASSERT(sent.is_contiguous() && received.is_contiguous(), "the counts of an exchange are contiguous");
-  const std::int64_t row_bytes = x.size(1) * x.element_size();
-  const std::int64_t ranks = sent.size(0), experts = sent.size(1);
-  std::vector<std::int64_t> to_others = rows_by_rank(sent.const_data_ptr<std::int32_t>(), ranks, experts);
-  std::vector<std::int64_t> from_others =
-      rows_by_rank(received.const_data_ptr<std::int32_t>(), ranks, experts);
-  const std::int64_t home_rows = back ? result_rows : x.size(0), away_rows = back ? x.size(0) : result_rows;
-  RONDO_ASSERT(sum(to_others) == home_rows, "an exchange sends each of its rows to one rank");
+  AllToAllPlan plan =
+      plan_all_to_all(sent.const_data_ptr<std::int32_t>(), received.const_data_ptr<std::int32_t>(),
+                      sent.size(0), sent.size(1), back, x.size(0), result_rows);
   const Tensor result = at::empty({result_rows, x.size(1)}, x.options());
-  const Buffer by_rank(sum(from_others) * row_bytes);
-  const Tensor away = bytes_at(by_rank.data.get(), sum(from_others), row_bytes);
+  const std::int64_t row_bytes = x.size(1) * x.element_size();
+  const Buffer by_rank(plan.rows_from_others * row_bytes);
+  const Tensor away = bytes_at(by_rank.data.get(), plan.rows_from_others, row_bytes);
   const auto backend = c10d::resolve_process_group(group)->getBackend(c10::DeviceType::CPU);
   const auto place = [&](const void* base, std::int64_t row) {
     return static_cast<char*>(const_cast<void*>(base)) + row * row_bytes;
   };
   const auto size = [&](std::int64_t count) { return static_cast<std::size_t>(count * row_bytes); };
-  const std::vector<AllToAllRun> runs =
-      all_to_all_runs(received.const_data_ptr<std::int32_t>(), ranks, experts, away_rows);
   if (!back) {
-    Tensor output = away, input = bytes_at(x.const_data_ptr(), home_rows, row_bytes);
-    backend->alltoall_base(output, input, from_others, to_others)->wait();
+    Tensor output = away, input = bytes_at(x.const_data_ptr(), x.size(0), row_bytes);
+    backend->alltoall_base(output, input, plan.from_others, plan.to_others)->wait();
     std::int64_t filled = 0;
-    for (const AllToAllRun& run : runs) {
+    for (const AllToAllRun& run : plan.runs) {
       std::memcpy(place(result.mutable_data_ptr(), run.by_expert), place(by_rank.data.get(), run.by_rank),
                   size(run.rows));
       filled += run.rows;
@@ -67,12 +97,12 @@ Tensor all_to_all_tokens_cpu(const Tensor& rows, const Tensor& sent, const Tenso
     std::memset(place(result.mutable_data_ptr(), filled), 0, size(result_rows - filled));
     return result;
   }
-  std::memset(by_rank.data.get(), 0, size(sum(from_others)));
-  for (const AllToAllRun& run : runs)
+  std::memset(by_rank.data.get(), 0, size(plan.rows_from_others));
+  for (const AllToAllRun& run : plan.runs)
     std::memcpy(place(by_rank.data.get(), run.by_rank), place(x.const_data_ptr(), run.by_expert),
                 size(run.rows));
-  Tensor output = bytes_at(result.const_data_ptr(), home_rows, row_bytes), input = away;
-  backend->alltoall_base(output, input, to_others, from_others)->wait();
+  Tensor output = bytes_at(result.const_data_ptr(), result_rows, row_bytes), input = away;
+  backend->alltoall_base(output, input, plan.to_others, plan.from_others)->wait();
   return result;
 }
 
@@ -83,13 +113,11 @@ Tensor all_to_all_tokens_meta(const Tensor& rows, const Tensor&, const Tensor&, 
 
 Tensor call(const Tensor& rows, const Tensor& sent, const Tensor& received, bool back,
             std::int64_t result_rows, const std::string& group) {
-  static const auto handle = c10::Dispatcher::singleton()
-                                 .findSchemaOrThrow("rondo::all_to_all_tokens", "")
-                                 .typed<decltype(all_to_all_tokens_cpu)>();
+  static const auto handle = op_handle<decltype(all_to_all_tokens_cpu)>("rondo::all_to_all_tokens");
   return handle.call(rows, sent, received, back, result_rows, group);
 }
 
-struct ExchangeRows : torch::autograd::Function<ExchangeRows> {
+struct AllToAllTokens : torch::autograd::Function<AllToAllTokens> {
   static Tensor forward(AutogradContext* context, const Tensor& rows, const Tensor& sent,
                         const Tensor& received, bool back, std::int64_t result_rows,
                         const std::string& group) {
@@ -115,16 +143,27 @@ struct ExchangeRows : torch::autograd::Function<ExchangeRows> {
 
 }  // namespace
 
+AllToAllPlan plan_all_to_all(const std::int32_t* sent, const std::int32_t* received, std::int64_t ranks,
+                             std::int64_t experts, bool back, std::int64_t rows, std::int64_t result_rows) {
+  AllToAllPlan plan;
+  plan.to_others = rows_by_rank(sent, ranks, experts);
+  plan.from_others = rows_by_rank(received, ranks, experts);
+  RONDO_ASSERT(sum(plan.to_others) == (back ? result_rows : rows),
+               "an exchange sends each of its rows to one rank");
+  plan.rows_from_others = sum(plan.from_others);
+  plan.runs = runs_of(received, ranks, experts, back ? rows : result_rows);
+  return plan;
+}
+
 Tensor all_to_all_tokens(const Tensor& rows, const Tensor& sent, const Tensor& received, bool back,
                          std::int64_t result_rows, const std::string& group) {
-  return ExchangeRows::apply(rows, sent, received, back, result_rows, group);
+  return AllToAllTokens::apply(rows, sent, received, back, result_rows, group);
 }
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def(
       "all_to_all_tokens(Tensor rows, Tensor sent, Tensor received, bool back, int result_rows, str group) "
-      "-> "
-      "Tensor");
+      "-> Tensor");
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("all_to_all_tokens", &all_to_all_tokens_cpu); }
 TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("all_to_all_tokens", &all_to_all_tokens_meta); }

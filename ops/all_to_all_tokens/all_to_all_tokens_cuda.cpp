@@ -1,5 +1,5 @@
-// ops/all_to_all_tokens/all_to_all_tokens.h on CUDA. The host waits for the counts, once a call, and issues everything else: copies of
-// runs on the current stream, and the group's all-to-all, which that stream waits for.
+// all_to_all_tokens on CUDA. The host waits for the counts, once a call, and issues everything else: copies of runs on
+// the current stream, and the group's all-to-all, which that stream waits for.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -9,10 +9,8 @@
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "ops/all_to_all_tokens/all_to_all_runs.h"
 #include "ops/all_to_all_tokens/all_to_all_tokens.h"
 #include "ops/kernel/launch.h"
-#include "support/error.h"
 
 namespace rondo {
 namespace {
@@ -46,30 +44,25 @@ Tensor all_to_all_tokens_cuda(const Tensor& rows, const Tensor& sent, const Tens
   const std::int64_t ranks = sent.size(0), experts = sent.size(1);
   const Tensor counts = at::cat({sent.reshape(-1), received.reshape(-1)}).cpu();
   const std::int32_t* const counts_sent = counts.const_data_ptr<std::int32_t>();
-  const std::int32_t* const counts_received = counts_sent + ranks * experts;
-
-  std::vector<std::int64_t> to_others = rows_by_rank(counts_sent, ranks, experts);
-  std::vector<std::int64_t> from_others = rows_by_rank(counts_received, ranks, experts);
-  RONDO_ASSERT(sum(to_others) == (back ? result_rows : x.size(0)),
-               "an exchange sends each of its rows to one rank");
-  const auto runs = all_to_all_runs(counts_received, ranks, experts, back ? x.size(0) : result_rows);
+  AllToAllPlan plan = plan_all_to_all(counts_sent, counts_sent + ranks * experts, ranks, experts, back,
+                                      x.size(0), result_rows);
   const auto backend = c10d::resolve_process_group(group)->getBackend(c10::DeviceType::CUDA);
   const RowCopies copies(x, launch.stream());
   const Tensor result = at::empty({result_rows, x.size(1)}, x.options());
   if (!back) {
-    Tensor by_rank = at::empty({sum(from_others), x.size(1)}, x.options()), input = x;
-    backend->alltoall_base(by_rank, input, from_others, to_others)->wait();
+    Tensor by_rank = at::empty({plan.rows_from_others, x.size(1)}, x.options()), input = x;
+    backend->alltoall_base(by_rank, input, plan.from_others, plan.to_others)->wait();
     std::int64_t filled = 0;
-    for (const AllToAllRun& run : runs) {
+    for (const AllToAllRun& run : plan.runs) {
       copies.copy(result, run.by_expert, by_rank, run.by_rank, run.rows);
       filled += run.rows;
     }
     result.narrow(0, filled, result_rows - filled).zero_();
     return result;
   }
-  Tensor by_rank = at::zeros({sum(from_others), x.size(1)}, x.options()), output = result;
-  for (const AllToAllRun& run : runs) copies.copy(by_rank, run.by_rank, x, run.by_expert, run.rows);
-  backend->alltoall_base(output, by_rank, to_others, from_others)->wait();
+  Tensor by_rank = at::zeros({plan.rows_from_others, x.size(1)}, x.options()), output = result;
+  for (const AllToAllRun& run : plan.runs) copies.copy(by_rank, run.by_rank, x, run.by_expert, run.rows);
+  backend->alltoall_base(output, by_rank, plan.to_others, plan.from_others)->wait();
   return result;
 }
 

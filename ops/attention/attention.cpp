@@ -1,8 +1,10 @@
+// How heads lie, the CPU's kernels (ATen's flash attention, a document at a time), shape rules and autograd.
 #include "ops/attention/attention.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -10,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "ops/attention/heads.h"
+#include "ops/kernel/op_handle.h"
 
 namespace rondo {
 namespace {
@@ -107,13 +109,9 @@ std::tuple<Tensor, Tensor, Tensor> backward_meta(const Tensor&, const Tensor& q,
   return {empty_heads(q), empty_heads(k), empty_heads(v)};
 }
 
-template <class Signature>
-auto op(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
 std::tuple<Tensor, Tensor> call_forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                         const Borders& borders, double scale) {
-  static const auto handle = op<Forward>("rondo::attention");
+  static const auto handle = op_handle<Forward>("rondo::attention");
   return handle.call(q, k, v, borders, scale);
 }
 
@@ -131,7 +129,7 @@ struct Attention : torch::autograd::Function<Attention> {
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
-    static const auto handle = op<Backward>("rondo::attention_backward");
+    static const auto handle = op_handle<Backward>("rondo::attention_backward");
     const auto saved = context->get_saved_variables();
     const Borders borders = saved[5].defined() ? Borders(saved[5]) : std::nullopt;
     auto [q, k, v] = handle.call(gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], borders,
@@ -148,8 +146,47 @@ std::tuple<Tensor, Tensor> forward_autograd(const Tensor& q, const Tensor& k, co
 
 }  // namespace
 
-at::Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Borders& borders,
-                            double scale) {
+Tensor empty_heads(const Tensor& like_BHTD, std::int64_t width) {
+  const auto s = like_BHTD.sizes();
+  return at::empty({s[0], s[2], s[1], width}, like_BHTD.options()).transpose(1, 2);
+}
+Tensor empty_heads(const Tensor& like_BHTD) { return empty_heads(like_BHTD, like_BHTD.size(3)); }
+Tensor empty_logsumexp(const Tensor& q_BHTD) {
+  const auto s = q_BHTD.sizes();
+  return at::empty({s[0], s[2], s[1]}, q_BHTD.options().dtype(at::kFloat)).transpose(1, 2);
+}
+
+Tensor repeat_groups(const Tensor& x_BGTD, std::int64_t heads) {
+  const auto s = x_BGTD.sizes();
+  if (s[1] == heads) return x_BGTD;
+  return x_BGTD.unsqueeze(2)
+      .expand({s[0], s[1], heads / s[1], s[2], s[3]})
+      .reshape({s[0], heads, s[2], s[3]});
+}
+Tensor sum_groups(const Tensor& grad_BHTD, const Tensor& like_BGTD) {
+  const auto s = like_BGTD.sizes();
+  if (grad_BHTD.size(1) == s[1]) return grad_BHTD;
+  Tensor result = empty_heads(like_BGTD);
+  const Tensor grouped = grad_BHTD.unflatten(1, {s[1], grad_BHTD.size(1) / s[1]});
+  at::sum_out(result, grouped, at::IntArrayRef{2});
+  return result;
+}
+
+Tensor widen(const Tensor& x_BHTD, std::int64_t width) {
+  const std::int64_t own = x_BHTD.size(3);
+  if (own == width) return x_BHTD;
+  Tensor wide = empty_heads(x_BHTD, width);
+  wide.narrow(3, 0, own).copy_(x_BHTD);
+  wide.narrow(3, own, width - own).zero_();
+  return wide;
+}
+Tensor narrow_to(const Tensor& x_BHTD, std::int64_t width) {
+  if (x_BHTD.size(3) == width) return x_BHTD;
+  return empty_heads(x_BHTD, width).copy_(x_BHTD.narrow(3, 0, width));
+}
+
+Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Borders& borders,
+                        double scale) {
   return std::get<0>(call_forward(q, k, v, borders, scale));
 }
 

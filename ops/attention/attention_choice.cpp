@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "ops/attention/short_documents.h"
 #include "support/error.h"
 
 namespace rondo {

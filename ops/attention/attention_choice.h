@@ -17,6 +17,9 @@ namespace rondo {
 
 enum class AttentionKernel : std::uint8_t { cudnn, flash, efficient, direct };
 
+// Documents with fewer tokens than this are not flash's.
+inline constexpr std::int64_t kShortDocument = 128;
+
 struct AttentionCase {
   enum class Type : std::uint8_t { bf16, fp32, fp64 };
   Type type = Type::bf16;

@@ -2,8 +2,8 @@
 // host: sizes of sequences come from shapes, no kernel has dropout, so seeds and offsets stay empty.
 //
 // Note [Short documents]. There can be as many documents as tokens, and shapes do not know how many there are. Flash
-// launches blocks for each sequence it is told of, and its backward keeps 128 further rows of sums in fp32 for each: for
-// 8,192 tokens and as many sequences, 16.8 million blocks and 17 GB (32 heads of 128). So flash is told of at most
+// launches blocks for each sequence it is told of, and its backward keeps 128 further rows of sums in fp32 for each:
+// for 8,192 tokens and as many sequences, 16.8 million blocks and 17 GB (32 heads of 128). So flash is told of at most
 // most_sequences(): documents of kShortDocument tokens and more are one each, of which there cannot be many, and what
 // short documents lie between them are one together, whose results are wrong and are overwritten by `direct`. What is
 // left are 264,000 blocks, nearly all of which end at once, and 0.4 GB of sums.
@@ -29,10 +29,10 @@
 #include <tuple>
 #include <vector>
 
-#include "ops/attention/direct_attention.h"
-#include "ops/attention/heads.h"
-#include "ops/attention/short_documents.h"
+#include "ops/attention/attention.h"
+#include "ops/attention/attention_choice.h"
 #include "ops/kernel/launch.h"
+#include "ops/kernel/with_dtype.h"
 #include "support/error.h"
 #include "support/log.h"
 
@@ -115,7 +115,7 @@ Gradients flash_backward(const Operands& in, const Tensor& grad, const Tensor& o
 Tensor sequences_of(const Operands& in) {
   const cuda::Launch launch(in.q, "attention");
   const Tensor borders = in.borders->contiguous();
-  const std::int64_t room = most_sequences(in.rows(), in.tokens());
+  const std::int64_t room = cuda::most_sequences(in.rows(), in.tokens(), kShortDocument);
   const Tensor sequences = at::empty({room + 1}, borders.options());
   cuda::merge_short_documents(borders.const_data_ptr<std::int32_t>(), borders.numel(), in.rows(), in.tokens(),
                               kShortDocument, sequences.mutable_data_ptr<std::int32_t>(), room,
@@ -194,8 +194,8 @@ class Direct {
       : in_(in),
         launch_(in.q, "attention"),
         spans_(at::empty({in.rows() * in.tokens(), 2}, in.q.options().dtype(at::kInt))),
-        shape_{launch_.element(), in.rows(),    in.tokens(), in.heads(),  in.k.size(1),
-               in.q.size(3),      in.v.size(3), in.scale,    shorter_than} {
+        shape_{launch_.element(in.q), in.rows(),    in.tokens(), in.heads(),  in.k.size(1),
+               in.q.size(3),          in.v.size(3), in.scale,    shorter_than} {
     const Tensor borders = in.borders ? in.borders->contiguous() : Tensor();
     cuda::document_spans(borders.defined() ? borders.const_data_ptr<std::int32_t>() : nullptr,
                          borders.defined() ? borders.numel() : 0, in.rows(), in.tokens(), spans(),
@@ -213,8 +213,7 @@ class Direct {
   void backward(const Tensor& grad, const Tensor& output, const Tensor& logsumexp,
                 const Gradients& to) const {
     const Tensor products =
-        at::empty({in_.rows() * in_.tokens(), in_.heads()},
-                  in_.q.options().dtype(in_.q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
+        at::empty({in_.rows() * in_.tokens(), in_.heads()}, in_.q.options().dtype(sum_dtype(in_.q)));
     const Tensor by_token_of_scores = by_token(logsumexp).contiguous();
     cuda::direct_backward(shape_, spans(), heads_of(grad), heads_of(in_.q), heads_of(in_.k), heads_of(in_.v),
                           heads_of(output), by_token_of_scores.const_data_ptr<float>(),
@@ -244,9 +243,26 @@ void log_choice(const AttentionCase& now) {
   log_info(attention_kernel_in_words(now));
 }
 
+// As LibTorch is set up now: deterministic or not.
+AttentionCase attention_case(const Tensor& q, const Tensor& v, const Borders& borders) {
+  using Type = AttentionCase::Type;
+  const auto& hooks = at::detail::getCUDAHooks();
+  static const std::int64_t cudnn = hooks.hasCuDNN() ? hooks.versionRuntimeCuDNN() : 0;
+  const at::ScalarType type = q.scalar_type();
+  RONDO_ASSERT(type == at::kBFloat16 || type == at::kFloat || type == at::kDouble,
+               std::string("attention has no heads of ") + c10::toString(type) + " on CUDA");
+  return {.type = type == at::kBFloat16 ? Type::bf16 : (type == at::kFloat ? Type::fp32 : Type::fp64),
+          .width = q.size(3),
+          .value_width = v.size(3),
+          .tokens = q.size(2),
+          .documents = borders.has_value(),
+          .deterministic = at::globalContext().deterministicAlgorithms(),
+          .capability_major = at::cuda::getDeviceProperties(q.device().index())->major,
+          .cudnn = cudnn};
+}
+
 AttentionKernel kernel_for(const Tensor& q, const Tensor& v, const Borders& borders) {
-  const AttentionCase now = cuda::attention_case(q.scalar_type(), q.size(3), v.size(3), q.size(2),
-                                                 borders.has_value(), q.device().index());
+  const AttentionCase now = attention_case(q, v, borders);
   log_choice(now);
   return choose_attention(now);
 }
@@ -314,23 +330,6 @@ Gradients backward_cuda(const Tensor& grad_of_output, const Tensor& q, const Ten
 }
 
 }  // namespace
-
-AttentionCase cuda::attention_case(at::ScalarType type, std::int64_t width, std::int64_t value_width,
-                                   std::int64_t tokens, bool documents, c10::DeviceIndex device) {
-  using Type = AttentionCase::Type;
-  const auto& hooks = at::detail::getCUDAHooks();
-  static const std::int64_t cudnn = hooks.hasCuDNN() ? hooks.versionRuntimeCuDNN() : 0;
-  RONDO_ASSERT(type == at::kBFloat16 || type == at::kFloat || type == at::kDouble,
-               std::string("attention has no heads of ") + c10::toString(type) + " on CUDA");
-  return {.type = type == at::kBFloat16 ? Type::bf16 : (type == at::kFloat ? Type::fp32 : Type::fp64),
-          .width = width,
-          .value_width = value_width,
-          .tokens = tokens,
-          .documents = documents,
-          .deterministic = at::globalContext().deterministicAlgorithms(),
-          .capability_major = at::cuda::getDeviceProperties(device)->major,
-          .cudnn = cudnn};
-}
 
 TORCH_LIBRARY_IMPL(rondo, CUDA, m) {
   m.impl("attention", &forward_cuda);

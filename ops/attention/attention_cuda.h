@@ -1,14 +1,71 @@
-// What of attention_choice.h only the device knows.
+// The kernels of ops/attention/attention.h that are ours, on CUDA: attention over documents (AttentionKernel::direct),
+// and what flash needs to know of documents. Launched on `stream`; no wait, no memory of their own, no atomics: results
+// repeat. No LibTorch.
+//
+// Tokens are counted over all rows of the batch: B * T of them.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <cuda_runtime_api.h>
 
-#include "ops/attention/attention_choice.h"
+#include <cstdint>
+
+#include "ops/kernel/device.h"
+#include "ops/kernel/element.h"
 
 namespace rondo::cuda {
 
-// The case of heads of such a type and such widths on a device, as LibTorch is set up now (deterministic or not).
-AttentionCase attention_case(at::ScalarType type, std::int64_t width, std::int64_t value_width,
-                             std::int64_t tokens, bool documents, c10::DeviceIndex device);
+// --- direct ---
+
+// [B, heads, T, width] with strides in elements; a head's elements are side by side.
+struct Heads {
+  void* data;
+  std::int64_t row, head, token;
+};
+
+struct DirectShape {
+  Element element;
+  std::int64_t rows, tokens, heads, groups, width, value_width;  // B, T, H, G, D, V
+  double scale;
+  std::int64_t shorter_than;  // only documents with fewer tokens; 0: all
+};
+
+// spans [B * T, 2]: where the document of each token begins and ends. `borders` [count] as in
+// ops/attention/attention.h; null: each row is one document.
+void document_spans(const std::int32_t* borders, std::int64_t count, std::int64_t rows, std::int64_t tokens,
+                    std::int32_t* spans, cudaStream_t stream);
+
+// logsumexp [B * T, H], in fp32.
+void direct_forward(const DirectShape& shape, const std::int32_t* spans, const Heads& q, const Heads& k,
+                    const Heads& v, const Heads& output, float* logsumexp, cudaStream_t stream);
+
+// `products`: memory for B * T * H numbers of the type that is summed in (fp64 for fp64, else fp32).
+void direct_backward(const DirectShape& shape, const std::int32_t* spans, const Heads& grad, const Heads& q,
+                     const Heads& k, const Heads& v, const Heads& output, const float* logsumexp,
+                     const Heads& grad_q, const Heads& grad_k, const Heads& grad_v, void* products,
+                     cudaStream_t stream);
+
+// --- sequences for flash: Note [Short documents] in ops/attention/attention_cuda.cpp ---
+
+// How many sequences flash needs at most for so many rows of the batch of so many tokens each, whatever documents they
+// hold: each row begins one, each long document does, and so does what follows a long document.
+RONDO_DEVICE constexpr std::int64_t most_sequences(std::int64_t rows, std::int64_t tokens,
+                                                   std::int64_t shorter_than) {
+  return rows + 2 * (rows * tokens / shorter_than);
+}
+
+// Whether a sequence begins with document i of `borders` (ops/attention/attention.h). Long documents are sequences of
+// their own; what short ones lie between them in a row are one together.
+RONDO_DEVICE inline bool sequence_begins(const std::int32_t* borders, std::int64_t i, std::int64_t tokens,
+                                         std::int64_t shorter_than) {
+  const std::int32_t begin = borders[i], length = borders[i + 1] - begin;
+  if (length == 0) return false;
+  return begin % tokens == 0 || length >= shorter_than || (i > 0 && begin - borders[i - 1] >= shorter_than);
+}
+
+// sequences [room + 1]: borders again, with each run of documents of a row that have fewer than `shorter_than` tokens
+// as one; the tail repeats B * T. REQUIRES: room >= most_sequences(rows, tokens, shorter_than).
+void merge_short_documents(const std::int32_t* borders, std::int64_t count, std::int64_t rows,
+                           std::int64_t tokens, std::int64_t shorter_than, std::int32_t* sequences,
+                           std::int64_t room, cudaStream_t stream);
 
 }  // namespace rondo::cuda

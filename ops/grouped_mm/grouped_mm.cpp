@@ -1,11 +1,11 @@
 #include "ops/grouped_mm/grouped_mm.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "ops/kernel/op_handle.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -15,17 +15,12 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-Tensor empty_result(const Tensor& a, const Tensor& b, const Tensor& ends) {
-  if (b.dim() == 3) return at::empty({a.size(0), b.size(2)}, a.options());
-  return at::empty({ends.size(0), a.size(0), b.size(1)}, a.options());
-}
-
 Tensor grouped_mm_cpu(const Tensor& a, const Tensor& b, const Tensor& ends_E) {
   const bool by_rows = b.dim() == 3;
   const std::int64_t rows = by_rows ? a.size(0) : a.size(1);
   const Tensor ends = ends_E.contiguous();
   RONDO_ASSERT(!by_rows || b.size(0) == ends.numel(), "grouped_mm has a matrix for each run");
-  Tensor result = empty_result(a, b, ends);
+  Tensor result = grouped_mm_result(a, b, ends);
   std::int64_t begin = 0;
   for (std::int64_t e = 0; e < ends.numel(); ++e) {
     const std::int64_t end = ends.const_data_ptr<std::int32_t>()[e], count = end - begin;
@@ -63,10 +58,13 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
 
 }  // namespace
 
+Tensor grouped_mm_result(const Tensor& a, const Tensor& b, const Tensor& ends) {
+  if (b.dim() == 3) return at::empty({a.size(0), b.size(2)}, a.options());
+  return at::empty({ends.size(0), a.size(0), b.size(1)}, a.options());
+}
+
 Tensor grouped_mm(const Tensor& a, const Tensor& b, const Tensor& ends) {
-  static const auto handle = c10::Dispatcher::singleton()
-                                 .findSchemaOrThrow("rondo::grouped_mm", "")
-                                 .typed<Tensor(const Tensor&, const Tensor&, const Tensor&)>();
+  static const auto handle = op_handle<decltype(grouped_mm_cpu)>("rondo::grouped_mm");
   return handle.call(a, b, ends);
 }
 
@@ -76,6 +74,6 @@ Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& ends)
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) { m.def("grouped_mm(Tensor a, Tensor b, Tensor ends) -> Tensor"); }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("grouped_mm", &grouped_mm_cpu); }
-TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("grouped_mm", &empty_result); }
+TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("grouped_mm", &grouped_mm_result); }
 
 }  // namespace rondo

@@ -1,7 +1,6 @@
 // A plain tiled product: 64 x 64 results a block, 4 x 4 a thread, sums in fp32 (fp64 for fp64). Its order of sums is
 // fixed, so results repeat. It is for what the tensor cores' kernel cannot take: fp32 and fp64, odd widths, other GPUs.
 #include "ops/grouped_mm/grouped_mm_cuda.h"
-#include "ops/grouped_mm/run_tiles.h"
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
 
@@ -109,15 +108,13 @@ __global__ void __launch_bounds__(kClearing)
   clear(result + e * matrix_bytes, matrix_bytes);
 }
 
-unsigned blocks_for(std::int64_t size) { return static_cast<unsigned>((size + kTile - 1) / kTile); }
-
 }  // namespace
 
 void grouped_by_rows(Element element, const Matrix& a, const Matrix& b, const std::int32_t* ends,
                      void* result, std::int64_t rows, std::int64_t inner, std::int64_t columns,
                      std::int64_t experts, cudaStream_t stream) {
-  const dim3 grid(blocks_for(columns), static_cast<unsigned>(most_run_tiles(rows, experts, kTile)));
-  with_type_of(element, [&](auto type) {
+  const dim3 grid(blocks_for(columns, kTile), static_cast<unsigned>(most_run_tiles(rows, experts, kTile)));
+  with_dtype(element, [&](auto type) {
     using T = decltype(type);
     launch(by_rows_kernel<T>, grid, kThreads, stream, a, b, ends, static_cast<T*>(result), rows, inner,
            columns, experts);
@@ -127,8 +124,8 @@ void grouped_by_rows(Element element, const Matrix& a, const Matrix& b, const st
 void grouped_by_inner(Element element, const Matrix& a, const Matrix& b, const std::int32_t* ends,
                       void* result, std::int64_t rows, std::int64_t, std::int64_t columns,
                       std::int64_t experts, cudaStream_t stream) {
-  const dim3 grid(blocks_for(columns), blocks_for(rows), static_cast<unsigned>(experts));
-  with_type_of(element, [&](auto type) {
+  const dim3 grid(blocks_for(columns, kTile), blocks_for(rows, kTile), static_cast<unsigned>(experts));
+  with_dtype(element, [&](auto type) {
     using T = decltype(type);
     launch(by_inner_kernel<T>, grid, kThreads, stream, a, b, ends, static_cast<T*>(result), rows, columns);
   });

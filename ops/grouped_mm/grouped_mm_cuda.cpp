@@ -1,11 +1,10 @@
-// ops/grouped_mm/grouped_mm.h on CUDA: LibTorch's kernel for Hopper's tensor cores where it takes the operands, a plain one
+// grouped_mm on CUDA: LibTorch's kernel for Hopper's tensor cores where it takes the operands, a plain one
 // of ours elsewhere. LibTorch's own way for what its kernel does not take reads the ends on the host, so it is never
 // called there.
 #include "ops/grouped_mm/grouped_mm_cuda.h"
 
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/ops/_grouped_mm.h>
-#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include "ops/grouped_mm/grouped_mm.h"
@@ -51,9 +50,9 @@ Tensor by_rows(const Tensor& a, const Tensor& b, const Tensor& ends) {
     cuda::clear_behind_last(result.mutable_data_ptr(), end, experts, rows, columns * result.element_size(),
                             launch.stream());
   } else {
-    result = at::empty({rows, columns}, a.options());
+    result = grouped_mm_result(a, b, ends);
     if (result.numel() == 0) return result;
-    cuda::grouped_by_rows(launch.element(), matrix(a), matrix(b), end, result.mutable_data_ptr(), rows,
+    cuda::grouped_by_rows(launch.element(a), matrix(a), matrix(b), end, result.mutable_data_ptr(), rows,
                           a.size(1), columns, experts, launch.stream());
   }
   launch.check();
@@ -71,9 +70,9 @@ Tensor by_inner(const Tensor& a, const Tensor& b, const Tensor& ends) {
     cuda::clear_empty(result.mutable_data_ptr(), end, experts, rows * columns * result.element_size(),
                       launch.stream());
   } else {
-    result = at::empty({experts, rows, columns}, a.options());
+    result = grouped_mm_result(a, b, ends);
     if (result.numel() == 0) return result;
-    cuda::grouped_by_inner(launch.element(), matrix(a), matrix(b), end, result.mutable_data_ptr(), rows,
+    cuda::grouped_by_inner(launch.element(a), matrix(a), matrix(b), end, result.mutable_data_ptr(), rows,
                            b.size(0), columns, experts, launch.stream());
   }
   launch.check();

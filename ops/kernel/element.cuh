@@ -1,4 +1,4 @@
-// Elements inside of kernels: the type that they are summed in, packs of them that move as one, reductions of a warp.
+// Elements inside of kernels: widened and rounded, in packs that move as one, summed over a warp.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,9 +13,6 @@ namespace rondo::cuda {
 
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
-
-template <class T>
-using SumOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 template <class T>
 __device__ SumOf<T> widened(T x) {
@@ -57,7 +54,7 @@ __device__ Sum warp_sum(Sum x) {
 
 // Calls body(T()) with the type of an element.
 template <class Body>
-void with_type_of(Element element, const Body& body) {
+void with_dtype(Element element, const Body& body) {
   switch (element) {
     case Element::f32:
       return body(float());
@@ -66,6 +63,12 @@ void with_type_of(Element element, const Body& body) {
     case Element::f64:
       return body(double());
   }
+}
+// The same for kernels without f64. REQUIRES: another type.
+template <class Body>
+void with_f32_or_bf16(Element element, const Body& body) {
+  if (element == Element::bf16) return body(__nv_bfloat16());
+  body(float());
 }
 
 }  // namespace rondo::cuda

@@ -4,7 +4,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+
 namespace rondo::cuda {
+
+// How many blocks hold so many items, `of_block` of them each.
+inline unsigned blocks_for(std::int64_t items, std::int64_t of_block) {
+  return static_cast<unsigned>((items + of_block - 1) / of_block);
+}
 
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, unsigned threads, cudaStream_t stream,

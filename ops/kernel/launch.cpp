@@ -11,15 +11,14 @@
 namespace rondo::cuda {
 
 Launch::Launch(const at::Tensor& tensor, const char* op)
-    : type_(tensor.scalar_type()),
-      op_(op),
+    : op_(op),
       before_(c10::cuda::ExchangeDevice(tensor.device().index())),
       stream_(c10::cuda::getCurrentCUDAStream(tensor.device().index()).stream()) {}
 
 Launch::~Launch() { c10::cuda::MaybeExchangeDevice(before_); }
 
-Element Launch::element() const {
-  switch (type_) {
+Element Launch::element(const at::Tensor& x) const {
+  switch (x.scalar_type()) {
     case at::kFloat:
       return Element::f32;
     case at::kBFloat16:
@@ -28,7 +27,7 @@ Element Launch::element() const {
       return Element::f64;
     default:
       throw Error(ExitCode::internal,
-                  std::string(op_) + " has no elements of " + c10::toString(type_) + " on CUDA");
+                  std::string(op_) + " has no elements of " + c10::toString(x.scalar_type()) + " on CUDA");
   }
 }
 

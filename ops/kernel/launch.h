@@ -1,4 +1,4 @@
-// What every launch of a kernel of ours needs to know of its first tensor: device, stream, type of the elements.
+// What every launch of a kernel of ours needs to know of its tensors: device, stream, type of the elements.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,20 +11,19 @@ namespace rondo::cuda {
 // While alive, the tensor's device is this thread's current one.
 class Launch {
  public:
-  // `op` is named in errors.
+  // `op` is named in errors, and outlives this.
   Launch(const at::Tensor& tensor, const char* op);
   ~Launch();
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
-  // Throws Error(internal) where kernels of ours do not know the type.
-  Element element() const;
+  // The type of x's elements. Throws Error(internal) where kernels of ours do not know it.
+  Element element(const at::Tensor& x) const;
   cudaStream_t stream() const { return stream_; }
   // Throws c10::Error with the runtime's words if the last launch failed. Does not wait.
   void check() const;
 
  private:
-  at::ScalarType type_;
   const char* op_;
   c10::DeviceIndex before_;
   cudaStream_t stream_;

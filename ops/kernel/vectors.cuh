@@ -1,5 +1,5 @@
 // Loads and stores of eight neighbours as floats, in pieces of 16 bytes where the address allows, and sums over a
-// block. For the CUDA kernels of this folder.
+// block.
 #pragma once
 
 #include "ops/kernel/element.cuh"

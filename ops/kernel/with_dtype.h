@@ -1,15 +1,41 @@
-// The dtypes of the fused kernels on the CPU.
+// From the dtype of a tensor to a C++ type, for kernels on the CPU.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
+
+#include "support/error.h"
+
 namespace rondo {
 
-// Calls f with a number of the tensor's type. REQUIRES: float32 or bfloat16, as fused_ops.h checks.
+// Calls f(T()) with the type of the tensor's elements: f32, bf16 or f64. Throws Error(internal) for any other, naming
+// the op.
 template <class F>
-void with_dtype(const at::Tensor& tensor, F&& f) {
+void with_dtype(const at::Tensor& tensor, const char* op, const F& f) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return f(float());
+    case at::kBFloat16:
+      return f(at::BFloat16());
+    case at::kDouble:
+      return f(double());
+    default:
+      throw Error(ExitCode::internal,
+                  std::string(op) + " has no elements of " + c10::toString(tensor.scalar_type()));
+  }
+}
+
+// The same for kernels without f64. REQUIRES: f32 or bf16, as check_f32_or_bf16 makes sure.
+template <class F>
+void with_f32_or_bf16(const at::Tensor& tensor, const F& f) {
   if (tensor.scalar_type() == at::kBFloat16) return f(at::BFloat16());
   f(float());
+}
+
+// The dtype that elements of a tensor are summed in: f64 for f64, f32 for any other.
+inline at::ScalarType sum_dtype(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
 }  // namespace rondo

@@ -1,19 +1,131 @@
+// The loop over chunks for every device, shape rules, and the kernels over a chunk's rows for the CPU.
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
 
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <limits>
+
+#include "ops/kernel/element.h"
+#include "ops/kernel/parallel_rows.h"
+#include "ops/kernel/with_dtype.h"
+#include "ops/linear_cross_entropy/linear_cross_entropy_math.h"
 
 namespace rondo {
 namespace {
 
 using at::Tensor;
 
-at::TensorOptions of_rows(const Tensor& h) {
-  return h.options().dtype(h.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+// --- the rows of a chunk on the CPU ---
+
+// Sixteen sums at once, as a sum of all in a row would round too often.
+template <class Logit>
+RowStatistics<SumOf<Logit>> statistics_of(const Logit* row, std::int64_t classes) {
+  constexpr std::int64_t kLanes = 16;
+  RowStatistics<SumOf<Logit>> lanes[kLanes];
+  for (std::int64_t v = 0; v < classes; ++v) lanes[v % kLanes].add(static_cast<SumOf<Logit>>(row[v]));
+  for (std::int64_t lane = 1; lane < kLanes; ++lane) lanes[0].add(lanes[lane]);
+  return lanes[0];
 }
+
+template <class Logit>
+SumOf<Logit> logit_at(const Logit* row, std::int64_t place, std::int64_t classes) {
+  using T = SumOf<Logit>;
+  return is_class(place, classes) ? static_cast<T>(row[place]) : std::numeric_limits<T>::quiet_NaN();
+}
+
+// A place that is no class gets no gradient of its own: the loss is a nan and stops the step.
+template <class Logit>
+void overwrite_by_gradient(Logit* row, std::int64_t classes, std::int64_t place, SumOf<Logit> largest,
+                           SumOf<Logit> scale, SumOf<Logit> place_gradient) {
+  using T = SumOf<Logit>;
+  for (std::int64_t v = 0; v < classes; ++v) {
+    const T gradient = logit_gradient(static_cast<T>(row[v]), largest, scale);
+    row[v] = static_cast<Logit>(v == place ? gradient - place_gradient : gradient);
+  }
+}
+
+void losses_cpu(const Tensor& logits_RV, const Tensor& labels_R, std::int64_t ignored, const Tensor& gradient,
+                const Tensor& losses_R) {
+  with_dtype(logits_RV, "linear_cross_entropy", [&](auto type) {
+    using Logit = decltype(type);
+    using T = SumOf<Logit>;
+    const std::int64_t classes = logits_RV.size(1);
+    auto* const logits = logits_RV.data_ptr<Logit>();
+    const auto* const labels = labels_R.const_data_ptr<std::int64_t>();
+    auto* const losses = losses_R.data_ptr<T>();
+    const T* const of_each = gradient.defined() ? gradient.const_data_ptr<T>() : nullptr;
+    for_each_row(logits_RV.size(0), classes, [&](std::int64_t r) {
+      Logit* const row = logits + r * classes;
+      if (labels[r] == ignored) {
+        losses[r] = 0;
+        if (of_each != nullptr) std::fill_n(row, classes, Logit(0));
+        return;
+      }
+      const auto statistics = statistics_of(row, classes);
+      losses[r] = row_loss(statistics, logit_at(row, labels[r], classes));
+      if (of_each != nullptr)
+        overwrite_by_gradient(row, classes, labels[r], statistics.largest,
+                              row_scale(*of_each, statistics.sum), *of_each);
+    });
+  });
+}
+
+void statistics_cpu(const Tensor& logits_RV, const Tensor& place_R, const Tensor& largest_R,
+                    const Tensor& sum_R, const Tensor& logit_R) {
+  with_dtype(logits_RV, "linear_cross_entropy_statistics", [&](auto type) {
+    using Logit = decltype(type);
+    using T = SumOf<Logit>;
+    const std::int64_t classes = logits_RV.size(1);
+    const auto* const logits = logits_RV.const_data_ptr<Logit>();
+    const auto* const places = place_R.const_data_ptr<std::int64_t>();
+    auto* const largest = largest_R.data_ptr<T>();
+    auto* const sums = sum_R.data_ptr<T>();
+    auto* const of_place = logit_R.data_ptr<T>();
+    for_each_row(logits_RV.size(0), classes, [&](std::int64_t r) {
+      const Logit* const row = logits + r * classes;
+      const auto statistics = statistics_of(row, classes);
+      largest[r] = statistics.largest;
+      sums[r] = statistics.sum;
+      of_place[r] = logit_at(row, places[r], classes);
+    });
+  });
+}
+
+void gradients_cpu(const Tensor& logits_RV, const Tensor& place_R, const Tensor& largest_R,
+                   const Tensor& sum_R, const Tensor& gradient_R, const Tensor& place_gradient_R) {
+  with_dtype(logits_RV, "linear_cross_entropy_gradients", [&](auto type) {
+    using Logit = decltype(type);
+    using T = SumOf<Logit>;
+    const std::int64_t classes = logits_RV.size(1);
+    auto* const logits = logits_RV.data_ptr<Logit>();
+    const auto* const places = place_R.const_data_ptr<std::int64_t>();
+    const T* const largest = largest_R.const_data_ptr<T>();
+    const T* const sums = sum_R.const_data_ptr<T>();
+    const T* const gradient = gradient_R.const_data_ptr<T>();
+    const T* const place_gradient = place_gradient_R.const_data_ptr<T>();
+    for_each_row(logits_RV.size(0), classes, [&](std::int64_t r) {
+      overwrite_by_gradient(logits + r * classes, classes, places[r], largest[r],
+                            row_scale(gradient[r], sums[r]), place_gradient[r]);
+    });
+  });
+}
+
+// No product of bf16 on the CPU leaves its sums in f32, so its operands are widened first.
+void add_product_cpu(const Tensor& sum_VD, const Tensor& logits_RV, const Tensor& h_RD) {
+  Tensor sum = sum_VD;
+  const at::ScalarType dtype = sum.scalar_type();
+  at::addmm_out(sum, sum, logits_RV.to(dtype).t(), h_RD.to(dtype));
+}
+
+constexpr CrossEntropyRows kRows{&losses_cpu, &statistics_cpu, &gradients_cpu, &add_product_cpu};
+
+// --- chunks, on every device ---
+
+at::TensorOptions of_rows(const Tensor& h) { return h.options().dtype(sum_dtype(h)); }
 
 void check(const Tensor& h, const Tensor& weight, const Tensor& labels, std::int64_t chunk_rows) {
   TORCH_CHECK(h.dim() == 2 && weight.dim() == 2 && h.size(1) == weight.size(1),
@@ -31,9 +143,9 @@ void check(const Tensor& h, const Tensor& weight, const Tensor& labels, std::int
 
 void check_columns(const Tensor& h, std::initializer_list<const Tensor*> columns) {
   for (const Tensor* column : columns)
-    TORCH_CHECK(column->numel() == h.size(0) && column->is_contiguous() &&
-                    column->scalar_type() == of_rows(h).dtype().toScalarType(),
-                "linear_cross_entropy: one number for each row");
+    TORCH_CHECK(
+        column->numel() == h.size(0) && column->is_contiguous() && column->scalar_type() == sum_dtype(h),
+        "linear_cross_entropy: one number for each row");
 }
 
 Tensor empty_losses(const Tensor& h) { return at::empty({h.size(0)}, of_rows(h)); }
@@ -76,7 +188,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linear_cross_entropy(const CrossEntro
                                                                 const Tensor& gradient, std::int64_t ignored,
                                                                 std::int64_t chunk_rows) {
   check(h, weight, labels, chunk_rows);
-  TORCH_CHECK(gradient.numel() == 1 && gradient.scalar_type() == of_rows(h).dtype().toScalarType(),
+  TORCH_CHECK(gradient.numel() == 1 && gradient.scalar_type() == sum_dtype(h),
               "linear_cross_entropy: all losses have one gradient");
   const Tensor losses = empty_losses(h), grad_h = empty_grad_h(h), grad_weight = empty_grad_weight(weight);
   const Tensor workspace = empty_workspace(h, weight, chunk_rows);
@@ -133,6 +245,8 @@ std::tuple<Tensor, Tensor, Tensor> linear_cross_entropy_gradients(const CrossEnt
   return {grad_h, grad_weight, workspace};
 }
 
+// --- shape rules, and the ops ---
+
 namespace {
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> all_shapes(const Tensor& h, const Tensor& weight,
@@ -184,6 +298,28 @@ TORCH_LIBRARY_IMPL(rondo, Meta, m) {
   m.impl("linear_cross_entropy_losses", &losses_shapes);
   m.impl("linear_cross_entropy_statistics", &statistics_shapes);
   m.impl("linear_cross_entropy_gradients", &gradients_shapes);
+}
+
+TORCH_LIBRARY_IMPL(rondo, CPU, m) {
+  m.impl("linear_cross_entropy", [](const Tensor& h, const Tensor& weight, const Tensor& labels,
+                                    const Tensor& gradient, std::int64_t ignored, std::int64_t chunk_rows) {
+    return linear_cross_entropy(kRows, h, weight, labels, gradient, ignored, chunk_rows);
+  });
+  m.impl("linear_cross_entropy_losses", [](const Tensor& h, const Tensor& weight, const Tensor& labels,
+                                           std::int64_t ignored, std::int64_t chunk_rows) {
+    return linear_cross_entropy_losses(kRows, h, weight, labels, ignored, chunk_rows);
+  });
+  m.impl("linear_cross_entropy_statistics",
+         [](const Tensor& h, const Tensor& weight, const Tensor& place, std::int64_t chunk_rows) {
+           return linear_cross_entropy_statistics(kRows, h, weight, place, chunk_rows);
+         });
+  m.impl(
+      "linear_cross_entropy_gradients",
+      [](const Tensor& h, const Tensor& weight, const Tensor& place, const Tensor& largest, const Tensor& sum,
+         const Tensor& gradient, const Tensor& place_gradient, std::int64_t chunk_rows) {
+        return linear_cross_entropy_gradients(kRows, h, weight, place, largest, sum, gradient, place_gradient,
+                                              chunk_rows);
+      });
 }
 
 }  // namespace rondo

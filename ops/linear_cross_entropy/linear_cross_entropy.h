@@ -1,17 +1,25 @@
-// The product of a model's head and its cross-entropy, `chunk_rows` rows at a time: no more logits than those of a chunk
-// are ever in memory. Ops that no model calls; the pass chunk_loss introduces them.
+// The product of a model's head and its cross-entropy, `chunk_rows` rows at a time: no more logits than those of a
+// chunk are ever in memory. Ops that no model calls; the pass chunk_loss introduces them.
 //
-//   rondo::linear_cross_entropy             losses and gradients of a whole vocabulary, in one sweep
-//   rondo::linear_cross_entropy_losses      the same without gradients
-//   rondo::linear_cross_entropy_statistics  a shard of a vocabulary: what ranks then exchange to know all of it,
-//   rondo::linear_cross_entropy_gradients   and the gradients, from the same logits computed again
+//   rondo::linear_cross_entropy(h, weight, labels, gradient, ignored, chunk_rows)
+//     -> (losses, grad_h, grad_weight, workspace)        of a whole vocabulary, in one sweep
+//   rondo::linear_cross_entropy_losses(h, weight, labels, ignored, chunk_rows)
+//     -> (losses, workspace)                             the same without gradients
+//   rondo::linear_cross_entropy_statistics(h, weight, place, chunk_rows)
+//     -> (largest, sum, logit, workspace)                of a shard: what ranks then exchange to know all of it,
+//   rondo::linear_cross_entropy_gradients(h, weight, place, largest, sum, gradient, place_gradient, chunk_rows)
+//     -> (grad_h, grad_weight, workspace)                and the gradients, from the same logits computed again
 //
-// N rows of width D, V classes; h [N, D] and weight [V, D] of one dtype: f64, f32 or bf16, contiguous. Logits are computed
-// and rounded in that dtype. What is of a row is f32 (f64 for f64), and so is grad_weight, the sum of the chunks' products;
-// grad_h has the dtype of h. `workspace` [min(chunk_rows, N), V] is where a chunk's logits and their gradients lie: a result
-// so that a plan knows of its bytes. On the CPU bf16 products for grad_weight take f32 copies of a chunk beside it.
+//   losses[n] = log(sum over v of exp(x[v])) - x[labels[n]], x = h[n] weight^T; 0 where labels[n] is `ignored`
 //
-// Kernels run on the current stream, read nothing on the host, and add in an order that depends on sizes alone.
+// N rows of width D, V classes; h [N, D] and weight [V, D] of one dtype: f64, f32 or bf16, contiguous. Logits are
+// computed and rounded in that dtype. What is of a row is f32 (f64 for f64), and so is grad_weight, the sum of the
+// chunks' products; grad_h has the dtype of h. `workspace` [min(chunk_rows, N), V] is where a chunk's logits and their
+// gradients lie: a result so that a plan knows of its bytes. On the CPU bf16 products for grad_weight take f32 copies
+// of a chunk beside it.
+//
+// Kernels run on the current stream, read nothing on the host, and add in an order that depends on sizes alone. No
+// autograd. Operands that are not as here end in c10::Error.
 #pragma once
 
 #include <ATen/core/Tensor.h>

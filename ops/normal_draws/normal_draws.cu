@@ -19,10 +19,10 @@ __global__ void __launch_bounds__(kThreads)
 
 void draw(Element element, const NormalDraws& draws, std::int64_t first, std::int64_t count, void* x,
           cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
-  with_type_of(element, [&](auto type) {
+  with_dtype(element, [&](auto type) {
     using T = decltype(type);
-    launch(draw_kernel<T>, blocks, kThreads, stream, draws, first, count, static_cast<T*>(x));
+    launch(draw_kernel<T>, blocks_for(count, kThreads), kThreads, stream, draws, first, count,
+           static_cast<T*>(x));
   });
 }
 

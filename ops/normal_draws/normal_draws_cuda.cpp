@@ -1,9 +1,9 @@
-// models/parts/initialize.h on CUDA.
 #include "ops/normal_draws/normal_draws_cuda.h"
 
 #include <torch/library.h>
 
 #include "ops/kernel/launch.h"
+#include "ops/normal_draws/normal_draws.h"
 
 namespace rondo {
 namespace {
@@ -14,7 +14,7 @@ void draw_cuda(at::Tensor& x, double std, double low, double width, std::int64_t
   const cuda::Launch launch(x, "draw_");
   const NormalDraws draws{std, low, width, static_cast<std::uint64_t>(seed),
                           static_cast<std::uint64_t>(stream)};
-  cuda::draw(launch.element(), draws, first, x.numel(), x.mutable_data_ptr(), launch.stream());
+  cuda::draw(launch.element(x), draws, first, x.numel(), x.mutable_data_ptr(), launch.stream());
   launch.check();
 }
 

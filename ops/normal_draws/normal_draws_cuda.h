@@ -1,4 +1,4 @@
-// Initial weights drawn on a device (ops/normal_draws/normal_draws.h): launched on `stream`, no wait.
+// The kernel of ops/normal_draws/normal_draws.h on CUDA: launched on `stream`, no wait. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "ops/kernel/element.h"
-#include "ops/normal_draws/normal_draws.h"
+#include "ops/normal_draws/normal_draws_math.h"
 
 namespace rondo::cuda {
 

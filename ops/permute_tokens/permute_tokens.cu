@@ -19,16 +19,13 @@ __device__ std::int64_t rows_that_count(const std::int32_t* count, std::int64_t 
 __device__ std::int64_t row_of_warp() {
   return static_cast<std::int64_t>(blockIdx.x) * kWarpsOfBlock + threadIdx.x / kWarp;
 }
-unsigned blocks_for(std::int64_t rows) {
-  return static_cast<unsigned>((rows + kWarpsOfBlock - 1) / kWarpsOfBlock);
-}
 
 template <class T, int kCount>
 __global__ void __launch_bounds__(kThreads)
-    take_kernel(const T* __restrict__ x, const std::int64_t* __restrict__ order,
-                const std::int32_t* __restrict__ count, const SumOf<T>* __restrict__ scores,
-                T* __restrict__ result, std::int64_t rows, std::int64_t width, std::int64_t slots,
-                std::int64_t copies) {
+    permute_kernel(const T* __restrict__ x, const std::int64_t* __restrict__ order,
+                   const std::int32_t* __restrict__ count, const SumOf<T>* __restrict__ scores,
+                   T* __restrict__ result, std::int64_t rows, std::int64_t width, std::int64_t slots,
+                   std::int64_t copies) {
   using Elements = Pack<T, kCount>;
   const std::int64_t row = row_of_warp();
   if (row >= rows) return;
@@ -62,10 +59,10 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T, int kCount>
 __global__ void __launch_bounds__(kThreads)
-    sum_kernel(const T* __restrict__ rows, const std::int64_t* __restrict__ place,
-               const std::int32_t* __restrict__ count, const SumOf<T>* __restrict__ scores,
-               SumOf<T>* __restrict__ result, std::int64_t tokens, std::int64_t copies, std::int64_t room,
-               std::int64_t width) {
+    unpermute_kernel(const T* __restrict__ rows, const std::int64_t* __restrict__ place,
+                     const std::int32_t* __restrict__ count, const SumOf<T>* __restrict__ scores,
+                     SumOf<T>* __restrict__ result, std::int64_t tokens, std::int64_t copies,
+                     std::int64_t room, std::int64_t width) {
   using Sum = SumOf<T>;
   const std::int64_t token = row_of_warp();
   if (token >= tokens) return;
@@ -117,7 +114,7 @@ __global__ void __launch_bounds__(kThreads)
 // Calls body(T(), count) with the widest accesses that all rows allow.
 template <class Body>
 void with_packs(Element element, bool wide, const Body& body) {
-  with_type_of(element, [&](auto type) {
+  with_dtype(element, [&](auto type) {
     using T = decltype(type);
     if (wide)
       body(type, std::integral_constant<int, kWide<T>>());
@@ -139,7 +136,7 @@ void permute_tokens(Element element, const void* x, const std::int64_t* order, c
   with_packs(element, aligned(x, row_bytes) && aligned(result, row_bytes),
              [&](auto type, auto count_of_pack) {
                using T = decltype(type);
-               launch(take_kernel<T, count_of_pack>, blocks_for(rows), kThreads, stream,
+               launch(permute_kernel<T, count_of_pack>, blocks_for(rows, kWarpsOfBlock), kThreads, stream,
                       static_cast<const T*>(x), order, count, static_cast<const SumOf<T>*>(scores),
                       static_cast<T*>(result), rows, width, slots, copies);
              });
@@ -152,7 +149,7 @@ void unpermute_tokens(Element element, const void* rows, const std::int64_t* pla
   with_packs(element, aligned(rows, row_bytes) && aligned(result, row_bytes),
              [&](auto type, auto count_of_pack) {
                using T = decltype(type);
-               launch(sum_kernel<T, count_of_pack>, blocks_for(tokens), kThreads, stream,
+               launch(unpermute_kernel<T, count_of_pack>, blocks_for(tokens, kWarpsOfBlock), kThreads, stream,
                       static_cast<const T*>(rows), place, count, static_cast<const SumOf<T>*>(scores),
                       static_cast<SumOf<T>*>(result), tokens, copies, room, width);
              });
@@ -161,12 +158,11 @@ void unpermute_tokens(Element element, const void* rows, const std::int64_t* pla
 void dot_rows(Element element, const void* rows, const void* x, const std::int64_t* place,
               const std::int32_t* count, void* result, std::int64_t slots, std::int64_t copies,
               std::int64_t room, std::int64_t width, cudaStream_t stream) {
-  constexpr int kSlotsOfBlock = kThreads / kSums;
-  const auto blocks = static_cast<unsigned>((slots + kSlotsOfBlock - 1) / kSlotsOfBlock);
-  with_type_of(element, [&](auto type) {
+  with_dtype(element, [&](auto type) {
     using T = decltype(type);
-    launch(dot_kernel<T>, blocks, kThreads, stream, static_cast<const T*>(rows), static_cast<const T*>(x),
-           place, count, static_cast<SumOf<T>*>(result), slots, copies, room, width);
+    launch(dot_kernel<T>, blocks_for(slots, kThreads / kSums), kThreads, stream, static_cast<const T*>(rows),
+           static_cast<const T*>(x), place, count, static_cast<SumOf<T>*>(result), slots, copies, room,
+           width);
   });
 }
 

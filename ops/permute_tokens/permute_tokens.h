@@ -5,15 +5,17 @@
 // in which row a slot is. Rows from `count` on (int32 [], all of them where it is absent) are never read and come out
 // as zeros; a slot whose place is at or behind `count` has no row.
 //
-//   rondo::permute_tokens(x, order, count, copies, scores)   x [T, D], order int64 [R], scores [T, K] or absent -> [R, D]
+//   rondo::permute_tokens(x, order, count, copies, scores) -> [R, D]
+//     x [T, D], order int64 [R], scores [T, K] or absent; copies is K
 //     row r is x[order[r] / copies], times the score of slot order[r] where there are scores
-//   rondo::unpermute_tokens(rows, place, count, scores)         rows [R, D], place int64 [T, K] -> [T, D]
+//   rondo::unpermute_tokens(rows, place, count, scores) -> [T, D]
+//     rows [R, D], place int64 [T, K]
 //     the sum over a token's slots of their rows, times their scores, in the order of the slots
-//   rondo::dot_rows(rows, x, place, count)              -> [T, K]
+//   rondo::dot_rows(rows, x, place, count) -> [T, K]
 //     the product of each slot's row with its token's row of x [T, D]: what a score's gradient is
 //
-// x and rows: fp32, bf16 or fp64. Scores and what is summed: fp32, or fp64 for fp64; permute_tokens rounds once.
-// The three are each other's derivatives: parallel/expert_parallel.cpp.
+// x and rows: f32, bf16 or f64. Scores and what is summed: f32, or f64 for f64; permute_tokens rounds once. Results are
+// contiguous. The three are each other's derivatives: parallel/expert_parallel.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,5 +33,10 @@ at::Tensor unpermute_tokens(const at::Tensor& rows_RD, const at::Tensor& place_T
                             const MaybeTensor& scores_TK = {});
 at::Tensor dot_rows(const at::Tensor& rows_RD, const at::Tensor& x_TD, const at::Tensor& place_TK,
                     const MaybeTensor& count);
+
+// The results that kernels of every device and the shape rules begin with: allocated, not written.
+at::Tensor permute_tokens_result(const at::Tensor& x_TD, const at::Tensor& order_R);
+at::Tensor unpermute_tokens_result(const at::Tensor& rows_RD, const at::Tensor& place_TK);
+at::Tensor dot_rows_result(const at::Tensor& rows_RD, const at::Tensor& place_TK);
 
 }  // namespace rondo

@@ -1,7 +1,5 @@
-// ops/permute_tokens/permute_tokens.h on CUDA.
 #include "ops/permute_tokens/permute_tokens_cuda.h"
 
-#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include "ops/kernel/launch.h"
@@ -19,32 +17,28 @@ const std::int32_t* count_of(const MaybeTensor& count) {
 }
 const void* data_of(const MaybeTensor& scores) { return scores ? scores->const_data_ptr() : nullptr; }
 
-at::TensorOptions sums_of(const Tensor& rows) {
-  return rows.options().dtype(rows.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-}
-
-Tensor take_rows_cuda(const Tensor& x_TD, const Tensor& order_R, const MaybeTensor& count,
-                      std::int64_t copies, const MaybeTensor& scores_TK) {
+Tensor permute_tokens_cuda(const Tensor& x_TD, const Tensor& order_R, const MaybeTensor& count,
+                           std::int64_t copies, const MaybeTensor& scores_TK) {
   const cuda::Launch launch(x_TD, "permute_tokens");
   const Tensor x = x_TD.contiguous(), order = order_R.contiguous();
   const MaybeTensor scores = contiguous(scores_TK);
-  const Tensor result = at::empty({order.size(0), x.size(1)}, x.options());
+  const Tensor result = permute_tokens_result(x, order);
   if (result.numel() == 0) return result;
-  cuda::permute_tokens(launch.element(), x.const_data_ptr(), order.const_data_ptr<std::int64_t>(),
+  cuda::permute_tokens(launch.element(x), x.const_data_ptr(), order.const_data_ptr<std::int64_t>(),
                        count_of(count), data_of(scores), result.mutable_data_ptr(), order.size(0), x.size(1),
                        x.size(0) * copies, copies, launch.stream());
   launch.check();
   return result;
 }
 
-Tensor sum_rows_cuda(const Tensor& rows_RD, const Tensor& place_TK, const MaybeTensor& count,
-                     const MaybeTensor& scores_TK) {
+Tensor unpermute_tokens_cuda(const Tensor& rows_RD, const Tensor& place_TK, const MaybeTensor& count,
+                             const MaybeTensor& scores_TK) {
   const cuda::Launch launch(rows_RD, "unpermute_tokens");
   const Tensor rows = rows_RD.contiguous(), place = place_TK.contiguous();
   const MaybeTensor scores = contiguous(scores_TK);
-  const Tensor result = at::empty({place.size(0), rows.size(1)}, sums_of(rows));
+  const Tensor result = unpermute_tokens_result(rows, place);
   if (result.numel() == 0) return result;
-  cuda::unpermute_tokens(launch.element(), rows.const_data_ptr(), place.const_data_ptr<std::int64_t>(),
+  cuda::unpermute_tokens(launch.element(rows), rows.const_data_ptr(), place.const_data_ptr<std::int64_t>(),
                          count_of(count), data_of(scores), result.mutable_data_ptr(), place.size(0),
                          place.size(1), rows.size(0), rows.size(1), launch.stream());
   launch.check();
@@ -56,9 +50,9 @@ Tensor dot_rows_cuda(const Tensor& rows_RD, const Tensor& x_TD, const Tensor& pl
   const cuda::Launch launch(rows_RD, "dot_rows");
   const Tensor rows = rows_RD.contiguous(), x = x_TD.contiguous(), place = place_TK.contiguous();
   RONDO_ASSERT(rows.scalar_type() == x.scalar_type(), "dot_rows has rows of one type");
-  const Tensor result = at::empty(place.sizes(), sums_of(rows));
+  const Tensor result = dot_rows_result(rows, place);
   if (result.numel() == 0) return result;
-  cuda::dot_rows(launch.element(), rows.const_data_ptr(), x.const_data_ptr(),
+  cuda::dot_rows(launch.element(rows), rows.const_data_ptr(), x.const_data_ptr(),
                  place.const_data_ptr<std::int64_t>(), count_of(count), result.mutable_data_ptr(),
                  place.numel(), place.size(1), rows.size(0), rows.size(1), launch.stream());
   launch.check();
@@ -68,8 +62,8 @@ Tensor dot_rows_cuda(const Tensor& rows_RD, const Tensor& x_TD, const Tensor& pl
 }  // namespace
 
 TORCH_LIBRARY_IMPL(rondo, CUDA, m) {
-  m.impl("permute_tokens", &take_rows_cuda);
-  m.impl("unpermute_tokens", &sum_rows_cuda);
+  m.impl("permute_tokens", &permute_tokens_cuda);
+  m.impl("unpermute_tokens", &unpermute_tokens_cuda);
   m.impl("dot_rows", &dot_rows_cuda);
 }
 

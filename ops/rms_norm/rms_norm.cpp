@@ -1,20 +1,43 @@
+// RMSNorm: checks, shape rules, and kernels for the CPU. Sums of a row are added up in a fixed number of lanes, sums
+// over rows in a fixed number of parts, so that bits depend on shapes alone.
 #include "ops/rms_norm/rms_norm.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <string>
 #include <type_traits>
+#include <vector>
 
-#include "ops/kernel/fused_ops.h"
+#include "ops/kernel/check_operand.h"
+#include "ops/kernel/parallel_rows.h"
 #include "ops/kernel/with_dtype.h"
+#include "ops/rms_norm/rms_norm_math.h"
+#include "support/error.h"
 
 namespace rondo {
 namespace {
 
 using at::Tensor;
+
+at::ScalarType dtype_of_y(const Tensor& x, const Tensor& weight) {
+  return c10::promoteTypes(x.scalar_type(), weight.scalar_type());
+}
+
+void check_norm(const char* op, const Tensor& x, const Tensor& weight) {
+  check_f32_or_bf16(op, "x", x);
+  check_f32_or_bf16(op, "weight", weight);
+  RONDO_ASSERT(x.dim() > 0 && x.size(-1) > 0, std::string(op) + ": x has rows of at least one column");
+  check_operand(op, "weight", weight, {x.size(-1)}, weight.scalar_type());
+}
+
+std::vector<std::int64_t> sizes_of_inverse(const Tensor& x) {
+  std::vector<std::int64_t> sizes = x.sizes().vec();
+  sizes.back() = 1;
+  return sizes;
+}
 
 template <class X, class W>
 using Wider = std::conditional_t<std::is_same_v<X, W>, X, float>;
@@ -33,14 +56,12 @@ float sum_over(std::int64_t count, Term term) {
   return sum;
 }
 
-std::int64_t grain(std::int64_t width) { return std::max<std::int64_t>(1, 16384 / width); }
-
-TwoTensors rms_norm_cpu(const Tensor& x_in, const Tensor& weight_in, double eps) {
+std::tuple<Tensor, Tensor> rms_norm_cpu(const Tensor& x_in, const Tensor& weight_in, double eps) {
   auto [y, inverse_rms] = rms_norm_results(x_in, weight_in);
   const Tensor x = rows_of(x_in), weight = weight_in.contiguous();
   const std::int64_t width = x.size(1);
-  with_dtype(x, [&](auto x_type) {
-    with_dtype(weight, [&](auto w_type) {
+  with_f32_or_bf16(x, [&](auto x_type) {
+    with_f32_or_bf16(weight, [&](auto w_type) {
       using X = decltype(x_type);
       using W = decltype(w_type);
       using Y = Wider<X, W>;
@@ -48,20 +69,18 @@ TwoTensors rms_norm_cpu(const Tensor& x_in, const Tensor& weight_in, double eps)
       const W* const w = weight.const_data_ptr<W>();
       Y* const to = y.template mutable_data_ptr<Y>();
       float* const inverses = inverse_rms.template mutable_data_ptr<float>();
-      at::parallel_for(0, x.size(0), grain(width), [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t row = begin; row < end; ++row) {
-          const X* const in = from + row * x.stride(0);
-          Y* const out = to + row * width;
-          const float squares = sum_over(width, [&](std::int64_t d) {
-            const auto value = static_cast<float>(in[d]);
-            return value * value;
-          });
-          const float inverse = rms_norm::inverse_rms(squares, width, static_cast<float>(eps));
-          inverses[row] = inverse;
-          for (std::int64_t d = 0; d < width; ++d)
-            out[d] = static_cast<Y>(
-                rms_norm::normalized(static_cast<float>(in[d]), inverse, static_cast<float>(w[d])));
-        }
+      for_each_row(x.size(0), width, [&](std::int64_t row) {
+        const X* const in = from + row * x.stride(0);
+        Y* const out = to + row * width;
+        const float squares = sum_over(width, [&](std::int64_t d) {
+          const auto value = static_cast<float>(in[d]);
+          return value * value;
+        });
+        const float inverse = rms_norm::inverse_rms(squares, width, static_cast<float>(eps));
+        inverses[row] = inverse;
+        for (std::int64_t d = 0; d < width; ++d)
+          out[d] = static_cast<Y>(
+              rms_norm::normalized(static_cast<float>(in[d]), inverse, static_cast<float>(w[d])));
       });
     });
   });
@@ -104,8 +123,8 @@ struct BackwardRows {
 // Sums of parts of the rows, then the sum of these, whatever the number of threads.
 constexpr std::int64_t kParts = 64;
 
-TwoTensors rms_norm_backward_cpu(const Tensor& grad_in, const Tensor& x_in, const Tensor& weight_in,
-                                 const Tensor& inverse_in) {
+std::tuple<Tensor, Tensor> rms_norm_backward_cpu(const Tensor& grad_in, const Tensor& x_in,
+                                                 const Tensor& weight_in, const Tensor& inverse_in) {
   auto [grad_x, grad_weight] = rms_norm_gradients(grad_in, x_in, weight_in, inverse_in);
   const Tensor grad = rows_of(grad_in), x = rows_of(x_in);
   const Tensor weight = weight_in.contiguous(), inverse_rms = inverse_in.contiguous();
@@ -113,8 +132,8 @@ TwoTensors rms_norm_backward_cpu(const Tensor& grad_in, const Tensor& x_in, cons
   const Tensor parts = at::zeros({std::min(rows, kParts), width}, grad_weight.options());
   float* const sums = parts.mutable_data_ptr<float>();
   const std::int64_t count = parts.size(0);
-  with_dtype(x, [&](auto x_type) {
-    with_dtype(weight, [&](auto w_type) {
+  with_f32_or_bf16(x, [&](auto x_type) {
+    with_f32_or_bf16(weight, [&](auto w_type) {
       using X = decltype(x_type);
       using W = decltype(w_type);
       using G = Wider<X, W>;
@@ -126,7 +145,7 @@ TwoTensors rms_norm_backward_cpu(const Tensor& grad_in, const Tensor& x_in, cons
                                            inverse_rms.const_data_ptr<float>(),
                                            width,
                                            grad_x.template mutable_data_ptr<X>()};
-      at::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t end) {
+      parallel_runs(count, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t part = begin; part < end; ++part)
           backward.run(part * rows / count, (part + 1) * rows / count, sums + part * width);
       });
@@ -140,6 +159,26 @@ TwoTensors rms_norm_backward_cpu(const Tensor& grad_in, const Tensor& x_in, cons
 }
 
 }  // namespace
+
+std::tuple<Tensor, Tensor> rms_norm_results(const Tensor& x, const Tensor& weight) {
+  check_norm("rms_norm", x, weight);
+  return {at::empty(x.sizes(), x.options().dtype(dtype_of_y(x, weight))),
+          at::empty(sizes_of_inverse(x), x.options().dtype(at::kFloat))};
+}
+
+std::tuple<Tensor, Tensor> rms_norm_gradients(const Tensor& grad, const Tensor& x, const Tensor& weight,
+                                              const Tensor& inverse_rms) {
+  constexpr const char* kOp = "rms_norm_backward";
+  check_norm(kOp, x, weight);
+  check_operand(kOp, "grad", grad, x.sizes(), dtype_of_y(x, weight));
+  check_operand(kOp, "inverse_rms", inverse_rms, sizes_of_inverse(x), at::kFloat);
+  return {at::empty(x.sizes(), x.options()), at::empty(weight.sizes(), x.options().dtype(at::kFloat))};
+}
+
+Tensor rows_of(const Tensor& x) {
+  if (x.dim() == 2 && x.stride(1) == 1) return x;
+  return x.contiguous().view({-1, x.size(-1)});
+}
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def("rms_norm(Tensor x, Tensor weight, float eps) -> (Tensor y, Tensor inverse_rms)");

@@ -5,8 +5,8 @@
 
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/vectors.cuh"
-#include "ops/rms_norm/rms_norm.h"
 #include "ops/rms_norm/rms_norm_cuda.h"
+#include "ops/rms_norm/rms_norm_math.h"
 
 namespace rondo::cuda {
 namespace {
@@ -106,17 +106,13 @@ __global__ void sum_kernel(const float* parts, std::int64_t count, std::int64_t 
 
 // Calls f(x's type, weight's type, pieces of a thread).
 template <class F>
-void with_types(const RmsNormRows& in, F&& f) {
-  const auto with_pieces = [&](auto x, auto w) {
-    if (in.width <= kMostThreads * kVector) return f(x, w, std::integral_constant<int, 1>());
-    f(x, w, std::integral_constant<int, 2>());
-  };
-  const auto with_weight = [&](auto x) {
-    if (in.weight_is_bf16) return with_pieces(x, __nv_bfloat16());
-    with_pieces(x, float());
-  };
-  if (in.x_is_bf16) return with_weight(__nv_bfloat16());
-  with_weight(float());
+void with_types(const RmsNormRows& in, const F& f) {
+  with_f32_or_bf16(in.x_element, [&](auto x) {
+    with_f32_or_bf16(in.weight_element, [&](auto w) {
+      if (in.width <= kMostThreads * kVector) return f(x, w, std::integral_constant<int, 1>());
+      f(x, w, std::integral_constant<int, 2>());
+    });
+  });
 }
 
 unsigned threads_for(std::int64_t width, int pieces) {
@@ -152,8 +148,8 @@ void rms_norm_backward(const RmsNormRows& in, const void* grad, std::int64_t gra
            threads_for(in.width, pieces()), stream, grad, grad_stride, in.x, in.x_stride, in.weight,
            inverse_rms, grad_x, parts, in.rows, in.width, all_aligned);
   });
-  const auto blocks = static_cast<unsigned>((in.width + kColumns - 1) / kColumns);
-  launch(&sum_kernel, blocks, kColumns * kGroups, stream, parts, count, in.width, grad_weight);
+  launch(&sum_kernel, blocks_for(in.width, kColumns), kColumns * kGroups, stream, parts, count, in.width,
+         grad_weight);
 }
 
 }  // namespace rondo::cuda

@@ -14,28 +14,20 @@
 // backward already.
 #pragma once
 
-#include <cmath>
-#include <cstdint>
+#include <ATen/core/Tensor.h>
 
-#include "ops/kernel/device.h"
+#include <tuple>
 
-namespace rondo::rms_norm {
+namespace rondo {
 
-// What the CUDA kernel holds in registers. Passes leave wider rows alone.
-constexpr std::int64_t kWidestRow = 16384;
+// What kernels of every device, and the shape rules, begin with: operands checked, results allocated. Operands that
+// are not as above end in Error(internal).
+std::tuple<at::Tensor, at::Tensor> rms_norm_results(const at::Tensor& x, const at::Tensor& weight);
+std::tuple<at::Tensor, at::Tensor> rms_norm_gradients(const at::Tensor& grad, const at::Tensor& x,
+                                                      const at::Tensor& weight,
+                                                      const at::Tensor& inverse_rms);
 
-RONDO_DEVICE inline float inverse_rms(float sum_of_squares, std::int64_t width, float eps) {
-  return 1.0f / sqrtf(sum_of_squares / static_cast<float>(width) + eps);
-}
-RONDO_DEVICE inline float normalized(float x, float inverse_rms, float weight) {
-  return x * inverse_rms * weight;
-}
-// The factor of x in grad_x, from the sum of g * x over the row.
-RONDO_DEVICE inline float pull(float sum, std::int64_t width, float inverse_rms) {
-  return sum / static_cast<float>(width) * inverse_rms * inverse_rms * inverse_rms;
-}
-RONDO_DEVICE inline float gradient(float g, float x, float inverse_rms, float pull) {
-  return g * inverse_rms - x * pull;
-}
+// [..., D] as [N, D], the elements of a row side by side; rows may lie apart.
+at::Tensor rows_of(const at::Tensor& x);
 
-}  // namespace rondo::rms_norm
+}  // namespace rondo

@@ -1,15 +1,18 @@
-// What rms_norm.cu offers: plain addresses, checked by the caller. Launches on `stream` and does not wait.
+// The kernels of ops/rms_norm/rms_norm.h on CUDA: plain addresses, checked by the caller. Launched on `stream`, no
+// wait. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
+#include "ops/kernel/element.h"
+
 namespace rondo::cuda {
 
 struct RmsNormRows {
-  std::int64_t rows, width;  // at least 1 row; width up to rms_norm::kWidestRow
-  bool x_is_bf16, weight_is_bf16;
+  std::int64_t rows, width;           // at least 1 row; width up to rms_norm::kWidestRow
+  Element x_element, weight_element;  // f32 or bf16
   const void* x;
   std::int64_t x_stride;  // elements from row to row
   const void* weight;     // `width`

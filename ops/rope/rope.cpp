@@ -1,13 +1,13 @@
 #include "ops/rope/rope.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
-#include <algorithm>
-
-#include "ops/kernel/fused_ops.h"
+#include "ops/kernel/check_operand.h"
+#include "ops/kernel/parallel_rows.h"
 #include "ops/kernel/with_dtype.h"
+#include "ops/rope/rope_math.h"
+#include "support/error.h"
 
 namespace rondo {
 namespace {
@@ -26,26 +26,23 @@ Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, 
   const float sign = inverse ? -1.0f : 1.0f;
   const float* const cosines = cos.const_data_ptr<float>();
   const float* const sines = sin.const_data_ptr<float>();
-  with_dtype(x, [&](auto type) {
+  with_f32_or_bf16(x, [&](auto type) {
     using T = decltype(type);
     const T* const from = x.const_data_ptr<T>();
     T* const to = y.mutable_data_ptr<T>();
-    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, heads * width));
-    at::parallel_for(0, x.size(0) * time, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t token = begin; token < end; ++token) {
-        const float* const c = cosines + token % table_rows * half;
-        const float* const s = sines + token % table_rows * half;
-        for (std::int64_t head = 0; head < heads; ++head) {
-          const T* const a =
-              from + token / time * x.stride(0) + token % time * x.stride(1) + head * x.stride(2);
-          T* const b = to + (token * heads + head) * width;
-          for (std::int64_t i = 0; i < half; ++i) {
-            const rope::Pair rotated =
-                rope::apply_rotary(static_cast<float>(a[i * in.step]),
-                                   static_cast<float>(a[i * in.step + in.second]), c[i], sign * s[i]);
-            b[i * out.step] = static_cast<T>(rotated.first);
-            b[i * out.step + out.second] = static_cast<T>(rotated.second);
-          }
+    for_each_row(x.size(0) * time, heads * width, [&](std::int64_t token) {
+      const float* const c = cosines + token % table_rows * half;
+      const float* const s = sines + token % table_rows * half;
+      for (std::int64_t head = 0; head < heads; ++head) {
+        const T* const a =
+            from + token / time * x.stride(0) + token % time * x.stride(1) + head * x.stride(2);
+        T* const b = to + (token * heads + head) * width;
+        for (std::int64_t i = 0; i < half; ++i) {
+          const rope::Pair rotated =
+              rope::apply_rotary(static_cast<float>(a[i * in.step]),
+                                 static_cast<float>(a[i * in.step + in.second]), c[i], sign * s[i]);
+          b[i * out.step] = static_cast<T>(rotated.first);
+          b[i * out.step + out.second] = static_cast<T>(rotated.second);
         }
       }
     });
@@ -54,6 +51,15 @@ Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, 
 }
 
 }  // namespace
+
+Tensor rope_result(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  check_f32_or_bf16("rope", "x", x);
+  RONDO_ASSERT(x.dim() == 4 && x.size(3) % 2 == 0, "rope: x is [B, T, H, D], and D is even");
+  const std::int64_t tables = cos.dim() == 4 && cos.size(0) == 1 ? 1 : x.size(0);
+  check_operand("rope", "cos", cos, {tables, x.size(1), 1, x.size(3) / 2}, at::kFloat);
+  check_operand("rope", "sin", sin, cos.sizes(), at::kFloat);
+  return at::empty(x.sizes(), x.options());
+}
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def("rope(Tensor x, Tensor cos, Tensor sin, bool interleaved, bool inverse) -> Tensor");

@@ -1,8 +1,8 @@
 // A thread turns eight neighbouring pairs of a head, or fewer at its end.
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/vectors.cuh"
-#include "ops/rope/rope.h"
 #include "ops/rope/rope_cuda.h"
+#include "ops/rope/rope_math.h"
 
 namespace rondo::cuda {
 namespace {
@@ -83,13 +83,11 @@ void rope(const RopeHeads& in, const void* x, const float* cos, const float* sin
           bool inverse, void* y, cudaStream_t stream) {
   const std::int64_t pieces = (in.width / 2 + kVector - 1) / kVector;
   const std::int64_t items = in.batch * in.time * in.heads * pieces;
-  const auto run = [&](auto kernel) {
-    launch(kernel, static_cast<unsigned>((items + kThreads - 1) / kThreads), kThreads, stream, in, x, cos,
-           sin, interleaved && !inverse, interleaved && inverse, inverse ? -1.0f : 1.0f,
+  with_f32_or_bf16(in.element, [&](auto type) {
+    launch(&rope_kernel<decltype(type)>, blocks_for(items, kThreads), kThreads, stream, in, x, cos, sin,
+           interleaved && !inverse, interleaved && inverse, inverse ? -1.0f : 1.0f,
            all_aligned(in, x, cos, sin, y), y);
-  };
-  if (in.is_bf16) return run(&rope_kernel<__nv_bfloat16>);
-  run(&rope_kernel<float>);
+  });
 }
 
 }  // namespace rondo::cuda

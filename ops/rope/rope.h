@@ -13,25 +13,12 @@
 // that have their backward already. All arithmetic is f32, and y is rounded once.
 #pragma once
 
-#include <cstdint>
+#include <ATen/core/Tensor.h>
 
-#include "ops/kernel/device.h"
+namespace rondo {
 
-namespace rondo::rope {
+// What kernels of every device, and the shape rule, begin with: operands checked, y allocated. Operands that are not as
+// above end in Error(internal).
+at::Tensor rope_result(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin);
 
-// Where the pairs of a head lie: pair i is at [i * step] and [i * step + second].
-struct Pairs {
-  std::int64_t step, second;
-};
-RONDO_DEVICE inline Pairs pairs(std::int64_t width, bool interleaved) {
-  return interleaved ? Pairs{2, 1} : Pairs{1, width / 2};
-}
-
-struct Pair {
-  float first, second;
-};
-RONDO_DEVICE inline Pair apply_rotary(float first, float second, float cos, float sin) {
-  return {first * cos - second * sin, second * cos + first * sin};
-}
-
-}  // namespace rondo::rope
+}  // namespace rondo

@@ -1,16 +1,19 @@
-// What rope.cu offers: plain addresses, checked by the caller. Launches on `stream` and does not wait.
+// The kernel of ops/rope/rope.h on CUDA: plain addresses, checked by the caller. Launched on `stream`, no wait. No
+// LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
+#include "ops/kernel/element.h"
+
 namespace rondo::cuda {
 
 struct RopeHeads {
   std::int64_t batch, time, heads, width;               // of x and y, none of them 0; y is contiguous
   std::int64_t batch_stride, time_stride, head_stride;  // of x, in elements; the last one is 1
-  bool is_bf16;
+  Element element;                                      // of x and y: f32 or bf16
   bool one_table;  // cos and sin [T, D / 2] for all of the batch, not [B, T, D / 2]
 };
 

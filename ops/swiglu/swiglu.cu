@@ -1,13 +1,13 @@
 // A thread takes eight neighbours.
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/vectors.cuh"
-#include "ops/swiglu/swiglu.h"
 #include "ops/swiglu/swiglu_cuda.h"
+#include "ops/swiglu/swiglu_math.h"
 
 namespace rondo::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kOfBlock = kThreads * kVector;
 
 __device__ std::int64_t first_of_thread() {
   return (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kVector;
@@ -46,33 +46,25 @@ __global__ void __launch_bounds__(kThreads)
   store_some(grad_up, first, count, aligned, u);
 }
 
-unsigned blocks_for(std::int64_t count) {
-  constexpr std::int64_t kOfBlock = kThreads * kVector;
-  return static_cast<unsigned>((count + kOfBlock - 1) / kOfBlock);
-}
-
 }  // namespace
 
-void swiglu(bool is_bf16, const void* gate, const void* up, void* y, std::int64_t count,
+void swiglu(Element element, const void* gate, const void* up, void* y, std::int64_t count,
             cudaStream_t stream) {
   const bool all_aligned = aligned(gate) && aligned(up) && aligned(y);
-  const auto run = [&](auto kernel) {
-    launch(kernel, blocks_for(count), kThreads, stream, gate, up, y, count, all_aligned);
-  };
-  if (is_bf16) return run(&forward_kernel<__nv_bfloat16>);
-  run(&forward_kernel<float>);
+  with_f32_or_bf16(element, [&](auto type) {
+    launch(&forward_kernel<decltype(type)>, blocks_for(count, kOfBlock), kThreads, stream, gate, up, y, count,
+           all_aligned);
+  });
 }
 
-void swiglu_backward(bool is_bf16, const void* grad, const void* gate, const void* up, void* grad_gate,
+void swiglu_backward(Element element, const void* grad, const void* gate, const void* up, void* grad_gate,
                      void* grad_up, std::int64_t count, cudaStream_t stream) {
   const bool all_aligned =
       aligned(grad) && aligned(gate) && aligned(up) && aligned(grad_gate) && aligned(grad_up);
-  const auto run = [&](auto kernel) {
-    launch(kernel, blocks_for(count), kThreads, stream, grad, gate, up, grad_gate, grad_up, count,
-           all_aligned);
-  };
-  if (is_bf16) return run(&backward_kernel<__nv_bfloat16>);
-  run(&backward_kernel<float>);
+  with_f32_or_bf16(element, [&](auto type) {
+    launch(&backward_kernel<decltype(type)>, blocks_for(count, kOfBlock), kThreads, stream, grad, gate, up,
+           grad_gate, grad_up, count, all_aligned);
+  });
 }
 
 }  // namespace rondo::cuda

@@ -7,22 +7,16 @@
 // rounded once. Neither op has a formula for autograd: passes put them into graphs that have their backward already.
 #pragma once
 
-#include <cmath>
+#include <ATen/core/Tensor.h>
 
-#include "ops/kernel/device.h"
+#include <tuple>
 
-namespace rondo::swiglu {
+namespace rondo {
 
-RONDO_DEVICE inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+// What kernels of every device, and the shape rules, begin with: operands checked, results allocated. Operands that
+// are not as above end in Error(internal).
+at::Tensor swiglu_result(const at::Tensor& gate, const at::Tensor& up);
+std::tuple<at::Tensor, at::Tensor> swiglu_gradients(const at::Tensor& grad, const at::Tensor& gate,
+                                                    const at::Tensor& up);
 
-RONDO_DEVICE inline float forward(float gate, float up) { return gate * sigmoid(gate) * up; }
-
-struct Gradients {
-  float gate, up;
-};
-RONDO_DEVICE inline Gradients backward(float grad, float gate, float up) {
-  const float s = sigmoid(gate);
-  return {grad * up * s * (1.0f + gate * (1.0f - s)), grad * gate * s};
-}
-
-}  // namespace rondo::swiglu
+}  // namespace rondo

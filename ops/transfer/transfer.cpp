@@ -1,6 +1,5 @@
-// The ops of passes/offload.cpp: a copy on the device where the operand lies, done when it is started; the executor
-// brings it where it belongs. Replays know that place, and call `start_transfer` and `end_transfer` in their stead: a
-// copy in the order of the stream, or in the background where the device can (cuda/transfers.cpp).
+#include "ops/transfer/transfer.h"
+
 #include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
 

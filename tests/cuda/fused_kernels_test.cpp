@@ -1,6 +1,5 @@
 // The CUDA kernels of fused ops, run on the host (tests/cuda/host/cuda_runtime_api.h), against the CPU's kernels.
 #include <ATen/TensorOperators.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -15,10 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "ops/linear_cross_entropy/cross_entropy_rows_cuda.h"
+#include "ops/linear_cross_entropy/linear_cross_entropy_cuda.h"
 #include "ops/rms_norm/rms_norm_cuda.h"
 #include "ops/rope/rope_cuda.h"
 #include "ops/swiglu/swiglu_cuda.h"
+#include "tests/cuda/element_of.h"
+#include "tests/ops/call_op.h"
 
 namespace rondo {
 namespace {
@@ -26,17 +27,7 @@ namespace {
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
-template <class... Args>
-Tensors on_cpu(const char* name, const Args&... args) {
-  torch::jit::Stack stack{args...};
-  c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(stack);
-  Tensors results;
-  for (const c10::IValue& value : stack) results.push_back(value.toTensor());
-  return results;
-}
-
 at::ScalarType any_type() { return GENERATE(at::kFloat, at::kBFloat16); }
-bool is_bf16(const Tensor& x) { return x.scalar_type() == at::kBFloat16; }
 float* floats(const Tensor& x) { return x.mutable_data_ptr<float>(); }
 
 // What no kernel may leave standing.
@@ -46,7 +37,7 @@ Tensor unwritten(at::IntArrayRef sizes, at::ScalarType type) { return at::full(s
 void check_close(const Tensor& made, const Tensor& expected) {
   REQUIRE(made.sizes() == expected.sizes());
   REQUIRE(made.scalar_type() == expected.scalar_type());
-  const double tolerance = is_bf16(made) ? 8e-3 : 2e-5;
+  const double tolerance = made.scalar_type() == at::kBFloat16 ? 8e-3 : 2e-5;
   CHECK(at::allclose(made.to(at::kDouble), expected.to(at::kDouble), tolerance, tolerance, true));
 }
 
@@ -65,10 +56,15 @@ TEST_CASE(
   const std::int64_t apart = GENERATE(0, 5, 16);
   INFO(x_type << " " << weight_type << " " << count << " x " << width << ", apart by " << apart);
   const Tensor x = rows(count, width, apart, x_type), weight = at::randn({width}).to(weight_type);
-  const cuda::RmsNormRows of{
-      count, width, is_bf16(x), is_bf16(weight), x.const_data_ptr(), x.stride(0), weight.const_data_ptr()};
+  const cuda::RmsNormRows of{count,
+                             width,
+                             element_of(x),
+                             element_of(weight),
+                             x.const_data_ptr(),
+                             x.stride(0),
+                             weight.const_data_ptr()};
 
-  const Tensors expected = on_cpu("rondo::rms_norm", x, weight, 1e-5);
+  const Tensors expected = call("rms_norm", x, weight, 1e-5);
   const Tensor y = unwritten({count, width}, expected[0].scalar_type());
   const Tensor inverse_rms = unwritten({count, 1}, at::kFloat);
   cuda::rms_norm(of, 1e-5f, y.mutable_data_ptr(), floats(inverse_rms), nullptr);
@@ -76,7 +72,7 @@ TEST_CASE(
   check_close(inverse_rms, expected[1]);
 
   const Tensor grad = rows(count, width, apart, y.scalar_type());
-  const Tensors gradients = on_cpu("rondo::rms_norm_backward", grad, x, weight, inverse_rms);
+  const Tensors gradients = call("rms_norm_backward", grad, x, weight, inverse_rms);
   const Tensor grad_x = unwritten({count, width}, x_type), grad_weight = unwritten({width}, at::kFloat);
   const Tensor parts = unwritten({cuda::rms_norm_parts(count), width}, at::kFloat);
   cuda::rms_norm_backward(of, grad.const_data_ptr(), grad.stride(0), floats(inverse_rms),
@@ -92,13 +88,14 @@ TEST_CASE("the kernels of swiglu equal the CPU's, wherever elements begin and en
   const Tensor gate = drawn(), up = drawn(), grad = drawn();
 
   const Tensor y = unwritten({count}, type);
-  cuda::swiglu(is_bf16(y), gate.const_data_ptr(), up.const_data_ptr(), y.mutable_data_ptr(), count, nullptr);
-  check_close(y, on_cpu("rondo::swiglu", gate, up)[0]);
+  cuda::swiglu(element_of(y), gate.const_data_ptr(), up.const_data_ptr(), y.mutable_data_ptr(), count,
+               nullptr);
+  check_close(y, call("swiglu", gate, up)[0]);
 
   const Tensor grad_gate = unwritten({count}, type), grad_up = unwritten({count}, type);
-  cuda::swiglu_backward(is_bf16(y), grad.const_data_ptr(), gate.const_data_ptr(), up.const_data_ptr(),
+  cuda::swiglu_backward(element_of(y), grad.const_data_ptr(), gate.const_data_ptr(), up.const_data_ptr(),
                         grad_gate.mutable_data_ptr(), grad_up.mutable_data_ptr(), count, nullptr);
-  const Tensors expected = on_cpu("rondo::swiglu_backward", grad, gate, up);
+  const Tensors expected = call("swiglu_backward", grad, gate, up);
   check_close(grad_gate, expected[0]);
   check_close(grad_up, expected[1]);
 }
@@ -111,10 +108,10 @@ TEST_CASE("the kernel of rope equals the CPU's, for halves and neighbours, to an
   const Tensor x = at::randn({batch, time, heads, width + apart}).to(type).narrow(3, apart / 2, width);
   const Tensor angle = at::randn({one_table ? 1 : batch, time, 1, width / 2}) * 3;
   const Tensor cos = angle.cos(), sin = angle.sin(), y = unwritten(x.sizes(), type);
-  cuda::rope({batch, time, heads, width, x.stride(0), x.stride(1), x.stride(2), is_bf16(x), one_table},
+  cuda::rope({batch, time, heads, width, x.stride(0), x.stride(1), x.stride(2), element_of(x), one_table},
              x.const_data_ptr(), floats(cos), floats(sin), interleaved, inverse, y.mutable_data_ptr(),
              nullptr);
-  check_close(y, on_cpu("rondo::rope", x, cos, sin, interleaved, inverse)[0]);
+  check_close(y, call("rope", x, cos, sin, interleaved, inverse)[0]);
 }
 
 namespace {
@@ -134,7 +131,7 @@ struct Head {
 };
 
 cuda::LogitRows rows_of(const Tensor& logits) {
-  return {logits.mutable_data_ptr(), is_bf16(logits), logits.size(0), logits.size(1)};
+  return {logits.mutable_data_ptr(), element_of(logits), logits.size(0), logits.size(1)};
 }
 const std::int64_t* places(const Tensor& labels) { return labels.const_data_ptr<std::int64_t>(); }
 
@@ -149,8 +146,8 @@ TEST_CASE(
   head.labels[1].fill_(kIgnored);
   head.labels[3].fill_(classes);
   const Tensor gradient = at::full({}, 0.2f), losses = unwritten({5}, at::kFloat);
-  const Tensors expected = on_cpu("rondo::linear_cross_entropy", head.h, head.weight, head.labels, gradient,
-                                  kIgnored, head.rows());
+  const Tensors expected =
+      call("linear_cross_entropy", head.h, head.weight, head.labels, gradient, kIgnored, head.rows());
   const Tensor logits = head.logits(), before = logits.clone();
   cuda::cross_entropy_losses(rows_of(logits), places(head.labels), kIgnored, nullptr, floats(losses),
                              nullptr);
@@ -165,8 +162,7 @@ TEST_CASE(
 TEST_CASE("the kernels of a shard of a cross-entropy equal the CPU's") {
   const Head head(5, any_classes(), any_type());
   const Tensor place = head.labels.view({-1, 1}), logits = head.logits();
-  const Tensors expected =
-      on_cpu("rondo::linear_cross_entropy_statistics", head.h, head.weight, place, head.rows());
+  const Tensors expected = call("linear_cross_entropy_statistics", head.h, head.weight, place, head.rows());
   const Tensor largest = unwritten({5}, at::kFloat), sum = unwritten({5}, at::kFloat),
                of_place = unwritten({5, 1}, at::kFloat);
   cuda::cross_entropy_statistics(rows_of(logits), places(place), floats(largest), floats(sum),
@@ -177,8 +173,8 @@ TEST_CASE("the kernels of a shard of a cross-entropy equal the CPU's") {
 
   const Tensor gradient = at::rand({5, 1}), place_gradient = at::rand({5, 1});
   const Tensors gradients =
-      on_cpu("rondo::linear_cross_entropy_gradients", head.h, head.weight, place, largest.view({-1, 1}),
-             sum.view({-1, 1}), gradient, place_gradient, head.rows());
+      call("linear_cross_entropy_gradients", head.h, head.weight, place, largest.view({-1, 1}),
+           sum.view({-1, 1}), gradient, place_gradient, head.rows());
   cuda::cross_entropy_gradients(rows_of(logits), places(place), floats(largest), floats(sum),
                                 floats(gradient), floats(place_gradient), nullptr);
   check_close(logits, gradients[2]);

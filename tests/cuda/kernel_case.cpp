@@ -14,10 +14,6 @@
 namespace rondo {
 namespace {
 
-std::optional<c10::OperatorHandle> find_op(const std::string& name) {
-  return c10::Dispatcher::singleton().findSchema({"rondo::" + name, ""});
-}
-
 double error_of(const Tensors& got, const Tensors& reference) {
   double largest = 0;
   for (std::size_t i = 0; i < reference.size(); ++i) {
@@ -39,16 +35,6 @@ bool same_bits(const Tensors& a, const Tensors& b) {
 
 }  // namespace
 
-Tensors call_op(const std::string& name, const std::vector<Argument>& arguments) {
-  torch::jit::Stack stack;
-  for (const Argument& argument : arguments)
-    stack.push_back(std::visit([](const auto& value) { return c10::IValue(value); }, argument));
-  find_op(name)->callBoxed(stack);
-  Tensors results;
-  for (const c10::IValue& value : stack) results.push_back(value.toTensor());
-  return results;
-}
-
 Inputs::Inputs(at::ScalarType rounded_to) : type_(rounded_to) { at::manual_seed(11); }
 Tensor Inputs::normal(at::IntArrayRef sizes) const {
   return at::randn(sizes, at::kDouble).to(type_).to(at::kDouble);
@@ -59,7 +45,7 @@ Tensor Inputs::uniform_fp32(at::IntArrayRef sizes) const {
 
 void check(Checks& checks, c10::Device device, const Case& c) {
   checks.run(c.name, [&]() -> Figures {
-    const auto op = find_op(c.op);
+    const auto op = c10::Dispatcher::singleton().findSchema({"rondo::" + c.op, ""});
     if (!op) throw NotTried("this build has no rondo::" + c.op);
     const c10::DispatchKey key = device.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
     require(op->hasKernelForDispatchKey(key) ||

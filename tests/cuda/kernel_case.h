@@ -8,31 +8,17 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "tests/cuda/checks.h"
+#include "tests/ops/call_op.h"
 
 namespace rondo {
 
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
-
-// --- ops by name, so that a build without one says so ---
-
-using Argument = std::variant<Tensor, std::optional<Tensor>, std::int64_t, double, bool>;
-// Calls rondo::`name`. REQUIRES: this build has it.
-Tensors call_op(const std::string& name, const std::vector<Argument>& arguments);
-template <class... Args>
-Tensors call(const std::string& name, const Args&... args) {
-  return call_op(name, {Argument(args)...});
-}
-
-// --- a case ---
 
 struct Place {
   c10::Device device;

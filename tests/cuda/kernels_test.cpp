@@ -1,6 +1,5 @@
 // CUDA kernels run on the host (tests/cuda/host/cuda_runtime_api.h) against the CPU's kernels of the same ops.
 #include <ATen/TensorOperators.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -17,14 +16,14 @@
 #include <random>
 
 #include "models/parts/initialize.h"
-#include "ops/attention/direct_attention.h"
-#include "ops/attention/short_documents.h"
+#include "ops/attention/attention_cuda.h"
 #include "ops/grouped_mm/grouped_mm.h"
 #include "ops/grouped_mm/grouped_mm_cuda.h"
-#include "ops/grouped_mm/run_tiles.h"
 #include "ops/normal_draws/normal_draws_cuda.h"
 #include "ops/permute_tokens/permute_tokens.h"
 #include "ops/permute_tokens/permute_tokens_cuda.h"
+#include "tests/cuda/element_of.h"
+#include "tests/ops/call_op.h"
 
 namespace rondo {
 namespace {
@@ -32,9 +31,6 @@ namespace {
 using at::Tensor;
 using cuda::Element;
 
-Element element_of(at::ScalarType type) {
-  return type == at::kBFloat16 ? Element::bf16 : (type == at::kFloat ? Element::f32 : Element::f64);
-}
 at::ScalarType sums_of(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 Tensor ints(std::vector<std::int32_t> values) { return at::tensor(values, at::kInt); }
 const std::int32_t* data(const Tensor& x) { return x.const_data_ptr<std::int32_t>(); }
@@ -50,7 +46,7 @@ TEST_CASE("rows of tokens have the bits of the CPU's kernels") {
   const Tensor place = at::randperm(slots, at::kLong).view({tokens, copies}), count = ints({counted})[0];
   const auto* const order_data = order.const_data_ptr<std::int64_t>();
   const auto* const place_data = place.const_data_ptr<std::int64_t>();
-  const Element element = element_of(type);
+  const Element element = element_of(x);
 
   for (const bool scored : {false, true}) {
     const MaybeTensor by = scored ? MaybeTensor(scores) : std::nullopt;
@@ -97,13 +93,13 @@ TEST_CASE(
 
   const Tensor a = made({rows, inner}), stack = made({experts, inner, columns});
   const Tensor by_rows = at::full({rows, columns}, 9, a.options());
-  cuda::grouped_by_rows(element_of(type), matrix(a), matrix(stack), data(ends), by_rows.mutable_data_ptr(),
-                        rows, inner, columns, experts, nullptr);
+  cuda::grouped_by_rows(element_of(a), matrix(a), matrix(stack), data(ends), by_rows.mutable_data_ptr(), rows,
+                        inner, columns, experts, nullptr);
   CHECK(at::allclose(by_rows, grouped_mm(a, stack, ends), tolerance, tolerance));
 
   const Tensor left = made({inner, rows}), right = made({rows, columns});
   const Tensor by_inner = at::full({experts, inner, columns}, 9, a.options());
-  cuda::grouped_by_inner(element_of(type), matrix(left), matrix(right), data(ends),
+  cuda::grouped_by_inner(element_of(left), matrix(left), matrix(right), data(ends),
                          by_inner.mutable_data_ptr(), inner, rows, columns, experts, nullptr);
   CHECK(at::allclose(by_inner, grouped_mm(left, right, ends), tolerance, tolerance));
 }
@@ -129,8 +125,8 @@ TEST_CASE("tiles of runs hold every row once, and there is room for all of them"
     for (auto& end : ends) end = static_cast<std::int32_t>(rows == 0 ? 0 : random() % (rows + 1));
     std::sort(ends.begin(), ends.end());
     std::int64_t next = 0;
-    for (std::int64_t i = 0; i < most_run_tiles(rows, experts, tile_rows); ++i) {
-      const RunTile tile = run_tile(ends.data(), experts, rows, tile_rows, i);
+    for (std::int64_t i = 0; i < cuda::most_run_tiles(rows, experts, tile_rows); ++i) {
+      const cuda::RunTile tile = cuda::run_tile(ends.data(), experts, rows, tile_rows, i);
       if (tile.run > experts) continue;
       CHECK(tile.begin == next);
       CHECK(tile.end <= (tile.run < experts ? ends[static_cast<std::size_t>(tile.run)] : rows));
@@ -149,7 +145,7 @@ TEST_CASE("weights drawn by a device's kernel have the bits of the CPU's") {
   std::uint64_t stream = 0xcbf29ce484222325ull;
   stream = (stream ^ 'w') * 0x100000001b3ull;
   const Tensor drawn = at::empty({2000}, type);
-  cuda::draw(element_of(type), {0.02, 0.0, 1.0, 42, stream}, 1000, 2000, drawn.mutable_data_ptr(), nullptr);
+  cuda::draw(element_of(drawn), {0.02, 0.0, 1.0, 42, stream}, 1000, 2000, drawn.mutable_data_ptr(), nullptr);
   CHECK(at::equal(drawn, expected.narrow(0, 1000, 2000)));
 }
 
@@ -181,22 +177,16 @@ using Borders = std::optional<Tensor>;
 Sample computed_on_cpu(std::int64_t rows, std::int64_t tokens, std::int64_t count, std::int64_t groups,
                        std::int64_t width, std::int64_t value_width, at::ScalarType type,
                        const Borders& borders, double scale) {
-  const auto find = [](const char* name) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, ""); };
-  const auto forward = find("rondo::attention")
-                           .typed<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
-                                                             const Borders&, double)>();
-  const auto backward = find("rondo::attention_backward")
-                            .typed<std::tuple<Tensor, Tensor, Tensor>(
-                                const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                                const Tensor&, const Borders&, double)>();
   Sample s;
   s.q = heads(rows, count, tokens, width, type);
   s.k = heads(rows, groups, tokens, width, type);
   s.v = heads(rows, groups, tokens, value_width, type);
   s.grad = heads(rows, count, tokens, value_width, type);
-  std::tie(s.output, s.logsumexp) = forward.call(s.q, s.k, s.v, borders, scale);
-  std::tie(s.grad_q, s.grad_k, s.grad_v) =
-      backward.call(s.grad, s.q, s.k, s.v, s.output, s.logsumexp, borders, scale);
+  const std::vector<Tensor> out = call("attention", s.q, s.k, s.v, borders, scale);
+  const std::vector<Tensor> gradients =
+      call("attention_backward", s.grad, s.q, s.k, s.v, out[0], out[1], borders, scale);
+  s.output = out[0], s.logsumexp = out[1];
+  s.grad_q = gradients[0], s.grad_k = gradients[1], s.grad_v = gradients[2];
   return s;
 }
 
@@ -215,7 +205,7 @@ TEST_CASE("direct attention equals the CPU's, with and without documents, groups
   const Borders borders = documents ? Borders(borders_of({1, 4, 3, 2, 6}, rows * tokens)) : std::nullopt;
   const Sample s = computed_on_cpu(rows, tokens, count, groups, width, value_width, type, borders, scale);
 
-  const cuda::DirectShape shape{element_of(type), rows, tokens, count, groups, width, value_width, scale, 0};
+  const cuda::DirectShape shape{element_of(s.q), rows, tokens, count, groups, width, value_width, scale, 0};
   const Tensor spans = at::empty({rows * tokens, 2}, at::kInt);
   auto* const spans_data = spans.mutable_data_ptr<std::int32_t>();
   cuda::document_spans(borders ? data(*borders) : nullptr, borders ? borders->numel() : 0, rows, tokens,
@@ -271,7 +261,7 @@ TEST_CASE("sequences for flash hold each long document alone, begin with each ro
       for (std::int64_t left = tokens; left > 0; left -= lengths.back())
         lengths.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(left, 1 + random() % longest)));
     const Tensor borders = borders_of(lengths, all);
-    const std::int64_t room = most_sequences(rows, tokens, shorter_than);
+    const std::int64_t room = cuda::most_sequences(rows, tokens, shorter_than);
     const Tensor sequences = at::full({room + 1}, -1, at::kInt);
     cuda::merge_short_documents(data(borders), borders.numel(), rows, tokens, shorter_than,
                                 sequences.mutable_data_ptr<std::int32_t>(), room, nullptr);

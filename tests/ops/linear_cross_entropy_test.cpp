@@ -1,7 +1,6 @@
 // The ops of chunked losses against ATen's product and cross-entropy, and shards of a vocabulary against the whole.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/exp.h>
@@ -24,6 +23,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/ops/call_op.h"
+
 namespace rondo {
 namespace {
 
@@ -31,17 +32,6 @@ using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
 constexpr std::int64_t kRows = 13, kWidth = 24, kClasses = 77, kIgnored = -100;
-
-template <class... Args>
-Tensors call(const std::string& op, Args... args) {
-  torch::jit::Stack stack{c10::IValue(args)...};
-  c10::Dispatcher::singleton()
-      .findSchemaOrThrow(("rondo::linear_cross_entropy" + op).c_str(), "")
-      .callBoxed(stack);
-  Tensors results;
-  for (const c10::IValue& value : stack) results.push_back(value.toTensor());
-  return results;
-}
 
 struct Problem {
   Tensor h, weight, labels, gradient;
@@ -55,7 +45,7 @@ struct Problem {
     gradient = at::full({}, 0.125, dtype == at::kDouble ? at::kDouble : at::kFloat);
   }
   Tensors run(std::int64_t chunk_rows) const {
-    return call("", h, weight, labels, gradient, kIgnored, chunk_rows);
+    return call("linear_cross_entropy", h, weight, labels, gradient, kIgnored, chunk_rows);
   }
 };
 
@@ -92,7 +82,7 @@ TEST_CASE("losses and gradients in chunks are those of the whole product and cro
   CHECK(got[1].scalar_type() == dtype);
   CHECK(got[2].scalar_type() == p.gradient.scalar_type());
   CHECK(got[3].size(0) == std::min(chunk_rows, kRows));
-  const Tensors losses = call("_losses", p.h, p.weight, p.labels, kIgnored, chunk_rows);
+  const Tensors losses = call("linear_cross_entropy_losses", p.h, p.weight, p.labels, kIgnored, chunk_rows);
   CHECK(same_bits(losses[0], got[0]));
 }
 
@@ -177,7 +167,7 @@ TEST_CASE(
     s.weight = p.weight.narrow(0, first, count).contiguous();
     s.elsewhere = (p.labels < first).bitwise_or(p.labels >= first + count);
     s.place = column((p.labels - first).masked_fill(s.elsewhere, 0));
-    const Tensors made = call("_statistics", p.h, s.weight, s.place, chunk_rows);
+    const Tensors made = call("linear_cross_entropy_statistics", p.h, s.weight, s.place, chunk_rows);
     s.largest = made[0], s.sum = made[1], s.logit = made[2];
     largest = largest.defined() ? at::maximum(largest, s.largest) : s.largest;
     shards.push_back(s);
@@ -195,8 +185,8 @@ TEST_CASE(
   for (const Shard& s : shards) {
     const Tensor each = p.gradient * counts;
     const Tensor at_place = each * (1 - s.elsewhere.to(each.scalar_type()));
-    const Tensors made = call("_gradients", p.h, s.weight, s.place, column(largest), column(sum),
-                              column(each), column(at_place), chunk_rows);
+    const Tensors made = call("linear_cross_entropy_gradients", p.h, s.weight, s.place, column(largest),
+                              column(sum), column(each), column(at_place), chunk_rows);
     grad_h += made[0].to(at::kDouble);
     grad_weights.push_back(made[1]);
   }
@@ -216,23 +206,29 @@ TEST_CASE("shape rules say what the kernels return") {
     }
   };
   const auto meta = [](const Tensor& x) { return x.to(at::kMeta); };
-  check(call("", meta(p.h), meta(p.weight), meta(p.labels), meta(p.gradient), kIgnored, std::int64_t{5}),
+  check(call("linear_cross_entropy", meta(p.h), meta(p.weight), meta(p.labels), meta(p.gradient), kIgnored,
+             std::int64_t{5}),
         p.run(5));
-  check(call("_losses", meta(p.h), meta(p.weight), meta(p.labels), kIgnored, std::int64_t{5}),
-        call("_losses", p.h, p.weight, p.labels, kIgnored, std::int64_t{5}));
-  check(call("_statistics", meta(p.h), meta(p.weight), meta(place), std::int64_t{5}),
-        call("_statistics", p.h, p.weight, place, std::int64_t{5}));
-  check(call("_gradients", meta(p.h), meta(p.weight), meta(place), meta(rows), meta(rows), meta(rows),
-             meta(rows), std::int64_t{5}),
-        call("_gradients", p.h, p.weight, place, rows, rows, rows, rows, std::int64_t{5}));
+  check(call("linear_cross_entropy_losses", meta(p.h), meta(p.weight), meta(p.labels), kIgnored,
+             std::int64_t{5}),
+        call("linear_cross_entropy_losses", p.h, p.weight, p.labels, kIgnored, std::int64_t{5}));
+  check(call("linear_cross_entropy_statistics", meta(p.h), meta(p.weight), meta(place), std::int64_t{5}),
+        call("linear_cross_entropy_statistics", p.h, p.weight, place, std::int64_t{5}));
+  check(
+      call("linear_cross_entropy_gradients", meta(p.h), meta(p.weight), meta(place), meta(rows), meta(rows),
+           meta(rows), meta(rows), std::int64_t{5}),
+      call("linear_cross_entropy_gradients", p.h, p.weight, place, rows, rows, rows, rows, std::int64_t{5}));
 }
 
 TEST_CASE("what does not fit together is refused") {
   const Problem p(at::kFloat);
-  CHECK_THROWS(call("", p.h.to(at::kBFloat16), p.weight, p.labels, p.gradient, kIgnored, std::int64_t{5}));
-  CHECK_THROWS(call("", p.h, p.weight.t(), p.labels, p.gradient, kIgnored, std::int64_t{5}));
-  CHECK_THROWS(call("", p.h, p.weight, p.labels.narrow(0, 0, 4), p.gradient, kIgnored, std::int64_t{5}));
-  CHECK_THROWS(call("", p.h, p.weight, p.labels, p.gradient, kIgnored, std::int64_t{0}));
+  CHECK_THROWS(call("linear_cross_entropy", p.h.to(at::kBFloat16), p.weight, p.labels, p.gradient, kIgnored,
+                    std::int64_t{5}));
+  CHECK_THROWS(
+      call("linear_cross_entropy", p.h, p.weight.t(), p.labels, p.gradient, kIgnored, std::int64_t{5}));
+  CHECK_THROWS(call("linear_cross_entropy", p.h, p.weight, p.labels.narrow(0, 0, 4), p.gradient, kIgnored,
+                    std::int64_t{5}));
+  CHECK_THROWS(call("linear_cross_entropy", p.h, p.weight, p.labels, p.gradient, kIgnored, std::int64_t{0}));
 }
 
 }  // namespace

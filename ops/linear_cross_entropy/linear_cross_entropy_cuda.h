@@ -1,18 +1,18 @@
-// The CUDA kernels behind CrossEntropyRows (linear_cross_entropy.h), one block a row. No LibTorch.
-//
-// Rows of `classes` logits lie one behind the other. bf16 goes by its bits: a pointer to 16-bit numbers. Every operand of
-// a row is f32. Launches on `stream` and does not wait.
+// The kernels of CrossEntropyRows (ops/linear_cross_entropy/linear_cross_entropy.h) on CUDA, one block a row: launched
+// on `stream`, no wait. No LibTorch. Rows of `classes` logits lie one behind the other. Every operand of a row is f32.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
+#include "ops/kernel/element.h"
+
 namespace rondo::cuda {
 
 struct LogitRows {
   void* logits = nullptr;
-  bool is_bf16 = false;  // else f32
+  Element element = Element::f32;  // or bf16
   std::int64_t rows = 0, classes = 0;
 };
 

@@ -1,7 +1,9 @@
-// The arithmetic of a cross-entropy over one row of logits: what the CPU and CUDA share. No LibTorch.
+// The arithmetic of a cross-entropy over one row of logits (ops/linear_cross_entropy/linear_cross_entropy.h): what CPU
+// and CUDA share. No LibTorch.
 //
 // With logits x of V classes, m their largest and s = sum(exp(x - m)): loss = log(s) - (x[label] - m), and its gradient
-// is exp(x - m) / s, less 1 at the label. Both dtypes of logits, f32 and bf16, are computed in float; double in double.
+// is exp(x - m) / s, less 1 at the label. Logits are computed in SumOf their type: f32 and bf16 in float, f64 in
+// double.
 #pragma once
 
 #include <cmath>
@@ -11,19 +13,8 @@
 
 namespace rondo {
 
-template <class Logit>
-struct ComputedIn {
-  using Type = float;
-};
-template <>
-struct ComputedIn<double> {
-  using Type = double;
-};
-template <class Logit>
-using Computed = typename ComputedIn<Logit>::Type;
-
-// Of the logits seen so far: the largest, and the sum of exp(logit - largest). A nan or +inf makes the sum a nan, or
-// what is computed with it.
+// Of the logits seen so far, in one sweep (Milakov and Gimelshein 2018, arXiv 1805.02867): the largest, and the sum of
+// exp(logit - largest). A nan or +inf makes the sum a nan, or what is computed with it.
 template <class T>
 struct RowStatistics {
   T largest = -INFINITY;

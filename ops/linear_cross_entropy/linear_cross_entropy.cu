@@ -1,7 +1,8 @@
+// A block a row, in two sweeps over it: statistics, of 16 bytes a load, then gradients in the place of logits.
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
-#include "ops/linear_cross_entropy/cross_entropy_rows.h"
-#include "ops/linear_cross_entropy/cross_entropy_rows_cuda.h"
+#include "ops/linear_cross_entropy/linear_cross_entropy_cuda.h"
+#include "ops/linear_cross_entropy/linear_cross_entropy_math.h"
 
 namespace rondo::cuda {
 namespace {
@@ -157,28 +158,25 @@ void launch_rows(void (*kernel)(Parameters...), const LogitRows& of, cudaStream_
 
 void cross_entropy_losses(const LogitRows& of, const std::int64_t* labels, std::int64_t ignored,
                           const float* gradient, float* losses, cudaStream_t stream) {
-  const auto run = [&](auto kernel) { launch_rows(kernel, of, stream, labels, ignored, gradient, losses); };
-  if (of.is_bf16) return run(&losses_kernel<__nv_bfloat16>);
-  run(&losses_kernel<float>);
+  with_f32_or_bf16(of.element, [&](auto type) {
+    launch_rows(&losses_kernel<decltype(type)>, of, stream, labels, ignored, gradient, losses);
+  });
 }
 
 void cross_entropy_statistics(const LogitRows& of, const std::int64_t* places, float* largest, float* sums,
                               float* logits_at_places, cudaStream_t stream) {
-  const auto run = [&](auto kernel) {
-    launch_rows(kernel, of, stream, places, largest, sums, logits_at_places);
-  };
-  if (of.is_bf16) return run(&statistics_kernel<__nv_bfloat16>);
-  run(&statistics_kernel<float>);
+  with_f32_or_bf16(of.element, [&](auto type) {
+    launch_rows(&statistics_kernel<decltype(type)>, of, stream, places, largest, sums, logits_at_places);
+  });
 }
 
 void cross_entropy_gradients(const LogitRows& of, const std::int64_t* places, const float* largest,
                              const float* sums, const float* gradients, const float* place_gradients,
                              cudaStream_t stream) {
-  const auto run = [&](auto kernel) {
-    launch_rows(kernel, of, stream, places, largest, sums, gradients, place_gradients);
-  };
-  if (of.is_bf16) return run(&gradients_kernel<__nv_bfloat16>);
-  run(&gradients_kernel<float>);
+  with_f32_or_bf16(of.element, [&](auto type) {
+    launch_rows(&gradients_kernel<decltype(type)>, of, stream, places, largest, sums, gradients,
+                place_gradients);
+  });
 }
 
 }  // namespace rondo::cuda

@@ -1,6 +1,5 @@
 // A warp computes a row of a result: a lane holds every 32nd element of a head, scores are sums over the warp.
-#include "ops/attention/direct_attention.h"
-#include "ops/attention/short_documents.h"
+#include "ops/attention/attention_cuda.h"
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
 
@@ -216,15 +215,11 @@ __global__ void __launch_bounds__(kThreads)
   store<T, kPer>(place<T>(grad_v, shape, row.token, row.head), value_result, shape.value_width, Sum(1));
 }
 
-unsigned blocks_for(std::int64_t rows) {
-  return static_cast<unsigned>((rows + kWarpsOfBlock - 1) / kWarpsOfBlock);
-}
-
 // Calls body(T(), elements of a head that a lane holds).
 template <class Body>
 void with_lanes(const DirectShape& shape, const Body& body) {
   const std::int64_t width = shape.width > shape.value_width ? shape.width : shape.value_width;
-  with_type_of(shape.element, [&](auto type) {
+  with_dtype(shape.element, [&](auto type) {
     if (width <= 4 * kWarp)
       body(type, std::integral_constant<int, 4>());
     else if (width <= 8 * kWarp)
@@ -239,8 +234,7 @@ void with_lanes(const DirectShape& shape, const Body& body) {
 void document_spans(const std::int32_t* borders, std::int64_t count, std::int64_t rows, std::int64_t tokens,
                     std::int32_t* spans, cudaStream_t stream) {
   const std::int64_t all = rows * tokens;
-  launch(spans_kernel, static_cast<unsigned>((all + 255) / 256), 256, stream, borders, count, all, tokens,
-         spans);
+  launch(spans_kernel, blocks_for(all, 256), 256, stream, borders, count, all, tokens, spans);
 }
 
 void merge_short_documents(const std::int32_t* borders, std::int64_t count, std::int64_t rows,
@@ -254,8 +248,8 @@ void direct_forward(const DirectShape& shape, const std::int32_t* spans, const H
                     const Heads& v, const Heads& output, float* logsumexp, cudaStream_t stream) {
   with_lanes(shape, [&](auto type, auto per) {
     using T = decltype(type);
-    launch(forward_kernel<T, per>, blocks_for(shape.rows * shape.tokens * shape.heads), kThreads, stream,
-           shape, spans, q, k, v, output, logsumexp);
+    launch(forward_kernel<T, per>, blocks_for(shape.rows * shape.tokens * shape.heads, kWarpsOfBlock),
+           kThreads, stream, shape, spans, q, k, v, output, logsumexp);
   });
 }
 
@@ -267,10 +261,10 @@ void direct_backward(const DirectShape& shape, const std::int32_t* spans, const 
     using T = decltype(type);
     auto* const sums = static_cast<SumOf<T>*>(products);
     const std::int64_t tokens = shape.rows * shape.tokens;
-    launch(queries_kernel<T, per>, blocks_for(tokens * shape.heads), kThreads, stream, shape, spans, grad, q,
-           k, v, output, logsumexp, grad_q, sums);
-    launch(keys_kernel<T, per>, blocks_for(tokens * shape.groups), kThreads, stream, shape, spans, grad, q, k,
-           v, logsumexp, sums, grad_k, grad_v);
+    launch(queries_kernel<T, per>, blocks_for(tokens * shape.heads, kWarpsOfBlock), kThreads, stream, shape,
+           spans, grad, q, k, v, output, logsumexp, grad_q, sums);
+    launch(keys_kernel<T, per>, blocks_for(tokens * shape.groups, kWarpsOfBlock), kThreads, stream, shape,
+           spans, grad, q, k, v, logsumexp, sums, grad_k, grad_v);
   });
 }
 

@@ -1,0 +1,124 @@
+// The arithmetic of normal draws (ops/normal_draws/normal_draws.h), for the host and for devices: the counter-based
+// Philox4x32-10 (Salmon et al. 2011) and the quantile of the normal distribution (Wichura 1988, AS 241). No LibTorch.
+//
+// REQUIRES: whoever includes it is compiled without contraction of products and sums. Then integers, + - * / and sqrt
+// of doubles, which IEEE 754 rounds alike everywhere, and casts are all there is, and bits are equal everywhere.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "ops/kernel/device.h"
+
+namespace rondo {
+
+struct Words {
+  std::uint32_t at[4];
+};
+
+RONDO_DEVICE inline Words philox(Words counter, std::uint32_t key0, std::uint32_t key1) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = 0xD2511F53ull * counter.at[0];
+    const std::uint64_t b = 0xCD9E8D57ull * counter.at[2];
+    counter = {{static_cast<std::uint32_t>(b >> 32) ^ counter.at[1] ^ key0, static_cast<std::uint32_t>(b),
+                static_cast<std::uint32_t>(a >> 32) ^ counter.at[3] ^ key1, static_cast<std::uint32_t>(a)}};
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  return counter;
+}
+
+// Natural logarithm of a positive normal double: x = m * 2^e with m in [1/sqrt2, sqrt2), log m = 2
+// atanh((m-1)/(m+1)).
+RONDO_DEVICE inline double logarithm(double x) {
+  std::uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  double exponent = static_cast<double>(static_cast<int>(bits >> 52) - 1023);
+  bits = (bits & 0x000fffffffffffffull) | 0x3ff0000000000000ull;
+  double m;
+  memcpy(&m, &bits, sizeof m);
+  if (m > 1.4142135623730951) {
+    m *= 0.5;
+    exponent += 1.0;
+  }
+  const double z = (m - 1.0) / (m + 1.0);
+  const double z2 = z * z;
+  double series = 0.0;
+  for (int k = 21; k >= 1; k -= 2) series = series * z2 + 1.0 / k;
+  return 2.0 * z * series + exponent * 0.6931471805599453;
+}
+
+RONDO_DEVICE inline double polynomial(const double (&coefficients)[8], double x) {
+  double value = 0.0;
+  for (int i = 7; i >= 0; --i) value = value * x + coefficients[i];
+  return value;
+}
+
+// Quantile of the standard normal distribution, 0 < p < 1, about 1e-16 relative (AS 241, PPND16).
+RONDO_DEVICE inline double normal_quantile(double p) {
+  const double a[8] = {3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,
+                       1.3731693765509461125e+4, 4.5921953931549871457e+4, 6.7265770927008700853e+4,
+                       3.3430575583588128105e+4, 2.5090809287301226727e+3};
+  const double b[8] = {1.0,
+                       4.2313330701600911252e+1,
+                       6.8718700749205790830e+2,
+                       5.3941960214247511077e+3,
+                       2.1213794301586595867e+4,
+                       3.9307895800092710610e+4,
+                       2.8729085735721942674e+4,
+                       5.2264952788528545610e+3};
+  const double c[8] = {1.42343711074968357734e0,  4.63033784615654529590e0, 5.76949722146069140550e0,
+                       3.64784832476320460504e0,  1.27045825245236838258e0, 2.41780725177450611770e-1,
+                       2.27238449892691845833e-2, 7.74545014278341407640e-4};
+  const double d[8] = {1.0,
+                       2.05319162663775882187e0,
+                       1.67638483018380384940e0,
+                       6.89767334985100004550e-1,
+                       1.48103976427480074590e-1,
+                       1.51986665636164571966e-2,
+                       5.47593808499534494600e-4,
+                       1.05075007164441684324e-9};
+  const double e[8] = {6.65790464350110377720e0,  5.46378491116411436990e0,  1.78482653991729133580e0,
+                       2.96560571828504891230e-1, 2.65321895265761230930e-2, 1.24266094738807843860e-3,
+                       2.71155556874348757815e-5, 2.01033439929228813265e-7};
+  const double f[8] = {1.0,
+                       5.99832206555887937690e-1,
+                       1.36929880922735805310e-1,
+                       1.48753612908506148525e-2,
+                       7.86869131145613259100e-4,
+                       1.84631831751005468180e-5,
+                       1.42151175831644588870e-7,
+                       2.04426310338993978564e-15};
+  const double q = p - 0.5;
+  if (q >= -0.425 && q <= 0.425) {
+    const double r = 0.180625 - q * q;
+    return q * polynomial(a, r) / polynomial(b, r);
+  }
+  const double tail = sqrt(-logarithm(q < 0 ? p : 1.0 - p));
+  const double z = tail <= 5.0 ? polynomial(c, tail - 1.6) / polynomial(d, tail - 1.6)
+                               : polynomial(e, tail - 5.0) / polynomial(f, tail - 5.0);
+  return q < 0 ? -z : z;
+}
+
+// One parameter's draws. Truncation maps the uniform into [cdf(-cut), cdf(cut)] before the quantile, as torch does:
+// `low` is the first, `width` the distance of both.
+struct NormalDraws {
+  double std, low, width;
+  std::uint64_t seed, stream;
+
+  // The element at this index of the whole parameter.
+  RONDO_DEVICE double at(std::int64_t index) const {
+    const auto counter = static_cast<std::uint64_t>(index);
+    const Words words =
+        philox({{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
+                 static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}},
+               static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
+    const std::uint64_t bits =
+        (static_cast<std::uint64_t>(words.at[0]) << 20) ^ (words.at[1] >> 12);  // 52 bits
+    const double uniform = (static_cast<double>(bits) + 0.5) * 0x1p-52;         // in (0, 1)
+    return std * normal_quantile(low + width * uniform);
+  }
+};
+
+}  // namespace rondo

@@ -1,0 +1,25 @@
+// The arithmetic of one pair of a rotary embedding (ops/rope/rope.h): what CPU and CUDA share. No LibTorch.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/kernel/device.h"
+
+namespace rondo::rope {
+
+// Where the pairs of a head lie: pair i is at [i * step] and [i * step + second].
+struct Pairs {
+  std::int64_t step, second;
+};
+RONDO_DEVICE inline Pairs pairs(std::int64_t width, bool interleaved) {
+  return interleaved ? Pairs{2, 1} : Pairs{1, width / 2};
+}
+
+struct Pair {
+  float first, second;
+};
+RONDO_DEVICE inline Pair apply_rotary(float first, float second, float cos, float sin) {
+  return {first * cos - second * sin, second * cos + first * sin};
+}
+
+}  // namespace rondo::rope

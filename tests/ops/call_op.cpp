@@ -1,0 +1,17 @@
+#include "tests/ops/call_op.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace rondo {
+
+std::vector<at::Tensor> call_op(const std::string& name, const std::vector<Argument>& arguments) {
+  torch::jit::Stack stack;
+  for (const Argument& argument : arguments)
+    stack.push_back(std::visit([](const auto& value) { return c10::IValue(value); }, argument));
+  c10::Dispatcher::singleton().findSchemaOrThrow(("rondo::" + name).c_str(), "").callBoxed(stack);
+  std::vector<at::Tensor> results;
+  for (const c10::IValue& value : stack) results.push_back(value.toTensor());
+  return results;
+}
+
+}  // namespace rondo

@@ -1,0 +1,24 @@
+// Ops of ours called by their names, as graphs call them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace rondo {
+
+using Argument = std::variant<at::Tensor, std::optional<at::Tensor>, std::int64_t, double, bool>;
+
+// The results of rondo::`name`. Throws what the op throws, and c10::Error where this build has no such op.
+std::vector<at::Tensor> call_op(const std::string& name, const std::vector<Argument>& arguments);
+
+template <class... Args>
+std::vector<at::Tensor> call(const std::string& name, const Args&... args) {
+  return call_op(name, {Argument(args)...});
+}
+
+}  // namespace rondo

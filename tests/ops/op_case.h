@@ -1,0 +1,36 @@
+// What tests of fused ops share: an op on the CPU against its shape rule, and against a formula in f64.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/ops/call_op.h"
+
+namespace rondo {
+
+// Calls the op, and checks that its shape rule foretells what the kernel gives.
+std::vector<at::Tensor> checked_call(const std::string& name, const std::vector<Argument>& arguments);
+
+// Checks that kernel and shape rule alike end in Error with these words.
+void check_refused(const std::string& words, const std::string& name, const std::vector<Argument>& arguments);
+
+// In f64, with gradients.
+at::Tensor wide(const at::Tensor& tensor);
+
+// f32 and then bf16: a Catch generator.
+at::ScalarType any_dtype();
+
+// Random rows: "contiguous", "apart" and at odd addresses, "transposed", "deep" (of three dimensions).
+at::Tensor rows(const std::string& layout, std::int64_t count, std::int64_t width, at::ScalarType dtype);
+
+// Rounded once at the end, and sums of f32.
+void check_close(const at::Tensor& made, const at::Tensor& expected);
+
+// Checks that results have the same bits with one thread and with two.
+void check_same_with_threads(const std::function<std::vector<at::Tensor>()>& run);
+
+}  // namespace rondo

@@ -1,0 +1,84 @@
+// rms_norm on the CPU against its formula in f64, forward and backward.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/rsqrt.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "tests/ops/op_case.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+}  // namespace
+
+TEST_CASE("rms_norm and its backward are the formula's, for every dtype, width and layout") {
+  const at::ScalarType x_dtype = any_dtype(), weight_dtype = any_dtype();
+  const auto [count, width] =
+      GENERATE(std::pair(1, 1), std::pair(1, 64), std::pair(150, 37), std::pair(3, 2051));
+  const char* const layout = GENERATE("contiguous", "apart", "transposed", "deep");
+  INFO(x_dtype << " " << weight_dtype << " " << count << " x " << width << " " << layout);
+  at::manual_seed(3);
+  const Tensor x = rows(layout, count, width, x_dtype);
+  const Tensor weight = (at::randn({width}) + 1).to(weight_dtype);
+  const Tensors made = checked_call("rms_norm", {x, weight, 1e-5});
+  const Tensor x64 = wide(x), weight64 = wide(weight);
+  const Tensor inverse = at::rsqrt(at::mean(x64 * x64, at::IntArrayRef{-1}, true) + 1e-5);
+  const Tensor y = x64 * inverse * weight64;
+  check_close(made[0], y);
+  check_close(made[1], inverse);
+
+  const Tensor grad = rows(layout, count, width, made[0].scalar_type());
+  y.backward(grad.to(at::kDouble));
+  const Tensors gradients = checked_call("rms_norm_backward", {grad, x, weight, made[1]});
+  CHECK(gradients[0].scalar_type() == x_dtype);
+  CHECK(gradients[1].scalar_type() == at::kFloat);
+  check_close(gradients[0], x64.grad());
+  check_close(gradients[1], weight64.grad());
+}
+
+TEST_CASE("rms_norm of no rows gives no rows, and a zero gradient of the weight") {
+  const Tensor x = at::randn({0, 8}), weight = at::randn({8});
+  const Tensors made = checked_call("rms_norm", {x, weight, 1e-5});
+  CHECK(made[0].sizes() == x.sizes());
+  const Tensors gradients = checked_call("rms_norm_backward", {x, x, weight, made[1]});
+  CHECK(at::equal(gradients[1], weight * 0));
+}
+
+TEST_CASE("rms_norm gives the same bits whatever the number of threads") {
+  const Tensor x = at::randn({301, 96}).to(at::kBFloat16), grad = at::randn({301, 96}).to(at::kBFloat16);
+  const Tensor weight = at::randn({96}).to(at::kBFloat16);
+  check_same_with_threads([&] {
+    Tensors results = call("rms_norm", x, weight, 1e-5);
+    for (const Tensor& gradient : call("rms_norm_backward", grad, x, weight, results[1]))
+      results.push_back(gradient);
+    return results;
+  });
+}
+
+TEST_CASE("rms_norm refuses what it has no kernel for") {
+  const Tensor x = at::randn({2, 4}).to(at::kDouble), weight = at::randn({4});
+  check_refused("rms_norm is for float32 and bfloat16, and x is Double", "rms_norm", {x, weight, 1e-5});
+  check_refused("and weight is Double", "rms_norm", {weight, x[0], 1e-5});
+}
+
+TEST_CASE("rms_norm refuses operands that do not fit each other, and says which one") {
+  const Tensor x = at::randn({3, 4}), weight = at::randn({4}), inverse = at::randn({3, 1});
+  const Tensor narrow = x.to(at::kBFloat16), one = at::randn({}), flat = at::randn({12});
+  check_refused("weight is Float [3], and has to be Float [4]", "rms_norm", {x, inverse.view(3), 1e-5});
+  check_refused("x has rows of at least one column", "rms_norm", {one, weight, 1e-5});
+  const char* const norm = "rms_norm_backward";
+  check_refused("grad is BFloat16 [3, 4], and has to be Float [3, 4]", norm, {narrow, x, weight, inverse});
+  check_refused("grad is Float [12]", norm, {flat, x, weight, inverse});
+  check_refused("weight is Float [3, 4]", norm, {x, x, x, inverse});
+  check_refused("inverse_rms is Float [4]", norm, {x, x, weight, weight});
+  check_refused("inverse_rms is BFloat16 [3, 1]", norm, {x, x, weight, inverse.to(at::kBFloat16)});
+}
+
+}  // namespace rondo

@@ -1,0 +1,64 @@
+// rope on the CPU against its formula in f64, and its inverse as its backward.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/randn.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "tests/ops/op_case.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+}  // namespace
+
+TEST_CASE("rope turns halves and neighbours, of heads that lie apart, and its inverse is its backward") {
+  const at::ScalarType dtype = any_dtype();
+  const bool interleaved = GENERATE(false, true), one_table = GENERATE(false, true);
+  const std::int64_t batch = 3, time = 7, heads = 2, width = GENERATE(2, 10, 64);
+  at::manual_seed(5);
+  const Tensor angle = at::randn({one_table ? 1 : batch, time, 1, width / 2}) * 3;
+  const Tensor cos = angle.cos(), sin = angle.sin();
+  const Tensor x = GENERATE(false, true)
+                       ? at::randn({batch, time, heads, width + 3}).to(dtype).narrow(3, 1, width)
+                       : at::randn({batch, heads, width, time}).to(dtype).permute({0, 3, 1, 2});
+  const Tensor x64 = wide(x), cos64 = cos.to(at::kDouble), sin64 = sin.to(at::kDouble);
+  const Tensors pairs = interleaved ? x64.unflatten(-1, {width / 2, 2}).unbind(-1)
+                                    : x64.unflatten(-1, {2, width / 2}).unbind(-2);
+  const Tensor y = at::cat({pairs[0] * cos64 - pairs[1] * sin64, pairs[1] * cos64 + pairs[0] * sin64}, -1);
+  const Tensor made = checked_call("rope", {x, cos, sin, interleaved, false})[0];
+  check_close(made, y);
+
+  const Tensor grad = at::randn(x.sizes()).to(dtype);
+  y.backward(grad.to(at::kDouble));
+  check_close(checked_call("rope", {grad, cos, sin, interleaved, true})[0], x64.grad());
+}
+
+TEST_CASE("rope of no tokens gives none") {
+  const Tensor heads = at::randn({2, 0, 3, 8}), table = at::randn({1, 0, 1, 4});
+  CHECK(checked_call("rope", {heads, table, table, true, false})[0].sizes() == heads.sizes());
+}
+
+TEST_CASE("rope refuses what it has no kernel for") {
+  const Tensor heads = at::randn({1, 2, 1, 4}).to(at::kDouble), table = at::randn({1, 2, 1, 2});
+  check_refused("and x is Double", "rope", {heads, table, table, false, false});
+}
+
+TEST_CASE("rope refuses operands that do not fit each other, and says which one") {
+  const Tensor heads = at::randn({3, 2, 1, 4}), table = at::randn({1, 2, 1, 2});
+  const Tensor two = at::randn({2, 2, 1, 2}), x = at::randn({3, 4});
+  check_refused("cos is Float [2, 2, 1, 2], and has to be Float [3, 2, 1, 2]", "rope",
+                {heads, two, two, false, false});
+  check_refused("cos is Float [3, 4]", "rope", {heads, x, x, false, false});
+  check_refused("cos is BFloat16", "rope", {heads, table.to(at::kBFloat16), table, false, false});
+  check_refused("sin is Float [2, 2, 1, 2]", "rope", {heads, table, two, false, false});
+  check_refused("x is [B, T, H, D], and D is even", "rope",
+                {at::randn({3, 2, 1, 5}), table, table, true, false});
+  check_refused("x is [B, T, H, D], and D is even", "rope", {x, table, table, true, false});
+}
+
+}  // namespace rondo

@@ -1,0 +1,67 @@
+// swiglu on the CPU against its formula in f64, forward and backward.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/silu.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "tests/ops/op_case.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+}  // namespace
+
+TEST_CASE("swiglu and its backward are the formula's, and keep what is infinite or not a number") {
+  const at::ScalarType dtype = any_dtype();
+  const Tensor gate = rows(GENERATE("contiguous", "transposed"), 37, 131, dtype) * 4;
+  const Tensor up = rows("apart", 37, 131, dtype), grad = rows("contiguous", 37, 131, dtype);
+  const Tensor gate64 = wide(gate), up64 = wide(up);
+  const Tensor y = at::silu(gate64) * up64;
+  check_close(checked_call("swiglu", {gate, up})[0], y);
+  y.backward(grad.to(at::kDouble));
+  const Tensors gradients = checked_call("swiglu_backward", {grad, gate, up});
+  check_close(gradients[0], gate64.grad());
+  check_close(gradients[1], up64.grad());
+
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  for (double special : {inf, -inf, nan, 1e30, -1e30, 0.0}) {
+    INFO(special);
+    const Tensor at_special = at::ones_like(gate) * special;
+    CHECK(at::allclose(call("swiglu", at_special, up)[0], at::silu(at_special) * up, 1e-2, 1e-2, true));
+  }
+}
+
+TEST_CASE("swiglu of nothing gives nothing") {
+  const Tensor x = at::randn({0, 8});
+  CHECK(checked_call("swiglu", {x, x})[0].numel() == 0);
+  CHECK(checked_call("swiglu_backward", {x, x, x})[0].numel() == 0);
+}
+
+TEST_CASE("swiglu gives the same bits whatever the number of threads") {
+  const Tensor x = at::randn({301, 96}).to(at::kBFloat16), grad = at::randn({301, 96}).to(at::kBFloat16);
+  check_same_with_threads([&] { return call("swiglu_backward", grad, x, grad); });
+}
+
+TEST_CASE("swiglu refuses what it has no kernel for") {
+  const Tensor x = at::randn({2, 4}).to(at::kDouble);
+  check_refused("and gate is Double", "swiglu", {x, x});
+  check_refused("and gate is Double", "swiglu_backward", {x, x, x});
+}
+
+TEST_CASE("swiglu refuses operands that do not fit each other, and says which one") {
+  const Tensor x = at::randn({3, 4}), narrow = x.to(at::kBFloat16), flat = at::randn({12});
+  check_refused("up is BFloat16 [3, 4], and has to be Float [3, 4]", "swiglu", {x, narrow});
+  check_refused("up is Float [12]", "swiglu", {x, flat});
+  check_refused("up is Float [12]", "swiglu_backward", {x, x, flat});
+  check_refused("grad is Float [12]", "swiglu_backward", {flat, x, x});
+  check_refused("grad is BFloat16 [3, 4]", "swiglu_backward", {narrow, x, x});
+}
+
+}  // namespace rondo
