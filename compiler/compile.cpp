@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "compiler/execute/cuda/cuda_graph_device.h"
+#include "compiler/execute/cuda/cuda_device.h"
 #include "compiler/execute/cuda/placing_allocator.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/segments.h"
@@ -122,7 +122,7 @@ SharedResources share_resources(const std::vector<const CompiledStep*>& steps, c
     shared.replay = std::make_shared<ReplayMemory>(bytes, host_bytes);
     return shared;
   }
-  const std::shared_ptr<GraphDevice> gpu = cuda::make_graph_device(device.index());
+  const std::shared_ptr<ReplayDevice> gpu = cuda::make_device(device.index());
   shared.gpu = std::make_shared<GraphMemory>(gpu, bytes, host_bytes);
   if (records)
     shared.watch = std::make_shared<ReplayWatch>([gpu] { return gpu->counted(); }, watch, std::move(on_hang));

@@ -27,18 +27,18 @@ double ms_since(Clock::time_point start) {
 // This thread's work goes to the recording's stream while one lives.
 class Turn {
  public:
-  explicit Turn(GraphDevice& device) : device_(device) { device_.enter(); }
+  explicit Turn(ReplayDevice& device) : device_(device) { device_.enter(); }
   ~Turn() { device_.leave(); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
  private:
-  GraphDevice& device_;
+  ReplayDevice& device_;
 };
 
 class OwnedRecording {
  public:
-  OwnedRecording(GraphDevice& device, GraphDevice::Recording recording)
+  OwnedRecording(ReplayDevice& device, ReplayDevice::Recording recording)
       : device_(device), recording_(recording) {}
   ~OwnedRecording() { device_.destroy(recording_); }
   OwnedRecording(const OwnedRecording&) = delete;
@@ -47,8 +47,8 @@ class OwnedRecording {
   void launch() const { device_.launch(recording_); }
 
  private:
-  GraphDevice& device_;
-  GraphDevice::Recording recording_;
+  ReplayDevice& device_;
+  ReplayDevice::Recording recording_;
 };
 
 // Instructions [begin, end): a segment, or what the host calls between two.
@@ -214,7 +214,7 @@ class RecordedStep final : public GraphReplay {
   }
 
   std::shared_ptr<GraphMemory> memory_;
-  GraphDevice& device_;
+  ReplayDevice& device_;
   ReplayWatch* watch_;
   PlannedStep step_;
   std::vector<Part> parts_;
@@ -226,7 +226,7 @@ class RecordedStep final : public GraphReplay {
 
 }  // namespace
 
-GraphMemory::GraphMemory(std::shared_ptr<GraphDevice> device, std::int64_t bytes, std::int64_t host_bytes)
+GraphMemory::GraphMemory(std::shared_ptr<ReplayDevice> device, std::int64_t bytes, std::int64_t host_bytes)
     : device_(std::move(device)) {
   try {
     arena_ = device_->reserve(static_cast<std::size_t>(bytes));

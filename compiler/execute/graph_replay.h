@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "compiler/execute/executor.h"
-#include "compiler/execute/graph_device.h"
+#include "compiler/execute/replay_device.h"
 #include "compiler/execute/replay_watch.h"
 #include "compiler/ir/ir.h"
 #include "compiler/plan/memory_plan.h"
@@ -28,17 +28,17 @@ namespace rondo {
 class GraphMemory {
  public:
   // Bytes as in ReplayMemory: the most that one of the plans needs.
-  GraphMemory(std::shared_ptr<GraphDevice> device, std::int64_t bytes, std::int64_t host_bytes = 0);
+  GraphMemory(std::shared_ptr<ReplayDevice> device, std::int64_t bytes, std::int64_t host_bytes = 0);
   ~GraphMemory();
   GraphMemory(const GraphMemory&) = delete;
   GraphMemory& operator=(const GraphMemory&) = delete;
 
-  GraphDevice& device() const { return *device_; }
+  ReplayDevice& device() const { return *device_; }
   char* arena() const { return arena_; }
   char* host() const { return host_; }
 
  private:
-  std::shared_ptr<GraphDevice> device_;
+  std::shared_ptr<ReplayDevice> device_;
   char* arena_ = nullptr;
   char* host_ = nullptr;
 };

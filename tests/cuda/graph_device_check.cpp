@@ -23,7 +23,7 @@
 #include "compiler/plan/memory_plan.h"
 #include "tests/cuda/checks.h"
 #ifdef USE_C10D_NCCL
-#include "compiler/execute/cuda/cuda_graph_device.h"
+#include "compiler/execute/cuda/cuda_device.h"
 #include "compiler/execute/cuda/placing_allocator.h"
 #endif
 #include "compiler/execute/cpu_memory.h"
@@ -107,9 +107,9 @@ class Bench {
  public:
   explicit Bench(c10::Device device) : device_(device) { cpu_memory::install(); }
 
-  std::shared_ptr<GraphDevice> graph_device() const {
+  std::shared_ptr<ReplayDevice> graph_device() const {
 #ifdef USE_C10D_NCCL
-    if (device_.is_cuda()) return cuda::make_graph_device(device_.index());
+    if (device_.is_cuda()) return cuda::make_device(device_.index());
 #endif
     require(device_.is_cpu(), "this build has no CUDA");
     return std::make_shared<RecordingDevice>(std::make_shared<DeviceLog>());
@@ -131,7 +131,7 @@ ir::Graph marked(std::string_view text) {
 }
 
 struct Step {
-  Step(const std::shared_ptr<GraphDevice>& device, std::string_view text, const Tensor& w)
+  Step(const std::shared_ptr<ReplayDevice>& device, std::string_view text, const Tensor& w)
       : graph(marked(text)) {
     const ir::MemoryPlan plan = ir::plan_memory(graph);
     replay = make_graph_replay(graph, plan, std::make_shared<GraphMemory>(device, plan.arena_bytes), {w});

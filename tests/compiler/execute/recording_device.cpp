@@ -75,7 +75,7 @@ void RecordingDevice::begin_capture() {
   capture_.emplace();
 }
 
-GraphDevice::Recording RecordingDevice::end_capture() {
+ReplayDevice::Recording RecordingDevice::end_capture() {
   note("end " + std::to_string(next_));
   recordings_[next_] = std::move(capture_.value());
   capture_.reset();

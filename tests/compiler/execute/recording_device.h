@@ -1,5 +1,5 @@
 // A device that records without a GPU: what is issued in a capture is remembered and called at each launch, at the
-// planned addresses. It writes down every call, and what breaks the rules of graph_device.h, and fails where it is
+// planned addresses. It writes down every call, and what breaks the rules of replay_device.h, and fails where it is
 // told to.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "compiler/execute/cpu_memory.h"
-#include "compiler/execute/graph_device.h"
+#include "compiler/execute/replay_device.h"
 
 namespace rondo {
 
@@ -19,14 +19,14 @@ namespace rondo {
 struct DeviceLog {
   std::vector<std::string>
       calls;  // "begin", "record aten.mm.default", "end 0", "launch 0", "run aten.mm.default"
-  std::vector<std::string> violations;  // of what GraphDevice requires
+  std::vector<std::string> violations;  // of what ReplayDevice requires
 
   void clear() { calls.clear(); }
   std::string text() const;                            // the calls, separated by ", "
   std::size_t count(const std::string& prefix) const;  // calls that begin so
 };
 
-class RecordingDevice final : public GraphDevice {
+class RecordingDevice final : public ReplayDevice {
  public:
   explicit RecordingDevice(std::shared_ptr<DeviceLog> log) : log_(std::move(log)) {}
   ~RecordingDevice() override;

@@ -16,11 +16,11 @@ namespace rondo {
 
 class Instruction;
 
-class GraphDevice {
+class ReplayDevice {
  public:
   using Recording = std::int32_t;
 
-  virtual ~GraphDevice() = default;
+  virtual ~ReplayDevice() = default;
 
   // Where the tensors of the step lie.
   virtual c10::Device device() const = 0;
