@@ -339,10 +339,8 @@ StepResult Trainer::train_one_step() {
   const std::optional<std::string> hash = hash_if_asked();
   if (report_) {
     report_->step_done(progress_.step, progress_.tokens_seen, result, learning_rate, data_wait_s, hash);
-    if (steps_here_ == 2) {
-      if (const ReplayFacts* replay = runner_->replay_facts()) report_->replaying(*replay);
-      if (const GraphReplayFacts* recorded = runner_->recorded_facts()) report_->recorded(*recorded);
-    }
+    if (const ReplayFacts* facts = runner_->replay_facts(); facts && steps_here_ == 2)
+      report_->replaying(*facts);
   }
   if (profile_) {
     if (report_) report_->pause();

@@ -110,14 +110,4 @@ StepResult StepRunner::validate(const StepBatch& batch) {
   return result;
 }
 
-const ReplayFacts* StepRunner::replay_facts() const {
-  const auto* replay = dynamic_cast<const Replay*>(forward_backward());
-  return replay == nullptr ? nullptr : &replay->facts();
-}
-
-const GraphReplayFacts* StepRunner::recorded_facts() const {
-  const auto* replay = dynamic_cast<const GraphReplay*>(forward_backward());
-  return replay == nullptr ? nullptr : &replay->facts();
-}
-
 }  // namespace rondo

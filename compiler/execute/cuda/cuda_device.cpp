@@ -134,6 +134,17 @@ class CudaDevice final : public ReplayDevice {
     });
   }
 
+  // The pool grows for temporaries, in the order of the stream: no room of the arena is needed.
+  Issued issue(Instruction& instruction, std::span<const std::span<char>>) override {
+    {
+      const Placement placement(instruction.placements());
+      instruction.call();
+    }
+    return {.copied_results = instruction.settle()};
+  }
+
+  void synchronize() override { stream_.synchronize(); }
+
   void begin_capture() override {
     stop_routing();
     capturing_ = std::make_unique<at::cuda::CUDAGraph>();
@@ -167,12 +178,10 @@ class CudaDevice final : public ReplayDevice {
     without_throwing("going on after a failed capture", [&] { start_routing(); });
   }
 
-  void issue(Instruction& instruction) override {
-    {
-      const Placement placement(instruction.placements());
-      instruction.call();
-    }
-    instruction.settle();
+  void launch(Recording recording) override { recordings_.at(recording)->replay(); }
+
+  void destroy(Recording recording) noexcept override {
+    without_throwing("destroying a recording", [&] { recordings_.erase(recording); });
   }
 
   void count_up() override {
@@ -181,14 +190,6 @@ class CudaDevice final : public ReplayDevice {
                                    stream_.stream()));
   }
   std::int64_t counted() const override { return std::atomic_ref(*seen_).load(); }
-
-  void launch(Recording recording) override { recordings_.at(recording)->replay(); }
-
-  void synchronize() override { stream_.synchronize(); }
-
-  void destroy(Recording recording) noexcept override {
-    without_throwing("destroying a recording", [&] { recordings_.erase(recording); });
-  }
 
  private:
   // From the first block to release_pool; the next first block begins another pool.
