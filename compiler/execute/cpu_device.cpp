@@ -38,7 +38,7 @@ class CpuDevice final : public ReplayDevice {
     const std::int64_t live = cpu_memory::live_bytes();
     const std::int64_t held = room.empty() ? 0 : blocks_held();
     {
-      const cpu_memory::Placement placement(instruction.placements(), room);
+      const cpu_memory::ResultPlacement placement(instruction.placements(), room);
       instruction.call();
       issued.heap_bytes = static_cast<std::int64_t>(placement.heap_bytes());
     }

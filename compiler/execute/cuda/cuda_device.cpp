@@ -137,7 +137,7 @@ class CudaDevice final : public ReplayDevice {
   // The pool grows for temporaries, in the order of the stream: no room of the arena is needed.
   Issued issue(Instruction& instruction, std::span<const std::span<char>>) override {
     {
-      const Placement placement(instruction.placements());
+      const ResultPlacement placement(instruction.placements());
       instruction.call();
     }
     return {.copied_results = instruction.settle()};
