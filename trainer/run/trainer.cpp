@@ -58,6 +58,7 @@ void Trainer::prepare() {
   compile();
   meet();
   draw_weights();
+  bind_executors();
   watch();
   if (report_) stop_requests_.emplace(config_.job, started_);
 }
@@ -103,6 +104,9 @@ void Trainer::draw_weights() {
   state_ = std::make_unique<TrainState>(
       *model_, stateful, static_cast<std::uint64_t>(config_.debug.seed), layout_.mesh, environment_.rank,
       table_length(step_options(config_, layout_, environment_.rank)), device_.device);
+}
+
+void Trainer::bind_executors() {
   ReplayWatch::Options watch;
   watch.rank = environment_.rank;
   watch.deadline = std::chrono::seconds(config_.comm.train_timeout_seconds);
