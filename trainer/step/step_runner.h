@@ -32,7 +32,7 @@ struct CompiledFunctions {
 
 class StepRunner {
  public:
-  // `shared` comes from share_resources(functions.all(), ...).
+  // `functions` outlive this. `shared` comes from share_resources(functions.all(), ...).
   StepRunner(const CompiledFunctions& functions, const TrainState& state, const SharedResources& shared);
 
   StepResult run(const StepBatch& batch, double learning_rate);
@@ -42,6 +42,7 @@ class StepRunner {
   const ReplayFacts* replay_facts() const { return (train_step_ ? train_step_ : accumulate_)->facts(); }
 
  private:
+  const CompiledFunctions& functions_;
   SharedResources shared_;  // above the executors, which go first
   std::unique_ptr<Executor> train_step_, accumulate_, update_, validate_;
   std::vector<std::int64_t> training_shape_, validation_shape_;  // [B, T] of the tokens
