@@ -5,7 +5,8 @@
 #include <cstdio>
 #include <fstream>
 
-#include "compiler/execute/cuda/cuda_graph_device.h"
+#include "compiler/execute/cpu_device.h"
+#include "compiler/execute/cuda/cuda_device.h"
 #include "compiler/execute/cuda/placing_allocator.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/segments.h"
@@ -30,6 +31,10 @@ void write(const std::filesystem::path& file, const std::string& text) {
   if (!out)
     throw Error(ExitCode::resources, "cannot write the graph to " + file.string() +
                                          "; free disk space or set compile.dump = \"none\"");
+}
+
+std::shared_ptr<ReplayDevice> make_replay_device(c10::Device device) {
+  return device.is_cpu() ? make_cpu_device() : cuda::make_device(device.index());
 }
 
 }  // namespace
@@ -95,9 +100,7 @@ std::unique_ptr<Executor> CompiledStep::bind(std::vector<at::Tensor> state,
     case ExecutorKind::interpreter:
       return make_interpreter(graph_, std::move(state));
     case ExecutorKind::replay:
-      if (shared.gpu)
-        return make_graph_replay(graph_, plan_, shared.gpu, std::move(state), shared.watch.get());
-      return make_replay(graph_, plan_, shared.replay, std::move(state));
+      return make_replay(graph_, plan_, shared.memory, std::move(state), shared.watch.get());
   }
   throw Error(ExitCode::internal, "unknown executor");
 }
@@ -116,16 +119,12 @@ SharedResources share_resources(const std::vector<const CompiledStep*>& steps, c
     host_bytes = std::max(host_bytes, step->replay_host_bytes());
     records = records || !step->graph().segments.empty();
   }
-  SharedResources shared;
-  if (bytes == 0) return shared;
-  if (device.is_cpu()) {
-    shared.replay = std::make_shared<ReplayMemory>(bytes, host_bytes);
-    return shared;
-  }
-  const std::shared_ptr<GraphDevice> gpu = cuda::make_graph_device(device.index());
-  shared.gpu = std::make_shared<GraphMemory>(gpu, bytes, host_bytes);
+  if (bytes == 0) return {};
+  const std::shared_ptr<ReplayDevice> replay_device = make_replay_device(device);
+  SharedResources shared{std::make_shared<ReplayMemory>(replay_device, bytes, host_bytes), nullptr};
   if (records)
-    shared.watch = std::make_shared<ReplayWatch>([gpu] { return gpu->counted(); }, watch, std::move(on_hang));
+    shared.watch = std::make_shared<ReplayWatch>([replay_device] { return replay_device->counted(); }, watch,
+                                                 std::move(on_hang));
   return shared;
 }
 

@@ -1,5 +1,4 @@
-// From a step function to something that runs it: trace, passes, executor. The only header of the compiler
-// that the trainer includes, with executor.h and cpu_memory.h.
+// From a step function to something that runs it: trace, passes, executor.
 //
 // Compiling needs shapes only, so that it comes before any weight exists; `bind` then takes the state.
 #pragma once
@@ -12,7 +11,7 @@
 #include <vector>
 
 #include "compiler/execute/executor.h"
-#include "compiler/execute/graph_replay.h"
+#include "compiler/execute/replay.h"
 #include "compiler/ir/ir.h"
 #include "compiler/ir/options.h"
 #include "compiler/passes/pipeline.h"
@@ -46,8 +45,7 @@ struct CompileReport {
 
 // What the executors of one run share, since they take turns. Destroyed after them and before the process groups.
 struct SharedResources {
-  std::shared_ptr<ReplayMemory> replay;  // on the CPU; nullptr where nothing is replayed there
-  std::shared_ptr<GraphMemory> gpu;      // on a GPU
+  std::shared_ptr<ReplayMemory> memory;  // nullptr where nothing is replayed
   std::shared_ptr<ReplayWatch> watch;    // of what is recorded; nullptr without recordings
 };
 

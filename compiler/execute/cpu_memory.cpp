@@ -21,7 +21,7 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 std::atomic<std::int64_t> live{0};
 std::atomic<std::int64_t> peak{0};
 std::atomic<std::int64_t> requests{0};
-thread_local Placement* placement = nullptr;
+thread_local ResultPlacement* placement = nullptr;
 
 std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
@@ -136,21 +136,26 @@ Arena::~Arena() {
 
 std::int64_t Arena::blocks() const { return arena_of(data_)->blocks.load(std::memory_order_relaxed); }
 
-Placement::Placement(std::span<const PlacedResult> results, std::span<const std::span<char>> room)
-    : results_(results), room_(room.begin(), room.end()) {
-  RONDO_ASSERT(placement == nullptr, "placements do not nest");
-  placement = this;
-}
-
-Placement::~Placement() { placement = nullptr; }
-
-void* Placement::take(std::size_t bytes) {
+void* UnplacedResults::take(std::size_t bytes) {
   for (std::size_t i = 0; i < std::min<std::size_t>(results_.size(), 64); ++i) {
     const std::uint64_t bit = std::uint64_t{1} << i;
     if ((taken_ & bit) != 0 || results_[i].bytes != bytes) continue;
     taken_ |= bit;
     return results_[i].address;
   }
+  return nullptr;
+}
+
+ResultPlacement::ResultPlacement(std::span<const PlacedResult> results, std::span<const std::span<char>> room)
+    : results_(results), room_(room.begin(), room.end()) {
+  RONDO_ASSERT(placement == nullptr, "placements do not nest");
+  placement = this;
+}
+
+ResultPlacement::~ResultPlacement() { placement = nullptr; }
+
+void* ResultPlacement::take(std::size_t bytes) {
+  if (void* planned = results_.take(bytes)) return planned;
   const std::size_t rounded = round_up(bytes, kAlignment);
   for (std::span<char>& part : room_) {
     if (part.size() < rounded) continue;

@@ -51,14 +51,26 @@ struct PlacedResult {
   std::size_t bytes;
 };
 
+// The results of an op for which no request has come yet.
+class UnplacedResults {
+ public:
+  explicit UnplacedResults(std::span<const PlacedResult> results) : results_(results) {}
+  // The address of the first one of exactly these bytes, which is then placed; nullptr: there is none.
+  void* take(std::size_t bytes);
+
+ private:
+  std::span<const PlacedResult> results_;
+  std::uint64_t taken_ = 0;  // bit i: result i has its memory (the first 64 results)
+};
+
 // While alive, requests of this thread are placed. At most one a thread.
-class Placement {
+class ResultPlacement {
  public:
   // `room`: free parts of an arena, aligned to 64 bytes; what does not fit comes from the heap.
-  Placement(std::span<const PlacedResult> results, std::span<const std::span<char>> room);
-  ~Placement();
-  Placement(const Placement&) = delete;
-  Placement& operator=(const Placement&) = delete;
+  ResultPlacement(std::span<const PlacedResult> results, std::span<const std::span<char>> room);
+  ~ResultPlacement();
+  ResultPlacement(const ResultPlacement&) = delete;
+  ResultPlacement& operator=(const ResultPlacement&) = delete;
 
   // nullptr: take it from the heap.
   void* take(std::size_t bytes);
@@ -66,9 +78,8 @@ class Placement {
   std::size_t heap_bytes() const { return heap_bytes_; }
 
  private:
-  std::span<const PlacedResult> results_;
+  UnplacedResults results_;
   std::vector<std::span<char>> room_;  // what is left of it
-  std::uint64_t taken_ = 0;            // bit i: result i has its memory (the first 64 results)
   std::size_t heap_bytes_ = 0;
 };
 

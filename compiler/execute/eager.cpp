@@ -1,7 +1,6 @@
 // The step function itself, called with real tensors: the plain reference that graphs are compared with.
 #include "compiler/execute/executor.h"
 #include "compiler/execute/input_contract.h"
-#include "compiler/execute/state_updates.h"
 
 namespace rondo {
 namespace {
@@ -21,7 +20,7 @@ class Eager final : public Executor {
     const ObservedRun observed(function_.name);
     const std::vector<at::Tensor> outputs =
         function_.body(contract_.check_and_move(batch), /*tracing=*/false);
-    return write_back(function_.outputs, outputs, contract_);
+    return contract_.write_back(function_.outputs, outputs);
   }
 
  private:

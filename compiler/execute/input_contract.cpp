@@ -1,5 +1,7 @@
 #include "compiler/execute/input_contract.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
+
 #include "compiler/trace/step_function.h"
 #include "support/error.h"
 
@@ -91,6 +93,25 @@ std::vector<at::Tensor> InputContract::check_and_move(const std::vector<at::Tens
     if (inputs_[i].kind == ir::InputKind::batch)
       all[i] = all[i].to(at::TensorOptions(device_), /*non_blocking=*/true);
   return all;
+}
+
+std::vector<at::Tensor> InputContract::write_back(const std::vector<ir::Output>& outputs,
+                                                  const std::vector<at::Tensor>& tensors) const {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  std::vector<at::Tensor> results;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (tensors[i].device() != device_)
+      throw Error(ExitCode::graph, "result \"" + outputs[i].name + "\" of the step lies on " +
+                                       tensors[i].device().str() + ", and the step runs on " + device_.str() +
+                                       "; tensors take their device from an input of the step");
+    if (outputs[i].updates < 0) {
+      results.push_back(tensors[i]);
+      continue;
+    }
+    const at::Tensor& state = state_of(static_cast<std::size_t>(outputs[i].updates));
+    if (state.const_data_ptr() != tensors[i].const_data_ptr()) state.copy_(tensors[i]);
+  }
+  return results;
 }
 
 std::vector<InputContract::Expected> expected_inputs(const ir::Graph& graph) {

@@ -1,5 +1,5 @@
-// Checks at every run that the inputs are what the step was traced for, and says where the step runs: where its state
-// lies. Executor.h states the contract.
+// Checks at every run that the inputs are what the step was traced for, says where the step runs: where its state lies,
+// and puts new state into the state's own tensors. The contract stands in executor.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,6 +29,10 @@ class InputContract {
   std::vector<at::Tensor> check(const std::vector<at::Tensor>& batch) const;
   // The same with the batch on the device of the step. A batch in pinned memory must stand until the step is done.
   std::vector<at::Tensor> check_and_move(const std::vector<at::Tensor>& batch) const;
+  // After a step: copies each output that updates an input into that input's tensor, unless it is that memory already;
+  // returns the rest. Error(graph): an output is not on the device of the step.
+  std::vector<at::Tensor> write_back(const std::vector<ir::Output>& outputs,
+                                     const std::vector<at::Tensor>& tensors) const;
   const std::vector<at::Tensor>& state() const { return state_; }
   // The state tensor that input `index` (of all inputs) is bound to.
   const at::Tensor& state_of(std::size_t index) const { return state_[state_index_[index]]; }

@@ -6,7 +6,6 @@
 #include "compiler/execute/boxed_node.h"
 #include "compiler/execute/executor.h"
 #include "compiler/execute/input_contract.h"
-#include "compiler/execute/state_updates.h"
 #include "compiler/ir/op_facts.h"
 #include "support/error.h"
 
@@ -40,7 +39,7 @@ class Interpreter final : public Executor {
     }
     std::vector<at::Tensor> outputs;
     ir::for_each_operand(graph_.return_node(), [&](ir::ValueId id) { outputs.push_back(values[index(id)]); });
-    return write_back(graph_.outputs, outputs, contract_);
+    return contract_.write_back(graph_.outputs, outputs);
   }
 
  private:

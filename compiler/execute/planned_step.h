@@ -1,5 +1,5 @@
 // A graph laid over memory: a tensor for every value at its planned address, made once, and what a step does as a
-// list of instructions. The replay (replay.cpp) calls them, the recorded replay (graph_replay.cpp) records them.
+// list of instructions, which a replay (replay.cpp) has called or recorded by a device.
 //
 // Views are made here and cost nothing later; the return node stands for the copies of what updates the state
 // without standing in it. Not thread-safe.

@@ -1,128 +1,292 @@
-// Plays a fixed plan: tensors, arguments and addresses are resolved once (planned_step.h), and a step is a list
-// of boxed calls.
-#include <ATen/core/LegacyTypeDispatch.h>
+// Recordings are owned by a handle that destroys them, and members are destroyed from the bottom up: recordings,
+// then the step's tensors, then this executor's share of the pool. So every way out ends in the right order.
+#include "compiler/execute/replay.h"
 
-#include "compiler/execute/cpu_memory.h"
-#include "compiler/execute/executor.h"
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+
 #include "compiler/execute/planned_step.h"
 #include "compiler/ir/op_facts.h"
-#include "compiler/plan/memory_plan.h"
+#include "compiler/ir/segments.h"
 #include "support/error.h"
+#include "support/log.h"
 
 namespace rondo {
 namespace {
 
 using at::Tensor;
+using Clock = std::chrono::steady_clock;
 
-// What a replay knows of an instruction's temporaries.
-struct Temporaries {
-  // Free parts of the arena while the op runs. Found after the first run, for ops that want any and that keep
-  // none of them.
-  std::vector<std::span<char>> room;
-  std::size_t heap_bytes = 0;  // of the latest run, that came from the heap
-  bool keeps_memory = false;
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// This thread's work goes to the device's stream while one lives.
+class Turn {
+ public:
+  explicit Turn(ReplayDevice& device) : device_(device) { device_.enter(); }
+  ~Turn() { device_.leave(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  ReplayDevice& device_;
 };
 
-class PlannedReplay final : public Replay {
+class OwnedRecording {
  public:
-  PlannedReplay(const ir::Graph& graph, const ir::MemoryPlan& plan, std::shared_ptr<ReplayMemory> memory,
-                std::vector<Tensor> state)
+  OwnedRecording(ReplayDevice& device, ReplayDevice::Recording recording)
+      : device_(device), recording_(recording) {}
+  ~OwnedRecording() { device_.destroy(recording_); }
+  OwnedRecording(const OwnedRecording&) = delete;
+  OwnedRecording& operator=(const OwnedRecording&) = delete;
+
+  void launch() const { device_.launch(recording_); }
+
+ private:
+  ReplayDevice& device_;
+  ReplayDevice::Recording recording_;
+};
+
+// What is known of an instruction's calls.
+struct Calls {
+  ReplayDevice::Issued latest;
+  std::vector<std::span<char>> room;  // free parts of the arena while it runs, found after run 1
+};
+
+// Instructions [begin, end): a segment, or what the host calls between two.
+struct Part {
+  std::size_t begin = 0, end = 0;
+  std::int64_t segment = 0;  // from 1; 0: called by the host
+  std::unique_ptr<OwnedRecording> recording;
+};
+
+// What a recording cannot take; empty: nothing is wrong.
+std::string unfit(const Tensor& tensor) {
+  if (!tensor.defined()) return "not set";
+  if (tensor.layout() != at::kStrided) return "a sparse tensor";
+  if (tensor.is_quantized()) return "a quantized tensor";
+  if (tensor.is_conj() || tensor.is_neg())
+    return "a tensor whose content is conjugated or negated on reading";
+  return "";
+}
+
+// Of a graph with segments. `of_batch`: the batch comes from anywhere, the state lies on the device.
+void check_kinds(const ir::Graph& graph, const std::vector<Tensor>& tensors, bool of_batch,
+                 c10::Device device) {
+  if (graph.segments.empty()) return;
+  std::string problems;
+  std::size_t next = 0;
+  for (const ir::Input& input : graph.inputs) {
+    if ((input.kind == ir::InputKind::batch) != of_batch || next == tensors.size()) continue;
+    const Tensor& tensor = tensors[next++];
+    std::string problem = unfit(tensor);
+    if (problem.empty() && !of_batch && tensor.device() != device)
+      problem = "on device " + tensor.device().str();
+    if (problem.empty() && of_batch && tensor.device() != device && !tensor.device().is_cpu())
+      problem = "on device " + tensor.device().str();
+    if (!problem.empty())
+      problems += fmt::format("\n  {} \"{}\" is {}", ir::input_kind_name(input.kind), input.name, problem);
+  }
+  if (problems.empty()) return;
+  throw Error(ExitCode::graph, fmt::format("{} can be recorded with dense tensors on {} only:{}", graph.name,
+                                           device.str(), problems));
+}
+
+std::vector<Tensor> checked_state(const ir::Graph& graph, std::vector<Tensor> state, c10::Device device) {
+  check_kinds(graph, state, /*of_batch=*/false, device);
+  return state;
+}
+
+// Collectives run on after their call: nothing is free for what they take.
+bool is_collective(const Instruction& instruction) {
+  const ir::Effect effect = ir::facts(instruction.node().op).effect;
+  return effect == ir::Effect::collective_start || effect == ir::Effect::wait;
+}
+
+class Replay final : public Executor {
+ public:
+  Replay(const ir::Graph& graph, const ir::MemoryPlan& plan, std::shared_ptr<ReplayMemory> memory,
+         std::vector<Tensor> state, ReplayWatch* watch)
       : memory_(std::move(memory)),
-        step_(graph, plan, {c10::kCPU, memory_->arena.data(), memory_->host.data()}, std::move(state)),
-        temporaries_(step_.instructions().size()) {
-    facts_.instructions = static_cast<std::int64_t>(step_.instructions().size());
+        device_(memory_->device()),
+        watch_(watch),
+        step_(graph, plan, {device_.device(), memory_->arena(), memory_->host()},
+              checked_state(graph, std::move(state), device_.device())),
+        calls_(step_.instructions().size()) {
+    RONDO_ASSERT(graph.segments.empty() || graph.segments == ir::find_segments(graph),
+                 "the segments of " + graph.name + " are not those that the pass cudagraph marks");
+    find_parts();
+    facts_.instructions = static_cast<std::int64_t>(calls_.size());
     facts_.views = step_.views();
+    facts_.segments = static_cast<std::int64_t>(graph.segments.size());
+    facts_.batch_bytes = step_.batch_bytes();
+    facts_.state_bytes = step_.state_bytes();
     facts_.arena_bytes = plan.arena_bytes;
-    facts_.host_bytes = plan.host_arena_bytes;
-    facts_.copied_bytes = step_.batch_bytes() + step_.state_bytes();
+  }
+
+  // A recording may still run, for instance where the host failed between two.
+  ~Replay() override {
+    try {
+      device_.synchronize();
+    } catch (const std::exception& error) {
+      log_warning(fmt::format("{}: the device failed before its recordings were destroyed: {}",
+                              step_.graph().name, error.what()));
+    }
   }
 
   std::vector<Tensor> run(const std::vector<Tensor>& batch) override {
+    if (failed_)
+      throw Error(ExitCode::graph, step_.graph().name + " failed in an earlier run and cannot run again");
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    step_.copy_batch_in(batch);
-    facts_.copied_results = 0;
+    check_kinds(step_.graph(), batch, /*of_batch=*/true, device_.device());
+    if (runs_ == 0) facts_.free_bytes_before = device_.free_bytes();
+    const auto started = Clock::now();
     {
-      const ObservedRun observed(step_.graph());
-      for (std::size_t i = 0; i < temporaries_.size(); ++i) {
-        observed.reached(step_.instructions()[i]->node());
-        play(*step_.instructions()[i], temporaries_[i]);
-      }
+      const Turn turn(device_);
+      step_.copy_batch_in(batch);
+      failed_ = true;
+      for (Part& part : parts_) play(part);
+      if (runs_ == 0) device_.synchronize();  // so that its time is known, and its errors are its own
+      failed_ = false;
     }
+    if (runs_ == 0) {
+      facts_.warm_up_ms = ms_since(started);
+      find_room();
+    }
+    if (runs_ <= 1) note_facts();
     ++runs_;
-    if (runs_ == 1) find_room();
-    if (runs_ <= 2) count_heap();
     return step_.results();
   }
 
-  const ReplayFacts& facts() const override { return facts_; }
+  const ReplayFacts* facts() const override { return &facts_; }
 
  private:
-  void play(Instruction& instruction, Temporaries& temporaries) {
-    const std::int64_t live = runs_ == 0 ? cpu_memory::live_bytes() : 0;
-    const std::int64_t blocks = memory_->arena.blocks();
-    {
-      const cpu_memory::Placement placement(instruction.placements(), temporaries.room);
-      instruction.call();
-      temporaries.heap_bytes = placement.heap_bytes();
+  void find_parts() {
+    const auto& instructions = step_.instructions();
+    const std::vector<ir::Segment>& segments = step_.graph().segments;
+    std::size_t segment = 0;  // the first that ends behind the instruction
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const auto node = static_cast<std::int32_t>(instructions[i]->index());
+      while (segment < segments.size() && segments[segment].end <= node) ++segment;
+      const bool inside = segment < segments.size() && segments[segment].begin <= node;
+      const std::int64_t number = inside ? static_cast<std::int64_t>(segment) + 1 : 0;
+      if (parts_.empty() || parts_.back().segment != number) parts_.push_back({i, i, number, nullptr});
+      parts_.back().end = i + 1;
+      facts_.recorded_ops += inside;
     }
-    facts_.copied_results += instruction.settle();
-    if (runs_ == 0) temporaries.keeps_memory = cpu_memory::live_bytes() > live;
-    if (!temporaries.room.empty()) check_released(instruction, blocks);
   }
 
-  // Memory that the plan gives to the next op must not be held by a kernel: it would be overwritten behind
-  // its back. Collectives in flight hold their workspaces, and a thread of their group may let go of one a
-  // moment after its wait: the number of blocks may fall during a call, and must not rise.
-  void check_released(const Instruction& instruction, std::int64_t blocks_before) const {
-    if (memory_->arena.blocks() <= blocks_before) return;
-    throw Error(ExitCode::graph,
-                instruction.node().op + " (module \"" + instruction.node().module +
-                    "\") kept temporary memory after it returned, which a replay cannot allow; use "
-                    "compile.executor = \"interpreter\"");
+  void play(Part& part) {
+    if (part.segment == 0) return issue(part);
+    if (runs_ > 0 && part.recording == nullptr) record(part);
+    if (watch_ != nullptr)
+      watch_->launched(
+          fmt::format("segment {} of {} of {}", part.segment, facts_.segments, step_.graph().name),
+          /*first_run=*/runs_ < 2);
+    if (part.recording != nullptr) return part.recording->launch();
+    issue(part);
+    device_.count_up();
   }
 
-  // Collectives run on after their call: nothing is free for what they take.
-  static bool is_op(const Instruction& instruction) {
-    const ir::Effect effect = ir::facts(instruction.node().op).effect;
-    return effect != ir::Effect::collective_start && effect != ir::Effect::wait;
+  void issue(const Part& part) {
+    const ObservedRun observed(step_.graph());
+    for (issued_ = part.begin; issued_ < part.end; ++issued_) {
+      Instruction& instruction = *step_.instructions()[issued_];
+      observed.reached(instruction.node());
+      calls_[issued_].latest = device_.issue(instruction, calls_[issued_].room);
+    }
   }
 
-  // After the first run, which served temporaries from the heap: later ones go where the arena is free while
-  // their op runs.
+  void record(Part& part) {
+    const auto started = Clock::now();
+    bool capturing = false;
+    try {
+      issued_ = part.begin;
+      device_.begin_capture();
+      capturing = true;
+      issue(part);
+      device_.count_up();
+      part.recording = std::make_unique<OwnedRecording>(device_, device_.end_capture());
+    } catch (const std::exception& error) {
+      if (capturing) device_.abandon_capture();
+      throw Error(ExitCode::graph, not_recorded(part, error.what()));
+    }
+    facts_.capture_ms += ms_since(started);
+  }
+
+  // The device's errors come with a stack of its own below the first line.
+  std::string not_recorded(const Part& part, std::string_view error) const {
+    const std::size_t at = std::min(issued_, part.end - 1);
+    const std::string_view first_line = error.substr(0, error.find('\n'));
+    return fmt::format(
+        "segment {} of {} of {} cannot be recorded: {} {}: {}; likely cause: {}; leave cudagraph out of "
+        "compile.passes to train without recordings",
+        part.segment, facts_.segments, step_.graph().name, issued_ < part.end ? "at" : "at its end, after",
+        ir::describe_place(step_.instructions()[at]->node()), first_line, likely_cause(error));
+  }
+
+  // Run 1 served temporaries that the pool has no room for from the heap: later ones go where the arena is free while
+  // their op runs, of ops that keep none of them.
   void find_room() {
-    for (std::size_t i = 0; i < temporaries_.size(); ++i) {
-      Temporaries& temporaries = temporaries_[i];
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
       const Instruction& instruction = *step_.instructions()[i];
-      if (!is_op(instruction) || temporaries.heap_bytes == 0 || temporaries.keeps_memory) continue;
+      Calls& calls = calls_[i];
+      if (is_collective(instruction) || calls.latest.heap_bytes == 0 || calls.latest.keeps_memory) continue;
       for (const ir::Gap& gap : ir::free_gaps(step_.graph(), step_.plan(), instruction.index()))
-        temporaries.room.emplace_back(memory_->arena.data() + gap.offset,
-                                      static_cast<std::size_t>(gap.bytes));
+        calls.room.emplace_back(memory_->arena() + gap.offset, static_cast<std::size_t>(gap.bytes));
     }
   }
 
-  void count_heap() {
-    facts_.heap_bytes = 0;
-    for (std::size_t i = 0; i < temporaries_.size(); ++i) {
+  void note_facts() {
+    facts_.heap_bytes = facts_.copied_results = 0;
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
       const Instruction& instruction = *step_.instructions()[i];
-      const auto bytes = static_cast<std::int64_t>(temporaries_[i].heap_bytes);
-      if (!is_op(instruction) || bytes <= facts_.heap_bytes) continue;
-      facts_.heap_bytes = bytes;
+      const ReplayDevice::Issued& latest = calls_[i].latest;
+      facts_.copied_results += latest.copied_results;
+      if (is_collective(instruction) || latest.heap_bytes <= facts_.heap_bytes) continue;
+      facts_.heap_bytes = latest.heap_bytes;
       facts_.largest_workspace_op = instruction.node().op;
     }
+    facts_.pool_bytes = device_.pool_bytes();
+    facts_.free_bytes_after = device_.free_bytes();
   }
 
   std::shared_ptr<ReplayMemory> memory_;
+  ReplayDevice& device_;
+  ReplayWatch* watch_;
   PlannedStep step_;
-  std::vector<Temporaries> temporaries_;  // of each instruction
+  std::vector<Calls> calls_;  // of each instruction
+  std::vector<Part> parts_;
+  std::size_t issued_ = 0;  // the instruction that is being issued
   std::int64_t runs_ = 0;
+  bool failed_ = false;
   ReplayFacts facts_;
 };
 
 }  // namespace
 
-std::unique_ptr<Replay> make_replay(const ir::Graph& graph, const ir::MemoryPlan& plan,
-                                    std::shared_ptr<ReplayMemory> memory, std::vector<Tensor> state) {
-  return std::make_unique<PlannedReplay>(graph, plan, std::move(memory), std::move(state));
+ReplayMemory::ReplayMemory(std::shared_ptr<ReplayDevice> device, std::int64_t bytes, std::int64_t host_bytes)
+    : device_(std::move(device)) {
+  try {
+    arena_ = device_->reserve(static_cast<std::size_t>(bytes));
+    host_ = device_->reserve_on_host(static_cast<std::size_t>(host_bytes));
+  } catch (...) {
+    device_->release_pool();
+    throw;
+  }
+}
+
+ReplayMemory::~ReplayMemory() { device_->release_pool(); }
+
+std::unique_ptr<Executor> make_replay(const ir::Graph& graph, const ir::MemoryPlan& plan,
+                                      std::shared_ptr<ReplayMemory> memory, std::vector<Tensor> state,
+                                      ReplayWatch* watch) {
+  return std::make_unique<Replay>(graph, plan, std::move(memory), std::move(state), watch);
 }
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
 // Watches launched segments from a thread of its own: nothing else does once a device replays collectives without the
-// host. Each segment counts up when it is done (GraphDevice::count_up); a count that stands still for longer than the
+// host. Each segment counts up when it is done (ReplayDevice::count_up); a count that stands still for longer than the
 // deadline is a hang, on this rank or on one that it waits for. Plain C++.
 #pragma once
 

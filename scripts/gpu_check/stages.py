@@ -52,9 +52,9 @@ def event(stage, name, kind):
 
 def recorded(stage, name):
     """Figures of what the run recorded. A run with the pass cudagraph that recorded nothing shows nothing."""
-    facts = event(stage, name, "recorded")
+    facts = event(stage, name, "replaying")
     if not facts.get("segments"):
-        raise Failed("nothing was recorded: events.jsonl has no event \"recorded\" with segments")
+        raise Failed("nothing was recorded: events.jsonl has no event \"replaying\" with segments")
     return facts
 
 
@@ -378,11 +378,11 @@ def memory(stage):
             with watch_gpu_memory() as most:
                 train(stage, name, "configs/llama3_1b.toml", ["--training.steps=5", *ONE_B, *flags], 90).expect()
             seen[name] = most[0] - before
-            facts_of = event(stage, name, "recorded")
+            facts_of = event(stage, name, "replaying")
             figures = {"in_use_mib": seen[name], "tensors_mib": max(m["memory_gib"] for m in metrics(stage, name)) * 1024}
             if facts_of:
                 figures |= {"planned_arena_mib": facts_of["arena_bytes"] / MIB, "pool_mib": facts_of["pool_bytes"] / MIB,
-                            "copied_bytes_a_step": facts_of["copied_bytes"]}
+                            "copied_bytes_a_step": facts_of["batch_bytes"]}
             return figures
         return measured
 

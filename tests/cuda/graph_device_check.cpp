@@ -1,6 +1,6 @@
-// The contract of recorded steps (compiler/execute/graph_replay.h) on a real device: graph_device_check --device=cuda. With
+// The contract of recorded steps (compiler/execute/replay.h) on a real device: graph_device_check --device=cuda. With
 // --device=cpu it tries itself on the recording device of the tests. What needs faults that a GPU does not produce on
-// request is in tests/compiler/execute/graph_replay_test.cpp.
+// request is in tests/compiler/execute/replay_test.cpp.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
@@ -15,15 +15,14 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/execute/executor.h"
-#include "compiler/execute/graph_replay.h"
+#include "compiler/execute/replay.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/passes/passes.h"
 #include "compiler/plan/memory_plan.h"
 #include "tests/cuda/checks.h"
 #ifdef USE_C10D_NCCL
-#include "compiler/execute/cuda/cuda_graph_device.h"
+#include "compiler/execute/cuda/cuda_device.h"
 #include "compiler/execute/cuda/placing_allocator.h"
 #endif
 #include "compiler/execute/cpu_memory.h"
@@ -107,9 +106,9 @@ class Bench {
  public:
   explicit Bench(c10::Device device) : device_(device) { cpu_memory::install(); }
 
-  std::shared_ptr<GraphDevice> graph_device() const {
+  std::shared_ptr<ReplayDevice> replay_device() const {
 #ifdef USE_C10D_NCCL
-    if (device_.is_cuda()) return cuda::make_graph_device(device_.index());
+    if (device_.is_cuda()) return cuda::make_device(device_.index());
 #endif
     require(device_.is_cpu(), "this build has no CUDA");
     return std::make_shared<RecordingDevice>(std::make_shared<DeviceLog>());
@@ -131,15 +130,15 @@ ir::Graph marked(std::string_view text) {
 }
 
 struct Step {
-  Step(const std::shared_ptr<GraphDevice>& device, std::string_view text, const Tensor& w)
+  Step(const std::shared_ptr<ReplayDevice>& device, std::string_view text, const Tensor& w)
       : graph(marked(text)) {
     const ir::MemoryPlan plan = ir::plan_memory(graph);
-    replay = make_graph_replay(graph, plan, std::make_shared<GraphMemory>(device, plan.arena_bytes), {w});
+    replay = make_replay(graph, plan, std::make_shared<ReplayMemory>(device, plan.arena_bytes), {w});
   }
   Tensors run(const Tensors& batch) const { return replay->run(batch); }
 
   ir::Graph graph;
-  std::unique_ptr<GraphReplay> replay;
+  std::unique_ptr<Executor> replay;
 };
 
 Tensors copies(const Tensors& tensors) {
@@ -184,11 +183,11 @@ void require_part(const std::string& text, const std::string& part) {
 Figures same_as_interpreter(const Bench& bench, std::string_view text) {
   constexpr int kRuns = 6;
   const Tensor w = bench.vector(0.5), v = bench.vector(0.5);
-  const Step step(bench.graph_device(), text, w);
+  const Step step(bench.replay_device(), text, w);
   const auto interpreter = make_interpreter(ir::parse(text, "check.ir"), {v});
   const Tensors recorded = outcome(*step.replay, bench, w, kRuns);
   require(differing(recorded, outcome(*interpreter, bench, v, kRuns)) == 0, "results or state differ");
-  const GraphReplayFacts& facts = step.replay->facts();
+  const ReplayFacts& facts = *step.replay->facts();
   return {{"runs", kRuns},
           {"segments", facts.segments},
           {"warm_up_ms", facts.warm_up_ms},
@@ -197,22 +196,22 @@ Figures same_as_interpreter(const Bench& bench, std::string_view text) {
 
 Figures addresses(const Bench& bench) {
   const Tensor w = bench.vector(0.5);
-  const Step step(bench.graph_device(), kCut, w);
+  const Step step(bench.replay_device(), kCut, w);
   const void* const state = w.const_data_ptr();
   const void* const first = step.run({bench.vector(1)})[0].const_data_ptr();
   step.run({bench.vector(1)});
   require(step.run({bench.vector(1)})[0].const_data_ptr() == first, "results are used again");
   require(w.const_data_ptr() == state, "state stays where it is");
-  const GraphReplayFacts& facts = step.replay->facts();
-  require(facts.copied_bytes == kElements * 4, "the batch is all that is copied");
-  return {{"copied_bytes", facts.copied_bytes},
+  const ReplayFacts& facts = *step.replay->facts();
+  require(facts.batch_bytes == kElements * 4 && facts.state_bytes == 0, "the batch is all that is copied");
+  return {{"copied_bytes", facts.batch_bytes},
           {"planned_bytes", facts.arena_bytes},
           {"pool_bytes", facts.pool_bytes}};
 }
 
 Figures refusals(const Bench& bench) {
   Tensor w = bench.vector(0.5);
-  const Step step(bench.graph_device(), kCut, w);
+  const Step step(bench.replay_device(), kCut, w);
   const auto refused = [&](const Tensors& batch, const std::string& part) {
     require_part(message_of([&] { step.run(batch); }), part);
   };
@@ -239,7 +238,7 @@ Figures random_numbers(const Bench& bench) {
   const auto interpreter = make_interpreter(ir::parse(kRandom, "check.ir"), {w});
   const Tensors expected = outcome(*interpreter, bench, w, kRuns);
   at::manual_seed(7);
-  const Step step(bench.graph_device(), kRandom, w);
+  const Step step(bench.replay_device(), kRandom, w);
   const Tensors recorded = outcome(*step.replay, bench, w, kRuns);
   require(!at::equal(recorded[4], recorded[6]), "two launches draw the same numbers");
   require(differing(recorded, expected) == 0, "launches draw other numbers than the interpreter");
@@ -247,7 +246,7 @@ Figures random_numbers(const Bench& bench) {
 }
 
 Figures failed_capture(const Bench& bench) {
-  const auto device = bench.graph_device();
+  const auto device = bench.replay_device();
   const Tensor w = bench.vector(0.5);
   std::string message;
   {
@@ -270,7 +269,7 @@ Figures failed_capture(const Bench& bench) {
 }
 
 Figures teardown(const Bench& bench) {
-  const auto device = bench.graph_device();
+  const auto device = bench.replay_device();
   const Tensor w = bench.vector(0.5);
   std::int64_t before = 0;
   for (int round = 0; round < 6; ++round) {  // the first one warms up libraries
@@ -284,13 +283,12 @@ Figures teardown(const Bench& bench) {
 }
 
 Figures taking_turns(const Bench& bench) {
-  const auto device = bench.graph_device();
+  const auto device = bench.replay_device();
   const Tensor a = bench.vector(0.5), b = bench.vector(0.25), c = bench.vector(0.5), d = bench.vector(0.25);
   const ir::Graph graph = marked(kCut);
   const ir::MemoryPlan plan = ir::plan_memory(graph);
-  const auto memory = std::make_shared<GraphMemory>(device, plan.arena_bytes);
-  const auto first = make_graph_replay(graph, plan, memory, {a}),
-             second = make_graph_replay(graph, plan, memory, {b});
+  const auto memory = std::make_shared<ReplayMemory>(device, plan.arena_bytes);
+  const auto first = make_replay(graph, plan, memory, {a}), second = make_replay(graph, plan, memory, {b});
   const auto third = make_interpreter(ir::parse(kCut, "check.ir"), {c}),
              fourth = make_interpreter(ir::parse(kCut, "check.ir"), {d});
   for (int i = 0; i < 5; ++i) {
@@ -305,7 +303,7 @@ Figures taking_turns(const Bench& bench) {
 
 // The counter that a monitor reads: one more for each segment, once the device has come so far.
 Figures progress(const Bench& bench) {
-  const auto device = bench.graph_device();
+  const auto device = bench.replay_device();
   const Tensor w = bench.vector(0.5);
   const Step step(device, kCut, w);
   for (int i = 0; i < 3; ++i) step.run({bench.vector(1)});

@@ -7,7 +7,7 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
-#include "compiler/execute/cuda/cuda_graph_device.h"
+#include "compiler/execute/cuda/cuda_device.h"
 #include "compiler/execute/cuda/placing_allocator.h"
 #include "trainer/device/device_info.h"
 
@@ -16,7 +16,7 @@ namespace {
 std::string recording_device() {
   try {
     rondo::cuda::install_placing_allocator();
-    return rondo::cuda::make_graph_device(0)->device().str();
+    return rondo::cuda::make_device(0)->device().str();
   } catch (const std::exception& error) {
     const std::string text = error.what();
     return "none: " + text.substr(0, text.find('\n'));

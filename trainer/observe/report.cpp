@@ -112,40 +112,37 @@ void Report::compiled(const std::vector<const CompiledStep*>& steps) {
 }
 
 void Report::replaying(const ReplayFacts& f) {
+  const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   log_info(
       fmt::format("replay: {} ops a step, {} views made once, {:.1f} MiB planned, {:.1f} MiB{} from the "
                   "heap, {} results and "
                   "{} bytes copied a step",
-                  f.instructions, f.views, static_cast<double>(f.arena_bytes) / (1 << 20),
-                  static_cast<double>(f.heap_bytes) / (1 << 20),
+                  f.instructions, f.views, mib(f.arena_bytes), mib(f.heap_bytes),
                   f.largest_workspace_op.empty() ? "" : " for " + f.largest_workspace_op, f.copied_results,
-                  f.copied_bytes));
+                  f.batch_bytes + f.state_bytes));
+  if (f.segments > 0)
+    log_info(fmt::format(
+        "recorded: {} segment{} of {} ops, {} ops called by the host; {} bytes copied a step; first step "
+        "{:.0f} ms, "
+        "recording {:.0f} ms; {:.1f} MiB planned, {:.1f} MiB in the pool, {:.1f} MiB more of the device in "
+        "use "
+        "than before the first step",
+        f.segments, f.segments == 1 ? "" : "s", f.recorded_ops, f.instructions - f.recorded_ops,
+        f.batch_bytes, f.warm_up_ms, f.capture_ms, mib(f.arena_bytes), mib(f.pool_bytes),
+        mib(f.free_bytes_before - f.free_bytes_after)));
   folder_.event("replaying", {{"ops", f.instructions},
+                              {"segments", f.segments},
+                              {"recorded_ops", f.recorded_ops},
                               {"arena_bytes", f.arena_bytes},
+                              {"pool_bytes", f.pool_bytes},
                               {"heap_bytes", f.heap_bytes},
                               {"largest_workspace_op", f.largest_workspace_op},
-                              {"copied_bytes", f.copied_bytes}});
-}
-
-void Report::recorded(const GraphReplayFacts& f) {
-  const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
-  log_info(fmt::format(
-      "recorded: {} segment{} of {} ops, {} ops called by the host; {} bytes copied a step; first step "
-      "{:.0f} ms, "
-      "recording {:.0f} ms; {:.1f} MiB planned, {:.1f} MiB in the pool, {:.1f} MiB more of the device in use "
-      "than before the first step",
-      f.segments, f.segments == 1 ? "" : "s", f.instructions, f.eager_ops, f.copied_bytes, f.warm_up_ms,
-      f.capture_ms, mib(f.arena_bytes), mib(f.pool_bytes), mib(f.free_bytes_before - f.free_bytes_after)));
-  folder_.event("recorded", {{"segments", f.segments},
-                             {"ops", f.instructions},
-                             {"host_ops", f.eager_ops},
-                             {"copied_bytes", f.copied_bytes},
-                             {"warm_up_ms", f.warm_up_ms},
-                             {"capture_ms", f.capture_ms},
-                             {"arena_bytes", f.arena_bytes},
-                             {"pool_bytes", f.pool_bytes},
-                             {"free_bytes_before", f.free_bytes_before},
-                             {"free_bytes_after", f.free_bytes_after}});
+                              {"batch_bytes", f.batch_bytes},
+                              {"copied_bytes", f.batch_bytes + f.state_bytes},
+                              {"warm_up_ms", f.warm_up_ms},
+                              {"capture_ms", f.capture_ms},
+                              {"free_bytes_before", f.free_bytes_before},
+                              {"free_bytes_after", f.free_bytes_after}});
 }
 
 void Report::resumed(std::int64_t step, const std::filesystem::path& from, double seconds) {

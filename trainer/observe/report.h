@@ -39,7 +39,6 @@ class Report {
   void experts(const Decoder& model, const TrainStepOptions& options);
   void compiled(const std::vector<const CompiledStep*>& steps);
   void replaying(const ReplayFacts& facts);
-  void recorded(const GraphReplayFacts& facts);
 
   // The run goes on after `step`, from the checkpoint `from`, which took `seconds` to read: its metrics go on too.
   void resumed(std::int64_t step, const std::filesystem::path& from, double seconds);

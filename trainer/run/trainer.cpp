@@ -58,6 +58,7 @@ void Trainer::prepare() {
   compile();
   meet();
   draw_weights();
+  bind_executors();
   watch();
   if (report_) stop_requests_.emplace(config_.job, started_);
 }
@@ -103,6 +104,9 @@ void Trainer::draw_weights() {
   state_ = std::make_unique<TrainState>(
       *model_, stateful, static_cast<std::uint64_t>(config_.debug.seed), layout_.mesh, environment_.rank,
       table_length(step_options(config_, layout_, environment_.rank)), device_.device);
+}
+
+void Trainer::bind_executors() {
   ReplayWatch::Options watch;
   watch.rank = environment_.rank;
   watch.deadline = std::chrono::seconds(config_.comm.train_timeout_seconds);
@@ -351,10 +355,8 @@ void Trainer::train_one_step() {
   const std::optional<std::string> hash = hash_if_asked();
   if (report_) {
     report_->step_done(progress_.step, progress_.tokens_seen, result, learning_rate, data_wait_s, hash);
-    if (steps_here_ == 2) {
-      if (const ReplayFacts* replay = runner_->replay_facts()) report_->replaying(*replay);
-      if (const GraphReplayFacts* recorded = runner_->recorded_facts()) report_->recorded(*recorded);
-    }
+    if (const ReplayFacts* facts = runner_->replay_facts(); facts && steps_here_ == 2)
+      report_->replaying(*facts);
   }
   if (profile_) {
     if (report_) report_->pause();

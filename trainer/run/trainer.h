@@ -41,7 +41,8 @@ class Trainer {
   // Executors and their recordings first, then the groups that they use. May hang where another rank does.
   ~Trainer();
 
-  // Builds the model, traces and compiles the step, meets the other ranks, draws the weights. Throws Error.
+  // Builds the model, traces and compiles the step, meets the other ranks, draws the weights, binds the executors to
+  // them. Throws Error.
   void prepare();
 
   // Trains to the last step, or until something asks it to stop, and saves on the way and at the end as the
@@ -61,6 +62,7 @@ class Trainer {
   void compile();
   void meet();
   void draw_weights();
+  void bind_executors();
   void watch();  // what the configuration wants to see of the run
   void begin();
   void load_checkpoint();

@@ -4,7 +4,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 
-#include <algorithm>
+#include <map>
 
 namespace rondo {
 namespace {
@@ -37,22 +37,37 @@ std::vector<at::Tensor> batch_tensors(const Batch& batch, const std::vector<std:
   return tensors;
 }
 
-// The numbers (fp32) of all results one after the other, in one copy: each would wait for the device.
-std::vector<float> on_host(const std::vector<at::Tensor>& results) {
+// The numbers of a step's plain results (fp32) by their names, in one copy: each would wait for the device.
+std::map<std::string, std::vector<float>> on_host(const StepFunction& function,
+                                                  const std::vector<at::Tensor>& results) {
   std::vector<at::Tensor> flat;
   for (const at::Tensor& result : results) flat.push_back(result.reshape({-1}));
-  const at::Tensor numbers = at::cat(flat).cpu();
-  return {numbers.const_data_ptr<float>(), numbers.const_data_ptr<float>() + numbers.numel()};
+  const at::Tensor all = at::cat(flat).cpu();
+  const float* next = all.const_data_ptr<float>();
+  std::map<std::string, std::vector<float>> numbers;
+  auto result = flat.begin();
+  for (const ir::Output& output : function.outputs) {
+    if (output.updates >= 0) continue;
+    numbers[output.name].assign(next, next + result->numel());
+    next += (result++)->numel();
+  }
+  return numbers;
 }
 
-StepResult read(const std::vector<at::Tensor>& results) {
-  const std::vector<float> numbers = on_host(results);
-  StepResult result{numbers[0], numbers[1], numbers[2] == 0.0f, {}};
-  if (results.size() > 3) {
-    result.load_imbalance = numbers[3];
-    result.tokens_per_expert.assign(numbers.begin() + 4, numbers.begin() + 4 + results[4].numel());
-  }
-  if (results.size() > 5) result.dropped_tokens = numbers.back();
+StepResult read(const CompiledStep& step, const std::vector<at::Tensor>& results) {
+  const auto numbers = on_host(step.function(), results);
+  const auto number = [&](const std::string& name) {
+    const auto found = numbers.find(name);
+    return found == numbers.end() ? std::nullopt : std::optional(found->second.at(0));
+  };
+  StepResult result;
+  result.loss = numbers.at(kLoss).at(0);
+  result.grad_norm = number(kGradNorm).value_or(0);
+  result.finite = number(kFoundInf).value_or(0) == 0;
+  result.load_imbalance = number(kLoadImbalance);
+  if (const auto tokens = numbers.find(kTokensPerExpert); tokens != numbers.end())
+    result.tokens_per_expert = tokens->second;
+  result.dropped_tokens = number(kDroppedTokens).value_or(0);
   return result;
 }
 
@@ -78,7 +93,8 @@ std::vector<const CompiledStep*> CompiledFunctions::all() const {
 
 StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state,
                        const SharedResources& shared)
-    : shared_(shared),
+    : functions_(functions),
+      shared_(shared),
       training_shape_(token_shape(functions.train_step ? functions.train_step : functions.accumulate)),
       validation_shape_(token_shape(functions.validate)) {
   const auto bind = [&](const std::optional<CompiledStep>& step) {
@@ -95,29 +111,16 @@ StepResult StepRunner::run(const StepBatch& batch, double learning_rate) {
     std::vector<at::Tensor> tensors =
         batch_tensors(batch.microbatches[0], training_shape_, batch.valid_tokens);
     tensors.push_back(scalar(learning_rate));
-    return read(train_step_->run(tensors));
+    return read(*functions_.train_step, train_step_->run(tensors));
   }
   for (const Batch& microbatch : batch.microbatches)
     accumulate_->run(batch_tensors(microbatch, training_shape_, batch.valid_tokens));
-  return read(update_->run({scalar(learning_rate)}));
+  return read(*functions_.update, update_->run({scalar(learning_rate)}));
 }
 
 StepResult StepRunner::validate(const StepBatch& batch) {
-  const std::vector<float> numbers =
-      on_host(validate_->run(batch_tensors(batch.microbatches[0], validation_shape_, batch.valid_tokens)));
-  StepResult result{.loss = numbers[0]};
-  if (numbers.size() > 1) result.dropped_tokens = numbers[1];
-  return result;
-}
-
-const ReplayFacts* StepRunner::replay_facts() const {
-  const auto* replay = dynamic_cast<const Replay*>(forward_backward());
-  return replay == nullptr ? nullptr : &replay->facts();
-}
-
-const GraphReplayFacts* StepRunner::recorded_facts() const {
-  const auto* replay = dynamic_cast<const GraphReplay*>(forward_backward());
-  return replay == nullptr ? nullptr : &replay->facts();
+  return read(*functions_.validate,
+              validate_->run(batch_tensors(batch.microbatches[0], validation_shape_, batch.valid_tokens)));
 }
 
 }  // namespace rondo

@@ -32,19 +32,17 @@ struct CompiledFunctions {
 
 class StepRunner {
  public:
-  // `shared` comes from share_resources(functions.all(), ...).
+  // `functions` outlive this. `shared` comes from share_resources(functions.all(), ...).
   StepRunner(const CompiledFunctions& functions, const TrainState& state, const SharedResources& shared);
 
   StepResult run(const StepBatch& batch, double learning_rate);
   // Of the result only the loss and the rows without room have a meaning.
   StepResult validate(const StepBatch& batch);
-  // Of the executor that does forward and backward; nullptr unless it is a replay of that kind.
-  const ReplayFacts* replay_facts() const;
-  const GraphReplayFacts* recorded_facts() const;  // complete after its second run
+  // Of the executor that does forward and backward, complete after its second run; nullptr unless it is a replay.
+  const ReplayFacts* replay_facts() const { return (train_step_ ? train_step_ : accumulate_)->facts(); }
 
  private:
-  const Executor* forward_backward() const { return train_step_ ? train_step_.get() : accumulate_.get(); }
-
+  const CompiledFunctions& functions_;
   SharedResources shared_;  // above the executors, which go first
   std::unique_ptr<Executor> train_step_, accumulate_, update_, validate_;
   std::vector<std::int64_t> training_shape_, validation_shape_;  // [B, T] of the tokens

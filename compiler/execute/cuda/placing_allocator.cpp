@@ -3,8 +3,6 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
-#include <algorithm>
-
 #include "support/error.h"
 
 namespace rondo::cuda {
@@ -14,7 +12,7 @@ namespace allocator = c10::cuda::CUDACachingAllocator;
 using c10::DeviceIndex;
 using c10::MempoolId_t;
 
-thread_local Placement* placement = nullptr;
+thread_local ResultPlacement* placement = nullptr;
 
 // Planned memory is its plan's, and nobody gives it back.
 void keep(void*) {}
@@ -143,22 +141,11 @@ void install_placing_allocator() {
   allocator::allocator.store(placing);
 }
 
-Placement::Placement(std::span<const cpu_memory::PlacedResult> results) : results_(results) {
+ResultPlacement::ResultPlacement(std::span<const cpu_memory::PlacedResult> results) : results_(results) {
   RONDO_ASSERT(placement == nullptr, "one placement a thread");
   placement = this;
 }
 
-Placement::~Placement() { placement = nullptr; }
-
-void* Placement::take(std::size_t bytes) {
-  const std::size_t count = std::min<std::size_t>(results_.size(), 64);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t bit = std::uint64_t{1} << i;
-    if (results_[i].bytes != bytes || (taken_ & bit) != 0) continue;
-    taken_ |= bit;
-    return results_[i].address;
-  }
-  return nullptr;
-}
+ResultPlacement::~ResultPlacement() { placement = nullptr; }
 
 }  // namespace rondo::cuda

@@ -2,7 +2,7 @@
 // the CPU. Everything but a placed result comes from the allocator behind it.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <span>
 
 #include "compiler/execute/cpu_memory.h"
@@ -14,19 +14,18 @@ void install_placing_allocator();
 
 // While alive, requests of this thread for exactly the bytes of a result that is still unplaced get its address. At
 // most one a thread.
-class Placement {
+class ResultPlacement {
  public:
-  explicit Placement(std::span<const cpu_memory::PlacedResult> results);
-  ~Placement();
-  Placement(const Placement&) = delete;
-  Placement& operator=(const Placement&) = delete;
+  explicit ResultPlacement(std::span<const cpu_memory::PlacedResult> results);
+  ~ResultPlacement();
+  ResultPlacement(const ResultPlacement&) = delete;
+  ResultPlacement& operator=(const ResultPlacement&) = delete;
 
   // nullptr: take it from the allocator behind.
-  void* take(std::size_t bytes);
+  void* take(std::size_t bytes) { return results_.take(bytes); }
 
  private:
-  std::span<const cpu_memory::PlacedResult> results_;
-  std::uint64_t taken_ = 0;  // bit i: result i has its memory (the first 64 results)
+  cpu_memory::UnplacedResults results_;
 };
 
 }  // namespace rondo::cuda

@@ -1,5 +1,5 @@
-// compiler/cuda/*.h in a program without CUDA. No run comes here: job.device = "cuda" was refused before.
-#include "compiler/execute/cuda/cuda_graph_device.h"
+// compiler/execute/cuda/*.h in a program without CUDA. No run comes here: job.device = "cuda" was refused before.
+#include "compiler/execute/cuda/cuda_device.h"
 #include "compiler/execute/cuda/placing_allocator.h"
 #include "support/error.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 }  // namespace
 
-std::shared_ptr<GraphDevice> make_graph_device(int) { refuse(); }
+std::shared_ptr<ReplayDevice> make_device(int) { refuse(); }
 void install_placing_allocator() { refuse(); }
 
 }  // namespace rondo::cuda

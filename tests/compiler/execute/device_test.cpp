@@ -10,8 +10,9 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "compiler/execute/executor.h"
+#include "compiler/execute/cpu_device.h"
 #include "compiler/execute/planned_step.h"
+#include "compiler/execute/replay.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "support/error.h"
@@ -117,7 +118,8 @@ TEST_CASE("state on two devices is refused and two inputs are named") {
 TEST_CASE("state that lies elsewhere than the memory of a plan is refused") {
   const ir::Graph graph = small_graph();
   const ir::MemoryPlan plan = ir::plan_memory(graph);
-  const auto memory = std::make_shared<ReplayMemory>(plan.arena_bytes, plan.host_arena_bytes);
+  const auto memory =
+      std::make_shared<ReplayMemory>(make_cpu_device(), plan.arena_bytes, plan.host_arena_bytes);
   CHECK_THROWS_MATCHES(make_replay(graph, plan, memory, {vector(1, far_device())}), Error,
                        MessageMatches(ContainsSubstring("the state of small lies on far:0")));
 }

@@ -15,6 +15,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "compiler/compile.h"
+#include "compiler/execute/cpu_device.h"
 #include "compiler/execute/cpu_memory.h"
 #include "compiler/ir/verify.h"
 #include "compiler/trace/tracer.h"
@@ -49,10 +50,10 @@ StepFunction with_body(std::function<Tensors(const Tensors&, bool)> body) {
   return f;
 }
 
-std::unique_ptr<Replay> replay_of(const StepFunction& f, const Tensors& state) {
+std::unique_ptr<Executor> replay_of(const StepFunction& f, const Tensors& state) {
   const ir::Graph graph = trace(f);
   const ir::MemoryPlan plan = ir::plan_memory(graph);
-  return make_replay(graph, plan, std::make_shared<ReplayMemory>(plan.arena_bytes), state);
+  return make_replay(graph, plan, std::make_shared<ReplayMemory>(make_cpu_device(), plan.arena_bytes), state);
 }
 
 at::Tensor matrix(double value) { return at::full({8, 8}, value, at::TensorOptions().dtype(at::kFloat)); }
@@ -126,6 +127,21 @@ TEST_CASE("from the second run on a replay allocates nothing from the heap but i
   CHECK(cpu_memory::peak_bytes() == live);
 }
 
+TEST_CASE(
+    "a replay on the CPU records nothing, and tells what it calls and copies; an interpreter tells nothing") {
+  cpu_memory::install();
+  const auto replay = replay_of(small_function(), {matrix(1.0)});
+  for (int i = 0; i < 2; ++i) replay->run({matrix(2.0)});
+  const ReplayFacts& facts = *replay->facts();
+  CHECK(facts.segments == 0);
+  CHECK(facts.recorded_ops == 0);
+  CHECK(facts.instructions == 6);  // mm, silu, sum, mul, sub, and the copy of the new w
+  CHECK(facts.batch_bytes == 8 * 8 * 4);
+  CHECK(facts.state_bytes == 8 * 8 * 4);
+  CHECK(facts.pool_bytes >= facts.arena_bytes);
+  CHECK(make_interpreter(trace(small_function()), {matrix(1.0)})->facts() == nullptr);
+}
+
 TEST_CASE("state that moved, and a batch of another shape or dtype, are refused by name") {
   cpu_memory::install();
   const at::Tensor w = matrix(1.0);
@@ -147,7 +163,7 @@ TEST_CASE("two replays that share memory do not disturb each other's state") {
   cpu_memory::install();
   const ir::Graph graph = trace(small_function());
   const ir::MemoryPlan plan = ir::plan_memory(graph);
-  const auto memory = std::make_shared<ReplayMemory>(plan.arena_bytes);
+  const auto memory = std::make_shared<ReplayMemory>(make_cpu_device(), plan.arena_bytes);
   const at::Tensor a = matrix(1.0), b = matrix(5.0);
   const auto first = make_replay(graph, plan, memory, {a}), second = make_replay(graph, plan, memory, {b});
   first->run({matrix(1.0)});
@@ -164,7 +180,7 @@ TEST_CASE("an arena in which somebody still holds memory is not freed under them
   {
     const cpu_memory::Arena arena(1 << 12);
     const cpu_memory::PlacedResult place{arena.data(), 64 * sizeof(float)};
-    const cpu_memory::Placement placement({&place, 1}, {});
+    const cpu_memory::ResultPlacement placement({&place, 1}, {});
     held = at::empty({64});
     CHECK(arena.blocks() == 1);
     CHECK(held.const_data_ptr() == arena.data());

@@ -19,7 +19,7 @@ std::size_t DeviceLog::count(const std::string& prefix) const {
 }
 
 RecordingDevice::~RecordingDevice() {
-  require(pool_.empty(), "the pool is released before the device goes");
+  require(pool_bytes() == 0, "the pool is released before the device goes");
   require(recordings_.empty(), "recordings are destroyed before the device goes");
 }
 
@@ -39,22 +39,15 @@ void RecordingDevice::require(bool condition, const std::string& rule) {
 char* RecordingDevice::reserve(std::size_t bytes) {
   note("reserve");
   require(!capture_, "no block is reserved in a capture");
-  pool_.push_back(std::make_unique<cpu_memory::Arena>(bytes));
-  return pool_.back()->data();
+  return cpu_->reserve(bytes);
 }
 
 void RecordingDevice::release_pool() noexcept {
   log_->calls.push_back("release_pool");
   require(recordings_.empty(), "recordings are destroyed before the pool");
   require(!under_way_, "nothing runs when the pool is released");
-  require(!pool_.empty(), "the pool is released once");
-  pool_.clear();
-}
-
-std::int64_t RecordingDevice::pool_bytes() const {
-  std::size_t bytes = 0;
-  for (const auto& block : pool_) bytes += block->size();
-  return static_cast<std::int64_t>(bytes);
+  require(pool_bytes() > 0, "the pool is released once");
+  cpu_->release_pool();
 }
 
 void RecordingDevice::enter() {
@@ -75,7 +68,7 @@ void RecordingDevice::begin_capture() {
   capture_.emplace();
 }
 
-GraphDevice::Recording RecordingDevice::end_capture() {
+ReplayDevice::Recording RecordingDevice::end_capture() {
   note("end " + std::to_string(next_));
   recordings_[next_] = std::move(capture_.value());
   capture_.reset();
@@ -88,15 +81,7 @@ void RecordingDevice::abandon_capture() noexcept {
   capture_.reset();
 }
 
-void RecordingDevice::run(Instruction& instruction) {
-  {
-    const cpu_memory::Placement placement(instruction.placements(), {});
-    instruction.call();
-  }
-  instruction.settle();
-}
-
-void RecordingDevice::issue(Instruction& instruction) {
+ReplayDevice::Issued RecordingDevice::issue(Instruction& instruction, std::span<const std::span<char>>) {
   require(entered_, "work is issued within a turn");
   note((capture_ ? "record " : "run ") + instruction.node().op);
   if (capture_) {
@@ -104,6 +89,7 @@ void RecordingDevice::issue(Instruction& instruction) {
   } else {
     run(instruction);
   }
+  return {};
 }
 
 void RecordingDevice::count_up() {

@@ -1,5 +1,5 @@
 // A device that records without a GPU: what is issued in a capture is remembered and called at each launch, at the
-// planned addresses. It writes down every call, and what breaks the rules of graph_device.h, and fails where it is
+// planned addresses, with the CPU's memory and calls. It writes down every call, and what breaks the rules of replay_device.h, and fails where it is
 // told to.
 #pragma once
 
@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/execute/cpu_memory.h"
-#include "compiler/execute/graph_device.h"
+#include "compiler/execute/cpu_device.h"
 
 namespace rondo {
 
@@ -19,14 +18,14 @@ namespace rondo {
 struct DeviceLog {
   std::vector<std::string>
       calls;  // "begin", "record aten.mm.default", "end 0", "launch 0", "run aten.mm.default"
-  std::vector<std::string> violations;  // of what GraphDevice requires
+  std::vector<std::string> violations;  // of what ReplayDevice requires
 
   void clear() { calls.clear(); }
   std::string text() const;                            // the calls, separated by ", "
   std::size_t count(const std::string& prefix) const;  // calls that begin so
 };
 
-class RecordingDevice final : public GraphDevice {
+class RecordingDevice final : public ReplayDevice {
  public:
   explicit RecordingDevice(std::shared_ptr<DeviceLog> log) : log_(std::move(log)) {}
   ~RecordingDevice() override;
@@ -40,30 +39,31 @@ class RecordingDevice final : public GraphDevice {
   char* reserve(std::size_t bytes) override;
   char* reserve_on_host(std::size_t bytes) override { return reserve(bytes); }
   void release_pool() noexcept override;
-  std::int64_t pool_bytes() const override;
+  std::int64_t pool_bytes() const override { return cpu_->pool_bytes(); }
   std::int64_t free_bytes() const override { return (std::int64_t{1} << 30) - pool_bytes(); }
   void enter() override;
   void leave() noexcept override;
+  // Temporaries come from the heap: it has no use for `room`.
+  Issued issue(Instruction& instruction, std::span<const std::span<char>> room) override;
+  void synchronize() override;
   void begin_capture() override;
   Recording end_capture() override;
   void abandon_capture() noexcept override;
-  void issue(Instruction& instruction) override;
+  void launch(Recording recording) override;
+  void destroy(Recording recording) noexcept override;
   void count_up() override;
   std::int64_t counted() const override { return counted_; }
-  void launch(Recording recording) override;
-  void synchronize() override;
-  void destroy(Recording recording) noexcept override;
 
  private:
   using Work = std::vector<Instruction*>;  // nullptr: count up
 
   void note(const std::string& call);  // and fail, if told to
   void require(bool condition, const std::string& rule);
-  static void run(Instruction& instruction);
+  void run(Instruction& instruction) { cpu_->issue(instruction, {}); }
 
   std::shared_ptr<DeviceLog> log_;
   std::map<std::string, std::string> failures_;
-  std::vector<std::unique_ptr<cpu_memory::Arena>> pool_;
+  const std::shared_ptr<ReplayDevice> cpu_ = make_cpu_device();
   std::map<Recording, Work> recordings_;
   std::optional<Work> capture_;
   std::optional<Recording> hanging_;

@@ -95,7 +95,7 @@ TEST_CASE("a result that takes over its operand's memory has the same bits") {
     const cpu_memory::PlacedResult place{arena.data(), reusable.nbytes()};
     at::Tensor got;
     {
-      const cpu_memory::Placement placement(std::span(&place, 1), {});
+      const cpu_memory::ResultPlacement placement(std::span(&place, 1), {});
       got = op(operand);
     }
     REQUIRE(got.const_data_ptr() == arena.data());

@@ -10,8 +10,9 @@
 #include <map>
 
 #include "compiler/execute/boxed_node.h"
+#include "compiler/execute/cpu_device.h"
 #include "compiler/execute/cpu_memory.h"
-#include "compiler/execute/executor.h"
+#include "compiler/execute/replay.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/passes/pipeline.h"
@@ -83,7 +84,8 @@ Results replay(const Graph& graph, const Tensors& inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
     (graph.inputs[i].kind == InputKind::batch ? batch : state).push_back(inputs[i].clone());
   const MemoryPlan plan = plan_memory(graph);
-  const auto player = make_replay(graph, plan, std::make_shared<ReplayMemory>(plan.arena_bytes), state);
+  const auto memory = std::make_shared<ReplayMemory>(make_cpu_device(), plan.arena_bytes);
+  const auto player = make_replay(graph, plan, memory, state);
   at::manual_seed(1);
   const Tensors returned = player->run(batch);
   Results results;

@@ -9,8 +9,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include "compiler/execute/cpu_device.h"
 #include "compiler/execute/cpu_memory.h"
 #include "compiler/execute/executor.h"
+#include "compiler/execute/replay.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/trace/tracer.h"
 #include "models/deepseek_v3/deepseek_v3.h"
@@ -120,8 +122,8 @@ TEST_CASE("a fused graph gives the same bits interpreted and replayed") {
   const ir::MemoryPlan plan = ir::plan_memory(graph);
   const Tensors interpreted_state = step.state(), replayed_state = step.state();
   const auto interpreter = make_interpreter(graph, interpreted_state);
-  const auto replay =
-      make_replay(graph, plan, std::make_shared<ReplayMemory>(plan.arena_bytes), replayed_state);
+  const auto memory = std::make_shared<ReplayMemory>(make_cpu_device(), plan.arena_bytes);
+  const auto replay = make_replay(graph, plan, memory, replayed_state);
   for (int i = 0; i < 3; ++i) {
     const Tensors a = first_step(*interpreter, step, interpreted_state);
     const Tensors b = first_step(*replay, step, replayed_state);

@@ -13,9 +13,10 @@
 #include <cmath>
 
 #include "compiler/compile.h"
+#include "compiler/execute/cpu_device.h"
 #include "compiler/execute/cpu_memory.h"
 #include "compiler/execute/executor.h"
-#include "compiler/execute/graph_replay.h"
+#include "compiler/execute/replay.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/trace/tracer.h"
@@ -95,8 +96,8 @@ TEST_CASE("eager, interpreted and replayed steps are bit for bit equal") {
 
   const Tensors replayed_state = initial_state(functions.train_step, *model);
   const ir::MemoryPlan plan = ir::plan_memory(graph);
-  const auto replay =
-      make_replay(graph, plan, std::make_shared<ReplayMemory>(plan.arena_bytes), replayed_state);
+  const auto memory = std::make_shared<ReplayMemory>(make_cpu_device(), plan.arena_bytes);
+  const auto replay = make_replay(graph, plan, memory, replayed_state);
   require_equal(eager, outcome(*replay, options, replayed_state, 4));
 }
 
@@ -136,13 +137,13 @@ TEST_CASE(
   const auto log = std::make_shared<DeviceLog>();
   auto device = std::make_shared<RecordingDevice>(log);
   const Tensors state = initial_state(function, *model);
-  auto step = make_graph_replay(compiled.graph(), plan,
-                                std::make_shared<GraphMemory>(device, plan.arena_bytes), state);
+  auto step =
+      make_replay(compiled.graph(), plan, std::make_shared<ReplayMemory>(device, plan.arena_bytes), state);
   require_equal(expected, outcome(*step, options, state, 5));
   CHECK(log->count("launch") == 4);
   // Tokens and labels, and two scalars.
-  CHECK(step->facts().copied_bytes == 2 * 2 * 32 * 8 + 2 * 4);
-  CHECK(step->facts().eager_ops == 0);
+  CHECK(step->facts()->batch_bytes == 2 * 2 * 32 * 8 + 2 * 4);
+  CHECK(step->facts()->recorded_ops == step->facts()->instructions);
   step.reset();
   device.reset();
   CHECK(log->violations.empty());
@@ -187,8 +188,7 @@ TEST_CASE(
   Tensors outcomes[2];
   for (const CompiledStep* step : {&replayed, &interpreted}) {
     const Tensors state = initial_state(function, *model);
-    const SharedResources shared{
-        .replay = std::make_shared<ReplayMemory>(step->replay_bytes()), .gpu = {}, .watch = {}};
+    const SharedResources shared = share_resources({step}, c10::kCPU, {});
     outcomes[step == &interpreted] = outcome(*step->bind(state, shared), options, state, 4);
   }
   require_equal(outcomes[0], outcomes[1]);

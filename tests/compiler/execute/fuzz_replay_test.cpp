@@ -8,7 +8,7 @@
 #include <random>
 
 #include "compiler/execute/cpu_memory.h"
-#include "compiler/execute/graph_replay.h"
+#include "compiler/execute/replay.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/segments.h"
 #include "compiler/ir/text.h"
@@ -126,7 +126,7 @@ std::size_t check(std::uint64_t seed) {
   auto device = std::make_shared<RecordingDevice>(log);
   const MemoryPlan plan = plan_memory(graph);
   auto step =
-      make_graph_replay(graph, plan, std::make_shared<GraphMemory>(device, plan.arena_bytes), recorded.state);
+      make_replay(graph, plan, std::make_shared<ReplayMemory>(device, plan.arena_bytes), recorded.state);
   const Tensors of_recordings = outcome(*step, recorded);
   REQUIRE(of_interpreter.size() == of_recordings.size());
   for (std::size_t i = 0; i < of_interpreter.size(); ++i) {

@@ -1,6 +1,6 @@
-// The contract of recorded steps (graph_replay.h), against a device that records without a GPU. No test here says
+// The contract of replays with recordings (replay.h), against a device that records without a GPU. No test here says
 // anything about CUDA.
-#include "compiler/execute/graph_replay.h"
+#include "compiler/execute/replay.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
@@ -82,8 +82,7 @@ struct Bench {
   void make(ReplayWatch* watch = nullptr) {
     step.reset();
     const ir::MemoryPlan plan = ir::plan_memory(graph);
-    step =
-        make_graph_replay(graph, plan, std::make_shared<GraphMemory>(device, plan.arena_bytes), {w}, watch);
+    step = make_replay(graph, plan, std::make_shared<ReplayMemory>(device, plan.arena_bytes), {w}, watch);
     log->clear();
   }
   // Ends everything, and says in which order.
@@ -98,7 +97,7 @@ struct Bench {
   at::Tensor w;
   ir::Graph graph;
   std::shared_ptr<RecordingDevice> device;
-  std::unique_ptr<GraphReplay> step;
+  std::unique_ptr<Executor> step;
 };
 
 // The results and the state after each of `steps` runs.
@@ -153,11 +152,12 @@ TEST_CASE("the batch is all that is copied in; state stays where it is and resul
   const at::Tensor third = (bench.step->run({vector(1)}), bench.step->run({vector(1)}))[0];
   CHECK(bench.w.const_data_ptr() == address);
   CHECK(first.const_data_ptr() == third.const_data_ptr());
-  const GraphReplayFacts& facts = bench.step->facts();
-  CHECK(facts.copied_bytes == 8 * 4);
+  const ReplayFacts& facts = *bench.step->facts();
+  CHECK(facts.batch_bytes == 8 * 4);
+  CHECK(facts.state_bytes == 0);
   CHECK(facts.segments == 2);
-  CHECK(facts.instructions == 6);
-  CHECK(facts.eager_ops == 1);
+  CHECK(facts.recorded_ops == 6);
+  CHECK(facts.instructions - facts.recorded_ops == 1);
   CHECK(facts.pool_bytes >= facts.arena_bytes);
   CHECK(facts.free_bytes_before - facts.free_bytes_after == 0);  // the arena was there before run 1
 }
@@ -170,7 +170,7 @@ TEST_CASE("what updates the state out of place is copied inside the recording") 
   CHECK(bench.log->text() ==
         "enter, begin, record aten.mul.Tensor, record return, record count, end 0, launch 0, leave");
   CHECK(at::equal(bench.w, vector(1)));
-  CHECK(bench.step->facts().segments == 1);
+  CHECK(bench.step->facts()->segments == 1);
 }
 
 TEST_CASE("state that moved or changed, and a batch of another kind, are refused by name in every run") {
@@ -206,8 +206,8 @@ TEST_CASE("state that cannot be recorded is refused by name, and the pool is giv
     const auto log = std::make_shared<DeviceLog>();
     auto device = std::make_shared<RecordingDevice>(log);
     CHECK_THROWS_MATCHES(
-        make_graph_replay(bench.graph, plan, std::make_shared<GraphMemory>(device, plan.arena_bytes), {w}),
-        Error, MessageMatches(ContainsSubstring(what)));
+        make_replay(bench.graph, plan, std::make_shared<ReplayMemory>(device, plan.arena_bytes), {w}), Error,
+        MessageMatches(ContainsSubstring(what)));
     CHECK(log->text() == "reserve, reserve, release_pool");
     device.reset();
     CHECK(log->violations.empty());
@@ -304,10 +304,10 @@ TEST_CASE("steps that take turns share a pool, which goes with the last of them"
   Bench bench;
   const ir::MemoryPlan plan = ir::plan_memory(bench.graph);
   bench.step.reset();
-  auto memory = std::make_shared<GraphMemory>(bench.device, plan.arena_bytes);
+  auto memory = std::make_shared<ReplayMemory>(bench.device, plan.arena_bytes);
   const at::Tensor a = vector(0.5), b = vector(0.25);
-  auto first = make_graph_replay(bench.graph, plan, memory, {a}),
-       second = make_graph_replay(bench.graph, plan, memory, {b});
+  auto first = make_replay(bench.graph, plan, memory, {a}),
+       second = make_replay(bench.graph, plan, memory, {b});
   memory.reset();
   const at::Tensor c = vector(0.5), d = vector(0.25);
   const auto third = make_interpreter(bench.graph, {c}), fourth = make_interpreter(bench.graph, {d});
@@ -333,13 +333,14 @@ TEST_CASE(
   const ir::MemoryPlan plan = ir::plan_memory(graph);
   at::Tensor w = vector(0.5);
   const auto step =
-      make_graph_replay(graph, plan, std::make_shared<GraphMemory>(called.device, plan.arena_bytes), {w});
+      make_replay(graph, plan, std::make_shared<ReplayMemory>(called.device, plan.arena_bytes), {w});
   for (int i = 0; i < 3; ++i) CHECK(at::equal(step->run({vector(i)})[0], recorded.step->run({vector(i)})[0]));
   CHECK(at::equal(w, recorded.w));
   CHECK(called.log->count("begin") == 0);
   CHECK(called.log->count("launch") == 0);
-  CHECK(step->facts().segments == 0);
-  CHECK(step->facts().eager_ops == recorded.step->facts().eager_ops + recorded.step->facts().instructions);
+  CHECK(step->facts()->segments == 0);
+  CHECK(step->facts()->recorded_ops == 0);
+  CHECK(step->facts()->instructions == recorded.step->facts()->instructions);
 }
 
 TEST_CASE("segments that are not those of the graph are our own mistake") {
@@ -348,8 +349,7 @@ TEST_CASE("segments that are not those of the graph are our own mistake") {
   graph.segments.front().end -= 1;
   const ir::MemoryPlan plan = ir::plan_memory(graph);
   CHECK_THROWS_WITH(
-      make_graph_replay(graph, plan, std::make_shared<GraphMemory>(bench.device, plan.arena_bytes),
-                        {bench.w}),
+      make_replay(graph, plan, std::make_shared<ReplayMemory>(bench.device, plan.arena_bytes), {bench.w}),
       ContainsSubstring("are not those that the pass cudagraph marks"));
 }
 

@@ -2,7 +2,7 @@
 // is given back. This device is a user from its first block to release_pool, each turn is one, and each recording is one
 // until it is destroyed. While a recording is captured LibTorch routes to the pool itself, and refuses to do so twice,
 // so a turn stops routing for as long.
-#include "compiler/execute/cuda/cuda_graph_device.h"
+#include "compiler/execute/cuda/cuda_device.h"
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAContextLight.h>
@@ -49,9 +49,9 @@ bool succeeds(F&& f) noexcept {
   }
 }
 
-class CudaGraphDevice final : public GraphDevice {
+class CudaDevice final : public ReplayDevice {
  public:
-  explicit CudaGraphDevice(c10::DeviceIndex index)
+  explicit CudaDevice(c10::DeviceIndex index)
       : index_(index),
         stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index)),
         outside_(stream_) {
@@ -61,7 +61,7 @@ class CudaGraphDevice final : public GraphDevice {
     *seen_ = 0;
   }
 
-  ~CudaGraphDevice() override {
+  ~CudaDevice() override {
     without_throwing("freeing the counter of segments", [&] { C10_CUDA_CHECK(cudaFreeHost(seen_)); });
   }
 
@@ -134,6 +134,17 @@ class CudaGraphDevice final : public GraphDevice {
     });
   }
 
+  // The pool grows for temporaries, in the order of the stream: no room of the arena is needed.
+  Issued issue(Instruction& instruction, std::span<const std::span<char>>) override {
+    {
+      const ResultPlacement placement(instruction.placements());
+      instruction.call();
+    }
+    return {.copied_results = instruction.settle()};
+  }
+
+  void synchronize() override { stream_.synchronize(); }
+
   void begin_capture() override {
     stop_routing();
     capturing_ = std::make_unique<at::cuda::CUDAGraph>();
@@ -167,12 +178,10 @@ class CudaGraphDevice final : public GraphDevice {
     without_throwing("going on after a failed capture", [&] { start_routing(); });
   }
 
-  void issue(Instruction& instruction) override {
-    {
-      const Placement placement(instruction.placements());
-      instruction.call();
-    }
-    instruction.settle();
+  void launch(Recording recording) override { recordings_.at(recording)->replay(); }
+
+  void destroy(Recording recording) noexcept override {
+    without_throwing("destroying a recording", [&] { recordings_.erase(recording); });
   }
 
   void count_up() override {
@@ -181,14 +190,6 @@ class CudaGraphDevice final : public GraphDevice {
                                    stream_.stream()));
   }
   std::int64_t counted() const override { return std::atomic_ref(*seen_).load(); }
-
-  void launch(Recording recording) override { recordings_.at(recording)->replay(); }
-
-  void synchronize() override { stream_.synchronize(); }
-
-  void destroy(Recording recording) noexcept override {
-    without_throwing("destroying a recording", [&] { recordings_.erase(recording); });
-  }
 
  private:
   // From the first block to release_pool; the next first block begins another pool.
@@ -245,9 +246,9 @@ class CudaGraphDevice final : public GraphDevice {
 
 }  // namespace
 
-std::shared_ptr<GraphDevice> make_graph_device(int index) {
+std::shared_ptr<ReplayDevice> make_device(int index) {
   const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(index));
-  return std::make_shared<CudaGraphDevice>(static_cast<c10::DeviceIndex>(index));
+  return std::make_shared<CudaDevice>(static_cast<c10::DeviceIndex>(index));
 }
 
 }  // namespace rondo::cuda
