@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "support/error.h"
+#include "support/text/size_text.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/files.h"
@@ -63,9 +64,9 @@ void check_space(const fs::path& folder, std::int64_t bytes, std::int64_t files)
   if (free_bytes < kMargin * static_cast<double>(bytes))
     throw Error(
         ExitCode::resources,
-        fmt::format("{} has {:.3f} GB free, but a checkpoint needs {:.3f} GB and 5 % more; free space, "
+        fmt::format("{} has {} free, but a checkpoint needs {} and 5 % more; free space, "
                     "lower checkpoint.keep_latest_k, or choose another folder",
-                    folder.string(), free_bytes / 1e9, static_cast<double>(bytes) / 1e9));
+                    folder.string(), size_text(static_cast<std::int64_t>(free_bytes)), size_text(bytes)));
   const bool counts_files = disk.f_files != 0;
   if (counts_files && static_cast<double>(disk.f_favail) < kMargin * static_cast<double>(files))
     throw Error(ExitCode::resources,

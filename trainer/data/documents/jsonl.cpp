@@ -3,6 +3,8 @@
 #include <array>
 #include <optional>
 
+#include "support/text/utf8.h"
+
 namespace rondo {
 namespace {
 
@@ -130,10 +132,6 @@ class Reader {
     expect('}', "or ',' in an object");
   }
 
-  static size_t utf8_length(char32_t code) {
-    return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-  }
-
  private:
   void skip_array(int depth) {
     expect('[', "before an array");
@@ -184,17 +182,6 @@ class Reader {
   std::string_view text_;
   size_t at_ = 0;
 };
-
-void append_utf8(char32_t code, std::string& out) {
-  const size_t length = Reader::utf8_length(code);
-  if (length == 1) {
-    out += static_cast<char>(code);
-    return;
-  }
-  constexpr unsigned char kLead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-  out += static_cast<char>(kLead[length] | code >> (6 * (length - 1)));
-  for (size_t i = length - 1; i-- > 0;) out += static_cast<char>(0x80 | (code >> (6 * i) & 0x3f));
-}
 
 bool is_text_key(std::string_view stored) {
   if (stored.find('\\') == std::string_view::npos) return stored == "text";

@@ -6,20 +6,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
+#include <limits>
 
+#include "support/text/numbers.h"
 #include "trainer/data/token_files/token_file.h"
 
 namespace rondo {
 namespace {
-
-// The number that `text` is, or -1.
-int64_t number_in(std::string_view text) {
-  int64_t value = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : -1;
-}
 
 class DatatroveTokens final : public TokenFile {
  public:
@@ -56,13 +50,16 @@ class DatatroveTokens final : public TokenFile {
     std::getline(in, second);
     const size_t bar = first.rfind('|');
     tokenizer_ = first.substr(0, std::min<size_t>(bar, 256));
-    const int64_t width = bar == std::string::npos ? -1 : number_in(std::string_view(first).substr(bar + 1));
-    if (width >= 0 && width != width_ && total_ > 0)
-      fail(fmt::format("its .metadata says {} bytes a token, but {} bytes hold {} tokens", width, ids_.size(),
-                       total_));
-    const int64_t count = number_in(second);
-    if (count >= 0 && count != total_)
-      fail(fmt::format("its .metadata says {} tokens, and its .index {}", count, total_));
+    const auto number = [](std::string_view text) {
+      return number_in<int64_t>(text, 0, std::numeric_limits<int64_t>::max());
+    };
+    const auto width = number(bar == std::string::npos ? "" : std::string_view(first).substr(bar + 1));
+    if (width && *width != width_ && total_ > 0)
+      fail(fmt::format("its .metadata says {} bytes a token, but {} bytes hold {} tokens", *width,
+                       ids_.size(), total_));
+    const auto count = number(second);
+    if (count && *count != total_)
+      fail(fmt::format("its .metadata says {} tokens, and its .index {}", *count, total_));
   }
 
   uint64_t end_of(int64_t document) const { return index_.load<uint64_t>(8 * document); }
