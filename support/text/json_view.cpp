@@ -2,12 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-
 #include "support/error.h"
+#include "support/files/file.h"
 
 namespace rondo {
 namespace {
@@ -30,15 +26,7 @@ std::string shown(const nlohmann::json& value) {
 }  // namespace
 
 nlohmann::json read_json(const std::string& file, int64_t max_bytes, std::string& text) {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(file, error);
-  if (error) throw Error(ExitCode::data, fmt::format("{}: cannot be read: {}", file, error.message()));
-  if (bytes > static_cast<uintmax_t>(max_bytes))
-    throw Error(ExitCode::data, fmt::format("{}: has {} bytes; at most {} are read", file, bytes, max_bytes));
-  text.resize(bytes);
-  std::ifstream in(file, std::ios::binary);
-  if (!in.read(text.data(), static_cast<std::streamsize>(bytes)))
-    throw Error(ExitCode::data, fmt::format("{}: cannot be read: {}", file, std::strerror(errno)));
+  text = read_file(file, max_bytes, FileUse::data);
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& problem) {

@@ -124,7 +124,7 @@ TEST_CASE("a file that shrank or vanished after the opening is an error that nam
   Corpus both(two.path());
   std::filesystem::remove(two.path("a.txt"));
   CHECK_THAT(data_error([&] { both.read(both.documents()[0], 0, 5); }),
-             ContainsSubstring(two.path("a.txt") + ": cannot open it: No such file or directory"));
+             ContainsSubstring("cannot open " + two.path("a.txt") + ": No such file or directory"));
 }
 
 TEST_CASE("a JSONL file that changed in place after the opening is an error that names it") {

@@ -1,14 +1,9 @@
 #include "trainer/data/documents/corpus.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "support/error.h"
 #include "trainer/data/documents/files.h"
@@ -48,10 +43,6 @@ Corpus::Corpus(const std::vector<SourceFile>& files) {
   }
 }
 
-CorpusReader::~CorpusReader() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 std::string_view CorpusReader::read(const Document& document, int64_t begin, int64_t end) {
   RONDO_ASSERT(0 <= begin && begin <= end && end <= document.bytes, "a read outside the document");
   open(document.file);
@@ -73,29 +64,14 @@ std::string_view CorpusReader::read(const Document& document, int64_t begin, int
 }
 
 void CorpusReader::open(uint32_t file) {
-  if (fd_ >= 0 && open_file_ == file) return;
-  if (fd_ >= 0) ::close(fd_);
+  if (open_ && open_file_ == file) return;
+  open_.reset();
+  open_.emplace(File::open(files_[file], FileUse::data));
   open_file_ = file;
-  fd_ = ::open(files_[file].c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd_ < 0) fail_errno("open");
 }
 
-// Fewer bytes than asked for are the end of the file.
 size_t CorpusReader::read_at(int64_t offset, char* out, size_t bytes) const {
-  size_t done = 0;
-  while (done < bytes) {
-    const ssize_t got = ::pread(fd_, out + done, bytes - done, offset + static_cast<int64_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail_errno("read");
-    if (got == 0) break;
-    done += static_cast<size_t>(got);
-  }
-  return done;
-}
-
-void CorpusReader::fail_errno(const char* doing) const {
-  fail(
-      fmt::format("{}: cannot {} it: {}", files_[open_file_], doing, std::generic_category().message(errno)));
+  return open_->read_some_at(offset, std::as_writable_bytes(std::span(out, bytes)));
 }
 
 void CorpusReader::fail_changed(const Document& document) const {
@@ -103,12 +79,6 @@ void CorpusReader::fail_changed(const Document& document) const {
       "{}: changed while it was in use: the document of {} bytes at offset {} is not there any more. "
       "Restore the file, or start a new run on the new data",
       files_[document.file], document.bytes, document.offset));
-}
-
-int64_t CorpusReader::size() const {
-  struct stat info;
-  if (fstat(fd_, &info) != 0) fail_errno("stat");
-  return info.st_size;
 }
 
 void Corpus::index_text(uint32_t file, std::string_view id) {

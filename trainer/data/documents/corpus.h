@@ -14,10 +14,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "support/files/file.h"
 #include "trainer/data/documents/files.h"
 
 namespace rondo {
@@ -35,7 +37,6 @@ struct Document {
 class CorpusReader {
  public:
   explicit CorpusReader(const std::vector<std::string>& files) : files_(files) {}  // which outlive the reader
-  ~CorpusReader();
   CorpusReader(const CorpusReader&) = delete;
   CorpusReader& operator=(const CorpusReader&) = delete;
 
@@ -47,13 +48,13 @@ class CorpusReader {
  private:
   friend class Corpus;
   void open(uint32_t file);
-  int64_t size() const;  // of the open file
+  int64_t size() const { return open_->bytes(); }
+  // Of the open file. Fewer bytes than asked for are its end.
   size_t read_at(int64_t offset, char* out, size_t bytes) const;
-  [[noreturn]] void fail_errno(const char* doing) const;
   [[noreturn]] void fail_changed(const Document& document) const;
 
   const std::vector<std::string>& files_;
-  int fd_ = -1;  // of the file read last: a packed corpus or JSONL stays open
+  std::optional<File> open_;  // the file read last: a packed corpus or JSONL stays open
   uint32_t open_file_ = 0;
   std::string stored_, text_;  // what read() returns views of
 };

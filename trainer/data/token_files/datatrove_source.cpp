@@ -18,7 +18,9 @@ namespace {
 class DatatroveTokens final : public TokenFile {
  public:
   DatatroveTokens(const SourceFile& file, IdLimit limit)
-      : TokenFile(file, std::move(limit)), ids_(file.path), index_(file.path + ".index") {
+      : TokenFile(file, std::move(limit)),
+        ids_(file.path, FileUse::data),
+        index_(file.path + ".index", FileUse::data) {
     if (index_.size() % 8 != 0)
       fail(fmt::format("its .index has {} bytes, and an index is 8 bytes a document", index_.size()));
     const uint64_t total = documents() == 0 ? 0 : end_of(documents() - 1);

@@ -26,7 +26,8 @@ constexpr std::array<Kind, 2> kKinds = {
 
 class LlmcTokens final : public TokenFile {
  public:
-  LlmcTokens(const SourceFile& file, IdLimit limit) : TokenFile(file, std::move(limit)), map_(file.path) {
+  LlmcTokens(const SourceFile& file, IdLimit limit)
+      : TokenFile(file, std::move(limit)), map_(file.path, FileUse::data) {
     if (map_.size() < kHeaderBytes) fail("cut: llm.c's token files begin with a header of 1024 bytes");
     const auto magic = map_.load<int32_t>(0), version = map_.load<int32_t>(4), count = map_.load<int32_t>(8);
     for (const Kind& kind : kKinds)

@@ -33,7 +33,9 @@ std::string index_of(const std::string& bin) { return bin.substr(0, bin.size() -
 class MegatronTokens final : public TokenFile {
  public:
   MegatronTokens(const SourceFile& file, IdLimit limit)
-      : TokenFile(file, std::move(limit)), ids_(file.path), index_(index_of(file.path)) {
+      : TokenFile(file, std::move(limit)),
+        ids_(file.path, FileUse::data),
+        index_(index_of(file.path), FileUse::data) {
     if (index_.size() < kHeaderBytes || std::memcmp(index_.data(), kMagic.data(), kMagic.size()) != 0)
       fail("its .idx does not begin with MMIDIDX and a header of 34 bytes");
     if (const auto version = index_.load<uint64_t>(9); version != 1)

@@ -8,7 +8,7 @@
 namespace rondo {
 
 RondoTokens::RondoTokens(const SourceFile& file, IdLimit limit)
-    : TokenFile(file, std::move(limit)), map_(file.path) {
+    : TokenFile(file, std::move(limit)), map_(file.path, FileUse::data) {
   constexpr const char* kAgain = "Make it again with `rondo data tokenize`";
   if (map_.size() < kTokenHeaderBytes || std::memcmp(map_.data(), kTokenMagic, sizeof header_.magic) != 0)
     fail(

@@ -18,7 +18,7 @@
 //                       (stable_hash, so that a document is held out, or not, as its text would be)
 //   and nothing after that.
 //
-// The file grows under the name ".NAME.part", is synced and gets its name last: a file of that name is whole.
+// It is an AtomicFile: a file of that name is whole.
 #pragma once
 
 #include <xxhash.h>
@@ -29,6 +29,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "support/files/atomic_file.h"
 
 namespace rondo {
 
@@ -61,15 +63,11 @@ struct TokenizerMark {
   int32_t bos = 0, eos = 0;
 };
 
-// Every call throws Error(resources) when the disk is full or fails, Error(environment) when the place cannot be
-// written; both name the path. One thread at a time.
+// Every call may throw a FileError of FileUse::tokens that names the path. One thread at a time.
 class TokenFileWriter {
  public:
-  // `durable`: sync the contents and the folder before finish() returns.
+  // `durable`: finish() syncs the contents and the folder. Without finish() nothing is left.
   TokenFileWriter(std::string path, const TokenizerMark& mark, bool durable);
-  ~TokenFileWriter();  // without finish(): the unfinished file is removed
-  TokenFileWriter(const TokenFileWriter&) = delete;
-  TokenFileWriter& operator=(const TokenFileWriter&) = delete;
 
   // Adds to the current document. REQUIRES ids in [0, vocab_size).
   void append(std::span<const int32_t> ids);
@@ -84,15 +82,12 @@ class TokenFileWriter {
   struct HashDeleter {
     void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
   };
-  void put(const void* bytes, size_t count);
+  void put(std::span<const std::byte> bytes);
   void flush();
-  void write_at(int64_t offset, const void* bytes, size_t count);
-  [[noreturn]] void fail(const char* doing, int error_number) const;
+  void write_behind(std::span<const std::byte> bytes);
 
-  std::string path_, pending_;
+  AtomicFile file_;
   bool durable_;
-  int fd_ = -1;
-  bool finished_ = false;
   TokenFileHeader header_{};
   std::unique_ptr<XXH3_state_t, HashDeleter> hash_;
   std::vector<std::byte> buffer_;
