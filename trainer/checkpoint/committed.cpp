@@ -92,7 +92,7 @@ void check_sizes(const fs::path& folder, const Manifest& manifest) {
       throw Error(ExitCode::checkpoint,
                   fmt::format("{} is {}", path.string(), fs::exists(status) ? "no regular file" : "missing"));
     const auto bytes = static_cast<std::int64_t>(fs::file_size(path, error));
-    if (error) throw FileError("read", path, error.value());
+    if (error) throw FileError("read", path, error.value(), kUse);
     if (bytes != shard.bytes)
       throw Error(ExitCode::checkpoint, fmt::format("{} has {} bytes, but the manifest says {}",
                                                     path.string(), bytes, shard.bytes));

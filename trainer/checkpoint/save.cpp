@@ -34,7 +34,7 @@ void make_way(const fs::path& root, const fs::path& target, std::int64_t step) {
     rename_path(target, trash);
     remove_leftover(trash);
   }
-  with_retries([&] { sync_folder(root); });
+  with_retries([&] { sync_folder(root, kUse); });
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ fs::path begin_save(const fs::path& root, std::int64_t step, std::string_view ru
     make_folder(root);
     remove_tree(temp);
     make_folder(temp);
-    sync_folder(root);
+    sync_folder(root, kUse);
   });
   return temp;
 }
@@ -57,7 +57,8 @@ fs::path begin_save(const fs::path& root, std::int64_t step, std::string_view ru
 void check_space(const fs::path& folder, std::int64_t bytes, std::int64_t files) {
   struct statvfs disk {};
   with_retries([&] {
-    if (::statvfs(folder.c_str(), &disk) != 0) throw FileError("ask for the free space of", folder, errno);
+    if (::statvfs(folder.c_str(), &disk) != 0)
+      throw FileError("ask for the free space of", folder, errno, kUse);
   });
   constexpr double kMargin = 1.05;
   const double free_bytes = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
@@ -89,7 +90,7 @@ fs::path commit(const fs::path& root, const fs::path& temp, const Manifest& mani
   make_way(root, target, manifest.step);
   rename_path(temp, target);
   try {
-    with_retries([&] { sync_folder(root); });
+    with_retries([&] { sync_folder(root, kUse); });
     write_durably(target / kCommittedFile, committed_text(text));
   } catch (const Error&) {
     // Back to the name that `abandon` and `sweep_leftovers` clear, so that a failed save does not fill the
@@ -120,7 +121,8 @@ std::vector<fs::path> sweep_leftovers(const fs::path& root) {
     if (leftover && fs::symlink_status(at->path(), ignored).type() == fs::file_type::directory)
       swept.push_back(at->path());
   }
-  if (error && error != std::errc::no_such_file_or_directory) throw FileError("list", root, error.value());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw FileError("list", root, error.value(), kUse);
   for (const fs::path& folder : swept) remove_leftover(folder);
   return swept;
 }
@@ -135,8 +137,8 @@ std::optional<fs::path> set_aside_newer(const fs::path& root, std::int64_t step)
     aside = root / ("abandoned-" + std::to_string(number));
   make_folder(aside);
   for (const fs::path& folder : newer) rename_path(folder, aside / folder.filename());
-  sync_folder(aside);
-  sync_folder(root);
+  sync_folder(aside, kUse);
+  sync_folder(root, kUse);
   return aside;
 }
 
