@@ -80,7 +80,8 @@ TEST_CASE("JSONL lines that lie across read chunks are whole") {
   std::string contents;
   Texts expected;
   for (int i = 0; i < 9; ++i) {
-    expected.push_back(std::string(1'000'000 + static_cast<size_t>(i) * 77'777, static_cast<char>('a' + i)));
+    expected.push_back(
+        std::string(1'000'000 + static_cast<std::size_t>(i) * 77'777, static_cast<char>('a' + i)));
     contents += "{\"text\": \"" + expected.back() + "\"}\n";
   }
   expected.push_back(std::string(9'000'000, 'z'));  // longer than two chunks
@@ -172,7 +173,7 @@ TEST_CASE("a packed corpus that is damaged is refused with file and line") {
 TEST_CASE("every truncation of a packed corpus is refused") {
   TempFolder folder;
   const std::string whole = "rondo corpus 1\n3 a.h\n12 b.h\n\nabc0123456789xx";
-  for (size_t length = 0; length < whole.size(); ++length) {
+  for (std::size_t length = 0; length < whole.size(); ++length) {
     CAPTURE(length);
     REQUIRE(open_error(folder.write("a.packed", whole.substr(0, length))) != "no error");
   }
@@ -195,7 +196,7 @@ TEST_CASE("make_corpus.sh packs the headers of a folder into the corpus that the
   Corpus loose(folder.path("include")), packed(folder.path("out/deep"));
   REQUIRE(loose.documents().size() == packed.documents().size());
   CHECK(texts(folder.path("include")) == texts(folder.path("out/deep")));
-  for (size_t i = 0; i < loose.documents().size(); ++i)
+  for (std::size_t i = 0; i < loose.documents().size(); ++i)
     CHECK(loose.documents()[i].id_hash == packed.documents()[i].id_hash);
 
   std::stringstream listing;

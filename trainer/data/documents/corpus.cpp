@@ -13,7 +13,7 @@
 namespace rondo {
 namespace {
 
-constexpr size_t kSniffBytes = 8192;
+constexpr std::size_t kSniffBytes = 8192;
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ExitCode::data, message); }
 
@@ -31,7 +31,7 @@ Corpus::Corpus(const std::vector<SourceFile>& files) {
   files_.reserve(files.size());
   documents_.reserve(files.size());
   for (const SourceFile& source : files) {
-    const auto file = static_cast<uint32_t>(files_.size());
+    const auto file = static_cast<std::uint32_t>(files_.size());
     files_.push_back(source.path);
     if (source.path.ends_with(".jsonl")) {
       index_jsonl(file, source.id);
@@ -43,12 +43,12 @@ Corpus::Corpus(const std::vector<SourceFile>& files) {
   }
 }
 
-std::string_view CorpusReader::read(const Document& document, int64_t begin, int64_t end) {
+std::string_view CorpusReader::read(const Document& document, std::int64_t begin, std::int64_t end) {
   RONDO_ASSERT(0 <= begin && begin <= end && end <= document.bytes, "a read outside the document");
   open(document.file);
   const bool escaped = document.stored_bytes > document.bytes;
-  const int64_t offset = document.offset + (escaped ? 0 : begin);
-  stored_.resize(static_cast<size_t>(escaped ? document.stored_bytes : end - begin));
+  const std::int64_t offset = document.offset + (escaped ? 0 : begin);
+  stored_.resize(static_cast<std::size_t>(escaped ? document.stored_bytes : end - begin));
   if (read_at(offset, stored_.data(), stored_.size()) != stored_.size()) fail_changed(document);
   if (!escaped) return stored_;
 
@@ -59,18 +59,19 @@ std::string_view CorpusReader::read(const Document& document, int64_t begin, int
   } catch (const JsonError&) {
     fail_changed(document);
   }
-  if (static_cast<int64_t>(text_.size()) != document.bytes) fail_changed(document);
-  return std::string_view(text_).substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  if (static_cast<std::int64_t>(text_.size()) != document.bytes) fail_changed(document);
+  return std::string_view(text_).substr(static_cast<std::size_t>(begin),
+                                        static_cast<std::size_t>(end - begin));
 }
 
-void CorpusReader::open(uint32_t file) {
+void CorpusReader::open(std::uint32_t file) {
   if (open_ && open_file_ == file) return;
   open_.reset();
   open_.emplace(File::open(files_[file], FileUse::data));
   open_file_ = file;
 }
 
-size_t CorpusReader::read_at(int64_t offset, char* out, size_t bytes) const {
+std::size_t CorpusReader::read_at(std::int64_t offset, char* out, std::size_t bytes) const {
   return open_->read_some_at(offset, std::as_writable_bytes(std::span(out, bytes)));
 }
 
@@ -81,11 +82,11 @@ void CorpusReader::fail_changed(const Document& document) const {
       files_[document.file], document.bytes, document.offset));
 }
 
-void Corpus::index_text(uint32_t file, std::string_view id) {
+void Corpus::index_text(std::uint32_t file, std::string_view id) {
   reader_.open(file);
-  const int64_t size = reader_.size();
+  const std::int64_t size = reader_.size();
   char head[kSniffBytes];
-  const size_t got = reader_.read_at(0, head, sizeof head);
+  const std::size_t got = reader_.read_at(0, head, sizeof head);
   if (std::memchr(head, '\0', got) != nullptr) {
     ++skipped_binary_;
   } else if (size == 0) {
@@ -95,34 +96,34 @@ void Corpus::index_text(uint32_t file, std::string_view id) {
   }
 }
 
-void Corpus::index_jsonl(uint32_t file, std::string_view id) {
-  constexpr size_t kChunkBytes = size_t{4} << 20;
+void Corpus::index_jsonl(std::uint32_t file, std::string_view id) {
+  constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
   reader_.open(file);
-  std::string buffer;  // from a line's beginning on
-  int64_t offset = 0;  // of the buffer in the file
-  for (int64_t number = 1, last = 0; !last;) {
-    const size_t kept = buffer.size();
+  std::string buffer;       // from a line's beginning on
+  std::int64_t offset = 0;  // of the buffer in the file
+  for (std::int64_t number = 1, last = 0; !last;) {
+    const std::size_t kept = buffer.size();
     buffer.resize(kept + kChunkBytes);
-    buffer.resize(kept +
-                  reader_.read_at(offset + static_cast<int64_t>(kept), buffer.data() + kept, kChunkBytes));
+    buffer.resize(
+        kept + reader_.read_at(offset + static_cast<std::int64_t>(kept), buffer.data() + kept, kChunkBytes));
     last = buffer.size() < kept + kChunkBytes;
-    size_t begin = 0;
+    std::size_t begin = 0;
     while (begin < buffer.size()) {
-      size_t end = buffer.find('\n', begin);
+      std::size_t end = buffer.find('\n', begin);
       if (end == std::string::npos && !last) break;
       end = std::min(end, buffer.size());
-      index_json_line(file, id, number++, offset + static_cast<int64_t>(begin),
+      index_json_line(file, id, number++, offset + static_cast<std::int64_t>(begin),
                       std::string_view(buffer).substr(begin, end - begin));
       begin = end + 1;
     }
     begin = std::min(begin, buffer.size());
     buffer.erase(0, begin);
-    offset += static_cast<int64_t>(begin);
+    offset += static_cast<std::int64_t>(begin);
   }
 }
 
-void Corpus::index_json_line(uint32_t file, std::string_view id, int64_t number, int64_t offset,
-                             std::string_view line) {
+void Corpus::index_json_line(std::uint32_t file, std::string_view id, std::int64_t number,
+                             std::int64_t offset, std::string_view line) {
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
   try {
     const JsonText text = find_json_text(line);
@@ -131,8 +132,8 @@ void Corpus::index_json_line(uint32_t file, std::string_view id, int64_t number,
       return;
     }
     documents_.push_back({stable_hash(fmt::format("{}:{}", id, number)), file,
-                          offset + static_cast<int64_t>(text.offset), static_cast<int64_t>(text.stored),
-                          static_cast<int64_t>(text.bytes)});
+                          offset + static_cast<std::int64_t>(text.offset),
+                          static_cast<std::int64_t>(text.stored), static_cast<std::int64_t>(text.bytes)});
   } catch (const JsonError& error) {
     fail(fmt::format("{}:{}:{}: {}. A line of JSONL is an object like {{\"text\": \"...\"}}", files_[file],
                      number, error.column, error.what()));

@@ -52,7 +52,7 @@ void remove_contents(const fs::path& folder) {
 
 }  // namespace
 
-std::string shard_name(const std::string& output, size_t number, size_t count) {
+std::string shard_name(const std::string& output, std::size_t number, std::size_t count) {
   if (count == 0) return output;
   return fmt::format("{}-{:05}-of-{:05}{}", stem_of(output), number, count, kSuffix);
 }
@@ -88,7 +88,7 @@ PartsFolder::PartsFolder(const std::string& output, const std::string& job) {
 
 PartsFolder::~PartsFolder() { ::close(lock_); }
 
-std::string PartsFolder::part(size_t number) const {
+std::string PartsFolder::part(std::size_t number) const {
   return (folder_ / fmt::format("part-{:06}.tokens", number)).string();
 }
 

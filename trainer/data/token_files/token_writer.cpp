@@ -9,20 +9,20 @@
 namespace rondo {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{4} << 20;
-constexpr int64_t kIdsIn2Bytes = 1 << 16;
+constexpr std::size_t kBufferBytes = std::size_t{4} << 20;
+constexpr std::int64_t kIdsIn2Bytes = 1 << 16;
 
 template <class T>
-void widen_range(const std::byte* ids, size_t count, TokenFileHeader& header) {
+void widen_range(const std::byte* ids, std::size_t count, TokenFileHeader& header) {
   T least = std::numeric_limits<T>::max(), greatest = 0;
-  for (size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     T id;
     std::memcpy(&id, ids + i * sizeof id, sizeof id);
     least = std::min(least, id);
     greatest = std::max(greatest, id);
   }
-  header.least_id = std::min<uint32_t>(header.least_id, least);
-  header.greatest_id = std::max<uint32_t>(header.greatest_id, greatest);
+  header.least_id = std::min<std::uint32_t>(header.least_id, least);
+  header.greatest_id = std::max<std::uint32_t>(header.greatest_id, greatest);
 }
 
 }  // namespace
@@ -35,38 +35,38 @@ TokenFileWriter::TokenFileWriter(std::string path, const TokenizerMark& mark, bo
   header_.token_bytes = mark.vocab_size <= kIdsIn2Bytes ? 2 : 4;
   header_.bos = mark.bos;
   header_.eos = mark.eos;
-  header_.least_id = std::numeric_limits<uint32_t>::max();
+  header_.least_id = std::numeric_limits<std::uint32_t>::max();
   header_.tokenizer_fingerprint = mark.fingerprint;
   std::memcpy(header_.tokenizer, mark.name.data(), mark.name.size());
   XXH3_64bits_reset(hash_.get());
   buffer_.reserve(kBufferBytes);
 }
 
-void TokenFileWriter::append(std::span<const int32_t> ids) {
+void TokenFileWriter::append(std::span<const std::int32_t> ids) {
   if (header_.token_bytes == 4) return append_stored(std::as_bytes(ids));
   narrow_.resize(ids.size());
-  uint32_t all = 0;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    narrow_[i] = static_cast<uint16_t>(ids[i]);
-    all |= static_cast<uint32_t>(ids[i]);
+  std::uint32_t all = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    narrow_[i] = static_cast<std::uint16_t>(ids[i]);
+    all |= static_cast<std::uint32_t>(ids[i]);
   }
   RONDO_ASSERT(all < kIdsIn2Bytes, "the tokenizer gave an id outside its vocabulary");
   append_stored(std::as_bytes(std::span(narrow_)));
 }
 
 void TokenFileWriter::append_stored(std::span<const std::byte> ids) {
-  const size_t count = ids.size() / header_.token_bytes;
+  const std::size_t count = ids.size() / header_.token_bytes;
   if (header_.token_bytes == 2) {
-    widen_range<uint16_t>(ids.data(), count, header_);
+    widen_range<std::uint16_t>(ids.data(), count, header_);
   } else {
-    widen_range<uint32_t>(ids.data(), count, header_);
+    widen_range<std::uint32_t>(ids.data(), count, header_);
   }
   XXH3_64bits_update(hash_.get(), ids.data(), ids.size());
   put(ids);
   header_.tokens += count;
 }
 
-void TokenFileWriter::end_document(uint64_t id_hash) {
+void TokenFileWriter::end_document(std::uint64_t id_hash) {
   ends_.push_back(header_.tokens);
   id_hashes_.push_back(id_hash);
 }
@@ -74,13 +74,13 @@ void TokenFileWriter::end_document(uint64_t id_hash) {
 void TokenFileWriter::finish() {
   RONDO_ASSERT(header_.tokens == (ends_.empty() ? 0 : ends_.back()), "a document is still open");
   constexpr std::byte kZeros[8] = {};
-  const uint64_t token_bytes = header_.tokens * header_.token_bytes;
-  put(std::span(kZeros).first(static_cast<size_t>((8 - token_bytes % 8) % 8)));
+  const std::uint64_t token_bytes = header_.tokens * header_.token_bytes;
+  put(std::span(kZeros).first(static_cast<std::size_t>((8 - token_bytes % 8) % 8)));
   header_.tokens_hash = XXH3_64bits_digest(hash_.get());
 
   XXH3_64bits_reset(hash_.get());
-  for (const std::vector<uint64_t>* part : {&ends_, &id_hashes_}) {
-    XXH3_64bits_update(hash_.get(), part->data(), part->size() * sizeof(uint64_t));
+  for (const std::vector<std::uint64_t>* part : {&ends_, &id_hashes_}) {
+    XXH3_64bits_update(hash_.get(), part->data(), part->size() * sizeof(std::uint64_t));
     put(std::as_bytes(std::span(*part)));
   }
   header_.index_hash = XXH3_64bits_digest(hash_.get());

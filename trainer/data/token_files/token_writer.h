@@ -35,32 +35,32 @@
 namespace rondo {
 
 constexpr char kTokenMagic[] = "rondotok";
-constexpr uint32_t kTokenVersion = 1;
-constexpr int64_t kTokenHeaderBytes = 256;
-constexpr int64_t kTokenizerNameBytes = 176;
+constexpr std::uint32_t kTokenVersion = 1;
+constexpr std::int64_t kTokenHeaderBytes = 256;
+constexpr std::int64_t kTokenizerNameBytes = 176;
 
 struct TokenFileHeader {
   char magic[8];
-  uint32_t version;
-  uint32_t token_bytes;
-  uint64_t documents;
-  uint64_t tokens;
-  int32_t bos, eos;
-  uint32_t least_id, greatest_id;
-  uint64_t tokenizer_fingerprint;
-  uint64_t tokens_hash;
-  uint64_t index_hash;
+  std::uint32_t version;
+  std::uint32_t token_bytes;
+  std::uint64_t documents;
+  std::uint64_t tokens;
+  std::int32_t bos, eos;
+  std::uint32_t least_id, greatest_id;
+  std::uint64_t tokenizer_fingerprint;
+  std::uint64_t tokens_hash;
+  std::uint64_t index_hash;
   char tokenizer[kTokenizerNameBytes];
-  uint64_t header_hash;
+  std::uint64_t header_hash;
 };
 static_assert(sizeof(TokenFileHeader) == kTokenHeaderBytes);
 
 // What made the ids.
 struct TokenizerMark {
   std::string name;  // at most 176 bytes
-  uint64_t fingerprint = 0;
-  int64_t vocab_size = 0;  // decides the width: ids below 65536 take 2 bytes
-  int32_t bos = 0, eos = 0;
+  std::uint64_t fingerprint = 0;
+  std::int64_t vocab_size = 0;  // decides the width: ids below 65536 take 2 bytes
+  std::int32_t bos = 0, eos = 0;
 };
 
 // Every call may throw a FileError of FileUse::tokens that names the path. One thread at a time.
@@ -70,13 +70,13 @@ class TokenFileWriter {
   TokenFileWriter(std::string path, const TokenizerMark& mark, bool durable);
 
   // Adds to the current document. REQUIRES ids in [0, vocab_size).
-  void append(std::span<const int32_t> ids);
+  void append(std::span<const std::int32_t> ids);
   void append_stored(std::span<const std::byte> ids);  // as they lie in a file of the same width
-  void end_document(uint64_t id_hash);
+  void end_document(std::uint64_t id_hash);
   // REQUIRES that no document is open.
   void finish();
 
-  int64_t tokens() const { return static_cast<int64_t>(header_.tokens); }
+  std::int64_t tokens() const { return static_cast<std::int64_t>(header_.tokens); }
 
  private:
   struct HashDeleter {
@@ -91,9 +91,9 @@ class TokenFileWriter {
   TokenFileHeader header_{};
   std::unique_ptr<XXH3_state_t, HashDeleter> hash_;
   std::vector<std::byte> buffer_;
-  int64_t written_ = kTokenHeaderBytes;  // where the buffer goes
-  std::vector<uint64_t> ends_, id_hashes_;
-  std::vector<uint16_t> narrow_;
+  std::int64_t written_ = kTokenHeaderBytes;  // where the buffer goes
+  std::vector<std::uint64_t> ends_, id_hashes_;
+  std::vector<std::uint16_t> narrow_;
 };
 
 }  // namespace rondo
