@@ -8,6 +8,7 @@
 #include "apps/commands.h"
 #include "support/error.h"
 #include "support/text/nearest.h"
+#include "support/text/size_text.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/prune.h"
@@ -99,14 +100,6 @@ fs::path root_of(const fs::path& given) {
   std::error_code ignored;
   return list(given).empty() && fs::is_directory(given / "checkpoint", ignored) ? given / "checkpoint"
                                                                                 : given;
-}
-
-std::string size_text(std::int64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, kUnits[unit]);
 }
 
 // "3 min" since a time as in a manifest; "-" where it is none.

@@ -14,6 +14,7 @@
 #include "apps/data_commands.h"
 #include "apps/flag_reader.h"
 #include "support/error.h"
+#include "support/text/size_text.h"
 #include "trainer/data/tokenize.h"
 #include "trainer/tokenizer/tokenizer.h"
 
@@ -49,13 +50,6 @@ std::uint64_t fingerprint_of(const std::string& tokenizer) {
   return XXH3_64bits(text.data(), text.size());
 }
 
-std::string size_text(double bytes) {
-  const char* units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
-  std::size_t unit = 0;
-  for (; bytes >= 1000 && unit < 5; ++unit) bytes /= 1000;
-  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, units[unit]);
-}
-
 // One line that is written over on a terminal; elsewhere a line every few seconds.
 class ProgressLine {
  public:
@@ -66,8 +60,8 @@ class ProgressLine {
     const double seconds = std::chrono::duration<double>(now - start_).count();
     const double rate = static_cast<double>(p.bytes - p.kept_bytes) / std::max(seconds, 1e-3);
     std::string line =
-        fmt::format("tokenize: {} of {}, {} tokens, {}/s", size_text(static_cast<double>(p.bytes)),
-                    size_text(static_cast<double>(p.total_bytes)), p.tokens, size_text(rate));
+        fmt::format("tokenize: {} of {}, {} tokens, {}/s", size_text(p.bytes), size_text(p.total_bytes),
+                    p.tokens, size_text(static_cast<std::int64_t>(rate)));
     if (p.joining) {
       line += ", writing the output";
     } else if (rate > 0 && p.bytes < p.total_bytes) {
@@ -125,9 +119,10 @@ int run_data_tokenize(const Arguments& args) {
   const TokenizeResult made =
       tokenize(options, *tokenizer, [&](const TokenizeProgress& done) { progress.show(done); });
   progress.clear();
+  const double seconds = std::max(progress.seconds(), 1e-3);
   std::fputs(fmt::format("{} tokens in {} documents from {} of text, in {:.1f} s ({}/s)\n", made.tokens,
-                         made.documents, size_text(static_cast<double>(made.bytes)), progress.seconds(),
-                         size_text(static_cast<double>(made.bytes) / std::max(progress.seconds(), 1e-3)))
+                         made.documents, size_text(made.bytes), seconds,
+                         size_text(static_cast<std::int64_t>(static_cast<double>(made.bytes) / seconds)))
                  .c_str(),
              stdout);
   if (made.kept_parts > 0) fmt::print("{} parts of an earlier run kept\n", made.kept_parts);

@@ -9,6 +9,7 @@
 
 #include "compiler/analysis/bucketing.h"
 #include "compiler/ir/text.h"
+#include "support/text/size_text.h"
 
 namespace rondo::ir {
 namespace {
@@ -190,7 +191,7 @@ void sum_saved(const Graph& graph, MemoryReport& report) {
 }
 
 std::string row(std::string_view name, std::int64_t bytes, std::int64_t total, const std::string& remark) {
-  std::string line = fmt::format("  {:<18}{:>11}{:>7.1f} %", name, readable_bytes(bytes),
+  std::string line = fmt::format("  {:<18}{:>11}{:>7.1f} %", name, size_text(bytes),
                                  100.0 * static_cast<double>(bytes) / static_cast<double>(total));
   return remark.empty() ? line : line + "   " + remark;
 }
@@ -200,7 +201,7 @@ std::string saved_in_short(const MemoryReport& report) {
   std::string text;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, report.saved.size()); ++i)
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", report.saved[i].module,
-                        readable_bytes(report.saved[i].bytes));
+                        size_text(report.saved[i].bytes));
   return text;
 }
 
@@ -243,7 +244,7 @@ MemoryReport report_memory(const Graph& graph, const MemoryPlan& plan, std::size
 std::vector<std::string> print_lines(const MemoryReport& report) {
   const std::int64_t total = std::max<std::int64_t>(1, report.total_bytes());
   std::vector<std::string> lines = {fmt::format("memory of {}: {} planned; the peak is at node {} of {}, {}",
-                                                report.graph, readable_bytes(report.total_bytes()),
+                                                report.graph, size_text(report.total_bytes()),
                                                 report.peak_node, report.live_bytes.size(), report.peak_at)};
   for (std::size_t kind = 0; kind < kInputKinds; ++kind)
     if (report.input_bytes[kind] > 0)
@@ -258,23 +259,14 @@ std::vector<std::string> print_lines(const MemoryReport& report) {
   }
   lines.push_back(row("fragmentation", report.fragmentation_bytes(), total, ""));
   if (report.host_bytes > 0)
-    lines.push_back(fmt::format("  and {} in the host's memory", readable_bytes(report.host_bytes)));
+    lines.push_back(fmt::format("  and {} in the host's memory", size_text(report.host_bytes)));
   for (std::size_t i = 0; i < std::min<std::size_t>(3, report.largest.size()); ++i) {
     const LargeStorage& large = report.largest[i];
     lines.push_back(fmt::format("  {} {}: {} {}, {}, nodes {} to {}",
-                                i == 0 ? "largest tensor" : "         then",
-                                readable_bytes(large.storage.bytes), large.module, large.op, large.type,
-                                large.storage.begin, large.storage.end));
+                                i == 0 ? "largest tensor" : "         then", size_text(large.storage.bytes),
+                                large.module, large.op, large.type, large.storage.begin, large.storage.end));
   }
   return lines;
-}
-
-std::string readable_bytes(std::int64_t bytes) {
-  const auto count = static_cast<double>(bytes);
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  if (bytes < 1024 * 1024) return fmt::format("{:.1f} KiB", count / 1024);
-  if (bytes < 1024LL * 1024 * 1024) return fmt::format("{:.1f} MiB", count / (1024 * 1024));
-  return fmt::format("{:.2f} GiB", count / (1024 * 1024 * 1024));
 }
 
 }  // namespace rondo::ir

@@ -117,7 +117,4 @@ MemoryReport report_memory(const Graph& graph, const MemoryPlan& plan, std::size
 // fragmentation, the total, and the three largest tensors at the peak.
 std::vector<std::string> print_lines(const MemoryReport& report);
 
-// "12.3 MiB", "1.25 GiB": what people read.
-std::string readable_bytes(std::int64_t bytes);
-
 }  // namespace rondo::ir

@@ -43,7 +43,7 @@ class Variables {
   std::optional<std::int64_t> number(const char* name, std::int64_t lowest, std::int64_t highest) {
     const std::string value = text(name);
     if (value.empty()) return std::nullopt;
-    const auto found = launch::number_in(value, lowest, highest);
+    const auto found = number_in(value, lowest, highest);
     if (!found)
       problems_.push_back(fmt::format("{} must be a whole number from {} to {}", name, lowest, highest));
     return found;
@@ -153,7 +153,7 @@ RankEnvironment from_mpi(const char* starter, const char* source, const char* ra
 bool is_slurm_task() {
   const char* step = variable("SLURM_STEP_ID");
   if (step == nullptr || variable("SLURM_PROCID") == nullptr) return false;
-  const auto number = launch::number_in<std::int64_t>(step, 0, INT64_MAX);
+  const auto number = number_in<std::int64_t>(step, 0, INT64_MAX);
   return number && *number < kFirstSpecialStep;  // "batch" and the like are no numbers
 }
 

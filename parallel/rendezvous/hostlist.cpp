@@ -83,8 +83,8 @@ class HostlistReader {
       ++at_;
       high = read_number();
     }
-    const auto first = launch::number_in<std::int64_t>(low, 0, INT64_C(999'999'999));
-    const auto last = launch::number_in<std::int64_t>(high, 0, INT64_C(999'999'999));
+    const auto first = number_in<std::int64_t>(low, 0, INT64_C(999'999'999));
+    const auto last = number_in<std::int64_t>(high, 0, INT64_C(999'999'999));
     if (!first || !last || *first > *last) refuse(text_, "a bracket must hold numbers and rising ranges");
     if (static_cast<std::size_t>(*last - *first) + numbers.size() >= kMaxNames)
       refuse(text_, "more than 65536 names");
@@ -127,7 +127,7 @@ std::vector<int> expand_counts(std::string_view text) {
   std::size_t at = 0;
   const auto read = [&](int highest) {
     const std::size_t length = digits_at(text, at);
-    const auto value = launch::number_in(text.substr(at, length), 1, highest);
+    const auto value = number_in(text.substr(at, length), 1, highest);
     if (!value) refuse(text, "counts look like 2(x3),1");
     at += length;
     return *value;

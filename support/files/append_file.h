@@ -1,12 +1,9 @@
-// A file of lines or records that only grows, and a file that is replaced whole. Both survive a kill at any
-// moment: of the one at most the last record is cut short, the other is old or new.
+// A file of lines or records of a run that only grows. A kill at any moment cuts short at most the last record.
 //
-// Errors: ExitCode::resources (disk full, quota, I/O error) or ExitCode::environment (permissions, wrong kind
-// of file), naming the path. Not thread-safe.
+// Errors: FileError of FileUse::run, naming the path. Not thread-safe.
 #pragma once
 
 #include <filesystem>
-#include <string>
 #include <string_view>
 
 namespace rondo {
@@ -28,12 +25,5 @@ class AppendFile {
   std::filesystem::path path_;
   int fd_;
 };
-
-// Writes `.NAME` beside `path`, syncs it and renames it to `path`: readers see the old text or the new one.
-void replace_file(const std::filesystem::path& path, std::string_view text);
-
-// Keeps a block of the disk for a later `replace_file` of `path`, so that the reason of an end can be written
-// on a disk that has run full. Best effort.
-void reserve_file(const std::filesystem::path& path);
 
 }  // namespace rondo

@@ -1,16 +1,19 @@
-// A file mapped for reading. Integers in it are little-endian, at any alignment.
+// A file mapped for reading. Opening reads nothing of it: bytes come from the disk when they are touched. Integers in
+// it are little-endian, at any alignment.
 //
-// Mapped bytes of a file that another process cuts short end the program with SIGBUS; `check_unchanged` before each
-// use turns that into an error for all but the instant between the two. Any thread may read.
+// Mapped bytes of a file that another process cuts short end the program with SIGBUS. Files of weights are replaced by
+// rename, never written in place; for data, `check_unchanged` before each use turns that into an error for all but the
+// instant between the two. Any thread may read.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
+#include <filesystem>
+#include <span>
 
-#include "support/error.h"
+#include "support/files/file_error.h"
 
 namespace rondo {
 
@@ -18,32 +21,34 @@ static_assert(std::endian::native == std::endian::little, "the formats of token 
 
 class MappedFile {
  public:
-  // Throws Error(data) naming the file when it cannot be opened or mapped. Reads nothing yet.
-  explicit MappedFile(std::string path);
+  // Throws as File::open does. The descriptor is closed at once: thousands of files need none.
+  MappedFile(std::filesystem::path path, FileUse use);
   ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
 
-  const std::string& path() const { return path_; }
-  int64_t size() const { return size_; }
-  const std::byte* data() const { return data_; }  // nullptr when the file is empty
+  const std::filesystem::path& path() const { return path_; }
+  std::span<const std::byte> bytes() const { return bytes_; }
+  std::int64_t size() const { return std::ssize(bytes_); }
+  const std::byte* data() const { return bytes_.data(); }  // nullptr when the file is empty
 
   // The integer at byte `offset`, which lies in the file.
   template <class T>
-  T load(int64_t offset) const {
-    RONDO_ASSERT(offset >= 0 && offset <= size_ - static_cast<int64_t>(sizeof(T)), "a load outside the file");
+  T load(std::int64_t offset) const {
+    RONDO_ASSERT(offset >= 0 && offset <= size() - static_cast<std::int64_t>(sizeof(T)),
+                 "a load outside the file");
     T value;
-    std::memcpy(&value, data_ + offset, sizeof value);
+    std::memcpy(&value, data() + offset, sizeof value);
     return value;
   }
 
-  // Throws Error(data) when the file is no longer there with the same size.
+  // Throws an Error of the file's use when it is no longer there with the same size.
   void check_unchanged() const;
 
  private:
-  std::string path_;
-  int64_t size_ = 0;
-  const std::byte* data_ = nullptr;
+  std::filesystem::path path_;
+  FileUse use_;
+  std::span<const std::byte> bytes_;
 };
 
 }  // namespace rondo

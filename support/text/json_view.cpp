@@ -2,17 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-
 #include "support/error.h"
+#include "support/files/file.h"
 
 namespace rondo {
 namespace {
 
-constexpr size_t kShownBytes = 80;
+constexpr std::size_t kShownBytes = 80;
 
 bool is_plain(const std::string& key) {
   return !key.empty() && key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos;
@@ -29,16 +25,8 @@ std::string shown(const nlohmann::json& value) {
 
 }  // namespace
 
-nlohmann::json read_json(const std::string& file, int64_t max_bytes, std::string& text) {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(file, error);
-  if (error) throw Error(ExitCode::data, fmt::format("{}: cannot be read: {}", file, error.message()));
-  if (bytes > static_cast<uintmax_t>(max_bytes))
-    throw Error(ExitCode::data, fmt::format("{}: has {} bytes; at most {} are read", file, bytes, max_bytes));
-  text.resize(bytes);
-  std::ifstream in(file, std::ios::binary);
-  if (!in.read(text.data(), static_cast<std::streamsize>(bytes)))
-    throw Error(ExitCode::data, fmt::format("{}: cannot be read: {}", file, std::strerror(errno)));
+nlohmann::json read_json(const std::string& file, std::int64_t max_bytes, std::string& text) {
+  text = read_file(file, max_bytes, FileUse::data);
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& problem) {
@@ -73,7 +61,7 @@ std::vector<JsonView> JsonView::items() const {
   if (!value_->is_array()) refuse("must be an array");
   std::vector<JsonView> views;
   views.reserve(value_->size());
-  for (size_t i = 0; i < value_->size(); ++i)
+  for (std::size_t i = 0; i < value_->size(); ++i)
     views.push_back({(*value_)[i], *file_, fmt::format("{}[{}]", path_, i)});
   return views;
 }
@@ -88,13 +76,13 @@ bool JsonView::boolean() const {
   return value_->get<bool>();
 }
 
-int64_t JsonView::integer(int64_t least, int64_t most) const {
+std::int64_t JsonView::integer(std::int64_t least, std::int64_t most) const {
   const bool too_large =
-      value_->is_number_unsigned() && value_->get<uint64_t>() > static_cast<uint64_t>(most);
-  if (!value_->is_number_integer() || too_large || value_->get<int64_t>() < least ||
-      value_->get<int64_t>() > most)
+      value_->is_number_unsigned() && value_->get<std::uint64_t>() > static_cast<std::uint64_t>(most);
+  if (!value_->is_number_integer() || too_large || value_->get<std::int64_t>() < least ||
+      value_->get<std::int64_t>() > most)
     refuse(fmt::format("must be a whole number from {} to {}", least, most));
-  return value_->get<int64_t>();
+  return value_->get<std::int64_t>();
 }
 
 const nlohmann::json& JsonView::object() const {

@@ -11,7 +11,7 @@
 namespace rondo {
 
 // Reads and parses `file`, at most `max_bytes` of it; `text` gets what stands in it. Throws Error(data).
-nlohmann::json read_json(const std::string& file, int64_t max_bytes, std::string& text);
+nlohmann::json read_json(const std::string& file, std::int64_t max_bytes, std::string& text);
 
 // A place in a document that outlives it.
 class JsonView {
@@ -28,7 +28,7 @@ class JsonView {
 
   const std::string& text() const;
   bool boolean() const;
-  int64_t integer(int64_t least, int64_t most) const;
+  std::int64_t integer(std::int64_t least, std::int64_t most) const;
   const nlohmann::json& object() const;
 
   // A boolean that is `fallback` where it is missing.

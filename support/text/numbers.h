@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-namespace rondo::launch {
+namespace rondo {
 
 template <typename Number>
 std::optional<Number> number_in(std::string_view text, Number lowest, Number highest) {
@@ -16,4 +16,4 @@ std::optional<Number> number_in(std::string_view text, Number lowest, Number hig
   return value;
 }
 
-}  // namespace rondo::launch
+}  // namespace rondo

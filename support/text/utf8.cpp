@@ -5,17 +5,17 @@
 namespace rondo {
 namespace {
 
-unsigned char byte_at(std::string_view text, size_t i) { return static_cast<unsigned char>(text[i]); }
+unsigned char byte_at(std::string_view text, std::size_t i) { return static_cast<unsigned char>(text[i]); }
 
-bool within(std::string_view text, size_t i, unsigned char low, unsigned char high) {
+bool within(std::string_view text, std::size_t i, unsigned char low, unsigned char high) {
   return i < text.size() && byte_at(text, i) >= low && byte_at(text, i) <= high;
 }
 
-bool continues(std::string_view text, size_t i) { return within(text, i, 0x80, 0xBF); }
+bool continues(std::string_view text, std::size_t i) { return within(text, i, 0x80, 0xBF); }
 
 // Eight bytes of ASCII at once.
 bool all_ascii(const char* eight) {
-  uint64_t word;
+  std::uint64_t word;
   std::memcpy(&word, eight, sizeof word);
   return (word & 0x8080808080808080u) == 0;
 }
@@ -23,7 +23,7 @@ bool all_ascii(const char* eight) {
 }  // namespace
 
 // Table 3-7 of the Unicode standard: the second byte's range depends on the first.
-size_t utf8_length(std::string_view text) {
+std::size_t utf8_length(std::string_view text) {
   if (text.empty()) return 0;
   const unsigned char first = byte_at(text, 0);
   if (first < 0x80) return 1;
@@ -39,7 +39,7 @@ size_t utf8_length(std::string_view text) {
 }
 
 char32_t utf8_character(std::string_view text) {
-  const auto low_bits = [&](size_t i) { return static_cast<char32_t>(byte_at(text, i) & 0x3F); };
+  const auto low_bits = [&](std::size_t i) { return static_cast<char32_t>(byte_at(text, i) & 0x3F); };
   const char32_t first = byte_at(text, 0);
   if (first < 0x80) return first;
   if (first < 0xE0) return (first & 0x1F) << 6 | low_bits(1);
@@ -63,22 +63,22 @@ void append_utf8(char32_t character, std::string& out) {
   }
 }
 
-size_t valid_utf8_prefix(std::string_view text) {
-  size_t i = 0;
+std::size_t valid_utf8_prefix(std::string_view text) {
+  std::size_t i = 0;
   while (i < text.size()) {
     if (i + 8 <= text.size() && all_ascii(text.data() + i)) {
       i += 8;
       continue;
     }
-    const size_t length = utf8_length(text.substr(i));
+    const std::size_t length = utf8_length(text.substr(i));
     if (length == 0) break;
     i += length;
   }
   return i;
 }
 
-size_t invalid_utf8_prefix(std::string_view text) {
-  size_t i = 0;
+std::size_t invalid_utf8_prefix(std::string_view text) {
+  std::size_t i = 0;
   while (i < text.size() && utf8_length(text.substr(i)) == 0) ++i;
   return i;
 }

@@ -9,7 +9,12 @@
 namespace rondo {
 
 // Bytes of the character at the beginning of `text`; 0 if no valid one stands there.
-size_t utf8_length(std::string_view text);
+std::size_t utf8_length(std::string_view text);
+
+// Bytes that `character`, which must be one of Unicode's, takes.
+constexpr std::size_t utf8_length(char32_t character) {
+  return character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+}
 
 // The character at the beginning of `text`, which must be valid there.
 char32_t utf8_character(std::string_view text);
@@ -17,9 +22,11 @@ char32_t utf8_character(std::string_view text);
 void append_utf8(char32_t character, std::string& out);
 
 // Length of the longest valid beginning of `text`.
-size_t valid_utf8_prefix(std::string_view text);
+std::size_t valid_utf8_prefix(std::string_view text);
+
+inline bool is_valid_utf8(std::string_view text) { return valid_utf8_prefix(text) == text.size(); }
 
 // Length of the beginning of `text` up to its first valid character.
-size_t invalid_utf8_prefix(std::string_view text);
+std::size_t invalid_utf8_prefix(std::string_view text);
 
 }  // namespace rondo

@@ -27,7 +27,7 @@ TEST_CASE("checkpoint ls lists all states, newest first, of a root or a run") {
   save(root, 8);
   save(root, 9);
   CHECK_THAT(said({"ls", root}), ContainsSubstring("0: checkpoint") && ContainsSubstring("committed") &&
-                                     ContainsSubstring("full") && ContainsSubstring(" kB "));
+                                     ContainsSubstring("full") && ContainsSubstring(" KiB "));
   CHECK_THAT(said({"ls", scratch / "run"}),
              ContainsSubstring("0: checkpoint") && ContainsSubstring("step-9"));
   const std::string text = said({"ls", root});

@@ -84,7 +84,7 @@ class ChunkReader {
 
  private:
   ChunkHash hash(const fs::path& path, std::int64_t begin, std::int64_t bytes) {
-    const File file = File::open(path);
+    const File file = File::open(path, kUse);
     if (from_disk_) file.drop_cache();
     ChunkHasher hasher;
     for (std::int64_t done = 0; done < bytes;) {
@@ -140,7 +140,8 @@ std::vector<Entry> list(const fs::path& root) {
     std::error_code ignored;
     if (name && fs::is_directory(at->path(), ignored)) found.emplace_back(*name, at->path());
   }
-  if (error && error != std::errc::no_such_file_or_directory) throw FileError("list", root, error.value());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw FileError("list", root, error.value(), kUse);
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
     const auto rank = [](const auto& item) {  // the later a replaced one was, the newer it is
       return std::tuple(-item.first.step, item.first.role, -item.first.number, item.second);

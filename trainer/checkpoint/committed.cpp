@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <limits>
 
 #include "support/error.h"
+#include "support/text/numbers.h"
 #include "trainer/checkpoint/files.h"
 
 namespace rondo::checkpoint {
@@ -17,11 +18,8 @@ constexpr std::int64_t kMaxMarkBytes = 4096;
 
 // A number as this program writes it: no sign, no leading zero.
 std::optional<std::int64_t> plain_number(std::string_view digits) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  const bool whole = error == std::errc() && end == digits.data() + digits.size() && value >= 0;
-  if (!whole || (digits.size() > 1 && digits.front() == '0') || digits.front() == '-') return std::nullopt;
-  return value;
+  if (digits.starts_with('-') || (digits.size() > 1 && digits.starts_with('0'))) return std::nullopt;
+  return number_in<std::int64_t>(digits, 0, std::numeric_limits<std::int64_t>::max());
 }
 
 }  // namespace
@@ -94,7 +92,7 @@ void check_sizes(const fs::path& folder, const Manifest& manifest) {
       throw Error(ExitCode::checkpoint,
                   fmt::format("{} is {}", path.string(), fs::exists(status) ? "no regular file" : "missing"));
     const auto bytes = static_cast<std::int64_t>(fs::file_size(path, error));
-    if (error) throw FileError("read", path, error.value());
+    if (error) throw FileError("read", path, error.value(), kUse);
     if (bytes != shard.bytes)
       throw Error(ExitCode::checkpoint, fmt::format("{} has {} bytes, but the manifest says {}",
                                                     path.string(), bytes, shard.bytes));

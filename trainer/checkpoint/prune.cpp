@@ -10,12 +10,12 @@ namespace fs = std::filesystem;
 
 void delete_checkpoint(const fs::path& root, const Entry& entry) {
   with_retries([&] {
-    remove_file(entry.folder / kCommittedFile);
-    sync_folder(entry.folder);
+    remove_file(entry.folder / kCommittedFile, kUse);
+    sync_folder(entry.folder, kUse);
   });
   const fs::path trash = free_name(root, entry.step, "trash");
   rename_path(entry.folder, trash);
-  with_retries([&] { sync_folder(root); });
+  with_retries([&] { sync_folder(root, kUse); });
   with_retries([&] { remove_tree(trash); });
 }
 

@@ -137,7 +137,8 @@ void Reader::read_file(std::int64_t shard, std::int64_t offset, std::span<std::b
   with_retries([&] {
     if (!open_ || open_->first != shard) {
       open_.reset();
-      open_.emplace(shard, File::open(folder_ / manifest_.shards[static_cast<std::size_t>(shard)].file));
+      open_.emplace(shard,
+                    File::open(folder_ / manifest_.shards[static_cast<std::size_t>(shard)].file, kUse));
     }
     try {
       open_->second.read_at(offset, out);

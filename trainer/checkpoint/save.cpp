@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "support/error.h"
+#include "support/text/size_text.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/files.h"
@@ -33,7 +34,7 @@ void make_way(const fs::path& root, const fs::path& target, std::int64_t step) {
     rename_path(target, trash);
     remove_leftover(trash);
   }
-  with_retries([&] { sync_folder(root); });
+  with_retries([&] { sync_folder(root, kUse); });
 }
 
 }  // namespace
@@ -48,7 +49,7 @@ fs::path begin_save(const fs::path& root, std::int64_t step, std::string_view ru
     make_folder(root);
     remove_tree(temp);
     make_folder(temp);
-    sync_folder(root);
+    sync_folder(root, kUse);
   });
   return temp;
 }
@@ -56,16 +57,17 @@ fs::path begin_save(const fs::path& root, std::int64_t step, std::string_view ru
 void check_space(const fs::path& folder, std::int64_t bytes, std::int64_t files) {
   struct statvfs disk {};
   with_retries([&] {
-    if (::statvfs(folder.c_str(), &disk) != 0) throw FileError("ask for the free space of", folder, errno);
+    if (::statvfs(folder.c_str(), &disk) != 0)
+      throw FileError("ask for the free space of", folder, errno, kUse);
   });
   constexpr double kMargin = 1.05;
   const double free_bytes = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
   if (free_bytes < kMargin * static_cast<double>(bytes))
     throw Error(
         ExitCode::resources,
-        fmt::format("{} has {:.3f} GB free, but a checkpoint needs {:.3f} GB and 5 % more; free space, "
+        fmt::format("{} has {} free, but a checkpoint needs {} and 5 % more; free space, "
                     "lower checkpoint.keep_latest_k, or choose another folder",
-                    folder.string(), free_bytes / 1e9, static_cast<double>(bytes) / 1e9));
+                    folder.string(), size_text(static_cast<std::int64_t>(free_bytes)), size_text(bytes)));
   const bool counts_files = disk.f_files != 0;
   if (counts_files && static_cast<double>(disk.f_favail) < kMargin * static_cast<double>(files))
     throw Error(ExitCode::resources,
@@ -88,7 +90,7 @@ fs::path commit(const fs::path& root, const fs::path& temp, const Manifest& mani
   make_way(root, target, manifest.step);
   rename_path(temp, target);
   try {
-    with_retries([&] { sync_folder(root); });
+    with_retries([&] { sync_folder(root, kUse); });
     write_durably(target / kCommittedFile, committed_text(text));
   } catch (const Error&) {
     // Back to the name that `abandon` and `sweep_leftovers` clear, so that a failed save does not fill the
@@ -119,7 +121,8 @@ std::vector<fs::path> sweep_leftovers(const fs::path& root) {
     if (leftover && fs::symlink_status(at->path(), ignored).type() == fs::file_type::directory)
       swept.push_back(at->path());
   }
-  if (error && error != std::errc::no_such_file_or_directory) throw FileError("list", root, error.value());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw FileError("list", root, error.value(), kUse);
   for (const fs::path& folder : swept) remove_leftover(folder);
   return swept;
 }
@@ -134,8 +137,8 @@ std::optional<fs::path> set_aside_newer(const fs::path& root, std::int64_t step)
     aside = root / ("abandoned-" + std::to_string(number));
   make_folder(aside);
   for (const fs::path& folder : newer) rename_path(folder, aside / folder.filename());
-  sync_folder(aside);
-  sync_folder(root);
+  sync_folder(aside, kUse);
+  sync_folder(root, kUse);
   return aside;
 }
 

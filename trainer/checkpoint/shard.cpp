@@ -94,7 +94,7 @@ void sort(std::vector<Piece>& pieces) {
 }
 
 std::vector<ChunkHash> write_once(const std::filesystem::path& path, std::span<const Piece> pieces) {
-  File file = File::create(path);
+  File file = File::create(path, kUse);
   file.reserve(shard_bytes(pieces));
   ShardStream stream(file);
   for (const Piece& piece : pieces) {

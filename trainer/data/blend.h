@@ -15,24 +15,24 @@ namespace rondo {
 
 class Blend {
  public:
-  static constexpr int64_t kBlock = 4096;
+  static constexpr std::int64_t kBlock = 4096;
 
   // REQUIRES weights that check_weights accepts.
   explicit Blend(const std::vector<double>& weights);
 
   struct Place {
-    int64_t source;
-    int64_t number;  // of the sample among those of the source, from 0 without end
+    std::int64_t source;
+    std::int64_t number;  // of the sample among those of the source, from 0 without end
   };
-  Place place_of(int64_t sample) const;  // sample >= 0
-  int64_t samples_in_block(size_t source) const { return counts_[source]; }
+  Place place_of(std::int64_t sample) const;  // sample >= 0
+  std::int64_t samples_in_block(std::size_t source) const { return counts_[source]; }
 
  private:
   struct Slot {
-    uint16_t source;
-    uint16_t number;  // within the block
+    std::uint16_t source;
+    std::uint16_t number;  // within the block
   };
-  std::vector<int64_t> counts_;
+  std::vector<std::int64_t> counts_;
   std::vector<Slot> slots_;  // kBlock of them
 };
 
@@ -41,6 +41,6 @@ std::optional<double> parse_weight(std::string_view text);
 
 // Throws Error(config) unless there is one weight above 0 and below infinity for each of `sources` entries, and there
 // are at most Blend::kBlock of them.
-void check_weights(const std::vector<double>& weights, size_t sources);
+void check_weights(const std::vector<double>& weights, std::size_t sources);
 
 }  // namespace rondo

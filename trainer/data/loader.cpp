@@ -26,18 +26,18 @@ namespace rondo {
 namespace {
 
 // Those of the split, in natural order, without empty ones.
-std::vector<uint32_t> documents_of_split(const TokenSource& source, const DataOptions& options) {
-  const int64_t count = source.documents();
-  if (count > std::numeric_limits<uint32_t>::max())
+std::vector<std::uint32_t> documents_of_split(const TokenSource& source, const DataOptions& options) {
+  const std::int64_t count = source.documents();
+  if (count > std::numeric_limits<std::uint32_t>::max())
     throw Error(ExitCode::data,
                 fmt::format("data path \"{}\": {} documents, and at most 2^32 - 1 are supported",
                             options.path, count));
   const double below = std::ldexp(options.holdout_fraction, 64);
-  std::vector<uint32_t> documents;
-  for (int64_t document = 0; document < count; ++document) {
+  std::vector<std::uint32_t> documents;
+  for (std::int64_t document = 0; document < count; ++document) {
     const bool validation = below > 0 && static_cast<double>(source.id_hash(document)) < below;
     if (validation == (options.split == Split::validation) && source.tokens(document) > 0)
-      documents.push_back(static_cast<uint32_t>(document));
+      documents.push_back(static_cast<std::uint32_t>(document));
   }
   return documents;
 }
@@ -64,7 +64,7 @@ class SampleReader {
  public:
   SampleReader(const DataOptions& options, bool shuffle, const Tokenizer& tokenizer)
       : entries_(entries_of(options)), blend_(options.weights.empty() ? std::vector{1.0} : options.weights) {
-    for (size_t k = 0; k < entries_.size(); ++k) {
+    for (std::size_t k = 0; k < entries_.size(); ++k) {
       sources_.push_back(open_source(entries_[k], tokenizer, options.tokenizer));
       TokenSource& source = *sources_.back();
       streams_.emplace_back(source, documents_of_split(source, options), options.seq_len, options.seed + k,
@@ -73,23 +73,23 @@ class SampleReader {
     }
   }
 
-  void read(int64_t number, int64_t* tokens, std::vector<int64_t>& starts) {
+  void read(std::int64_t number, std::int64_t* tokens, std::vector<std::int64_t>& starts) {
     const Blend::Place place = blend_.place_of(number);
-    streams_[static_cast<size_t>(place.source)].read_sample(place.number, tokens, starts);
+    streams_[static_cast<std::size_t>(place.source)].read_sample(place.number, tokens, starts);
   }
 
-  uint64_t fingerprint() const {
+  std::uint64_t fingerprint() const {
     if (streams_.size() == 1) return streams_[0].fingerprint();
-    uint64_t hash = 0;
-    for (size_t k = 0; k < streams_.size(); ++k)
-      hash =
-          mix64(mix64(hash ^ streams_[k].fingerprint()) + static_cast<uint64_t>(blend_.samples_in_block(k)));
+    std::uint64_t hash = 0;
+    for (std::size_t k = 0; k < streams_.size(); ++k)
+      hash = mix64(mix64(hash ^ streams_[k].fingerprint()) +
+                   static_cast<std::uint64_t>(blend_.samples_in_block(k)));
     return hash;
   }
 
-  DataSummary summary(int64_t global_batch) const {
+  DataSummary summary(std::int64_t global_batch) const {
     DataSummary sum;
-    for (size_t k = 0; k < streams_.size(); ++k) {
+    for (std::size_t k = 0; k < streams_.size(); ++k) {
       const SampleStream& stream = streams_[k];
       const SourceCounts counts = sources_[k]->counts();
       sum.files += counts.files;
@@ -110,7 +110,7 @@ class SampleReader {
   }
 
  private:
-  [[noreturn]] void fail_too_small(size_t k, const DataOptions& options) const {
+  [[noreturn]] void fail_too_small(std::size_t k, const DataOptions& options) const {
     throw Error(
         ExitCode::data,
         fmt::format(
@@ -144,7 +144,7 @@ class DataLoader::Impl {
         shuffle_(options_.shuffle && options_.split == Split::train),
         global_batch_(options_.dp_size * options_.local_batch * options_.accumulation),
         samples_(options_, shuffle_, tokenizer),
-        sample_(static_cast<size_t>(options_.seq_len) + 1),
+        sample_(static_cast<std::size_t>(options_.seq_len) + 1),
         summary_(samples_.summary(global_batch_)),
         fingerprint_(samples_.fingerprint()) {
     if (!options_.weights.empty() && options_.dp_rank == 0 && options_.split == Split::train)
@@ -157,7 +157,7 @@ class DataLoader::Impl {
     return batch;
   }
 
-  void seek(int64_t step) {
+  void seek(std::int64_t step) {
     RONDO_ASSERT(step >= 0, "a step is at least 0");
     worker_ = {};  // stops and joins
     prepared_.clear();
@@ -180,27 +180,27 @@ class DataLoader::Impl {
 
  private:
   // Nothing when `stop` was asked for.
-  std::optional<StepBatch> make_step(int64_t step, std::stop_token stop) {
+  std::optional<StepBatch> make_step(std::int64_t step, std::stop_token stop) {
     StepBatch out;
     out.step = step;
     out.tokens = options_.accumulation * options_.local_batch * options_.seq_len;
-    for (int64_t m = 0; m < options_.accumulation; ++m) {
-      const int64_t first_row = (m * options_.dp_size + options_.dp_rank) * options_.local_batch;
+    for (std::int64_t m = 0; m < options_.accumulation; ++m) {
+      const std::int64_t first_row = (m * options_.dp_size + options_.dp_rank) * options_.local_batch;
       Batch& batch = out.microbatches.emplace_back(make_batch());
-      for (int64_t b = 0; b < options_.local_batch; ++b) {
+      for (std::int64_t b = 0; b < options_.local_batch; ++b) {
         if (stop.stop_requested()) return std::nullopt;
         samples_.read(before_step_0_ + step * global_batch_ + first_row + b, sample_.data(), starts_);
         fill_row(b, batch);
       }
       if (options_.document_attention)
-        batch.cu_seqlens.resize(batch.tokens.size() + 1, static_cast<int32_t>(batch.tokens.size()));
+        batch.cu_seqlens.resize(batch.tokens.size() + 1, static_cast<std::int32_t>(batch.tokens.size()));
       out.valid_tokens += batch.valid_tokens;
     }
     return out;
   }
 
   Batch make_batch() const {
-    const auto size = static_cast<size_t>(options_.local_batch * options_.seq_len);
+    const auto size = static_cast<std::size_t>(options_.local_batch * options_.seq_len);
     Batch batch;
     batch.tokens.resize(size);
     batch.labels.resize(size);
@@ -209,21 +209,21 @@ class DataLoader::Impl {
   }
 
   // The sample that was read last becomes row b.
-  void fill_row(int64_t b, Batch& batch) const {
-    const int64_t T = options_.seq_len, row = b * T;
+  void fill_row(std::int64_t b, Batch& batch) const {
+    const std::int64_t T = options_.seq_len, row = b * T;
     std::copy_n(sample_.begin(), T, batch.tokens.begin() + row);
     std::copy_n(sample_.begin() + 1, T, batch.labels.begin() + row);
     batch.valid_tokens += T;
 
-    const auto restart = [&](int64_t from, int64_t to) {  // a sequence begins at `from`
-      for (int64_t t = from; t < to; ++t) batch.positions[static_cast<size_t>(row + t)] = t - from;
-      if (options_.document_attention) batch.cu_seqlens.push_back(static_cast<int32_t>(row + from));
+    const auto restart = [&](std::int64_t from, std::int64_t to) {  // a sequence begins at `from`
+      for (std::int64_t t = from; t < to; ++t) batch.positions[static_cast<std::size_t>(row + t)] = t - from;
+      if (options_.document_attention) batch.cu_seqlens.push_back(static_cast<std::int32_t>(row + from));
     };
-    int64_t begin = 0;
-    for (const int64_t start : starts_) {
+    std::int64_t begin = 0;
+    for (const std::int64_t start : starts_) {
       // Where attention ends with the document, nothing foretells the next one's BOS.
       if (options_.document_attention && start > 0) {
-        batch.labels[static_cast<size_t>(row + start - 1)] = kIgnoreLabel;
+        batch.labels[static_cast<std::size_t>(row + start - 1)] = kIgnoreLabel;
         --batch.valid_tokens;
       }
       if (start == 0 || start == T) continue;
@@ -245,11 +245,11 @@ class DataLoader::Impl {
     return batch;
   }
 
-  void prepare(std::stop_token stop, int64_t step) {
+  void prepare(std::stop_token stop, std::int64_t step) {
     try {
       while (std::optional<StepBatch> batch = make_step(step++, stop)) {
         std::unique_lock lock(mutex_);
-        const auto limit = static_cast<size_t>(options_.num_prefetch_batches);
+        const auto limit = static_cast<std::size_t>(options_.num_prefetch_batches);
         if (!room_.wait(lock, stop, [&] { return prepared_.size() < limit; })) return;
         prepared_.push_back(std::move(*batch));
         ready_.notify_one();
@@ -263,13 +263,13 @@ class DataLoader::Impl {
 
   const DataOptions options_;
   const bool shuffle_;
-  const int64_t global_batch_;
-  int64_t before_step_0_ = 0;  // global samples; other than 0 where the global batch changed on the way
-  SampleReader samples_;       // these three belong to the
-  std::vector<int64_t> sample_, starts_;  // thread that makes steps
+  const std::int64_t global_batch_;
+  std::int64_t before_step_0_ = 0;  // global samples; other than 0 where the global batch changed on the way
+  SampleReader samples_;            // these three belong to the
+  std::vector<std::int64_t> sample_, starts_;  // thread that makes steps
   const DataSummary summary_;
-  const uint64_t fingerprint_;
-  int64_t step_ = 0;  // that next() gives next
+  const std::uint64_t fingerprint_;
+  std::int64_t step_ = 0;  // that next() gives next
 
   std::mutex mutex_;  // guards prepared_ and failure_
   std::condition_variable ready_;
@@ -284,7 +284,7 @@ DataLoader::DataLoader(DataOptions options, const Tokenizer& tokenizer)
 DataLoader::~DataLoader() = default;
 
 StepBatch DataLoader::next() { return impl_->next(); }
-void DataLoader::seek(int64_t step) { impl_->seek(step); }
+void DataLoader::seek(std::int64_t step) { impl_->seek(step); }
 DataState DataLoader::state() const { return impl_->state(); }
 const DataSummary& DataLoader::summary() const { return impl_->summary(); }
 

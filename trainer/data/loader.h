@@ -30,7 +30,7 @@
 
 namespace rondo {
 
-constexpr int64_t kIgnoreLabel = -100;  // a label that counts in no loss
+constexpr std::int64_t kIgnoreLabel = -100;  // a label that counts in no loss
 
 enum class Split { train, validation };
 
@@ -41,45 +41,45 @@ struct DataOptions {
   std::string tokenizer = "bytes";  // what the user calls it, for messages
   Split split = Split::train;
   double holdout_fraction = 0.0;  // [0, 1): the share of documents that is validation
-  uint64_t seed = 42;
-  bool shuffle = true;  // ignored for validation
-  int64_t seq_len = 0;  // T, at least 1
-  int64_t local_batch = 1;
-  int64_t accumulation = 1;  // microbatches a step
-  int64_t dp_rank = 0;
-  int64_t dp_size = 1;
-  bool document_attention = false;   // fills cu_seqlens, and masks the label "next document's BOS"
-  int64_t num_prefetch_batches = 2;  // steps prepared ahead; 0 prepares inside next()
+  std::uint64_t seed = 42;
+  bool shuffle = true;       // ignored for validation
+  std::int64_t seq_len = 0;  // T, at least 1
+  std::int64_t local_batch = 1;
+  std::int64_t accumulation = 1;  // microbatches a step
+  std::int64_t dp_rank = 0;
+  std::int64_t dp_size = 1;
+  bool document_attention = false;        // fills cu_seqlens, and masks the label "next document's BOS"
+  std::int64_t num_prefetch_batches = 2;  // steps prepared ahead; 0 prepares inside next()
 };
 
 // One microbatch of B = local_batch rows, row-major.
 struct Batch {
-  std::vector<int64_t> tokens;     // [B, T]
-  std::vector<int64_t> labels;     // [B, T], the following token or kIgnoreLabel
-  std::vector<int64_t> positions;  // [B, T], from 0 at every row and every document start
+  std::vector<std::int64_t> tokens;     // [B, T]
+  std::vector<std::int64_t> labels;     // [B, T], the following token or kIgnoreLabel
+  std::vector<std::int64_t> positions;  // [B, T], from 0 at every row and every document start
   // [B*T + 1]: where sequences begin in the flattened tokens, ascending from 0 (every row and document start), then B*T
   // to the end; empty without document_attention.
-  std::vector<int32_t> cu_seqlens;
-  int64_t valid_tokens = 0;  // labels that are not kIgnoreLabel
+  std::vector<std::int32_t> cu_seqlens;
+  std::int64_t valid_tokens = 0;  // labels that are not kIgnoreLabel
 };
 
 // This rank's part of one step.
 struct StepBatch {
-  int64_t step = 0;
+  std::int64_t step = 0;
   std::vector<Batch> microbatches;  // `accumulation` of them
-  int64_t valid_tokens = 0;         // over all microbatches of this rank
-  int64_t tokens = 0;               // accumulation * B * T
+  std::int64_t valid_tokens = 0;    // over all microbatches of this rank
+  std::int64_t tokens = 0;          // accumulation * B * T
 };
 
 // All that a resumed run needs. Neither the number of ranks nor the global batch is a part of it: whatever they are
 // from here on, every sample comes once.
 struct DataState {
-  int64_t step = 0;    // the step that next() gives next
-  int64_t sample = 0;  // the global sample that it begins with
-  uint64_t seed = 0;
-  int64_t seq_len = 0;
+  std::int64_t step = 0;    // the step that next() gives next
+  std::int64_t sample = 0;  // the global sample that it begins with
+  std::uint64_t seed = 0;
+  std::int64_t seq_len = 0;
   bool shuffle = true;
-  uint64_t fingerprint = 0;  // of the split's document ids and lengths, the tokenizer, and weights
+  std::uint64_t fingerprint = 0;  // of the split's document ids and lengths, the tokenizer, and weights
   bool operator==(const DataState&) const = default;
 };
 
@@ -92,16 +92,16 @@ void check_same_data(const DataState& saved, const DataState& current);
 
 // What was found, for the log.
 struct DataSummary {
-  int64_t files = 0;              // read as text, JSONL, packed corpus or token file
-  int64_t documents = 0;          // of this split
-  int64_t tokens = 0;             // N of one epoch, BOS and EOS included
-  int64_t samples_per_epoch = 0;  // floor((N - 1) / T); with weights the sum over the sources
-  int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
+  std::int64_t files = 0;              // read as text, JSONL, packed corpus or token file
+  std::int64_t documents = 0;          // of this split
+  std::int64_t tokens = 0;             // N of one epoch, BOS and EOS included
+  std::int64_t samples_per_epoch = 0;  // floor((N - 1) / T); with weights the sum over the sources
+  std::int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
   struct Source {
     std::string path;
     double share = 1;            // of the samples
     double steps_per_epoch = 0;  // how often its documents come round
-    int64_t documents = 0, tokens = 0, samples_per_epoch = 0;
+    std::int64_t documents = 0, tokens = 0, samples_per_epoch = 0;
   };
   std::vector<Source> sources;  // with weights one for each entry of the path, otherwise one
 };
@@ -119,7 +119,7 @@ class DataLoader {
   // and so do later calls until seek().
   StepBatch next();
   // The next call of next() gives `step` (>= 0). Costs nothing but the prepared steps.
-  void seek(int64_t step);
+  void seek(std::int64_t step);
 
   DataState state() const;
   // check_same_data, then seek to the state's step.

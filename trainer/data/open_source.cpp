@@ -26,10 +26,12 @@ bool begins_with(const std::string& path, std::string_view magic) {
   return in.read(head.data(), static_cast<std::streamsize>(head.size())) && head == magic;
 }
 
-std::string without(const std::string& text, size_t bytes) { return text.substr(0, text.size() - bytes); }
+std::string without(const std::string& text, std::size_t bytes) {
+  return text.substr(0, text.size() - bytes);
+}
 
 // With the suffix of `bytes` bytes taken off path and id, and another put on.
-SourceFile renamed(const SourceFile& file, size_t bytes, const char* suffix) {
+SourceFile renamed(const SourceFile& file, std::size_t bytes, const char* suffix) {
   return {without(file.path, bytes) + suffix, without(file.id, bytes) + suffix};
 }
 
@@ -61,16 +63,16 @@ class JoinedSource final : public TokenSource {
     }
   }
 
-  int64_t documents() const override { return documents_; }
-  int64_t tokens(int64_t document) const override {
+  std::int64_t documents() const override { return documents_; }
+  std::int64_t tokens(std::int64_t document) const override {
     const auto [part, number] = find(document);
     return part.tokens(number);
   }
-  uint64_t id_hash(int64_t document) const override {
+  std::uint64_t id_hash(std::int64_t document) const override {
     const auto [part, number] = find(document);
     return part.id_hash(number);
   }
-  void read(int64_t document, int64_t begin, int64_t end, int64_t* ids) override {
+  void read(std::int64_t document, std::int64_t begin, std::int64_t end, std::int64_t* ids) override {
     const auto [part, number] = find(document);
     part.read(number, begin, end, ids);
   }
@@ -98,17 +100,17 @@ class JoinedSource final : public TokenSource {
  private:
   struct Place {
     TokenSource& part;
-    int64_t number;
+    std::int64_t number;
   };
-  Place find(int64_t document) const {
+  Place find(std::int64_t document) const {
     const auto after = std::upper_bound(begins_.begin(), begins_.end(), document);
-    const auto index = static_cast<size_t>(after - begins_.begin()) - 1;
+    const auto index = static_cast<std::size_t>(after - begins_.begin()) - 1;
     return {*parts_[index], document - begins_[index]};
   }
 
   std::vector<std::unique_ptr<TokenSource>> parts_;
-  std::vector<int64_t> begins_;  // of each part's documents
-  int64_t documents_ = 0;
+  std::vector<std::int64_t> begins_;  // of each part's documents
+  std::int64_t documents_ = 0;
   SourceCounts found_;
 };
 

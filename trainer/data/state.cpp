@@ -28,12 +28,13 @@ class FieldReader {
   FieldReader(json object, std::string_view origin) : object_(std::move(object)), origin_(origin) {}
 
   template <class T>
-  void number(const char* key, int64_t least, T& out) {
+  void number(const char* key, std::int64_t least, T& out) {
     const std::optional<json> value = take(key);
     if (!value) return;
-    const bool fits = value->is_number_unsigned() &&
-                      value->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<T>::max()) &&
-                      value->get<uint64_t>() >= static_cast<uint64_t>(least);
+    const bool fits =
+        value->is_number_unsigned() &&
+        value->get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<T>::max()) &&
+        value->get<std::uint64_t>() >= static_cast<std::uint64_t>(least);
     if (!fits) return wrong(key, *value, fmt::format("an integer of at least {}", least));
     out = value->get<T>();
   }
@@ -45,7 +46,7 @@ class FieldReader {
     out = value->get<bool>();
   }
 
-  void hexadecimal(const char* key, uint64_t& out) {
+  void hexadecimal(const char* key, std::uint64_t& out) {
     const std::optional<json> value = take(key);
     if (!value) return;
     const std::string text = value->is_string() ? value->get<std::string>() : "";

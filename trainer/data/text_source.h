@@ -14,15 +14,17 @@ class TextSource final : public TokenSource {
  public:
   explicit TextSource(const std::vector<SourceFile>& files) : corpus_(files) {}
 
-  int64_t documents() const override { return static_cast<int64_t>(corpus_.documents().size()); }
-  int64_t tokens(int64_t document) const override { return at(document).bytes + 2; }
-  uint64_t id_hash(int64_t document) const override { return at(document).id_hash; }
-  void read(int64_t document, int64_t begin, int64_t end, int64_t* ids) override;
+  std::int64_t documents() const override { return static_cast<std::int64_t>(corpus_.documents().size()); }
+  std::int64_t tokens(std::int64_t document) const override { return at(document).bytes + 2; }
+  std::uint64_t id_hash(std::int64_t document) const override { return at(document).id_hash; }
+  void read(std::int64_t document, std::int64_t begin, std::int64_t end, std::int64_t* ids) override;
   std::string identity() const override { return tokenizer_.name(); }
   SourceCounts counts() const override;
 
  private:
-  const Document& at(int64_t document) const { return corpus_.documents()[static_cast<size_t>(document)]; }
+  const Document& at(std::int64_t document) const {
+    return corpus_.documents()[static_cast<std::size_t>(document)];
+  }
 
   Corpus corpus_;
   ByteTokenizer tokenizer_;

@@ -26,18 +26,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kChunkBytes = int64_t{4} << 20;  // of text that is encoded at once where it can be cut
-constexpr int64_t kMostDocumentBytes = int64_t{1} << 30;  // of text that cannot
+constexpr std::int64_t kChunkBytes = std::int64_t{4}
+                                     << 20;  // of text that is encoded at once where it can be cut
+constexpr std::int64_t kMostDocumentBytes = std::int64_t{1} << 30;  // of text that cannot
 
 struct Part {
-  size_t first, last;  // documents [first, last)
+  std::size_t first, last;  // documents [first, last)
 };
 
 // Depends on the documents alone.
-std::vector<Part> cut_parts(const std::vector<Document>& documents, int64_t part_bytes) {
+std::vector<Part> cut_parts(const std::vector<Document>& documents, std::int64_t part_bytes) {
   std::vector<Part> parts;
-  int64_t bytes = 0;
-  for (size_t i = 0, first = 0; i < documents.size(); ++i) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0, first = 0; i < documents.size(); ++i) {
     bytes += documents[i].bytes;
     if (bytes < part_bytes && i + 1 < documents.size()) continue;
     parts.push_back({first, i + 1});
@@ -48,23 +49,24 @@ std::vector<Part> cut_parts(const std::vector<Document>& documents, int64_t part
 }
 
 // What the parts of an earlier run must have been made from.
-std::string job_of(const Corpus& corpus, const TokenizerMark& mark, int64_t part_bytes) {
-  uint64_t hash = stable_hash(mark.name);
-  const auto mix = [&](uint64_t value) { hash = mix64(hash ^ mix64(value)); };
-  for (const uint64_t value : {mark.fingerprint, static_cast<uint64_t>(mark.vocab_size),
-                               static_cast<uint64_t>(kTokenVersion), static_cast<uint64_t>(part_bytes)})
+std::string job_of(const Corpus& corpus, const TokenizerMark& mark, std::int64_t part_bytes) {
+  std::uint64_t hash = stable_hash(mark.name);
+  const auto mix = [&](std::uint64_t value) { hash = mix64(hash ^ mix64(value)); };
+  for (const std::uint64_t value :
+       {mark.fingerprint, static_cast<std::uint64_t>(mark.vocab_size),
+        static_cast<std::uint64_t>(kTokenVersion), static_cast<std::uint64_t>(part_bytes)})
     mix(value);
   for (const std::string& path : corpus.paths()) {
     struct stat info {};
     if (::stat(path.c_str(), &info) != 0) continue;  // reading it will say so
     mix(stable_hash(path));
-    mix(static_cast<uint64_t>(info.st_size));
-    mix(static_cast<uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000 +
-        static_cast<uint64_t>(info.st_mtim.tv_nsec));
+    mix(static_cast<std::uint64_t>(info.st_size));
+    mix(static_cast<std::uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000 +
+        static_cast<std::uint64_t>(info.st_mtim.tv_nsec));
   }
   for (const Document& document : corpus.documents()) {
     mix(document.id_hash);
-    mix(static_cast<uint64_t>(document.bytes));
+    mix(static_cast<std::uint64_t>(document.bytes));
   }
   return fmt::format("{:016x}\n", hash);
 }
@@ -80,7 +82,7 @@ std::vector<SourceFile> text_files(const TokenizeOptions& options, const FoundFi
   return files;
 }
 
-TokenizerMark mark_of(const Tokenizer& tokenizer, uint64_t fingerprint) {
+TokenizerMark mark_of(const Tokenizer& tokenizer, std::uint64_t fingerprint) {
   std::string name = tokenizer.name();
   if (name.size() > kTokenizerNameBytes)
     throw Error(ExitCode::data,
@@ -99,21 +101,21 @@ class PartWriter {
         mark_(mark) {}
 
   // False when `stop` was asked for first: then nothing is left. Adds to `bytes` and `tokens` what is done.
-  bool write(const Part& part, const std::string& path, std::stop_token stop, std::atomic<int64_t>& bytes,
-             std::atomic<int64_t>& tokens) {
+  bool write(const Part& part, const std::string& path, std::stop_token stop,
+             std::atomic<std::int64_t>& bytes, std::atomic<std::int64_t>& tokens) {
     TokenFileWriter out(path, mark_, /*durable=*/false);
-    for (size_t i = part.first; i < part.last; ++i) {
+    for (std::size_t i = part.first; i < part.last; ++i) {
       const Document& document = corpus_.documents()[i];
       append(out, {tokenizer_.bos()});
-      for (int64_t begin = 0; begin < document.bytes;) {
+      for (std::int64_t begin = 0; begin < document.bytes;) {
         if (stop.stop_requested()) return false;
-        const int64_t end =
+        const std::int64_t end =
             can_cut(document) ? std::min(begin + kChunkBytes, document.bytes) : document.bytes;
         ids_.clear();
         tokenizer_.encode(reader_.read(document, begin, end), ids_);
         out.append(ids_);
         bytes += end - begin;
-        tokens += static_cast<int64_t>(ids_.size());
+        tokens += static_cast<std::int64_t>(ids_.size());
         begin = end;
       }
       append(out, {tokenizer_.eos()});
@@ -136,7 +138,7 @@ class PartWriter {
     return false;
   }
 
-  static void append(TokenFileWriter& out, std::initializer_list<int32_t> ids) {
+  static void append(TokenFileWriter& out, std::initializer_list<std::int32_t> ids) {
     out.append({ids.begin(), ids.size()});
   }
 
@@ -145,16 +147,16 @@ class PartWriter {
   const Tokenizer& tokenizer_;
   const bool can_cut_;
   const TokenizerMark& mark_;
-  std::vector<int32_t> ids_;
+  std::vector<std::int32_t> ids_;
 };
 
 // A part of an earlier run, if it is whole.
-std::unique_ptr<RondoTokens> open_part(const std::string& path, size_t documents) {
+std::unique_ptr<RondoTokens> open_part(const std::string& path, std::size_t documents) {
   if (!fs::exists(path)) return nullptr;
   try {
     auto part = std::make_unique<RondoTokens>(SourceFile{path, ""}, IdLimit{});
     part->verify();
-    if (part->documents() == static_cast<int64_t>(documents)) return part;
+    if (part->documents() == static_cast<std::int64_t>(documents)) return part;
   } catch (const Error&) {  // torn: it is made again
   }
   return nullptr;
@@ -183,7 +185,7 @@ class Run {
     PartsFolder folder(options_.output, job_of(corpus_, mark_, options_.part_bytes));
     make_parts(folder);
     TokenizeResult result = {.files = join(folder),
-                             .documents = static_cast<int64_t>(corpus_.documents().size()),
+                             .documents = static_cast<std::int64_t>(corpus_.documents().size()),
                              .bytes = total_bytes_,
                              .tokens = tokens_,
                              .kept_parts = kept_parts_,
@@ -197,19 +199,20 @@ class Run {
 
  private:
   void make_parts(const PartsFolder& folder) {
-    std::atomic<size_t> next = 0;
+    std::atomic<std::size_t> next = 0;
     std::mutex mutex;
     std::condition_variable ended;
     std::exception_ptr failure;
-    size_t left = std::min(static_cast<size_t>(options_.threads), parts_.size());
+    std::size_t left = std::min(static_cast<std::size_t>(options_.threads), parts_.size());
     std::stop_source stop;
     std::vector<std::jthread> threads;  // joined before what they use goes
-    for (size_t i = left; i > 0; --i)
+    for (std::size_t i = left; i > 0; --i)
       threads.emplace_back([&] {
         std::exception_ptr mine;
         try {
           PartWriter writer(corpus_, tokenizer_, mark_);
-          for (size_t p; (p = next++) < parts_.size() && make_part(folder, p, writer, stop.get_token());) {
+          for (std::size_t p;
+               (p = next++) < parts_.size() && make_part(folder, p, writer, stop.get_token());) {
           }
         } catch (...) {
           mine = std::current_exception();
@@ -228,10 +231,10 @@ class Run {
     tell(false);
   }
 
-  bool make_part(const PartsFolder& folder, size_t number, PartWriter& writer, std::stop_token stop) {
+  bool make_part(const PartsFolder& folder, std::size_t number, PartWriter& writer, std::stop_token stop) {
     const Part& part = parts_[number];
     if (const auto kept = open_part(folder.part(number), part.last - part.first)) {
-      for (size_t i = part.first; i < part.last; ++i) kept_bytes_ += corpus_.documents()[i].bytes;
+      for (std::size_t i = part.first; i < part.last; ++i) kept_bytes_ += corpus_.documents()[i].bytes;
       tokens_ += kept->total_tokens();
       ++kept_parts_;
       return true;
@@ -240,11 +243,11 @@ class Run {
   }
 
   // The last document of each output file.
-  std::vector<int64_t> cut_shards(const std::deque<RondoTokens>& parts) const {
-    std::vector<int64_t> lasts;
-    int64_t document = 0, tokens = 0;
+  std::vector<std::int64_t> cut_shards(const std::deque<RondoTokens>& parts) const {
+    std::vector<std::int64_t> lasts;
+    std::int64_t document = 0, tokens = 0;
     for (const RondoTokens& part : parts)
-      for (int64_t i = 0; i < part.documents(); ++i, ++document) {
+      for (std::int64_t i = 0; i < part.documents(); ++i, ++document) {
         tokens += part.tokens(i);
         if (options_.shard_tokens == 0 || tokens < options_.shard_tokens) continue;
         lasts.push_back(document);
@@ -256,14 +259,15 @@ class Run {
 
   std::vector<std::string> join(const PartsFolder& folder) {
     std::deque<RondoTokens> parts;
-    for (size_t p = 0; p < parts_.size(); ++p) parts.emplace_back(SourceFile{folder.part(p), ""}, IdLimit{});
-    const std::vector<int64_t> lasts = cut_shards(parts);
+    for (std::size_t p = 0; p < parts_.size(); ++p)
+      parts.emplace_back(SourceFile{folder.part(p), ""}, IdLimit{});
+    const std::vector<std::int64_t> lasts = cut_shards(parts);
     std::vector<std::string> names;
     std::optional<TokenFileWriter> out;
-    int64_t document = 0;
+    std::int64_t document = 0;
     tell(true);
     for (const RondoTokens& part : parts) {
-      for (int64_t i = 0; i < part.documents(); ++i, ++document) {
+      for (std::int64_t i = 0; i < part.documents(); ++i, ++document) {
         if (!out) {
           names.push_back(
               shard_name(options_.output, names.size(), options_.shard_tokens == 0 ? 0 : lasts.size()));
@@ -280,16 +284,16 @@ class Run {
     return names;
   }
 
-  static void copy_document(const RondoTokens& part, int64_t document, TokenFileWriter& out) {
-    const int64_t length = part.tokens(document);
-    for (int64_t begin = 0; begin < length; begin += kChunkBytes) {
-      const int64_t end = std::min(begin + kChunkBytes, length);
+  static void copy_document(const RondoTokens& part, std::int64_t document, TokenFileWriter& out) {
+    const std::int64_t length = part.tokens(document);
+    for (std::int64_t begin = 0; begin < length; begin += kChunkBytes) {
+      const std::int64_t end = std::min(begin + kChunkBytes, length);
       out.append_stored(part.stored(document, begin, end));
     }
   }
 
   void tell(bool joining) const {
-    const int64_t kept = kept_bytes_;
+    const std::int64_t kept = kept_bytes_;
     report_({bytes_ + kept, total_bytes_, kept, tokens_, joining});
   }
 
@@ -300,8 +304,8 @@ class Run {
   const Corpus corpus_;
   const TokenizerMark mark_;
   const std::vector<Part> parts_;
-  int64_t total_bytes_ = 0;
-  std::atomic<int64_t> bytes_ = 0, kept_bytes_ = 0, tokens_ = 0, kept_parts_ = 0;
+  std::int64_t total_bytes_ = 0;
+  std::atomic<std::int64_t> bytes_ = 0, kept_bytes_ = 0, tokens_ = 0, kept_parts_ = 0;
 };
 
 }  // namespace

@@ -26,23 +26,23 @@ struct TokenizeOptions {
   int threads = 1;
   // 0: one file, `output`. Otherwise a file ends with the document in which it comes to this many tokens, and
   // NAME.tokens becomes NAME-00000-of-00002.tokens, NAME-00001-of-00002.tokens, ...
-  int64_t shard_tokens = 0;
-  int64_t part_bytes = int64_t{64} << 20;
-  uint64_t tokenizer_fingerprint = 0;
+  std::int64_t shard_tokens = 0;
+  std::int64_t part_bytes = std::int64_t{64} << 20;
+  std::uint64_t tokenizer_fingerprint = 0;
 };
 
 // What has been done, and of how much.
 struct TokenizeProgress {
-  int64_t bytes = 0, total_bytes = 0;  // of text
-  int64_t kept_bytes = 0;              // of `bytes`: in parts of an earlier run
-  int64_t tokens = 0;
+  std::int64_t bytes = 0, total_bytes = 0;  // of text
+  std::int64_t kept_bytes = 0;              // of `bytes`: in parts of an earlier run
+  std::int64_t tokens = 0;
   bool joining = false;  // the parts are whole, and the output is being written
 };
 
 struct TokenizeResult {
   std::vector<std::string> files;
-  int64_t documents = 0, bytes = 0, tokens = 0, kept_parts = 0;
-  int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
+  std::int64_t documents = 0, bytes = 0, tokens = 0, kept_parts = 0;
+  std::int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
 };
 
 // `report` is called by the calling thread, a few times a second. Throws Error: data (the input, as Corpus does;

@@ -1,5 +1,5 @@
-// The small files of a folder of a model, and the names in it. Thread-safe. Failed system calls end in the
-// errors of trainer/safetensors/io_error.h.
+// The small files of a folder of a model, and the names in it. Thread-safe. Failed system calls end in a
+// FileError of FileUse::weights.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,6 @@ std::string read_small_file(const std::filesystem::path& file);
 
 // Throws Error(checkpoint) naming `file` where `text` is no JSON object.
 nlohmann::json parse_object(std::string_view text, const std::string& file);
-
-// Creates the file, which must not be there, and syncs it.
-void write_new_file(const std::filesystem::path& file, std::string_view text);
-
-void sync_folder(const std::filesystem::path& folder);
 
 // Whether `name` is one that may stand in an index: a file of safetensors beside it, and no path.
 bool is_shard_name(const std::string& name);

@@ -8,15 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "support/error.h"
+#include "support/files/atomic_file.h"
 #include "trainer/hugging_face/folder_files.h"
-#include "trainer/safetensors/io_error.h"
 
 namespace rondo::hugging_face {
 namespace {
 
 namespace fs = std::filesystem;
 using safetensors::Dtype;
-using safetensors::throw_io_error;
 
 Dtype dtype_of(const std::string& name) {
   if (name == "float32") return Dtype::f32;
@@ -44,7 +43,7 @@ fs::path create_beside(const fs::path& path) {
     const fs::path pending =
         path.parent_path() / fmt::format(".{}.tmp-{}-{}", path.filename().string(), ::getpid(), attempt);
     if (::mkdir(pending.c_str(), 0777) == 0) return pending;
-    if (errno != EEXIST) throw_io_error("create", path, errno);
+    if (errno != EEXIST) throw FileError("create", path, errno, FileUse::weights);
   }
 }
 
@@ -114,16 +113,16 @@ void FolderWriter::create_shards(std::vector<Shard> shards) {
   }
   if (shards.size() == 1) return;
   const nlohmann::json index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
-  write_new_file(pending_ / kIndex, index.dump(2) + "\n");
+  replace_file(pending_ / kIndex, index.dump(2) + "\n", FileUse::weights);
 }
 
 void FolderWriter::write_small_files(const ModelConfig& config, const WriteOptions& options) const {
-  write_new_file(pending_ / kConfig, config_json(config));
-  write_new_file(pending_ / kGenerationConfig, generation_config_json(config.tokens));
+  replace_file(pending_ / kConfig, config_json(config), FileUse::weights);
+  replace_file(pending_ / kGenerationConfig, generation_config_json(config.tokens), FileUse::weights);
   if (options.tokenizer_folder.empty()) return;
   for (const char* name : kTokenizerFiles)
     if (fs::exists(options.tokenizer_folder / name))
-      write_new_file(pending_ / name, read_small_file(options.tokenizer_folder / name));
+      replace_file(pending_ / name, read_small_file(options.tokenizer_folder / name), FileUse::weights);
 }
 
 void FolderWriter::write(std::string_view parameter, std::uint64_t element_offset,
@@ -139,10 +138,9 @@ void FolderWriter::write(std::string_view parameter, std::uint64_t element_offse
 
 void FolderWriter::finish() {
   for (const auto& shard : shards_) shard->finish();
-  sync_folder(pending_);
-  if (::rename(pending_.c_str(), path_.c_str()) != 0) throw_io_error("create", path_, errno);
+  rename_file(pending_, path_, FileUse::weights);
   pending_.clear();
-  sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
+  sync_folder(folder_of(path_), FileUse::weights);
 }
 
 }  // namespace rondo::hugging_face

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/error.h"
+#include "support/files/atomic_file.h"
 #include "trainer/metrics/machine.h"
 
 namespace rondo {
@@ -67,9 +68,8 @@ void make_folder(const fs::path& folder) {
   const fs::file_status status = fs::status(folder, error);
   if (fs::exists(status) && !fs::is_directory(status)) refuse(folder, "is a file, not a folder");
   fs::create_directories(folder, error);
-  if (error == std::errc::no_space_on_device)
-    throw Error(ExitCode::resources, fmt::format("cannot create {}: {}; free space, then start again",
-                                                 folder.string(), error.message()));
+  if (error && exit_code_of(error.value(), FileUse::run) == ExitCode::resources)
+    throw FileError("create", folder, error.value(), FileUse::run);
   if (error) refuse(folder, "cannot be created (" + error.message() + ")");
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     refuse(folder, fmt::format("cannot be written to ({})", std::strerror(errno)));
@@ -142,11 +142,10 @@ RunFolder::RunFolder(fs::path folder) : folder_(std::move(folder)) {
     fs::create_directory(graph_folder());
     fs::create_directory(tensorboard_folder());
     events_.emplace(folder_ / "events.jsonl");
-    reserve_file(folder_ / "exit.json");
+    reserve_file(folder_ / "exit.json", FileUse::run);
   } catch (const fs::filesystem_error& error) {
     ::close(lock_fd_);
-    const bool full = error.code() == std::errc::no_space_on_device;
-    throw Error(full ? ExitCode::resources : ExitCode::environment,
+    throw Error(exit_code_of(error.code().value(), FileUse::run),
                 fmt::format("cannot prepare the run folder {}: {}", folder_.string(), error.what()));
   } catch (...) {
     ::close(lock_fd_);
@@ -163,7 +162,9 @@ std::vector<fs::path> RunFolder::earlier_runs() const {
   return found;
 }
 
-void RunFolder::write_config(std::string_view toml) { replace_file(folder_ / "config.toml", toml); }
+void RunFolder::write_config(std::string_view toml) {
+  replace_file(folder_ / "config.toml", toml, FileUse::run);
+}
 
 void RunFolder::write_environment(const RunFacts& facts) {
   const Machine machine = read_machine();
@@ -183,7 +184,7 @@ void RunFolder::write_environment(const RunFacts& facts) {
       {"working_folder", fs::current_path().string()},
       {"variables", variables()},
   };
-  replace_file(folder_ / "env.json", dump(record, 2));
+  replace_file(folder_ / "env.json", dump(record, 2), FileUse::run);
 }
 
 void RunFolder::event(std::string_view name, const ordered_json& fields) {
@@ -205,7 +206,7 @@ void write_exit_record(const fs::path& folder, const ExitRecord& record) {
       {"ended_at", utc_timestamp()},
       {"by", record.by},
   };
-  replace_file(folder / "exit.json", dump(json, 2));
+  replace_file(folder / "exit.json", dump(json, 2), FileUse::run);
 }
 
 fs::path rank_folder(const fs::path& folder, int rank) {

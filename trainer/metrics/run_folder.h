@@ -13,7 +13,7 @@
 //   overwritten
 //
 // Only rank 0 makes a RunFolder; other ranks write below `rank_folder` alone. Not thread-safe.
-// Errors are those of append_file.h; a folder that another live process writes is ExitCode::environment.
+// Errors are those of FileUse::run; a folder that another live process writes is ExitCode::environment.
 #pragma once
 
 #include <filesystem>

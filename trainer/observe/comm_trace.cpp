@@ -6,7 +6,7 @@
 
 #include "parallel/groups/comm_record.h"
 #include "parallel/groups/gpu_records.h"
-#include "support/files/append_file.h"
+#include "support/files/atomic_file.h"
 #include "support/log.h"
 
 namespace rondo {
@@ -37,7 +37,7 @@ std::string write_comm_trace(const JobConfig& config, const RankEnvironment& env
     if (!under_way.empty()) under_way = "; under way was " + under_way;
     std::error_code problem;
     std::filesystem::create_directories(folder, problem);  // replace_file says what is wrong
-    replace_file(file, trace_text(environment, reason));
+    replace_file(file, trace_text(environment, reason), FileUse::run);
     return under_way + "; " + file.string() + " has the collectives before";
   } catch (const std::exception& error) {
     log_warning(std::string("the record of collectives could not be written: ") + error.what());

@@ -11,7 +11,7 @@
 #include "compiler/execute/cpu_memory.h"
 #include "parallel/groups/gpu_records.h"
 #include "support/error.h"
-#include "support/files/append_file.h"
+#include "support/files/atomic_file.h"
 #include "support/log.h"
 #include "trainer/observe/memory_json.h"
 
@@ -93,7 +93,7 @@ void MemorySnapshot::write(const std::string& iteration, std::int64_t step, cons
     snapshot["gpu"] = nlohmann::ordered_json::parse(gpu);
   std::error_code problem;
   std::filesystem::create_directories(file.parent_path(), problem);  // replace_file says what is wrong
-  replace_file(file, snapshot.dump(1) + "\n");
+  replace_file(file, snapshot.dump(1) + "\n", FileUse::run);
 }
 
 }  // namespace rondo

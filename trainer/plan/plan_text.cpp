@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "support/text/size_text.h"
 #include "trainer/plan/plan.h"
 
 namespace rondo {
@@ -83,7 +84,7 @@ void add_memory(Lines& lines, const JobPlan& p) {
   lines.add("memory of rank {} at its peak ({}), memory policy {}", p.rank, p.memory.report.peak_at,
             p.memory_policy);
   for (const MemoryRow& row : memory_rows(p.memory))
-    if (row.bytes >= 1024) lines.add("  {:<22}{:>12}", row.name, ir::readable_bytes(row.bytes));
+    if (row.bytes >= 1024) lines.add("  {:<22}{:>12}", row.name, size_text(row.bytes));
   lines.add("  {:<22}{:>9.3f} GiB of {:.1f} that tensors can have: {}", "total", gib(p.memory.total_bytes()),
             gib(p.usable_bytes), p.fits() ? "fits" : "does not fit");
   if (!p.memory.report.largest.empty()) {

@@ -12,6 +12,7 @@
 
 #include "support/error.h"
 #include "support/log.h"
+#include "support/text/size_text.h"
 #include "trainer/checkpoint/prune.h"
 #include "trainer/checkpoint/save.h"
 #include "trainer/step/float_dtypes.h"
@@ -21,15 +22,6 @@ namespace {
 
 using checkpoint::Kind;
 using checkpoint::Piece;
-
-std::string size_text(std::int64_t bytes) {
-  const double mib = static_cast<double>(bytes) / (1 << 20);
-  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
-}
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 Piece piece_of(const StatePart& part) {
   return checkpoint::piece_at(
@@ -119,13 +111,13 @@ void CheckpointSaver::start(Pending pending, bool waits) {
   wait_while(pruning_);  // the store prunes or saves, one at a time
   join_threads();
   ++saves_;
-  pending.began_s = now_s();
+  pending.stopwatch = {};
   if (!open(pending)) return;
   pending_ = std::move(pending);
   if (!waits || on_a_device(pending_->keeps_alive)) stage(*pending_);
   writing_ = true;
   writer_ = std::thread([this] { write(); });
-  pending_->blocked_s = now_s() - pending_->began_s;
+  pending_->blocked_s = pending_->stopwatch.seconds();
   if (waits) settle();
 }
 
@@ -186,7 +178,7 @@ bool CheckpointSaver::writing() const { return writing_; }
 
 void CheckpointSaver::settle() {
   if (!pending_) return;
-  const double waited_from_s = now_s();
+  const Stopwatch waiting;
   wait_while(writing_);
   writer_.join();
   const std::string mine = pending_->problem.empty()
@@ -195,7 +187,7 @@ void CheckpointSaver::settle() {
   const std::vector<std::string> records = groups_.gather_text(key("record"), mine);
   const std::string problem =
       groups_.broadcast_text(key("outcome"), report_ == nullptr ? "" : commit(records));
-  pending_->blocked_s += now_s() - waited_from_s;
+  pending_->blocked_s += waiting.seconds();
   const Pending settled = std::move(*pending_);
   pending_.reset();
   if (problem.empty()) {
@@ -249,7 +241,7 @@ void CheckpointSaver::done(const Pending& pending) {
   failed_in_a_row_ = 0;
   last_saved_step_ = pending.progress.step;
   if (report_ == nullptr) return;
-  const double seconds = now_s() - pending.began_s;
+  const double seconds = pending.stopwatch.seconds();
   log_info(fmt::format("saved step {}{}: {} in {:.2f} s, of which training waited {:.2f} s",
                        pending.progress.step, pending.kind == Kind::model ? " (weights only)" : "",
                        size_text(pending.bytes), seconds, pending.blocked_s));

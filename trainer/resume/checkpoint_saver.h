@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "parallel/groups/groups.h"
+#include "support/stopwatch.h"
 #include "trainer/checkpoint/shard.h"
 #include "trainer/config/schema/job_config.h"
 #include "trainer/observe/report.h"
@@ -68,8 +69,9 @@ class CheckpointSaver {
     std::vector<checkpoint::Piece> pieces;
     std::vector<at::Tensor> keeps_alive;  // what the pieces point into: one each, until they are staged
     std::int64_t bytes = 0;               // of all ranks
-    double began_s = 0, blocked_s = 0;
-    std::string record, problem;  // of this rank, if it writes; one of them when the writing is done
+    Stopwatch stopwatch;                  // since the save began
+    double blocked_s = 0;                 // of training
+    std::string record, problem;          // of this rank, if it writes; one of them when the writing is done
   };
 
   void start(Pending pending, bool waits);

@@ -1,8 +1,7 @@
 // A safetensors file, mapped: opening it reads the header alone, and bytes are read from disk when they are
 // touched, so a caller pays for the tensors and the ranges that it takes.
 //
-// Immutable once open, so thread-safe. A file that another process cuts short while it is mapped ends the
-// process (SIGBUS), as with any mapping: files of weights are replaced by rename, never written in place.
+// Immutable once open, so thread-safe. What happens to a file that is cut short meanwhile: mapped_file.h.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "support/files/mapped_file.h"
 #include "trainer/safetensors/format.h"
 
 namespace rondo::safetensors {
@@ -21,12 +21,9 @@ class File {
  public:
   // Throws Error(checkpoint) where the file is missing, unreadable or breaks a rule of the format (naming
   // file, tensor and rule), Error(resources) where memory or descriptors ran out.
-  explicit File(std::filesystem::path path);
-  ~File();
-  File(File&& other) noexcept;
-  File& operator=(File&&) = delete;
+  explicit File(const std::filesystem::path& path);
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return mapped_.path(); }
   const std::vector<TensorInfo>& tensors() const { return header_.tensors; }  // by offset
   const Metadata& metadata() const { return header_.metadata; }
 
@@ -40,8 +37,7 @@ class File {
   std::span<const std::byte> bytes(const TensorInfo& tensor, std::uint64_t begin, std::uint64_t end) const;
 
  private:
-  std::filesystem::path path_;
-  std::span<const std::byte> mapped_;
+  MappedFile mapped_;
   Header header_;
   std::unordered_map<std::string_view, std::size_t> index_;  // into header_.tensors, whose names it views
 };

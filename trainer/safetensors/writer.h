@@ -1,19 +1,21 @@
 // Writes a safetensors file piece by piece, in any order, so that no tensor is ever whole in memory and ranks
 // can hand in what they hold. Whoever opens the path sees the old file or the complete new one.
 //
-// One writer owns one temporary file beside the path, ".NAME.tmp-PID-N"; it goes away with a writer that did
-// not finish (a killed process leaves it). Not thread-safe.
+// One writer owns one temporary file beside the path (AtomicFile), ".NAME.part-PID-N"; it goes away with a writer that
+// did not finish (a killed process leaves it). Not thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "support/files/atomic_file.h"
 #include "trainer/safetensors/format.h"
 
 namespace rondo::safetensors {
@@ -33,9 +35,6 @@ class Writer {
   // Lays the tensors out (format.h: lay_out), takes the disk space of the whole file and writes the header.
   // Throws Error(resources) where the disk is too full, Error(checkpoint) where the folder cannot be written.
   Writer(std::filesystem::path path, std::vector<TensorInfo> tensors, Metadata metadata = {});
-  ~Writer();
-  Writer(const Writer&) = delete;
-  Writer& operator=(const Writer&) = delete;
 
   const Header& header() const { return header_; }
 
@@ -47,11 +46,11 @@ class Writer {
   void finish();
 
  private:
-  std::filesystem::path path_, pending_;
+  std::filesystem::path path_;
   Header header_;
   std::unordered_map<std::string_view, std::size_t> index_;  // into header_.tensors, whose names it views
   std::vector<WrittenRanges> written_;
-  int fd_ = -1;
+  std::optional<AtomicFile> file_;  // until finish()
 };
 
 }  // namespace rondo::safetensors

@@ -3,28 +3,31 @@
 namespace rondo {
 namespace {
 
-uint64_t edge(uint32_t node, char byte) { return uint64_t{node} << 8 | static_cast<unsigned char>(byte); }
+std::uint64_t edge(std::uint32_t node, char byte) {
+  return std::uint64_t{node} << 8 | static_cast<unsigned char>(byte);
+}
 
 }  // namespace
 
-void AddedTokens::add(std::string_view content, int32_t id) {
+void AddedTokens::add(std::string_view content, std::int32_t id) {
   begins_[static_cast<unsigned char>(content.front())] = true;
-  uint32_t node = 0;
+  std::uint32_t node = 0;
   for (const char byte : content) {
-    const auto [place, is_new] = edges_.try_emplace(edge(node, byte), static_cast<uint32_t>(ids_.size()));
+    const auto [place, is_new] =
+        edges_.try_emplace(edge(node, byte), static_cast<std::uint32_t>(ids_.size()));
     if (is_new) ids_.push_back(-1);
     node = place->second;
   }
   ids_[node] = id;
 }
 
-AddedTokens::Match AddedTokens::find(std::string_view text, size_t from) const {
+AddedTokens::Match AddedTokens::find(std::string_view text, std::size_t from) const {
   if (edges_.empty()) return {text.size(), text.size(), -1};
-  for (size_t begin = from; begin < text.size(); ++begin) {
+  for (std::size_t begin = from; begin < text.size(); ++begin) {
     if (!begins_[static_cast<unsigned char>(text[begin])]) continue;
     Match longest{begin, begin, -1};
-    uint32_t node = 0;
-    for (size_t i = begin; i < text.size(); ++i) {
+    std::uint32_t node = 0;
+    for (std::size_t i = begin; i < text.size(); ++i) {
       const auto next = edges_.find(edge(node, text[i]));
       if (next == edges_.end()) break;
       node = next->second;

@@ -12,19 +12,19 @@ namespace rondo {
 class AddedTokens {
  public:
   // `content` is not empty and not in the trie.
-  void add(std::string_view content, int32_t id);
+  void add(std::string_view content, std::int32_t id);
 
   struct Match {
-    size_t begin, end;
-    int32_t id;  // -1: none
+    std::size_t begin, end;
+    std::int32_t id;  // -1: none
   };
   // The leftmost token at `from` or later, and of those that begin there the longest.
-  Match find(std::string_view text, size_t from) const;
+  Match find(std::string_view text, std::size_t from) const;
 
   // Calls gap(text) for what lies between the tokens, if anything, and token(id) for each token, in order.
   template <class Gap, class Token>
   void cut(std::string_view text, const Gap& gap, const Token& token) const {
-    size_t done = 0;
+    std::size_t done = 0;
     while (done < text.size()) {
       const Match match = find(text, done);
       if (match.id < 0) break;
@@ -37,8 +37,9 @@ class AddedTokens {
 
  private:
   bool begins_[256] = {};                                   // is there a token with this first byte?
-  std::unordered_map<uint64_t, uint32_t> edges_;            // node * 256 + byte -> node; 0 is the root
-  std::vector<int32_t> ids_ = std::vector<int32_t>(1, -1);  // of the token that ends at a node, or -1
+  std::unordered_map<std::uint64_t, std::uint32_t> edges_;  // node * 256 + byte -> node; 0 is the root
+  std::vector<std::int32_t> ids_ =
+      std::vector<std::int32_t>(1, -1);  // of the token that ends at a node, or -1
 };
 
 }  // namespace rondo

@@ -7,29 +7,29 @@
 namespace rondo {
 namespace {
 
-uint64_t pair_of(int32_t left, int32_t right) {
-  return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
+std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
+  return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
 }
 
 }  // namespace
 
 Bpe::Bpe(const BpeModel& model) : byte_ids_(model.byte_ids) {
-  const size_t size = std::bit_ceil(2 * model.merges.size() + 2);
+  const std::size_t size = std::bit_ceil(2 * model.merges.size() + 2);
   slots_.resize(size);
   shift_ = 64 - std::countr_zero(size);
-  for (uint32_t rank = 0; rank < model.merges.size(); ++rank) {
+  for (std::uint32_t rank = 0; rank < model.merges.size(); ++rank) {
     const BpeMerge& merge = model.merges[rank];
-    const uint64_t pair = pair_of(merge.left, merge.right);
-    size_t i = first_slot(pair);
+    const std::uint64_t pair = pair_of(merge.left, merge.right);
+    std::size_t i = first_slot(pair);
     while (slots_[i].pair != pair && slots_[i].pair != kNoPair) i = (i + 1) % size;
     slots_[i] = {pair, rank, merge.merged};
   }
   whole_words_.insert(model.whole_words.begin(), model.whole_words.end());
 }
 
-const Bpe::Slot* Bpe::find(int32_t left, int32_t right) const {
-  const uint64_t pair = pair_of(left, right);
-  size_t i = first_slot(pair);
+const Bpe::Slot* Bpe::find(std::int32_t left, std::int32_t right) const {
+  const std::uint64_t pair = pair_of(left, right);
+  std::size_t i = first_slot(pair);
   while (slots_[i].pair != pair) {
     if (slots_[i].pair == kNoPair) return nullptr;
     i = (i + 1) & (slots_.size() - 1);
@@ -37,11 +37,11 @@ const Bpe::Slot* Bpe::find(int32_t left, int32_t right) const {
   return &slots_[i];
 }
 
-void Bpe::encode(std::string_view word, Work& work, std::vector<int32_t>& out) const {
+void Bpe::encode(std::string_view word, Work& work, std::vector<std::int32_t>& out) const {
   if (word.empty()) return;
   if (word.size() == 1) return out.push_back(byte_ids_[static_cast<unsigned char>(word[0])]);
   if (work.cache_.find(word, out)) return;
-  const size_t before = out.size();
+  const std::size_t before = out.size();
   const auto whole = whole_words_.empty() ? whole_words_.end() : whole_words_.find(std::string(word));
   if (whole != whole_words_.end())
     out.push_back(whole->second);
@@ -52,9 +52,9 @@ void Bpe::encode(std::string_view word, Work& work, std::vector<int32_t>& out) c
 
 // Puts the merge of the symbol `at` with the one after it, if there is one, on the heap: lowest rank first, then
 // leftmost.
-void Bpe::consider(int32_t at, Work& work) const {
+void Bpe::consider(std::int32_t at, Work& work) const {
   if (at < 0 || work.symbols_[at].after < 0) return;
-  const int32_t left = work.symbols_[at].id, right = work.symbols_[work.symbols_[at].after].id;
+  const std::int32_t left = work.symbols_[at].id, right = work.symbols_[work.symbols_[at].after].id;
   const Slot* slot = find(left, right);
   if (slot == nullptr) return;
   work.heap_.push_back({slot->rank, at, left, right, slot->merged});
@@ -63,15 +63,15 @@ void Bpe::consider(int32_t at, Work& work) const {
   });
 }
 
-void Bpe::merge(std::string_view word, Work& work, std::vector<int32_t>& out) const {
+void Bpe::merge(std::string_view word, Work& work, std::vector<std::int32_t>& out) const {
   auto& symbols = work.symbols_;
   auto& heap = work.heap_;
-  const auto size = static_cast<int32_t>(word.size());
+  const auto size = static_cast<std::int32_t>(word.size());
   symbols.resize(word.size());
   heap.clear();
-  for (int32_t i = 0; i < size; ++i)
+  for (std::int32_t i = 0; i < size; ++i)
     symbols[i] = {byte_ids_[static_cast<unsigned char>(word[i])], i - 1, i + 1 < size ? i + 1 : -1};
-  for (int32_t i = 0; i + 1 < size; ++i) consider(i, work);
+  for (std::int32_t i = 0; i + 1 < size; ++i) consider(i, work);
 
   while (!heap.empty()) {
     std::pop_heap(heap.begin(), heap.end(), [](const auto& a, const auto& b) {
@@ -90,7 +90,7 @@ void Bpe::merge(std::string_view word, Work& work, std::vector<int32_t>& out) co
     consider(left.before, work);
     consider(best.at, work);
   }
-  for (int32_t i = 0; i >= 0; i = symbols[i].after) out.push_back(symbols[i].id);
+  for (std::int32_t i = 0; i >= 0; i = symbols[i].after) out.push_back(symbols[i].id);
 }
 
 }  // namespace rondo

@@ -15,14 +15,14 @@
 namespace rondo {
 
 struct BpeMerge {
-  int32_t left, right, merged;  // ids
+  std::int32_t left, right, merged;  // ids
 };
 
 struct BpeModel {
-  std::array<int32_t, 256> byte_ids{};  // ids of the tokens of one byte
-  std::vector<BpeMerge> merges;         // by rank; a pair that stands twice has its last rank
+  std::array<std::int32_t, 256> byte_ids{};  // ids of the tokens of one byte
+  std::vector<BpeMerge> merges;              // by rank; a pair that stands twice has its last rank
   // Bytes and ids of the tokens that a word may be as a whole, before any merge (ignore_merges); else empty.
-  std::vector<std::pair<std::string, int32_t>> whole_words;
+  std::vector<std::pair<std::string, std::int32_t>> whole_words;
 };
 
 // Immutable; any thread, with a work space each.
@@ -34,11 +34,11 @@ class Bpe {
   class Work {
     friend class Bpe;
     struct Symbol {
-      int32_t id, before, after;  // the neighbours' indices; -1: none. id -1: merged away
+      std::int32_t id, before, after;  // the neighbours' indices; -1: none. id -1: merged away
     };
     struct Candidate {
-      uint32_t rank;
-      int32_t at, left, right, merged;
+      std::uint32_t rank;
+      std::int32_t at, left, right, merged;
     };
     std::vector<Symbol> symbols_;
     std::vector<Candidate> heap_;
@@ -46,25 +46,25 @@ class Bpe {
   };
 
   // Appends the ids of `word`, any bytes. O(n log n) in its length.
-  void encode(std::string_view word, Work& work, std::vector<int32_t>& out) const;
+  void encode(std::string_view word, Work& work, std::vector<std::int32_t>& out) const;
 
  private:
   struct Slot {
-    uint64_t pair = kNoPair;
-    uint32_t rank = 0;
-    int32_t merged = 0;
+    std::uint64_t pair = kNoPair;
+    std::uint32_t rank = 0;
+    std::int32_t merged = 0;
   };
-  static constexpr uint64_t kNoPair = ~uint64_t{0};
+  static constexpr std::uint64_t kNoPair = ~std::uint64_t{0};
 
-  const Slot* find(int32_t left, int32_t right) const;
-  size_t first_slot(uint64_t pair) const { return (pair * 0x9E3779B97F4A7C15u) >> shift_; }
-  void consider(int32_t at, Work& work) const;
-  void merge(std::string_view word, Work& work, std::vector<int32_t>& out) const;
+  const Slot* find(std::int32_t left, std::int32_t right) const;
+  std::size_t first_slot(std::uint64_t pair) const { return (pair * 0x9E3779B97F4A7C15u) >> shift_; }
+  void consider(std::int32_t at, Work& work) const;
+  void merge(std::string_view word, Work& work, std::vector<std::int32_t>& out) const;
 
-  std::array<int32_t, 256> byte_ids_;
+  std::array<std::int32_t, 256> byte_ids_;
   std::vector<Slot> slots_;  // open addressing, at most half full
   int shift_;                // 64 - log2 of their number
-  std::unordered_map<std::string, int32_t> whole_words_;
+  std::unordered_map<std::string, std::int32_t> whole_words_;
 };
 
 }  // namespace rondo

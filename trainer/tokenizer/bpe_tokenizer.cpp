@@ -52,30 +52,31 @@ BpeTokenizer::BpeTokenizer(TokenizerFile file)
 
 BpeTokenizer::~BpeTokenizer() = default;
 
-int32_t BpeTokenizer::named(const std::optional<int32_t>& id, const char* key) const {
+std::int32_t BpeTokenizer::named(const std::optional<std::int32_t>& id, const char* key) const {
   if (id) return *id;
   throw Error(ExitCode::data,
               fmt::format("{}: no {} is known; name one in the tokenizer_config.json beside it", path_, key));
 }
 
-int32_t BpeTokenizer::bos() const { return named(bos_, "bos_token"); }
-int32_t BpeTokenizer::eos() const { return named(eos_, "eos_token"); }
+std::int32_t BpeTokenizer::bos() const { return named(bos_, "bos_token"); }
+std::int32_t BpeTokenizer::eos() const { return named(eos_, "eos_token"); }
 
-void BpeTokenizer::encode(std::string_view text, std::vector<int32_t>& out) const {
+void BpeTokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
   Borrowed scratch(*this);
   while (!text.empty()) {
-    const size_t valid = valid_utf8_prefix(text);
+    const std::size_t valid = valid_utf8_prefix(text);
     if (valid > 0) encode_valid(text.substr(0, valid), scratch.get(), out);
     text.remove_prefix(valid);
-    const size_t invalid = invalid_utf8_prefix(text);
+    const std::size_t invalid = invalid_utf8_prefix(text);
     bpe_.encode(text.substr(0, invalid), scratch.get().bpe, out);
     text.remove_prefix(invalid);
   }
 }
 
-void BpeTokenizer::encode_valid(std::string_view text, Scratch& scratch, std::vector<int32_t>& out) const {
+void BpeTokenizer::encode_valid(std::string_view text, Scratch& scratch,
+                                std::vector<std::int32_t>& out) const {
   const Splitter::Words encode_word = [&](std::string_view word) { bpe_.encode(word, scratch.bpe, out); };
-  const auto token = [&](int32_t id) { out.push_back(id); };
+  const auto token = [&](std::int32_t id) { out.push_back(id); };
   added_.cut(
       text,
       [&](std::string_view between) {
@@ -86,8 +87,8 @@ void BpeTokenizer::encode_valid(std::string_view text, Scratch& scratch, std::ve
       token);
 }
 
-void BpeTokenizer::decode(std::span<const int32_t> ids, std::string& out) const {
-  for (const int32_t id : ids) {
+void BpeTokenizer::decode(std::span<const std::int32_t> ids, std::string& out) const {
+  for (const std::int32_t id : ids) {
     if (id < 0 || id >= vocab_size() || token_bytes_[id].empty())
       throw Error(ExitCode::data, fmt::format("{}: no token has the id {}", path_, id));
     out += token_bytes_[id];

@@ -26,11 +26,11 @@ class BpeTokenizer final : public Tokenizer {
   ~BpeTokenizer() override;
 
   std::string name() const override { return name_; }
-  int64_t vocab_size() const override { return static_cast<int64_t>(token_bytes_.size()); }
-  int32_t bos() const override;  // throws Error(data) if the files name none
-  int32_t eos() const override;  // as bos()
-  void encode(std::string_view text, std::vector<int32_t>& out) const override;
-  void decode(std::span<const int32_t> ids, std::string& out) const override;
+  std::int64_t vocab_size() const override { return static_cast<std::int64_t>(token_bytes_.size()); }
+  std::int32_t bos() const override;  // throws Error(data) if the files name none
+  std::int32_t eos() const override;  // as bos()
+  void encode(std::string_view text, std::vector<std::int32_t>& out) const override;
+  void decode(std::span<const std::int32_t> ids, std::string& out) const override;
 
   // The words of a text that has no added tokens, as views into it, for tests. `text` is valid UTF-8, and the
   // pre_tokenizer adds no space.
@@ -40,12 +40,12 @@ class BpeTokenizer final : public Tokenizer {
   struct Scratch;  // what one call to encode writes to: 2 MiB
   class Borrowed;  // one of scratches_, given back at the end
 
-  void encode_valid(std::string_view text, Scratch& scratch, std::vector<int32_t>& out) const;
-  int32_t named(const std::optional<int32_t>& id, const char* key) const;
+  void encode_valid(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& out) const;
+  std::int32_t named(const std::optional<std::int32_t>& id, const char* key) const;
 
   std::string path_, name_;
   std::vector<std::string> token_bytes_;
-  std::optional<int32_t> bos_, eos_;
+  std::optional<std::int32_t> bos_, eos_;
   AddedTokens added_, added_normalized_;
   Splitter splitter_;
   Bpe bpe_;

@@ -36,7 +36,7 @@ constexpr std::array<int, kLastCharacter + 1> kBytes = make_bytes();
 
 std::optional<std::string> bytes_of_token(std::string_view token) {
   std::string bytes;
-  for (size_t i = 0; i < token.size(); i += utf8_length(token.substr(i))) {
+  for (std::size_t i = 0; i < token.size(); i += utf8_length(token.substr(i))) {
     const char32_t character = utf8_character(token.substr(i));
     if (character > kLastCharacter || kBytes[character] < 0) return std::nullopt;
     bytes += static_cast<char>(kBytes[character]);

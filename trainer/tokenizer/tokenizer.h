@@ -16,25 +16,25 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   virtual std::string name() const = 0;  // the same for tokenizers that give the same ids, and only for them
-  virtual int64_t vocab_size() const = 0;  // ids are in [0, vocab_size)
-  virtual int32_t bos() const = 0;         // stands before every document
-  virtual int32_t eos() const = 0;         // stands after every document
+  virtual std::int64_t vocab_size() const = 0;  // ids are in [0, vocab_size)
+  virtual std::int32_t bos() const = 0;         // stands before every document
+  virtual std::int32_t eos() const = 0;         // stands after every document
   // Appends the ids of `text`, without BOS and EOS.
-  virtual void encode(std::string_view text, std::vector<int32_t>& out) const = 0;
+  virtual void encode(std::string_view text, std::vector<std::int32_t>& out) const = 0;
   // Appends the bytes that `ids` stand for; the byte tokenizer's BOS and EOS stand for none. Throws Error(data) for
   // an id that no token has.
-  virtual void decode(std::span<const int32_t> ids, std::string& out) const = 0;
+  virtual void decode(std::span<const std::int32_t> ids, std::string& out) const = 0;
 };
 
 // ids 0..255 are the bytes, 256 is BOS, 257 is EOS.
 class ByteTokenizer final : public Tokenizer {
  public:
   std::string name() const override { return "byte"; }
-  int64_t vocab_size() const override { return 258; }
-  int32_t bos() const override { return 256; }
-  int32_t eos() const override { return 257; }
-  void encode(std::string_view text, std::vector<int32_t>& out) const override;
-  void decode(std::span<const int32_t> ids, std::string& out) const override;
+  std::int64_t vocab_size() const override { return 258; }
+  std::int32_t bos() const override { return 256; }
+  std::int32_t eos() const override { return 257; }
+  void encode(std::string_view text, std::vector<std::int32_t>& out) const override;
+  void decode(std::span<const std::int32_t> ids, std::string& out) const override;
 };
 
 // "bytes": the byte tokenizer; otherwise the path of a tokenizer.json, or of a folder that holds one. Throws
@@ -42,6 +42,6 @@ class ByteTokenizer final : public Tokenizer {
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_path);
 
 // Throws Error(data) unless the model has an embedding row for every id of the tokenizer.
-void check_vocabulary(const Tokenizer& tokenizer, int64_t model_vocab_size);
+void check_vocabulary(const Tokenizer& tokenizer, std::int64_t model_vocab_size);
 
 }  // namespace rondo

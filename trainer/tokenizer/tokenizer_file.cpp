@@ -17,11 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
-constexpr int64_t kMaxId = (1 << 21) - 1;
+constexpr std::int64_t kMaxFileBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kMaxId = (1 << 21) - 1;
 
 // Tokens as the file writes them -> ids.
-using Vocabulary = std::unordered_map<std::string, int32_t>;
+using Vocabulary = std::unordered_map<std::string, std::int32_t>;
 
 void must_be_off(const JsonView& owner, const std::string& key) {
   const std::optional<JsonView> value = owner.find(key);
@@ -33,12 +33,12 @@ Vocabulary read_vocabulary(const JsonView& vocab, TokenizerFile& file) {
   Vocabulary ids;
   for (const auto& [token, value] : vocab.object().items()) {
     const JsonView view = vocab.child(value, token);
-    const auto id = static_cast<size_t>(view.integer(0, kMaxId));
+    const auto id = static_cast<std::size_t>(view.integer(0, kMaxId));
     if (token.empty()) view.refuse("an empty token is not supported");
     if (id >= file.token_bytes.size()) file.token_bytes.resize(id + 1);
     if (!file.token_bytes[id].empty()) view.refuse("another token has this id");
     file.token_bytes[id] = bytes_of_token(token).value_or(token);
-    ids.emplace(token, static_cast<int32_t>(id));
+    ids.emplace(token, static_cast<std::int32_t>(id));
   }
   for (int byte = 0; byte < 256; ++byte) {
     const auto id = ids.find(token_of_bytes(std::string(1, static_cast<char>(byte))));
@@ -58,7 +58,7 @@ std::pair<std::string, std::string> merged_pair(const nlohmann::json& merge) {
     return {merge[0].get<std::string>(), merge[1].get<std::string>()};
   if (!merge.is_string()) return {};
   const auto& text = merge.get_ref<const std::string&>();
-  const size_t space = text.find(' ');
+  const std::size_t space = text.find(' ');
   if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) return {};
   return {text.substr(0, space), text.substr(space + 1)};
 }
@@ -66,7 +66,7 @@ std::pair<std::string, std::string> merged_pair(const nlohmann::json& merge) {
 void read_merges(const JsonView& merges, const Vocabulary& ids, TokenizerFile& file) {
   if (!merges.raw().is_array()) merges.refuse("must be an array");
   file.model.merges.reserve(merges.raw().size());
-  for (size_t i = 0; i < merges.raw().size(); ++i) {
+  for (std::size_t i = 0; i < merges.raw().size(); ++i) {
     const auto refuse = [&](const std::string& why) { merges.items()[i].refuse(why); };
     const auto [left, right] = merged_pair(merges.raw()[i]);
     if (left.empty() || right.empty()) refuse("must be two tokens, as \"a b\" or [\"a\", \"b\"]");
@@ -94,29 +94,29 @@ Vocabulary read_model(const JsonView& model, TokenizerFile& file) {
 }
 
 // The package gives ids by itself: the model's if it has the token, otherwise the next free one.
-int32_t id_of_added(const std::string& content, const Vocabulary& ids, size_t vocabulary_size,
-                    int32_t highest) {
+std::int32_t id_of_added(const std::string& content, const Vocabulary& ids, std::size_t vocabulary_size,
+                         std::int32_t highest) {
   if (const auto found = ids.find(content); found != ids.end()) return found->second;
-  return std::max(static_cast<int32_t>(vocabulary_size), highest + 1);
+  return std::max(static_cast<std::int32_t>(vocabulary_size), highest + 1);
 }
 
 void read_added_tokens(const JsonView& tokens, Vocabulary& ids, TokenizerFile& file) {
-  const size_t vocabulary_size = ids.size();
+  const std::size_t vocabulary_size = ids.size();
   Vocabulary added;
-  int32_t highest = -1;
+  std::int32_t highest = -1;
   for (const JsonView& view : tokens.items()) {
     AddedToken token;
     token.content = view.at("content").text();
     token.normalized = view.flag("normalized", true);
-    token.id = static_cast<int32_t>(view.at("id").integer(0, kMaxId));
+    token.id = static_cast<std::int32_t>(view.at("id").integer(0, kMaxId));
     for (const char* key : {"single_word", "lstrip", "rstrip"})
       if (view.flag(key, false)) view.at(key).refuse("is not supported; it must be false");
     if (token.content.empty()) view.at("content").refuse("an empty token is not supported");
     if (!added.emplace(token.content, token.id).second) view.at("content").refuse("is added twice");
-    const int32_t id = id_of_added(token.content, ids, vocabulary_size, highest);
+    const std::int32_t id = id_of_added(token.content, ids, vocabulary_size, highest);
     if (token.id != id)
       view.at("id").refuse(fmt::format("must be {}, the id that Hugging Face's tokenizers gives it", id));
-    if (static_cast<size_t>(id) >= file.token_bytes.size()) file.token_bytes.resize(id + 1);
+    if (static_cast<std::size_t>(id) >= file.token_bytes.size()) file.token_bytes.resize(id + 1);
     if (!ids.contains(token.content) && !file.token_bytes[id].empty())
       view.at("id").refuse("another token has this id");
     file.token_bytes[id] = token.content;
@@ -142,7 +142,8 @@ std::string template_bos(const JsonView& processor) {
 }
 
 // bos_token and eos_token are strings, or objects with the string as their content.
-std::optional<int32_t> configured_id(const JsonView& config, const std::string& key, const Vocabulary& ids) {
+std::optional<std::int32_t> configured_id(const JsonView& config, const std::string& key,
+                                          const Vocabulary& ids) {
   const std::optional<JsonView> value = config.find(key);
   if (!value) return std::nullopt;
   const JsonView name = value->raw().is_object() ? value->at("content") : *value;
@@ -205,8 +206,8 @@ TokenizerFile read_tokenizer_file(const std::string& path) {
   if (const auto added = root.find("added_tokens")) read_added_tokens(*added, ids, file);
   file.stages = read_split_stages(root.at("pre_tokenizer"));
   read_ends(root.find("post_processor"), ids, file);
-  const uint64_t ends = uint64_t{static_cast<uint32_t>(file.bos.value_or(-1))} << 32 |
-                        static_cast<uint32_t>(file.eos.value_or(-1));
+  const std::uint64_t ends = std::uint64_t{static_cast<std::uint32_t>(file.bos.value_or(-1))} << 32 |
+                             static_cast<std::uint32_t>(file.eos.value_or(-1));
   file.fingerprint = XXH3_64bits_withSeed(text.data(), text.size(), ends);
   return file;
 }

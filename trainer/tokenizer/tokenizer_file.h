@@ -20,7 +20,7 @@ namespace rondo {
 
 struct AddedToken {
   std::string content;  // not empty
-  int32_t id = 0;
+  std::int32_t id = 0;
   bool normalized = false;  // looked for in what the others left over
 };
 
@@ -29,9 +29,9 @@ struct TokenizerFile {
   std::vector<std::string> token_bytes;  // by id: what it stands for in text; empty where no token has the id
   BpeModel model;
   std::vector<AddedToken> added_tokens;
-  std::vector<SplitStage> stages;   // of the pre_tokenizer
-  std::optional<int32_t> bos, eos;  // bos_token and eos_token of tokenizer_config.json
-  uint64_t fingerprint = 0;         // of all that decides about ids
+  std::vector<SplitStage> stages;        // of the pre_tokenizer
+  std::optional<std::int32_t> bos, eos;  // bos_token and eos_token of tokenizer_config.json
+  std::uint64_t fingerprint = 0;         // of all that decides about ids
 };
 
 // `path`: a tokenizer.json, or a folder that holds one.

@@ -16,7 +16,7 @@ namespace rondo {
 class WordCache {
  public:
   // Appends the ids of `word` if they are here.
-  bool find(std::string_view word, std::vector<int32_t>& out) const {
+  bool find(std::string_view word, std::vector<std::int32_t>& out) const {
     if (word.size() > kMostBytes) return false;
     const Slot& slot = slots_[index(word)];
     if (slot.length != word.size() || std::memcmp(slot.bytes.data(), word.data(), word.size()) != 0)
@@ -26,25 +26,25 @@ class WordCache {
   }
 
   // Long words and words of many ids are not kept. `word` is not empty.
-  void keep(std::string_view word, std::span<const int32_t> ids) {
+  void keep(std::string_view word, std::span<const std::int32_t> ids) {
     if (word.size() > kMostBytes || ids.size() > kMostIds) return;
     Slot& slot = slots_[index(word)];
-    slot.length = static_cast<uint8_t>(word.size());
-    slot.count = static_cast<uint8_t>(ids.size());
+    slot.length = static_cast<std::uint8_t>(word.size());
+    slot.count = static_cast<std::uint8_t>(ids.size());
     std::memcpy(slot.bytes.data(), word.data(), word.size());
     std::copy(ids.begin(), ids.end(), slot.ids.begin());
   }
 
  private:
-  static constexpr size_t kSlots = 1 << 15;  // 2 MiB
-  static constexpr size_t kMostBytes = 30, kMostIds = 8;
+  static constexpr std::size_t kSlots = 1 << 15;  // 2 MiB
+  static constexpr std::size_t kMostBytes = 30, kMostIds = 8;
   struct Slot {  // one cache line
-    uint8_t length = 0, count = 0;
+    std::uint8_t length = 0, count = 0;
     std::array<char, kMostBytes> bytes;
-    std::array<int32_t, kMostIds> ids;
+    std::array<std::int32_t, kMostIds> ids;
   };
 
-  static size_t index(std::string_view word) { return XXH3_64bits(word.data(), word.size()) % kSlots; }
+  static std::size_t index(std::string_view word) { return XXH3_64bits(word.data(), word.size()) % kSlots; }
 
   std::vector<Slot> slots_ = std::vector<Slot>(kSlots);
 };

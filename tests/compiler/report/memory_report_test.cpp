@@ -280,14 +280,6 @@ TEST_CASE("the summary has a row for each category that is not empty and names t
         "           then 512 B: loss aten.exp.default, f32[128], nodes 5 to 6\n");
 }
 
-TEST_CASE("bytes are written in the unit that people read") {
-  CHECK(readable_bytes(0) == "0 B");
-  CHECK(readable_bytes(1023) == "1023 B");
-  CHECK(readable_bytes(1536) == "1.5 KiB");
-  CHECK(readable_bytes(5LL << 20) == "5.0 MiB");
-  CHECK(readable_bytes(80LL << 30) == "80.00 GiB");
-}
-
 namespace {
 
 json data_of(const std::string& page) {

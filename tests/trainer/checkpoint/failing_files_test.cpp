@@ -153,7 +153,7 @@ TEST_CASE("an I/O error that stays fails its save after five retries, and the ne
   const Place place;
   const ProgramResult run =
       place.save_twice("EIO", 1, 1'000'000, (place.root() / "step-2.tmp").string(), "pwrite");
-  CHECK(run.exit_code == 5);
+  CHECK(run.exit_code == 9);
   CHECK(lines_of(place.log()).size() == 6);
   CHECK_THAT(run.output,
              ContainsSubstring("save_twice: error: cannot write ") &&

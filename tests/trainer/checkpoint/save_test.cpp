@@ -183,11 +183,10 @@ TEST_CASE("ranks that leave a hole, overlap or disagree are found before the com
 TEST_CASE("a save that does not fit is refused before its first byte") {
   const Scratch scratch;
   CHECK_NOTHROW(check_space(scratch.root(), 1, 1));
-  CHECK_THAT(
-      error_of([&] { check_space(scratch.root(), std::int64_t{1} << 60, 1); }),
-      ContainsSubstring("9: " + scratch.root().string() + " has ") &&
-          ContainsSubstring(" GB free, but a checkpoint needs 1152921504.607 GB and 5 % more; free space, "
-                            "lower checkpoint.keep_latest_k, or choose another folder"));
+  CHECK_THAT(error_of([&] { check_space(scratch.root(), std::int64_t{1} << 60, 1); }),
+             ContainsSubstring("9: " + scratch.root().string() + " has ") &&
+                 ContainsSubstring("iB free, but a checkpoint needs 1024.0 PiB and 5 % more; free space, "
+                                   "lower checkpoint.keep_latest_k, or choose another folder"));
 }
 
 TEST_CASE("the newest that verifies is chosen, and each one passed over is named with the reason") {

@@ -15,12 +15,13 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 const ByteTokenizer kTokenizer;
-using Row = std::vector<int64_t>;
+using Row = std::vector<std::int64_t>;
 
 // A token file whose documents hold each of `count` different pairs of ids once.
-std::string write_source(const TempFolder& folder, const std::string& name, int64_t mark, int64_t count) {
+std::string write_source(const TempFolder& folder, const std::string& name, std::int64_t mark,
+                         std::int64_t count) {
   Documents documents;
-  for (int64_t i = 0; i < count; ++i) documents.push_back({mark, i, mark, i});
+  for (std::int64_t i = 0; i < count; ++i) documents.push_back({mark, i, mark, i});
   return folder.write(name, rondo_bytes(documents));
 }
 
@@ -33,7 +34,7 @@ DataOptions options_for(const std::string& path, std::vector<double> weights) {
   return options;
 }
 
-std::string config_error(const std::vector<double>& weights, size_t sources) {
+std::string config_error(const std::vector<double>& weights, std::size_t sources) {
   try {
     check_weights(weights, sources);
   } catch (const Error& error) {
@@ -52,13 +53,13 @@ TEST_CASE("every block has the exact number of samples of each source, numbered 
                                              {3.0, 1.0, 1e300, 2.0},
                                              {1.0, 1.0, 1.0}}) {
     const Blend blend(weights);
-    std::vector<int64_t> next(weights.size());
-    for (int64_t sample = 0; sample < 3 * Blend::kBlock; ++sample) {
+    std::vector<std::int64_t> next(weights.size());
+    for (std::int64_t sample = 0; sample < 3 * Blend::kBlock; ++sample) {
       const Blend::Place place = blend.place_of(sample);
-      REQUIRE(place.number == next[static_cast<size_t>(place.source)]++);
+      REQUIRE(place.number == next[static_cast<std::size_t>(place.source)]++);
       if ((sample + 1) % Blend::kBlock != 0) continue;
-      int64_t sum = 0;
-      for (size_t k = 0; k < weights.size(); ++k) {
+      std::int64_t sum = 0;
+      for (std::size_t k = 0; k < weights.size(); ++k) {
         REQUIRE(next[k] == (sample + 1) / Blend::kBlock * blend.samples_in_block(k));
         sum += blend.samples_in_block(k);
       }
@@ -66,7 +67,7 @@ TEST_CASE("every block has the exact number of samples of each source, numbered 
     }
     double total = 0;
     for (const double weight : weights) total += weight;
-    for (size_t k = 0; k < weights.size(); ++k) {
+    for (std::size_t k = 0; k < weights.size(); ++k) {
       CHECK(blend.samples_in_block(k) >= 1);
       CHECK(std::abs(static_cast<double>(blend.samples_in_block(k)) - weights[k] / total * Blend::kBlock) <=
             static_cast<double>(weights.size()));
@@ -76,10 +77,10 @@ TEST_CASE("every block has the exact number of samples of each source, numbered 
 
 TEST_CASE("within a block no source is ever more than two samples away from its share") {
   const Blend blend({0.6, 0.3, 0.1});
-  std::vector<int64_t> given(3);
-  for (int64_t sample = 0; sample < Blend::kBlock; ++sample) {
-    ++given[static_cast<size_t>(blend.place_of(sample).source)];
-    for (size_t k = 0; k < 3; ++k)
+  std::vector<std::int64_t> given(3);
+  for (std::int64_t sample = 0; sample < Blend::kBlock; ++sample) {
+    ++given[static_cast<std::size_t>(blend.place_of(sample).source)];
+    for (std::size_t k = 0; k < 3; ++k)
       REQUIRE(std::abs(static_cast<double>(given[k]) -
                        static_cast<double>(blend.samples_in_block(k) * (sample + 1)) / Blend::kBlock) < 2);
   }
@@ -102,8 +103,8 @@ TEST_CASE("a blended data set gives every sample of each source once an epoch, o
   const TempFolder folder;
   const std::string paths =
       write_source(folder, "a.tokens", 200, 40) + ", " + write_source(folder, "b.tokens", 201, 25);
-  for (const int64_t ranks : {1, 2, 3, 8}) {
-    std::map<int64_t, std::vector<Row>> rows;  // by source, in the order of the global batch
+  for (const std::int64_t ranks : {1, 2, 3, 8}) {
+    std::map<std::int64_t, std::vector<Row>> rows;  // by source, in the order of the global batch
     std::vector<std::unique_ptr<DataLoader>> loaders;
     DataOptions options = options_for(paths, {0.75, 0.25});
     options.dp_size = ranks;
@@ -114,7 +115,7 @@ TEST_CASE("a blended data set gives every sample of each source once an epoch, o
     CHECK(summary.sources[0].share == 0.75);
     CHECK(summary.sources[0].steps_per_epoch ==
           static_cast<double>(summary.sources[0].samples_per_epoch) / (0.75 * static_cast<double>(ranks)));
-    for (int64_t step = 0; step * ranks < 400; ++step)
+    for (std::int64_t step = 0; step * ranks < 400; ++step)
       for (auto& loader : loaders) {
         const Batch batch = loader->next().microbatches[0];
         Row row = batch.tokens;
@@ -123,13 +124,13 @@ TEST_CASE("a blended data set gives every sample of each source once an epoch, o
         REQUIRE(first != (std::find(row.begin(), row.end(), 201) != row.end()));
         rows[first ? 0 : 1].push_back(row);
       }
-    for (int64_t source = 0; source < 2; ++source) {
-      DataOptions alone = options_for(split_paths(paths)[static_cast<size_t>(source)], {});
-      alone.seed += static_cast<uint64_t>(source);
+    for (std::int64_t source = 0; source < 2; ++source) {
+      DataOptions alone = options_for(split_paths(paths)[static_cast<std::size_t>(source)], {});
+      alone.seed += static_cast<std::uint64_t>(source);
       DataLoader loader(alone, kTokenizer);
-      const auto samples = static_cast<size_t>(loader.summary().samples_per_epoch);
+      const auto samples = static_cast<std::size_t>(loader.summary().samples_per_epoch);
       REQUIRE(rows[source].size() > 2 * samples);
-      for (size_t i = 0; i < 2 * samples; ++i) {  // whole epochs of the source by itself
+      for (std::size_t i = 0; i < 2 * samples; ++i) {  // whole epochs of the source by itself
         const Batch batch = loader.next().microbatches[0];
         Row row = batch.tokens;
         row.push_back(batch.labels.back());

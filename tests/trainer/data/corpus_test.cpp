@@ -80,7 +80,8 @@ TEST_CASE("JSONL lines that lie across read chunks are whole") {
   std::string contents;
   Texts expected;
   for (int i = 0; i < 9; ++i) {
-    expected.push_back(std::string(1'000'000 + static_cast<size_t>(i) * 77'777, static_cast<char>('a' + i)));
+    expected.push_back(
+        std::string(1'000'000 + static_cast<std::size_t>(i) * 77'777, static_cast<char>('a' + i)));
     contents += "{\"text\": \"" + expected.back() + "\"}\n";
   }
   expected.push_back(std::string(9'000'000, 'z'));  // longer than two chunks
@@ -124,7 +125,7 @@ TEST_CASE("a file that shrank or vanished after the opening is an error that nam
   Corpus both(two.path());
   std::filesystem::remove(two.path("a.txt"));
   CHECK_THAT(data_error([&] { both.read(both.documents()[0], 0, 5); }),
-             ContainsSubstring(two.path("a.txt") + ": cannot open it: No such file or directory"));
+             ContainsSubstring("cannot open " + two.path("a.txt") + ": No such file or directory"));
 }
 
 TEST_CASE("a JSONL file that changed in place after the opening is an error that names it") {
@@ -172,7 +173,7 @@ TEST_CASE("a packed corpus that is damaged is refused with file and line") {
 TEST_CASE("every truncation of a packed corpus is refused") {
   TempFolder folder;
   const std::string whole = "rondo corpus 1\n3 a.h\n12 b.h\n\nabc0123456789xx";
-  for (size_t length = 0; length < whole.size(); ++length) {
+  for (std::size_t length = 0; length < whole.size(); ++length) {
     CAPTURE(length);
     REQUIRE(open_error(folder.write("a.packed", whole.substr(0, length))) != "no error");
   }
@@ -195,7 +196,7 @@ TEST_CASE("make_corpus.sh packs the headers of a folder into the corpus that the
   Corpus loose(folder.path("include")), packed(folder.path("out/deep"));
   REQUIRE(loose.documents().size() == packed.documents().size());
   CHECK(texts(folder.path("include")) == texts(folder.path("out/deep")));
-  for (size_t i = 0; i < loose.documents().size(); ++i)
+  for (std::size_t i = 0; i < loose.documents().size(); ++i)
     CHECK(loose.documents()[i].id_hash == packed.documents()[i].id_hash);
 
   std::stringstream listing;

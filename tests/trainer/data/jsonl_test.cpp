@@ -90,13 +90,13 @@ TEST_CASE("a field text that is missing or no string is refused") {
 
 TEST_CASE("20000 random mutations of lines are read as an independent parser reads them") {
   std::mt19937 random(7);
-  const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   const std::string alphabet = "{}[]\",:\\ u0dD8eE+-.truefalsn/\n\x01\xff";
   int accepted = 0, refused = 0;
   for (int round = 0; round < 20000; ++round) {
     std::string line = kLines[below(kLines.size())];
-    for (size_t edits = 1 + below(3); edits-- > 0 && !line.empty();) {
-      const size_t at = below(line.size());
+    for (std::size_t edits = 1 + below(3); edits-- > 0 && !line.empty();) {
+      const std::size_t at = below(line.size());
       switch (below(5)) {
         case 0:
           line.erase(at, 1 + below(4));

@@ -16,9 +16,9 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 const ByteTokenizer kTokenizer;
-constexpr int64_t kBos = 256, kEos = 257;
+constexpr std::int64_t kBos = 256, kEos = 257;
 
-using Row = std::vector<int64_t>;
+using Row = std::vector<std::int64_t>;
 
 // Documents of random bytes and lengths, some shorter and some much longer than a sample.
 void write_documents(const TempFolder& folder, int count, std::mt19937& random) {
@@ -29,12 +29,12 @@ void write_documents(const TempFolder& folder, int count, std::mt19937& random) 
   }
 }
 
-std::vector<Row> rows_of(const Batch& batch, int64_t T) {
+std::vector<Row> rows_of(const Batch& batch, std::int64_t T) {
   std::vector<Row> rows;
-  for (size_t at = 0; at < batch.tokens.size(); at += static_cast<size_t>(T)) {
-    Row row(batch.tokens.begin() + static_cast<int64_t>(at),
-            batch.tokens.begin() + static_cast<int64_t>(at) + T);
-    row.push_back(batch.labels[at + static_cast<size_t>(T) - 1]);
+  for (std::size_t at = 0; at < batch.tokens.size(); at += static_cast<std::size_t>(T)) {
+    Row row(batch.tokens.begin() + static_cast<std::int64_t>(at),
+            batch.tokens.begin() + static_cast<std::int64_t>(at) + T);
+    row.push_back(batch.labels[at + static_cast<std::size_t>(T) - 1]);
     rows.push_back(row);
   }
   return rows;
@@ -45,7 +45,7 @@ void check_equal(const StepBatch& a, const StepBatch& b) {
   REQUIRE(a.valid_tokens == b.valid_tokens);
   REQUIRE(a.tokens == b.tokens);
   REQUIRE(a.microbatches.size() == b.microbatches.size());
-  for (size_t m = 0; m < a.microbatches.size(); ++m) {
+  for (std::size_t m = 0; m < a.microbatches.size(); ++m) {
     REQUIRE(a.microbatches[m].tokens == b.microbatches[m].tokens);
     REQUIRE(a.microbatches[m].labels == b.microbatches[m].labels);
     REQUIRE(a.microbatches[m].positions == b.microbatches[m].positions);
@@ -54,7 +54,7 @@ void check_equal(const StepBatch& a, const StepBatch& b) {
   }
 }
 
-DataOptions options_for(const TempFolder& folder, int64_t seq_len) {
+DataOptions options_for(const TempFolder& folder, std::int64_t seq_len) {
   DataOptions options;
   options.path = folder.path();
   options.seq_len = seq_len;
@@ -63,13 +63,13 @@ DataOptions options_for(const TempFolder& folder, int64_t seq_len) {
 }
 
 // The rows of one epoch, in the order in which one rank with batches of one gets them.
-std::vector<Row> epoch_rows(DataOptions options, int64_t epoch) {
+std::vector<Row> epoch_rows(DataOptions options, std::int64_t epoch) {
   options.local_batch = options.accumulation = options.dp_size = 1;
   DataLoader loader(options, kTokenizer);
-  const int64_t samples = loader.summary().samples_per_epoch;
+  const std::int64_t samples = loader.summary().samples_per_epoch;
   loader.seek(epoch * samples);
   std::vector<Row> rows;
-  for (int64_t j = 0; j < samples; ++j)
+  for (std::int64_t j = 0; j < samples; ++j)
     rows.push_back(rows_of(loader.next().microbatches[0], options.seq_len)[0]);
   return rows;
 }
@@ -118,7 +118,7 @@ TEST_CASE(
   CHECK(batch.labels == Row{'a', 'b', kEos, kIgnoreLabel, 'c', kEos, kIgnoreLabel, 'd',  //
                             'e', 'f', 'g', 'h', 'i', 'j', 'k', kEos});
   CHECK(batch.positions == Row{0, 1, 2, 3, 0, 1, 2, 0, 0, 1, 2, 3, 4, 5, 6, 7});
-  std::vector<int32_t> borders{0, 4, 7, 8};
+  std::vector<std::int32_t> borders{0, 4, 7, 8};
   borders.resize(17, 16);
   CHECK(batch.cu_seqlens == borders);
   CHECK(batch.valid_tokens == 14);
@@ -136,7 +136,7 @@ TEST_CASE("a label that is the next document's BOS is masked at the end of a row
   const Batch batch = DataLoader(options, kTokenizer).next().microbatches[0];
   CHECK(batch.tokens == Row{kBos, 'a', 'b', kEos});
   CHECK(batch.labels == Row{'a', 'b', kEos, kIgnoreLabel});
-  CHECK(batch.cu_seqlens == std::vector<int32_t>{0, 4, 4, 4, 4});
+  CHECK(batch.cu_seqlens == std::vector<std::int32_t>{0, 4, 4, 4, 4});
 }
 
 TEST_CASE("in natural order the rows are the windows of the concatenated documents") {
@@ -144,7 +144,7 @@ TEST_CASE("in natural order the rows are the windows of the concatenated documen
   for (int round = 0; round < 10; ++round) {
     TempFolder folder;
     write_documents(folder, 1 + static_cast<int>(random() % 30), random);
-    DataOptions options = options_for(folder, 1 + static_cast<int64_t>(random() % 40));
+    DataOptions options = options_for(folder, 1 + static_cast<std::int64_t>(random() % 40));
     options.shuffle = false;
     std::map<std::string, std::string> documents;  // sorted by name, as the corpus is
     for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
@@ -157,8 +157,8 @@ TEST_CASE("in natural order the rows are the windows of the concatenated documen
       for (const char c : text) stream.push_back(static_cast<unsigned char>(c));
       stream.push_back(kEos);
     }
-    const int64_t T = options.seq_len;
-    if (static_cast<int64_t>(stream.size()) < T + 1) continue;
+    const std::int64_t T = options.seq_len;
+    if (static_cast<std::int64_t>(stream.size()) < T + 1) continue;
     std::vector<Row> expected;
     for (auto at = stream.begin(); stream.end() - at >= T + 1; at += T) expected.emplace_back(at, at + T + 1);
     REQUIRE(epoch_rows(options, 0) == expected);
@@ -195,7 +195,7 @@ TEST_CASE(
     write_documents(folder, 40, random);
     DataOptions options = options_for(folder, 7);
     options.seed = random();
-    std::map<int64_t, int64_t> all;  // token -> count
+    std::map<std::int64_t, std::int64_t> all;  // token -> count
     for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
       std::ifstream in(entry.path(), std::ios::binary);
       for (char c; in.get(c);) ++all[static_cast<unsigned char>(c)];
@@ -204,10 +204,10 @@ TEST_CASE(
     const std::vector<Row> epochs[2] = {epoch_rows(options, 0), epoch_rows(options, 1)};
     CHECK(epochs[0] != epochs[1]);
     for (const std::vector<Row>& rows : epochs) {
-      std::map<int64_t, int64_t> left = all;
-      int64_t missing = DataLoader(options, kTokenizer).summary().tokens;
+      std::map<std::int64_t, std::int64_t> left = all;
+      std::int64_t missing = DataLoader(options, kTokenizer).summary().tokens;
       for (const Row& row : rows) {
-        for (size_t t = 0; t + 1 < row.size(); ++t) --left[row[t]], --missing;
+        for (std::size_t t = 0; t + 1 < row.size(); ++t) --left[row[t]], --missing;
       }
       REQUIRE(missing <= options.seq_len);
       for (const auto& [token, count] : left) REQUIRE((0 <= count && count <= missing));
@@ -220,12 +220,13 @@ TEST_CASE("the documents of each epoch come whole and in another order") {
   for (int i = 0; i < 9; ++i) folder.write(std::to_string(i), std::string(3, static_cast<char>('a' + i)));
   const DataOptions options = options_for(folder, 9 * 5 - 1);  // one sample holds the epoch
   std::set<std::string> orders;
-  for (int64_t epoch = 0; epoch < 20; ++epoch) {
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
     const Row row = epoch_rows(options, epoch).at(0);
     std::string order;
-    for (size_t t = 0; t < row.size(); t += 5) {
-      REQUIRE(Row(row.begin() + static_cast<int64_t>(t), row.begin() + static_cast<int64_t>(t) + 5) ==
-              Row{kBos, row[t + 1], row[t + 1], row[t + 1], kEos});
+    for (std::size_t t = 0; t < row.size(); t += 5) {
+      REQUIRE(
+          Row(row.begin() + static_cast<std::int64_t>(t), row.begin() + static_cast<std::int64_t>(t) + 5) ==
+          Row{kBos, row[t + 1], row[t + 1], row[t + 1], kEos});
       order += static_cast<char>(row[t + 1]);
     }
     orders.insert(order);
@@ -240,17 +241,18 @@ TEST_CASE("the union of the ranks' rows is the one-rank batch, whatever ranks, b
   TempFolder folder;
   write_documents(folder, 50, random);
   for (int round = 0; round < 30; ++round) {
-    DataOptions options = options_for(folder, 1 + static_cast<int64_t>(random() % 30));
-    options.local_batch = 1 + static_cast<int64_t>(random() % 3);
-    options.accumulation = 1 + static_cast<int64_t>(random() % 3);
-    const int64_t ranks = 1 + static_cast<int64_t>(random() % 4), first = static_cast<int64_t>(random() % 50);
+    DataOptions options = options_for(folder, 1 + static_cast<std::int64_t>(random() % 30));
+    options.local_batch = 1 + static_cast<std::int64_t>(random() % 3);
+    options.accumulation = 1 + static_cast<std::int64_t>(random() % 3);
+    const std::int64_t ranks = 1 + static_cast<std::int64_t>(random() % 4),
+                       first = static_cast<std::int64_t>(random() % 50);
     DataOptions alone = options;
     alone.local_batch = ranks * options.local_batch;
     DataLoader one(alone, kTokenizer);
     one.seek(first);
 
     std::deque<DataLoader> loaders;
-    for (int64_t r = 0; r < ranks; ++r) {
+    for (std::int64_t r = 0; r < ranks; ++r) {
       options.dp_rank = r;
       options.dp_size = ranks;
       loaders.emplace_back(options, kTokenizer).seek(first);
@@ -259,7 +261,7 @@ TEST_CASE("the union of the ranks' rows is the one-rank batch, whatever ranks, b
       const StepBatch expected = one.next();
       std::vector<StepBatch> parts;
       for (DataLoader& loader : loaders) parts.push_back(loader.next());
-      for (size_t m = 0; m < expected.microbatches.size(); ++m) {
+      for (std::size_t m = 0; m < expected.microbatches.size(); ++m) {
         std::vector<Row> rows;
         for (const StepBatch& part : parts)
           for (const Row& row : rows_of(part.microbatches[m], options.seq_len)) rows.push_back(row);
@@ -287,12 +289,12 @@ TEST_CASE("seek(s) then next equals running from step 0, and prefetching changes
     options.num_prefetch_batches = 4;
     DataLoader prefetched(options, kTokenizer);
     for (const StepBatch& step : steps) check_equal(prefetched.next(), step);
-    for (const int64_t s : {29, 0, 7, 7, 15}) {
+    for (const std::int64_t s : {29, 0, 7, 7, 15}) {
       prefetched.seek(s);
       straight.seek(s);
       CHECK(prefetched.state().step == s);
-      check_equal(prefetched.next(), steps[static_cast<size_t>(s)]);
-      check_equal(straight.next(), steps[static_cast<size_t>(s)]);
+      check_equal(prefetched.next(), steps[static_cast<std::size_t>(s)]);
+      check_equal(straight.next(), steps[static_cast<std::size_t>(s)]);
     }
   }
 }
@@ -306,8 +308,8 @@ TEST_CASE("another seed gives another order, and a step deep in the future costs
   options.seed = 43;
   CHECK(epoch_rows(options, 0) != rows);
   DataLoader loader(options, kTokenizer);
-  loader.seek(int64_t{1} << 40);
-  CHECK(loader.next().step == int64_t{1} << 40);
+  loader.seek(std::int64_t{1} << 40);
+  CHECK(loader.next().step == std::int64_t{1} << 40);
 }
 
 TEST_CASE("train and validation are disjoint, cover all documents, and do not depend on seed or place") {
@@ -316,7 +318,7 @@ TEST_CASE("train and validation are disjoint, cover all documents, and do not de
   for (int i = 0; i < 200; ++i)
     for (const TempFolder* folder : {&one, &two})
       folder->write(std::to_string(i), std::to_string(i) + " text");
-  const auto count = [](const TempFolder& folder, Split split, double fraction, uint64_t seed) {
+  const auto count = [](const TempFolder& folder, Split split, double fraction, std::uint64_t seed) {
     DataOptions options = options_for(folder, 4);
     options.split = split;
     options.holdout_fraction = fraction;
@@ -364,7 +366,7 @@ TEST_CASE("a split smaller than one sample says what it has and what it needs") 
 
 TEST_CASE(
     "a file that shrinks while training ends next() with its name, after the steps before, until seek") {
-  for (const int64_t prefetch : {0, 3}) {
+  for (const std::int64_t prefetch : {0, 3}) {
     TempFolder folder;
     const std::string path = folder.write("a", std::string(198, 'x'));
     DataOptions options = options_for(folder, 10);
@@ -389,8 +391,8 @@ TEST_CASE("a loader can end at any moment, with steps prepared, in preparation o
   write_documents(folder, 10, random);
   for (int round = 0; round < 200; ++round) {
     DataOptions options = options_for(folder, 16);
-    options.local_batch = 1 + static_cast<int64_t>(random() % 64);
-    options.num_prefetch_batches = 1 + static_cast<int64_t>(random() % 3);
+    options.local_batch = 1 + static_cast<std::int64_t>(random() % 64);
+    options.num_prefetch_batches = 1 + static_cast<std::int64_t>(random() % 3);
     DataLoader loader(options, kTokenizer);
     for (auto steps = random() % 4; steps > 0; --steps) loader.next();
     if (random() % 2 == 0) loader.seek(5);

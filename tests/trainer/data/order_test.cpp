@@ -10,11 +10,11 @@ using namespace rondo;
 TEST_CASE("hashes and orders keep their bits for ever") {
   // A change here changes the splits and the data order of every existing run.
   CHECK(stable_hash("ATen/ATen.h") == 0x2bc81f8367dcf79c);
-  CHECK(document_order(8, 42, 0) == std::vector<uint32_t>{7, 0, 3, 4, 6, 2, 5, 1});
-  std::vector<int64_t> samples;
+  CHECK(document_order(8, 42, 0) == std::vector<std::uint32_t>{7, 0, 3, 4, 6, 2, 5, 1});
+  std::vector<std::int64_t> samples;
   const SamplePermutation permutation(8, 42, 1);
-  for (int64_t place = 0; place < 8; ++place) samples.push_back(permutation(place));
-  CHECK(samples == std::vector<int64_t>{7, 6, 5, 0, 2, 4, 1, 3});
+  for (std::int64_t place = 0; place < 8; ++place) samples.push_back(permutation(place));
+  CHECK(samples == std::vector<std::int64_t>{7, 6, 5, 0, 2, 4, 1, 3});
 }
 
 TEST_CASE("mix64 and FNV-1a agree with their published values") {
@@ -24,19 +24,19 @@ TEST_CASE("mix64 and FNV-1a agree with their published values") {
 }
 
 TEST_CASE("a sample permutation of any size is a bijection, and epochs and seeds differ") {
-  for (const int64_t count : {1, 2, 3, 4, 5, 7, 16, 17, 63, 64, 65, 1000, 4097}) {
+  for (const std::int64_t count : {1, 2, 3, 4, 5, 7, 16, 17, 63, 64, 65, 1000, 4097}) {
     CAPTURE(count);
-    std::vector<int64_t> seen[3];
+    std::vector<std::int64_t> seen[3];
     const SamplePermutation permutations[] = {{count, 1, 0}, {count, 1, 1}, {count, 2, 0}};
     for (int which = 0; which < 3; ++which)
-      for (int64_t place = 0; place < count; ++place) seen[which].push_back(permutations[which](place));
+      for (std::int64_t place = 0; place < count; ++place) seen[which].push_back(permutations[which](place));
     if (count >= 63) {
       CHECK(seen[0] != seen[1]);
       CHECK(seen[0] != seen[2]);
     }
-    for (std::vector<int64_t>& samples : seen) {
+    for (std::vector<std::int64_t>& samples : seen) {
       std::sort(samples.begin(), samples.end());
-      std::vector<int64_t> all(static_cast<size_t>(count));
+      std::vector<std::int64_t> all(static_cast<std::size_t>(count));
       std::iota(all.begin(), all.end(), 0);
       REQUIRE(samples == all);
     }
@@ -44,21 +44,21 @@ TEST_CASE("a sample permutation of any size is a bijection, and epochs and seeds
 }
 
 TEST_CASE("neighbouring places get samples that are far apart") {
-  const int64_t count = 10000;
+  const std::int64_t count = 10000;
   const SamplePermutation permutation(count, 3, 0);
-  int64_t near = 0;
-  for (int64_t place = 1; place < count; ++place)
+  std::int64_t near = 0;
+  for (std::int64_t place = 1; place < count; ++place)
     near += std::abs(permutation(place) - permutation(place - 1)) < count / 100;
   CHECK(near < count / 100 * 3);  // 2 % in the mean
 }
 
 TEST_CASE("document orders are permutations in which every document takes every place alike") {
-  int64_t first[5] = {};
-  for (int64_t epoch = 0; epoch < 5000; ++epoch) {
-    std::vector<uint32_t> order = document_order(5, 9, epoch);
+  std::int64_t first[5] = {};
+  for (std::int64_t epoch = 0; epoch < 5000; ++epoch) {
+    std::vector<std::uint32_t> order = document_order(5, 9, epoch);
     ++first[order[0]];
     std::sort(order.begin(), order.end());
-    REQUIRE(order == std::vector<uint32_t>{0, 1, 2, 3, 4});
+    REQUIRE(order == std::vector<std::uint32_t>{0, 1, 2, 3, 4});
   }
-  for (const int64_t times : first) CHECK((900 < times && times < 1100));
+  for (const std::int64_t times : first) CHECK((900 < times && times < 1100));
 }

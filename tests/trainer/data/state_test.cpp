@@ -58,9 +58,9 @@ TEST_CASE("a loader restored from its state goes on where it was, on other ranks
   DataLoader straight(options, kTokenizer);
   for (int s = 0; s < 5; ++s) straight.next();
   const std::string saved = to_json(straight.state());
-  const std::vector<int64_t> expected = straight.next().microbatches[0].tokens;
+  const std::vector<std::int64_t> expected = straight.next().microbatches[0].tokens;
 
-  std::vector<int64_t> tokens;
+  std::vector<std::int64_t> tokens;
   options.local_batch = 2;
   options.dp_size = 2;
   for (options.dp_rank = 0; options.dp_rank < 2; ++options.dp_rank) {
@@ -81,20 +81,20 @@ TEST_CASE("a loader restored with another global batch goes on with the next sam
   for (int s = 0; s < 3; ++s) straight.next();
   const DataState saved = straight.state();
   CHECK(saved.sample == 12);
-  std::vector<int64_t> expected;  // samples 12 to 23
+  std::vector<std::int64_t> expected;  // samples 12 to 23
   for (int s = 0; s < 3; ++s) {
-    const std::vector<int64_t> tokens = straight.next().microbatches[0].tokens;
+    const std::vector<std::int64_t> tokens = straight.next().microbatches[0].tokens;
     expected.insert(expected.end(), tokens.begin(), tokens.end());
   }
   options.local_batch = 6;
   DataLoader resumed(options, kTokenizer);
   resumed.restore(saved);
-  std::vector<int64_t> tokens = resumed.next().microbatches[0].tokens;
+  std::vector<std::int64_t> tokens = resumed.next().microbatches[0].tokens;
   CHECK(resumed.state().sample == 18);
   CHECK(resumed.state().step == 4);
   DataLoader again(options, kTokenizer);
   again.restore(resumed.state());
-  const std::vector<int64_t> rest = again.next().microbatches[0].tokens;
+  const std::vector<std::int64_t> rest = again.next().microbatches[0].tokens;
   tokens.insert(tokens.end(), rest.begin(), rest.end());
   CHECK(tokens == expected);
 }

@@ -16,19 +16,19 @@ namespace {
 class PairTokenizer final : public Tokenizer {
  public:
   std::string name() const override { return "pairs"; }
-  int64_t vocab_size() const override { return 100'512; }
-  int32_t bos() const override { return 100'510; }
-  int32_t eos() const override { return 100'511; }
-  void encode(std::string_view text, std::vector<int32_t>& out) const override {
-    for (size_t i = 0; i < text.size(); ++i) {
+  std::int64_t vocab_size() const override { return 100'512; }
+  std::int32_t bos() const override { return 100'510; }
+  std::int32_t eos() const override { return 100'511; }
+  void encode(std::string_view text, std::vector<std::int32_t>& out) const override {
+    for (std::size_t i = 0; i < text.size(); ++i) {
       const auto byte = static_cast<unsigned char>(text[i]);
       const bool pair = i + 1 < text.size() && text[i + 1] == text[i];
       out.push_back(pair ? 100'000 + byte : byte);
       i += pair;
     }
   }
-  void decode(std::span<const int32_t> ids, std::string& out) const override {
-    for (const int32_t id : ids)
+  void decode(std::span<const std::int32_t> ids, std::string& out) const override {
+    for (const std::int32_t id : ids)
       if (id < 100'256) out.append(id < 256 ? 1 : 2, static_cast<char>(id % 1000));
   }
 };
@@ -48,8 +48,8 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-TokenizeResult run(const TempFolder& folder, const std::string& output, int threads, int64_t part_bytes,
-                   const Tokenizer& tokenizer, int64_t shard_tokens = 0) {
+TokenizeResult run(const TempFolder& folder, const std::string& output, int threads, std::int64_t part_bytes,
+                   const Tokenizer& tokenizer, std::int64_t shard_tokens = 0) {
   TokenizeOptions options;
   options.input = folder.path("in");
   options.output = folder.path(output);
@@ -106,7 +106,7 @@ TEST_CASE("the output has the same bytes whatever threads and parts, and shards 
   CHECK(made.files == std::vector{folder.path("one.tokens")});
   const std::string one = contents(folder.path("one.tokens"));
   for (const int threads : {1, 2, 5}) {
-    for (const int64_t part : {1, 700, 5000}) {
+    for (const std::int64_t part : {1, 700, 5000}) {
       run(folder, "other.tokens", threads, part, tokenizer);
       REQUIRE(contents(folder.path("other.tokens")) == one);
       CHECK_FALSE(std::filesystem::exists(folder.path(".other.tokens.parts")));
@@ -143,7 +143,7 @@ TEST_CASE("whole parts of an earlier run are kept, torn ones and those of anothe
   CHECK_THAT(stopped(),
              ContainsSubstring("6: cannot rename ") && ContainsSubstring("two.tokens: Is a directory"));
   CHECK_FALSE(std::filesystem::exists(folder.path(".two.tokens.part")));
-  int64_t parts = 0;
+  std::int64_t parts = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path(".two.tokens.parts")))
     parts += entry.path().filename().string().starts_with("part-");
   REQUIRE(parts > 5);
@@ -210,9 +210,9 @@ TEST_CASE(
 TEST_CASE("files of one data set are taken together, and folders may mix text and tokens") {
   const TempFolder folder;
   const Documents documents = {{1, 2, 3}, {4, 5}};
-  folder.write("m/a.bin", bytes_of_ids<uint16_t>(flat(documents)));
+  folder.write("m/a.bin", bytes_of_ids<std::uint16_t>(flat(documents)));
   folder.write("m/a.idx", megatron_index(documents, 8, 2));
-  folder.write("m/b.ds", bytes_of_ids<uint16_t>(flat(documents)));
+  folder.write("m/b.ds", bytes_of_ids<std::uint16_t>(flat(documents)));
   folder.write("m/b.ds.index", ends_of(documents));
   folder.write("m/b.ds.metadata", "gpt2|2\n5\n5 T\n");
   folder.write("m/c.txt", "A");

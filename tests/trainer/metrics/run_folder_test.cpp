@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "support/files/atomic_file.h"
 #include "tests/trainer/metrics/scratch.h"
 #include "trainer/metrics/machine.h"
 #include "trainer/metrics/step_metrics.h"
@@ -224,8 +225,9 @@ TEST_CASE("a run folder on a full disk is a resource error") {
   if (outcome == "skip") SKIP("private mounts are not permitted here");
   CHECK_THAT(outcome,
              ContainsSubstring("9: cannot prepare the run folder " + (scratch / "small/run").string()));
-  CHECK_THAT(outcome, ContainsSubstring("\n9: cannot create " + (scratch / "small/other").string() +
-                                        ": No space left on device; free space, then start again"));
+  CHECK_THAT(outcome,
+             ContainsSubstring("\n9: cannot create " + (scratch / "small/other").string() +
+                               ": No space left on device; free space or raise the limit, then start again"));
 }
 
 TEST_CASE("a writer killed at any moment leaves whole lines, and at most the beginning of one more") {
@@ -256,10 +258,10 @@ TEST_CASE("a writer killed at any moment leaves whole lines, and at most the beg
 TEST_CASE("replacing a file shows the old text or the new one, never a part") {
   const Scratch scratch;
   const fs::path file = scratch / "exit.json";
-  reserve_file(file);
+  reserve_file(file, FileUse::run);
   CHECK_FALSE(fs::exists(file));
-  replace_file(file, "a longer first text");
-  replace_file(file, "second");
+  replace_file(file, "a longer first text", FileUse::run);
+  replace_file(file, "second", FileUse::run);
   CHECK(text_of(file) == "second");
   CHECK(std::distance(fs::directory_iterator(scratch.root()), fs::directory_iterator()) == 1);
 }

@@ -26,9 +26,9 @@ nlohmann::json with_splits(const std::vector<nlohmann::json>& splits) {
 // The merges by definition: of all neighbours the pair of lowest rank, of those the leftmost, again and again.
 Ids merged_slowly(Ids ids, const std::vector<BpeMerge>& merges) {
   for (;;) {
-    size_t best = merges.size(), at = 0;
-    for (size_t i = 0; i + 1 < ids.size(); ++i)
-      for (size_t rank = 0; rank < best; ++rank)
+    std::size_t best = merges.size(), at = 0;
+    for (std::size_t i = 0; i + 1 < ids.size(); ++i)
+      for (std::size_t rank = 0; rank < best; ++rank)
         if (merges[rank].left == ids[i] && merges[rank].right == ids[i + 1]) best = rank, at = i;
     if (best == merges.size()) return ids;
     ids[at] = merges[best].merged;
@@ -53,9 +53,9 @@ TEST_CASE("the merges of a word are those of the definition, for short words and
   std::mt19937 random(3);
   BpeModel model;
   for (int byte = 0; byte < 256; ++byte) model.byte_ids[byte] = byte;
-  for (int32_t next = 256; next < 316; ++next)
-    model.merges.push_back({static_cast<int32_t>(random() % (next - 256 + 3) + (next < 280 ? 253 : 256)),
-                            static_cast<int32_t>(random() % 3 + 253), next});
+  for (std::int32_t next = 256; next < 316; ++next)
+    model.merges.push_back({static_cast<std::int32_t>(random() % (next - 256 + 3) + (next < 280 ? 253 : 256)),
+                            static_cast<std::int32_t>(random() % 3 + 253), next});
   const Bpe bpe(model);
   Bpe::Work work;
   for (int i = 0; i < 2000; ++i) {
@@ -150,7 +150,7 @@ TEST_CASE("any bytes come back from their ids") {
   const Words pieces = {"hello", " w", "<|end|>", "<|", "é", "漢", "\n", "  ", "1", "\xFF", "\xE4", "\0x"};
   for (int i = 0; i < 500; ++i) {
     std::string text;
-    for (size_t n = random() % 30; n > 0; --n)
+    for (std::size_t n = random() % 30; n > 0; --n)
       text += random() % 4 ? std::string(pieces[random() % pieces.size()])
                            : std::string(1, static_cast<char>(random()));
     CHECK(text_of(*tokenizer, ids_of(*tokenizer, text)) == text);
@@ -164,7 +164,7 @@ TEST_CASE("an id that no token has cannot be decoded") {
   const auto tokenizer = tokenizer_of(document);
   CHECK(tokenizer->vocab_size() == 301);
   CHECK(text_of(*tokenizer, {300}) == "zz");
-  for (const int32_t id : {-1, 299, 301})
+  for (const std::int32_t id : {-1, 299, 301})
     CHECK_THAT(data_error([&] { text_of(*tokenizer, {id}); }),
                ContainsSubstring("no token has the id " + std::to_string(id)));
 }

@@ -16,12 +16,12 @@ TEST_CASE("a model whose vocabulary is smaller than the tokenizer's is refused")
 
 TEST_CASE("the byte tokenizer gives bytes back, and nothing for what begins and ends a document") {
   const ByteTokenizer tokenizer;
-  std::vector<int32_t> ids;
+  std::vector<std::int32_t> ids;
   tokenizer.encode("a\xFF", ids);
-  CHECK(ids == std::vector<int32_t>{'a', 0xFF});
+  CHECK(ids == std::vector<std::int32_t>{'a', 0xFF});
   std::string text;
-  tokenizer.decode(std::vector<int32_t>{256, 'a', 0xFF, 257}, text);
+  tokenizer.decode(std::vector<std::int32_t>{256, 'a', 0xFF, 257}, text);
   CHECK(text == "a\xFF");
-  CHECK_THAT(data_error([&] { tokenizer.decode(std::vector<int32_t>{258}, text); }),
+  CHECK_THAT(data_error([&] { tokenizer.decode(std::vector<std::int32_t>{258}, text); }),
              ContainsSubstring("the byte tokenizer has no id 258"));
 }

@@ -19,12 +19,12 @@
 namespace rondo {
 namespace {
 
-using Numbers = std::vector<int32_t>;
+using Numbers = std::vector<std::int32_t>;
 
 std::vector<std::string> read_texts(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::vector<std::string> texts;
-  uint32_t length = 0;
+  std::uint32_t length = 0;
   while (in.read(reinterpret_cast<char*>(&length), sizeof length)) {
     std::string text(length, '\0');
     in.read(text.data(), length);
@@ -34,10 +34,10 @@ std::vector<std::string> read_texts(const std::string& path) {
 }
 
 void write_numbers(std::ofstream& out, const Numbers& numbers) {
-  const auto count = static_cast<uint32_t>(numbers.size());
+  const auto count = static_cast<std::uint32_t>(numbers.size());
   out.write(reinterpret_cast<const char*>(&count), sizeof count);
   out.write(reinterpret_cast<const char*>(numbers.data()),
-            static_cast<std::streamsize>(count * sizeof(int32_t)));
+            static_cast<std::streamsize>(count * sizeof(std::int32_t)));
 }
 
 double seconds_of_encoding(const BpeTokenizer& tokenizer, const std::vector<std::string>& texts) {
@@ -68,7 +68,7 @@ int run(const std::vector<std::string>& words) {
       tokenizer.encode(text, numbers);
     else
       for (const std::string_view word : tokenizer.words(text))
-        numbers.push_back(static_cast<int32_t>(word.size()));
+        numbers.push_back(static_cast<std::int32_t>(word.size()));
     write_numbers(out, numbers);
   }
   return out.good() ? 0 : 1;

@@ -46,7 +46,7 @@ TEST_CASE("the lists know the code points of Unicode 16, whatever the system kno
 
 TEST_CASE("a set and its complement are all code points but the surrogates") {
   for (const char* name : {"L", "Lu", "N", "P", "S", "M", "C"}) {
-    size_t count = 0;
+    std::size_t count = 0;
     for (const CodePointSet& set : {unicode_category(name), complement(unicode_category(name))})
       for (const CodePointRange& range : set) count += range.last - range.first + 1;
     CHECK(count == 0x110000 - 0x800);

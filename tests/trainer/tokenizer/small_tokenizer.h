@@ -46,7 +46,7 @@ inline nlohmann::json small_tokenizer() {
           {"model", model}};
 }
 
-using Ids = std::vector<int32_t>;
+using Ids = std::vector<std::int32_t>;
 
 // Reads the document from a file of its own, with `config` as the tokenizer_config.json beside it.
 inline std::unique_ptr<BpeTokenizer> tokenizer_of(const nlohmann::json& document,

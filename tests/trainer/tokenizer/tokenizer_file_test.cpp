@@ -199,7 +199,7 @@ TEST_CASE("a tokenizer.json changed at random is read or refused, and never more
   int refused = 0;
   for (int i = 0; i < 400; ++i) {
     json document = whole;
-    for (size_t n = random() % 3 + 1; n > 0; --n) mutate(document, random, 6);
+    for (std::size_t n = random() % 3 + 1; n > 0; --n) mutate(document, random, 6);
     const json config = {{"bos_token", "<|end|>"}, {"eos_token", random() % 2 ? json("hello") : json(7)}};
     const std::string error = data_error([&] {
       const auto tokenizer = tokenizer_of(document, config);
@@ -219,7 +219,7 @@ TEST_CASE("a tokenizer.json with bytes changed or cut off is read or refused") {
   for (int i = 0; i < 300; ++i) {
     std::string text = whole;
     if (i % 3 == 0) text.resize(random() % text.size());
-    for (size_t n = random() % 4; n > 0 && !text.empty(); --n)
+    for (std::size_t n = random() % 4; n > 0 && !text.empty(); --n)
       text[random() % text.size()] = static_cast<char>(random());
     folder.write("tokenizer.json", text);
     CHECK_THAT(data_error([&] { load_tokenizer(folder.path()); }), !ContainsSubstring("wrong exit code"));

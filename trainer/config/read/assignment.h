@@ -38,6 +38,4 @@ std::vector<Assignment> read_flags(const std::vector<std::string>& words, Proble
 // optional field is unset by the flag text "None" (in a file: leave the key out).
 FieldValue read_value(const Assignment& assignment, const Field& field, std::string& rule);
 
-bool valid_utf8(std::string_view text);
-
 }  // namespace rondo

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "support/text/utf8.h"
 #include "trainer/config/read/assignment.h"
 #include "trainer/config/schema/keys.h"
 
@@ -40,7 +41,7 @@ std::vector<Assignment> read_flags(const std::vector<std::string>& words, Proble
   std::vector<Assignment> assignments;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (!valid_utf8(word)) {
+    if (!is_valid_utf8(word)) {
       problems.add("command line", fmt::format("word {} is not valid UTF-8", i + 1));
       continue;
     }
@@ -58,7 +59,7 @@ std::vector<Assignment> read_flags(const std::vector<std::string>& words, Proble
     undo_negation(assignment);
     if (equals != std::string::npos) {
       assignment.flag_text = word.substr(equals + 1);
-    } else if (i + 1 < words.size() && valid_utf8(words[i + 1]) && takes(assignment, words[i + 1])) {
+    } else if (i + 1 < words.size() && is_valid_utf8(words[i + 1]) && takes(assignment, words[i + 1])) {
       assignment.flag_text = words[++i];
       assignment.shown += " " + assignment.flag_text;
     } else {

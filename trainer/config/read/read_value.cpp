@@ -95,24 +95,6 @@ FieldValue from_file(const Assignment& assignment, const Field& field, std::stri
   return {};
 }
 
-// Length of the UTF-8 sequence at the front of `text`, 0 if it is none (RFC 3629).
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const auto tail = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };
-  const unsigned lead = byte(0), second = byte(1);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead <= 0xdf) return tail(1) ? 2 : 0;
-  if (lead >= 0xe0 && lead <= 0xef) {
-    const bool overlong = lead == 0xe0 && second < 0xa0, surrogate = lead == 0xed && second > 0x9f;
-    return tail(1) && tail(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    const bool overlong = lead == 0xf0 && second < 0x90, beyond = lead == 0xf4 && second > 0x8f;
-    return tail(1) && tail(2) && tail(3) && !overlong && !beyond ? 4 : 0;
-  }
-  return 0;
-}
-
 }  // namespace
 
 FieldValue read_value(const Assignment& assignment, const Field& field, std::string& rule) {
@@ -121,15 +103,6 @@ FieldValue read_value(const Assignment& assignment, const Field& field, std::str
       assignment.from_flag ? from_flag(assignment, field, rule) : from_file(assignment, field, rule);
   if (rule.empty()) rule = broken_rule(field, value);
   return rule.empty() ? value : FieldValue();
-}
-
-bool valid_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
 }
 
 }  // namespace rondo

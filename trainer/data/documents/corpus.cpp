@@ -1,14 +1,9 @@
 #include "trainer/data/documents/corpus.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "support/error.h"
 #include "trainer/data/documents/files.h"
@@ -18,7 +13,7 @@
 namespace rondo {
 namespace {
 
-constexpr size_t kSniffBytes = 8192;
+constexpr std::size_t kSniffBytes = 8192;
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ExitCode::data, message); }
 
@@ -36,7 +31,7 @@ Corpus::Corpus(const std::vector<SourceFile>& files) {
   files_.reserve(files.size());
   documents_.reserve(files.size());
   for (const SourceFile& source : files) {
-    const auto file = static_cast<uint32_t>(files_.size());
+    const auto file = static_cast<std::uint32_t>(files_.size());
     files_.push_back(source.path);
     if (source.path.ends_with(".jsonl")) {
       index_jsonl(file, source.id);
@@ -48,16 +43,12 @@ Corpus::Corpus(const std::vector<SourceFile>& files) {
   }
 }
 
-CorpusReader::~CorpusReader() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-std::string_view CorpusReader::read(const Document& document, int64_t begin, int64_t end) {
+std::string_view CorpusReader::read(const Document& document, std::int64_t begin, std::int64_t end) {
   RONDO_ASSERT(0 <= begin && begin <= end && end <= document.bytes, "a read outside the document");
   open(document.file);
   const bool escaped = document.stored_bytes > document.bytes;
-  const int64_t offset = document.offset + (escaped ? 0 : begin);
-  stored_.resize(static_cast<size_t>(escaped ? document.stored_bytes : end - begin));
+  const std::int64_t offset = document.offset + (escaped ? 0 : begin);
+  stored_.resize(static_cast<std::size_t>(escaped ? document.stored_bytes : end - begin));
   if (read_at(offset, stored_.data(), stored_.size()) != stored_.size()) fail_changed(document);
   if (!escaped) return stored_;
 
@@ -68,34 +59,20 @@ std::string_view CorpusReader::read(const Document& document, int64_t begin, int
   } catch (const JsonError&) {
     fail_changed(document);
   }
-  if (static_cast<int64_t>(text_.size()) != document.bytes) fail_changed(document);
-  return std::string_view(text_).substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  if (static_cast<std::int64_t>(text_.size()) != document.bytes) fail_changed(document);
+  return std::string_view(text_).substr(static_cast<std::size_t>(begin),
+                                        static_cast<std::size_t>(end - begin));
 }
 
-void CorpusReader::open(uint32_t file) {
-  if (fd_ >= 0 && open_file_ == file) return;
-  if (fd_ >= 0) ::close(fd_);
+void CorpusReader::open(std::uint32_t file) {
+  if (open_ && open_file_ == file) return;
+  open_.reset();
+  open_.emplace(File::open(files_[file], FileUse::data));
   open_file_ = file;
-  fd_ = ::open(files_[file].c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd_ < 0) fail_errno("open");
 }
 
-// Fewer bytes than asked for are the end of the file.
-size_t CorpusReader::read_at(int64_t offset, char* out, size_t bytes) const {
-  size_t done = 0;
-  while (done < bytes) {
-    const ssize_t got = ::pread(fd_, out + done, bytes - done, offset + static_cast<int64_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail_errno("read");
-    if (got == 0) break;
-    done += static_cast<size_t>(got);
-  }
-  return done;
-}
-
-void CorpusReader::fail_errno(const char* doing) const {
-  fail(
-      fmt::format("{}: cannot {} it: {}", files_[open_file_], doing, std::generic_category().message(errno)));
+std::size_t CorpusReader::read_at(std::int64_t offset, char* out, std::size_t bytes) const {
+  return open_->read_some_at(offset, std::as_writable_bytes(std::span(out, bytes)));
 }
 
 void CorpusReader::fail_changed(const Document& document) const {
@@ -105,17 +82,11 @@ void CorpusReader::fail_changed(const Document& document) const {
       files_[document.file], document.bytes, document.offset));
 }
 
-int64_t CorpusReader::size() const {
-  struct stat info;
-  if (fstat(fd_, &info) != 0) fail_errno("stat");
-  return info.st_size;
-}
-
-void Corpus::index_text(uint32_t file, std::string_view id) {
+void Corpus::index_text(std::uint32_t file, std::string_view id) {
   reader_.open(file);
-  const int64_t size = reader_.size();
+  const std::int64_t size = reader_.size();
   char head[kSniffBytes];
-  const size_t got = reader_.read_at(0, head, sizeof head);
+  const std::size_t got = reader_.read_at(0, head, sizeof head);
   if (std::memchr(head, '\0', got) != nullptr) {
     ++skipped_binary_;
   } else if (size == 0) {
@@ -125,34 +96,34 @@ void Corpus::index_text(uint32_t file, std::string_view id) {
   }
 }
 
-void Corpus::index_jsonl(uint32_t file, std::string_view id) {
-  constexpr size_t kChunkBytes = size_t{4} << 20;
+void Corpus::index_jsonl(std::uint32_t file, std::string_view id) {
+  constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
   reader_.open(file);
-  std::string buffer;  // from a line's beginning on
-  int64_t offset = 0;  // of the buffer in the file
-  for (int64_t number = 1, last = 0; !last;) {
-    const size_t kept = buffer.size();
+  std::string buffer;       // from a line's beginning on
+  std::int64_t offset = 0;  // of the buffer in the file
+  for (std::int64_t number = 1, last = 0; !last;) {
+    const std::size_t kept = buffer.size();
     buffer.resize(kept + kChunkBytes);
-    buffer.resize(kept +
-                  reader_.read_at(offset + static_cast<int64_t>(kept), buffer.data() + kept, kChunkBytes));
+    buffer.resize(
+        kept + reader_.read_at(offset + static_cast<std::int64_t>(kept), buffer.data() + kept, kChunkBytes));
     last = buffer.size() < kept + kChunkBytes;
-    size_t begin = 0;
+    std::size_t begin = 0;
     while (begin < buffer.size()) {
-      size_t end = buffer.find('\n', begin);
+      std::size_t end = buffer.find('\n', begin);
       if (end == std::string::npos && !last) break;
       end = std::min(end, buffer.size());
-      index_json_line(file, id, number++, offset + static_cast<int64_t>(begin),
+      index_json_line(file, id, number++, offset + static_cast<std::int64_t>(begin),
                       std::string_view(buffer).substr(begin, end - begin));
       begin = end + 1;
     }
     begin = std::min(begin, buffer.size());
     buffer.erase(0, begin);
-    offset += static_cast<int64_t>(begin);
+    offset += static_cast<std::int64_t>(begin);
   }
 }
 
-void Corpus::index_json_line(uint32_t file, std::string_view id, int64_t number, int64_t offset,
-                             std::string_view line) {
+void Corpus::index_json_line(std::uint32_t file, std::string_view id, std::int64_t number,
+                             std::int64_t offset, std::string_view line) {
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
   try {
     const JsonText text = find_json_text(line);
@@ -161,8 +132,8 @@ void Corpus::index_json_line(uint32_t file, std::string_view id, int64_t number,
       return;
     }
     documents_.push_back({stable_hash(fmt::format("{}:{}", id, number)), file,
-                          offset + static_cast<int64_t>(text.offset), static_cast<int64_t>(text.stored),
-                          static_cast<int64_t>(text.bytes)});
+                          offset + static_cast<std::int64_t>(text.offset),
+                          static_cast<std::int64_t>(text.stored), static_cast<std::int64_t>(text.bytes)});
   } catch (const JsonError& error) {
     fail(fmt::format("{}:{}:{}: {}. A line of JSONL is an object like {{\"text\": \"...\"}}", files_[file],
                      number, error.column, error.what()));

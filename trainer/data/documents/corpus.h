@@ -14,47 +14,48 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "support/files/file.h"
 #include "trainer/data/documents/files.h"
 
 namespace rondo {
 
 struct Document {
-  uint64_t id_hash =
+  std::uint64_t id_hash =
       0;  // stable_hash of its id: the path below the named folder, in JSONL with ":<line>" after it
-  uint32_t file = 0;
-  int64_t offset = 0;        // of its stored bytes in the file
-  int64_t stored_bytes = 0;  // more than `bytes` if and only if JSON escapes are in them
-  int64_t bytes = 0;         // of its text, at least 1
+  std::uint32_t file = 0;
+  std::int64_t offset = 0;        // of its stored bytes in the file
+  std::int64_t stored_bytes = 0;  // more than `bytes` if and only if JSON escapes are in them
+  std::int64_t bytes = 0;         // of its text, at least 1
 };
 
 // Reads the documents of a list of files. Keeps the file read last open.
 class CorpusReader {
  public:
   explicit CorpusReader(const std::vector<std::string>& files) : files_(files) {}  // which outlive the reader
-  ~CorpusReader();
   CorpusReader(const CorpusReader&) = delete;
   CorpusReader& operator=(const CorpusReader&) = delete;
 
   // Bytes [begin, end) of the document's text; valid until the next call. Costs a read of that
   // part, or where JSON escapes are in the document, of the document. Throws Error(data) naming the file
   // when it cannot be opened any more, shrank, or changed so that the document is no longer there.
-  std::string_view read(const Document& document, int64_t begin, int64_t end);
+  std::string_view read(const Document& document, std::int64_t begin, std::int64_t end);
 
  private:
   friend class Corpus;
-  void open(uint32_t file);
-  int64_t size() const;  // of the open file
-  size_t read_at(int64_t offset, char* out, size_t bytes) const;
-  [[noreturn]] void fail_errno(const char* doing) const;
+  void open(std::uint32_t file);
+  std::int64_t size() const { return open_->bytes(); }
+  // Of the open file. Fewer bytes than asked for are its end.
+  std::size_t read_at(std::int64_t offset, char* out, std::size_t bytes) const;
   [[noreturn]] void fail_changed(const Document& document) const;
 
   const std::vector<std::string>& files_;
-  int fd_ = -1;  // of the file read last: a packed corpus or JSONL stays open
-  uint32_t open_file_ = 0;
+  std::optional<File> open_;  // the file read last: a packed corpus or JSONL stays open
+  std::uint32_t open_file_ = 0;
   std::string stored_, text_;  // what read() returns views of
 };
 
@@ -67,27 +68,27 @@ class Corpus {
   explicit Corpus(const std::vector<SourceFile>& files);
 
   const std::vector<Document>& documents() const { return documents_; }
-  int64_t files() const { return static_cast<int64_t>(files_.size()); }
+  std::int64_t files() const { return static_cast<std::int64_t>(files_.size()); }
   const std::vector<std::string>& paths() const { return files_; }
-  int64_t skipped_binary() const { return skipped_binary_; }
-  int64_t skipped_empty() const { return skipped_empty_; }
+  std::int64_t skipped_binary() const { return skipped_binary_; }
+  std::int64_t skipped_empty() const { return skipped_empty_; }
 
   // CorpusReader::read, by a reader of the corpus's own.
-  std::string_view read(const Document& document, int64_t begin, int64_t end) {
+  std::string_view read(const Document& document, std::int64_t begin, std::int64_t end) {
     return reader_.read(document, begin, end);
   }
 
  private:
-  void index_text(uint32_t file, std::string_view id);
-  void index_jsonl(uint32_t file, std::string_view id);
-  void index_json_line(uint32_t file, std::string_view id, int64_t number, int64_t offset,
+  void index_text(std::uint32_t file, std::string_view id);
+  void index_jsonl(std::uint32_t file, std::string_view id);
+  void index_json_line(std::uint32_t file, std::string_view id, std::int64_t number, std::int64_t offset,
                        std::string_view line);
-  void index_packed(uint32_t file);
+  void index_packed(std::uint32_t file);
 
   std::vector<std::string> files_;  // paths
   CorpusReader reader_{files_};
   std::vector<Document> documents_;
-  int64_t skipped_binary_ = 0, skipped_empty_ = 0;
+  std::int64_t skipped_binary_ = 0, skipped_empty_ = 0;
 };
 
 }  // namespace rondo

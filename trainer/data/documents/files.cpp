@@ -93,13 +93,13 @@ void expand_glob(const std::string& pattern, Walk& walk) {
   if (result == GLOB_NOMATCH) fail(pattern, "nothing matches this pattern");
   if (result != 0) fail(pattern, "a folder of this pattern cannot be read");
 
-  const size_t slash = pattern.rfind('/', pattern.find_first_of("*?["));
-  const size_t fixed = slash == std::string::npos ? 0 : slash + 1;
+  const std::size_t slash = pattern.rfind('/', pattern.find_first_of("*?["));
+  const std::size_t fixed = slash == std::string::npos ? 0 : slash + 1;
   for (const std::string& path : paths) walk.visit(path, path.substr(fixed));
 }
 
 void find_entry(const std::string& entry, FoundFiles& found) {
-  const size_t first = found.files.size();
+  const std::size_t first = found.files.size();
   Walk walk(entry, found);
   std::error_code wrong;
   const bool exists = fs::symlink_status(entry, wrong).type() != fs::file_type::not_found;
@@ -113,7 +113,7 @@ void find_entry(const std::string& entry, FoundFiles& found) {
          "(scripts/make_corpus.sh builds the default corpus)");
   }
   if (found.files.size() == first) fail(entry, "no file in it (hidden files are skipped)");
-  std::sort(found.files.begin() + static_cast<int64_t>(first), found.files.end(),
+  std::sort(found.files.begin() + static_cast<std::int64_t>(first), found.files.end(),
             [](const SourceFile& a, const SourceFile& b) { return a.id < b.id; });
 }
 
@@ -121,8 +121,8 @@ void find_entry(const std::string& entry, FoundFiles& found) {
 
 std::vector<std::string> split_paths(std::string_view paths) {
   std::vector<std::string> entries;
-  for (size_t begin = 0; begin <= paths.size();) {
-    const size_t comma = std::min(paths.find(',', begin), paths.size());
+  for (std::size_t begin = 0; begin <= paths.size();) {
+    const std::size_t comma = std::min(paths.find(',', begin), paths.size());
     std::string_view entry = paths.substr(begin, comma - begin);
     while (!entry.empty() && entry.front() == ' ') entry.remove_prefix(1);
     while (!entry.empty() && entry.back() == ' ') entry.remove_suffix(1);

@@ -21,7 +21,7 @@ struct SourceFile {
 
 struct FoundFiles {
   std::vector<SourceFile> files;
-  int64_t skipped_hidden = 0, skipped_special = 0;
+  std::int64_t skipped_hidden = 0, skipped_special = 0;
 };
 
 // The entries of a list: between commas, without the spaces around them; empty ones are left out.

@@ -3,6 +3,8 @@
 #include <array>
 #include <optional>
 
+#include "support/text/utf8.h"
+
 namespace rondo {
 namespace {
 
@@ -10,7 +12,7 @@ constexpr int kMaxDepth = 512;  // keeps hostile nesting away from the end of th
 
 constexpr std::array<bool, 256> kPlain = [] {
   std::array<bool, 256> plain{};
-  for (int c = 0x20; c < 256; ++c) plain[static_cast<size_t>(c)] = c != '"' && c != '\\';
+  for (int c = 0x20; c < 256; ++c) plain[static_cast<std::size_t>(c)] = c != '"' && c != '\\';
   return plain;
 }();
 
@@ -20,8 +22,8 @@ class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
 
-  size_t at() const { return at_; }
-  void seek(size_t at) { at_ = at; }
+  std::size_t at() const { return at_; }
+  void seek(std::size_t at) { at_ = at; }
   bool ended() const { return at_ >= text_.size(); }
   char peek() const { return ended() ? '\0' : text_[at_]; }
   [[noreturn]] void fail(const std::string& reason) const { throw JsonError(at_ + 1, reason); }
@@ -45,7 +47,7 @@ class Reader {
     expect('"', what);
     JsonText found{at_, 0, 0};
     for (;;) {
-      const size_t run = at_;
+      const std::size_t run = at_;
       while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
       found.bytes += at_ - run;
       if (ended()) fail("the string does not end");
@@ -130,10 +132,6 @@ class Reader {
     expect('}', "or ',' in an object");
   }
 
-  static size_t utf8_length(char32_t code) {
-    return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-  }
-
  private:
   void skip_array(int depth) {
     expect('[', "before an array");
@@ -182,19 +180,8 @@ class Reader {
   }
 
   std::string_view text_;
-  size_t at_ = 0;
+  std::size_t at_ = 0;
 };
-
-void append_utf8(char32_t code, std::string& out) {
-  const size_t length = Reader::utf8_length(code);
-  if (length == 1) {
-    out += static_cast<char>(code);
-    return;
-  }
-  constexpr unsigned char kLead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-  out += static_cast<char>(kLead[length] | code >> (6 * (length - 1)));
-  for (size_t i = length - 1; i-- > 0;) out += static_cast<char>(0x80 | (code >> (6 * i) & 0x3f));
-}
 
 bool is_text_key(std::string_view stored) {
   if (stored.find('\\') == std::string_view::npos) return stored == "text";
@@ -208,7 +195,7 @@ bool is_text_key(std::string_view stored) {
 JsonText find_json_text(std::string_view line) {
   Reader reader(line);
   std::optional<JsonText> text;
-  size_t not_a_string = 0;
+  std::size_t not_a_string = 0;
   reader.skip_space();
   reader.object(0, [&](const JsonText& key) {
     const bool wanted = is_text_key(line.substr(key.offset, key.stored));
@@ -229,8 +216,8 @@ JsonText find_json_text(std::string_view line) {
 
 void append_unescaped(std::string_view stored, std::string& out) {
   Reader reader(stored);
-  size_t run = 0;
-  for (size_t i = 0; i < stored.size();) {
+  std::size_t run = 0;
+  for (std::size_t i = 0; i < stored.size();) {
     if (is_plain(stored[i])) {
       ++i;
       continue;

@@ -10,15 +10,15 @@
 namespace rondo {
 
 struct JsonError : std::runtime_error {
-  JsonError(size_t column, const std::string& reason) : std::runtime_error(reason), column(column) {}
-  size_t column;  // from 1, in bytes
+  JsonError(std::size_t column, const std::string& reason) : std::runtime_error(reason), column(column) {}
+  std::size_t column;  // from 1, in bytes
 };
 
 // The value of the field "text" of the object in the line, still escaped.
 struct JsonText {
-  size_t offset = 0;  // of its first byte in the line
-  size_t stored = 0;  // bytes in the line
-  size_t bytes = 0;   // bytes of the text; equal to `stored` if and only if it has no escapes
+  std::size_t offset = 0;  // of its first byte in the line
+  std::size_t stored = 0;  // bytes in the line
+  std::size_t bytes = 0;   // bytes of the text; equal to `stored` if and only if it has no escapes
 };
 
 // Of several fields "text" the last counts. Throws JsonError when the line is no JSON object or has no such

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kMagic = "rondo corpus 1\n";
 
 struct Entry {
-  int64_t bytes;
+  std::int64_t bytes;
   std::string_view path;
 };
 
@@ -22,36 +22,37 @@ bool parse_entry(std::string_view line, Entry& entry) {
   const char* end = line.data() + line.size();
   const auto [next, wrong] = std::from_chars(line.data(), end, entry.bytes);
   if (wrong != std::errc() || entry.bytes < 0 || end - next < 2 || *next != ' ') return false;
-  entry.path = std::string_view(next + 1, static_cast<size_t>(end - next - 1));
+  entry.path = std::string_view(next + 1, static_cast<std::size_t>(end - next - 1));
   return true;
 }
 
 }  // namespace
 
-void Corpus::index_packed(uint32_t file) {
-  const auto fail = [&](int64_t line, const std::string& what) {
+void Corpus::index_packed(std::uint32_t file) {
+  const auto fail = [&](std::int64_t line, const std::string& what) {
     throw Error(ExitCode::data, fmt::format("{}:{}: {}. Build the file again with scripts/make_corpus.sh",
                                             files_[file], line, what));
   };
   reader_.open(file);
-  const int64_t size = reader_.size();
+  const std::int64_t size = reader_.size();
 
-  constexpr size_t kChunkBytes = size_t{1} << 20;
+  constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
   std::string head;
-  size_t head_end = std::string::npos;
+  std::size_t head_end = std::string::npos;
   for (bool last = false; !last && head_end == std::string::npos;) {
-    const size_t before = head.size();
+    const std::size_t before = head.size();
     head.resize(before + kChunkBytes);
-    head.resize(before + reader_.read_at(static_cast<int64_t>(before), head.data() + before, kChunkBytes));
+    head.resize(before +
+                reader_.read_at(static_cast<std::int64_t>(before), head.data() + before, kChunkBytes));
     last = head.size() < before + kChunkBytes;
     if (!head.starts_with(kMagic)) fail(1, "a packed corpus begins with the line \"rondo corpus 1\"");
     head_end = head.find("\n\n", before == 0 ? 0 : before - 1);
   }
   if (head_end == std::string::npos) fail(1, "the list of documents does not end with an empty line");
 
-  int64_t offset = static_cast<int64_t>(head_end) + 2, number = 2;
-  for (size_t begin = kMagic.size(); begin < head_end; ++number) {
-    const size_t end = head.find('\n', begin);
+  std::int64_t offset = static_cast<std::int64_t>(head_end) + 2, number = 2;
+  for (std::size_t begin = kMagic.size(); begin < head_end; ++number) {
+    const std::size_t end = head.find('\n', begin);
     Entry entry;
     if (!parse_entry(std::string_view(head).substr(begin, end - begin), entry))
       fail(number, "expected \"<bytes> <path>\"");

@@ -14,21 +14,23 @@
 namespace rondo {
 namespace {
 
-constexpr int64_t kHeaderBytes = 1024;
+constexpr std::int64_t kHeaderBytes = 1024;
 
 struct Kind {
-  int32_t magic, version;
+  std::int32_t magic, version;
   IdType type;
-  int64_t first;  // id that a document begins with
+  std::int64_t first;  // id that a document begins with
 };
 constexpr std::array<Kind, 2> kKinds = {
     {{20240520, 1, IdType::u16, 50256}, {20240801, 7, IdType::u32, 128000}}};
 
 class LlmcTokens final : public TokenFile {
  public:
-  LlmcTokens(const SourceFile& file, IdLimit limit) : TokenFile(file, std::move(limit)), map_(file.path) {
+  LlmcTokens(const SourceFile& file, IdLimit limit)
+      : TokenFile(file, std::move(limit)), map_(file.path, FileUse::data) {
     if (map_.size() < kHeaderBytes) fail("cut: llm.c's token files begin with a header of 1024 bytes");
-    const auto magic = map_.load<int32_t>(0), version = map_.load<int32_t>(4), count = map_.load<int32_t>(8);
+    const auto magic = map_.load<std::int32_t>(0), version = map_.load<std::int32_t>(4),
+               count = map_.load<std::int32_t>(8);
     for (const Kind& kind : kKinds)
       if (kind.magic == magic && kind.version == version) kind_ = &kind;
     if (kind_ == nullptr)
@@ -43,39 +45,40 @@ class LlmcTokens final : public TokenFile {
 
   const char* format() const override { return kind_ == &kKinds[0] ? "llm.c, GPT-2" : "llm.c, Llama 3"; }
   IdType id_type() const override { return kind_->type; }
-  int64_t documents() const override { return static_cast<int64_t>(begins_.size()); }
-  int64_t total_tokens() const override { return total_; }
-  int64_t tokens(int64_t document) const override {
-    const auto next = static_cast<size_t>(document) + 1;
+  std::int64_t documents() const override { return static_cast<std::int64_t>(begins_.size()); }
+  std::int64_t total_tokens() const override { return total_; }
+  std::int64_t tokens(std::int64_t document) const override {
+    const auto next = static_cast<std::size_t>(document) + 1;
     return (next < begins_.size() ? begins_[next] : total_) - begins_[next - 1];
   }
 
  private:
   void find_documents() {
-    constexpr int64_t kChunk = int64_t{1} << 15;
-    std::vector<int64_t> ids(kChunk);
+    constexpr std::int64_t kChunk = std::int64_t{1} << 15;
+    std::vector<std::int64_t> ids(kChunk);
     if (total_ > 0) begins_.push_back(0);
-    for (int64_t at = 0; at < total_; at += kChunk) {
-      const int64_t count = std::min(kChunk, total_ - at);
+    for (std::int64_t at = 0; at < total_; at += kChunk) {
+      const std::int64_t count = std::min(kChunk, total_ - at);
       load_ids(place_of(at), kind_->type, count, ids.data());
-      for (int64_t i = 0; i < count; ++i)
-        if (ids[static_cast<size_t>(i)] == kind_->first && at + i > 0) begins_.push_back(at + i);
+      for (std::int64_t i = 0; i < count; ++i)
+        if (ids[static_cast<std::size_t>(i)] == kind_->first && at + i > 0) begins_.push_back(at + i);
     }
   }
 
-  const std::byte* place_of(int64_t token) const {
+  const std::byte* place_of(std::int64_t token) const {
     return map_.data() + kHeaderBytes + token * bytes_of(kind_->type);
   }
 
-  void read_ids(int64_t document, int64_t begin, int64_t end, int64_t* ids) const override {
+  void read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,
+                std::int64_t* ids) const override {
     map_.check_unchanged();
-    load_ids(place_of(begins_[static_cast<size_t>(document)] + begin), kind_->type, end - begin, ids);
+    load_ids(place_of(begins_[static_cast<std::size_t>(document)] + begin), kind_->type, end - begin, ids);
   }
 
   MappedFile map_;
   const Kind* kind_ = nullptr;
-  int64_t total_ = 0;
-  std::vector<int64_t> begins_;  // of the documents
+  std::int64_t total_ = 0;
+  std::vector<std::int64_t> begins_;  // of the documents
 };
 
 }  // namespace

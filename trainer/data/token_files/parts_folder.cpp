@@ -7,14 +7,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <regex>
 #include <string_view>
 
 #include "support/error.h"
-#include "support/files/shortage.h"
+#include "support/files/atomic_file.h"
 
 namespace rondo {
 namespace {
@@ -22,18 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".tokens";
-
-fs::path folder_of(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
-
-[[noreturn]] void fail(const fs::path& path, int error_number) {
-  const bool full = is_shortage(error_number);
-  throw Error(full ? ExitCode::resources : ExitCode::environment,
-              fmt::format("cannot write {}: {}; {}", path.string(), std::strerror(error_number),
-                          full ? "free space, then give the same command again"
-                               : "check its folder and permissions, or choose another output"));
-}
 
 std::string stem_of(const std::string& output) { return output.substr(0, output.size() - kSuffix.size()); }
 
@@ -52,16 +39,6 @@ std::string finished_output(const std::string& output) {
   return "";
 }
 
-void write_job(const fs::path& path, const std::string& job) {
-  const fs::path pending = path.parent_path() / ".job";
-  std::ofstream out(pending, std::ios::binary);
-  errno = 0;
-  out << job;
-  out.close();
-  if (!out) fail(path, errno == 0 ? EIO : errno);
-  if (::rename(pending.c_str(), path.c_str()) != 0) fail(path, errno);
-}
-
 // The job goes first: parts without one are of no use.
 void remove_contents(const fs::path& folder) {
   std::error_code wrong;
@@ -75,7 +52,7 @@ void remove_contents(const fs::path& folder) {
 
 }  // namespace
 
-std::string shard_name(const std::string& output, size_t number, size_t count) {
+std::string shard_name(const std::string& output, std::size_t number, std::size_t count) {
   if (count == 0) return output;
   return fmt::format("{}-{:05}-of-{:05}{}", stem_of(output), number, count, kSuffix);
 }
@@ -92,10 +69,10 @@ PartsFolder::PartsFolder(const std::string& output, const std::string& job) {
                   fmt::format("{} exists already: remove it, or name another output", there));
     }
   } else if (errno != EEXIST) {
-    fail(folder_, errno);
+    throw FileError("write", folder_, errno, FileUse::tokens);
   }
   lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0) fail(folder_, errno);
+  if (lock_ < 0) throw FileError("write", folder_, errno, FileUse::tokens);
   // A file system without locks has none to respect.
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(lock_);
@@ -105,13 +82,13 @@ PartsFolder::PartsFolder(const std::string& output, const std::string& job) {
   std::ifstream in(folder_ / "job", std::ios::binary);
   if (const std::string before{std::istreambuf_iterator<char>(in), {}}; before != job) {
     remove_contents(folder_);
-    write_job(folder_ / "job", job);
+    replace_file(folder_ / "job", job, FileUse::tokens);
   }
 }
 
 PartsFolder::~PartsFolder() { ::close(lock_); }
 
-std::string PartsFolder::part(size_t number) const {
+std::string PartsFolder::part(std::size_t number) const {
   return (folder_ / fmt::format("part-{:06}.tokens", number)).string();
 }
 

@@ -9,7 +9,7 @@
 namespace rondo {
 
 // `output`, or its file `number` of `count`: NAME-00001-of-00002.tokens. `count` 0: not cut, `output` itself.
-std::string shard_name(const std::string& output, size_t number, size_t count);
+std::string shard_name(const std::string& output, std::size_t number, std::size_t count);
 
 class PartsFolder {
  public:
@@ -21,7 +21,7 @@ class PartsFolder {
   PartsFolder(const PartsFolder&) = delete;
   PartsFolder& operator=(const PartsFolder&) = delete;
 
-  std::string part(size_t number) const;
+  std::string part(std::size_t number) const;
   void remove();
 
  private:

@@ -8,7 +8,7 @@
 namespace rondo {
 
 RondoTokens::RondoTokens(const SourceFile& file, IdLimit limit)
-    : TokenFile(file, std::move(limit)), map_(file.path) {
+    : TokenFile(file, std::move(limit)), map_(file.path, FileUse::data) {
   constexpr const char* kAgain = "Make it again with `rondo data tokenize`";
   if (map_.size() < kTokenHeaderBytes || std::memcmp(map_.data(), kTokenMagic, sizeof header_.magic) != 0)
     fail(
@@ -23,18 +23,18 @@ RondoTokens::RondoTokens(const SourceFile& file, IdLimit limit)
   if (header_.token_bytes != 2 && header_.token_bytes != 4)
     fail(fmt::format("a token has 2 or 4 bytes, not {}", header_.token_bytes));
   // Nothing is multiplied before it is known to fit: each count is bounded by the bytes that are there.
-  const auto body = static_cast<uint64_t>(map_.size() - kTokenHeaderBytes);
+  const auto body = static_cast<std::uint64_t>(map_.size() - kTokenHeaderBytes);
   if (header_.tokens > body / header_.token_bytes || header_.documents > body / 16 ||
       padded_bytes() + 16 * header_.documents != body)
     fail(
         fmt::format("{} tokens of {} bytes in {} documents do not make a file of {} bytes: it was cut or "
                     "extended. {}",
                     header_.tokens, header_.token_bytes, header_.documents, map_.size(), kAgain));
-  index_ = kTokenHeaderBytes + static_cast<int64_t>(padded_bytes());
+  index_ = kTokenHeaderBytes + static_cast<std::int64_t>(padded_bytes());
 }
 
-uint64_t RondoTokens::id_hash(int64_t document) const {
-  return map_.load<uint64_t>(index_ + 8 * (documents() + document));
+std::uint64_t RondoTokens::id_hash(std::int64_t document) const {
+  return map_.load<std::uint64_t>(index_ + 8 * (documents() + document));
 }
 
 std::string RondoTokens::tokenizer() const {
@@ -47,31 +47,34 @@ std::string RondoTokens::identity() const {
 
 void RondoTokens::verify() {
   const std::byte* tokens_at = map_.data() + kTokenHeaderBytes;
-  const uint64_t token_bytes = header_.tokens * header_.token_bytes;
+  const std::uint64_t token_bytes = header_.tokens * header_.token_bytes;
   map_.check_unchanged();
   if (XXH3_64bits(tokens_at, token_bytes) != header_.tokens_hash)
     fail("the tokens are damaged: their checksum differs");
-  for (uint64_t i = token_bytes; i < padded_bytes(); ++i)
+  for (std::uint64_t i = token_bytes; i < padded_bytes(); ++i)
     if (tokens_at[i] != std::byte{0}) fail("the bytes between tokens and index are not zero");
   if (XXH3_64bits(map_.data() + index_, 16 * header_.documents) != header_.index_hash)
     fail("the index is damaged: its checksum differs");
-  for (int64_t document = 0; document < documents(); ++document) tokens(document);
+  for (std::int64_t document = 0; document < documents(); ++document) tokens(document);
   if (header_.tokens != (documents() == 0 ? 0 : end_of(documents() - 1)))
     fail("the last document does not end with the tokens");
 }
 
-IdRange RondoTokens::id_range(int64_t) {
+IdRange RondoTokens::id_range(std::int64_t) {
   if (header_.tokens == 0) return {};
   return {header_.least_id, header_.greatest_id};
 }
 
-std::span<const std::byte> RondoTokens::stored(int64_t document, int64_t begin, int64_t end) const {
+std::span<const std::byte> RondoTokens::stored(std::int64_t document, std::int64_t begin,
+                                               std::int64_t end) const {
   RONDO_ASSERT(0 <= begin && begin <= end && end <= tokens(document), "a read outside the document");
-  const int64_t first = static_cast<int64_t>(begin_of(document)) + begin, width = bytes_of(id_type());
-  return {map_.data() + kTokenHeaderBytes + first * width, static_cast<size_t>((end - begin) * width)};
+  const std::int64_t first = static_cast<std::int64_t>(begin_of(document)) + begin,
+                     width = bytes_of(id_type());
+  return {map_.data() + kTokenHeaderBytes + first * width, static_cast<std::size_t>((end - begin) * width)};
 }
 
-void RondoTokens::read_ids(int64_t document, int64_t begin, int64_t end, int64_t* ids) const {
+void RondoTokens::read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,
+                           std::int64_t* ids) const {
   map_.check_unchanged();
   load_ids(stored(document, begin, end).data(), id_type(), end - begin, ids);
 }

@@ -15,30 +15,33 @@ class RondoTokens final : public TokenFile {
 
   const char* format() const override { return "Rondo tokens, version 1"; }
   IdType id_type() const override { return header_.token_bytes == 2 ? IdType::u16 : IdType::u32; }
-  int64_t documents() const override { return static_cast<int64_t>(header_.documents); }
-  int64_t total_tokens() const override { return static_cast<int64_t>(header_.tokens); }
-  int64_t tokens(int64_t document) const override {
+  std::int64_t documents() const override { return static_cast<std::int64_t>(header_.documents); }
+  std::int64_t total_tokens() const override { return static_cast<std::int64_t>(header_.tokens); }
+  std::int64_t tokens(std::int64_t document) const override {
     return checked_length(document, begin_of(document), end_of(document), total_tokens());
   }
-  uint64_t id_hash(int64_t document) const override;
+  std::uint64_t id_hash(std::int64_t document) const override;
   std::string tokenizer() const override;
   std::string identity() const override;
   void verify() override;
-  IdRange id_range(int64_t limit) override;  // from the header, of all tokens
+  IdRange id_range(std::int64_t limit) override;  // from the header, of all tokens
 
   const TokenFileHeader& header() const { return header_; }
   // Tokens [begin, end) of a document as they lie in the file.
-  std::span<const std::byte> stored(int64_t document, int64_t begin, int64_t end) const;
+  std::span<const std::byte> stored(std::int64_t document, std::int64_t begin, std::int64_t end) const;
 
  private:
-  void read_ids(int64_t document, int64_t begin, int64_t end, int64_t* ids) const override;
-  uint64_t padded_bytes() const { return (header_.tokens * header_.token_bytes + 7) / 8 * 8; }
-  uint64_t end_of(int64_t document) const { return map_.load<uint64_t>(index_ + 8 * document); }
-  uint64_t begin_of(int64_t document) const { return document == 0 ? 0 : end_of(document - 1); }
+  void read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,
+                std::int64_t* ids) const override;
+  std::uint64_t padded_bytes() const { return (header_.tokens * header_.token_bytes + 7) / 8 * 8; }
+  std::uint64_t end_of(std::int64_t document) const {
+    return map_.load<std::uint64_t>(index_ + 8 * document);
+  }
+  std::uint64_t begin_of(std::int64_t document) const { return document == 0 ? 0 : end_of(document - 1); }
 
   MappedFile map_;
   TokenFileHeader header_;
-  int64_t index_ = 0;  // where it begins
+  std::int64_t index_ = 0;  // where it begins
 };
 
 }  // namespace rondo

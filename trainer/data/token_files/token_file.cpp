@@ -13,55 +13,55 @@ namespace {
 
 struct IdTypeRow {
   const char* name;
-  int64_t bytes;
+  std::int64_t bytes;
 };
 constexpr std::array<IdTypeRow, 7> kIdTypes = {
     {{"u8", 1}, {"i8", 1}, {"u16", 2}, {"i16", 2}, {"u32", 4}, {"i32", 4}, {"i64", 8}}};
 
-constexpr int64_t kChunkTokens = int64_t{1} << 16;
+constexpr std::int64_t kChunkTokens = std::int64_t{1} << 16;
 
 template <class T>
-void widen(const std::byte* from, int64_t count, int64_t* ids) {
-  for (int64_t i = 0; i < count; ++i) {
+void widen(const std::byte* from, std::int64_t count, std::int64_t* ids) {
+  for (std::int64_t i = 0; i < count; ++i) {
     T id;
-    std::memcpy(&id, from + i * static_cast<int64_t>(sizeof(T)), sizeof id);
-    ids[i] = static_cast<int64_t>(id);
+    std::memcpy(&id, from + i * static_cast<std::int64_t>(sizeof(T)), sizeof id);
+    ids[i] = static_cast<std::int64_t>(id);
   }
 }
 
 }  // namespace
 
-const char* name_of(IdType type) { return kIdTypes[static_cast<size_t>(type)].name; }
-int64_t bytes_of(IdType type) { return kIdTypes[static_cast<size_t>(type)].bytes; }
+const char* name_of(IdType type) { return kIdTypes[static_cast<std::size_t>(type)].name; }
+std::int64_t bytes_of(IdType type) { return kIdTypes[static_cast<std::size_t>(type)].bytes; }
 
-void load_ids(const std::byte* from, IdType type, int64_t count, int64_t* ids) {
+void load_ids(const std::byte* from, IdType type, std::int64_t count, std::int64_t* ids) {
   switch (type) {
     case IdType::u8:
-      return widen<uint8_t>(from, count, ids);
+      return widen<std::uint8_t>(from, count, ids);
     case IdType::i8:
-      return widen<int8_t>(from, count, ids);
+      return widen<std::int8_t>(from, count, ids);
     case IdType::u16:
-      return widen<uint16_t>(from, count, ids);
+      return widen<std::uint16_t>(from, count, ids);
     case IdType::i16:
-      return widen<int16_t>(from, count, ids);
+      return widen<std::int16_t>(from, count, ids);
     case IdType::u32:
-      return widen<uint32_t>(from, count, ids);
+      return widen<std::uint32_t>(from, count, ids);
     case IdType::i32:
-      return widen<int32_t>(from, count, ids);
+      return widen<std::int32_t>(from, count, ids);
     case IdType::i64:
-      return widen<int64_t>(from, count, ids);
+      return widen<std::int64_t>(from, count, ids);
   }
 }
 
-void TokenFile::read(int64_t document, int64_t begin, int64_t end, int64_t* ids) {
+void TokenFile::read(std::int64_t document, std::int64_t begin, std::int64_t end, std::int64_t* ids) {
   RONDO_ASSERT(0 <= begin && begin <= end && end <= tokens(document), "a read outside the document");
   read_ids(document, begin, end, ids);
-  int64_t* last = ids + (end - begin);
-  int64_t* bad = std::find_if(ids, last, [&](int64_t id) { return id < 0 || id >= limit_.size; });
+  std::int64_t* last = ids + (end - begin);
+  std::int64_t* bad = std::find_if(ids, last, [&](std::int64_t id) { return id < 0 || id >= limit_.size; });
   if (bad != last) fail_id(document, begin + (bad - ids), *bad);
 }
 
-void TokenFile::fail_id(int64_t document, int64_t token, int64_t id) const {
+void TokenFile::fail_id(std::int64_t document, std::int64_t token, std::int64_t id) const {
   const std::string at = fmt::format("document {}: token {} is {}", document, token, id);
   if (id < 0) fail(at + ", and no id is negative. The file is damaged, or of another format");
   fail(
@@ -70,22 +70,22 @@ void TokenFile::fail_id(int64_t document, int64_t token, int64_t id) const {
                   at, limit_.owner, limit_.size));
 }
 
-uint64_t TokenFile::id_hash(int64_t document) const {
-  return mix64(stable_hash(id_) + static_cast<uint64_t>(document));
+std::uint64_t TokenFile::id_hash(std::int64_t document) const {
+  return mix64(stable_hash(id_) + static_cast<std::uint64_t>(document));
 }
 
 std::string TokenFile::identity() const { return fmt::format("{} {}", format(), tokenizer()); }
 
-void TokenFile::verify() { id_range(std::numeric_limits<int64_t>::max()); }
+void TokenFile::verify() { id_range(std::numeric_limits<std::int64_t>::max()); }
 
-IdRange TokenFile::id_range(int64_t limit) {
+IdRange TokenFile::id_range(std::int64_t limit) {
   IdRange range;
-  std::vector<int64_t> ids(kChunkTokens);
-  for (int64_t document = 0; document < documents() && limit > 0; ++document) {
-    const int64_t length = std::min(tokens(document), limit);
+  std::vector<std::int64_t> ids(kChunkTokens);
+  for (std::int64_t document = 0; document < documents() && limit > 0; ++document) {
+    const std::int64_t length = std::min(tokens(document), limit);
     limit -= length;
-    for (int64_t begin = 0; begin < length; begin += kChunkTokens) {
-      const int64_t end = std::min(begin + kChunkTokens, length);
+    for (std::int64_t begin = 0; begin < length; begin += kChunkTokens) {
+      const std::int64_t end = std::min(begin + kChunkTokens, length);
       read(document, begin, end, ids.data());
       const auto [least, most] = std::minmax_element(ids.begin(), ids.begin() + (end - begin));
       range = {std::min(range.least, *least), std::max(range.most, *most)};
@@ -94,13 +94,14 @@ IdRange TokenFile::id_range(int64_t limit) {
   return range;
 }
 
-int64_t TokenFile::checked_length(int64_t document, uint64_t begin, uint64_t end, int64_t total) const {
-  if (begin > end || end > static_cast<uint64_t>(total))
+std::int64_t TokenFile::checked_length(std::int64_t document, std::uint64_t begin, std::uint64_t end,
+                                       std::int64_t total) const {
+  if (begin > end || end > static_cast<std::uint64_t>(total))
     fail(
         fmt::format("document {}: its tokens, {} to {}, are not within the {} of the file: the index is "
                     "damaged",
                     document, begin, end, total));
-  return static_cast<int64_t>(end - begin);
+  return static_cast<std::int64_t>(end - begin);
 }
 
 void TokenFile::fail(const std::string& what) const {

@@ -16,50 +16,52 @@ namespace rondo {
 
 enum class IdType { u8, i8, u16, i16, u32, i32, i64 };
 const char* name_of(IdType type);
-int64_t bytes_of(IdType type);
+std::int64_t bytes_of(IdType type);
 // `count` ids that begin at `from`, widened.
-void load_ids(const std::byte* from, IdType type, int64_t count, int64_t* ids);
+void load_ids(const std::byte* from, IdType type, std::int64_t count, std::int64_t* ids);
 
 // Ids are in [0, size); `owner` is the tokenizer that says so.
 struct IdLimit {
-  int64_t size = std::numeric_limits<int64_t>::max();
+  std::int64_t size = std::numeric_limits<std::int64_t>::max();
   std::string owner;
 };
 
 struct IdRange {
-  int64_t least = std::numeric_limits<int64_t>::max(), most = -1;  // least > most: no token
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = -1;  // least > most: no token
 };
 
 class TokenFile : public TokenSource {
  public:
-  void read(int64_t document, int64_t begin, int64_t end, int64_t* ids) final;
-  uint64_t id_hash(int64_t document) const override;
+  void read(std::int64_t document, std::int64_t begin, std::int64_t end, std::int64_t* ids) final;
+  std::uint64_t id_hash(std::int64_t document) const override;
   std::string identity() const override;
   SourceCounts counts() const final { return {.files = 1}; }
 
   virtual const char* format() const = 0;
   virtual IdType id_type() const = 0;
-  virtual int64_t total_tokens() const = 0;
+  virtual std::int64_t total_tokens() const = 0;
   // "" where the file does not say.
   virtual std::string tokenizer() const { return ""; }
   // Reads everything and throws Error(data) for the first damage found: checksums where the format has them, and
   // always the whole index and every id.
   virtual void verify();
   // Of the first `limit` tokens; REQUIRES an intact index.
-  virtual IdRange id_range(int64_t limit);
+  virtual IdRange id_range(std::int64_t limit);
 
   const std::string& path() const { return path_; }
 
  protected:
   TokenFile(const SourceFile& file, IdLimit limit)
       : path_(file.path), id_(file.id), limit_(std::move(limit)) {}
-  virtual void read_ids(int64_t document, int64_t begin, int64_t end, int64_t* ids) const = 0;
+  virtual void read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,
+                        std::int64_t* ids) const = 0;
   // The length of a document whose tokens are [begin, end) of `total`. Throws Error(data) where that cannot be.
-  int64_t checked_length(int64_t document, uint64_t begin, uint64_t end, int64_t total) const;
+  std::int64_t checked_length(std::int64_t document, std::uint64_t begin, std::uint64_t end,
+                              std::int64_t total) const;
   [[noreturn]] void fail(const std::string& what) const;  // "<path>: <what>", as Error(data)
 
  private:
-  [[noreturn]] void fail_id(int64_t document, int64_t token, int64_t id) const;
+  [[noreturn]] void fail_id(std::int64_t document, std::int64_t token, std::int64_t id) const;
 
   std::string path_, id_;
   IdLimit limit_;

@@ -19,21 +19,21 @@ namespace rondo {
 
 // What was found, for the log.
 struct SourceCounts {
-  int64_t files = 0;
-  int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
+  std::int64_t files = 0;
+  std::int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
 };
 
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
-  virtual int64_t documents() const = 0;
+  virtual std::int64_t documents() const = 0;
   // Of `document` in [0, documents()); 0 is possible. Throws Error(data) where the index is damaged.
-  virtual int64_t tokens(int64_t document) const = 0;
+  virtual std::int64_t tokens(std::int64_t document) const = 0;
   // The same on every machine; decides whether a document is held out.
-  virtual uint64_t id_hash(int64_t document) const = 0;
+  virtual std::uint64_t id_hash(std::int64_t document) const = 0;
   // Writes tokens [begin, end) of the document to `ids`. Throws Error(data) naming the file when it changed since
   // it was opened, or holds an id that the tokenizer does not have.
-  virtual void read(int64_t document, int64_t begin, int64_t end, int64_t* ids) = 0;
+  virtual void read(std::int64_t document, std::int64_t begin, std::int64_t end, std::int64_t* ids) = 0;
   // What decides the tokens beside the documents' ids and lengths; part of a run's fingerprint.
   virtual std::string identity() const = 0;
   virtual SourceCounts counts() const = 0;

@@ -18,7 +18,7 @@
 //                       (stable_hash, so that a document is held out, or not, as its text would be)
 //   and nothing after that.
 //
-// The file grows under the name ".NAME.part", is synced and gets its name last: a file of that name is whole.
+// It is an AtomicFile: a file of that name is whole.
 #pragma once
 
 #include <xxhash.h>
@@ -30,75 +30,70 @@
 #include <string>
 #include <vector>
 
+#include "support/files/atomic_file.h"
+
 namespace rondo {
 
 constexpr char kTokenMagic[] = "rondotok";
-constexpr uint32_t kTokenVersion = 1;
-constexpr int64_t kTokenHeaderBytes = 256;
-constexpr int64_t kTokenizerNameBytes = 176;
+constexpr std::uint32_t kTokenVersion = 1;
+constexpr std::int64_t kTokenHeaderBytes = 256;
+constexpr std::int64_t kTokenizerNameBytes = 176;
 
 struct TokenFileHeader {
   char magic[8];
-  uint32_t version;
-  uint32_t token_bytes;
-  uint64_t documents;
-  uint64_t tokens;
-  int32_t bos, eos;
-  uint32_t least_id, greatest_id;
-  uint64_t tokenizer_fingerprint;
-  uint64_t tokens_hash;
-  uint64_t index_hash;
+  std::uint32_t version;
+  std::uint32_t token_bytes;
+  std::uint64_t documents;
+  std::uint64_t tokens;
+  std::int32_t bos, eos;
+  std::uint32_t least_id, greatest_id;
+  std::uint64_t tokenizer_fingerprint;
+  std::uint64_t tokens_hash;
+  std::uint64_t index_hash;
   char tokenizer[kTokenizerNameBytes];
-  uint64_t header_hash;
+  std::uint64_t header_hash;
 };
 static_assert(sizeof(TokenFileHeader) == kTokenHeaderBytes);
 
 // What made the ids.
 struct TokenizerMark {
   std::string name;  // at most 176 bytes
-  uint64_t fingerprint = 0;
-  int64_t vocab_size = 0;  // decides the width: ids below 65536 take 2 bytes
-  int32_t bos = 0, eos = 0;
+  std::uint64_t fingerprint = 0;
+  std::int64_t vocab_size = 0;  // decides the width: ids below 65536 take 2 bytes
+  std::int32_t bos = 0, eos = 0;
 };
 
-// Every call throws Error(resources) when the disk is full or fails, Error(environment) when the place cannot be
-// written; both name the path. One thread at a time.
+// Every call may throw a FileError of FileUse::tokens that names the path. One thread at a time.
 class TokenFileWriter {
  public:
-  // `durable`: sync the contents and the folder before finish() returns.
+  // `durable`: finish() syncs the contents and the folder. Without finish() nothing is left.
   TokenFileWriter(std::string path, const TokenizerMark& mark, bool durable);
-  ~TokenFileWriter();  // without finish(): the unfinished file is removed
-  TokenFileWriter(const TokenFileWriter&) = delete;
-  TokenFileWriter& operator=(const TokenFileWriter&) = delete;
 
   // Adds to the current document. REQUIRES ids in [0, vocab_size).
-  void append(std::span<const int32_t> ids);
+  void append(std::span<const std::int32_t> ids);
   void append_stored(std::span<const std::byte> ids);  // as they lie in a file of the same width
-  void end_document(uint64_t id_hash);
+  void end_document(std::uint64_t id_hash);
   // REQUIRES that no document is open.
   void finish();
 
-  int64_t tokens() const { return static_cast<int64_t>(header_.tokens); }
+  std::int64_t tokens() const { return static_cast<std::int64_t>(header_.tokens); }
 
  private:
   struct HashDeleter {
     void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
   };
-  void put(const void* bytes, size_t count);
+  void put(std::span<const std::byte> bytes);
   void flush();
-  void write_at(int64_t offset, const void* bytes, size_t count);
-  [[noreturn]] void fail(const char* doing, int error_number) const;
+  void write_behind(std::span<const std::byte> bytes);
 
-  std::string path_, pending_;
+  AtomicFile file_;
   bool durable_;
-  int fd_ = -1;
-  bool finished_ = false;
   TokenFileHeader header_{};
   std::unique_ptr<XXH3_state_t, HashDeleter> hash_;
   std::vector<std::byte> buffer_;
-  int64_t written_ = kTokenHeaderBytes;  // where the buffer goes
-  std::vector<uint64_t> ends_, id_hashes_;
-  std::vector<uint16_t> narrow_;
+  std::int64_t written_ = kTokenHeaderBytes;  // where the buffer goes
+  std::vector<std::uint64_t> ends_, id_hashes_;
+  std::vector<std::uint16_t> narrow_;
 };
 
 }  // namespace rondo

@@ -43,13 +43,15 @@ class Rewriter {
  private:
   bool caseless() const { return !groups_.empty() && groups_.back(); }
   std::string_view rest() const { return pattern_.substr(at_); }
-  char peek(size_t ahead = 0) const { return at_ + ahead < pattern_.size() ? pattern_[at_ + ahead] : '\0'; }
-  void copy(size_t bytes) {
+  char peek(std::size_t ahead = 0) const {
+    return at_ + ahead < pattern_.size() ? pattern_[at_ + ahead] : '\0';
+  }
+  void copy(std::size_t bytes) {
     out_ += pattern_.substr(at_, bytes);
     at_ += bytes;
   }
 
-  [[noreturn]] void refuse(size_t length, const std::string& why) const {
+  [[noreturn]] void refuse(std::size_t length, const std::string& why) const {
     throw Error(ExitCode::data, fmt::format("{}: \"{}\" at byte {} of the regular expression {}", place_,
                                             pattern_.substr(at_, length), at_, why));
   }
@@ -105,7 +107,7 @@ class Rewriter {
   }
 
   void interval() {
-    size_t i = 1;
+    std::size_t i = 1;
     bool comma = false;
     while (is_digit(peek(i))) ++i;
     if (i > 1 && peek(i) == ',') {
@@ -122,13 +124,13 @@ class Rewriter {
   bool set_escape(CodePointSet& set) {
     const char letter = peek(1);
     const bool negated = letter == 'P' || letter == 'S' || letter == 'D';
-    size_t length = 2;
+    std::size_t length = 2;
     if (letter == 's' || letter == 'S') {
       set = unicode_spaces();
     } else if (letter == 'd' || letter == 'D') {
       set = unicode_category("Nd");
     } else if (letter == 'p' || letter == 'P') {
-      const size_t end = rest().find('}');
+      const std::size_t end = rest().find('}');
       length = end == std::string_view::npos ? 2 : end + 1;
       if (peek(2) == '{' && length > 3) set = unicode_category(rest().substr(3, length - 4));
       if (set.empty()) refuse(length, "is no general category of Unicode, and others are not supported");
@@ -150,7 +152,7 @@ class Rewriter {
       at_ += 2;
       return;
     }
-    size_t digits = 0;
+    std::size_t digits = 0;
     while (digits < 4 && std::isxdigit(static_cast<unsigned char>(peek(2 + digits)))) ++digits;
     if (letter != 'u' || digits != 4) refuse(2, "is not supported");
     out_ += fmt::format("\\x{{{}}}", rest().substr(2, 4));
@@ -176,7 +178,7 @@ class Rewriter {
 
   // Named classes are gathered and written at the end as one list; the order within a class means nothing.
   void character_class() {
-    const size_t begin = at_;
+    const std::size_t begin = at_;
     copy(peek(1) == '^' ? 2 : 1);
     CodePointSet sets, set;
     bool range_open = false, after_set = false, first = true;
@@ -209,7 +211,7 @@ class Rewriter {
 
   std::string_view pattern_;
   const std::string& place_;
-  size_t at_ = 0;
+  std::size_t at_ = 0;
   std::string out_;
   std::vector<bool> groups_;  // open ones: is it case-insensitive?
 };
@@ -222,7 +224,7 @@ std::string pcre2_pattern(std::string_view pattern, const std::string& place) {
 
 std::string pcre2_literal(std::string_view text) {
   std::string pattern;
-  for (size_t i = 0; i < text.size(); i += utf8_length(text.substr(i)))
+  for (std::size_t i = 0; i < text.size(); i += utf8_length(text.substr(i)))
     pattern += fmt::format("\\x{{{:X}}}", static_cast<unsigned>(utf8_character(text.substr(i))));
   return pattern;
 }

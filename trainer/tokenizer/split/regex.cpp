@@ -12,7 +12,7 @@
 namespace rondo {
 namespace {
 
-constexpr size_t kJitStackStartBytes = 32 << 10, kJitStackBytes = 1 << 20;
+constexpr std::size_t kJitStackStartBytes = 32 << 10, kJitStackBytes = 1 << 20;
 
 std::string pcre2_message(int code) {
   std::array<PCRE2_UCHAR, 256> text{};
@@ -49,7 +49,7 @@ Regex::Regex(const std::string& pattern, std::string place) : place_(std::move(p
   pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // where there is none, pcre2_match interprets
 }
 
-Regex::Match Regex::search(std::string_view text, size_t from, RegexScratch& scratch) const {
+Regex::Match Regex::search(std::string_view text, std::size_t from, RegexScratch& scratch) const {
   const int found = pcre2_match(code_.get(), units(text), text.size(), from, PCRE2_NO_UTF_CHECK,
                                 scratch.data_.get(), scratch.context_.get());
   if (found == PCRE2_ERROR_NOMATCH) return {0, 0, false};

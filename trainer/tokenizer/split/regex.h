@@ -36,12 +36,12 @@ class Regex {
   Regex(const std::string& pattern, std::string place);
 
   struct Match {
-    size_t begin, end;
+    std::size_t begin, end;
     bool found;
   };
   // The first match that begins at `from` or later. `text` is valid UTF-8 and `from` where a character begins.
   // Throws Error(data) when the engine gives up (its limits on backtracking).
-  Match search(std::string_view text, size_t from, RegexScratch& scratch) const;
+  Match search(std::string_view text, std::size_t from, RegexScratch& scratch) const;
 
  private:
   struct Free {

@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr size_t kMaxPatternBytes = 1 << 16;
+constexpr std::size_t kMaxPatternBytes = 1 << 16;
 
 std::string read_pattern(const JsonView& pattern) {
   const std::optional<JsonView> regex = pattern.find("Regex");

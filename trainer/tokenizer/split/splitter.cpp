@@ -11,7 +11,8 @@ Splitter::Splitter(const std::vector<SplitStage>& stages) {
   }
 }
 
-void Splitter::run(size_t stage, std::string_view text, RegexScratch& scratch, const Words& words) const {
+void Splitter::run(std::size_t stage, std::string_view text, RegexScratch& scratch,
+                   const Words& words) const {
   if (text.empty()) return;
   if (stage == stages_.size()) return words(text);
   if (stages_[stage].kind == SplitStage::Kind::regex) return run_regex(stage, text, scratch, words);
@@ -21,10 +22,10 @@ void Splitter::run(size_t stage, std::string_view text, RegexScratch& scratch, c
 
 // An empty match cuts where it stands, unless a match ended there: then the search goes on a character later, as
 // Oniguruma's callers do.
-void Splitter::run_regex(size_t stage, std::string_view text, RegexScratch& scratch,
+void Splitter::run_regex(std::size_t stage, std::string_view text, RegexScratch& scratch,
                          const Words& words) const {
   const Stage& now = stages_[stage];
-  size_t done = 0, from = 0, last_end = std::string_view::npos;
+  std::size_t done = 0, from = 0, last_end = std::string_view::npos;
   while (from <= text.size()) {
     const Regex::Match match = now.regex[0].search(text, from, scratch);
     if (!match.found) break;

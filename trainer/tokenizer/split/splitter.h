@@ -38,8 +38,8 @@ class Splitter {
     std::vector<Regex> regex;  // none or one
     bool keep_matches, keep_gaps;
   };
-  void run(size_t stage, std::string_view text, RegexScratch& scratch, const Words& words) const;
-  void run_regex(size_t stage, std::string_view text, RegexScratch& scratch, const Words& words) const;
+  void run(std::size_t stage, std::string_view text, RegexScratch& scratch, const Words& words) const;
+  void run_regex(std::size_t stage, std::string_view text, RegexScratch& scratch, const Words& words) const;
 
   std::vector<Stage> stages_;
 };

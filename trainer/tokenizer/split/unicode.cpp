@@ -13,7 +13,7 @@ CodePointSet unicode_category(std::string_view name) {
   CodePointSet found;
   if (name.empty() || name.size() > 2) return found;
   char32_t next = 0;
-  for (size_t i = 0; i < kUnicodeCategoryRuns.size();) {
+  for (std::size_t i = 0; i < kUnicodeCategoryRuns.size();) {
     const std::string_view category = kUnicodeCategoryRuns.substr(i, 2);
     char32_t length = 0;
     for (i += 2; i < kUnicodeCategoryRuns.size() && kUnicodeCategoryRuns[i] <= '9'; ++i)

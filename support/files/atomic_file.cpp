@@ -1,0 +1,60 @@
+#include "support/files/atomic_file.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kReservedBytes = 4096;
+
+fs::path pending_name(const fs::path& path, std::string_view suffix) {
+  return folder_of(path) / fmt::format(".{}.{}", path.filename().string(), suffix);
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(fs::path path, FileUse use, std::string_view suffix)
+    : path_(std::move(path)),
+      pending_(pending_name(path_, suffix)),
+      use_(use),
+      file_(File::write_over(pending_, path_, use)) {}
+
+AtomicFile::~AtomicFile() {
+  if (!committed_) ::unlink(pending_.c_str());
+}
+
+void AtomicFile::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
+  file_.write_at(offset, bytes);
+  end_ = std::max(end_, offset + std::ssize(bytes));
+}
+
+void AtomicFile::commit(bool durable) {
+  file_.resize(end_);
+  if (durable) file_.sync();
+  file_.close();
+  rename_file(pending_, path_, use_);
+  committed_ = true;
+  if (durable) sync_folder(folder_of(path_), use_);
+}
+
+void replace_file(const fs::path& path, std::string_view text, FileUse use) {
+  AtomicFile file(path, use);
+  file.write_at(0, std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+void reserve_file(const fs::path& path, FileUse use) {
+  try {
+    File::write_over(pending_name(path, "part"), path, use).reserve(kReservedBytes);
+  } catch (const FileError&) {
+    // The later write says what is wrong, if it still is.
+  }
+}
+
+}  // namespace rondo

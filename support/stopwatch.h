@@ -1,0 +1,18 @@
+// How long something has taken, on the steady clock.
+#pragma once
+
+#include <chrono>
+
+namespace rondo {
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double milliseconds() const { return 1e3 * seconds(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace rondo

@@ -1,0 +1,118 @@
+// What failed calls on files become, and files that are whole or not at all.
+#include <sys/stat.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cerrno>
+
+#include "support/files/atomic_file.h"
+#include "support/files/mapped_file.h"
+#include "tests/trainer/metrics/scratch.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::EndsWith;
+namespace fs = std::filesystem;
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "what the machine lacks ends with 9 whatever the file is for, and all else with the code of its use") {
+  for (const FileUse use :
+       {FileUse::run, FileUse::data, FileUse::tokens, FileUse::weights, FileUse::checkpoint}) {
+    for (const int lacking : {ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, EIO, ESTALE, ETIMEDOUT})
+      CHECK(FileError("write", "f", lacking, use).code() == ExitCode::resources);
+    for (const int owners : {ENOENT, EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ELOOP})
+      CHECK(FileError("write", "f", owners, use).code() == exit_code_of(use));
+  }
+  CHECK(exit_code_of(FileUse::run) == ExitCode::environment);
+  CHECK(exit_code_of(FileUse::data) == ExitCode::data);
+  CHECK(exit_code_of(FileUse::tokens) == ExitCode::environment);
+  CHECK(exit_code_of(FileUse::weights) == ExitCode::checkpoint);
+  CHECK(exit_code_of(FileUse::checkpoint) == ExitCode::checkpoint);
+}
+
+TEST_CASE("an error says what could not be done, to which file, why, and what to do") {
+  const auto text = [](int error_number) {
+    return std::string(FileError("write", "a/b", error_number, FileUse::weights).what());
+  };
+  CHECK(text(ENOSPC) ==
+        "cannot write a/b: No space left on device; free space or raise the limit, then start again");
+  CHECK(text(EMFILE) == "cannot write a/b: Too many open files; raise the limit of open files (ulimit -n)");
+  CHECK(text(EIO) ==
+        "cannot write a/b: Input/output error; check the disk or the network file system (dmesg)");
+  CHECK(text(EACCES) ==
+        "cannot write a/b: Permission denied; check that the path exists and its permissions");
+}
+
+TEST_CASE("an atomic file is the old one until its commit, and then the new one, whatever was left before") {
+  const Scratch scratch;
+  const fs::path path = scratch / "f";
+  write_text(path, "old");
+  write_text(scratch / ".f.part", "left by a process that was killed");
+  {
+    AtomicFile abandoned(path, FileUse::run);
+    abandoned.write_at(0, bytes_of("abandoned"));
+  }
+  CHECK(text_of(path) == "old");
+  CHECK(names_in(scratch.root()).size() == 1);
+  write_text(scratch / ".f.part", "left by a process that was killed");
+  AtomicFile file(path, FileUse::run);
+  file.reserve(1000);
+  file.write_at(3, bytes_of("def"));
+  file.write_at(0, bytes_of("abc"));
+  CHECK(text_of(path) == "old");
+  file.commit();
+  CHECK(text_of(path) == "abcdef");
+  CHECK(names_in(scratch.root()).size() == 1);
+}
+
+TEST_CASE("two writers of one path with suffixes of their own do not meet") {
+  const Scratch scratch;
+  AtomicFile first(scratch / "f", FileUse::weights, "part-1"),
+      second(scratch / "f", FileUse::weights, "part-2");
+  first.write_at(0, bytes_of("first"));
+  second.write_at(0, bytes_of("2"));
+  first.commit(/*durable=*/false);
+  CHECK(text_of(scratch / "f") == "first");
+  second.commit();
+  CHECK(text_of(scratch / "f") == "2");
+}
+
+TEST_CASE("only a regular file is opened, and in a checkpoint no link") {
+  const Scratch scratch;
+  write_text(scratch / "f", "text");
+  fs::create_symlink(scratch / "f", scratch / "link");
+  REQUIRE(mkfifo((scratch / "pipe").c_str(), 0600) == 0);
+  CHECK(error_of([&] { File::open(scratch.root(), FileUse::data); }) ==
+        "4: " + scratch.root().string() + ": not a file");
+  CHECK_THAT(error_of([&] { MappedFile(scratch / "pipe", FileUse::weights); }), EndsWith("pipe: not a file"));
+  CHECK(read_file(scratch / "link", 4, FileUse::weights) == "text");
+  CHECK_THAT(error_of([&] { read_file(scratch / "link", 4, FileUse::checkpoint); }),
+             EndsWith("check the permissions of the folder and how it is mounted"));
+  CHECK(error_of([&] { read_file(scratch / "f", 3, FileUse::weights); }) ==
+        "5: " + (scratch / "f").string() + " has 4 bytes, more than the 3 that such a file may have");
+}
+
+TEST_CASE("a read behind the end says where the file ends") {
+  const Scratch scratch;
+  write_text(scratch / "f", "text");
+  const File file = File::open(scratch / "f", FileUse::checkpoint);
+  std::string out(4, ' ');
+  CHECK(file.read_some_at(2, std::as_writable_bytes(std::span(out))) == 2);
+  CHECK(out == "xt  ");
+  CHECK(error_of([&] { file.read_at(2, std::as_writable_bytes(std::span(out))); }) ==
+        "5: cannot read " + (scratch / "f").string() +
+            ": it ends at byte 4, though more is expected; it was cut short");
+}
+
+}  // namespace rondo

@@ -1,0 +1,17 @@
+#include "support/text/size_text.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace rondo {
+
+TEST_CASE("bytes are written in the unit that people read") {
+  CHECK(size_text(0) == "0 B");
+  CHECK(size_text(1023) == "1023 B");
+  CHECK(size_text(1536) == "1.5 KiB");
+  CHECK(size_text(5LL << 20) == "5.0 MiB");
+  CHECK(size_text(80LL << 30) == "80.0 GiB");
+  CHECK(size_text(48'855'253'811) == "45.5 GiB");
+  CHECK(size_text(3LL << 60) == "3072.0 PiB");
+}
+
+}  // namespace rondo
