@@ -10,8 +10,7 @@ namespace {
 std::vector<Flavor> flavors_of(const std::string& model) {
   std::vector<Flavor> flavors;
   for (const EmbeddedSizes& file : kEmbeddedSizes)
-    if (file.stem.substr(0, model.size() + 1) == model + "_")
-      flavors.push_back({std::string(file.stem.substr(model.size() + 1)), file.toml});
+    if (file.model == model) flavors.push_back({std::string(file.flavor), file.toml});
   return flavors;
 }
 

@@ -1,5 +1,5 @@
 // The sizes of DeepSeek-V3: the [model] section of a run with model.name = "deepseek_v3". The flavors' values
-// are in models/sizes/deepseek_v3_*.toml. No LibTorch.
+// are in models/deepseek_v3/sizes/*.toml. No LibTorch.
 #pragma once
 
 #include <cstdint>

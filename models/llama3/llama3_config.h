@@ -1,5 +1,5 @@
 // The sizes of Llama 3: the [model] section of a run with model.name = "llama3". The flavors' values are in
-// models/sizes/llama3_*.toml. No LibTorch.
+// models/llama3/sizes/*.toml. No LibTorch.
 #pragma once
 
 #include <cstdint>

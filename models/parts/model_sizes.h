@@ -2,7 +2,7 @@
 // values of its flavors (TOML text embedded in the program) and the rules between the fields. No LibTorch,
 // and nothing of any one model, so that the trainer's configuration knows none.
 //
-// To add a model: its config struct, its models/sizes/<model>_<flavor>.toml files, a row in model_sizes.cpp.
+// To add a model: its config struct, its models/<model>/sizes/<flavor>.toml files, a row in model_sizes.cpp.
 #pragma once
 
 #include <cstdint>
