@@ -73,6 +73,20 @@ RouterOptions router_options(const DeepSeekV3Config& c, const ForwardInputs& inp
           {inputs.tokens_BT.size(0), c.sequence_balance_coeff * inputs.sequence_weight}};
 }
 
+Tensor transformer_block(const Tensor& h_ND, std::int64_t layer, const Weights& weights,
+                         const RotaryTables& rope, const ForwardInputs& inputs, const DeepSeekV3Config& c) {
+  const Tensor attention_in = rms_norm("attention_norm", h_ND, weights, c.norm_eps);
+  const Tensor middle_ND = h_ND + attention(attention_in, weights, rope, inputs, c);
+  const Tensor ffn_in = rms_norm("ffn_norm", middle_ND, weights, c.norm_eps);
+  if (layer < c.n_dense_layers) return middle_ND + feed_forward("feed_forward", ffn_in, weights);
+  ModuleScope scope("moe");
+  const auto router = static_cast<std::size_t>(layer - c.n_dense_layers);
+  const MoeOutput moe = mixture_of_experts(ffn_in, weights, inputs.expert_biases.at(router),
+                                           router_options(c, inputs), c.n_shared_experts > 0);
+  if (inputs.loads != nullptr) inputs.loads->at(router) = moe.load;
+  return middle_ND + moe.y_TD;
+}
+
 // A place in the table of parameters: the names of a module, here and at Hugging Face.
 class Table {
  public:
@@ -186,55 +200,61 @@ std::vector<double> rotary_frequencies(const DeepSeekV3Config& c) {
   return frequencies;
 }
 
+class DeepSeekV3 final : public Decoder {
+ public:
+  explicit DeepSeekV3(const DeepSeekV3Config& config)
+      : config_(config), parameters_(parameter_table(config)) {}
+
+  const std::vector<ParameterRule>& parameters() const override { return parameters_; }
+  std::int64_t vocabulary() const override { return config_.vocab_size; }
+  double load_balance_coeff() const override { return config_.load_balance_coeff; }
+
+  std::vector<Buffer> buffers(std::int64_t seq_len) const override {
+    return rotary_buffers(rotary_frequencies(config_), seq_len);
+  }
+
+  std::vector<ExpertBias> expert_biases() const override {
+    std::vector<ExpertBias> biases;
+    for (std::int64_t layer = config_.n_dense_layers; layer < config_.n_layers; ++layer) {
+      const std::string at = "layers." + std::to_string(layer) + ".";
+      biases.push_back(
+          {at + "moe.expert_bias", config_.n_experts, "model." + at + "mlp.gate.e_score_correction_bias"});
+    }
+    return biases;
+  }
+
+  std::optional<RoutedTokens> routed_tokens() const override {
+    if (config_.n_dense_layers == config_.n_layers) return std::nullopt;
+    return RoutedTokens{config_.n_experts, config_.top_k, config_.dim};
+  }
+
+  Tensor forward(const Weights& weights, const ForwardInputs& inputs) const override {
+    const RotaryTables rope = rotary_tables(inputs);
+    const auto block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t layer) {
+      return transformer_block(h_ND, layer, weights, rope, inputs, config_);
+    };
+    return decode(weights, inputs, {config_.n_layers, config_.norm_eps, /*tie_embeddings=*/false, block});
+  }
+
+  std::int64_t flops_per_token(std::int64_t seq_len) const override {
+    std::int64_t routed = 0, others = 0;
+    for (const ParameterRule& rule : parameters_)
+      (rule.sizes.size() == 3 ? routed : others) += element_count(rule);
+    const std::int64_t embedding = config_.vocab_size * config_.dim;
+    const std::int64_t active = others - embedding + routed * config_.top_k / config_.n_experts;
+    const std::int64_t head_dims = config_.qk_head_dim() + config_.v_head_dim;
+    return 6 * active + 6 * config_.n_layers * config_.n_heads * head_dims * seq_len;
+  }
+
+ private:
+  DeepSeekV3Config config_;
+  std::vector<ParameterRule> parameters_;
+};
+
 }  // namespace
 
-DeepSeekV3::DeepSeekV3(const DeepSeekV3Config& config)
-    : config_(config), parameters_(parameter_table(config)) {}
-
-std::vector<Buffer> DeepSeekV3::buffers(std::int64_t seq_len) const {
-  return rotary_buffers(rotary_frequencies(config_), seq_len);
-}
-
-std::vector<ExpertBias> DeepSeekV3::expert_biases() const {
-  std::vector<ExpertBias> biases;
-  for (std::int64_t layer = config_.n_dense_layers; layer < config_.n_layers; ++layer) {
-    const std::string at = "layers." + std::to_string(layer) + ".";
-    biases.push_back(
-        {at + "moe.expert_bias", config_.n_experts, "model." + at + "mlp.gate.e_score_correction_bias"});
-  }
-  return biases;
-}
-
-std::optional<RoutedTokens> DeepSeekV3::routed_tokens() const {
-  if (config_.n_dense_layers == config_.n_layers) return std::nullopt;
-  return RoutedTokens{config_.n_experts, config_.top_k, config_.dim};
-}
-
-Tensor DeepSeekV3::forward(const Weights& weights, const ForwardInputs& inputs) const {
-  const RotaryTables rope = rotary_tables(inputs);
-  const auto block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t layer) {
-    const Tensor attention_in = rms_norm("attention_norm", h_ND, weights, config_.norm_eps);
-    const Tensor middle_ND = h_ND + attention(attention_in, weights, rope, inputs, config_);
-    const Tensor ffn_in = rms_norm("ffn_norm", middle_ND, weights, config_.norm_eps);
-    if (layer < config_.n_dense_layers) return middle_ND + feed_forward("feed_forward", ffn_in, weights);
-    ModuleScope scope("moe");
-    const auto router = static_cast<std::size_t>(layer - config_.n_dense_layers);
-    const MoeOutput moe = mixture_of_experts(ffn_in, weights, inputs.expert_biases.at(router),
-                                             router_options(config_, inputs), config_.n_shared_experts > 0);
-    if (inputs.loads != nullptr) inputs.loads->at(router) = moe.load;
-    return middle_ND + moe.y_TD;
-  };
-  return decode(weights, inputs, {config_.n_layers, config_.norm_eps, /*tie_embeddings=*/false, block});
-}
-
-std::int64_t DeepSeekV3::flops_per_token(std::int64_t seq_len) const {
-  std::int64_t routed = 0, others = 0;
-  for (const ParameterRule& rule : parameters_)
-    (rule.sizes.size() == 3 ? routed : others) += element_count(rule);
-  const std::int64_t embedding = config_.vocab_size * config_.dim;
-  const std::int64_t active = others - embedding + routed * config_.top_k / config_.n_experts;
-  const std::int64_t head_dims = config_.qk_head_dim() + config_.v_head_dim;
-  return 6 * active + 6 * config_.n_layers * config_.n_heads * head_dims * seq_len;
+std::shared_ptr<const Decoder> make_decoder(const DeepSeekV3Config& config) {
+  return std::make_shared<DeepSeekV3>(config);
 }
 
 }  // namespace rondo

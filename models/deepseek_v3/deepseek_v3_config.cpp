@@ -1,6 +1,6 @@
-#include "models/deepseek_v3/deepseek_v3_config.h"
-
 #include <fmt/format.h>
+
+#include "models/deepseek_v3/deepseek_v3.h"
 
 namespace rondo {
 namespace {

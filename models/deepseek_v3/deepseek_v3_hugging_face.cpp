@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "models/deepseek_v3/deepseek_v3_config.h"
+#include "models/deepseek_v3/deepseek_v3.h"
 #include "models/hugging_face/size_names.h"
 #include "support/error.h"
 

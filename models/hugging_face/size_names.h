@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/hugging_face/fields_reader.h"
-#include "models/parts/model_sizes.h"
+#include "models/parts/model_spec.h"
 #include "support/fields.h"
 
 namespace rondo::hugging_face {

@@ -136,32 +136,46 @@ double scaled_frequency(double frequency, const Llama3Config& c) {
   return (1.0 - smooth) * frequency / c.rope_scaling_factor + smooth * frequency;
 }
 
+class Llama3 final : public Decoder {
+ public:
+  explicit Llama3(const Llama3Config& config) : config_(config), parameters_(parameter_table(config)) {}
+
+  const std::vector<ParameterRule>& parameters() const override { return parameters_; }
+  std::int64_t vocabulary() const override { return config_.vocab_size; }
+
+  std::vector<Buffer> buffers(std::int64_t seq_len) const override {
+    const std::int64_t head_dim = config_.head_width();
+    std::vector<double> frequencies;
+    for (std::int64_t i = 0; i < head_dim; i += 2) {
+      const double exponent = static_cast<double>(i) / static_cast<double>(head_dim);
+      frequencies.push_back(scaled_frequency(std::pow(config_.rope_theta, -exponent), config_));
+    }
+    return rotary_buffers(frequencies, seq_len);
+  }
+
+  Tensor forward(const Weights& weights, const ForwardInputs& inputs) const override {
+    const RotaryTables rope = rotary_tables(inputs);
+    const auto block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t) {
+      return transformer_block(h_ND, weights, rope, inputs, config_);
+    };
+    return decode(weights, inputs, {config_.n_layers, config_.norm_eps, config_.tie_embeddings, block});
+  }
+
+  std::int64_t flops_per_token(std::int64_t seq_len) const override {
+    const std::int64_t embedding = config_.tie_embeddings ? 0 : config_.vocab_size * config_.dim;
+    const std::int64_t heads = config_.n_heads * config_.head_width();
+    return 6 * (parameter_count(*this) - embedding) + 12 * config_.n_layers * heads * seq_len;
+  }
+
+ private:
+  Llama3Config config_;
+  std::vector<ParameterRule> parameters_;
+};
+
 }  // namespace
 
-Llama3::Llama3(const Llama3Config& config) : config_(config), parameters_(parameter_table(config)) {}
-
-std::vector<Buffer> Llama3::buffers(std::int64_t seq_len) const {
-  const std::int64_t head_dim = config_.head_width();
-  std::vector<double> frequencies;
-  for (std::int64_t i = 0; i < head_dim; i += 2) {
-    const double exponent = static_cast<double>(i) / static_cast<double>(head_dim);
-    frequencies.push_back(scaled_frequency(std::pow(config_.rope_theta, -exponent), config_));
-  }
-  return rotary_buffers(frequencies, seq_len);
-}
-
-Tensor Llama3::forward(const Weights& weights, const ForwardInputs& inputs) const {
-  const RotaryTables rope = rotary_tables(inputs);
-  const auto block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t) {
-    return transformer_block(h_ND, weights, rope, inputs, config_);
-  };
-  return decode(weights, inputs, {config_.n_layers, config_.norm_eps, config_.tie_embeddings, block});
-}
-
-std::int64_t Llama3::flops_per_token(std::int64_t seq_len) const {
-  const std::int64_t embedding = config_.tie_embeddings ? 0 : config_.vocab_size * config_.dim;
-  const std::int64_t heads = config_.n_heads * config_.head_width();
-  return 6 * (parameter_count(*this) - embedding) + 12 * config_.n_layers * heads * seq_len;
+std::shared_ptr<const Decoder> make_decoder(const Llama3Config& config) {
+  return std::make_shared<Llama3>(config);
 }
 
 }  // namespace rondo

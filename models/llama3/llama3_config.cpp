@@ -1,6 +1,6 @@
-#include "models/llama3/llama3_config.h"
-
 #include <fmt/format.h>
+
+#include "models/llama3/llama3.h"
 
 namespace rondo {
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "models/hugging_face/size_names.h"
-#include "models/llama3/llama3_config.h"
+#include "models/llama3/llama3.h"
 
 namespace rondo::hugging_face {
 namespace {

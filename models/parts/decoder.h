@@ -18,7 +18,7 @@
 namespace rondo {
 
 // How a parameter starts. Normal draws are a function of (seed, name, global element index) alone:
-// parallel/initialize.h.
+// models/parts/initialize.h.
 struct Init {
   enum class Kind { constant, normal, truncated_normal };
   Kind kind = Kind::constant;
@@ -108,8 +108,7 @@ class Decoder {
   virtual double load_balance_coeff() const { return 0; }
 };
 
-// The model that the configuration names. One line a model in decoder.cpp. Throws Error(config) for an
-// unknown name.
+// The model of that name in the list of models/models.h. Throws Error(config) for an unknown name.
 std::shared_ptr<const Decoder> make_decoder(const std::string& name, const FieldValues& sizes);
 
 std::int64_t element_count(const ParameterRule& rule);

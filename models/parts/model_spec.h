@@ -1,8 +1,6 @@
-// The models that exist, as far as a configuration needs to know them: the fields of each model's sizes, the
-// values of its flavors (TOML text embedded in the program) and the rules between the fields. No LibTorch,
-// and nothing of any one model, so that the trainer's configuration knows none.
-//
-// To add a model: its config struct, its models/<model>/sizes/<flavor>.toml files, a row in model_sizes.cpp.
+// What is known of a model without LibTorch: the fields of its sizes, the values of its flavors (TOML text embedded in the
+// program) and the rules between the fields. Nothing of any one model, so that the trainer's configuration knows none: the
+// list of models is models/models.h.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +11,8 @@
 #include "support/fields.h"
 
 namespace rondo {
+
+class Decoder;  // models/parts/decoder.h, in the LibTorch half
 
 // A rule between fields that does not hold. `keys`: the fields involved, the one to blame first.
 struct SizeProblem {
@@ -35,7 +35,7 @@ struct Flavor {
   std::string_view toml;  // `field = value` lines
 };
 
-struct ModelSizes {
+struct ModelSpec {
   std::string name;  // the value of model.name
   const Fields* fields;
   std::vector<Flavor> flavors;
@@ -44,9 +44,10 @@ struct ModelSizes {
   FieldValues (*plain)(const FieldValues&);  // equal for two runs' sizes that are of one model
 };
 
-const std::vector<ModelSizes>& model_sizes();
+// In the order of models/models.h.
+const std::vector<ModelSpec>& model_specs();
 
 // nullptr where there is no model of that name.
-const ModelSizes* find_model_sizes(std::string_view name);
+const ModelSpec* find_model_spec(std::string_view name);
 
 }  // namespace rondo
