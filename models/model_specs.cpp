@@ -16,7 +16,8 @@ ModelSpec spec_of(const Config&) {
   const auto problems = [](const FieldValues& values) { return from_values<Config>(values).problems(); };
   const auto shared = [](const FieldValues& values) { return from_values<Config>(values).shared(); };
   const auto plain = [](const FieldValues& values) { return from_values<Config>(values).plain(); };
-  return {Config::kName, &Config::fields(), flavors_of(Config::kName), problems, shared, plain};
+  return {Config::kName, &Config::fields(),           flavors_of(Config::kName), problems, shared,
+          plain,         &Config::hugging_face_type()};
 }
 
 }  // namespace

@@ -64,6 +64,8 @@ struct DeepSeekV3Config {
   std::vector<SizeProblem> problems() const;
   // What ranks that share layers or experts divide.
   SharedSizes shared() const;
+  // Its names at Hugging Face.
+  static const hugging_face::ModelType& hugging_face_type();
 };
 
 // In the LibTorch half: deepseek_v3.cpp. Of the routed experts, the top_k that a token takes count in its FLOPs.

@@ -20,6 +20,12 @@ class FieldsReader {
   FieldsReader(const nlohmann::json& object, std::vector<std::string>& problems, std::string prefix = "")
       : object_(object), problems_(problems), prefix_(std::move(prefix)) {}
 
+  // Of the object `name` in this one. Its problems are this one's.
+  FieldsReader inner(const std::string& name, const nlohmann::json& object) const {
+    return {object, problems_, prefix_ + name + "."};
+  }
+  std::vector<std::string>& problems() { return problems_; }
+
   // nullptr where the field is absent or null. The field counts as known from now on.
   const nlohmann::json* take(const std::string& name);
   // Like take, and absent is a problem.

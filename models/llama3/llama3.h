@@ -48,6 +48,8 @@ struct Llama3Config {
   std::vector<SizeProblem> problems() const;
   // What ranks that share layers or experts divide.
   SharedSizes shared() const;
+  // Its names at Hugging Face.
+  static const hugging_face::ModelType& hugging_face_type();
 };
 
 // In the LibTorch half: llama3.cpp.

@@ -1,5 +1,5 @@
 // What is known of a model without LibTorch: the fields of its sizes, the values of its flavors (TOML text embedded in the
-// program) and the rules between the fields. Nothing of any one model, so that the trainer's configuration knows none: the
+// program), the rules between the fields, and its form at Hugging Face. Nothing of any one model, so that the trainer's configuration knows none: the
 // list of models is models/models.h.
 #pragma once
 
@@ -9,6 +9,10 @@
 #include <vector>
 
 #include "support/fields.h"
+
+namespace rondo::hugging_face {
+struct ModelType;  // models/hugging_face/model_type.h
+}
 
 namespace rondo {
 
@@ -42,6 +46,7 @@ struct ModelSpec {
   std::vector<SizeProblem> (*problems)(const FieldValues&);
   SharedSizes (*shared)(const FieldValues&);
   FieldValues (*plain)(const FieldValues&);  // equal for two runs' sizes that are of one model
+  const hugging_face::ModelType* hugging_face_type;
 };
 
 // In the order of models/models.h.
