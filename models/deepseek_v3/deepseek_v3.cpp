@@ -1,5 +1,5 @@
-// Shape suffixes: B batch, S sequence, N tokens of this rank, D model dim, H heads, N width of a head without position, R width of
-// what is rotated, V width of a value's head, L latent.
+// Shape suffixes: B batch, S sequence, N tokens of this rank, D model dim, H heads, R width of what is rotated, V width of
+// a value's head, L latent.
 #include "models/deepseek_v3/deepseek_v3.h"
 
 #include <ATen/TensorOperators.h>
@@ -11,6 +11,7 @@
 
 #include "models/parts/layers.h"
 #include "models/parts/moe.h"
+#include "models/parts/parameter_table.h"
 #include "ops/attention/attention.h"
 #include "support/scope.h"
 
@@ -18,6 +19,7 @@ namespace rondo {
 namespace {
 
 using at::Tensor;
+using enum ParallelStyle;
 
 // Rotates the neighbours (x_2i, x_2i+1) of x [B, S, heads, R] in fp32. The results stand in halves, in the
 // same order for queries and keys, so that their products are those of neighbours.
@@ -87,94 +89,46 @@ Tensor transformer_block(const Tensor& h_ND, std::int64_t layer, const Weights& 
   return middle_ND + moe.y_TD;
 }
 
-// A place in the table of parameters: the names of a module, here and at Hugging Face.
-class Table {
- public:
-  void add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
-           ParallelStyle style, const Init& init) {
-    const std::string full = ours_ + name + ".weight";
-    rules_.push_back({full, std::move(sizes), style, init, theirs_ + theirs + ".weight",
-                      bucket_of_parameter(full, /*tie_embeddings=*/false)});
-  }
-  void open_layer(std::int64_t layer) {
-    ours_ = "layers." + std::to_string(layer) + ".";
-    theirs_ = "model." + ours_;
-  }
-  void close_layers() { ours_ = theirs_ = ""; }
-  std::vector<ParameterRule> take() { return std::move(rules_); }
-
- private:
-  std::string ours_, theirs_;
-  std::vector<ParameterRule> rules_;
-};
-
-Init normal(double std) { return {Init::Kind::truncated_normal, std, 2.0}; }  // torch's absolute bounds
-const Init kOnes{Init::Kind::constant, 1.0, 0.0};
-constexpr double kStd = 0.02;
-
-void add_attention(Table& table, const DeepSeekV3Config& c, const Init& deep) {
+void add_attention(ParameterTable& table, const DeepSeekV3Config& c) {
   const std::int64_t q_dim = c.n_heads * c.qk_head_dim();
   if (c.q_lora_rank == 0) {
-    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, ParallelStyle::colwise, normal(kStd));
+    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, colwise, kNormal);
   } else {
-    table.add("attention.wq_a", "self_attn.q_a_proj", {c.q_lora_rank, c.dim}, ParallelStyle::replicated,
-              normal(kStd));
-    table.add("attention.q_norm", "self_attn.q_a_layernorm", {c.q_lora_rank}, ParallelStyle::replicated,
-              kOnes);
-    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, c.q_lora_rank}, ParallelStyle::colwise,
-              normal(kStd));
+    table.add("attention.wq_a", "self_attn.q_a_proj", {c.q_lora_rank, c.dim}, replicated, kNormal);
+    table.add("attention.q_norm", "self_attn.q_a_layernorm", {c.q_lora_rank}, replicated, kOnes);
+    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, c.q_lora_rank}, colwise, kNormal);
   }
   table.add("attention.wkv_a", "self_attn.kv_a_proj_with_mqa", {c.kv_lora_rank + c.qk_rope_head_dim, c.dim},
-            ParallelStyle::replicated, normal(kStd));
-  table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {c.kv_lora_rank}, ParallelStyle::replicated,
-            kOnes);
+            replicated, kNormal);
+  table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {c.kv_lora_rank}, replicated, kOnes);
   table.add("attention.wkv_b", "self_attn.kv_b_proj",
-            {c.n_heads * (c.qk_nope_head_dim + c.v_head_dim), c.kv_lora_rank}, ParallelStyle::colwise,
-            normal(kStd));
-  table.add("attention.wo", "self_attn.o_proj", {c.dim, c.n_heads * c.v_head_dim}, ParallelStyle::rowwise,
-            deep);
+            {c.n_heads * (c.qk_nope_head_dim + c.v_head_dim), c.kv_lora_rank}, colwise, kNormal);
+  table.add("attention.wo", "self_attn.o_proj", {c.dim, c.n_heads * c.v_head_dim}, rowwise,
+            table.deep_normal());
 }
 
-void add_feed_forward(Table& table, const std::string& ours, const std::string& theirs, std::int64_t dim,
-                      std::int64_t hidden, const Init& deep) {
-  table.add(ours + ".w1", theirs + ".gate_proj", {hidden, dim}, ParallelStyle::colwise, normal(kStd));
-  table.add(ours + ".w3", theirs + ".up_proj", {hidden, dim}, ParallelStyle::colwise, deep);
-  table.add(ours + ".w2", theirs + ".down_proj", {dim, hidden}, ParallelStyle::rowwise, deep);
-}
-
-void add_experts(Table& table, const DeepSeekV3Config& c, const Init& deep) {
+void add_experts(ParameterTable& table, const DeepSeekV3Config& c) {
   const std::int64_t e = c.n_experts, hidden = c.moe_hidden_dim;
-  table.add("moe.router.gate", "mlp.gate", {e, c.dim}, ParallelStyle::replicated, deep);
-  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, hidden, c.dim}, ParallelStyle::experts,
-            normal(kStd));
-  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, hidden, c.dim}, ParallelStyle::experts, deep);
-  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, c.dim, hidden}, ParallelStyle::experts, deep);
-  if (c.n_shared_experts == 0) return;
-  add_feed_forward(table, "moe.shared_experts", "mlp.shared_experts", c.dim, hidden * c.n_shared_experts,
-                   deep);
+  const Init deep = table.deep_normal();
+  table.add("moe.router.gate", "mlp.gate", {e, c.dim}, replicated, deep);
+  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, hidden, c.dim}, experts, kNormal);
+  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, hidden, c.dim}, experts, deep);
+  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, c.dim, hidden}, experts, deep);
+  if (c.n_shared_experts > 0)
+    table.add_feed_forward("moe.shared_experts", "mlp.shared_experts", c.dim, hidden * c.n_shared_experts);
 }
 
-std::vector<ParameterRule> parameter_table(const DeepSeekV3Config& c) {
-  const double head_std = 1.0 / std::sqrt(static_cast<double>(c.dim));
-  Table table;
-  table.add("tok_embeddings", "model.embed_tokens", {c.vocab_size, c.dim}, ParallelStyle::colwise,
-            {Init::Kind::normal, 1.0, 0.0});
-  for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
-    table.open_layer(layer);
-    const Init deep = normal(kStd / std::sqrt(2.0 * static_cast<double>(layer + 1)));
-    table.add("attention_norm", "input_layernorm", {c.dim}, ParallelStyle::replicated, kOnes);
-    add_attention(table, c, deep);
-    table.add("ffn_norm", "post_attention_layernorm", {c.dim}, ParallelStyle::replicated, kOnes);
+ParameterTable parameter_table(const DeepSeekV3Config& c) {
+  const auto add_block = [&](ParameterTable& table, std::int64_t layer) {
+    table.add("attention_norm", "input_layernorm", {c.dim}, replicated, kOnes);
+    add_attention(table, c);
+    table.add("ffn_norm", "post_attention_layernorm", {c.dim}, replicated, kOnes);
     if (layer < c.n_dense_layers)
-      add_feed_forward(table, "feed_forward", "mlp", c.dim, c.ffn_hidden_dim, deep);
+      table.add_feed_forward("feed_forward", "mlp", c.dim, c.ffn_hidden_dim);
     else
-      add_experts(table, c, deep);
-  }
-  table.close_layers();
-  table.add("norm", "model.norm", {c.dim}, ParallelStyle::replicated, kOnes);
-  table.add("output", "lm_head", {c.vocab_size, c.dim}, ParallelStyle::colwise,
-            {Init::Kind::truncated_normal, head_std, 3.0 * head_std});
-  return table.take();
+      add_experts(table, c);
+  };
+  return {{c.dim, c.n_layers, c.vocab_size, /*tie_embeddings=*/false}, add_block};
 }
 
 // The pair, as a real number, that turns `rotations` times in the original length.
@@ -202,10 +156,9 @@ std::vector<double> rotary_frequencies(const DeepSeekV3Config& c) {
 
 class DeepSeekV3 final : public Decoder {
  public:
-  explicit DeepSeekV3(const DeepSeekV3Config& config)
-      : config_(config), parameters_(parameter_table(config)) {}
+  explicit DeepSeekV3(const DeepSeekV3Config& config) : config_(config), table_(parameter_table(config)) {}
 
-  const std::vector<ParameterRule>& parameters() const override { return parameters_; }
+  const std::vector<ParameterRule>& parameters() const override { return table_.rules(); }
   std::int64_t vocabulary() const override { return config_.vocab_size; }
   double load_balance_coeff() const override { return config_.load_balance_coeff; }
 
@@ -238,7 +191,7 @@ class DeepSeekV3 final : public Decoder {
 
   std::int64_t flops_per_token(std::int64_t seq_len) const override {
     std::int64_t routed = 0, others = 0;
-    for (const ParameterRule& rule : parameters_)
+    for (const ParameterRule& rule : parameters())
       (rule.sizes.size() == 3 ? routed : others) += element_count(rule);
     const std::int64_t embedding = config_.vocab_size * config_.dim;
     const std::int64_t active = others - embedding + routed * config_.top_k / config_.n_experts;
@@ -248,7 +201,7 @@ class DeepSeekV3 final : public Decoder {
 
  private:
   DeepSeekV3Config config_;
-  std::vector<ParameterRule> parameters_;
+  ParameterTable table_;
 };
 
 }  // namespace

@@ -103,13 +103,4 @@ Tensor decode(const Weights& weights, const ForwardInputs& inputs, const Decoder
   return logits.view({inputs.tokens_BT.size(0), inputs.tokens_BT.size(1), -1});
 }
 
-std::string bucket_of_parameter(const std::string& name, bool tie_embeddings) {
-  if (name.starts_with("layers.")) {
-    const std::string block = name.substr(0, name.find('.', sizeof "layers."));
-    return name.find(".experts.") == std::string::npos ? block : block + ".experts";
-  }
-  if (tie_embeddings) return "embedding_and_head";
-  return name.starts_with("tok_embeddings.") ? "embedding" : "head";
-}
-
 }  // namespace rondo

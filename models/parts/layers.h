@@ -44,8 +44,4 @@ struct DecoderStack {
 // Logits [B, T, V], of this rank's part of the vocabulary.
 at::Tensor decode(const Weights& weights, const ForwardInputs& inputs, const DecoderStack& stack);
 
-// The bucket of a parameter: its block, with the experts of a block apart; the embedding; norm and head. An
-// embedding that is also the head is gathered once, with the last norm.
-std::string bucket_of_parameter(const std::string& name, bool tie_embeddings);
-
 }  // namespace rondo
