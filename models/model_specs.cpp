@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "models/embedded_sizes.h"
 #include "models/models.h"
 
@@ -21,6 +23,10 @@ ModelSpec spec_of(const Config&) {
 }
 
 }  // namespace
+
+std::string division(std::int64_t whole, std::int64_t by) {
+  return fmt::format("{} = {} * {} + {}", whole, by, whole / by, whole % by);
+}
 
 const std::vector<ModelSpec>& model_specs() {
   static const std::vector<ModelSpec> specs =

@@ -1,3 +1,4 @@
+// The layers and the way through a decoder, in plain ATen: fused kernels come in by compiler passes alone.
 #include "models/parts/layers.h"
 
 #include <ATen/TensorOperators.h>

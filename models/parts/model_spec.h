@@ -24,6 +24,9 @@ struct SizeProblem {
   std::string rule;  // with the arithmetic: "must be a multiple of ..."
 };
 
+// "32 = 3 * 10 + 2", for the rule that a size does not divide another.
+std::string division(std::int64_t whole, std::int64_t by);
+
 // A size that ranks divide among themselves, each a whole number of it.
 struct SharedSize {
   std::string key;  // "n_kv_heads"
