@@ -1,7 +1,7 @@
 // DeepSeek-V3's forward on the weights of one device, its table of parameters and its rotary frequencies.
 //
-// Shape suffixes: B batch, S sequence, N tokens of this rank, D model dim, H heads, R width of what is rotated, V width of
-// a value's head, L latent.
+// Shape suffixes: B batch, S sequence, N tokens of this rank, D model dim, H heads, R width of what is
+// rotated, V width of a value's head, L latent.
 #include "models/deepseek_v3/deepseek_v3.h"
 
 #include <ATen/TensorOperators.h>

@@ -1,6 +1,7 @@
-// DeepSeek-V3 (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024): multi-head latent attention, a few dense blocks and
-// then blocks with a mixture of experts, interleaved RoPE as Hugging Face stores it, with YaRN (Peng et al., "YaRN:
-// Efficient Context Window Extension of Large Language Models", 2023); initialised as torchtitan does.
+// DeepSeek-V3 (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024): multi-head latent attention, a few dense
+// blocks and then blocks with a mixture of experts, interleaved RoPE as Hugging Face stores it, with YaRN
+// (Peng et al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023); initialised as
+// torchtitan does.
 //
 // Its configuration: the [model] section of a run with model.name = "deepseek_v3". No LibTorch.
 #pragma once
@@ -68,7 +69,8 @@ struct DeepSeekV3Config {
   static const hugging_face::ModelType& hugging_face_type();
 };
 
-// In the LibTorch half: deepseek_v3.cpp. Of the routed experts, the top_k that a token takes count in its FLOPs.
+// In the LibTorch half: deepseek_v3.cpp. Of the routed experts, the top_k that a token takes count in its
+// FLOPs.
 std::shared_ptr<const Decoder> make_decoder(const DeepSeekV3Config& config);
 
 }  // namespace rondo

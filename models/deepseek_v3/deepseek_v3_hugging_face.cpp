@@ -36,7 +36,8 @@ void read_rest(FieldsReader& reader, FieldValues& sizes) {
     reader.take(name);
 }
 
-// With softmax scores, without shared experts, or with another epsilon inside attention, transformers has no such model.
+// With softmax scores, without shared experts, or with another epsilon inside attention, transformers has no
+// such model.
 void write_rest(const FieldValues& sizes, Json& config) {
   const auto c = from_values<DeepSeekV3Config>(sizes);
   std::vector<std::string> problems;

@@ -1,5 +1,5 @@
-// Takes fields out of a config.json one by one, and collects what is wrong with them. Used by config.cpp and
-// the files of the model types; one object, one file, one thread.
+// Takes fields out of a config.json one by one, and collects what is wrong with them. One object, one file,
+// one thread.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,6 @@
-// Reading and writing config.json by a model's tables. rope_theta and the scaling of rotary frequencies have tables of
-// their own, since transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters) put them in different places.
+// Reading and writing config.json by a model's tables. rope_theta and the scaling of rotary frequencies have
+// tables of their own, since transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters) put them in
+// different places.
 #include "models/hugging_face/model_type.h"
 
 #include <type_traits>

@@ -1,5 +1,5 @@
-// A model under the names that transformers gives it: tables of what its config.json holds, and how such a file is read
-// and written by them. Thread-safe.
+// A model under the names that transformers gives it: tables of what its config.json holds, and how such a
+// file is read and written by them. Thread-safe.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -26,7 +26,8 @@ struct FixedField {
   bool written = false;
 };
 
-// The scaling of rotary frequencies that a model knows besides "default".
+// The scaling of rotary frequencies that a model knows besides "default". Every model has the sizes rope_theta
+// and rope_scaling_factor, which is 1 where there is none.
 struct RopeScaling {
   const char* type;  // "llama3"
   std::vector<SizeName> sizes;

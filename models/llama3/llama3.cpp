@@ -1,7 +1,7 @@
 // Llama 3's forward on the weights of one device, its table of parameters and its rotary frequencies.
 //
-// Shape suffixes: B batch, T sequence, N tokens of this rank, D model dim, H query heads, G key/value heads, K head dim, F
-// feed-forward, V vocabulary.
+// Shape suffixes: B batch, T sequence, N tokens of this rank, D model dim, H query heads, G key/value heads,
+// K head dim, F feed-forward, V vocabulary.
 #include "models/llama3/llama3.h"
 
 #include <ATen/TensorOperators.h>

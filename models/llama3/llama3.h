@@ -1,5 +1,6 @@
-// Llama 3 (Grattafiori et al., "The Llama 3 Herd of Models", 2024): pre-norm decoder, grouped-query attention, SwiGLU,
-// half-split RoPE as Hugging Face stores it, with llama-3.1 frequency scaling; initialised as torchtitan does.
+// Llama 3 (Grattafiori et al., "The Llama 3 Herd of Models", 2024): pre-norm decoder, grouped-query
+// attention, SwiGLU, half-split RoPE as Hugging Face stores it, with llama-3.1 frequency scaling; initialised
+// as torchtitan does.
 //
 // Its configuration: the [model] section of a run with model.name = "llama3". No LibTorch.
 #pragma once

@@ -1,6 +1,6 @@
-// What is known of a model without LibTorch: the fields of its sizes, the values of its flavors (TOML text embedded in the
-// program), the rules between the fields, and its form at Hugging Face. Nothing of any one model, so that the trainer's configuration knows none: the
-// list of models is models/models.h.
+// What is known of a model without LibTorch: the fields of its sizes, the values of its flavors (TOML text
+// embedded in the program), the rules between the fields, and its form at Hugging Face. Nothing of any one
+// model, so that the trainer's configuration knows none: the list of models is models/models.h.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// A decoder's table of parameters: for each its name here and at Hugging Face, its sizes, how tensor parallelism cuts it,
-// and its initial values, which are torchtitan's. The parameters stand in the order in which decode() (layers.h) and a
-// model's block read them.
+// A decoder's table of parameters: for each its name here and at Hugging Face, its sizes, how tensor
+// parallelism cuts it, and its initial values, which are torchtitan's. The parameters stand in the order in
+// which decode() (layers.h) and a model's block read them.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ class ParameterTable {
   };
   using AddBlock = std::function<void(ParameterTable&, std::int64_t layer)>;
 
-  // The embedding, what add_block adds for each layer, the last norm and, where it is not the embedding, the head.
+  // The embedding, what add_block adds for each layer, the last norm and, where it is not the embedding, the
+  // head.
   ParameterTable(const Sizes& sizes, const AddBlock& add_block);
 
   // Of the layer that add_block is called for: "layers.3.NAME.weight" and "model.layers.3.THEIRS.weight".
