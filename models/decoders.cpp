@@ -1,14 +1,18 @@
-#include "models/deepseek_v3/deepseek_v3.h"
-#include "models/llama3/llama3.h"
+#include "models/models.h"
 #include "models/parts/decoder.h"
 #include "support/error.h"
 
 namespace rondo {
 
 std::shared_ptr<const Decoder> make_decoder(const std::string& name, const FieldValues& sizes) {
-  if (name == "llama3") return std::make_shared<Llama3>(from_values<Llama3Config>(sizes));
-  if (name == "deepseek_v3") return std::make_shared<DeepSeekV3>(from_values<DeepSeekV3Config>(sizes));
-  throw Error(ExitCode::config, "model.name = " + name + " has sizes but no implementation");
+  std::shared_ptr<const Decoder> decoder;
+  const auto make_if_named = [&]<class Config>(const Config&) {
+    if (name == Config::kName) decoder = make_decoder(from_values<Config>(sizes));
+  };
+  std::apply([&](const auto&... model) { (make_if_named(model), ...); }, Models{});
+  if (decoder == nullptr)
+    throw Error(ExitCode::config, "model.name = " + name + " is no model of this version");
+  return decoder;
 }
 
 std::int64_t parameter_count(const Decoder& model) {

@@ -1,5 +1,7 @@
-// Shape suffixes: B batch, S sequence, N tokens of this rank, D model dim, H heads, N width of a head without position, R width of
-// what is rotated, V width of a value's head, L latent.
+// DeepSeek-V3's forward on the weights of one device, its table of parameters and its rotary frequencies.
+//
+// Shape suffixes: B batch, S sequence, N tokens of this rank, D model dim, H heads, R width of what is
+// rotated, V width of a value's head, L latent.
 #include "models/deepseek_v3/deepseek_v3.h"
 
 #include <ATen/TensorOperators.h>
@@ -11,6 +13,7 @@
 
 #include "models/parts/layers.h"
 #include "models/parts/moe.h"
+#include "models/parts/parameter_table.h"
 #include "ops/attention/attention.h"
 #include "support/scope.h"
 
@@ -18,6 +21,7 @@ namespace rondo {
 namespace {
 
 using at::Tensor;
+using enum ParallelStyle;
 
 // Rotates the neighbours (x_2i, x_2i+1) of x [B, S, heads, R] in fp32. The results stand in halves, in the
 // same order for queries and keys, so that their products are those of neighbours.
@@ -73,94 +77,60 @@ RouterOptions router_options(const DeepSeekV3Config& c, const ForwardInputs& inp
           {inputs.tokens_BT.size(0), c.sequence_balance_coeff * inputs.sequence_weight}};
 }
 
-// A place in the table of parameters: the names of a module, here and at Hugging Face.
-class Table {
- public:
-  void add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
-           ParallelStyle style, const Init& init) {
-    const std::string full = ours_ + name + ".weight";
-    rules_.push_back({full, std::move(sizes), style, init, theirs_ + theirs + ".weight",
-                      bucket_of_parameter(full, /*tie_embeddings=*/false)});
-  }
-  void open_layer(std::int64_t layer) {
-    ours_ = "layers." + std::to_string(layer) + ".";
-    theirs_ = "model." + ours_;
-  }
-  void close_layers() { ours_ = theirs_ = ""; }
-  std::vector<ParameterRule> take() { return std::move(rules_); }
+Tensor transformer_block(const Tensor& h_ND, std::int64_t layer, const Weights& weights,
+                         const RotaryTables& rope, const ForwardInputs& inputs, const DeepSeekV3Config& c) {
+  const Tensor attention_in = rms_norm("attention_norm", h_ND, weights, c.norm_eps);
+  const Tensor middle_ND = h_ND + attention(attention_in, weights, rope, inputs, c);
+  const Tensor ffn_in = rms_norm("ffn_norm", middle_ND, weights, c.norm_eps);
+  if (layer < c.n_dense_layers) return middle_ND + feed_forward("feed_forward", ffn_in, weights);
+  ModuleScope scope("moe");
+  const auto router = static_cast<std::size_t>(layer - c.n_dense_layers);
+  const MoeOutput moe = mixture_of_experts(ffn_in, weights, inputs.expert_biases.at(router),
+                                           router_options(c, inputs), c.n_shared_experts > 0);
+  if (inputs.loads != nullptr) inputs.loads->at(router) = moe.load;
+  return middle_ND + moe.y_TD;
+}
 
- private:
-  std::string ours_, theirs_;
-  std::vector<ParameterRule> rules_;
-};
-
-Init normal(double std) { return {Init::Kind::truncated_normal, std, 2.0}; }  // torch's absolute bounds
-const Init kOnes{Init::Kind::constant, 1.0, 0.0};
-constexpr double kStd = 0.02;
-
-void add_attention(Table& table, const DeepSeekV3Config& c, const Init& deep) {
+void add_attention(ParameterTable& table, const DeepSeekV3Config& c) {
   const std::int64_t q_dim = c.n_heads * c.qk_head_dim();
   if (c.q_lora_rank == 0) {
-    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, ParallelStyle::colwise, normal(kStd));
+    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, colwise, kNormal);
   } else {
-    table.add("attention.wq_a", "self_attn.q_a_proj", {c.q_lora_rank, c.dim}, ParallelStyle::replicated,
-              normal(kStd));
-    table.add("attention.q_norm", "self_attn.q_a_layernorm", {c.q_lora_rank}, ParallelStyle::replicated,
-              kOnes);
-    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, c.q_lora_rank}, ParallelStyle::colwise,
-              normal(kStd));
+    table.add("attention.wq_a", "self_attn.q_a_proj", {c.q_lora_rank, c.dim}, replicated, kNormal);
+    table.add("attention.q_norm", "self_attn.q_a_layernorm", {c.q_lora_rank}, replicated, kOnes);
+    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, c.q_lora_rank}, colwise, kNormal);
   }
   table.add("attention.wkv_a", "self_attn.kv_a_proj_with_mqa", {c.kv_lora_rank + c.qk_rope_head_dim, c.dim},
-            ParallelStyle::replicated, normal(kStd));
-  table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {c.kv_lora_rank}, ParallelStyle::replicated,
-            kOnes);
+            replicated, kNormal);
+  table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {c.kv_lora_rank}, replicated, kOnes);
   table.add("attention.wkv_b", "self_attn.kv_b_proj",
-            {c.n_heads * (c.qk_nope_head_dim + c.v_head_dim), c.kv_lora_rank}, ParallelStyle::colwise,
-            normal(kStd));
-  table.add("attention.wo", "self_attn.o_proj", {c.dim, c.n_heads * c.v_head_dim}, ParallelStyle::rowwise,
-            deep);
+            {c.n_heads * (c.qk_nope_head_dim + c.v_head_dim), c.kv_lora_rank}, colwise, kNormal);
+  table.add("attention.wo", "self_attn.o_proj", {c.dim, c.n_heads * c.v_head_dim}, rowwise,
+            table.deep_normal());
 }
 
-void add_feed_forward(Table& table, const std::string& ours, const std::string& theirs, std::int64_t dim,
-                      std::int64_t hidden, const Init& deep) {
-  table.add(ours + ".w1", theirs + ".gate_proj", {hidden, dim}, ParallelStyle::colwise, normal(kStd));
-  table.add(ours + ".w3", theirs + ".up_proj", {hidden, dim}, ParallelStyle::colwise, deep);
-  table.add(ours + ".w2", theirs + ".down_proj", {dim, hidden}, ParallelStyle::rowwise, deep);
-}
-
-void add_experts(Table& table, const DeepSeekV3Config& c, const Init& deep) {
+void add_experts(ParameterTable& table, const DeepSeekV3Config& c) {
   const std::int64_t e = c.n_experts, hidden = c.moe_hidden_dim;
-  table.add("moe.router.gate", "mlp.gate", {e, c.dim}, ParallelStyle::replicated, deep);
-  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, hidden, c.dim}, ParallelStyle::experts,
-            normal(kStd));
-  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, hidden, c.dim}, ParallelStyle::experts, deep);
-  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, c.dim, hidden}, ParallelStyle::experts, deep);
-  if (c.n_shared_experts == 0) return;
-  add_feed_forward(table, "moe.shared_experts", "mlp.shared_experts", c.dim, hidden * c.n_shared_experts,
-                   deep);
+  const Init deep = table.deep_normal();
+  table.add("moe.router.gate", "mlp.gate", {e, c.dim}, replicated, deep);
+  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, hidden, c.dim}, experts, kNormal);
+  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, hidden, c.dim}, experts, deep);
+  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, c.dim, hidden}, experts, deep);
+  if (c.n_shared_experts > 0)
+    table.add_feed_forward("moe.shared_experts", "mlp.shared_experts", c.dim, hidden * c.n_shared_experts);
 }
 
-std::vector<ParameterRule> parameter_table(const DeepSeekV3Config& c) {
-  const double head_std = 1.0 / std::sqrt(static_cast<double>(c.dim));
-  Table table;
-  table.add("tok_embeddings", "model.embed_tokens", {c.vocab_size, c.dim}, ParallelStyle::colwise,
-            {Init::Kind::normal, 1.0, 0.0});
-  for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
-    table.open_layer(layer);
-    const Init deep = normal(kStd / std::sqrt(2.0 * static_cast<double>(layer + 1)));
-    table.add("attention_norm", "input_layernorm", {c.dim}, ParallelStyle::replicated, kOnes);
-    add_attention(table, c, deep);
-    table.add("ffn_norm", "post_attention_layernorm", {c.dim}, ParallelStyle::replicated, kOnes);
+ParameterTable parameter_table(const DeepSeekV3Config& c) {
+  const auto add_block = [&](ParameterTable& table, std::int64_t layer) {
+    table.add("attention_norm", "input_layernorm", {c.dim}, replicated, kOnes);
+    add_attention(table, c);
+    table.add("ffn_norm", "post_attention_layernorm", {c.dim}, replicated, kOnes);
     if (layer < c.n_dense_layers)
-      add_feed_forward(table, "feed_forward", "mlp", c.dim, c.ffn_hidden_dim, deep);
+      table.add_feed_forward("feed_forward", "mlp", c.dim, c.ffn_hidden_dim);
     else
-      add_experts(table, c, deep);
-  }
-  table.close_layers();
-  table.add("norm", "model.norm", {c.dim}, ParallelStyle::replicated, kOnes);
-  table.add("output", "lm_head", {c.vocab_size, c.dim}, ParallelStyle::colwise,
-            {Init::Kind::truncated_normal, head_std, 3.0 * head_std});
-  return table.take();
+      add_experts(table, c);
+  };
+  return {{c.dim, c.n_layers, c.vocab_size, /*tie_embeddings=*/false}, add_block};
 }
 
 // The pair, as a real number, that turns `rotations` times in the original length.
@@ -186,55 +156,60 @@ std::vector<double> rotary_frequencies(const DeepSeekV3Config& c) {
   return frequencies;
 }
 
+class DeepSeekV3 final : public Decoder {
+ public:
+  explicit DeepSeekV3(const DeepSeekV3Config& config) : config_(config), table_(parameter_table(config)) {}
+
+  const std::vector<ParameterRule>& parameters() const override { return table_.rules(); }
+  std::int64_t vocabulary() const override { return config_.vocab_size; }
+  double load_balance_coeff() const override { return config_.load_balance_coeff; }
+
+  std::vector<Buffer> buffers(std::int64_t seq_len) const override {
+    return rotary_buffers(rotary_frequencies(config_), seq_len);
+  }
+
+  std::vector<ExpertBias> expert_biases() const override {
+    std::vector<ExpertBias> biases;
+    for (std::int64_t layer = config_.n_dense_layers; layer < config_.n_layers; ++layer) {
+      const std::string at = "layers." + std::to_string(layer) + ".";
+      biases.push_back(
+          {at + "moe.expert_bias", config_.n_experts, "model." + at + "mlp.gate.e_score_correction_bias"});
+    }
+    return biases;
+  }
+
+  std::optional<RoutedTokens> routed_tokens() const override {
+    if (config_.n_dense_layers == config_.n_layers) return std::nullopt;
+    return RoutedTokens{config_.n_experts, config_.top_k, config_.dim};
+  }
+
+  Tensor forward(const Weights& weights, const ForwardInputs& inputs) const override {
+    const RotaryTables rope = rotary_tables(inputs);
+    const auto block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t layer) {
+      return transformer_block(h_ND, layer, weights, rope, inputs, config_);
+    };
+    return decode(weights, inputs, {config_.n_layers, config_.norm_eps, /*tie_embeddings=*/false, block});
+  }
+
+  std::int64_t flops_per_token(std::int64_t seq_len) const override {
+    std::int64_t routed = 0, others = 0;
+    for (const ParameterRule& rule : parameters())
+      (rule.sizes.size() == 3 ? routed : others) += element_count(rule);
+    const std::int64_t embedding = config_.vocab_size * config_.dim;
+    const std::int64_t active = others - embedding + routed * config_.top_k / config_.n_experts;
+    const std::int64_t head_dims = config_.qk_head_dim() + config_.v_head_dim;
+    return 6 * active + 6 * config_.n_layers * config_.n_heads * head_dims * seq_len;
+  }
+
+ private:
+  DeepSeekV3Config config_;
+  ParameterTable table_;
+};
+
 }  // namespace
 
-DeepSeekV3::DeepSeekV3(const DeepSeekV3Config& config)
-    : config_(config), parameters_(parameter_table(config)) {}
-
-std::vector<Buffer> DeepSeekV3::buffers(std::int64_t seq_len) const {
-  return rotary_buffers(rotary_frequencies(config_), seq_len);
-}
-
-std::vector<ExpertBias> DeepSeekV3::expert_biases() const {
-  std::vector<ExpertBias> biases;
-  for (std::int64_t layer = config_.n_dense_layers; layer < config_.n_layers; ++layer) {
-    const std::string at = "layers." + std::to_string(layer) + ".";
-    biases.push_back(
-        {at + "moe.expert_bias", config_.n_experts, "model." + at + "mlp.gate.e_score_correction_bias"});
-  }
-  return biases;
-}
-
-std::optional<RoutedTokens> DeepSeekV3::routed_tokens() const {
-  if (config_.n_dense_layers == config_.n_layers) return std::nullopt;
-  return RoutedTokens{config_.n_experts, config_.top_k, config_.dim};
-}
-
-Tensor DeepSeekV3::forward(const Weights& weights, const ForwardInputs& inputs) const {
-  const RotaryTables rope = rotary_tables(inputs);
-  const auto block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t layer) {
-    const Tensor attention_in = rms_norm("attention_norm", h_ND, weights, config_.norm_eps);
-    const Tensor middle_ND = h_ND + attention(attention_in, weights, rope, inputs, config_);
-    const Tensor ffn_in = rms_norm("ffn_norm", middle_ND, weights, config_.norm_eps);
-    if (layer < config_.n_dense_layers) return middle_ND + feed_forward("feed_forward", ffn_in, weights);
-    ModuleScope scope("moe");
-    const auto router = static_cast<std::size_t>(layer - config_.n_dense_layers);
-    const MoeOutput moe = mixture_of_experts(ffn_in, weights, inputs.expert_biases.at(router),
-                                             router_options(config_, inputs), config_.n_shared_experts > 0);
-    if (inputs.loads != nullptr) inputs.loads->at(router) = moe.load;
-    return middle_ND + moe.y_TD;
-  };
-  return decode(weights, inputs, {config_.n_layers, config_.norm_eps, /*tie_embeddings=*/false, block});
-}
-
-std::int64_t DeepSeekV3::flops_per_token(std::int64_t seq_len) const {
-  std::int64_t routed = 0, others = 0;
-  for (const ParameterRule& rule : parameters_)
-    (rule.sizes.size() == 3 ? routed : others) += element_count(rule);
-  const std::int64_t embedding = config_.vocab_size * config_.dim;
-  const std::int64_t active = others - embedding + routed * config_.top_k / config_.n_experts;
-  const std::int64_t head_dims = config_.qk_head_dim() + config_.v_head_dim;
-  return 6 * active + 6 * config_.n_layers * config_.n_heads * head_dims * seq_len;
+std::shared_ptr<const Decoder> make_decoder(const DeepSeekV3Config& config) {
+  return std::make_shared<DeepSeekV3>(config);
 }
 
 }  // namespace rondo

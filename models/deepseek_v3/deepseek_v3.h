@@ -1,31 +1,76 @@
 // DeepSeek-V3 (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024): multi-head latent attention, a few dense
-// blocks and then blocks with a mixture of experts, interleaved RoPE as Hugging Face stores it, with YaRN (Peng
-// et al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023); initialised as
+// blocks and then blocks with a mixture of experts, interleaved RoPE as Hugging Face stores it, with YaRN
+// (Peng et al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023); initialised as
 // torchtitan does.
+//
+// Its configuration: the [model] section of a run with model.name = "deepseek_v3". No LibTorch.
 #pragma once
 
-#include "models/deepseek_v3/deepseek_v3_config.h"
-#include "models/parts/decoder.h"
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/parts/model_spec.h"
+#include "support/fields.h"
 
 namespace rondo {
 
-class DeepSeekV3 final : public Decoder {
- public:
-  explicit DeepSeekV3(const DeepSeekV3Config& config);
+struct DeepSeekV3Config {
+  static constexpr const char* kName = "deepseek_v3";
 
-  const std::vector<ParameterRule>& parameters() const override { return parameters_; }
-  std::vector<Buffer> buffers(std::int64_t seq_len) const override;
-  at::Tensor forward(const Weights& weights, const ForwardInputs& inputs) const override;
-  // Of the routed experts, the top_k that a token takes count.
-  std::int64_t flops_per_token(std::int64_t seq_len) const override;
-  std::int64_t vocabulary() const override { return config_.vocab_size; }
-  std::vector<ExpertBias> expert_biases() const override;
-  std::optional<RoutedTokens> routed_tokens() const override;
-  double load_balance_coeff() const override { return config_.load_balance_coeff; }
+  std::int64_t dim = 256;
+  std::int64_t n_layers = 6;
+  std::int64_t n_dense_layers = 1;  // the first ones, without experts
+  std::int64_t n_heads = 16;
+  std::int64_t vocab_size = 2048;
+  std::int64_t ffn_hidden_dim = 1024;  // of the dense layers
 
- private:
-  DeepSeekV3Config config_;
-  std::vector<ParameterRule> parameters_;
+  // Multi-head latent attention.
+  std::int64_t q_lora_rank = 0;  // 0: queries come from the stream with one matrix
+  std::int64_t kv_lora_rank = 512;
+  std::int64_t qk_nope_head_dim = 128;  // of a query's or key's head, without position
+  std::int64_t qk_rope_head_dim = 64;   // and with: shared by the heads of a key
+  std::int64_t v_head_dim = 128;
+
+  // Mixture of experts.
+  std::int64_t moe_hidden_dim = 256;  // of one expert
+  std::int64_t n_experts = 8;         // routed
+  std::int64_t n_shared_experts = 2;  // one feed-forward of n_shared_experts * moe_hidden_dim
+  std::int64_t top_k = 3;
+  std::string score_func = "softmax";
+  std::int64_t n_expert_groups = 1;   // neighbours in equal groups
+  std::int64_t n_limited_groups = 1;  // groups that a token may choose from
+  bool route_norm = false;            // the chosen scores of a token add up to 1
+  double route_scale = 1.0;
+  double load_balance_coeff = 1e-3;
+  double sequence_balance_coeff = 0.0;  // 0: no auxiliary loss
+
+  double norm_eps = 1e-5;
+  double latent_norm_eps = 1e-6;  // of the norms inside attention
+  double rope_theta = 10000.0;
+  double rope_scaling_factor = 40.0;  // YaRN; 1 = no scaling
+  double rope_beta_fast = 32.0;
+  double rope_beta_slow = 1.0;
+  double rope_mscale = 0.7;
+  std::int64_t rope_original_max_seq_len = 4096;
+  std::int64_t max_seq_len = 16384;
+
+  std::int64_t qk_head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
+
+  static const Fields& fields();
+  // What tells one model from another: without what concerns training alone, and fields of no effect.
+  FieldValues plain() const;
+  // The rules between fields that do not hold; each field alone is within its range.
+  std::vector<SizeProblem> problems() const;
+  // What ranks that share layers or experts divide.
+  SharedSizes shared() const;
+  // Its names at Hugging Face.
+  static const hugging_face::ModelType& hugging_face_type();
 };
+
+// In the LibTorch half: deepseek_v3.cpp. Of the routed experts, the top_k that a token takes count in its
+// FLOPs.
+std::shared_ptr<const Decoder> make_decoder(const DeepSeekV3Config& config);
 
 }  // namespace rondo

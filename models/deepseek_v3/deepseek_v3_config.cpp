@@ -1,6 +1,7 @@
-#include "models/deepseek_v3/deepseek_v3_config.h"
-
+// The fields of DeepSeek-V3's sizes, and the rules between them.
 #include <fmt/format.h>
+
+#include "models/deepseek_v3/deepseek_v3.h"
 
 namespace rondo {
 namespace {
@@ -124,8 +125,7 @@ std::vector<SizeProblem> DeepSeekV3Config::problems() const {
         fmt::format("model.n_dense_layers must be at most model.n_layers = {}", n_layers));
   if (n_experts % n_expert_groups != 0) {
     add({"n_expert_groups", "n_experts"},
-        fmt::format("model.n_expert_groups must divide model.n_experts, and {} = {} * {} + {}", n_experts,
-                    n_expert_groups, n_experts / n_expert_groups, n_experts % n_expert_groups));
+        "model.n_expert_groups must divide model.n_experts, and " + division(n_experts, n_expert_groups));
     return found;
   }
   if (n_limited_groups > n_expert_groups)

@@ -1,5 +1,5 @@
-// Takes fields out of a config.json one by one, and collects what is wrong with them. Used by config.cpp and
-// the files of the model types; one object, one file, one thread.
+// Takes fields out of a config.json one by one, and collects what is wrong with them. One object, one file,
+// one thread.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -19,6 +19,12 @@ class FieldsReader {
   // `prefix` names the object for messages: "" or "rope_scaling.". Keeps references to both.
   FieldsReader(const nlohmann::json& object, std::vector<std::string>& problems, std::string prefix = "")
       : object_(object), problems_(problems), prefix_(std::move(prefix)) {}
+
+  // Of the object `name` in this one. Its problems are this one's.
+  FieldsReader inner(const std::string& name, const nlohmann::json& object) const {
+    return {object, problems_, prefix_ + name + "."};
+  }
+  std::vector<std::string>& problems() { return problems_; }
 
   // nullptr where the field is absent or null. The field counts as known from now on.
   const nlohmann::json* take(const std::string& name);

@@ -1,5 +1,7 @@
-// Shape suffixes: B batch, T sequence, N tokens of this rank, D model dim, H query heads, G key/value heads, K head dim, F
-// feed-forward, V vocabulary.
+// Llama 3's forward on the weights of one device, its table of parameters and its rotary frequencies.
+//
+// Shape suffixes: B batch, T sequence, N tokens of this rank, D model dim, H query heads, G key/value heads,
+// K head dim, F feed-forward, V vocabulary.
 #include "models/llama3/llama3.h"
 
 #include <ATen/TensorOperators.h>
@@ -8,6 +10,7 @@
 #include <numbers>
 
 #include "models/parts/layers.h"
+#include "models/parts/parameter_table.h"
 #include "ops/attention/attention.h"
 #include "support/scope.h"
 
@@ -15,6 +18,7 @@ namespace rondo {
 namespace {
 
 using at::Tensor;
+using enum ParallelStyle;
 
 // Rotates the pairs (x_i, x_{i + K/2}) of x [B, T, heads, K] in fp32. The halves are unbound and not sliced,
 // since the backward of a slice fills a whole tensor with zeros.
@@ -50,77 +54,18 @@ Tensor transformer_block(const Tensor& h_ND, const Weights& weights, const Rotar
   return middle_ND + feed_forward("feed_forward", ffn_in, weights);
 }
 
-std::vector<ParameterRule> parameter_table(const Llama3Config& c) {
-  const auto normal = [](double std) {
-    return Init{Init::Kind::truncated_normal, std, 2.0};
-  };  // torch's absolute bounds
-  const Init ones{Init::Kind::constant, 1.0, 0.0};
-  const double head_std = 1.0 / std::sqrt(static_cast<double>(c.dim));
-  const Init head{Init::Kind::truncated_normal, head_std, 3.0 * head_std};
+ParameterTable parameter_table(const Llama3Config& c) {
   const std::int64_t q_dim = c.n_heads * c.head_width(), kv_dim = c.n_kv_heads * c.head_width();
-  const std::int64_t hidden = c.ffn_width();
-
-  std::vector<ParameterRule> table;
-  table.push_back({"tok_embeddings.weight",
-                   {c.vocab_size, c.dim},
-                   ParallelStyle::colwise,
-                   c.tie_embeddings ? head : Init{Init::Kind::normal, 1.0, 0.0},
-                   "model.embed_tokens.weight"});
-  for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
-    const std::string at = "layers." + std::to_string(layer) + ".";
-    const std::string theirs = "model." + at;
-    const Init deep = normal(0.02 / std::sqrt(2.0 * static_cast<double>(layer + 1)));
-    table.push_back({at + "attention_norm.weight",
-                     {c.dim},
-                     ParallelStyle::replicated,
-                     ones,
-                     theirs + "input_layernorm.weight"});
-    table.push_back({at + "attention.wq.weight",
-                     {q_dim, c.dim},
-                     ParallelStyle::colwise,
-                     normal(0.02),
-                     theirs + "self_attn.q_proj.weight"});
-    table.push_back({at + "attention.wk.weight",
-                     {kv_dim, c.dim},
-                     ParallelStyle::colwise,
-                     normal(0.02),
-                     theirs + "self_attn.k_proj.weight"});
-    table.push_back({at + "attention.wv.weight",
-                     {kv_dim, c.dim},
-                     ParallelStyle::colwise,
-                     normal(0.02),
-                     theirs + "self_attn.v_proj.weight"});
-    table.push_back({at + "attention.wo.weight",
-                     {c.dim, q_dim},
-                     ParallelStyle::rowwise,
-                     deep,
-                     theirs + "self_attn.o_proj.weight"});
-    table.push_back({at + "ffn_norm.weight",
-                     {c.dim},
-                     ParallelStyle::replicated,
-                     ones,
-                     theirs + "post_attention_layernorm.weight"});
-    table.push_back({at + "feed_forward.w1.weight",
-                     {hidden, c.dim},
-                     ParallelStyle::colwise,
-                     normal(0.02),
-                     theirs + "mlp.gate_proj.weight"});
-    table.push_back({at + "feed_forward.w3.weight",
-                     {hidden, c.dim},
-                     ParallelStyle::colwise,
-                     deep,
-                     theirs + "mlp.up_proj.weight"});
-    table.push_back({at + "feed_forward.w2.weight",
-                     {c.dim, hidden},
-                     ParallelStyle::rowwise,
-                     deep,
-                     theirs + "mlp.down_proj.weight"});
-  }
-  table.push_back({"norm.weight", {c.dim}, ParallelStyle::replicated, ones, "model.norm.weight"});
-  if (!c.tie_embeddings)
-    table.push_back({"output.weight", {c.vocab_size, c.dim}, ParallelStyle::colwise, head, "lm_head.weight"});
-  for (ParameterRule& rule : table) rule.bucket = bucket_of_parameter(rule.name, c.tie_embeddings);
-  return table;
+  const auto add_block = [&](ParameterTable& table, std::int64_t) {
+    table.add("attention_norm", "input_layernorm", {c.dim}, replicated, kOnes);
+    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, colwise, kNormal);
+    table.add("attention.wk", "self_attn.k_proj", {kv_dim, c.dim}, colwise, kNormal);
+    table.add("attention.wv", "self_attn.v_proj", {kv_dim, c.dim}, colwise, kNormal);
+    table.add("attention.wo", "self_attn.o_proj", {c.dim, q_dim}, rowwise, table.deep_normal());
+    table.add("ffn_norm", "post_attention_layernorm", {c.dim}, replicated, kOnes);
+    table.add_feed_forward("feed_forward", "mlp", c.dim, c.ffn_width());
+  };
+  return {{c.dim, c.n_layers, c.vocab_size, c.tie_embeddings}, add_block};
 }
 
 // llama-3.1's frequency scaling: long wavelengths are divided by the factor, short ones kept, a linear blend
@@ -136,32 +81,46 @@ double scaled_frequency(double frequency, const Llama3Config& c) {
   return (1.0 - smooth) * frequency / c.rope_scaling_factor + smooth * frequency;
 }
 
+class Llama3 final : public Decoder {
+ public:
+  explicit Llama3(const Llama3Config& config) : config_(config), table_(parameter_table(config)) {}
+
+  const std::vector<ParameterRule>& parameters() const override { return table_.rules(); }
+  std::int64_t vocabulary() const override { return config_.vocab_size; }
+
+  std::vector<Buffer> buffers(std::int64_t seq_len) const override {
+    const std::int64_t head_dim = config_.head_width();
+    std::vector<double> frequencies;
+    for (std::int64_t i = 0; i < head_dim; i += 2) {
+      const double exponent = static_cast<double>(i) / static_cast<double>(head_dim);
+      frequencies.push_back(scaled_frequency(std::pow(config_.rope_theta, -exponent), config_));
+    }
+    return rotary_buffers(frequencies, seq_len);
+  }
+
+  Tensor forward(const Weights& weights, const ForwardInputs& inputs) const override {
+    const RotaryTables rope = rotary_tables(inputs);
+    const auto block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t) {
+      return transformer_block(h_ND, weights, rope, inputs, config_);
+    };
+    return decode(weights, inputs, {config_.n_layers, config_.norm_eps, config_.tie_embeddings, block});
+  }
+
+  std::int64_t flops_per_token(std::int64_t seq_len) const override {
+    const std::int64_t embedding = config_.tie_embeddings ? 0 : config_.vocab_size * config_.dim;
+    const std::int64_t heads = config_.n_heads * config_.head_width();
+    return 6 * (parameter_count(*this) - embedding) + 12 * config_.n_layers * heads * seq_len;
+  }
+
+ private:
+  Llama3Config config_;
+  ParameterTable table_;
+};
+
 }  // namespace
 
-Llama3::Llama3(const Llama3Config& config) : config_(config), parameters_(parameter_table(config)) {}
-
-std::vector<Buffer> Llama3::buffers(std::int64_t seq_len) const {
-  const std::int64_t head_dim = config_.head_width();
-  std::vector<double> frequencies;
-  for (std::int64_t i = 0; i < head_dim; i += 2) {
-    const double exponent = static_cast<double>(i) / static_cast<double>(head_dim);
-    frequencies.push_back(scaled_frequency(std::pow(config_.rope_theta, -exponent), config_));
-  }
-  return rotary_buffers(frequencies, seq_len);
-}
-
-Tensor Llama3::forward(const Weights& weights, const ForwardInputs& inputs) const {
-  const RotaryTables rope = rotary_tables(inputs);
-  const auto block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t) {
-    return transformer_block(h_ND, weights, rope, inputs, config_);
-  };
-  return decode(weights, inputs, {config_.n_layers, config_.norm_eps, config_.tie_embeddings, block});
-}
-
-std::int64_t Llama3::flops_per_token(std::int64_t seq_len) const {
-  const std::int64_t embedding = config_.tie_embeddings ? 0 : config_.vocab_size * config_.dim;
-  const std::int64_t heads = config_.n_heads * config_.head_width();
-  return 6 * (parameter_count(*this) - embedding) + 12 * config_.n_layers * heads * seq_len;
+std::shared_ptr<const Decoder> make_decoder(const Llama3Config& config) {
+  return std::make_shared<Llama3>(config);
 }
 
 }  // namespace rondo

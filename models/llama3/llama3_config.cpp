@@ -1,6 +1,7 @@
-#include "models/llama3/llama3_config.h"
-
+// The fields of Llama 3's sizes, what follows from them, and the rules between them.
 #include <fmt/format.h>
+
+#include "models/llama3/llama3.h"
 
 namespace rondo {
 
@@ -64,29 +65,26 @@ SharedSizes Llama3Config::shared() const {
 
 std::vector<SizeProblem> Llama3Config::problems() const {
   std::vector<SizeProblem> found;
-  if (head_dim % 2 != 0)
-    found.push_back({{"head_dim"}, "model.head_dim must be even: rotary embedding turns pairs"});
+  const auto add = [&](std::vector<std::string> keys, std::string rule) {
+    found.push_back({std::move(keys), std::move(rule)});
+  };
+  if (head_dim % 2 != 0) add({"head_dim"}, "model.head_dim must be even: rotary embedding turns pairs");
   if (head_dim == 0 && dim % n_heads != 0)
-    found.push_back({{"dim", "n_heads"},
-                     fmt::format("model.dim must be a multiple of model.n_heads, and {} = {} * {} + {} "
-                                 "(model.head_dim gives heads a width of their own)",
-                                 dim, n_heads, dim / n_heads, dim % n_heads)});
+    add({"dim", "n_heads"},
+        fmt::format("model.dim must be a multiple of model.n_heads, and {} (model.head_dim gives "
+                    "heads a width of their own)",
+                    division(dim, n_heads)));
   else if (head_dim == 0 && head_width() % 2 != 0)
-    found.push_back(
-        {{"dim", "n_heads"},
-         fmt::format("model.dim / model.n_heads = {} / {} = {} must be even: rotary embedding turns "
-                     "pairs",
-                     dim, n_heads, head_width())});
+    add({"dim", "n_heads"},
+        fmt::format("model.dim / model.n_heads = {} / {} = {} must be even: rotary embedding turns pairs",
+                    dim, n_heads, head_width()));
   if (n_heads % n_kv_heads != 0)
-    found.push_back({{"n_kv_heads", "n_heads"},
-                     fmt::format("model.n_kv_heads must divide model.n_heads, and {} = {} * {} + {}", n_heads,
-                                 n_kv_heads, n_heads / n_kv_heads, n_heads % n_kv_heads)});
+    add({"n_kv_heads", "n_heads"},
+        "model.n_kv_heads must divide model.n_heads, and " + division(n_heads, n_kv_heads));
   if (rope_scaling_factor > 1 && rope_low_freq_factor >= rope_high_freq_factor)
-    found.push_back(
-        {{"rope_low_freq_factor", "rope_high_freq_factor"},
-         fmt::format("model.rope_low_freq_factor = {} must be less than model.rope_high_freq_factor "
-                     "= {}",
-                     rope_low_freq_factor, rope_high_freq_factor)});
+    add({"rope_low_freq_factor", "rope_high_freq_factor"},
+        fmt::format("model.rope_low_freq_factor = {} must be less than model.rope_high_freq_factor = {}",
+                    rope_low_freq_factor, rope_high_freq_factor));
   return found;
 }
 

@@ -1,45 +1,16 @@
-#include "models/llama3/llama3_hugging_face.h"
+// "model_type": "llama" and our llama3: the same model, under other names.
+#include "models/hugging_face/model_type.h"
+#include "models/llama3/llama3.h"
 
-#include <array>
-
-#include "models/hugging_face/size_names.h"
-#include "models/llama3/llama3_config.h"
-
-namespace rondo::hugging_face {
+namespace rondo {
 namespace {
 
+using hugging_face::FieldsReader;
+using hugging_face::ModelType;
 using Json = nlohmann::json;
 
-constexpr std::array kSizes = {
-    SizeName{"hidden_size", "dim", true},
-    SizeName{"num_hidden_layers", "n_layers", true},
-    SizeName{"num_attention_heads", "n_heads", true},
-    SizeName{"num_key_value_heads", "n_kv_heads", false},
-    SizeName{"head_dim", "head_dim", false},
-    SizeName{"intermediate_size", "ffn_hidden_dim", true},
-    SizeName{"vocab_size", "vocab_size", true},
-    SizeName{"rms_norm_eps", "norm_eps", false},
-    SizeName{"max_position_embeddings", "max_seq_len", false},
-    SizeName{"tie_word_embeddings", "tie_embeddings", false},
-};
-
-constexpr std::array kRopeSizes = {
-    SizeName{"factor", "rope_scaling_factor", true},
-    SizeName{"low_freq_factor", "rope_low_freq_factor", true},
-    SizeName{"high_freq_factor", "rope_high_freq_factor", true},
-    SizeName{"original_max_position_embeddings", "rope_original_max_seq_len", true},
-};
-
-void refuse_features(FieldsReader& reader) {
-  reader.take_only("hidden_act", "silu", "another activation is");
-  reader.take_only("attention_bias", false, "a bias in attention is");
-  reader.take_only("mlp_bias", false, "a bias in the feed-forward is");
-  reader.take_only("attention_dropout", 0.0, "dropout is");
-  reader.take_only("sliding_window", nullptr, "a sliding window is");
-  reader.take_only("use_sliding_window", false, "a sliding window is");
-  reader.take_only("partial_rotary_factor", 1.0, "a rotation of a part of each head is");
-  reader.take_only("add_cross_attention", false, "cross attention is");
-  reader.take_only("is_encoder_decoder", false, "an encoder is");
+void read_rest(FieldsReader& reader, FieldValues& sizes) {
+  if (!sizes.contains("n_kv_heads") && sizes.contains("n_heads")) sizes["n_kv_heads"] = sizes["n_heads"];
   if (const Json* types = reader.take("layer_types"))
     for (const Json& type : types->is_array() ? *types : Json::array({*types}))
       if (type != "full_attention")
@@ -48,47 +19,38 @@ void refuse_features(FieldsReader& reader) {
 
 }  // namespace
 
-FieldValues read_llama(FieldsReader& reader, std::vector<std::string>& problems) {
-  const Fields& fields = Llama3Config::fields();
-  const std::size_t before = problems.size();
-  FieldValues sizes = {{"norm_eps", 1e-6}, {"max_seq_len", std::int64_t{2048}}, {"tie_embeddings", false}};
-  take_sizes(reader, kSizes, fields, sizes);
-  if (!sizes.contains("n_kv_heads") && sizes.contains("n_heads")) sizes["n_kv_heads"] = sizes["n_heads"];
-  take_rope(reader, {"llama3", kRopeSizes}, fields, sizes, problems);
-  refuse_features(reader);
-  if (problems.size() == before)
-    for (const SizeProblem& problem : from_values<Llama3Config>(sizes).problems())
-      problems.push_back(described(problem, kSizes, kRopeSizes, sizes));
-  return sizes;
+const ModelType& Llama3Config::hugging_face_type() {
+  constexpr bool kOptional = false, kWritten = true;
+  static const ModelType type = {
+      .name = "llama",
+      .architecture = "LlamaForCausalLM",
+      .defaults = {{"norm_eps", 1e-6}, {"max_seq_len", std::int64_t{2048}}, {"tie_embeddings", false}},
+      .sizes = {{"hidden_size", "dim"},
+                {"num_hidden_layers", "n_layers"},
+                {"num_attention_heads", "n_heads"},
+                {"num_key_value_heads", "n_kv_heads", kOptional},
+                {"head_dim", "head_dim", kOptional},
+                {"intermediate_size", "ffn_hidden_dim"},
+                {"vocab_size", "vocab_size"},
+                {"rms_norm_eps", "norm_eps", kOptional},
+                {"max_position_embeddings", "max_seq_len", kOptional},
+                {"tie_word_embeddings", "tie_embeddings", kOptional}},
+      .rope_scaling = {.type = "llama3",
+                       .sizes = {{"factor", "rope_scaling_factor"},
+                                 {"low_freq_factor", "rope_low_freq_factor"},
+                                 {"high_freq_factor", "rope_high_freq_factor"},
+                                 {"original_max_position_embeddings", "rope_original_max_seq_len"}}},
+      .fixed = {{"hidden_act", "silu", "another activation is", kWritten},
+                {"attention_bias", false, "a bias in attention is", kWritten},
+                {"mlp_bias", false, "a bias in the feed-forward is", kWritten},
+                {"attention_dropout", 0.0, "dropout is", kWritten},
+                {"sliding_window", nullptr, "a sliding window is"},
+                {"use_sliding_window", false, "a sliding window is"},
+                {"partial_rotary_factor", 1.0, "a rotation of a part of each head is"},
+                {"add_cross_attention", false, "cross attention is"},
+                {"is_encoder_decoder", false, "an encoder is"}},
+      .read_rest = read_rest};
+  return type;
 }
 
-Json write_llama(const FieldValues& sizes) {
-  const auto c = from_values<Llama3Config>(sizes);
-  Json scaling;
-  if (c.rope_scaling_factor != 1.0)
-    scaling = {{"rope_type", "llama3"},
-               {"factor", c.rope_scaling_factor},
-               {"low_freq_factor", c.rope_low_freq_factor},
-               {"high_freq_factor", c.rope_high_freq_factor},
-               {"original_max_position_embeddings", c.rope_original_max_seq_len}};
-  return {{"architectures", Json::array({"LlamaForCausalLM"})},
-          {"model_type", "llama"},
-          {"hidden_size", c.dim},
-          {"num_hidden_layers", c.n_layers},
-          {"num_attention_heads", c.n_heads},
-          {"num_key_value_heads", c.n_kv_heads},
-          {"head_dim", c.head_width()},
-          {"intermediate_size", c.ffn_width()},
-          {"vocab_size", c.vocab_size},
-          {"rms_norm_eps", c.norm_eps},
-          {"max_position_embeddings", c.max_seq_len},
-          {"tie_word_embeddings", c.tie_embeddings},
-          {"rope_theta", c.rope_theta},
-          {"rope_scaling", scaling},
-          {"hidden_act", "silu"},
-          {"attention_bias", false},
-          {"attention_dropout", 0.0},
-          {"mlp_bias", false}};
-}
-
-}  // namespace rondo::hugging_face
+}  // namespace rondo

@@ -18,7 +18,7 @@
 namespace rondo {
 
 // How a parameter starts. Normal draws are a function of (seed, name, global element index) alone:
-// parallel/initialize.h.
+// models/parts/initialize.h.
 struct Init {
   enum class Kind { constant, normal, truncated_normal };
   Kind kind = Kind::constant;
@@ -26,7 +26,7 @@ struct Init {
   double cut = 0;    // truncated_normal: bounds are +-cut in the parameter's own unit
 };
 
-// How tensor and expert parallelism cut a parameter (Note [Cuts] in parallel/flat_shard.h), in PyTorch's words.
+// How tensor and expert parallelism cut a parameter (Note [Cuts] in parallel/flat_shard.h), as PyTorch says it.
 enum class ParallelStyle : std::uint8_t {
   replicated,
   colwise,  // dimension 0 of [out, in]: outputs of a linear layer, ids of a vocabulary
@@ -84,7 +84,7 @@ struct ForwardInputs {
   bool checkpoint_blocks = false;  // compute each block again in its backward instead of keeping its values
   std::vector<at::Tensor> expert_biases = {};  // fp32 [E] each, in the order of Decoder::expert_biases
   std::vector<RouterLoad>* loads = nullptr;    // where given, as long: takes what the routers did
-  // What a sequence counts in losses of whole sequences that a model adds to its gradients; 0: there are none.
+  // The weight of a sequence in losses of whole sequences that a model adds to its gradients; 0: none.
   double sequence_weight = 0;
 };
 
@@ -108,8 +108,7 @@ class Decoder {
   virtual double load_balance_coeff() const { return 0; }
 };
 
-// The model that the configuration names. One line a model in decoder.cpp. Throws Error(config) for an
-// unknown name.
+// The model of that name in the list of models/models.h. Throws Error(config) for an unknown name.
 std::shared_ptr<const Decoder> make_decoder(const std::string& name, const FieldValues& sizes);
 
 std::int64_t element_count(const ParameterRule& rule);

@@ -4,7 +4,8 @@
 // AS 241, 1988).
 //
 // Only integer operations and correctly rounded + - * / and sqrt are used (the logarithm is spelled out, and
-// nothing is contracted), so that another compiler or device has the same bits: ops/normal_draws/normal_draws.h.
+// nothing is contracted), so that another compiler or device has the same bits:
+// ops/normal_draws/normal_draws.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +18,8 @@
 
 namespace rondo {
 
-// Fills `shard`, fp32 or bf16, contiguous, on the CPU or a CUDA device, with the elements of the parameter that `place` puts there, and zeros
-// where there is padding.
+// Fills `shard`, fp32 or bf16, contiguous, on the CPU or a CUDA device, with the elements of the parameter
+// that `place` puts there, and zeros where there is padding.
 void initialize(at::Tensor& shard, const Init& init, std::uint64_t seed, std::string_view name,
                 const FlatShard& place);
 

@@ -1,3 +1,4 @@
+// The layers and the way through a decoder, in plain ATen: fused kernels come in by compiler passes alone.
 #include "models/parts/layers.h"
 
 #include <ATen/TensorOperators.h>
@@ -101,15 +102,6 @@ Tensor decode(const Weights& weights, const ForwardInputs& inputs, const Decoder
   const Tensor all_ND = weights.all_gather_sequence(h_ND);
   const Tensor logits = stack.tie_embeddings ? at::linear(all_ND, embedding_VD) : weights.linear(all_ND);
   return logits.view({inputs.tokens_BT.size(0), inputs.tokens_BT.size(1), -1});
-}
-
-std::string bucket_of_parameter(const std::string& name, bool tie_embeddings) {
-  if (name.starts_with("layers.")) {
-    const std::string block = name.substr(0, name.find('.', sizeof "layers."));
-    return name.find(".experts.") == std::string::npos ? block : block + ".experts";
-  }
-  if (tie_embeddings) return "embedding_and_head";
-  return name.starts_with("tok_embeddings.") ? "embedding" : "head";
 }
 
 }  // namespace rondo

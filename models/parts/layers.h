@@ -1,7 +1,7 @@
 // What decoders share: norm, linear and feed-forward layers, rotary tables, and the way from tokens to logits.
 //
-// Shape suffixes: B batch, T sequence, N tokens of this rank (parallel/sharding.h), D model dim, F feed-forward, V
-// vocabulary, K width of what is rotated.
+// Shape suffixes: B batch, T sequence, N tokens of this rank (parallel/sharding.h), D model dim, F
+// feed-forward, V vocabulary, K width of what is rotated.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -37,15 +37,11 @@ struct DecoderStack {
   std::int64_t n_layers;
   double norm_eps;
   bool tie_embeddings;
-  // The block of a layer, h [N, D] of this rank's tokens to h, in its scope. Copied; what it refers to outlives the
-  // backward.
+  // The block of a layer, h [N, D] of this rank's tokens to h, in its scope. Copied; what it refers to
+  // outlives the backward.
   std::function<at::Tensor(const at::Tensor& h_ND, std::int64_t layer)> block;
 };
 // Logits [B, T, V], of this rank's part of the vocabulary.
 at::Tensor decode(const Weights& weights, const ForwardInputs& inputs, const DecoderStack& stack);
-
-// The bucket of a parameter: its block, with the experts of a block apart; the embedding; norm and head. An
-// embedding that is also the head is gathered once, with the last norm.
-std::string bucket_of_parameter(const std::string& name, bool tie_embeddings);
 
 }  // namespace rondo

@@ -1,3 +1,4 @@
+// The router and its experts in plain ATen, as one rank sees them. Scores are fp32 whatever the weights are.
 #include "models/parts/moe.h"
 
 #include <ATen/TensorOperators.h>

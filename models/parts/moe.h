@@ -1,8 +1,8 @@
-// A mixture of experts (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 2.1.2): a router scores the
-// experts for each token, the token goes to the best of them, and their results are added up by score.
+// A mixture of experts (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 2.1.2): a router scores
+// the experts for each token, the token goes to the best of them, and their results are added up by score.
 //
-// Shapes are static: each of T tokens has K slots, and how many an expert gets stays on the device. Where experts are
-// and how rows reach them is the weights' business (parallel/sharding.h).
+// Shapes are static: each of T tokens has K slots, and how many an expert gets stays on the device. Where
+// experts are and how rows reach them is the weights' business (parallel/sharding.h).
 //
 // Shape suffixes: T tokens of this rank, D model dim, E experts, K experts a token.
 #pragma once
@@ -40,8 +40,8 @@ struct MoeOutput {
   RouterLoad load;
 };
 
-// In the open scope: "router.gate" [E, D], "experts.w1" and "experts.w3" [E, F, D], "experts.w2" [E, D, F] and,
-// where there are shared experts, the feed-forward "shared_experts".
+// In the open scope: "router.gate" [E, D], "experts.w1" and "experts.w3" [E, F, D], "experts.w2" [E, D, F]
+// and, where there are shared experts, the feed-forward "shared_experts".
 MoeOutput mixture_of_experts(const at::Tensor& x_TD, const Weights& weights, const at::Tensor& bias_E,
                              const RouterOptions& options, bool shared_experts);
 

@@ -1,9 +1,10 @@
-// The complementary sequence-wise auxiliary loss (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 2.1.2): of
-// a sequence of T tokens, each of which takes K of E experts,
+// The complementary sequence-wise auxiliary loss (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section
+// 2.1.2): of a sequence of T tokens, each of which takes K of E experts,
 //
 //   sum over the experts i of f_i P_i,   f_i = E / (K T) * tokens that took i,   P_i = mean over the tokens of s'_i,
 //
-// where s' are a token's scores over their sum; f has no gradient. It is 1 where the load is even, and E / K at most.
+// where s' are a token's scores over their sum; f has no gradient. It is 1 where the load is even, and E / K
+// at most.
 //
 // Shape suffixes: N tokens of this rank, K experts a token, E experts.
 #pragma once
@@ -19,16 +20,16 @@ struct SequenceBalance {
   double weight = 0;           // factor on the loss of each; 0: there is none
 };
 
-// What own tokens add to the weighted sum of the sequences' losses is sum(affinities * slopes). fp32 [N, E] both; the
-// latter have no gradient.
+// What own tokens add to the weighted sum of the sequences' losses is sum(affinities * slopes). fp32 [N, E]
+// both; the latter have no gradient.
 struct SequenceLoss {
   at::Tensor affinities_NE, slopes_NE;
 };
 SequenceLoss sequence_loss(const at::Tensor& scores_NE, const at::Tensor& experts_NK, const Weights& weights,
                            const SequenceBalance& balance);
 
-// x, contiguous and of any shape. Backward: as if the loss were added to what is differentiated. So a loss inside a
-// block needs no way out of it, and is there where the block is computed again.
+// x, contiguous and of any shape. Backward: as if the loss were added to what is differentiated. So a loss
+// inside a block needs no way out of it, and is there where the block is computed again.
 at::Tensor with_loss(const at::Tensor& x, const SequenceLoss& loss);
 
 }  // namespace rondo

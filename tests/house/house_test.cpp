@@ -182,7 +182,19 @@ const std::map<std::string, std::string> kTargetsWithoutLibTorch = {
     {"rondo", "apps"},
 };
 
-// The sources that a CMakeLists.txt names for a target.
+// Of sources_in({folder}), those that the patterns of file(GLOB `name` ...) find.
+Names sources_of_glob(const std::string& name, const std::string& folder, const std::string& text) {
+  std::smatch found;
+  REQUIRE(std::regex_search(text, found, std::regex("file\\(GLOB " + name + "\\s([^)]*)\\)")));
+  const std::string patterns = std::regex_replace(
+      std::regex_replace(found[1].str(), std::regex("\\*"), "[^/]*"), std::regex("\\s+"), "|" + folder + "/");
+  Names files = sources_in({folder});
+  std::erase_if(files,
+                [&](const std::string& file) { return !std::regex_match(file, std::regex(patterns)); });
+  return files;
+}
+
+// The sources that a CMakeLists.txt names for a target, one by one or by a pattern.
 Names sources_of_target(const std::string& target, const std::string& folder) {
   const std::string text = read(kRoot / folder / "CMakeLists.txt");
   const std::regex block("add_(?:library|executable)\\(" + target + "\\s([^)]*)\\)");
@@ -194,6 +206,10 @@ Names sources_of_target(const std::string& target, const std::string& folder) {
   for (auto match = std::sregex_iterator(words.begin(), words.end(), source); match != std::sregex_iterator();
        ++match)
     files.push_back(folder + "/" + match->str());
+  static const std::regex glob("\\$\\{(\\w+_sources)\\}");
+  for (auto match = std::sregex_iterator(words.begin(), words.end(), glob); match != std::sregex_iterator();
+       ++match)
+    for (const std::string& file : sources_of_glob((*match)[1], folder, text)) files.push_back(file);
   REQUIRE_FALSE(files.empty());
   return files;
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/parts/model_sizes.h"
+#include "models/parts/model_spec.h"
 #include "parallel/launch/gpus.h"
 #include "support/error.h"
 #include "support/text/wildcard.h"
@@ -17,7 +17,7 @@ std::vector<BrokenShare> broken_shares(const JobConfig& config, std::int64_t ten
   const auto require = [&](bool holds, std::vector<std::string> keys, const std::string& rule) {
     if (!holds) broken.push_back({std::move(keys), rule});
   };
-  const ModelSizes* model = find_model_sizes(config.model.name);
+  const ModelSpec* model = find_model_spec(config.model.name);
   if (model == nullptr) return broken;
   const SharedSizes shared = model->shared(config.model.sizes);
   const auto check_sizes = [&](const std::string& key, std::int64_t ranks,

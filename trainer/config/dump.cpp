@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include "models/parts/model_sizes.h"
+#include "models/parts/model_spec.h"
 #include "trainer/config/schema/keys.h"
 
 namespace rondo {
@@ -25,7 +25,7 @@ std::string section_toml(const Section& section, const JobConfig& config) {
   for (const Field& field : *section.fields)
     if (!field.rule.flag_only) write_line(out, field.name, field.get(place_of(section, config)));
   if (section.name != "model") return out;
-  const ModelSizes* model = find_model_sizes(config.model.name);
+  const ModelSpec* model = find_model_spec(config.model.name);
   if (model == nullptr) return out;
   for (const Field& field : *model->fields)
     if (const auto size = config.model.sizes.find(field.name); size != config.model.sizes.end())

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "models/parts/model_sizes.h"
+#include "models/parts/model_spec.h"
 #include "support/error.h"
 #include "trainer/config/schema/job_config.h"
 #include "trainer/config/schema/keys.h"
@@ -50,7 +50,7 @@ std::string section_page(const std::string& name) {
       for (const Field& field : *section.fields) out += key_line(field);
     }
   if (name == "model")
-    for (const ModelSizes& model : model_sizes()) {
+    for (const ModelSpec& model : model_specs()) {
       std::vector<std::string> flavors;
       for (const Flavor& flavor : model.flavors) flavors.push_back(flavor.name);
       out += fmt::format("\nname = \"{}\", flavor one of {}; its sizes:\n\n", model.name,

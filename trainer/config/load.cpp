@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "models/parts/model_sizes.h"
+#include "models/parts/model_spec.h"
 #include "support/error.h"
 #include "support/text/nearest.h"
 #include "trainer/config/rules.h"
@@ -48,10 +48,10 @@ class Loader {
   }
 
   void choose_model() {
-    model_ = find_model_sizes(config_.model.name);
+    model_ = find_model_spec(config_.model.name);
     if (model_ == nullptr) {
       std::vector<std::string> names;
-      for (const ModelSizes& model : model_sizes()) names.push_back(model.name);
+      for (const ModelSpec& model : model_specs()) names.push_back(model.name);
       report_choice("model.name", config_.model.name, names);
       origins_.broken.insert("model.name");
       return;
@@ -135,7 +135,7 @@ class Loader {
   Problems& problems_;
   JobConfig config_;
   Origins origins_;
-  const ModelSizes* model_ = nullptr;
+  const ModelSpec* model_ = nullptr;
   FieldValues flavor_sizes_;  // before any override
 };
 

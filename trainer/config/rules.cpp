@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "models/parts/model_sizes.h"
+#include "models/parts/model_spec.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/dump.h"
 #include "trainer/data/documents/files.h"
@@ -49,7 +49,7 @@ class Rules {
 };
 
 void check_model(Rules& rules, const JobConfig& config) {
-  const ModelSizes* model = find_model_sizes(config.model.name);
+  const ModelSpec* model = find_model_spec(config.model.name);
   if (model == nullptr) return;  // reported where the name was read
   for (const SizeProblem& problem : model->problems(config.model.sizes)) {
     Keys keys;

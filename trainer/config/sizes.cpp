@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include "models/parts/model_sizes.h"
+#include "models/parts/model_spec.h"
 #include "support/error.h"
 #include "trainer/config/read/assignment.h"
 
@@ -18,7 +18,7 @@ checkpoint::ModelFacts model_facts(const std::string& name, const FieldValues& s
 }
 
 FieldValues sizes_from_text(const std::string& model, std::string_view text, const std::string& where) {
-  const ModelSizes* known = find_model_sizes(model);
+  const ModelSpec* known = find_model_spec(model);
   if (known == nullptr)
     throw Error(ExitCode::checkpoint,
                 fmt::format("{} is of a model \"{}\", which this version does not know", where, model));

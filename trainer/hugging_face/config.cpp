@@ -6,9 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "models/deepseek_v3/deepseek_v3_hugging_face.h"
-#include "models/hugging_face/fields_reader.h"
-#include "models/llama3/llama3_hugging_face.h"
+#include "models/hugging_face/model_type.h"
 #include "support/error.h"
 #include "trainer/hugging_face/folder_files.h"
 #include "trainer/hugging_face/fp8_blocks.h"
@@ -17,19 +15,6 @@ namespace rondo::hugging_face {
 namespace {
 
 using Json = nlohmann::json;
-
-struct ModelType {
-  const char* theirs;
-  const char* architecture;
-  const char* ours;
-  FieldValues (*read)(FieldsReader&, std::vector<std::string>&);
-  Json (*write)(const FieldValues&);
-};
-
-constexpr std::array kModelTypes = {
-    ModelType{"llama", "LlamaForCausalLM", "llama3", read_llama, write_llama},
-    ModelType{"deepseek_v3", "DeepseekV3ForCausalLM", "deepseek_v3", read_deepseek, write_deepseek},
-};
 
 // Fields that change no logit: notes of the library, how texts are generated, how training started.
 constexpr std::array kHarmless = {"_attn_implementation",
@@ -105,27 +90,30 @@ std::string read_dtype(FieldsReader& reader) {
   return "";
 }
 
-const ModelType* read_model_type(FieldsReader& reader) {
+const ModelSpec* read_model_type(FieldsReader& reader) {
   const Json* type = reader.require("model_type");
   const Json* architectures = reader.take("architectures");
   if (type == nullptr) return nullptr;
-  for (const ModelType& known : kModelTypes) {
-    if (*type != known.theirs) continue;
+  std::vector<std::string> names;
+  for (const ModelSpec& model : model_specs()) {
+    const ModelType& known = *model.hugging_face_type;
+    names.push_back(fmt::format("\"{}\"", known.name));
+    if (*type != known.name) continue;
     if (architectures != nullptr && *architectures != Json::array({known.architecture}))
       reader.fail("architectures", *architectures,
                   fmt::format("not in this version; the only value is [\"{}\"]", known.architecture));
-    return &known;
+    return &model;
   }
-  reader.fail("model_type", *type, "not in this version; \"llama\" and \"deepseek_v3\" are");
+  reader.fail("model_type", *type, fmt::format("not in this version; {} are", fmt::join(names, " and ")));
   return nullptr;
 }
 
 // Whether weights are in 8 bits, in the one form of them that is read. Fields of another form are only noise.
-bool read_quantization(FieldsReader& reader, std::vector<std::string>& problems) {
+bool read_quantization(FieldsReader& reader) {
   const char* name = "quantization_config";
   const Json* object = reader.take(name);
   if (object == nullptr) return false;
-  FieldsReader inner(*object, problems, std::string(name) + ".");
+  FieldsReader inner = reader.inner(name, *object);
   if (!object->is_object()) {
     reader.fail(name, *object, "must be an object");
   } else if (const Json* method = inner.require("quant_method"); method != nullptr && *method != "fp8") {
@@ -170,14 +158,14 @@ ReadConfig parse_config(std::string_view text, const std::string& file) {
   std::vector<std::string> problems;
   FieldsReader reader(object, problems);
   ReadConfig read;
-  const ModelType* type = read_model_type(reader);
+  const ModelSpec* model = read_model_type(reader);
   // The other fields of another model would only be noise.
-  if (type != nullptr) {
-    read.config.model = type->ours;
-    read.config.sizes = type->read(reader, problems);
+  if (model != nullptr) {
+    read.config.model = model->name;
+    read.config.sizes = read_sizes(*model, reader);
     read.config.dtype = read_dtype(reader);
     read.config.tokens = read_token_ids(reader);
-    read.quantized = read_quantization(reader, problems);
+    read.quantized = read_quantization(reader);
     pass_over_layers_ahead(reader, file, read);
     reader.take_only("compression_config", nullptr, "compressed weights are");
   }
@@ -196,20 +184,21 @@ ReadConfig read_config(const std::filesystem::path& file) {
 }
 
 std::string config_json(const ModelConfig& config) {
-  for (const ModelType& type : kModelTypes) {
-    if (config.model != type.ours) continue;
-    Json object = type.write(config.sizes);
-    if (!config.dtype.empty()) object["torch_dtype"] = config.dtype;
-    object.update(Json::parse(generation_config_json(config.tokens)));
-    for (const char* name : {"bos_token_id", "eos_token_id"})
-      if (!object.contains(name)) object[name] = nullptr;
-    object["use_cache"] = true;
-    return object.dump(2) + "\n";
+  const ModelSpec* model = find_model_spec(config.model);
+  if (model == nullptr) {
+    std::vector<std::string> names;
+    for (const ModelSpec& known : model_specs()) names.push_back(known.name);
+    throw Error(ExitCode::checkpoint,
+                fmt::format("model.name = \"{}\" has no Hugging Face form in this version; {} have",
+                            config.model, fmt::join(names, " and ")));
   }
-  throw Error(ExitCode::checkpoint,
-              fmt::format("model.name = \"{}\" has no Hugging Face form in this version; "
-                          "llama3 and deepseek_v3 have",
-                          config.model));
+  Json object = write_sizes(*model, config.sizes);
+  if (!config.dtype.empty()) object["torch_dtype"] = config.dtype;
+  object.update(Json::parse(generation_config_json(config.tokens)));
+  for (const char* name : {"bos_token_id", "eos_token_id"})
+    if (!object.contains(name)) object[name] = nullptr;
+  object["use_cache"] = true;
+  return object.dump(2) + "\n";
 }
 
 std::string generation_config_json(const TokenIds& tokens) {

@@ -1,5 +1,5 @@
 // config.json of a Hugging Face folder, read into the sizes of one of our models and written from them. Plain
-// data, thread-safe. To add a model type: a row in config.cpp and a file like llama_config.cpp.
+// data, thread-safe. What a model's file holds stands in its tables: models/hugging_face/model_type.h.
 //
 // A field is one of: a size of the model; a switch for a feature that the model here has not, which must be
 // off; known to change no number (a list); or unknown, which is a warning. Files of transformers 4

@@ -9,7 +9,7 @@
 #include <map>
 #include <sstream>
 
-#include "models/parts/model_sizes.h"
+#include "models/parts/model_spec.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "trainer/checkpoint/reader.h"
@@ -197,7 +197,7 @@ class Restorer {
     const Model& ours = request_.config.model;
     if (name != ours.name)
       throw Misfit(fmt::format("{} is of model.name = \"{}\", this run of \"{}\"", where, name, ours.name));
-    const auto plain = find_model_sizes(name)->plain;
+    const auto plain = find_model_spec(name)->plain;
     const FieldValues theirs = plain(sizes), here = plain(ours.sizes);
     std::vector<std::string> problems;
     for (const auto& [key, value] : theirs)

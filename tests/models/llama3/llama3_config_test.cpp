@@ -1,7 +1,6 @@
-#include "models/llama3/llama3_config.h"
-
 #include <catch2/catch_test_macros.hpp>
 
+#include "models/llama3/llama3.h"
 #include "trainer/config/load.h"
 
 namespace {

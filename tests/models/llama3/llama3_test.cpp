@@ -21,6 +21,7 @@
 #include <cmath>
 #include <limits>
 
+#include "models/parts/decoder.h"
 #include "ops/attention/attention.h"
 #include "trainer/config/load.h"
 
@@ -118,33 +119,34 @@ TEST_CASE("parameters and FLOPs a token are the published ones") {
                            Row{"405B", 405'853'388'800, 2625.4});
   const JobConfig job = load_config({"--model.flavor=" + std::string(row.flavor)});
   const Llama3Config config = model_config<Llama3Config>(job);
-  const Llama3 model(config);
+  const auto model = make_decoder(config);
   INFO(row.flavor);
-  CHECK(parameter_count(model) == row.parameters);
-  CHECK(static_cast<double>(model.flops_per_token(8192)) * 1e-9 ==
+  CHECK(parameter_count(*model) == row.parameters);
+  CHECK(static_cast<double>(model->flops_per_token(8192)) * 1e-9 ==
         Catch::Approx(row.gflop_at_8192).epsilon(5e-4));
 }
 
 TEST_CASE("heads of a width of their own change the attention's matrices and cost alone") {
   Llama3Config config;
-  const std::int64_t before = parameter_count(Llama3(config)), cost = Llama3(config).flops_per_token(100);
+  const std::int64_t before = parameter_count(*make_decoder(config)),
+                     cost = make_decoder(config)->flops_per_token(100);
   config.head_dim = 24, config.n_kv_heads = 1;
-  const Llama3 model(config);
-  const auto& table = model.parameters();
+  const auto model = make_decoder(config);
+  const auto& table = model->parameters();
   CHECK(table[2].sizes == std::vector<std::int64_t>{16 * 24, 256});  // wq
   CHECK(table[3].sizes == std::vector<std::int64_t>{24, 256});       // wk
   CHECK(table[5].sizes == std::vector<std::int64_t>{256, 16 * 24});  // wo
   const std::int64_t more = 6 * (2 * 256 * (16 * 24 - 256) + 2 * 256 * (24 - 256));
-  CHECK(parameter_count(model) - before == more);
-  CHECK(model.flops_per_token(100) - cost == 6 * more + 12 * 6 * (16 * 24 - 256) * 100);
-  CHECK(model.buffers(5)[0].value.sizes() == at::IntArrayRef({5, 12}));
+  CHECK(parameter_count(*model) - before == more);
+  CHECK(model->flops_per_token(100) - cost == 6 * more + 12 * 6 * (16 * 24 - 256) * 100);
+  CHECK(model->buffers(5)[0].value.sizes() == at::IntArrayRef({5, 12}));
 }
 
 TEST_CASE("llama-3.1 frequency scaling keeps short wavelengths and divides long ones by the factor") {
   Llama3Config scaled, plain;
   plain.rope_scaling_factor = 1.0;
   const auto first_row = [](const Llama3Config& config) {
-    return Llama3(config).buffers(2)[1].value[1].clone();
+    return make_decoder(config)->buffers(2)[1].value[1].clone();
   };  // sin at t = 1
   const Tensor a = first_row(scaled), b = first_row(plain);
   CHECK(a[0].item<float>() == b[0].item<float>());  // wavelength 2 pi

@@ -1,7 +1,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <random>
 
-#include "models/parts/model_sizes.h"
+#include "models/parts/model_spec.h"
 #include "tests/trainer/config/config_texts.h"
 #include "trainer/config/dump.h"
 #include "trainer/config/help.h"
@@ -69,7 +69,7 @@ JobConfig random_config(unsigned seed) {
     if (section.name != "model")
       for (const Field& field : *section.fields)
         if (!field.rule.flag_only) field.set(section.in(config), values.of(field));
-  for (const Field& field : *rondo::model_sizes()[0].fields)
+  for (const Field& field : *rondo::model_specs()[0].fields)
     config.model.sizes[field.name] = values.of(field);
   const JobConfig plain = load_config({});
   for (const char* name : {"dim", "head_dim", "n_heads", "n_kv_heads", "vocab_size", "max_seq_len",

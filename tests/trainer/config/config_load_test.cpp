@@ -2,7 +2,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "models/llama3/llama3_config.h"
+#include "models/llama3/llama3.h"
 #include "tests/trainer/config/config_texts.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/dump.h"

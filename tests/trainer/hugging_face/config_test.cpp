@@ -4,7 +4,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
-#include "models/llama3/llama3_config.h"
+#include "models/llama3/llama3.h"
 #include "tests/trainer/safetensors/texts.h"
 #include "trainer/config/load.h"
 

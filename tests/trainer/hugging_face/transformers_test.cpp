@@ -7,6 +7,7 @@
 
 #include "apps/run_program.h"
 #include "models/llama3/llama3.h"
+#include "models/parts/decoder.h"
 #include "tests/trainer/data/temp_folder.h"
 #include "trainer/hugging_face/folder_writer.h"
 
@@ -77,7 +78,7 @@ ModelConfig config_of(const Llama3Config& sizes, const std::string& dtype, const
 
 void write_model(const std::string& folder, const ModelConfig& config, std::uint64_t max_shard_bytes) {
   const auto sizes = from_values<Llama3Config>(config.sizes);
-  const std::vector<Parameter> parameters = parameters_of(Llama3(sizes));
+  const std::vector<Parameter> parameters = parameters_of(*make_decoder(sizes));
   FolderWriter writer(folder, config, parameters,
                       {.max_shard_bytes = max_shard_bytes, .tokenizer_folder = {}});
   nlohmann::json names = nlohmann::json::array();
@@ -107,10 +108,10 @@ void check_read_back(const std::string& folder, const ModelConfig& config) {
   CHECK(read.warnings().empty());
   CHECK(read.config().dtype == config.dtype);
   CHECK(read.config().tokens == config.tokens);
-  const Llama3 model(from_values<Llama3Config>(read.config().sizes));
-  const Llama3 original(from_values<Llama3Config>(config.sizes));
-  const std::vector<Parameter> parameters = parameters_of(original);
-  REQUIRE(parameters_of(model).size() == parameters.size());
+  const auto model = make_decoder(from_values<Llama3Config>(read.config().sizes));
+  const auto original = make_decoder(from_values<Llama3Config>(config.sizes));
+  const std::vector<Parameter> parameters = parameters_of(*original);
+  REQUIRE(parameters_of(*model).size() == parameters.size());
   read.check(parameters);
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     INFO(parameters[p].name);
@@ -129,7 +130,7 @@ void check_read_back(const std::string& folder, const ModelConfig& config) {
 TEST_CASE("every parameter of Llama has its Hugging Face name") {
   Llama3Config sizes;
   sizes.n_layers = 2;
-  const auto parameters = parameters_of(Llama3(sizes));
+  const auto parameters = parameters_of(*make_decoder(sizes));
   REQUIRE(parameters.size() == 21);
   CHECK(parameters[0].name == "model.embed_tokens.weight");
   CHECK(parameters[10].name == "model.layers.1.input_layernorm.weight");
@@ -138,7 +139,7 @@ TEST_CASE("every parameter of Llama has its Hugging Face name") {
   CHECK(parameters[19].name == "model.norm.weight");
   CHECK(parameters[20].name == "lm_head.weight");
   sizes.tie_embeddings = true;
-  CHECK(Llama3(sizes).parameters().size() == 20);
+  CHECK(make_decoder(sizes)->parameters().size() == 20);
 }
 
 TEST_CASE("transformers loads what we write with nothing added, and we read what it saves") {

@@ -15,7 +15,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "models/deepseek_v3/deepseek_v3_config.h"
+#include "models/deepseek_v3/deepseek_v3.h"
 #include "models/parts/decoder.h"
 #include "tests/trainer/data/temp_folder.h"
 #include "trainer/checkpoint/reader.h"

@@ -17,6 +17,7 @@
 #include "compiler/trace/tracer.h"
 #include "models/deepseek_v3/deepseek_v3.h"
 #include "models/llama3/llama3.h"
+#include "models/parts/decoder.h"
 #include "tests/trainer/step/initial_state.h"
 #include "trainer/step/train_step.h"
 
@@ -25,23 +26,23 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-std::shared_ptr<Decoder> small_llama() {
+std::shared_ptr<const Decoder> small_llama() {
   Llama3Config c;
   c.dim = 64, c.n_layers = 2, c.n_heads = 4, c.n_kv_heads = 2, c.vocab_size = 300, c.multiple_of = 32;
-  return std::make_shared<Llama3>(c);
+  return make_decoder(c);
 }
-std::shared_ptr<Decoder> small_deepseek() {
+std::shared_ptr<const Decoder> small_deepseek() {
   DeepSeekV3Config c;
   c.dim = 48, c.n_layers = 2, c.n_heads = 2, c.vocab_size = 300, c.ffn_hidden_dim = 40, c.q_lora_rank = 24;
   c.kv_lora_rank = 16, c.qk_nope_head_dim = 8, c.qk_rope_head_dim = 12, c.v_head_dim = 8,
   c.moe_hidden_dim = 16;
-  return std::make_shared<DeepSeekV3>(c);
+  return make_decoder(c);
 }
 
 struct Step {
   StepFunction function;
   TrainStepOptions options;
-  std::shared_ptr<Decoder> model;
+  std::shared_ptr<const Decoder> model;
 
   Tensors state() const { return initial_state(function, *model); }
   Tensors batch() const {
@@ -59,7 +60,7 @@ struct Step {
   }
 };
 
-Step small_step(const std::shared_ptr<Decoder>& model, bool bf16) {
+Step small_step(const std::shared_ptr<const Decoder>& model, bool bf16) {
   TrainStepOptions options;
   options.local_batch_size = 2, options.seq_len = 20;
   if (bf16) options.sharding.compute_dtype = at::kBFloat16;

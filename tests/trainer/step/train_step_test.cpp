@@ -22,6 +22,7 @@
 #include "compiler/trace/tracer.h"
 #include "models/deepseek_v3/deepseek_v3.h"
 #include "models/llama3/llama3.h"
+#include "models/parts/decoder.h"
 #include "tests/compiler/execute/recording_device.h"
 #include "tests/trainer/step/initial_state.h"
 
@@ -78,7 +79,7 @@ void require_equal(const Tensors& a, const Tensors& b) {
 
 TEST_CASE("eager, interpreted and replayed steps are bit for bit equal") {
   cpu_memory::install();
-  const auto model = std::make_shared<Llama3>(small_config());
+  const auto model = make_decoder(small_config());
   TrainStepOptions options = small_options();
   const bool bf16 = GENERATE(false, true);
   if (bf16) options.sharding.compute_dtype = at::kBFloat16;
@@ -108,7 +109,7 @@ TEST_CASE("the loss of a sequence's load is in the graph of a step where it has 
     config.ffn_hidden_dim = 48;
     config.kv_lora_rank = 16, config.qk_nope_head_dim = 8, config.qk_rope_head_dim = 8, config.v_head_dim = 8;
     config.moe_hidden_dim = 16, config.sequence_balance_coeff = coeff;
-    return make_train_step(std::make_shared<DeepSeekV3>(config), small_options());
+    return make_train_step(make_decoder(config), small_options());
   };
   const auto nodes = [](const StepFunction& function) { return trace(function).nodes.size(); };
   const TrainStepFunctions without = functions(0), with = functions(0.1);
@@ -119,7 +120,7 @@ TEST_CASE("the loss of a sequence's load is in the graph of a step where it has 
 TEST_CASE(
     "a recorded step is one segment and gives the bits of the interpreter, before and after the passes") {
   cpu_memory::install();
-  const auto model = std::make_shared<Llama3>(small_config());
+  const auto model = make_decoder(small_config());
   TrainStepOptions options = small_options();
   if (GENERATE(false, true)) options.sharding.compute_dtype = at::kBFloat16;
   const StepFunction function = make_train_step(model, options).train_step;
@@ -172,7 +173,7 @@ TEST_CASE(
   const Case one = GENERATE(Case{false, false, 5}, Case{true, true, 1}, Case{true, false, 64});
   Llama3Config config = small_config();
   config.tie_embeddings = one.ties;
-  const auto model = std::make_shared<Llama3>(config);
+  const auto model = make_decoder(config);
   TrainStepOptions options = small_options();
   if (one.bf16) options.sharding.compute_dtype = at::kBFloat16;
   const StepFunction function = make_train_step(model, options).train_step;
@@ -208,7 +209,7 @@ TEST_CASE("with its loss in chunks a step on a long batch needs a fraction of th
   options.seq_len = 512;
   options.validation_batch_size = 2;
   options.validation_seq_len = 512;
-  const TrainStepFunctions functions = make_train_step(std::make_shared<Llama3>(config), options);
+  const TrainStepFunctions functions = make_train_step(make_decoder(config), options);
   const std::int64_t logits = 2 * 512 * 4096 * 4;
   const auto bytes = [](const StepFunction& function, const CompileRequest& request) {
     return CompiledStep(function, request).replay_bytes();
@@ -223,7 +224,7 @@ TEST_CASE("with its loss in chunks a step on a long batch needs a fraction of th
 
 TEST_CASE("checkpointed blocks change no bit of an eager step and lower its peak memory") {
   cpu_memory::install();
-  const auto model = std::make_shared<Llama3>(small_config());
+  const auto model = make_decoder(small_config());
   std::int64_t peaks[2];
   Tensors outcomes[2];
   for (const bool checkpointed : {false, true}) {

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "models/parts/model_sizes.h"
+#include "models/parts/model_spec.h"
 #include "support/text/nearest.h"
 #include "trainer/config/schema/job_config.h"
 #include "trainer/config/schema/unsupported.h"
@@ -27,7 +27,7 @@ const Known& known() {
     Known built;
     for (const Section& section : sections())
       for (const Field& field : *section.fields) built.add(section.name, field);
-    for (const ModelSizes& model : model_sizes())
+    for (const ModelSpec& model : model_specs())
       for (const Field& field : *model.fields) built.add("model", field);
     for (const UnsupportedKey& key : unsupported_keys()) built.add(key.section, key.field);
     return built;

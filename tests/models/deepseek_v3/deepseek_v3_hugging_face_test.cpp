@@ -2,7 +2,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
-#include "models/deepseek_v3/deepseek_v3_config.h"
+#include "models/deepseek_v3/deepseek_v3.h"
 #include "tests/trainer/safetensors/texts.h"
 #include "trainer/config/load.h"
 #include "trainer/hugging_face/config.h"

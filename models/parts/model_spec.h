@@ -1,8 +1,6 @@
-// The models that exist, as far as a configuration needs to know them: the fields of each model's sizes, the
-// values of its flavors (TOML text embedded in the program) and the rules between the fields. No LibTorch,
-// and nothing of any one model, so that the trainer's configuration knows none.
-//
-// To add a model: its config struct, its models/sizes/<model>_<flavor>.toml files, a row in model_sizes.cpp.
+// What is known of a model without LibTorch: the fields of its sizes, the values of its flavors (TOML text
+// embedded in the program), the rules between the fields, and its form at Hugging Face. Nothing of any one
+// model, so that the trainer's configuration knows none: the list of models is models/models.h.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +10,22 @@
 
 #include "support/fields.h"
 
+namespace rondo::hugging_face {
+struct ModelType;  // models/hugging_face/model_type.h
+}
+
 namespace rondo {
+
+class Decoder;  // models/parts/decoder.h, in the LibTorch half
 
 // A rule between fields that does not hold. `keys`: the fields involved, the one to blame first.
 struct SizeProblem {
   std::vector<std::string> keys;
   std::string rule;  // with the arithmetic: "must be a multiple of ..."
 };
+
+// "32 = 3 * 10 + 2", for the rule that a size does not divide another.
+std::string division(std::int64_t whole, std::int64_t by);
 
 // A size that ranks divide among themselves, each a whole number of it.
 struct SharedSize {
@@ -35,18 +42,20 @@ struct Flavor {
   std::string_view toml;  // `field = value` lines
 };
 
-struct ModelSizes {
+struct ModelSpec {
   std::string name;  // the value of model.name
   const Fields* fields;
   std::vector<Flavor> flavors;
   std::vector<SizeProblem> (*problems)(const FieldValues&);
   SharedSizes (*shared)(const FieldValues&);
   FieldValues (*plain)(const FieldValues&);  // equal for two runs' sizes that are of one model
+  const hugging_face::ModelType* hugging_face_type;
 };
 
-const std::vector<ModelSizes>& model_sizes();
+// In the order of models/models.h.
+const std::vector<ModelSpec>& model_specs();
 
 // nullptr where there is no model of that name.
-const ModelSizes* find_model_sizes(std::string_view name);
+const ModelSpec* find_model_spec(std::string_view name);
 
 }  // namespace rondo

@@ -1,0 +1,117 @@
+// Reading and writing config.json by a model's tables. rope_theta and the scaling of rotary frequencies have
+// tables of their own, since transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters) put them in
+// different places.
+#include "models/hugging_face/model_type.h"
+
+#include <type_traits>
+
+namespace rondo::hugging_face {
+namespace {
+
+using Json = nlohmann::json;
+
+void take_sizes(FieldsReader& reader, const std::vector<SizeName>& names, const Fields& fields,
+                FieldValues& sizes) {
+  for (const SizeName& size : names)
+    if (!size.required || reader.require(size.theirs) != nullptr)
+      reader.take_size(size.theirs, fields, size.ours, sizes);
+}
+
+// An object {"rope_type": ...}.
+void take_rope_object(const std::string& name, const Json& rope, const RopeScaling& scaling,
+                      const Fields& fields, FieldValues& sizes, FieldsReader& reader) {
+  if (!rope.is_object()) return reader.fail(name, rope, "must be an object");
+  FieldsReader inner = reader.inner(name, rope);
+  inner.take_size("rope_theta", fields, "rope_theta", sizes);
+  const Json* older = inner.take("type");
+  const Json* type = inner.take("rope_type");
+  if (type == nullptr) type = older;
+  if (type == nullptr) {
+    inner.require("rope_type");
+  } else if (*type == scaling.type) {
+    take_sizes(inner, scaling.sizes, fields, sizes);
+    if (scaling.read_rest != nullptr) scaling.read_rest(inner);
+  } else if (*type != "default") {
+    return inner.fail("rope_type", *type,
+                      std::string("not in this version; default and ") + scaling.type + " are");
+  }
+  inner.take_only("partial_rotary_factor", 1.0, "a rotation of a part of each head is");
+  // Any of them might change the frequencies.
+  for (const std::string& unknown : inner.unknown())
+    inner.fail(unknown, rope.at(unknown), "no field of this rope_type");
+}
+
+void take_rope(FieldsReader& reader, const RopeScaling& scaling, const Fields& fields, FieldValues& sizes) {
+  sizes["rope_theta"] = 10000.0;  // where the file does not say, as in transformers
+  sizes["rope_scaling_factor"] = 1.0;
+  reader.take_size("rope_theta", fields, "rope_theta", sizes);
+  const Json* older = reader.take("rope_scaling");
+  const Json* parameters = reader.take("rope_parameters");
+  if (older != nullptr && parameters != nullptr && *older != *parameters)
+    return reader.fail("rope_scaling", *older, "says something else than rope_parameters; keep one");
+  if (parameters != nullptr)
+    take_rope_object("rope_parameters", *parameters, scaling, fields, sizes, reader);
+  else if (older != nullptr)
+    take_rope_object("rope_scaling", *older, scaling, fields, sizes, reader);
+}
+
+// A rule that the sizes break, blaming the first of its keys under their name.
+std::string described(const SizeProblem& problem, const ModelType& type, const FieldValues& sizes) {
+  const std::string& blamed = problem.keys.front();
+  std::string theirs = "model." + blamed;
+  for (const auto* names : {&type.rope_scaling.sizes, &type.sizes})
+    for (const SizeName& size : *names)
+      if (size.ours == blamed) theirs = size.theirs;
+  const auto value = sizes.find(blamed);
+  return theirs + " = " + to_toml(value == sizes.end() ? FieldValue{} : value->second) + ": " + problem.rule;
+}
+
+Json json_of(const FieldValue& value) {
+  return std::visit(
+      [](const auto& v) -> Json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::monostate>)
+          return nullptr;
+        else
+          return v;
+      },
+      value);
+}
+
+void put_sizes(const std::vector<SizeName>& names, const FieldValues& sizes, Json& object) {
+  for (const SizeName& size : names) object[size.theirs] = json_of(sizes.at(size.ours));
+}
+
+}  // namespace
+
+FieldValues read_sizes(const ModelSpec& model, FieldsReader& reader) {
+  const ModelType& type = *model.hugging_face_type;
+  const std::size_t before = reader.problems().size();
+  FieldValues sizes = type.defaults;
+  take_sizes(reader, type.sizes, *model.fields, sizes);
+  take_rope(reader, type.rope_scaling, *model.fields, sizes);
+  for (const FixedField& field : type.fixed) reader.take_only(field.name, field.only, field.others);
+  if (type.read_rest != nullptr) type.read_rest(reader, sizes);
+  if (reader.problems().size() == before)
+    for (const SizeProblem& problem : model.problems(sizes))
+      reader.problems().push_back(described(problem, type, sizes));
+  return sizes;
+}
+
+Json write_sizes(const ModelSpec& model, const FieldValues& sizes) {
+  const ModelType& type = *model.hugging_face_type;
+  const FieldValues plain = model.plain(sizes);
+  Json config = {{"architectures", Json::array({type.architecture})}, {"model_type", type.name}};
+  put_sizes(type.sizes, plain, config);
+  put_sizes({{"rope_theta", "rope_theta"}}, plain, config);
+  Json& scaling = config["rope_scaling"];  // null: none
+  if (plain.at("rope_scaling_factor") != FieldValue(1.0)) {
+    scaling["rope_type"] = type.rope_scaling.type;
+    put_sizes(type.rope_scaling.sizes, plain, scaling);
+  }
+  for (const FixedField& field : type.fixed)
+    if (field.written) config[field.name] = field.only;
+  if (type.write_rest != nullptr) type.write_rest(plain, config);
+  return config;
+}
+
+}  // namespace rondo::hugging_face

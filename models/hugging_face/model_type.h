@@ -1,0 +1,56 @@
+// A model under the names that transformers gives it: tables of what its config.json holds, and how such a
+// file is read and written by them. Thread-safe.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/hugging_face/fields_reader.h"
+#include "models/parts/model_spec.h"
+#include "support/fields.h"
+
+namespace rondo::hugging_face {
+
+struct SizeName {
+  const char* theirs;
+  const char* ours;
+  bool required = true;  // in a file
+};
+
+// A field with one value that the model here has. Absent and null mean it.
+struct FixedField {
+  const char* name;
+  nlohmann::json only;
+  const char* others;  // what any other value asks for, in a message: "a bias in attention is"
+  bool written = false;
+};
+
+// The scaling of rotary frequencies that a model knows besides "default". Every model has the sizes rope_theta
+// and rope_scaling_factor, which is 1 where there is none.
+struct RopeScaling {
+  const char* type;  // "llama3"
+  std::vector<SizeName> sizes;
+  void (*read_rest)(FieldsReader&) = nullptr;  // what else such an object may hold
+};
+
+struct ModelType {
+  const char* name;          // of config.json's "model_type"
+  const char* architecture;  // the one of "architectures"
+  FieldValues defaults;      // sizes that no file says, or not every file
+  std::vector<SizeName> sizes;
+  RopeScaling rope_scaling;
+  std::vector<FixedField> fixed;
+  // What the tables do not say. Reading comes last and may complete the sizes.
+  void (*read_rest)(FieldsReader&, FieldValues& sizes) = nullptr;
+  // Throws Error(checkpoint) for a model that transformers has not.
+  void (*write_rest)(const FieldValues& sizes, nlohmann::json& config) = nullptr;
+};
+
+// Problems go to the reader; the values are good only where there are none.
+FieldValues read_sizes(const ModelSpec& model, FieldsReader& reader);
+
+// The fields that say what the model is. Throws Error(checkpoint) for a model that transformers has not.
+nlohmann::json write_sizes(const ModelSpec& model, const FieldValues& sizes);
+
+}  // namespace rondo::hugging_face

@@ -1,0 +1,50 @@
+// A decoder's table of parameters: for each its name here and at Hugging Face, its sizes, how tensor
+// parallelism cuts it, and its initial values, which are torchtitan's. The parameters stand in the order in
+// which decode() (layers.h) and a model's block read them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "models/parts/decoder.h"
+
+namespace rondo {
+
+inline constexpr Init kOnes{Init::Kind::constant, 1.0, 0.0};
+// A draw of this deviation is cut at 2, as torch's default bounds are.
+inline constexpr Init kNormal{Init::Kind::truncated_normal, 0.02, 2.0};
+
+class ParameterTable {
+ public:
+  struct Sizes {
+    std::int64_t dim, n_layers, vocab_size;
+    bool tie_embeddings;
+  };
+  using AddBlock = std::function<void(ParameterTable&, std::int64_t layer)>;
+
+  // The embedding, what add_block adds for each layer, the last norm and, where it is not the embedding, the
+  // head.
+  ParameterTable(const Sizes& sizes, const AddBlock& add_block);
+
+  // Of the layer that add_block is called for: "layers.3.NAME.weight" and "model.layers.3.THEIRS.weight".
+  void add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
+           ParallelStyle style, const Init& init);
+  // The three matrices of feed_forward() (layers.h).
+  void add_feed_forward(const std::string& name, const std::string& theirs, std::int64_t dim,
+                        std::int64_t hidden);
+
+  // kNormal with a deviation that falls with the depth of the layer.
+  Init deep_normal() const;
+
+  const std::vector<ParameterRule>& rules() const { return rules_; }
+
+ private:
+  bool tie_embeddings_;
+  std::int64_t layer_ = 0;
+  std::string ours_, theirs_;  // how the names begin
+  std::vector<ParameterRule> rules_;
+};
+
+}  // namespace rondo
