@@ -25,8 +25,8 @@ namespace rondo::ir {
 
 // An all-gather of a parameter (of its shard, perhaps cast), or a reduce-scatter of its gradient, and its wait.
 struct FsdpCollective {
-  std::int32_t parameter = -1;         // index of the input
-  std::int32_t start = -1, wait = -1;  // nodes
+  std::int32_t parameter = -1;  // index of the input
+  NodeIndex start = kNoNode, wait = kNoNode;
   bool gathers = true;
   Phase phase = Phase::forward;
   std::string group = {};

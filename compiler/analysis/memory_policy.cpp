@@ -24,7 +24,7 @@ bool is_dear(const Node& node) {
   return facts(node.op).heavy || std::find(kAlsoDear.begin(), kAlsoDear.end(), node.op) != kAlsoDear.end();
 }
 
-using Keep = std::vector<bool>;  // for each node: what the policy wants kept
+using Keep = IdMap<bool>;  // for each node: what the policy wants kept
 
 Keep keep_dear(const Graph& graph) {
   Keep keep;
@@ -34,10 +34,10 @@ Keep keep_dear(const Graph& graph) {
 
 Keep keep_every_second_product(const Graph& graph, const ForwardValues& forward) {
   Keep keep = keep_dear(graph);
-  std::vector<int> products(graph.blocks.size(), 0);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+  IdMap<int> products(graph.blocks.size(), 0);
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     if (graph.nodes[i].op != "aten.mm.default" || !forward.is_optional(i)) continue;
-    if (++products[static_cast<std::size_t>(forward.block(i))] % 2 == 0) keep[i] = false;
+    if (++products[forward.block(i)] % 2 == 0) keep[i] = false;
   }
   return keep;
 }
@@ -51,7 +51,7 @@ Keep keep_selected(const Graph& graph, const ForwardValues& forward,
     const std::string_view op =
         colons == std::string::npos ? std::string_view() : std::string_view(selector).substr(colons + 2);
     bool found = false;
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (NodeIndex i = 0; i < graph.node_count(); ++i) {
       const Node& node = graph.nodes[i];
       if (node.op != op || !forward.is_optional(i) || !matches_wildcard(module, node.module)) continue;
       keep[i] = found = true;
@@ -70,23 +70,22 @@ Keep keep_selected(const Graph& graph, const ForwardValues& forward,
 // What leaves the block is kept if it is read at all, and costs nothing more here.
 Keep keep_min_cut(const Graph& graph, const ForwardValues& forward) {
   Keep keep = keep_dear(graph);
-  const std::vector<bool> read_by_backward = forward.producers_read_by_backward();
-  for (std::size_t block = 0; block < graph.blocks.size(); ++block) {
-    const std::vector<std::size_t>& nodes = forward.producers_of(block);
-    std::vector<std::size_t> place(graph.nodes.size());
+  const IdMap<bool> read_by_backward = forward.producers_read_by_backward();
+  const auto blocks = static_cast<std::int32_t>(graph.blocks.size());
+  for (std::int32_t block = 0; block < blocks; ++block) {
+    const std::vector<NodeIndex>& nodes = forward.producers_of(block);
+    IdMap<std::size_t> place(graph.nodes.size());
     MinCut cut(nodes.size());
     for (std::size_t k = 0; k < nodes.size(); ++k) {
-      const std::size_t i = nodes[k];
+      const NodeIndex i = nodes[k];
       place[i] = k;
       cut.set_capacity(k, forward.bytes(i));
       if (keep[i] || !forward.is_optional(i)) cut.source(k);
       if (read_by_backward[i]) cut.sink(k);
       for_each_operand(graph.nodes[i], [&](ValueId id) {
-        const std::int32_t made = forward.producer(id);
-        if (made < 0 || forward.block(static_cast<std::size_t>(made)) != static_cast<std::int32_t>(block))
-          return;
-        if (forward.is_optional(static_cast<std::size_t>(made)))
-          cut.connect(place[static_cast<std::size_t>(made)], k);
+        const NodeIndex made = forward.producer(id);
+        if (made == kNoNode || forward.block(made) != block) return;
+        if (forward.is_optional(made)) cut.connect(place[made], k);
       });
     }
     const std::vector<bool> behind = cut.behind_cut();

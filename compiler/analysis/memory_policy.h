@@ -25,7 +25,7 @@
 namespace rondo::ir {
 
 struct MemoryDecision {
-  std::vector<bool> recompute;  // for each node of the graph: if the backward needs it, it computes it again
+  IdMap<bool> recompute;  // for each node of the graph: if the backward needs it, it computes it again
   std::vector<std::string> notes;  // what could not be done as asked
 };
 // REQUIRES: no node overwrites anything. Throws Error(config) for an unknown policy, a selector of

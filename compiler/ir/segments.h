@@ -12,7 +12,7 @@ namespace rondo::ir {
 
 // Nodes at which the host reads what the device computed: where the graph is cut. Empty: the whole graph is one
 // segment.
-std::vector<std::int32_t> host_syncs(const Graph& graph);
+std::vector<NodeIndex> host_syncs(const Graph& graph);
 
 // The runs of nodes between the host reads; one that only makes views is no work, and no segment. The return node
 // belongs to the run before it: it stands for the copies of what updates the state.

@@ -56,11 +56,11 @@ class Grouping {
     return both_small || seconds(bytes + next.bytes) <= hidden_by;
   }
   double compute_between(std::int32_t from, std::int32_t to) const {
-    return compute_until_[static_cast<std::size_t>(to)] - compute_until_[static_cast<std::size_t>(from)];
+    return compute_until_[to] - compute_until_[from];
   }
 
   const DeviceModel& device_;
-  std::vector<double> compute_until_;  // seconds before each node
+  IdMap<double> compute_until_;  // seconds before each node
 };
 
 }  // namespace

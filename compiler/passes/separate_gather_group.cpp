@@ -12,9 +12,7 @@ namespace rondo::ir {
 Notes separate_gather_group(Graph& graph, const CompileOptions& options) {
   if (options.gather_group_suffix.empty()) return {};
   for (const FsdpCollective& one : fsdp_collectives(graph))
-    if (one.gathers)
-      std::get<std::string>(graph.nodes[static_cast<std::size_t>(one.start)].args[2]) +=
-          options.gather_group_suffix;
+    if (one.gathers) std::get<std::string>(graph.nodes[one.start].args[2]) += options.gather_group_suffix;
   return {};
 }
 

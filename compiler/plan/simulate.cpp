@@ -97,15 +97,14 @@ class Lanes {
   }
 
   void runs_until(const Node& node, const Pending& pending) {
-    for (ValueId id : node.results)
-      started_by_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(pending_.size());
+    for (ValueId id : node.results) started_by_[id] = static_cast<std::int32_t>(pending_.size());
     pending_.push_back(pending);
   }
 
   void wait(ValueId id) {
-    const std::int32_t index = started_by_[static_cast<std::size_t>(id)];
+    const std::int32_t index = started_by_[id];
     if (index < 0) return;
-    const Pending& pending = pending_[static_cast<std::size_t>(index)];
+    const Pending& pending = pending_[index];
     const double waited_s = std::max(0.0, pending.end_s - now_s_);
     now_s_ += waited_s;
     *pending.exposed_s += waited_s;
@@ -115,8 +114,8 @@ class Lanes {
   const DeviceModel& device_;
   const GroupShapes& groups_;
   const double expert_rows_;
-  std::vector<std::int32_t> started_by_;  // by value: index into pending_
-  std::vector<Pending> pending_;
+  IdMap<std::int32_t> started_by_;  // by value: index into pending_
+  IdMap<Pending> pending_;
   StepEstimate made_;
   double now_s_ = 0, node_link_free_s_ = 0, network_free_s_ = 0, to_host_free_s_ = 0, from_host_free_s_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
@@ -34,7 +35,7 @@ struct Stand {
 // Straight from the graph: from its first value to the last read of any view; what a collective reads until its
 // wait.
 std::vector<Stand> stands(const Graph& graph, const MemoryPlan& plan) {
-  const std::vector<std::int32_t> made_at = defining_nodes(graph);
+  const DefUse def_use(graph);
   std::vector<std::int32_t> last(graph.values.size(), -1);
   const auto need = [&](ValueId id, std::size_t node) {
     auto& at = last[static_cast<std::size_t>(storage_root(graph, id))];
@@ -45,18 +46,18 @@ std::vector<Stand> stands(const Graph& graph, const MemoryPlan& plan) {
     for_each_operand(graph.nodes[i], [&](ValueId id) {
       need(id, i);
       if (facts(graph.nodes[i].op).effect != Effect::wait) return;
-      const std::int32_t start = made_at[static_cast<std::size_t>(storage_root(graph, id))];
+      const std::int32_t start = def_use.maker(storage_root(graph, id));
       for_each_operand(graph.nodes[static_cast<std::size_t>(start)], [&](ValueId sent) { need(sent, i); });
     });
   }
   std::vector<Stand> found;
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    const bool owns = made_at[v] >= 0 && storage_root(graph, id) == id;
+    const bool owns = def_use.maker(id) != kNoNode && storage_root(graph, id) == id;
     const std::int64_t bytes = storage_bytes(graph.values[v].type);
     REQUIRE((plan.offsets[v] >= 0) == (owns && bytes > 0));
     if (plan.offsets[v] >= 0 && !graph.values[v].on_host)
-      found.push_back({plan.offsets[v], bytes, made_at[v], last[v], id});
+      found.push_back({plan.offsets[v], bytes, def_use.maker(id), last[v], id});
   }
   for (const Workspace& workspace : plan.workspaces)
     found.push_back({workspace.offset, workspace.bytes, workspace.start, workspace.wait, kNoValue});

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <string>
 
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/plan/memory_plan.h"
@@ -222,11 +223,12 @@ TEST_CASE("bytes by category add up to the peak of the plan on random graphs") {
     REQUIRE(report.arena_bytes == plan.live_peak_bytes + report.fragmentation_bytes());
     REQUIRE(report.live_bytes.size() == graph.nodes.size());
     // The same again from the offsets: two storages that stand at once never begin at the same place.
-    const std::vector<std::int32_t> made_at = defining_nodes(graph);
+    const DefUse def_use(graph);
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       std::map<std::int64_t, std::int64_t> standing;
-      for (std::size_t v = 0; v < graph.values.size(); ++v)
-        if (plan.offsets[v] >= 0 && made_at[v] <= static_cast<int>(i) && plan.ends[v] >= static_cast<int>(i))
+      for (ValueId v = 0; v < graph.value_count(); ++v)
+        if (plan.offsets[v] >= 0 && def_use.maker(v) <= static_cast<int>(i) &&
+            plan.ends[v] >= static_cast<int>(i))
           standing[plan.offsets[v]] = planned_bytes(graph.values[v].type);
       for (const Workspace& workspace : plan.workspaces)
         if (workspace.start <= static_cast<int>(i) && static_cast<int>(i) <= workspace.wait)
