@@ -10,19 +10,13 @@
 #include "compiler/analysis/parameters.h"
 #include "compiler/analysis/schedule.h"
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
 
 namespace rondo::ir {
 namespace {
 
-constexpr std::string_view kGather = "_c10d_functional.all_gather_into_tensor.default";
-constexpr std::string_view kReduce = "_c10d_functional.reduce_scatter_tensor.default";
-constexpr std::string_view kSum = "_c10d_functional.all_reduce.default";
-constexpr std::string_view kCast = "aten._to_copy.default";
-constexpr std::string_view kWait = "_c10d_functional.wait_tensor.default";
 constexpr std::string_view kSplit = "aten.split_with_sizes_copy.default";
 
-ValueId first_operand(const Node& node) { return std::get<Use>(node.args[0]).value; }
+ValueId first_operand(const Node& node) { return operand(node, 0); }
 
 // Whether a gather depends on the parameter alone, so that it can be done earlier.
 bool gathers_parameter(const Graph& graph, const IdMap<std::int32_t>& parameters, const DefUse& def_use,
@@ -39,9 +33,9 @@ bool gathers_parameter(const Graph& graph, const IdMap<std::int32_t>& parameters
   return id == graph.inputs[parameters[start]].value;
 }
 
-// For each node whether what it reads was computed from a gradient that such an `op` reduced. Random ops keep their
-// order, so each depends on those before it.
-IdMap<bool> computed_from(const Graph& graph, const IdMap<std::int32_t>& parameters, std::string_view op) {
+// For each node whether what it reads was computed from a gradient that a collective of this kind reduced. Random
+// ops keep their order, so each depends on those before it.
+IdMap<bool> computed_from(const Graph& graph, const IdMap<std::int32_t>& parameters, CollectiveKind kind) {
   IdMap<bool> depends(graph.nodes.size(), false), values(graph.values.size(), false);
   bool drawn = false;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -52,7 +46,7 @@ IdMap<bool> computed_from(const Graph& graph, const IdMap<std::int32_t>& paramet
     for_each_operand(node, [&](ValueId id) { any = any || values[id]; });
     depends[i] = any;
     drawn = drawn || (draws && any);
-    if (any || (parameters[i] >= 0 && node.op == op))
+    if (any || (parameters[i] >= 0 && is_collective(node, kind)))
       for (ValueId id : node.results) values[id] = true;
   }
   return depends;
@@ -85,7 +79,7 @@ class Bucketing {
     const ValueId packed = split >= 0 ? first_operand(graph_.nodes[split])
                                       : pack(place, key, {before_their_casts(gradients)}, 0, {total});
     const ValueId whole =
-        start_and_wait(kSum, place, key, {Use{packed}, std::string("sum"), std::get<3>(key)}, total);
+        start_and_wait(kAllReduce, place, key, {Use{packed}, std::string("sum"), std::get<3>(key)}, total);
     take_apart(place, key, whole, lengths, members);
   }
 
@@ -149,7 +143,8 @@ class Bucketing {
     const DType dtype = std::get<DType>(key);
     const ValueId started =
         emit(place, key, std::string(op), std::move(args), {contiguous(dtype, {elements})})[0];
-    return emit(place, key, std::string(kWait), {Use{started}}, {contiguous(dtype, {elements})}, started)[0];
+    return emit(place, key, std::string(kWaitTensor), {Use{started}}, {contiguous(dtype, {elements})},
+                started)[0];
   }
   void replace(const FsdpCollective* member, ValueId by) {
     replacement_[graph_.nodes[member->wait].results[0]] = by;
@@ -166,7 +161,7 @@ class Bucketing {
     hoist(shards, place);
     const ValueId packed = pack(place, key, {shards}, 0, {total});
     const ValueId whole =
-        start_and_wait(kGather, place, key, {Use{packed}, ranks, std::get<3>(key)}, ranks * total);
+        start_and_wait(kAllGather, place, key, {Use{packed}, ranks, std::get<3>(key)}, ranks * total);
     const ValueId rows = view(place, key, whole, {ranks, total});
     std::vector<TensorType> types;
     for (std::int64_t length : lengths) types.push_back(contiguous(dtype, {ranks, length}));
@@ -196,8 +191,8 @@ class Bucketing {
       rows.values.push_back(view(place, key, sources[k], {ranks, lengths[k]}));
     const ValueId packed = pack(place, key, std::move(rows), 1, {ranks, total});
     const ValueId flat = view(place, key, packed, {ranks * total});
-    const ValueId shard =
-        start_and_wait(kReduce, place, key, {Use{flat}, std::string("sum"), ranks, std::get<3>(key)}, total);
+    const ValueId shard = start_and_wait(kReduceScatter, place, key,
+                                         {Use{flat}, std::string("sum"), ranks, std::get<3>(key)}, total);
     take_apart(place, key, shard, lengths, members);
   }
 
@@ -208,7 +203,7 @@ class Bucketing {
     const ValueId packed =
         emit(place, key, "aten.cat.default", {std::move(parts), dim}, {contiguous(from, sizes)})[0];
     if (from == to) return packed;
-    return emit(place, key, std::string(kCast), {Use{packed}, to, None{}, None{}, None{}, false, None{}},
+    return emit(place, key, std::string(kToCopy), {Use{packed}, to, None{}, None{}, None{}, false, None{}},
                 {contiguous(to, sizes)})[0];
   }
 
@@ -229,7 +224,7 @@ class Bucketing {
     std::vector<NodeIndex> casts;
     for (const ValueId operand : operands) {
       const NodeIndex i = def_use_.maker(operand);
-      if (i < 0 || graph_.nodes[i].op != kCast || def_use_.readers(operand).size() != 1) continue;
+      if (i < 0 || graph_.nodes[i].op != kToCopy || def_use_.readers(operand).size() != 1) continue;
       const ValueId source = first_operand(graph_.nodes[i]);
       const bool flat = type(source).sizes == type(operand).sizes && is_contiguous(type(source));
       if (!flat || (!sources.empty() && type(source).dtype != type(sources[0]).dtype)) continue;
@@ -273,26 +268,27 @@ class Bucketing {
 std::vector<FsdpCollective> fsdp_collectives(const Graph& graph) {
   const IdMap<std::int32_t> parameters = parameters_of_nodes(graph);
   const DefUse def_use(graph);
-  const IdMap<bool> depends = computed_from(graph, parameters, kReduce);
+  const IdMap<bool> depends = computed_from(graph, parameters, CollectiveKind::reduce_scatter);
   const IdMap<std::int32_t> waits = waits_of_starts(graph);
   std::vector<FsdpCollective> found;
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& start = graph.nodes[i];
-    if (parameters[i] < 0 || (start.op != kGather && start.op != kReduce)) continue;
-    const bool gathers = start.op == kGather;
+    const std::optional<Collective> c = collective_of(start);
+    if (parameters[i] < 0 || !c) continue;
+    const bool gathers = c->kind == CollectiveKind::all_gather;
+    if (!gathers && c->kind != CollectiveKind::reduce_scatter) continue;
     const NodeIndex wait = waits[i];
     const TensorType& type = graph.value(first_operand(start)).type;
     if (wait < 0 || type.sizes.size() != 1) continue;
-    if (gathers ? !gathers_parameter(graph, parameters, def_use, i)
-                : depends[i] || std::get<std::string>(start.args[1]) != "sum")
+    if (gathers ? !gathers_parameter(graph, parameters, def_use, i) : depends[i] || c->reduction != "sum")
       continue;
     FsdpCollective one{.parameter = parameters[i],
                        .start = i,
                        .wait = wait,
-                       .gathers = gathers,
+                       .kind = c->kind,
                        .phase = start.phase,
-                       .group = std::get<std::string>(start.args[gathers ? 2 : 3]),
-                       .ranks = std::get<std::int64_t>(start.args[gathers ? 1 : 2]),
+                       .group = std::string(c->group),
+                       .ranks = c->ranks,
                        .dtype = type.dtype};
     one.bytes = storage_bytes(type) * (gathers ? one.ranks : 1);
     found.push_back(std::move(one));
@@ -308,14 +304,15 @@ bool made_by_bucketing(const Node& node) {
 Notes bucket_sums(Graph& graph, std::string_view origin) {
   const IdMap<std::int32_t> parameters = parameters_of_nodes(graph);
   const DefUse def_use(graph);
-  const IdMap<bool> depends = computed_from(graph, parameters, kSum);
+  const IdMap<bool> depends = computed_from(graph, parameters, CollectiveKind::all_reduce);
   const IdMap<std::int32_t> waits = waits_of_starts(graph);
   std::deque<FsdpCollective> sums;  // addresses stay
   std::map<Key, Members> by_key;
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& start = graph.nodes[i];
-    if (parameters[i] < 0 || start.op != kSum || start.phase != Phase::backward || depends[i] ||
-        std::get<std::string>(start.args[1]) != "sum")
+    const std::optional<Collective> c = collective_of(start);
+    if (parameters[i] < 0 || !c || c->kind != CollectiveKind::all_reduce || c->reduction != "sum" ||
+        start.phase != Phase::backward || depends[i])
       continue;
     const NodeIndex wait = waits[i];
     const TensorType& type = graph.value(first_operand(start)).type;
@@ -325,7 +322,7 @@ Notes bucket_sums(Graph& graph, std::string_view origin) {
     const std::string& bucket =
         source != nullptr && made_by_bucketing(*source) ? source->module : graph.inputs[parameters[i]].bucket;
     sums.push_back({.parameter = parameters[i], .start = i, .wait = wait});
-    const Key key{bucket, start.phase, false, std::get<std::string>(start.args[2]), 1, type.dtype};
+    const Key key{bucket, start.phase, false, std::string(c->group), 1, type.dtype};
     if (!bucket.empty()) by_key[key].push_back(&sums.back());
   }
   if (sums.empty()) return {};
@@ -349,7 +346,7 @@ Notes bucket_collectives(Graph& graph, const std::vector<FsdpCollective>& collec
     if (buckets[i].empty()) {
       ++alone;
     } else {
-      by_key[{buckets[i], one.phase, one.gathers, one.group, one.ranks, one.dtype}].push_back(&one);
+      by_key[{buckets[i], one.phase, one.gathers(), one.group, one.ranks, one.dtype}].push_back(&one);
     }
   }
   Bucketing bucketing(graph, origin);

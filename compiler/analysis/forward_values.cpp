@@ -18,8 +18,7 @@ bool is_repeatable(const Graph& graph, const Node& node) {
   for (ValueId id : node.results)
     if (graph.value(id).writes != kNoValue) return false;
   const Effect effect = facts(node.op).effect;
-  return effect == Effect::none || effect == Effect::wait ||
-         node.op == "_c10d_functional.all_gather_into_tensor.default";
+  return effect == Effect::none || effect == Effect::wait || is_collective(node, CollectiveKind::all_gather);
 }
 
 }  // namespace

@@ -12,8 +12,7 @@
 
 namespace rondo::ir {
 
-constexpr std::string_view kNllLoss = "aten.nll_loss_forward.default", kAmax = "aten.amax.default",
-                           kToCopy = "aten._to_copy.default";
+constexpr std::string_view kNllLoss = "aten.nll_loss_forward.default", kAmax = "aten.amax.default";
 
 // Why what looks like a loss is none that can be chunked.
 struct LossMiss {

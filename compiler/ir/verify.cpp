@@ -267,7 +267,7 @@ void overwritten_inputs_are_updates(const Graph& graph) {
 // What computes reads the device's memory; only transfers cross.
 void only_transfers_touch_the_host(const Graph& graph) {
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
-    const bool offloads = node.op == "rondo.offload.default", reloads = node.op == "rondo.reload.default";
+    const bool offloads = node.op == kOffload, reloads = node.op == kReload;
     const bool waits = facts(node.op).effect == Effect::wait;
     for_each_operand(node, [&](ValueId id) {
       if (graph.value(id).on_host && !reloads && !waits)

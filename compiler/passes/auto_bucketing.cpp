@@ -47,10 +47,9 @@ class Grouping {
  private:
   bool joins(const FsdpCollective& next, std::int64_t bytes, double hidden_by) const {
     if (bytes + next.bytes > kLargest) return false;
-    const CollectiveKind kind = next.gathers ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter;
-    const double fixed = collective_seconds(kind, 0, next.ranks, device_);
+    const double fixed = collective_seconds(next.kind, 0, next.ranks, device_);
     const auto seconds = [&](std::int64_t moved) {
-      return collective_seconds(kind, static_cast<double>(moved), next.ranks, device_);
+      return collective_seconds(next.kind, static_cast<double>(moved), next.ranks, device_);
     };
     const bool both_small = seconds(bytes) < 2 * fixed && seconds(next.bytes) < 2 * fixed;
     return both_small || seconds(bytes + next.bytes) <= hidden_by;
@@ -71,7 +70,7 @@ Notes auto_bucketing(Graph& graph, const CompileOptions& options) {
   if (collectives.empty()) return {};
   std::map<std::string, std::vector<const FsdpCollective*>> runs;
   for (const FsdpCollective& one : collectives)
-    runs[fmt::format("{} {} {} {}", phase_name(one.phase), one.gathers ? "gather" : "reduction", one.group,
+    runs[fmt::format("{} {} {} {}", phase_name(one.phase), collective_name(one.kind), one.group,
                      dtype_name(one.dtype))]
         .push_back(&one);
   Grouping grouping(graph, *find_device_model(options.device == "cuda" ? "h200" : "cpu"));

@@ -93,11 +93,11 @@ class Offloader {
     return kept;
   }
 
-  ValueId emit(Place place, const Node& beside, Phase phase, std::string op, ValueId operand, bool waits,
+  ValueId emit(Place place, const Node& beside, Phase phase, std::string_view op, ValueId operand, bool waits,
                bool on_host) {
     Value value{.type = graph_.value(operand).type, .on_host = on_host};
     if (waits) value.views = operand;
-    Node node{.op = std::move(op),
+    Node node{.op = std::string(op),
               .args = {Use{operand}},
               .results = {graph_.add_value(std::move(value))},
               .phase = phase,
@@ -112,12 +112,11 @@ class Offloader {
   void send_and_fetch(ValueId value) {
     const NodeIndex maker = def_use_.maker(value);
     const Node beside = graph_.nodes[maker];
-    const ValueId sent =
-        emit({maker, 1}, beside, Phase::forward, "rondo.offload.default", value, false, true);
-    const ValueId there = emit(wait_place(block(value)), beside, Phase::forward,
-                               "rondo.wait_transfer.default", sent, true, true);
+    const ValueId sent = emit({maker, 1}, beside, Phase::forward, kOffload, value, false, true);
+    const ValueId there =
+        emit(wait_place(block(value)), beside, Phase::forward, kWaitTransfer, sent, true, true);
     const ValueId fetched =
-        emit(fetch_place(block(value)), beside, Phase::backward, "rondo.reload.default", there, false, false);
+        emit(fetch_place(block(value)), beside, Phase::backward, kReload, there, false, false);
     fetched_.emplace_back(value, fetched);
   }
 
@@ -167,7 +166,7 @@ class Offloader {
     if (known != kNoValue) return known;
     const Node maker = graph_.nodes[def_use_.maker(id)];
     if (const ValueId back = fetched[id]; back != kNoValue)
-      return known = emit(before, maker, Phase::backward, "rondo.wait_transfer.default", back, true, false);
+      return known = emit(before, maker, Phase::backward, kWaitTransfer, back, true, false);
     Node view = maker;
     view.phase = Phase::backward;
     view.origin = "offload";

@@ -110,8 +110,9 @@ class Overlap {
   }
 
   double seconds_of(NodeIndex start) const {
-    const Collective c = *collective_of(graph_, graph_.nodes[start]);
-    return collective_seconds(c.kind, c.bytes, std::max<std::int64_t>(c.ranks, 2), device_);
+    const Collective c = *collective_of(graph_.nodes[start]);
+    return collective_seconds(c.kind, collective_bytes(graph_, graph_.nodes[start]),
+                              std::max<std::int64_t>(c.ranks, 2), device_);
   }
 
   Graph& graph_;

@@ -29,9 +29,6 @@
 namespace rondo::ir {
 namespace {
 
-constexpr std::string_view kReduce = "_c10d_functional.reduce_scatter_tensor.default";
-constexpr std::string_view kSum = "_c10d_functional.all_reduce.default";
-
 class Overlap {
  public:
   explicit Overlap(Graph& graph)
@@ -55,10 +52,11 @@ class Overlap {
  private:
   ValueId first_operand(NodeIndex i) const { return std::get<Use>(graph_.nodes[i].args[0]).value; }
 
-  std::vector<NodeIndex> starts(Phase phase, std::string_view op) const {
+  std::vector<NodeIndex> starts(Phase phase, CollectiveKind kind) const {
     std::vector<NodeIndex> found;
     for (NodeIndex i = 0; i < graph_.node_count(); ++i)
-      if (graph_.nodes[i].phase == phase && graph_.nodes[i].op == op && waits_[i] >= 0) found.push_back(i);
+      if (graph_.nodes[i].phase == phase && is_collective(graph_.nodes[i], kind) && waits_[i] >= 0)
+        found.push_back(i);
     return found;
   }
 
@@ -80,7 +78,7 @@ class Overlap {
   }
 
   void prefetch_gathers(Phase phase) {
-    std::vector<NodeIndex> gathers = starts(phase, "_c10d_functional.all_gather_into_tensor.default");
+    std::vector<NodeIndex> gathers = starts(phase, CollectiveKind::all_gather);
     std::erase_if(gathers, [&](NodeIndex i) { return !of_parameters_[first_operand(i)]; });
     const Unit* before = nullptr;
     const std::vector<Unit> all = units(gathers);
@@ -117,8 +115,8 @@ class Overlap {
   }
 
   bool of_parameter(NodeIndex i) const { return parameters_[i] >= 0 || made_by_bucketing(graph_.nodes[i]); }
-  std::vector<NodeIndex> reductions(Phase phase, std::string_view op) const {
-    std::vector<NodeIndex> found = starts(phase, op);
+  std::vector<NodeIndex> reductions(Phase phase, CollectiveKind kind) const {
+    std::vector<NodeIndex> found = starts(phase, kind);
     std::erase_if(found, [&](NodeIndex i) { return !of_parameter(i); });
     return found;
   }
@@ -128,7 +126,7 @@ class Overlap {
   }
 
   void delay_reductions(Phase phase) {
-    const std::vector<Unit> all = units(reductions(phase, kReduce));
+    const std::vector<Unit> all = units(reductions(phase, CollectiveKind::reduce_scatter));
     for (std::size_t k = 0; k < all.size(); ++k)
       for (const NodeIndex i : all[k])
         delay_wait(i, k + 1 < all.size() ? above(all[k + 1]) : Place{phase_begin(Phase::update) - 1, 1});
@@ -136,8 +134,8 @@ class Overlap {
   static Place above(const Unit& unit) { return {unit.front(), -1}; }
 
   void delay_replica_sums(Phase phase) {
-    const std::vector<Unit> scatters = units(reductions(phase, kReduce)),
-                            sums = units(reductions(phase, kSum));
+    const std::vector<Unit> scatters = units(reductions(phase, CollectiveKind::reduce_scatter)),
+                            sums = units(reductions(phase, CollectiveKind::all_reduce));
     const Place end{phase_begin(Phase::update) - 1, 2};  // below the start of the last sum
     for (std::size_t k = 0; k < sums.size(); ++k) {
       for (const NodeIndex i : sums[k]) {
@@ -157,7 +155,7 @@ class Overlap {
   NodeIndex scattered_by(NodeIndex sum) const {
     for (NodeIndex i = def_use_.maker(first_operand(sum)); i != kNoNode && of_parameter(i);
          i = def_use_.maker(first_operand(i))) {
-      if (graph_.nodes[i].op == kReduce) return i;
+      if (is_collective(graph_.nodes[i], CollectiveKind::reduce_scatter)) return i;
       if (!std::holds_alternative<Use>(graph_.nodes[i].args[0])) break;
     }
     return kNoNode;

@@ -108,8 +108,7 @@ class Planner {
 
   void add_workspace(NodeIndex i) {
     const Node& node = graph_.nodes[i];
-    if (!needs_.reduce_scatter_receives || node.op != "_c10d_functional.reduce_scatter_tensor.default")
-      return;
+    if (!needs_.reduce_scatter_receives || !is_collective(node, CollectiveKind::reduce_scatter)) return;
     const std::int64_t received = storage_bytes(graph_.value(std::get<Use>(node.args.at(0)).value).type);
     if (received == 0) return;
     RONDO_ASSERT(lives_.waits[i] >= 0, node.op + " (module \"" + node.module + "\") has no wait");

@@ -38,7 +38,7 @@ class Lanes {
           break;
         case Effect::host_sync:
           compute(node);
-          if (!facts(node.op).exchanges) break;
+          if (!is_collective(facts(node.op))) break;
           start(node);
           wait(node.results.at(0));
           break;
@@ -67,18 +67,19 @@ class Lanes {
   }
 
   void start(const Node& node) {
-    const Collective c = *collective_of(graph_, node);
+    const Collective c = *collective_of(node);
+    const double bytes = collective_bytes(graph_, node);
     const auto group = groups_.find(c.group);
     const GroupShape shape = group == groups_.end() ? GroupShape{} : group->second;
     const std::int64_t ranks = c.ranks == 0 ? shape.ranks : c.ranks;
-    const double seconds = collective_seconds(c.kind, c.bytes, ranks, device_, shape.stride);
+    const double seconds = collective_seconds(c.kind, bytes, ranks, device_, shape.stride);
     const bool in_node = within_node(ranks, shape.stride, device_);
     double& link_free_s = in_node ? node_link_free_s_ : network_free_s_;
     link_free_s = std::max(link_free_s, now_s_) + seconds;
     CollectiveTotals& totals = made_.collectives[{c.kind, std::string(c.group)}];
     ++totals.count;
-    totals.bytes += c.bytes;
-    totals.sent_bytes += sent_bytes(c.kind, c.bytes, ranks);
+    totals.bytes += bytes;
+    totals.sent_bytes += sent_bytes(c.kind, bytes, ranks);
     totals.seconds += seconds;
     (in_node ? made_.node_links_s : made_.network_s) += seconds;
     runs_until(node, {link_free_s, &totals.exposed_s});

@@ -227,7 +227,7 @@ MemoryReport report_memory(const Graph& graph, const MemoryPlan& plan, std::size
   report.arena_bytes = plan.arena_bytes;
   report.host_bytes = plan.host_arena_bytes;
   for (const Node& node : graph.nodes)
-    if (node.op == "_c10d_functional.all_gather_into_tensor.default")
+    if (is_collective(node, CollectiveKind::all_gather))
       report.largest_gather_bytes =
           std::max(report.largest_gather_bytes, storage_bytes(graph.value(node.results.at(0)).type));
   describe_peak(graph, largest, report);

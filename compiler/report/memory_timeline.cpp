@@ -154,10 +154,8 @@ std::string collectives_json(const Graph& graph) {
       const auto found = wait_of.find(roots[result]);
       if (found != wait_of.end()) wait = std::max(wait, found->second);
     }
-    std::string group;  // the last text among the arguments
-    for (const Argument& argument : node.args)
-      if (const auto* text = std::get_if<std::string>(&argument)) group = *text;
-    collectives.add(i, wait - i, kinds(kind_of(node.op)), std::max(read, made), groups(group));
+    collectives.add(i, wait - i, kinds(kind_of(node.op)), std::max(read, made),
+                    groups(std::string(collective_of(node)->group)));
   }
   return fmt::format(R"("kinds":{},"groups":{},"collectives":{})", kinds.json(), groups.json(),
                      collectives.json());
