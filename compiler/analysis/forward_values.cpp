@@ -23,7 +23,7 @@ bool is_repeatable(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-ForwardValues::ForwardValues(const Graph& graph, std::string_view reshard_after_forward)
+ForwardValues::ForwardValues(const Graph& graph, ReshardAfterForward reshard)
     : graph_(graph), blocks_(blocks_of_nodes(graph)), parameters_(parameters_of_nodes(graph)) {
   const NodeIndex count = graph.node_count();
   const IdMap<ValueId> roots = storage_roots(graph);
@@ -40,7 +40,7 @@ ForwardValues::ForwardValues(const Graph& graph, std::string_view reshard_after_
         leaves_[source] = true;
     });
 
-  const IdMap<bool> kept = kept_gathered(graph, reshard_after_forward);
+  const IdMap<bool> kept = kept_gathered(graph, reshard);
   gathered_again_.assign(graph.nodes.size(), false);
   optional_.assign(graph.nodes.size(), false);
   of_block_.resize(graph.blocks.size());

@@ -8,10 +8,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "compiler/ir/ir.h"
+#include "compiler/ir/options.h"
 
 namespace rondo::ir {
 
@@ -21,7 +21,7 @@ inline bool is_backward(const Node& node) { return node.phase == Phase::backward
 class ForwardValues {
  public:
   // `graph` outlives this. REQUIRES: no node overwrites anything.
-  ForwardValues(const Graph& graph, std::string_view reshard_after_forward);
+  ForwardValues(const Graph& graph, ReshardAfterForward reshard);
 
   bool is_optional(NodeIndex node) const { return optional_[node]; }
   std::int32_t block(NodeIndex node) const { return blocks_[node]; }

@@ -37,12 +37,12 @@ std::vector<NodeClass> node_classes(const Graph& graph, const ForwardValues& for
 
 class Filler {
  public:
-  Filler(const Graph& graph, const ForwardValues& forward, std::string_view device)
+  Filler(const Graph& graph, const ForwardValues& forward, TargetDevice device)
       : graph_(graph),
         forward_(forward),
         classes_(node_classes(graph, forward)),
         keep_(graph.nodes.size(), false) {
-    const DeviceModel& model = *find_device_model(device == "cuda" ? "h200" : "cpu");
+    const DeviceModel& model = device_model_for(device);
     for (const Node& node : graph.nodes) seconds_.push_back(node_seconds(graph, node, model));
     update();
   }

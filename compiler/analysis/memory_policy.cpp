@@ -98,19 +98,23 @@ Keep keep_min_cut(const Graph& graph, const ForwardValues& forward) {
 
 MemoryDecision decide_memory(const Graph& graph, const CompileOptions& options) {
   const ForwardValues forward(graph, options.reshard_after_forward);
-  const std::string& policy = options.memory_policy;
-  if (policy == "none") return {forward.recompute_all_but(Keep(graph.nodes.size(), true)), {}};
-  if (policy == "default" || policy == "sac_and_offload")
-    return {forward.recompute_all_but(keep_dear(graph)), {}};
-  if (policy == "eager") return {forward.recompute_all_but(keep_every_second_product(graph, forward)), {}};
-  if (policy == "min_cut") return {forward.recompute_all_but(keep_min_cut(graph, forward)), {}};
-  if (policy == "full")
-    return {forward.recompute_all_but(keep_selected(graph, forward, options.full_recompute_save_ops)), {}};
-  if (policy == "budget") return fill_budget(graph, forward, options);
-  throw Error(ExitCode::config,
-              fmt::format("compile.memory_policy = \"{}\" is none of none, default, eager, min_cut, budget, "
-                          "full, sac_and_offload",
-                          policy));
+  const auto keeping = [&](const Keep& keep) { return MemoryDecision{forward.recompute_all_but(keep), {}}; };
+  switch (options.memory_policy) {
+    case MemoryPolicy::none:
+      return keeping(Keep(graph.nodes.size(), true));
+    case MemoryPolicy::selective:
+    case MemoryPolicy::sac_and_offload:
+      return keeping(keep_dear(graph));
+    case MemoryPolicy::eager:
+      return keeping(keep_every_second_product(graph, forward));
+    case MemoryPolicy::min_cut:
+      return keeping(keep_min_cut(graph, forward));
+    case MemoryPolicy::full:
+      return keeping(keep_selected(graph, forward, options.full_recompute_save_ops));
+    case MemoryPolicy::budget:
+      return fill_budget(graph, forward, options);
+  }
+  RONDO_ASSERT(false, "no such memory policy");
 }
 
 }  // namespace rondo::ir

@@ -35,9 +35,9 @@ IdMap<bool> values_of_parameters(const Graph& graph, const std::function<bool(st
   return derived;
 }
 
-IdMap<bool> kept_gathered(const Graph& graph, std::string_view reshard_after_forward) {
-  IdMap<bool> kept(graph.inputs.size(), reshard_after_forward == "never");
-  if (reshard_after_forward != "default") return kept;
+IdMap<bool> kept_gathered(const Graph& graph, ReshardAfterForward reshard) {
+  IdMap<bool> kept(graph.inputs.size(), reshard == ReshardAfterForward::never);
+  if (reshard != ReshardAfterForward::all_but_last) return kept;
   const IdMap<std::int32_t> parameters = parameters_of_nodes(graph);
   std::string_view last;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "compiler/ir/ir.h"
+#include "compiler/ir/options.h"
 
 namespace rondo::ir {
 
@@ -20,8 +20,8 @@ IdMap<std::int32_t> parameters_of_nodes(const Graph& graph);
 IdMap<bool> values_of_parameters(const Graph& graph, const std::function<bool(std::size_t)>& may);
 
 // For each input whether its gathered copy lives from the forward into the backward, under
-// CompileOptions::reshard_after_forward: "never" keeps all, "always" none, "default" those of the bucket that
+// CompileOptions::reshard_after_forward: `never` keeps all, `always` none, `all_but_last` those of the bucket that
 // the forward gathers last.
-IdMap<bool> kept_gathered(const Graph& graph, std::string_view reshard_after_forward);
+IdMap<bool> kept_gathered(const Graph& graph, ReshardAfterForward reshard);
 
 }  // namespace rondo::ir

@@ -73,7 +73,7 @@ Notes auto_bucketing(Graph& graph, const CompileOptions& options) {
     runs[fmt::format("{} {} {} {}", phase_name(one.phase), collective_name(one.kind), one.group,
                      dtype_name(one.dtype))]
         .push_back(&one);
-  Grouping grouping(graph, *find_device_model(options.device == "cuda" ? "h200" : "cpu"));
+  Grouping grouping(graph, device_model_for(options.device));
   std::map<const FsdpCollective*, std::string> names;
   for (const auto& [kind, run] : runs) grouping.name(run, names);
   std::vector<std::string> buckets;

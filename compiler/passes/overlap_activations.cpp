@@ -127,8 +127,7 @@ class Overlap {
 
 Notes overlap_activations(Graph& graph, const CompileOptions& options) {
   if (overwrites(graph)) return left_alone();
-  const DeviceModel& device = *find_device_model(options.device == "cuda" ? "h200" : "cpu");
-  const std::int64_t moved = Overlap(graph, device).run();
+  const std::int64_t moved = Overlap(graph, device_model_for(options.device)).run();
   if (moved == 0) return {};
   return {std::to_string(moved) + " ops run beside collectives of activations that do not need them"};
 }

@@ -130,7 +130,7 @@ constexpr std::array kPasses = {
     PassInfo{.name = "cudagraph",
              .run = &cudagraph,
              .in_default = false,
-             .only_on = "cuda",
+             .only_on = TargetDevice::cuda,
              .summary = "marks what the device records once and replays without the host"},
 };
 
@@ -159,7 +159,7 @@ struct Chooser {
     std::vector<std::string_view> rounding;
     for (std::size_t i = 0; i < table.size(); ++i) {
       if (!table[i].in_default) continue;
-      if (table[i].numerics == Numerics::rounds && options.numerics == "exact") {
+      if (table[i].numerics == Numerics::rounds && options.numerics == Numerics::exact) {
         rounding.push_back(table[i].name);
       } else {
         wanted[i] = true;
@@ -174,10 +174,10 @@ struct Chooser {
   void want(const std::string& name) {
     const std::size_t i = find("compile.passes", name);
     if (i == table.size()) return;
-    if (!table[i].only_on.empty() && table[i].only_on != options.device) {
+    if (table[i].only_on && table[i].only_on != options.device) {
       problems.push_back(fmt::format("compile.passes: {} needs device {}, and the run's is {}; leave it out",
-                                     name, table[i].only_on, options.device));
-    } else if (table[i].numerics == Numerics::rounds && options.numerics == "exact") {
+                                     name, name_of(*table[i].only_on), name_of(options.device)));
+    } else if (table[i].numerics == Numerics::rounds && options.numerics == Numerics::exact) {
       problems.push_back(
           fmt::format("compile.passes: {} rounds; set compile.numerics = \"rounds\" to allow it", name));
     } else {
@@ -289,9 +289,6 @@ std::vector<std::string> order_problems(std::span<const PassInfo> table,
 
 Selection select_passes(std::span<const PassInfo> table, const CompileOptions& options) {
   Chooser chooser{.table = table, .options = options};
-  if (options.numerics != "exact" && options.numerics != "rounds")
-    chooser.problems.push_back(
-        fmt::format("compile.numerics = \"{}\" must be \"exact\" or \"rounds\"", options.numerics));
   chooser.want_listed();
   chooser.disable();
   Selection selection{.passes = {}, .notes = std::move(chooser.notes)};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,11 +14,6 @@
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {
-
-enum class Numerics : std::uint8_t {
-  exact,   // bit for bit the same results
-  rounds,  // the same up to rounding; runs only under compile.numerics = "rounds"
-};
 
 // What may hold of a graph on its way through the pipeline.
 using Properties = std::uint32_t;
@@ -35,8 +31,8 @@ struct PassInfo {
   Properties needs = 0;
   Properties gives = 0;
   Properties breaks = 0;
-  std::string_view replaces = {};  // the pass of the default list that this one is another way of
-  std::string_view only_on = {};   // the device without which the pass makes no sense
+  std::string_view replaces = {};            // the pass of the default list that this one is another way of
+  std::optional<TargetDevice> only_on = {};  // the device without which the pass makes no sense
   std::string_view summary;
 };
 

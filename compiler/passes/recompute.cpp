@@ -102,7 +102,7 @@ std::string list(const std::map<std::string, OpShare>& shares) {
 }
 
 // What is kept, what is computed again, and what both cost.
-Notes table(const Graph& graph, const IdMap<bool>& recompute, const std::string& policy) {
+Notes table(const Graph& graph, const IdMap<bool>& recompute, MemoryPolicy policy) {
   const RecomputePlan plan = plan_recompute(graph, recompute);
   const DefUse def_use(graph);
   std::map<std::string, OpShare> kept, again;
@@ -135,7 +135,7 @@ Notes table(const Graph& graph, const IdMap<bool>& recompute, const std::string&
       fmt::format(
           "memory policy {}: the blocks keep {:.1f} MiB for the backward, which computes {:.2f} of {:.2f} "
           "GFLOP again",
-          policy, static_cast<double>(plan.kept_bytes) / kMib, again_flops * 1e-9, all_flops * 1e-9),
+          name_of(policy), static_cast<double>(plan.kept_bytes) / kMib, again_flops * 1e-9, all_flops * 1e-9),
       "  kept: " + list(kept), "  computed again: " + list(again)};
 }
 

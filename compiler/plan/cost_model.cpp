@@ -126,6 +126,10 @@ const DeviceModel* find_device_model(std::string_view name) {
   return nullptr;
 }
 
+const DeviceModel& device_model_for(TargetDevice device) {
+  return *find_device_model(device == TargetDevice::cuda ? "h200" : "cpu");
+}
+
 double bytes_moved(const Graph& graph, const Node& node) {
   if (moves_nothing(graph, node)) return 0;
   const int skipped = looked_into(node.op);

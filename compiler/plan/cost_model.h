@@ -39,6 +39,7 @@
 
 #include "compiler/ir/ir.h"
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/options.h"
 
 namespace rondo::ir {
 
@@ -69,6 +70,8 @@ struct DeviceModel {
 
 std::span<const DeviceModel> device_models();
 const DeviceModel* find_device_model(std::string_view name);  // nullptr: unknown
+// What passes decide by, so that all ranks decide alike: an H200 for every GPU.
+const DeviceModel& device_model_for(TargetDevice device);
 
 // What bounds a node.
 enum class CostKind : std::uint8_t { nothing, matmul, attention, memory, launch };

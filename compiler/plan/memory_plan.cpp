@@ -129,8 +129,8 @@ class Planner {
 
 }  // namespace
 
-CollectiveNeeds collective_needs(std::string_view device) {
-  return {.reduce_scatter_receives = device == "cpu"};
+CollectiveNeeds collective_needs(TargetDevice device) {
+  return {.reduce_scatter_receives = device == TargetDevice::cpu};
 }
 
 MemoryPlan plan_memory(const Graph& graph, const CollectiveNeeds& needs) {

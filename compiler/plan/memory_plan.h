@@ -6,10 +6,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "compiler/ir/ir.h"
+#include "compiler/ir/options.h"
 
 namespace rondo::ir {
 
@@ -19,7 +19,7 @@ struct CollectiveNeeds {
   // A reduce-scatter receives the contributions of all ranks in a buffer as large as its operand.
   bool reduce_scatter_receives = false;
 };
-CollectiveNeeds collective_needs(std::string_view device);  // "cpu" or "cuda"
+CollectiveNeeds collective_needs(TargetDevice device);
 
 // Memory that the collective of node `start` takes for itself, until and during node `wait`.
 struct Workspace {

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -36,12 +35,6 @@ std::vector<std::string> split(const std::string& text, std::string_view separat
   return parts;
 }
 
-const std::map<std::string_view, std::string CompileOptions::*> kTextOptions = {
-    {"gather_group_suffix", &CompileOptions::gather_group_suffix},
-    {"memory_policy", &CompileOptions::memory_policy},
-    {"reshard_after_forward", &CompileOptions::reshard_after_forward},
-};
-
 CompileOptions options_of(const std::string& input) {
   constexpr std::string_view kMark = "# options:";
   CompileOptions options;
@@ -50,18 +43,7 @@ CompileOptions options_of(const std::string& input) {
   std::istringstream line(input.substr(mark + kMark.size(), input.find('\n', mark) - mark - kMark.size()));
   for (std::string word; line >> word;) {
     const std::size_t equals = word.find('=');
-    const std::string key = word.substr(0, equals), value = word.substr(equals + 1);
-    if (const auto text = kTextOptions.find(key); text != kTextOptions.end()) {
-      options.*text->second = value;
-    } else if (key == "memory_budget") {
-      options.memory_budget = std::stod(value);
-    } else if (key == "loss_chunks") {
-      options.loss_chunks = std::stoll(value);
-    } else if (key == "save") {
-      options.full_recompute_save_ops.push_back(value);
-    } else {
-      FAIL("no such option: " << key);
-    }
+    options.set(word.substr(0, equals), word.substr(equals + 1));
   }
   return options;
 }

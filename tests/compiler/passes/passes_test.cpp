@@ -149,7 +149,7 @@ TEST_CASE("the pipeline twice is the pipeline once") {
     Graph graph = random_graph(seed, size_of(seed));
     CompileOptions options;
     options.disable_passes = {"reinplace", "reorder_for_memory", "transformer_block_bucketing"};
-    options.reshard_after_forward = "always";  // which bucket is the last may change
+    options.reshard_after_forward = ReshardAfterForward::always;  // which bucket is the last may change
     run_pipeline(graph, options);
     const std::string once = print(graph);
     run_pipeline(graph, options);

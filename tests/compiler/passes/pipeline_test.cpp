@@ -21,7 +21,11 @@ constexpr std::array kTable = {
     PassInfo{.name = "must", .run = &nothing, .required = true, .summary = ""},
     PassInfo{.name = "rounding", .run = &nothing, .numerics = Numerics::rounds, .summary = ""},
     PassInfo{.name = "extra", .run = &nothing, .in_default = false, .summary = ""},
-    PassInfo{.name = "cudagraph", .run = &nothing, .in_default = false, .only_on = "cuda", .summary = ""},
+    PassInfo{.name = "cudagraph",
+             .run = &nothing,
+             .in_default = false,
+             .only_on = TargetDevice::cuda,
+             .summary = ""},
 };
 
 std::string names(const CompileOptions& options) {
@@ -52,7 +56,8 @@ TEST_CASE("default stands for the default list, and required passes always run")
 }
 
 TEST_CASE("passes that round run only where rounding is allowed, and their absence is said") {
-  CHECK(names({.passes = {"default"}, .disable_passes = {}, .numerics = "rounds"}) == "first must rounding ");
+  CHECK(names({.passes = {"default"}, .disable_passes = {}, .numerics = Numerics::rounds}) ==
+        "first must rounding ");
   CHECK(select_passes(kTable, {}).notes ==
         std::vector<std::string>{
             "a pass that rounds is left out, since compile.numerics = \"exact\": rounding"});
@@ -93,14 +98,41 @@ TEST_CASE("the pipeline's own order meets the needs of every pass") {
 }
 
 TEST_CASE("all problems of the selection are reported at once") {
-  CHECK(error_of({.passes = {"default", "extr"}, .disable_passes = {"must", "sixth"}, .numerics = "fast"}) ==
-        "compile.numerics = \"fast\" must be \"exact\" or \"rounds\"\n"
+  CHECK(error_of({.passes = {"default", "extr"}, .disable_passes = {"must", "sixth"}}) ==
         "compile.passes: unknown pass \"extr\" (did you mean extra?); known are default, first, must, "
         "rounding, extra, "
         "cudagraph\n"
         "compile.disable_passes: must is required and cannot be disabled\n"
         "compile.disable_passes: unknown pass \"sixth\"; known are default, first, must, rounding, extra, "
         "cudagraph");
+}
+
+TEST_CASE("options are set by name from text, and what is no option or value is an error") {
+  CompileOptions options;
+  options.set("numerics", "rounds");
+  options.set("device", "cuda");
+  options.set("reshard_after_forward", "never");
+  options.set("loss_chunks", "3");
+  options.set("memory_budget", "0.25");
+  options.set("disable_passes", "reinplace");
+  CHECK(options.numerics == Numerics::rounds);
+  CHECK(options.device == TargetDevice::cuda);
+  CHECK(options.reshard_after_forward == ReshardAfterForward::never);
+  CHECK(options.loss_chunks == 3);
+  CHECK(options.memory_budget == 0.25);
+  CHECK(options.disable_passes == std::vector<std::string>{"reinplace"});
+  const auto error_of = [&](const char* option, const char* value) {
+    try {
+      options.set(option, value);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::config);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(error_of("numerics", "fast") == "compile.numerics = \"fast\" is none of exact, rounds");
+  CHECK(error_of("loss_chunks", "3x") == "loss_chunks = \"3x\" is no number");
+  CHECK(error_of("chunks", "3") == "there is no compile option \"chunks\"");
 }
 
 TEST_CASE("a pass that the device cannot have is an error") {
@@ -111,7 +143,8 @@ TEST_CASE("a pass that the device cannot have is an error") {
 }
 
 TEST_CASE("a bare cudagraph means the default list and cudagraph") {
-  CHECK(names({.passes = {"cudagraph"}, .disable_passes = {}, .device = "cuda"}) == "first must cudagraph ");
+  CHECK(names({.passes = {"cudagraph"}, .disable_passes = {}, .device = TargetDevice::cuda}) ==
+        "first must cudagraph ");
 }
 
 TEST_CASE("the report says what each pass did, and the dump sees every graph") {

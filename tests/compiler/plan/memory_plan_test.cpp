@@ -13,6 +13,7 @@
 #include "compiler/plan/arena_layout.h"
 #include "tests/compiler/passes/random_graph.h"
 
+using namespace rondo;
 using namespace rondo::ir;
 
 namespace {
@@ -235,7 +236,7 @@ TEST_CASE("equal graphs have equal plans") {
 
 TEST_CASE("a reduce-scatter on the CPU has memory of its own from its start to its wait") {
   const Graph graph = graph_of(kReduction);
-  const MemoryPlan plan = plan_memory(graph, collective_needs("cpu"));
+  const MemoryPlan plan = plan_memory(graph, collective_needs(TargetDevice::cpu));
   REQUIRE(plan.workspaces.size() == 1);
   const Workspace& workspace = plan.workspaces[0];
   CHECK(workspace.start == 1);
@@ -245,7 +246,7 @@ TEST_CASE("a reduce-scatter on the CPU has memory of its own from its start to i
   // At the second negation: what is sent, what arrives, the result, and both operands of the moment.
   CHECK(plan.live_peak_bytes == 256 + 256 + 128 + 2 * 256);
 
-  const MemoryPlan elsewhere = plan_memory(graph, collective_needs("cuda"));
+  const MemoryPlan elsewhere = plan_memory(graph, collective_needs(TargetDevice::cuda));
   CHECK(elsewhere.workspaces.empty());
   CHECK(elsewhere.live_peak_bytes == 256 + 128 + 2 * 256);
 }

@@ -15,6 +15,7 @@
 #include "compiler/report/memory_timeline.h"
 #include "tests/compiler/passes/random_graph.h"
 
+using namespace rondo;
 using namespace rondo::ir;
 using nlohmann::json;
 using Category = StorageCategory;
@@ -215,7 +216,8 @@ return
 TEST_CASE("bytes by category add up to the peak of the plan on random graphs") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const Graph graph = random_graph(seed, 20 + static_cast<int>(seed));
-    const MemoryPlan plan = plan_memory(graph, collective_needs(seed % 3 == 0 ? "cpu" : "cuda"));
+    const MemoryPlan plan =
+        plan_memory(graph, collective_needs(seed % 3 == 0 ? TargetDevice::cpu : TargetDevice::cuda));
     const MemoryReport report = report_memory(graph, plan);
     INFO("seed " << seed);
     REQUIRE(report.live_peak_bytes == plan.live_peak_bytes);
@@ -242,7 +244,7 @@ TEST_CASE("bytes by category add up to the peak of the plan on random graphs") {
 
 TEST_CASE("what a reduce-scatter takes for itself on the CPU is a workspace, from its start to its wait") {
   const Graph graph = graph_of(kStep);
-  const MemoryPlan plan = plan_memory(graph, collective_needs("cpu"));
+  const MemoryPlan plan = plan_memory(graph, collective_needs(TargetDevice::cpu));
   const MemoryReport report = report_memory(graph, plan);
   REQUIRE(report.storages.size() == 8);
   const PlannedStorage& workspace = report.storages.back();
