@@ -37,8 +37,7 @@ std::string read_all(const std::string& path) {
 void print_list() {
   for (const ir::PassInfo& pass : ir::all_passes()) {
     std::cout << fmt::format("{:<24} {:<7} {:<9} {}{}\n", pass.name, name_of(pass.numerics),
-                             pass.required ? "required" : (pass.in_default ? "default" : "optional"),
-                             pass.summary,
+                             pass.in_default ? "default" : "optional", pass.does,
                              pass.only_on ? fmt::format(" (needs device {})", name_of(*pass.only_on)) : "");
   }
 }

@@ -1,6 +1,7 @@
 // tests/compiler/passes/golden/PASS.ir holds cases: an input graph, a line `----`, and what the pass must make of it. A line
 // of `====` separates cases. RONDO_BLESS=1 rewrites what follows the `----`; the change is then reviewed like
-// code. A case may begin with `# options: KEY=VALUE ...` (fields of CompileOptions).
+// code. A case may begin with `# options: KEY=VALUE ...` (fields of CompileOptions). The table of passes in
+// docs/graph.md is compared and rewritten in the same way.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -79,6 +80,18 @@ TEST_CASE("every pass turns its golden inputs into the expected graphs") {
       CHECK(result == one.substr(one.find(kExpected) + kExpected.size()));
     }
     if (bless) std::ofstream(path) << blessed;
+  }
+}
+
+TEST_CASE("docs/graph.md shows the facts of the passes") {
+  const std::filesystem::path path = std::filesystem::path(RONDO_SOURCE_DIR) / "docs/graph.md";
+  const std::string page = read(path), table = ir::passes_as_markdown();
+  const std::size_t begin = page.find("| pass |"), end = page.find("\n\n", begin) + 1;
+  REQUIRE(begin != std::string::npos);
+  if (std::getenv("RONDO_BLESS") != nullptr) {
+    std::ofstream(path) << page.substr(0, begin) << table << page.substr(end);
+  } else {
+    CHECK(page.substr(begin, end - begin) == table);
   }
 }
 
