@@ -15,25 +15,26 @@
 namespace rondo::ir {
 namespace {
 
-// Dear to compute besides what op_facts calls heavy.
-constexpr std::array<std::string_view, 7> kAlsoDear = {
+// Expensive besides what op_facts calls heavy.
+constexpr std::array<std::string_view, 7> kAlsoExpensive = {
     "aten.amax.default", "aten.max.dim",     "aten.max.default",   "aten.topk.default",
     "aten.sort.default", "aten.sort.stable", "aten.argsort.stable"};
 
-bool is_dear(const Node& node) {
-  return facts(node.op).heavy || std::find(kAlsoDear.begin(), kAlsoDear.end(), node.op) != kAlsoDear.end();
+bool is_expensive(const Node& node) {
+  return facts(node.op).heavy ||
+         std::find(kAlsoExpensive.begin(), kAlsoExpensive.end(), node.op) != kAlsoExpensive.end();
 }
 
 using Keep = IdMap<bool>;  // for each node: what the policy wants kept
 
-Keep keep_dear(const Graph& graph) {
+Keep keep_expensive(const Graph& graph) {
   Keep keep;
-  for (const Node& node : graph.nodes) keep.push_back(is_dear(node));
+  for (const Node& node : graph.nodes) keep.push_back(is_expensive(node));
   return keep;
 }
 
 Keep keep_every_second_product(const Graph& graph, const ForwardValues& forward) {
-  Keep keep = keep_dear(graph);
+  Keep keep = keep_expensive(graph);
   IdMap<int> products(graph.blocks.size(), 0);
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     if (graph.nodes[i].op != "aten.mm.default" || !forward.is_optional(i)) continue;
@@ -66,10 +67,10 @@ Keep keep_selected(const Graph& graph, const ForwardValues& forward,
   return keep;
 }
 
-// In each block a minimum cut between what is there anyway (results of dear ops) and what the backward reads.
+// In each block a minimum cut between what is there anyway (results of expensive ops) and what the backward reads.
 // What leaves the block is kept if it is read at all, and costs nothing more here.
 Keep keep_min_cut(const Graph& graph, const ForwardValues& forward) {
-  Keep keep = keep_dear(graph);
+  Keep keep = keep_expensive(graph);
   const IdMap<bool> read_by_backward = forward.producers_read_by_backward();
   const auto blocks = static_cast<std::int32_t>(graph.blocks.size());
   for (std::int32_t block = 0; block < blocks; ++block) {
@@ -104,7 +105,7 @@ MemoryDecision decide_memory(const Graph& graph, const CompileOptions& options) 
       return keeping(Keep(graph.nodes.size(), true));
     case MemoryPolicy::selective:
     case MemoryPolicy::sac_and_offload:
-      return keeping(keep_dear(graph));
+      return keeping(keep_expensive(graph));
     case MemoryPolicy::eager:
       return keeping(keep_every_second_product(graph, forward));
     case MemoryPolicy::min_cut:

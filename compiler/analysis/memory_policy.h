@@ -5,10 +5,10 @@
 // policies, from the most kept to the least:
 //
 //   none      everything; only gathered parameters follow CompileOptions::reshard_after_forward
-//   default   matrix products, attention, top-k, sorts, maxima: what is dear to compute (torchtitan's
+//   default   matrix products, attention, top-k, sorts, maxima: what is expensive to compute (torchtitan's
 //             selective policy)
 //   eager     the same, but every second matrix product of a block is computed again (its eager one)
-//   min_cut   the fewest bytes such that nothing dear is computed again: a minimum cut in each block between
+//   min_cut   the fewest bytes such that nothing expensive is computed again: a minimum cut in each block between
 //             what is there anyway and what the backward reads
 //   budget    what saves the most time per byte, up to a number of bytes
 //   full      nothing but what is always kept, and CompileOptions::full_recompute_save_ops

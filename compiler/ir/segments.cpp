@@ -22,15 +22,15 @@ bool only_views(const Graph& graph, const Node& node) {
                      [&](ValueId id) { return graph.value(id).views != kNoValue; });
 }
 
-// Index of the segment that each node lies in, -1 outside of all. Throws Breach where they do not ascend.
+// Index of the segment that each node lies in, -1 outside of all. Throws VerifyError where they do not ascend.
 IdMap<std::int32_t> segments_of_nodes(const Graph& graph) {
   IdMap<std::int32_t> segment_of(graph.nodes.size(), -1);
   std::int32_t last_end = 0;
   for (std::size_t s = 0; s < graph.segments.size(); ++s) {
     const Segment& segment = graph.segments[s];
     if (segment.begin < last_end || segment.end <= segment.begin || segment.end > graph.node_count())
-      throw Breach{-1, fmt::format("segment {} is nodes {} to {} of {}, after a segment that ends at {}", s,
-                                   segment.begin, segment.end, graph.node_count(), last_end)};
+      throw VerifyError{-1, fmt::format("segment {} is nodes {} to {} of {}, after a segment that ends at {}",
+                                        s, segment.begin, segment.end, graph.node_count(), last_end)};
     std::fill(segment_of.begin() + segment.begin, segment_of.begin() + segment.end,
               static_cast<std::int32_t>(s));
     last_end = segment.end;
@@ -86,14 +86,14 @@ void check_segments(const Graph& graph) {
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& node = graph.nodes[i];
     const bool inside = segment_of[i] >= 0;
-    if (inside && is_host_sync(node)) throw Breach{i, "reads on the host inside of a segment"};
+    if (inside && is_host_sync(node)) throw VerifyError{i, "reads on the host inside of a segment"};
     if (!inside && !is_host_sync(node) && node.op != kReturn && !only_views(graph, node))
-      throw Breach{i, "works outside of all segments"};
+      throw VerifyError{i, "works outside of all segments"};
     if (facts(node.op).effect != Effect::wait) continue;
     for_each_operand(node, [&](ValueId id) {
       const NodeIndex start = def_use.maker(id);
       if (start >= 0 && segment_of[start] != segment_of[i])
-        throw Breach{i, fmt::format("waits for %{}, which another segment started", id)};
+        throw VerifyError{i, fmt::format("waits for %{}, which another segment started", id)};
     });
   }
 }

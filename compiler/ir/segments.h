@@ -23,7 +23,7 @@ std::string describe_segments(const Graph& graph);
 // Of one node: "aten.mm.default in layers.0.attention (forward)".
 std::string describe_place(const Node& node);
 
-// Throws Breach (verify.h) where the graph's marked segments cannot be recorded: they must ascend, hold no host
+// Throws VerifyError (verify.h) where the graph's marked segments cannot be recorded: they must ascend, hold no host
 // read, and hold the start of each wait; only host reads and views may stand outside. A graph without marks passes.
 void check_segments(const Graph& graph);
 

@@ -24,28 +24,28 @@ void for_each_node(const Graph& graph, F&& f) {
 
 void return_is_last(const Graph& graph) {
   if (graph.nodes.empty() || graph.nodes.back().op != kReturn)
-    throw Breach{-1, "the last node is not return"};
+    throw VerifyError{-1, "the last node is not return"};
   const NodeIndex last = graph.node_count() - 1;
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
-    if (node.op == kReturn && i != last) throw Breach{i, "return stands before the end"};
+    if (node.op == kReturn && i != last) throw VerifyError{i, "return stands before the end"};
   });
-  if (!graph.return_node().results.empty()) throw Breach{last, "return has a result"};
+  if (!graph.return_node().results.empty()) throw VerifyError{last, "return has a result"};
   for (const Argument& arg : graph.return_node().args)
-    if (!std::holds_alternative<Use>(arg)) throw Breach{last, "return has an argument that is no value"};
+    if (!std::holds_alternative<Use>(arg)) throw VerifyError{last, "return has an argument that is no value"};
 }
 
 void defined_once_above_use(const Graph& graph) {
   IdMap<bool> defined(graph.values.size(), false);
   const auto define = [&](NodeIndex i, ValueId id) {
-    if (!is_of(graph, id)) throw Breach{i, fmt::format("%{} is no value of this graph", id)};
-    if (defined[id]) throw Breach{i, fmt::format("%{} is defined a second time", id)};
+    if (!is_of(graph, id)) throw VerifyError{i, fmt::format("%{} is no value of this graph", id)};
+    if (defined[id]) throw VerifyError{i, fmt::format("%{} is defined a second time", id)};
     defined[id] = true;
   };
   for (const Input& input : graph.inputs) define(-1, input.value);
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
     for_each_operand(node, [&](ValueId id) {
       if (!is_of(graph, id) || !defined[id])
-        throw Breach{i, fmt::format("reads %{}, which is not defined above", id)};
+        throw VerifyError{i, fmt::format("reads %{}, which is not defined above", id)};
     });
     for (ValueId id : node.results) define(i, id);
   });
@@ -55,10 +55,10 @@ void inputs_are_named_once(const Graph& graph) {
   std::unordered_set<std::string_view> names;
   for (const Input& input : graph.inputs) {
     if (!names.insert(input.name).second)
-      throw Breach{-1, fmt::format("two inputs are named \"{}\"", input.name)};
+      throw VerifyError{-1, fmt::format("two inputs are named \"{}\"", input.name)};
     const Value& value = graph.value(input.value);
     if (value.views != kNoValue || value.writes != kNoValue)
-      throw Breach{-1, fmt::format("input \"{}\" is marked as a view or a write", input.name)};
+      throw VerifyError{-1, fmt::format("input \"{}\" is marked as a view or a write", input.name)};
   }
 }
 
@@ -66,11 +66,11 @@ void types_are_whole(const Graph& graph) {
   const auto check = [&](NodeIndex i, ValueId id) {
     const TensorType& type = graph.value(id).type;
     if (type.sizes.size() != type.strides.size())
-      throw Breach{
+      throw VerifyError{
           i, fmt::format("%{} has {} sizes and {} strides", id, type.sizes.size(), type.strides.size())};
     for (std::size_t dim = 0; dim < type.sizes.size(); ++dim)
       if (type.sizes[dim] < 0 || type.strides[dim] < 0)
-        throw Breach{i, fmt::format("%{} has a negative size or stride: {}", id, print(type))};
+        throw VerifyError{i, fmt::format("%{} has a negative size or stride: {}", id, print(type))};
   };
   for (const Input& input : graph.inputs) check(-1, input.value);
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
@@ -85,13 +85,14 @@ void marks_name_operands(const Graph& graph) {
     for (ValueId id : node.results) {
       const Value& value = graph.value(id);
       if (value.views != kNoValue && value.writes != kNoValue)
-        throw Breach{i, fmt::format("%{} both views and writes", id)};
+        throw VerifyError{i, fmt::format("%{} both views and writes", id)};
       for (ValueId source : {value.views, value.writes})
         if (source != kNoValue && (!is_of(graph, source) || read_by[source] != i))
-          throw Breach{i, fmt::format("%{} views or writes %{}, which the node does not read", id, source)};
+          throw VerifyError{i,
+                            fmt::format("%{} views or writes %{}, which the node does not read", id, source)};
       if (value.writes != kNoValue && value.type != graph.value(value.writes).type)
-        throw Breach{i, fmt::format("%{} is {} but overwrites %{}, a {}", id, print(value.type), value.writes,
-                                    print(graph.value(value.writes).type))};
+        throw VerifyError{i, fmt::format("%{} is {} but overwrites %{}, a {}", id, print(value.type),
+                                         value.writes, print(graph.value(value.writes).type))};
     }
   });
 }
@@ -100,9 +101,9 @@ void result_counts(const Graph& graph) {
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
     const OpFacts& op = facts(node.op);
     if ((runs_in_background(op.effect) || op.effect == Effect::wait || op.heavy) && node.results.empty())
-      throw Breach{i, "has no result"};
+      throw VerifyError{i, "has no result"};
     if (op.effect == Effect::wait && node.results.size() != 1)
-      throw Breach{i, fmt::format("has {} results, a wait has 1", node.results.size())};
+      throw VerifyError{i, fmt::format("has {} results, a wait has 1", node.results.size())};
     if (op.in_place.empty()) return;
     std::size_t overwritable = 0;
     for (int arg = 0; arg < op.overwritten && arg < static_cast<int>(node.args.size()); ++arg) {
@@ -110,7 +111,7 @@ void result_counts(const Graph& graph) {
       overwritable += list != nullptr ? list->values.size() : 1;
     }
     if (node.results.size() != overwritable)
-      throw Breach{i, fmt::format("has {} results for {} tensors", node.results.size(), overwritable)};
+      throw VerifyError{i, fmt::format("has {} results for {} tensors", node.results.size(), overwritable)};
   });
 }
 
@@ -118,7 +119,8 @@ void phases_go_forward(const Graph& graph) {
   Phase phase = Phase::forward;
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
     if (node.phase < phase)
-      throw Breach{i, fmt::format("is a {} node after a {} node", phase_name(node.phase), phase_name(phase))};
+      throw VerifyError{
+          i, fmt::format("is a {} node after a {} node", phase_name(node.phase), phase_name(phase))};
     phase = node.phase;
   });
 }
@@ -133,14 +135,14 @@ void nothing_overwritten_is_read(const Graph& graph) {
     for_each_operand(node, [&](ValueId id) {
       const std::int32_t writer = written[roots[id]];
       if (writer > def_use.maker(id))
-        throw Breach{i, fmt::format("reads %{}, whose storage node {} ({}) overwrote", id, writer,
-                                    graph.nodes[writer].op)};
+        throw VerifyError{i, fmt::format("reads %{}, whose storage node {} ({}) overwrote", id, writer,
+                                         graph.nodes[writer].op)};
     });
     for (ValueId id : node.results) {
       const ValueId root = roots[id];
       if (graph.value(id).writes == kNoValue) continue;
       if (written[root] == i)
-        throw Breach{i, fmt::format("overwrites the storage of %{} twice", graph.value(id).writes)};
+        throw VerifyError{i, fmt::format("overwrites the storage of %{} twice", graph.value(id).writes)};
       written[root] = i;
     }
   });
@@ -153,7 +155,7 @@ void batch_inputs_are_not_written(const Graph& graph) {
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
     for (ValueId id : node.results)
       if (graph.value(id).writes != kNoValue && batch[roots[id]])
-        throw Breach{i, fmt::format("overwrites the batch input %{}", roots[id])};
+        throw VerifyError{i, fmt::format("overwrites the batch input %{}", roots[id])};
   });
 }
 
@@ -174,21 +176,21 @@ void collectives_are_waited_for(const Graph& graph) {
     for_each_operand(node, [&](ValueId id) {
       const std::int32_t start = started[id];
       if (effect == Effect::wait) {
-        if (waited[id]) throw Breach{i, fmt::format("waits for %{} a second time", id)};
-        if (start < 0) throw Breach{i, fmt::format("waits for %{}, which nothing started", id)};
+        if (waited[id]) throw VerifyError{i, fmt::format("waits for %{} a second time", id)};
+        if (start < 0) throw VerifyError{i, fmt::format("waits for %{}, which nothing started", id)};
         waited[id] = true;
         started[id] = -1;
         release(start);
       } else if (start >= 0) {
-        throw Breach{i, fmt::format("reads %{} before the wait for it", id)};
+        throw VerifyError{i, fmt::format("reads %{} before the wait for it", id)};
       }
     });
     for (ValueId id : node.results) {
       if (graph.value(id).writes != kNoValue && sent[roots[id]] > 0)
-        throw Breach{i,
-                     fmt::format("overwrites %{}, which a collective still reads", graph.value(id).writes)};
+        throw VerifyError{
+            i, fmt::format("overwrites %{}, which a collective still reads", graph.value(id).writes)};
       if (effect == Effect::wait && graph.value(id).views == kNoValue)
-        throw Breach{i, fmt::format("%{} does not view what was waited for", id)};
+        throw VerifyError{i, fmt::format("%{} does not view what was waited for", id)};
       if (!runs_in_background(effect)) continue;
       started[id] = i;
       ++running[i];
@@ -196,7 +198,7 @@ void collectives_are_waited_for(const Graph& graph) {
     if (runs_in_background(effect)) for_each_operand(node, [&](ValueId id) { ++sent[roots[id]]; });
   });
   for_each_node(graph, [&](NodeIndex i, const Node&) {
-    if (running[i] > 0) throw Breach{i, "starts what nobody waits for"};
+    if (running[i] > 0) throw VerifyError{i, "starts what nobody waits for"};
   });
 }
 
@@ -204,12 +206,12 @@ void outputs_are_whole(const Graph& graph) {
   const NodeIndex last = graph.node_count() - 1;
   const std::vector<Argument>& returned = graph.return_node().args;
   if (graph.outputs.size() != returned.size())
-    throw Breach{last, fmt::format("{} outputs are named and {} values returned", graph.outputs.size(),
-                                   returned.size())};
+    throw VerifyError{last, fmt::format("{} outputs are named and {} values returned", graph.outputs.size(),
+                                        returned.size())};
   std::unordered_set<std::string_view> names;
   for (const Output& output : graph.outputs)
     if (!names.insert(output.name).second)
-      throw Breach{last, fmt::format("two outputs are named \"{}\"", output.name)};
+      throw VerifyError{last, fmt::format("two outputs are named \"{}\"", output.name)};
 }
 
 void updates_fit_their_inputs(const Graph& graph) {
@@ -223,22 +225,22 @@ void updates_fit_their_inputs(const Graph& graph) {
     const Output& output = graph.outputs[i];
     if (output.updates < 0) continue;
     if (output.updates >= static_cast<int>(graph.inputs.size()))
-      throw Breach{last, fmt::format("output \"{}\" updates an input that does not exist", output.name)};
+      throw VerifyError{last, fmt::format("output \"{}\" updates an input that does not exist", output.name)};
     const auto target = static_cast<std::size_t>(output.updates);
     const Input& input = graph.inputs[target];
     const ValueId id = std::get<Use>(graph.return_node().args[i]).value;
-    if (updated[target]) throw Breach{last, fmt::format("input \"{}\" is updated twice", input.name)};
+    if (updated[target]) throw VerifyError{last, fmt::format("input \"{}\" is updated twice", input.name)};
     updated[target] = true;
     if (input.kind == InputKind::batch)
-      throw Breach{last,
-                   fmt::format("output \"{}\" updates the batch input \"{}\"", output.name, input.name)};
+      throw VerifyError{last,
+                        fmt::format("output \"{}\" updates the batch input \"{}\"", output.name, input.name)};
     if (graph.value(id).type != graph.value(input.value).type)
-      throw Breach{last, fmt::format("output \"{}\" is {} but the input it updates is {}", output.name,
-                                     print(graph.value(id).type), print(graph.value(input.value).type))};
+      throw VerifyError{last, fmt::format("output \"{}\" is {} but the input it updates is {}", output.name,
+                                          print(graph.value(id).type), print(graph.value(input.value).type))};
     ValueId& holder = owner[roots[id]];
     if (holder != kNoValue && holder != input.value)
-      throw Breach{last,
-                   fmt::format("output \"{}\" shares its storage with another input or update", output.name)};
+      throw VerifyError{
+          last, fmt::format("output \"{}\" shares its storage with another input or update", output.name)};
     holder = input.value;
   }
 }
@@ -259,7 +261,7 @@ void overwritten_inputs_are_updates(const Graph& graph) {
   }
   for (const Input& input : graph.inputs)
     if (writer[input.value] >= 0)
-      throw Breach{
+      throw VerifyError{
           writer[input.value],
           fmt::format("overwrites the input \"{}\", and no output says that it is updated", input.name)};
 }
@@ -271,13 +273,13 @@ void only_transfers_touch_the_host(const Graph& graph) {
     const bool waits = facts(node.op).effect == Effect::wait;
     for_each_operand(node, [&](ValueId id) {
       if (graph.value(id).on_host && !reloads && !waits)
-        throw Breach{i, fmt::format("reads %{}, which lies in the host's memory", id)};
+        throw VerifyError{i, fmt::format("reads %{}, which lies in the host's memory", id)};
     });
     for (ValueId id : node.results) {
       const Value& value = graph.value(id);
       const bool expected = value.views != kNoValue ? graph.value(value.views).on_host : offloads;
       if (value.on_host != expected)
-        throw Breach{i, fmt::format("%{} is {}on the host", id, value.on_host ? "" : "not ")};
+        throw VerifyError{i, fmt::format("%{} is {}on the host", id, value.on_host ? "" : "not ")};
     }
   });
 }
@@ -323,15 +325,15 @@ void verify(const Graph& graph, std::string_view after_pass) {
   for (const Rule& rule : kRules) {
     try {
       rule.check(graph);
-    } catch (const Breach& breach) {
+    } catch (const VerifyError& error) {
       std::string where;
-      if (breach.node >= 0) {
-        const Node& node = graph.nodes[breach.node];
-        where = fmt::format("node {} ({}{}{}) ", breach.node, node.op, node.module.empty() ? "" : ", module ",
+      if (error.node >= 0) {
+        const Node& node = graph.nodes[error.node];
+        where = fmt::format("node {} ({}{}{}) ", error.node, node.op, node.module.empty() ? "" : ", module ",
                             node.module);
       }
       throw Error(ExitCode::graph, fmt::format("the graph {} breaks rule {} after {}: {}{}", graph.name,
-                                               rule.name, after_pass, where, breach.what));
+                                               rule.name, after_pass, where, error.what));
     }
   }
 }

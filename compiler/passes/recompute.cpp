@@ -87,7 +87,7 @@ struct OpShare {
   double flops = 0;
   std::int64_t bytes = 0;
 };
-// "28 aten.mm.default (5.3 MiB), ...", the dearest first.
+// "28 aten.mm.default (5.3 MiB), ...", the most expensive first.
 std::string list(const std::map<std::string, OpShare>& shares) {
   std::vector<std::pair<std::string, OpShare>> rows(shares.begin(), shares.end());
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
