@@ -1,4 +1,6 @@
 // `rondo opt`: runs passes on the text of a graph.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -34,11 +36,9 @@ std::string read_all(const std::string& path) {
 
 void print_list() {
   for (const ir::PassInfo& pass : ir::all_passes()) {
-    const std::string summary(pass.summary), device(pass.only_on);
-    std::printf("%-24s %-7s %-9s %s%s\n", std::string(pass.name).c_str(),
-                pass.numerics == ir::Numerics::exact ? "exact" : "rounds",
-                pass.required ? "required" : (pass.in_default ? "default" : "optional"), summary.c_str(),
-                device.empty() ? "" : (" (needs device " + device + ")").c_str());
+    std::cout << fmt::format("{:<24} {:<7} {:<9} {}{}\n", pass.name, name_of(pass.numerics),
+                             pass.in_default ? "default" : "optional", pass.does,
+                             pass.only_on ? fmt::format(" (needs device {})", name_of(*pass.only_on)) : "");
   }
 }
 
@@ -55,7 +55,7 @@ void print_report(const ir::PipelineReport& report) {
 
 // The plan of the graph: its summary on the standard output if `lines`, its picture in the file `timeline`
 // if that is not empty.
-void show_memory(const ir::Graph& graph, const std::string& device, bool lines, const std::string& timeline) {
+void show_memory(const ir::Graph& graph, TargetDevice device, bool lines, const std::string& timeline) {
   const ir::MemoryReport report =
       ir::report_memory(graph, ir::plan_memory(graph, ir::collective_needs(device)));
   if (lines)
@@ -83,11 +83,14 @@ int run_opt(const Arguments& args) {
   app.add_option("--disable-passes", options.disable_passes, "names to leave out")
       ->delimiter(',')
       ->allow_extra_args(false);
-  app.add_option("--device", options.device, "cpu or cuda: what the graph is for");
-  app.add_option("--numerics", options.numerics, "exact or rounds");
-  app.add_option("--memory-policy", options.memory_policy,
-                 "what the backward keeps, as compile.memory_policy");
-  app.add_option("--reshard", options.reshard_after_forward, "default, always or never");
+  const auto add_named = [&](const char* flag, const char* option, const char* meaning) {
+    app.add_option_function<std::string>(
+        flag, [&options, option](const std::string& value) { options.set(option, value); }, meaning);
+  };
+  add_named("--device", "device", "cpu or cuda: what the graph is for");
+  add_named("--numerics", "numerics", "exact or rounds");
+  add_named("--memory-policy", "memory_policy", "what the backward keeps, as compile.memory_policy");
+  add_named("--reshard", "reshard_after_forward", "default, always or never");
   app.add_flag("--print-after-all", print_after_all, "print the graph after each pass");
   app.add_flag("--verify-only", verify_only, "check the graph and print nothing");
   app.add_flag("--list", list, "list the passes");

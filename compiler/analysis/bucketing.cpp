@@ -9,53 +9,45 @@
 
 #include "compiler/analysis/parameters.h"
 #include "compiler/analysis/schedule.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ir/def_use.h"
 
 namespace rondo::ir {
 namespace {
 
-constexpr std::string_view kGather = "_c10d_functional.all_gather_into_tensor.default";
-constexpr std::string_view kReduce = "_c10d_functional.reduce_scatter_tensor.default";
-constexpr std::string_view kSum = "_c10d_functional.all_reduce.default";
-constexpr std::string_view kCast = "aten._to_copy.default";
-constexpr std::string_view kWait = "_c10d_functional.wait_tensor.default";
 constexpr std::string_view kSplit = "aten.split_with_sizes_copy.default";
 
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
-ValueId first_operand(const Node& node) { return std::get<Use>(node.args[0]).value; }
+ValueId first_operand(const Node& node) { return operand(node, 0); }
 
 // Whether a gather depends on the parameter alone, so that it can be done earlier.
-bool gathers_parameter(const Graph& graph, const std::vector<std::int32_t>& parameters,
-                       const std::vector<std::int32_t>& definition, std::size_t start) {
+bool gathers_parameter(const Graph& graph, const IdMap<std::int32_t>& parameters, const DefUse& def_use,
+                       NodeIndex start) {
   ValueId id = first_operand(graph.nodes[start]);
-  for (std::int32_t i = definition[at(id)]; i >= 0; i = definition[at(id)]) {
-    const Node& node = graph.nodes[static_cast<std::size_t>(i)];
+  for (NodeIndex i = def_use.maker(id); i != kNoNode; i = def_use.maker(id)) {
+    const Node& node = graph.nodes[i];
     int operands = 0;
     for_each_operand(node, [&](ValueId) { ++operands; });
-    if (operands != 1 || parameters[static_cast<std::size_t>(i)] != parameters[start] ||
-        facts(node.op).effect != Effect::none)
+    if (operands != 1 || parameters[i] != parameters[start] || facts(node.op).effect != Effect::none)
       return false;
     id = first_operand(node);
   }
-  return id == graph.inputs[static_cast<std::size_t>(parameters[start])].value;
+  return id == graph.inputs[parameters[start]].value;
 }
 
-// For each node whether what it reads was computed from a gradient that such an `op` reduced. Random ops keep their
-// order, so each depends on those before it.
-std::vector<bool> computed_from(const Graph& graph, const std::vector<std::int32_t>& parameters,
-                                std::string_view op) {
-  std::vector<bool> depends(graph.nodes.size(), false), values(graph.values.size(), false);
+// For each node whether what it reads was computed from a gradient that a collective of this kind reduced. Random
+// ops keep their order, so each depends on those before it.
+IdMap<bool> computed_from(const Graph& graph, const IdMap<std::int32_t>& parameters, CollectiveKind kind) {
+  IdMap<bool> depends(graph.nodes.size(), false), values(graph.values.size(), false);
   bool drawn = false;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     const Effect effect = facts(node.op).effect;
     const bool draws = effect == Effect::random || effect == Effect::host_sync;
     bool any = draws && drawn;
-    for_each_operand(node, [&](ValueId id) { any = any || values[at(id)]; });
+    for_each_operand(node, [&](ValueId id) { any = any || values[id]; });
     depends[i] = any;
     drawn = drawn || (draws && any);
-    if (any || (parameters[i] >= 0 && node.op == op))
-      for (ValueId id : node.results) values[at(id)] = true;
+    if (any || (parameters[i] >= 0 && is_collective(node, kind)))
+      for (ValueId id : node.results) values[id] = true;
   }
   return depends;
 }
@@ -70,8 +62,7 @@ class Bucketing {
       : graph_(graph),
         origin_(origin),
         replacement_(graph.values.size(), kNoValue),
-        definition_(defining_nodes(graph)),
-        uses_(use_counts(graph)),
+        def_use_(graph),
         places_(present_places(graph)) {}
 
   void make(const Key& key, Members members) {
@@ -83,12 +74,12 @@ class Bucketing {
   void sum(const Key& key, Members members) {
     sort(members);
     const auto [place, gradients, lengths, total] = contents(members, 1);
-    const std::int32_t split = split_for(gradients);
+    const NodeIndex split = split_for(gradients);
     if (split >= 0) dropped_.push_back(split);
-    const ValueId packed = split >= 0 ? first_operand(graph_.nodes[static_cast<std::size_t>(split)])
+    const ValueId packed = split >= 0 ? first_operand(graph_.nodes[split])
                                       : pack(place, key, {before_their_casts(gradients)}, 0, {total});
     const ValueId whole =
-        start_and_wait(kSum, place, key, {Use{packed}, std::string("sum"), std::get<3>(key)}, total);
+        start_and_wait(kAllReduce, place, key, {Use{packed}, std::string("sum"), std::get<3>(key)}, total);
     take_apart(place, key, whole, lengths, members);
   }
 
@@ -98,7 +89,7 @@ class Bucketing {
     replacement_.resize(graph_.values.size(), kNoValue);
     replace_uses(graph_, replacement_);
     std::vector<bool> keep(graph_.nodes.size(), true);
-    for (std::int32_t i : dropped_) keep[static_cast<std::size_t>(i)] = false;
+    for (NodeIndex i : dropped_) keep[i] = false;
     std::vector<Place> places;
     for (std::size_t i = 0; i < keep.size(); ++i)
       if (keep[i]) places.push_back(places_[i]);
@@ -120,7 +111,7 @@ class Bucketing {
     Contents c;
     for (const FsdpCollective* member : members) {
       c.last.index = std::max(c.last.index, member->start);
-      c.operands.push_back(first_operand(graph_.nodes[static_cast<std::size_t>(member->start)]));
+      c.operands.push_back(first_operand(graph_.nodes[member->start]));
       c.lengths.push_back(type(c.operands.back()).sizes[0] / pieces);
       c.total += c.lengths.back();
     }
@@ -152,10 +143,11 @@ class Bucketing {
     const DType dtype = std::get<DType>(key);
     const ValueId started =
         emit(place, key, std::string(op), std::move(args), {contiguous(dtype, {elements})})[0];
-    return emit(place, key, std::string(kWait), {Use{started}}, {contiguous(dtype, {elements})}, started)[0];
+    return emit(place, key, std::string(kWaitTensor), {Use{started}}, {contiguous(dtype, {elements})},
+                started)[0];
   }
   void replace(const FsdpCollective* member, ValueId by) {
-    replacement_[at(graph_.nodes[static_cast<std::size_t>(member->wait)].results[0])] = by;
+    replacement_[graph_.nodes[member->wait].results[0]] = by;
     dropped_.push_back(member->start);
     dropped_.push_back(member->wait);
   }
@@ -169,7 +161,7 @@ class Bucketing {
     hoist(shards, place);
     const ValueId packed = pack(place, key, {shards}, 0, {total});
     const ValueId whole =
-        start_and_wait(kGather, place, key, {Use{packed}, ranks, std::get<3>(key)}, ranks * total);
+        start_and_wait(kAllGather, place, key, {Use{packed}, ranks, std::get<3>(key)}, ranks * total);
     const ValueId rows = view(place, key, whole, {ranks, total});
     std::vector<TensorType> types;
     for (std::int64_t length : lengths) types.push_back(contiguous(dtype, {ranks, length}));
@@ -182,10 +174,10 @@ class Bucketing {
   // Shards may be cast right before they are gathered; the casts come along to where the bucket starts.
   void hoist(const std::vector<ValueId>& shards, Place place) {
     for (ValueId id : shards) {
-      std::int32_t i = definition_[at(id)];
+      NodeIndex i = def_use_.maker(id);
       while (i > place.index) {
-        places_[static_cast<std::size_t>(i)] = place;
-        i = definition_[at(first_operand(graph_.nodes[static_cast<std::size_t>(i)]))];
+        places_[i] = place;
+        i = def_use_.maker(first_operand(graph_.nodes[i]));
       }
     }
   }
@@ -199,8 +191,8 @@ class Bucketing {
       rows.values.push_back(view(place, key, sources[k], {ranks, lengths[k]}));
     const ValueId packed = pack(place, key, std::move(rows), 1, {ranks, total});
     const ValueId flat = view(place, key, packed, {ranks * total});
-    const ValueId shard =
-        start_and_wait(kReduce, place, key, {Use{flat}, std::string("sum"), ranks, std::get<3>(key)}, total);
+    const ValueId shard = start_and_wait(kReduceScatter, place, key,
+                                         {Use{flat}, std::string("sum"), ranks, std::get<3>(key)}, total);
     take_apart(place, key, shard, lengths, members);
   }
 
@@ -211,7 +203,7 @@ class Bucketing {
     const ValueId packed =
         emit(place, key, "aten.cat.default", {std::move(parts), dim}, {contiguous(from, sizes)})[0];
     if (from == to) return packed;
-    return emit(place, key, std::string(kCast), {Use{packed}, to, None{}, None{}, None{}, false, None{}},
+    return emit(place, key, std::string(kToCopy), {Use{packed}, to, None{}, None{}, None{}, false, None{}},
                 {contiguous(to, sizes)})[0];
   }
 
@@ -229,11 +221,11 @@ class Bucketing {
   // they wait for their bucket in the smaller type. Otherwise the operands of the reductions.
   std::vector<ValueId> before_their_casts(const std::vector<ValueId>& operands) {
     std::vector<ValueId> sources;
-    std::vector<std::int32_t> casts;
+    std::vector<NodeIndex> casts;
     for (const ValueId operand : operands) {
-      const std::int32_t i = definition_[at(operand)];
-      if (i < 0 || graph_.nodes[static_cast<std::size_t>(i)].op != kCast || uses_[at(operand)] != 1) continue;
-      const ValueId source = first_operand(graph_.nodes[static_cast<std::size_t>(i)]);
+      const NodeIndex i = def_use_.maker(operand);
+      if (i < 0 || graph_.nodes[i].op != kToCopy || def_use_.readers(operand).size() != 1) continue;
+      const ValueId source = first_operand(graph_.nodes[i]);
       const bool flat = type(source).sizes == type(operand).sizes && is_contiguous(type(source));
       if (!flat || (!sources.empty() && type(source).dtype != type(sources[0]).dtype)) continue;
       sources.push_back(source);
@@ -245,13 +237,13 @@ class Bucketing {
   }
 
   // The bucket's split that makes just these values, each for one reader; -1: there is none.
-  std::int32_t split_for(const std::vector<ValueId>& values) const {
-    const std::int32_t made = definition_[at(values[0])];
+  NodeIndex split_for(const std::vector<ValueId>& values) const {
+    const NodeIndex made = def_use_.maker(values[0]);
     if (made < 0) return -1;
-    const Node& split = graph_.nodes[static_cast<std::size_t>(made)];
+    const Node& split = graph_.nodes[made];
     if (split.op != kSplit || !made_by_bucketing(split) || split.results != values) return -1;
-    const bool once =
-        std::all_of(values.begin(), values.end(), [&](ValueId id) { return uses_[at(id)] == 1; });
+    const bool once = std::all_of(values.begin(), values.end(),
+                                  [&](ValueId id) { return def_use_.readers(id).size() == 1; });
     return once ? made : -1;
   }
 
@@ -263,10 +255,10 @@ class Bucketing {
 
   Graph& graph_;
   std::string_view origin_;
-  std::vector<ValueId> replacement_;
-  std::vector<std::int32_t> dropped_;
-  std::vector<std::int32_t> definition_, uses_;
-  std::vector<Place> places_;
+  IdMap<ValueId> replacement_;
+  std::vector<NodeIndex> dropped_;
+  DefUse def_use_;
+  IdMap<Place> places_;
   std::vector<Node> made_;
   std::vector<Place> made_places_;
 };
@@ -274,29 +266,29 @@ class Bucketing {
 }  // namespace
 
 std::vector<FsdpCollective> fsdp_collectives(const Graph& graph) {
-  const std::vector<std::int32_t> parameters = parameters_of_nodes(graph);
-  const std::vector<std::int32_t> definition = defining_nodes(graph);
-  const std::vector<bool> depends = computed_from(graph, parameters, kReduce);
-  const std::vector<std::int32_t> waits = waits_of_starts(graph);
+  const IdMap<std::int32_t> parameters = parameters_of_nodes(graph);
+  const DefUse def_use(graph);
+  const IdMap<bool> depends = computed_from(graph, parameters, CollectiveKind::reduce_scatter);
+  const IdMap<std::int32_t> waits = waits_of_starts(graph);
   std::vector<FsdpCollective> found;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& start = graph.nodes[i];
-    if (parameters[i] < 0 || (start.op != kGather && start.op != kReduce)) continue;
-    const bool gathers = start.op == kGather;
-    const auto index = static_cast<std::int32_t>(i);
-    const std::int32_t wait = waits[i];
+    const std::optional<Collective> c = collective_of(start);
+    if (parameters[i] < 0 || !c) continue;
+    const bool gathers = c->kind == CollectiveKind::all_gather;
+    if (!gathers && c->kind != CollectiveKind::reduce_scatter) continue;
+    const NodeIndex wait = waits[i];
     const TensorType& type = graph.value(first_operand(start)).type;
     if (wait < 0 || type.sizes.size() != 1) continue;
-    if (gathers ? !gathers_parameter(graph, parameters, definition, i)
-                : depends[i] || std::get<std::string>(start.args[1]) != "sum")
+    if (gathers ? !gathers_parameter(graph, parameters, def_use, i) : depends[i] || c->reduction != "sum")
       continue;
     FsdpCollective one{.parameter = parameters[i],
-                       .start = index,
+                       .start = i,
                        .wait = wait,
-                       .gathers = gathers,
+                       .kind = c->kind,
                        .phase = start.phase,
-                       .group = std::get<std::string>(start.args[gathers ? 2 : 3]),
-                       .ranks = std::get<std::int64_t>(start.args[gathers ? 1 : 2]),
+                       .group = std::string(c->group),
+                       .ranks = c->ranks,
                        .dtype = type.dtype};
     one.bytes = storage_bytes(type) * (gathers ? one.ranks : 1);
     found.push_back(std::move(one));
@@ -310,27 +302,27 @@ bool made_by_bucketing(const Node& node) {
 }
 
 Notes bucket_sums(Graph& graph, std::string_view origin) {
-  const std::vector<std::int32_t> parameters = parameters_of_nodes(graph);
-  const std::vector<std::int32_t> definition = defining_nodes(graph);
-  const std::vector<bool> depends = computed_from(graph, parameters, kSum);
-  const std::vector<std::int32_t> waits = waits_of_starts(graph);
+  const IdMap<std::int32_t> parameters = parameters_of_nodes(graph);
+  const DefUse def_use(graph);
+  const IdMap<bool> depends = computed_from(graph, parameters, CollectiveKind::all_reduce);
+  const IdMap<std::int32_t> waits = waits_of_starts(graph);
   std::deque<FsdpCollective> sums;  // addresses stay
   std::map<Key, Members> by_key;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& start = graph.nodes[i];
-    if (parameters[i] < 0 || start.op != kSum || start.phase != Phase::backward || depends[i] ||
-        std::get<std::string>(start.args[1]) != "sum")
+    const std::optional<Collective> c = collective_of(start);
+    if (parameters[i] < 0 || !c || c->kind != CollectiveKind::all_reduce || c->reduction != "sum" ||
+        start.phase != Phase::backward || depends[i])
       continue;
-    const std::int32_t wait = waits[i];
+    const NodeIndex wait = waits[i];
     const TensorType& type = graph.value(first_operand(start)).type;
     if (wait < 0 || type.sizes.size() != 1) continue;
-    const std::int32_t made = definition[at(first_operand(start))];
-    const Node* source = made < 0 ? nullptr : &graph.nodes[static_cast<std::size_t>(made)];
-    const std::string& bucket = source != nullptr && made_by_bucketing(*source)
-                                    ? source->module
-                                    : graph.inputs[static_cast<std::size_t>(parameters[i])].bucket;
-    sums.push_back({.parameter = parameters[i], .start = static_cast<std::int32_t>(i), .wait = wait});
-    const Key key{bucket, start.phase, false, std::get<std::string>(start.args[2]), 1, type.dtype};
+    const NodeIndex made = def_use.maker(first_operand(start));
+    const Node* source = made == kNoNode ? nullptr : &graph.nodes[made];
+    const std::string& bucket =
+        source != nullptr && made_by_bucketing(*source) ? source->module : graph.inputs[parameters[i]].bucket;
+    sums.push_back({.parameter = parameters[i], .start = i, .wait = wait});
+    const Key key{bucket, start.phase, false, std::string(c->group), 1, type.dtype};
     if (!bucket.empty()) by_key[key].push_back(&sums.back());
   }
   if (sums.empty()) return {};
@@ -354,7 +346,7 @@ Notes bucket_collectives(Graph& graph, const std::vector<FsdpCollective>& collec
     if (buckets[i].empty()) {
       ++alone;
     } else {
-      by_key[{buckets[i], one.phase, one.gathers, one.group, one.ranks, one.dtype}].push_back(&one);
+      by_key[{buckets[i], one.phase, one.gathers(), one.group, one.ranks, one.dtype}].push_back(&one);
     }
   }
   Bucketing bucketing(graph, origin);

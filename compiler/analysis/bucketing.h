@@ -20,19 +20,22 @@
 
 #include "compiler/ir/ir.h"
 #include "compiler/ir/notes.h"
+#include "compiler/ir/op_facts.h"
 
 namespace rondo::ir {
 
 // An all-gather of a parameter (of its shard, perhaps cast), or a reduce-scatter of its gradient, and its wait.
 struct FsdpCollective {
-  std::int32_t parameter = -1;         // index of the input
-  std::int32_t start = -1, wait = -1;  // nodes
-  bool gathers = true;
+  std::int32_t parameter = -1;  // index of the input
+  NodeIndex start = kNoNode, wait = kNoNode;
+  CollectiveKind kind = CollectiveKind::all_gather;  // or reduce_scatter
   Phase phase = Phase::forward;
   std::string group = {};
   std::int64_t ranks = 1;
   DType dtype = DType::f32;
   std::int64_t bytes = 0;  // of the whole: gathered, or before it is reduced
+
+  bool gathers() const { return kind == CollectiveKind::all_gather; }
 };
 
 // Those that can share a collective with others, in the order of their starts: the operand and result are flat, a

@@ -64,17 +64,16 @@ bool same_argument(const Argument& a, const Argument& b) {
 
 }  // namespace
 
-std::vector<bool> need_own_storage(const Graph& graph) {
-  const std::vector<ValueId> roots = storage_roots(graph);
-  const auto root = [&](ValueId id) { return static_cast<std::size_t>(roots[static_cast<std::size_t>(id)]); };
-  std::vector<bool> own(graph.values.size(), false);
+IdMap<bool> need_own_storage(const Graph& graph) {
+  const IdMap<ValueId> roots = storage_roots(graph);
+  IdMap<bool> own(graph.values.size(), false);
   for (const Node& node : graph.nodes)
     for (ValueId id : node.results)
-      if (graph.value(id).writes != kNoValue) own[root(id)] = true;
+      if (graph.value(id).writes != kNoValue) own[roots[id]] = true;
   for (std::size_t i = 0; i < graph.outputs.size(); ++i)
-    if (graph.outputs[i].updates >= 0) own[root(std::get<Use>(graph.return_node().args[i]).value)] = true;
-  std::vector<bool> of_values;
-  for (std::size_t i = 0; i < roots.size(); ++i) of_values.push_back(own[root(static_cast<ValueId>(i))]);
+    if (graph.outputs[i].updates >= 0) own[roots[std::get<Use>(graph.return_node().args[i]).value]] = true;
+  IdMap<bool> of_values;
+  for (const ValueId root : roots) of_values.push_back(own[root]);
   return of_values;
 }
 

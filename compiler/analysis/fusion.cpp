@@ -9,8 +9,6 @@
 namespace rondo::ir {
 namespace {
 
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
 bool is_of(const Node& node, std::string_view op, ValueId a, ValueId b) {
   if (node.op != op) return false;
   const ValueId first = operand(node, 0), second = operand(node, 1);
@@ -18,12 +16,6 @@ bool is_of(const Node& node, std::string_view op, ValueId a, ValueId b) {
 }
 
 }  // namespace
-
-ValueId operand(const Node& node, std::size_t argument) {
-  if (argument >= node.args.size()) return kNoValue;
-  const auto* use = std::get_if<Use>(&node.args[argument]);
-  return use != nullptr ? use->value : kNoValue;
-}
 
 std::optional<double> number(const Node& node, std::size_t argument) {
   if (argument >= node.args.size()) return std::nullopt;
@@ -33,15 +25,6 @@ std::optional<double> number(const Node& node, std::size_t argument) {
   if (const auto* wrapped = std::get_if<WrappedNumber>(&arg))
     return std::visit([](auto n) { return static_cast<double>(n); }, wrapped->number);
   return std::nullopt;
-}
-
-std::vector<std::vector<NodeIndex>> reading_nodes(const Graph& graph) {
-  std::vector<std::vector<NodeIndex>> readers(graph.values.size());
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    for_each_operand(graph.nodes[i], [&](ValueId id) {
-      readers[static_cast<std::size_t>(id)].push_back(static_cast<NodeIndex>(i));
-    });
-  return readers;
 }
 
 bool is_product(const Node& node, ValueId a, ValueId b) { return is_of(node, "aten.mul.Tensor", a, b); }
@@ -62,19 +45,16 @@ bool is_cast(const Node& node, DType dtype) {
 Fusion::Fusion(Graph& graph, std::string_view pass)
     : graph_(graph),
       pass_(pass),
-      makers_(defining_nodes(graph)),
-      readers_(reading_nodes(graph)),
+      def_use_(graph),
       taken_(graph.nodes.size(), false),
       dropped_(graph.nodes.size(), false),
       inserted_(graph.nodes.size()),
       replacement_(graph.values.size(), kNoValue) {}
 
 NodeIndex Fusion::maker(ValueId id, std::string_view op) const {
-  const NodeIndex i = id == kNoValue ? kNoNode : maker(id);
+  const NodeIndex i = maker(id);
   return i != kNoNode && node(i).op == op ? i : kNoNode;
 }
-
-NodeIndex Fusion::only_reader(ValueId id) const { return readers(id).size() == 1 ? readers(id)[0] : kNoNode; }
 
 bool Fusion::take(const std::vector<NodeIndex>& nodes, const std::vector<ValueId>& results,
                   const std::vector<ValueId>& operands) {
@@ -85,11 +65,11 @@ bool Fusion::take(const std::vector<NodeIndex>& nodes, const std::vector<ValueId
   for (ValueId id : operands)
     if (among(maker(id))) return false;
   for (NodeIndex i : nodes) {
-    if (taken_[at(i)]) return false;
+    if (taken_[i]) return false;
     for (ValueId id : node(i).results)
       if (!holds(results, id) && !std::all_of(readers(id).begin(), readers(id).end(), among)) return false;
   }
-  for (NodeIndex i : nodes) taken_[at(i)] = dropped_[at(i)] = true;
+  for (NodeIndex i : nodes) taken_[i] = dropped_[i] = true;
   return true;
 }
 
@@ -101,18 +81,18 @@ std::vector<ValueId> Fusion::insert(NodeIndex before, std::string op, std::vecto
     replacement_.push_back(kNoValue);
   }
   const Node& like = node(before);
-  inserted_[at(before)].push_back(Node{.op = std::move(op),
-                                       .args = std::move(args),
-                                       .results = results,
-                                       .phase = like.phase,
-                                       .module = like.module,
-                                       .origin = std::string(pass_)});
+  inserted_[before].push_back(Node{.op = std::move(op),
+                                   .args = std::move(args),
+                                   .results = results,
+                                   .phase = like.phase,
+                                   .module = like.module,
+                                   .origin = std::string(pass_)});
   return results;
 }
 
 void Fusion::rewrite(NodeIndex i, std::vector<Argument> args) {
-  graph_.nodes[at(i)].args = std::move(args);
-  dropped_[at(i)] = false;
+  graph_.nodes[i].args = std::move(args);
+  dropped_[i] = false;
 }
 
 void Fusion::leave(NodeIndex i, const std::string& why) {
@@ -121,7 +101,7 @@ void Fusion::leave(NodeIndex i, const std::string& why) {
 }
 
 Notes Fusion::finish() {
-  std::vector<Node> old = std::move(graph_.nodes);
+  IdMap<Node> old = std::move(graph_.nodes);
   graph_.nodes.clear();
   for (std::size_t i = 0; i < old.size(); ++i) {
     for (Node& node : inserted_[i]) graph_.nodes.push_back(std::move(node));

@@ -4,20 +4,17 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/ir.h"
 #include "compiler/ir/notes.h"
 
 namespace rondo::ir {
 
-using NodeIndex = std::int32_t;
-constexpr NodeIndex kNoNode = -1;
-
-// The operand at an argument, kNoValue if that is something else.
-ValueId operand(const Node& node, std::size_t argument);
 // The number at an argument, plain or wrapped.
 std::optional<double> number(const Node& node, std::size_t argument);
 // Whether it is a product (aten.mul.Tensor) or sum (aten.add.Tensor, alpha 1) of these two, in either order.
@@ -28,9 +25,6 @@ ValueId other_operand(const Node& node, ValueId known);
 // Whether the node converts its operand to `dtype` and does nothing else.
 bool is_cast(const Node& node, DType dtype);
 
-// Of each value, in the order of the nodes; one that reads it twice is there twice.
-std::vector<std::vector<NodeIndex>> reading_nodes(const Graph& graph);
-
 class Fusion {
  public:
   // `pass` becomes the origin of new nodes. REQUIRES: no node overwrites anything; `graph` outlives this and is not
@@ -38,17 +32,17 @@ class Fusion {
   Fusion(Graph& graph, std::string_view pass);
 
   const Graph& graph() const { return graph_; }
-  const Node& node(NodeIndex i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
+  const Node& node(NodeIndex i) const { return graph_.nodes[i]; }
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
   ValueId result(NodeIndex i) const { return node(i).results[0]; }
 
   // The node that makes `id`, kNoNode for inputs; with `op`, only if it is of that op.
-  NodeIndex maker(ValueId id) const { return makers_[static_cast<std::size_t>(id)]; }
+  NodeIndex maker(ValueId id) const { return def_use_.maker(id); }
   NodeIndex maker(ValueId id, std::string_view op) const;
   // In the order of the nodes; one that reads `id` twice is there twice.
-  const std::vector<NodeIndex>& readers(ValueId id) const { return readers_[static_cast<std::size_t>(id)]; }
+  std::span<const NodeIndex> readers(ValueId id) const { return def_use_.readers(id); }
   // The reader if there is one only, else kNoNode.
-  NodeIndex only_reader(ValueId id) const;
+  NodeIndex only_reader(ValueId id) const { return def_use_.only_reader(id); }
   // The first reader that fits, kNoNode if none does.
   template <class Fits>
   NodeIndex find_reader(ValueId id, Fits fits) const {
@@ -66,7 +60,7 @@ class Fusion {
   std::vector<ValueId> insert(NodeIndex before, std::string op, std::vector<Argument> args,
                               std::vector<TensorType> types, ValueId views = kNoValue);
   // Readers of `old` read `by`, which must be new.
-  void replace(ValueId old, ValueId by) { replacement_[static_cast<std::size_t>(old)] = by; }
+  void replace(ValueId old, ValueId by) { replacement_[old] = by; }
   // Leaves a node that was taken where it is, with other operands.
   void rewrite(NodeIndex i, std::vector<Argument> args);
 
@@ -78,11 +72,10 @@ class Fusion {
  private:
   Graph& graph_;
   std::string_view pass_;
-  std::vector<NodeIndex> makers_;
-  std::vector<std::vector<NodeIndex>> readers_;
-  std::vector<bool> taken_, dropped_;
-  std::vector<std::vector<Node>> inserted_;  // above each node
-  std::vector<ValueId> replacement_;
+  DefUse def_use_;
+  IdMap<bool> taken_, dropped_;
+  IdMap<std::vector<Node>> inserted_;  // above each node
+  IdMap<ValueId> replacement_;
   std::map<std::string, int> fused_;
   struct Left {
     int count = 0;

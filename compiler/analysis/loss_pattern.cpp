@@ -37,24 +37,23 @@ bool is_matrix(const TensorType& type) { return type.sizes.size() == 2 && is_con
 
 }  // namespace
 
-LossMatcher::LossMatcher(const Graph& graph)
-    : graph_(graph), definitions_(defining_nodes(graph)), readers_(reading_nodes(graph)) {}
+LossMatcher::LossMatcher(const Graph& graph) : graph_(graph), def_use_(graph) {}
 
 // nullptr if another op makes it.
 const Node* LossMatcher::made_by(ValueId id, std::string_view op) const {
-  const std::int32_t i = id == kNoValue ? -1 : definitions_[static_cast<std::size_t>(id)];
+  const NodeIndex i = def_use_.maker(id);
   return i >= 0 && node(i).op == op ? &node(i) : nullptr;
 }
 
-std::int32_t LossMatcher::only_reader(ValueId id, std::string_view op) const {
+NodeIndex LossMatcher::only_reader(ValueId id, std::string_view op) const {
   require(readers(id).size() == 1 && node(readers(id)[0]).op == op, kReadElsewhere);
   return readers(id)[0];
 }
 
 // The one reader with this op, -1 if there is none.
-std::int32_t LossMatcher::reader(ValueId id, std::string_view op) const {
-  std::int32_t found = -1;
-  for (std::int32_t i : readers(id)) {
+NodeIndex LossMatcher::reader(ValueId id, std::string_view op) const {
+  NodeIndex found = -1;
+  for (NodeIndex i : readers(id)) {
     if (node(i).op != op) continue;
     require(found < 0, kReadElsewhere);
     found = i;
@@ -76,8 +75,8 @@ ValueId LossMatcher::column_source(ValueId column) const {
 bool LossMatcher::same_content(ValueId a, ValueId b) const {
   while (a != b) {
     if (a == kNoValue || b == kNoValue) return false;
-    const std::int32_t first = definitions_[static_cast<std::size_t>(a)];
-    const std::int32_t second = definitions_[static_cast<std::size_t>(b)];
+    const NodeIndex first = def_use_.maker(a);
+    const NodeIndex second = def_use_.maker(b);
     if (first < 0 || second < 0 || type(a) != type(b)) return false;
     const Node &x = node(first), &y = node(second);
     const Effect effect = facts(x.op).effect;
@@ -118,10 +117,10 @@ HeadBackward LossMatcher::backward_of(ValueId grad_logits, const LossHead& head)
     grad_logits = cast.results[0];
   }
   HeadBackward made;
-  const std::int32_t to_h = reader(grad_logits, "aten.mm.default");
-  const std::int32_t transposed = reader(grad_logits, "aten.t.default");
+  const NodeIndex to_h = reader(grad_logits, "aten.mm.default");
+  const NodeIndex transposed = reader(grad_logits, "aten.t.default");
   require(readers(grad_logits).size() == 2 && to_h >= 0 && transposed >= 0, kOtherBackward);
-  const std::int32_t to_weight = only_reader(node(transposed).results[0], "aten.mm.default");
+  const NodeIndex to_weight = only_reader(node(transposed).results[0], "aten.mm.default");
   made.weight = operand(node(to_h), 1);
   made.h = operand(node(to_weight), 1);
   made.grad_h = node(to_h).results[0];
@@ -136,9 +135,9 @@ HeadBackward LossMatcher::backward_of(ValueId grad_logits, const LossHead& head)
 
 // --- whole vocabularies ---
 
-bool LossMatcher::begins_whole(std::int32_t i) const { return node(i).op == kNllLoss; }
+bool LossMatcher::begins_whole(NodeIndex i) const { return node(i).op == kNllLoss; }
 
-WholeLoss LossMatcher::whole(std::int32_t nll) const {
+WholeLoss LossMatcher::whole(NodeIndex nll) const {
   constexpr std::int64_t kSum = 2;
   const Node& sum = node(nll);
   const ValueId log_p = operand(sum, 0);
@@ -156,8 +155,8 @@ WholeLoss LossMatcher::whole(std::int32_t nll) const {
     require(readers(count).empty(), kReadElsewhere);
     return loss;
   }
-  const std::int32_t of_nll = reader(log_p, "aten.nll_loss_backward.default");
-  const std::int32_t of_softmax = reader(log_p, "aten._log_softmax_backward_data.default");
+  const NodeIndex of_nll = reader(log_p, "aten.nll_loss_backward.default");
+  const NodeIndex of_softmax = reader(log_p, "aten._log_softmax_backward_data.default");
   require(readers(log_p).size() == 3 && of_nll >= 0 && of_softmax >= 0, kReadElsewhere);
   const Node& back = node(of_nll);
   require(only_reader(count, back.op) == of_nll, kReadElsewhere);
@@ -185,29 +184,29 @@ void LossMatcher::find_seed(WholeLoss& loss, ValueId gradient) const {
   require(ones != nullptr && operand(*ones, 0) == mean.results[0] &&
               type(loss.valid) == type(mean.results[0]) && type(loss.valid) == type(ones->results[0]),
           kNoMean);
-  loss.ones = definitions_[static_cast<std::size_t>(ones->results[0])];
+  loss.ones = def_use_.maker(ones->results[0]);
 }
 
 // --- shards of a vocabulary ---
 
-bool LossMatcher::begins_shard(std::int32_t i) const {
+bool LossMatcher::begins_shard(NodeIndex i) const {
   if (node(i).op != kAmax || !is_over_classes(node(i)) || type(operand(node(i), 0)).sizes.size() != 2)
     return false;
   return std::any_of(readers(operand(node(i), 0)).begin(), readers(operand(node(i), 0)).end(),
-                     [&](std::int32_t r) { return node(r).op == "aten.gather.default"; });
+                     [&](NodeIndex r) { return node(r).op == "aten.gather.default"; });
 }
 
-ShardLoss LossMatcher::shard(std::int32_t amax) const {
+ShardLoss LossMatcher::shard(NodeIndex amax) const {
   const ValueId logits = operand(node(amax), 0);
   require(made_by(logits, "aten.masked_fill.Scalar") == nullptr, "its vocabulary is padded");
   ShardLoss loss{.head = head_of(logits), .amax = amax, .largest = node(amax).results[0]};
-  const std::int32_t gather = reader(logits, "aten.gather.default"), less = reader(logits, "aten.sub.Tensor");
+  const NodeIndex gather = reader(logits, "aten.gather.default"), less = reader(logits, "aten.sub.Tensor");
   require(readers(logits).size() == 3 && gather >= 0 && less >= 0 && operand(node(less), 0) == logits &&
               is_number(node(less), 2, 1),
           kReadElsewhere);
   loss.largest_column = operand(node(less), 1);
   loss.largest_of_all = column_source(loss.largest_column);
-  const std::int32_t exp = only_reader(node(less).results[0], "aten.exp.default");
+  const NodeIndex exp = only_reader(node(less).results[0], "aten.exp.default");
   const ValueId powers = node(exp).results[0];
   loss.sum_node = reader(powers, "aten.sum.dim_IntList");
   require(loss.largest_of_all != kNoValue && loss.sum_node >= 0 && is_over_classes(node(loss.sum_node)),
@@ -223,7 +222,7 @@ ShardLoss LossMatcher::shard(std::int32_t amax) const {
 
 // powers / sum * gradient, less the gradient of its own at the label.
 void LossMatcher::find_gradients(ShardLoss& loss, ValueId powers) const {
-  const std::int32_t divided = reader(powers, "aten.div.Tensor");
+  const NodeIndex divided = reader(powers, "aten.div.Tensor");
   require(readers(powers).size() == 2 && divided >= 0 && operand(node(divided), 0) == powers, kReadElsewhere);
   const Node& scaled = node(only_reader(node(divided).results[0], "aten.mul.Tensor"));
   const Node& added = node(only_reader(scaled.results[0], "aten.scatter_add.default"));

@@ -2,16 +2,17 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/ir.h"
 
 namespace rondo::ir {
 
-constexpr std::string_view kNllLoss = "aten.nll_loss_forward.default", kAmax = "aten.amax.default",
-                           kToCopy = "aten._to_copy.default";
+constexpr std::string_view kNllLoss = "aten.nll_loss_forward.default", kAmax = "aten.amax.default";
 
 // Why what looks like a loss is none that can be chunked.
 struct LossMiss {
@@ -30,14 +31,14 @@ struct LossHead {
 struct HeadBackward {
   ValueId grad_h = kNoValue, grad_weight = kNoValue;
   ValueId h = kNoValue, weight = kNoValue;  // as read here: gathered again, maybe
-  std::int32_t first = 0;                   // node: the first of the two
+  NodeIndex first = 0;                      // node: the first of the two
 };
 
 // sum over rows with a label / valid, of all classes. Without a backward, `mean` and `ones` are not looked for.
 struct WholeLoss {
   LossHead head;
   // Nodes: the sum, its division by `valid`, the seed of the backward.
-  std::int32_t nll = 0, mean = 0, ones = 0;
+  NodeIndex nll = 0, mean = 0, ones = 0;
   ValueId sum = kNoValue, labels = kNoValue, valid = kNoValue;
   std::int64_t ignored = 0;
   std::optional<HeadBackward> backward = {};
@@ -46,7 +47,7 @@ struct WholeLoss {
 // What a rank with a shard of the classes computes of it (parallel/tensor_parallel.cpp).
 struct ShardLoss {
   LossHead head;
-  std::int32_t amax = 0, sum_node = 0;
+  NodeIndex amax = 0, sum_node = 0;
   ValueId largest = kNoValue, sum = kNoValue;  // [N]: of the shard, the sum with the largest of all
   ValueId largest_of_all = kNoValue;           // [N]
   ValueId place = kNoValue, logit = kNoValue;  // [N, 1]: of the label
@@ -62,23 +63,21 @@ class LossMatcher {
   explicit LossMatcher(const Graph& graph);
 
   // Nodes that read a value, once for each read.
-  const std::vector<std::int32_t>& readers(ValueId id) const {
-    return readers_[static_cast<std::size_t>(id)];
-  }
+  std::span<const NodeIndex> readers(ValueId id) const { return def_use_.readers(id); }
 
   // Whether a loss begins at this node, as far as it alone can say.
-  bool begins_whole(std::int32_t node) const;
-  bool begins_shard(std::int32_t node) const;
+  bool begins_whole(NodeIndex node) const;
+  bool begins_shard(NodeIndex node) const;
   // Throw LossMiss.
-  WholeLoss whole(std::int32_t nll) const;
-  ShardLoss shard(std::int32_t amax) const;
+  WholeLoss whole(NodeIndex nll) const;
+  ShardLoss shard(NodeIndex amax) const;
 
  private:
-  const Node& node(std::int32_t i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
+  const Node& node(NodeIndex i) const { return graph_.nodes[i]; }
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
   const Node* made_by(ValueId id, std::string_view op) const;
-  std::int32_t only_reader(ValueId id, std::string_view op) const;
-  std::int32_t reader(ValueId id, std::string_view op) const;
+  NodeIndex only_reader(ValueId id, std::string_view op) const;
+  NodeIndex reader(ValueId id, std::string_view op) const;
   ValueId column_source(ValueId column) const;
   bool same_content(ValueId a, ValueId b) const;
   LossHead head_of(ValueId logits) const;
@@ -87,8 +86,7 @@ class LossMatcher {
   void find_gradients(ShardLoss& loss, ValueId powers) const;
 
   const Graph& graph_;
-  std::vector<std::int32_t> definitions_;
-  std::vector<std::vector<std::int32_t>> readers_;
+  DefUse def_use_;
 };
 
 }  // namespace rondo::ir

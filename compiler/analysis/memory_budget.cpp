@@ -14,14 +14,15 @@ namespace {
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 // Optional nodes in the same place of each block, in the order of the blocks.
-using NodeClass = std::vector<std::size_t>;
+using NodeClass = std::vector<NodeIndex>;
 
 std::vector<NodeClass> node_classes(const Graph& graph, const ForwardValues& forward) {
   std::vector<NodeClass> classes;
   std::unordered_map<std::string, std::size_t> index;
-  for (std::size_t block = 0; block < graph.blocks.size(); ++block) {
+  const auto blocks = static_cast<std::int32_t>(graph.blocks.size());
+  for (std::int32_t block = 0; block < blocks; ++block) {
     std::unordered_map<std::string, int> ordinals;
-    for (std::size_t i : forward.producers_of(block)) {
+    for (NodeIndex i : forward.producers_of(block)) {
       if (!forward.is_optional(i)) continue;
       const Node& node = graph.nodes[i];
       std::string key = node.op + " " + node.module.substr(graph.blocks[block].size());
@@ -36,23 +37,23 @@ std::vector<NodeClass> node_classes(const Graph& graph, const ForwardValues& for
 
 class Filler {
  public:
-  Filler(const Graph& graph, const ForwardValues& forward, std::string_view device)
+  Filler(const Graph& graph, const ForwardValues& forward, TargetDevice device)
       : graph_(graph),
         forward_(forward),
         classes_(node_classes(graph, forward)),
         keep_(graph.nodes.size(), false) {
-    const DeviceModel& model = *find_device_model(device == "cuda" ? "h200" : "cpu");
+    const DeviceModel& model = device_model_for(device);
     for (const Node& node : graph.nodes) seconds_.push_back(node_seconds(graph, node, model));
     update();
   }
 
   std::int64_t kept_bytes() const { return plan_.kept_bytes; }
   std::int64_t bytes_of_none() const {
-    return plan_recompute(graph_, forward_.recompute_all_but(std::vector<bool>(graph_.nodes.size(), true)))
+    return plan_recompute(graph_, forward_.recompute_all_but(IdMap<bool>(graph_.nodes.size(), true)))
         .kept_bytes;
   }
 
-  std::vector<bool> fill(std::int64_t limit) {
+  IdMap<bool> fill(std::int64_t limit) {
     std::vector<bool> closed(classes_.size(), false);
     while (true) {
       std::size_t best = classes_.size();
@@ -99,8 +100,8 @@ class Filler {
   const Graph& graph_;
   const ForwardValues& forward_;
   const std::vector<NodeClass> classes_;
-  std::vector<double> seconds_;
-  std::vector<bool> keep_;
+  IdMap<double> seconds_;
+  IdMap<bool> keep_;
   RecomputePlan plan_;
 };
 

@@ -15,29 +15,30 @@
 namespace rondo::ir {
 namespace {
 
-// Dear to compute besides what op_facts calls heavy.
-constexpr std::array<std::string_view, 7> kAlsoDear = {
+// Expensive besides what op_facts calls heavy.
+constexpr std::array<std::string_view, 7> kAlsoExpensive = {
     "aten.amax.default", "aten.max.dim",     "aten.max.default",   "aten.topk.default",
     "aten.sort.default", "aten.sort.stable", "aten.argsort.stable"};
 
-bool is_dear(const Node& node) {
-  return facts(node.op).heavy || std::find(kAlsoDear.begin(), kAlsoDear.end(), node.op) != kAlsoDear.end();
+bool is_expensive(const Node& node) {
+  return facts(node.op).heavy ||
+         std::find(kAlsoExpensive.begin(), kAlsoExpensive.end(), node.op) != kAlsoExpensive.end();
 }
 
-using Keep = std::vector<bool>;  // for each node: what the policy wants kept
+using Keep = IdMap<bool>;  // for each node: what the policy wants kept
 
-Keep keep_dear(const Graph& graph) {
+Keep keep_expensive(const Graph& graph) {
   Keep keep;
-  for (const Node& node : graph.nodes) keep.push_back(is_dear(node));
+  for (const Node& node : graph.nodes) keep.push_back(is_expensive(node));
   return keep;
 }
 
 Keep keep_every_second_product(const Graph& graph, const ForwardValues& forward) {
-  Keep keep = keep_dear(graph);
-  std::vector<int> products(graph.blocks.size(), 0);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+  Keep keep = keep_expensive(graph);
+  IdMap<int> products(graph.blocks.size(), 0);
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     if (graph.nodes[i].op != "aten.mm.default" || !forward.is_optional(i)) continue;
-    if (++products[static_cast<std::size_t>(forward.block(i))] % 2 == 0) keep[i] = false;
+    if (++products[forward.block(i)] % 2 == 0) keep[i] = false;
   }
   return keep;
 }
@@ -51,7 +52,7 @@ Keep keep_selected(const Graph& graph, const ForwardValues& forward,
     const std::string_view op =
         colons == std::string::npos ? std::string_view() : std::string_view(selector).substr(colons + 2);
     bool found = false;
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (NodeIndex i = 0; i < graph.node_count(); ++i) {
       const Node& node = graph.nodes[i];
       if (node.op != op || !forward.is_optional(i) || !matches_wildcard(module, node.module)) continue;
       keep[i] = found = true;
@@ -66,27 +67,26 @@ Keep keep_selected(const Graph& graph, const ForwardValues& forward,
   return keep;
 }
 
-// In each block a minimum cut between what is there anyway (results of dear ops) and what the backward reads.
+// In each block a minimum cut between what is there anyway (results of expensive ops) and what the backward reads.
 // What leaves the block is kept if it is read at all, and costs nothing more here.
 Keep keep_min_cut(const Graph& graph, const ForwardValues& forward) {
-  Keep keep = keep_dear(graph);
-  const std::vector<bool> read_by_backward = forward.producers_read_by_backward();
-  for (std::size_t block = 0; block < graph.blocks.size(); ++block) {
-    const std::vector<std::size_t>& nodes = forward.producers_of(block);
-    std::vector<std::size_t> place(graph.nodes.size());
+  Keep keep = keep_expensive(graph);
+  const IdMap<bool> read_by_backward = forward.producers_read_by_backward();
+  const auto blocks = static_cast<std::int32_t>(graph.blocks.size());
+  for (std::int32_t block = 0; block < blocks; ++block) {
+    const std::vector<NodeIndex>& nodes = forward.producers_of(block);
+    IdMap<std::size_t> place(graph.nodes.size());
     MinCut cut(nodes.size());
     for (std::size_t k = 0; k < nodes.size(); ++k) {
-      const std::size_t i = nodes[k];
+      const NodeIndex i = nodes[k];
       place[i] = k;
       cut.set_capacity(k, forward.bytes(i));
       if (keep[i] || !forward.is_optional(i)) cut.source(k);
       if (read_by_backward[i]) cut.sink(k);
       for_each_operand(graph.nodes[i], [&](ValueId id) {
-        const std::int32_t made = forward.producer(id);
-        if (made < 0 || forward.block(static_cast<std::size_t>(made)) != static_cast<std::int32_t>(block))
-          return;
-        if (forward.is_optional(static_cast<std::size_t>(made)))
-          cut.connect(place[static_cast<std::size_t>(made)], k);
+        const NodeIndex made = forward.producer(id);
+        if (made == kNoNode || forward.block(made) != block) return;
+        if (forward.is_optional(made)) cut.connect(place[made], k);
       });
     }
     const std::vector<bool> behind = cut.behind_cut();
@@ -99,19 +99,23 @@ Keep keep_min_cut(const Graph& graph, const ForwardValues& forward) {
 
 MemoryDecision decide_memory(const Graph& graph, const CompileOptions& options) {
   const ForwardValues forward(graph, options.reshard_after_forward);
-  const std::string& policy = options.memory_policy;
-  if (policy == "none") return {forward.recompute_all_but(Keep(graph.nodes.size(), true)), {}};
-  if (policy == "default" || policy == "sac_and_offload")
-    return {forward.recompute_all_but(keep_dear(graph)), {}};
-  if (policy == "eager") return {forward.recompute_all_but(keep_every_second_product(graph, forward)), {}};
-  if (policy == "min_cut") return {forward.recompute_all_but(keep_min_cut(graph, forward)), {}};
-  if (policy == "full")
-    return {forward.recompute_all_but(keep_selected(graph, forward, options.full_recompute_save_ops)), {}};
-  if (policy == "budget") return fill_budget(graph, forward, options);
-  throw Error(ExitCode::config,
-              fmt::format("compile.memory_policy = \"{}\" is none of none, default, eager, min_cut, budget, "
-                          "full, sac_and_offload",
-                          policy));
+  const auto keeping = [&](const Keep& keep) { return MemoryDecision{forward.recompute_all_but(keep), {}}; };
+  switch (options.memory_policy) {
+    case MemoryPolicy::none:
+      return keeping(Keep(graph.nodes.size(), true));
+    case MemoryPolicy::selective:
+    case MemoryPolicy::sac_and_offload:
+      return keeping(keep_expensive(graph));
+    case MemoryPolicy::eager:
+      return keeping(keep_every_second_product(graph, forward));
+    case MemoryPolicy::min_cut:
+      return keeping(keep_min_cut(graph, forward));
+    case MemoryPolicy::full:
+      return keeping(keep_selected(graph, forward, options.full_recompute_save_ops));
+    case MemoryPolicy::budget:
+      return fill_budget(graph, forward, options);
+  }
+  RONDO_ASSERT(false, "no such memory policy");
 }
 
 }  // namespace rondo::ir

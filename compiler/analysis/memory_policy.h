@@ -5,10 +5,10 @@
 // policies, from the most kept to the least:
 //
 //   none      everything; only gathered parameters follow CompileOptions::reshard_after_forward
-//   default   matrix products, attention, top-k, sorts, maxima: what is dear to compute (torchtitan's
+//   default   matrix products, attention, top-k, sorts, maxima: what is expensive to compute (torchtitan's
 //             selective policy)
 //   eager     the same, but every second matrix product of a block is computed again (its eager one)
-//   min_cut   the fewest bytes such that nothing dear is computed again: a minimum cut in each block between
+//   min_cut   the fewest bytes such that nothing expensive is computed again: a minimum cut in each block between
 //             what is there anyway and what the backward reads
 //   budget    what saves the most time per byte, up to a number of bytes
 //   full      nothing but what is always kept, and CompileOptions::full_recompute_save_ops
@@ -25,11 +25,11 @@
 namespace rondo::ir {
 
 struct MemoryDecision {
-  std::vector<bool> recompute;  // for each node of the graph: if the backward needs it, it computes it again
+  IdMap<bool> recompute;  // for each node of the graph: if the backward needs it, it computes it again
   std::vector<std::string> notes;  // what could not be done as asked
 };
-// REQUIRES: no node overwrites anything. Throws Error(config) for an unknown policy, a selector of
-// full_recompute_save_ops that matches no node of a block, and a budget below what is always kept.
+// REQUIRES: no node overwrites anything. Throws Error(config) for a selector of
+// full_recompute_save_ops that matches no node of a block, and for a budget below what is always kept.
 MemoryDecision decide_memory(const Graph& graph, const CompileOptions& options);
 
 }  // namespace rondo::ir

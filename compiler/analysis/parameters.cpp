@@ -6,12 +6,12 @@
 
 namespace rondo::ir {
 
-std::vector<std::int32_t> parameters_of_nodes(const Graph& graph) {
+IdMap<std::int32_t> parameters_of_nodes(const Graph& graph) {
   std::unordered_map<std::string_view, std::int32_t> index;
   for (std::size_t i = 0; i < graph.inputs.size(); ++i)
     if (graph.inputs[i].kind == InputKind::parameter)
       index.emplace(graph.inputs[i].name, static_cast<std::int32_t>(i));
-  std::vector<std::int32_t> parameters;
+  IdMap<std::int32_t> parameters;
   parameters.reserve(graph.nodes.size());
   for (const Node& node : graph.nodes) {
     const auto found = index.find(node.module);
@@ -20,30 +20,29 @@ std::vector<std::int32_t> parameters_of_nodes(const Graph& graph) {
   return parameters;
 }
 
-std::vector<bool> values_of_parameters(const Graph& graph, const std::function<bool(std::size_t)>& may) {
-  std::vector<bool> derived(graph.values.size(), false);
-  for (const Input& input : graph.inputs)
-    derived[static_cast<std::size_t>(input.value)] = input.kind == InputKind::parameter;
+IdMap<bool> values_of_parameters(const Graph& graph, const std::function<bool(std::size_t)>& may) {
+  IdMap<bool> derived(graph.values.size(), false);
+  for (const Input& input : graph.inputs) derived[input.value] = input.kind == InputKind::parameter;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     bool all = may(i), any = false;
     for_each_operand(graph.nodes[i], [&](ValueId id) {
       any = true;
-      all = all && derived[static_cast<std::size_t>(id)];
+      all = all && derived[id];
     });
     if (all && any)
-      for (ValueId id : graph.nodes[i].results) derived[static_cast<std::size_t>(id)] = true;
+      for (ValueId id : graph.nodes[i].results) derived[id] = true;
   }
   return derived;
 }
 
-std::vector<bool> kept_gathered(const Graph& graph, std::string_view reshard_after_forward) {
-  std::vector<bool> kept(graph.inputs.size(), reshard_after_forward == "never");
-  if (reshard_after_forward != "default") return kept;
-  const std::vector<std::int32_t> parameters = parameters_of_nodes(graph);
+IdMap<bool> kept_gathered(const Graph& graph, ReshardAfterForward reshard) {
+  IdMap<bool> kept(graph.inputs.size(), reshard == ReshardAfterForward::never);
+  if (reshard != ReshardAfterForward::all_but_last) return kept;
+  const IdMap<std::int32_t> parameters = parameters_of_nodes(graph);
   std::string_view last;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     if (parameters[i] >= 0 && graph.nodes[i].phase == Phase::forward)
-      last = graph.inputs[static_cast<std::size_t>(parameters[i])].bucket;
+      last = graph.inputs[parameters[i]].bucket;
   for (std::size_t i = 0; i < graph.inputs.size(); ++i)
     kept[i] = !last.empty() && graph.inputs[i].bucket == last;
   return kept;

@@ -4,24 +4,24 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "compiler/ir/ir.h"
+#include "compiler/ir/options.h"
 
 namespace rondo::ir {
 
 // For each node the index of the parameter input whose name is the node's module, -1 for the others. Such a
 // node gathers the parameter (cast, all-gather, wait, views), in whichever phase, or reduces its gradient (cast, padding,
 // reduce-scatter, wait), in the backward: parallel/simple_fsdp.h.
-std::vector<std::int32_t> parameters_of_nodes(const Graph& graph);
+IdMap<std::int32_t> parameters_of_nodes(const Graph& graph);
 
 // For each value whether it is a parameter, or computed from parameters alone by nodes that `may(index)` admits.
-std::vector<bool> values_of_parameters(const Graph& graph, const std::function<bool(std::size_t)>& may);
+IdMap<bool> values_of_parameters(const Graph& graph, const std::function<bool(std::size_t)>& may);
 
 // For each input whether its gathered copy lives from the forward into the backward, under
-// CompileOptions::reshard_after_forward: "never" keeps all, "always" none, "default" those of the bucket that
+// CompileOptions::reshard_after_forward: `never` keeps all, `always` none, `all_but_last` those of the bucket that
 // the forward gathers last.
-std::vector<bool> kept_gathered(const Graph& graph, std::string_view reshard_after_forward);
+IdMap<bool> kept_gathered(const Graph& graph, ReshardAfterForward reshard);
 
 }  // namespace rondo::ir

@@ -21,17 +21,17 @@ struct Place {
 // of what it reads: it then stands right behind the last of these. Random ops and host reads keep their order.
 // O(n log n). The return node stays last.
 // REQUIRES: no node overwrites anything; the operands form no cycle.
-void reorder(Graph& graph, const std::vector<Place>& places);
+void reorder(Graph& graph, const IdMap<Place>& places);
 
 // Adds `made`, each wanting to stand at its place in `made_places`, and sorts; `places` are those of the nodes that
 // are there, the return node's included. Of equal places the added come last.
-void add_and_reorder(Graph& graph, std::vector<Place> places, std::vector<Node> made,
+void add_and_reorder(Graph& graph, IdMap<Place> places, std::vector<Node> made,
                      const std::vector<Place>& made_places);
 
 // For each node that starts something in the background the node that waits for it, -1 for the others.
-std::vector<std::int32_t> waits_of_starts(const Graph& graph);
+IdMap<std::int32_t> waits_of_starts(const Graph& graph);
 
 // The places of the present order.
-std::vector<Place> present_places(const Graph& graph);
+IdMap<Place> present_places(const Graph& graph);
 
 }  // namespace rondo::ir

@@ -6,6 +6,7 @@
 #include "compiler/execute/boxed_node.h"
 #include "compiler/execute/executor.h"
 #include "compiler/execute/input_contract.h"
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "support/error.h"
 
@@ -47,11 +48,10 @@ class Interpreter final : public Executor {
 
   void plan_releases() {
     releases_.resize(graph_.nodes.size());
-    const std::vector<std::int32_t> last = ir::last_reads(graph_);
-    const std::vector<std::int32_t> made = ir::defining_nodes(graph_);
-    for (std::size_t id = 0; id < last.size(); ++id)
-      if (made[id] >= 0)
-        releases_[index(std::max(last[id], made[id]))].push_back(static_cast<ir::ValueId>(id));
+    const ir::DefUse def_use(graph_);
+    for (const ir::Node& node : graph_.nodes)
+      for (ir::ValueId id : node.results)
+        releases_[index(std::max(def_use.maker(id), def_use.last_reader(id)))].push_back(id);
   }
 
   // A result that overwrote an operand is that operand; the others come in the order the op returned them.

@@ -93,65 +93,52 @@ class OpCall final : public Instruction {
   bool checked_ = false;  // the types of what the first call made
 };
 
-enum class Collective { all_gather, reduce_scatter, all_reduce };
-
-std::optional<c10d::ReduceOp> reduction_named(const std::string& name) {
+std::optional<c10d::ReduceOp> reduction_named(std::string_view name) {
   if (name == "sum") return c10d::ReduceOp::SUM;
   if (name == "max") return c10d::ReduceOp::MAX;
   return std::nullopt;
 }
 
 class CollectiveStart final : public Instruction {
+  using Kind = ir::CollectiveKind;
+
  public:
   CollectiveStart(std::size_t index, const ir::Node& node, Tensor input, Tensor output,
                   std::vector<cpu_memory::PlacedResult> workspace, c10::DeviceType device, Work& work)
       : Instruction(index, node), input_(std::move(input)), output_(std::move(output)), work_(work) {
     placements_ = std::move(workspace);
-    const auto text = [&](std::size_t i) { return std::get<std::string>(node.args[i]); };
-    const auto on = [&](const std::string& group) {
-      return c10d::resolve_process_group(group)->getBackend(device);
-    };
-    bool known = true;
-    const auto reduces = [&](Collective kind, std::size_t group) {
-      const auto reduction = reduction_named(text(1));
-      known = reduction.has_value();
-      kind_ = kind;
-      reduction_ = reduction.value_or(c10d::ReduceOp::SUM);
-      backend_ = on(text(group));
-    };
-    if (node.op == "_c10d_functional.all_gather_into_tensor.default") {
-      backend_ = on(text(2));
-    } else if (node.op == "_c10d_functional.reduce_scatter_tensor.default") {
-      reduces(Collective::reduce_scatter, 3);
-    } else if (node.op == "_c10d_functional.all_reduce.default") {
-      reduces(Collective::all_reduce, 2);
-    } else {
-      known = false;
-    }
-    if (!known)
+    const ir::Collective c = *ir::collective_of(node);
+    const auto reduction = reduction_named(c.reduction);
+    kind_ = c.kind;
+    reduction_ = reduction.value_or(c10d::ReduceOp::SUM);
+    const bool reduces = kind_ == Kind::reduce_scatter || kind_ == Kind::all_reduce;
+    if (reduces ? !reduction : kind_ != Kind::all_gather)
       throw Error(ExitCode::graph,
                   "the replay cannot play collective " + node.op + " (module \"" + node.module + "\")");
+    backend_ = c10d::resolve_process_group(std::string(c.group))->getBackend(device);
   }
 
   void call() override {
     switch (kind_) {
-      case Collective::all_gather:
+      case Kind::all_gather:
         work_ = backend_->_allgather_base(output_, input_);
         break;
-      case Collective::reduce_scatter:
+      case Kind::reduce_scatter:
         work_ = backend_->_reduce_scatter_base(output_, input_, {.reduceOp = reduction_});
         break;
-      case Collective::all_reduce: {
+      case Kind::all_reduce: {
         output_.copy_(input_);
         std::vector<Tensor> tensors{output_};
         work_ = backend_->allreduce(tensors, {.reduceOp = reduction_});
         break;
       }
+      default:  // refused when the step was built
+        break;
     }
   }
 
  private:
-  Collective kind_ = Collective::all_gather;
+  Kind kind_ = Kind::all_gather;
   c10d::ReduceOp reduction_ = c10d::ReduceOp::SUM;
   c10::intrusive_ptr<c10d::Backend> backend_;
   Tensor input_, output_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -94,6 +95,12 @@ ValueId Graph::add_value(Value value) {
   return static_cast<ValueId>(values.size() - 1);
 }
 
+ValueId operand(const Node& node, std::size_t argument) {
+  if (argument >= node.args.size()) return kNoValue;
+  const auto* use = std::get_if<Use>(&node.args[argument]);
+  return use != nullptr ? use->value : kNoValue;
+}
+
 ValueId storage_root(const Graph& graph, ValueId id) {
   for (;;) {
     const Value& value = graph.value(id);
@@ -103,41 +110,17 @@ ValueId storage_root(const Graph& graph, ValueId id) {
   }
 }
 
-std::vector<ValueId> storage_roots(const Graph& graph) {
-  std::vector<ValueId> roots(graph.values.size());
-  for (std::size_t i = 0; i < roots.size(); ++i) roots[i] = static_cast<ValueId>(i);
+IdMap<ValueId> storage_roots(const Graph& graph) {
+  IdMap<ValueId> roots(graph.values.size());
+  std::iota(roots.begin(), roots.end(), 0);
   for (const Node& node : graph.nodes) {
     for (ValueId result : node.results) {
       const Value& value = graph.value(result);
       const ValueId source = value.views != kNoValue ? value.views : value.writes;
-      if (source != kNoValue)
-        roots[static_cast<std::size_t>(result)] = roots[static_cast<std::size_t>(source)];
+      if (source != kNoValue) roots[result] = roots[source];
     }
   }
   return roots;
-}
-
-std::vector<std::int32_t> defining_nodes(const Graph& graph) {
-  std::vector<std::int32_t> definition(graph.values.size(), -1);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    for (ValueId id : graph.nodes[i].results)
-      definition[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(i);
-  return definition;
-}
-
-std::vector<std::int32_t> use_counts(const Graph& graph) {
-  std::vector<std::int32_t> counts(graph.values.size(), 0);
-  for (const Node& node : graph.nodes)
-    for_each_operand(node, [&](ValueId id) { ++counts[static_cast<std::size_t>(id)]; });
-  return counts;
-}
-
-std::vector<std::int32_t> last_reads(const Graph& graph) {
-  std::vector<std::int32_t> last(graph.values.size(), -1);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    for_each_operand(graph.nodes[i],
-                     [&](ValueId id) { last[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(i); });
-  return last;
 }
 
 bool overwrites(const Graph& graph) {
@@ -147,7 +130,7 @@ bool overwrites(const Graph& graph) {
   return false;
 }
 
-std::vector<std::int32_t> blocks_of_nodes(const Graph& graph) {
+IdMap<std::int32_t> blocks_of_nodes(const Graph& graph) {
   std::unordered_map<std::string_view, std::int32_t> index;
   for (std::size_t i = 0; i < graph.blocks.size(); ++i)
     index.emplace(graph.blocks[i], static_cast<std::int32_t>(i));
@@ -158,7 +141,7 @@ std::vector<std::int32_t> blocks_of_nodes(const Graph& graph) {
       if (path.find('.') == std::string_view::npos) return -1;
     }
   };
-  std::vector<std::int32_t> blocks;
+  IdMap<std::int32_t> blocks;
   blocks.reserve(graph.nodes.size());
   for (const Node& node : graph.nodes) {
     const auto [known, is_new] = of_module.try_emplace(node.module, -1);
@@ -168,10 +151,10 @@ std::vector<std::int32_t> blocks_of_nodes(const Graph& graph) {
   return blocks;
 }
 
-void replace_uses(Graph& graph, const std::vector<ValueId>& replacement) {
+void replace_uses(Graph& graph, const IdMap<ValueId>& replacement) {
   const auto rewrite = [&](ValueId& id) {
     if (id == kNoValue) return;
-    const ValueId other = replacement[static_cast<std::size_t>(id)];
+    const ValueId other = replacement[id];
     if (other != kNoValue) id = other;
   };
   for (Node& node : graph.nodes) for_each_operand(node, rewrite);

@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "compiler/ir/id_map.h"
 #include "support/scope.h"
 
 namespace rondo::ir {
@@ -48,6 +49,8 @@ std::int64_t storage_bytes(const TensorType& type);
 
 using ValueId = std::int32_t;
 constexpr ValueId kNoValue = -1;
+using NodeIndex = std::int32_t;  // into Graph::nodes
+constexpr NodeIndex kNoNode = -1;
 
 struct Value {
   TensorType type;
@@ -111,8 +114,8 @@ struct Output {
 
 // The nodes [begin, end) that a device records as one, to be replayed without the host; compiler/ir/segments.h.
 struct Segment {
-  std::int32_t begin = 0;
-  std::int32_t end = 0;
+  NodeIndex begin = 0;
+  NodeIndex end = 0;
   bool operator==(const Segment&) const = default;
 };
 
@@ -120,19 +123,24 @@ struct Graph {
   std::string name;
   // Module paths of the model's blocks, in the order of the forward: what may be recomputed as a whole. None
   // lies inside another.
-  std::vector<std::string> blocks;
-  std::vector<Input> inputs;
+  IdMap<std::string> blocks;
+  IdMap<Input> inputs;
   std::vector<Output> outputs;
-  std::vector<Node> nodes;  // the last one is `return`
-  std::vector<Value> values;
+  IdMap<Node> nodes;  // the last one is `return`
+  IdMap<Value> values;
   std::vector<Segment> segments;  // what is recorded, in the order of the nodes; set by the pass cudagraph
 
   ValueId add_value(Value value);
-  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
-  Value& value(ValueId id) { return values[static_cast<std::size_t>(id)]; }
+  const Value& value(ValueId id) const { return values[id]; }
+  Value& value(ValueId id) { return values[id]; }
+  NodeIndex node_count() const { return static_cast<NodeIndex>(nodes.size()); }
+  ValueId value_count() const { return static_cast<ValueId>(values.size()); }
   const Node& return_node() const { return nodes.back(); }
   Node& return_node() { return nodes.back(); }
 };
+
+// The operand at an argument; kNoValue if that is something else, or there is no such argument.
+ValueId operand(const Node& node, std::size_t argument);
 
 // Calls f(ValueId) for each operand in order; absent optional tensors are left out.
 template <class F>
@@ -162,24 +170,17 @@ void for_each_operand(Node& node, F&& f) {
 // The value whose storage `id` lives in: follows `views` and `writes` to the end.
 ValueId storage_root(const Graph& graph, ValueId id);
 // The same for every value at once, in linear time. REQUIRES: values are defined above their use.
-std::vector<ValueId> storage_roots(const Graph& graph);
-
-// Index of the defining node for each value; -1 for inputs and for values that no node defines any more.
-std::vector<std::int32_t> defining_nodes(const Graph& graph);
-// Number of reads of each value; the return node counts like any reader, an operand used twice counts twice.
-std::vector<std::int32_t> use_counts(const Graph& graph);
-// Index of the last node that reads each value, -1 if none does.
-std::vector<std::int32_t> last_reads(const Graph& graph);
+IdMap<ValueId> storage_roots(const Graph& graph);
 
 // Whether any node overwrites an operand.
 bool overwrites(const Graph& graph);
 
 // Index into `blocks` of the block that each node's module lies in, -1 outside of all.
-std::vector<std::int32_t> blocks_of_nodes(const Graph& graph);
+IdMap<std::int32_t> blocks_of_nodes(const Graph& graph);
 
 // Rewrites every operand v, and every `views` and `writes` mark, to replacement[v] where that is not
 // kNoValue. REQUIRES: no chains (a -> b -> c).
-void replace_uses(Graph& graph, const std::vector<ValueId>& replacement);
+void replace_uses(Graph& graph, const IdMap<ValueId>& replacement);
 
 // Drops the nodes whose flag is false; their values stay as numbers that no node defines.
 void keep_nodes(Graph& graph, const std::vector<bool>& keep);

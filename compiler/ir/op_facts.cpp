@@ -8,6 +8,9 @@ namespace rondo::ir {
 namespace {
 
 constexpr OpFacts effect(std::string_view name, Effect effect) { return {.name = name, .effect = effect}; }
+constexpr OpFacts collective(std::string_view name, CollectiveFacts collective) {
+  return {.name = name, .effect = Effect::collective_start, .collective = collective};
+}
 constexpr OpFacts view(std::string_view name, ViewKind kind) { return {.name = name, .view = kind}; }
 constexpr OpFacts heavy(std::string_view name) { return {.name = name, .heavy = true}; }
 constexpr OpFacts in_place(std::string_view name, std::string_view form, int overwritten = 1) {
@@ -17,16 +20,18 @@ constexpr OpFacts in_place(std::string_view name, std::string_view form, int ove
 constexpr OpFacts reuses(std::string_view name, int argument) { return {.name = name, .reuses = argument}; }
 
 constexpr std::array kFacts = {
-    effect("_c10d_functional.all_gather_into_tensor.default", Effect::collective_start),
-    effect("_c10d_functional.all_reduce.default", Effect::collective_start),
-    effect("_c10d_functional.all_to_all_single.default", Effect::collective_start),
-    effect("_c10d_functional.broadcast.default", Effect::collective_start),
-    effect("_c10d_functional.reduce_scatter_tensor.default", Effect::collective_start),
-    effect("_c10d_functional.wait_tensor.default", Effect::wait),
+    collective(kAllGather, {.kind = CollectiveKind::all_gather, .group = 2, .ranks = 1}),
+    collective(kAllReduce, {.kind = CollectiveKind::all_reduce, .group = 2, .reduction = 1}),
+    collective("_c10d_functional.all_to_all_single.default",
+               {.kind = CollectiveKind::all_to_all, .group = 3}),
+    collective("_c10d_functional.broadcast.default", {.kind = CollectiveKind::broadcast, .group = 2}),
+    collective(kReduceScatter,
+               {.kind = CollectiveKind::reduce_scatter, .group = 3, .ranks = 2, .reduction = 1}),
+    effect(kWaitTensor, Effect::wait),
 
-    effect("rondo.offload.default", Effect::transfer_start),
-    effect("rondo.reload.default", Effect::transfer_start),
-    effect("rondo.wait_transfer.default", Effect::wait),
+    effect(kOffload, Effect::transfer_start),
+    effect(kReload, Effect::transfer_start),
+    effect(kWaitTransfer, Effect::wait),
 
     effect("aten.bernoulli.default", Effect::random),
     effect("aten.bernoulli.p", Effect::random),
@@ -48,7 +53,9 @@ constexpr std::array kFacts = {
     effect("aten.equal.default", Effect::host_sync),
     effect("aten.masked_select.default", Effect::host_sync),
     effect("aten.nonzero.default", Effect::host_sync),
-    OpFacts{.name = "rondo.all_to_all_tokens.default", .effect = Effect::host_sync, .exchanges = true},
+    OpFacts{.name = "rondo.all_to_all_tokens.default",
+            .effect = Effect::host_sync,
+            .collective = CollectiveFacts{.kind = CollectiveKind::all_to_all, .group = 5}},
 
     view("aten._unsafe_view.default", ViewKind::same_start),
     view("aten.alias.default", ViewKind::same_start),
@@ -106,6 +113,20 @@ constexpr std::array kFacts = {
     reuses("rondo.swiglu.default", 0),
 };
 
+constexpr std::array<std::string_view, kCollectiveKinds> kCollectiveNames = {
+    "all-gather", "reduce-scatter", "all-reduce", "all-to-all", "broadcast"};
+
+// nullptr where there is no such argument.
+template <class T>
+const T* argument(const Node& node, int position) {
+  const auto i = static_cast<std::size_t>(position);
+  return i < node.args.size() ? std::get_if<T>(&node.args[i]) : nullptr;
+}
+std::string_view text_argument(const Node& node, int position) {
+  const auto* text = argument<std::string>(node, position);
+  return text != nullptr ? std::string_view(*text) : std::string_view();
+}
+
 using Sizes = std::vector<std::int64_t>;
 
 double product(const Sizes& sizes) {
@@ -149,9 +170,28 @@ const OpFacts& facts(std::string_view op) {
   return row == table->end() ? kUnknown : *row->second;
 }
 
+std::string_view collective_name(CollectiveKind kind) {
+  return kCollectiveNames[static_cast<std::size_t>(kind)];
+}
+
+std::optional<Collective> collective_of(const Node& node) {
+  const OpFacts& op = facts(node.op);
+  if (!op.collective) return std::nullopt;
+  const auto* ranks = argument<std::int64_t>(node, op.collective->ranks);
+  return Collective{.kind = op.collective->kind,
+                    .group = text_argument(node, op.collective->group),
+                    .ranks = ranks != nullptr ? *ranks : 0,
+                    .reduction = text_argument(node, op.collective->reduction)};
+}
+
+bool is_collective(const Node& node, CollectiveKind kind) {
+  const OpFacts& op = facts(node.op);
+  return op.collective && op.collective->kind == kind;
+}
+
 bool converts_on_device(const Node& node) {
   // (self, dtype, layout, device, pin_memory, non_blocking, memory_format)
-  if (node.op != "aten._to_copy.default" || node.args.size() != 7) return false;
+  if (node.op != kToCopy || node.args.size() != 7) return false;
   const bool moves =
       !std::holds_alternative<None>(node.args[3]) && node.args[3] != Argument(Symbol{"device"});
   const bool pins = !std::holds_alternative<None>(node.args[4]) && node.args[4] != Argument(false);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -31,13 +32,26 @@ enum class ViewKind : std::uint8_t {
   moved_start,  // a slice, a piece, a diagonal
 };
 
+enum class CollectiveKind : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all, broadcast };
+constexpr std::size_t kCollectiveKinds = 5;
+std::string_view collective_name(CollectiveKind kind);  // "all-gather"
+
+// What a collective does, and which of its arguments say with whom; -1: none does.
+struct CollectiveFacts {
+  CollectiveKind kind;
+  int group = -1;      // a text: the process group
+  int ranks = -1;      // an integer: how many are in it
+  int reduction = -1;  // a text: "sum", "max"
+};
+
 struct OpFacts {
   std::string_view name;
   Effect effect = Effect::none;
   ViewKind view = ViewKind::none;  // of argument 0
   bool heavy = false;              // worth saving rather than recomputing: matrix products, attention
-  // A collective that is done when its host_sync node returns, between ranks that call theirs in one order.
-  bool exchanges = false;
+  // Of a collective: all ranks of its group must come to it, in one order. With Effect::host_sync it is done when the
+  // node returns.
+  std::optional<CollectiveFacts> collective = {};
   // An in-place form that gives bit for bit the same, with the same arguments; empty if there is none. It
   // overwrites the first `overwritten` arguments; result i of the functional form is the i-th tensor of
   // these, lists flattened.
@@ -48,13 +62,30 @@ struct OpFacts {
   int reuses = -1;
 };
 
-// Whether all ranks of a group must come to it.
-constexpr bool is_collective(const OpFacts& op) {
-  return op.effect == Effect::collective_start || op.exchanges;
-}
+constexpr bool is_collective(const OpFacts& op) { return op.collective.has_value(); }
 
 const OpFacts& facts(std::string_view op);
 std::span<const OpFacts> all_facts();  // for the check against the dispatcher's schemas
+
+// Ops that more than one file makes or looks for.
+constexpr std::string_view kAllGather = "_c10d_functional.all_gather_into_tensor.default";
+constexpr std::string_view kReduceScatter = "_c10d_functional.reduce_scatter_tensor.default";
+constexpr std::string_view kAllReduce = "_c10d_functional.all_reduce.default";
+constexpr std::string_view kWaitTensor = "_c10d_functional.wait_tensor.default";
+constexpr std::string_view kOffload = "rondo.offload.default";
+constexpr std::string_view kReload = "rondo.reload.default";
+constexpr std::string_view kWaitTransfer = "rondo.wait_transfer.default";
+constexpr std::string_view kToCopy = "aten._to_copy.default";
+
+// A collective as its node says it. The texts live as long as the node.
+struct Collective {
+  CollectiveKind kind = CollectiveKind::all_gather;
+  std::string_view group;
+  std::int64_t ranks = 0;      // 0: the node does not say
+  std::string_view reduction;  // empty: it reduces nothing
+};
+std::optional<Collective> collective_of(const Node& node);  // empty: the node is none
+bool is_collective(const Node& node, CollectiveKind kind);
 
 // Whether the node is an aten._to_copy that neither moves its operand to another device nor pins it. What it does to
 // dtype and strides is said by the types.

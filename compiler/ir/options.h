@@ -3,28 +3,78 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rondo {
 
+// Of a pass: what it does to results. Of a compilation: whether passes that round may run.
+enum class Numerics : std::uint8_t {
+  exact,   // bit for bit the same results
+  rounds,  // the same up to rounding
+};
+
+enum class TargetDevice : std::uint8_t { cpu, cuda };
+
+// What the backward computes again instead of keeping it (analysis/memory_policy.h).
+enum class MemoryPolicy : std::uint8_t {
+  none,
+  selective,  // "default"
+  eager,
+  min_cut,
+  budget,
+  full,
+  sac_and_offload,
+};
+
+// Which parameters are freed after the forward and gathered again for the backward.
+enum class ReshardAfterForward : std::uint8_t {
+  all_but_last,  // "default": all but those of the last bucket, since the backward begins with them
+  always,
+  never,
+};
+
+// What the configuration, the flags and the messages call such an option and its values; the one table of names.
+struct OptionNames {
+  std::string_view option;                   // "compile.numerics"
+  std::span<const std::string_view> values;  // in the order of the enumerators
+};
+template <class Option>
+const OptionNames& option_names();
+template <>
+const OptionNames& option_names<Numerics>();
+template <>
+const OptionNames& option_names<TargetDevice>();
+template <>
+const OptionNames& option_names<MemoryPolicy>();
+template <>
+const OptionNames& option_names<ReshardAfterForward>();
+
+template <class Option>
+std::string_view name_of(Option value) {
+  return option_names<Option>().values[static_cast<std::size_t>(value)];
+}
+// Index of a name; throws Error(config) where there is no such value.
+std::size_t index_of_name(const OptionNames& names, std::string_view name);
+template <class Option>
+Option option_named(std::string_view name) {
+  return static_cast<Option>(index_of_name(option_names<Option>(), name));
+}
+
 struct CompileOptions {
-  // Names of passes; "default" stands for the default list. Their order says nothing: the pipeline's order is
-  // fixed.
+  // Names of passes, in the pipeline's order; "default" stands for the default list.
   std::vector<std::string> passes = {"default"};
   std::vector<std::string> disable_passes = {};
-  std::string numerics = "exact";  // "exact" or "rounds": whether passes that change rounding may run
-  std::string device = "cpu";      // "cpu" or "cuda"
+  Numerics numerics = Numerics::exact;
+  TargetDevice device = TargetDevice::cpu;
 
-  // What the backward computes again instead of keeping it: none, default, full, eager, min_cut, budget or
-  // sac_and_offload (passes/recompute.cpp).
-  std::string memory_policy = "none";
+  MemoryPolicy memory_policy = MemoryPolicy::none;
   double memory_budget = 0.5;    // policy budget: kept bytes, as a share of what `none` keeps
   double memory_budget_gib = 0;  // or in GiB a rank; 0: the share counts
   std::vector<std::string> full_recompute_save_ops = {};  // policy full: "MODULE_PATTERN::aten.mm.default"
-  // Whether gathered parameters are freed after the forward and gathered again for the backward: "always",
-  // "never", or "default", which keeps those of the last bucket, since the backward begins with them.
-  std::string reshard_after_forward = "default";
+  ReshardAfterForward reshard_after_forward = ReshardAfterForward::all_but_last;
 
   // Policy sac_and_offload: kept activations go to the host's memory, up to so much a rank, the largest first. They
   // have `defer` more blocks of the forward to get there, and start back `prefetch` blocks of the backward ahead.
@@ -39,6 +89,10 @@ struct CompileOptions {
   // Gathers of parameters go through a group of their own, named as the one they would take with this behind it;
   // empty: they share it with the reductions.
   std::string gather_group_suffix = {};
+
+  // Sets an option from text, for tools and tests: a list gets one more element. Throws Error(config) for an unknown
+  // option and for text that is no value of it.
+  void set(std::string_view option, const std::string& value);
 };
 
 }  // namespace rondo

@@ -90,7 +90,7 @@ class Parser : private Lexer {
     // Results come to stand only after the operands have been read: a node cannot read its own results.
     do {
       results.push_back(definition());
-      defined_[static_cast<std::size_t>(results.back())] = kPending;
+      defined_[results.back()] = kPending;
       Value& value = graph_.value(results.back());
       for (;;) {
         if (take_word("views")) {
@@ -118,7 +118,7 @@ class Parser : private Lexer {
     }
     if (take_word("by")) node.origin = name("the name of a pass");
     end_of_line();
-    for (ValueId id : results) defined_[static_cast<std::size_t>(id)] = kDefined;
+    for (ValueId id : results) defined_[id] = kDefined;
     node.results = std::move(results);
     graph_.nodes.push_back(std::move(node));
   }
@@ -172,7 +172,7 @@ class Parser : private Lexer {
   ValueId use() {
     const std::size_t start = pos_;
     const ValueId id = value_number();
-    if (defined_[static_cast<std::size_t>(id)] != kDefined)
+    if (defined_[id] != kDefined)
       fail(start, fmt::format("%{} is not defined above", id), "a value that stands above its use");
     return id;
   }
@@ -180,12 +180,12 @@ class Parser : private Lexer {
   ValueId definition() {
     const std::size_t start = pos_;
     const ValueId id = value_number();
-    if (defined_[static_cast<std::size_t>(id)] != kUndefined)
+    if (defined_[id] != kUndefined)
       fail(start, fmt::format("%{} is defined a second time", id), "one definition of each value");
     expect(':');
     graph_.value(id).on_host = take_word("host");
     graph_.value(id).type = type();
-    defined_[static_cast<std::size_t>(id)] = kDefined;
+    defined_[id] = kDefined;
     return id;
   }
 

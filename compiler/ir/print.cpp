@@ -151,8 +151,7 @@ class Printer {
     for (std::size_t i = 0; i < node.args.size(); ++i) {
       const Output& output = graph_.outputs[i];
       text("  ").name(output.name).text(" = ").value(std::get<Use>(node.args[i]).value);
-      if (output.updates >= 0)
-        text(" -> ").name(graph_.inputs[static_cast<std::size_t>(output.updates)].name);
+      if (output.updates >= 0) text(" -> ").name(graph_.inputs[output.updates].name);
       text("\n");
     }
   }

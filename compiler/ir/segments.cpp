@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/verify.h"
 
@@ -21,16 +22,15 @@ bool only_views(const Graph& graph, const Node& node) {
                      [&](ValueId id) { return graph.value(id).views != kNoValue; });
 }
 
-// Index of the segment that each node lies in, -1 outside of all. Throws Breach where they do not ascend.
-std::vector<std::int32_t> segments_of_nodes(const Graph& graph) {
-  std::vector<std::int32_t> segment_of(graph.nodes.size(), -1);
+// Index of the segment that each node lies in, -1 outside of all. Throws VerifyError where they do not ascend.
+IdMap<std::int32_t> segments_of_nodes(const Graph& graph) {
+  IdMap<std::int32_t> segment_of(graph.nodes.size(), -1);
   std::int32_t last_end = 0;
   for (std::size_t s = 0; s < graph.segments.size(); ++s) {
     const Segment& segment = graph.segments[s];
-    const auto count = static_cast<std::int32_t>(graph.nodes.size());
-    if (segment.begin < last_end || segment.end <= segment.begin || segment.end > count)
-      throw Breach{-1, fmt::format("segment {} is nodes {} to {} of {}, after a segment that ends at {}", s,
-                                   segment.begin, segment.end, count, last_end)};
+    if (segment.begin < last_end || segment.end <= segment.begin || segment.end > graph.node_count())
+      throw VerifyError{-1, fmt::format("segment {} is nodes {} to {} of {}, after a segment that ends at {}",
+                                        s, segment.begin, segment.end, graph.node_count(), last_end)};
     std::fill(segment_of.begin() + segment.begin, segment_of.begin() + segment.end,
               static_cast<std::int32_t>(s));
     last_end = segment.end;
@@ -40,27 +40,27 @@ std::vector<std::int32_t> segments_of_nodes(const Graph& graph) {
 
 }  // namespace
 
-std::vector<std::int32_t> host_syncs(const Graph& graph) {
-  std::vector<std::int32_t> found;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    if (is_host_sync(graph.nodes[i])) found.push_back(static_cast<std::int32_t>(i));
+std::vector<NodeIndex> host_syncs(const Graph& graph) {
+  std::vector<NodeIndex> found;
+  for (NodeIndex i = 0; i < graph.node_count(); ++i)
+    if (is_host_sync(graph.nodes[i])) found.push_back(i);
   return found;
 }
 
 std::vector<Segment> find_segments(const Graph& graph) {
   std::vector<Segment> segments;
-  std::int32_t begin = 0;
-  const auto end_at = [&](std::int32_t end) {
+  NodeIndex begin = 0;
+  const auto end_at = [&](NodeIndex end) {
     const bool works =
         std::any_of(graph.nodes.begin() + begin, graph.nodes.begin() + end,
                     [&](const Node& node) { return node.op != kReturn && !only_views(graph, node); });
     if (works) segments.push_back({begin, end});
   };
-  for (const std::int32_t cut : host_syncs(graph)) {
+  for (const NodeIndex cut : host_syncs(graph)) {
     end_at(cut);
     begin = cut + 1;
   }
-  end_at(static_cast<std::int32_t>(graph.nodes.size()));
+  end_at(graph.node_count());
   return segments;
 }
 
@@ -71,30 +71,29 @@ std::string describe_place(const Node& node) {
 
 std::string describe_segments(const Graph& graph) {
   const std::size_t count = find_segments(graph).size();
-  const std::vector<std::int32_t> cuts = host_syncs(graph);
+  const std::vector<NodeIndex> cuts = host_syncs(graph);
   std::string text = fmt::format("{} segment{}", count, count == 1 ? "" : "s");
   for (std::size_t i = 0; i < std::min(cuts.size(), kNamedCuts); ++i)
-    text += (i == 0 ? ", cut at " : ", ") + describe_place(graph.nodes[static_cast<std::size_t>(cuts[i])]);
+    text += (i == 0 ? ", cut at " : ", ") + describe_place(graph.nodes[cuts[i]]);
   if (cuts.size() > kNamedCuts) text += fmt::format(" and {} more", cuts.size() - kNamedCuts);
   return text;
 }
 
 void check_segments(const Graph& graph) {
   if (graph.segments.empty()) return;
-  const std::vector<std::int32_t> segment_of = segments_of_nodes(graph);
-  const std::vector<std::int32_t> made_by = defining_nodes(graph);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+  const IdMap<std::int32_t> segment_of = segments_of_nodes(graph);
+  const DefUse def_use(graph);
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& node = graph.nodes[i];
-    const auto at = static_cast<std::int32_t>(i);
     const bool inside = segment_of[i] >= 0;
-    if (inside && is_host_sync(node)) throw Breach{at, "reads on the host inside of a segment"};
+    if (inside && is_host_sync(node)) throw VerifyError{i, "reads on the host inside of a segment"};
     if (!inside && !is_host_sync(node) && node.op != kReturn && !only_views(graph, node))
-      throw Breach{at, "works outside of all segments"};
+      throw VerifyError{i, "works outside of all segments"};
     if (facts(node.op).effect != Effect::wait) continue;
     for_each_operand(node, [&](ValueId id) {
-      const std::int32_t start = made_by[static_cast<std::size_t>(id)];
-      if (start >= 0 && segment_of[static_cast<std::size_t>(start)] != segment_of[i])
-        throw Breach{at, fmt::format("waits for %{}, which another segment started", id)};
+      const NodeIndex start = def_use.maker(id);
+      if (start >= 0 && segment_of[start] != segment_of[i])
+        throw VerifyError{i, fmt::format("waits for %{}, which another segment started", id)};
     });
   }
 }

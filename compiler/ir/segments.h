@@ -12,7 +12,7 @@ namespace rondo::ir {
 
 // Nodes at which the host reads what the device computed: where the graph is cut. Empty: the whole graph is one
 // segment.
-std::vector<std::int32_t> host_syncs(const Graph& graph);
+std::vector<NodeIndex> host_syncs(const Graph& graph);
 
 // The runs of nodes between the host reads; one that only makes views is no work, and no segment. The return node
 // belongs to the run before it: it stands for the copies of what updates the state.
@@ -23,7 +23,7 @@ std::string describe_segments(const Graph& graph);
 // Of one node: "aten.mm.default in layers.0.attention (forward)".
 std::string describe_place(const Node& node);
 
-// Throws Breach (verify.h) where the graph's marked segments cannot be recorded: they must ascend, hold no host
+// Throws VerifyError (verify.h) where the graph's marked segments cannot be recorded: they must ascend, hold no host
 // read, and hold the start of each wait; only host reads and views may stand outside. A graph without marks passes.
 void check_segments(const Graph& graph);
 

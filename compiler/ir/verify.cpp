@@ -6,6 +6,7 @@
 #include <array>
 #include <unordered_set>
 
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/segments.h"
 #include "compiler/ir/text.h"
@@ -14,38 +15,37 @@
 namespace rondo::ir {
 namespace {
 
-std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
+bool is_of(const Graph& graph, ValueId id) { return static_cast<std::size_t>(id) < graph.values.size(); }
 
 template <class F>
 void for_each_node(const Graph& graph, F&& f) {
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) f(static_cast<std::int32_t>(i), graph.nodes[i]);
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) f(i, graph.nodes[i]);
 }
 
 void return_is_last(const Graph& graph) {
   if (graph.nodes.empty() || graph.nodes.back().op != kReturn)
-    throw Breach{-1, "the last node is not return"};
-  const auto last = static_cast<std::int32_t>(graph.nodes.size()) - 1;
-  for_each_node(graph, [&](std::int32_t i, const Node& node) {
-    if (node.op == kReturn && i != last) throw Breach{i, "return stands before the end"};
+    throw VerifyError{-1, "the last node is not return"};
+  const NodeIndex last = graph.node_count() - 1;
+  for_each_node(graph, [&](NodeIndex i, const Node& node) {
+    if (node.op == kReturn && i != last) throw VerifyError{i, "return stands before the end"};
   });
-  if (!graph.return_node().results.empty()) throw Breach{last, "return has a result"};
+  if (!graph.return_node().results.empty()) throw VerifyError{last, "return has a result"};
   for (const Argument& arg : graph.return_node().args)
-    if (!std::holds_alternative<Use>(arg)) throw Breach{last, "return has an argument that is no value"};
+    if (!std::holds_alternative<Use>(arg)) throw VerifyError{last, "return has an argument that is no value"};
 }
 
 void defined_once_above_use(const Graph& graph) {
-  std::vector<bool> defined(graph.values.size(), false);
-  const auto define = [&](std::int32_t i, ValueId id) {
-    if (id < 0 || index(id) >= defined.size())
-      throw Breach{i, fmt::format("%{} is no value of this graph", id)};
-    if (defined[index(id)]) throw Breach{i, fmt::format("%{} is defined a second time", id)};
-    defined[index(id)] = true;
+  IdMap<bool> defined(graph.values.size(), false);
+  const auto define = [&](NodeIndex i, ValueId id) {
+    if (!is_of(graph, id)) throw VerifyError{i, fmt::format("%{} is no value of this graph", id)};
+    if (defined[id]) throw VerifyError{i, fmt::format("%{} is defined a second time", id)};
+    defined[id] = true;
   };
   for (const Input& input : graph.inputs) define(-1, input.value);
-  for_each_node(graph, [&](std::int32_t i, const Node& node) {
+  for_each_node(graph, [&](NodeIndex i, const Node& node) {
     for_each_operand(node, [&](ValueId id) {
-      if (id < 0 || index(id) >= defined.size() || !defined[index(id)])
-        throw Breach{i, fmt::format("reads %{}, which is not defined above", id)};
+      if (!is_of(graph, id) || !defined[id])
+        throw VerifyError{i, fmt::format("reads %{}, which is not defined above", id)};
     });
     for (ValueId id : node.results) define(i, id);
   });
@@ -55,232 +55,231 @@ void inputs_are_named_once(const Graph& graph) {
   std::unordered_set<std::string_view> names;
   for (const Input& input : graph.inputs) {
     if (!names.insert(input.name).second)
-      throw Breach{-1, fmt::format("two inputs are named \"{}\"", input.name)};
+      throw VerifyError{-1, fmt::format("two inputs are named \"{}\"", input.name)};
     const Value& value = graph.value(input.value);
     if (value.views != kNoValue || value.writes != kNoValue)
-      throw Breach{-1, fmt::format("input \"{}\" is marked as a view or a write", input.name)};
+      throw VerifyError{-1, fmt::format("input \"{}\" is marked as a view or a write", input.name)};
   }
 }
 
 void types_are_whole(const Graph& graph) {
-  const auto check = [&](std::int32_t i, ValueId id) {
+  const auto check = [&](NodeIndex i, ValueId id) {
     const TensorType& type = graph.value(id).type;
     if (type.sizes.size() != type.strides.size())
-      throw Breach{
+      throw VerifyError{
           i, fmt::format("%{} has {} sizes and {} strides", id, type.sizes.size(), type.strides.size())};
     for (std::size_t dim = 0; dim < type.sizes.size(); ++dim)
       if (type.sizes[dim] < 0 || type.strides[dim] < 0)
-        throw Breach{i, fmt::format("%{} has a negative size or stride: {}", id, print(type))};
+        throw VerifyError{i, fmt::format("%{} has a negative size or stride: {}", id, print(type))};
   };
   for (const Input& input : graph.inputs) check(-1, input.value);
-  for_each_node(graph, [&](std::int32_t i, const Node& node) {
+  for_each_node(graph, [&](NodeIndex i, const Node& node) {
     for (ValueId id : node.results) check(i, id);
   });
 }
 
 void marks_name_operands(const Graph& graph) {
-  std::vector<std::int32_t> read_by(graph.values.size(), -1);
-  for_each_node(graph, [&](std::int32_t i, const Node& node) {
-    for_each_operand(node, [&](ValueId id) { read_by[index(id)] = i; });
+  IdMap<std::int32_t> read_by(graph.values.size(), -1);
+  for_each_node(graph, [&](NodeIndex i, const Node& node) {
+    for_each_operand(node, [&](ValueId id) { read_by[id] = i; });
     for (ValueId id : node.results) {
       const Value& value = graph.value(id);
       if (value.views != kNoValue && value.writes != kNoValue)
-        throw Breach{i, fmt::format("%{} both views and writes", id)};
+        throw VerifyError{i, fmt::format("%{} both views and writes", id)};
       for (ValueId source : {value.views, value.writes})
-        if (source != kNoValue &&
-            (source < 0 || index(source) >= read_by.size() || read_by[index(source)] != i))
-          throw Breach{i, fmt::format("%{} views or writes %{}, which the node does not read", id, source)};
+        if (source != kNoValue && (!is_of(graph, source) || read_by[source] != i))
+          throw VerifyError{i,
+                            fmt::format("%{} views or writes %{}, which the node does not read", id, source)};
       if (value.writes != kNoValue && value.type != graph.value(value.writes).type)
-        throw Breach{i, fmt::format("%{} is {} but overwrites %{}, a {}", id, print(value.type), value.writes,
-                                    print(graph.value(value.writes).type))};
+        throw VerifyError{i, fmt::format("%{} is {} but overwrites %{}, a {}", id, print(value.type),
+                                         value.writes, print(graph.value(value.writes).type))};
     }
   });
 }
 
 void result_counts(const Graph& graph) {
-  for_each_node(graph, [&](std::int32_t i, const Node& node) {
+  for_each_node(graph, [&](NodeIndex i, const Node& node) {
     const OpFacts& op = facts(node.op);
     if ((runs_in_background(op.effect) || op.effect == Effect::wait || op.heavy) && node.results.empty())
-      throw Breach{i, "has no result"};
+      throw VerifyError{i, "has no result"};
     if (op.effect == Effect::wait && node.results.size() != 1)
-      throw Breach{i, fmt::format("has {} results, a wait has 1", node.results.size())};
+      throw VerifyError{i, fmt::format("has {} results, a wait has 1", node.results.size())};
     if (op.in_place.empty()) return;
     std::size_t overwritable = 0;
     for (int arg = 0; arg < op.overwritten && arg < static_cast<int>(node.args.size()); ++arg) {
-      const auto* list = std::get_if<UseList>(&node.args[static_cast<std::size_t>(arg)]);
+      const auto* list = std::get_if<UseList>(&node.args[arg]);
       overwritable += list != nullptr ? list->values.size() : 1;
     }
     if (node.results.size() != overwritable)
-      throw Breach{i, fmt::format("has {} results for {} tensors", node.results.size(), overwritable)};
+      throw VerifyError{i, fmt::format("has {} results for {} tensors", node.results.size(), overwritable)};
   });
 }
 
 void phases_go_forward(const Graph& graph) {
   Phase phase = Phase::forward;
-  for_each_node(graph, [&](std::int32_t i, const Node& node) {
+  for_each_node(graph, [&](NodeIndex i, const Node& node) {
     if (node.phase < phase)
-      throw Breach{i, fmt::format("is a {} node after a {} node", phase_name(node.phase), phase_name(phase))};
+      throw VerifyError{
+          i, fmt::format("is a {} node after a {} node", phase_name(node.phase), phase_name(phase))};
     phase = node.phase;
   });
 }
 
 // Note [Aliases]
 void nothing_overwritten_is_read(const Graph& graph) {
-  const std::vector<ValueId> roots = storage_roots(graph);
-  std::vector<std::int32_t> defined = defining_nodes(graph);
-  std::vector<std::int32_t> written(graph.values.size(),
-                                    -1);  // for a root: the last node that wrote its storage
-  for_each_node(graph, [&](std::int32_t i, const Node& node) {
+  const IdMap<ValueId> roots = storage_roots(graph);
+  const DefUse def_use(graph);
+  IdMap<std::int32_t> written(graph.values.size(),
+                              -1);  // for a root: the last node that wrote its storage
+  for_each_node(graph, [&](NodeIndex i, const Node& node) {
     for_each_operand(node, [&](ValueId id) {
-      const std::int32_t writer = written[index(roots[index(id)])];
-      if (writer > defined[index(id)])
-        throw Breach{i, fmt::format("reads %{}, whose storage node {} ({}) overwrote", id, writer,
-                                    graph.nodes[static_cast<std::size_t>(writer)].op)};
+      const std::int32_t writer = written[roots[id]];
+      if (writer > def_use.maker(id))
+        throw VerifyError{i, fmt::format("reads %{}, whose storage node {} ({}) overwrote", id, writer,
+                                         graph.nodes[writer].op)};
     });
     for (ValueId id : node.results) {
-      const ValueId root = roots[index(id)];
+      const ValueId root = roots[id];
       if (graph.value(id).writes == kNoValue) continue;
-      if (written[index(root)] == i)
-        throw Breach{i, fmt::format("overwrites the storage of %{} twice", graph.value(id).writes)};
-      written[index(root)] = i;
+      if (written[root] == i)
+        throw VerifyError{i, fmt::format("overwrites the storage of %{} twice", graph.value(id).writes)};
+      written[root] = i;
     }
   });
 }
 
 void batch_inputs_are_not_written(const Graph& graph) {
-  const std::vector<ValueId> roots = storage_roots(graph);
-  std::vector<bool> batch(graph.values.size(), false);
-  for (const Input& input : graph.inputs) batch[index(input.value)] = input.kind == InputKind::batch;
-  for_each_node(graph, [&](std::int32_t i, const Node& node) {
+  const IdMap<ValueId> roots = storage_roots(graph);
+  IdMap<bool> batch(graph.values.size(), false);
+  for (const Input& input : graph.inputs) batch[input.value] = input.kind == InputKind::batch;
+  for_each_node(graph, [&](NodeIndex i, const Node& node) {
     for (ValueId id : node.results)
-      if (graph.value(id).writes != kNoValue && batch[index(roots[index(id)])])
-        throw Breach{i, fmt::format("overwrites the batch input %{}", roots[index(id)])};
+      if (graph.value(id).writes != kNoValue && batch[roots[id]])
+        throw VerifyError{i, fmt::format("overwrites the batch input %{}", roots[id])};
   });
 }
 
 // Between a start and its wait the results belong to the collective, and nobody overwrites its operands.
 void collectives_are_waited_for(const Graph& graph) {
-  const std::vector<ValueId> roots = storage_roots(graph);
-  std::vector<std::int32_t> started(graph.values.size(),
-                                    -1);  // start node of a result that nobody waited for yet
-  std::vector<std::int32_t> sent(graph.values.size(), 0);  // for a root: how many running collectives read it
-  std::vector<std::int32_t> running(graph.nodes.size(), 0);  // for a start: results without a wait yet
+  const IdMap<ValueId> roots = storage_roots(graph);
+  IdMap<std::int32_t> started(graph.values.size(),
+                              -1);                     // start node of a result that nobody waited for yet
+  IdMap<std::int32_t> sent(graph.values.size(), 0);    // for a root: how many running collectives read it
+  IdMap<std::int32_t> running(graph.nodes.size(), 0);  // for a start: results without a wait yet
   const auto release = [&](std::int32_t start) {
-    if (--running[static_cast<std::size_t>(start)] > 0) return;
-    for_each_operand(graph.nodes[static_cast<std::size_t>(start)],
-                     [&](ValueId id) { --sent[index(roots[index(id)])]; });
+    if (--running[start] > 0) return;
+    for_each_operand(graph.nodes[start], [&](ValueId id) { --sent[roots[id]]; });
   };
-  std::vector<bool> waited(graph.values.size(), false);
-  for_each_node(graph, [&](std::int32_t i, const Node& node) {
+  IdMap<bool> waited(graph.values.size(), false);
+  for_each_node(graph, [&](NodeIndex i, const Node& node) {
     const Effect effect = facts(node.op).effect;
     for_each_operand(node, [&](ValueId id) {
-      const std::int32_t start = started[index(id)];
+      const std::int32_t start = started[id];
       if (effect == Effect::wait) {
-        if (waited[index(id)]) throw Breach{i, fmt::format("waits for %{} a second time", id)};
-        if (start < 0) throw Breach{i, fmt::format("waits for %{}, which nothing started", id)};
-        waited[index(id)] = true;
-        started[index(id)] = -1;
+        if (waited[id]) throw VerifyError{i, fmt::format("waits for %{} a second time", id)};
+        if (start < 0) throw VerifyError{i, fmt::format("waits for %{}, which nothing started", id)};
+        waited[id] = true;
+        started[id] = -1;
         release(start);
       } else if (start >= 0) {
-        throw Breach{i, fmt::format("reads %{} before the wait for it", id)};
+        throw VerifyError{i, fmt::format("reads %{} before the wait for it", id)};
       }
     });
     for (ValueId id : node.results) {
-      if (graph.value(id).writes != kNoValue && sent[index(roots[index(id)])] > 0)
-        throw Breach{i,
-                     fmt::format("overwrites %{}, which a collective still reads", graph.value(id).writes)};
+      if (graph.value(id).writes != kNoValue && sent[roots[id]] > 0)
+        throw VerifyError{
+            i, fmt::format("overwrites %{}, which a collective still reads", graph.value(id).writes)};
       if (effect == Effect::wait && graph.value(id).views == kNoValue)
-        throw Breach{i, fmt::format("%{} does not view what was waited for", id)};
+        throw VerifyError{i, fmt::format("%{} does not view what was waited for", id)};
       if (!runs_in_background(effect)) continue;
-      started[index(id)] = i;
-      ++running[static_cast<std::size_t>(i)];
+      started[id] = i;
+      ++running[i];
     }
-    if (runs_in_background(effect))
-      for_each_operand(node, [&](ValueId id) { ++sent[index(roots[index(id)])]; });
+    if (runs_in_background(effect)) for_each_operand(node, [&](ValueId id) { ++sent[roots[id]]; });
   });
-  for_each_node(graph, [&](std::int32_t i, const Node&) {
-    if (running[static_cast<std::size_t>(i)] > 0) throw Breach{i, "starts what nobody waits for"};
+  for_each_node(graph, [&](NodeIndex i, const Node&) {
+    if (running[i] > 0) throw VerifyError{i, "starts what nobody waits for"};
   });
 }
 
 void outputs_are_whole(const Graph& graph) {
-  const auto last = static_cast<std::int32_t>(graph.nodes.size()) - 1;
+  const NodeIndex last = graph.node_count() - 1;
   const std::vector<Argument>& returned = graph.return_node().args;
   if (graph.outputs.size() != returned.size())
-    throw Breach{last, fmt::format("{} outputs are named and {} values returned", graph.outputs.size(),
-                                   returned.size())};
+    throw VerifyError{last, fmt::format("{} outputs are named and {} values returned", graph.outputs.size(),
+                                        returned.size())};
   std::unordered_set<std::string_view> names;
   for (const Output& output : graph.outputs)
     if (!names.insert(output.name).second)
-      throw Breach{last, fmt::format("two outputs are named \"{}\"", output.name)};
+      throw VerifyError{last, fmt::format("two outputs are named \"{}\"", output.name)};
 }
 
 void updates_fit_their_inputs(const Graph& graph) {
-  const auto last = static_cast<std::int32_t>(graph.nodes.size()) - 1;
-  const std::vector<ValueId> roots = storage_roots(graph);
-  std::vector<ValueId> owner(graph.values.size(),
-                             kNoValue);  // for a root: the input whose storage it is or becomes
-  for (const Input& input : graph.inputs) owner[index(input.value)] = input.value;
-  std::vector<bool> updated(graph.inputs.size(), false);
+  const NodeIndex last = graph.node_count() - 1;
+  const IdMap<ValueId> roots = storage_roots(graph);
+  IdMap<ValueId> owner(graph.values.size(),
+                       kNoValue);  // for a root: the input whose storage it is or becomes
+  for (const Input& input : graph.inputs) owner[input.value] = input.value;
+  IdMap<bool> updated(graph.inputs.size(), false);
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const Output& output = graph.outputs[i];
     if (output.updates < 0) continue;
     if (output.updates >= static_cast<int>(graph.inputs.size()))
-      throw Breach{last, fmt::format("output \"{}\" updates an input that does not exist", output.name)};
+      throw VerifyError{last, fmt::format("output \"{}\" updates an input that does not exist", output.name)};
     const auto target = static_cast<std::size_t>(output.updates);
     const Input& input = graph.inputs[target];
     const ValueId id = std::get<Use>(graph.return_node().args[i]).value;
-    if (updated[target]) throw Breach{last, fmt::format("input \"{}\" is updated twice", input.name)};
+    if (updated[target]) throw VerifyError{last, fmt::format("input \"{}\" is updated twice", input.name)};
     updated[target] = true;
     if (input.kind == InputKind::batch)
-      throw Breach{last,
-                   fmt::format("output \"{}\" updates the batch input \"{}\"", output.name, input.name)};
+      throw VerifyError{last,
+                        fmt::format("output \"{}\" updates the batch input \"{}\"", output.name, input.name)};
     if (graph.value(id).type != graph.value(input.value).type)
-      throw Breach{last, fmt::format("output \"{}\" is {} but the input it updates is {}", output.name,
-                                     print(graph.value(id).type), print(graph.value(input.value).type))};
-    ValueId& holder = owner[index(roots[index(id)])];
+      throw VerifyError{last, fmt::format("output \"{}\" is {} but the input it updates is {}", output.name,
+                                          print(graph.value(id).type), print(graph.value(input.value).type))};
+    ValueId& holder = owner[roots[id]];
     if (holder != kNoValue && holder != input.value)
-      throw Breach{last,
-                   fmt::format("output \"{}\" shares its storage with another input or update", output.name)};
+      throw VerifyError{
+          last, fmt::format("output \"{}\" shares its storage with another input or update", output.name)};
     holder = input.value;
   }
 }
 
 // An input that is overwritten holds new content after the step; the outputs must say which.
 void overwritten_inputs_are_updates(const Graph& graph) {
-  const std::vector<ValueId> roots = storage_roots(graph);
-  std::vector<std::int32_t> writer(graph.values.size(), -1);
-  for_each_node(graph, [&](std::int32_t i, const Node& node) {
+  const IdMap<ValueId> roots = storage_roots(graph);
+  IdMap<std::int32_t> writer(graph.values.size(), -1);
+  for_each_node(graph, [&](NodeIndex i, const Node& node) {
     for (ValueId id : node.results)
-      if (graph.value(id).writes != kNoValue) writer[index(roots[index(id)])] = i;
+      if (graph.value(id).writes != kNoValue) writer[roots[id]] = i;
   });
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const Output& output = graph.outputs[i];
     if (output.updates < 0) continue;
-    const ValueId root = roots[index(std::get<Use>(graph.return_node().args[i]).value)];
-    if (root == graph.inputs[static_cast<std::size_t>(output.updates)].value) writer[index(root)] = -1;
+    const ValueId root = roots[std::get<Use>(graph.return_node().args[i]).value];
+    if (root == graph.inputs[output.updates].value) writer[root] = -1;
   }
   for (const Input& input : graph.inputs)
-    if (writer[index(input.value)] >= 0)
-      throw Breach{
-          writer[index(input.value)],
+    if (writer[input.value] >= 0)
+      throw VerifyError{
+          writer[input.value],
           fmt::format("overwrites the input \"{}\", and no output says that it is updated", input.name)};
 }
 
 // What computes reads the device's memory; only transfers cross.
 void only_transfers_touch_the_host(const Graph& graph) {
-  for_each_node(graph, [&](std::int32_t i, const Node& node) {
-    const bool offloads = node.op == "rondo.offload.default", reloads = node.op == "rondo.reload.default";
+  for_each_node(graph, [&](NodeIndex i, const Node& node) {
+    const bool offloads = node.op == kOffload, reloads = node.op == kReload;
     const bool waits = facts(node.op).effect == Effect::wait;
     for_each_operand(node, [&](ValueId id) {
       if (graph.value(id).on_host && !reloads && !waits)
-        throw Breach{i, fmt::format("reads %{}, which lies in the host's memory", id)};
+        throw VerifyError{i, fmt::format("reads %{}, which lies in the host's memory", id)};
     });
     for (ValueId id : node.results) {
       const Value& value = graph.value(id);
       const bool expected = value.views != kNoValue ? graph.value(value.views).on_host : offloads;
       if (value.on_host != expected)
-        throw Breach{i, fmt::format("%{} is {}on the host", id, value.on_host ? "" : "not ")};
+        throw VerifyError{i, fmt::format("%{} is {}on the host", id, value.on_host ? "" : "not ")};
     }
   });
 }
@@ -326,15 +325,15 @@ void verify(const Graph& graph, std::string_view after_pass) {
   for (const Rule& rule : kRules) {
     try {
       rule.check(graph);
-    } catch (const Breach& breach) {
+    } catch (const VerifyError& error) {
       std::string where;
-      if (breach.node >= 0) {
-        const Node& node = graph.nodes[static_cast<std::size_t>(breach.node)];
-        where = fmt::format("node {} ({}{}{}) ", breach.node, node.op, node.module.empty() ? "" : ", module ",
+      if (error.node >= 0) {
+        const Node& node = graph.nodes[error.node];
+        where = fmt::format("node {} ({}{}{}) ", error.node, node.op, node.module.empty() ? "" : ", module ",
                             node.module);
       }
       throw Error(ExitCode::graph, fmt::format("the graph {} breaks rule {} after {}: {}{}", graph.name,
-                                               rule.name, after_pass, where, breach.what));
+                                               rule.name, after_pass, where, error.what));
     }
   }
 }

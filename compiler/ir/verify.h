@@ -9,9 +9,9 @@
 
 namespace rondo::ir {
 
-// A breach: which node (-1 for the graph as a whole), and what is wrong with it.
-struct Breach {
-  std::int32_t node = -1;
+// A broken rule: at which node (kNoNode: the graph as a whole), and what is wrong with it.
+struct VerifyError {
+  NodeIndex node = kNoNode;
   std::string what;
 };
 
@@ -19,7 +19,7 @@ struct Breach {
 struct Rule {
   std::string_view name;
   std::string_view description;
-  void (*check)(const Graph&);  // throws Breach
+  void (*check)(const Graph&);  // throws VerifyError
 };
 std::span<const Rule> rules();
 

@@ -47,20 +47,19 @@ class Grouping {
  private:
   bool joins(const FsdpCollective& next, std::int64_t bytes, double hidden_by) const {
     if (bytes + next.bytes > kLargest) return false;
-    const CollectiveKind kind = next.gathers ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter;
-    const double fixed = collective_seconds(kind, 0, next.ranks, device_);
+    const double fixed = collective_seconds(next.kind, 0, next.ranks, device_);
     const auto seconds = [&](std::int64_t moved) {
-      return collective_seconds(kind, static_cast<double>(moved), next.ranks, device_);
+      return collective_seconds(next.kind, static_cast<double>(moved), next.ranks, device_);
     };
     const bool both_small = seconds(bytes) < 2 * fixed && seconds(next.bytes) < 2 * fixed;
     return both_small || seconds(bytes + next.bytes) <= hidden_by;
   }
   double compute_between(std::int32_t from, std::int32_t to) const {
-    return compute_until_[static_cast<std::size_t>(to)] - compute_until_[static_cast<std::size_t>(from)];
+    return compute_until_[to] - compute_until_[from];
   }
 
   const DeviceModel& device_;
-  std::vector<double> compute_until_;  // seconds before each node
+  IdMap<double> compute_until_;  // seconds before each node
 };
 
 }  // namespace
@@ -71,10 +70,10 @@ Notes auto_bucketing(Graph& graph, const CompileOptions& options) {
   if (collectives.empty()) return {};
   std::map<std::string, std::vector<const FsdpCollective*>> runs;
   for (const FsdpCollective& one : collectives)
-    runs[fmt::format("{} {} {} {}", phase_name(one.phase), one.gathers ? "gather" : "reduction", one.group,
+    runs[fmt::format("{} {} {} {}", phase_name(one.phase), collective_name(one.kind), one.group,
                      dtype_name(one.dtype))]
         .push_back(&one);
-  Grouping grouping(graph, *find_device_model(options.device == "cuda" ? "h200" : "cpu"));
+  Grouping grouping(graph, device_model_for(options.device));
   std::map<const FsdpCollective*, std::string> names;
   for (const auto& [kind, run] : runs) grouping.name(run, names);
   std::vector<std::string> buckets;

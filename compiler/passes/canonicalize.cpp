@@ -15,8 +15,6 @@
 namespace rondo::ir {
 namespace {
 
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
-
 bool is_row_major(const TensorType& type) { return type.strides == contiguous_strides(type.sizes); }
 
 // A value and the views that led to it, all with the same start.
@@ -40,11 +38,10 @@ class Canonicalizer {
       for (ValueId id : node.results)
         if (graph.value(id).writes != kNoValue) written_[root(id)] = true;
     for_each_operand(graph.return_node(), [&](ValueId id) { returned_[root(id)] = true; });
-    for (std::size_t i = 0; i < chains_.size(); ++i) {
-      const auto id = static_cast<ValueId>(i);
-      chains_[i].oldest = id;
-      if (is_row_major(graph.value(id).type)) chains_[i].oldest_contiguous = id;
-      chains_[i].at_start = roots_[i] == id;
+    for (ValueId id = 0; id < graph.value_count(); ++id) {
+      chains_[id].oldest = id;
+      if (is_row_major(graph.value(id).type)) chains_[id].oldest_contiguous = id;
+      chains_[id].at_start = roots_[id] == id;
     }
   }
 
@@ -57,7 +54,7 @@ class Canonicalizer {
         continue;
       const ValueId same = simplify(node, std::get<Use>(node.args[0]).value, node.results[0]);
       if (same == kNoValue) continue;
-      replacement_[at(node.results[0])] = same;
+      replacement_[node.results[0]] = same;
       keep[i] = false;
     }
     replace_uses(graph_, replacement_);  // the marks
@@ -65,8 +62,8 @@ class Canonicalizer {
   }
 
  private:
-  std::size_t root(ValueId id) const { return at(roots_[at(id)]); }
-  ValueId replaced(ValueId id) const { return replacement_[at(id)] == kNoValue ? id : replacement_[at(id)]; }
+  ValueId root(ValueId id) const { return roots_[id]; }
+  ValueId replaced(ValueId id) const { return replacement_[id] == kNoValue ? id : replacement_[id]; }
   bool same_type(ValueId a, ValueId b) const { return graph_.value(a).type == graph_.value(b).type; }
 
   // The earlier value that is the same tensor as the node's result. Where there is none, kNoValue, and the
@@ -76,11 +73,11 @@ class Canonicalizer {
     const ValueId viewed = graph_.value(result).views;
     if (viewed == kNoValue || replaced(viewed) != source) return kNoValue;
     const OpFacts& op = facts(node.op);
-    if (op.effect == Effect::wait) chains_[at(result)].at_start = chains_[at(source)].at_start;
+    if (op.effect == Effect::wait) chains_[result].at_start = chains_[source].at_start;
     if (op.view == ViewKind::moved_start && node.op == "aten.slice.Tensor" && same_type(source, result))
       return source;
     if (op.view != ViewKind::same_start) return kNoValue;
-    for (ValueId ancestor : {source, chains_[at(source)].parent, chains_[at(source)].oldest})
+    for (ValueId ancestor : {source, chains_[source].parent, chains_[source].oldest})
       if (ancestor != kNoValue && same_type(ancestor, result)) return ancestor;
     extend_chain(source, result);
     view_the_oldest(node, result);
@@ -92,20 +89,20 @@ class Canonicalizer {
   // would be.
   bool is_needless_copy(const Node& node, ValueId source, ValueId result) const {
     if (node.op != "aten.clone.default" && !converts_on_device(node)) return false;
-    return same_type(source, result) && chains_[at(source)].at_start && !written_[root(source)] &&
+    return same_type(source, result) && chains_[source].at_start && !written_[root(source)] &&
            !written_[root(result)] && !returned_[root(result)];
   }
 
   void extend_chain(ValueId source, ValueId result) {
-    const Chain& from = chains_[at(source)];
-    Chain& to = chains_[at(result)];
+    const Chain& from = chains_[source];
+    Chain& to = chains_[result];
     to = {source, from.oldest,
           from.oldest_contiguous == kNoValue ? to.oldest_contiguous : from.oldest_contiguous, from.at_start};
   }
 
   void view_the_oldest(Node& node, ValueId result) {
     Value& value = graph_.value(result);
-    const ValueId oldest = chains_[at(result)].oldest_contiguous;
+    const ValueId oldest = chains_[result].oldest_contiguous;
     if (oldest == kNoValue || oldest == result || !is_row_major(value.type)) return;
     if (element_count(graph_.value(oldest).type) != element_count(value.type)) return;  // an expand
     node.op = "aten.view.default";
@@ -114,11 +111,11 @@ class Canonicalizer {
   }
 
   Graph& graph_;
-  std::vector<ValueId> roots_;  // before this pass
-  std::vector<bool> returned_;  // for a root: returned
-  std::vector<bool> written_;   // for a root
-  std::vector<Chain> chains_;
-  std::vector<ValueId> replacement_;
+  IdMap<ValueId> roots_;  // before this pass
+  IdMap<bool> returned_;  // for a root: returned
+  IdMap<bool> written_;   // for a root
+  IdMap<Chain> chains_;
+  IdMap<ValueId> replacement_;
 };
 
 }  // namespace

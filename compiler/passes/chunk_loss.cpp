@@ -33,8 +33,7 @@ class LossChunker {
 
   Notes run() {
     Notes notes;
-    const auto nodes = static_cast<std::int32_t>(graph_.nodes.size());
-    for (std::int32_t i = 0; i < nodes; ++i) {
+    for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
       try {
         if (match_.begins_whole(i)) {
           notes.push_back(chunk(match_.whole(i)));
@@ -53,7 +52,7 @@ class LossChunker {
   }
 
  private:
-  const Node& node(std::int32_t i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
+  const Node& node(NodeIndex i) const { return graph_.nodes[i]; }
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
   // --- whole vocabularies ---
@@ -156,7 +155,7 @@ class LossChunker {
   }
   void replace(ValueId old, ValueId by) {
     replacement_.resize(graph_.values.size(), kNoValue);
-    replacement_[static_cast<std::size_t>(old)] = by;
+    replacement_[old] = by;
   }
 
   void replace(const HeadBackward& backward, const Gradients& made) {
@@ -167,7 +166,7 @@ class LossChunker {
   // `sum` is f32 and takes the place of `rounded`: of a cast to f32 of it, or of views of it, without being rounded.
   void replace_widened(ValueId rounded, ValueId sum) {
     if (type(rounded).dtype == DType::f32) return replace(rounded, sum);
-    const std::vector<std::int32_t>& readers = match_.readers(rounded);
+    const std::span<const NodeIndex> readers = match_.readers(rounded);
     const Node* reader = readers.size() == 1 ? &node(readers[0]) : nullptr;
     if (reader != nullptr && is_cast(*reader, DType::f32) && type(reader->results[0]) == type(sum))
       return replace(reader->results[0], sum);
@@ -194,7 +193,7 @@ class LossChunker {
   // What is added, and where: phase, module and place of the node to be made next.
   std::vector<Node> made_;
   std::vector<Place> made_places_;
-  std::vector<ValueId> replacement_;  // of each value
+  IdMap<ValueId> replacement_;  // of each value
   Phase phase_ = Phase::forward;
   std::string module_;
   Place place_;

@@ -24,13 +24,13 @@ class Merger {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
       for_each_operand(node, [&](ValueId& id) {
-        if (const ValueId other = replacement_[static_cast<std::size_t>(id)]; other != kNoValue) id = other;
+        if (const ValueId other = replacement_[id]; other != kNoValue) id = other;
       });
       if (!may_merge(node)) continue;
       const auto [first, is_new] = seen_.insert(&node);
       if (is_new) continue;
       for (std::size_t k = 0; k < node.results.size(); ++k)
-        replacement_[static_cast<std::size_t>(node.results[k])] = (*first)->results[k];
+        replacement_[node.results[k]] = (*first)->results[k];
       keep[i] = false;
     }
     replace_uses(graph_, replacement_);  // the marks of views
@@ -41,7 +41,7 @@ class Merger {
   bool may_merge(const Node& node) const {
     if (node.results.empty() || node.op == kReturn || facts(node.op).effect != Effect::none) return false;
     for (ValueId id : node.results)
-      if (own_[static_cast<std::size_t>(id)]) return false;
+      if (own_[id]) return false;
     return true;
   }
 
@@ -56,8 +56,8 @@ class Merger {
   };
 
   Graph& graph_;
-  std::vector<ValueId> replacement_;
-  std::vector<bool> own_;  // for a value
+  IdMap<ValueId> replacement_;
+  IdMap<bool> own_;  // for a value
   std::unordered_set<const Node*, Hash, Equal> seen_{16, Hash{}, Equal{&graph_}};
 };
 

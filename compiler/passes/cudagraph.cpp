@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "compiler/analysis/schedule.h"
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/segments.h"
 #include "compiler/passes/passes.h"
@@ -16,18 +17,18 @@ namespace {
 
 // Places each wait whose start stands above a cut that it stands below right before that cut. Returns how many.
 std::size_t wait_before_cuts(Graph& graph) {
-  const std::vector<std::int32_t> cuts = host_syncs(graph);
-  const std::vector<std::int32_t> made_by = defining_nodes(graph);
-  std::vector<std::pair<std::int32_t, Node>> moved;  // the cut, and the wait that goes before it
+  const std::vector<NodeIndex> cuts = host_syncs(graph);
+  const DefUse def_use(graph);
+  std::vector<std::pair<NodeIndex, Node>> moved;  // the cut, and the wait that goes before it
   std::vector<bool> stays(graph.nodes.size(), true);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     Node& node = graph.nodes[i];
     if (facts(node.op).effect != Effect::wait) continue;
-    const std::int32_t start = made_by[static_cast<std::size_t>(std::get<Use>(node.args.at(0)).value)];
+    const NodeIndex start = def_use.maker(std::get<Use>(node.args.at(0)).value);
     const auto cut = std::upper_bound(cuts.begin(), cuts.end(), start);
-    if (cut == cuts.end() || *cut > static_cast<std::int32_t>(i)) continue;
+    if (cut == cuts.end() || *cut > i) continue;
     // The order of the phases holds: what stands above a forward node is of the forward.
-    node.phase = std::min(node.phase, graph.nodes[static_cast<std::size_t>(*cut)].phase);
+    node.phase = std::min(node.phase, graph.nodes[*cut].phase);
     stays[i] = false;
     moved.emplace_back(*cut, std::move(node));
   }
@@ -36,9 +37,8 @@ std::size_t wait_before_cuts(Graph& graph) {
   std::vector<Node> nodes;
   nodes.reserve(graph.nodes.size());
   auto next = moved.begin();
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    for (; next != moved.end() && next->first == static_cast<std::int32_t>(i); ++next)
-      nodes.push_back(std::move(next->second));
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
+    for (; next != moved.end() && next->first == i; ++next) nodes.push_back(std::move(next->second));
     if (stays[i]) nodes.push_back(std::move(graph.nodes[i]));
   }
   graph.nodes = std::move(nodes);

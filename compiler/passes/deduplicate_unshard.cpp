@@ -30,27 +30,26 @@ bool may_gather(const Node& node) {
 
 Notes deduplicate_unshard(Graph& graph, const CompileOptions& options) {
   if (overwrites(graph)) return left_alone();
-  const std::vector<std::int32_t> parameters = parameters_of_nodes(graph);
-  const std::vector<bool> kept = kept_gathered(graph, options.reshard_after_forward);
-  std::vector<ValueId> replacement(graph.values.size(), kNoValue);
+  const IdMap<std::int32_t> parameters = parameters_of_nodes(graph);
+  const IdMap<bool> kept = kept_gathered(graph, options.reshard_after_forward);
+  IdMap<ValueId> replacement(graph.values.size(), kNoValue);
   std::vector<bool> keep(graph.nodes.size(), true);
   std::unordered_multimap<std::size_t, const Node*> seen;
-  const std::vector<bool> own = need_own_storage(graph);
-  const std::vector<bool> derived = values_of_parameters(
+  const IdMap<bool> own = need_own_storage(graph);
+  const IdMap<bool> derived = values_of_parameters(
       graph, [&](std::size_t i) { return parameters[i] >= 0 && may_gather(graph.nodes[i]); });
   const auto may_merge = [&](const Node& node) {
-    return !node.results.empty() && std::all_of(node.results.begin(), node.results.end(), [&](ValueId id) {
-      return derived[static_cast<std::size_t>(id)] && !own[static_cast<std::size_t>(id)];
-    });
+    return !node.results.empty() && std::all_of(node.results.begin(), node.results.end(),
+                                                [&](ValueId id) { return derived[id] && !own[id]; });
   };
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
     if (parameters[i] < 0) continue;
     for_each_operand(node, [&](ValueId& id) {
-      if (const ValueId other = replacement[static_cast<std::size_t>(id)]; other != kNoValue) id = other;
+      if (const ValueId other = replacement[id]; other != kNoValue) id = other;
     });
     if (!may_merge(node)) continue;
-    const bool over_phases = kept[static_cast<std::size_t>(parameters[i])];
+    const bool over_phases = kept[parameters[i]];
     const std::size_t hash = hash_node(node);
     const auto [begin, end] = seen.equal_range(hash);
     auto first = begin;
@@ -62,7 +61,7 @@ Notes deduplicate_unshard(Graph& graph, const CompileOptions& options) {
       continue;
     }
     for (std::size_t k = 0; k < node.results.size(); ++k)
-      replacement[static_cast<std::size_t>(node.results[k])] = first->second->results[k];
+      replacement[node.results[k]] = first->second->results[k];
     keep[i] = false;
   }
   replace_uses(graph, replacement);

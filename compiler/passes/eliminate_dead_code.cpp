@@ -23,14 +23,13 @@ bool acts(const Graph& graph, const Node& node) {
 }  // namespace
 
 Notes eliminate_dead_code(Graph& graph, const CompileOptions&) {
-  std::vector<bool> read(graph.values.size(), false);
+  IdMap<bool> read(graph.values.size(), false);
   std::vector<bool> keep(graph.nodes.size(), false);
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
-    keep[i] = acts(graph, node) || std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) {
-                return read[static_cast<std::size_t>(id)];
-              });
-    if (keep[i]) for_each_operand(node, [&](ValueId id) { read[static_cast<std::size_t>(id)] = true; });
+    keep[i] = acts(graph, node) ||
+              std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return read[id]; });
+    if (keep[i]) for_each_operand(node, [&](ValueId id) { read[id] = true; });
   }
   keep_nodes(graph, keep);
   return {};

@@ -13,8 +13,6 @@
 namespace rondo::ir {
 namespace {
 
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
-
 bool holds_all_of(DType wide, DType narrow) {
   if (wide == narrow) return true;
   const bool is_half = narrow == DType::bf16 || narrow == DType::f16;
@@ -31,7 +29,7 @@ class CastFolder {
         at_start_(graph.values.size(), false),
         widened_(graph.values.size(), kNoValue),
         replacement_(graph.values.size(), kNoValue) {
-    for (std::size_t i = 0; i < roots_.size(); ++i) at_start_[i] = at(roots_[i]) == i;
+    for (ValueId id = 0; id < graph.value_count(); ++id) at_start_[id] = root(id) == id;
     for (const Node& node : graph.nodes)
       for (ValueId id : node.results)
         if (graph.value(id).writes != kNoValue) written_[root(id)] = true;
@@ -46,13 +44,13 @@ class CastFolder {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
       for_each_operand(node, [&](ValueId& id) {
-        if (replacement_[at(id)] != kNoValue) id = replacement_[at(id)];
+        if (replacement_[id] != kNoValue) id = replacement_[id];
       });
       if (node.results.size() != 1 || node.args.empty() || !std::holds_alternative<Use>(node.args[0]))
         continue;
       const OpFacts& op = facts(node.op);
       if (op.effect == Effect::wait || op.view == ViewKind::same_start)
-        at_start_[at(node.results[0])] = at_start_[at(std::get<Use>(node.args[0]).value)];
+        at_start_[node.results[0]] = at_start_[std::get<Use>(node.args[0]).value];
       if (!casts_only(node) || !fold(node)) continue;
       keep[i] = false;
       any_went = true;
@@ -63,7 +61,7 @@ class CastFolder {
   }
 
  private:
-  std::size_t root(ValueId id) const { return at(roots_[at(id)]); }
+  ValueId root(ValueId id) const { return roots_[id]; }
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
   // A conversion within the device that keeps sizes and strides.
@@ -76,32 +74,32 @@ class CastFolder {
   bool fold(Node& node) {
     const ValueId result = node.results[0];
     ValueId& source = std::get<Use>(node.args[0]).value;
-    if (const ValueId narrow = widened_[at(source)]; narrow != kNoValue) {
+    if (const ValueId narrow = widened_[source]; narrow != kNoValue) {
       if (may_stand_for(narrow, result)) {
-        replacement_[at(result)] = narrow;
+        replacement_[result] = narrow;
         return true;
       }
       source = narrow;
     }
     if (holds_all_of(type(result).dtype, type(source).dtype) && !written_[root(source)] &&
         !written_[root(result)])
-      widened_[at(result)] = source;
+      widened_[result] = source;
     return false;
   }
 
   // The result must not be needed as a storage of its own, because someone overwrites it or it is returned,
   // and the other must be aligned as a copy would be.
   bool may_stand_for(ValueId other, ValueId result) const {
-    return type(other) == type(result) && at_start_[at(other)] && !own_[root(result)];
+    return type(other) == type(result) && at_start_[other] && !own_[root(result)];
   }
 
   Graph& graph_;
-  std::vector<ValueId> roots_;
-  std::vector<bool> own_;         // for a root: overwritten or returned
-  std::vector<bool> written_;     // for a root
-  std::vector<bool> at_start_;    // of its storage, and so aligned like one
-  std::vector<ValueId> widened_;  // for a value: the narrower one with the same numbers
-  std::vector<ValueId> replacement_;
+  IdMap<ValueId> roots_;
+  IdMap<bool> own_;         // for a root: overwritten or returned
+  IdMap<bool> written_;     // for a root
+  IdMap<bool> at_start_;    // of its storage, and so aligned like one
+  IdMap<ValueId> widened_;  // for a value: the narrower one with the same numbers
+  IdMap<ValueId> replacement_;
 };
 
 }  // namespace

@@ -45,8 +45,7 @@ class RmsNormFusion {
   explicit RmsNormFusion(Graph& graph) : fusion_(graph, "fuse_rms_norm") {}
 
   Notes run() {
-    const auto count = static_cast<NodeIndex>(fusion_.graph().nodes.size());
-    for (NodeIndex i = 0; i < count; ++i)
+    for (NodeIndex i = 0; i < fusion_.graph().node_count(); ++i)
       if (fusion_.node(i).op == "aten.rsqrt.default" && fusion_.node(i).phase == Phase::forward) look_at(i);
     return fusion_.finish();
   }
@@ -284,7 +283,8 @@ class RmsNormFusion {
 
   // The views of the sum, and the casts of these to f32; adds what they make to `results`.
   std::vector<NodeIndex> weight_gradients(const Norm& n, std::vector<ValueId>& results) const {
-    std::vector<NodeIndex> nodes = fusion_.readers(fusion_.result(n.weight_sum));
+    const std::span readers = fusion_.readers(fusion_.result(n.weight_sum));
+    std::vector<NodeIndex> nodes(readers.begin(), readers.end());
     for (std::size_t i = 0, views = nodes.size(); i < views; ++i)
       for (NodeIndex reader : fusion_.readers(fusion_.result(nodes[i])))
         if (is_cast(fusion_.node(reader), DType::f32)) nodes.push_back(reader);

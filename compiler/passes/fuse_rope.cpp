@@ -34,8 +34,7 @@ class RopeFusion {
   explicit RopeFusion(Graph& graph) : fusion_(graph, "fuse_rope") {}
 
   Notes run() {
-    const auto count = static_cast<NodeIndex>(fusion_.graph().nodes.size());
-    for (NodeIndex i = 0; i < count; ++i) {
+    for (NodeIndex i = 0; i < fusion_.graph().node_count(); ++i) {
       if (fusion_.node(i).op == "aten.cat.default") look_at(i, "aten.sub.Tensor", false);
       if (fusion_.node(i).op == "aten.stack.default") look_at(i, "aten.add.Tensor", true);
     }
@@ -209,7 +208,7 @@ class RopeFusion {
   }
 
   bool collect_views(ValueId id, std::vector<NodeIndex>& views) const {
-    views = fusion_.readers(id);
+    views.assign(fusion_.readers(id).begin(), fusion_.readers(id).end());
     for (NodeIndex i : views)
       if (fusion_.node(i).op != "aten.view.default") return false;
     return true;

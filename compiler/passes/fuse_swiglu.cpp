@@ -20,8 +20,7 @@ class SwigluFusion {
   explicit SwigluFusion(Graph& graph) : fusion_(graph, "fuse_swiglu") {}
 
   Notes run() {
-    const auto count = static_cast<NodeIndex>(fusion_.graph().nodes.size());
-    for (NodeIndex i = 0; i < count; ++i)
+    for (NodeIndex i = 0; i < fusion_.graph().node_count(); ++i)
       if (fusion_.node(i).op == "aten.silu.default" && fusion_.node(i).phase == Phase::forward) look_at(i);
     return fusion_.finish();
   }

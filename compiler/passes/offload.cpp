@@ -21,6 +21,7 @@
 
 #include "compiler/analysis/forward_values.h"
 #include "compiler/analysis/schedule.h"
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/passes/passes.h"
 
@@ -36,21 +37,21 @@ class Offloader {
       : graph_(graph),
         options_(options),
         blocks_(blocks_of_nodes(graph)),
-        made_(defining_nodes(graph)),
+        def_use_(graph),
         forward_begin_(graph.blocks.size(), -1),
         backward_begin_(graph.blocks.size(), -1),
         places_(present_places(graph)) {
-    for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    for (NodeIndex i = graph.node_count(); i-- > 0;) {
       const Phase phase = graph.nodes[i].phase;
-      if (phase >= Phase::backward) update_begin(backward_, phase == Phase::backward, i);
+      if (phase == Phase::backward) backward_ = i;
       if (blocks_[i] < 0 || phase == Phase::update) continue;
       auto& begin = phase == Phase::forward ? forward_begin_ : backward_begin_;
-      begin[static_cast<std::size_t>(blocks_[i])] = static_cast<std::int32_t>(i);
+      begin[blocks_[i]] = i;
     }
   }
 
   Notes run() {
-    const RecomputePlan plan = plan_recompute(graph_, std::vector<bool>(graph_.nodes.size(), false));
+    const RecomputePlan plan = plan_recompute(graph_, IdMap<bool>(graph_.nodes.size(), false));
     std::vector<ValueId> chosen = choose(plan.kept);
     std::int64_t bytes = 0;
     for (ValueId value : chosen) {
@@ -65,19 +66,14 @@ class Offloader {
   }
 
  private:
-  static void update_begin(std::int32_t& begin, bool inside, std::size_t i) {
-    if (inside) begin = static_cast<std::int32_t>(i);
-  }
-  std::int32_t block(ValueId value) const {
-    return blocks_[static_cast<std::size_t>(made_[static_cast<std::size_t>(value)])];
-  }
+  std::int32_t block(ValueId value) const { return blocks_[def_use_.maker(value)]; }
 
   // Largest first, and of equals the first made, which waits the longest.
   std::vector<ValueId> choose(std::vector<ValueId> kept) const {
     const auto last = static_cast<std::int32_t>(graph_.blocks.size()) - 1;
     std::erase_if(kept, [&](ValueId value) {
       const TensorType& type = graph_.value(value).type;
-      const Node& node = graph_.nodes[static_cast<std::size_t>(made_[static_cast<std::size_t>(value)])];
+      const Node& node = graph_.nodes[def_use_.maker(value)];
       return storage_bytes(type) < kSmallest ||
              storage_bytes(type) != element_count(type) * dtype_bytes(type.dtype) || block(value) == last ||
              facts(node.op).effect != Effect::none;
@@ -97,11 +93,11 @@ class Offloader {
     return kept;
   }
 
-  ValueId emit(Place place, const Node& beside, Phase phase, std::string op, ValueId operand, bool waits,
+  ValueId emit(Place place, const Node& beside, Phase phase, std::string_view op, ValueId operand, bool waits,
                bool on_host) {
     Value value{.type = graph_.value(operand).type, .on_host = on_host};
     if (waits) value.views = operand;
-    Node node{.op = std::move(op),
+    Node node{.op = std::string(op),
               .args = {Use{operand}},
               .results = {graph_.add_value(std::move(value))},
               .phase = phase,
@@ -114,67 +110,63 @@ class Offloader {
   }
 
   void send_and_fetch(ValueId value) {
-    const std::int32_t maker = made_[static_cast<std::size_t>(value)];
-    const Node beside = graph_.nodes[static_cast<std::size_t>(maker)];
-    const ValueId sent =
-        emit({maker, 1}, beside, Phase::forward, "rondo.offload.default", value, false, true);
-    const ValueId there = emit(wait_place(block(value)), beside, Phase::forward,
-                               "rondo.wait_transfer.default", sent, true, true);
+    const NodeIndex maker = def_use_.maker(value);
+    const Node beside = graph_.nodes[maker];
+    const ValueId sent = emit({maker, 1}, beside, Phase::forward, kOffload, value, false, true);
+    const ValueId there =
+        emit(wait_place(block(value)), beside, Phase::forward, kWaitTransfer, sent, true, true);
     const ValueId fetched =
-        emit(fetch_place(block(value)), beside, Phase::backward, "rondo.reload.default", there, false, false);
+        emit(fetch_place(block(value)), beside, Phase::backward, kReload, there, false, false);
     fetched_.emplace_back(value, fetched);
   }
 
   Place wait_place(std::int32_t block) const {
     const std::int64_t later = block + 1 + options_.cpu_offload_defer_n_layers;
     const bool inside = later < static_cast<std::int64_t>(graph_.blocks.size());
-    if (inside && forward_begin_[static_cast<std::size_t>(later)] >= 0)
-      return {forward_begin_[static_cast<std::size_t>(later)], -1};
+    if (inside && forward_begin_[later] >= 0) return {forward_begin_[later], -1};
     return {backward_ - 1, 1};
   }
   Place fetch_place(std::int32_t block) const {
     const std::int64_t ahead = block + options_.cpu_offload_prefetch_n_layers;
     const bool inside = ahead < static_cast<std::int64_t>(graph_.blocks.size());
-    if (inside && backward_begin_[static_cast<std::size_t>(ahead)] >= 0)
-      return {backward_begin_[static_cast<std::size_t>(ahead)], -1};
+    if (inside && backward_begin_[ahead] >= 0) return {backward_begin_[ahead], -1};
     return {backward_, -1};
   }
 
   // Backward readers of an offloaded storage read the reloaded value, or the same view of it.
   void read_reloaded() {
-    std::vector<ValueId> fetched(graph_.values.size(), kNoValue), stands_for(graph_.values.size(), kNoValue);
-    for (const auto& [value, back] : fetched_) fetched[static_cast<std::size_t>(value)] = back;
-    const std::vector<ValueId> roots = storage_roots(graph_);
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    IdMap<ValueId> fetched(graph_.values.size(), kNoValue), stands_for(graph_.values.size(), kNoValue);
+    for (const auto& [value, back] : fetched_) fetched[value] = back;
+    const IdMap<ValueId> roots = storage_roots(graph_);
+    for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
       if (!is_backward(graph_.nodes[i])) continue;
-      const Place before{static_cast<std::int32_t>(i), -1};
+      const Place before{i, -1};
       Node node = graph_.nodes[i];
       for_each_operand(node, [&](ValueId& id) {
         if (static_cast<std::size_t>(id) >= roots.size()) return;
-        const ValueId root = roots[static_cast<std::size_t>(id)];
-        if (fetched[static_cast<std::size_t>(root)] != kNoValue && made_before_backward(id))
+        const ValueId root = roots[id];
+        if (fetched[root] != kNoValue && made_before_backward(id))
           id = stand_in(id, before, fetched, stands_for);
       });
       for (ValueId result : node.results)
         if (ValueId& source = graph_.value(result).views;
-            source != kNoValue && stands_for[static_cast<std::size_t>(source)] != kNoValue)
-          source = stands_for[static_cast<std::size_t>(source)];
+            source != kNoValue && stands_for[source] != kNoValue)
+          source = stands_for[source];
       graph_.nodes[i] = std::move(node);
     }
   }
   bool made_before_backward(ValueId id) const {
-    const std::int32_t i = made_[static_cast<std::size_t>(id)];
-    return i >= 0 && graph_.nodes[static_cast<std::size_t>(i)].phase == Phase::forward;
+    const NodeIndex i = def_use_.maker(id);
+    return i != kNoNode && graph_.nodes[i].phase == Phase::forward;
   }
 
   // The value of the backward that holds what the forward value `id` held; made right before its first reader.
-  ValueId stand_in(ValueId id, Place before, const std::vector<ValueId>& fetched,
-                   std::vector<ValueId>& stands_for) {
-    ValueId& known = stands_for[static_cast<std::size_t>(id)];
+  ValueId stand_in(ValueId id, Place before, const IdMap<ValueId>& fetched, IdMap<ValueId>& stands_for) {
+    ValueId& known = stands_for[id];
     if (known != kNoValue) return known;
-    const Node maker = graph_.nodes[static_cast<std::size_t>(made_[static_cast<std::size_t>(id)])];
-    if (const ValueId back = fetched[static_cast<std::size_t>(id)]; back != kNoValue)
-      return known = emit(before, maker, Phase::backward, "rondo.wait_transfer.default", back, true, false);
+    const Node maker = graph_.nodes[def_use_.maker(id)];
+    if (const ValueId back = fetched[id]; back != kNoValue)
+      return known = emit(before, maker, Phase::backward, kWaitTransfer, back, true, false);
     Node view = maker;
     view.phase = Phase::backward;
     view.origin = "offload";
@@ -186,20 +178,21 @@ class Offloader {
       Value value = graph_.value(result);
       value.views = source;
       const ValueId made = graph_.add_value(std::move(value));
-      stands_for[static_cast<std::size_t>(result)] = made;
+      stands_for[result] = made;
       result = made;
     }
     made_nodes_.push_back(std::move(view));
     made_places_.push_back(before);
-    return stands_for[static_cast<std::size_t>(id)];
+    return stands_for[id];
   }
 
   Graph& graph_;
   const CompileOptions& options_;
-  std::vector<std::int32_t> blocks_, made_;
-  std::vector<std::int32_t> forward_begin_, backward_begin_;  // for each block its first node in that phase
-  std::int32_t backward_ = 0;                                 // the first node of the backward
-  std::vector<Place> places_;
+  IdMap<std::int32_t> blocks_;  // of each node
+  DefUse def_use_;
+  IdMap<NodeIndex> forward_begin_, backward_begin_;  // for each block its first node in that phase
+  NodeIndex backward_ = 0;                           // the first node of the backward
+  IdMap<Place> places_;
   std::vector<std::pair<ValueId, ValueId>> fetched_;  // an offloaded value, and what the reload makes of it
   std::vector<Node> made_nodes_;
   std::vector<Place> made_places_;
@@ -209,7 +202,7 @@ class Offloader {
 
 Notes offload(Graph& graph, const CompileOptions& options) {
   const bool has_backward = std::any_of(graph.nodes.begin(), graph.nodes.end(), is_backward);
-  if (options.memory_policy != "sac_and_offload" || !has_backward) return {};
+  if (options.memory_policy != MemoryPolicy::sac_and_offload || !has_backward) return {};
   if (overwrites(graph)) return left_alone();
   return Offloader(graph, options).run();
 }

@@ -28,18 +28,18 @@ class Overlap {
       : graph_(graph), device_(device), waits_(waits_of_starts(graph)), places_(present_places(graph)) {}
 
   std::int64_t run() {
-    const std::vector<std::size_t> starts = activation_starts();
-    std::size_t from = 0;
-    std::vector<std::size_t> left;  // of the stretch before, not yet behind a start
-    for (const std::size_t start : starts) {
+    const std::vector<NodeIndex> starts = activation_starts();
+    NodeIndex from = 0;
+    std::vector<NodeIndex> left;  // of the stretch before, not yet behind a start
+    for (const NodeIndex start : starts) {
       if (graph_.nodes[from].phase != graph_.nodes[start].phase) {
         from = first_of_phase(graph_.nodes[start].phase);
         left.clear();
       }
-      const std::vector<bool> needed = needed_by(start, left.empty() ? from : left.front());
-      std::erase_if(left, [&](std::size_t i) { return needed[i]; });
-      std::vector<std::size_t> fresh;
-      for (std::size_t i = from; i < start; ++i)
+      const IdMap<bool> needed = needed_by(start, left.empty() ? from : left.front());
+      std::erase_if(left, [&](NodeIndex i) { return needed[i]; });
+      std::vector<NodeIndex> fresh;
+      for (NodeIndex i = from; i < start; ++i)
         if (!needed[i] && facts(graph_.nodes[i].op).effect == Effect::none) fresh.push_back(i);
       double seconds = seconds_of(start);
       seconds -= move_behind(start, left, seconds);
@@ -53,10 +53,10 @@ class Overlap {
 
  private:
   // Collectives of anything but parameters that something waits for.
-  std::vector<std::size_t> activation_starts() const {
-    const std::vector<std::int32_t> parameters = parameters_of_nodes(graph_);
-    std::vector<std::size_t> found;
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+  std::vector<NodeIndex> activation_starts() const {
+    const IdMap<std::int32_t> parameters = parameters_of_nodes(graph_);
+    std::vector<NodeIndex> found;
+    for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
       const Node& node = graph_.nodes[i];
       if (facts(node.op).effect == Effect::collective_start && waits_[i] >= 0 && parameters[i] < 0 &&
           !made_by_bucketing(node) && node.phase != Phase::update)
@@ -65,25 +65,25 @@ class Overlap {
     return found;
   }
 
-  std::size_t first_of_phase(Phase phase) const {
+  NodeIndex first_of_phase(Phase phase) const {
     const auto first = std::find_if(graph_.nodes.begin(), graph_.nodes.end(),
                                     [&](const Node& node) { return node.phase == phase; });
-    return static_cast<std::size_t>(first - graph_.nodes.begin());
+    return static_cast<NodeIndex>(first - graph_.nodes.begin());
   }
 
   // For each node from `from` to `start` whether `start` needs it.
-  std::vector<bool> needed_by(std::size_t start, std::size_t from) {
-    std::vector<bool> needed(start + 1, false);
+  IdMap<bool> needed_by(NodeIndex start, NodeIndex from) {
+    IdMap<bool> needed(static_cast<std::size_t>(start) + 1, false);
     if (wanted_.empty()) wanted_.resize(graph_.values.size(), 0);
     ++round_;
     const auto want = [&](const Node& node) {
-      for_each_operand(node, [&](ValueId id) { wanted_[static_cast<std::size_t>(id)] = round_; });
+      for_each_operand(node, [&](ValueId id) { wanted_[id] = round_; });
     };
     want(graph_.nodes[start]);
-    for (std::size_t i = start; i-- > from;) {
+    for (NodeIndex i = start; i-- > from;) {
       const Node& node = graph_.nodes[i];
       needed[i] = std::any_of(node.results.begin(), node.results.end(),
-                              [&](ValueId id) { return wanted_[static_cast<std::size_t>(id)] == round_; });
+                              [&](ValueId id) { return wanted_[id] == round_; });
       if (needed[i]) want(node);
     }
     return needed;
@@ -91,7 +91,7 @@ class Overlap {
 
   // Takes from the end of `nodes`, so that what reads them comes along, what fills `seconds`; returns how long that
   // takes. Cheap ops alone are not worth it.
-  double move_behind(std::size_t start, std::vector<std::size_t>& nodes, double seconds) {
+  double move_behind(NodeIndex start, std::vector<NodeIndex>& nodes, double seconds) {
     double filled = 0, worth_s = 0;
     std::size_t worth = nodes.size();  // the first to move
     for (std::size_t k = nodes.size(); k-- > 0 && filled < seconds;) {
@@ -101,25 +101,25 @@ class Overlap {
       worth_s = filled;
     }
     if (worth == nodes.size()) return 0;
-    for (std::size_t k = worth; k < nodes.size(); ++k)
-      places_[nodes[k]] = {static_cast<std::int32_t>(start), 1};
-    Place& wait = places_[static_cast<std::size_t>(waits_[start])];
-    wait = std::max(wait, {static_cast<std::int32_t>(start), 2});
+    for (std::size_t k = worth; k < nodes.size(); ++k) places_[nodes[k]] = {start, 1};
+    Place& wait = places_[waits_[start]];
+    wait = std::max(wait, {start, 2});
     moved_ += static_cast<std::int64_t>(nodes.size() - worth);
     nodes.resize(worth);
     return worth_s;
   }
 
-  double seconds_of(std::size_t start) const {
-    const Collective c = *collective_of(graph_, graph_.nodes[start]);
-    return collective_seconds(c.kind, c.bytes, std::max<std::int64_t>(c.ranks, 2), device_);
+  double seconds_of(NodeIndex start) const {
+    const Collective c = *collective_of(graph_.nodes[start]);
+    return collective_seconds(c.kind, collective_bytes(graph_, graph_.nodes[start]),
+                              std::max<std::int64_t>(c.ranks, 2), device_);
   }
 
   Graph& graph_;
   const DeviceModel& device_;
-  std::vector<std::int32_t> waits_;
-  std::vector<Place> places_;
-  std::vector<std::int64_t> wanted_;  // by value: the round that wants it
+  IdMap<std::int32_t> waits_;
+  IdMap<Place> places_;
+  IdMap<std::int64_t> wanted_;  // by value: the round that wants it
   std::int64_t round_ = 0, moved_ = 0;
 };
 
@@ -127,8 +127,7 @@ class Overlap {
 
 Notes overlap_activations(Graph& graph, const CompileOptions& options) {
   if (overwrites(graph)) return left_alone();
-  const DeviceModel& device = *find_device_model(options.device == "cuda" ? "h200" : "cpu");
-  const std::int64_t moved = Overlap(graph, device).run();
+  const std::int64_t moved = Overlap(graph, device_model_for(options.device)).run();
   if (moved == 0) return {};
   return {std::to_string(moved) + " ops run beside collectives of activations that do not need them"};
 }

@@ -22,25 +22,23 @@
 #include "compiler/analysis/bucketing.h"
 #include "compiler/analysis/parameters.h"
 #include "compiler/analysis/schedule.h"
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {
 
-constexpr std::string_view kReduce = "_c10d_functional.reduce_scatter_tensor.default";
-constexpr std::string_view kSum = "_c10d_functional.all_reduce.default";
-
 class Overlap {
  public:
   explicit Overlap(Graph& graph)
       : graph_(graph),
-        made_(defining_nodes(graph)),
+        def_use_(graph),
         places_(present_places(graph)),
         waits_(waits_of_starts(graph)),
         parameters_(parameters_of_nodes(graph)),
         of_parameters_(values_of_parameters(
-            graph, [&](std::size_t i) { return facts(graph.nodes[i].op).effect == Effect::none; })) {}
+            graph, [&](NodeIndex i) { return facts(graph.nodes[i].op).effect == Effect::none; })) {}
 
   void run() {
     for (Phase phase : {Phase::forward, Phase::backward}) {
@@ -52,98 +50,96 @@ class Overlap {
   }
 
  private:
-  std::size_t operand(std::size_t i) const {
-    return static_cast<std::size_t>(std::get<Use>(graph_.nodes[i].args[0]).value);
-  }
+  ValueId first_operand(NodeIndex i) const { return std::get<Use>(graph_.nodes[i].args[0]).value; }
 
-  std::vector<std::size_t> starts(Phase phase, std::string_view op) const {
-    std::vector<std::size_t> found;
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
-      if (graph_.nodes[i].phase == phase && graph_.nodes[i].op == op && waits_[i] >= 0) found.push_back(i);
+  std::vector<NodeIndex> starts(Phase phase, CollectiveKind kind) const {
+    std::vector<NodeIndex> found;
+    for (NodeIndex i = 0; i < graph_.node_count(); ++i)
+      if (graph_.nodes[i].phase == phase && is_collective(graph_.nodes[i], kind) && waits_[i] >= 0)
+        found.push_back(i);
     return found;
   }
 
   // Collectives that follow each other and are of one bucket.
-  using Unit = std::vector<std::size_t>;
-  std::vector<Unit> units(const std::vector<std::size_t>& starts) const {
+  using Unit = std::vector<NodeIndex>;
+  std::vector<Unit> units(const std::vector<NodeIndex>& starts) const {
     std::vector<Unit> found;
-    for (const std::size_t i : starts) {
+    for (const NodeIndex i : starts) {
       if (found.empty() || graph_.nodes[found.back().front()].module != graph_.nodes[i].module)
         found.emplace_back();
       found.back().push_back(i);
     }
     return found;
   }
-  std::int32_t last_wait(const Unit& unit) const {
-    std::int32_t last = -1;
-    for (const std::size_t i : unit) last = std::max(last, waits_[i]);
+  NodeIndex last_wait(const Unit& unit) const {
+    NodeIndex last = kNoNode;
+    for (const NodeIndex i : unit) last = std::max(last, waits_[i]);
     return last;
   }
 
   void prefetch_gathers(Phase phase) {
-    std::vector<std::size_t> gathers = starts(phase, "_c10d_functional.all_gather_into_tensor.default");
-    std::erase_if(gathers, [&](std::size_t i) { return !of_parameters_[operand(i)]; });
+    std::vector<NodeIndex> gathers = starts(phase, CollectiveKind::all_gather);
+    std::erase_if(gathers, [&](NodeIndex i) { return !of_parameters_[first_operand(i)]; });
     const Unit* before = nullptr;
     const std::vector<Unit> all = units(gathers);
     for (const Unit& unit : all) {
-      const std::int32_t after = before == nullptr ? first_product(phase) - 1 : last_wait(*before);
-      for (const std::size_t i : unit) move_up(i, {after, 1});
+      const NodeIndex after = before == nullptr ? first_product(phase) - 1 : last_wait(*before);
+      for (const NodeIndex i : unit) move_up(i, {after, 1});
       before = &unit;
     }
   }
 
   // The first node of the phase that is heavy; of the forward, which begins with a gather, the first of all.
-  std::int32_t first_product(Phase phase) const {
+  NodeIndex first_product(Phase phase) const {
     const auto begin = graph_.nodes.begin() + phase_begin(phase);
     const auto product =
         std::find_if(begin, graph_.nodes.end(), [](const Node& node) { return facts(node.op).heavy; });
     const bool found = phase == Phase::backward && product != graph_.nodes.end() && product->phase == phase;
-    return static_cast<std::int32_t>((found ? product : begin) - graph_.nodes.begin());
+    return static_cast<NodeIndex>((found ? product : begin) - graph_.nodes.begin());
   }
 
-  std::int32_t phase_begin(Phase phase) const {
+  NodeIndex phase_begin(Phase phase) const {
     const auto first = std::find_if(graph_.nodes.begin(), graph_.nodes.end(),
                                     [&](const Node& node) { return node.phase >= phase; });
-    return static_cast<std::int32_t>(first - graph_.nodes.begin());
+    return static_cast<NodeIndex>(first - graph_.nodes.begin());
   }
 
   // A node and what it needs of its own phase.
-  void move_up(std::size_t i, Place place) {
+  void move_up(NodeIndex i, Place place) {
     if (places_[i] <= place) return;
     places_[i] = place;
     for_each_operand(graph_.nodes[i], [&](ValueId id) {
-      const std::int32_t made = made_[static_cast<std::size_t>(id)];
-      if (made >= 0 && graph_.nodes[static_cast<std::size_t>(made)].phase == graph_.nodes[i].phase)
-        move_up(static_cast<std::size_t>(made), place);
+      const NodeIndex maker = def_use_.maker(id);
+      if (maker != kNoNode && graph_.nodes[maker].phase == graph_.nodes[i].phase) move_up(maker, place);
     });
   }
 
-  bool of_parameter(std::size_t i) const { return parameters_[i] >= 0 || made_by_bucketing(graph_.nodes[i]); }
-  std::vector<std::size_t> reductions(Phase phase, std::string_view op) const {
-    std::vector<std::size_t> found = starts(phase, op);
-    std::erase_if(found, [&](std::size_t i) { return !of_parameter(i); });
+  bool of_parameter(NodeIndex i) const { return parameters_[i] >= 0 || made_by_bucketing(graph_.nodes[i]); }
+  std::vector<NodeIndex> reductions(Phase phase, CollectiveKind kind) const {
+    std::vector<NodeIndex> found = starts(phase, kind);
+    std::erase_if(found, [&](NodeIndex i) { return !of_parameter(i); });
     return found;
   }
-  void delay_wait(std::size_t start, Place place) {
-    Place& wait = places_[static_cast<std::size_t>(waits_[start])];
+  void delay_wait(NodeIndex start, Place place) {
+    Place& wait = places_[waits_[start]];
     wait = std::max(wait, place);
   }
 
   void delay_reductions(Phase phase) {
-    const std::vector<Unit> all = units(reductions(phase, kReduce));
+    const std::vector<Unit> all = units(reductions(phase, CollectiveKind::reduce_scatter));
     for (std::size_t k = 0; k < all.size(); ++k)
-      for (const std::size_t i : all[k])
+      for (const NodeIndex i : all[k])
         delay_wait(i, k + 1 < all.size() ? above(all[k + 1]) : Place{phase_begin(Phase::update) - 1, 1});
   }
-  static Place above(const Unit& unit) { return {static_cast<std::int32_t>(unit.front()), -1}; }
+  static Place above(const Unit& unit) { return {unit.front(), -1}; }
 
   void delay_replica_sums(Phase phase) {
-    const std::vector<Unit> scatters = units(reductions(phase, kReduce)),
-                            sums = units(reductions(phase, kSum));
+    const std::vector<Unit> scatters = units(reductions(phase, CollectiveKind::reduce_scatter)),
+                            sums = units(reductions(phase, CollectiveKind::all_reduce));
     const Place end{phase_begin(Phase::update) - 1, 2};  // below the start of the last sum
     for (std::size_t k = 0; k < sums.size(); ++k) {
-      for (const std::size_t i : sums[k]) {
-        const std::size_t source = scattered_by(i);
+      for (const NodeIndex i : sums[k]) {
+        const NodeIndex source = scattered_by(i);
         const auto scatter = std::find_if(scatters.begin(), scatters.end(), [&](const Unit& unit) {
           return std::find(unit.begin(), unit.end(), source) != unit.end();
         });
@@ -155,24 +151,22 @@ class Overlap {
     }
   }
 
-  // The reduce-scatter whose result is summed over replicas; the number of nodes where there is none.
-  std::size_t scattered_by(std::size_t sum) const {
-    std::int32_t made = made_[operand(sum)];
-    while (made >= 0 && of_parameter(static_cast<std::size_t>(made))) {
-      const auto i = static_cast<std::size_t>(made);
-      if (graph_.nodes[i].op == kReduce) return i;
+  // The reduce-scatter whose result is summed over replicas; kNoNode where there is none.
+  NodeIndex scattered_by(NodeIndex sum) const {
+    for (NodeIndex i = def_use_.maker(first_operand(sum)); i != kNoNode && of_parameter(i);
+         i = def_use_.maker(first_operand(i))) {
+      if (is_collective(graph_.nodes[i], CollectiveKind::reduce_scatter)) return i;
       if (!std::holds_alternative<Use>(graph_.nodes[i].args[0])) break;
-      made = made_[operand(i)];
     }
-    return graph_.nodes.size();
+    return kNoNode;
   }
 
   Graph& graph_;
-  std::vector<std::int32_t> made_;
-  std::vector<Place> places_;
-  std::vector<std::int32_t> waits_;       // for a start: its wait
-  std::vector<std::int32_t> parameters_;  // for each node, -1: none
-  std::vector<bool> of_parameters_;       // for each value: through casts and packing alone
+  DefUse def_use_;
+  IdMap<Place> places_;
+  IdMap<std::int32_t> waits_;       // for a start: its wait
+  IdMap<std::int32_t> parameters_;  // for each node, -1: none
+  IdMap<bool> of_parameters_;       // for each value: through casts and packing alone
 };
 
 }  // namespace

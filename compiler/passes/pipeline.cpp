@@ -1,251 +1,238 @@
+// The passes in the order in which they run, each with its facts and the reason for its place. docs/graph.md shows
+// this list as a table.
 #include "compiler/passes/pipeline.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <map>
 #include <unordered_map>
 
 #include "compiler/ir/verify.h"
-#include "support/error.h"
-#include "support/text/nearest.h"
+#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 namespace {
 
+// Reductions add in the order of the ranks on the CPU (parallel/groups/ordered_gloo.h) and nowhere else.
+constexpr std::string_view kUnorderedReductions =
+    "for reductions where a sum depends on an element's place in the buffer (not on CPU)";
+
 constexpr std::array kPasses = {
-    // First, so that every later pass meets one form of a view.
-    PassInfo{.name = "canonicalize",
-             .run = &canonicalize,
-             .needs = kFunctional,
-             .gives = kOneFormOfView,
-             .summary = "drops views and copies that change nothing"},
-    // After canonicalize, which drops views and copies between two casts; before common_subexpressions, since
-    // casts of one value become equal.
-    PassInfo{.name = "fold_casts",
-             .run = &fold_casts,
-             .needs = kFunctional,
-             .summary = "drops casts back, and casts of casts that rounded nothing"},
-    // After canonicalize, which makes equal views equal; before anything that duplicates nodes on purpose.
-    PassInfo{.name = "common_subexpressions",
-             .run = &common_subexpressions,
-             .needs = kFunctional,
-             .summary = "computes what is equal once in each phase"},
-    // After common_subexpressions, which leaves one of equal views and casts; before recompute, since it takes tensors
-    // away that the backward would keep.
-    PassInfo{.name = "chunk_loss",
-             .run = &chunk_loss,
-             .numerics = Numerics::rounds,
-             .needs = kFunctional,
-             .summary = "takes the head's product and the loss in compile.loss_chunks chunks of rows"},
-    // After common_subexpressions, which lets a backward read the very values of its forward; before recompute, so
-    // that memory policies see what is left to keep.
-    PassInfo{.name = "fuse_rms_norm",
-             .run = &fuse_rms_norm,
-             .numerics = Numerics::rounds,
-             .needs = kFunctional,
-             .summary = "writes RMSNorm and its backward as one op each"},
-    PassInfo{.name = "fuse_rope",
-             .run = &fuse_rope,
-             .numerics = Numerics::rounds,
-             .needs = kFunctional,
-             .summary = "writes rotary embeddings and their backward as one op each"},
-    PassInfo{.name = "fuse_swiglu",
-             .run = &fuse_swiglu,
-             .numerics = Numerics::rounds,
-             .needs = kFunctional,
-             .summary = "writes silu(gate) * up and its backward as one op each"},
-    // After common_subexpressions; before what treats collectives, since it adds some.
-    PassInfo{.name = "recompute",
-             .run = &recompute,
-             .needs = kFunctional,
-             .breaks = kGatheredOnce,
-             .summary = "computes forward values again in the backward, as compile.memory_policy says"},
-    // After recompute, which decides what is kept.
-    PassInfo{.name = "offload",
-             .run = &offload,
-             .needs = kFunctional,
-             .summary = "keeps activations in the host's memory under policy sac_and_offload"},
-    // After recompute, which gathers again for what it computes again.
-    PassInfo{.name = "deduplicate_unshard",
-             .run = &deduplicate_unshard,
-             .needs = kFunctional,
-             .gives = kGatheredOnce,
-             .summary = "gathers each parameter once in a phase"},
-    // Before eliminate_dead_code, which drops what fed them.
-    PassInfo{.name = "remove_dead_collectives",
-             .run = &remove_dead_collectives,
-             .summary = "drops collectives whose result nobody reads"},
-    // After the passes that leave nodes without readers.
     PassInfo{
-        .name = "eliminate_dead_code", .run = &eliminate_dead_code, .summary = "drops what nobody reads"},
-    // Before gathers are bucketed, and named by more than one parameter.
-    PassInfo{.name = "separate_gather_group",
-             .run = &separate_gather_group,
-             .needs = kFunctional,
-             .summary = "gives gathers a group of their own under compile.enable_fsdp_ag_rs_overlap"},
-    // On the gathers that are left.
-    PassInfo{.name = "transformer_block_bucketing",
-             .run = &transformer_block_bucketing,
-             .needs = kFunctional | kGatheredOnce,
-             .summary = "one gather and one reduce-scatter for the parameters of a block"},
-    // Instead of the one before it.
-    PassInfo{.name = "auto_bucketing",
-             .run = &auto_bucketing,
-             .in_default = false,
-             .needs = kFunctional | kGatheredOnce,
-             .replaces = "transformer_block_bucketing",
-             .summary = "buckets by size and overlap instead of by block"},
-    // On what the reduce-scatters' buckets became.
-    PassInfo{.name = "bucket_replica_sums",
-             .run = &bucket_replica_sums,
-             .needs = kFunctional,
-             .summary = "one sum over replicas for the gradients of a block"},
-    // On the buckets, so that a whole one is under way while the one before it is computed with.
-    PassInfo{.name = "overlap_fsdp",
-             .run = &overlap_fsdp,
-             .needs = kFunctional,
-             .summary = "starts gathers earlier and waits for reduce-scatters later"},
-    // Beside the gathers and reductions of parameters, wherever these stand now.
-    PassInfo{.name = "overlap_activations",
-             .run = &overlap_activations,
-             .needs = kFunctional,
-             .summary = "computes gradients of weights while ranks that share a layer exchange activations"},
-    // After every pass that adds or drops nodes, so that it sees the lifetimes that will be; before reinplace,
-    // since an overwritten operand ties its readers down.
-    PassInfo{.name = "reorder_for_memory",
-             .run = &reorder_for_memory,
-             .needs = kFunctional,
-             .summary = "moves nodes where that lowers the peak of memory"},
-    // After every pass that adds, moves or drops a reader: what follows would have to look at storages.
-    PassInfo{.name = "reinplace",
-             .run = &reinplace,
-             .needs = kFunctional,
-             .breaks = kFunctional,
-             .summary = "writes results over operands nobody reads again"},
-    // Last: it marks nodes by their numbers.
-    PassInfo{.name = "cudagraph",
-             .run = &cudagraph,
-             .in_default = false,
-             .only_on = "cuda",
-             .summary = "marks what the device records once and replays without the host"},
+        .name = "canonicalize",
+        .run = &canonicalize,
+        .needs = kFunctional,
+        .does = "drops views and copies that change nothing; writes every view between contiguous tensors "
+                "as one `aten.view` of the oldest of them",
+        .guarantees = "no detach or alias, no view of its own type, no transposition that a later one "
+                      "undoes; strides, starts and alignment stay",
+        .place = "first, so that every later pass meets one form of a view",
+    },
+    PassInfo{
+        .name = "fold_casts",
+        .run = &fold_casts,
+        .needs = kFunctional,
+        .does = "drops a cast back to the dtype of the start, and lets a cast of a widening cast read what "
+                "that one read",
+        .guarantees = "a cast that narrows is never left out; copies that are returned or overwritten stay; "
+                      "what `canonicalize` guarantees",
+        .place = "after `canonicalize`, which drops views between two casts; before "
+                 "`common_subexpressions`, since casts of one value become equal",
+        .numerics_detail = "for the signs and payloads of NaNs",
+    },
+    PassInfo{
+        .name = "common_subexpressions",
+        .run = &common_subexpressions,
+        .needs = kFunctional,
+        .does = "computes equal nodes of a phase once: those with the same op, arguments and result types",
+        .guarantees = "the first of equal nodes stays, with its module; random ops, collectives and tensors "
+                      "that are overwritten or become updates are left alone",
+        .place = "after `canonicalize`, which makes equal views equal; before anything that duplicates "
+                 "nodes on purpose",
+    },
+    PassInfo{
+        .name = "chunk_loss",
+        .run = &chunk_loss,
+        .numerics = Numerics::rounds,
+        .needs = kFunctional,
+        .does = "the head's product, the cross-entropy and their backward take the rows of the batch in "
+                "`compile.loss_chunks` chunks, so that no logits of a whole batch are in memory",
+        .guarantees = "collectives of ranks that share the vocabulary stay; a loss whose logits something "
+                      "else reads is left whole, and the log says why",
+        .place = "after `common_subexpressions`, to see each view and cast once; before `recompute`, since "
+                 "it takes tensors away that the backward would keep",
+        .numerics_detail = "sums have another order, and the gradient of the weight is rounded once",
+    },
+    PassInfo{
+        .name = "fuse_rms_norm",
+        .run = &fuse_rms_norm,
+        .numerics = Numerics::rounds,
+        .needs = kFunctional,
+        .does = "RMSNorm and its backward become `rondo.rms_norm` and `rondo.rms_norm_backward`",
+        .guarantees = "statistics stay fp32; a norm whose inner values have other readers stays as it is, "
+                      "and the log says why",
+        .place = "after `common_subexpressions`, so that the backward reads the very values of its forward; "
+                 "before `recompute`, so that memory policies see what is left to keep",
+        .numerics_detail = "once, not after every op; the gradient of the weight is added up in fp32",
+    },
+    PassInfo{
+        .name = "fuse_rope",
+        .run = &fuse_rope,
+        .numerics = Numerics::rounds,
+        .needs = kFunctional,
+        .does = "rotary embeddings, of halves or neighbours, and their backward become `rondo.rope`",
+        .guarantees = "rotations whose inner values have other readers stay as they are, and the log says "
+                      "why",
+        .place = "as `fuse_rms_norm`",
+        .numerics_detail = "a compiler may contract products and sums",
+    },
+    PassInfo{
+        .name = "fuse_swiglu",
+        .run = &fuse_swiglu,
+        .numerics = Numerics::rounds,
+        .needs = kFunctional,
+        .does = "`silu(gate) * up` and its backward become `rondo.swiglu` and `rondo.swiglu_backward`",
+        .guarantees = "products whose inner values have other readers stay as they are, and the log says why",
+        .place = "as `fuse_rms_norm`",
+        .numerics_detail = "once, not after every op",
+    },
+    PassInfo{
+        .name = "recompute",
+        .run = &recompute,
+        .needs = kFunctional,
+        .breaks = kGatheredOnce,
+        .does = "computes forward values again in the backward, as `compile.memory_policy` says, and "
+                "gathers parameters again, as `parallelism.fsdp_reshard_after_forward` says",
+        .guarantees = "a copy stands right before its first reader; random ops, reductions and what leaves "
+                      "a block are never copied",
+        .place = "after `common_subexpressions`, so that nothing is kept twice; before what treats "
+                 "collectives, since it adds some",
+    },
+    PassInfo{
+        .name = "offload",
+        .run = &offload,
+        .needs = kFunctional,
+        .does = "moves kept activations to the host's memory until the backward needs them, under "
+                "`compile.memory_policy = \"sac_and_offload\"`",
+        .guarantees = "none of the last block; at most `compile.cpu_offload_budget_gb`",
+        .place = "after `recompute`, which decides what is kept",
+    },
+    PassInfo{
+        .name = "deduplicate_unshard",
+        .run = &deduplicate_unshard,
+        .needs = kFunctional,
+        .gives = kGatheredOnce,
+        .does = "gathers a parameter once in a phase, or once in all where its gathered copy is kept",
+        .guarantees = "at most one gather of a parameter in a phase",
+        .place = "after `recompute`, which gathers again for what it computes again",
+    },
+    PassInfo{
+        .name = "remove_dead_collectives",
+        .run = &remove_dead_collectives,
+        .does = "drops collectives whose awaited result reaches nothing that counts, with their waits and "
+                "readers",
+        .guarantees = "start and wait go together; the others keep their order; the same decision on all "
+                      "ranks, which compare their sequences before the first step",
+        .place = "before `eliminate_dead_code`, which drops what fed them",
+    },
+    PassInfo{
+        .name = "eliminate_dead_code",
+        .run = &eliminate_dead_code,
+        .does = "drops what nobody reads, and assertions that the device checks",
+        .guarantees = "inputs, writes, random ops, collectives and host reads stay",
+        .place = "after the passes that leave nodes without readers",
+    },
+    PassInfo{
+        .name = "separate_gather_group",
+        .run = &separate_gather_group,
+        .needs = kFunctional,
+        .does = "gives gathers of parameters a group of their own, under `compile.enable_fsdp_ag_rs_overlap`",
+        .guarantees = "other collectives keep their groups",
+        .place = "before gathers are bucketed, and so are of more than one parameter",
+    },
+    PassInfo{
+        .name = "transformer_block_bucketing",
+        .run = &transformer_block_bucketing,
+        .needs = kFunctional | kGatheredOnce,
+        .does = "one gather and one reduce-scatter for the parameters of a bucket: a block, what stands "
+                "before the first, what stands behind the last, or `compile.fsdp_buckets`",
+        .guarantees = "packed in the order of the parameters; collectives of anything else stay",
+        .place = "on the gathers that are left",
+        .numerics_detail = kUnorderedReductions,
+    },
+    PassInfo{
+        .name = "auto_bucketing",
+        .run = &auto_bucketing,
+        .in_default = false,
+        .needs = kFunctional | kGatheredOnce,
+        .replaces = "transformer_block_bucketing",
+        .does = "buckets by size and overlap instead of by block",
+        .guarantees = "as `transformer_block_bucketing`",
+        .place = "instead of `transformer_block_bucketing`",
+        .numerics_detail = kUnorderedReductions,
+    },
+    PassInfo{
+        .name = "bucket_replica_sums",
+        .run = &bucket_replica_sums,
+        .needs = kFunctional,
+        .does = "one sum over replicas for the gradients of a bucket: of what a reduce-scatter brought, "
+                "before it is taken apart; packed where nothing is scattered (DDP)",
+        .guarantees = "sums of anything but gradients stay",
+        .place = "on what the buckets of the reduce-scatters became",
+        .numerics_detail = kUnorderedReductions,
+    },
+    PassInfo{
+        .name = "overlap_fsdp",
+        .run = &overlap_fsdp,
+        .needs = kFunctional,
+        .does = "starts each gather of parameters one gather earlier; waits for each reduce-scatter of "
+                "gradients one later, and for the sums over replicas that follow it one later still",
+        .guarantees = "at most two gathers and two reductions under way; collectives of a kind keep their "
+                      "order",
+        .place = "on the buckets, so that a whole one is under way while the one before it is computed with",
+    },
+    PassInfo{
+        .name = "overlap_activations",
+        .run = &overlap_activations,
+        .needs = kFunctional,
+        .does = "puts what a collective of activations does not need behind its start, as much as takes its "
+                "time: gradients of weights while ranks that share a layer exchange activations",
+        .guarantees = "no node moves by more than two such collectives, or out of its phase",
+        .place = "after the bucketing passes, which say what is of parameters",
+    },
+    PassInfo{
+        .name = "reorder_for_memory",
+        .run = &reorder_for_memory,
+        .needs = kFunctional,
+        .does = "moves up what frees more than it takes, and down to its first reader what takes more than "
+                "it frees, where that lowers the planned peak; n log n",
+        .guarantees = "planned peak and arena never rise; starts, waits, random ops, writes and host reads "
+                      "keep their order, and only waits may be passed; products never move below a wait",
+        .place = "after every pass that adds or drops nodes, so that it sees the lifetimes that will be; "
+                 "before `reinplace`, since an overwritten operand ties its readers down",
+    },
+    PassInfo{
+        .name = "reinplace",
+        .run = &reinplace,
+        .needs = kFunctional,
+        .breaks = kFunctional,
+        .does = "writes a result over an operand nobody reads again; updates state in place",
+        .guarantees = "only bit-equal forms at equal types and strides; the batch is never written",
+        .place = "after every pass that adds, moves or drops a reader: what follows has to look at storages",
+    },
+    PassInfo{
+        .name = "cudagraph",
+        .run = &cudagraph,
+        .in_default = false,
+        .only_on = TargetDevice::cuda,
+        .does = "marks the segments that the device records once and replays without the host; waits for "
+                "what is under way at a cut before it",
+        .guarantees = "a segment holds no host read, and no wait whose start lies outside",
+        .place = "last: it marks nodes by their numbers",
+    },
 };
-
-struct Chooser {
-  std::span<const PassInfo> table;
-  const CompileOptions& options;
-  std::vector<bool> wanted = std::vector<bool>(table.size(), false);
-  std::vector<bool> replaced = std::vector<bool>(table.size(), false);
-  std::vector<std::string> problems = {};
-  std::vector<std::string> notes = {};
-
-  // Index into the table; its size, and a problem, if there is no such pass.
-  std::size_t find(const std::string& key, const std::string& name) {
-    const auto row =
-        std::find_if(table.begin(), table.end(), [&](const PassInfo& p) { return p.name == name; });
-    if (row == table.end()) {
-      std::vector<std::string> names = {"default"};
-      for (const PassInfo& pass : table) names.emplace_back(pass.name);
-      problems.push_back(fmt::format("{}: unknown pass \"{}\"{}; known are {}", key, name,
-                                     did_you_mean(name, names), fmt::join(names, ", ")));
-    }
-    return static_cast<std::size_t>(row - table.begin());
-  }
-
-  void want_default() {
-    std::vector<std::string_view> rounding;
-    for (std::size_t i = 0; i < table.size(); ++i) {
-      if (!table[i].in_default) continue;
-      if (table[i].numerics == Numerics::rounds && options.numerics == "exact") {
-        rounding.push_back(table[i].name);
-      } else {
-        wanted[i] = true;
-      }
-    }
-    if (!rounding.empty())
-      notes.push_back(fmt::format("{} left out, since compile.numerics = \"exact\": {}",
-                                  rounding.size() == 1 ? "a pass that rounds is" : "passes that round are",
-                                  fmt::join(rounding, ", ")));
-  }
-
-  void want(const std::string& name) {
-    const std::size_t i = find("compile.passes", name);
-    if (i == table.size()) return;
-    if (!table[i].only_on.empty() && table[i].only_on != options.device) {
-      problems.push_back(fmt::format("compile.passes: {} needs device {}, and the run's is {}; leave it out",
-                                     name, table[i].only_on, options.device));
-    } else if (table[i].numerics == Numerics::rounds && options.numerics == "exact") {
-      problems.push_back(
-          fmt::format("compile.passes: {} rounds; set compile.numerics = \"rounds\" to allow it", name));
-    } else {
-      wanted[i] = true;
-      replace(table[i]);
-    }
-  }
-
-  // A pass that was asked for by name takes the place of the one that it is another way of.
-  void replace(const PassInfo& pass) {
-    for (std::size_t i = 0; i < table.size(); ++i) {
-      if (pass.replaces.empty() || table[i].name != pass.replaces) continue;
-      replaced[i] = true;
-      notes.push_back(fmt::format("{} is left out: {} takes its place", table[i].name, pass.name));
-    }
-  }
-
-  void want_listed() {
-    // A bare "cudagraph" adds to the default list rather than replacing it.
-    if (options.passes == std::vector<std::string>{"cudagraph"}) want_default();
-    std::size_t furthest = 0;
-    for (const std::string& name : options.passes) {
-      if (name == "default") {
-        want_default();
-        continue;
-      }
-      want(name);
-      const auto row =
-          std::find_if(table.begin(), table.end(), [&](const PassInfo& p) { return p.name == name; });
-      const auto place = static_cast<std::size_t>(row - table.begin());
-      if (place < furthest)
-        problems.push_back(
-            fmt::format("compile.passes: {} must come first, before {}; the pipeline's order "
-                        "is fixed (`rondo opt --list` shows it)",
-                        name, table[furthest].name));
-      if (row != table.end()) furthest = std::max(furthest, place);
-    }
-  }
-
-  void disable() {
-    for (const std::string& name : options.disable_passes) {
-      const std::size_t i = find("compile.disable_passes", name);
-      if (i == table.size()) continue;
-      if (table[i].required)
-        problems.push_back(
-            fmt::format("compile.disable_passes: {} is required and cannot be disabled", name));
-      wanted[i] = false;
-    }
-  }
-};
-
-// The first pass that gives (or breaks) a property.
-const PassInfo* find_where(std::span<const PassInfo> table, Properties PassInfo::*list, Properties one) {
-  const auto row = std::find_if(table.begin(), table.end(), [&](const PassInfo& p) { return p.*list & one; });
-  return row == table.end() ? nullptr : &*row;
-}
-
-std::string unmet(std::span<const PassInfo> table, std::span<const PassInfo* const> before,
-                  const PassInfo& pass, Properties one) {
-  if (const PassInfo* giver = find_where(table, &PassInfo::gives, one))
-    return fmt::format("{} needs {}: {} must come first; name it in compile.passes and do not disable it",
-                       pass.name, property_name(one), giver->name);
-  for (const PassInfo* earlier : before)
-    if (earlier->breaks & one)
-      return fmt::format("{} must come first, before {}, which leaves no {}", pass.name, earlier->name,
-                         property_name(one));
-  RONDO_ASSERT(false, "a pass needs what no pass gives");
-}
 
 double ms_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -257,51 +244,30 @@ std::map<std::string, int> count_ops(const Graph& graph) {
   return {counts.begin(), counts.end()};
 }
 
+std::string properties_text(Properties properties) {
+  std::string text;
+  for (Properties one = 1; one != 0 && one <= properties; one <<= 1)
+    if (properties & one) (text += text.empty() ? "" : "; ") += property_name(one);
+  return text.empty() ? "-" : text;
+}
+
+std::string numerics_text(const PassInfo& pass) {
+  if (pass.numerics_detail.empty()) return std::string(name_of(pass.numerics));
+  return fmt::format("{}{}",
+                     pass.numerics == Numerics::exact ? "exact, but " : "rounds: ", pass.numerics_detail);
+}
+
 }  // namespace
 
 std::span<const PassInfo> all_passes() { return kPasses; }
 
-std::string_view property_name(Properties one) {
-  switch (one) {
-    case kFunctional:
-      return "graph without overwrites";
-    case kOneFormOfView:
-      return "one form of equal views";
-    case kGatheredOnce:
-      return "one gather of each parameter a phase";
-    default:
-      return "?";
-  }
-}
-
-std::vector<std::string> order_problems(std::span<const PassInfo> table,
-                                        std::span<const PassInfo* const> passes) {
-  std::vector<std::string> problems;
-  Properties held = kFunctional;
-  for (std::size_t i = 0; i < passes.size(); ++i) {
-    const PassInfo& pass = *passes[i];
-    for (Properties one = 1; one != 0 && one <= pass.needs; one <<= 1)
-      if (pass.needs & ~held & one) problems.push_back(unmet(table, passes.first(i), pass, one));
-    held = (held & ~pass.breaks) | pass.gives;
-  }
-  return problems;
-}
-
-Selection select_passes(std::span<const PassInfo> table, const CompileOptions& options) {
-  Chooser chooser{.table = table, .options = options};
-  if (options.numerics != "exact" && options.numerics != "rounds")
-    chooser.problems.push_back(
-        fmt::format("compile.numerics = \"{}\" must be \"exact\" or \"rounds\"", options.numerics));
-  chooser.want_listed();
-  chooser.disable();
-  Selection selection{.passes = {}, .notes = std::move(chooser.notes)};
-  for (std::size_t i = 0; i < table.size(); ++i)
-    if (table[i].required || (chooser.wanted[i] && !chooser.replaced[i]))
-      selection.passes.push_back(&table[i]);
-  std::vector<std::string> problems = std::move(chooser.problems);
-  if (problems.empty()) problems = order_problems(table, selection.passes);
-  if (!problems.empty()) throw Error(ExitCode::config, fmt::format("{}", fmt::join(problems, "\n")));
-  return selection;
+std::string passes_as_markdown() {
+  std::string text = "| pass | does | needs | guarantees | place | numerics |\n|---|---|---|---|---|---|\n";
+  for (const PassInfo& pass : kPasses)
+    text += fmt::format("| `{}`{} | {} | {} | {} | {} | {} |\n", pass.name,
+                        pass.in_default ? "" : ", not in the default list", pass.does,
+                        properties_text(pass.needs), pass.guarantees, pass.place, numerics_text(pass));
+  return text;
 }
 
 PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,47 +10,46 @@
 #include <vector>
 
 #include "compiler/ir/ir.h"
+#include "compiler/ir/notes.h"
 #include "compiler/ir/options.h"
-#include "compiler/passes/passes.h"
 
 namespace rondo::ir {
 
-enum class Numerics : std::uint8_t {
-  exact,   // bit for bit the same results
-  rounds,  // the same up to rounding; runs only under compile.numerics = "rounds"
-};
-
 // What may hold of a graph on its way through the pipeline.
 using Properties = std::uint32_t;
-constexpr Properties kFunctional = 1;     // no node overwrites anything; holds of a traced graph
-constexpr Properties kOneFormOfView = 2;  // equal views are equal nodes
-constexpr Properties kGatheredOnce = 4;   // each parameter is gathered at most once in a phase
+constexpr Properties kFunctional = 1;    // no node overwrites anything; holds of a traced graph
+constexpr Properties kGatheredOnce = 2;  // each parameter is gathered at most once in a phase
 std::string_view property_name(Properties one);
 
+// The one statement of a pass's facts: what runs, what the pipeline checks, and, as phrases, what docs/graph.md shows.
 struct PassInfo {
   std::string_view name;
   Notes (*run)(Graph&, const CompileOptions&);
   Numerics numerics = Numerics::exact;
-  bool required = false;   // always runs, cannot be disabled
   bool in_default = true;  // part of what "default" stands for
   Properties needs = 0;
   Properties gives = 0;
   Properties breaks = 0;
-  std::string_view replaces = {};  // the pass of the default list that this one is another way of
-  std::string_view only_on = {};   // the device without which the pass makes no sense
-  std::string_view summary;
+  std::string_view replaces = {};            // the pass of the default list that this one is another way of
+  std::optional<TargetDevice> only_on = {};  // the device without which the pass makes no sense
+  std::string_view does;
+  std::string_view guarantees = {};
+  std::string_view place = {};            // after and before what it runs, and why
+  std::string_view numerics_detail = {};  // exact but for what, or how it rounds
 };
 
 // In the order in which they run.
 std::span<const PassInfo> all_passes();
+// The same as a table for docs/graph.md.
+std::string passes_as_markdown();
 
 struct Selection {
   std::vector<const PassInfo*> passes;
   std::vector<std::string> notes;  // what the user may not expect: a pass left out
 };
 // What the options ask for. `table` is all_passes() outside tests. Throws Error(ExitCode::config) with every
-// problem: an unknown name (and the nearest known one), a pass that cannot run here, a required pass that is
-// disabled, a list in another order than the table's, a pass whose needs those before it do not meet.
+// problem: an unknown name (and the nearest known one), a pass that cannot run here, a list in another order than
+// the table's, a pass whose needs those before it do not meet.
 Selection select_passes(std::span<const PassInfo> table, const CompileOptions& options);
 
 // What stands in the way of running these passes in this order: who must come first.

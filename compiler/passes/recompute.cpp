@@ -15,6 +15,7 @@
 
 #include "compiler/analysis/forward_values.h"
 #include "compiler/analysis/memory_policy.h"
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/passes/passes.h"
 
@@ -25,14 +26,11 @@ constexpr double kMib = 1 << 20;
 
 class Recomputer {
  public:
-  Recomputer(Graph& graph, const std::vector<bool>& recompute)
-      : graph_(graph),
-        recompute_(recompute),
-        made_(defining_nodes(graph)),
-        copies_(graph.values.size(), kNoValue) {}
+  Recomputer(Graph& graph, const IdMap<bool>& recompute)
+      : graph_(graph), recompute_(recompute), def_use_(graph), copies_(graph.values.size(), kNoValue) {}
 
   void run() {
-    std::vector<Node> old = std::move(graph_.nodes);
+    const IdMap<Node> old = std::move(graph_.nodes);
     graph_.nodes.clear();
     graph_.nodes.reserve(old.size() * 2);
     for (std::size_t i = 0; i < old.size(); ++i) {
@@ -47,14 +45,13 @@ class Recomputer {
 
  private:
   bool is_forward_value_to_copy(ValueId id) const {
-    const auto i = static_cast<std::size_t>(id);
-    return i < made_.size() && made_[i] >= 0 && recompute_[static_cast<std::size_t>(made_[i])];
+    return def_use_.maker(id) != kNoNode && recompute_[def_use_.maker(id)];
   }
 
   // Appends copies of the node that makes `id` and of what that needs, operands first.
-  void copy_maker(const std::vector<Node>& old, ValueId id) {
-    if (!is_forward_value_to_copy(id) || copies_[static_cast<std::size_t>(id)] != kNoValue) return;
-    Node copy = old[static_cast<std::size_t>(made_[static_cast<std::size_t>(id)])];
+  void copy_maker(const IdMap<Node>& old, ValueId id) {
+    if (!is_forward_value_to_copy(id) || copies_[id] != kNoValue) return;
+    Node copy = old[def_use_.maker(id)];
     for_each_operand(copy, [&](ValueId operand) { copy_maker(old, operand); });
     copy.phase = Phase::backward;
     copy.origin = "recompute";
@@ -62,7 +59,7 @@ class Recomputer {
       Value value = graph_.value(result);
       if (value.views != kNoValue) value.views = copied(value.views);
       const ValueId made = graph_.add_value(std::move(value));
-      copies_[static_cast<std::size_t>(result)] = made;
+      copies_[result] = made;
       result = made;
     }
     redirect(copy);
@@ -70,8 +67,8 @@ class Recomputer {
   }
 
   ValueId copied(ValueId id) const {
-    const auto i = static_cast<std::size_t>(id);
-    return i < copies_.size() && copies_[i] != kNoValue ? copies_[i] : id;
+    const bool is_new = static_cast<std::size_t>(id) >= copies_.size();
+    return is_new || copies_[id] == kNoValue ? id : copies_[id];
   }
   void redirect(Node& node) {
     for_each_operand(node, [&](ValueId& id) { id = copied(id); });
@@ -80,9 +77,9 @@ class Recomputer {
   }
 
   Graph& graph_;
-  const std::vector<bool>& recompute_;
-  std::vector<std::int32_t> made_;
-  std::vector<ValueId> copies_;  // of each forward value, in the backward
+  const IdMap<bool>& recompute_;
+  DefUse def_use_;
+  IdMap<ValueId> copies_;  // of each forward value, in the backward
 };
 
 struct OpShare {
@@ -90,7 +87,7 @@ struct OpShare {
   double flops = 0;
   std::int64_t bytes = 0;
 };
-// "28 aten.mm.default (5.3 MiB), ...", the dearest first.
+// "28 aten.mm.default (5.3 MiB), ...", the most expensive first.
 std::string list(const std::map<std::string, OpShare>& shares) {
   std::vector<std::pair<std::string, OpShare>> rows(shares.begin(), shares.end());
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
@@ -105,13 +102,13 @@ std::string list(const std::map<std::string, OpShare>& shares) {
 }
 
 // What is kept, what is computed again, and what both cost.
-Notes table(const Graph& graph, const std::vector<bool>& recompute, const std::string& policy) {
+Notes table(const Graph& graph, const IdMap<bool>& recompute, MemoryPolicy policy) {
   const RecomputePlan plan = plan_recompute(graph, recompute);
-  const std::vector<std::int32_t> made = defining_nodes(graph);
+  const DefUse def_use(graph);
   std::map<std::string, OpShare> kept, again;
-  std::vector<bool> counted(graph.nodes.size(), false);
+  IdMap<bool> counted(graph.nodes.size(), false);
   for (ValueId root : plan.kept) {
-    const auto i = static_cast<std::size_t>(made[static_cast<std::size_t>(root)]);
+    const NodeIndex i = def_use.maker(root);
     const Node& node = graph.nodes[i];
     OpShare& share = kept[node.op];
     share.count += counted[i] ? 0 : 1;
@@ -138,7 +135,7 @@ Notes table(const Graph& graph, const std::vector<bool>& recompute, const std::s
       fmt::format(
           "memory policy {}: the blocks keep {:.1f} MiB for the backward, which computes {:.2f} of {:.2f} "
           "GFLOP again",
-          policy, static_cast<double>(plan.kept_bytes) / kMib, again_flops * 1e-9, all_flops * 1e-9),
+          name_of(policy), static_cast<double>(plan.kept_bytes) / kMib, again_flops * 1e-9, all_flops * 1e-9),
       "  kept: " + list(kept), "  computed again: " + list(again)};
 }
 

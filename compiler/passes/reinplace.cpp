@@ -6,6 +6,7 @@
 // that has read %4 and is not waited for yet. An input is overwritten only by the very result that updates
 // it.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -14,8 +15,6 @@
 
 namespace rondo::ir {
 namespace {
-
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
 
 // Whether two indices never reach one element: sorted by stride, each stride passes over all below it.
 bool is_free_of_overlap(const TensorType& type) {
@@ -36,28 +35,27 @@ class Reinplacer {
   explicit Reinplacer(Graph& graph) : graph_(graph), roots_(storage_roots(graph)) {
     const std::size_t values = graph.values.size();
     merged_.resize(values);
-    for (std::size_t i = 0; i < values; ++i) merged_[i] = static_cast<ValueId>(i);
+    std::iota(merged_.begin(), merged_.end(), 0);
     input_.assign(values, kNoValue);
     updates_.assign(values, kNoValue);
     claimed_.assign(values, -1);
     target_.assign(values, kNoValue);
-    for (const Input& input : graph.inputs) input_[at(input.value)] = input.value;
+    for (const Input& input : graph.inputs) input_[input.value] = input.value;
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
       const int target = graph.outputs[i].updates;
       if (target >= 0)
-        updates_[at(std::get<Use>(graph.return_node().args[i]).value)] =
-            graph.inputs[static_cast<std::size_t>(target)].value;
+        updates_[std::get<Use>(graph.return_node().args[i]).value] = graph.inputs[target].value;
     }
     find_last_reads();
   }
 
   void run() {
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
       Node& node = graph_.nodes[i];
       const OpFacts& op = facts(node.op);
       if (op.in_place.empty()) continue;
       const std::vector<ValueId> targets = overwritten_operands(node, op.overwritten);
-      if (!may_overwrite(node, static_cast<std::int32_t>(i), targets)) continue;
+      if (!may_overwrite(node, i, targets)) continue;
       node.op = op.in_place;
       for (std::size_t k = 0; k < targets.size(); ++k) join(node.results[k], targets[k]);
     }
@@ -65,27 +63,26 @@ class Reinplacer {
 
  private:
   // The storage a value lives in, with the writes made so far.
-  std::size_t storage(ValueId id) {
-    ValueId& root = roots_[at(id)];
-    while (merged_[at(root)] != root) root = merged_[at(root)] = merged_[at(merged_[at(root)])];
-    return at(root);
+  ValueId storage(ValueId id) {
+    ValueId& root = roots_[id];
+    while (merged_[root] != root) root = merged_[root] = merged_[merged_[root]];
+    return root;
   }
 
   // For each storage the last node that reads it through any view; a collective reads until its last wait.
   void find_last_reads() {
     last_read_.assign(graph_.values.size(), -1);
-    std::vector<std::int32_t> start_of(graph_.values.size(), -1);
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    IdMap<std::int32_t> start_of(graph_.values.size(), -1);
+    for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
       const Node& node = graph_.nodes[i];
       const Effect effect = facts(node.op).effect;
       for_each_operand(node, [&](ValueId id) {
-        last_read_[storage(id)] = static_cast<std::int32_t>(i);
-        if (effect != Effect::wait || start_of[at(id)] < 0) return;
-        for_each_operand(graph_.nodes[at(start_of[at(id)])],
-                         [&](ValueId sent) { last_read_[storage(sent)] = static_cast<std::int32_t>(i); });
+        last_read_[storage(id)] = i;
+        if (effect != Effect::wait || start_of[id] < 0) return;
+        for_each_operand(graph_.nodes[start_of[id]], [&](ValueId sent) { last_read_[storage(sent)] = i; });
       });
       if (runs_in_background(effect))
-        for (ValueId id : node.results) start_of[at(id)] = static_cast<std::int32_t>(i);
+        for (ValueId id : node.results) start_of[id] = i;
     }
   }
 
@@ -106,7 +103,7 @@ class Reinplacer {
     return targets;
   }
 
-  bool may_overwrite(const Node& node, std::int32_t i, const std::vector<ValueId>& targets) {
+  bool may_overwrite(const Node& node, NodeIndex i, const std::vector<ValueId>& targets) {
     if (targets.empty() || targets.size() != node.results.size()) return false;
     for (std::size_t k = 0; k < targets.size(); ++k)
       if (!is_free(node.results[k], targets[k], i)) return false;
@@ -123,33 +120,33 @@ class Reinplacer {
     return !conflict;
   }
 
-  bool is_free(ValueId result, ValueId target, std::int32_t i) {
-    const std::size_t old = storage(target);
+  bool is_free(ValueId result, ValueId target, NodeIndex i) {
+    const ValueId old = storage(target);
     const TensorType& type = graph_.value(target).type;
     if (graph_.value(result).type != type || graph_.value(result).views != kNoValue) return false;
     if (last_read_[old] > i || !is_free_of_overlap(type)) return false;
-    if (input_[old] != kNoValue) return updates_[at(result)] == target;
+    if (input_[old] != kNoValue) return updates_[result] == target;
     // A part of a larger storage would keep all of it alive, unless the result is not needed anyway (scaled
     // gradients).
     const bool is_read = last_read_[storage(result)] >= 0;
-    return !is_read || storage_bytes(type) == storage_bytes(graph_.value(static_cast<ValueId>(old)).type);
+    return !is_read || storage_bytes(type) == storage_bytes(graph_.value(old).type);
   }
 
   void join(ValueId result, ValueId target) {
     graph_.value(result).writes = target;
-    const std::size_t from = storage(result), to = storage(target);
-    merged_[from] = static_cast<ValueId>(to);
+    const ValueId from = storage(result), to = storage(target);
+    merged_[from] = to;
     last_read_[to] = std::max(last_read_[to], last_read_[from]);
   }
 
   Graph& graph_;
-  std::vector<ValueId> roots_;
-  std::vector<ValueId> merged_;          // for a root: the root of the storage it was written into
-  std::vector<std::int32_t> last_read_;  // for a storage
-  std::vector<ValueId> input_;           // for a storage: the input it belongs to
-  std::vector<ValueId> updates_;         // for a value: the input that it is returned for
-  std::vector<std::int32_t> claimed_;    // for a storage: the last node that wanted to overwrite it,
-  std::vector<ValueId> target_;          // and through which value
+  IdMap<ValueId> roots_;
+  IdMap<ValueId> merged_;        // for a root: the root of the storage it was written into
+  IdMap<NodeIndex> last_read_;   // for a storage
+  IdMap<ValueId> input_;         // for a storage: the input it belongs to
+  IdMap<ValueId> updates_;       // for a value: the input that it is returned for
+  IdMap<std::int32_t> claimed_;  // for a storage: the last node that wanted to overwrite it,
+  IdMap<ValueId> target_;        // and through which value
 };
 
 }  // namespace

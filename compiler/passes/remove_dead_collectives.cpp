@@ -17,8 +17,6 @@
 namespace rondo::ir {
 namespace {
 
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
-
 // Of a collective, or of a transfer between memories, which goes with what it was for.
 bool is_start_or_wait(const Node& node) {
   const Effect effect = facts(node.op).effect;
@@ -33,13 +31,13 @@ bool acts(const Graph& graph, const Node& node) {
                      [&](ValueId id) { return graph.value(id).writes != kNoValue; });
 }
 
-std::vector<bool> living_nodes(const Graph& graph) {
-  std::vector<bool> read(graph.values.size(), false), lives(graph.nodes.size(), false);
+IdMap<bool> living_nodes(const Graph& graph) {
+  IdMap<bool> read(graph.values.size(), false), lives(graph.nodes.size(), false);
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
-    lives[i] = acts(graph, node) || std::any_of(node.results.begin(), node.results.end(),
-                                                [&](ValueId id) { return read[at(id)]; });
-    if (lives[i]) for_each_operand(node, [&](ValueId id) { read[at(id)] = true; });
+    lives[i] = acts(graph, node) ||
+               std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return read[id]; });
+    if (lives[i]) for_each_operand(node, [&](ValueId id) { read[id] = true; });
   }
   return lives;
 }
@@ -47,18 +45,18 @@ std::vector<bool> living_nodes(const Graph& graph) {
 }  // namespace
 
 Notes remove_dead_collectives(Graph& graph, const CompileOptions&) {
-  const std::vector<bool> lives = living_nodes(graph);
-  std::vector<bool> keep(graph.nodes.size(), true), gone(graph.values.size(), false);
+  const IdMap<bool> lives = living_nodes(graph);
+  IdMap<bool> keep(graph.nodes.size(), true), gone(graph.values.size(), false);
   int dropped = 0;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (lives[i]) continue;
     bool goes = is_start_or_wait(node);
-    for_each_operand(node, [&](ValueId id) { goes |= gone[at(id)]; });
+    for_each_operand(node, [&](ValueId id) { goes |= gone[id]; });
     if (!goes) continue;
     keep[i] = false;
     dropped += facts(node.op).effect == Effect::collective_start;
-    for (ValueId id : node.results) gone[at(id)] = true;
+    for (ValueId id : node.results) gone[id] = true;
   }
   keep_nodes(graph, keep);
   if (dropped == 0) return {};

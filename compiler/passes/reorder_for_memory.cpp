@@ -18,6 +18,7 @@
 #include <numeric>
 #include <optional>
 
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/passes/passes.h"
 #include "compiler/plan/memory_plan.h"
@@ -25,15 +26,12 @@
 namespace rondo::ir {
 namespace {
 
-using Index = std::int32_t;
-using Order = std::vector<Index>;  // of nodes
-
-std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
+using Order = IdMap<NodeIndex>;
 
 // Where a node goes: sorted by these, moved nodes gather behind (or, negative, before) the one they follow.
 struct Place {
-  Index base = 0;
-  Index offset = 0;
+  NodeIndex base = 0;
+  NodeIndex offset = 0;
   auto operator<=>(const Place&) const = default;
 };
 
@@ -43,79 +41,78 @@ class Storages {
   explicit Storages(const Graph& graph)
       : graph_(graph),
         roots_(storage_roots(graph)),
-        defined_(defining_nodes(graph)),
+        def_use_(graph),
         last_(graph.values.size(), -1),
         bytes_(graph.values.size(), 0),
         touched_(graph.nodes.size()) {
     for (const Node& node : graph.nodes) ops_.push_back(&facts(node.op));
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) add_node(static_cast<Index>(i));
+    for (NodeIndex i = 0; i < graph.node_count(); ++i) add_node(i);
     // States are overwritten in place.
     for (std::size_t i = 0; i < graph.outputs.size(); ++i)
-      if (graph.outputs[i].updates >= 0)
-        bytes_[at(root(std::get<Use>(graph.return_node().args[i]).value))] = 0;
+      if (graph.outputs[i].updates >= 0) bytes_[root(std::get<Use>(graph.return_node().args[i]).value)] = 0;
     for (std::vector<ValueId>& roots : touched_)
       std::erase_if(roots, [&](ValueId root) { return bytes(root) == 0; });
   }
 
-  const Node& node(Index i) const { return graph_.nodes[at(i)]; }
-  const OpFacts& op(Index i) const { return *ops_[at(i)]; }
-  ValueId root(ValueId id) const { return roots_[at(id)]; }
-  std::int64_t bytes(ValueId root) const { return bytes_[at(root)]; }
+  const Node& node(NodeIndex i) const { return graph_.nodes[i]; }
+  const OpFacts& op(NodeIndex i) const { return *ops_[i]; }
+  ValueId root(ValueId id) const { return roots_[id]; }
+  std::int64_t bytes(ValueId root) const { return bytes_[root]; }
   // The storages that a node reads or makes, each once; not those of inputs.
-  const std::vector<ValueId>& touched(Index i) const { return touched_[at(i)]; }
-  bool made_by(Index i, ValueId root) const { return defined_[at(root)] == i; }
-  Index defined(ValueId id) const { return defined_[at(id)]; }
-  bool dies_before(ValueId root, Index end) const { return last_[at(root)] < end; }
+  const std::vector<ValueId>& touched(NodeIndex i) const { return touched_[i]; }
+  bool made_by(NodeIndex i, ValueId root) const { return def_use_.maker(root) == i; }
+  NodeIndex maker(ValueId id) const { return def_use_.maker(id); }
+  bool dies_before(ValueId root, NodeIndex end) const { return last_[root] < end; }
 
-  std::int64_t made_bytes(Index i) const {
+  std::int64_t made_bytes(NodeIndex i) const {
     std::int64_t sum = 0;
     for (ValueId id : node(i).results)
       if (root(id) == id) sum += bytes(id);
     return sum;
   }
-  bool is_view(Index i) const { return op(i).view != ViewKind::none; }
-  bool is_wait(Index i) const { return op(i).effect == Effect::wait; }
-  bool is_product(Index i) const { return op(i).heavy; }
+  bool is_view(NodeIndex i) const { return op(i).view != ViewKind::none; }
+  bool is_wait(NodeIndex i) const { return op(i).effect == Effect::wait; }
+  bool is_product(NodeIndex i) const { return op(i).heavy; }
 
   // The storage that the node's result takes the place of, provided that the node is the last to touch it.
-  ValueId reusable(Index i) const {
+  ValueId reusable(NodeIndex i) const {
     const int argument = op(i).overwritten == 1 ? 0 : op(i).reuses;
-    if (argument < 0 || node(i).results.size() != 1 || at(argument) >= node(i).args.size()) return kNoValue;
-    const auto* operand = std::get_if<Use>(&node(i).args[at(argument)]);
-    if (operand == nullptr) return kNoValue;
-    const ValueId result = node(i).results[0], storage = root(operand->value);
-    const bool same = graph_.value(result).type == graph_.value(operand->value).type &&
-                      root(result) == result && bytes(result) == bytes(storage) && bytes(storage) > 0;
+    if (argument < 0 || node(i).results.size() != 1) return kNoValue;
+    const ValueId reused = operand(node(i), argument);
+    if (reused == kNoValue) return kNoValue;
+    const ValueId result = node(i).results[0], storage = root(reused);
+    const bool same = graph_.value(result).type == graph_.value(reused).type && root(result) == result &&
+                      bytes(result) == bytes(storage) && bytes(storage) > 0;
     return same ? storage : kNoValue;
   }
 
  private:
-  void add_node(Index i) {
-    std::vector<ValueId>& touched = touched_[at(i)];
+  void add_node(NodeIndex i) {
+    std::vector<ValueId>& touched = touched_[i];
     const auto touch = [&](ValueId id) {
       touched.push_back(root(id));
-      last_[at(root(id))] = i;
+      last_[root(id)] = i;
     };
     for_each_operand(node(i), touch);
     if (is_wait(i))  // what was sent stays until now
-      for_each_operand(node(defined_[at(std::get<Use>(node(i).args[0]).value)]), touch);
+      for_each_operand(node(maker(std::get<Use>(node(i).args[0]).value)), touch);
     for (ValueId id : node(i).results) {
       touch(id);
       if (root(id) == id && !graph_.value(id).on_host &&
           op(i).overwritten <= 1)  // several: an optimizer step, in place
-        bytes_[at(id)] = planned_bytes(graph_.value(id).type);
+        bytes_[id] = planned_bytes(graph_.value(id).type);
     }
     std::sort(touched.begin(), touched.end());
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
   }
 
   const Graph& graph_;
-  std::vector<const OpFacts*> ops_;  // of the nodes
-  std::vector<ValueId> roots_;
-  std::vector<Index> defined_;
-  std::vector<Index> last_;  // for a root: the last node that needs it
-  std::vector<std::int64_t> bytes_;
-  std::vector<std::vector<ValueId>> touched_;
+  IdMap<const OpFacts*> ops_;  // of the nodes
+  IdMap<ValueId> roots_;
+  DefUse def_use_;
+  IdMap<NodeIndex> last_;  // for a root: the last node that needs it
+  IdMap<std::int64_t> bytes_;
+  IdMap<std::vector<ValueId>> touched_;
 };
 
 // Packing a bucket frees as much as it takes, but for what is lost to alignment. Where it stands still matters,
@@ -124,7 +121,7 @@ constexpr double kAlmostNothing = 1.0 / 16;
 
 // The nodes [begin, end) of the graph, all but waits free to move.
 struct Stretch {
-  Index begin = 0, end = 0;
+  NodeIndex begin = 0, end = 0;
   std::int64_t live_before = 0, live_after = 0;
   std::int64_t peak = 0;         // in the graph's order
   std::int64_t better_peak = 0;  // in `better`; `peak` if there is none
@@ -158,8 +155,8 @@ class Reorderer {
   }
 
  private:
-  bool stays(Index i) const {
-    const Node& node = graph_.nodes[at(i)];
+  bool stays(NodeIndex i) const {
+    const Node& node = graph_.nodes[i];
     const Effect effect = storages_.op(i).effect;
     return node.results.empty() || (effect != Effect::none && effect != Effect::wait) ||
            std::any_of(node.results.begin(), node.results.end(),
@@ -167,13 +164,12 @@ class Reorderer {
   }
 
   void find_stretches() {
-    const auto count = static_cast<Index>(graph_.nodes.size());
+    const NodeIndex count = graph_.node_count();
     std::int64_t live = 0;
-    for (Index begin = 0; begin < count;) {
-      Index end = begin + 1;
+    for (NodeIndex begin = 0; begin < count;) {
+      NodeIndex end = begin + 1;
       if (!stays(begin))
-        while (end < count && graph_.nodes[at(end)].phase == graph_.nodes[at(begin)].phase && !stays(end))
-          ++end;
+        while (end < count && graph_.nodes[end].phase == graph_.nodes[begin].phase && !stays(end)) ++end;
       stretches_.push_back({.begin = begin, .end = end, .live_before = live, .better = {}});
       improve(stretches_.back());
       live = stretches_.back().live_after;
@@ -182,7 +178,7 @@ class Reorderer {
   }
 
   void improve(Stretch& stretch) {
-    Order order(at(stretch.end - stretch.begin));
+    Order order(static_cast<std::size_t>(stretch.end - stretch.begin));
     std::iota(order.begin(), order.end(), stretch.begin);
     stretch.peak = stretch.better_peak = peak_of(order, stretch);
     if (order.size() < 2) return;
@@ -197,24 +193,24 @@ class Reorderer {
 
   // The most bytes alive at one node. Also sets what is alive at the end, which no order changes.
   std::int64_t peak_of(const Order& order, Stretch& stretch) {
-    for (Index i : order)
-      for (ValueId root : storages_.touched(i)) ++left_[at(root)];
+    for (NodeIndex i : order)
+      for (ValueId root : storages_.touched(i)) ++left_[root];
     std::int64_t live = stretch.live_before, peak = live;
-    for (Index i : order) {
+    for (NodeIndex i : order) {
       const ValueId reused = dying_reusable(i, stretch);
       if (reused == kNoValue) live += storages_.made_bytes(i);
       peak = std::max(peak, live);
       for (ValueId root : storages_.touched(i))
-        if (--left_[at(root)] == 0 && root != reused && storages_.dies_before(root, stretch.end))
+        if (--left_[root] == 0 && root != reused && storages_.dies_before(root, stretch.end))
           live -= storages_.bytes(root);
     }
     stretch.live_after = live;
     return peak;
   }
-  ValueId dying_reusable(Index i, const Stretch& stretch) const {
+  ValueId dying_reusable(NodeIndex i, const Stretch& stretch) const {
     const ValueId storage = storages_.reusable(i);
     const bool dies =
-        storage != kNoValue && left_[at(storage)] == 1 && storages_.dies_before(storage, stretch.end);
+        storage != kNoValue && left_[storage] == 1 && storages_.dies_before(storage, stretch.end);
     return dies ? storage : kNoValue;
   }
 
@@ -222,39 +218,37 @@ class Reorderer {
   // that it frees more than it takes. Views come along.
   Order moved_up(const Order& order, const Stretch& stretch) {
     constexpr Place kStart{-1, 0};
-    std::vector<Index> behind(order.size() + 1, 0);  // how many moved behind the start, and behind each node
-    for (Index i : order)
+    IdMap<NodeIndex> behind(order.size() + 1, 0);  // how many moved behind the start, and behind each node
+    for (NodeIndex i : order)
       for (ValueId root : storages_.touched(i)) {
-        ++left_[at(root)];
-        touch_[at(root)] = kStart;
+        ++left_[root];
+        touch_[root] = kStart;
       }
     for (std::size_t k = 0; k < order.size(); ++k) {
-      const Index i = order[k];
+      const NodeIndex i = order[k];
       Place target = kStart;
       for_each_operand(storages_.node(i), [&](ValueId id) {
-        if (storages_.defined(id) >= stretch.begin)
-          target = std::max(target, place_[at(storages_.defined(id))]);
+        if (storages_.maker(id) >= stretch.begin) target = std::max(target, place_[storages_.maker(id)]);
       });
       const bool gains = finds_gain(i, stretch, target);
       const bool moves = (gains || storages_.is_view(i)) && !storages_.is_wait(i);
-      place_[at(i)] =
-          moves ? Place{target.base, ++behind[at(target.base + 1)]} : Place{static_cast<Index>(k), 0};
-      for (ValueId root : storages_.touched(i)) touch_[at(root)] = std::max(touch_[at(root)], place_[at(i)]);
+      place_[i] = moves ? Place{target.base, ++behind[target.base + 1]} : Place{static_cast<NodeIndex>(k), 0};
+      for (ValueId root : storages_.touched(i)) touch_[root] = std::max(touch_[root], place_[i]);
     }
     return sorted(order);
   }
 
   // Whether node `i` would free more than it takes somewhere from `target` on; `target` becomes the first such
   // place. Counts the node as placed.
-  bool finds_gain(Index i, const Stretch& stretch, Place& target) {
+  bool finds_gain(NodeIndex i, const Stretch& stretch, Place& target) {
     const ValueId reused = dying_reusable(i, stretch);
     std::int64_t gain = reused == kNoValue ? -storages_.made_bytes(i) : 0;
-    Place first = reused == kNoValue ? target : std::max(target, touch_[at(reused)]);
+    Place first = reused == kNoValue ? target : std::max(target, touch_[reused]);
     std::vector<std::pair<Place, std::int64_t>> freed;
     for (ValueId root : storages_.touched(i))
-      if (--left_[at(root)] == 0 && root != reused && !storages_.made_by(i, root) &&
+      if (--left_[root] == 0 && root != reused && !storages_.made_by(i, root) &&
           storages_.dies_before(root, stretch.end))
-        freed.emplace_back(touch_[at(root)], storages_.bytes(root));
+        freed.emplace_back(touch_[root], storages_.bytes(root));
     std::sort(freed.begin(), freed.end());
     for (const auto& [behind, bytes] : freed) {
       first = std::max(first, behind);
@@ -269,40 +263,37 @@ class Reorderer {
   // From the last node to the first: right before its first reader, unless what it reads would have to live
   // longer for that, by more bytes than `loss` of what it makes. Views go along.
   Order moved_down(const Order& order, const Stretch& stretch, double loss) {
-    const Place end{static_cast<Index>(order.size()), 0};
-    std::vector<Index> before(order.size() + 1, 0);
-    for (Index i : order) {
-      for (ValueId root : storages_.touched(i)) touch_[at(root)] = {-1, 0};
-      for (ValueId id : storages_.node(i).results) read_[at(id)] = end;
+    const Place end{static_cast<NodeIndex>(order.size()), 0};
+    IdMap<NodeIndex> before(order.size() + 1, 0);
+    for (NodeIndex i : order) {
+      for (ValueId root : storages_.touched(i)) touch_[root] = {-1, 0};
+      for (ValueId id : storages_.node(i).results) read_[id] = end;
     }
     for (std::size_t k = order.size(); k-- > 0;) {
-      const Index i = order[k];
+      const NodeIndex i = order[k];
       Place target = end;
       bool lives_on = false;  // somebody reads it
       for (ValueId id : storages_.node(i).results) {
-        target = std::min(target, read_[at(id)]);
-        lives_on |= read_[at(id)] != end || !storages_.dies_before(storages_.root(id), stretch.end);
+        target = std::min(target, read_[id]);
+        lives_on |= read_[id] != end || !storages_.dies_before(storages_.root(id), stretch.end);
       }
       std::int64_t gain = storages_.made_bytes(i);
       for (ValueId root : storages_.touched(i))
-        if (!storages_.made_by(i, root) && storages_.dies_before(root, stretch.end) &&
-            touch_[at(root)] < target)
+        if (!storages_.made_by(i, root) && storages_.dies_before(root, stretch.end) && touch_[root] < target)
           gain -= storages_.bytes(root);
       const auto made = static_cast<double>(storages_.made_bytes(i));
       const bool gains = made > 0 && static_cast<double>(gain) > -loss * made;
       const bool moves =
           (gains || storages_.is_view(i)) && !storages_.is_wait(i) && !storages_.is_product(i) && lives_on;
-      place_[at(i)] =
-          moves ? Place{target.base, -++before[at(target.base)]} : Place{static_cast<Index>(k), 0};
-      for (ValueId root : storages_.touched(i)) touch_[at(root)] = std::max(touch_[at(root)], place_[at(i)]);
-      for_each_operand(storages_.node(i),
-                       [&](ValueId id) { read_[at(id)] = std::min(read_[at(id)], place_[at(i)]); });
+      place_[i] = moves ? Place{target.base, -++before[target.base]} : Place{static_cast<NodeIndex>(k), 0};
+      for (ValueId root : storages_.touched(i)) touch_[root] = std::max(touch_[root], place_[i]);
+      for_each_operand(storages_.node(i), [&](ValueId id) { read_[id] = std::min(read_[id], place_[i]); });
     }
     return sorted(order);
   }
 
   Order sorted(Order order) const {
-    std::sort(order.begin(), order.end(), [&](Index a, Index b) { return place_[at(a)] < place_[at(b)]; });
+    std::sort(order.begin(), order.end(), [&](NodeIndex a, NodeIndex b) { return place_[a] < place_[b]; });
     return order;
   }
 
@@ -310,21 +301,21 @@ class Reorderer {
   Storages storages_;
   std::vector<Stretch> stretches_;
   // Of the stretch at hand:
-  std::vector<Index> left_;   // for a root: how many nodes will still touch it
-  std::vector<Place> touch_;  // for a root: the last node placed that touches it
-  std::vector<Place> read_;   // for a value: the first node placed that reads it
-  std::vector<Place> place_;  // for a node
+  IdMap<NodeIndex> left_;  // for a root: how many nodes will still touch it
+  IdMap<Place> touch_;     // for a root: the last node placed that touches it
+  IdMap<Place> read_;      // for a value: the first node placed that reads it
+  IdMap<Place> place_;     // for a node
 };
 
 void apply_order(Graph& graph, const Order& order) {
   std::vector<Node> nodes;
   nodes.reserve(order.size());
-  for (Index i : order) nodes.push_back(std::move(graph.nodes[at(i)]));
+  for (NodeIndex i : order) nodes.push_back(std::move(graph.nodes[i]));
   graph.nodes = std::move(nodes);
 }
 Order inverse(const Order& order) {
   Order back(order.size());
-  for (std::size_t k = 0; k < order.size(); ++k) back[at(order[k])] = static_cast<Index>(k);
+  for (std::size_t k = 0; k < order.size(); ++k) back[order[k]] = static_cast<NodeIndex>(k);
   return back;
 }
 

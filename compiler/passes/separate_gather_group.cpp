@@ -11,10 +11,11 @@ namespace rondo::ir {
 
 Notes separate_gather_group(Graph& graph, const CompileOptions& options) {
   if (options.gather_group_suffix.empty()) return {};
-  for (const FsdpCollective& one : fsdp_collectives(graph))
-    if (one.gathers)
-      std::get<std::string>(graph.nodes[static_cast<std::size_t>(one.start)].args[2]) +=
-          options.gather_group_suffix;
+  for (const FsdpCollective& one : fsdp_collectives(graph)) {
+    if (!one.gathers()) continue;
+    Node& start = graph.nodes[one.start];
+    std::get<std::string>(start.args.at(facts(start.op).collective->group)) += options.gather_group_suffix;
+  }
   return {};
 }
 

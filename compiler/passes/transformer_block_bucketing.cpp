@@ -11,8 +11,7 @@ Notes transformer_block_bucketing(Graph& graph, const CompileOptions&) {
   const std::vector<FsdpCollective> collectives = fsdp_collectives(graph);
   if (collectives.empty()) return {};
   std::vector<std::string> buckets;
-  for (const FsdpCollective& one : collectives)
-    buckets.push_back(graph.inputs[static_cast<std::size_t>(one.parameter)].bucket);
+  for (const FsdpCollective& one : collectives) buckets.push_back(graph.inputs[one.parameter].bucket);
   return bucket_collectives(graph, collectives, buckets, "transformer_block_bucketing");
 }
 

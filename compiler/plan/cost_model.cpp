@@ -126,6 +126,10 @@ const DeviceModel* find_device_model(std::string_view name) {
   return nullptr;
 }
 
+const DeviceModel& device_model_for(TargetDevice device) {
+  return *find_device_model(device == TargetDevice::cuda ? "h200" : "cpu");
+}
+
 double bytes_moved(const Graph& graph, const Node& node) {
   if (moves_nothing(graph, node)) return 0;
   const int skipped = looked_into(node.op);
@@ -159,40 +163,13 @@ NodeCost node_cost(const Graph& graph, const Node& node, const DeviceModel& devi
   return cost;
 }
 
-std::string_view collective_name(CollectiveKind kind) {
-  constexpr std::array<std::string_view, kCollectiveKinds> kNames = {"all-gather", "reduce-scatter",
-                                                                     "all-reduce", "all-to-all", "broadcast"};
-  return kNames.at(static_cast<std::size_t>(kind));
-}
-
-std::optional<Collective> collective_of(const Graph& graph, const Node& node) {
-  if (!is_collective(facts(node.op))) return std::nullopt;
-  struct Row {
-    std::string_view part;
-    CollectiveKind kind;
-    bool says_ranks;  // its first integer is the number of ranks
-  };
-  constexpr std::array kRows = {
-      Row{"all_gather", CollectiveKind::all_gather, true},
-      Row{"reduce_scatter", CollectiveKind::reduce_scatter, true},
-      Row{"all_reduce", CollectiveKind::all_reduce, false},
-      Row{"all_to_all", CollectiveKind::all_to_all, false},
-      Row{"all_to_all_tokens", CollectiveKind::all_to_all, false},
-      Row{"broadcast", CollectiveKind::broadcast, false},
-  };
-  const auto row = std::find_if(kRows.begin(), kRows.end(),
-                                [&](const Row& r) { return node.op.find(r.part) != std::string::npos; });
-  RONDO_ASSERT(row != kRows.end(), "no cost is known for the collective " + node.op);
-  Collective made{row->kind, whole_bytes(graph, node, row->kind == CollectiveKind::all_gather), 0, {}};
-  // One of the two is as long as the bound of what may come, the other as what really travels.
-  if (facts(node.op).exchanges) made.bytes = std::min(made.bytes, whole_bytes(graph, node, /*results=*/true));
-  for (const Argument& arg : node.args) {
-    if (const auto* number = std::get_if<std::int64_t>(&arg);
-        number != nullptr && row->says_ranks && made.ranks == 0)
-      made.ranks = *number;
-    if (const auto* text = std::get_if<std::string>(&arg)) made.group = *text;  // the last text is the group
-  }
-  return made;
+double collective_bytes(const Graph& graph, const Node& node) {
+  const double bytes = whole_bytes(graph, node, is_collective(node, CollectiveKind::all_gather));
+  // Of one that is done when it returns, one of the two is as long as the bound of what may come, the other as what
+  // really travels.
+  return facts(node.op).effect == Effect::host_sync
+             ? std::min(bytes, whole_bytes(graph, node, /*results=*/true))
+             : bytes;
 }
 
 double sent_bytes(CollectiveKind kind, double bytes, std::int64_t ranks) {

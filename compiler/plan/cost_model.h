@@ -34,11 +34,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 
 #include "compiler/ir/ir.h"
+#include "compiler/ir/op_facts.h"
+#include "compiler/ir/options.h"
 
 namespace rondo::ir {
 
@@ -69,6 +70,8 @@ struct DeviceModel {
 
 std::span<const DeviceModel> device_models();
 const DeviceModel* find_device_model(std::string_view name);  // nullptr: unknown
+// What passes decide by, so that all ranks decide alike: an H200 for every GPU.
+const DeviceModel& device_model_for(TargetDevice device);
 
 // What bounds a node.
 enum class CostKind : std::uint8_t { nothing, matmul, attention, memory, launch };
@@ -84,18 +87,8 @@ inline double node_seconds(const Graph& graph, const Node& node, const DeviceMod
   return node_cost(graph, node, device).seconds;
 }
 
-enum class CollectiveKind : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all, broadcast };
-constexpr std::size_t kCollectiveKinds = 5;
-std::string_view collective_name(CollectiveKind kind);  // "all-gather"
-
-struct Collective {
-  CollectiveKind kind = CollectiveKind::all_gather;
-  double bytes = 0;        // of the whole: a gather's result, a reduce-scatter's operand
-  std::int64_t ranks = 0;  // 0: the node does not say
-  std::string_view group;  // lives as long as the node
-};
-// What a node starts, or does before it returns; empty for all others, and for transfers between the device and the host.
-std::optional<Collective> collective_of(const Graph& graph, const Node& node);
+// Of the whole: a gather's result, a reduce-scatter's operand. REQUIRES: the node is a collective (op_facts.h).
+double collective_bytes(const Graph& graph, const Node& node);
 
 // Bytes that each rank sends, and how long it takes alone on the link. `stride`: from one rank of the group to the
 // next. Groups that lie between each other call their collectives at the same time, so they share a node's links to

@@ -13,34 +13,32 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;
 
-std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
-
 struct Lifetimes {
-  std::vector<std::int32_t> last;   // of each storage root: the last node at which it must still stand
-  std::vector<std::int32_t> waits;  // of each node that runs in the background: its wait; -1 for the others
+  IdMap<NodeIndex> last;   // of each storage root: the last node at which it must still stand
+  IdMap<NodeIndex> waits;  // of each node that runs in the background: its wait; -1 for the others
 };
 
-Lifetimes lifetimes(const Graph& graph, const std::vector<ValueId>& roots) {
-  Lifetimes lives{std::vector<std::int32_t>(graph.values.size(), -1),
-                  std::vector<std::int32_t>(graph.nodes.size(), -1)};
-  const auto need = [&](ValueId value, std::int32_t node) {
-    auto& last = lives.last[at(roots[at(value)])];
+Lifetimes lifetimes(const Graph& graph, const IdMap<ValueId>& roots) {
+  Lifetimes lives{IdMap<NodeIndex>(graph.values.size(), kNoNode),
+                  IdMap<NodeIndex>(graph.nodes.size(), kNoNode)};
+  const auto need = [&](ValueId value, NodeIndex node) {
+    auto& last = lives.last[roots[value]];
     last = std::max(last, node);
   };
-  std::unordered_map<ValueId, std::int32_t> started;  // by the storage of its result
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.nodes.size()); ++i) {
-    const Node& node = graph.nodes[at(i)];
+  std::unordered_map<ValueId, NodeIndex> started;  // by the storage of its result
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
+    const Node& node = graph.nodes[i];
     const Effect effect = facts(node.op).effect;
     for (ValueId result : node.results) need(result, i);
     for_each_operand(node, [&](ValueId operand) {
       need(operand, i);
       if (effect != Effect::wait) return;
-      const auto start = started.find(roots[at(operand)]);
+      const auto start = started.find(roots[operand]);
       if (start == started.end()) return;
-      for_each_operand(graph.nodes[at(start->second)], [&](ValueId sent) { need(sent, i); });
-      lives.waits[at(start->second)] = i;
+      for_each_operand(graph.nodes[start->second], [&](ValueId sent) { need(sent, i); });
+      lives.waits[start->second] = i;
     });
-    if (runs_in_background(effect)) started[roots[at(node.results.at(0))]] = i;
+    if (runs_in_background(effect)) started[roots[node.results.at(0)]] = i;
   }
   return lives;
 }
@@ -55,7 +53,7 @@ class Planner {
         block_of_(graph.values.size(), -1) {}
 
   MemoryPlan run() {
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
       for (ValueId result : graph_.nodes[i].results)
         if (root(result) == result && bytes(result) > 0 && !take_over(i, result)) add_storage(i, result);
       add_workspace(i);
@@ -67,7 +65,7 @@ class Planner {
     plan_.offsets.assign(graph_.values.size(), -1);
     for (std::size_t i = 0; i < block_of_.size(); ++i)
       if (block_of_[i] >= 0)
-        plan_.offsets[i] = (graph_.values[i].on_host ? host_blocks_ : blocks_)[at(block_of_[i])].offset;
+        plan_.offsets[i] = (graph_.values[i].on_host ? host_blocks_ : blocks_)[block_of_[i]].offset;
     for (std::size_t i = 0; i < plan_.workspaces.size(); ++i)
       plan_.workspaces[i].offset = blocks_[workspace_blocks_[i]].offset;
     plan_.ends = std::move(lives_.last);
@@ -75,31 +73,31 @@ class Planner {
   }
 
  private:
-  ValueId root(ValueId value) const { return roots_[at(value)]; }
-  std::int32_t last(ValueId value) const { return lives_.last[at(value)]; }
+  ValueId root(ValueId value) const { return roots_[value]; }
+  NodeIndex last(ValueId value) const { return lives_.last[value]; }
   std::int64_t bytes(ValueId value) const { return planned_bytes(graph_.value(value).type); }
 
-  void add_storage(std::size_t node, ValueId value) {
-    std::vector<Block>& blocks = graph_.value(value).on_host ? host_blocks_ : blocks_;
-    block_of_[at(value)] = static_cast<std::int32_t>(blocks.size());
-    blocks.push_back({bytes(value), static_cast<std::int32_t>(node), last(value)});
+  void add_storage(NodeIndex node, ValueId value) {
+    IdMap<Block>& blocks = graph_.value(value).on_host ? host_blocks_ : blocks_;
+    block_of_[value] = static_cast<std::int32_t>(blocks.size());
+    blocks.push_back({bytes(value), node, last(value)});
   }
 
   // Gives the result of node `i` the memory of an operand that dies there, if the op allows it: one block that
   // lives on.
-  bool take_over(std::size_t i, ValueId result) {
+  bool take_over(NodeIndex i, ValueId result) {
     const Node& node = graph_.nodes[i];
     const int argument = facts(node.op).reuses;
     if (argument < 0 || node.results.size() != 1) return false;
-    const ValueId operand = std::get<Use>(node.args[static_cast<std::size_t>(argument)]).value;
+    const ValueId operand = std::get<Use>(node.args[argument]).value;
     const ValueId storage = root(operand);
-    const bool dies = last(storage) == static_cast<std::int32_t>(i) && block_of_[at(storage)] >= 0;
+    const bool dies = last(storage) == i && block_of_[storage] >= 0;
     const bool same = graph_.value(result).type == graph_.value(operand).type &&
                       graph_.value(result).on_host == graph_.value(storage).on_host &&
                       bytes(result) == bytes(storage);
     if (!dies || !same || reads_twice(node, storage)) return false;
-    block_of_[at(result)] = block_of_[at(storage)];
-    (graph_.value(result).on_host ? host_blocks_ : blocks_)[at(block_of_[at(result)])].end = last(result);
+    block_of_[result] = block_of_[storage];
+    (graph_.value(result).on_host ? host_blocks_ : blocks_)[block_of_[result]].end = last(result);
     return true;
   }
   bool reads_twice(const Node& node, ValueId storage) const {
@@ -108,32 +106,31 @@ class Planner {
     return reads > 1;
   }
 
-  void add_workspace(std::size_t i) {
+  void add_workspace(NodeIndex i) {
     const Node& node = graph_.nodes[i];
-    if (!needs_.reduce_scatter_receives || node.op != "_c10d_functional.reduce_scatter_tensor.default")
-      return;
+    if (!needs_.reduce_scatter_receives || !is_collective(node, CollectiveKind::reduce_scatter)) return;
     const std::int64_t received = storage_bytes(graph_.value(std::get<Use>(node.args.at(0)).value).type);
     if (received == 0) return;
     RONDO_ASSERT(lives_.waits[i] >= 0, node.op + " (module \"" + node.module + "\") has no wait");
     workspace_blocks_.push_back(blocks_.size());
-    plan_.workspaces.push_back({static_cast<std::int32_t>(i), lives_.waits[i], 0, received});
-    blocks_.push_back({planned_bytes(received), static_cast<std::int32_t>(i), lives_.waits[i]});
+    plan_.workspaces.push_back({i, lives_.waits[i], 0, received});
+    blocks_.push_back({planned_bytes(received), i, lives_.waits[i]});
   }
 
   const Graph& graph_;
   CollectiveNeeds needs_;
-  std::vector<ValueId> roots_;
+  IdMap<ValueId> roots_;
   Lifetimes lives_;
-  std::vector<Block> blocks_, host_blocks_;
-  std::vector<std::int32_t> block_of_;  // of each storage root, in the list of its memory; -1: not planned
+  IdMap<Block> blocks_, host_blocks_;
+  IdMap<std::int32_t> block_of_;  // of each storage root, in the list of its memory; -1: not planned
   std::vector<std::size_t> workspace_blocks_;  // of each workspace
   MemoryPlan plan_;
 };
 
 }  // namespace
 
-CollectiveNeeds collective_needs(std::string_view device) {
-  return {.reduce_scatter_receives = device == "cpu"};
+CollectiveNeeds collective_needs(TargetDevice device) {
+  return {.reduce_scatter_receives = device == TargetDevice::cpu};
 }
 
 MemoryPlan plan_memory(const Graph& graph, const CollectiveNeeds& needs) {
@@ -143,14 +140,13 @@ MemoryPlan plan_memory(const Graph& graph, const CollectiveNeeds& needs) {
 std::int64_t planned_bytes(const TensorType& type) { return planned_bytes(storage_bytes(type)); }
 std::int64_t planned_bytes(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, std::size_t node) {
-  const auto now = static_cast<std::int32_t>(node);
+std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, NodeIndex now) {
   std::vector<std::pair<std::int64_t, std::int64_t>> standing;  // begin, end
-  for (std::size_t i = 0; i <= node; ++i)
+  for (NodeIndex i = 0; i <= now; ++i)
     for (ValueId value : graph.nodes[i].results)
-      if (plan.offsets[at(value)] >= 0 && !graph.value(value).on_host && plan.ends[at(value)] >= now)
-        standing.emplace_back(plan.offsets[at(value)],
-                              plan.offsets[at(value)] + planned_bytes(graph.value(value).type));
+      if (plan.offsets[value] >= 0 && !graph.value(value).on_host && plan.ends[value] >= now)
+        standing.emplace_back(plan.offsets[value],
+                              plan.offsets[value] + planned_bytes(graph.value(value).type));
   for (const Workspace& workspace : plan.workspaces)
     if (workspace.start <= now && now <= workspace.wait)
       standing.emplace_back(workspace.offset, workspace.offset + planned_bytes(workspace.bytes));

@@ -6,10 +6,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "compiler/ir/ir.h"
+#include "compiler/ir/options.h"
 
 namespace rondo::ir {
 
@@ -19,22 +19,22 @@ struct CollectiveNeeds {
   // A reduce-scatter receives the contributions of all ranks in a buffer as large as its operand.
   bool reduce_scatter_receives = false;
 };
-CollectiveNeeds collective_needs(std::string_view device);  // "cpu" or "cuda"
+CollectiveNeeds collective_needs(TargetDevice device);
 
 // Memory that the collective of node `start` takes for itself, until and during node `wait`.
 struct Workspace {
-  std::int32_t start = 0;
-  std::int32_t wait = 0;
+  NodeIndex start = 0;
+  NodeIndex wait = 0;
   std::int64_t offset = 0;
   std::int64_t bytes = 0;  // as it asks for them; up to the next multiple of 64 is its own
 };
 
 struct MemoryPlan {
   // Offset of each value that owns a planned storage; -1 for views, inputs and empty values.
-  std::vector<std::int64_t> offsets;
+  IdMap<std::int64_t> offsets;
   std::vector<Workspace> workspaces;  // by start
   std::int64_t arena_bytes = 0;
-  std::vector<std::int32_t> ends;    // of each value with an offset: the last node at which its bytes stand
+  IdMap<NodeIndex> ends;             // of each value with an offset: the last node at which its bytes stand
   std::int64_t live_peak_bytes = 0;  // the most bytes alive at one node: no plan can need less
   // Values on the host (Value::on_host) lie in an arena of their own; their offsets are into it, and nothing else
   // here counts them.
@@ -53,6 +53,6 @@ struct Gap {
 };
 // Parts of the arena in which nothing stands while a node runs, results included: room for the kernel's
 // temporaries.
-std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, std::size_t node);
+std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, NodeIndex node);
 
 }  // namespace rondo::ir

@@ -38,7 +38,7 @@ class Lanes {
           break;
         case Effect::host_sync:
           compute(node);
-          if (!facts(node.op).exchanges) break;
+          if (!is_collective(facts(node.op))) break;
           start(node);
           wait(node.results.at(0));
           break;
@@ -67,18 +67,19 @@ class Lanes {
   }
 
   void start(const Node& node) {
-    const Collective c = *collective_of(graph_, node);
+    const Collective c = *collective_of(node);
+    const double bytes = collective_bytes(graph_, node);
     const auto group = groups_.find(c.group);
     const GroupShape shape = group == groups_.end() ? GroupShape{} : group->second;
     const std::int64_t ranks = c.ranks == 0 ? shape.ranks : c.ranks;
-    const double seconds = collective_seconds(c.kind, c.bytes, ranks, device_, shape.stride);
+    const double seconds = collective_seconds(c.kind, bytes, ranks, device_, shape.stride);
     const bool in_node = within_node(ranks, shape.stride, device_);
     double& link_free_s = in_node ? node_link_free_s_ : network_free_s_;
     link_free_s = std::max(link_free_s, now_s_) + seconds;
     CollectiveTotals& totals = made_.collectives[{c.kind, std::string(c.group)}];
     ++totals.count;
-    totals.bytes += c.bytes;
-    totals.sent_bytes += sent_bytes(c.kind, c.bytes, ranks);
+    totals.bytes += bytes;
+    totals.sent_bytes += sent_bytes(c.kind, bytes, ranks);
     totals.seconds += seconds;
     (in_node ? made_.node_links_s : made_.network_s) += seconds;
     runs_until(node, {link_free_s, &totals.exposed_s});
@@ -97,15 +98,14 @@ class Lanes {
   }
 
   void runs_until(const Node& node, const Pending& pending) {
-    for (ValueId id : node.results)
-      started_by_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(pending_.size());
+    for (ValueId id : node.results) started_by_[id] = static_cast<std::int32_t>(pending_.size());
     pending_.push_back(pending);
   }
 
   void wait(ValueId id) {
-    const std::int32_t index = started_by_[static_cast<std::size_t>(id)];
+    const std::int32_t index = started_by_[id];
     if (index < 0) return;
-    const Pending& pending = pending_[static_cast<std::size_t>(index)];
+    const Pending& pending = pending_[index];
     const double waited_s = std::max(0.0, pending.end_s - now_s_);
     now_s_ += waited_s;
     *pending.exposed_s += waited_s;
@@ -115,8 +115,8 @@ class Lanes {
   const DeviceModel& device_;
   const GroupShapes& groups_;
   const double expert_rows_;
-  std::vector<std::int32_t> started_by_;  // by value: index into pending_
-  std::vector<Pending> pending_;
+  IdMap<std::int32_t> started_by_;  // by value: index into pending_
+  IdMap<Pending> pending_;
   StepEstimate made_;
   double now_s_ = 0, node_link_free_s_ = 0, network_free_s_ = 0, to_host_free_s_ = 0, from_host_free_s_ = 0;
 };

@@ -17,7 +17,7 @@ namespace {
 // What the category of a storage depends on, gathered in two walks over the nodes.
 class Classifier {
  public:
-  Classifier(const Graph& graph, const std::vector<ValueId>& roots)
+  Classifier(const Graph& graph, const IdMap<ValueId>& roots)
       : graph_(graph), roots_(roots), blocks_(blocks_of_nodes(graph)), reads_(graph.values.size()) {
     std::unordered_set<std::string_view> parameters;
     for (const Input& input : graph.inputs)
@@ -31,7 +31,7 @@ class Classifier {
   // `value` owns its storage; node `i` makes it.
   StorageCategory category(ValueId value, std::size_t i) const {
     const Node& node = graph_.nodes[i];
-    const unsigned reads = reads_[static_cast<std::size_t>(value)];
+    const unsigned reads = reads_[value];
     const bool backward = node.phase == Phase::backward, update = node.phase == Phase::update;
     if (made_by_bucketing(node) && !(reads & kByOthers)) return StorageCategory::buckets;
     if (backward && (reads & (kByUpdate | kByReduction))) return StorageCategory::gradients;
@@ -65,15 +65,14 @@ class Classifier {
   }
 
   void look_at_nodes() {
-    std::vector<bool> derived(graph_.values.size());  // computed out of parameters alone
-    for (const Input& input : graph_.inputs)
-      derived[static_cast<std::size_t>(input.value)] = input.kind == InputKind::parameter;
+    IdMap<bool> derived(graph_.values.size());  // computed out of parameters alone
+    for (const Input& input : graph_.inputs) derived[input.value] = input.kind == InputKind::parameter;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       bool alone = moves_parameters_[i];
-      for_each_operand(node, [&](ValueId id) { alone = alone && derived[static_cast<std::size_t>(id)]; });
+      for_each_operand(node, [&](ValueId id) { alone = alone && derived[id]; });
       out_of_parameters_.push_back(alone);
-      for (ValueId result : node.results) derived[static_cast<std::size_t>(result)] = alone;
+      for (ValueId result : node.results) derived[result] = alone;
 
       unsigned reader = 0;
       if (node.phase == Phase::backward) reader |= kByBackward;
@@ -81,57 +80,53 @@ class Classifier {
       if (is_reduction(i)) reader |= kByReduction;
       if (blocks_[i] >= 0 && !moves_parameters_[i]) reader |= kByBlock;
       if (!made_by_bucketing(node)) reader |= kByOthers;
-      for_each_operand(node, [&](ValueId id) {
-        reads_[static_cast<std::size_t>(roots_[static_cast<std::size_t>(id)])] |= reader;
-      });
+      for_each_operand(node, [&](ValueId id) { reads_[roots_[id]] |= reader; });
     }
   }
 
   const Graph& graph_;
-  const std::vector<ValueId>& roots_;
-  std::vector<std::int32_t> blocks_;
-  std::vector<unsigned> reads_;                // of each storage root: Readers
+  const IdMap<ValueId>& roots_;
+  IdMap<std::int32_t> blocks_;
+  IdMap<unsigned> reads_;                      // of each storage root: Readers
   std::unordered_set<std::string_view> head_;  // modules behind the last block
   // Of each node: whether it is of a parameter or a bucketing pass; whether it is one out of parameters alone.
-  std::vector<bool> moves_parameters_, out_of_parameters_;
+  IdMap<bool> moves_parameters_, out_of_parameters_;
 };
 
 // Every planned storage and workspace in the order of the schedule; where one takes over the memory of another, that one
 // ends a node earlier.
 std::vector<PlannedStorage> planned_storages(const Graph& graph, const MemoryPlan& plan) {
-  const std::vector<ValueId> roots = storage_roots(graph);
+  const IdMap<ValueId> roots = storage_roots(graph);
   const Classifier classifier(graph, roots);
-  std::vector<std::int32_t> index(graph.values.size(), -1);  // of each root in `storages`
-  std::vector<PlannedStorage> storages;
+  IdMap<std::int32_t> index(graph.values.size(), -1);  // of each root in `storages`
+  IdMap<PlannedStorage> storages;
   auto workspace = plan.workspaces.begin();
-  const auto offset = [&](ValueId value) { return plan.offsets[static_cast<std::size_t>(value)]; };
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto here = static_cast<std::int32_t>(i);
+  const auto offset = [&](ValueId value) { return plan.offsets[value]; };
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     for (ValueId value : graph.nodes[i].results) {
       if (offset(value) < 0 || graph.value(value).on_host) continue;
       for_each_operand(graph.nodes[i], [&](ValueId operand) {
-        const ValueId root = roots[static_cast<std::size_t>(operand)];
-        const std::int32_t other = index[static_cast<std::size_t>(root)];
-        if (other >= 0 && root != value && offset(root) == offset(value) &&
-            plan.ends[static_cast<std::size_t>(root)] == here)
-          storages[static_cast<std::size_t>(other)].end = here - 1;
+        const ValueId root = roots[operand];
+        const std::int32_t other = index[root];
+        if (other >= 0 && root != value && offset(root) == offset(value) && plan.ends[root] == i)
+          storages[other].end = i - 1;
       });
-      index[static_cast<std::size_t>(value)] = static_cast<std::int32_t>(storages.size());
-      storages.push_back({value, classifier.category(value, i), planned_bytes(graph.value(value).type), here,
-                          plan.ends[static_cast<std::size_t>(value)]});
+      index[value] = static_cast<std::int32_t>(storages.size());
+      storages.push_back({value, classifier.category(value, i), planned_bytes(graph.value(value).type), i,
+                          plan.ends[value]});
     }
-    for (; workspace != plan.workspaces.end() && workspace->start == here; ++workspace)
+    for (; workspace != plan.workspaces.end() && workspace->start == i; ++workspace)
       storages.push_back({std::get<Use>(graph.nodes[i].args.at(0)).value, StorageCategory::workspaces,
-                          planned_bytes(workspace->bytes), here, workspace->wait});
+                          planned_bytes(workspace->bytes), i, workspace->wait});
   }
   return storages;
 }
 
-std::vector<std::int64_t> live_bytes(const Graph& graph, const std::vector<PlannedStorage>& storages) {
-  std::vector<std::int64_t> live(graph.nodes.size() + 1);
+IdMap<std::int64_t> live_bytes(const Graph& graph, const std::vector<PlannedStorage>& storages) {
+  IdMap<std::int64_t> live(graph.nodes.size() + 1);
   for (const PlannedStorage& storage : storages) {
-    live[static_cast<std::size_t>(storage.begin)] += storage.bytes;
-    live[static_cast<std::size_t>(storage.end) + 1] -= storage.bytes;
+    live[storage.begin] += storage.bytes;
+    live[storage.end + 1] -= storage.bytes;
   }
   std::partial_sum(live.begin(), live.end(), live.begin());
   live.pop_back();
@@ -160,21 +155,21 @@ void describe_peak(const Graph& graph, std::size_t largest, MemoryReport& report
                                  : std::pair(a->value, a->begin) < std::pair(b->value, b->begin);
                     });
   for (std::ptrdiff_t i = 0; i < described; ++i) {
-    const PlannedStorage& storage = *standing[static_cast<std::size_t>(i)];
-    const Node& maker = graph.nodes[static_cast<std::size_t>(storage.begin)];
+    const PlannedStorage& storage = *standing[i];
+    const Node& maker = graph.nodes[storage.begin];
     report.largest.push_back({storage, maker.op, maker.module, print(graph.value(storage.value).type)});
   }
 }
 
 void sum_saved(const Graph& graph, MemoryReport& report) {
-  const std::vector<std::int32_t> blocks = blocks_of_nodes(graph);
+  const IdMap<std::int32_t> blocks = blocks_of_nodes(graph);
   std::map<std::string_view, SavedByModule> by_module;
   for (const PlannedStorage& storage : report.storages) {
     if (storage.category != StorageCategory::saved_activations) continue;
-    const auto node = static_cast<std::size_t>(storage.begin);
+    const NodeIndex node = storage.begin;
     std::string_view module = graph.nodes[node].module;
     if (blocks[node] >= 0) {
-      const std::size_t block = graph.blocks[static_cast<std::size_t>(blocks[node])].size();
+      const std::size_t block = graph.blocks[blocks[node]].size();
       module = module.size() > block ? module.substr(block + 1) : "block";
     }
     SavedByModule& sum = by_module[module];
@@ -233,7 +228,7 @@ MemoryReport report_memory(const Graph& graph, const MemoryPlan& plan, std::size
   report.arena_bytes = plan.arena_bytes;
   report.host_bytes = plan.host_arena_bytes;
   for (const Node& node : graph.nodes)
-    if (node.op == "_c10d_functional.all_gather_into_tensor.default")
+    if (is_collective(node, CollectiveKind::all_gather))
       report.largest_gather_bytes =
           std::max(report.largest_gather_bytes, storage_bytes(graph.value(node.results.at(0)).type));
   describe_peak(graph, largest, report);

@@ -86,7 +86,7 @@ struct MemoryReport {
   std::array<std::int64_t, kInputKinds> input_bytes{};
 
   std::vector<PlannedStorage> storages;  // in the order of the schedule
-  std::vector<std::int64_t> live_bytes;  // at each node, its results included
+  IdMap<std::int64_t> live_bytes;        // at each node, its results included
   std::size_t peak_node = 0;             // the first of the nodes with the most live bytes
   std::string peak_at;                   // that node: "backward output, aten.mm.default"
   std::int64_t live_peak_bytes = 0;

@@ -90,7 +90,7 @@ std::string stretches_json(const Graph& graph) {
   std::unordered_set<std::string_view> parameters;
   for (const Input& input : graph.inputs)
     if (input.kind == InputKind::parameter) parameters.insert(input.name);
-  const std::vector<std::int32_t> block_of = blocks_of_nodes(graph);
+  const IdMap<std::int32_t> block_of = blocks_of_nodes(graph);
   Names blocks;
   Numbers phases, stretches;
   const std::size_t count = graph.nodes.size();
@@ -101,7 +101,7 @@ std::string stretches_json(const Graph& graph) {
     std::size_t first = begin, last = begin;  // the stretch of `block` so far
     std::int32_t block = -1;
     const auto close = [&] {
-      if (block >= 0) stretches.add(first, last + 1, blocks(graph.blocks[static_cast<std::size_t>(block)]));
+      if (block >= 0) stretches.add(first, last + 1, blocks(graph.blocks[block]));
     };
     for (std::size_t i = begin; i < end; ++i) {
       const Node& node = graph.nodes[i];
@@ -136,11 +136,11 @@ std::string kind_of(const std::string& op) {
 
 // Start and wait of each collective, its kind, group, and the bytes of the larger of what it reads and makes.
 std::string collectives_json(const Graph& graph) {
-  const std::vector<ValueId> roots = storage_roots(graph);
+  const IdMap<ValueId> roots = storage_roots(graph);
   std::unordered_map<ValueId, std::size_t> wait_of;  // by the storage that is waited for: its first wait
   for (std::size_t i = graph.nodes.size(); i-- > 0;)
     if (facts(graph.nodes[i].op).effect == Effect::wait)
-      for_each_operand(graph.nodes[i], [&](ValueId id) { wait_of[roots[static_cast<std::size_t>(id)]] = i; });
+      for_each_operand(graph.nodes[i], [&](ValueId id) { wait_of[roots[id]] = i; });
   Names kinds, groups;
   Numbers collectives;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -151,13 +151,11 @@ std::string collectives_json(const Graph& graph) {
     std::size_t wait = i;
     for (ValueId result : node.results) {
       made += storage_bytes(graph.value(result).type);
-      const auto found = wait_of.find(roots[static_cast<std::size_t>(result)]);
+      const auto found = wait_of.find(roots[result]);
       if (found != wait_of.end()) wait = std::max(wait, found->second);
     }
-    std::string group;  // the last text among the arguments
-    for (const Argument& argument : node.args)
-      if (const auto* text = std::get_if<std::string>(&argument)) group = *text;
-    collectives.add(i, wait - i, kinds(kind_of(node.op)), std::max(read, made), groups(group));
+    collectives.add(i, wait - i, kinds(kind_of(node.op)), std::max(read, made),
+                    groups(std::string(collective_of(node)->group)));
   }
   return fmt::format(R"("kinds":{},"groups":{},"collectives":{})", kinds.json(), groups.json(),
                      collectives.json());

@@ -87,7 +87,7 @@ inline void leave_out_passes(const Point& point, const std::string& executor) {
   run_at(place, point, "no passes", flags + Words{"--compile.passes=[]"});
   check_equal(place, "all passes", "no passes");
   for (const ir::PassInfo& pass : ir::all_passes()) {
-    if (!pass.in_default || pass.numerics != ir::Numerics::exact) continue;
+    if (!pass.in_default || pass.numerics != Numerics::exact) continue;
     const std::string left_out = with_dependants(pass);
     run_at(place, point, "without " + left_out, flags + Words{"--compile.disable_passes=" + left_out});
     check_equal(place, "all passes", "without " + left_out);

@@ -115,11 +115,11 @@ std::string choose_device(const std::string& asked, bool built_with_cuda, int gp
 CompileOptions compile_options(const JobConfig& config, const std::string& device) {
   const Compile& c = config.compile;
   CompileOptions options;
-  options.device = device;
+  options.device = option_named<TargetDevice>(device);
   options.passes = c.passes;
   options.disable_passes = c.disable_passes;
-  options.numerics = c.numerics;
-  options.memory_policy = memory_policy(config);
+  options.numerics = option_named<Numerics>(c.numerics);
+  options.memory_policy = option_named<MemoryPolicy>(memory_policy(config));
   options.memory_budget = config.activation_checkpoint.memory_budget;
   options.memory_budget_gib = c.memory_budget_gib;
   options.full_recompute_save_ops = c.full_recompute_save_ops;
@@ -128,7 +128,8 @@ CompileOptions compile_options(const JobConfig& config, const std::string& devic
   options.cpu_offload_defer_n_layers = c.cpu_offload_defer_n_layers;
   options.cpu_offload_prefetch_n_layers = c.cpu_offload_prefetch_n_layers;
   if (c.enable_fsdp_ag_rs_overlap) options.gather_group_suffix = kGatherGroupSuffix;
-  options.reshard_after_forward = config.parallelism.fsdp_reshard_after_forward;
+  options.reshard_after_forward =
+      option_named<ReshardAfterForward>(config.parallelism.fsdp_reshard_after_forward);
   return options;
 }
 

@@ -53,7 +53,7 @@ constexpr std::int64_t kNarrow = 32 * 64 * 4, kWide = 2 * kNarrow;  // bytes
 
 std::int64_t kept(const Graph& graph, const std::string& policy, double budget = 0.5) {
   CompileOptions options;
-  options.memory_policy = policy;
+  options.memory_policy = option_named<MemoryPolicy>(policy);
   options.memory_budget = budget;
   return plan_recompute(graph, decide_memory(graph, options).recompute).kept_bytes;
 }
@@ -101,7 +101,7 @@ TEST_CASE("a budget keeps no more than it may, between full and none") {
 
 TEST_CASE("a budget in bytes below what is always kept is refused, with what is needed") {
   CompileOptions options;
-  options.memory_policy = "budget";
+  options.memory_policy = MemoryPolicy::budget;
   options.memory_budget_gib = 1e-6;
   CHECK(error_of(blocks(8), options) ==
         "compile.memory_budget_gib = 1e-06 must be at least 5.341e-05: so much leaves the blocks of g; use a "
@@ -111,7 +111,7 @@ TEST_CASE("a budget in bytes below what is always kept is refused, with what is 
 TEST_CASE("what policy full is told to keep is kept, and a selector without a match is an error") {
   const Graph graph = blocks(3);
   CompileOptions options;
-  options.memory_policy = "full";
+  options.memory_policy = MemoryPolicy::full;
   options.full_recompute_save_ops = {"layers.*::aten.silu.default"};
   CHECK(plan_recompute(graph, decide_memory(graph, options).recompute).kept_bytes == 2 * kNarrow + 3 * kWide);
   options.full_recompute_save_ops = {"layers.9::aten.silu.default"};
@@ -122,9 +122,17 @@ TEST_CASE("what policy full is told to keep is kept, and a selector without a ma
 }
 
 TEST_CASE("an unknown policy is an error that lists the known ones") {
-  CompileOptions options;
-  options.memory_policy = "most";
-  CHECK(error_of(blocks(1), options) ==
+  const auto error_of = [](const char* policy) {
+    try {
+      option_named<MemoryPolicy>(policy);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::config);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(error_of("eager").empty());
+  CHECK(error_of("most") ==
         "compile.memory_policy = \"most\" is none of none, default, eager, min_cut, budget, full, "
         "sac_and_offload");
 }

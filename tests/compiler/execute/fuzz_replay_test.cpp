@@ -116,7 +116,7 @@ std::size_t check(std::uint64_t seed) {
   INFO("seed " << seed << "\n" << print(traced));
   verify(traced, "generation");
   Graph graph = traced;
-  run_pipeline(graph, {.passes = {"default", "cudagraph"}, .device = "cuda"});
+  run_pipeline(graph, {.passes = {"default", "cudagraph"}, .device = TargetDevice::cuda});
   REQUIRE(print(parse(print(graph), "random.ir")) == print(graph));
   const Inputs expected = inputs_of(graph, seed), recorded = inputs_of(graph, seed);
   const auto interpreter = make_interpreter(graph, expected.state);

@@ -9,6 +9,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/silu_backward.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cstring>
@@ -60,6 +61,24 @@ TEST_CASE("every op of the facts exists in the dispatcher, and every in-place fo
       overwritten += argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     CHECK(overwritten == fact.overwritten);
     CHECK(arguments.size() == find(fact.name)->schema().arguments().size());
+  }
+}
+
+TEST_CASE("a collective's arguments stand where the facts say") {
+  const auto name_at = [](std::string_view op, int position) {
+    return position < 0 ? "" : find(op)->schema().arguments().at(static_cast<std::size_t>(position)).name();
+  };
+  for (const ir::OpFacts& fact : ir::all_facts()) {
+    if (!fact.collective) continue;
+    INFO(fact.name);
+    const std::string group = name_at(fact.name, fact.collective->group);
+    CHECK((group == "group_name" || group == "group"));
+    const auto& arguments = find(fact.name)->schema().arguments();
+    const auto says = [&](std::string_view name) {
+      return std::any_of(arguments.begin(), arguments.end(), [&](const auto& a) { return a.name() == name; });
+    };
+    CHECK(name_at(fact.name, fact.collective->ranks) == (says("group_size") ? "group_size" : ""));
+    CHECK(name_at(fact.name, fact.collective->reduction) == (says("reduce_op") ? "reduce_op" : ""));
   }
 }
 

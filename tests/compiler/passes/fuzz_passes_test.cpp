@@ -117,20 +117,20 @@ void require_same(const Results& results, const Results& expected, Numerics nume
 
 // What a random graph of few nodes may be compiled with.
 CompileOptions random_options(std::uint64_t seed) {
-  static const char* const policies[] = {"none",    "default", "full",           "eager",
-                                         "min_cut", "budget",  "sac_and_offload"};
-  static const char* const reshards[] = {"default", "always", "never"};
+  const auto pick = []<class Option>(Option& option, std::uint64_t number) {
+    option = static_cast<Option>(number % option_names<Option>().values.size());
+  };
   CompileOptions options;
-  options.numerics = seed % 2 == 0 ? "exact" : "rounds";
-  options.memory_policy = policies[seed / 2 % std::size(policies)];
-  options.reshard_after_forward = reshards[seed / 3 % std::size(reshards)];
+  pick(options.numerics, seed);
+  pick(options.memory_policy, seed / 2);
+  pick(options.reshard_after_forward, seed / 3);
   return options;
 }
 
 void check_passes(std::uint64_t seed) {
   const Graph graph = random_graph(seed, 5 + static_cast<int>(seed % 150));
   const CompileOptions options = random_options(seed);
-  INFO("seed " << seed << ", policy " << options.memory_policy << "\n" << print(graph));
+  INFO("seed " << seed << ", policy " << name_of(options.memory_policy) << "\n" << print(graph));
   verify(graph, "generation");
   REQUIRE(print(parse(print(graph), "random.ir")) == print(graph));
   const Tensors inputs = random_inputs(graph, seed);
@@ -147,8 +147,7 @@ void check_passes(std::uint64_t seed) {
   INFO("all passes");
   Graph after = graph;
   run_pipeline(after, options);
-  require_same(CheckedRun(after, inputs).run(), expected,
-               options.numerics == "exact" ? Numerics::exact : Numerics::rounds);
+  require_same(CheckedRun(after, inputs).run(), expected, options.numerics);
   require_same(replay(after, inputs), CheckedRun(after, inputs).run(), Numerics::exact);
 }
 

@@ -1,11 +1,11 @@
 // tests/compiler/passes/golden/PASS.ir holds cases: an input graph, a line `----`, and what the pass must make of it. A line
 // of `====` separates cases. RONDO_BLESS=1 rewrites what follows the `----`; the change is then reviewed like
-// code. A case may begin with `# options: KEY=VALUE ...` (fields of CompileOptions).
+// code. A case may begin with `# options: KEY=VALUE ...` (fields of CompileOptions). The table of passes in
+// docs/graph.md is compared and rewritten in the same way.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -36,12 +36,6 @@ std::vector<std::string> split(const std::string& text, std::string_view separat
   return parts;
 }
 
-const std::map<std::string_view, std::string CompileOptions::*> kTextOptions = {
-    {"gather_group_suffix", &CompileOptions::gather_group_suffix},
-    {"memory_policy", &CompileOptions::memory_policy},
-    {"reshard_after_forward", &CompileOptions::reshard_after_forward},
-};
-
 CompileOptions options_of(const std::string& input) {
   constexpr std::string_view kMark = "# options:";
   CompileOptions options;
@@ -50,18 +44,7 @@ CompileOptions options_of(const std::string& input) {
   std::istringstream line(input.substr(mark + kMark.size(), input.find('\n', mark) - mark - kMark.size()));
   for (std::string word; line >> word;) {
     const std::size_t equals = word.find('=');
-    const std::string key = word.substr(0, equals), value = word.substr(equals + 1);
-    if (const auto text = kTextOptions.find(key); text != kTextOptions.end()) {
-      options.*text->second = value;
-    } else if (key == "memory_budget") {
-      options.memory_budget = std::stod(value);
-    } else if (key == "loss_chunks") {
-      options.loss_chunks = std::stoll(value);
-    } else if (key == "save") {
-      options.full_recompute_save_ops.push_back(value);
-    } else {
-      FAIL("no such option: " << key);
-    }
+    options.set(word.substr(0, equals), word.substr(equals + 1));
   }
   return options;
 }
@@ -97,6 +80,18 @@ TEST_CASE("every pass turns its golden inputs into the expected graphs") {
       CHECK(result == one.substr(one.find(kExpected) + kExpected.size()));
     }
     if (bless) std::ofstream(path) << blessed;
+  }
+}
+
+TEST_CASE("docs/graph.md shows the facts of the passes") {
+  const std::filesystem::path path = std::filesystem::path(RONDO_SOURCE_DIR) / "docs/graph.md";
+  const std::string page = read(path), table = ir::passes_as_markdown();
+  const std::size_t begin = page.find("| pass |"), end = page.find("\n\n", begin) + 1;
+  REQUIRE(begin != std::string::npos);
+  if (std::getenv("RONDO_BLESS") != nullptr) {
+    std::ofstream(path) << page.substr(0, begin) << table << page.substr(end);
+  } else {
+    CHECK(page.substr(begin, end - begin) == table);
   }
 }
 

@@ -17,11 +17,12 @@ namespace {
 Notes nothing(Graph&, const CompileOptions&) { return {}; }
 
 constexpr std::array kTable = {
-    PassInfo{.name = "first", .run = &nothing, .summary = ""},
-    PassInfo{.name = "must", .run = &nothing, .required = true, .summary = ""},
-    PassInfo{.name = "rounding", .run = &nothing, .numerics = Numerics::rounds, .summary = ""},
-    PassInfo{.name = "extra", .run = &nothing, .in_default = false, .summary = ""},
-    PassInfo{.name = "cudagraph", .run = &nothing, .in_default = false, .only_on = "cuda", .summary = ""},
+    PassInfo{.name = "first", .run = &nothing, .does = ""},
+    PassInfo{.name = "second", .run = &nothing, .does = ""},
+    PassInfo{.name = "rounding", .run = &nothing, .numerics = Numerics::rounds, .does = ""},
+    PassInfo{.name = "extra", .run = &nothing, .in_default = false, .does = ""},
+    PassInfo{
+        .name = "cudagraph", .run = &nothing, .in_default = false, .only_on = TargetDevice::cuda, .does = ""},
 };
 
 std::string names(const CompileOptions& options) {
@@ -42,17 +43,18 @@ std::string error_of(const CompileOptions& options) {
 
 }  // namespace
 
-TEST_CASE("default stands for the default list, and required passes always run") {
-  CHECK(names({}) == "first must ");
-  CHECK(names({.passes = {}, .disable_passes = {}}) == "must ");
-  CHECK(names({.passes = {"default", "extra"}, .disable_passes = {}}) == "first must extra ");
-  CHECK(names({.passes = {"extra"}, .disable_passes = {}}) == "must extra ");
-  CHECK(names({.passes = {"default"}, .disable_passes = {"first"}}) == "must ");
-  CHECK(names({.passes = {"default"}, .disable_passes = {"cudagraph"}}) == "first must ");
+TEST_CASE("default stands for the default list") {
+  CHECK(names({}) == "first second ");
+  CHECK(names({.passes = {}, .disable_passes = {}}).empty());
+  CHECK(names({.passes = {"default", "extra"}, .disable_passes = {}}) == "first second extra ");
+  CHECK(names({.passes = {"extra"}, .disable_passes = {}}) == "extra ");
+  CHECK(names({.passes = {"default"}, .disable_passes = {"first"}}) == "second ");
+  CHECK(names({.passes = {"default"}, .disable_passes = {"cudagraph"}}) == "first second ");
 }
 
 TEST_CASE("passes that round run only where rounding is allowed, and their absence is said") {
-  CHECK(names({.passes = {"default"}, .disable_passes = {}, .numerics = "rounds"}) == "first must rounding ");
+  CHECK(names({.passes = {"default"}, .disable_passes = {}, .numerics = Numerics::rounds}) ==
+        "first second rounding ");
   CHECK(select_passes(kTable, {}).notes ==
         std::vector<std::string>{
             "a pass that rounds is left out, since compile.numerics = \"exact\": rounding"});
@@ -69,9 +71,9 @@ TEST_CASE("a list in another order than the pipeline's is refused, and says who 
 
 TEST_CASE("a pass whose needs are not met names the pass that must come first") {
   constexpr std::array table = {
-      PassInfo{.name = "giver", .run = &nothing, .gives = kGatheredOnce, .summary = ""},
-      PassInfo{.name = "taker", .run = &nothing, .needs = kGatheredOnce | kFunctional, .summary = ""},
-      PassInfo{.name = "writer", .run = &nothing, .breaks = kFunctional, .summary = ""},
+      PassInfo{.name = "giver", .run = &nothing, .gives = kGatheredOnce, .does = ""},
+      PassInfo{.name = "taker", .run = &nothing, .needs = kGatheredOnce | kFunctional, .does = ""},
+      PassInfo{.name = "writer", .run = &nothing, .breaks = kFunctional, .does = ""},
   };
   const auto problems = [&](std::vector<int> order) {
     std::vector<const PassInfo*> passes;
@@ -93,14 +95,40 @@ TEST_CASE("the pipeline's own order meets the needs of every pass") {
 }
 
 TEST_CASE("all problems of the selection are reported at once") {
-  CHECK(error_of({.passes = {"default", "extr"}, .disable_passes = {"must", "sixth"}, .numerics = "fast"}) ==
-        "compile.numerics = \"fast\" must be \"exact\" or \"rounds\"\n"
-        "compile.passes: unknown pass \"extr\" (did you mean extra?); known are default, first, must, "
+  CHECK(error_of({.passes = {"default", "extr"}, .disable_passes = {"second", "sixth"}}) ==
+        "compile.passes: unknown pass \"extr\" (did you mean extra?); known are default, first, second, "
         "rounding, extra, "
         "cudagraph\n"
-        "compile.disable_passes: must is required and cannot be disabled\n"
-        "compile.disable_passes: unknown pass \"sixth\"; known are default, first, must, rounding, extra, "
+        "compile.disable_passes: unknown pass \"sixth\"; known are default, first, second, rounding, extra, "
         "cudagraph");
+}
+
+TEST_CASE("options are set by name from text, and what is no option or value is an error") {
+  CompileOptions options;
+  options.set("numerics", "rounds");
+  options.set("device", "cuda");
+  options.set("reshard_after_forward", "never");
+  options.set("loss_chunks", "3");
+  options.set("memory_budget", "0.25");
+  options.set("disable_passes", "reinplace");
+  CHECK(options.numerics == Numerics::rounds);
+  CHECK(options.device == TargetDevice::cuda);
+  CHECK(options.reshard_after_forward == ReshardAfterForward::never);
+  CHECK(options.loss_chunks == 3);
+  CHECK(options.memory_budget == 0.25);
+  CHECK(options.disable_passes == std::vector<std::string>{"reinplace"});
+  const auto error_of = [&](const char* option, const char* value) {
+    try {
+      options.set(option, value);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::config);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(error_of("numerics", "fast") == "compile.numerics = \"fast\" is none of exact, rounds");
+  CHECK(error_of("loss_chunks", "3x") == "loss_chunks = \"3x\" is no number");
+  CHECK(error_of("chunks", "3") == "there is no compile option \"chunks\"");
 }
 
 TEST_CASE("a pass that the device cannot have is an error") {
@@ -111,7 +139,8 @@ TEST_CASE("a pass that the device cannot have is an error") {
 }
 
 TEST_CASE("a bare cudagraph means the default list and cudagraph") {
-  CHECK(names({.passes = {"cudagraph"}, .disable_passes = {}, .device = "cuda"}) == "first must cudagraph ");
+  CHECK(names({.passes = {"cudagraph"}, .disable_passes = {}, .device = TargetDevice::cuda}) ==
+        "first second cudagraph ");
 }
 
 TEST_CASE("the report says what each pass did, and the dump sees every graph") {

@@ -180,20 +180,21 @@ TEST_CASE("the links give the published rates of all-reduces") {
 TEST_CASE("a collective says its kind, its whole bytes, its ranks and its group") {
   const OneNode gather(
       "%9: bf16[2048,4096] = _c10d_functional.all_gather_into_tensor.default(%0, 2, \"dp\")");
-  const Collective g = *collective_of(gather.graph, gather.node());
+  const Collective g = *collective_of(gather.node());
   CHECK(g.kind == CollectiveKind::all_gather);
-  CHECK(g.bytes == 2.0 * 2048 * 4096);
+  CHECK(collective_bytes(gather.graph, gather.node()) == 2.0 * 2048 * 4096);
   CHECK(g.ranks == 2);
   CHECK(g.group == "dp");
   const OneNode scatter(
       "%9: bf16[512,4096] = _c10d_functional.reduce_scatter_tensor.default(%0, \"sum\", 2, \"dp\")");
-  CHECK(collective_of(scatter.graph, scatter.node())->bytes == 2.0 * 1024 * 4096);
-  CHECK(collective_of(scatter.graph, scatter.node())->ranks == 2);
-  CHECK(collective_of(scatter.graph, scatter.node())->group == "dp");
+  CHECK(collective_bytes(scatter.graph, scatter.node()) == 2.0 * 1024 * 4096);
+  CHECK(collective_of(scatter.node())->ranks == 2);
+  CHECK(collective_of(scatter.node())->group == "dp");
+  CHECK(collective_of(scatter.node())->reduction == "sum");
   const OneNode reduce("%9: bf16[1024,4096] = _c10d_functional.all_reduce.default(%0, \"sum\", \"dp\")");
-  CHECK(collective_of(reduce.graph, reduce.node())->ranks == 0);
+  CHECK(collective_of(reduce.node())->ranks == 0);
   const OneNode plain("%9: i64[16] = aten.neg.default(%3)");
-  CHECK_FALSE(collective_of(plain.graph, plain.node()));
+  CHECK_FALSE(collective_of(plain.node()));
 }
 
 TEST_CASE("every collective of the op facts has a cost") {
@@ -201,8 +202,9 @@ TEST_CASE("every collective of the op facts has a cost") {
   for (const OpFacts& fact : all_facts()) {
     if (!is_collective(fact)) continue;
     const OneNode one("%9: bf16[1024,4096] = " + std::string(fact.name) + "(%0, 1, \"dp\")");
-    const auto made = collective_of(one.graph, one.node());
+    const auto made = collective_of(one.node());
     REQUIRE(made);
+    CHECK(collective_bytes(one.graph, one.node()) > 0);
     kinds.insert(made->kind);
     CHECK_FALSE(collective_name(made->kind).empty());
   }

@@ -6,12 +6,14 @@
 #include <random>
 #include <string>
 
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/plan/arena_layout.h"
 #include "tests/compiler/passes/random_graph.h"
 
+using namespace rondo;
 using namespace rondo::ir;
 
 namespace {
@@ -34,7 +36,7 @@ struct Stand {
 // Straight from the graph: from its first value to the last read of any view; what a collective reads until its
 // wait.
 std::vector<Stand> stands(const Graph& graph, const MemoryPlan& plan) {
-  const std::vector<std::int32_t> made_at = defining_nodes(graph);
+  const DefUse def_use(graph);
   std::vector<std::int32_t> last(graph.values.size(), -1);
   const auto need = [&](ValueId id, std::size_t node) {
     auto& at = last[static_cast<std::size_t>(storage_root(graph, id))];
@@ -45,18 +47,18 @@ std::vector<Stand> stands(const Graph& graph, const MemoryPlan& plan) {
     for_each_operand(graph.nodes[i], [&](ValueId id) {
       need(id, i);
       if (facts(graph.nodes[i].op).effect != Effect::wait) return;
-      const std::int32_t start = made_at[static_cast<std::size_t>(storage_root(graph, id))];
+      const std::int32_t start = def_use.maker(storage_root(graph, id));
       for_each_operand(graph.nodes[static_cast<std::size_t>(start)], [&](ValueId sent) { need(sent, i); });
     });
   }
   std::vector<Stand> found;
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    const bool owns = made_at[v] >= 0 && storage_root(graph, id) == id;
+    const bool owns = def_use.maker(id) != kNoNode && storage_root(graph, id) == id;
     const std::int64_t bytes = storage_bytes(graph.values[v].type);
     REQUIRE((plan.offsets[v] >= 0) == (owns && bytes > 0));
     if (plan.offsets[v] >= 0 && !graph.values[v].on_host)
-      found.push_back({plan.offsets[v], bytes, made_at[v], last[v], id});
+      found.push_back({plan.offsets[v], bytes, def_use.maker(id), last[v], id});
   }
   for (const Workspace& workspace : plan.workspaces)
     found.push_back({workspace.offset, workspace.bytes, workspace.start, workspace.wait, kNoValue});
@@ -234,7 +236,7 @@ TEST_CASE("equal graphs have equal plans") {
 
 TEST_CASE("a reduce-scatter on the CPU has memory of its own from its start to its wait") {
   const Graph graph = graph_of(kReduction);
-  const MemoryPlan plan = plan_memory(graph, collective_needs("cpu"));
+  const MemoryPlan plan = plan_memory(graph, collective_needs(TargetDevice::cpu));
   REQUIRE(plan.workspaces.size() == 1);
   const Workspace& workspace = plan.workspaces[0];
   CHECK(workspace.start == 1);
@@ -244,7 +246,7 @@ TEST_CASE("a reduce-scatter on the CPU has memory of its own from its start to i
   // At the second negation: what is sent, what arrives, the result, and both operands of the moment.
   CHECK(plan.live_peak_bytes == 256 + 256 + 128 + 2 * 256);
 
-  const MemoryPlan elsewhere = plan_memory(graph, collective_needs("cuda"));
+  const MemoryPlan elsewhere = plan_memory(graph, collective_needs(TargetDevice::cuda));
   CHECK(elsewhere.workspaces.empty());
   CHECK(elsewhere.live_peak_bytes == 256 + 128 + 2 * 256);
 }

@@ -8,12 +8,14 @@
 #include <numeric>
 #include <string>
 
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/plan/memory_plan.h"
 #include "compiler/report/memory_timeline.h"
 #include "tests/compiler/passes/random_graph.h"
 
+using namespace rondo;
 using namespace rondo::ir;
 using nlohmann::json;
 using Category = StorageCategory;
@@ -214,7 +216,8 @@ return
 TEST_CASE("bytes by category add up to the peak of the plan on random graphs") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const Graph graph = random_graph(seed, 20 + static_cast<int>(seed));
-    const MemoryPlan plan = plan_memory(graph, collective_needs(seed % 3 == 0 ? "cpu" : "cuda"));
+    const MemoryPlan plan =
+        plan_memory(graph, collective_needs(seed % 3 == 0 ? TargetDevice::cpu : TargetDevice::cuda));
     const MemoryReport report = report_memory(graph, plan);
     INFO("seed " << seed);
     REQUIRE(report.live_peak_bytes == plan.live_peak_bytes);
@@ -222,11 +225,12 @@ TEST_CASE("bytes by category add up to the peak of the plan on random graphs") {
     REQUIRE(report.arena_bytes == plan.live_peak_bytes + report.fragmentation_bytes());
     REQUIRE(report.live_bytes.size() == graph.nodes.size());
     // The same again from the offsets: two storages that stand at once never begin at the same place.
-    const std::vector<std::int32_t> made_at = defining_nodes(graph);
+    const DefUse def_use(graph);
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       std::map<std::int64_t, std::int64_t> standing;
-      for (std::size_t v = 0; v < graph.values.size(); ++v)
-        if (plan.offsets[v] >= 0 && made_at[v] <= static_cast<int>(i) && plan.ends[v] >= static_cast<int>(i))
+      for (ValueId v = 0; v < graph.value_count(); ++v)
+        if (plan.offsets[v] >= 0 && def_use.maker(v) <= static_cast<int>(i) &&
+            plan.ends[v] >= static_cast<int>(i))
           standing[plan.offsets[v]] = planned_bytes(graph.values[v].type);
       for (const Workspace& workspace : plan.workspaces)
         if (workspace.start <= static_cast<int>(i) && static_cast<int>(i) <= workspace.wait)
@@ -240,7 +244,7 @@ TEST_CASE("bytes by category add up to the peak of the plan on random graphs") {
 
 TEST_CASE("what a reduce-scatter takes for itself on the CPU is a workspace, from its start to its wait") {
   const Graph graph = graph_of(kStep);
-  const MemoryPlan plan = plan_memory(graph, collective_needs("cpu"));
+  const MemoryPlan plan = plan_memory(graph, collective_needs(TargetDevice::cpu));
   const MemoryReport report = report_memory(graph, plan);
   REQUIRE(report.storages.size() == 8);
   const PlannedStorage& workspace = report.storages.back();

@@ -54,7 +54,7 @@ struct Step {
   ir::Graph graph(const std::string& numerics) const {
     ir::Graph graph = trace(function);
     CompileOptions options;
-    options.numerics = numerics;
+    options.numerics = option_named<Numerics>(numerics);
     ir::run_pipeline(graph, options);
     return graph;
   }

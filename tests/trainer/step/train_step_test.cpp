@@ -129,7 +129,7 @@ TEST_CASE(
       outcome(*make_interpreter(trace(function), interpreted_state), options, interpreted_state, 5);
 
   CompileRequest request;
-  request.options.device = "cuda";
+  request.options.device = TargetDevice::cuda;
   request.options.passes =
       GENERATE(std::vector<std::string>{"cudagraph"}, std::vector<std::string>{"canonicalize", "cudagraph"});
   const CompiledStep compiled(function, request);
@@ -152,7 +152,7 @@ TEST_CASE(
 
 CompileRequest in_chunks(std::int64_t chunks) {
   CompileRequest request;
-  request.options.numerics = "rounds";
+  request.options.numerics = Numerics::rounds;
   request.options.loss_chunks = chunks;
   return request;
 }

@@ -1,0 +1,20 @@
+#include "compiler/ir/def_use.h"
+
+#include <numeric>
+
+namespace rondo::ir {
+
+DefUse::DefUse(const Graph& graph)
+    : makers_(graph.values.size(), kNoNode), first_reader_(graph.values.size() + 1, 0) {
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
+    for (ValueId id : graph.nodes[i].results) makers_[id] = i;
+    for_each_operand(graph.nodes[i], [&](ValueId id) { ++first_reader_[id + 1]; });
+  }
+  std::partial_sum(first_reader_.begin(), first_reader_.end(), first_reader_.begin());
+  readers_.resize(first_reader_.back());
+  IdMap<std::size_t> next = first_reader_;
+  for (NodeIndex i = 0; i < graph.node_count(); ++i)
+    for_each_operand(graph.nodes[i], [&](ValueId id) { readers_[next[id]++] = i; });
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,27 @@
+// A vector indexed by the numbers of a graph: an element for each value (ValueId), node (NodeIndex), input or block.
+// It takes indices of any integral type, so no caller casts. A negative number is no index: kNoValue and kNoNode are
+// checked for first.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace rondo::ir {
+
+template <class T>
+class IdMap : public std::vector<T> {
+  using Base = std::vector<T>;
+
+ public:
+  using Base::Base;
+  IdMap(Base elements) : Base(std::move(elements)) {}
+
+  decltype(auto) operator[](std::integral auto id) { return Base::operator[](static_cast<std::size_t>(id)); }
+  decltype(auto) operator[](std::integral auto id) const {
+    return Base::operator[](static_cast<std::size_t>(id));
+  }
+};
+
+}  // namespace rondo::ir

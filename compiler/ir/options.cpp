@@ -1,0 +1,109 @@
+#include "compiler/ir/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <type_traits>
+
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::array<std::string_view, 2> kNumerics = {"exact", "rounds"};
+constexpr std::array<std::string_view, 2> kDevices = {"cpu", "cuda"};
+constexpr std::array<std::string_view, 7> kPolicies = {"none",   "default", "eager",          "min_cut",
+                                                       "budget", "full",    "sac_and_offload"};
+constexpr std::array<std::string_view, 3> kReshards = {"default", "always", "never"};
+
+template <class Number>
+Number number_in(std::string_view option, const std::string& text) {
+  Number number{};
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || at != end)
+    throw Error(ExitCode::config, fmt::format("{} = \"{}\" is no number", option, text));
+  return number;
+}
+
+template <auto Member>
+void set_member(CompileOptions& options, std::string_view option, const std::string& text) {
+  auto& member = options.*Member;
+  using Value = std::remove_reference_t<decltype(member)>;
+  if constexpr (std::is_enum_v<Value>) {
+    member = option_named<Value>(text);
+  } else if constexpr (std::is_arithmetic_v<Value>) {
+    member = number_in<Value>(option, text);
+  } else if constexpr (std::is_same_v<Value, std::string>) {
+    member = text;
+  } else {
+    member.push_back(text);
+  }
+}
+
+struct OptionSetter {
+  std::string_view option;
+  void (*set)(CompileOptions&, std::string_view option, const std::string& text);
+};
+
+using C = CompileOptions;
+constexpr std::array kSetters = {
+    OptionSetter{"passes", &set_member<&C::passes>},
+    OptionSetter{"disable_passes", &set_member<&C::disable_passes>},
+    OptionSetter{"numerics", &set_member<&C::numerics>},
+    OptionSetter{"device", &set_member<&C::device>},
+    OptionSetter{"memory_policy", &set_member<&C::memory_policy>},
+    OptionSetter{"memory_budget", &set_member<&C::memory_budget>},
+    OptionSetter{"memory_budget_gib", &set_member<&C::memory_budget_gib>},
+    OptionSetter{"full_recompute_save_ops", &set_member<&C::full_recompute_save_ops>},
+    OptionSetter{"reshard_after_forward", &set_member<&C::reshard_after_forward>},
+    OptionSetter{"cpu_offload_budget_gib", &set_member<&C::cpu_offload_budget_gib>},
+    OptionSetter{"cpu_offload_defer_n_layers", &set_member<&C::cpu_offload_defer_n_layers>},
+    OptionSetter{"cpu_offload_prefetch_n_layers", &set_member<&C::cpu_offload_prefetch_n_layers>},
+    OptionSetter{"loss_chunks", &set_member<&C::loss_chunks>},
+    OptionSetter{"gather_group_suffix", &set_member<&C::gather_group_suffix>},
+};
+
+}  // namespace
+
+template <>
+const OptionNames& option_names<Numerics>() {
+  static constexpr OptionNames kNames{"compile.numerics", kNumerics};
+  return kNames;
+}
+template <>
+const OptionNames& option_names<TargetDevice>() {
+  static constexpr OptionNames kNames{"device", kDevices};
+  return kNames;
+}
+template <>
+const OptionNames& option_names<MemoryPolicy>() {
+  static constexpr OptionNames kNames{"compile.memory_policy", kPolicies};
+  return kNames;
+}
+template <>
+const OptionNames& option_names<ReshardAfterForward>() {
+  static constexpr OptionNames kNames{"parallelism.fsdp_reshard_after_forward", kReshards};
+  return kNames;
+}
+
+std::size_t index_of_name(const OptionNames& names, std::string_view name) {
+  const auto found = std::find(names.values.begin(), names.values.end(), name);
+  if (found == names.values.end())
+    throw Error(ExitCode::config,
+                fmt::format("{} = \"{}\" is none of {}", names.option, name, fmt::join(names.values, ", ")));
+  return static_cast<std::size_t>(found - names.values.begin());
+}
+
+void CompileOptions::set(std::string_view option, const std::string& value) {
+  const auto found = std::find_if(kSetters.begin(), kSetters.end(),
+                                  [&](const OptionSetter& s) { return s.option == option; });
+  if (found == kSetters.end())
+    throw Error(ExitCode::config, fmt::format("there is no compile option \"{}\"", option));
+  found->set(*this, option, value);
+}
+
+}  // namespace rondo
