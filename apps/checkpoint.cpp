@@ -6,8 +6,9 @@
 #include <ctime>
 
 #include "apps/commands.h"
+#include "apps/subcommands.h"
 #include "support/error.h"
-#include "support/text/nearest.h"
+#include "support/flags.h"
 #include "support/text/size_text.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
@@ -18,70 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace checkpoint;
-
-constexpr const char* kHelp =
-    "rondo checkpoint ls ROOT|RUN                         what is there, and in which state\n"
-    "rondo checkpoint show DIR                            one checkpoint: facts, shards, tensors\n"
-    "rondo checkpoint verify DIR|ROOT|RUN [--quick]       read and hash every byte (--quick: manifest, "
-    "sizes)\n"
-    "rondo checkpoint prune ROOT|RUN --keep K [--dry-run] keep the K newest valid ones, delete what is "
-    "older\n\n"
-    "DIR is a checkpoint (.../step-100), ROOT the folder of checkpoints, RUN a run folder (its `checkpoint`\n"
-    "folder is taken). prune deletes only after the newest one has been read again, and never the last\n"
-    "valid one.\n\n"
-    "Exit code: 0 fine, 2 usage, 5 damaged, or none that is valid, 9 the disk is full.\n";
-
-struct CheckpointOptions {
-  std::string action;
-  fs::path folder;
-  bool quick = false, dry_run = false;
-  int keep = 0;
-};
-
-[[noreturn]] void misused(const std::string& what) {
-  throw Error(ExitCode::usage, "checkpoint: " + what + "; `rondo checkpoint --help` shows the usage");
-}
-
-int parse_keep(const std::string& text) {
-  const bool digits = !text.empty() && text.size() < 7 && text.find_first_not_of("0123456789") == text.npos;
-  if (!digits || std::stoi(text) == 0)
-    misused(fmt::format("--keep \"{}\" must be a whole number of at least 1", text));
-  return std::stoi(text);
-}
-
-// The flags that an action has.
-std::vector<std::string> flags_of(const std::string& action) {
-  if (action == "verify") return {"--quick"};
-  if (action == "prune") return {"--keep", "--dry-run"};
-  return {};
-}
-
-CheckpointOptions parse(const Arguments& args) {
-  const std::vector<std::string> actions = {"ls", "show", "verify", "prune"};
-  CheckpointOptions options{.action = args[0], .folder = {}};
-  if (std::find(actions.begin(), actions.end(), args[0]) == actions.end())
-    misused(fmt::format("unknown \"{}\"{}", args[0], did_you_mean(args[0], actions)));
-  const std::vector<std::string> flags = flags_of(args[0]);
-  for (std::size_t i = 1; i < args.size(); ++i) {
-    const std::string name = args[i].substr(0, args[i].find('='));
-    const bool has_value = name.size() < args[i].size();
-    if (!name.starts_with("-")) {
-      if (!options.folder.empty()) misused(fmt::format("one folder, please, not also \"{}\"", args[i]));
-      options.folder = args[i];
-    } else if (std::find(flags.begin(), flags.end(), name) == flags.end() ||
-               (has_value && name != "--keep")) {
-      misused(fmt::format("{} has no flag {}{}", args[0], args[i], did_you_mean(name, flags)));
-    } else if (name == "--keep") {
-      if (!has_value && i + 1 == args.size()) misused("--keep needs a number");
-      options.keep = parse_keep(has_value ? args[i].substr(name.size() + 1) : args[++i]);
-    } else {
-      (name == "--quick" ? options.quick : options.dry_run) = true;
-    }
-  }
-  if (options.folder.empty()) misused(args[0] + " which folder?");
-  if (args[0] == "prune" && options.keep == 0) misused("prune needs --keep K, the number to keep");
-  return options;
-}
 
 bool is_checkpoint(const fs::path& folder) {
   const auto name = parse_folder_name(fs::absolute(folder).lexically_normal().filename().string());
@@ -209,20 +146,58 @@ int prune_all(const fs::path& root, int keep, bool dry_run) {
   return report.kept.empty() ? static_cast<int>(ExitCode::checkpoint) : 0;
 }
 
+constexpr const char* kExitCodes =
+    "Exit code: 0 fine, 2 usage, 5 damaged, or none that is valid, 9 the disk is full.";
+constexpr const char* kRoot = "the folder of checkpoints, or a run folder, whose `checkpoint` is taken";
+
+int run_ls(const Arguments& args) {
+  fs::path folder;
+  Flags flags("checkpoint ls", "Lists the checkpoints of a run, newest first, and their state.", kExitCodes);
+  flags.positional("ROOT|RUN", flag::text(&folder), kRoot, Need::required);
+  return flags.read(args) ? list_checkpoints(root_of(folder)) : 0;
+}
+
+int run_show(const Arguments& args) {
+  fs::path folder;
+  Flags flags("checkpoint show", "What one checkpoint holds: facts, shards, tensors.", kExitCodes);
+  flags.positional("DIR", flag::text(&folder), "a checkpoint (.../step-100)", Need::required);
+  return flags.read(args) ? show(folder) : 0;
+}
+
+int run_verify(const Arguments& args) {
+  fs::path folder;
+  bool quick = false;
+  Flags flags("checkpoint verify", "Reads and hashes every byte of one checkpoint, or of all.", kExitCodes);
+  flags.positional("DIR|ROOT|RUN", flag::text(&folder), std::string("a checkpoint (.../step-100), ") + kRoot,
+                   Need::required);
+  flags.toggle("--quick", &quick, "only the manifest and the sizes of the files");
+  return flags.read(args) ? verify_all(folder, quick) : 0;
+}
+
+int run_prune(const Arguments& args) {
+  fs::path folder;
+  int keep = 0;
+  bool dry_run = false;
+  Flags flags(
+      "checkpoint prune",
+      "Keeps the K newest valid checkpoints and deletes what is older, after the newest one has been read\n"
+      "again. Never deletes the last valid one.",
+      kExitCodes);
+  flags.positional("ROOT|RUN", flag::text(&folder), kRoot, Need::required);
+  flags.value("--keep", "K", flag::whole(&keep, 1, 999'999), "how many to keep", Need::required);
+  flags.toggle("--dry-run", &dry_run, "say what would go, and delete nothing");
+  return flags.read(args) ? prune_all(root_of(folder), keep, dry_run) : 0;
+}
+
 }  // namespace
 
 int run_checkpoint(const Arguments& args) {
-  if (args.empty()) misused("ls, show, verify or prune?");
-  for (const std::string& word : args) {
-    if (word != "--help" && word != "-h") continue;
-    std::fputs(kHelp, stdout);
-    return 0;
-  }
-  const CheckpointOptions options = parse(args);
-  if (options.action == "ls") return list_checkpoints(root_of(options.folder));
-  if (options.action == "show") return show(options.folder);
-  if (options.action == "verify") return verify_all(options.folder, options.quick);
-  return prune_all(root_of(options.folder), options.keep, options.dry_run);
+  return run_subcommand("checkpoint",
+                        {{"ls", "what is there, and in which state", run_ls},
+                         {"show", "one checkpoint: facts, shards, tensors", run_show},
+                         {"verify", "read and hash every byte", run_verify},
+                         {"prune", "keep the newest valid ones, delete what is older", run_prune}},
+                        kExitCodes, args);
 }
 
 }  // namespace rondo

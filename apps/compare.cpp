@@ -3,70 +3,16 @@
 
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
-#include "support/error.h"
-#include "support/text/nearest.h"
+#include "support/flags.h"
 #include "trainer/metrics/compare_runs.h"
 
 namespace rondo {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr const char* kHelp =
-    "rondo compare RUN_A RUN_B [--json] [--tolerance REL]\n\n"
-    "Compares two run folders: loss, grad_norm, lr and state_hash of every step, bit for bit.\n"
-    "Then speed (medians after the first tenth of the lines), memory and configuration.\n\n"
-    "  --tolerance REL  loss and grad_norm may differ by this much relatively; hashes are not compared\n"
-    "  --json           one JSON object instead of text\n\n"
-    "Exit code: 0 equal, 1 different, 2 usage, 4 a run folder is missing or damaged.";
-
-struct CompareOptions {
-  std::vector<std::string> folders;
-  std::optional<double> tolerance;
-  bool json = false;
-  bool help = false;
-};
-
-[[noreturn]] void misused(const std::string& what) {
-  throw Error(ExitCode::usage, what + "; usage: rondo compare RUN_A RUN_B [--json] [--tolerance REL]");
-}
-
-double parse_tolerance(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !std::isfinite(value) || value < 0)
-    misused(fmt::format("compare: --tolerance \"{}\" must be a number of at least 0, such as 1e-5", text));
-  return value;
-}
-
-CompareOptions parse(const Arguments& args) {
-  CompareOptions options;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    const std::string& word = args[i];
-    if (word == "--json") {
-      options.json = true;
-    } else if (word == "--help" || word == "-h") {
-      options.help = true;
-    } else if (word == "--tolerance") {
-      if (++i == args.size()) misused("compare: --tolerance needs a number");
-      options.tolerance = parse_tolerance(args[i]);
-    } else if (word.rfind("--tolerance=", 0) == 0) {
-      options.tolerance = parse_tolerance(word.substr(word.find('=') + 1));
-    } else if (word.size() > 1 && word[0] == '-') {
-      misused(fmt::format("compare: unknown flag {}{}", word,
-                          did_you_mean(word, {"--json", "--tolerance", "--help"})));
-    } else {
-      options.folders.push_back(word);
-    }
-  }
-  if (!options.help && options.folders.size() != 2)
-    misused(fmt::format("compare: two run folders are needed, got {}", options.folders.size()));
-  return options;
-}
 
 std::string verdict_text(const Comparison& c, std::optional<double> tolerance) {
   std::string text;
@@ -140,17 +86,23 @@ std::string json_report(const RunLog& a, const RunLog& b, const Comparison& c) {
 }  // namespace
 
 int run_compare(const Arguments& args) {
-  const CompareOptions options = parse(args);
-  if (options.help) {
-    std::puts(kHelp);
-    return 0;
-  }
-  const RunLog a = read_run(options.folders[0]);
-  const RunLog b = read_run(options.folders[1]);
-  const Comparison comparison = compare_runs(a, b, options.tolerance);
-  std::fputs(
-      (options.json ? json_report(a, b, comparison) : report(a, b, comparison, options.tolerance)).c_str(),
-      stdout);
+  std::filesystem::path folder_a, folder_b;
+  std::optional<double> tolerance;
+  bool json = false;
+  Flags flags("compare",
+              "Compares two run folders: loss, grad_norm, lr and state_hash of every step, bit for bit.\n"
+              "Then speed (medians after the first tenth of the lines), memory and configuration.",
+              "Exit code: 0 equal, 1 different, 2 usage, 4 a run folder is missing or damaged.");
+  flags.positional("RUN_A", flag::text(&folder_a), "the folder of a run", Need::required);
+  flags.positional("RUN_B", flag::text(&folder_b), "the folder of another", Need::required);
+  flags.toggle("--json", &json, "one JSON object instead of text");
+  flags.value("--tolerance", "REL", flag::number(&tolerance, 0),
+              "loss and grad_norm may differ by this much relatively; hashes are not compared");
+  if (!flags.read(args)) return 0;
+  const RunLog a = read_run(folder_a);
+  const RunLog b = read_run(folder_b);
+  const Comparison comparison = compare_runs(a, b, tolerance);
+  std::fputs((json ? json_report(a, b, comparison) : report(a, b, comparison, tolerance)).c_str(), stdout);
   return comparison.equal() ? 0 : 1;
 }
 

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-
-#include "apps/flag_reader.h"
 #include "support/error.h"
+#include "support/flags.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 
@@ -13,19 +11,6 @@ namespace rondo {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kHelp =
-    "rondo convert CHECKPOINT HF_DIR [flags]   weights of a checkpoint to a new Hugging Face folder\n"
-    "rondo convert HF_DIR ROOT                 a Hugging Face folder to the checkpoint ROOT/step-0, bit for "
-    "bit\n\n"
-    "CHECKPOINT is a step-N folder; of a run folder, or of its folder of checkpoints, the newest valid one "
-    "is\n"
-    "taken. transformers loads what is written; checkpoint.initial_load_path takes ROOT/step-0.\n\n"
-    "  --dtype         float32, float16 or bfloat16 (default)\n"
-    "  --tokenizer     folder whose tokenizer.json, tokenizer_config.json and special_tokens_map.json are "
-    "copied\n"
-    "  --shard-size    bytes a file of weights holds at most, K, M, G or T after it (default 5G)\n\n"
-    "Exit code: 0 done, 2 usage, 5 the checkpoint or the folder is damaged or does not fit, 9 disk full.";
 
 fs::path checkpoint_in(const fs::path& folder) {
   if (checkpoint::has_mark(folder)) return folder;
@@ -41,34 +26,36 @@ fs::path checkpoint_in(const fs::path& folder) {
 }  // namespace
 
 std::optional<ConvertOptions> read_convert_options(const std::vector<std::string>& args) {
-  const FlagReader flags("convert", args, {"--dtype", "--tokenizer", "--shard-size"}, {});
-  if (flags.has("--help")) {
-    std::puts(kHelp);
-    return std::nullopt;
-  }
-  if (flags.words.size() != 2)
-    throw Error(ExitCode::usage, "convert: from where to where? `rondo convert --help` shows the usage");
   ConvertOptions options;
-  options.from = flags.words[0];
-  options.to = flags.words[1];
-  options.dtype = flags.text("--dtype", options.dtype);
-  if (options.dtype != "float32" && options.dtype != "float16" && options.dtype != "bfloat16")
-    throw Error(ExitCode::usage,
-                fmt::format("convert: --dtype {} must be float32, float16 or bfloat16", options.dtype));
-  options.tokenizer = flags.text("--tokenizer", "");
-  options.max_shard_bytes = static_cast<std::uint64_t>(
-      flags.number("--shard-size", 1, static_cast<std::int64_t>(options.max_shard_bytes)));
-  if (!fs::is_directory(options.from))
-    throw Error(ExitCode::usage, fmt::format("convert: {} is no folder", options.from.string()));
+  auto max_shard_bytes = static_cast<std::int64_t>(options.max_shard_bytes);
+  Flags flags(
+      "convert",
+      "From a checkpoint: its weights to a new Hugging Face folder, which transformers loads.\n"
+      "From a Hugging Face folder: its weights to the checkpoint TO/step-0, bit for bit, which\n"
+      "checkpoint.initial_load_path takes.",
+      "Exit code: 0 done, 2 usage, 5 the checkpoint or the folder is damaged or does not fit, 9 disk full.");
+  flags.positional(
+      "FROM", flag::text(&options.from),
+      "a step-N folder; a run folder, or its folder of checkpoints, whose newest valid one is taken; or a "
+      "Hugging Face folder",
+      Need::required);
+  flags.positional("TO", flag::text(&options.to), "the folder to write", Need::required);
+  flags.value("--dtype", "NAME", flag::one_of(&options.dtype, {"float32", "float16", "bfloat16"}),
+              "float32, float16 or bfloat16 (default)");
+  flags.value("--tokenizer", "DIR", flag::text(&options.tokenizer),
+              "folder whose tokenizer.json, tokenizer_config.json and special_tokens_map.json are copied");
+  flags.value("--shard-size", "BYTES", flag::amount(&max_shard_bytes, 1),
+              "what a file of weights holds at most, as in 500M (default 5G)");
+  if (!flags.read(args)) return std::nullopt;
+  options.max_shard_bytes = static_cast<std::uint64_t>(max_shard_bytes);
+  if (!fs::is_directory(options.from)) flags.fail({fmt::format("{} is no folder", options.from.string())});
   options.to_hugging_face = !fs::exists(options.from / "config.json");
   if (options.to_hugging_face) options.from = checkpoint_in(options.from);
   if (!options.to_hugging_face)
     for (const char* flag : {"--dtype", "--tokenizer", "--shard-size"})
-      if (flags.has(flag))
-        throw Error(ExitCode::usage,
-                    fmt::format("convert: {} is of the way to Hugging Face; a checkpoint takes the "
-                                "weights as they are",
-                                flag));
+      if (flags.given(flag))
+        flags.fail({fmt::format(
+            "{} is of the way to Hugging Face; a checkpoint takes the weights as they are", flag)});
   return options;
 }
 

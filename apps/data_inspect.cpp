@@ -6,22 +6,12 @@
 #include <cstdio>
 
 #include "apps/data_commands.h"
-#include "apps/flag_reader.h"
-#include "support/error.h"
+#include "support/flags.h"
 #include "trainer/data/text_source.h"
 #include "trainer/data/token_files/rondo_source.h"
 
 namespace rondo {
 namespace {
-
-constexpr const char* kHelp =
-    "rondo data inspect PATH... [--verify] [--documents N]\n\n"
-    "What is in token files (Rondo, Megatron-LM, datatrove, llm.c), text, *.jsonl and *.packed: format, "
-    "width,\n"
-    "tokenizer, documents, tokens, ids, and the first documents.\n\n"
-    "  --verify       read everything: checksums where the format has them, the whole index, every id\n"
-    "  --documents N  how many documents to show, default 3\n\n"
-    "Exit code: 0 whole as far as was looked, 2 usage, 4 a file is missing or damaged.";
 
 constexpr std::int64_t kShownTokens = 16;
 constexpr std::int64_t kScannedTokens = std::int64_t{1} << 20;
@@ -88,17 +78,25 @@ void inspect_text(const SourceFile& file, std::int64_t documents) {
 }  // namespace
 
 int run_data_inspect(const Arguments& args) {
-  const FlagReader flags("data inspect", args, {"--documents"}, {"--verify"});
-  if (flags.has("--help")) return std::puts(kHelp), 0;
-  if (flags.words.empty())
-    throw Error(ExitCode::usage, "data inspect: which files? `rondo data inspect --help` shows the usage");
-  const std::int64_t documents = flags.number("--documents", 0, 3);
-  for (const std::string& paths : flags.words)
+  std::vector<std::string> words;
+  std::int64_t documents = 3;
+  bool verify = false;
+  Flags flags(
+      "data inspect",
+      "What is in token files (Rondo, Megatron-LM, datatrove, llm.c), text, *.jsonl and *.packed: format, "
+      "width,\ntokenizer, documents, tokens, ids, and the first documents.",
+      "Exit code: 0 whole as far as was looked, 2 usage, 4 a file is missing or damaged.");
+  flags.positional("PATH...", flag::append(&words), "files, folders and globs", Need::required);
+  flags.toggle("--verify", &verify,
+               "read everything: checksums where the format has them, the whole index, every id");
+  flags.value("--documents", "N", flag::amount(&documents, 0), "how many documents to show, default 3");
+  if (!flags.read(args)) return 0;
+  for (const std::string& paths : words)
     for (const NamedFile& named : recognise_files(find_files(paths).files)) {
       if (named.open == nullptr) {
         inspect_text(named.file, documents);
       } else {
-        inspect_tokens(*named.open(named.file, {}), flags.has("--verify"), documents);
+        inspect_tokens(*named.open(named.file, {}), verify, documents);
       }
     }
   return 0;

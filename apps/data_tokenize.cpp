@@ -1,5 +1,6 @@
 // `rondo data tokenize`: progress goes to stderr, what was made to stdout.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -12,8 +13,7 @@
 #include <thread>
 
 #include "apps/data_commands.h"
-#include "apps/flag_reader.h"
-#include "support/error.h"
+#include "support/flags.h"
 #include "support/text/size_text.h"
 #include "trainer/data/tokenize.h"
 #include "trainer/tokenizer/tokenizer.h"
@@ -22,24 +22,6 @@ namespace rondo {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr const char* kHelp =
-    "rondo data tokenize --tokenizer bytes|PATH --input PATHS --output NAME.tokens [flags]\n\n"
-    "Text to a token file that training maps into memory. Every document is stored as BOS, its tokens, "
-    "EOS.\n\n"
-    "  --tokenizer  bytes, a tokenizer.json, or a folder that holds one\n"
-    "  --input      files, folders and globs, separated by commas: text, *.jsonl (field \"text\"), "
-    "*.packed;\n"
-    "               may be given again\n"
-    "  --output     the file to write; it must not exist\n"
-    "  --threads    default: all cores\n"
-    "  --shard-size end a file after so many tokens (at a document), as in 1G: NAME-00000-of-00002.tokens "
-    "...\n"
-    "  --part-size  bytes of text in a part, 64M: what a kill costs each thread\n\n"
-    "Kill it and give the same command again: finished parts (in .NAME.tokens.parts) are kept, and the "
-    "output has\n"
-    "the same bytes, whatever the number of threads. The parts take as much disk again until the end.\n\n"
-    "Exit code: 0 done, 2 usage, 4 data or tokenizer, 6 the output cannot be written, 9 disk full.";
 
 // XXH3-64 of the file that load_tokenizer reads.
 std::uint64_t fingerprint_of(const std::string& tokenizer) {
@@ -80,38 +62,43 @@ class ProgressLine {
   Clock::time_point shown_ = start_;
 };
 
-TokenizeOptions options_of(const FlagReader& flags) {
-  TokenizeOptions options;
-  for (const std::string& paths : flags.values.contains("--input") ? flags.values.at("--input") : Arguments{})
-    options.input += (options.input.empty() ? "" : ",") + paths;
-  options.output = flags.text("--output", "");
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  options.threads = static_cast<int>(std::min<std::int64_t>(flags.number("--threads", 1, cores), 1024));
-  options.shard_tokens = flags.number("--shard-size", 1, 0);
-  options.part_bytes = flags.number("--part-size", 1, options.part_bytes);
-  if (!flags.words.empty())
-    throw Error(ExitCode::usage,
-                fmt::format("data tokenize: \"{}\" belongs to no flag; paths follow --input, separated "
-                            "by commas",
-                            flags.words[0]));
-  for (const char* needed : {"--tokenizer", "--input", "--output"})
-    if (flags.text(needed, "").empty())
-      throw Error(ExitCode::usage,
-                  fmt::format("data tokenize: {} is missing; `rondo data tokenize --tokenizer bytes "
-                              "--input FOLDER --output NAME.tokens`",
-                              needed));
-  return options;
+// False: --help is printed. `tokenizer`: bytes, or a path.
+bool read_options(const Arguments& args, TokenizeOptions& options, std::string& tokenizer) {
+  std::vector<std::string> inputs;
+  std::int64_t threads = std::max(1U, std::thread::hardware_concurrency());
+  Flags flags(
+      "data tokenize",
+      "Text, JSONL (its field \"text\") or packed corpora to a token file that training maps into memory. "
+      "Every\n"
+      "document is stored as BOS, its tokens, EOS.",
+      "Kill it and give the same command again: finished parts (in .NAME.tokens.parts) are kept, and the "
+      "output\n"
+      "has the same bytes, whatever the number of threads. The parts take as much disk again until the "
+      "end.\n\n"
+      "Exit code: 0 done, 2 usage, 4 data or tokenizer, 6 the output cannot be written, 9 disk full.");
+  flags.value("--tokenizer", "bytes|PATH", flag::text(&tokenizer),
+              "a tokenizer.json, or a folder that holds one; bytes needs none", Need::required);
+  flags.value("--input", "PATHS", flag::append(&inputs),
+              "files, folders and globs, separated by commas; may be given again", Need::required);
+  flags.value("--output", "NAME.tokens", flag::text(&options.output), "the file to write; it must not exist",
+              Need::required);
+  flags.value("--threads", "N", flag::amount(&threads, 1), "default: all cores");
+  flags.value("--shard-size", "N", flag::amount(&options.shard_tokens, 1),
+              "tokens after which a file ends, as in 1G: NAME-00000-of-00002.tokens ...");
+  flags.value("--part-size", "BYTES", flag::amount(&options.part_bytes, 1),
+              "of text in a part, default 64 MiB: what a kill costs each thread");
+  if (!flags.read(args)) return false;
+  options.input = fmt::format("{}", fmt::join(inputs, ","));
+  options.threads = static_cast<int>(std::min<std::int64_t>(threads, 1024));
+  return true;
 }
 
 }  // namespace
 
 int run_data_tokenize(const Arguments& args) {
-  const FlagReader flags("data tokenize", args,
-                         {"--tokenizer", "--input", "--output", "--threads", "--shard-size", "--part-size"},
-                         {});
-  if (flags.has("--help")) return std::puts(kHelp), 0;
-  TokenizeOptions options = options_of(flags);
-  const std::string path = flags.text("--tokenizer", "");
+  TokenizeOptions options;
+  std::string path;
+  if (!read_options(args, options, path)) return 0;
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(path);
   options.tokenizer_fingerprint = fingerprint_of(path);
 

@@ -8,7 +8,7 @@
 #include "apps/commands.h"
 #include "apps/doctor_checks.h"
 #include "support/error.h"
-#include "support/text/nearest.h"
+#include "support/flags.h"
 
 namespace rondo {
 namespace {
@@ -17,11 +17,6 @@ using nlohmann::ordered_json;
 
 // Generous: the first start reads some hundred megabytes of LibTorch from disk.
 constexpr int kWorkerTimeoutMs = 60'000;
-
-constexpr const char* kHelp =
-    "rondo doctor [--json]\n\n"
-    "Looks at this machine: what is installed, what is missing, what to type.\n"
-    "Exit code: 0 if training on CPU can work here, 6 if not.";
 
 const char* name_of(Health health) {
   switch (health) {
@@ -61,16 +56,10 @@ std::string json_report(const std::vector<Finding>& findings, bool healthy) {
 
 int run_doctor(const Arguments& args) {
   bool json = false;
-  for (const std::string& word : args) {
-    if (word == "--help" || word == "-h") {
-      std::puts(kHelp);
-      return 0;
-    }
-    if (word != "--json")
-      throw Error(ExitCode::usage, fmt::format("doctor: unknown argument {}{}; usage: rondo doctor [--json]",
-                                               word, did_you_mean(word, {"--json", "--help"})));
-    json = true;
-  }
+  Flags flags("doctor", "Looks at this machine: what is installed, what is missing, what to type.",
+              "Exit code: 0 if training on CPU can work here, 6 if not.");
+  flags.toggle("--json", &json, "one JSON object instead of text");
+  if (!flags.read(args)) return 0;
   const std::vector<Finding> findings = examine(std::filesystem::read_symlink("/proc/self/exe").parent_path(),
                                                 std::filesystem::current_path(), kWorkerTimeoutMs);
   const bool healthy = std::none_of(findings.begin(), findings.end(),

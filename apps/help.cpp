@@ -4,14 +4,16 @@
 #include <cstdio>
 
 #include "apps/commands.h"
-#include "support/error.h"
+#include "support/flags.h"
 
 namespace rondo {
 
 int run_help(const Arguments& args) {
-  if (args.size() > 1) throw Error(ExitCode::usage, "rondo help takes one section or one section.key");
-  const std::string topic = args.empty() || args[0] == "--help" ? "" : args[0];
-  std::fputs(help_page(topic).c_str(), stdout);
+  std::string topic;
+  Flags flags("help", "Sections and keys of the configuration.");
+  flags.positional("TOPIC", flag::text(&topic), "a section, or section.key; none: all sections",
+                   Need::optional);
+  if (flags.read(args)) std::fputs(help_page(topic).c_str(), stdout);
   return 0;
 }
 

@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <fstream>
-#include <iostream>
 
 #include "support/error.h"
+#include "support/flags.h"
 
 namespace rondo {
 namespace {
@@ -39,28 +38,20 @@ std::vector<std::int64_t> ids_of(std::string_view line, const std::string& place
 }  // namespace
 
 std::optional<LogitsOptions> read_logits_options(const std::vector<std::string>& args) {
-  CLI::App app(
-      "Writes the logits of a Hugging Face model for given tokens: the tensor `logits` [B, T, V], computed "
-      "in fp32 on the CPU whatever the dtype of the weights.",
-      "rondo logits");
   LogitsOptions options;
-  app.add_option("HF_DIR", options.folder, "folder with config.json and *.safetensors")->required();
-  app.add_option("--tokens", options.tokens,
-                 "text file: token ids apart by blanks, one sequence a line, all of the same length")
-      ->required();
-  app.add_option("--out", options.out, "safetensors file to write")->required();
-  app.add_option("--gradients", options.gradients,
-                 "safetensors file to write: the gradient of the mean next-token cross-entropy for every "
-                 "parameter, under its Hugging Face name");
-  try {
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    throw Error(ExitCode::usage,
-                std::string("logits: ") + error.what() + "; `rondo logits --help` lists the flags");
-  }
+  Flags flags(
+      "logits",
+      "Writes the logits of a Hugging Face model for given tokens: the tensor `logits` [B, T, V], computed\n"
+      "in fp32 on the CPU whatever the dtype of the weights.");
+  flags.positional("HF_DIR", flag::text(&options.folder), "folder with config.json and *.safetensors",
+                   Need::required);
+  flags.value("--tokens", "FILE", flag::text(&options.tokens),
+              "text: token ids apart by blanks, one sequence a line, all of the same length", Need::required);
+  flags.value("--out", "FILE", flag::text(&options.out), "safetensors file to write", Need::required);
+  flags.value("--gradients", "FILE", flag::text(&options.gradients),
+              "safetensors file to write: the gradient of the mean next-token cross-entropy "
+              "for every parameter");
+  if (!flags.read(args)) return std::nullopt;
   return options;
 }
 

@@ -1,7 +1,4 @@
 // `rondo opt`: runs passes on the text of a graph.
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -17,6 +14,7 @@
 #include "compiler/report/memory_report.h"
 #include "compiler/report/memory_timeline.h"
 #include "support/error.h"
+#include "support/flags.h"
 
 namespace rondo {
 namespace {
@@ -70,44 +68,34 @@ void show_memory(const ir::Graph& graph, TargetDevice device, bool lines, const 
 }  // namespace
 
 int run_opt(const Arguments& args) {
-  CLI::App app("Runs passes on the text of a graph and prints the result; the report goes to stderr.",
-               "rondo opt");
   CompileOptions options;
   std::string path, timeline;
   bool list = false, verify_only = false, print_after_all = false, memory = false, quiet = false;
-  app.add_option("FILE", path, "the graph's text; - for the standard input");
-  app.add_option("--passes", options.passes,
-                 "names, separated by commas; \"default\" stands for the default list")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--disable-passes", options.disable_passes, "names to leave out")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  const auto add_named = [&](const char* flag, const char* option, const char* meaning) {
-    app.add_option_function<std::string>(
-        flag, [&options, option](const std::string& value) { options.set(option, value); }, meaning);
+  Flags flags("opt", "Runs passes on the text of a graph and prints the result; the report goes to stderr.");
+  flags.positional("FILE", flag::text(&path), "the graph's text; - for the standard input", Need::optional);
+  flags.value("--passes", "A,B", flag::list(&options.passes),
+              "names of passes; \"default\" stands for the default list");
+  flags.value("--disable-passes", "A,B", flag::list(&options.disable_passes), "names to leave out");
+  const auto named = [&](const char* flag, const char* option, const char* meaning) {
+    const ReadValue set = [&options, option](const std::string& value) -> std::string {
+      options.set(option, value);
+      return "";
+    };
+    flags.value(flag, "NAME", set, meaning);
   };
-  add_named("--device", "device", "cpu or cuda: what the graph is for");
-  add_named("--numerics", "numerics", "exact or rounds");
-  add_named("--memory-policy", "memory_policy", "what the backward keeps, as compile.memory_policy");
-  add_named("--reshard", "reshard_after_forward", "default, always or never");
-  app.add_flag("--print-after-all", print_after_all, "print the graph after each pass");
-  app.add_flag("--verify-only", verify_only, "check the graph and print nothing");
-  app.add_flag("--list", list, "list the passes");
-  app.add_flag("--memory", memory, "print what the memory plan of the result holds instead of the result");
-  app.add_option("--timeline", timeline, "write the picture of that memory, an HTML page, to this file");
-  app.add_flag("--quiet", quiet, "no report");
-  try {
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    throw Error(ExitCode::usage,
-                std::string("opt: ") + error.what() + "; `rondo opt --help` lists the flags");
-  }
+  named("--device", "device", "cpu or cuda: what the graph is for");
+  named("--numerics", "numerics", "exact or rounds");
+  named("--memory-policy", "memory_policy", "what the backward keeps, as compile.memory_policy");
+  named("--reshard", "reshard_after_forward", "default, always or never");
+  flags.toggle("--print-after-all", &print_after_all, "print the graph after each pass");
+  flags.toggle("--verify-only", &verify_only, "check the graph and print nothing");
+  flags.toggle("--list", &list, "list the passes");
+  flags.toggle("--memory", &memory, "print what the memory plan of the result holds instead of the result");
+  flags.value("--timeline", "FILE", flag::text(&timeline), "write the picture of that memory, an HTML page");
+  flags.toggle("--quiet", &quiet, "no report");
+  if (!flags.read(args)) return 0;
   if (list) return print_list(), 0;
-  if (path.empty()) throw Error(ExitCode::usage, "opt: FILE is missing; `rondo opt --help` lists the flags");
+  if (path.empty()) flags.fail({"FILE is missing"});
 
   ir::Graph graph = ir::parse(read_all(path), path == "-" ? "<stdin>" : path);
   ir::verify(graph, "parse");

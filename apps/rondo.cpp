@@ -2,50 +2,18 @@
 // `rondo-worker`, the other executable in the same folder, by exec.
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 
 #include "apps/commands.h"
+#include "apps/exit_code.h"
+#include "apps/subcommands.h"
 #include "support/error.h"
-#include "support/text/nearest.h"
 
 namespace rondo {
 namespace {
-
-struct Command {
-  const char* name;
-  const char* summary;
-  int (*run)(const Arguments&);                // nullptr: rondo-worker does it,
-  bool (*before)(const Arguments&) = nullptr;  // after this, unless it returns false: all is done
-};
-
-constexpr std::array kCommands = {
-    Command{"train", "train a model as one rank (alone, or started by launch, srun, mpirun or torchrun)",
-            nullptr, before_train},
-    Command{"launch", "run the ranks of a job on this node, with torchrun's flags", run_launch},
-    Command{"plan", "memory, communication and speed of a job of any size, before it runs", nullptr,
-            before_plan},
-    Command{"convert", "weights from a checkpoint to a Hugging Face folder, or back", nullptr,
-            before_convert},
-    Command{"logits", "write the logits of a Hugging Face model for given tokens", nullptr, before_logits},
-    Command{"compare", "compare two run folders: bit for bit, speed, memory, configuration", run_compare},
-    Command{"checkpoint", "list, show, verify and prune the checkpoints of a run", run_checkpoint},
-    Command{"config", "check a configuration, or print it with every key resolved", run_config},
-    Command{"data", "text to token files, and what is in them", run_data},
-    Command{"help", "sections and keys of the configuration", run_help},
-    Command{"doctor", "what is installed, what is missing, what to type", run_doctor},
-    Command{"opt", "run compiler passes on the text of a graph", run_opt},
-};
-
-const Command* find(const std::string& name) {
-  for (const Command& command : kCommands)
-    if (name == command.name) return &command;
-  return nullptr;
-}
 
 int exec_worker(const Arguments& words) {
   const std::filesystem::path worker =
@@ -58,47 +26,45 @@ int exec_worker(const Arguments& words) {
                                          "; it is built beside rondo (run scripts/setup.sh and build again)");
 }
 
-void print_help() {
-  std::puts("rondo SUBCOMMAND ...   pretrains large language models\n");
-  for (const Command& command : kCommands) std::printf("  %-12s %s\n", command.name, command.summary);
-  std::puts(
-      "\n  --version    version and commit\n  --help       this page; `rondo SUBCOMMAND --help` for one of "
-      "them");
+// A subcommand of rondo-worker: `before` is its part without LibTorch.
+Subcommand worker(const std::string& name, const std::string& summary, bool (*before)(const Arguments&)) {
+  return {name, summary, [=](Arguments args) {
+            if (!before(args)) return 0;
+            args.insert(args.begin(), name);
+            return exec_worker(args);
+          }};
 }
 
 int run(const Arguments& words) {
-  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
-    print_help();
-    return 0;
-  }
-  if (words[0] == "--version") {
+  if (!words.empty() && words[0] == "--version") {
     std::puts("rondo " RONDO_VERSION);
     return 0;
   }
-  const Command* command = find(words[0]);
-  if (command == nullptr) {
-    std::vector<std::string> names;
-    for (const Command& known : kCommands) names.emplace_back(known.name);
-    throw Error(ExitCode::usage, "unknown subcommand \"" + words[0] + "\"" + did_you_mean(words[0], names) +
-                                     "; `rondo --help` lists them");
-  }
-  const Arguments args{words.begin() + 1, words.end()};
-  if (command->run != nullptr) return command->run(args);
-  if (command->before != nullptr && !command->before(args)) return 0;
-  return exec_worker(words);
+  const std::vector<Subcommand> subcommands = {
+      worker("train", "train a model as one rank (alone, or started by launch, srun, mpirun or torchrun)",
+             before_train),
+      {"launch", "run the ranks of a job on this node, with torchrun's flags", run_launch},
+      worker("plan", "memory, communication and speed of a job of any size, before it runs", before_plan),
+      worker("convert", "weights from a checkpoint to a Hugging Face folder, or back", before_convert),
+      worker("logits", "write the logits of a Hugging Face model for given tokens", before_logits),
+      {"compare", "compare two run folders: bit for bit, speed, memory, configuration", run_compare},
+      {"checkpoint", "list, show, verify and prune the checkpoints of a run", run_checkpoint},
+      {"config", "check a configuration, or print it with every key resolved", run_config},
+      {"data", "text to token files, and what is in them", run_data},
+      {"help", "sections and keys of the configuration", run_help},
+      {"doctor", "what is installed, what is missing, what to type", run_doctor},
+      {"opt", "run compiler passes on the text of a graph", run_opt},
+  };
+  return run_subcommand("", subcommands,
+                        "Rondo pretrains large language models. `rondo SUBCOMMAND --help` tells about one of "
+                        "these, `rondo --version` "
+                        "the version.",
+                        words.empty() ? Arguments{"--help"} : words);
 }
 
 }  // namespace
 }  // namespace rondo
 
 int main(int argc, char** argv) {
-  try {
-    return rondo::run({argv + 1, argv + argc});
-  } catch (const rondo::Error& error) {
-    std::fprintf(stderr, "rondo: error: %s\n", error.what());
-    return static_cast<int>(error.code());
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "rondo: internal error: %s\n", error.what());
-    return static_cast<int>(rondo::ExitCode::internal);
-  }
+  return rondo::exit_code_of([&] { return rondo::run({argv + 1, argv + argc}); });
 }

@@ -2,12 +2,12 @@
 #include <c10/util/Logging.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 
+#include "apps/exit_code.h"
 #include "apps/worker_commands.h"
-#include "support/error.h"
 #include "trainer/device/device_info.h"
 
 namespace rondo {
@@ -24,15 +24,18 @@ void quieten_libtorch() {
 }
 
 int run(const std::vector<std::string>& words) {
-  if (words.size() == 2 && words[1] == "--version") {
+  const std::string name = words.size() > 1 ? words[1] : "";
+  if (name == "--version" && words.size() == 2) {
     std::printf("rondo-worker %s, LibTorch %s, CUDA: %s\n", RONDO_VERSION, TORCH_VERSION,
                 cuda_build_info().c_str());
     return 0;
   }
-  if (words.size() >= 2 && words[1] == "train") return run_train({words.begin() + 2, words.end()}, words);
-  if (words.size() >= 2 && words[1] == "convert") return run_convert({words.begin() + 2, words.end()});
-  if (words.size() >= 2 && words[1] == "logits") return run_logits({words.begin() + 2, words.end()});
-  if (words.size() >= 2 && words[1] == "plan") return run_plan({words.begin() + 2, words.end()});
+  const std::vector<std::string> args(words.begin() + std::min(std::ssize(words), std::ptrdiff_t{2}),
+                                      words.end());
+  if (name == "train") return run_train(args, words);
+  if (name == "convert") return run_convert(args);
+  if (name == "logits") return run_logits(args);
+  if (name == "plan") return run_plan(args);
   throw Error(ExitCode::usage, "rondo-worker is started by rondo; type `rondo --help`");
 }
 
@@ -40,14 +43,8 @@ int run(const std::vector<std::string>& words) {
 }  // namespace rondo
 
 int main(int argc, char** argv) {
-  try {
+  return rondo::exit_code_of([&] {
     rondo::quieten_libtorch();
     return rondo::run({argv, argv + argc});
-  } catch (const rondo::Error& error) {
-    std::fprintf(stderr, "rondo: error: %s\n", error.what());
-    return static_cast<int>(error.code());
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "rondo: internal error: %s\n", error.what());
-    return static_cast<int>(rondo::ExitCode::internal);
-  }
+  });
 }

@@ -1,7 +1,7 @@
 // The command line of `rondo launch`: torchrun's flags, their PET_<NAME> fallbacks, and what is refused.
 //
-// A flag may be spelt with dashes or underscores, its value given as `--flag=value` or `--flag value`. Flags
-// end at `--` or at the first word that is not a flag; the rest is the program of the ranks.
+// Read as support/flags.h says. Flags end at `--` or at the first word that is not a flag; the rest is the program of
+// the ranks.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +53,8 @@ struct LaunchOptions {
   std::vector<int> signals;          // forwarded to the ranks
   std::string signal_names;          // as given, for TORCHELASTIC_SIGNALS_TO_HANDLE
   bool runs_any_program =
-      false;  // --no-python: `program` is looked up in PATH; else it is `rondo SUBCOMMAND`
-  bool wants_help = false;
+      false;                // --no-python: `program` is looked up in PATH; else it is `rondo SUBCOMMAND`
+  bool wants_help = false;  // it is printed
   std::vector<std::string> program;  // never empty unless wants_help
 };
 

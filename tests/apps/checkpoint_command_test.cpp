@@ -93,20 +93,26 @@ TEST_CASE("checkpoint ends with 5 where nothing is valid") {
 }
 
 TEST_CASE("checkpoint misused ends with 2 and says how") {
-  const std::string tail = "; `rondo checkpoint --help` shows the usage\n";
-  const auto error = [&](const std::string& what) { return "2: rondo: error: checkpoint: " + what + tail; };
-  CHECK(said({}) == error("ls, show, verify or prune?"));
-  CHECK(said({"verfy"}) == error("unknown \"verfy\" (did you mean verify?)"));
-  CHECK(said({"ls"}) == error("ls which folder?"));
-  CHECK(said({"ls", "a", "b"}) == error("one folder, please, not also \"b\""));
-  CHECK(said({"verify", "--quik", "a"}) == error("verify has no flag --quik (did you mean --quick?)"));
-  CHECK(said({"ls", "--quick", "a"}) == error("ls has no flag --quick"));
-  CHECK(said({"prune", "a"}) == error("prune needs --keep K, the number to keep"));
-  CHECK(said({"prune", "a", "--keep"}) == error("--keep needs a number"));
+  const std::string tail = "; `rondo checkpoint --help` lists them\n";
+  CHECK(said({}) == "2: rondo: error: checkpoint: SUBCOMMAND is missing" + tail);
+  CHECK(said({"verfy"}) ==
+        "2: rondo: error: checkpoint: unknown subcommand \"verfy\" (did you mean verify?)" + tail);
+  const auto error = [](const std::string& action, const std::string& what) {
+    return fmt::format(
+        "2: rondo: error: checkpoint {0}: {1}; `rondo checkpoint {0} --help` lists the flags\n", action,
+        what);
+  };
+  CHECK(said({"ls"}) == error("ls", "ROOT|RUN is missing"));
+  CHECK(said({"ls", "a", "b"}) == error("ls", "\"b\" belongs to no flag"));
+  CHECK(said({"verify", "--quik", "a"}) == error("verify", "unknown flag --quik (did you mean --quick?)"));
+  CHECK(said({"ls", "--quick", "a"}) == error("ls", "unknown flag --quick"));
+  CHECK(said({"prune", "a"}) == error("prune", "--keep is missing"));
+  CHECK(said({"prune", "a", "--keep"}) == error("prune", "--keep needs a value"));
   for (const char* number : {"0", "-1", "x", "", "1.5", "99999999"})
     CHECK(said({"prune", "a", std::string("--keep=") + number}) ==
-          error(fmt::format("--keep \"{}\" must be a whole number of at least 1", number)));
-  CHECK_THAT(said({"--help"}),
+          error("prune", fmt::format("--keep \"{}\" must be a whole number from 1 to 999999", number)));
+  CHECK_THAT(said({"--help"}), ContainsSubstring("0: rondo checkpoint ls") && ContainsSubstring("Exit code"));
+  CHECK_THAT(said({"ls", "--help"}),
              ContainsSubstring("0: rondo checkpoint ls ROOT|RUN") && ContainsSubstring("Exit code"));
 }
 

@@ -135,9 +135,9 @@ TEST_CASE("an unknown argument of doctor ends with 2") {
   const Installation installation("");
   const ProgramResult result = installation.doctor({"--jsno"});
   CHECK(result.exit_code == 2);
-  CHECK(
-      result.output ==
-      "rondo: error: doctor: unknown argument --jsno (did you mean --json?); usage: rondo doctor [--json]\n");
+  CHECK(result.output ==
+        "rondo: error: doctor: unknown flag --jsno (did you mean --json?); `rondo doctor --help` lists the "
+        "flags\n");
   CHECK(installation.doctor({"--help"}).exit_code == 0);
 }
 

@@ -211,25 +211,25 @@ struct Mistake {
 };
 
 TEST_CASE("a mistake is one line and its own exit code") {
-  const Mistake mistake =
-      GENERATE(Mistake{"--world 8 --model.n_layer=2", 3, "unknown key (did you mean model.n_layers?)"},
-               Mistake{"--world 12 --parallelism.data_parallel_shard_degree=8", 3,
-                       "replicate 1 * shard 8 * context 1 * tensor 1 = 8 ranks, but the run has 12"},
-               Mistake{"--world 8 --training.global_batch_size=12", 3,
-                       "training.global_batch_size = 12 must be a multiple of"},
-               Mistake{"--world 8 --parallelism.context_parallel_degree=8", 3, "context parallelism is"},
-               Mistake{"--world 8 --compile.passes=canonicalise", 3, "canonicalize"},
-               Mistake{"", 2, "plan: --world N is missing: of how many ranks is the job?"},
-               Mistake{"--world 0", 2, "plan: --world \"0\" must be a whole number from 1 on"},
-               Mistake{"--world eight", 2, "plan: --world \"eight\" must be a whole number from 1 on"},
-               Mistake{"--world 2000000", 2, "plan: --world 2000000 must be at most 1000000"},
-               Mistake{"--world 8 --rank 8", 2, "plan: --rank 8 must be below --world 8"},
-               Mistake{"--world 8 --device h220", 2, "plan: --device h220 is not known (did you mean h200?)"},
-               Mistake{"--world 8 --devise h200", 2, "plan: unknown flag --devise (did you mean --device?)"},
-               Mistake{"--world 8 --json=1", 2, "plan: --json takes no value"},
-               Mistake{"--world 8 --model.n_layers=1 --timeline=/no/such/folder/x.html", 9,
-                       "plan: cannot write /no/such/folder/x.html"},
-               Mistake{"--world 8 other.toml", 2, "plan: one configuration, not "});
+  const Mistake mistake = GENERATE(
+      Mistake{"--world 8 --model.n_layer=2", 3, "unknown key (did you mean model.n_layers?)"},
+      Mistake{"--world 12 --parallelism.data_parallel_shard_degree=8", 3,
+              "replicate 1 * shard 8 * context 1 * tensor 1 = 8 ranks, but the run has 12"},
+      Mistake{"--world 8 --training.global_batch_size=12", 3,
+              "training.global_batch_size = 12 must be a multiple of"},
+      Mistake{"--world 8 --parallelism.context_parallel_degree=8", 3, "context parallelism is"},
+      Mistake{"--world 8 --compile.passes=canonicalise", 3, "canonicalize"},
+      Mistake{"", 2, "plan: --world is missing; `rondo plan --help` lists the flags"},
+      Mistake{"--world 0", 2, "plan: --world \"0\" must be a whole number from 1 to 1000000"},
+      Mistake{"--world eight", 2, "plan: --world \"eight\" must be a whole number from 1 to 1000000"},
+      Mistake{"--world 2000000", 2, "plan: --world \"2000000\" must be a whole number from 1 to 1000000"},
+      Mistake{"--world 8 --rank 8", 2, "plan: --rank \"8\" must be below --world \"8\""},
+      Mistake{"--world 8 --device h220", 2, "plan: --device \"h220\" is not known (did you mean h200?)"},
+      Mistake{"--world 8 --devise h200", 2, "plan: unknown flag --devise (did you mean --device?)"},
+      Mistake{"--world 8 --json=1", 2, "plan: --json takes no value"},
+      Mistake{"--world 8 --model.n_layers=1 --timeline=/no/such/folder/x.html", 9,
+              "plan: cannot write /no/such/folder/x.html"},
+      Mistake{"--world 8 other.toml", 2, "plan: \"other.toml\" belongs to no flag"});
   const ProgramResult result = plan("llama3_8b.toml", mistake.words);
   INFO(mistake.words << ": " << result.output);
   CHECK(result.exit_code == mistake.exit_code);
@@ -240,7 +240,7 @@ TEST_CASE("a mistake is one line and its own exit code") {
 TEST_CASE("without a configuration, and with one that is not there, the plan says so") {
   const ProgramResult none = plan("", "--world 8");
   CHECK(none.exit_code == 2);
-  CHECK_THAT(none.output, ContainsSubstring("plan: which configuration?"));
+  CHECK_THAT(none.output, ContainsSubstring("plan: CONFIG is missing"));
   const ProgramResult missing = plan("", "nothing.toml --world 8");
   CHECK(missing.exit_code == 3);
   CHECK_THAT(missing.output, ContainsSubstring("nothing.toml"));

@@ -82,7 +82,7 @@ TEST_CASE("convert says what it cannot do") {
     CHECK_THAT(run.output, ContainsSubstring(why));
   };
   fs::create_directory(place / "empty");
-  refused({}, 2, "convert: from where to where?");
+  refused({}, 2, "convert: FROM is missing");
   refused({(place / "empty").string(), (place / "to").string()}, 5, "holds no valid checkpoint");
   refused({(place / "nowhere").string(), (place / "to").string()}, 2, "nowhere is no folder");
   refused({(place / "empty").string(), (place / "to").string(), "--dtype=int8"}, 2,

@@ -301,6 +301,14 @@ TEST_CASE("a wrong flag is exit 2 before anything starts") {
   CHECK_THAT(run.err, ContainsSubstring("did you mean --nproc-per-node?"));
 }
 
+TEST_CASE("the help names every flag that is served") {
+  const Finished run = launch({"--help"});
+  CHECK(run.code == 0);
+  for (const char* flag :
+       {"--nproc-per-node", "--nnodes", "--rdzv-endpoint", "-r, --redirects", "--shutdown-grace"})
+    CHECK_THAT(run.out, ContainsSubstring(flag));
+}
+
 TEST_CASE("a subcommand is run by the rondo beside the launcher") {
   const Finished run = launch({"--nproc-per-node=2", "--", "--version"});
   CHECK(run.code == 0);

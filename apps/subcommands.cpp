@@ -1,0 +1,41 @@
+#include "apps/subcommands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "support/error.h"
+#include "support/text/nearest.h"
+
+namespace rondo {
+
+int run_subcommand(const std::string& command, const std::vector<Subcommand>& subcommands,
+                   const std::string& notes, const Arguments& args) {
+  const std::string place = command.empty() ? "" : command + ": ";
+  const std::string program = command.empty() ? "rondo" : "rondo " + command;
+  const auto fail = [&](const std::string& problem) {
+    throw Error(ExitCode::usage, fmt::format("{}{}; `{} --help` lists them", place, problem, program));
+  };
+  if (args.empty()) fail("SUBCOMMAND is missing");
+  if (args[0] == "--help" || args[0] == "-h") {
+    for (const Subcommand& known : subcommands)
+      fmt::print("{} {:<12} {}\n", program, known.name, known.summary);
+    fmt::print("\n{}\n", notes);
+    return 0;
+  }
+  std::vector<std::string> names;
+  for (const Subcommand& known : subcommands) {
+    if (known.name == args[0]) return known.run({args.begin() + 1, args.end()});
+    names.push_back(known.name);
+  }
+  fail(fmt::format("unknown subcommand \"{}\"{}", args[0], did_you_mean(args[0], names)));
+  return 0;
+}
+
+bool asks_help(const Arguments& args) {
+  return std::any_of(args.begin(), args.end(),
+                     [](const std::string& word) { return word == "--help" || word == "-h"; });
+}
+
+}  // namespace rondo

@@ -1,0 +1,75 @@
+#include "support/flag_values.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "support/text/nearest.h"
+
+namespace rondo {
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0;;) {
+    const std::size_t end = std::min(text.find(separator, at), text.size());
+    parts.emplace_back(text.substr(at, end - at));
+    if (end == text.size()) return parts;
+    at = end + 1;
+  }
+}
+
+namespace flag {
+
+std::string range_text(std::int64_t least, std::int64_t most) {
+  return most == kNoMost ? fmt::format("from {} on", least) : fmt::format("from {} to {}", least, most);
+}
+std::string range_text(double least, double most) {
+  return most == std::numeric_limits<double>::max() ? fmt::format("from {} on", least)
+                                                    : fmt::format("from {} to {}", least, most);
+}
+
+ReadValue amount(std::int64_t* target, std::int64_t least, std::int64_t most) {
+  return [=](const std::string& value) -> std::string {
+    static constexpr std::string_view kLetters = "KMGT";
+    std::string_view digits = value;
+    std::int64_t factor = 1;
+    if (const std::size_t power = digits.empty() ? kLetters.npos : kLetters.find(digits.back());
+        power != kLetters.npos) {
+      digits.remove_suffix(1);
+      for (std::size_t i = 0; i <= power; ++i) factor *= 1000;
+    }
+    const auto number = number_in<std::int64_t>(digits, 0, most / factor);
+    if (!number || *number * factor < least)
+      return fmt::format("must be a whole number {}, such as 8 or 100M", range_text(least, most));
+    *target = *number * factor;
+    return "";
+  };
+}
+
+ReadValue one_of(std::string* target, const std::vector<std::string>& known) {
+  return [=](const std::string& value) -> std::string {
+    *target = value;
+    if (std::find(known.begin(), known.end(), value) != known.end()) return "";
+    return fmt::format("must be {} or {}{}", fmt::join(known.begin(), known.end() - 1, ", "), known.back(),
+                       did_you_mean(value, known));
+  };
+}
+
+ReadValue list(std::vector<std::string>* target) {
+  return [target](const std::string& value) -> std::string {
+    *target = split(value, ',');
+    std::erase(*target, "");
+    return "";
+  };
+}
+
+ReadValue append(std::vector<std::string>* target) {
+  return [target](const std::string& value) -> std::string {
+    target->push_back(value);
+    return "";
+  };
+}
+
+}  // namespace flag
+}  // namespace rondo

@@ -1,0 +1,258 @@
+// Flags on top of CLI11, which finds the flags among the words, their values, and where they end. What stays
+// ours: values and their rules, the texts, all mistakes at once, the environment as the last resort.
+//
+// Every spelling of a flag is an option of CLI11, whose callback runs where the word stands. So messages
+// show the flag as the user wrote it, and the last value counts. Only this file includes CLI11, which costs
+// nine seconds.
+#include "support/flags.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+
+#include "support/error.h"
+#include "support/text/nearest.h"
+
+namespace rondo {
+namespace {
+
+// CLI11 takes `--name=` for a name whose value is the next word. With this behind it the value is there.
+constexpr char kEmpty = '\x01';
+
+// What CLI11 says of a toggle without a value.
+constexpr const char* kOn = "true";
+
+std::string with_mark(const std::string& word) {
+  return word.starts_with("--") && word.ends_with('=') ? word + kEmpty : word;
+}
+std::string without_mark(std::string word) {
+  if (word.ends_with(kEmpty)) word.pop_back();
+  return word;
+}
+
+// Of a long name also the one with underscores.
+std::vector<std::string> spellings(const std::string& name) {
+  std::string with_underscores = name;
+  std::replace(with_underscores.begin() + 2, with_underscores.end(), '-', '_');
+  if (with_underscores == name) return {name};
+  return {name, with_underscores};
+}
+
+bool is_flag(std::string_view word) { return word.size() > 1 && word[0] == '-'; }
+
+std::string name_in(std::string_view word) { return std::string(word.substr(0, word.find('='))); }
+
+}  // namespace
+
+Flags::Flags(std::string command, std::string about, std::string notes)
+    : command_(std::move(command)), about_(std::move(about)), notes_(std::move(notes)) {
+  const auto nothing_to_store = [](const std::string&) { return std::string(); };
+  flags_.push_back({Kind::toggle, {"-h", "--help"}, "", nothing_to_store, "this page", Need::optional});
+}
+
+void Flags::value(const std::string& names, const std::string& shown, ReadValue read,
+                  const std::string& meaning, Need need) {
+  flags_.push_back({Kind::value, split(names, ','), shown, std::move(read), meaning, need});
+}
+
+void Flags::toggle(const std::string& names, bool* on, const std::string& meaning) {
+  const auto switch_on = [on](const std::string&) {
+    *on = true;
+    return std::string();
+  };
+  flags_.push_back({Kind::toggle, split(names, ','), "", switch_on, meaning, Need::optional});
+}
+
+void Flags::refuse(const std::string& names, const std::string& reason) {
+  flags_.push_back({Kind::refused, split(names, ','), "", nullptr, reason, Need::optional});
+}
+
+void Flags::positional(const std::string& name, ReadValue read, const std::string& meaning, Need need) {
+  positionals_.push_back({name, std::move(read), meaning, need});
+}
+
+void Flags::program(std::vector<std::string>* program) { program_ = program; }
+
+bool Flags::read(const std::vector<std::string>& args) {
+  const std::vector<std::string> words = refuse_unknown(read_flags(args));
+  if (given("--help")) {
+    std::fputs(help().c_str(), stdout);
+    return false;
+  }
+  read_environment();
+  // After an unknown flag a word may be its value, so it says nothing about what else is given.
+  if (problems_.empty()) read_positionals(words);
+  if (problems_.empty()) require_flags();
+  if (!problems_.empty()) fail(problems_);
+  return true;
+}
+
+std::vector<std::string> Flags::read_flags(const std::vector<std::string>& args) {
+  CLI::App app;
+  app.set_help_flag("");
+  app.allow_extras();
+  app.prefix_command(program_ != nullptr);
+  for (const Flag& flag : flags_)
+    for (const std::string& name : flag.names)
+      for (const std::string& spelling : spellings(name))
+        app.add_option(spelling,
+                       [this, &flag, spelling](const CLI::results_t& values) {
+                         const bool keeps_equals =
+                             spelling.size() == 2 && values.front().starts_with('=');  // -t=3
+                         take(flag, spelling, without_mark(values.front().substr(keeps_equals ? 1 : 0)));
+                         return true;
+                       })
+            ->expected(flag.kind == Kind::value ? 1 : 0)
+            ->trigger_on_parse();
+
+  std::vector<std::string> backwards;  // as CLI11 wants them
+  std::transform(args.rbegin(), args.rend(), std::back_inserter(backwards), with_mark);
+  try {
+    app.parse(std::move(backwards));
+  } catch (const CLI::ArgumentMismatch&) {  // the last word is a flag without its value
+    problems_.push_back(args.back() + " needs a value");
+  }
+
+  std::vector<std::string> left = app.remaining();
+  std::transform(left.begin(), left.end(), left.begin(), without_mark);
+  return left;
+}
+
+std::vector<std::string> Flags::refuse_unknown(const std::vector<std::string>& left) {
+  std::vector<std::string> words;
+  bool flags_end = false;
+  for (const std::string& word : left) {
+    if (!flags_end && word == "--") {
+      flags_end = true;
+    } else if (!flags_end && is_flag(word)) {
+      problems_.push_back(
+          fmt::format("unknown flag {}{}", name_in(word), did_you_mean(name_in(word), served_names())));
+    } else {
+      flags_end = flags_end || program_ != nullptr;
+      words.push_back(word);
+    }
+  }
+  return words;
+}
+
+void Flags::take(const Flag& flag, const std::string& as, const std::string& value) {
+  const auto problem = [&](const std::string& what) { problems_.push_back(as + " " + what); };
+  if (flag.kind == Kind::refused) return problem("is not supported: " + flag.meaning);
+  if (flag.kind == Kind::toggle && value != kOn)
+    return problem(fmt::format("takes no value, but got \"{}\"", value));
+  if (flag.kind == Kind::value && value == "--") return problem("needs a value");
+  given_[flag.names.back()] = {as, value};
+  const std::string broken = flag.read(value);
+  if (!broken.empty()) problem(fmt::format("\"{}\" {}", value, broken));
+}
+
+void Flags::read_environment() {
+  if (environment_prefix_.empty()) return;
+  for (const Flag& flag : flags_) {
+    const std::string& name = flag.names.back();
+    std::string variable = environment_prefix_;
+    for (const char c : name.substr(2))
+      variable += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    const char* value = std::getenv(variable.c_str());
+    if (value == nullptr || given(name)) continue;
+    if (flag.kind == Kind::value)
+      take(flag, variable, value);
+    else if (std::string_view(value) == "1")
+      take(flag, variable, kOn);
+    else if (flag.kind == Kind::toggle && std::string_view(value) != "0")
+      problems_.push_back(fmt::format("{} \"{}\" must be 0 or 1", variable, value));
+  }
+}
+
+void Flags::read_positionals(const std::vector<std::string>& words) {
+  if (program_ != nullptr) {
+    *program_ = words;
+    return;
+  }
+  const auto takes_all = [](const Positional& positional) { return positional.name.ends_with("..."); };
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i >= positionals_.size() && (positionals_.empty() || !takes_all(positionals_.back()))) {
+      problems_.push_back(fmt::format("\"{}\" belongs to no flag", words[i]));
+      continue;
+    }
+    const Positional& positional = positionals_[std::min(i, positionals_.size() - 1)];
+    const std::string broken = positional.read(words[i]);
+    if (!broken.empty()) problems_.push_back(fmt::format("{} \"{}\" {}", positional.name, words[i], broken));
+  }
+  for (std::size_t i = words.size(); i < positionals_.size(); ++i)
+    if (positionals_[i].need == Need::required) problems_.push_back(positionals_[i].name + " is missing");
+}
+
+void Flags::require_flags() {
+  for (const Flag& flag : flags_)
+    if (flag.need == Need::required && !given(flag.names.back()))
+      problems_.push_back(flag.names.back() + " is missing");
+}
+
+std::string Flags::as_given(const std::string& name) const {
+  const Given& given = given_.at(name);
+  return fmt::format("{} \"{}\"", given.as, given.value);
+}
+
+bool Flags::serves(std::string_view word) const {
+  const Flag* flag = find(name_in(word));
+  return flag != nullptr && flag->kind != Kind::refused;
+}
+
+void Flags::fail(const std::vector<std::string>& problems) const {
+  throw Error(ExitCode::usage, fmt::format("{}: {}; `rondo {} --help` lists the flags", command_,
+                                           fmt::join(problems, "\n  "), command_));
+}
+
+const Flags::Flag* Flags::find(const std::string& name) const {
+  for (const Flag& flag : flags_)
+    for (const std::string& known : flag.names)
+      for (const std::string& spelling : spellings(known))
+        if (spelling == name) return &flag;
+  return nullptr;
+}
+
+std::vector<std::string> Flags::served_names() const {
+  std::vector<std::string> names;
+  for (const Flag& flag : flags_)
+    if (flag.kind != Kind::refused) names.push_back(flag.names.back());
+  return names;
+}
+
+// "rondo plan CONFIG --world N [--json]"; "[flags]" where that would be too long.
+std::string Flags::usage() const {
+  constexpr std::size_t kWidth = 100;
+  std::string text = "rondo " + command_, optional;
+  for (const Positional& positional : positionals_)
+    text += positional.need == Need::required ? " " + positional.name : " [" + positional.name + "]";
+  for (const Flag& flag : flags_) {
+    if (flag.kind == Kind::refused || flag.names.back() == "--help") continue;
+    const std::string shown = flag.names.back() + (flag.shown.empty() ? "" : " " + flag.shown);
+    if (flag.need == Need::required)
+      text += " " + shown;
+    else
+      optional += " [" + shown + "]";
+  }
+  text += text.size() + optional.size() <= kWidth ? optional : " [flags]";
+  return program_ == nullptr ? text : text + " [--] PROGRAM ...";
+}
+
+std::string Flags::help() const {
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const Positional& positional : positionals_) rows.emplace_back(positional.name, positional.meaning);
+  for (const Flag& flag : flags_)
+    if (flag.kind != Kind::refused)
+      rows.emplace_back(fmt::format("{} {}", fmt::join(flag.names, ", "), flag.shown), flag.meaning);
+  std::size_t width = 0;
+  for (const auto& [left, meaning] : rows) width = std::max(width, left.size());
+  std::string text = usage() + "\n\n" + about_ + "\n\n";
+  for (const auto& [left, meaning] : rows) text += fmt::format("  {:<{}}  {}\n", left, width, meaning);
+  return notes_.empty() ? text : text + "\n" + notes_ + "\n";
+}
+
+}  // namespace rondo
