@@ -7,7 +7,7 @@
 
 #include "apps/commands.h"
 #include "support/flags.h"
-#include "trainer/metrics/compare_runs.h"
+#include "trainer/observe/metrics/compare_runs.h"
 
 namespace rondo {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "apps/convert_options.h"
 #include "apps/worker_commands.h"
-#include "trainer/tokenizer/tokenizer.h"
+#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 

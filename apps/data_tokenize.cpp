@@ -16,7 +16,7 @@
 #include "support/flags.h"
 #include "support/text/size_text.h"
 #include "trainer/data/tokenize.h"
-#include "trainer/tokenizer/tokenizer.h"
+#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 namespace {

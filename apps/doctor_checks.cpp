@@ -15,7 +15,7 @@
 #include <cstring>
 
 #include "apps/run_program.h"
-#include "trainer/metrics/machine.h"
+#include "trainer/observe/metrics/machine.h"
 
 namespace rondo {
 namespace {

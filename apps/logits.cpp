@@ -17,8 +17,8 @@
 #include "models/parts/decoder.h"
 #include "parallel/simple_fsdp.h"
 #include "trainer/hugging_face/folder.h"
+#include "trainer/hugging_face/safetensors/writer.h"
 #include "trainer/resume/load_weights.h"
-#include "trainer/safetensors/writer.h"
 
 namespace rondo {
 namespace {

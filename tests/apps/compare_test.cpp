@@ -6,8 +6,8 @@
 #include <random>
 
 #include "apps/run_program.h"
-#include "tests/trainer/metrics/scratch.h"
-#include "trainer/metrics/compare_runs.h"
+#include "tests/trainer/observe/metrics/scratch.h"
+#include "trainer/observe/metrics/compare_runs.h"
 
 namespace rondo {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "apps/run_program.h"
 #include "tests/trainer/data/token_bytes.h"
-#include "tests/trainer/metrics/scratch.h"
+#include "tests/trainer/observe/metrics/scratch.h"
 
 using namespace rondo;
 using Catch::Matchers::ContainsSubstring;

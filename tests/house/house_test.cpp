@@ -174,10 +174,10 @@ const std::map<std::string, std::string> kTargetsWithoutLibTorch = {
     {"compiler_core", "compiler"},
     {"trainer_host", "trainer"},
     {"trainer_data", "trainer"},
-    {"trainer_tokenizer", "trainer/tokenizer"},
-    {"trainer_metrics", "trainer/metrics"},
+    {"trainer_tokenizer", "trainer/data/tokenizer"},
+    {"trainer_metrics", "trainer/observe/metrics"},
     {"trainer_checkpoint", "trainer/checkpoint"},
-    {"trainer_safetensors", "trainer/safetensors"},
+    {"trainer_safetensors", "trainer/hugging_face/safetensors"},
     {"trainer_hugging_face", "trainer/hugging_face"},
     {"rondo", "apps"},
 };

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "apps/run_program.h"
-#include "tests/trainer/metrics/scratch.h"
+#include "tests/trainer/observe/metrics/scratch.h"
 
 namespace rondo {
 

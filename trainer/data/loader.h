@@ -26,7 +26,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/tokenizer/tokenizer.h"
+#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "trainer/data/token_files/token_writer.h"
-#include "trainer/tokenizer/tokenizer.h"
+#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 

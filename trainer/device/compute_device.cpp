@@ -9,8 +9,8 @@
 #include "parallel/groups/gpu.h"
 #include "trainer/config/derived.h"
 #include "trainer/device/device_info.h"
-#include "trainer/metrics/flops.h"
-#include "trainer/metrics/machine.h"
+#include "trainer/observe/metrics/flops.h"
+#include "trainer/observe/metrics/machine.h"
 
 namespace rondo {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "trainer/hugging_face/config.h"
-#include "trainer/safetensors/reader.h"
+#include "trainer/hugging_face/safetensors/reader.h"
 
 namespace rondo::hugging_face {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "trainer/hugging_face/folder.h"
-#include "trainer/safetensors/writer.h"
+#include "trainer/hugging_face/safetensors/writer.h"
 
 namespace rondo::hugging_face {
 

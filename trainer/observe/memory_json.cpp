@@ -4,7 +4,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "trainer/metrics/machine.h"
+#include "trainer/observe/metrics/machine.h"
 
 namespace rondo {
 namespace {

@@ -11,8 +11,8 @@
 #include "support/log.h"
 #include "trainer/config/dump.h"
 #include "trainer/device/device_info.h"
-#include "trainer/metrics/flops.h"
 #include "trainer/observe/memory_json.h"
+#include "trainer/observe/metrics/flops.h"
 #include "trainer/step/expert_rows.h"
 
 namespace rondo {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "support/error.h"
-#include "trainer/safetensors/format.h"
+#include "trainer/hugging_face/safetensors/format.h"
 
 namespace rondo {
 

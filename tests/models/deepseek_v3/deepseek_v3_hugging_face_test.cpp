@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/deepseek_v3/deepseek_v3.h"
-#include "tests/trainer/safetensors/texts.h"
+#include "tests/trainer/hugging_face/safetensors/texts.h"
 #include "trainer/config/load.h"
 #include "trainer/hugging_face/config.h"
 #include "trainer/hugging_face/folder.h"

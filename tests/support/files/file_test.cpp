@@ -7,7 +7,7 @@
 
 #include "support/files/atomic_file.h"
 #include "support/files/mapped_file.h"
-#include "tests/trainer/metrics/scratch.h"
+#include "tests/trainer/observe/metrics/scratch.h"
 
 namespace rondo {
 namespace {

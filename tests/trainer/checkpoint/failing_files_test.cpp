@@ -4,7 +4,7 @@
 
 #include "apps/run_program.h"
 #include "tests/trainer/checkpoint/states.h"
-#include "tests/trainer/metrics/scratch.h"
+#include "tests/trainer/observe/metrics/scratch.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/prune.h"
 

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "tests/trainer/checkpoint/states.h"
-#include "tests/trainer/metrics/scratch.h"
+#include "tests/trainer/observe/metrics/scratch.h"
 
 namespace rondo::checkpoint {
 namespace {

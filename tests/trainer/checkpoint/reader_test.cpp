@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "tests/trainer/checkpoint/states.h"
-#include "tests/trainer/metrics/scratch.h"
+#include "tests/trainer/observe/metrics/scratch.h"
 
 namespace rondo::checkpoint {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/llama3/llama3.h"
-#include "tests/trainer/safetensors/texts.h"
+#include "tests/trainer/hugging_face/safetensors/texts.h"
 #include "trainer/config/load.h"
 
 namespace rondo::hugging_face {

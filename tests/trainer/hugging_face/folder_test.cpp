@@ -6,7 +6,7 @@
 
 #include "models/llama3/llama3.h"
 #include "tests/trainer/data/temp_folder.h"
-#include "tests/trainer/safetensors/texts.h"
+#include "tests/trainer/hugging_face/safetensors/texts.h"
 #include "trainer/hugging_face/folder_files.h"
 #include "trainer/hugging_face/folder_writer.h"
 

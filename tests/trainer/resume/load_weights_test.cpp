@@ -14,7 +14,7 @@
 
 #include "parallel/sharding.h"
 #include "tests/compiler/execute/far_device.h"
-#include "trainer/safetensors/writer.h"
+#include "trainer/hugging_face/safetensors/writer.h"
 
 namespace rondo {
 namespace {

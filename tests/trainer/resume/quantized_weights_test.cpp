@@ -20,9 +20,9 @@
 #include "tests/trainer/data/temp_folder.h"
 #include "trainer/checkpoint/reader.h"
 #include "trainer/hugging_face/fp8_blocks.h"
+#include "trainer/hugging_face/safetensors/writer.h"
 #include "trainer/resume/convert.h"
 #include "trainer/resume/load_weights.h"
-#include "trainer/safetensors/writer.h"
 #include "trainer/step/float_dtypes.h"
 
 namespace rondo {

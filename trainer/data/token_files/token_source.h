@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "trainer/tokenizer/tokenizer.h"
+#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 

@@ -1,0 +1,45 @@
+// A safetensors file, mapped: opening it reads the header alone, and bytes are read from disk when they are
+// touched, so a caller pays for the tensors and the ranges that it takes.
+//
+// Immutable once open, so thread-safe. What happens to a file that is cut short meanwhile: mapped_file.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "support/files/mapped_file.h"
+#include "trainer/hugging_face/safetensors/format.h"
+
+namespace rondo::safetensors {
+
+class File {
+ public:
+  // Throws Error(checkpoint) where the file is missing, unreadable or breaks a rule of the format (naming
+  // file, tensor and rule), Error(resources) where memory or descriptors ran out.
+  explicit File(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return mapped_.path(); }
+  const std::vector<TensorInfo>& tensors() const { return header_.tensors; }  // by offset
+  const Metadata& metadata() const { return header_.metadata; }
+
+  // nullptr where there is no tensor of that name. Valid as long as this object.
+  const TensorInfo* find(std::string_view name) const;
+
+  // Little-endian, row-major; valid as long as this object, and aligned to nothing. `tensor` is one of
+  // tensors().
+  std::span<const std::byte> bytes(const TensorInfo& tensor) const;
+  // Elements [begin, end) of the flattened tensor. REQUIRES begin <= end <= tensor.elements().
+  std::span<const std::byte> bytes(const TensorInfo& tensor, std::uint64_t begin, std::uint64_t end) const;
+
+ private:
+  MappedFile mapped_;
+  Header header_;
+  std::unordered_map<std::string_view, std::size_t> index_;  // into header_.tensors, whose names it views
+};
+
+}  // namespace rondo::safetensors

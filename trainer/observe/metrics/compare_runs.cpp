@@ -1,0 +1,122 @@
+#include "trainer/observe/metrics/compare_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace rondo {
+namespace {
+
+bool same_bits(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+double relative_difference(double a, double b) {
+  if (a == b) return 0;
+  const double larger = std::max(std::abs(a), std::abs(b));
+  return std::isfinite(larger) ? std::abs(a - b) / larger : std::numeric_limits<double>::infinity();
+}
+
+bool agree(double a, double b, std::optional<double> tolerance) {
+  return same_bits(a, b) || (tolerance && relative_difference(a, b) <= *tolerance);
+}
+
+std::optional<Difference> difference_of(const StepMetrics& a, const StepMetrics& b,
+                                        std::optional<double> tolerance) {
+  struct Quantity {
+    const char* name;
+    double a, b;
+    std::optional<double> tolerance;
+  };
+  const Quantity quantities[] = {{"loss", a.loss, b.loss, tolerance},
+                                 {"grad_norm", a.grad_norm, b.grad_norm, tolerance},
+                                 {"lr", a.lr, b.lr, std::nullopt}};
+  for (const Quantity& q : quantities)
+    if (!agree(q.a, q.b, q.tolerance))
+      return Difference{a.step, q.name, json_number(q.a), json_number(q.b), relative_difference(q.a, q.b)};
+  if (!tolerance && a.state_hash && b.state_hash && *a.state_hash != *b.state_hash)
+    return Difference{a.step, "state_hash", *a.state_hash, *b.state_hash,
+                      std::numeric_limits<double>::quiet_NaN()};
+  return std::nullopt;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+Speed speed_of(const std::vector<StepMetrics>& lines) {
+  const std::size_t warm_up = lines.size() > 1 ? std::max<std::size_t>(1, lines.size() / 10) : 0;
+  std::vector<double> tokens_per_s, step_time_s;
+  Speed speed;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    speed.peak_memory_gib = std::max(speed.peak_memory_gib, lines[i].memory_gib);
+    if (i < warm_up) continue;
+    tokens_per_s.push_back(lines[i].tokens_per_s);
+    step_time_s.push_back(lines[i].step_time_s);
+  }
+  speed.tokens_per_s = median(std::move(tokens_per_s));
+  speed.step_time_s = median(std::move(step_time_s));
+  return speed;
+}
+
+std::vector<ConfigDifference> config_differences(const RunLog& a, const RunLog& b) {
+  if (a.config.empty() || b.config.empty()) return {};
+  std::set<std::string> keys;
+  for (const auto& [key, value] : a.config) keys.insert(key);
+  for (const auto& [key, value] : b.config) keys.insert(key);
+  const auto value_in = [](const RunLog& run, const std::string& key) {
+    const auto found = run.config.find(key);
+    return found == run.config.end() ? std::string("(absent)") : found->second;
+  };
+  std::vector<ConfigDifference> differences;
+  for (const std::string& key : keys) {
+    ConfigDifference difference{key, value_in(a, key), value_in(b, key)};
+    if (difference.a != difference.b) differences.push_back(std::move(difference));
+  }
+  return differences;
+}
+
+}  // namespace
+
+Comparison compare_runs(const RunLog& a, const RunLog& b, std::optional<double> tolerance) {
+  Comparison result;
+  auto left = a.lines.begin(), right = b.lines.begin();
+  while (left != a.lines.end() || right != b.lines.end()) {
+    if (right == b.lines.end() || (left != a.lines.end() && left->step < right->step)) {
+      result.only_in_a.push_back((left++)->step);
+    } else if (left == a.lines.end() || right->step < left->step) {
+      result.only_in_b.push_back((right++)->step);
+    } else {
+      ++result.shared_steps;
+      if (!tolerance && left->state_hash && right->state_hash) ++result.hashed_steps;
+      if (!result.first_difference) result.first_difference = difference_of(*left, *right, tolerance);
+      ++left, ++right;
+    }
+  }
+  result.config = config_differences(a, b);
+  result.speed_a = speed_of(a.lines);
+  result.speed_b = speed_of(b.lines);
+  return result;
+}
+
+std::string step_list(const std::vector<std::int64_t>& steps) {
+  std::string text;
+  for (std::size_t first = 0; first < steps.size();) {
+    std::size_t last = first;
+    while (last + 1 < steps.size() && steps[last + 1] == steps[last] + 1) ++last;
+    if (!text.empty()) text += ", ";
+    text += last > first ? fmt::format("{}-{}", steps[first], steps[last]) : fmt::format("{}", steps[first]);
+    first = last + 1;
+  }
+  return text;
+}
+
+}  // namespace rondo

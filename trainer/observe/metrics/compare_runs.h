@@ -1,0 +1,62 @@
+// Two runs side by side: where their numbers part, what their configurations differ in, how fast they were.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/observe/metrics/step_metrics.h"
+
+namespace rondo {
+
+// What `read_run` finds in a run folder.
+struct RunLog {
+  std::filesystem::path folder;
+  std::vector<StepMetrics> lines;             // at least one; `step` strictly rises
+  std::map<std::string, std::string> config;  // "training.steps" -> "20" as TOML; empty without config.toml
+};
+
+// Errors: ExitCode::data, naming file and line, for what is missing or cannot be read.
+RunLog read_run(const std::filesystem::path& folder);
+
+struct Difference {
+  std::int64_t step = 0;
+  std::string quantity;  // "loss", "grad_norm", "lr" or "state_hash"
+  std::string a, b;      // as metrics.jsonl writes them
+  double relative = 0;   // |a - b| / max(|a|, |b|); NaN for a hash
+};
+
+struct ConfigDifference {
+  std::string key;
+  std::string a, b;  // as TOML; "(absent)" where the run does not have the key
+};
+
+// Medians over the lines after the warm-up (the first tenth, at least one line where there are more).
+struct Speed {
+  double tokens_per_s = 0;
+  double step_time_s = 0;
+  double peak_memory_gib = 0;  // over all lines
+};
+
+struct Comparison {
+  std::optional<Difference> first_difference;  // in the order of steps, then of the quantities above
+  std::vector<std::int64_t> only_in_a, only_in_b;
+  std::int64_t shared_steps = 0;
+  std::int64_t hashed_steps = 0;  // shared steps where both have a state_hash that was compared
+  std::vector<ConfigDifference> config;
+  Speed speed_a, speed_b;
+
+  bool equal() const { return !first_difference && only_in_a.empty() && only_in_b.empty(); }
+};
+
+// Bits are compared (any NaN equals any NaN). With a `tolerance` loss and grad_norm may differ by that much
+// relatively, and hashes are not looked at.
+Comparison compare_runs(const RunLog& a, const RunLog& b, std::optional<double> tolerance);
+
+// "1-3, 7" for {1, 2, 3, 7}.
+std::string step_list(const std::vector<std::int64_t>& steps);
+
+}  // namespace rondo
