@@ -8,7 +8,7 @@
 #include "apps/commands.h"
 #include "apps/subcommands.h"
 #include "support/error.h"
-#include "support/flags.h"
+#include "support/flags/flags.h"
 #include "support/text/size_text.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"

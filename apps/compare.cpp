@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
-#include "support/flags.h"
+#include "support/flags/flags.h"
 #include "trainer/observe/metrics/compare_runs.h"
 
 namespace rondo {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "support/error.h"
-#include "support/flags.h"
+#include "support/flags/flags.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 

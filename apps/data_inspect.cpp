@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "apps/data_commands.h"
-#include "support/flags.h"
+#include "support/flags/flags.h"
 #include "trainer/data/text_source.h"
 #include "trainer/data/token_files/rondo_source.h"
 

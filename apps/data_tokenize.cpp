@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "apps/data_commands.h"
-#include "support/flags.h"
+#include "support/flags/flags.h"
 #include "support/text/size_text.h"
 #include "trainer/data/tokenize.h"
 #include "trainer/data/tokenizer/tokenizer.h"

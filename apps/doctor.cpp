@@ -8,7 +8,7 @@
 #include "apps/commands.h"
 #include "apps/doctor_checks.h"
 #include "support/error.h"
-#include "support/flags.h"
+#include "support/flags/flags.h"
 
 namespace rondo {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "apps/commands.h"
-#include "support/flags.h"
+#include "support/flags/flags.h"
 
 namespace rondo {
 

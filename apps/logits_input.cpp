@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "support/error.h"
-#include "support/flags.h"
+#include "support/flags/flags.h"
 
 namespace rondo {
 namespace {

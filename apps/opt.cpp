@@ -14,7 +14,7 @@
 #include "compiler/report/memory_report.h"
 #include "compiler/report/memory_timeline.h"
 #include "support/error.h"
-#include "support/flags.h"
+#include "support/flags/flags.h"
 
 namespace rondo {
 namespace {

@@ -1,6 +1,6 @@
 #include "apps/plan_options.h"
 
-#include "support/flags.h"
+#include "support/flags/flags.h"
 #include "support/text/nearest.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/load.h"

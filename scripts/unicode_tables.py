@@ -104,7 +104,7 @@ const std::string_view kUnicodeCategoryRuns =
 
 text = table()
 if sys.argv[1:] == ["--check"]:
-    path = os.path.join(os.path.dirname(__file__), "../trainer/tokenizer/split/unicode_table.cpp")
+    path = os.path.join(os.path.dirname(__file__), "../trainer/data/tokenizer/split/unicode_table.cpp")
     if open(path, encoding="utf-8").read() != text:
         sys.exit("unicode_tables: trainer/data/tokenizer/split/unicode_table.cpp is not what the package tokenizers says; write it anew")
 else:

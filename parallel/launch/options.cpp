@@ -12,7 +12,7 @@
 
 #include "parallel/launch/gpus.h"
 #include "support/error.h"
-#include "support/flags.h"
+#include "support/flags/flags.h"
 #include "support/text/numbers.h"
 
 namespace rondo::launch {

@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support/flag_values.h"
+#include "support/flags/flag_values.h"
 
 namespace rondo {
 

@@ -1,4 +1,4 @@
-#include "support/flag_values.h"
+#include "support/flags/flag_values.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

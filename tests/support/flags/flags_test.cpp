@@ -1,4 +1,4 @@
-#include "support/flags.h"
+#include "support/flags/flags.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>

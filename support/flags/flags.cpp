@@ -4,7 +4,7 @@
 // Every spelling of a flag is an option of CLI11, whose callback runs where the word stands. So messages
 // show the flag as the user wrote it, and the last value counts. Only this file includes CLI11, which costs
 // nine seconds.
-#include "support/flags.h"
+#include "support/flags/flags.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
