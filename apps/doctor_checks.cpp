@@ -1,3 +1,7 @@
+// Each check is a function that returns what it found and what to type, and goes on where something is
+// missing. LibTorch is looked at from outside: the worker runs as a child with a time limit, because a broken
+// library ends a process before main. What only some uses need is reported as absent and not as a fault.
+// Loopback is tried with a real connection, since a configured interface may still refuse one.
 #include "apps/doctor_checks.h"
 
 #include <arpa/inet.h>

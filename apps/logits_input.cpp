@@ -1,3 +1,6 @@
+// Token ids are read by a loop of its own that knows line and column, since a file of thousands of ids is of
+// no use with "bad number" alone. Sequences of other lengths are refused and not padded, because logits are
+// one tensor. The vocabulary is checked apart, as it is known only when the model's configuration was read.
 #include "apps/logits_input.h"
 
 #include <fmt/format.h>

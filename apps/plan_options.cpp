@@ -1,3 +1,7 @@
+// The words are of two kinds: flags of the command, and keys of the configuration, which have a dot in their
+// name. They are divided first and go to two readers. The configuration file becomes the first key, so that
+// later keys override it as they do for a run. The layout is resolved here, so that degrees that do not fit
+// the number of ranks are reported before the worker starts.
 #include "apps/plan_options.h"
 
 #include "support/flags/flags.h"

@@ -1,3 +1,6 @@
+// posix_spawn with both outputs in one pipe; the end of the pipe is the end of the program. Output above the
+// limit is read and thrown away, since a full pipe would stop the program. The child leads a process group of
+// its own, so that a timeout kills whatever it started too.
 #include "apps/run_program.h"
 
 #include <fcntl.h>

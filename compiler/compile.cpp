@@ -1,3 +1,7 @@
+// The order is trace, verify, passes, memory plan; shapes are enough for all of it, and only bind() takes
+// tensors. The plan is made for the interpreter too, for its report. Steps that share resources take turns,
+// so they get one arena of the largest size and not one each. A watch for hangs exists only if some step has
+// segments to record. The text of the collectives is what ranks compare before the first of them runs.
 #include "compiler/compile.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Slots are sorted by expert with a stable sort, and its inverse says where each slot went; both directions
+// then gather. In the fixed-size exchange, slots of other ranks' experts get a key behind all of this rank's,
+// so the sort puts them last, where the room or the count leaves them out. Both steps are autograd functions
+// of their own: the backward sums in f32 over slots, reduce-scatters, and rounds once. A count that is absent
+// is not saved, since autograd saves no undefined tensors.
 #include "parallel/expert_parallel.h"
 
 #include <ATen/TensorOperators.h>

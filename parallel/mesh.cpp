@@ -1,3 +1,7 @@
+// A rank's coordinates are its number in mixed radix: one stride and one degree for each axis. The experts'
+// axes divide the same ranks a second time, with strides of their own, so every query is the same loop over
+// rows. Names of groups are made from the axes that have more than one rank; axes that hold the same ranks
+// then give the same name, and no second group is made for them.
 #include "parallel/mesh.h"
 
 #include <fmt/format.h>

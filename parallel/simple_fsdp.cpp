@@ -1,3 +1,8 @@
+// The shard is cast before it is gathered, so that the all-gather moves the smaller type; the gradient is
+// cast before it is reduced. Padding is cut off after the gather and added again before the reduce-scatter. A
+// plain autograd layer would save the whole weight for its backward. The resharding layers save the shard and
+// gather again there. Contexts carry pointers as integers, because autograd saves no C++ objects of other
+// types.
 #include "parallel/simple_fsdp.h"
 
 #include <ATen/ops/constant_pad_nd.h>

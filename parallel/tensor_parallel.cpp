@@ -1,3 +1,8 @@
+// All-gather and reduce-scatter of tokens are each other's backward, so one function serves both. The
+// cross-entropy needs two all-reduces: the largest logit of each token, then one that carries the sum of
+// exponentials and the label's logit together. A label belongs to one rank, and the others add zero.
+// Probabilities are saved, so the backward needs no collective. Whether the vocabulary is padded is decided
+// alike on all ranks, since their graphs must be equal.
 #include "parallel/tensor_parallel.h"
 
 #include <ATen/TensorOperators.h>

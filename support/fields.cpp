@@ -1,3 +1,8 @@
+// Checks and texts for fields of any struct; the types are erased in the header, so this file walks variants.
+// A rule is checked in the order unsupported, range, allowed words, own check, and only the first that is
+// broken is told. Finiteness comes before the range, since every comparison with a nan is false. Doubles are
+// written in the shortest form that reads back to the same bits, with ".0" where they would look like
+// integers.
 #include "support/fields.h"
 
 #include <fmt/format.h>

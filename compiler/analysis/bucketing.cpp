@@ -1,3 +1,8 @@
+// Packs the operands of several collectives with cat, starts one collective, and takes its result apart. A
+// gather qualifies only if it depends on its parameter alone, because it moves up to the first member of its
+// bucket. A reduction that depends on another reduction stays out: one bucket with both would be a cycle.
+// Gradients that are all cast from one dtype are packed before the cast and cast once. New nodes are only
+// collected with their wanted places; finish() edits the graph once, with one stable topological sort.
 #include "compiler/analysis/bucketing.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// Hash and equality of nodes for value numbering. Floating-point arguments are compared by their bits:
+// operator== would merge 0.0 with -0.0 and would never match a nan. Only op and arguments enter the hash;
+// result types are compared afterwards. Whether a storage may be shared is decided at its root, so that one
+// overwritten view marks all views.
 #include "compiler/analysis/equal_nodes.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Indices of nodes must stay valid while a pass looks for matches. So nothing moves before finish(): nodes
+// that were taken are flagged, new ones wait in a list above their anchor, and replaced values are entries of
+// a table. take() checks all nodes before it flags any of them, so a match is taken whole or not at all. What
+// resembled a match but was left is counted by reason, with the first module as an example.
 #include "compiler/analysis/fusion.h"
 
 #include <fmt/format.h>

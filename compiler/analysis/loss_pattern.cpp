@@ -1,3 +1,8 @@
+// A match starts at the node that is rare (nll_loss_forward, or amax over the classes) and checks every node
+// around it by op, arguments, types and number of readers. One reader more than expected refuses the match,
+// because the chunked op does not produce the values in between. The backward may read a weight that was
+// gathered a second time, so operands of the two phases are compared by walking both chains of definitions in
+// lockstep. A refusal is an exception with its reason, for the pass's note.
 #include "compiler/analysis/loss_pattern.h"
 
 #include <algorithm>

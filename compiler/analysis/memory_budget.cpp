@@ -1,3 +1,7 @@
+// The greedy rule for a knapsack: the class with the most seconds per byte goes first. Keeping one value
+// changes which others must be computed again, so the recompute plan is made anew after each choice and the
+// worth of every class with it. If a class does not fit whole, bisection finds in how many of the last blocks
+// it does. Each class is tried once, which bounds the loop.
 #include "compiler/analysis/memory_budget.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,8 @@
+// Each policy is a list of the nodes that it wants kept. ForwardValues alone turns such a list into a
+// decision, so the policies cannot disagree about what may be computed again at all. min_cut is a minimum
+// vertex cut in each block: a node's capacity is its bytes, sources are dear nodes and those that are kept
+// anyway, sinks are what the backward reads. A selector that matches nothing is an error, since a typing
+// mistake would silently keep nothing.
 #include "compiler/analysis/memory_policy.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// Kahn's topological sort with a priority queue: of the nodes whose operands are placed, the one with the
+// smallest wanted place goes next, ties by old index. That makes the sort stable. Random ops and host reads
+// form a chain of extra edges, since the drawn numbers and the exchanges between ranks depend on their order.
+// The return node is held out and appended last; a count that falls short means a cycle.
 #include "compiler/analysis/schedule.h"
 
 #include <iterator>

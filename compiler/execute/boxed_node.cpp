@@ -1,3 +1,7 @@
+// Resolves a node once, so that a call only pushes IValues and enters the dispatcher's boxed kernel. The
+// schema decides how a constant is converted, because the same symbol means a device, a layout or a memory
+// format. A wrapped number becomes a zero-dimensional tensor with LibTorch's flag, which keeps it out of type
+// promotion. Operands keep an empty slot among the constants, so that one index serves both lists.
 #include "compiler/execute/boxed_node.h"
 
 #include <ATen/ops/scalar_tensor.h>

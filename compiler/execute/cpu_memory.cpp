@@ -1,3 +1,8 @@
+// Heap blocks carry their size in a header of one alignment unit, because LibTorch's deleter gets a pointer
+// and no size. A pointer inside of an arena belongs to the arena: its release only lowers a counter, found by
+// a lock-free scan of 64 address ranges. An arena that still has blocks handed out is not freed, since a
+// collective that a failure left behind may write into them. DataPtr's context equals its data pointer, which
+// raw_allocate needs.
 #include "compiler/execute/cpu_memory.h"
 
 #include <c10/core/Allocator.h>

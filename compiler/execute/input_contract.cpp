@@ -1,3 +1,7 @@
+// An executor has fixed addresses and shapes built in, so every run compares types and strides of all inputs
+// and the address of each state tensor with those at binding. A replay would go on reading the old place of a
+// state tensor that moved, without any error. The batch is moved after the checks, by a copy that does not
+// block the host.
 #include "compiler/execute/input_contract.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -1,3 +1,7 @@
+// Values are numbers into one dense list and are never renumbered: keep_nodes() drops nodes and leaves their
+// values behind, so that tables indexed by value stay valid in a pass. Definitions stand above uses, so
+// storage_roots() needs one sweep instead of a walk for each value. A module's block is found by its dotted
+// prefixes, once for each distinct module.
 #include "compiler/ir/ir.h"
 
 #include <algorithm>

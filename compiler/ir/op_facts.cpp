@@ -1,3 +1,7 @@
+// One constexpr table and a hash map over it, built at first use. An op without a row gets the defaults,
+// which are those of pure compute; so a new op with an effect needs a row, or passes will drop and merge it.
+// In-place forms are listed only where the bits are equal: mul_.Scalar differs from mul.Scalar in bf16 on the
+// CPU. Floating-point operations follow from the sizes of the operands alone.
 #include "compiler/ir/op_facts.h"
 
 #include <array>

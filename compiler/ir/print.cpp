@@ -1,3 +1,8 @@
+// The output must parse back to an equal graph. Doubles are written by std::to_chars, the shortest form with
+// the same bits; ".0" tells a whole double from an integer, a nan that is not the standard one is given by
+// its bits, and empty lists carry their kind. Phase and module get a line only where they change. A broken
+// graph must be printable too, so numbers of values are checked before they are looked up, and an odd return
+// is printed as a plain node.
 #include <bit>
 #include <charconv>
 #include <cmath>

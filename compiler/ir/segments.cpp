@@ -1,3 +1,7 @@
+// Segments are the gaps between host reads, so one scan over the cuts finds them. A gap that makes only views
+// has nothing to record. The check works the other way round: it maps each node to its marked segment and
+// compares. A wait must lie in the segment of its start, because a recording cannot wait for work that
+// another recording began.
 #include "compiler/ir/segments.h"
 
 #include <fmt/format.h>

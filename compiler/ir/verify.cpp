@@ -1,3 +1,8 @@
+// Each rule is one linear sweep with tables indexed by value. The order of the list matters: the first rules
+// establish that indices are in range and definitions stand above uses, which later rules take for granted.
+// Rules about memory work on storage roots, so that an overwrite is seen through any view. A read is stale if
+// the last write to its storage is later than the definition of the value. The verifier stops at the first
+// broken rule.
 #include "compiler/ir/verify.h"
 
 #include <fmt/format.h>

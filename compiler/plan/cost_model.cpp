@@ -1,3 +1,8 @@
+// The roofline is a maximum: launch, then bytes over bandwidth, then operations over the rate for their kind.
+// Bytes of an operand are the smaller of its storage and its elements, so broadcasts and slices count what is
+// touched. Ops such as embedding read a few rows of an operand, which is left out. flops() counts the whole
+// square of attention, so the kernel's time takes half. A group that leaves the node divides the network by
+// its stride, up to the ranks of a node, since the groups between call at the same time.
 #include "compiler/plan/cost_model.h"
 
 #include <algorithm>

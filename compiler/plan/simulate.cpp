@@ -1,3 +1,7 @@
+// One pass over the schedule with a clock for compute and the time at which each other lane is free. A start
+// moves only its lane; a wait moves the clock to the end of what it waits for, and the difference is exposed
+// time. An exchange that the host takes part in starts and waits in the same place. Each pending entry points
+// to the total that its wait adds to; the map keeps such addresses valid.
 #include "compiler/plan/simulate.h"
 
 #include <algorithm>

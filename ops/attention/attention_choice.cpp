@@ -1,3 +1,7 @@
+// Each kernel has one function that says why it cannot take a case, "" where it can. The choice and the words
+// of the log come from the same functions, so they cannot disagree. The limits for cuDNN repeat LibTorch's
+// own checks for training without dropout, so that a choice made here is not refused there. Efficient
+// attention has no documents, since it would keep a row of scores for each.
 #include "ops/attention/attention_choice.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// One matrix product a run, written into a slice of the result. The result starts uninitialized, so the rows
+// behind the last run and the matrices of empty runs are zeroed here and nowhere else. Both gradients are the
+// same op: that of x is a product by rows, that of the weights one by columns, which the number of dimensions
+// of b tells apart.
 #include "ops/grouped_mm/grouped_mm.h"
 
 #include <ATen/ops/empty.h>

@@ -1,3 +1,8 @@
+// A ring buffer under one mutex: entry n lies at n modulo the capacity. A late `done` finds an entry only if
+// it still has that number, so an overwritten one is not marked by mistake. Collectives are counted per
+// group, because only that number means the same on all ranks. What blocks is the oldest entry that somebody
+// waits for, else the oldest that is not done. Bytes that are no UTF-8 are replaced, so that writing the file
+// cannot throw for them.
 #include "parallel/groups/comm_record.h"
 
 #include <fmt/chrono.h>

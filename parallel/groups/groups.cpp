@@ -1,3 +1,8 @@
+// c10d's own calls block for their whole timeout and hear no signal. So ranks wait here in short slices,
+// knock at the port before they make a store client, and end with one line that says who is missing. Keys
+// have the run and the restart as a prefix, so that a late rank of an earlier attempt meets nobody. Groups of
+// other ranks share a name; the first rank tells their meeting places apart. NCCL's are shut down in reverse
+// order, unless they were aborted.
 #include "parallel/groups/groups.h"
 
 #include <netdb.h>

@@ -1,3 +1,7 @@
+// A reduction is Gloo's data movement and an OrderedReduction that adds the received rows by rank, in wait(),
+// on the waiting thread. Until then the buffer of contributions lives in the work object. Every collective is
+// wrapped to tell the flight recorder when it is called, waited for and done; an entry that is not done names
+// what a rank hangs in. Gloo throws many types: those that mean a lost or late peer become one of c10d's.
 #include "parallel/groups/ordered_gloo.h"
 
 #include <ATen/ops/add.h>

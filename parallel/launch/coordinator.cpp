@@ -1,3 +1,8 @@
+// One thread and no blocking call: each round accepts, reads all members, minds silence, and only then
+// decides. A connection is a stranger until its `join` is admitted, and strangers are dropped after a while.
+// A decision waits until every node has reported its end; a lost node is given a report, so that it cannot
+// hold the job up. The port of rank 0's store is bound here and handed over, because a port that is only
+// chosen may be taken in between.
 #include "parallel/launch/coordinator.h"
 
 #include <fmt/format.h>

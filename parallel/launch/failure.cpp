@@ -1,3 +1,7 @@
+// When one rank dies, others fail after it with the code for a lost peer. So a death with that code counts as
+// a cause only if there is no other; otherwise the earliest is the cause. Files of other processes are read
+// up to a limit, and what does not parse is ignored. exit.json is written to a draft and renamed, so that no
+// reader sees half of it. Its age is compared on the coarse clock, with which files are stamped.
 #include "parallel/launch/failure.h"
 
 #include <fmt/format.h>

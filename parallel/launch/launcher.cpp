@@ -1,3 +1,8 @@
+// One poll loop owns everything; signals come through a signalfd, so there is no handler and nothing to lock.
+// A round has a fixed order: signals, the coordinator, node 0's messages, the ranks, their output. Node 0's
+// launcher talks to its own coordinator over a socket pair, so one node takes the same path as many. Signals
+// are blocked before any rank starts. A signal that another node passed on moments ago is not delivered
+// twice, since a scheduler signals every node.
 #include "parallel/launch/launcher.h"
 
 #include <fmt/format.h>

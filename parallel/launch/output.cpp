@@ -1,3 +1,8 @@
+// Pipes are read only while the console's buffer has room, so a console that is stuck holds up the ranks and
+// not the launcher. A write takes PIPE_BUF bytes at most, which a pipe that polls as writable accepts without
+// blocking. A stream that goes to a file alone is opened for the rank itself, without a pipe; a single rank
+// on a terminal keeps it. A log that cannot be written any more is given up, since a full disk must not end
+// the job.
 #include "parallel/launch/output.h"
 
 #include <fcntl.h>

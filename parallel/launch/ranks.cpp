@@ -1,3 +1,7 @@
+// A dead rank is first seen with WNOWAIT. Its process group is killed while the zombie still holds the
+// number, and only then is it reaped; afterwards the number could belong to somebody else. A rank that fails
+// with the code for a lost peer does not stop the others at once, because the true cause may die a moment
+// later. What ended after the order to stop is no cause, unless its error file says that it failed before.
 #include "parallel/launch/ranks.h"
 
 #include <fmt/format.h>

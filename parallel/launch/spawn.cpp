@@ -1,3 +1,7 @@
+// fork and execve, with a close-on-exec pipe that carries errno back: exec closes it, so an empty read means
+// success. Arguments are laid out before the fork. Both sides call setpgid, since either may run first and
+// the group must exist before it is signalled. The death signal is asked for before the parent is compared,
+// which leaves no moment in which the parent can die unseen.
 #include "parallel/launch/spawn.h"
 
 #include <fcntl.h>

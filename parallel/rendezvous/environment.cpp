@@ -1,3 +1,7 @@
+// The first starter whose variables are there is believed, in the order of the function at the end. Each has
+// a reader of its own over a common collector, which notes what is missing, wrong or set; all of it is
+// reported in one message. Relations between numbers are checked only where each is sound. A batch script of
+// Slurm has task variables too, and is told from a step by the step's number.
 #include "parallel/rendezvous/environment.h"
 
 #include <fcntl.h>

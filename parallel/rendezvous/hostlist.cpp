@@ -1,3 +1,7 @@
+// Recursive descent over the text; a name grows as a list that each literal or bracket multiplies. The text
+// comes from outside, so every product and range is checked against the limit before it is expanded: a short
+// text can stand for billions of names. Numbers keep the width of the range's first, as host names have
+// leading zeros.
 #include "parallel/rendezvous/hostlist.h"
 
 #include <fmt/format.h>

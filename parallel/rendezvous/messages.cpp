@@ -1,3 +1,7 @@
+// Frames with a length in front, parsed without exceptions. The magic is compared from the first byte on, so
+// a stranger is dropped before it can make the reader wait for a length. Fields are read through a collector
+// that remembers whether all were sound, and a message is taken whole or not at all. A failed write closes
+// nothing: what the other end said before it went is still to be read, and the read then sees the end.
 #include "parallel/rendezvous/messages.h"
 
 #include <sys/socket.h>

@@ -1,3 +1,7 @@
+// Sockets are non-blocking from the start, so a connect is a poll with a timeout followed by a look at
+// SO_ERROR. Every resolved address is tried in turn. A connect to a port of the kernel's own range can meet
+// itself when nobody listens there; both ends are compared, and such a connection counts as refused.
+// SO_REUSEADDR is set before every bind.
 #include "parallel/rendezvous/net.h"
 
 #include <netdb.h>

@@ -1,3 +1,7 @@
+// A record is one write(2) to a descriptor with O_APPEND. If the disk cuts it short, ftruncate takes the torn
+// part back before the error goes out. A replaced file is written beside its target, synced and renamed. The
+// pending file is not truncated when it is opened: reserve_file() may have taken blocks for it, and a full
+// disk would not give them back.
 #include "support/files/append_file.h"
 
 #include <fcntl.h>

@@ -1,3 +1,7 @@
+// A view carries the path that led to it, so a refusal deep inside of a file says where it is without any
+// work by the caller. The size of the file is checked before it is read. Integers are compared as unsigned
+// where the parser stored them so, since a cast would turn a huge number into a negative one. A value in a
+// message is written in ASCII, so that cutting it never splits a character.
 #include "support/text/json_view.h"
 
 #include <fmt/format.h>

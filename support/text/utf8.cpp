@@ -1,3 +1,6 @@
+// Table 3-7 of the Unicode standard: the first byte decides the length and the range of the second byte. That
+// one range excludes overlong forms, surrogates and what lies above U+10FFFF, so nothing has to be decoded to
+// be checked. Runs of ASCII are skipped eight bytes at a time, since most text is ASCII.
 #include "support/text/utf8.h"
 
 #include <cstring>

@@ -1,3 +1,8 @@
+// Listing reads names, marks, manifests and sizes; only verify() reads shards. Threads take chunks from an
+// atomic counter, and each result has its own slot, so problems come out in one order. A sample spreads over
+// all shards from the first chunk to the last and drops the kernel's cache before it reads, because a cached
+// page says nothing about the disk. A temporary folder is never a candidate; whatever else does not verify is
+// reported as skipped.
 #include "trainer/checkpoint/catalog.h"
 
 #include <fmt/format.h>

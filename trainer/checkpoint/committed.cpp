@@ -1,3 +1,7 @@
+// The mark is not parsed: it is made again from the manifest that lies there and compared as text, so every
+// other content counts as damage. Names are parsed strictly, without signs or leading zeros, so that nothing
+// a person put there is taken for a checkpoint. Status is asked without following links: a link in the place
+// of a shard is refused, and a dangling one still takes its name.
 #include "trainer/checkpoint/committed.h"
 
 #include <fmt/format.h>

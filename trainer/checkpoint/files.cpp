@@ -1,3 +1,7 @@
+// Reads and writes loop over EINTR and short counts, and errno becomes an error with advice. A retry starts
+// from an empty file, because pages whose fsync failed may be gone from the cache without having reached the
+// disk. Rename looks first on a retry: a network file system may rename and then fail to say so. A file that
+// must be durable is written under another name, synced and renamed, and then its folder is synced.
 #include "trainer/checkpoint/files.h"
 
 #include <cerrno>

@@ -1,3 +1,7 @@
+// Evenly split tensors are kept as runs: a piece that continues the last run with the same length and stride
+// only raises its count, so the runs of a tensor do not grow with the ranks. check() believes nothing. It
+// bounds every count before it is used in arithmetic, demands that runs cover each element once, and derives
+// the length of every shard from its pieces. Offsets follow from the order, so there are none to be wrong.
 #include "trainer/checkpoint/manifest.h"
 
 #include <fmt/chrono.h>

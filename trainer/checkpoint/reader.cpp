@@ -1,3 +1,8 @@
+// A hash covers 16 MiB, so a small read needs a whole chunk. Chunks are held in an LRU cache of eight. One
+// that is evicted leaves the hashes of its blocks behind, and later reads of it prove 256 KiB and not all of
+// it. A slot is marked empty until its bytes have proven right, so a failed read leaves no false content. A
+// chunk that is wanted whole goes straight to its place. A tensor that was cut is read part by part, in the
+// order in which its chunks lie.
 #include "trainer/checkpoint/reader.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,8 @@
+// The order of the steps is the whole point: contents are durable before the rename, and the rename before
+// the mark. The manifest is parsed again before anything is renamed, since a checkpoint that cannot be read
+// is none. Sizes of all shards are checked from rank 0, which finds a file system that is not shared. If the
+// mark cannot be written, the folder gets its temporary name back, so that a failed save is swept and does
+// not fill the disk.
 #include "trainer/checkpoint/save.h"
 
 #include <fmt/format.h>

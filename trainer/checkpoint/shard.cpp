@@ -1,3 +1,8 @@
+// A block is hashed and then written while it is in the core's cache, so the data is read from memory once.
+// Small pieces are gathered into whole blocks. Blocks end at borders of chunks; a chunk that is complete
+// starts its writeback, so that the final fsync has little left to wait for. The exact size is known in
+// advance, since offsets follow from the order, and is reserved first: a disk without room fails before any
+// work.
 #include "trainer/checkpoint/shard.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// What follows from several keys, computed in one place, so that a check before the run and the run itself
+// cannot disagree. Rules that hold for given degrees return what is broken instead of throwing: the checker
+// of a configuration asks with the degrees that are known, and the layout asks again when the number of ranks
+// is. The device is chosen by a pure function of what was asked, what was built and how many GPUs there are.
 #include "trainer/config/derived.h"
 
 #include <fmt/format.h>

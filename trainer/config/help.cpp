@@ -1,3 +1,6 @@
+// Every page is made from the tables that the reader uses, so that help and reader know the same keys. The
+// order of a page is the order of its table. Keys of torchtitan without a feature behind them are listed
+// apart, because they are accepted at one value only.
 #include "trainer/config/help.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// Assignments from the file and then from flags are one list, and the later one wins; that is all of the
+// precedence. Model and flavor are assigned in a pass of their own, since they decide which sizes exist and
+// what their defaults are. A problem is recorded and reading goes on; the key is marked as broken, so that no
+// rule between keys asks about it. Rules between keys come last.
 #include "trainer/config/load.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// A rule is a condition with the keys that it is about. It is not asked if one of these keys was refused
+// before, because a consequence of one mistake would be reported as another. The blame goes to a flag before
+// the file, and to the file before a default, as that is what the user just typed. Rules that need the number
+// of ranks are left to the layout; here is what holds for any number.
 #include "trainer/config/rules.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// Largest remainders, with weights scaled by the largest first so that their sum cannot overflow. The order
+// within a block goes to the source that is furthest behind its share, in whole numbers, so every machine
+// gets the same table. One table serves all blocks, and a sample's place is one lookup and one
+// multiplication: any rank can start at any step.
 #include "trainer/data/blend.h"
 
 #include <fmt/format.h>

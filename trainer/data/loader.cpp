@@ -1,3 +1,8 @@
+// A step is made from its number alone, so prefetching, resuming and other numbers of ranks are all the same
+// function. One thread prepares coming steps into a bounded queue; seek() stops it, clears the queue and
+// starts again. A failure is kept and thrown where the step is asked for. The thread is the last member, so
+// it is joined before what it uses goes. A run that resumes with another global batch keeps an offset in
+// samples and not in steps.
 #include "trainer/data/loader.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,8 @@
+// Parts depend on the documents alone, and threads take them from an atomic counter, so the output does not
+// depend on the number of threads. A part gets its name when it is whole; a later run keeps parts whose
+// checksums hold. Joining copies stored bytes in order and tokenizes nothing. Only the byte tokenizer's
+// documents may be cut, since with any other tokenizer a word could cross the cut. The calling thread only
+// waits and reports.
 #include "trainer/data/tokenize.h"
 
 #include <fmt/format.h>

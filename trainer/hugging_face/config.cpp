@@ -1,3 +1,7 @@
+// Every field is taken from a reader that remembers what is left, so an unknown field cannot pass unseen.
+// Fields that may change a number are errors, and those that cannot are warnings or on the list. All problems
+// are reported together, but nothing more about a model type that is not known. Quantization is read in one
+// form; unknown fields in it are refused, because they may change what the weights are.
 #include "trainer/hugging_face/config.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// Files come from strangers, so sizes are bounded, only regular files are read, and a name in an index may
+// not be a path. A NUL is refused before parsing, since the parser would take it for the end of its input.
+// New files are created exclusively, synced and closed with a check, as a network file system may report an
+// error at the close.
 #include "trainer/hugging_face/folder_files.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// Everything is written into a folder beside the target and renamed last. Shards are cut in the order of the
+// parameters before a byte is written, so all of the disk space can be taken at once, and the index is known
+// from the beginning. The destructor removes what was not finished. Each shard's own writer checks that every
+// byte came exactly once, so callers may write in any order.
 #include "trainer/hugging_face/folder_writer.h"
 
 #include <fmt/format.h>

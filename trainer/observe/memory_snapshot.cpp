@@ -1,3 +1,7 @@
+// Collects what other parts know and writes it at once. State is counted by distinct names, since functions
+// share their inputs. Only what looks like a lack of memory is written for a failed step, and errors of the
+// snapshot itself become warnings: the failure that is under way must reach the caller. Peaks are reset here
+// on all ranks but 0, where the report does it.
 #include "trainer/observe/memory_snapshot.h"
 
 #include <c10/util/Exception.h>

@@ -1,3 +1,7 @@
+// Open ranges are a stack. To get from one module to another, ranges are closed down to the common prefix of
+// both paths, and the missing ones opened; so neighbours in one block share its range. Graphs report each
+// node, and eager runs report changes of scope: both end in the same function. The return node opens nothing,
+// since its copies belong to the work before it.
 #include "trainer/observe/module_ranges.h"
 
 #include <ATen/record_function.h>

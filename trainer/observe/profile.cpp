@@ -1,3 +1,7 @@
+// The profiler's library is prepared in the warm-up steps, because its start would distort the first traced
+// step. A window is an object: as long as it lives, LibTorch records this thread, and its destructor drops
+// what was not saved. Saving reports no error, so the file is removed before and looked for afterwards.
+// Without a GPU the library's log is silenced, as it calls that an error.
 #include "trainer/observe/profile.h"
 
 #include <ATen/Context.h>

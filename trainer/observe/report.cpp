@@ -1,3 +1,7 @@
+// Two clocks run: one a step for metrics.jsonl, one a line for console and TensorBoard. Both stand still
+// while the run validates or saves, so that speeds are of training alone. A step that is not finite is
+// printed at once. A resumed run takes over the longest list of earlier lines, since the run just before may
+// have died after fewer. The peak of memory is reset each step, and the line shows the largest of its steps.
 #include "trainer/observe/report.h"
 
 #include <ATen/Parallel.h>

@@ -1,3 +1,7 @@
+// Runs the code of a real start (layout, functions, trace, passes, memory plan) and stops where tensors would
+// be needed, so plan and run decide alike. Inputs are shared by the functions, and their bytes count once;
+// arenas take turns, and the largest counts. Only if the job does not fit are alternatives planned, one by
+// one up to the first that fits. One that breaks a rule of the configuration is left out.
 #include "trainer/plan/plan.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// Single changes come first, in the order of what they cost: recomputation, smaller microbatches, more ranks,
+// shorter sequences. Then all that is lean is combined with more and more ranks. A variant carries both the
+// configuration and the flags that make it, so what is advised is what was planned. Variants with equal flags
+// are tried once. Settings that would contradict a new memory policy are set back with it.
 #include "trainer/plan/plan_alternatives.h"
 
 #include <fmt/format.h>

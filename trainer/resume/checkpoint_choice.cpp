@@ -1,3 +1,8 @@
+// A step that the user names must do, or it is an error; the search for the newest passes over what is
+// damaged and warns. A run that went back to a step has newer checkpoints of its own later, so the named step
+// counts only until one of them says that it continues from there. Weights alone are no state to resume from,
+// unless nothing is left to train. If anything was committed and nothing will do, the run does not begin anew
+// in silence.
 #include "trainer/resume/checkpoint_choice.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,8 @@
+// Rank 0 chooses and broadcasts its answer, or its error, so that no rank goes on alone. Then all ranks read;
+// damage on any one is exchanged, and all pass over that checkpoint together and choose again. A checkpoint
+// that is sound but not this run's is another type of error and ends the run: an older one would hide the
+// mistake. Parts are read in the order of the manifest, so each byte is read once. An optimizer that is not
+// read is zeroed, as an earlier attempt may have filled it.
 #include "trainer/resume/checkpoint_restore.h"
 
 #include <ATen/ops/empty_like.h>

@@ -1,3 +1,8 @@
+// A save is open, write, settle. Opening and settling are collective; writing runs on a thread and calls no
+// collective. Ranks wait for each other by short exchanges, since writing may take longer than a collective's
+// deadline. The outcome is broadcast, so all ranks count failures alike. State on a device, or state that may
+// change meanwhile, is copied to the host first. Old checkpoints are pruned on a thread of their own, for
+// which only the next save waits.
 #include "trainer/resume/checkpoint_saver.h"
 
 #include <ATen/ops/empty.h>

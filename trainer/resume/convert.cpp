@@ -1,3 +1,7 @@
+// Both directions walk the tensors in the order of their names, which is the order of a shard, so each byte
+// is read once. An export reads and converts a million elements at a time. An import hands mapped bytes
+// straight to the writer of shards where the dtype stays; only what must be converted is held, and a file is
+// written when that reaches a limit. Parts of one parameter that differ in dtype are kept in the model's.
 #include "trainer/resume/convert.h"
 
 #include <ATen/core/Tensor.h>

@@ -1,3 +1,7 @@
+// Files are looked for twice a second at most, since steps can be short and the folder on a network. What was
+// found is remembered until it is forgotten, so that a request is not lost between two looks. The most urgent
+// request is the largest number, which one all-reduce of maxima can agree on. The deadline is of the system
+// clock, because Slurm gives a time of day.
 #include "trainer/run/stop_request.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Plain translation, in one place: compiler, data and step have options of their own, so that each can be
+// used without a configuration. Groups are collected in a map by name, so all ranks make them in one order,
+// and axes that hold the same ranks give one group. Validation starts from the training data's options and
+// changes what differs, so that new options reach both.
 #include "trainer/step/from_config.h"
 
 #include <map>

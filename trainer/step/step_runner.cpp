@@ -1,3 +1,7 @@
+// Batches are wrapped by from_blob and not copied; the caller keeps them until the step has run. All numbers
+// of a step are concatenated and copied to the host at once, because each copy would wait for the device.
+// Executors exist only for functions that were compiled; run() takes the single function where there is one.
+// Shared resources are declared before the executors and outlive them.
 #include "trainer/step/step_runner.h"
 
 #include <ATen/ops/cat.h>

@@ -1,3 +1,7 @@
+// Loss, squared norm and dropped rows go through one all-reduce over all ranks, which gives every rank the
+// same bits. Ranks that share the layers bring the same loss, and replicas the same norm; their sums are
+// divided by their numbers. A value is not finite if x - x is not 0, which needs no read on the host. The
+// clip is a factor that the optimizer divides by while it reads the gradients, so no scaled copy is made.
 #include "trainer/step/step_totals.h"
 
 #include <ATen/TensorOperators.h>

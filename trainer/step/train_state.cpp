@@ -1,3 +1,8 @@
+// Functions name their inputs, and equal names are one tensor; so the state is what the functions read
+// between them, and nothing more. Optimizer state finds its parameter's placement by its name behind the
+// prefix. Weights are drawn one tensor at a time, on CUDA where they are to lie and else on the host, so that
+// never more than one is in both memories. The hash chains names and bits and is compared over replicas
+// before it is combined.
 #include "trainer/step/train_state.h"
 
 #include <ATen/ops/zeros.h>

@@ -1,3 +1,8 @@
+// Each function is a signature and a body; inputs are found by positions that the signature handed out, and
+// outputs must come in the order in which it declared them. Bodies capture shared, constant data only, since
+// a trace and every eager run call them. Shards are detached first, so a gradient ends at the shard. What
+// lies in accumulators is copied before they are zeroed. Nothing here knows who runs it, but for the flag
+// that lets the optimizer work in place.
 #include "trainer/step/train_step.h"
 
 #include <ATen/TensorOperators.h>

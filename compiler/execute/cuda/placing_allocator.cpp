@@ -1,3 +1,7 @@
+// A decorator around LibTorch's caching allocator: only `allocate` looks at the thread's placement,
+// everything else is passed on. A placed block gets a deleter that does nothing, because its memory belongs
+// to the plan. The decorator is never destroyed, since tensors may outlive any owner. Each result is handed
+// out once and matched by its exact size; what does not match goes to the allocator behind.
 #include "compiler/execute/cuda/placing_allocator.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>

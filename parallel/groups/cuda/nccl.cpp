@@ -1,3 +1,7 @@
+// LibTorch and NCCL read their environment variables once, at the first group, so prepare_nccl() must come
+// before it. What the user has set stays. Recorded collectives have two settings under which they hang or
+// lose their memory; a run with recordings refuses these at the start. The communicator is connected eagerly,
+// so that an unreachable peer shows when groups are made and not in the first step.
 #include "parallel/groups/nccl.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// A flag is text and a file's value has a type, so there are two readers with one check behind them. Text is
+// read with std::from_chars, whole or not at all, which knows no locale. A file's integer is taken where a
+// number is wanted; nothing else is converted. A list in brackets is handed to the TOML parser, so that both
+// have one syntax.
 #include <fmt/format.h>
 
 #include <charconv>

@@ -1,3 +1,8 @@
+// One list of fields for each section: the reader, the flags, the help and the resolved file all walk it, so
+// a key exists everywhere or nowhere. A rule that is no interval is a check function beside the field. Values
+// that torchtitan has and this version has not are listed as `later`, which gives them a message of their
+// own. Lists are function-local statics, so they are built at first use, whichever file asks first. A section
+// hides its struct behind a function, so that readers need no templates.
 #include "trainer/config/schema/job_config.h"
 
 #include "trainer/config/schema/value_checks.h"

@@ -1,3 +1,6 @@
+// All keys in one map, built once from the three tables that own them. A suggestion is tried in the order of
+// what people mistake most: the right name in a wrong section, then a misspelt name in the right section,
+// then any near key. If the section itself is misspelt, the repaired key is offered only if it exists.
 #include "trainer/config/schema/keys.h"
 
 #include <map>

@@ -1,3 +1,7 @@
+// Keys are grouped by feature, so that one message serves a group and a new key is one line. The type of a
+// key is that of its off value. These fields have no getter and no setter: they are checked and never stored.
+// A key behind a switch loses its rule and keeps its type, since torchtitan does not look at it while the
+// switch is off.
 #include "trainer/config/schema/unsupported.h"
 
 namespace rondo {

@@ -1,3 +1,8 @@
+// The index holds offsets and lengths, and contents are read when they are needed; so memory grows with the
+// number of documents and not with their text. JSONL is scanned in chunks of 4 MiB, and a line that is cut is
+// carried over. Part of an escaped document cannot be found without undoing its escapes from the beginning,
+// so such a document is read whole; its two lengths differ, which is the mark. A document that is no longer
+// there is an error.
 #include "trainer/data/documents/corpus.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// A recursive walk. A folder is known by device and inode, so links that lead back end there. Names are
+// sorted before they are entered, because of two ways into one folder always the same must count. The
+// listing's file type spares a system call for each regular file. Identifiers are relative to what the user
+// named, so that they are equal on every machine; the last sort is by them.
 #include "trainer/data/documents/files.h"
 
 #include <fmt/format.h>

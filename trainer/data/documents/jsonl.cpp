@@ -1,3 +1,7 @@
+// A recursive-descent parser that validates the whole line and builds nothing: it returns where the text
+// lies, and how long it will be without escapes. Runs of plain bytes are skipped by a table. Depth is
+// limited, since nesting in a file could exhaust the stack. A later field "text" replaces an earlier one, as
+// other JSON parsers have it. A key may be escaped too, so it is unescaped before it is compared.
 #include "trainer/data/documents/jsonl.h"
 
 #include <array>

@@ -1,3 +1,7 @@
+// Documents are shuffled by Fisher and Yates over SplitMix64, with multiplication and rejection for numbers
+// without bias. Samples are too many for a table: a Feistel network permutes the next power of four, and a
+// result beyond the count is permuted again until it is within (cycle walking). Each use of the seed has a
+// stream of its own. All arithmetic is unsigned, whose overflow is defined.
 #include "trainer/data/documents/order.h"
 
 #include <bit>

@@ -1,3 +1,7 @@
+// mkdir decides who began: only a process that made the folder looks for a finished output, since one that
+// finds the folder is resuming. Then a lock on the folder itself keeps a second process out. Parts count only
+// with the job file that says what they were made from; it is written under another name and renamed, and it
+// is the first to be removed. A file system without locks is accepted.
 #include "trainer/data/token_files/parts_folder.h"
 
 #include <fcntl.h>

@@ -1,3 +1,8 @@
+// The header's checksum comes before its numbers are believed, and each count is bounded by the bytes of the
+// file before it is multiplied. Then the parts must add up to the size exactly, so a file that was cut or
+// extended does not open. The index is checked entry by entry when it is used, and as a whole by verify()
+// alone. Reads of ids first ask whether the file changed, because access to a mapping beyond a shortened end
+// would kill the process.
 #include "trainer/data/token_files/rondo_source.h"
 
 #include <fmt/format.h>

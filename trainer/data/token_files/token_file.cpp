@@ -1,3 +1,7 @@
+// read() is final and a format gives only raw ids: so every id of every format is checked against the
+// vocabulary before anything is computed with it. Ids are loaded with memcpy, since formats do not align
+// them. A document's hash comes from the file's relative path and its number, so a split is the same on every
+// machine. Large scans go in chunks.
 #include "trainer/data/token_files/token_file.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// Tokens stream through a buffer and a running hash; the header is written last, at the beginning of the
+// file, when counts and hashes are known. The rename comes after that, so a file with its name is whole.
+// Narrowing to two bytes collects all ids by OR and checks once: one id that is too large, or negative, sets
+// a high bit. The index is kept in memory, 16 bytes a document.
 #include "trainer/data/token_files/token_writer.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Symbols are a doubly linked list in an array, and possible merges a heap by rank and then by place: O(n log
+// n), where rescanning would be quadratic. Stale entries stay on the heap and are dropped when they come up
+// with other ids than the symbols have now. The table of merges is open addressing with Fibonacci hashing, at
+// most half full, and keyed by the pair of ids. Whole words are cached.
 #include "trainer/data/tokenizer/bpe.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A text is cut three times: into valid and invalid UTF-8, then at added tokens, then into words. Added
+// tokens that are marked as normalized are looked for only in what the others left over, which is the order
+// of the reference. encode() is const and called by many threads: each borrows a work space from a pool and
+// gives it back, so there are never more of them than calls at once.
 #include "trainer/data/tokenizer/bpe_tokenizer.h"
 
 #include <fmt/format.h>

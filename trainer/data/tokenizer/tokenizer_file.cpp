@@ -1,3 +1,7 @@
+// Every setting that is not understood is refused with its path, because ids that are nearly right would
+// train a wrong model. Ids of added tokens are computed as the reference does and compared with those in the
+// file. All 256 bytes need a token, so any text can be encoded. The fingerprint covers the file's text and
+// the ids of both ends; a new file or new ends make another data set.
 #include "trainer/data/tokenizer/tokenizer_file.h"
 
 #include <fmt/format.h>

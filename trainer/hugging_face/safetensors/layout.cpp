@@ -1,3 +1,7 @@
+// Tensors are sorted by dtype, the widest first, and then by name. The header is padded to a multiple of 8,
+// so every tensor is aligned to its elements. The header's text is built by hand, in the order of the data.
+// Sizes are added and multiplied with overflow checks. Names in messages are escaped to ASCII and cut, as
+// they come from files.
 #include <algorithm>
 #include <array>
 #include <limits>

@@ -1,3 +1,7 @@
+// The layout is fixed before the first byte, so pieces can be written at their place in any order. Written
+// ranges are kept in a map by their beginning and joined with neighbours: an overlap is found at once, and a
+// complete tensor is one range. All disk space is taken at the start, since a full disk should not show after
+// an hour. The file is synced, closed with a check and renamed, and its folder synced.
 #include "trainer/hugging_face/safetensors/writer.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// Both lists of steps rise, so one merge finds shared steps and those of one run alone. Without a tolerance,
+// numbers are compared by their bits: a difference of one ulp is what the comparison is for. Any nan equals
+// any nan, since JSON keeps no payload. Speeds are medians after a warm-up, because the first steps of a run
+// record or allocate. Configurations are compared as texts of values, key by key.
 #include "trainer/observe/metrics/compare_runs.h"
 
 #include <fmt/format.h>

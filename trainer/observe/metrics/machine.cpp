@@ -1,3 +1,7 @@
+// Everything comes from system calls and from text files of the kernel, so that it works without any library
+// and on a broken installation. Keys are matched as whole words up to the colon, since one key can be the
+// beginning of another. x86 calls its list of features "flags" and ARM "Features"; both are tried. Failures
+// leave empty values.
 #include "trainer/observe/metrics/machine.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// The order matters: the folder is locked before an earlier run's files are moved, so that two runs cannot
+// move each other's. The lock is on the folder itself, and the kernel drops it with the process. Files are
+// moved by a list of known names, so that what people put there stays. Space for exit.json is reserved at the
+// start, since a full disk is one of the reasons that it must be able to name.
 #include "trainer/observe/metrics/run_folder.h"
 
 #include <fcntl.h>

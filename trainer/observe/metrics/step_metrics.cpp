@@ -1,3 +1,7 @@
+// The line is formatted by hand, so that keys have one order and doubles their shortest exact form; the JSON
+// library only reads. A number always has a point or an exponent, since an integer would lose the sign of
+// zero. When a run resumes, earlier lines are taken as they are up to the first that is torn, damaged or does
+// not rise. A last line without a newline counts as torn.
 #include "trainer/observe/metrics/step_metrics.h"
 
 #include <fmt/format.h>

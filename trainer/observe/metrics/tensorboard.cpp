@@ -1,3 +1,7 @@
+// The few messages that TensorBoard needs are encoded by hand, which spares a dependency on protobuf: a
+// varint, two fixed widths and byte strings are enough. The table of CRC-32C is made at compile time.
+// TFRecord masks its checksums, because a checksum over data that contains checksums would be weak. A record
+// is one append, so a kill can tear the last one only.
 #include "trainer/observe/metrics/tensorboard.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// One walk over the pattern copies what both engines read alike and rewrites or refuses the rest; what is not
+// known to be equal is refused, since wrong words would go unnoticed. Unicode classes become explicit lists,
+// so the engine's own Unicode version does not matter. A stack says for each open group whether it is
+// case-insensitive; only letters whose folding is the same in both engines are allowed there.
 #include "trainer/data/tokenizer/split/pattern.h"
 
 #include <fmt/format.h>
