@@ -32,8 +32,8 @@ TEST_CASE("mistakes on the command line end with 2 and name the nearest word") {
       {{"launch", "--nproc-per-nod", "2", "--", "train"}, 2, {"did you mean --nproc-per-node?"}},
       {{"launch", "--nproc-per-node", "many", "--", "train"}, 2, {"--nproc-per-node", "many"}},
       {{"launch", "--nproc-per-node", "2"}, 2, {"rondo launch"}},
-      {{"compare", "one"}, 2, {"two run folders are needed, got 1"}},
-      {{"compare", "a", "b", "--tolerance", "-1"}, 2, {"must be a number of at least 0"}},
+      {{"compare", "one"}, 2, {"compare: RUN_B is missing"}},
+      {{"compare", "a", "b", "--tolerance", "-1"}, 2, {"--tolerance \"-1\" must be a number from 0 on"}},
   });
 }
 
