@@ -25,7 +25,7 @@ std::optional<JobConfig> read_config(const std::string& name, const std::string&
   return load_config(words);
 }
 
-int check(const Arguments& args) {
+int check_config(const Arguments& args) {
   const auto config = read_config("check", "Is it valid? Exit code: 0 yes, 3 no.", args);
   if (!config) return 0;
   const bool names_file = !args[0].starts_with("--");
@@ -34,7 +34,7 @@ int check(const Arguments& args) {
   return 0;
 }
 
-int resolve(const Arguments& args) {
+int resolve_config(const Arguments& args) {
   const auto config = read_config("resolve", "Prints every key with its value, as TOML.", args);
   if (config) std::fputs(to_toml(*config).c_str(), stdout);
   return 0;
@@ -44,8 +44,8 @@ int resolve(const Arguments& args) {
 
 int run_config(const Arguments& args) {
   return run_subcommand("config",
-                        {{"check", "is a configuration valid? exit 0 or 3", check},
-                         {"resolve", "print every key with its value, as TOML", resolve}},
+                        {{"check", "is a configuration valid? exit 0 or 3", check_config},
+                         {"resolve", "print every key with its value, as TOML", resolve_config}},
                         "Both take [FILE] [--section.key=value ...].", args);
 }
 

@@ -22,9 +22,9 @@
 namespace rondo::ir {
 namespace {
 
-class Overlap {
+class ActivationOverlap {
  public:
-  Overlap(Graph& graph, const DeviceModel& device)
+  ActivationOverlap(Graph& graph, const DeviceModel& device)
       : graph_(graph), device_(device), waits_(waits_of_starts(graph)), places_(present_places(graph)) {}
 
   std::int64_t run() {
@@ -127,7 +127,7 @@ class Overlap {
 
 Notes overlap_activations(Graph& graph, const CompileOptions& options) {
   if (overwrites(graph)) return left_alone();
-  const std::int64_t moved = Overlap(graph, device_model_for(options.device)).run();
+  const std::int64_t moved = ActivationOverlap(graph, device_model_for(options.device)).run();
   if (moved == 0) return {};
   return {std::to_string(moved) + " ops run beside collectives of activations that do not need them"};
 }

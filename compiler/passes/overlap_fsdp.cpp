@@ -29,9 +29,9 @@
 namespace rondo::ir {
 namespace {
 
-class Overlap {
+class FsdpOverlap {
  public:
-  explicit Overlap(Graph& graph)
+  explicit FsdpOverlap(Graph& graph)
       : graph_(graph),
         def_use_(graph),
         places_(present_places(graph)),
@@ -173,7 +173,7 @@ class Overlap {
 
 Notes overlap_fsdp(Graph& graph, const CompileOptions&) {
   if (overwrites(graph)) return left_alone();
-  Overlap(graph).run();
+  FsdpOverlap(graph).run();
   return {};
 }
 

@@ -25,7 +25,7 @@ using enum ParallelStyle;
 
 // Rotates the neighbours (x_2i, x_2i+1) of x [B, S, heads, R] in fp32. The results stand in halves, in the
 // same order for queries and keys, so that their products are those of neighbours.
-Tensor rotate(const Tensor& x, const RotaryTables& rope) {
+Tensor rotate_pairs(const Tensor& x, const RotaryTables& rope) {
   const std::vector<Tensor> pairs = x.to(at::kFloat).unflatten(-1, {x.size(-1) / 2, 2}).unbind(-1);
   return apply_rotary(pairs[0], pairs[1], rope).to(x.scalar_type());
 }
@@ -51,14 +51,14 @@ Tensor attention(const Tensor& x_ND, const Weights& weights, const RotaryTables&
   const auto heads = [&](const Tensor& x, std::int64_t width) { return x.view({batch, time, -1, width}); };
   const Tensor q_BSH = heads(queries(x_ND, weights, c), c.qk_head_dim());
   const auto q_parts = q_BSH.split_with_sizes({c.qk_nope_head_dim, c.qk_rope_head_dim}, -1);
-  const Tensor q = at::cat({q_parts[0], rotate(q_parts[1], rope)}, -1);
+  const Tensor q = at::cat({q_parts[0], rotate_pairs(q_parts[1], rope)}, -1);
 
   const Tensor compressed = weights.all_gather_sequence(linear("wkv_a", x_ND, weights));
   const auto kv_parts = compressed.split_with_sizes({c.kv_lora_rank, c.qk_rope_head_dim}, -1);
   const Tensor latent_NL = rms_norm("kv_norm", kv_parts[0], weights, c.latent_norm_eps);
   const Tensor kv_BSH = heads(linear("wkv_b", latent_NL, weights), c.qk_nope_head_dim + c.v_head_dim);
   const auto k_and_v = kv_BSH.split_with_sizes({c.qk_nope_head_dim, c.v_head_dim}, -1);
-  const Tensor k_rope_BS1R = rotate(heads(kv_parts[1], c.qk_rope_head_dim), rope);
+  const Tensor k_rope_BS1R = rotate_pairs(heads(kv_parts[1], c.qk_rope_head_dim), rope);
   const Tensor k = at::cat({k_and_v[0], k_rope_BS1R.expand({-1, -1, kv_BSH.size(2), -1})}, -1);
 
   const Tensor out_BHSV = causal_attention(q.transpose(1, 2), k.transpose(1, 2), k_and_v[1].transpose(1, 2),

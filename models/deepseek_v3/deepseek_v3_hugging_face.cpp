@@ -26,7 +26,7 @@ void read_yarn(FieldsReader& yarn) {
   yarn.take_only("attention_factor", nullptr, "a factor on cosines and sines is");
 }
 
-void read_rest(FieldsReader& reader, FieldValues& sizes) {
+void read_deepseek_rest(FieldsReader& reader, FieldValues& sizes) {
   if (const auto heads = sizes.find("n_heads"); heads != sizes.end())
     reader.take_only("num_key_value_heads", std::get<std::int64_t>(heads->second),
                      "another number of keys is");
@@ -105,7 +105,7 @@ const ModelType& DeepSeekV3Config::hugging_face_type() {
                 {"moe_layer_freq", 1, "a dense layer behind layers with experts is", kWritten},
                 {"scoring_func", "sigmoid", "scores that transformers does not compute are", kWritten},
                 {"topk_method", "noaux_tc", "another choice of experts is", kWritten}},
-      .read_rest = read_rest,
+      .read_rest = read_deepseek_rest,
       .write_rest = write_rest};
   return type;
 }

@@ -22,7 +22,7 @@ using enum ParallelStyle;
 
 // Rotates the pairs (x_i, x_{i + K/2}) of x [B, T, heads, K] in fp32. The halves are unbound and not sliced,
 // since the backward of a slice fills a whole tensor with zeros.
-Tensor rotate(const Tensor& x, const RotaryTables& rope) {
+Tensor rotate_halves(const Tensor& x, const RotaryTables& rope) {
   const std::vector<Tensor> halves = x.to(at::kFloat).unflatten(-1, {2, x.size(-1) / 2}).unbind(-2);
   return apply_rotary(halves[0], halves[1], rope).to(x.scalar_type());
 }
@@ -38,8 +38,8 @@ Tensor attention(const Tensor& x_ND, const Weights& weights, const RotaryTables&
   const Tensor q_BTHK = heads(linear("wq", all_ND, weights));
   const Tensor k_BTGK = heads(linear("wk", all_ND, weights));
   const Tensor v_BTGK = heads(linear("wv", all_ND, weights));
-  const Tensor q = rotate(q_BTHK, rope).transpose(1, 2);
-  const Tensor k = rotate(k_BTGK, rope).transpose(1, 2);
+  const Tensor q = rotate_halves(q_BTHK, rope).transpose(1, 2);
+  const Tensor k = rotate_halves(k_BTGK, rope).transpose(1, 2);
   const Tensor out_BHTK = causal_attention(q, k, v_BTGK.transpose(1, 2), inputs.document_borders_N,
                                            1.0 / std::sqrt(static_cast<double>(head_dim)));
   return weights.reduce_scatter_sequence(

@@ -9,7 +9,7 @@ using hugging_face::FieldsReader;
 using hugging_face::ModelType;
 using Json = nlohmann::json;
 
-void read_rest(FieldsReader& reader, FieldValues& sizes) {
+void read_llama_rest(FieldsReader& reader, FieldValues& sizes) {
   if (!sizes.contains("n_kv_heads") && sizes.contains("n_heads")) sizes["n_kv_heads"] = sizes["n_heads"];
   if (const Json* types = reader.take("layer_types"))
     for (const Json& type : types->is_array() ? *types : Json::array({*types}))
@@ -49,7 +49,7 @@ const ModelType& Llama3Config::hugging_face_type() {
                 {"partial_rotary_factor", 1.0, "a rotation of a part of each head is"},
                 {"add_cross_attention", false, "cross attention is"},
                 {"is_encoder_decoder", false, "an encoder is"}},
-      .read_rest = read_rest};
+      .read_rest = read_llama_rest};
   return type;
 }
 

@@ -11,12 +11,11 @@
 #include <cerrno>
 #include <utility>
 
+#include "support/files/file.h"
 #include "support/files/file_error.h"
 
 namespace rondo {
 namespace {
-
-constexpr int kMode = 0666;  // the umask decides
 
 // Writes everything or returns the errno; `*written` says how far it came.
 int write_all(int fd, std::string_view text, std::size_t* written) {
@@ -37,7 +36,7 @@ int write_all(int fd, std::string_view text, std::size_t* written) {
 }  // namespace
 
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, kMode);
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, kFileMode);
   if (fd_ < 0) throw FileError("open", path_, errno, FileUse::run);
 }
 

@@ -14,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMode = 0666;  // the umask decides
-
 }  // namespace
 
 File File::open(const fs::path& path, FileUse use) {
@@ -32,13 +30,13 @@ File File::open(const fs::path& path, FileUse use) {
 
 File File::create(const fs::path& path, FileUse use) {
   remove_file(path, use);
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kMode);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode);
   if (fd < 0) throw FileError("create", path, errno, use);
   return File(fd, path, use);
 }
 
 File File::write_over(const fs::path& path, const fs::path& shown, FileUse use) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kMode);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kFileMode);
   if (fd < 0) throw FileError("write", shown, errno, use);
   return File(fd, shown, use);
 }

@@ -15,6 +15,8 @@
 
 namespace rondo {
 
+inline constexpr int kFileMode = 0666;  // of new files; the umask decides
+
 class File {
  public:
   // To read. Anything but a regular file is an error, and so is a link in the place of a file of a checkpoint.

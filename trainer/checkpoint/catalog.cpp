@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kBlockBytes = 1 << 20;
+constexpr std::size_t kVerifyBlockBytes = 1 << 20;
 constexpr std::size_t kMaxThreads = 16;
 constexpr std::size_t kSampledChunks = 8;
 
@@ -105,7 +105,7 @@ class ChunkReader {
   const fs::path& folder_;
   const Manifest& manifest_;
   bool from_disk_;
-  std::vector<std::byte> buffer_ = std::vector<std::byte>(kBlockBytes);
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(kVerifyBlockBytes);
 };
 
 void verify_chunks(const fs::path& folder, const Manifest& manifest, Depth depth, Verdict& verdict) {

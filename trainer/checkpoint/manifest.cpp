@@ -24,10 +24,6 @@ constexpr std::int64_t kMaxBytes = std::int64_t{1} << 60;
 constexpr std::size_t kMaxName = 1024;
 constexpr std::size_t kMaxAxes = 16;
 
-[[noreturn]] void broken(std::string_view where, const std::string& rule) {
-  throw Error(ExitCode::checkpoint, fmt::format("{}: {}", where, rule));
-}
-
 std::int64_t aligned(std::int64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Puts a piece in the place of its first element, as a part of the run before it where it continues that.
@@ -56,22 +52,23 @@ std::string kind_of(const Record& record) {
 }
 
 void check_shards(const Manifest& manifest, std::string_view where) {
-  if (manifest.shards.empty()) broken(where, "it names no shard");
+  if (manifest.shards.empty()) refuse_manifest(where, "it names no shard");
   if (std::ssize(manifest.shards) > kMaxShards)
-    broken(where, fmt::format("it names more than {} shards", kMaxShards));
+    refuse_manifest(where, fmt::format("it names more than {} shards", kMaxShards));
   const std::string* before = nullptr;
   for (const Shard& shard : manifest.shards) {
     const std::string& file = shard.file;
     const bool plain =
         file.size() == shard_file_name(0).size() && file.starts_with("rank-") && file.ends_with(".bin") &&
         std::all_of(file.begin() + 5, file.end() - 4, [](char c) { return c >= '0' && c <= '9'; });
-    if (!plain) broken(where, fmt::format("\"{}\" is no name of a shard (rank-00000.bin)", file));
-    if (before != nullptr && *before >= file) broken(where, fmt::format("{} comes after {}", file, *before));
+    if (!plain) refuse_manifest(where, fmt::format("\"{}\" is no name of a shard (rank-00000.bin)", file));
+    if (before != nullptr && *before >= file)
+      refuse_manifest(where, fmt::format("{} comes after {}", file, *before));
     if (shard.bytes < 0 || shard.bytes > kMaxBytes)
-      broken(where, fmt::format("{} cannot have {} bytes", file, shard.bytes));
+      refuse_manifest(where, fmt::format("{} cannot have {} bytes", file, shard.bytes));
     if (std::ssize(shard.chunks) != chunks_of(shard.bytes))
-      broken(where, fmt::format("{} has {} bytes and so {} chunks, but {} hashes", file, shard.bytes,
-                                chunks_of(shard.bytes), shard.chunks.size()));
+      refuse_manifest(where, fmt::format("{} has {} bytes and so {} chunks, but {} hashes", file, shard.bytes,
+                                         chunks_of(shard.bytes), shard.chunks.size()));
     before = &file;
   }
 }
@@ -79,19 +76,24 @@ void check_shards(const Manifest& manifest, std::string_view where) {
 void check_run(const Run& run, std::int64_t shards, std::int64_t elements, std::int64_t covered,
                const std::string& tensor) {
   if (run.begin > covered)
-    broken(tensor, fmt::format("elements [{}, {}) are in no shard", covered, run.begin));
-  if (run.begin < covered) broken(tensor, fmt::format("element {} is in more than one piece", run.begin));
+    refuse_manifest(tensor, fmt::format("elements [{}, {}) are in no shard", covered, run.begin));
+  if (run.begin < covered)
+    refuse_manifest(tensor, fmt::format("element {} is in more than one piece", run.begin));
   const bool counts = run.shards >= 1 && run.shards <= shards && run.each >= 1 && run.stride != 0 &&
                       run.stride > -kMaxShards && run.stride < kMaxShards;
   const std::int64_t last = counts ? run.shard + (run.shards - 1) * run.stride : -1;
   if (!counts || run.shard < 0 || run.shard >= shards || last < 0 || last >= shards)
-    broken(tensor, fmt::format("the run [{}, {}, {}, {}, {}] leaves the {} shards", run.shard, run.stride,
-                               run.shards, run.begin, run.each, shards));
+    refuse_manifest(tensor, fmt::format("the run [{}, {}, {}, {}, {}] leaves the {} shards", run.shard,
+                                        run.stride, run.shards, run.begin, run.each, shards));
   if (run.each > (elements - run.begin) / run.shards)
-    broken(tensor, fmt::format("the run from element {} ends behind the last one", run.begin));
+    refuse_manifest(tensor, fmt::format("the run from element {} ends behind the last one", run.begin));
 }
 
 }  // namespace
+
+void refuse_manifest(std::string_view where, const std::string& rule) {
+  throw Error(ExitCode::checkpoint, fmt::format("{}: {}", where, rule));
+}
 
 std::int64_t dtype_bytes(std::string_view dtype) {
   static constexpr std::array<std::pair<std::string_view, int>, 12> kDtypes = {{{"f64", 8},
@@ -183,7 +185,7 @@ std::vector<PlacedPiece> pieces_of(const Manifest& manifest, std::int64_t shard)
 }
 
 void check(const Manifest& manifest, std::string_view where) {
-  if (manifest.step < 0) broken(where, fmt::format("step {} is negative", manifest.step));
+  if (manifest.step < 0) refuse_manifest(where, fmt::format("step {} is negative", manifest.step));
   check_shards(manifest, where);
   const std::int64_t shards = std::ssize(manifest.shards);
   std::vector<std::int64_t> ends(manifest.shards.size());
@@ -192,32 +194,32 @@ void check(const Manifest& manifest, std::string_view where) {
   for (const TensorRecord& tensor : manifest.tensors) {
     const std::string here = fmt::format("{}: tensor {}", where, tensor.name);
     if (tensor.name.empty() || tensor.name.size() > kMaxName)
-      broken(where, fmt::format("a tensor's name has 1 to {} bytes", kMaxName));
-    if (before != nullptr && *before >= tensor.name) broken(here, "comes after " + *before);
+      refuse_manifest(where, fmt::format("a tensor's name has 1 to {} bytes", kMaxName));
+    if (before != nullptr && *before >= tensor.name) refuse_manifest(here, "comes after " + *before);
     before = &tensor.name;
     const std::int64_t elements = elements_of(tensor.shape, tensor.dtype);
     const std::int64_t element_bytes = dtype_bytes(tensor.dtype);
     if (const std::string problem = problem_of(tensor.order, tensor.shape); !problem.empty())
-      broken(here, problem);
+      refuse_manifest(here, problem);
     std::int64_t covered = 0;
     for (const Run& run : tensor.runs) {
       check_run(run, shards, elements, covered, here);
       if ((pieces += run.shards) > kMaxPieces)
-        broken(where, fmt::format("it has more than {} pieces", kMaxPieces));
+        refuse_manifest(where, fmt::format("it has more than {} pieces", kMaxPieces));
       for (std::int64_t i = 0; i < run.shards; ++i) {
         std::int64_t& end = ends[static_cast<std::size_t>(run.shard + i * run.stride)];
         end = aligned(end) + run.each * element_bytes;
-        if (end > kMaxBytes) broken(here, "its shard cannot be that long");
+        if (end > kMaxBytes) refuse_manifest(here, "its shard cannot be that long");
       }
       covered = run.end();
     }
     if (covered != elements)
-      broken(here, fmt::format("elements [{}, {}) are in no shard", covered, elements));
+      refuse_manifest(here, fmt::format("elements [{}, {}) are in no shard", covered, elements));
   }
   for (std::size_t i = 0; i < ends.size(); ++i)
     if (ends[i] != manifest.shards[i].bytes)
-      broken(where, fmt::format("the pieces in {} need {} bytes, but it has {}", manifest.shards[i].file,
-                                ends[i], manifest.shards[i].bytes));
+      refuse_manifest(where, fmt::format("the pieces in {} need {} bytes, but it has {}",
+                                         manifest.shards[i].file, ends[i], manifest.shards[i].bytes));
 }
 
 std::string utc_seconds() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }

@@ -138,4 +138,7 @@ Manifest parse_manifest(std::string_view text, std::string_view where);
 // Now, in UTC, for Manifest::created.
 std::string utc_seconds();
 
+// Throws Error(checkpoint) for a manifest that breaks a rule; `where`: its file, or the tensor in it.
+[[noreturn]] void refuse_manifest(std::string_view where, const std::string& rule);
+
 }  // namespace rondo::checkpoint

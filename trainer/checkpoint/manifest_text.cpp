@@ -17,26 +17,22 @@ constexpr int kMaxDepth = 64;
 constexpr std::int64_t kMaxInt = INT64_MAX;
 constexpr std::size_t kHexDigits = 32;
 
-[[noreturn]] void broken(std::string_view where, const std::string& rule) {
-  throw Error(ExitCode::checkpoint, fmt::format("{}: {}", where, rule));
-}
-
 std::int64_t integer(const json& value, std::int64_t least, std::int64_t most, std::string_view where) {
   const bool fits = value.is_number_unsigned()
                         ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most)
                         : value.is_number_integer();
   if (!fits || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
-    broken(where, fmt::format("must be a whole number from {} to {}", least, most));
+    refuse_manifest(where, fmt::format("must be a whole number from {} to {}", least, most));
   return value.get<std::int64_t>();
 }
 
 const std::string& text(const json& value, std::string_view where) {
-  if (!value.is_string()) broken(where, "must be a string");
+  if (!value.is_string()) refuse_manifest(where, "must be a string");
   return value.get_ref<const std::string&>();
 }
 
 const json& array(const json& value, std::string_view where) {
-  if (!value.is_array()) broken(where, "must be an array");
+  if (!value.is_array()) refuse_manifest(where, "must be an array");
   return value;
 }
 
@@ -46,13 +42,13 @@ class Fields {
   Fields(const json& object, std::string where, std::initializer_list<const char*> keys,
          std::initializer_list<const char*> optional = {})
       : object_(object), where_(std::move(where)) {
-    if (!object.is_object()) broken(where_, "must be an object");
+    if (!object.is_object()) refuse_manifest(where_, "must be an object");
     for (const char* key : keys)
-      if (!object.contains(key)) broken(where_, fmt::format("\"{}\" is missing", key));
+      if (!object.contains(key)) refuse_manifest(where_, fmt::format("\"{}\" is missing", key));
     for (const auto& [key, value] : object.items())
       if (std::find(keys.begin(), keys.end(), key) == keys.end() &&
           std::find(optional.begin(), optional.end(), key) == optional.end())
-        broken(where_, fmt::format("\"{}\" is unknown", key));
+        refuse_manifest(where_, fmt::format("\"{}\" is unknown", key));
   }
 
   bool has(const char* key) const { return object_.contains(key); }
@@ -63,7 +59,7 @@ class Fields {
   const std::string& text(const char* key) const { return checkpoint::text(object_[key], place(key)); }
   const json& array(const char* key) const { return checkpoint::array(object_[key], place(key)); }
   const json& object(const char* key) const {
-    if (!object_[key].is_object()) broken(place(key), "must be an object");
+    if (!object_[key].is_object()) refuse_manifest(place(key), "must be an object");
     return object_[key];
   }
 
@@ -82,19 +78,19 @@ void check_depth(std::string_view text, std::string_view where) {
     if (c == '"') quoted = !quoted;
     if (quoted) continue;
     if ((c == '[' || c == '{') && ++depth > kMaxDepth)
-      broken(where, fmt::format("byte {}: nested more than {} deep", i, kMaxDepth));
+      refuse_manifest(where, fmt::format("byte {}: nested more than {} deep", i, kMaxDepth));
     if (c == ']' || c == '}') --depth;
   }
 }
 
 json parse_json(std::string_view text, std::string_view where) {
   if (std::ssize(text) > kMaxManifestBytes)
-    broken(where, fmt::format("longer than {} bytes", kMaxManifestBytes));
+    refuse_manifest(where, fmt::format("longer than {} bytes", kMaxManifestBytes));
   check_depth(text, where);
   try {
     return json::parse(text);
   } catch (const json::exception& error) {
-    broken(where, fmt::format("is not JSON ({})", error.what()));
+    refuse_manifest(where, fmt::format("is not JSON ({})", error.what()));
   }
 }
 
@@ -112,7 +108,7 @@ std::vector<ChunkHash> parse_chunks(const Fields& fields) {
   std::vector<ChunkHash> chunks;
   for (std::size_t at = 0; at < digits.size(); at += kHexDigits) {
     const auto hash = hash_from_hex(std::string_view(digits).substr(at, kHexDigits));
-    if (!hash) broken(fields.place("chunks"), fmt::format("digits from {} are no hash", at));
+    if (!hash) refuse_manifest(fields.place("chunks"), fmt::format("digits from {} are no hash", at));
     chunks.push_back(*hash);
   }
   return chunks;
@@ -126,13 +122,13 @@ std::vector<std::int64_t> parse_shape(const json& value, std::string_view where)
 
 // What it says of the tensor's shape is checked with the shape.
 ElementOrder parse_cut(const json& value, std::string_view where) {
-  if (array(value, where).size() != 2) broken(where, "a cut must be [dim, parts]");
+  if (array(value, where).size() != 2) refuse_manifest(where, "a cut must be [dim, parts]");
   return {integer(value[0], 1, kMaxInt, where), integer(value[1], 2, kMaxInt, where)};
 }
 
 PieceRecord parse_piece(const json& value, const std::string& where) {
   if (array(value, where).size() != 5 && value.size() != 6)
-    broken(where, "must be [name, dtype, shape, begin, end], and [dim, parts] of a cut");
+    refuse_manifest(where, "must be [name, dtype, shape, begin, end], and [dim, parts] of a cut");
   PieceRecord piece{.name = text(value[0], where),
                     .dtype = text(value[1], where),
                     .shape = parse_shape(value[2], where),
@@ -140,9 +136,10 @@ PieceRecord parse_piece(const json& value, const std::string& where) {
                     .end = integer(value[4], 0, kMaxInt, where)};
   if (value.size() == 6) piece.order = parse_cut(value[5], where);
   if (const std::string problem = problem_of(piece.order, piece.shape); !problem.empty())
-    broken(where, fmt::format("{}: {}", piece.name, problem));
+    refuse_manifest(where, fmt::format("{}: {}", piece.name, problem));
   if (piece.begin > piece.end || piece.end > elements_of(piece.shape, piece.dtype))
-    broken(where, fmt::format("elements [{}, {}) are not in {}", piece.begin, piece.end, piece.name));
+    refuse_manifest(where,
+                    fmt::format("elements [{}, {}) are not in {}", piece.begin, piece.end, piece.name));
   return piece;
 }
 
@@ -156,7 +153,8 @@ TensorRecord parse_tensor(const json& value, const std::string& where) {
       fields.has("cut") ? parse_cut(fields.array("cut"), fields.place("cut")) : ElementOrder{}};
   for (const json& run : fields.array("runs")) {
     const std::string here = fields.place("runs");
-    if (array(run, here).size() != 5) broken(here, "must be of [shard, stride, shards, begin, each]");
+    if (array(run, here).size() != 5)
+      refuse_manifest(here, "must be of [shard, stride, shards, begin, each]");
     tensor.runs.push_back({.shard = integer(run[0], 0, kMaxInt, here),
                            .stride = integer(run[1], -kMaxInt, kMaxInt, here),
                            .shards = integer(run[2], 1, kMaxInt, here),
@@ -168,17 +166,18 @@ TensorRecord parse_tensor(const json& value, const std::string& where) {
 
 Kind parse_kind(const Fields& fields) {
   const std::string& kind = fields.text("kind");
-  if (kind != "full" && kind != "model") broken(fields.place("kind"), "must be \"full\" or \"model\"");
+  if (kind != "full" && kind != "model")
+    refuse_manifest(fields.place("kind"), "must be \"full\" or \"model\"");
   return kind == "full" ? Kind::full : Kind::model;
 }
 
 // A format of the future may have other fields, so its number is looked at before all else.
 void check_format(const json& whole, std::string_view where) {
   if (!whole.is_object() || !whole.contains("format") || !whole["format"].is_number_integer())
-    broken(where, "is no manifest of a checkpoint (no \"format\")");
+    refuse_manifest(where, "is no manifest of a checkpoint (no \"format\")");
   if (whole["format"] != kFormat)
-    broken(where,
-           fmt::format("has format {}; this rondo reads format {} only", dump(whole["format"]), kFormat));
+    refuse_manifest(
+        where, fmt::format("has format {}; this rondo reads format {} only", dump(whole["format"]), kFormat));
 }
 
 }  // namespace

@@ -19,12 +19,12 @@ namespace rondo::checkpoint {
 namespace {
 
 constexpr std::size_t kHeldChunks = 8;
-constexpr std::int64_t kBlockBytes = 256 << 10;
+constexpr std::int64_t kReadBlockBytes = 256 << 10;
 
 std::vector<std::uint64_t> hashes_of_blocks(std::span<const std::byte> bytes) {
   std::vector<std::uint64_t> hashes;
   while (!bytes.empty()) {
-    const auto block = bytes.first(std::min<std::size_t>(kBlockBytes, bytes.size()));
+    const auto block = bytes.first(std::min<std::size_t>(kReadBlockBytes, bytes.size()));
     hashes.push_back(hash_of(block).low);
     bytes = bytes.subspan(block.size());
   }
@@ -196,12 +196,12 @@ void Reader::read_blocks(std::int64_t shard, std::int64_t chunk, std::int64_t wi
   const std::vector<std::uint64_t>& hashes = index_of(shard).block_hashes.at(chunk);
   const std::int64_t chunk_bytes = std::min(kChunkBytes, record.bytes - chunk * kChunkBytes);
   while (!out.empty()) {
-    const std::int64_t block = within / kBlockBytes;
-    const std::int64_t begin = block * kBlockBytes;
+    const std::int64_t block = within / kReadBlockBytes;
+    const std::int64_t begin = block * kReadBlockBytes;
     const std::int64_t offset = chunk * kChunkBytes + begin;
     if (block_.shard != shard || block_.offset != offset) {
       block_.shard = -1;  // nothing, until it has proven right
-      block_.bytes.resize(static_cast<std::size_t>(std::min(kBlockBytes, chunk_bytes - begin)));
+      block_.bytes.resize(static_cast<std::size_t>(std::min(kReadBlockBytes, chunk_bytes - begin)));
       read_file(shard, offset, block_.bytes);
       if (hash_of(block_.bytes).low != hashes[static_cast<std::size_t>(block)])
         throw Error(ExitCode::checkpoint,

@@ -16,14 +16,14 @@
 namespace rondo::checkpoint {
 namespace {
 
-constexpr std::size_t kBlockBytes = 1 << 20;  // hashed and then written while it is in the core's cache
+constexpr std::size_t kWriteBlockBytes = 1 << 20;  // hashed and then written while it is in the core's cache
 
 std::int64_t aligned(std::int64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Bytes in order, to a file and through the chunk hash. Small ones are gathered into whole blocks.
 class ShardStream {
  public:
-  explicit ShardStream(File& file) : file_(file) { gathered_.reserve(kBlockBytes); }
+  explicit ShardStream(File& file) : file_(file) { gathered_.reserve(kWriteBlockBytes); }
 
   std::int64_t position() const { return written_ + static_cast<std::int64_t>(gathered_.size()); }
 
@@ -33,8 +33,8 @@ class ShardStream {
   }
 
   void put(std::span<const std::byte> bytes) {
-    if (gathered_.size() + bytes.size() > kBlockBytes) flush();
-    if (bytes.size() > kBlockBytes / 4) {
+    if (gathered_.size() + bytes.size() > kWriteBlockBytes) flush();
+    if (bytes.size() > kWriteBlockBytes / 4) {
       flush();
       write(bytes);
     } else {
@@ -57,7 +57,7 @@ class ShardStream {
   void write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const auto left_in_chunk = static_cast<std::size_t>(kChunkBytes - written_ % kChunkBytes);
-      const auto block = bytes.first(std::min({bytes.size(), kBlockBytes, left_in_chunk}));
+      const auto block = bytes.first(std::min({bytes.size(), kWriteBlockBytes, left_in_chunk}));
       hasher_.add(block);
       file_.write_at(written_, block);
       written_ += static_cast<std::int64_t>(block.size());

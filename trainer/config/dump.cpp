@@ -51,7 +51,7 @@ std::string fingerprint(const JobConfig& config) {
 }
 
 FieldValue value_at(const JobConfig& config, const std::string& key) {
-  const std::string_view section_name = section_of(key), name = name_of(key);
+  const std::string_view section_name = section_of(key), name = key_of(key);
   for (const Section& section : sections())
     if (section.name == section_name)
       if (const Field* field = find_field(*section.fields, name))

@@ -43,7 +43,7 @@ class Loader {
   void report_choice(const std::string& key, const std::string& value,
                      const std::vector<std::string>& known) {
     const std::string rule =
-        fmt::format("no such {}{}; allowed: {}", name_of(key) == "name" ? "model" : "flavor",
+        fmt::format("no such {}{}; allowed: {}", key_of(key) == "name" ? "model" : "flavor",
                     did_you_mean(value, known), fmt::join(known, ", "));
     if (const auto found = origins_.assigned.find(key); found != origins_.assigned.end())
       report(found->second, rule);
@@ -99,7 +99,7 @@ class Loader {
       return report(
           assignment,
           fmt::format("is a section; write [{0}] and its keys below, or --{0}.key=value", assignment.key));
-    const std::string_view section_name = section_of(assignment.key), name = name_of(assignment.key);
+    const std::string_view section_name = section_of(assignment.key), name = key_of(assignment.key);
     for (const Section& section : sections())
       if (section.name == section_name)
         if (const Field* field = find_field(*section.fields, name))

@@ -29,7 +29,7 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kChunkElements = std::int64_t{1} << 20;
+constexpr std::int64_t kConvertElements = std::int64_t{1} << 20;
 
 std::span<std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
@@ -63,8 +63,8 @@ void export_tensor(checkpoint::Reader& reader, const Exported& tensor, at::Scala
   std::int64_t offset = 0;
   for (const hugging_face::Parameter& to : tensor.to) {
     const std::int64_t elements = c10::multiply_integers(to.shape);
-    for (std::int64_t begin = 0; begin < elements; begin += kChunkElements) {
-      const std::int64_t end = std::min(elements, begin + kChunkElements);
+    for (std::int64_t begin = 0; begin < elements; begin += kConvertElements) {
+      const std::int64_t end = std::min(elements, begin + kConvertElements);
       const at::Tensor chunk = at::empty({end - begin}, float_stored_as(stored->dtype));
       reader.read(tensor.name, offset + begin, offset + end, bytes_of(chunk));
       writer.write(to.name, static_cast<std::uint64_t>(begin),

@@ -12,7 +12,7 @@ namespace rondo {
 namespace {
 
 // Bounds the copy of stored bytes that is alive at a time.
-constexpr std::int64_t kChunkElements = std::int64_t{1} << 20;
+constexpr std::int64_t kReadElements = std::int64_t{1} << 20;
 
 // The stored bytes are aligned to nothing, so they are copied before ATen reads them.
 at::Tensor read(const hugging_face::StoredTensor& stored, std::int64_t begin, std::int64_t count) {
@@ -35,8 +35,8 @@ void load_weights(at::Tensor& shard, const hugging_face::StoredTensor& stored, s
   RONDO_ASSERT(shard.is_contiguous() && 0 <= begin && begin <= end && end - begin <= shard.numel(),
                "a shard has room for the elements that it is filled with");
   const at::Tensor flat = shard.view({-1});
-  for (std::int64_t at = begin; at < end; at += kChunkElements) {
-    const std::int64_t count = std::min(kChunkElements, end - at);
+  for (std::int64_t at = begin; at < end; at += kReadElements) {
+    const std::int64_t count = std::min(kReadElements, end - at);
     flat.narrow(0, at - begin, count).copy_(read(stored, at, count));
   }
   flat.narrow(0, end - begin, flat.numel() - (end - begin)).zero_();

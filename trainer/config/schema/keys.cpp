@@ -43,11 +43,11 @@ std::string suggest_among_keys(std::string_view key) {
   std::vector<std::string> all, same_section;
   for (const auto& [name, field] : known().fields) {
     all.push_back(name);
-    if (section_of(name) == section_of(key)) same_section.push_back(std::string(name_of(name)));
+    if (section_of(name) == section_of(key)) same_section.push_back(std::string(key_of(name)));
   }
   for (const std::string& name : all)
-    if (name_of(name) == name_of(key)) return " (did you mean " + name + "?)";
-  if (const auto near = nearest(name_of(key), same_section))
+    if (key_of(name) == key_of(key)) return " (did you mean " + name + "?)";
+  if (const auto near = nearest(key_of(key), same_section))
     return " (did you mean " + std::string(section_of(key)) + "." + *near + "?)";
   return did_you_mean(key, all);
 }
@@ -67,7 +67,7 @@ std::string suggest_key(std::string_view key) {
   const std::vector<std::string> names(known().sections.begin(), known().sections.end());
   if (const auto near = nearest(section, names)) {
     if (section == key) return " (did you mean " + *near + "?)";
-    const std::string repaired = *near + "." + std::string(name_of(key));
+    const std::string repaired = *near + "." + std::string(key_of(key));
     if (known_field(repaired)) return " (did you mean " + repaired + "?)";
   }
   return suggest_among_keys(key);
@@ -78,7 +78,7 @@ std::string_view section_of(std::string_view key) {
   return dot == std::string_view::npos ? std::string_view() : key.substr(0, dot);
 }
 
-std::string_view name_of(std::string_view key) {
+std::string_view key_of(std::string_view key) {
   const std::size_t dot = key.rfind('.');
   return dot == std::string_view::npos ? key : key.substr(dot + 1);
 }

@@ -21,6 +21,6 @@ std::string suggest_key(std::string_view key);
 
 // "training", "steps" of "training.steps"; the section is "" where there is no dot.
 std::string_view section_of(std::string_view key);
-std::string_view name_of(std::string_view key);
+std::string_view key_of(std::string_view key);
 
 }  // namespace rondo

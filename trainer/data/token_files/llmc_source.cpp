@@ -14,7 +14,7 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kHeaderBytes = 1024;
+constexpr std::int64_t kLlmcHeaderBytes = 1024;
 
 struct Kind {
   std::int32_t magic, version;
@@ -28,7 +28,7 @@ class LlmcTokens final : public TokenFile {
  public:
   LlmcTokens(const SourceFile& file, IdLimit limit)
       : TokenFile(file, std::move(limit)), map_(file.path, FileUse::data) {
-    if (map_.size() < kHeaderBytes) fail("cut: llm.c's token files begin with a header of 1024 bytes");
+    if (map_.size() < kLlmcHeaderBytes) fail("cut: llm.c's token files begin with a header of 1024 bytes");
     const auto magic = map_.load<std::int32_t>(0), version = map_.load<std::int32_t>(4),
                count = map_.load<std::int32_t>(8);
     for (const Kind& kind : kKinds)
@@ -36,9 +36,9 @@ class LlmcTokens final : public TokenFile {
     if (kind_ == nullptr)
       fail(fmt::format("magic {} and version {} are not llm.c's 20240520 and 1, or 20240801 and 7", magic,
                        version));
-    if (count < 0 || kHeaderBytes + count * bytes_of(kind_->type) != map_.size())
+    if (count < 0 || kLlmcHeaderBytes + count * bytes_of(kind_->type) != map_.size())
       fail(fmt::format("the header says {} tokens of {} bytes, but {} bytes follow it", count,
-                       bytes_of(kind_->type), map_.size() - kHeaderBytes));
+                       bytes_of(kind_->type), map_.size() - kLlmcHeaderBytes));
     total_ = count;
     find_documents();
   }
@@ -66,7 +66,7 @@ class LlmcTokens final : public TokenFile {
   }
 
   const std::byte* place_of(std::int64_t token) const {
-    return map_.data() + kHeaderBytes + token * bytes_of(kind_->type);
+    return map_.data() + kLlmcHeaderBytes + token * bytes_of(kind_->type);
   }
 
   void read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,

@@ -19,7 +19,7 @@ namespace rondo {
 namespace {
 
 constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
-constexpr std::int64_t kHeaderBytes = 34;
+constexpr std::int64_t kMegatronHeaderBytes = 34;
 
 std::optional<IdType> type_of(std::uint8_t code) {
   constexpr std::array<std::optional<IdType>, 9> kTypes = {std::nullopt, IdType::u8,   IdType::i8,
@@ -36,7 +36,7 @@ class MegatronTokens final : public TokenFile {
       : TokenFile(file, std::move(limit)),
         ids_(file.path, FileUse::data),
         index_(index_of(file.path), FileUse::data) {
-    if (index_.size() < kHeaderBytes || std::memcmp(index_.data(), kMagic.data(), kMagic.size()) != 0)
+    if (index_.size() < kMegatronHeaderBytes || std::memcmp(index_.data(), kMagic.data(), kMagic.size()) != 0)
       fail("its .idx does not begin with MMIDIDX and a header of 34 bytes");
     if (const auto version = index_.load<std::uint64_t>(9); version != 1)
       fail(fmt::format("version {} of its .idx is unknown, only 1 is", version));
@@ -45,14 +45,14 @@ class MegatronTokens final : public TokenFile {
     if (!type) fail(fmt::format("ids of type {} are no integers that Rondo knows (1 to 5, and 8)", code));
     type_ = *type;
     const auto sequences = index_.load<std::uint64_t>(18), entries = index_.load<std::uint64_t>(26);
-    const auto body = static_cast<std::uint64_t>(index_.size() - kHeaderBytes);
+    const auto body = static_cast<std::uint64_t>(index_.size() - kMegatronHeaderBytes);
     const bool fits = sequences <= body / 12 && entries <= body / 8;
     const std::uint64_t expected = fits ? 12 * sequences + 8 * entries : 0;
     if (!fits || (body != expected && body != expected + sequences))
       fail(fmt::format("{} sequences and {} entries of documents do not make an .idx of {} bytes", sequences,
                        entries, index_.size()));
     sequences_ = static_cast<std::int64_t>(sequences);
-    offsets_ = kHeaderBytes + 4 * sequences_;
+    offsets_ = kMegatronHeaderBytes + 4 * sequences_;
     entries_ = offsets_ + 8 * sequences_;
     documents_ = entries == 0 ? 0 : static_cast<std::int64_t>(entries) - 1;
     if (entries == 0 ? sequences != 0 : (entry(0) != 0 || entry(documents_) != sequences_))
@@ -95,7 +95,7 @@ class MegatronTokens final : public TokenFile {
 
   // Also checks that the sequence lies in X.bin.
   std::int64_t length_of(std::int64_t document, std::int64_t sequence) const {
-    const std::int64_t length = index_.load<std::int32_t>(kHeaderBytes + 4 * sequence),
+    const std::int64_t length = index_.load<std::int32_t>(kMegatronHeaderBytes + 4 * sequence),
                        offset = offset_of(sequence);
     if (length < 0 || offset < 0 || offset > ids_.size() || length > (ids_.size() - offset) / bytes_of(type_))
       fail(fmt::format(
