@@ -1,7 +1,6 @@
-// The models that exist: everything that names a model goes through this list. Adding one is a folder
-// models/x/ and its line here. x.h is the host half, without LibTorch: a struct of sizes like Llama3Config,
-// with its name, its fields, the rules between them and its form at Hugging Face, and make_decoder(), which
-// is defined in the LibTorch half, x.cpp.
+// The models that exist: everything that names a model goes through this list. Adding one is a folder beside
+// llama3/ and its type here. A model's header is its half without LibTorch (llama3.h): the sizes with their
+// name, fields, rules and form at Hugging Face, and make_decoder(), which the other half defines (llama3.cpp).
 #pragma once
 
 #include <tuple>
