@@ -15,8 +15,6 @@
 namespace rondo {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) { throw Error(ExitCode::environment, what); }
-
 // Of LibTorch's own: it reads them once, at the first group.
 void set_unless_set(const char* name, const char* value) { setenv(name, value, /*overwrite=*/0); }
 
@@ -42,14 +40,17 @@ std::string prepare_nccl(bool records) {
   for (const char* settings : {alloc, alloc_cuda})
     if (settings != nullptr &&
         std::string_view(settings).find("expandable_segments:True") != std::string_view::npos)
-      refuse(
+      throw Error(
+          ExitCode::environment,
           "expandable_segments:True (PYTORCH_ALLOC_CONF) does not go with recorded collectives: their memory "
           "may be moved under them; take it out, or leave cudagraph out of compile.passes");
   if (registers != "0")
-    refuse(fmt::format(
-        "NCCL_GRAPH_REGISTER={} does not go with recorded collectives: tearing them down hangs; unset "
-        "it, or leave cudagraph out of compile.passes",
-        registers));
+    throw Error(
+        ExitCode::environment,
+        fmt::format(
+            "NCCL_GRAPH_REGISTER={} does not go with recorded collectives: tearing them down hangs; unset "
+            "it, or leave cudagraph out of compile.passes",
+            registers));
   return "NCCL_GRAPH_REGISTER=0, no expandable segments";
 }
 
