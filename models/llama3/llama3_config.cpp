@@ -7,7 +7,8 @@ namespace rondo {
 
 std::int64_t Llama3Config::ffn_width() const {
   if (ffn_hidden_dim > 0) return ffn_hidden_dim;
-  const auto wide = static_cast<std::int64_t>(ffn_dim_multiplier * static_cast<double>(8 * dim / 3));
+  const std::int64_t two_thirds = 8 * dim / 3;  // of four times dim, rounded down as in Meta's code
+  const auto wide = static_cast<std::int64_t>(ffn_dim_multiplier * static_cast<double>(two_thirds));
   return (wide + multiple_of - 1) / multiple_of * multiple_of;
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -57,7 +58,8 @@ float sum_over(std::int64_t count, Term term) {
 }
 
 std::tuple<Tensor, Tensor> rms_norm_cpu(const Tensor& x_in, const Tensor& weight_in, double eps) {
-  auto [y, inverse_rms] = rms_norm_results(x_in, weight_in);
+  Tensor y, inverse_rms;
+  std::tie(y, inverse_rms) = rms_norm_results(x_in, weight_in);
   const Tensor x = rows_of(x_in), weight = weight_in.contiguous();
   const std::int64_t width = x.size(1);
   with_f32_or_bf16(x, [&](auto x_type) {
@@ -125,7 +127,8 @@ constexpr std::int64_t kParts = 64;
 
 std::tuple<Tensor, Tensor> rms_norm_backward_cpu(const Tensor& grad_in, const Tensor& x_in,
                                                  const Tensor& weight_in, const Tensor& inverse_in) {
-  auto [grad_x, grad_weight] = rms_norm_gradients(grad_in, x_in, weight_in, inverse_in);
+  Tensor grad_x, grad_weight;
+  std::tie(grad_x, grad_weight) = rms_norm_gradients(grad_in, x_in, weight_in, inverse_in);
   const Tensor grad = rows_of(grad_in), x = rows_of(x_in);
   const Tensor weight = weight_in.contiguous(), inverse_rms = inverse_in.contiguous();
   const std::int64_t rows = x.size(0), width = x.size(1);
