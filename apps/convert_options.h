@@ -17,9 +17,9 @@ struct ConvertOptions {
   std::uint64_t max_shard_bytes = 5'000'000'000;
 };
 
-// std::nullopt: --help was asked for, and is printed. What FROM is decides the direction: a checkpoint (step-N), a run
-// folder or its folder of checkpoints, of which the newest valid one counts; or a folder with config.json. Throws
-// Error(usage, checkpoint).
+// std::nullopt: --help was asked for, and is printed. What FROM is decides the direction: a checkpoint
+// (step-N), a run folder or its folder of checkpoints, of which the newest valid one counts; or a folder with
+// config.json. Throws Error(usage, checkpoint).
 std::optional<ConvertOptions> read_convert_options(const std::vector<std::string>& args);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// `rondo-worker logits ...`: what a Hugging Face model says to given tokens, so that anyone can hold this program
-// against another. One sequence at a time: memory is that of the model and of one row.
+// `rondo-worker logits ...`: what a Hugging Face model says to given tokens, so that anyone can hold this
+// program against another. One sequence at a time: memory is that of the model and of one row.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>

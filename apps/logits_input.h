@@ -1,5 +1,5 @@
-// What `rondo logits` is given: its words and its token ids. No LibTorch: rondo reads both before it starts the
-// worker, so that a mistake is reported in milliseconds, and the worker reads them again.
+// What `rondo logits` is given: its words and its token ids. No LibTorch: rondo reads both before it starts
+// the worker, so that a mistake is reported in milliseconds, and the worker reads them again.
 #pragma once
 
 #include <cstdint>

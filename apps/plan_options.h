@@ -21,8 +21,8 @@ struct PlanOptions {
   bool json = false;
 };
 
-// std::nullopt: --help was asked for, and is printed. Throws Error(usage) for a flag, Error(config) for what the
-// configuration or the number of ranks breaks.
+// std::nullopt: --help was asked for, and is printed. Throws Error(usage) for a flag, Error(config) for what
+// the configuration or the number of ranks breaks.
 std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& args);
 
 }  // namespace rondo

@@ -43,7 +43,8 @@ struct CompileReport {
   ir::MemoryReport memory;  // of the plan, whether the executor follows it or not; empty for eager steps
 };
 
-// What the executors of one run share, since they take turns. Destroyed after them and before the process groups.
+// What the executors of one run share, since they take turns. Destroyed after them and before the process
+// groups.
 struct SharedResources {
   std::shared_ptr<ReplayMemory> memory;  // nullptr where nothing is replayed
   std::shared_ptr<ReplayWatch> watch;    // of what is recorded; nullptr without recordings

@@ -1,6 +1,6 @@
 // Collectives as dispatcher ops (`_c10d_functional.*`), so that a trace records them as nodes. Each call here
-// is a start and its wait. With one rank in the group there is nothing to do, and the tensor itself comes back; else
-// tensors are contiguous, and the group's name is that of a registered process group.
+// is a start and its wait. With one rank in the group there is nothing to do, and the tensor itself comes
+// back; else tensors are contiguous, and the group's name is that of a registered process group.
 //
 // Shape rules for tracing stand in collectives.cpp as Meta kernels; while tracing, no group need be alive.
 #pragma once

@@ -1,13 +1,16 @@
-// Experts divided among ranks (Lepikhin et al., "GShard", 2020): each rank of a group has tokens of its own and some of
-// the experts, and rows travel to the experts and back. Shapes are static: a rank has room for a fixed number of rows,
-// and how many it gets stays in a device tensor. docs/experts.md has a picture of both exchanges.
+// Experts divided among ranks (Lepikhin et al., "GShard", 2020): each rank of a group has tokens of its own
+// and some of the experts, and rows travel to the experts and back. Shapes are static: a rank has room for a
+// fixed number of rows, and how many it gets stays in a device tensor. docs/experts.md has a picture of both
+// exchanges.
 //
-//   fixed_size    no host sync. Every rank gathers the tokens of all ranks of the group and picks the rows for its own
+//   fixed_size    no host sync. Every rank gathers the tokens of all ranks of the group and picks the rows
+//   for its own
 //                 experts; sums over its own slots go home in a reduce-scatter.
-//   exact_counts  each row goes to one rank (ops/all_to_all_tokens/all_to_all_tokens.h), where the host reads the counts.
+//   exact_counts  each row goes to one rank (ops/all_to_all_tokens/all_to_all_tokens.h), where the host reads
+//   the counts.
 //
-// Shape suffixes: T tokens of this rank, D model dim, K experts a token, E experts of one rank, R rows, P tokens of all
-// ranks of the group.
+// Shape suffixes: T tokens of this rank, D model dim, K experts a token, E experts of one rank, R rows, P
+// tokens of all ranks of the group.
 #pragma once
 
 #include <ATen/core/Tensor.h>

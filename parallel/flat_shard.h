@@ -1,14 +1,15 @@
-// Where the elements of one parameter lie: which part of it a rank computes with, and which elements it keeps.
+// Where the elements of one parameter lie: which part of it a rank computes with, and which elements it
+// keeps.
 //
-// Note [Cuts]: tensor and expert parallelism cut a parameter along one dimension into equal parts, rows of the
-// vocabulary or columns of a matrix, and a rank computes with one part. A size that does not divide is padded with
-// zeros behind its end, so that all ranks run the same graph.
+// Note [Cuts]: tensor and expert parallelism cut a parameter along one dimension into equal parts, rows of
+// the vocabulary or columns of a matrix, and a rank computes with one part. A size that does not divide is
+// padded with zeros behind its end, so that all ranks run the same graph.
 //
-// Note [Flat shards]: what a rank computes with is flattened (row-major) and cut once more, over the ranks that
-// compute with the same part. Rank r holds elements [r * stored, (r + 1) * stored) of it; the last ones are padded.
-// Every shape shards evenly whatever the number of ranks: the padding is less than `ranks` elements, where cutting
-// along the first dimension would pad whole rows (4 kv rows over 64 ranks are 16 times the bytes). Padding stays
-// zero: its gradient is zero, and AdamW maps zero to zero.
+// Note [Flat shards]: what a rank computes with is flattened (row-major) and cut once more, over the ranks
+// that compute with the same part. Rank r holds elements [r * stored, (r + 1) * stored) of it; the last ones
+// are padded. Every shape shards evenly whatever the number of ranks: the padding is less than `ranks`
+// elements, where cutting along the first dimension would pad whole rows (4 kv rows over 64 ranks are 16
+// times the bytes). Padding stays zero: its gradient is zero, and AdamW maps zero to zero.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,8 @@ class FlatShard {
   Sizes part_sizes() const;  // of what a rank computes with, padding and all
   std::int64_t part_elements() const;
   std::int64_t stored() const;  // elements that a rank keeps, padding and all
-  // The range of the flattened part that is kept here; without the padding behind its end, but with that of the cut.
+  // The range of the flattened part that is kept here; without the padding behind its end, but with that of
+  // the cut.
   std::int64_t begin() const;
   std::int64_t end() const;
   // Ascending in both. What no run has is padding.

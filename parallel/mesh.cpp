@@ -117,7 +117,8 @@ std::int64_t Mesh::coordinate(std::int64_t rank, Axes axes) const {
 
 std::vector<std::int64_t> Mesh::members(std::int64_t rank, Axes axes) const {
   std::vector<std::int64_t> ranks = {rank};
-  // Axis by axis, the outermost first, each rank so far becomes the ranks that differ from it on this axis alone.
+  // Axis by axis, the outermost first, each rank so far becomes the ranks that differ from it on this axis
+  // alone.
   for (const AxisRow& row : kRows) {
     if (!axes.has(row.axis)) continue;
     const std::int64_t stride = strides_[index(row.axis)], degree = degrees_[index(row.axis)];

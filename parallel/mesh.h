@@ -1,17 +1,19 @@
-// How the ranks of a run are divided: a grid with one axis for each kind of parallelism. Arithmetic alone: no LibTorch,
-// no connections. Parts of it are handed to parallel/groups/groups.h, which makes them process groups.
+// How the ranks of a run are divided: a grid with one axis for each kind of parallelism. Arithmetic alone: no
+// LibTorch, no connections. Parts of it are handed to parallel/groups/groups.h, which makes them process
+// groups.
 //
-// Rank numbers run through the grid row by row: the last axis varies fastest. So the ranks of one tensor-parallel group
-// are neighbours, then those of one shard group, and a node holds whole shard groups where it has room for them;
-// replicas of a shard stand farther apart.
+// Rank numbers run through the grid row by row: the last axis varies fastest. So the ranks of one
+// tensor-parallel group are neighbours, then those of one shard group, and a node holds whole shard groups
+// where it has room for them; replicas of a shard stand farther apart.
 //
 //   8 ranks, dp_replicate 2, dp_shard 4:   replica 0 is 0 1 2 3    "dp" has all of them
 //                                          replica 1 is 4 5 6 7    "dp_replicate" of rank 5 is 1 5
 //
-// Experts divide the ranks of a replica in a way of their own: efsdp * ep = dp_shard * cp * tp. Ranks of one ep group
-// have different experts, those of one efsdp group shards of the same.
+// Experts divide the ranks of a replica in a way of their own: efsdp * ep = dp_shard * cp * tp. Ranks of one
+// ep group have different experts, those of one efsdp group shards of the same.
 //
-//   8 ranks, dp_shard 4, tp 2, ep 4:   "tp" of rank 5 is 4 5,  "dp_shard" is 1 3 5 7,  "ep" is 4 5 6 7,  "efsdp" is 1 5
+//   8 ranks, dp_shard 4, tp 2, ep 4:   "tp" of rank 5 is 4 5,  "dp_shard" is 1 3 5 7,  "ep" is 4 5 6 7,
+//   "efsdp" is 1 5
 #pragma once
 
 #include <array>
@@ -47,8 +49,8 @@ class Axes {
 // The ranks that read data of their own: every copy of the model times every shard of it.
 inline constexpr Axes kDataAxes = {Axis::dp_replicate, Axis::dp_shard};
 inline constexpr Axes kAllAxes = {Axis::pp, Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp};
-// The ranks that share one copy of a parameter: those that have the same part of it, and where it is not cut all that
-// have tokens of their own (parallel/sharding.h).
+// The ranks that share one copy of a parameter: those that have the same part of it, and where it is not cut
+// all that have tokens of their own (parallel/sharding.h).
 inline constexpr Axes kCutShardAxes = {Axis::dp_shard, Axis::cp};
 inline constexpr Axes kWholeShardAxes = {Axis::dp_shard, Axis::cp, Axis::tp};
 // Those that collectives use, each a group where it has more than one rank.
@@ -81,10 +83,12 @@ class Mesh {
   std::int64_t coordinate(std::int64_t rank, Axes axes) const;
   // The ranks of its group, ascending: the place in this list is the coordinate.
   std::vector<std::int64_t> members(std::int64_t rank, Axes axes) const;
-  // Axes that hold the same ranks have the same group: where either data axis has one rank, the other one's is "dp".
-  // "ep" alone is always a group of its own: what experts exchange does not stand behind what else these ranks send.
+  // Axes that hold the same ranks have the same group: where either data axis has one rank, the other one's
+  // is "dp". "ep" alone is always a group of its own: what experts exchange does not stand behind what else
+  // these ranks send.
   AxisGroup group(Axes axes) const;
-  // "dp_replicate 2 x dp_shard 4 x tp 2, experts efsdp 2 x ep 4": what has more than one rank; "" on one rank.
+  // "dp_replicate 2 x dp_shard 4 x tp 2, experts efsdp 2 x ep 4": what has more than one rank; "" on one
+  // rank.
   std::string text() const;
 
  private:

@@ -1,10 +1,12 @@
-// The seam through which a model meets the other ranks: it reads its weights here, and says where tokens go to all
-// ranks that share a layer, or to those that have its experts. On one rank all of it is the identity.
+// The seam through which a model meets the other ranks: it reads its weights here, and says where tokens go
+// to all ranks that share a layer, or to those that have its experts. On one rank all of it is the identity.
 //
-// Between those places a rank has tokens of its own, the rows of activations [N, D]; and a weight that is not cut
-// (parallel/flat_shard.h) meets those alone, so that its gradient is a sum over ranks as it is over tokens.
+// Between those places a rank has tokens of its own, the rows of activations [N, D]; and a weight that is not
+// cut (parallel/flat_shard.h) meets those alone, so that its gradient is a sum over ranks as it is over
+// tokens.
 //
-// Shape suffixes: N tokens of this rank, D model dim, T tokens, K experts a token, R rows, E experts of this rank.
+// Shape suffixes: N tokens of this rank, D model dim, T tokens, K experts a token, R rows, E experts of this
+// rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,8 +27,8 @@ struct Dispatched {
 };
 
 // A model's forward reads weights by their name inside the open module scope (support/scope.h): in scope
-// "layers.0.attention.wq", `get("weight")` is the parameter "layers.0.attention.wq.weight", as much of it as this rank
-// computes with and in the compute dtype.
+// "layers.0.attention.wq", `get("weight")` is the parameter "layers.0.attention.wq.weight", as much of it as
+// this rank computes with and in the compute dtype.
 class Weights {
  public:
   virtual ~Weights() = default;
@@ -39,21 +41,21 @@ class Weights {
   // The tensors whose gradients the weights below a module path feed, in the order of their names.
   virtual std::vector<at::Tensor> leaves(std::string_view module) const = 0;
 
-  // Rows of the embedding, this rank's part of it, for the ids [B, T] of all ranks that share a layer; of those
-  // tokens this rank's own [N, D].
+  // Rows of the embedding, this rank's part of it, for the ids [B, T] of all ranks that share a layer; of
+  // those tokens this rank's own [N, D].
   virtual at::Tensor lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_BT) const;
-  // Own tokens [N, D] -> those of all ranks that share this layer. They have a part of what follows each: some heads,
-  // some of the hidden dims.
+  // Own tokens [N, D] -> those of all ranks that share this layer. They have a part of what follows each:
+  // some heads, some of the hidden dims.
   virtual at::Tensor all_gather_sequence(const at::Tensor& x_ND) const { return x_ND; }
   // Of what those ranks found for all tokens, the sum; of that, own tokens.
   virtual at::Tensor reduce_scatter_sequence(const at::Tensor& partial_sums) const { return partial_sums; }
 
-  // To the experts that each token has chosen (int64 ids), wherever they are. `tokens_per_expert`, fp32 [all experts],
-  // counts these choices.
+  // To the experts that each token has chosen (int64 ids), wherever they are. `tokens_per_expert`, fp32 [all
+  // experts], counts these choices.
   virtual Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
                               const at::Tensor& tokens_per_expert) const;
-  // And back: for each token the sum of its experts' rows times their scores (fp32), added up in fp32, in the rows'
-  // dtype. `rows_RD` are what became of dispatched.rows_RD.
+  // And back: for each token the sum of its experts' rows times their scores (fp32), added up in fp32, in the
+  // rows' dtype. `rows_RD` are what became of dispatched.rows_RD.
   virtual at::Tensor combine(const at::Tensor& rows_RD, const Dispatched& dispatched,
                              const at::Tensor& scores_TK) const;
 };

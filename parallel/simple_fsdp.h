@@ -1,8 +1,8 @@
-// SimpleFSDP: parameters live as flat shards (parallel/flat_shard.h); where the model reads one, it is cast and all-gathered, and its
-// gradient is reduce-scattered. Replicas of the whole sharded model (HSDP; DDP, where a shard is all of it) add their
-// gradients up after that, each rank with those that hold the same shard. All of it is autograd functions over dispatcher ops, so a trace shows every
-// collective as a node. (Zhang et al., "SimpleFSDP: Simpler Fully Sharded Data Parallel with torch.compile",
-// 2024.)
+// SimpleFSDP: parameters live as flat shards (parallel/flat_shard.h); where the model reads one, it is cast
+// and all-gathered, and its gradient is reduce-scattered. Replicas of the whole sharded model (HSDP; DDP,
+// where a shard is all of it) add their gradients up after that, each rank with those that hold the same
+// shard. All of it is autograd functions over dispatcher ops, so a trace shows every collective as a node.
+// (Zhang et al., "SimpleFSDP: Simpler Fully Sharded Data Parallel with torch.compile", 2024.)
 //
 // Gradients are summed over ranks and not divided: the loss is already divided by the global number of
 // tokens.
@@ -33,8 +33,8 @@ struct ShardingOptions {
   bool reshard_after_forward = false;  // gather a linear's weight again in the backward instead of keeping it
 };
 
-// Reading a weight gives the whole parameter in compute_dtype. Backward: the gradient is cast to reduce_dtype,
-// reduce-scattered over the shards, summed over the replicas, and cast to the shard's dtype.
+// Reading a weight gives the whole parameter in compute_dtype. Backward: the gradient is cast to
+// reduce_dtype, reduce-scattered over the shards, summed over the replicas, and cast to the shard's dtype.
 class ShardedWeights final : public Weights {
  public:
   struct Parameter {

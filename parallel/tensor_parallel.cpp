@@ -46,7 +46,8 @@ struct MoveTokens : torch::autograd::Function<MoveTokens> {
   }
 };
 
-// Which of `ids` are not among the `count` that begin with `first`, and the places of the others; 0 for these.
+// Which of `ids` are not among the `count` that begin with `first`, and the places of the others; 0 for
+// these.
 struct Owned {
   Tensor elsewhere, place;
 };

@@ -1,6 +1,6 @@
-// What a process says when it dies of a bug: signal, address, thread, what it was doing, and the stack; on stderr,
-// and in a file once there is a place for one. The signal then takes its course: the exit status and the core dump
-// are those of the crash itself.
+// What a process says when it dies of a bug: signal, address, thread, what it was doing, and the stack; on
+// stderr, and in a file once there is a place for one. The signal then takes its course: the exit status and
+// the core dump are those of the crash itself.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace rondo {
 
-// For SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT. Once, before other threads; costs nothing until it happens.
+// For SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT. Once, before other threads; costs nothing until it
+// happens.
 void install_crash_report(int rank);
 
 // Where the report is written too. Paths over 4095 bytes are not taken.

@@ -1,4 +1,5 @@
-// Ends something that may hang: an action after a while, and another, which does not return, after a longer one.
+// Ends something that may hang: an action after a while, and another, which does not return, after a longer
+// one.
 #pragma once
 
 #include <chrono>

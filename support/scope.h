@@ -63,10 +63,9 @@ class PhaseScope {
   Phase outer_;
 };
 
-// Told the module path after each change of it on this thread and at the begin of a phase, and of each block that opens.
-// The tracer installs one while it traces, to map autograd sequence numbers to modules; a profile one while eager steps
-// run. REQUIRES: at most one observer a thread; it outlives its
-// installation.
+// Told the module path after each change of it on this thread and at the begin of a phase, and of each block
+// that opens. The tracer installs one while it traces, to map autograd sequence numbers to modules; a profile
+// one while eager steps run. REQUIRES: at most one observer a thread; it outlives its installation.
 class ScopeObserver {
  public:
   virtual void module_changed(const std::string& path) = 0;

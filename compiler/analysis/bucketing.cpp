@@ -38,8 +38,8 @@ bool gathers_parameter(const Graph& graph, const IdMap<std::int32_t>& parameters
   return id == graph.inputs[parameters[start]].value;
 }
 
-// For each node whether what it reads was computed from a gradient that a collective of this kind reduced. Random
-// ops keep their order, so each depends on those before it.
+// For each node whether what it reads was computed from a gradient that a collective of this kind reduced.
+// Random ops keep their order, so each depends on those before it.
 IdMap<bool> computed_from(const Graph& graph, const IdMap<std::int32_t>& parameters, CollectiveKind kind) {
   IdMap<bool> depends(graph.nodes.size(), false), values(graph.values.size(), false);
   bool drawn = false;
@@ -88,8 +88,8 @@ class Bucketing {
     take_apart(place, key, whole, lengths, members);
   }
 
-  // Call once, after the last bucket: new nodes go to their places, readers behind what they read now, and the
-  // single collectives away.
+  // Call once, after the last bucket: new nodes go to their places, readers behind what they read now, and
+  // the single collectives away.
   void finish() {
     replacement_.resize(graph_.values.size(), kNoValue);
     replace_uses(graph_, replacement_);
@@ -222,8 +222,8 @@ class Bucketing {
     for (std::size_t k = 0; k < members.size(); ++k) replace(members[k], parts[k]);
   }
 
-  // Gradients that are all cast from one dtype right before they are reduced are packed as they are and cast once:
-  // they wait for their bucket in the smaller type. Otherwise the operands of the reductions.
+  // Gradients that are all cast from one dtype right before they are reduced are packed as they are and cast
+  // once: they wait for their bucket in the smaller type. Otherwise the operands of the reductions.
   std::vector<ValueId> before_their_casts(const std::vector<ValueId>& operands) {
     std::vector<ValueId> sources;
     std::vector<NodeIndex> casts;

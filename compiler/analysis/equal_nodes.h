@@ -14,8 +14,8 @@ std::size_t hash_node(const Node& node);
 // to itself.
 bool equal_nodes(const Graph& graph, const Node& a, const Node& b);
 
-// For each value whether its storage is overwritten or becomes the new content of an input: it needs one of its own,
-// so its node is never merged with an equal one.
+// For each value whether its storage is overwritten or becomes the new content of an input: it needs one of
+// its own, so its node is never merged with an equal one.
 IdMap<bool> need_own_storage(const Graph& graph);
 
 }  // namespace rondo::ir

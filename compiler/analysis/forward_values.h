@@ -3,8 +3,8 @@
 //
 // A storage belongs to the node that makes it; views come and go with it. A node is `optional` if it may be
 // kept or computed again: a forward node of a block that makes storages, has no effect that forbids it, and
-// whose results stay in the block's forward and in the backward. Gathering a parameter is no matter of policy:
-// it follows CompileOptions::reshard_after_forward.
+// whose results stay in the block's forward and in the backward. Gathering a parameter is no matter of
+// policy: it follows CompileOptions::reshard_after_forward.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Replaces groups of nodes by single ones: what the fuse_* passes share. A pass asks who makes and who reads a value,
-// takes the nodes of a match, says what stands in their place, and finish() writes the graph.
+// Replaces groups of nodes by single ones: what the fuse_* passes share. A pass asks who makes and who reads
+// a value, takes the nodes of a match, says what stands in their place, and finish() writes the graph.
 #pragma once
 
 #include <map>
@@ -27,8 +27,8 @@ bool is_cast(const Node& node, DType dtype);
 
 class Fusion {
  public:
-  // `pass` becomes the origin of new nodes. REQUIRES: no node overwrites anything; `graph` outlives this and is not
-  // changed by others.
+  // `pass` becomes the origin of new nodes. REQUIRES: no node overwrites anything; `graph` outlives this and
+  // is not changed by others.
   Fusion(Graph& graph, std::string_view pass);
 
   const Graph& graph() const { return graph_; }
@@ -51,8 +51,8 @@ class Fusion {
     return kNoNode;
   }
 
-  // Takes the nodes out, if none of them was taken before, nobody else reads what they make, `results` aside, and they
-  // make none of `operands`, which the new nodes will read.
+  // Takes the nodes out, if none of them was taken before, nobody else reads what they make, `results` aside,
+  // and they make none of `operands`, which the new nodes will read.
   bool take(const std::vector<NodeIndex>& nodes, const std::vector<ValueId>& results,
             const std::vector<ValueId>& operands);
 

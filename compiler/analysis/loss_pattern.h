@@ -1,4 +1,5 @@
-// Finds the head's product, the cross-entropy and their backward in a traced graph, for passes/chunk_loss.cpp.
+// Finds the head's product, the cross-entropy and their backward in a traced graph, for
+// passes/chunk_loss.cpp.
 #pragma once
 
 #include <optional>
@@ -34,7 +35,8 @@ struct HeadBackward {
   NodeIndex first = 0;                      // node: the first of the two
 };
 
-// sum over rows with a label / valid, of all classes. Without a backward, `mean` and `ones` are not looked for.
+// sum over rows with a label / valid, of all classes. Without a backward, `mean` and `ones` are not looked
+// for.
 struct WholeLoss {
   LossHead head;
   // Nodes: the sum, its division by `valid`, the seed of the backward.

@@ -72,8 +72,8 @@ Keep keep_selected(const Graph& graph, const ForwardValues& forward,
   return keep;
 }
 
-// In each block a minimum cut between what is there anyway (results of expensive ops) and what the backward reads.
-// What leaves the block is kept if it is read at all, and costs nothing more here.
+// In each block a minimum cut between what is there anyway (results of expensive ops) and what the backward
+// reads. What leaves the block is kept if it is read at all, and costs nothing more here.
 Keep keep_min_cut(const Graph& graph, const ForwardValues& forward) {
   Keep keep = keep_expensive(graph);
   const IdMap<bool> read_by_backward = forward.producers_read_by_backward();

@@ -1,14 +1,15 @@
 // Which values of the forward the backward keeps, and which it computes again.
 //
-// Only nodes of a block (Graph::blocks) are ever computed again, and the gathering of parameters. Always kept:
-// what leaves its block, results of random ops, host reads, reduce-scatters, all-to-alls and all-reduces. The
-// policies, from the most kept to the least:
+// Only nodes of a block (Graph::blocks) are ever computed again, and the gathering of parameters. Always
+// kept: what leaves its block, results of random ops, host reads, reduce-scatters, all-to-alls and
+// all-reduces. The policies, from the most kept to the least:
 //
 //   none      everything; only gathered parameters follow CompileOptions::reshard_after_forward
 //   default   matrix products, attention, top-k, sorts, maxima: what is expensive to compute (torchtitan's
 //             selective policy)
 //   eager     the same, but every second matrix product of a block is computed again (its eager one)
-//   min_cut   the fewest bytes such that nothing expensive is computed again: a minimum cut in each block between
+//   min_cut   the fewest bytes such that nothing expensive is computed again: a minimum cut in each block
+//   between
 //             what is there anyway and what the backward reads
 //   budget    what saves the most time per byte, up to a number of bytes
 //   full      nothing but what is always kept, and CompileOptions::full_recompute_save_ops

@@ -1,5 +1,5 @@
-// Minimum cut of a small directed graph with capacities on nodes. (Dinic's algorithm; Even and Tarjan, "Network
-// Flow and Testing Graph Connectivity", 1975.)
+// Minimum cut of a small directed graph with capacities on nodes. (Dinic's algorithm; Even and Tarjan,
+// "Network Flow and Testing Graph Connectivity", 1975.)
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ class MinCut {
   void sink(std::size_t node);                                 // and ends here
 
   // For each node whether it lies behind the cheapest set of nodes that parts sources from sinks: what a sink
-  // draws on and no source reaches any more. Of several cheapest sets it is the one nearest to the sinks. Call
-  // once.
+  // draws on and no source reaches any more. Of several cheapest sets it is the one nearest to the sinks.
+  // Call once.
   std::vector<bool> behind_cut();
 
  private:

@@ -12,16 +12,17 @@
 namespace rondo::ir {
 
 // For each node the index of the parameter input whose name is the node's module, -1 for the others. Such a
-// node gathers the parameter (cast, all-gather, wait, views), in whichever phase, or reduces its gradient (cast, padding,
-// reduce-scatter, wait), in the backward: parallel/simple_fsdp.h.
+// node gathers the parameter (cast, all-gather, wait, views), in whichever phase, or reduces its gradient
+// (cast, padding, reduce-scatter, wait), in the backward: parallel/simple_fsdp.h.
 IdMap<std::int32_t> parameters_of_nodes(const Graph& graph);
 
-// For each value whether it is a parameter, or computed from parameters alone by nodes that `may(index)` admits.
+// For each value whether it is a parameter, or computed from parameters alone by nodes that `may(index)`
+// admits.
 IdMap<bool> values_of_parameters(const Graph& graph, const std::function<bool(std::size_t)>& may);
 
 // For each input whether its gathered copy lives from the forward into the backward, under
-// CompileOptions::reshard_after_forward: `never` keeps all, `always` none, `all_but_last` those of the bucket that
-// the forward gathers last.
+// CompileOptions::reshard_after_forward: `never` keeps all, `always` none, `all_but_last` those of the bucket
+// that the forward gathers last.
 IdMap<bool> kept_gathered(const Graph& graph, ReshardAfterForward reshard);
 
 }  // namespace rondo::ir

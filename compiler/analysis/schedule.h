@@ -17,14 +17,14 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
-// Sorts the nodes by `places` (one each; equal places keep their order), but puts no node above the definition
-// of what it reads: it then stands right behind the last of these. Random ops and host reads keep their order.
-// O(n log n). The return node stays last.
-// REQUIRES: no node overwrites anything; the operands form no cycle.
+// Sorts the nodes by `places` (one each; equal places keep their order), but puts no node above the
+// definition of what it reads: it then stands right behind the last of these. Random ops and host reads keep
+// their order. O(n log n). The return node stays last. REQUIRES: no node overwrites anything; the operands
+// form no cycle.
 void reorder(Graph& graph, const IdMap<Place>& places);
 
-// Adds `made`, each wanting to stand at its place in `made_places`, and sorts; `places` are those of the nodes that
-// are there, the return node's included. Of equal places the added come last.
+// Adds `made`, each wanting to stand at its place in `made_places`, and sorts; `places` are those of the
+// nodes that are there, the return node's included. Of equal places the added come last.
 void add_and_reorder(Graph& graph, IdMap<Place> places, std::vector<Node> made,
                      const std::vector<Place>& made_places);
 

@@ -1,5 +1,6 @@
-// Results land at their placements because the allocator hands these out (cpu_memory.h, Note [Placing results]). The
-// pool is the plan's arenas and does not grow: a temporary goes to the room that the replay names, or to the heap.
+// Results land at their placements because the allocator hands these out (cpu_memory.h, Note [Placing
+// results]). The pool is the plan's arenas and does not grow: a temporary goes to the room that the replay
+// names, or to the heap.
 #include "compiler/execute/cpu_device.h"
 
 #include <unistd.h>

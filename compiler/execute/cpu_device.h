@@ -1,4 +1,5 @@
-// replay_device.h on the CPU: arenas of cpu_memory.h, calls that are done when they return, and no recordings.
+// replay_device.h on the CPU: arenas of cpu_memory.h, calls that are done when they return, and no
+// recordings.
 #pragma once
 
 #include <memory>

@@ -52,9 +52,9 @@ class Executor {
   virtual const ReplayFacts* facts() const { return nullptr; }
 };
 
-// `state`: one tensor per state input, in the function's order, all on one device; shared between executors of one run.
-// These two run on whichever device that is (`without_state`: where a step runs that has none): the batch is moved
-// there, and what an op puts elsewhere is Error(graph) naming it.
+// `state`: one tensor per state input, in the function's order, all on one device; shared between executors
+// of one run. These two run on whichever device that is (`without_state`: where a step runs that has none):
+// the batch is moved there, and what an op puts elsewhere is Error(graph) naming it.
 std::unique_ptr<Executor> make_eager(StepFunction function, std::vector<at::Tensor> state,
                                      c10::Device without_state = c10::kCPU);
 std::unique_ptr<Executor> make_interpreter(ir::Graph graph, std::vector<at::Tensor> state,

@@ -1,5 +1,5 @@
-// Checks at every run that the inputs are what the step was traced for, says where the step runs: where its state lies,
-// and puts new state into the state's own tensors. The contract stands in executor.h.
+// Checks at every run that the inputs are what the step was traced for, says where the step runs: where its
+// state lies, and puts new state into the state's own tensors. The contract stands in executor.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,8 +14,8 @@ namespace rondo {
 class InputContract {
  public:
   // `inputs`: names, kinds and types in the function's order; `state`: one tensor per input that is not of
-  // kind batch, all on one device, or Error(graph) names two that are not; `without_state`: the device of a step that
-  // has none.
+  // kind batch, all on one device, or Error(graph) names two that are not; `without_state`: the device of a
+  // step that has none.
   struct Expected {
     std::string name;
     ir::InputKind kind;
@@ -27,10 +27,11 @@ class InputContract {
   c10::Device device() const { return device_; }
   // All inputs in the function's order, after checking both the state and the batch.
   std::vector<at::Tensor> check(const std::vector<at::Tensor>& batch) const;
-  // The same with the batch on the device of the step. A batch in pinned memory must stand until the step is done.
+  // The same with the batch on the device of the step. A batch in pinned memory must stand until the step is
+  // done.
   std::vector<at::Tensor> check_and_move(const std::vector<at::Tensor>& batch) const;
-  // After a step: copies each output that updates an input into that input's tensor, unless it is that memory already;
-  // returns the rest. Error(graph): an output is not on the device of the step.
+  // After a step: copies each output that updates an input into that input's tensor, unless it is that memory
+  // already; returns the rest. Error(graph): an output is not on the device of the step.
   std::vector<at::Tensor> write_back(const std::vector<ir::Output>& outputs,
                                      const std::vector<at::Tensor>& tensors) const;
   const std::vector<at::Tensor>& state() const { return state_; }

@@ -1,6 +1,6 @@
 // The reference interpreter: calls the graph's ops in order through the dispatcher and frees each value after
-// its last read. It plans nothing; a replay must give the same bits. It runs where the state lies, whatever device that
-// is.
+// its last read. It plans nothing; a replay must give the same bits. It runs where the state lies, whatever
+// device that is.
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include "compiler/execute/boxed_node.h"
@@ -69,7 +69,8 @@ class Interpreter final : public Executor {
     }
   }
 
-  // On the device, unless the graph says that it is on the host. Transfers only copy; here it is known where to.
+  // On the device, unless the graph says that it is on the host. Transfers only copy; here it is known where
+  // to.
   at::Tensor in_place(const ir::Node& node, ir::ValueId id, const at::Tensor& made) const {
     if (!made.defined()) return made;
     const bool on_host = graph_.value(ir::storage_root(graph_, id)).on_host;

@@ -1,5 +1,5 @@
-// A graph laid over memory: a tensor for every value at its planned address, made once, and what a step does as a
-// list of instructions, which a replay (replay.cpp) has called or recorded by a device.
+// A graph laid over memory: a tensor for every value at its planned address, made once, and what a step does
+// as a list of instructions, which a replay (replay.cpp) has called or recorded by a device.
 //
 // Views are made here and cost nothing later; the return node stands for the copies of what updates the state
 // without standing in it. Not thread-safe.
@@ -25,7 +25,8 @@ class Instruction {
 
   // Calls the kernels. Whoever calls this lets the allocator hand out `placements()` for what they ask for.
   virtual void call() = 0;
-  // Brings results that the kernels left elsewhere to their place. Returns how many. REQUIRES: right after call().
+  // Brings results that the kernels left elsewhere to their place. Returns how many. REQUIRES: right after
+  // call().
   virtual std::int64_t settle() { return 0; }
 
   std::size_t index() const { return index_; }  // of the node
@@ -56,8 +57,8 @@ class PlannedStep {
   PlannedStep& operator=(const PlannedStep&) = delete;
   ~PlannedStep();
 
-  // A run: check the inputs and copy the batch in, then each instruction in order. A batch in pinned memory must stand
-  // until the copies are done.
+  // A run: check the inputs and copy the batch in, then each instruction in order. A batch in pinned memory
+  // must stand until the copies are done.
   void copy_batch_in(const std::vector<at::Tensor>& batch);
   const std::vector<std::unique_ptr<Instruction>>& instructions() const { return instructions_; }
   // The plain results, in the function's order: the same tensors after every run.

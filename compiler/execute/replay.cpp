@@ -1,5 +1,6 @@
-// Recordings are owned by a handle that destroys them, and members are destroyed from the bottom up: recordings,
-// then the step's tensors, then this executor's share of the pool. So every way out ends in the right order.
+// Recordings are owned by a handle that destroys them, and members are destroyed from the bottom up:
+// recordings, then the step's tensors, then this executor's share of the pool. So every way out ends in the
+// right order.
 #include "compiler/execute/replay.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -230,8 +231,8 @@ class Replay final : public Executor {
         ir::describe_place(step_.instructions()[at]->node()), first_line, likely_cause(error));
   }
 
-  // Run 1 served temporaries that the pool has no room for from the heap: later ones go where the arena is free while
-  // their op runs, of ops that keep none of them.
+  // Run 1 served temporaries that the pool has no room for from the heap: later ones go where the arena is
+  // free while their op runs, of ops that keep none of them.
   void find_room() {
     for (std::size_t i = 0; i < calls_.size(); ++i) {
       const Instruction& instruction = *step_.instructions()[i];

@@ -1,6 +1,6 @@
-// Watches launched segments from a thread of its own: nothing else does once a device replays collectives without the
-// host. Each segment counts up when it is done (ReplayDevice::count_up); a count that stands still for longer than the
-// deadline is a hang, on this rank or on one that it waits for. Plain C++.
+// Watches launched segments from a thread of its own: nothing else does once a device replays collectives
+// without the host. Each segment counts up when it is done (ReplayDevice::count_up); a count that stands
+// still for longer than the deadline is a hang, on this rank or on one that it waits for. Plain C++.
 #pragma once
 
 #include <chrono>
@@ -23,8 +23,8 @@ class ReplayWatch {
     std::chrono::milliseconds first_deadline = std::chrono::seconds(300);
     std::chrono::milliseconds interval = std::chrono::seconds(1);  // between two looks
   };
-  // `counted`: segments done so far, readable from any thread without waiting. `on_hang` is called once, from the
-  // watching thread, with what to tell the user; the default, end_hung, does not return.
+  // `counted`: segments done so far, readable from any thread without waiting. `on_hang` is called once, from
+  // the watching thread, with what to tell the user; the default, end_hung, does not return.
   ReplayWatch(std::function<std::int64_t()> counted, Options options,
               std::function<void(const std::string&)> on_hang = &ReplayWatch::end_hung);
   ~ReplayWatch();

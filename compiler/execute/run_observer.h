@@ -1,5 +1,5 @@
-// Where an executor is in its step, for whoever asks: the crash report and the record of collectives always, a profile
-// while it runs. Plain C++.
+// Where an executor is in its step, for whoever asks: the crash report and the record of collectives always,
+// a profile while it runs. Plain C++.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace rondo {
 
-// Told of the runs of all executors on the thread that installed it. Segments that a device replays are one launch
-// without nodes; a run of which several are issued begins several times.
+// Told of the runs of all executors on the thread that installed it. Segments that a device replays are one
+// launch without nodes; a run of which several are issued begins several times.
 class RunObserver {
  public:
   // `graph`: nullptr of an eager run, which tells no nodes but opens scopes (support/scope.h).
@@ -23,8 +23,8 @@ class RunObserver {
 // REQUIRES: at most one a thread, which outlives its installation. nullptr removes it.
 void set_run_observer(RunObserver* observer);
 
-// An executor's run, from its first node to its end, whichever way that comes. Without an observer a node costs three
-// stores and a branch.
+// An executor's run, from its first node to its end, whichever way that comes. Without an observer a node
+// costs three stores and a branch.
 class ObservedRun {
  public:
   explicit ObservedRun(const ir::Graph& graph);

@@ -1,6 +1,6 @@
-// A vector indexed by the numbers of a graph: an element for each value (ValueId), node (NodeIndex), input or block.
-// It takes indices of any integral type, so no caller casts. A negative number is no index: kNoValue and kNoNode are
-// checked for first.
+// A vector indexed by the numbers of a graph: an element for each value (ValueId), node (NodeIndex), input or
+// block. It takes indices of any integral type, so no caller casts. A negative number is no index: kNoValue
+// and kNoNode are checked for first.
 #pragma once
 
 #include <concepts>

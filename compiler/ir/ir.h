@@ -101,8 +101,8 @@ struct Input {
   std::string name;  // unique; "layers.0.attention.wq.weight"
   InputKind kind = InputKind::batch;
   ValueId value = kNoValue;
-  // Parameters only: those of one bucket are gathered and reduced together, in the order of the inputs. May be
-  // empty.
+  // Parameters only: those of one bucket are gathered and reduced together, in the order of the inputs. May
+  // be empty.
   std::string bucket = {};
 };
 
@@ -112,7 +112,8 @@ struct Output {
   int updates = -1;  // index of the input whose new content this is, or -1 for a plain result
 };
 
-// The nodes [begin, end) that a device records as one, to be replayed without the host; compiler/ir/segments.h.
+// The nodes [begin, end) that a device records as one, to be replayed without the host;
+// compiler/ir/segments.h.
 struct Segment {
   NodeIndex begin = 0;
   NodeIndex end = 0;

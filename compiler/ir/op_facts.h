@@ -49,8 +49,8 @@ struct OpFacts {
   Effect effect = Effect::none;
   ViewKind view = ViewKind::none;  // of argument 0
   bool heavy = false;              // worth saving rather than recomputing: matrix products, attention
-  // Of a collective: all ranks of its group must come to it, in one order. With Effect::host_sync it is done when the
-  // node returns.
+  // Of a collective: all ranks of its group must come to it, in one order. With Effect::host_sync it is done
+  // when the node returns.
   std::optional<CollectiveFacts> collective = {};
   // An in-place form that gives bit for bit the same, with the same arguments; empty if there is none. It
   // overwrites the first `overwritten` arguments; result i of the functional form is the i-th tensor of
@@ -87,8 +87,8 @@ struct Collective {
 std::optional<Collective> collective_of(const Node& node);  // empty: the node is none
 bool is_collective(const Node& node, CollectiveKind kind);
 
-// Whether the node is an aten._to_copy that neither moves its operand to another device nor pins it. What it does to
-// dtype and strides is said by the types.
+// Whether the node is an aten._to_copy that neither moves its operand to another device nor pins it. What it
+// does to dtype and strides is said by the types.
 bool converts_on_device(const Node& node);
 
 // Floating-point operations of a heavy node (a multiply-add is 2), 0 for the others. Attention counts the

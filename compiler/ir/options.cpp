@@ -1,5 +1,6 @@
-// The one table of names of the options that are enums: the configuration, the flags of `rondo opt`, messages and the
-// cases of the golden tests all read it, so a value has one spelling. set() is the same for all options by name.
+// The one table of names of the options that are enums: the configuration, the flags of `rondo opt`, messages
+// and the cases of the golden tests all read it, so a value has one spelling. set() is the same for all
+// options by name.
 #include "compiler/ir/options.h"
 
 #include <fmt/format.h>

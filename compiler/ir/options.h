@@ -36,7 +36,8 @@ enum class ReshardAfterForward : std::uint8_t {
   never,
 };
 
-// What the configuration, the flags and the messages call such an option and its values; the one table of names.
+// What the configuration, the flags and the messages call such an option and its values; the one table of
+// names.
 struct OptionNames {
   std::string_view option;                   // "compile.numerics"
   std::span<const std::string_view> values;  // in the order of the enumerators
@@ -76,8 +77,9 @@ struct CompileOptions {
   std::vector<std::string> full_recompute_save_ops = {};  // policy full: "MODULE_PATTERN::aten.mm.default"
   ReshardAfterForward reshard_after_forward = ReshardAfterForward::all_but_last;
 
-  // Policy sac_and_offload: kept activations go to the host's memory, up to so much a rank, the largest first. They
-  // have `defer` more blocks of the forward to get there, and start back `prefetch` blocks of the backward ahead.
+  // Policy sac_and_offload: kept activations go to the host's memory, up to so much a rank, the largest
+  // first. They have `defer` more blocks of the forward to get there, and start back `prefetch` blocks of the
+  // backward ahead.
   double cpu_offload_budget_gib = 100;
   std::int64_t cpu_offload_defer_n_layers = 1;
   std::int64_t cpu_offload_prefetch_n_layers = 1;
@@ -86,12 +88,12 @@ struct CompileOptions {
   // (passes/chunk_loss.cpp). At least 1.
   std::int64_t loss_chunks = 8;
 
-  // Gathers of parameters go through a group of their own, named as the one they would take with this behind it;
-  // empty: they share it with the reductions.
+  // Gathers of parameters go through a group of their own, named as the one they would take with this behind
+  // it; empty: they share it with the reductions.
   std::string gather_group_suffix = {};
 
-  // Sets an option from text, for tools and tests: a list gets one more element. Throws Error(config) for an unknown
-  // option and for text that is no value of it.
+  // Sets an option from text, for tools and tests: a list gets one more element. Throws Error(config) for an
+  // unknown option and for text that is no value of it.
   void set(std::string_view option, const std::string& value);
 };
 

@@ -1,6 +1,6 @@
-// A recursive-descent parser without backtracking. The text may be anything, so growth is bounded: value numbers by the length of the text, dimensions by 64, tensors by
-// 2^60 bytes, lists by one level. Results of a node stay pending until its operands are read, because a node
-// cannot read its own. Rules that need the whole graph are the verifier's.
+// A recursive-descent parser without backtracking. The text may be anything, so growth is bounded: value
+// numbers by the length of the text, dimensions by 64, tensors by 2^60 bytes, lists by one level. Results of
+// a node stay pending until its operands are read. Rules that need the whole graph are the verifier's.
 #include <fmt/format.h>
 
 #include <algorithm>

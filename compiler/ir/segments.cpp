@@ -26,7 +26,8 @@ bool only_views(const Graph& graph, const Node& node) {
                      [&](ValueId id) { return graph.value(id).views != kNoValue; });
 }
 
-// Index of the segment that each node lies in, -1 outside of all. Throws VerifyError where they do not ascend.
+// Index of the segment that each node lies in, -1 outside of all. Throws VerifyError where they do not
+// ascend.
 IdMap<std::int32_t> segments_of_nodes(const Graph& graph) {
   IdMap<std::int32_t> segment_of(graph.nodes.size(), -1);
   std::int32_t last_end = 0;

@@ -15,19 +15,21 @@
 //     loss = %3
 //     weight = %4 -> layers.0.wq.weight
 //
-// A line `segment` begins a run of nodes that is recorded as one, `eager` ends it: what follows, up to the next
-// `segment`, is called by the host in between.
+// A line `segment` begins a run of nodes that is recorded as one, `eager` ends it: what follows, up to the
+// next `segment`, is called by the host in between.
 //
 // One statement a line; `#` starts a comment. `block` names a module that may be recomputed as a whole;
-// parameters of one `bucket` are gathered together. A line `PHASE MODULE` says where the nodes below it come from;
-// `by` names the pass that created a node; `-> INPUT` says which input an output updates. A type is
+// parameters of one `bucket` are gathered together. A line `PHASE MODULE` says where the nodes below it come
+// from; `by` names the pass that created a node; `-> INPUT` says which input an output updates. A type is
 // dtype[sizes], followed by {strides} unless they are the row-major ones. Several results are separated by
 // commas before the `=`.
 //
-// `host` before a type says that the value lies in the host's memory: `%5: host f32[8] = rondo.offload.default(%4)`.
+// `host` before a type says that the value lies in the host's memory: `%5: host f32[8] =
+// rondo.offload.default(%4)`.
 //
 // Arguments: `none`, `true`, `7`, `0.5` (a double always shows a point, an exponent, inf or nan), `"text"`,
-// a dtype, `.contiguous_format` (a Symbol), `wrapped(2.0)`, `%3`, and lists of one kind: `[1, 2]`, `[0.5]`, `[true]`,
+// a dtype, `.contiguous_format` (a Symbol), `wrapped(2.0)`, `%3`, and lists of one kind: `[1, 2]`, `[0.5]`,
+// `[true]`,
 // `[%1, none]`; empty lists are `[]` (integers), `doubles[]`, `bools[]`, `values[]`. A nan with unusual bits
 // is `nan(0xfff8000000000000)`. Names are bare if they consist of letters, digits and `_ . : /`, otherwise
 // quoted.

@@ -1,9 +1,9 @@
 // Buckets by size and overlap instead of by block.
 //
-// Walking the gathers (or reductions) of a phase in their order, the next one joins the bucket if both are so small
-// that starting them costs more than moving them, or if all of it still hides behind the compute between the
-// bucket before it and itself; a bucket never grows beyond kLargest. Times are the roofline and the ring of
-// compiler/plan/cost_model.h, so that all ranks decide alike.
+// Walking the gathers (or reductions) of a phase in their order, the next one joins the bucket if both are so
+// small that starting them costs more than moving them, or if all of it still hides behind the compute
+// between the bucket before it and itself; a bucket never grows beyond kLargest. Times are the roofline and
+// the ring of compiler/plan/cost_model.h, so that all ranks decide alike.
 #include <fmt/format.h>
 
 #include <map>

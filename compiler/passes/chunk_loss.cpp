@@ -1,4 +1,5 @@
-// The head's product, the cross-entropy and their backward become ops that take some rows of the batch at a time.
+// The head's product, the cross-entropy and their backward become ops that take some rows of the batch at a
+// time.
 //
 //   logits = mm(h, t(weight))                    gradient of a loss = 1 / valid
 //   log_p = log_softmax(f32(logits))             losses, grad_h, grad_weight, _ =
@@ -7,13 +8,15 @@
 //   grad_h = mm(grad, weight)
 //   grad_weight = mm(t(grad), h)
 //
-// Logits, their log-softmax and their gradient are three tensors of [rows, vocabulary], the largest that a step has; a chunk
-// at a time they are one, and small. Since the gradient of every loss is known before any loss is, one sweep makes both.
+// Logits, their log-softmax and their gradient are three tensors of [rows, vocabulary], the largest that a
+// step has; a chunk at a time they are one, and small. Since the gradient of every loss is known before any
+// loss is, one sweep makes both.
 //
-// With a shard of the vocabulary the ranks exchange maxima and sums in between, and these collectives stay: one op computes
-// what of a row is exchanged, another computes the logits again for the gradients.
+// With a shard of the vocabulary the ranks exchange maxima and sums in between, and these collectives stay:
+// one op computes what of a row is exchanged, another computes the logits again for the gradients.
 //
-// The gradient of the weight is summed over chunks in f32 and rounded once; not even that where it is cast to f32 at once.
+// The gradient of the weight is summed over chunks in f32 and rounded once; not even that where it is cast to
+// f32 at once.
 #include <algorithm>
 
 #include "compiler/analysis/fusion.h"
@@ -163,7 +166,8 @@ class LossChunker {
     replace_widened(backward.grad_weight, made.weight);
   }
 
-  // `sum` is f32 and takes the place of `rounded`: of a cast to f32 of it, or of views of it, without being rounded.
+  // `sum` is f32 and takes the place of `rounded`: of a cast to f32 of it, or of views of it, without being
+  // rounded.
   void replace_widened(ValueId rounded, ValueId sum) {
     if (type(rounded).dtype == DType::f32) return replace(rounded, sum);
     const std::span<const NodeIndex> readers = match_.readers(rounded);

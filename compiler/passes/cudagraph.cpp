@@ -1,7 +1,8 @@
 // Marks the segments that a device records, and brings waits in front of the cuts between them.
 //
 // What is under way when a recording ends cannot be waited for in the next one, so at each host read whatever
-// was started is waited for first. That costs overlap there and no bit: a result may always be awaited earlier.
+// was started is waited for first. That costs overlap there and no bit: a result may always be awaited
+// earlier.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +16,8 @@
 namespace rondo::ir {
 namespace {
 
-// Places each wait whose start stands above a cut that it stands below right before that cut. Returns how many.
+// Places each wait whose start stands above a cut that it stands below right before that cut. Returns how
+// many.
 std::size_t wait_before_cuts(Graph& graph) {
   const std::vector<NodeIndex> cuts = host_syncs(graph);
   const DefUse def_use(graph);

@@ -5,8 +5,8 @@
 //   %3: f64[8] = aten._to_copy.default(%1, f64, ...)       %3 = aten._to_copy.default(%0, f64, ...)
 //
 // f32 holds every bf16 and every f16, f64 every f32, so %1 has the very numbers of %0, and rounding them once
-// is all that is left. A cast that narrows ends such a chain: what follows it reads rounded numbers. Of a nan,
-// sign and payload may differ.
+// is all that is left. A cast that narrows ends such a chain: what follows it reads rounded numbers. Of a
+// nan, sign and payload may differ.
 #include "compiler/ir/op_facts.h"
 #include "compiler/passes/passes.h"
 

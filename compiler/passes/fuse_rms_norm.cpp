@@ -6,11 +6,9 @@
 //     %n = aten.mul.Tensor(%x, %inv)
 //     %y = aten.mul.Tensor(%n, %w)
 //   backward                                       ->  backward
-//     sum of %g * %n over the rows                       %gx, %gw = rondo.rms_norm_backward.default(%g, %x, %w, %inv)
-//     %a = aten.mul.Tensor(%g, %w)
-//     %c = aten.mul.Tensor(%a, %inv)
-//     %t = sum of %a * %x over a row * -0.5 * %inv^3 / D * %x
-//     %c + other gradients of %x + %t + %t               other gradients of %x + %gx
+//     sum of %g * %n over the rows                       %gx, %gw = rondo.rms_norm_backward.default(%g, %x,
+//     %w, %inv) %a = aten.mul.Tensor(%g, %w) %c = aten.mul.Tensor(%a, %inv) %t = sum of %a * %x over a row *
+//     -0.5 * %inv^3 / D * %x %c + other gradients of %x + %t + %t               other gradients of %x + %gx
 //
 // Where x is bf16, there are casts: of x to f32, of %n and of %x's gradient back.
 #include <algorithm>

@@ -187,7 +187,8 @@ class RopeFusion {
     fusion_.count(r.inverse ? "rotations back" : "rotations");
   }
 
-  // The cast of bf16 before, and the cast back behind, if both are there and nobody else reads the widened numbers.
+  // The cast of bf16 before, and the cast back behind, if both are there and nobody else reads the widened
+  // numbers.
   bool take_casts(Rotation& r, NodeIndex& last) const {
     const NodeIndex widen = fusion_.maker(r.x);
     if (widen == kNoNode || !is_cast(fusion_.node(widen), DType::f32)) return false;

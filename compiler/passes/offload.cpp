@@ -12,9 +12,9 @@
 //                                                     %9 = aten.mul.Tensor(%8, %23)
 //
 // An offload starts where its value is made. It is waited for some blocks later, and the way back starts some
-// blocks ahead, so that both hide behind compute (CompileOptions::cpu_offload_*). Views that the backward reads
-// are made again over the reloaded value. Not worth it, or not possible: values below 4 KiB, with gaps in
-// memory, of the last block, which the backward needs at once, and results of collectives.
+// blocks ahead, so that both hide behind compute (CompileOptions::cpu_offload_*). Views that the backward
+// reads are made again over the reloaded value. Not worth it, or not possible: values below 4 KiB, with gaps
+// in memory, of the last block, which the backward needs at once, and results of collectives.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -160,7 +160,8 @@ class Offloader {
     return i != kNoNode && graph_.nodes[i].phase == Phase::forward;
   }
 
-  // The value of the backward that holds what the forward value `id` held; made right before its first reader.
+  // The value of the backward that holds what the forward value `id` held; made right before its first
+  // reader.
   ValueId stand_in(ValueId id, Place before, const IdMap<ValueId>& fetched, IdMap<ValueId>& stands_for) {
     ValueId& known = stands_for[id];
     if (known != kNoValue) return known;

@@ -6,10 +6,10 @@
 //   wait                               wait
 //   what follows                       what follows
 //
-// Ranks that share a layer exchange activations several times in it, and the next op waits for them. Between two such
-// starts stand ops that the second does not need, above all the products that make gradients of weights. As many
-// of them as take the time of the exchange go behind its start; of those that are left, as many as the one after
-// it takes, so that no tensor is kept for longer than that.
+// Ranks that share a layer exchange activations several times in it, and the next op waits for them. Between
+// two such starts stand ops that the second does not need, above all the products that make gradients of
+// weights. As many of them as take the time of the exchange go behind its start; of those that are left, as
+// many as the one after it takes, so that no tensor is kept for longer than that.
 #include <algorithm>
 
 #include "compiler/analysis/bucketing.h"
@@ -89,8 +89,8 @@ class ActivationOverlap {
     return needed;
   }
 
-  // Takes from the end of `nodes`, so that what reads them comes along, what fills `seconds`; returns how long that
-  // takes. Cheap ops alone are not worth it.
+  // Takes from the end of `nodes`, so that what reads them comes along, what fills `seconds`; returns how
+  // long that takes. Cheap ops alone are not worth it.
   double move_behind(NodeIndex start, std::vector<NodeIndex>& nodes, double seconds) {
     double filled = 0, worth_s = 0;
     std::size_t worth = nodes.size();  // the first to move

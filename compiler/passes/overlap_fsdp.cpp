@@ -11,12 +11,13 @@
 // one gather ahead hides it and holds two of them in memory. The first gather of the backward starts with its
 // first matrix product: enough to hide behind, and behind the loss, where memory is fullest.
 //
-// A wait for a reduce-scatter of gradients moves down to the start of the next reduce-scatter, or to the end of the
-// backward; what reads its result (casts, splits, the start of an all-reduce over replicas) follows it. A wait for
-// such an all-reduce moves down to the start of the reduce-scatter after that; where gradients are not scattered at
-// all, to the start of the next all-reduce.
+// A wait for a reduce-scatter of gradients moves down to the start of the next reduce-scatter, or to the end
+// of the backward; what reads its result (casts, splits, the start of an all-reduce over replicas) follows
+// it. A wait for such an all-reduce moves down to the start of the reduce-scatter after that; where gradients
+// are not scattered at all, to the start of the next all-reduce.
 //
-// Where a bucket takes several collectives, of several groups, they are one here: a small one would hide nothing.
+// Where a bucket takes several collectives, of several groups, they are one here: a small one would hide
+// nothing.
 #include <algorithm>
 
 #include "compiler/analysis/bucketing.h"

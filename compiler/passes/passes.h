@@ -1,6 +1,6 @@
-// The passes. All take a verified graph and leave one, in time linear in the graph unless they say otherwise, and
-// return what is to be said in the log. What each does, needs and guarantees, and in which order they run, is in
-// compiler/passes/pipeline.cpp; how, in a file of its name.
+// The passes. All take a verified graph and leave one, in time linear in the graph unless they say otherwise,
+// and return what is to be said in the log. What each does, needs and guarantees, and in which order they
+// run, is in compiler/passes/pipeline.cpp; how, in a file of its name.
 #pragma once
 
 #include "compiler/ir/ir.h"

@@ -1,5 +1,5 @@
-// The passes in the order in which they run, each with its facts and the reason for its place. docs/graph.md shows
-// this list as a table.
+// The passes in the order in which they run, each with its facts and the reason for its place. docs/graph.md
+// shows this list as a table.
 #include "compiler/passes/pipeline.h"
 
 #include <fmt/format.h>

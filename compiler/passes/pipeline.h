@@ -21,7 +21,8 @@ constexpr Properties kFunctional = 1;    // no node overwrites anything; holds o
 constexpr Properties kGatheredOnce = 2;  // each parameter is gathered at most once in a phase
 std::string_view property_name(Properties one);
 
-// The one statement of a pass's facts: what runs, what the pipeline checks, and, as phrases, what docs/graph.md shows.
+// The one statement of a pass's facts: what runs, what the pipeline checks, and, as phrases, what
+// docs/graph.md shows.
 struct PassInfo {
   std::string_view name;
   Notes (*run)(Graph&, const CompileOptions&);
@@ -48,8 +49,8 @@ struct Selection {
   std::vector<std::string> notes;  // what the user may not expect: a pass left out
 };
 // What the options ask for. `table` is all_passes() outside tests. Throws Error(ExitCode::config) with every
-// problem: an unknown name (and the nearest known one), a pass that cannot run here, a list in another order than
-// the table's, a pass whose needs those before it do not meet.
+// problem: an unknown name (and the nearest known one), a pass that cannot run here, a list in another order
+// than the table's, a pass whose needs those before it do not meet.
 Selection select_passes(std::span<const PassInfo> table, const CompileOptions& options);
 
 // What stands in the way of running these passes in this order: who must come first.

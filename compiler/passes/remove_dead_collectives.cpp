@@ -1,4 +1,5 @@
-// A collective whose result reaches nothing that counts is dropped: start, wait, and what still reads the wait.
+// A collective whose result reaches nothing that counts is dropped: start, wait, and what still reads the
+// wait.
 //
 //   %1: f32[8] = _c10d_functional.all_reduce.default(%0, "sum", "dp")    gone
 //   %2: f32[8] views %1 = _c10d_functional.wait_tensor.default(%1)       gone
@@ -6,7 +7,8 @@
 //
 // A rank that leaves out what the others take part in would hang them. It cannot: the decision follows from
 // the graph alone, and ranks compare the collective sequences of their final graphs before the first step; a
-// difference ends the run with a message (parallel/groups/groups.h). What only fed the collective is dead code now.
+// difference ends the run with a message (parallel/groups/groups.h). What only fed the collective is dead
+// code now.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -4,13 +4,13 @@
 //   %4: f32[4,4] = aten.mm.default(%1, %0)      ->    %3: f32[8,32] = aten.mm.default(%1, %2)
 //   (nobody reads %0 below)                           (%0 and %3 are never alive together)
 //
-// Nodes move within a stretch: what lies between two nodes that must keep their places (starts of collectives,
-// random ops, writes, host reads, the borders of phases). Waits keep their places too, but others may pass them:
-// a bucket is packed behind the wait that frees the bucket before it. No product moves down, since what it
-// computes may hide a collective that is waited for below. The bytes alive at both ends of a stretch do not
-// depend on the order inside, hence each stretch is improved for itself; the peak of the step is the highest of
-// theirs. Only stretches that stand above the best peak that can be had are touched, and the new order is kept
-// only if the memory plan, after reinplace, says that its peak is lower.
+// Nodes move within a stretch: what lies between two nodes that must keep their places (starts of
+// collectives, random ops, writes, host reads, the borders of phases). Waits keep their places too, but
+// others may pass them: a bucket is packed behind the wait that frees the bucket before it. No product moves
+// down, since what it computes may hide a collective that is waited for below. The bytes alive at both ends
+// of a stretch do not depend on the order inside, hence each stretch is improved for itself; the peak of the
+// step is the highest of theirs. Only stretches that stand above the best peak that can be had are touched,
+// and the new order is kept only if the memory plan, after reinplace, says that its peak is lower.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -115,8 +115,8 @@ class Storages {
   IdMap<std::vector<ValueId>> touched_;
 };
 
-// Packing a bucket frees as much as it takes, but for what is lost to alignment. Where it stands still matters,
-// since both are alive meanwhile.
+// Packing a bucket frees as much as it takes, but for what is lost to alignment. Where it stands still
+// matters, since both are alive meanwhile.
 constexpr double kAlmostNothing = 1.0 / 16;
 
 // The nodes [begin, end) of the graph, all but waits free to move.
@@ -238,8 +238,8 @@ class Reorderer {
     return sorted(order);
   }
 
-  // Whether node `i` would free more than it takes somewhere from `target` on; `target` becomes the first such
-  // place. Counts the node as placed.
+  // Whether node `i` would free more than it takes somewhere from `target` on; `target` becomes the first
+  // such place. Counts the node as placed.
   bool finds_gain(NodeIndex i, const Stretch& stretch, Place& target) {
     const ValueId reused = dying_reusable(i, stretch);
     std::int64_t gain = reused == kNoValue ? -storages_.made_bytes(i) : 0;
@@ -319,7 +319,8 @@ Order inverse(const Order& order) {
   return back;
 }
 
-// The plan after reinplace, which changes ops and marks and nothing else: cheaper to undo than to copy a graph.
+// The plan after reinplace, which changes ops and marks and nothing else: cheaper to undo than to copy a
+// graph.
 MemoryPlan final_plan(Graph& graph, const CompileOptions& options) {
   std::vector<std::pair<std::size_t, std::string>> ops;
   std::vector<ValueId> writes;

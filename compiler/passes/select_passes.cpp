@@ -1,5 +1,5 @@
-// Which passes run: what compile.passes and compile.disable_passes ask for, in the pipeline's order. A list that cannot
-// run as asked is refused with everything that is wrong with it.
+// Which passes run: what compile.passes and compile.disable_passes ask for, in the pipeline's order. A list
+// that cannot run as asked is refused with everything that is wrong with it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

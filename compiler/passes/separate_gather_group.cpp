@@ -1,4 +1,5 @@
-// Gathers of parameters leave the group that they share with the reductions of gradients for one of their own.
+// Gathers of parameters leave the group that they share with the reductions of gradients for one of their
+// own.
 //
 //   %2 = all_gather_into_tensor(%1, 8, "dp")    ->    %2 = all_gather_into_tensor(%1, 8, "dp_gather")
 //

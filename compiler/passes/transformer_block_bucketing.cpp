@@ -1,6 +1,6 @@
 // The parameters of a bucket (Input::bucket: a transformer block, what stands before the first, what stands
-// behind the last, or what the user asked for) are gathered by one collective, and their gradients reduced by one.
-// compiler/analysis/bucketing.h shows the rewrite.
+// behind the last, or what the user asked for) are gathered by one collective, and their gradients reduced by
+// one. compiler/analysis/bucketing.h shows the rewrite.
 #include "compiler/analysis/bucketing.h"
 #include "compiler/passes/passes.h"
 

@@ -1,14 +1,16 @@
 // Two ideas, because a step has two kinds of peaks.
 //
-// Outward from the peak: the blocks that stand at the peak fill the arena without a gap, those with the earliest
-// birth on top. From there the walk goes into the future, and then into the past with birth and death exchanged;
-// what is met goes where something else died. Saved activations die last in, first out, so that the freed space
-// stays in one piece; what lives long goes to the other end of it. One sharp peak leaves no waste at all.
+// Outward from the peak: the blocks that stand at the peak fill the arena without a gap, those with the
+// earliest birth on top. From there the walk goes into the future, and then into the past with birth and
+// death exchanged; what is met goes where something else died. Saved activations die last in, first out, so
+// that the freed space stays in one piece; what lives long goes to the other end of it. One sharp peak leaves
+// no waste at all.
 //
-// Large blocks first: where the bytes alive come near the peak again and again (each block's gathers and gradient
-// buckets), a hole at one of these peaks costs a whole bucket. So blocks of more than a share of the peak are placed
-// first, from the bottom and largest first, as if the small ones did not exist; the walk fills in the small ones from
-// the top. Those that end beyond the peak were placed too late: they go earlier and all are placed again.
+// Large blocks first: where the bytes alive come near the peak again and again (each block's gathers and
+// gradient buckets), a hole at one of these peaks costs a whole bucket. So blocks of more than a share of the
+// peak are placed first, from the bottom and largest first, as if the small ones did not exist; the walk
+// fills in the small ones from the top. Those that end beyond the peak were placed too late: they go earlier
+// and all are placed again.
 #include "compiler/plan/arena_layout.h"
 
 #include <algorithm>
@@ -24,13 +26,13 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;  // indices into a list of blocks
 
-// A block that is not large is long-lived, and kept apart from the others, if it lives longer than this: more than
-// a layer's temporaries do, less than what waits for another phase.
+// A block that is not large is long-lived, and kept apart from the others, if it lives longer than this: more
+// than a layer's temporaries do, less than what waits for another phase.
 constexpr std::int32_t kLongLife = 100;
 // Attempts, until one is good: blocks of at least a 4096th of the peak are large, ...; 0: none is.
 constexpr std::array<std::int64_t, 4> kAttempts = {0, 4096, 256, 64};
-// How often large blocks are placed anew, and how many meetings of two large blocks all of that may cost. An attempt
-// that cannot afford two rounds is not made.
+// How often large blocks are placed anew, and how many meetings of two large blocks all of that may cost. An
+// attempt that cannot afford two rounds is not made.
 constexpr std::size_t kRounds = 32, kMeetings = 2'000'000;
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }

@@ -20,11 +20,11 @@ struct ArenaSize {
 };
 
 // Sets the offset of every block so that no two that are alive at one time overlap. Offsets are sums and
-// differences of the blocks' bytes, so they are multiples of what all bytes are multiples of. Equal blocks get equal
-// offsets. REQUIRES: blocks are in the order of their begin.
+// differences of the blocks' bytes, so they are multiples of what all bytes are multiples of. Equal blocks
+// get equal offsets. REQUIRES: blocks are in the order of their begin.
 //
-// 24,000 blocks take a few milliseconds where the first attempt succeeds, and about 50 where the bytes alive are near
-// their peak again and again.
+// 24,000 blocks take a few milliseconds where the first attempt succeeds, and about 50 where the bytes alive
+// are near their peak again and again.
 ArenaSize lay_out(std::vector<Block>& blocks);
 
 }  // namespace rondo::ir

@@ -170,8 +170,8 @@ NodeCost node_cost(const Graph& graph, const Node& node, const DeviceModel& devi
 
 double collective_bytes(const Graph& graph, const Node& node) {
   const double bytes = whole_bytes(graph, node, is_collective(node, CollectiveKind::all_gather));
-  // Of one that is done when it returns, one of the two is as long as the bound of what may come, the other as what
-  // really travels.
+  // Of one that is done when it returns, one of the two is as long as the bound of what may come, the other
+  // as what really travels.
   return facts(node.op).effect == Effect::host_sync
              ? std::min(bytes, whole_bytes(graph, node, /*results=*/true))
              : bytes;

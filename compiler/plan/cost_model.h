@@ -26,9 +26,10 @@
 //                  all-reduces in a node of 8: 30 % of peak at 16 MiB, 67 % at 128 MiB.
 //   between nodes  one 400 Gb/s card a GPU, 8 in a node: 400 GB/s into a node; 0.95 of it and 7.3 us a hop
 //                  give, within 5 points, the published 24 %, 41 % and 86 % at 32, 64 and 512 MiB on 4 nodes.
-//   host           PCIe 5 x16, 64 GB/s each way; 0.85 of it is what large copies from pinned memory usually reach.
-//   reserve        3 GiB of a GPU that tensors cannot have: CUDA context, NCCL's buffers, cuBLAS's workspaces.
-//   cpu            two cores of Zen 4: 188 GFLOP/s fp32 and 410 bf16 in large matrix products, 28 GB/s copy
+//   host           PCIe 5 x16, 64 GB/s each way; 0.85 of it is what large copies from pinned memory usually
+//   reach. reserve        3 GiB of a GPU that tensors cannot have: CUDA context, NCCL's buffers, cuBLAS's
+//   workspaces. cpu            two cores of Zen 4: 188 GFLOP/s fp32 and 410 bf16 in large matrix products, 28
+//   GB/s copy
 //                  (all measured, so fractions are 1; no data sheet's peak). Gloo over loopback shares that
 //                  memory: a fifth of it and 100 us a hop are assumptions.
 #pragma once
@@ -87,12 +88,13 @@ inline double node_seconds(const Graph& graph, const Node& node, const DeviceMod
   return node_cost(graph, node, device).seconds;
 }
 
-// Of the whole: a gather's result, a reduce-scatter's operand. REQUIRES: the node is a collective (op_facts.h).
+// Of the whole: a gather's result, a reduce-scatter's operand. REQUIRES: the node is a collective
+// (op_facts.h).
 double collective_bytes(const Graph& graph, const Node& node);
 
-// Bytes that each rank sends, and how long it takes alone on the link. `stride`: from one rank of the group to the
-// next. Groups that lie between each other call their collectives at the same time, so they share a node's links to
-// other nodes.
+// Bytes that each rank sends, and how long it takes alone on the link. `stride`: from one rank of the group
+// to the next. Groups that lie between each other call their collectives at the same time, so they share a
+// node's links to other nodes.
 double sent_bytes(CollectiveKind kind, double bytes, std::int64_t ranks);
 double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks, const DeviceModel& device,
                           std::int64_t stride = 1);

@@ -83,8 +83,8 @@ class Planner {
     blocks.push_back({bytes(value), node, last(value)});
   }
 
-  // Gives the result of node `i` the memory of an operand that dies there, if the op allows it: one block that
-  // lives on.
+  // Gives the result of node `i` the memory of an operand that dies there, if the op allows it: one block
+  // that lives on.
   bool take_over(NodeIndex i, ValueId result) {
     const Node& node = graph_.nodes[i];
     const int argument = facts(node.op).reuses;

@@ -2,7 +2,8 @@
 //
 // A storage is live from the node that defines its first value to the last node that reads any view of it;
 // what a collective reads stays until its wait. Storages of inputs are not planned (they are the caller's);
-// results of the return node stay to the end. Offsets are multiples of 64 bytes. Equal graphs have equal plans.
+// results of the return node stay to the end. Offsets are multiples of 64 bytes. Equal graphs have equal
+// plans.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,8 @@ struct MemoryPlan {
   std::int64_t arena_bytes = 0;
   IdMap<NodeIndex> ends;             // of each value with an offset: the last node at which its bytes stand
   std::int64_t live_peak_bytes = 0;  // the most bytes alive at one node: no plan can need less
-  // Values on the host (Value::on_host) lie in an arena of their own; their offsets are into it, and nothing else
-  // here counts them.
+  // Values on the host (Value::on_host) lie in an arena of their own; their offsets are into it, and nothing
+  // else here counts them.
   std::int64_t host_arena_bytes = 0;
 };
 

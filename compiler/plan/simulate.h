@@ -1,10 +1,10 @@
 // How long a graph's schedule takes on a device, without running it: nodes in order on a lane of compute,
 // collectives in order on lanes of communication. Plain C++, linear in the graph.
 //
-// A start puts its collective at the end of its lane, from the moment the compute lane reaches it. A wait holds the
-// compute lane until that collective is done: what it waits is exposed, the rest of the collective is hidden. There
-// are two such lanes, the links within a node and those between nodes; groups share them. Copies to the host and
-// copies from it have a lane each.
+// A start puts its collective at the end of its lane, from the moment the compute lane reaches it. A wait
+// holds the compute lane until that collective is done: what it waits is exposed, the rest of the collective
+// is hidden. There are two such lanes, the links within a node and those between nodes; groups share them.
+// Copies to the host and copies from it have a lane each.
 #pragma once
 
 #include <array>

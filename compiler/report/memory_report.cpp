@@ -93,12 +93,13 @@ class Classifier {
   IdMap<std::int32_t> blocks_;
   IdMap<unsigned> reads_;                      // of each storage root: Readers
   std::unordered_set<std::string_view> head_;  // modules behind the last block
-  // Of each node: whether it is of a parameter or a bucketing pass; whether it is one out of parameters alone.
+  // Of each node: whether it is of a parameter or a bucketing pass; whether it is one out of parameters
+  // alone.
   IdMap<bool> moves_parameters_, out_of_parameters_;
 };
 
-// Every planned storage and workspace in the order of the schedule; where one takes over the memory of another, that one
-// ends a node earlier.
+// Every planned storage and workspace in the order of the schedule; where one takes over the memory of
+// another, that one ends a node earlier.
 std::vector<PlannedStorage> planned_storages(const Graph& graph, const MemoryPlan& plan) {
   const IdMap<ValueId> roots = storage_roots(graph);
   const Classifier classifier(graph, roots);

@@ -22,10 +22,10 @@
 
 namespace rondo::ir {
 
-// Whose a planned storage is: the first of this list that fits. What is read is the storage, through any view.
-// Parameters are moved by the nodes whose module is a parameter's name and by those of bucketing passes. Such a
-// node works "out of parameters alone" if it reads nothing but parameters and results of such nodes; the others
-// of them, in the backward and the update, are reductions.
+// Whose a planned storage is: the first of this list that fits. What is read is the storage, through any
+// view. Parameters are moved by the nodes whose module is a parameter's name and by those of bucketing
+// passes. Such a node works "out of parameters alone" if it reads nothing but parameters and results of such
+// nodes; the others of them, in the backward and the update, are reductions.
 enum class StorageCategory : std::uint8_t {
   // Made by a bucketing pass and read by its nodes alone: what a bucket's collective sends and receives. What
   // is unpacked from it belongs to the gradients or the weights.
@@ -110,7 +110,8 @@ struct MemoryReport {
   }
 };
 
-// In linear time but for sorting. `plan` is plan_memory(graph, ...); at most `largest` storages are described.
+// In linear time but for sorting. `plan` is plan_memory(graph, ...); at most `largest` storages are
+// described.
 MemoryReport report_memory(const Graph& graph, const MemoryPlan& plan, std::size_t largest = 20);
 
 // The report as lines of text, without a newline at the end: a row a category that is not empty, the arena's

@@ -76,8 +76,9 @@ Tensor meta_like(const ir::TensorType& type) {
                            at::TensorOptions().device(at::kMeta).dtype(to_aten(type.dtype)));
 }
 
-// What the scopes say: the blocks, and which module a backward node belongs to. Autograd numbers its nodes as the forward makes them, so the
-// module that was open when a number was handed out owns the node that carries it.
+// What the scopes say: the blocks, and which module a backward node belongs to. Autograd numbers its nodes as
+// the forward makes them, so the module that was open when a number was handed out owns the node that carries
+// it.
 class ModuleHistory final : public ScopeObserver {
  public:
   explicit ModuleHistory(ir::Graph& graph) : graph_(graph) {

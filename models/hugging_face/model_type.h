@@ -26,8 +26,8 @@ struct FixedField {
   bool written = false;
 };
 
-// The scaling of rotary frequencies that a model knows besides "default". Every model has the sizes rope_theta
-// and rope_scaling_factor, which is 1 where there is none.
+// The scaling of rotary frequencies that a model knows besides "default". Every model has the sizes
+// rope_theta and rope_scaling_factor, which is 1 where there is none.
 struct RopeScaling {
   const char* type;  // "llama3"
   std::vector<SizeName> sizes;

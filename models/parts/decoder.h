@@ -26,7 +26,8 @@ struct Init {
   double cut = 0;    // truncated_normal: bounds are +-cut in the parameter's own unit
 };
 
-// How tensor and expert parallelism cut a parameter (Note [Cuts] in parallel/flat_shard.h), as PyTorch says it.
+// How tensor and expert parallelism cut a parameter (Note [Cuts] in parallel/flat_shard.h), as PyTorch says
+// it.
 enum class ParallelStyle : std::uint8_t {
   replicated,
   colwise,  // dimension 0 of [out, in]: outputs of a linear layer, ids of a vocabulary

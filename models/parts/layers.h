@@ -1,4 +1,5 @@
-// What decoders share: norm, linear and feed-forward layers, rotary tables, and the way from tokens to logits.
+// What decoders share: norm, linear and feed-forward layers, rotary tables, and the way from tokens to
+// logits.
 //
 // Shape suffixes: B batch, T sequence, N tokens of this rank (parallel/sharding.h), D model dim, F
 // feed-forward, V vocabulary, K width of what is rotated.

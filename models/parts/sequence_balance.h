@@ -1,7 +1,8 @@
 // The complementary sequence-wise auxiliary loss (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section
 // 2.1.2): of a sequence of T tokens, each of which takes K of E experts,
 //
-//   sum over the experts i of f_i P_i,   f_i = E / (K T) * tokens that took i,   P_i = mean over the tokens of s'_i,
+//   sum over the experts i of f_i P_i,   f_i = E / (K T) * tokens that took i,   P_i = mean over the tokens
+//   of s'_i,
 //
 // where s' are a token's scores over their sum; f has no gradient. It is 1 where the load is even, and E / K
 // at most.

@@ -1,4 +1,5 @@
-// Kernel for the CPU over the group's own all-to-all, and autograd: one Gloo call, then copies of runs of rows.
+// Kernel for the CPU over the group's own all-to-all, and autograd: one Gloo call, then copies of runs of
+// rows.
 #include "ops/all_to_all_tokens/all_to_all_tokens.h"
 
 #include <ATen/ops/empty.h>
@@ -24,7 +25,8 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Rows that lie together in both orders. By expert there is room for so many rows: what comes behind is left out.
+// Rows that lie together in both orders. By expert there is room for so many rows: what comes behind is left
+// out.
 std::vector<AllToAllRun> runs_of(const std::int32_t* counts, std::int64_t ranks, std::int64_t experts,
                                  std::int64_t room) {
   std::vector<AllToAllRun> runs(static_cast<std::size_t>(ranks * experts));
@@ -57,8 +59,8 @@ std::int64_t sum(const std::vector<std::int64_t>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
 }
 
-// Memory of this call alone: a group's thread may let go of a tensor a moment after its wait, and no allocator should
-// see that.
+// Memory of this call alone: a group's thread may let go of a tensor a moment after its wait, and no
+// allocator should see that.
 struct Buffer {
   explicit Buffer(std::int64_t bytes)
       : data(std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(bytes))) {}

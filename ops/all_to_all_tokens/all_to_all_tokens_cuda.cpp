@@ -1,5 +1,5 @@
-// all_to_all_tokens on CUDA. The host waits for the counts, once a call, and issues everything else: copies of runs on
-// the current stream, and the group's all-to-all, which that stream waits for.
+// all_to_all_tokens on CUDA. The host waits for the counts, once a call, and issues everything else: copies
+// of runs on the current stream, and the group's all-to-all, which that stream waits for.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>

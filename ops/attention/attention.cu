@@ -1,4 +1,5 @@
-// A warp computes a row of a result: a lane holds every 32nd element of a head, scores are sums over the warp.
+// A warp computes a row of a result: a lane holds every 32nd element of a head, scores are sums over the
+// warp.
 #include "ops/attention/attention_cuda.h"
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
@@ -34,8 +35,8 @@ __global__ void spans_kernel(const std::int32_t* borders, std::int64_t count, st
 
 constexpr int kMerging = 1024;
 
-// One block. Each thread looks at a piece of the documents: first it counts the sequences that begin there, then it
-// writes them.
+// One block. Each thread looks at a piece of the documents: first it counts the sequences that begin there,
+// then it writes them.
 __global__ void __launch_bounds__(kMerging)
     merge_kernel(const std::int32_t* borders, std::int64_t documents, std::int64_t all, std::int64_t tokens,
                  std::int64_t shorter_than, std::int32_t* sequences, std::int64_t room) {
@@ -106,7 +107,8 @@ __device__ void add(Lane<Sum, kPer>& to, Sum factor, const Lane<Sum, kPer>& x) {
   for (int i = 0; i < kPer; ++i) to.at[i] += factor * x.at[i];
 }
 
-// The token and head (or group) of this warp, and the token's document; `valid` is the same in all of its lanes.
+// The token and head (or group) of this warp, and the token's document; `valid` is the same in all of its
+// lanes.
 struct Row {
   std::int64_t token, head, begin, end;
   bool valid;
@@ -187,7 +189,8 @@ __global__ void __launch_bounds__(kThreads)
   store<T, kPer>(place<T>(grad_q, shape, row.token, row.head), result, shape.width, scale);
 }
 
-// Gradients of keys and values: over the heads of the group, and in each over the queries from the key's own on.
+// Gradients of keys and values: over the heads of the group, and in each over the queries from the key's own
+// on.
 template <class T, int kPer>
 __global__ void __launch_bounds__(kThreads)
     keys_kernel(DirectShape shape, const std::int32_t* spans, Heads grad, Heads q, Heads k, Heads v,

@@ -1,12 +1,14 @@
-// Which kernel computes attention on a CUDA device: a function of shapes, types and the device alone, so that a
-// forward and its backward, and every run of a graph, choose alike.
+// Which kernel computes attention on a CUDA device: a function of shapes, types and the device alone, so that
+// a forward and its backward, and every run of a graph, choose alike.
 //
 // In this order, the first that can:
 //   cudnn      bf16 without documents. Not under debug.deterministic: its backward adds atomically.
 //   flash      bf16, heads of up to 256 elements in multiples of 8, keys as wide as values. Documents through
-//              cu_seqlens: values are widened there where they are narrower, and short documents go to `direct`.
+//              cu_seqlens: values are widened there where they are narrower, and short documents go to
+//              `direct`.
 //   efficient  bf16 and fp32 without documents, of any width.
-//   direct     ours: fp32, bf16 and fp64 of up to 512 elements, with and without documents. A warp a row of scores: for
+//   direct     ours: fp32, bf16 and fp64 of up to 512 elements, with and without documents. A warp a row of
+//   scores: for
 //              comparisons and short documents, many times slower than the others on long ones.
 #pragma once
 

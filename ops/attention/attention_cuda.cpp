@@ -1,12 +1,14 @@
-// rondo::attention on CUDA: LibTorch's kernels, called by name, and ours (attention_choice.h). Nothing is read on the
-// host: sizes of sequences come from shapes, no kernel has dropout, so seeds and offsets stay empty.
+// rondo::attention on CUDA: LibTorch's kernels, called by name, and ours (attention_choice.h). Nothing is
+// read on the host: sizes of sequences come from shapes, no kernel has dropout, so seeds and offsets stay
+// empty.
 //
-// Note [Short documents]. There can be as many documents as tokens, and shapes do not know how many there are. Flash
-// launches blocks for each sequence it is told of, and its backward keeps 128 further rows of sums in fp32 for each:
-// for 8,192 tokens and as many sequences, 16.8 million blocks and 17 GB (32 heads of 128). So flash is told of at most
-// most_sequences(): documents of kShortDocument tokens and more are one each, of which there cannot be many, and what
-// short documents lie between them are one together, whose results are wrong and are overwritten by `direct`. What is
-// left are 264,000 blocks, nearly all of which end at once, and 0.4 GB of sums.
+// Note [Short documents]. There can be as many documents as tokens, and shapes do not know how many there
+// are. Flash launches blocks for each sequence it is told of, and its backward keeps 128 further rows of sums
+// in fp32 for each: for 8,192 tokens and as many sequences, 16.8 million blocks and 17 GB (32 heads of 128).
+// So flash is told of at most most_sequences(): documents of kShortDocument tokens and more are one each, of
+// which there cannot be many, and what short documents lie between them are one together, whose results are
+// wrong and are overwritten by `direct`. What is left are 264,000 blocks, nearly all of which end at once,
+// and 0.4 GB of sums.
 #include "ops/attention/attention_cuda.h"
 
 #include <ATen/Context.h>

@@ -1,6 +1,6 @@
-// The kernels of ops/attention/attention.h that are ours, on CUDA: attention over documents (AttentionKernel::direct),
-// and what flash needs to know of documents. Launched on `stream`; no wait, no memory of their own, no atomics: results
-// repeat. No LibTorch.
+// The kernels of ops/attention/attention.h that are ours, on CUDA: attention over documents
+// (AttentionKernel::direct), and what flash needs to know of documents. Launched on `stream`; no wait, no
+// memory of their own, no atomics: results repeat. No LibTorch.
 //
 // Tokens are counted over all rows of the batch: B * T of them.
 #pragma once
@@ -46,15 +46,16 @@ void direct_backward(const DirectShape& shape, const std::int32_t* spans, const 
 
 // --- sequences for flash: Note [Short documents] in ops/attention/attention_cuda.cpp ---
 
-// How many sequences flash needs at most for so many rows of the batch of so many tokens each, whatever documents they
-// hold: each row begins one, each long document does, and so does what follows a long document.
+// How many sequences flash needs at most for so many rows of the batch of so many tokens each, whatever
+// documents they hold: each row begins one, each long document does, and so does what follows a long
+// document.
 RONDO_DEVICE constexpr std::int64_t most_sequences(std::int64_t rows, std::int64_t tokens,
                                                    std::int64_t shorter_than) {
   return rows + 2 * (rows * tokens / shorter_than);
 }
 
-// Whether a sequence begins with document i of `borders` (ops/attention/attention.h). Long documents are sequences of
-// their own; what short ones lie between them in a row are one together.
+// Whether a sequence begins with document i of `borders` (ops/attention/attention.h). Long documents are
+// sequences of their own; what short ones lie between them in a row are one together.
 RONDO_DEVICE inline bool sequence_begins(const std::int32_t* borders, std::int64_t i, std::int64_t tokens,
                                          std::int64_t shorter_than) {
   const std::int32_t begin = borders[i], length = borders[i + 1] - begin;
@@ -62,8 +63,9 @@ RONDO_DEVICE inline bool sequence_begins(const std::int32_t* borders, std::int64
   return begin % tokens == 0 || length >= shorter_than || (i > 0 && begin - borders[i - 1] >= shorter_than);
 }
 
-// sequences [room + 1]: borders again, with each run of documents of a row that have fewer than `shorter_than` tokens
-// as one; the tail repeats B * T. REQUIRES: room >= most_sequences(rows, tokens, shorter_than).
+// sequences [room + 1]: borders again, with each run of documents of a row that have fewer than
+// `shorter_than` tokens as one; the tail repeats B * T. REQUIRES: room >= most_sequences(rows, tokens,
+// shorter_than).
 void merge_short_documents(const std::int32_t* borders, std::int64_t count, std::int64_t rows,
                            std::int64_t tokens, std::int64_t shorter_than, std::int32_t* sequences,
                            std::int64_t room, cudaStream_t stream);

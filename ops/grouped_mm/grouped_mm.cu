@@ -1,5 +1,6 @@
-// A plain tiled product: 64 x 64 results a block, 4 x 4 a thread, sums in fp32 (fp64 for fp64). Its order of sums is
-// fixed, so results repeat. It is for what the tensor cores' kernel cannot take: fp32 and fp64, odd widths, other GPUs.
+// A plain tiled product: 64 x 64 results a block, 4 x 4 a thread, sums in fp32 (fp64 for fp64). Its order of
+// sums is fixed, so results repeat. It is for what the tensor cores' kernel cannot take: fp32 and fp64, odd
+// widths, other GPUs.
 #include "ops/grouped_mm/grouped_mm_cuda.h"
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
@@ -11,8 +12,8 @@ constexpr int kTile = 64, kDepth = 16, kPerThread = 4;
 constexpr int kSide = kTile / kPerThread;  // threads of a block: kSide x kSide
 constexpr int kThreads = kSide * kSide;
 
-// Rows [row, row_end) and columns [column, columns) of a product over [inner_begin, inner_end), as far as they are of
-// this block's tile.
+// Rows [row, row_end) and columns [column, columns) of a product over [inner_begin, inner_end), as far as
+// they are of this block's tile.
 struct Tile {
   std::int64_t row, row_end, column, columns, inner_begin, inner_end;
 };

@@ -6,8 +6,8 @@
 //     a [K, N], b [N, M]    -> [E, K, M]: columns of run e of a times rows of run e of b
 //
 // ends int32 [E], not falling, at most N, on a's device: run e is [ends[e - 1], ends[e]). A run may be empty.
-// Rows past the last end are zero, and add nothing. a and b have one dtype, and so has the result: any dtype with a
-// matrix product on the CPU (one a run), f32, bf16 or f64 on CUDA.
+// Rows past the last end are zero, and add nothing. a and b have one dtype, and so has the result: any dtype
+// with a matrix product on the CPU (one a run), f32, bf16 or f64 on CUDA.
 #pragma once
 
 #include <ATen/core/Tensor.h>

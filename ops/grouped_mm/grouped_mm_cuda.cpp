@@ -1,6 +1,6 @@
 // grouped_mm on CUDA: LibTorch's kernel for Hopper's tensor cores where it takes the operands, a plain one
-// of ours elsewhere. LibTorch's own way for what its kernel does not take reads the ends on the host, so it is never
-// called there.
+// of ours elsewhere. LibTorch's own way for what its kernel does not take reads the ends on the host, so it
+// is never called there.
 #include "ops/grouped_mm/grouped_mm_cuda.h"
 
 #include <ATen/cuda/CUDAContextLight.h>

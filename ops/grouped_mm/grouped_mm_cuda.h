@@ -1,5 +1,5 @@
-// The kernels of ops/grouped_mm/grouped_mm.h on CUDA: launched on `stream`, no wait, no memory of their own. Where runs
-// end is read on the device, `ends` [experts]. No LibTorch.
+// The kernels of ops/grouped_mm/grouped_mm.h on CUDA: launched on `stream`, no wait, no memory of their own.
+// Where runs end is read on the device, `ends` [experts]. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,12 +20,14 @@ struct Matrix {
   std::int64_t stack = 0;
 };
 
-// a [rows, inner], b [experts, inner, columns] -> result [rows, columns], contiguous. Rows behind the last end: zeros.
+// a [rows, inner], b [experts, inner, columns] -> result [rows, columns], contiguous. Rows behind the last
+// end: zeros.
 void grouped_by_rows(Element element, const Matrix& a, const Matrix& b, const std::int32_t* ends,
                      void* result, std::int64_t rows, std::int64_t inner, std::int64_t columns,
                      std::int64_t experts, cudaStream_t stream);
 
-// a [rows, inner], b [inner, columns], runs of the inner dimension -> result [experts, rows, columns], contiguous.
+// a [rows, inner], b [inner, columns], runs of the inner dimension -> result [experts, rows, columns],
+// contiguous.
 void grouped_by_inner(Element element, const Matrix& a, const Matrix& b, const std::int32_t* ends,
                       void* result, std::int64_t rows, std::int64_t inner, std::int64_t columns,
                       std::int64_t experts, cudaStream_t stream);
@@ -53,7 +55,8 @@ RONDO_DEVICE constexpr std::int64_t most_run_tiles(std::int64_t rows, std::int64
   return rows / tile_rows + experts + 1;
 }
 
-// The index-th tile, of at most `tile_rows` rows, of runs that end at ends[0 .. experts) and of the rows behind them.
+// The index-th tile, of at most `tile_rows` rows, of runs that end at ends[0 .. experts) and of the rows
+// behind them.
 RONDO_DEVICE inline RunTile run_tile(const std::int32_t* ends, std::int64_t experts, std::int64_t rows,
                                      std::int64_t tile_rows, std::int64_t index) {
   std::int64_t begin = 0;

@@ -1,5 +1,5 @@
-// Loads and stores of eight neighbours as floats, in pieces of 16 bytes where the address allows, and sums over a
-// block.
+// Loads and stores of eight neighbours as floats, in pieces of 16 bytes where the address allows, and sums
+// over a block.
 #pragma once
 
 #include "ops/kernel/element.cuh"
@@ -8,7 +8,8 @@ namespace rondo::cuda {
 
 constexpr int kVector = 8;  // elements a thread takes at once
 
-// Elements [first, first + 8) of a run of `count`; zeros behind its end. At once only if the address is `aligned`.
+// Elements [first, first + 8) of a run of `count`; zeros behind its end. At once only if the address is
+// `aligned`.
 template <class T>
 __device__ void load_some(const T* run, std::int64_t first, std::int64_t count, bool aligned,
                           float (&to)[kVector]) {
@@ -36,8 +37,8 @@ __device__ void store_some(T* run, std::int64_t first, std::int64_t count, bool 
     if (first + i < count) run[first + i] = rounded<T>(from[i]);
 }
 
-// The sum over the block, in the same order always and the same for every thread. REQUIRES: whole warps, at most 32;
-// `warps` holds 32 floats of shared memory.
+// The sum over the block, in the same order always and the same for every thread. REQUIRES: whole warps, at
+// most 32; `warps` holds 32 floats of shared memory.
 __device__ inline float block_sum(float value, float* warps) {
   const unsigned lane = threadIdx.x % kWarp;
   value = warp_sum(value);

@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-// Calls f(T()) with the type of the tensor's elements: f32, bf16 or f64. Throws Error(internal) for any other, naming
-// the op.
+// Calls f(T()) with the type of the tensor's elements: f32, bf16 or f64. Throws Error(internal) for any
+// other, naming the op.
 template <class F>
 void with_dtype(const at::Tensor& tensor, const char* op, const F& f) {
   switch (tensor.scalar_type()) {

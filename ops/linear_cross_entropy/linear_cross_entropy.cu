@@ -1,4 +1,5 @@
-// A block a row, in two sweeps over it: statistics, of 16 bytes a load, then gradients in the place of logits.
+// A block a row, in two sweeps over it: statistics, of 16 bytes a load, then gradients in the place of
+// logits.
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/linear_cross_entropy/linear_cross_entropy_cuda.h"

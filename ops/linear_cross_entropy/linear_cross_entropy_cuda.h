@@ -1,5 +1,6 @@
-// The kernels of CrossEntropyRows (ops/linear_cross_entropy/linear_cross_entropy.h) on CUDA, one block a row: launched
-// on `stream`, no wait. No LibTorch. Rows of `classes` logits lie one behind the other. Every operand of a row is f32.
+// The kernels of CrossEntropyRows (ops/linear_cross_entropy/linear_cross_entropy.h) on CUDA, one block a row:
+// launched on `stream`, no wait. No LibTorch. Rows of `classes` logits lie one behind the other. Every
+// operand of a row is f32.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,9 +1,9 @@
-// The arithmetic of a cross-entropy over one row of logits (ops/linear_cross_entropy/linear_cross_entropy.h): what CPU
-// and CUDA share. No LibTorch.
+// The arithmetic of a cross-entropy over one row of logits (ops/linear_cross_entropy/linear_cross_entropy.h):
+// what CPU and CUDA share. No LibTorch.
 //
-// With logits x of V classes, m their largest and s = sum(exp(x - m)): loss = log(s) - (x[label] - m), and its gradient
-// is exp(x - m) / s, less 1 at the label. Logits are computed in SumOf their type: f32 and bf16 in float, f64 in
-// double.
+// With logits x of V classes, m their largest and s = sum(exp(x - m)): loss = log(s) - (x[label] - m), and
+// its gradient is exp(x - m) / s, less 1 at the label. Logits are computed in SumOf their type: f32 and bf16
+// in float, f64 in double.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,8 @@
 
 namespace rondo {
 
-// Of the logits seen so far, in one sweep (Milakov and Gimelshein 2018, arXiv 1805.02867): the largest, and the sum of
-// exp(logit - largest). A nan or +inf makes the sum a nan, or what is computed with it.
+// Of the logits seen so far, in one sweep (Milakov and Gimelshein 2018, arXiv 1805.02867): the largest, and
+// the sum of exp(logit - largest). A nan or +inf makes the sum a nan, or what is computed with it.
 template <class T>
 struct RowStatistics {
   T largest = -INFINITY;
@@ -39,13 +39,15 @@ struct RowStatistics {
   }
 };
 
-// `label_logit`: of a label among the classes; a nan for any other, so that the step counts as one that is not finite.
+// `label_logit`: of a label among the classes; a nan for any other, so that the step counts as one that is
+// not finite.
 template <class T>
 RONDO_DEVICE inline T row_loss(const RowStatistics<T>& row, T label_logit) {
   return std::log(row.sum) - (label_logit - row.largest);
 }
 
-// What multiplies exp(x - largest) in the gradient of every logit of a row whose loss has the gradient `gradient`.
+// What multiplies exp(x - largest) in the gradient of every logit of a row whose loss has the gradient
+// `gradient`.
 template <class T>
 RONDO_DEVICE inline T row_scale(T gradient, T sum) {
   return gradient / sum;

@@ -3,9 +3,9 @@
 //   rondo::draw_(x!, std, low, width, seed, stream, first)
 //     x[i] = std * quantile(low + width * u), u in (0, 1) out of Philox at the counter first + i
 //
-// x is f32, bf16 or f64 and contiguous. Draws are computed in f64 and rounded to f32, then to x's dtype. Formulas,
-// sources and why every device has the same bits: normal_draws_math.h. One op, so that a device draws where its memory
-// is. No autograd, no shape rule.
+// x is f32, bf16 or f64 and contiguous. Draws are computed in f64 and rounded to f32, then to x's dtype.
+// Formulas, sources and why every device has the same bits: normal_draws_math.h. One op, so that a device
+// draws where its memory is. No autograd, no shape rule.
 #pragma once
 
 #include <ATen/core/Tensor.h>

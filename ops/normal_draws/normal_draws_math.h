@@ -1,8 +1,10 @@
-// The arithmetic of normal draws (ops/normal_draws/normal_draws.h), for the host and for devices: the counter-based
-// Philox4x32-10 (Salmon et al. 2011) and the quantile of the normal distribution (Wichura 1988, AS 241). No LibTorch.
+// The arithmetic of normal draws (ops/normal_draws/normal_draws.h), for the host and for devices: the
+// counter-based Philox4x32-10 (Salmon et al. 2011) and the quantile of the normal distribution (Wichura 1988,
+// AS 241). No LibTorch.
 //
-// REQUIRES: whoever includes it is compiled without contraction of products and sums. Then integers, + - * / and sqrt
-// of doubles, which IEEE 754 rounds alike everywhere, and casts are all there is, and bits are equal everywhere.
+// REQUIRES: whoever includes it is compiled without contraction of products and sums. Then integers, + - * /
+// and sqrt of doubles, which IEEE 754 rounds alike everywhere, and casts are all there is, and bits are equal
+// everywhere.
 #pragma once
 
 #include <cmath>
@@ -101,8 +103,8 @@ RONDO_DEVICE inline double normal_quantile(double p) {
   return q < 0 ? -z : z;
 }
 
-// One parameter's draws. Truncation maps the uniform into [cdf(-cut), cdf(cut)] before the quantile, as torch does:
-// `low` is the first, `width` the distance of both.
+// One parameter's draws. Truncation maps the uniform into [cdf(-cut), cdf(cut)] before the quantile, as torch
+// does: `low` is the first, `width` the distance of both.
 struct NormalDraws {
   double std, low, width;
   std::uint64_t seed, stream;

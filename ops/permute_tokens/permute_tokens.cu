@@ -1,5 +1,6 @@
-// One warp a row, 16 bytes a lane where rows are aligned. Compiled without contraction, and every sum has the order of
-// the CPU's, so that bits are equal. No result overlaps an operand, so several loads are under way at once.
+// One warp a row, 16 bytes a lane where rows are aligned. Compiled without contraction, and every sum has the
+// order of the CPU's, so that bits are equal. No result overlaps an operand, so several loads are under way
+// at once.
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/permute_tokens/permute_tokens_cuda.h"
@@ -85,8 +86,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Half a warp a slot: lane i sums the elements i, i + 16, ... as the CPU's i-th sum does, and the 16 sums are added in
-// their order.
+// Half a warp a slot: lane i sums the elements i, i + 16, ... as the CPU's i-th sum does, and the 16 sums are
+// added in their order.
 constexpr int kSums = 16;
 
 template <class T>

@@ -1,9 +1,10 @@
-// Rows of tokens, gathered for experts and added up again. Shapes are static, no result depends on the number of
-// threads, nothing is added atomically, and the host reads nothing: how many rows count stays on the device.
+// Rows of tokens, gathered for experts and added up again. Shapes are static, no result depends on the number
+// of threads, nothing is added atomically, and the host reads nothing: how many rows count stays on the
+// device.
 //
-// Each of T tokens has K slots; slot t * K + k is token t's k-th expert. `order` says which slot a row is of, `place`
-// in which row a slot is. Rows from `count` on (int32 [], all of them where it is absent) are never read and come out
-// as zeros; a slot whose place is at or behind `count` has no row.
+// Each of T tokens has K slots; slot t * K + k is token t's k-th expert. `order` says which slot a row is of,
+// `place` in which row a slot is. Rows from `count` on (int32 [], all of them where it is absent) are never
+// read and come out as zeros; a slot whose place is at or behind `count` has no row.
 //
 //   rondo::permute_tokens(x, order, count, copies, scores) -> [R, D]
 //     x [T, D], order int64 [R], scores [T, K] or absent; copies is K
@@ -14,8 +15,8 @@
 //   rondo::dot_rows(rows, x, place, count) -> [T, K]
 //     the product of each slot's row with its token's row of x [T, D]: what a score's gradient is
 //
-// x and rows: f32, bf16 or f64. Scores and what is summed: f32, or f64 for f64; permute_tokens rounds once. Results are
-// contiguous. The three are each other's derivatives: parallel/expert_parallel.cpp.
+// x and rows: f32, bf16 or f64. Scores and what is summed: f32, or f64 for f64; permute_tokens rounds once.
+// Results are contiguous. The three are each other's derivatives: parallel/expert_parallel.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>

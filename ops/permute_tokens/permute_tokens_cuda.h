@@ -1,5 +1,6 @@
-// The kernels of ops/permute_tokens/permute_tokens.h on CUDA, for contiguous memory: launched on `stream`, no wait, no
-// memory of their own, the same bits as the CPU's. Pointers that may be absent are null there. No LibTorch.
+// The kernels of ops/permute_tokens/permute_tokens.h on CUDA, for contiguous memory: launched on `stream`, no
+// wait, no memory of their own, the same bits as the CPU's. Pointers that may be absent are null there. No
+// LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
-// RMSNorm: checks, shape rules, and kernels for the CPU. Sums of a row are added up in a fixed number of lanes, sums
-// over rows in a fixed number of parts, so that bits depend on shapes alone.
+// RMSNorm: checks, shape rules, and kernels for the CPU. Sums of a row are added up in a fixed number of
+// lanes, sums over rows in a fixed number of parts, so that bits depend on shapes alone.
 #include "ops/rms_norm/rms_norm.h"
 
 #include <ATen/ops/empty.h>

@@ -1,5 +1,5 @@
-// A block takes a row, or in the backward one row after the other, and holds it in registers: x and grad are read
-// once.
+// A block takes a row, or in the backward one row after the other, and holds it in registers: x and grad are
+// read once.
 #include <algorithm>
 #include <type_traits>
 

@@ -9,9 +9,9 @@
 //   grad_weight = sum over rows of grad * x * inverse_rms            f32, [D]
 //
 // x [..., D] and weight [D] are f32 or bf16 each, grad is of y's dtype; rows of x may lie apart, results are
-// contiguous. All arithmetic is f32, and results are rounded once. grad_weight is added up in an order that depends
-// on the number of rows alone. Neither op has a formula for autograd: passes put them into graphs that have their
-// backward already.
+// contiguous. All arithmetic is f32, and results are rounded once. grad_weight is added up in an order that
+// depends on the number of rows alone. Neither op has a formula for autograd: passes put them into graphs
+// that have their backward already.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,8 +20,8 @@
 
 namespace rondo {
 
-// What kernels of every device, and the shape rules, begin with: operands checked, results allocated. Operands that
-// are not as above end in Error(internal).
+// What kernels of every device, and the shape rules, begin with: operands checked, results allocated.
+// Operands that are not as above end in Error(internal).
 std::tuple<at::Tensor, at::Tensor> rms_norm_results(const at::Tensor& x, const at::Tensor& weight);
 std::tuple<at::Tensor, at::Tensor> rms_norm_gradients(const at::Tensor& grad, const at::Tensor& x,
                                                       const at::Tensor& weight,

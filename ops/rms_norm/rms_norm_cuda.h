@@ -1,5 +1,5 @@
-// The kernels of ops/rms_norm/rms_norm.h on CUDA: plain addresses, checked by the caller. Launched on `stream`, no
-// wait. No LibTorch.
+// The kernels of ops/rms_norm/rms_norm.h on CUDA: plain addresses, checked by the caller. Launched on
+// `stream`, no wait. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>

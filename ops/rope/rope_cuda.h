@@ -1,5 +1,5 @@
-// The kernel of ops/rope/rope.h on CUDA: plain addresses, checked by the caller. Launched on `stream`, no wait. No
-// LibTorch.
+// The kernel of ops/rope/rope.h on CUDA: plain addresses, checked by the caller. Launched on `stream`, no
+// wait. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>

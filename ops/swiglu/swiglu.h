@@ -3,8 +3,9 @@
 //   rondo::swiglu(gate, up) -> gate * sigmoid(gate) * up
 //   rondo::swiglu_backward(grad, gate, up) -> (grad_gate, grad_up)
 //
-// All of one size and of one dtype, f32 or bf16; results are contiguous. All arithmetic is f32, and results are
-// rounded once. Neither op has a formula for autograd: passes put them into graphs that have their backward already.
+// All of one size and of one dtype, f32 or bf16; results are contiguous. All arithmetic is f32, and results
+// are rounded once. Neither op has a formula for autograd: passes put them into graphs that have their
+// backward already.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +14,8 @@
 
 namespace rondo {
 
-// What kernels of every device, and the shape rules, begin with: operands checked, results allocated. Operands that
-// are not as above end in Error(internal).
+// What kernels of every device, and the shape rules, begin with: operands checked, results allocated.
+// Operands that are not as above end in Error(internal).
 at::Tensor swiglu_result(const at::Tensor& gate, const at::Tensor& up);
 std::tuple<at::Tensor, at::Tensor> swiglu_gradients(const at::Tensor& grad, const at::Tensor& gate,
                                                     const at::Tensor& up);

@@ -1,5 +1,5 @@
-// The kernels of ops/swiglu/swiglu.h on CUDA: plain addresses of `count` elements each, f32 or bf16, checked by the
-// caller. Launched on `stream`, no wait. No LibTorch.
+// The kernels of ops/swiglu/swiglu.h on CUDA: plain addresses of `count` elements each, f32 or bf16, checked
+// by the caller. Launched on `stream`, no wait. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,7 @@
-// Copies between the memories of device and host, on streams beside the step's, one for each direction. A transfer
-// begins after what the step's stream was given before, and its end makes that stream wait for it. Within a recording
-// that is a fork and a join, so the recording that holds the start holds the end (compiler/ir/segments.h).
+// Copies between the memories of device and host, on streams beside the step's, one for each direction. A
+// transfer begins after what the step's stream was given before, and its end makes that stream wait for it.
+// Within a recording that is a fork and a join, so the recording that holds the start holds the end
+// (compiler/ir/segments.h).
 //
 // A copy in the background needs pinned memory of the host: what ReplayDevice::reserve_on_host gives.
 #include <ATen/core/Tensor.h>

@@ -1,18 +1,21 @@
-// The flight recorder: the latest collectives of this process, so that a lost peer or a hang has a name. What a rank
-// waits for and the others never called is the first difference between their files.
+// The flight recorder: the latest collectives of this process, so that a lost peer or a hang has a name. What
+// a rank waits for and the others never called is the first difference between their files.
 //
-// Process-wide, like the crash report; any thread. Off until `keep`. Entries own their texts and overwrite the oldest; an
-// entry costs less than a microsecond. Collectives over NCCL are in LibTorch's own record (gpu_records.h).
+// Process-wide, like the crash report; any thread. Off until `keep`. Entries own their texts and overwrite
+// the oldest; an entry costs less than a microsecond. Collectives over NCCL are in LibTorch's own record
+// (gpu_records.h).
 //
 // The file, one JSON object:
 //   rank, world_size, step   the step that was under way, from 1
 //   reason                   why it was written
 //   under_way                what the process waits for, or called first of what is not done; null: nothing
-//   entries                  oldest first: number (from 0, of the process), in_group (from 0, of its group: the same
-//                            collective has the same number on all ranks of the group), step, collective, group, dtype,
-//                            input_elements, output_elements, op, module, phase (of the graph's node, or the open
-//                            scopes; empty between steps), state ("called", "waited_for", "done"), called_at (UTC),
-//                            called_s and waited_s (from the call, and from the wait, to the end or to now)
+//   entries                  oldest first: number (from 0, of the process), in_group (from 0, of its group:
+//   the same
+//                            collective has the same number on all ranks of the group), step, collective,
+//                            group, dtype, input_elements, output_elements, op, module, phase (of the graph's
+//                            node, or the open scopes; empty between steps), state ("called", "waited_for",
+//                            "done"), called_at (UTC), called_s and waited_s (from the call, and from the
+//                            wait, to the end or to now)
 #pragma once
 
 #include <cstddef>

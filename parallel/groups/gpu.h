@@ -1,5 +1,5 @@
-// The GPU of this rank. Two implementations, of which the build picks one: cuda/gpu.cpp, and without_cuda.cpp, where
-// there is none to take. Not thread-safe.
+// The GPU of this rank. Two implementations, of which the build picks one: cuda/gpu.cpp, and
+// without_cuda.cpp, where there is none to take. Not thread-safe.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -9,8 +9,9 @@
 
 namespace rondo {
 
-// GPU `local_rank` of those this process sees becomes the thread's, with its context; before the first tensor on it. Throws Error(environment): no GPU,
-// fewer than ranks on this node, one that the driver or the kernels of this program cannot use.
+// GPU `local_rank` of those this process sees becomes the thread's, with its context; before the first tensor
+// on it. Throws Error(environment): no GPU, fewer than ranks on this node, one that the driver or the kernels
+// of this program cannot use.
 c10::Device take_gpu(int local_rank, int local_world_size);
 
 struct GpuFacts {

@@ -157,7 +157,8 @@ struct ProcessGroups::Connection {
   RankEnvironment environment;
   std::chrono::seconds timeout;
   c10::Device device;
-  // First, since it fails at once where the master's name does not resolve; the store would retry until its timeout.
+  // First, since it fails at once where the master's name does not resolve; the store would retry until its
+  // timeout.
   std::string own_address = local_address_towards(environment.master_addr, environment.master_port);
   c10::intrusive_ptr<c10d::Store> store{};
   BackendPtr of_all{};                                           // Gloo's, of all ranks
@@ -175,7 +176,8 @@ struct ProcessGroups::Connection {
     }
   }
 
-  // Makes the connections to the group's other ranks, and lets functional collectives find it. The first is of all ranks.
+  // Makes the connections to the group's other ranks, and lets functional collectives find it. The first is
+  // of all ranks.
   void add(const GroupMembers& members) {
     const auto size = static_cast<int>(members.ranks.size());
     const auto place = std::find(members.ranks.begin(), members.ranks.end(), environment.rank);

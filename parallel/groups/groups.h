@@ -29,9 +29,10 @@ struct GroupMembers {
 
 class ProcessGroups {
  public:
-  // Meets the other ranks: the group of all of them, which the calls below use too, and collectives by `name_of_all`.
-  // Tensors on a GPU go through NCCL, those of the host through Gloo; on a GPU only the group of all ranks has both.
-  // Throws Error(peer or environment) with what to try when they do not come within `timeout`.
+  // Meets the other ranks: the group of all of them, which the calls below use too, and collectives by
+  // `name_of_all`. Tensors on a GPU go through NCCL, those of the host through Gloo; on a GPU only the group
+  // of all ranks has both. Throws Error(peer or environment) with what to try when they do not come within
+  // `timeout`.
   ProcessGroups(const RankEnvironment& environment, const std::string& name_of_all,
                 std::chrono::seconds timeout, c10::Device device = c10::kCPU);
   // Lets go of the groups. REQUIRES: every executor that uses them is gone.
@@ -39,8 +40,8 @@ class ProcessGroups {
   ProcessGroups(const ProcessGroups&) = delete;
   ProcessGroups& operator=(const ProcessGroups&) = delete;
 
-  // Makes further groups of this rank, each with connections of its own. All ranks call it once, with groups of the
-  // same names in the same order. Throws as the constructor does.
+  // Makes further groups of this rank, each with connections of its own. All ranks call it once, with groups
+  // of the same names in the same order. Throws as the constructor does.
   void add(const std::vector<GroupMembers>& groups);
 
   int rank() const { return rank_; }
@@ -50,8 +51,8 @@ class ProcessGroups {
   void set_timeout(std::chrono::seconds timeout);
   // Throws Error(peer) where collectives between GPUs failed since the groups were made. Costs no exchange.
   void refuse_failed() const;
-  // Ends all connections between GPUs without the other ranks: what waits in a collective goes on, or fails. For
-  // teardown that hangs: any thread may call it, while the groups are destroyed and after that, too.
+  // Ends all connections between GPUs without the other ranks: what waits in a collective goes on, or fails.
+  // For teardown that hangs: any thread may call it, while the groups are destroyed and after that, too.
   std::function<void()> ending_of_collectives() const;
   void barrier();
   // Every rank's value, by rank. Host data; for set-up and checks, not for the step.

@@ -1,5 +1,6 @@
-// What groups of ranks talk through between GPUs, beside parallel/groups/ordered_gloo.h between hosts. Two implementations, of
-// which the build picks one: cuda/nccl.cpp and without_cuda.cpp. Not thread-safe but for abort_nccl.
+// What groups of ranks talk through between GPUs, beside parallel/groups/ordered_gloo.h between hosts. Two
+// implementations, of which the build picks one: cuda/nccl.cpp and without_cuda.cpp. Not thread-safe but for
+// abort_nccl.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -19,20 +20,20 @@ struct NcclMembers {
   int rank = 0;  // of this process, among `ranks`
   std::vector<std::int64_t> ranks;
 };
-// Connects at once, so that no recording meets a first collective. `store` is this group's alone. `timeout`: of meeting,
-// and of each collective outside of recordings; one that is late ends the group's connections, and failure_of_nccl tells.
-// Throws what c10d throws.
+// Connects at once, so that no recording meets a first collective. `store` is this group's alone. `timeout`:
+// of meeting, and of each collective outside of recordings; one that is late ends the group's connections,
+// and failure_of_nccl tells. Throws what c10d throws.
 c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                const NcclMembers& members, c10::Device device,
                                                std::chrono::milliseconds timeout);
 // Empty, or what ended the group's connections: a late collective, or a rank that is gone.
 std::string failure_of_nccl(c10d::Backend& backend);
-// Ends the group's connections without the other ranks: kernels that wait for them end, and nothing may follow. Any
-// thread. May itself hang in the driver.
+// Ends the group's connections without the other ranks: kernels that wait for them end, and nothing may
+// follow. Any thread. May itself hang in the driver.
 void abort_nccl(c10d::Backend& backend);
 
-// What makes recordings and NCCL safe together, set before the first group: "NCCL_GRAPH_REGISTER=0, ...", for the log.
-// Throws Error(environment) where the environment asks for what is known to break them.
+// What makes recordings and NCCL safe together, set before the first group: "NCCL_GRAPH_REGISTER=0, ...", for
+// the log. Throws Error(environment) where the environment asks for what is known to break them.
 std::string prepare_nccl(bool records);
 
 }  // namespace rondo

@@ -135,11 +135,12 @@ ReduceOp::RedOpType supported(const ReduceOp& op) {
 }  // namespace
 
 // Two races of LibTorch 2.11 are kept out here; either corrupts the heap.
-// - Each thread of a group writes the name of what it completed into one std::string of the group, without a lock. One
+// - Each thread of a group writes the name of what it completed into one std::string of the group, without a
+// lock. One
 //   thread a group: its collectives run in the order of their calls, as a GPU's do.
 // - The flight recorder enters a group into one map of the process without a lock. Nobody reads Gloo's record
-//   (comm_record.h is ours): off, unless the environment asks for it. It reads its size with the first group; NCCL's is
-//   another one, which a run on GPUs sizes later (gpu_records.h).
+//   (comm_record.h is ours): off, unless the environment asks for it. It reads its size with the first group;
+//   NCCL's is another one, which a run on GPUs sizes later (gpu_records.h).
 c10::intrusive_ptr<c10d::Backend> connect_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                                int size, const std::string& own_address,
                                                std::chrono::milliseconds timeout) {

@@ -17,8 +17,8 @@
 
 namespace rondo {
 
-// Meets the group's other ranks through `store`, which no other group may use; listens on `own_address` only. Throws
-// what c10d throws when they do not come within `timeout`, which is that of collectives too.
+// Meets the group's other ranks through `store`, which no other group may use; listens on `own_address` only.
+// Throws what c10d throws when they do not come within `timeout`, which is that of collectives too.
 c10::intrusive_ptr<c10d::Backend> connect_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                                int size, const std::string& own_address,
                                                std::chrono::milliseconds timeout);

@@ -1,5 +1,5 @@
-// parallel/groups/gpu.h, nccl.h and gpu_records.h in a program without CUDA. No run comes here: job.device = "cuda" was refused
-// before; there are no records.
+// parallel/groups/gpu.h, nccl.h and gpu_records.h in a program without CUDA. No run comes here: job.device =
+// "cuda" was refused before; there are no records.
 #include "parallel/groups/gpu.h"
 #include "parallel/groups/gpu_records.h"
 #include "parallel/groups/nccl.h"

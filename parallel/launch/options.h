@@ -1,7 +1,7 @@
 // The command line of `rondo launch`: torchrun's flags, their PET_<NAME> fallbacks, and what is refused.
 //
-// Read as support/flags/flags.h says. Flags end at `--` or at the first word that is not a flag; the rest is the program of
-// the ranks.
+// Read as support/flags/flags.h says. Flags end at `--` or at the first word that is not a flag; the rest is
+// the program of the ranks.
 #pragma once
 
 #include <cstdint>

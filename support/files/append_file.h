@@ -1,4 +1,5 @@
-// A file of lines or records of a run that only grows. A kill at any moment cuts short at most the last record.
+// A file of lines or records of a run that only grows. A kill at any moment cuts short at most the last
+// record.
 //
 // Errors: FileError of FileUse::run, naming the path. Not thread-safe.
 #pragma once

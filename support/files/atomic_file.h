@@ -1,4 +1,5 @@
-// A file that has its new contents whole or not at all, whatever fails or is killed: it is written beside its place as
+// A file that has its new contents whole or not at all, whatever fails or is killed: it is written beside its
+// place as
 // ".NAME.part", synced, renamed, and the folder synced.
 //
 // Errors: FileError, naming the path. Not thread-safe.
@@ -16,8 +17,8 @@ namespace rondo {
 
 class AtomicFile {
  public:
-  // `suffix`: one of the writer's own where several may write one path at once. What a killed process left under the
-  // name of the temporary file is written over.
+  // `suffix`: one of the writer's own where several may write one path at once. What a killed process left
+  // under the name of the temporary file is written over.
   AtomicFile(std::filesystem::path path, FileUse use, std::string_view suffix = "part");
   ~AtomicFile();  // without commit(): the temporary file is removed
   AtomicFile(const AtomicFile&) = delete;
@@ -26,8 +27,8 @@ class AtomicFile {
   void reserve(std::int64_t bytes) { file_.reserve(bytes); }
   void write_at(std::int64_t offset, std::span<const std::byte> bytes);
 
-  // The file ends behind the last byte that was written, and gets its name. Not `durable`: nothing is synced, so a
-  // power cut may leave less. Nothing may follow.
+  // The file ends behind the last byte that was written, and gets its name. Not `durable`: nothing is synced,
+  // so a power cut may leave less. Nothing may follow.
   void commit(bool durable = true);
 
  private:

@@ -1,7 +1,7 @@
 // A file's descriptor and the system calls on files and folders: whole, and with the errors of file_error.h.
 //
-// Offsets and sizes are bytes. Everything throws FileError unless it says otherwise. Reads and writes at offsets may
-// come from any thread.
+// Offsets and sizes are bytes. Everything throws FileError unless it says otherwise. Reads and writes at
+// offsets may come from any thread.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,13 @@ inline constexpr int kFileMode = 0666;  // of new files; the umask decides
 
 class File {
  public:
-  // To read. Anything but a regular file is an error, and so is a link in the place of a file of a checkpoint.
+  // To read. Anything but a regular file is an error, and so is a link in the place of a file of a
+  // checkpoint.
   static File open(const std::filesystem::path& path, FileUse use);
   // A new, empty file in place of whatever file has the name.
   static File create(const std::filesystem::path& path, FileUse use);
-  // A file to write, created where missing. It keeps its bytes, and with them its place on the disk, until they are
-  // written over or cut off. Errors name `shown`.
+  // A file to write, created where missing. It keeps its bytes, and with them its place on the disk, until
+  // they are written over or cut off. Errors name `shown`.
   static File write_over(const std::filesystem::path& path, const std::filesystem::path& shown, FileUse use);
   ~File();
   File(File&& other) noexcept;

@@ -1,6 +1,7 @@
-// The one mapping of errno to an exit code. What the machine lacks (space, quota, descriptors, memory) and what a disk
-// fails at (EIO) is a lack of resources wherever it happens; anything else is the caller's kind of error, since only the
-// caller knows whether a missing path is a mistake in the configuration, in data or in a checkpoint.
+// The one mapping of errno to an exit code. What the machine lacks (space, quota, descriptors, memory) and
+// what a disk fails at (EIO) is a lack of resources wherever it happens; anything else is the caller's kind
+// of error, since only the caller knows whether a missing path is a mistake in the configuration, in data or
+// in a checkpoint.
 #include "support/files/file_error.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// What a failed system call on a file becomes: one text and one mapping of errno to exit codes for the whole program.
+// What a failed system call on a file becomes: one text and one mapping of errno to exit codes for the whole
+// program.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +9,8 @@
 
 namespace rondo {
 
-// What a file is for. It decides the exit code of what its owner can mend (a missing file, permissions, a wrong kind
-// of file) and what the message advises.
+// What a file is for. It decides the exit code of what its owner can mend (a missing file, permissions, a
+// wrong kind of file) and what the message advises.
 enum class FileUse {
   run,         // the folder of a run: ExitCode::environment
   data,        // what a run trains on, and tokenizers: ExitCode::data
@@ -18,8 +19,9 @@ enum class FileUse {
   checkpoint,  // ExitCode::checkpoint
 };
 
-// ExitCode::resources where the machine fell short, whatever the use: space, quota, size of files, descriptors, memory,
-// a disk or a file server that fails (EIO, ESTALE, ETIMEDOUT). Otherwise the code of the use.
+// ExitCode::resources where the machine fell short, whatever the use: space, quota, size of files,
+// descriptors, memory, a disk or a file server that fails (EIO, ESTALE, ETIMEDOUT). Otherwise the code of the
+// use.
 ExitCode exit_code_of(int error_number, FileUse use);
 ExitCode exit_code_of(FileUse use);
 

@@ -1,9 +1,9 @@
-// A file mapped for reading. Opening reads nothing of it: bytes come from the disk when they are touched. Integers in
-// it are little-endian, at any alignment.
+// A file mapped for reading. Opening reads nothing of it: bytes come from the disk when they are touched.
+// Integers in it are little-endian, at any alignment.
 //
-// Mapped bytes of a file that another process cuts short end the program with SIGBUS. Files of weights are replaced by
-// rename, never written in place; for data, `check_unchanged` before each use turns that into an error for all but the
-// instant between the two. Any thread may read.
+// Mapped bytes of a file that another process cuts short end the program with SIGBUS. Files of weights are
+// replaced by rename, never written in place; for data, `check_unchanged` before each use turns that into an
+// error for all but the instant between the two. Any thread may read.
 #pragma once
 
 #include <bit>

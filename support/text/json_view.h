@@ -1,5 +1,5 @@
-// A JSON value of a file that may hold anything: every access is checked, and a value that does not fit ends in
-// Error(data) with file, path and value.
+// A JSON value of a file that may hold anything: every access is checked, and a value that does not fit ends
+// in Error(data) with file, path and value.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// `rondo plan` as a process: numbers that must be right, what does not fit, mistakes, and that nothing is left.
+// `rondo plan` as a process: numbers that must be right, what does not fit, mistakes, and that nothing is
+// left.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -20,7 +21,8 @@ using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 
-// Runs in a folder of its own, where data and tokenizer of the presets do not exist, and which must stay empty.
+// Runs in a folder of its own, where data and tokenizer of the presets do not exist, and which must stay
+// empty.
 ProgramResult plan(const std::string& config, const std::string& words) {
   const fs::path folder = fs::temp_directory_path() / fmt::format("rondo-plan-{}", getpid());
   fs::create_directories(folder);

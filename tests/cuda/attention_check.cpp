@@ -24,7 +24,8 @@ struct Heads {
   std::int64_t heads, groups, width, value_width;
 };
 
-// Documents of 1 token, of a few, and of many, in rows of `tokens`; cu_seqlens with a tail that repeats the end.
+// Documents of 1 token, of a few, and of many, in rows of `tokens`; cu_seqlens with a tail that repeats the
+// end.
 Tensor document_borders(std::int64_t rows, std::int64_t tokens) {
   std::vector<std::int32_t> borders;
   for (std::int64_t row = 0; row < rows; ++row)

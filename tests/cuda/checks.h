@@ -1,4 +1,5 @@
-// What the programs of scripts/gpu_check.sh tell of their cases: a line of JSON each, as soon as a case is done.
+// What the programs of scripts/gpu_check.sh tell of their cases: a line of JSON each, as soon as a case is
+// done.
 //   {"case":"...","status":"ok|failed|skipped","seconds":0.1,"figures":{...},"message":"..."}
 #pragma once
 
@@ -28,7 +29,8 @@ inline void require(bool holds, const std::string& what) {
 
 class Checks {
  public:
-  // `run` returns what it measured, throws NotTried, or throws what is wrong. A message ends at its first line.
+  // `run` returns what it measured, throws NotTried, or throws what is wrong. A message ends at its first
+  // line.
   void run(const std::string& name, const std::function<Figures()>& run) {
     const auto began = std::chrono::steady_clock::now();
     nlohmann::ordered_json line = {{"case", name}, {"status", "ok"}};

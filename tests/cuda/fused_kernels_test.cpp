@@ -1,4 +1,5 @@
-// The CUDA kernels of fused ops, run on the host (tests/cuda/host/cuda_runtime_api.h), against the CPU's kernels.
+// The CUDA kernels of fused ops, run on the host (tests/cuda/host/cuda_runtime_api.h), against the CPU's
+// kernels.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/empty.h>

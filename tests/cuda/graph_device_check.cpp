@@ -1,6 +1,7 @@
-// The contract of recorded steps (compiler/execute/replay.h) on a real device: graph_device_check --device=cuda. With
-// --device=cpu it tries itself on the recording device of the tests. What needs faults that a GPU does not produce on
-// request is in tests/compiler/execute/replay_test.cpp.
+// The contract of recorded steps (compiler/execute/replay.h) on a real device: graph_device_check
+// --device=cuda. With
+// --device=cpu it tries itself on the recording device of the tests. What needs faults that a GPU does not
+// produce on request is in tests/compiler/execute/replay_test.cpp.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>

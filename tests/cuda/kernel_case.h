@@ -1,9 +1,9 @@
 // One op on a device against its kernel on the CPU.
 //
-// Inputs are drawn in fp64 and rounded to the case's type. The reference is the CPU kernel on the rounded inputs in fp64,
-// or in fp32 where it has no fp64. An error is the largest difference over all elements of a result, divided by the
-// largest element of the reference; `cpu_error` is that of the CPU kernel in the case's own type. Each case runs twice,
-// and where the op promises it, the bits must be the same.
+// Inputs are drawn in fp64 and rounded to the case's type. The reference is the CPU kernel on the rounded
+// inputs in fp64, or in fp32 where it has no fp64. An error is the largest difference over all elements of a
+// result, divided by the largest element of the reference; `cpu_error` is that of the CPU kernel in the
+// case's own type. Each case runs twice, and where the op promises it, the bits must be the same.
 #pragma once
 
 #include <ATen/core/Tensor.h>

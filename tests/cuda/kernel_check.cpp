@@ -1,5 +1,6 @@
-// Every op of ours on a device against its kernel on the CPU: kernel_check --device=cuda. With --device=cpu it tries
-// itself: the CPU's kernels against the same references. Collectives and all_to_all_tokens need several ranks.
+// Every op of ours on a device against its kernel on the CPU: kernel_check --device=cuda. With --device=cpu
+// it tries itself: the CPU's kernels against the same references. Collectives and all_to_all_tokens need
+// several ranks.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/argsort.h>

@@ -1,4 +1,5 @@
-// CUDA kernels run on the host (tests/cuda/host/cuda_runtime_api.h) against the CPU's kernels of the same ops.
+// CUDA kernels run on the host (tests/cuda/host/cuda_runtime_api.h) against the CPU's kernels of the same
+// ops.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/empty.h>

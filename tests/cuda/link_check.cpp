@@ -1,5 +1,6 @@
-// A CUDA build compiles against NCCL's header, links libtorch_cuda.so and starts; so does what records steps on a GPU.
-// Every op of ours has a kernel for CUDA. Needs no GPU, and without one there is no device to record on, which is said.
+// A CUDA build compiles against NCCL's header, links libtorch_cuda.so and starts; so does what records steps
+// on a GPU. Every op of ours has a kernel for CUDA. Needs no GPU, and without one there is no device to
+// record on, which is said.
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cstdio>

@@ -67,7 +67,8 @@ std::string listed(const Names& lines) {
 
 // --- rooms ---
 
-// A room is a folder that holds sources. ARCHITECTURE.md lists them in processing order, with what each includes.
+// A room is a folder that holds sources. ARCHITECTURE.md lists them in processing order, with what each
+// includes.
 struct Room {
   std::string folder;
   std::set<std::string> includes;  // rooms, or folders whose rooms are all meant

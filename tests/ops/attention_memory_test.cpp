@@ -1,4 +1,5 @@
-// Every tensor between two inaccessible pages: what attention's kernels read or write beyond one ends the test.
+// Every tensor between two inaccessible pages: what attention's kernels read or write beyond one ends the
+// test.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>

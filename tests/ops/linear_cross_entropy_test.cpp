@@ -1,4 +1,5 @@
-// The ops of chunked losses against ATen's product and cross-entropy, and shards of a vocabulary against the whole.
+// The ops of chunked losses against ATen's product and cross-entropy, and shards of a vocabulary against the
+// whole.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -49,7 +50,8 @@ struct Problem {
   }
 };
 
-// Sum of the losses, grad_h and grad_weight of logits that are rounded to the dtype of h, as a step rounds them.
+// Sum of the losses, grad_h and grad_weight of logits that are rounded to the dtype of h, as a step rounds
+// them.
 Tensors unfused(const Problem& p) {
   const Tensor h = p.h.detach().clone().requires_grad_(true);
   const Tensor weight = p.weight.detach().clone().requires_grad_(true);

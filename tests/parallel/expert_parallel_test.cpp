@@ -1,5 +1,5 @@
-// Both exchanges of rows against experts of one rank, in double precision; ranks are threads of this process that meet
-// over Gloo, each by a name of its own for the group.
+// Both exchanges of rows against experts of one rank, in double precision; ranks are threads of this process
+// that meet over Gloo, each by a name of its own for the group.
 #include "parallel/expert_parallel.h"
 
 #include <ATen/TensorOperators.h>

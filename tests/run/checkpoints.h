@@ -13,7 +13,8 @@
 
 namespace rondo {
 
-// The tensors of two checkpoints whose names begin with `prefix` have the same bits, whoever wrote them. Returns how many.
+// The tensors of two checkpoints whose names begin with `prefix` have the same bits, whoever wrote them.
+// Returns how many.
 inline std::size_t check_same_tensors(const std::filesystem::path& a, const std::filesystem::path& b,
                                       std::string_view prefix = "") {
   checkpoint::Reader left(a), right(b);

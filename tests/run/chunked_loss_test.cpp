@@ -1,5 +1,5 @@
-// Runs whose loss comes in chunks: the interpreter's bits in a replay, the numbers of a run with a whole loss, and what the
-// log says.
+// Runs whose loss comes in chunks: the interpreter's bits in a replay, the numbers of a run with a whole
+// loss, and what the log says.
 #include "tests/run/ladder.h"
 
 namespace rondo {

@@ -1,5 +1,5 @@
-// Ranks that share experts (expert parallelism): either exchange, and checkpoints, of which any layout reads what any
-// other saved. What expert_load.jsonl says goes on with them.
+// Ranks that share experts (expert parallelism): either exchange, and checkpoints, of which any layout reads
+// what any other saved. What expert_load.jsonl says goes on with them.
 #include <numeric>
 
 #include "tests/run/checkpoints.h"

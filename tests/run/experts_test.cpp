@@ -1,5 +1,5 @@
-// Ranks that share experts (expert parallelism), by both exchanges: the ladder, the same numbers as 1 rank, and what
-// happens when rows have no room.
+// Ranks that share experts (expert parallelism), by both exchanges: the ladder, the same numbers as 1 rank,
+// and what happens when rows have no room.
 #include <catch2/generators/catch_generators.hpp>
 
 #include "tests/run/deepseek.h"

@@ -1,5 +1,5 @@
-// Both models in every layout up to 8 ranks: eager and replayed steps have the same bits, and the weights, the first
-// loss and the first gradients are those of 1 rank. Label `full`.
+// Both models in every layout up to 8 ranks: eager and replayed steps have the same bits, and the weights,
+// the first loss and the first gradients are those of 1 rank. Label `full`.
 #include "tests/run/checkpoints.h"
 #include "tests/run/layouts.h"
 
@@ -57,8 +57,8 @@ void begin_and_step(const Place& place, const Layout& layout, const std::string&
                     fmt::format("--training.local_batch_size={}", global_batch / layout.data())}));
 }
 
-// How many choices of an expert, over all routers, fell otherwise in the first step. Rounding can do that where two
-// experts are nearly as good; choices that change places are not seen.
+// How many choices of an expert, over all routers, fell otherwise in the first step. Rounding can do that
+// where two experts are nearly as good; choices that change places are not seen.
 std::int64_t routing_flips(const Place& place, const std::string& a, const std::string& b) {
   const auto loads = [&](const std::string& run) {
     const auto lines = lines_of(place / run / "expert_load.jsonl");

@@ -40,8 +40,8 @@ inline Memory memory_of(const Place& place, int ranks, const std::string& name, 
   return memory;
 }
 
-// For every policy: the plan is what is measured, within 3 %; the policies keep bytes in their order; and a recorded
-// step takes no more than the eager one that does the same.
+// For every policy: the plan is what is measured, within 3 %; the policies keep bytes in their order; and a
+// recorded step takes no more than the eager one that does the same.
 inline void check_policies(int ranks, const Words& model) {
   const Place place;
   std::map<std::string, Memory> memory;
@@ -58,8 +58,8 @@ inline void check_policies(int ranks, const Words& model) {
   CHECK(memory["default"].saved < memory["none"].saved);
   CHECK(memory["sac_and_offload"].planned <= memory["default"].planned);
   CHECK(memory["sac_and_offload"].host > 0);
-  // An eager step gathers and reduces parameter by parameter, and keeps none gathered; buckets, and the last one kept,
-  // hold more, and are compared apart.
+  // An eager step gathers and reduces parameter by parameter, and keeps none gathered; buckets, and the last
+  // one kept, hold more, and are compared apart.
   const Words one_by_one = {
       "--compile.disable_passes=transformer_block_bucketing,overlap_fsdp,overlap_activations",
       "--parallelism.fsdp_reshard_after_forward=always"};
@@ -73,7 +73,8 @@ inline void check_policies(int ranks, const Words& model) {
     WARN(ranks << " ranks, " << mode << ": the recorded step takes " << recorded.measured / eager
                << " of the eager one's peak of " << eager / (1 << 20) << " MiB, with buckets "
                << memory[mode].measured / eager);
-    // An arena is there all the time, and Gloo's copy beside it; an eager step makes the copy where memory is not full.
+    // An arena is there all the time, and Gloo's copy beside it; an eager step makes the copy where memory is
+    // not full.
     CHECK(recorded.waste < 0.012 * recorded.planned);
     // It has a batch of its own, too, and Gloo's threads give back their copies a moment sooner or later.
     CHECK(recorded.measured <= 1.003 * eager + recorded.gather + recorded.waste);

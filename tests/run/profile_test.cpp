@@ -1,4 +1,5 @@
-// What a run writes about itself on request: traces, memory snapshots, and the collectives before a lost peer.
+// What a run writes about itself on request: traces, memory snapshots, and the collectives before a lost
+// peer.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

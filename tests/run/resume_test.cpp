@@ -1,5 +1,5 @@
-// Runs that stop and go on: the same bits as one that never stopped, on the same ranks; the same weights, optimizer
-// and samples on others.
+// Runs that stop and go on: the same bits as one that never stopped, on the same ranks; the same weights,
+// optimizer and samples on others.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>

@@ -1,5 +1,5 @@
-// Whole runs whose disk fails them while they save: training goes on or ends with the right code, and the last good
-// checkpoint stays good.
+// Whole runs whose disk fails them while they save: training goes on or ends with the right code, and the
+// last good checkpoint stays good.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

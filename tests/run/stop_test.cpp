@@ -1,5 +1,5 @@
-// Runs that are asked to end: all ranks agree on a step, save it, and say so with exit code 75; the same command
-// goes on to the bits of a run that nobody disturbed.
+// Runs that are asked to end: all ranks agree on a step, save it, and say so with exit code 75; the same
+// command goes on to the bits of a run that nobody disturbed.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

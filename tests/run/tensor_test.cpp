@@ -1,5 +1,5 @@
-// Ranks that share layers (tensor parallelism): the ladder, the same numbers as other layouts, what is refused. The
-// tiny model's vocabulary of 259 divides by no degree, so its last part is padded.
+// Ranks that share layers (tensor parallelism): the ladder, the same numbers as other layouts, what is
+// refused. The tiny model's vocabulary of 259 divides by no degree, so its last part is padded.
 #include "tests/run/deepseek.h"
 
 namespace rondo {

@@ -1,8 +1,10 @@
-// In which order a checkpoint counts the elements of a tensor, so that what a rank holds is one range of them.
+// In which order a checkpoint counts the elements of a tensor, so that what a rank holds is one range of
+// them.
 //
-// Note [Part-major]: a tensor that is cut along dimension 0 or not at all is counted row-major, as it is flattened.
-// One that is cut along a later dimension is counted *part-major*: its equal parts follow each other, each flattened
-// row-major. Columns of a matrix, here 2 x 4 elements in 2 parts, numbers being those of the flattened matrix:
+// Note [Part-major]: a tensor that is cut along dimension 0 or not at all is counted row-major, as it is
+// flattened. One that is cut along a later dimension is counted *part-major*: its equal parts follow each
+// other, each flattened row-major. Columns of a matrix, here 2 x 4 elements in 2 parts, numbers being those
+// of the flattened matrix:
 //
 //   0 1 | 2 3
 //   4 5 | 6 7      row-major: 0 1 2 3 4 5 6 7      part-major: 0 1 4 5 2 3 6 7
@@ -23,8 +25,8 @@ struct ElementOrder {
   bool operator==(const ElementOrder&) const = default;
 };
 
-// "" for {} and for what the format allows of a tensor of this shape: dim is one of its dimensions but the first,
-// parts is from 2 to 65536 and divides its size. Else the rule that is broken.
+// "" for {} and for what the format allows of a tensor of this shape: dim is one of its dimensions but the
+// first, parts is from 2 to 65536 and divides its size. Else the rule that is broken.
 std::string problem_of(const ElementOrder& order, const Sizes& shape);
 
 // Elements [begin, end), counted in `order`.

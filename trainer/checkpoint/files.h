@@ -1,7 +1,7 @@
 // What a save does to files and folders beyond support/files: with retries, and folders as a whole.
 //
-// Errors: FileError of FileUse::checkpoint. EIO, ESTALE and ETIMEDOUT, which network file systems give in passing, are
-// retried by `with_retries`.
+// Errors: FileError of FileUse::checkpoint. EIO, ESTALE and ETIMEDOUT, which network file systems give in
+// passing, are retried by `with_retries`.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ void with_retries(const std::function<void()>& action);
 
 void make_folder(const std::filesystem::path& folder);  // with its parents; fine if it is there
 void remove_tree(const std::filesystem::path& folder);  // fine if it is not there; follows no link
-// Retried. REQUIRES: nothing that may not be lost has the name `to`. Durable after `sync_folder` of the parent.
+// Retried. REQUIRES: nothing that may not be lost has the name `to`. Durable after `sync_folder` of the
+// parent.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
 // replace_file and read_file, retried.

@@ -4,11 +4,11 @@
 //   rank-00000.bin ...  shards: raw little-endian bytes of pieces, and nothing else
 //   manifest.json       this file's subject
 //   COMMITTED           one line that holds the manifest's hash (committed.h); the last to be written
-// A *piece* is a range of elements of one tensor, counted row-major, or part-major where the tensor has a "cut"
-// (element_order.h, Note [Part-major]). A shard holds its pieces in ascending
-// order of (tensor name by bytes, first element), each at the next multiple of 64 bytes, zeros between. So
-// offsets follow from the order, and are not stored. Hashes are XXH3-128 (chunk_hash.h) of each 16 MiB of a
-// shard, the last chunk being what remains.
+// A *piece* is a range of elements of one tensor, counted row-major, or part-major where the tensor has a
+// "cut" (element_order.h, Note [Part-major]). A shard holds its pieces in ascending order of (tensor name by
+// bytes, first element), each at the next multiple of 64 bytes, zeros between. So offsets follow from the
+// order, and are not stored. Hashes are XXH3-128 (chunk_hash.h) of each 16 MiB of a shard, the last chunk
+// being what remains.
 //
 // manifest.json is one object:
 //   "format": 1, "step", "run", "kind": "full" | "model", "created": "2026-01-31T12:00:00Z",

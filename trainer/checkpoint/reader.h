@@ -1,8 +1,8 @@
 // Reads tensors out of a committed checkpoint, whichever ranks wrote them, and trusts no byte of it.
 //
 // Every 16 MiB chunk is hashed when its first byte is needed. A rank that reads its own shard in the order of
-// the manifest reads each byte once; a tensor that was cut in another way is read part by part as it was stored,
-// each of its chunks once too. At most 8 chunks (128 MiB) are held; what is needed again of a chunk
+// the manifest reads each byte once; a tensor that was cut in another way is read part by part as it was
+// stored, each of its chunks once too. At most 8 chunks (128 MiB) are held; what is needed again of a chunk
 // that was let go is read in blocks of 256 KiB, whose hashes were kept when the chunk had proven right.
 //
 // Errors: Error(checkpoint) that names file, chunk, and the hash found and expected; `out` is then not to be
@@ -35,8 +35,8 @@ class Reader {
   // Elements [begin, end) of the flattened (row-major) tensor, in whichever order they are stored.
   // REQUIRES: `out` has exactly their size.
   void read(std::string_view tensor, std::int64_t begin, std::int64_t end, std::span<std::byte> out);
-  // The elements at `place`, one after the other. REQUIRES: `place` is of the tensor's shape, and `out` has exactly
-  // the size of range_of(place).count() elements: what pads a shard is not read.
+  // The elements at `place`, one after the other. REQUIRES: `place` is of the tensor's shape, and `out` has
+  // exactly the size of range_of(place).count() elements: what pads a shard is not read.
   void read(std::string_view tensor, const FlatShard& place, std::span<std::byte> out);
 
  private:

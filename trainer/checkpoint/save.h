@@ -50,9 +50,9 @@ void abandon(const std::filesystem::path& temp) noexcept;
 // REQUIRES: no save into ROOT is under way; call it where the run's lock is held, before the first save.
 std::vector<std::filesystem::path> sweep_leftovers(const std::filesystem::path& root);
 
-// Moves every checkpoint of a later step than `step` to ROOT/abandoned-K, durably, and returns that folder; nothing
-// where there is none. For a run that goes back: what it left behind is neither resumed from nor deleted.
-// REQUIRES: as sweep_leftovers.
+// Moves every checkpoint of a later step than `step` to ROOT/abandoned-K, durably, and returns that folder;
+// nothing where there is none. For a run that goes back: what it left behind is neither resumed from nor
+// deleted. REQUIRES: as sweep_leftovers.
 std::optional<std::filesystem::path> set_aside_newer(const std::filesystem::path& root, std::int64_t step);
 
 }  // namespace rondo::checkpoint

@@ -37,8 +37,8 @@ std::string policy_of_mode(const std::string& mode);
 // What compile.memory_policy and activation_checkpoint.mode come to.
 std::string memory_policy(const JobConfig& config);
 
-// "cpu" or "cuda": what job.device comes to for this program, on this machine. Throws Error(environment) where a GPU is
-// asked for and the program was built without CUDA, or the machine shows none.
+// "cpu" or "cuda": what job.device comes to for this program, on this machine. Throws Error(environment)
+// where a GPU is asked for and the program was built without CUDA, or the machine shows none.
 std::string device_of(const JobConfig& config);
 // The rule behind it.
 std::string choose_device(const std::string& asked, bool built_with_cuda, int gpus);

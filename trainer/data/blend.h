@@ -1,9 +1,10 @@
 // Which source each sample comes from, when several are mixed by weight.
 //
-// In every block of kBlock samples, source k has the same number n_k: weight_k / sum of weights of the block, rounded
-// so that the n_k add up (largest remainders first) and are at least 1. Within the block the sources alternate as
-// evenly as they can: each place goes to the source that is furthest behind its share. Every block is alike, so that
-// the source of a sample and its number within that source are found at once, by any rank, at any step.
+// In every block of kBlock samples, source k has the same number n_k: weight_k / sum of weights of the block,
+// rounded so that the n_k add up (largest remainders first) and are at least 1. Within the block the sources
+// alternate as evenly as they can: each place goes to the source that is furthest behind its share. Every
+// block is alike, so that the source of a sample and its number within that source are found at once, by any
+// rank, at any step.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +40,8 @@ class Blend {
 // The number above 0 and below infinity that `text` is.
 std::optional<double> parse_weight(std::string_view text);
 
-// Throws Error(config) unless there is one weight above 0 and below infinity for each of `sources` entries, and there
-// are at most Blend::kBlock of them.
+// Throws Error(config) unless there is one weight above 0 and below infinity for each of `sources` entries,
+// and there are at most Blend::kBlock of them.
 void check_weights(const std::vector<double>& weights, std::size_t sources);
 
 }  // namespace rondo

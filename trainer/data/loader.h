@@ -1,11 +1,14 @@
 // Batches of training steps out of text or token files. Plain C++, no LibTorch.
 //
 // Note [the data law]. Row i of step s is a function of (documents, weights, seed, s, i) alone:
-//   1. A text document becomes BOS, its tokens, EOS; a document of a token file is what is stored. The documents of an epoch, in an order drawn from
+//   1. A text document becomes BOS, its tokens, EOS; a document of a token file is what is stored. The
+//   documents of an epoch, in an order drawn from
 //      (seed, epoch), form one stream of N tokens.
 //   2. Sample j of an epoch is stream tokens [j*T, j*T + T]: the first T are inputs, the last T labels. An
-//      epoch has floor((N - 1) / T) samples; the tail that fills none is dropped (another order drops other tokens).
-//   3. Row i of step s is global sample g = s * global_batch + i (a run that was resumed with another global batch
+//      epoch has floor((N - 1) / T) samples; the tail that fills none is dropped (another order drops other
+//      tokens).
+//   3. Row i of step s is global sample g = s * global_batch + i (a run that was resumed with another global
+//   batch
 //      counts on from the sample where it left off): epoch g / samples, place g % samples, and a
 //      permutation drawn from (seed, epoch) maps places to samples, so that neighbouring windows of one big
 //      document do not meet in one batch. With `shuffle` off both orders are natural. Validation
@@ -13,9 +16,12 @@
 //   4. global_batch = dp_size * local_batch * accumulation. Microbatch m of rank r holds rows
 //      [(m * dp_size + r) * local_batch, ... + local_batch): 1 and n ranks see the same tokens in a step.
 //   5. A document is validation when a hash of its id (path below the named folder, and line number in JSONL)
-//      falls in the holdout fraction, otherwise training: disjoint, and the same on every machine and for every seed.
-//   6. With weights, every entry of the path is a stream of its own with its own epochs, and global sample g is sample
-//      i of entry k by the table of trainer/data/blend.h. Its seed is `seed` + k, so that equal entries differ.
+//      falls in the holdout fraction, otherwise training: disjoint, and the same on every machine and for
+//      every seed.
+//   6. With weights, every entry of the path is a stream of its own with its own epochs, and global sample g
+//   is sample
+//      i of entry k by the table of trainer/data/blend.h. Its seed is `seed` + k, so that equal entries
+//      differ.
 //
 // Threads: a loader is used by one thread at a time. It owns at most one more, which prepares coming steps.
 #pragma once
@@ -57,8 +63,8 @@ struct Batch {
   std::vector<std::int64_t> tokens;     // [B, T]
   std::vector<std::int64_t> labels;     // [B, T], the following token or kIgnoreLabel
   std::vector<std::int64_t> positions;  // [B, T], from 0 at every row and every document start
-  // [B*T + 1]: where sequences begin in the flattened tokens, ascending from 0 (every row and document start), then B*T
-  // to the end; empty without document_attention.
+  // [B*T + 1]: where sequences begin in the flattened tokens, ascending from 0 (every row and document
+  // start), then B*T to the end; empty without document_attention.
   std::vector<std::int32_t> cu_seqlens;
   std::int64_t valid_tokens = 0;  // labels that are not kIgnoreLabel
 };
@@ -71,8 +77,8 @@ struct StepBatch {
   std::int64_t tokens = 0;          // accumulation * B * T
 };
 
-// All that a resumed run needs. Neither the number of ranks nor the global batch is a part of it: whatever they are
-// from here on, every sample comes once.
+// All that a resumed run needs. Neither the number of ranks nor the global batch is a part of it: whatever
+// they are from here on, every sample comes once.
 struct DataState {
   std::int64_t step = 0;    // the step that next() gives next
   std::int64_t sample = 0;  // the global sample that it begins with

@@ -184,8 +184,8 @@ class Opener {
 }  // namespace
 
 std::vector<NamedFile> recognise_files(const std::vector<SourceFile>& files) {
-  // X.bin and X.idx are one data set, and so are X.ds and what lies beside it: the first that stands alone, or X.bin
-  // and X.ds themselves, stand for all.
+  // X.bin and X.idx are one data set, and so are X.ds and what lies beside it: the first that stands alone,
+  // or X.bin and X.ds themselves, stand for all.
   std::set<std::string> present, stood_for;
   for (const SourceFile& file : files) present.insert(file.path);
   std::vector<NamedFile> named;

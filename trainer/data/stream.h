@@ -13,7 +13,8 @@ namespace rondo {
 
 class SampleStream {
  public:
-  // `documents` of `source` are the split's, in natural order, none of them empty; `source` outlives the stream.
+  // `documents` of `source` are the split's, in natural order, none of them empty; `source` outlives the
+  // stream.
   SampleStream(TokenSource& source, std::vector<std::uint32_t> documents, std::int64_t seq_len,
                std::uint64_t seed, bool shuffle);
 
@@ -24,7 +25,8 @@ class SampleStream {
   }  // 0 when the split is too small
 
   // Writes the T + 1 tokens of sample `number` (>= 0) to `tokens`, and to `starts` the places in [0,
-  // T] where a document begins, ascending. REQUIRES samples_per_epoch() > 0. Throws as TokenSource::read does.
+  // T] where a document begins, ascending. REQUIRES samples_per_epoch() > 0. Throws as TokenSource::read
+  // does.
   void read_sample(std::int64_t number, std::int64_t* tokens, std::vector<std::int64_t>& starts);
 
   // Of the source's identity and the documents' ids and lengths, in natural order.

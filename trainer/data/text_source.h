@@ -8,8 +8,8 @@
 
 namespace rondo {
 
-// Documents of text, each BOS, one token a byte, EOS: cut before they are encoded, so that a part of a document costs
-// a read of that part.
+// Documents of text, each BOS, one token a byte, EOS: cut before they are encoded, so that a part of a
+// document costs a read of that part.
 class TextSource final : public TokenSource {
  public:
   explicit TextSource(const std::vector<SourceFile>& files) : corpus_(files) {}

@@ -1,13 +1,14 @@
 // Text to token files, on all cores, to be interrupted at any moment.
 //
-// The documents of the input, in the order of the data path, are cut into parts of about `part_bytes` of text. Threads
-// tokenize parts into the folder ".OUTPUT.parts" beside the output, each a token file of its own that gets its name
-// when it is whole. When all are there they are joined into the output, and the folder goes. Started again after a
-// kill, with the same input and tokenizer, parts that are there and whole (by their checksums) are kept; where the
-// input changed (paths, sizes, times) or the tokenizer did, all begins again. Until the end the parts need as much
-// disk as the output.
+// The documents of the input, in the order of the data path, are cut into parts of about `part_bytes` of
+// text. Threads tokenize parts into the folder ".OUTPUT.parts" beside the output, each a token file of its
+// own that gets its name when it is whole. When all are there they are joined into the output, and the folder
+// goes. Started again after a kill, with the same input and tokenizer, parts that are there and whole (by
+// their checksums) are kept; where the input changed (paths, sizes, times) or the tokenizer did, all begins
+// again. Until the end the parts need as much disk as the output.
 //
-// The output depends on the documents, the tokenizer and `shard_tokens` alone: not on threads, parts or interruptions.
+// The output depends on the documents, the tokenizer and `shard_tokens` alone: not on threads, parts or
+// interruptions.
 #pragma once
 
 #include <cstdint>
@@ -45,9 +46,9 @@ struct TokenizeResult {
   std::int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
 };
 
-// `report` is called by the calling thread, a few times a second. Throws Error: data (the input, as Corpus does;
-// documents that are too long; token files among the input), usage (the output exists, or another process is writing
-// it), resources (disk full), environment (the output's folder cannot be written).
+// `report` is called by the calling thread, a few times a second. Throws Error: data (the input, as Corpus
+// does; documents that are too long; token files among the input), usage (the output exists, or another
+// process is writing it), resources (disk full), environment (the output's folder cannot be written).
 TokenizeResult tokenize(const TokenizeOptions& options, const Tokenizer& tokenizer,
                         const std::function<void(const TokenizeProgress&)>& report);
 

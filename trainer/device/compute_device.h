@@ -25,8 +25,8 @@ struct ComputeDevice {
   void reset_peak() const;  // of the host's tensors, too
 };
 
-// What job.device comes to; a rank's GPU is the one with its local rank. Before the first tensor on a GPU. Throws
-// Error(environment): there is none for this rank, or the program's libraries do not fit each other.
+// What job.device comes to; a rank's GPU is the one with its local rank. Before the first tensor on a GPU.
+// Throws Error(environment): there is none for this rank, or the program's libraries do not fit each other.
 ComputeDevice take_device(const JobConfig& config, const RankEnvironment& environment);
 
 }  // namespace rondo

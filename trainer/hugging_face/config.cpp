@@ -129,7 +129,8 @@ bool read_quantization(FieldsReader& reader) {
     inner.take_only("fmt", "e4m3", "another format of 8 bits is");
     inner.take_only("expert_dtype", "fp8", "another format of experts is");
     inner.take_only("activation_scheme", "dynamic", "a fixed scale of activations is");
-    // How scales were chosen, what has none, and what transformers does with them: the files hold the numbers.
+    // How scales were chosen, what has none, and what transformers does with them: the files hold the
+    // numbers.
     for (const char* known :
          {"scale_fmt", "modules_to_not_convert", "modules_to_convert", "ignored_layers", "dequantize"})
       inner.take(known);

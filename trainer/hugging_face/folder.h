@@ -1,10 +1,9 @@
 // A folder of a model as Hugging Face's transformers stores it, for reading: config.json, and the weights in
 // model.safetensors or in the shards that model.safetensors.index.json names.
 //
-// Opening maps the files and reads their headers alone; of the weights only what is asked for is read. Matrices may be
-// in 8 bits (fp8_blocks.h) where config.json says so.
-// Immutable once open, so thread-safe; movable. Errors are Error(checkpoint), or Error(resources) where memory
-// or descriptors ran out.
+// Opening maps the files and reads their headers alone; of the weights only what is asked for is read.
+// Matrices may be in 8 bits (fp8_blocks.h) where config.json says so. Immutable once open, so thread-safe;
+// movable. Errors are Error(checkpoint), or Error(resources) where memory or descriptors ran out.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +31,8 @@ struct Parameter {
 // for each index of the first dimension; any other for the parameter itself.
 std::vector<Parameter> stacked(const std::string& name, const std::vector<std::int64_t>& sizes);
 
-// Of a model (models/parts/decoder.h: Decoder), which this header does not include: its parameters, then the biases
-// of its routers.
+// Of a model (models/parts/decoder.h: Decoder), which this header does not include: its parameters, then the
+// biases of its routers.
 template <class Model>
 std::vector<Parameter> parameters_of(const Model& model) {
   std::vector<Parameter> all;
@@ -70,9 +69,9 @@ class Folder {
   bool quantized() const { return config_.quantized; }
   const std::vector<std::string>& warnings() const { return config_.warnings; }
 
-  // Throws, listing them all, unless the tensors are exactly `parameters`: none missing, none unexpected, each
-  // of its shape and of dtype F32, F16 or BF16, or a matrix of F8_E4M3 with its scales. Tables of rotary frequencies,
-  // which old files carry, pass, as do layers that predict tokens further ahead.
+  // Throws, listing them all, unless the tensors are exactly `parameters`: none missing, none unexpected,
+  // each of its shape and of dtype F32, F16 or BF16, or a matrix of F8_E4M3 with its scales. Tables of rotary
+  // frequencies, which old files carry, pass, as do layers that predict tokens further ahead.
   void check(std::span<const Parameter> parameters) const;
 
   // REQUIRES a name that check() found.

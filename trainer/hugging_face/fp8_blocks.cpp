@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint64_t kEdge = kBlock;
 
-// E4M3 (Micikevicius et al., "FP8 Formats for Deep Learning", 2022): a sign, 4 bits of exponent with bias 7, 3 of
-// mantissa; no infinity, and all ones are not a number.
+// E4M3 (Micikevicius et al., "FP8 Formats for Deep Learning", 2022): a sign, 4 bits of exponent with bias 7,
+// 3 of mantissa; no infinity, and all ones are not a number.
 float number_of(unsigned bits) {
   const unsigned exponent = bits >> 3 & 15, mantissa = bits & 7;
   float size = 0;

@@ -1,11 +1,13 @@
 // Whose a rank's memory is, written down every profile_freq steps and where it ran out:
-// RUN/memory_snapshot/iteration_N/rankR_memory.json, or iteration_N_exit/ of the step that failed. One JSON object:
+// RUN/memory_snapshot/iteration_N/rankR_memory.json, or iteration_N_exit/ of the step that failed. One JSON
+// object:
 //
 //   step, rank, world_size, reason
 //   process    rss_bytes, pss_bytes, peak_rss_bytes
 //   tensors    of the host: live_bytes; peak_bytes since the step before; allocations since start
 //   state      parameters, optimizer, buffers: bytes of this rank's shards
-//   functions  of each traced function: its name and plan, as the event `memory` (docs/run_folder.md), peak_at,
+//   functions  of each traced function: its name and plan, as the event `memory` (docs/run_folder.md),
+//   peak_at,
 //              largest_at_peak, saved_by_module
 //   gpu        of a run on a GPU: the caching allocator's segments and blocks (gpu_records.h)
 //

@@ -1,5 +1,5 @@
-// Named ranges around what a step does, for a profile: the function, the phase, each module on the path, and collectives
-// by name. LibTorch's profiler puts its own events, one an op, inside of them.
+// Named ranges around what a step does, for a profile: the function, the phase, each module on the path, and
+// collectives by name. LibTorch's profiler puts its own events, one an op, inside of them.
 //
 //   train_step > backward > layers.0 > layers.0.attention > layers.0.attention.wq > aten::mm
 //
@@ -16,7 +16,8 @@
 
 namespace rondo {
 
-// The ranges of a module's path, outermost first; a number belongs to the name before it: "layers.0.attention" is
+// The ranges of a module's path, outermost first; a number belongs to the name before it:
+// "layers.0.attention" is
 // {"layers.0", "layers.0.attention"}.
 std::vector<std::string> module_levels(std::string_view path);
 

@@ -1,8 +1,9 @@
-// Traces of whole steps by LibTorch's own profiler: every profile_freq steps the last profiler_active ones, as one file a
-// rank, RUN/profile_traces/iteration_N/rankR_trace.json (N: the last step in it), in the format that Perfetto and
-// chrome://tracing open. module_ranges.h says which ranges stand around the ops.
+// Traces of whole steps by LibTorch's own profiler: every profile_freq steps the last profiler_active ones,
+// as one file a rank, RUN/profile_traces/iteration_N/rankR_trace.json (N: the last step in it), in the format
+// that Perfetto and chrome://tracing open. module_ranges.h says which ranges stand around the ops.
 //
-// Between windows nothing observes a step. One thread; a process profiles once at a time, since LibTorch does.
+// Between windows nothing observes a step. One thread; a process profiles once at a time, since LibTorch
+// does.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,8 @@ class Profile {
   Profile& operator=(const Profile&) = delete;
 
   void step_begins(std::int64_t step);
-  // Writes the file, where the step was the last of a window. Throws Error(resources) where it cannot be written.
+  // Writes the file, where the step was the last of a window. Throws Error(resources) where it cannot be
+  // written.
   void step_ends(std::int64_t step);
   // The same at the end of training, for a window that would have gone on.
   void finish(std::int64_t step);

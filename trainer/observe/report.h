@@ -40,7 +40,8 @@ class Report {
   void compiled(const std::vector<const CompiledStep*>& steps);
   void replaying(const ReplayFacts& facts);
 
-  // The run goes on after `step`, from the checkpoint `from`, which took `seconds` to read: its metrics go on too.
+  // The run goes on after `step`, from the checkpoint `from`, which took `seconds` to read: its metrics go on
+  // too.
   void resumed(std::int64_t step, const std::filesystem::path& from, double seconds);
   void training_starts();
   // `tokens_seen`: over all ranks and steps. `data_wait_s`: how long the step waited for its batch.

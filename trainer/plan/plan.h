@@ -1,6 +1,7 @@
-// What a job will take before it runs: the step of one rank of an N-rank job is recorded, improved and planned
-// as that rank would do it, without process groups, weights, data or a run folder, and what it costs on a
-// device is estimated (compiler/plan/cost_model.h). One thread; writes nothing but a timeline that is asked for.
+// What a job will take before it runs: the step of one rank of an N-rank job is recorded, improved and
+// planned as that rank would do it, without process groups, weights, data or a run folder, and what it costs
+// on a device is estimated (compiler/plan/cost_model.h). One thread; writes nothing but a timeline that is
+// asked for.
 #pragma once
 
 #include <array>
@@ -82,7 +83,8 @@ struct JobPlan {
 };
 
 // `rank` is one of `world` ranks. Throws what resolve_layout, the tracer and the passes throw. With a
-// `timeline`, that file gets the picture of the memory (compiler/report/memory_timeline.h), or Error(resources).
+// `timeline`, that file gets the picture of the memory (compiler/report/memory_timeline.h), or
+// Error(resources).
 JobPlan plan_job(const JobConfig& config, std::int64_t world, std::int64_t rank,
                  const ir::DeviceModel& device, const std::filesystem::path& timeline = {});
 

@@ -8,9 +8,9 @@
 
 namespace rondo {
 
-// The newest that is committed and can be resumed from, or the one that checkpoint.load_step names; empty: the run
-// begins anew. Warns of each that it passes over. `except`: those that proved damaged when they were read. Throws
-// Error(checkpoint) where there are checkpoints and none will do.
+// The newest that is committed and can be resumed from, or the one that checkpoint.load_step names; empty:
+// the run begins anew. Warns of each that it passes over. `except`: those that proved damaged when they were
+// read. Throws Error(checkpoint) where there are checkpoints and none will do.
 std::filesystem::path choose_checkpoint(const JobConfig& config, const std::filesystem::path& root,
                                         const std::vector<std::filesystem::path>& except);
 

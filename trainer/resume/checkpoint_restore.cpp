@@ -196,8 +196,8 @@ class Restorer {
     return fresh;
   }
 
-  // Equal shapes are not an equal model: heads, theta, epsilon and scaling must agree as well. Only the longest
-  // sequence may differ.
+  // Equal shapes are not an equal model: heads, theta, epsilon and scaling must agree as well. Only the
+  // longest sequence may differ.
   void check_sizes(const std::string& name, const FieldValues& sizes, const std::string& where) const {
     const Model& ours = request_.config.model;
     if (name != ours.name)

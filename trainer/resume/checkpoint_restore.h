@@ -1,8 +1,8 @@
 // Which state a run begins with: its own newest checkpoint that verifies, what checkpoint.initial_load_path
 // names, or fresh weights. Reads a checkpoint of any number of ranks into this run's shards.
 //
-// All ranks make the same calls; rank 0 chooses, and all ranks pass over a checkpoint that proves damaged on any
-// of them.
+// All ranks make the same calls; rank 0 chooses, and all ranks pass over a checkpoint that proves damaged on
+// any of them.
 #pragma once
 
 #include <filesystem>
@@ -32,9 +32,9 @@ struct RestoreRequest {
   DataState data;  // of a run that begins
 };
 
-// Fills `parts` (tensors of the state), as far as there is something to fill them with. Throws Error(checkpoint)
-// where there are checkpoints and none of them will do, and where what is there is of another model; Error(data)
-// where the data is another.
+// Fills `parts` (tensors of the state), as far as there is something to fill them with. Throws
+// Error(checkpoint) where there are checkpoints and none of them will do, and where what is there is of
+// another model; Error(data) where the data is another.
 Restored restore(const RestoreRequest& request, const std::vector<StatePart>& parts, ProcessGroups& groups);
 
 }  // namespace rondo

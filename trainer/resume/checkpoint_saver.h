@@ -4,8 +4,8 @@
 // All ranks make the same calls at the same steps. `save` and `settle` are collective; the writing itself is
 // not, so it may run on a thread of its own. Not thread-safe.
 //
-// Memory: with async_mode one copy of this rank's part of the checkpoint, kept from one save to the next; else
-// none.
+// Memory: with async_mode one copy of this rank's part of the checkpoint, kept from one save to the next;
+// else none.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,9 +31,9 @@ namespace rondo {
 
 class CheckpointSaver {
  public:
-  // `root`: the folder of the run's checkpoints. On rank 0 (`report` is not null) what dead saves left there is
-  // swept. `writes`: of the ranks that hold the same, one writes; rank 0 is one that does. Config, groups and report
-  // outlive the saver.
+  // `root`: the folder of the run's checkpoints. On rank 0 (`report` is not null) what dead saves left there
+  // is swept. `writes`: of the ranks that hold the same, one writes; rank 0 is one that does. Config, groups
+  // and report outlive the saver.
   CheckpointSaver(const Checkpoint& config, std::filesystem::path root, RunIdentity identity,
                   ProcessGroups& groups, Report* report, bool writes = true);
   // A save that is still being written is given up, never half committed.
@@ -42,8 +42,8 @@ class CheckpointSaver {
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
   // Saves the parameters and the optimizer's state with `progress`. Returns when the state may change again:
-  // with async_mode when it is copied, else when the checkpoint is committed. A save still under way is settled
-  // first. A failure is a warning; too many in a row are Error(resources).
+  // with async_mode when it is copied, else when the checkpoint is committed. A save still under way is
+  // settled first. A failure is a warning; too many in a row are Error(resources).
   void save(const std::vector<StatePart>& parts, const Progress& progress);
   // Saves the parameters alone, as `dtype` (float32, float16 or bfloat16), and waits for it.
   void save_model(const std::vector<StatePart>& parts, const Progress& progress, const std::string& dtype);

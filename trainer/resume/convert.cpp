@@ -74,8 +74,8 @@ void export_tensor(checkpoint::Reader& reader, const Exported& tensor, at::Scala
   }
 }
 
-// What the folder has of one tensor or of several in the dtype that a checkpoint keeps it in: its own; where that is
-// none of numbers, or not the same for all parts, the model's.
+// What the folder has of one tensor or of several in the dtype that a checkpoint keeps it in: its own; where
+// that is none of numbers, or not the same for all parts, the model's.
 at::ScalarType kept_dtype(const Exported& tensor, const hugging_face::Folder& folder) {
   const hugging_face::StoredTensor first = folder.find(tensor.to[0].name);
   for (const hugging_face::Parameter& from : tensor.to) {

@@ -21,9 +21,9 @@ struct ExportOptions {
 void export_to_hugging_face(const std::filesystem::path& checkpoint, const std::filesystem::path& to,
                             const ExportOptions& options);
 
-// A checkpoint of the weights alone, ROOT/step-0, in the folder's own dtype: bit for bit what the folder holds.
-// Matrices in 8 bits are in the dtype that its config.json names, or else in fp32: so much of these is in memory, and
-// goes into a file of the checkpoint. checkpoint.initial_load_path takes it. Returns its path.
+// A checkpoint of the weights alone, ROOT/step-0, in the folder's own dtype: bit for bit what the folder
+// holds. Matrices in 8 bits are in the dtype that its config.json names, or else in fp32: so much of these is
+// in memory, and goes into a file of the checkpoint. checkpoint.initial_load_path takes it. Returns its path.
 std::filesystem::path import_from_hugging_face(const std::filesystem::path& from,
                                                const std::filesystem::path& root,
                                                std::int64_t converted_bytes = std::int64_t{1} << 30);

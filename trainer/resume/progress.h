@@ -1,5 +1,5 @@
-// Where a run stands, beside its tensors: what a checkpoint keeps of it so that a resumed run goes on as if it
-// had never stopped.
+// Where a run stands, beside its tensors: what a checkpoint keeps of it so that a resumed run goes on as if
+// it had never stopped.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Exit codes are decided here and nowhere else. Every way out of a run, normal or by an exception, becomes one
-// RunOutcome, so that log, exit.json and the launcher's file say the same. Errors of ours carry their code; LibTorch's
-// are told apart by type, the most special first.
+// Exit codes are decided here and nowhere else. Every way out of a run, normal or by an exception, becomes
+// one RunOutcome, so that log, exit.json and the launcher's file say the same. Errors of ours carry their
+// code; LibTorch's are told apart by type, the most special first.
 #include "trainer/run/run_outcome.h"
 
 #include <c10/util/Exception.h>
@@ -41,8 +41,8 @@ RunOutcome interrupted(int signal, std::int64_t step) {
               "; nothing was saved"};
 }
 
-// A peer that was told to stop first breaks our collectives: that is our own stop, not a failure. What was under way is
-// written down either way: a launcher stops the ranks that are left.
+// A peer that was told to stop first breaks our collectives: that is our own stop, not a failure. What was
+// under way is written down either way: a launcher stops the ranks that are left.
 RunOutcome lost_peer(const std::string& reason, std::int64_t step, const JobConfig& config,
                      const RankEnvironment& environment) {
   const std::string details = write_comm_trace(config, environment, reason);

@@ -20,14 +20,15 @@ struct RunOutcome {
 // What the ranks agreed on, after `step`.
 RunOutcome outcome_of(const Stop& stop, std::int64_t step, const JobConfig& config);
 
-// What `body` ends with, whatever it throws. A peer that was told to stop first breaks the collectives of this rank:
-// that is a stop of its own, not a failure. What was under way is written down (trainer/observe/comm_trace.h).
+// What `body` ends with, whatever it throws. A peer that was told to stop first breaks the collectives of
+// this rank: that is a stop of its own, not a failure. What was under way is written down
+// (trainer/observe/comm_trace.h).
 RunOutcome outcome_of(const std::function<RunOutcome()>& body,
                       const std::function<std::int64_t()>& steps_done, const JobConfig& config,
                       const RankEnvironment& environment);
 
-// Logs how the run ended and writes it to exit.json, where `report` is rank 0's, and to the launcher's file of errors
-// (torchrun's format).
+// Logs how the run ended and writes it to exit.json, where `report` is rank 0's, and to the launcher's file
+// of errors (torchrun's format).
 void tell(const RunOutcome& outcome, Report* report);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// What asks a run to save or to end: a signal, a file in the run folder, the clock. Each rank looks at its own
-// signals; rank 0 looks at the rest; all ranks then act on what the most urgent asks (Trainer::agree).
+// What asks a run to save or to end: a signal, a file in the run folder, the clock. Each rank looks at its
+// own signals; rank 0 looks at the rest; all ranks then act on what the most urgent asks (Trainer::agree).
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,8 @@ class StopRequests {
   StopRequest in_folder_ = StopRequest::none;
 };
 
-// Throws Error(do_not_requeue) when the run folder holds STOP already: somebody wanted this run to stay ended.
+// Throws Error(do_not_requeue) when the run folder holds STOP already: somebody wanted this run to stay
+// ended.
 void refuse_stopped(const Job& job);
 
 // When the run must have ended: the earlier of process_start + time_limit_seconds and (only where that is 0)

@@ -33,16 +33,16 @@ struct Stop {
 
 class Trainer {
  public:
-  // `report` is rank 0's, nullptr on the others; it and `config` outlive the trainer. job.time_limit_seconds counts
-  // from `started`. `on_hang` is told, from a thread of its own, when a recorded step stands still; it ends the process.
-  // Throws Error(config).
+  // `report` is rank 0's, nullptr on the others; it and `config` outlive the trainer. job.time_limit_seconds
+  // counts from `started`. `on_hang` is told, from a thread of its own, when a recorded step stands still; it
+  // ends the process. Throws Error(config).
   Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
           std::chrono::system_clock::time_point started, std::function<void(const std::string&)> on_hang);
   // Executors and their recordings first, then the groups that they use. May hang where another rank does.
   ~Trainer();
 
-  // Builds the model, traces and compiles the step, meets the other ranks, draws the weights, binds the executors to
-  // them. Throws Error.
+  // Builds the model, traces and compiles the step, meets the other ranks, draws the weights, binds the
+  // executors to them. Throws Error.
   void prepare();
 
   // Trains to the last step, or until something asks it to stop, and saves on the way and at the end as the
@@ -53,8 +53,8 @@ class Trainer {
   std::int64_t steps_done() const { return progress_.step; }
   // Waits for what is still being written; deletes nothing more.
   void close_checkpoints();
-  // Ends collectives that wait for other ranks, so that the trainer can be destroyed; it is of no other use then.
-  // Whoever has it may call it from any thread, while the trainer is destroyed and after that, too.
+  // Ends collectives that wait for other ranks, so that the trainer can be destroyed; it is of no other use
+  // then. Whoever has it may call it from any thread, while the trainer is destroyed and after that, too.
   std::function<void()> ending_of_collectives() const;
 
  private:

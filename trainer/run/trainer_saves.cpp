@@ -1,5 +1,5 @@
-// What the trainer saves and restores: the checkpoint that a run begins with, those on the way, the last one and what is
-// exported from it. All ranks come here at the same steps, since saving is collective.
+// What the trainer saves and restores: the checkpoint that a run begins with, those on the way, the last one
+// and what is exported from it. All ranks come here at the same steps, since saving is collective.
 #include <fmt/format.h>
 
 #include <filesystem>

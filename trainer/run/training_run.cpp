@@ -1,6 +1,7 @@
-// The order matters here. Signals are caught before anything takes time, and the allocator is ours before the first
-// tensor. Teardown begins when the outcome is known: executors wait for the device and communicators for each other,
-// and either may hang where another rank did, so a deadline first ends the collectives and then the process.
+// The order matters here. Signals are caught before anything takes time, and the allocator is ours before the
+// first tensor. Teardown begins when the outcome is known: executors wait for the device and communicators
+// for each other, and either may hang where another rank did, so a deadline first ends the collectives and
+// then the process.
 #include "trainer/run/training_run.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
-// `rondo-worker train ...` on one rank: what stands around a Trainer. Signals, crash reports and the allocator are in
-// place before the first tensor; the trainer is torn down under a deadline, whichever way the run ended.
+// `rondo-worker train ...` on one rank: what stands around a Trainer. Signals, crash reports and the
+// allocator are in place before the first tensor; the trainer is torn down under a deadline, whichever way
+// the run ended.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,8 @@ namespace rondo {
 
 class TrainingRun {
  public:
-  // Reads the configuration (flags `args`) and the environment. `command_line` goes into the run folder. Throws Error.
+  // Reads the configuration (flags `args`) and the environment. `command_line` goes into the run folder.
+  // Throws Error.
   TrainingRun(const std::vector<std::string>& args, std::vector<std::string> command_line);
 
   // Trains and tears everything down. Does not throw.

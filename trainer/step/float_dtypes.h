@@ -1,5 +1,5 @@
-// The floating-point dtypes of weights under all their names: LibTorch's, the configuration's, those of checkpoints
-// (trainer/checkpoint/manifest.h) and of safetensors files.
+// The floating-point dtypes of weights under all their names: LibTorch's, the configuration's, those of
+// checkpoints (trainer/checkpoint/manifest.h) and of safetensors files.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -13,7 +13,8 @@
 
 namespace rondo {
 
-// The groups that the run's collectives need beside that of all ranks, as `rank` sees them; the same names on all.
+// The groups that the run's collectives need beside that of all ranks, as `rank` sees them; the same names on
+// all.
 std::vector<GroupMembers> process_groups(const JobConfig& config, const Layout& layout, int rank);
 TrainStepOptions step_options(const JobConfig& config, const Layout& layout, std::int64_t rank);
 // `graph_folder`: where graphs are written; empty on ranks that write none.

@@ -38,7 +38,8 @@ class StepRunner {
   StepResult run(const StepBatch& batch, double learning_rate);
   // Of the result only the loss and the rows without room have a meaning.
   StepResult validate(const StepBatch& batch);
-  // Of the executor that does forward and backward, complete after its second run; nullptr unless it is a replay.
+  // Of the executor that does forward and backward, complete after its second run; nullptr unless it is a
+  // replay.
   const ReplayFacts* replay_facts() const { return (train_step_ ? train_step_ : accumulate_)->facts(); }
 
  private:

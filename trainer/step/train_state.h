@@ -30,20 +30,20 @@ struct StatePart {
 class TrainState {
  public:
   // Makes the state that the functions read between them, and draws the weights: parameter `i` of the model's
-  // table by its rule and `seed`, everything else zero, constants from the model. All of it on `device`; weights are
-  // drawn on CUDA, or else on the host, one tensor at a time.
+  // table by its rule and `seed`, everything else zero, constants from the model. All of it on `device`;
+  // weights are drawn on CUDA, or else on the host, one tensor at a time.
   TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions, std::uint64_t seed,
              const Mesh& mesh, int rank, std::int64_t seq_len, c10::Device device = c10::kCPU);
 
   // The function's state inputs, in its order.
   std::vector<at::Tensor> inputs_of(const StepFunction& function) const;
   std::int64_t bytes() const;
-  // What a checkpoint holds: parameters, biases of routers and optimizer state. Not the constants, and not the accumulators, which
-  // are zero between steps. The tensors are the state itself.
+  // What a checkpoint holds: parameters, biases of routers and optimizer state. Not the constants, and not
+  // the accumulators, which are zero between steps. The tensors are the state itself.
   std::vector<StatePart> parts() const;
 
-  // Hash (XXH3) of names and bits of all state on the ranks of a replica, constants left out: 16 hex digits, the
-  // same on every rank. Asserts that all replicas have the same bits.
+  // Hash (XXH3) of names and bits of all state on the ranks of a replica, constants left out: 16 hex digits,
+  // the same on every rank. Asserts that all replicas have the same bits.
   std::string hash(ProcessGroups& groups) const;
 
  private:

@@ -83,8 +83,8 @@ ForwardInputs forward_inputs(const Step& step, const BatchInputs& at_input, cons
   return forward;
 }
 
-// The share of this rank's batch in the mean loss: sum over its valid tokens / valid tokens of all batches of the
-// step.
+// The share of this rank's batch in the mean loss: sum over its valid tokens / valid tokens of all batches of
+// the step.
 Tensor local_loss(const Step& step, const Weights& weights, const ForwardInputs& forward,
                   const Tensor& labels_BT, const Tensor& valid_tokens) {
   const Tensor logits_BTV = step.model->forward(weights, forward);
@@ -151,8 +151,8 @@ struct UpdateFrom {
   const Tensors& gradients;
   Tensors expert_biases;
 };
-// loss, grad_norm, found_inf (load_imbalance, tokens_per_expert (dropped_tokens)), then the new parameters, exp_avgs, exp_avg_sqs, step and
-// expert biases.
+// loss, grad_norm, found_inf (load_imbalance, tokens_per_expert (dropped_tokens)), then the new parameters,
+// exp_avgs, exp_avg_sqs, step and expert biases.
 Tensors update_state(const Step& step, const OptimizerInputs& at_input, const UpdateFrom& from,
                      const Tensors& inputs, bool tracing) {
   const PhaseScope update(Phase::update);

@@ -6,14 +6,14 @@
 // shards, and then `update`. Eager runs do the same, function by function.
 //
 // The loss of a token is divided by the valid tokens of all ranks and all microbatches of the step; gradients
-// are summed and never divided. Loss and gradient norm are the same bits on all ranks: one all-reduce over all of
-// them makes both. Every replica brings the norm of the same gradients, and every rank that shares the layers the same
-// loss, so these sums are divided by their numbers.
+// are summed and never divided. Loss and gradient norm are the same bits on all ranks: one all-reduce over
+// all of them makes both. Every replica brings the norm of the same gradients, and every rank that shares the
+// layers the same loss, so these sums are divided by their numbers.
 //
-// A mixture of experts balances its load without a loss of its own: each step moves the bias of every expert by
-// the tokens that all ranks and microbatches sent to it. A step that is not finite changes no bit of it either.
-// Where a model has a loss of each sequence's load besides, what is differentiated is the loss plus the mean of that
-// over the sequences of all ranks and microbatches; what is reported is the loss alone.
+// A mixture of experts balances its load without a loss of its own: each step moves the bias of every expert
+// by the tokens that all ranks and microbatches sent to it. A step that is not finite changes no bit of it
+// either. Where a model has a loss of each sequence's load besides, what is differentiated is the loss plus
+// the mean of that over the sequences of all ranks and microbatches; what is reported is the loss alone.
 #pragma once
 
 #include <algorithm>
@@ -51,10 +51,12 @@ struct TrainStepOptions {
 inline const std::string kLoss = "loss", kGradNorm = "grad_norm", kFoundInf = "found_inf";
 // Only with routers: tokens of the fullest expert over the mean, of the layer where that is largest.
 inline const std::string kLoadImbalance = "load_imbalance";
-// Only with routers: how many tokens of all ranks and microbatches each of them sent to each expert, fp32 [L, E].
+// Only with routers: how many tokens of all ranks and microbatches each of them sent to each expert, fp32 [L,
+// E].
 inline const std::string kTokensPerExpert = "tokens_per_expert";
-// Only where experts have room for a number of rows that may not do (parallel/expert_parallel.h), of training and
-// validation: rows of all ranks and layers that were left out. Such a step counts as one that is not finite.
+// Only where experts have room for a number of rows that may not do (parallel/expert_parallel.h), of training
+// and validation: rows of all ranks and layers that were left out. Such a step counts as one that is not
+// finite.
 inline const std::string kDroppedTokens = "dropped_tokens";
 
 struct TrainStepFunctions {

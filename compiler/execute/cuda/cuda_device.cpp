@@ -1,7 +1,7 @@
-// Pool accounting. `beginAllocateToPool` adds a user of the pool and `releasePool` takes one away; a pool without users
-// is given back. This device is a user from its first block to release_pool, each turn is one, and each recording is one
-// until it is destroyed. While a recording is captured LibTorch routes to the pool itself, and refuses to do so twice,
-// so a turn stops routing for as long.
+// Pool accounting. `beginAllocateToPool` adds a user of the pool and `releasePool` takes one away; a pool
+// without users is given back. This device is a user from its first block to release_pool, each turn is one,
+// and each recording is one until it is destroyed. While a recording is captured LibTorch routes to the pool
+// itself, and refuses to do so twice, so a turn stops routing for as long.
 #include "compiler/execute/cuda/cuda_device.h"
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -165,7 +165,8 @@ class CudaDevice final : public ReplayDevice {
   }
 
   void abandon_capture() noexcept override {
-    // The stream must leave its capture even if that fails as well; the runtime's memory of the failure goes too.
+    // The stream must leave its capture even if that fails as well; the runtime's memory of the failure goes
+    // too.
     const bool ended = succeeds([&] { capturing_->capture_end(); });
     cudaGetLastError();
     // Where it failed before it stopped routing, the recording does not know that it uses the pool.
@@ -201,7 +202,8 @@ class CudaDevice final : public ReplayDevice {
     holds_pool_ = true;
   }
 
-  // cuBLAS's workspaces of this stream, which stay: not during an op, which would give them the place of its result.
+  // cuBLAS's workspaces of this stream, which stay: not during an op, which would give them the place of its
+  // result.
   void hold_workspaces() {
     if (has_workspaces_) return;
     at::cuda::getCurrentCUDABlasHandle();

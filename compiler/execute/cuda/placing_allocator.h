@@ -1,5 +1,5 @@
-// LibTorch's CUDA allocator, with planned addresses handed out first: what cpu_memory.h, Note [Placing results], is on
-// the CPU. Everything but a placed result comes from the allocator behind it.
+// LibTorch's CUDA allocator, with planned addresses handed out first: what cpu_memory.h, Note [Placing
+// results], is on the CPU. Everything but a placed result comes from the allocator behind it.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace rondo::cuda {
 // Once, before the first tensor on a CUDA device.
 void install_placing_allocator();
 
-// While alive, requests of this thread for exactly the bytes of a result that is still unplaced get its address. At
-// most one a thread.
+// While alive, requests of this thread for exactly the bytes of a result that is still unplaced get its
+// address. At most one a thread.
 class ResultPlacement {
  public:
   explicit ResultPlacement(std::span<const cpu_memory::PlacedResult> results);

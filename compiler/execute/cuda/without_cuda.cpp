@@ -1,4 +1,5 @@
-// compiler/execute/cuda/*.h in a program without CUDA. No run comes here: job.device = "cuda" was refused before.
+// compiler/execute/cuda/*.h in a program without CUDA. No run comes here: job.device = "cuda" was refused
+// before.
 #include "compiler/execute/cuda/cuda_device.h"
 #include "compiler/execute/cuda/placing_allocator.h"
 #include "support/error.h"

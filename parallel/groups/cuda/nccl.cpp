@@ -27,8 +27,8 @@ c10d::ProcessGroupNCCL& nccl(c10d::Backend& backend) {
 }  // namespace
 
 std::string prepare_nccl(bool records) {
-  // A late collective ends its connections, and the rank tells why and ends by itself: LibTorch's own way would be a
-  // signal without a word.
+  // A late collective ends its connections, and the rank tells why and ends by itself: LibTorch's own way
+  // would be a signal without a word.
   set_unless_set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2");
   set_unless_set("TORCH_NCCL_ENABLE_MONITORING", "0");
   // Recordings keep the buffers of their collectives registered, and freeing those hangs.

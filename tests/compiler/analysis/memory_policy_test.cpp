@@ -17,8 +17,8 @@ using namespace rondo::ir;
 
 namespace {
 
-// A residual block of a product, an activation twice as wide, and a product back; the backward reads inputs and
-// outputs of all of them.
+// A residual block of a product, an activation twice as wide, and a product back; the backward reads inputs
+// and outputs of all of them.
 Graph blocks(int count) {
   std::string text = "graph g\n";
   for (int i = 0; i < count; ++i) text += fmt::format("block layers.{}\n", i);

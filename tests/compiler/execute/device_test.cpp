@@ -1,5 +1,5 @@
-// Executors run where the state lies: on the CPU, on a device whose memory the host cannot read, and on meta tensors,
-// which have none.
+// Executors run where the state lies: on the CPU, on a device whose memory the host cannot read, and on meta
+// tensors, which have none.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>

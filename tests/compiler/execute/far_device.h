@@ -1,6 +1,6 @@
-// A device of the tests that is not the host: its memory lies where the host cannot read it (an address of it that is
-// followed ends the process), and its kernels are the CPU's, over copies. So a step on it gives the CPU's bits, and
-// whatever reads a tensor of it without copying it first is found.
+// A device of the tests that is not the host: its memory lies where the host cannot read it (an address of it
+// that is followed ends the process), and its kernels are the CPU's, over copies. So a step on it gives the
+// CPU's bits, and whatever reads a tensor of it without copying it first is found.
 #pragma once
 
 #include <ATen/core/Tensor.h>

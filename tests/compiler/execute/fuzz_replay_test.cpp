@@ -1,5 +1,5 @@
-// Random graphs, cut by host reads at random places, compiled and recorded: every step must give the bits of the
-// interpreter.
+// Random graphs, cut by host reads at random places, compiled and recorded: every step must give the bits of
+// the interpreter.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -29,8 +29,8 @@ constexpr int kSteps = 4;
 
 std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
 
-// Sends some results through the host: %v becomes a view of masked_select(%v, a mask that is true everywhere), and
-// whatever reads %v below reads that. REQUIRES: nothing is overwritten.
+// Sends some results through the host: %v becomes a view of masked_select(%v, a mask that is true
+// everywhere), and whatever reads %v below reads that. REQUIRES: nothing is overwritten.
 class Cutter {
  public:
   Cutter(Graph graph, std::uint64_t seed) : graph_(std::move(graph)), random_(seed) {}

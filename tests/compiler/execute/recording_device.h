@@ -1,6 +1,6 @@
-// A device that records without a GPU: what is issued in a capture is remembered and called at each launch, at the
-// planned addresses, with the CPU's memory and calls. It writes down every call, and what breaks the rules of replay_device.h, and fails where it is
-// told to.
+// A device that records without a GPU: what is issued in a capture is remembered and called at each launch,
+// at the planned addresses, with the CPU's memory and calls. It writes down every call, and what breaks the
+// rules of replay_device.h, and fails where it is told to.
 #pragma once
 
 #include <atomic>

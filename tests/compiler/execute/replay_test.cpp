@@ -1,5 +1,5 @@
-// The contract of replays with recordings (replay.h), against a device that records without a GPU. No test here says
-// anything about CUDA.
+// The contract of replays with recordings (replay.h), against a device that records without a GPU. No test
+// here says anything about CUDA.
 #include "compiler/execute/replay.h"
 
 #include <ATen/TensorOperators.h>

@@ -1,7 +1,7 @@
-// tests/compiler/passes/golden/PASS.ir holds cases: an input graph, a line `----`, and what the pass must make of it. A line
-// of `====` separates cases. RONDO_BLESS=1 rewrites what follows the `----`; the change is then reviewed like
-// code. A case may begin with `# options: KEY=VALUE ...` (fields of CompileOptions). The table of passes in
-// docs/graph.md is compared and rewritten in the same way.
+// tests/compiler/passes/golden/PASS.ir holds cases: an input graph, a line `----`, and what the pass must
+// make of it. A line of `====` separates cases. RONDO_BLESS=1 rewrites what follows the `----`; the change is
+// then reviewed like code. A case may begin with `# options: KEY=VALUE ...` (fields of CompileOptions). The
+// table of passes in docs/graph.md is compared and rewritten in the same way.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <filesystem>

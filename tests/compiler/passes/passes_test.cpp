@@ -1,4 +1,5 @@
-// Properties that hold for every graph, shown on random ones. What each pass does is in tests/compiler/passes/golden.
+// Properties that hold for every graph, shown on random ones. What each pass does is in
+// tests/compiler/passes/golden.
 #include "compiler/passes/passes.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -20,14 +21,14 @@ using namespace rondo::ir;
 namespace {
 
 constexpr std::uint64_t kGraphs = 1500;
-// What it packs into one collective, or fuses into one op, is another expression to symbolic_run; fuzz_passes_test
-// executes it.
+// What it packs into one collective, or fuses into one op, is another expression to symbolic_run;
+// fuzz_passes_test executes it.
 bool repacks(const PassInfo& pass) {
   return pass.numerics == Numerics::rounds || pass.name == "transformer_block_bucketing" ||
          pass.name == "auto_bucketing";
 }
-// These do nothing under the default options, or where there are no replicas, or look for what random graphs hold
-// rarely or never.
+// These do nothing under the default options, or where there are no replicas, or look for what random graphs
+// hold rarely or never.
 bool finds_nothing(const PassInfo& pass) {
   return pass.name.starts_with("fuse_") || pass.name == "chunk_loss" || pass.name == "offload" ||
          pass.name == "separate_gather_group" || pass.name == "bucket_replica_sums";

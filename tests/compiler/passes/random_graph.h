@@ -13,10 +13,9 @@ namespace rondo::ir {
 
 // A valid graph of about `nodes` nodes of real ops with full arguments and true types, so that it can be
 // executed: views, copies, chains of casts, pointwise ops, products, collectives with late waits, random ops,
-// in-place ops, a fused optimizer, duplicated and dead nodes, dead collectives, all three phases, three blocks,
-// and sharded parameters that are gathered in forward and backward, and their gradients reduced, by nodes of the
-// parameter's name. Graphs of even seeds overwrite
-// nothing. The same seed gives the same graph.
+// in-place ops, a fused optimizer, duplicated and dead nodes, dead collectives, all three phases, three
+// blocks, and sharded parameters that are gathered in forward and backward, and their gradients reduced, by
+// nodes of the parameter's name. Graphs of even seeds overwrite nothing. The same seed gives the same graph.
 Graph random_graph(std::uint64_t seed, int nodes);
 
 // The pass, after the passes that give what it needs.

@@ -33,8 +33,8 @@ struct Stand {
   ValueId value;  // kNoValue: a workspace
 };
 
-// Straight from the graph: from its first value to the last read of any view; what a collective reads until its
-// wait.
+// Straight from the graph: from its first value to the last read of any view; what a collective reads until
+// its wait.
 std::vector<Stand> stands(const Graph& graph, const MemoryPlan& plan) {
   const DefUse def_use(graph);
   std::vector<std::int32_t> last(graph.values.size(), -1);
@@ -97,8 +97,8 @@ double waste(const MemoryPlan& plan) {
   return static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.live_peak_bytes) - 1;
 }
 
-// A chain of products forward that all stay for the way back, and on the way back a gradient each that stays to
-// the end, between values of a moment.
+// A chain of products forward that all stay for the way back, and on the way back a gradient each that stays
+// to the end, between values of a moment.
 Graph stack_like(int layers) {
   std::string text = "graph stack\nbatch %0: f32[1000] x\n\nforward\n";
   int next = 1;
@@ -125,8 +125,8 @@ Graph stack_like(int layers) {
   return graph_of(text);
 }
 
-// The lifetimes of a sharded transformer's step, about as they are: gathers one block ahead, saved activations,
-// packed gradients that are sent while the next block is at work, and shards that stay.
+// The lifetimes of a sharded transformer's step, about as they are: gathers one block ahead, saved
+// activations, packed gradients that are sent while the next block is at work, and shards that stay.
 std::vector<Block> transformer_like(int layers, std::int64_t saved_bytes) {
   std::mt19937 random(7);
   const auto around = [&](std::int64_t bytes) {

@@ -1,8 +1,9 @@
-// In place of CUDA's header, for a C++ compiler: what our kernels use of the language, on the host. A test puts this
-// folder first and includes a kernel's .cu file.
+// In place of CUDA's header, for a C++ compiler: what our kernels use of the language, on the host. A test
+// puts this folder first and includes a kernel's .cu file.
 //
-// A block's threads are fibers of one thread that take turns at barriers and shuffles. Blocks run one after the other,
-// and a kernel is done when its launch returns. What it cannot find: races, memory that is not the device's, speed.
+// A block's threads are fibers of one thread that take turns at barriers and shuffles. Blocks run one after
+// the other, and a kernel is done when its launch returns. What it cannot find: races, memory that is not the
+// device's, speed.
 #pragma once
 
 #include <math.h>

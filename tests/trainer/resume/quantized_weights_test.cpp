@@ -1,4 +1,5 @@
-// Folders with matrices in 8 bits, number by number against LibTorch's own conversion, for any cut over ranks.
+// Folders with matrices in 8 bits, number by number against LibTorch's own conversion, for any cut over
+// ranks.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>

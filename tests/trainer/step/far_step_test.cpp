@@ -1,5 +1,5 @@
-// Whole steps and their state on a device whose memory the host cannot read (far_device.h): the bits of the CPU, and
-// every way between the two is a copy.
+// Whole steps and their state on a device whose memory the host cannot read (far_device.h): the bits of the
+// CPU, and every way between the two is a copy.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>

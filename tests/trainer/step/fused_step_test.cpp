@@ -1,5 +1,5 @@
-// Training steps with the fused kernels against the same steps without: what differs is rounding, and the two ways to
-// run a fused graph agree in every bit.
+// Training steps with the fused kernels against the same steps without: what differs is rounding, and the two
+// ways to run a fused graph agree in every bit.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>

@@ -1,5 +1,5 @@
-// Into which segments the steps of the real models are cut, against model_segments.txt: where each begins and ends,
-// and what cuts it. RONDO_BLESS=1 writes the file anew; the change is then reviewed like code.
+// Into which segments the steps of the real models are cut, against model_segments.txt: where each begins and
+// ends, and what cuts it. RONDO_BLESS=1 writes the file anew; the change is then reviewed like code.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

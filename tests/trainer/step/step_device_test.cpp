@@ -1,6 +1,6 @@
-// A step runs where its state lies. Meta tensors hold nothing, and kernels refuse a tensor of another device among
-// them: what the step makes must be made on the device of its inputs. Collectives need no group here, so layouts of
-// many ranks run too.
+// A step runs where its state lies. Meta tensors hold nothing, and kernels refuse a tensor of another device
+// among them: what the step makes must be made on the device of its inputs. Collectives need no group here,
+// so layouts of many ranks run too.
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,5 @@
-// What one value of the configuration must be, beyond type and range: "must ...", or "" where it is. Rules between
-// keys are in rules.cpp.
+// What one value of the configuration must be, beyond type and range: "must ...", or "" where it is. Rules
+// between keys are in rules.cpp.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The sections of the configuration that say what a run shows of itself, and how long it waits for others: part of
-// job_config.h. What each key means, its unit and its range stand in watching.cpp. Value types.
+// The sections of the configuration that say what a run shows of itself, and how long it waits for others:
+// part of job_config.h. What each key means, its unit and its range stand in watching.cpp. Value types.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // The documents of a data path: an index of places and lengths, and reads of any part of one.
 //
 // A file is one document (text), a document a line (*.jsonl: objects with a string field "text"), or a packed
-// corpus (*.packed). Text files with a NUL in their first 8 KiB are binary and skipped; so are empty documents and
-// blank lines.
+// corpus (*.packed). Text files with a NUL in their first 8 KiB are binary and skipped; so are empty
+// documents and blank lines.
 //
 // Format of *.packed, which opens with one read of its head however many documents it has:
 //   rondo corpus 1\n
@@ -61,8 +61,8 @@ class CorpusReader {
 
 class Corpus {
  public:
-  // `paths` as in trainer/data/documents/files.h. Throws Error(data) naming the file (and line) that is missing,
-  // unreadable or malformed, and when there is no document at all.
+  // `paths` as in trainer/data/documents/files.h. Throws Error(data) naming the file (and line) that is
+  // missing, unreadable or malformed, and when there is no document at all.
   explicit Corpus(std::string_view paths);
   // Of these files; no document is no error.
   explicit Corpus(const std::vector<SourceFile>& files);

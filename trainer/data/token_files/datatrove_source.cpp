@@ -1,8 +1,10 @@
 // datatrove's tokenized documents:
 //   X.ds           the ids, unsigned, of 2 or 4 bytes
 //   X.ds.index     u64 ends of the documents, counted in tokens
-//   X.ds.metadata  may be there; lines "<tokenizer>|<bytes of an id>" (older: without the bytes), "<tokens>", ...
-// The width is the size of X.ds over the last end. Where the metadata says width or tokens too, they must agree.
+//   X.ds.metadata  may be there; lines "<tokenizer>|<bytes of an id>" (older: without the bytes), "<tokens>",
+//   ...
+// The width is the size of X.ds over the last end. Where the metadata says width or tokens too, they must
+// agree.
 #include <fmt/format.h>
 
 #include <algorithm>

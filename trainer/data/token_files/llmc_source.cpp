@@ -1,9 +1,10 @@
-// llm.c's token file: a header of 256 i32, of which [0] is the magic, [1] the version and [2] the number of tokens,
-// then the ids, unsigned, and nothing after them.
-//   magic 20240520, version 1: GPT-2,   ids of 2 bytes; every document begins with the end-of-text token, 50256
-//   magic 20240801, version 7: Llama 3, ids of 4 bytes; every document begins with the begin-of-text token, 128000
-// It has no index: documents are found by reading the ids once when the file is opened. Tokens before the first such
-// token are a document too.
+// llm.c's token file: a header of 256 i32, of which [0] is the magic, [1] the version and [2] the number of
+// tokens, then the ids, unsigned, and nothing after them.
+//   magic 20240520, version 1: GPT-2,   ids of 2 bytes; every document begins with the end-of-text token,
+//   50256 magic 20240801, version 7: Llama 3, ids of 4 bytes; every document begins with the begin-of-text
+//   token, 128000
+// It has no index: documents are found by reading the ids once when the file is opened. Tokens before the
+// first such token are a document too.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -5,8 +5,10 @@
 //   17      u8 type of an id: 1 u8, 2 i8, 3 i16, 4 i32, 5 i64, 6 f64, 7 f32, 8 u16
 //   18..25  u64 sequences S
 //   26..33  u64 entries D of the document index
-//   34..    S i32 lengths in tokens; S i64 byte offsets in X.bin; D i64 sequence numbers; S i8 modes, or nothing
-// A document is the sequences from one entry of the document index up to the next: the first entry is 0, the last S.
+//   34..    S i32 lengths in tokens; S i64 byte offsets in X.bin; D i64 sequence numbers; S i8 modes, or
+//   nothing
+// A document is the sequences from one entry of the document index up to the next: the first entry is 0, the
+// last S.
 #include <fmt/format.h>
 
 #include <algorithm>

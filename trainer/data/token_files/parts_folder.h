@@ -1,5 +1,6 @@
-// The folder of a tokenization that is under way: ".OUTPUT.parts" beside the output, with a file "job" that says what
-// the parts were made from. It is locked while it is used, so that two processes do not write one output.
+// The folder of a tokenization that is under way: ".OUTPUT.parts" beside the output, with a file "job" that
+// says what the parts were made from. It is locked while it is used, so that two processes do not write one
+// output.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +14,9 @@ std::string shard_name(const std::string& output, std::size_t number, std::size_
 
 class PartsFolder {
  public:
-  // Makes or enters the folder. Parts of another job are removed. Throws Error: usage when another process holds it,
-  // or when there is no such folder but an output (a finished one is not overwritten); resources or environment when
-  // it cannot be written.
+  // Makes or enters the folder. Parts of another job are removed. Throws Error: usage when another process
+  // holds it, or when there is no such folder but an output (a finished one is not overwritten); resources or
+  // environment when it cannot be written.
   PartsFolder(const std::string& output, const std::string& job);
   ~PartsFolder();
   PartsFolder(const PartsFolder&) = delete;

@@ -1,5 +1,5 @@
-// Files that hold token ids: what the four formats share. The token ids and the index of documents are mapped, not
-// read, so a file opens at once whatever its size; an index entry is checked when it is used.
+// Files that hold token ids: what the four formats share. The token ids and the index of documents are
+// mapped, not read, so a file opens at once whatever its size; an index entry is checked when it is used.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,8 @@ class TokenFile : public TokenSource {
   virtual std::int64_t total_tokens() const = 0;
   // "" where the file does not say.
   virtual std::string tokenizer() const { return ""; }
-  // Reads everything and throws Error(data) for the first damage found: checksums where the format has them, and
-  // always the whole index and every id.
+  // Reads everything and throws Error(data) for the first damage found: checksums where the format has them,
+  // and always the whole index and every id.
   virtual void verify();
   // Of the first `limit` tokens; REQUIRES an intact index.
   virtual IdRange id_range(std::int64_t limit);
@@ -55,7 +55,8 @@ class TokenFile : public TokenSource {
       : path_(file.path), id_(file.id), limit_(std::move(limit)) {}
   virtual void read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,
                         std::int64_t* ids) const = 0;
-  // The length of a document whose tokens are [begin, end) of `total`. Throws Error(data) where that cannot be.
+  // The length of a document whose tokens are [begin, end) of `total`. Throws Error(data) where that cannot
+  // be.
   std::int64_t checked_length(std::int64_t document, std::uint64_t begin, std::uint64_t end,
                               std::int64_t total) const;
   [[noreturn]] void fail(const std::string& what) const;  // "<path>: <what>", as Error(data)

@@ -1,9 +1,9 @@
 // Where training tokens come from: documents of token ids, each with a hash of its id and a length.
 //
-// Text files, JSONL and packed corpora become tokens as they are read, with BOS before and EOS after each document
-// (one token a byte only). Token files hold the ids already: a document is its tokens as they are stored, and nothing
-// is put around it. Which separators are in the file is the business of what wrote it; `rondo data tokenize` writes
-// BOS and EOS.
+// Text files, JSONL and packed corpora become tokens as they are read, with BOS before and EOS after each
+// document (one token a byte only). Token files hold the ids already: a document is its tokens as they are
+// stored, and nothing is put around it. Which separators are in the file is the business of what wrote it;
+// `rondo data tokenize` writes BOS and EOS.
 //
 // A source is used by one thread at a time.
 #pragma once
@@ -31,24 +31,24 @@ class TokenSource {
   virtual std::int64_t tokens(std::int64_t document) const = 0;
   // The same on every machine; decides whether a document is held out.
   virtual std::uint64_t id_hash(std::int64_t document) const = 0;
-  // Writes tokens [begin, end) of the document to `ids`. Throws Error(data) naming the file when it changed since
-  // it was opened, or holds an id that the tokenizer does not have.
+  // Writes tokens [begin, end) of the document to `ids`. Throws Error(data) naming the file when it changed
+  // since it was opened, or holds an id that the tokenizer does not have.
   virtual void read(std::int64_t document, std::int64_t begin, std::int64_t end, std::int64_t* ids) = 0;
   // What decides the tokens beside the documents' ids and lengths; part of a run's fingerprint.
   virtual std::string identity() const = 0;
   virtual SourceCounts counts() const = 0;
 };
 
-// The documents of a data path (trainer/data/documents/files.h) in the order of its files. Which format a file has is decided
-// by its name, and for *.bin and *.idx by its first bytes:
+// The documents of a data path (trainer/data/documents/files.h) in the order of its files. Which format a
+// file has is decided by its name, and for *.bin and *.idx by its first bytes:
 //   *.tokens                    Rondo's own, trainer/data/token_files/token_writer.h
 //   *.bin and *.idx             Megatron-LM
 //   *.ds, *.ds.index            datatrove
 //   *.bin with llm.c's magic    llm.c
 //   anything else               text, *.jsonl, *.packed (trainer/data/documents/corpus.h)
-// `tokenizer` outlives the source; `tokenizer_path` is what the user calls it. Throws Error(data): as find_files and
-// Corpus do; a malformed token file; text, where the tokenizer does not give one token a byte; a token file that
-// another tokenizer made; no document at all.
+// `tokenizer` outlives the source; `tokenizer_path` is what the user calls it. Throws Error(data): as
+// find_files and Corpus do; a malformed token file; text, where the tokenizer does not give one token a byte;
+// a token file that another tokenizer made; no document at all.
 std::unique_ptr<TokenSource> open_source(std::string_view paths, const Tokenizer& tokenizer,
                                          const std::string& tokenizer_path);
 

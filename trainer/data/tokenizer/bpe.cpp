@@ -54,8 +54,8 @@ void Bpe::encode(std::string_view word, Work& work, std::vector<std::int32_t>& o
   work.cache_.keep(word, std::span(out).subspan(before));
 }
 
-// Puts the merge of the symbol `at` with the one after it, if there is one, on the heap: lowest rank first, then
-// leftmost.
+// Puts the merge of the symbol `at` with the one after it, if there is one, on the heap: lowest rank first,
+// then leftmost.
 void Bpe::consider(std::int32_t at, Work& work) const {
   if (at < 0 || work.symbols_[at].after < 0) return;
   const std::int32_t left = work.symbols_[at].id, right = work.symbols_[work.symbols_[at].after].id;

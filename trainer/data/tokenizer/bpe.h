@@ -1,5 +1,5 @@
-// Byte-pair encoding (Sennrich et al., 2016) of one word: begin with its bytes, and as long as two neighbours have a
-// merge, apply the one of lowest rank, the leftmost first.
+// Byte-pair encoding (Sennrich et al., 2016) of one word: begin with its bytes, and as long as two neighbours
+// have a merge, apply the one of lowest rank, the leftmost first.
 #pragma once
 
 #include <array>

@@ -1,12 +1,12 @@
 // The tokenizer of a tokenizer.json. Its ids are those of Hugging Face's `tokenizers`,
 // encode(text, add_special_tokens=False).
 //
-// The strings of added tokens, e.g. <|end_of_text|>, become those tokens wherever they stand in a text, as they do
-// there: a data set in which they are only text must have them escaped before.
+// The strings of added tokens, e.g. <|end_of_text|>, become those tokens wherever they stand in a text, as
+// they do there: a data set in which they are only text must have them escaped before.
 //
-// That package sees valid UTF-8 only. Here any bytes have ids: stretches of valid UTF-8 are encoded each as a text of
-// its own, and every stretch of bytes between them, as long as it goes, is one word. decode(encode(x)) == x, unless
-// the pre_tokenizer adds spaces or removes text.
+// That package sees valid UTF-8 only. Here any bytes have ids: stretches of valid UTF-8 are encoded each as a
+// text of its own, and every stretch of bytes between them, as long as it goes, is one word.
+// decode(encode(x)) == x, unless the pre_tokenizer adds spaces or removes text.
 #pragma once
 
 #include <memory>

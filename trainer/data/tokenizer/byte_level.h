@@ -1,5 +1,6 @@
-// The alphabet in which byte-level tokenizers write bytes as text: every byte is one printable character (GPT-2's
-// mapping: printable Latin-1 stands for itself, the other 68 bytes follow from U+0100 on). A space is "Ġ".
+// The alphabet in which byte-level tokenizers write bytes as text: every byte is one printable character
+// (GPT-2's mapping: printable Latin-1 stands for itself, the other 68 bytes follow from U+0100 on). A space
+// is "Ġ".
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
-// Text to token ids and back. The byte tokenizer is built in: every byte is one token, so any text, valid UTF-8 or
-// not, has exactly one encoding. Others are read from files (bpe_tokenizer.h). Tokenizers are immutable after
-// construction; any thread may encode and decode.
+// Text to token ids and back. The byte tokenizer is built in: every byte is one token, so any text, valid
+// UTF-8 or not, has exactly one encoding. Others are read from files (bpe_tokenizer.h). Tokenizers are
+// immutable after construction; any thread may encode and decode.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class Tokenizer {
   virtual std::int32_t eos() const = 0;         // stands after every document
   // Appends the ids of `text`, without BOS and EOS.
   virtual void encode(std::string_view text, std::vector<std::int32_t>& out) const = 0;
-  // Appends the bytes that `ids` stand for; the byte tokenizer's BOS and EOS stand for none. Throws Error(data) for
-  // an id that no token has.
+  // Appends the bytes that `ids` stand for; the byte tokenizer's BOS and EOS stand for none. Throws
+  // Error(data) for an id that no token has.
   virtual void decode(std::span<const std::int32_t> ids, std::string& out) const = 0;
 };
 

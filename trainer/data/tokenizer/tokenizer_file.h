@@ -2,10 +2,10 @@
 // tokenizer_config.json beside it.
 //
 // Understood is what byte-level BPE models use: model BPE with ignore_merges; a pre_tokenizer ByteLevel, or a
-// Sequence of Split (Regex or String; Isolated, or Removed) that ends in ByteLevel; added tokens that stand for
-// themselves; no normalizer. Everything else is an Error(data) that names file, path and value, for ids that are
-// only nearly right would go unnoticed. The post_processor adds nothing to text without special tokens; it is read
-// for the token that stands before a text.
+// Sequence of Split (Regex or String; Isolated, or Removed) that ends in ByteLevel; added tokens that stand
+// for themselves; no normalizer. Everything else is an Error(data) that names file, path and value, for ids
+// that are only nearly right would go unnoticed. The post_processor adds nothing to text without special
+// tokens; it is read for the token that stands before a text.
 #pragma once
 
 #include <cstdint>

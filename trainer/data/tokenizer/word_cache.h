@@ -1,4 +1,5 @@
-// The ids of words met lately. Direct-mapped: a word has one slot, and the last one there stays. Fixed memory.
+// The ids of words met lately. Direct-mapped: a word has one slot, and the last one there stays. Fixed
+// memory.
 #pragma once
 
 #include <xxhash.h>

@@ -1,8 +1,8 @@
 // Writes a safetensors file piece by piece, in any order, so that no tensor is ever whole in memory and ranks
 // can hand in what they hold. Whoever opens the path sees the old file or the complete new one.
 //
-// One writer owns one temporary file beside the path (AtomicFile), ".NAME.part-PID-N"; it goes away with a writer that
-// did not finish (a killed process leaves it). Not thread-safe.
+// One writer owns one temporary file beside the path (AtomicFile), ".NAME.part-PID-N"; it goes away with a
+// writer that did not finish (a killed process leaves it). Not thread-safe.
 #pragma once
 
 #include <cstddef>

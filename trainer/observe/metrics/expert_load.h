@@ -1,4 +1,5 @@
-// expert_load.jsonl: how many tokens each router sent to each of its experts in a step, of all ranks and microbatches.
+// expert_load.jsonl: how many tokens each router sent to each of its experts in a step, of all ranks and
+// microbatches.
 //
 //   {"step": 10, "tokens_per_expert": {"layers.1.moe": [17, 31, ...], "layers.2.moe": [...]}}
 #pragma once
@@ -20,8 +21,8 @@ class ExpertLoadWriter {
   ExpertLoadWriter(const std::filesystem::path& run_folder, std::vector<std::string> routers);
   // REQUIRES: `tokens_LE` has a row of whole numbers for each router, all of one length.
   void write(std::int64_t step, std::span<const float> tokens_LE);
-  // Appends the whole lines that an earlier run left, up to and with `last_step`. A torn, damaged or missing file ends
-  // them early.
+  // Appends the whole lines that an earlier run left, up to and with `last_step`. A torn, damaged or missing
+  // file ends them early.
   void take_over(const std::filesystem::path& earlier_run, std::int64_t last_step);
 
  private:

@@ -54,7 +54,8 @@ class StepMetricsWriter {
   AppendFile file_;
 };
 
-// The whole lines of a metrics.jsonl up to and with `last_step`. A torn, damaged or missing file ends them early.
+// The whole lines of a metrics.jsonl up to and with `last_step`. A torn, damaged or missing file ends them
+// early.
 struct EarlierMetrics {
   std::string lines;
   std::int64_t last_step = 0;  // that the file has, whether taken or not; 0: none

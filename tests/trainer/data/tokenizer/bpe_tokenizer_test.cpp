@@ -23,7 +23,8 @@ nlohmann::json with_splits(const std::vector<nlohmann::json>& splits) {
   return document;
 }
 
-// The merges by definition: of all neighbours the pair of lowest rank, of those the leftmost, again and again.
+// The merges by definition: of all neighbours the pair of lowest rank, of those the leftmost, again and
+// again.
 Ids merged_slowly(Ids ids, const std::vector<BpeMerge>& merges) {
   for (;;) {
     std::size_t best = merges.size(), at = 0;

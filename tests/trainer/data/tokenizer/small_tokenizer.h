@@ -1,5 +1,5 @@
-// A tokenizer.json made by hand: the 256 bytes have the ids 0..255 in the order of their values, then come "he",
-// "ll", "hell", "hello", " w" and the added token <|end|>.
+// A tokenizer.json made by hand: the 256 bytes have the ids 0..255 in the order of their values, then come
+// "he", "ll", "hell", "hello", " w" and the added token <|end|>.
 #pragma once
 
 #include <nlohmann/json.hpp>

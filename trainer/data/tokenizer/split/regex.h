@@ -1,4 +1,5 @@
-// A compiled regular expression over UTF-8: PCRE2 with JIT. Immutable; threads share it and bring a scratch each.
+// A compiled regular expression over UTF-8: PCRE2 with JIT. Immutable; threads share it and bring a scratch
+// each.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +40,8 @@ class Regex {
     std::size_t begin, end;
     bool found;
   };
-  // The first match that begins at `from` or later. `text` is valid UTF-8 and `from` where a character begins.
-  // Throws Error(data) when the engine gives up (its limits on backtracking).
+  // The first match that begins at `from` or later. `text` is valid UTF-8 and `from` where a character
+  // begins. Throws Error(data) when the engine gives up (its limits on backtracking).
   Match search(std::string_view text, std::size_t from, RegexScratch& scratch) const;
 
  private:

@@ -20,8 +20,8 @@ void Splitter::run(std::size_t stage, std::string_view text, RegexScratch& scrat
   run(stage + 1, " " + std::string(text), scratch, words);
 }
 
-// An empty match cuts where it stands, unless a match ended there: then the search goes on a character later, as
-// Oniguruma's callers do.
+// An empty match cuts where it stands, unless a match ended there: then the search goes on a character later,
+// as Oniguruma's callers do.
 void Splitter::run_regex(std::size_t stage, std::string_view text, RegexScratch& scratch,
                          const Words& words) const {
   const Stage& now = stages_[stage];

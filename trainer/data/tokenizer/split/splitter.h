@@ -1,5 +1,5 @@
-// How text is cut into the words that BPE works on: the stages of a tokenizer.json's pre_tokenizer, in order. Each
-// stage cuts every piece of the one before; a piece is all that the next stage's look-ahead sees.
+// How text is cut into the words that BPE works on: the stages of a tokenizer.json's pre_tokenizer, in order.
+// Each stage cuts every piece of the one before; a piece is all that the next stage's look-ahead sees.
 #pragma once
 
 #include <functional>

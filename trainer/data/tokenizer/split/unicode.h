@@ -1,6 +1,7 @@
-// What regular expressions mean by \p{L}, \p{Lu}, \s and the like, as lists of code points. The lists are data of
-// ours, asked from the package `tokenizers` (scripts/unicode_tables.py), because the Unicode version decides how
-// text is split: the system's PCRE2 knows another one and differs in about ten thousand code points.
+// What regular expressions mean by \p{L}, \p{Lu}, \s and the like, as lists of code points. The lists are
+// data of ours, asked from the package `tokenizers` (scripts/unicode_tables.py), because the Unicode version
+// decides how text is split: the system's PCRE2 knows another one and differs in about ten thousand code
+// points.
 #pragma once
 
 #include <string_view>
