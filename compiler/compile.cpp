@@ -5,7 +5,6 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 
@@ -19,13 +18,10 @@
 #include "compiler/report/memory_timeline.h"
 #include "compiler/trace/tracer.h"
 #include "support/error.h"
+#include "support/stopwatch.h"
 
 namespace rondo {
 namespace {
-
-double ms_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
 
 void write(const std::filesystem::path& file, const std::string& text) {
   std::filesystem::create_directories(file.parent_path());
@@ -46,12 +42,12 @@ std::shared_ptr<ReplayDevice> make_replay_device(c10::Device device) {
 CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
     : function_(std::move(function)), kind_(request.executor) {
   if (kind_ == ExecutorKind::eager) return;
-  const auto started = std::chrono::steady_clock::now();
+  const Stopwatch started;
   graph_ = trace(function_);
-  report_.trace_ms = ms_since(started);
+  report_.trace_ms = started.milliseconds();
   report_.traced_nodes = graph_.nodes.size();
 
-  const auto traced = std::chrono::steady_clock::now();
+  const Stopwatch traced;
   ir::verify(graph_, "trace");
   int number = 0;
   ir::DumpCallback dump;
@@ -64,14 +60,14 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
     };
   }
   report_.pipeline = ir::run_pipeline(graph_, request.options, dump);
-  report_.passes_ms = ms_since(traced);
+  report_.passes_ms = traced.milliseconds();
   report_.nodes = graph_.nodes.size();
   report_.segments = ir::find_segments(graph_).size();
   report_.segments_in_words = ir::describe_segments(graph_);
-  const auto passed = std::chrono::steady_clock::now();
+  const Stopwatch passed;
   plan_ = ir::plan_memory(graph_, ir::collective_needs(request.options.device));
   report_.memory = ir::report_memory(graph_, plan_);
-  report_.plan_ms = ms_since(passed);
+  report_.plan_ms = passed.milliseconds();
   if (request.dump_folder.empty()) return;
   write(request.dump_folder / (function_.name + ".ir"), ir::print(graph_));
   write(request.dump_folder / (function_.name + ".memory.html"), ir::memory_timeline(graph_, report_.memory));

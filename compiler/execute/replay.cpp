@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 
 #include "compiler/execute/planned_step.h"
@@ -15,17 +14,12 @@
 #include "compiler/ir/segments.h"
 #include "support/error.h"
 #include "support/log.h"
+#include "support/stopwatch.h"
 
 namespace rondo {
 namespace {
 
 using at::Tensor;
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 // This thread's work goes to the device's stream while one lives.
 class Turn {
  public:
@@ -146,7 +140,7 @@ class Replay final : public Executor {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     check_kinds(step_.graph(), batch, /*of_batch=*/true, device_.device());
     if (runs_ == 0) facts_.free_bytes_before = device_.free_bytes();
-    const auto started = Clock::now();
+    const Stopwatch started;
     {
       const Turn turn(device_);
       step_.copy_batch_in(batch);
@@ -156,7 +150,7 @@ class Replay final : public Executor {
       failed_ = false;
     }
     if (runs_ == 0) {
-      facts_.warm_up_ms = ms_since(started);
+      facts_.warm_up_ms = started.milliseconds();
       find_room();
     }
     if (runs_ <= 1) note_facts();
@@ -204,7 +198,7 @@ class Replay final : public Executor {
   }
 
   void record(Part& part) {
-    const auto started = Clock::now();
+    const Stopwatch started;
     bool capturing = false;
     try {
       issued_ = part.begin;
@@ -217,7 +211,7 @@ class Replay final : public Executor {
       if (capturing) device_.abandon_capture();
       throw Error(ExitCode::graph, not_recorded(part, error.what()));
     }
-    facts_.capture_ms += ms_since(started);
+    facts_.capture_ms += started.milliseconds();
   }
 
   // The device's errors come with a stack of its own below the first line.

@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <chrono>
 #include <map>
 #include <unordered_map>
 
 #include "compiler/ir/verify.h"
 #include "compiler/passes/passes.h"
+#include "support/stopwatch.h"
 
 namespace rondo::ir {
 namespace {
@@ -234,10 +234,6 @@ constexpr std::array kPasses = {
     },
 };
 
-double ms_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
-
 std::map<std::string, int> count_ops(const Graph& graph) {
   std::unordered_map<std::string_view, int> counts;
   for (const Node& node : graph.nodes) ++counts[node.op];
@@ -276,14 +272,14 @@ PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const D
   std::map<std::string, int> before = count_ops(graph);
   for (const PassInfo* pass : selection.passes) {
     PassReport row{.name = pass->name, .nodes_before = graph.nodes.size(), .op_difference = {}, .notes = {}};
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch start;
     row.notes = pass->run(graph, options);
-    row.ms = ms_since(start);
+    row.ms = start.milliseconds();
     row.nodes_after = graph.nodes.size();
     if (dump) dump(pass->name, graph);
-    const auto verify_start = std::chrono::steady_clock::now();
+    const Stopwatch verify_start;
     verify(graph, pass->name);
-    row.verify_ms = ms_since(verify_start);
+    row.verify_ms = verify_start.milliseconds();
     std::map<std::string, int> after = count_ops(graph);
     std::map<std::string, int> difference = after;
     for (const auto& [op, count] : before) difference[op] -= count;
