@@ -21,6 +21,12 @@ void read_llama_rest(FieldsReader& reader, FieldValues& sizes) {
 
 const ModelType& Llama3Config::hugging_face_type() {
   constexpr bool kOptional = false, kWritten = true;
+  static const hugging_face::RopeScaling scaling = {
+      .type = "llama3",
+      .sizes = {{"factor", "rope_scaling_factor"},
+                {"low_freq_factor", "rope_low_freq_factor"},
+                {"high_freq_factor", "rope_high_freq_factor"},
+                {"original_max_position_embeddings", "rope_original_max_seq_len"}}};
   static const ModelType type = {
       .name = "llama",
       .architecture = "LlamaForCausalLM",
@@ -35,11 +41,7 @@ const ModelType& Llama3Config::hugging_face_type() {
                 {"rms_norm_eps", "norm_eps", kOptional},
                 {"max_position_embeddings", "max_seq_len", kOptional},
                 {"tie_word_embeddings", "tie_embeddings", kOptional}},
-      .rope_scaling = {.type = "llama3",
-                       .sizes = {{"factor", "rope_scaling_factor"},
-                                 {"low_freq_factor", "rope_low_freq_factor"},
-                                 {"high_freq_factor", "rope_high_freq_factor"},
-                                 {"original_max_position_embeddings", "rope_original_max_seq_len"}}},
+      .rope_scaling = scaling,
       .fixed = {{"hidden_act", "silu", "another activation is", kWritten},
                 {"attention_bias", false, "a bias in attention is", kWritten},
                 {"mlp_bias", false, "a bias in the feed-forward is", kWritten},
