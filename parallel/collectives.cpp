@@ -1,28 +1,23 @@
 #include "parallel/collectives.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
+#include "ops/kernel/op_handle.h"
+
 namespace rondo {
 namespace {
 
-// The typed signatures must match c10d's C++ signatures to the letter; a wrong one throws at the first call.
-template <class Signature>
-c10::TypedOperatorHandle<Signature> op(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
-
 at::Tensor wait(const at::Tensor& started) {
-  static const auto handle = op<at::Tensor(const at::Tensor&)>("_c10d_functional::wait_tensor");
+  static const auto handle = op_handle<at::Tensor(const at::Tensor&)>("_c10d_functional::wait_tensor");
   return handle.call(started);
 }
 
 at::Tensor all_reduce(const at::Tensor& tensor, const char* reduction, const AxisGroup& group) {
   if (group.ranks == 1) return tensor;
   static const auto handle =
-      op<at::Tensor(const at::Tensor&, std::string, std::string)>("_c10d_functional::all_reduce");
+      op_handle<at::Tensor(const at::Tensor&, std::string, std::string)>("_c10d_functional::all_reduce");
   return wait(handle.call(tensor, reduction, group.name));
 }
 
@@ -49,14 +44,14 @@ at::Tensor meta_wait(const at::Tensor& started) { return started; }
 
 at::Tensor all_gather(const at::Tensor& shard, const AxisGroup& group) {
   if (group.ranks == 1) return shard;
-  static const auto handle = op<at::Tensor(const at::Tensor&, std::int64_t, std::string)>(
+  static const auto handle = op_handle<at::Tensor(const at::Tensor&, std::int64_t, std::string)>(
       "_c10d_functional::all_gather_into_tensor");
   return wait(handle.call(shard, group.ranks, group.name));
 }
 
 at::Tensor reduce_scatter_sum(const at::Tensor& full, const AxisGroup& group) {
   if (group.ranks == 1) return full;
-  static const auto handle = op<at::Tensor(const at::Tensor&, std::string, std::int64_t, std::string)>(
+  static const auto handle = op_handle<at::Tensor(const at::Tensor&, std::string, std::int64_t, std::string)>(
       "_c10d_functional::reduce_scatter_tensor");
   return wait(handle.call(full, "sum", group.ranks, group.name));
 }
