@@ -37,6 +37,13 @@ target_include_directories(pcre2 SYSTEM INTERFACE ${PCRE2_INCLUDE})
 target_compile_definitions(pcre2 INTERFACE PCRE2_STATIC)
 target_link_libraries(pcre2 INTERFACE ${PCRE2_LIBRARY})
 
+find_path(CRYPTO_INCLUDE openssl/hmac.h REQUIRED)
+find_library(CRYPTO_LIBRARY NAMES libcrypto.a REQUIRED)
+add_library(crypto INTERFACE)
+add_library(crypto::static ALIAS crypto)
+target_include_directories(crypto SYSTEM INTERFACE ${CRYPTO_INCLUDE})
+target_link_libraries(crypto INTERFACE ${CRYPTO_LIBRARY} ${CMAKE_DL_LIBS} Threads::Threads)
+
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Relative paths: another clone of the same sources finds the same objects.

@@ -1,8 +1,8 @@
 // One thread and no blocking call: each round accepts, reads all members, minds silence, and only then
-// decides. A connection is a stranger until its `join` is admitted, and strangers are dropped after a while.
-// A decision waits until every node has reported its end; a lost node is given a report, so that it cannot
-// hold the job up. The port of rank 0's store is bound here and handed over, because a port that is only
-// chosen may be taken in between.
+// decides. Connections are newcomers until they are admitted: they are few, cost little each, make room for
+// the next and are asked about nothing. A decision waits until every node has reported its end; a lost node
+// is given a report, so that it cannot hold the job up. The port of rank 0's store is bound here and handed
+// over, because a port that is only chosen may be taken in between.
 #include "parallel/launch/coordinator.h"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "parallel/launch/failure.h"
 #include "support/error.h"
@@ -19,17 +20,22 @@
 namespace rondo::launch {
 namespace {
 
-constexpr double kJoinWithin_s = 10;  // a connection that has not introduced itself by then is dropped
+constexpr double kJoinWithin_s = 10;         // a connection that has not introduced itself by then is dropped
+constexpr std::size_t kMostNewcomers = 256;  // the oldest makes room
+constexpr int kAcceptedAtOnce = 64;          // so that nothing else waits
+constexpr double kDeaf_s = 1;
+constexpr int kTokenBytes = 16;
 
 }  // namespace
 
 Coordinator::Coordinator(const LaunchOptions& options, Listener meeting, Fd own)
     : options_(options), meeting_(std::move(meeting)), opened_s_(now_s()) {
-  members_.push_back(std::make_unique<Member>(std::move(own)));
+  newcomers_.push_back({Channel(std::move(own)), std::nullopt, /*is_own=*/true});
 }
 
 void Coordinator::add_polls(std::vector<pollfd>& polls) const {
-  if (meeting_.fd) polls.push_back({meeting_.fd.get(), POLLIN, 0});
+  if (meeting_.fd && now_s() >= deaf_until_s_) polls.push_back({meeting_.fd.get(), POLLIN, 0});
+  for (const Newcomer& newcomer : newcomers_) polls.push_back({newcomer.channel.fd(), POLLIN, 0});
   for (const auto& member : members_)
     if (!member->channel.closed())
       polls.push_back({member->channel.fd(),
@@ -44,7 +50,8 @@ void Coordinator::serve() {
     }
     return;
   }
-  accept_members();
+  accept_newcomers();
+  hear_newcomers();
   // By index: a member may be handled while others are being closed, but none is removed here.
   for (std::size_t i = 0; i < members_.size(); ++i) read(*members_[i]);
   mind_losses();
@@ -52,24 +59,59 @@ void Coordinator::serve() {
   if (state_ == State::running || state_ == State::stopping) decide_if_all_ended();
 }
 
-void Coordinator::accept_members() {
-  // Room for every node, and for strangers that are turned away.
-  const std::size_t room = static_cast<std::size_t>(options_.nodes) * 2 + 64;
-  while (meeting_.fd && members_.size() < room) {
+void Coordinator::accept_newcomers() {
+  if (!meeting_.fd || now_s() < deaf_until_s_) return;
+  const auto oldest = [&] {
+    return std::find_if(newcomers_.begin(), newcomers_.end(),
+                        [](const Newcomer& newcomer) { return !newcomer.is_own; });
+  };
+  for (int accepted = 0; accepted < kAcceptedAtOnce; ++accepted) {
     Fd fd(accept4(meeting_.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) return;
-    members_.push_back(std::make_unique<Member>(std::move(fd)));
+    const bool no_room = !fd && (errno == EMFILE || errno == ENFILE);
+    if (!fd && !no_room) return;
+    if ((no_room || newcomers_.size() >= kMostNewcomers) && oldest() != newcomers_.end())
+      newcomers_.erase(oldest());
+    else if (no_room)
+      deaf_until_s_ = now_s() + kDeaf_s;  // else the socket would wake us again and again
+    if (no_room) return;
+    newcomers_.push_back({Channel(std::move(fd)), Handshake(Handshake::Side::node_0, options_.secret)});
   }
+}
+
+void Coordinator::hear_newcomers() {
+  for (Newcomer& newcomer : newcomers_) hear(newcomer);
+  std::erase_if(newcomers_, [](const Newcomer& newcomer) { return newcomer.channel.closed(); });
+}
+
+void Coordinator::hear(Newcomer& newcomer) {
+  if (newcomer.proof) {
+    const Handshake::State state = newcomer.proof->go_on(newcomer.channel.fd());
+    if (state == Handshake::State::failed) return newcomer.channel.close(newcomer.proof->problem());
+    if (state == Handshake::State::going_on && now_s() - newcomer.connected_s > kJoinWithin_s)
+      return newcomer.channel.close("it did not prove that it knows the secret");
+    if (state == Handshake::State::going_on) return;
+    newcomer.proof.reset();
+  }
+  Member* member = nullptr;
+  for (const Json& message : newcomer.channel.receive()) {
+    if (member != nullptr) {
+      handle(*member, message);
+    } else {
+      member = admit(newcomer, message);
+      if (member == nullptr) return;
+    }
+  }
+  if (member == nullptr && now_s() - newcomer.connected_s > kJoinWithin_s)
+    newcomer.channel.close("it did not introduce itself");
 }
 
 void Coordinator::read(Member& member) {
   for (const Json& message : member.channel.receive()) handle(member, message);
   member.channel.flush();
-  if (member.join) member.channel.beat();
+  member.channel.beat();
 }
 
 void Coordinator::handle(Member& member, const Json& message) {
-  if (!member.join) return admit(member, message);
   const std::string type = text_field(message, "type", 32);
   const auto generation = integer_field(message, "generation", 0, generation_);
   const bool is_current = generation == generation_ && member.node >= 0;
@@ -84,48 +126,43 @@ void Coordinator::handle(Member& member, const Json& message) {
   }
 }
 
-void Coordinator::admit(Member& member, const Json& message) {
+// The member, or nullptr where the newcomer was refused.
+Coordinator::Member* Coordinator::admit(Newcomer& newcomer, const Json& message) {
   const auto join = to_join(message);
-  if (!join) return member.channel.close("it did not introduce itself");
-  const bool number_is_taken =
-      join->node_rank == 0
-          ? &member != members_[0].get()
-          : std::any_of(members_.begin(), members_.end(), [&](const auto& other) {
-              return join->node_rank > 0 && other->join && other->join->node_rank == join->node_rank;
-            });
-  if (join->job != options_.run_id)
-    refuse(member, fmt::format("this is job \"{}\", not \"{}\" (--rdzv-id)", options_.run_id, join->job));
-  else if (state_ != State::joining || joined() == static_cast<std::size_t>(options_.nodes))
-    refuse(member, fmt::format("the job already has its {} nodes", options_.nodes));
-  else if (join->nodes != options_.nodes)
-    refuse(member, fmt::format("node 0 says --nnodes {}, this one {}", options_.nodes, join->nodes));
-  else if (number_is_taken)
-    refuse(member, fmt::format("--node-rank {} is taken", join->node_rank));
-  else if (join->node_rank >= options_.nodes)
-    refuse(member, fmt::format("--node-rank {} must be below {}", join->node_rank, options_.nodes));
-  else
-    member.join = join;
+  const std::string objection = join ? objection_to(*join, newcomer.is_own) : "it did not introduce itself";
+  if (!objection.empty()) {
+    newcomer.channel.send({{"type", "refused"}, {"reason", objection}});
+    newcomer.channel.close("it was refused");
+    return nullptr;
+  }
+  members_.push_back(std::make_unique<Member>(
+      Member{std::exchange(newcomer.channel, Channel(Fd())), *join, newcomer.is_own, -1, std::nullopt}));
+  return members_.back().get();
 }
 
-void Coordinator::refuse(Member& member, const std::string& reason) {
-  member.channel.send({{"type", "refused"}, {"reason", reason}});
-  member.channel.close("it was refused");
-}
-
-std::size_t Coordinator::joined() const {
-  return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(),
-                                                [](const auto& member) { return member->join.has_value(); }));
+std::string Coordinator::objection_to(const Join& join, bool is_own) const {
+  const auto has_its_number = [&](const auto& member) {
+    return join.node_rank > 0 && member->join.node_rank == join.node_rank;
+  };
+  if (state_ != State::joining || members_.size() == static_cast<std::size_t>(options_.nodes))
+    return fmt::format("the job already has its {} nodes", options_.nodes);
+  if (join.nodes != options_.nodes)
+    return fmt::format("node 0 says --nnodes {}, this one {}", options_.nodes, join.nodes);
+  if ((join.node_rank == 0 && !is_own) || std::any_of(members_.begin(), members_.end(), has_its_number))
+    return fmt::format("--node-rank {} is taken", join.node_rank);
+  if (join.node_rank >= options_.nodes)
+    return fmt::format("--node-rank {} must be below {}", join.node_rank, options_.nodes);
+  return "";
 }
 
 void Coordinator::mind_losses() {
   for (const auto& member : members_) {
-    const double patience_s = member->join ? options_.silence_timeout_s : kJoinWithin_s;
-    const bool is_own = member == members_[0];
-    if (!is_own && !member->channel.closed() && member->channel.silent_s() > patience_s)
-      member->channel.close(fmt::format("it said nothing for {:.0f} s", patience_s));
+    if (!member->is_own && !member->channel.closed() &&
+        member->channel.silent_s() > options_.silence_timeout_s)
+      member->channel.close(fmt::format("it said nothing for {:.0f} s", options_.silence_timeout_s));
     if (member->channel.closed() && member->node >= 0 && !member->ended) lose(*member);
   }
-  // Strangers, and nodes that left before the start.
+  // Nodes that left before the start.
   std::erase_if(members_, [](const auto& member) { return member->channel.closed() && member->node < 0; });
   if (state_ != State::joining || now_s() - opened_s_ < options_.join_timeout_s) return;
   throw Error(ExitCode::environment, missing_nodes());
@@ -134,14 +171,12 @@ void Coordinator::mind_losses() {
 std::string Coordinator::missing_nodes() const {
   std::string who;
   for (const auto& member : members_)
-    if (member->join)
-      who +=
-          fmt::format("{}{} (pid {}{})", who.empty() ? "" : ", ", member->join->host, member->join->pid,
-                      member->join->node_rank < 0 ? "" : fmt::format(", node {}", member->join->node_rank));
+    who += fmt::format("{}{} (pid {}{})", who.empty() ? "" : ", ", member->join.host, member->join.pid,
+                       member->join.node_rank < 0 ? "" : fmt::format(", node {}", member->join.node_rank));
   return fmt::format(
       "{} of {} nodes joined job \"{}\" at {}:{} within {} s: {}. Start the others with the same "
       "--rdzv-id and endpoint, or allow more time with --rdzv-conf join_timeout=S",
-      joined(), options_.nodes, options_.run_id, options_.rendezvous.host, meeting_.port,
+      members_.size(), options_.nodes, options_.run_id, options_.rendezvous.host, meeting_.port,
       options_.join_timeout_s, who);
 }
 
@@ -150,9 +185,9 @@ void Coordinator::lose(Member& member) {
   lost_a_node_ = true;
   Failure failure;
   failure.node = member.node;
-  failure.host = member.join->host;
+  failure.host = member.join.host;
   failure.exit_code = static_cast<int>(ExitCode::peer);
-  failure.pid = member.join->pid;
+  failure.pid = member.join.pid;
   failure.rank = -1;
   failure.time_s = wall_time_s();
   failure.message = member.channel.why_closed();
@@ -161,21 +196,20 @@ void Coordinator::lose(Member& member) {
 }
 
 void Coordinator::begin_if_complete() {
-  if (joined() < static_cast<std::size_t>(options_.nodes)) return;
+  if (members_.size() < static_cast<std::size_t>(options_.nodes)) return;
   give_nodes_numbers();
   start();
 }
 
 void Coordinator::give_nodes_numbers() {
-  std::erase_if(members_, [](const auto& member) { return !member->join; });
   std::set<int> taken = {0};
-  for (const auto& member : members_) taken.insert(member->join->node_rank);
+  for (const auto& member : members_) taken.insert(member->join.node_rank);
   int next = 0;
   for (const auto& member : members_) {
-    if (member == members_[0])
+    if (member->is_own)
       member->node = 0;
-    else if (member->join->node_rank >= 0)
-      member->node = member->join->node_rank;
+    else if (member->join.node_rank >= 0)
+      member->node = member->join.node_rank;
     else {
       while (taken.count(next)) ++next;
       member->node = next++;
@@ -214,24 +248,25 @@ void Coordinator::start() {
   if (!open_master(why)) return finish(static_cast<int>(ExitCode::environment), why);
   Start start;
   start.generation = generation_;
+  start.store_token = random_token(kTokenBytes);
   start.nodes = options_.nodes;
   start.master_addr = !options_.master_addr.empty()  ? options_.master_addr
                       : !options_.local_addr.empty() ? options_.local_addr
                       : options_.nodes > 1           ? options_.rendezvous.host
                                                      : "127.0.0.1";
   start.master_port = master_.port;
-  for (const auto& member : members_) start.world_size += member->join->ranks;
+  for (const auto& member : members_) start.world_size += member->join.ranks;
   std::map<std::string, int> of_role;
-  for (const auto& member : members_) of_role[member->join->role] += member->join->ranks;
+  for (const auto& member : members_) of_role[member->join.role] += member->join.ranks;
   std::map<std::string, int> before_in_role;
   for (const auto& member : members_) {
     start.node = member->node;
-    start.role_world_size = of_role[member->join->role];
-    start.first_role_rank = before_in_role[member->join->role];
+    start.role_world_size = of_role[member->join.role];
+    start.first_role_rank = before_in_role[member->join.role];
     member->ended.reset();
     member->channel.send(to_json(start));
-    start.first_rank += member->join->ranks;
-    before_in_role[member->join->role] += member->join->ranks;
+    start.first_rank += member->join.ranks;
+    before_in_role[member->join.role] += member->join.ranks;
   }
   state_ = State::running;
 }
@@ -282,12 +317,12 @@ void Coordinator::finish(int code, const std::string& report) {
 
 bool Coordinator::all_others_left() const {
   return std::all_of(members_.begin(), members_.end(),
-                     [&](const auto& member) { return member == members_[0] || member->channel.closed(); });
+                     [&](const auto& member) { return member->is_own || member->channel.closed(); });
 }
 
 void Coordinator::broadcast(const Json& message, const Member* except) {
   for (const auto& member : members_)
-    if (member.get() != except && member->join) member->channel.send(message);
+    if (member.get() != except) member->channel.send(message);
 }
 
 }  // namespace rondo::launch

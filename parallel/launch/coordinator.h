@@ -8,12 +8,14 @@
 
 #include <poll.h>
 
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "parallel/launch/options.h"
+#include "parallel/rendezvous/handshake.h"
 #include "parallel/rendezvous/messages.h"
 
 namespace rondo::launch {
@@ -39,20 +41,29 @@ class Coordinator {
 
  private:
   enum class State { joining, running, stopping, finished };
-  struct Member {
-    explicit Member(Fd fd) : channel(std::move(fd)), connected_s(now_s()) {}
+  // A connection until it is admitted: it proves that it knows the secret, and then introduces itself.
+  // However many there are, they delay nobody.
+  struct Newcomer {
     Channel channel;
-    double connected_s;
-    std::optional<Join> join;
+    std::optional<Handshake> proof;  // while it goes on
+    bool is_own = false;
+    double connected_s = now_s();
+  };
+  struct Member {
+    Channel channel;
+    Join join;
+    bool is_own = false;
     int node = -1;  // set at the first start
     std::optional<Ended> ended;
   };
 
-  void accept_members();
+  void accept_newcomers();
+  void hear_newcomers();
+  void hear(Newcomer& newcomer);
   void read(Member& member);
   void handle(Member& member, const Json& message);
-  void admit(Member& member, const Json& message);
-  void refuse(Member& member, const std::string& reason);
+  Member* admit(Newcomer& newcomer, const Json& message);
+  std::string objection_to(const Join& join, bool is_own) const;
   void mind_losses();
   void lose(Member& member);
   void begin_if_complete();
@@ -65,12 +76,13 @@ class Coordinator {
   void finish(int code, const std::string& report);
   void broadcast(const Json& message, const Member* except);
   std::string missing_nodes() const;
-  std::size_t joined() const;
 
   const LaunchOptions& options_;
   Listener meeting_;
   Listener master_;
-  std::vector<std::unique_ptr<Member>> members_;  // the first is node 0's own; in order of nodes once running
+  std::list<Newcomer> newcomers_;                 // the oldest first
+  std::vector<std::unique_ptr<Member>> members_;  // in the order of nodes once running
+  double deaf_until_s_ = 0;                       // nobody is accepted: there are no descriptors
   State state_ = State::joining;
   double opened_s_;
   int generation_ = 0;

@@ -152,7 +152,7 @@ std::string describe(const Failure& failure, int world_size, int nodes) {
 }
 
 bool may_restart(int code) {
-  constexpr std::array kFinal = {0, 2, 3, 4, 75, 93};
+  constexpr std::array kFinal = {0, 2, 3, 4, 8, 10, 75, 93};
   return std::find(kFinal.begin(), kFinal.end(), code) == kFinal.end();
 }
 

@@ -26,7 +26,8 @@ std::string cause_of(const Failure& failure);
 // lost.
 std::string describe(const Failure& failure, int world_size, int nodes);
 
-// The user's mistakes fail the same way again, 75 and 93 ask for an end.
+// The user's mistakes, a step that is not finite and a graph that cannot be made fail the same way again; 75
+// and 93 ask for an end.
 bool may_restart(int code);
 // The code all ranks agree on, else the first that is neither 0 nor (if there is another) 7, a lost peer.
 int common_code(const std::vector<int>& codes);

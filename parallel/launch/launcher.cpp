@@ -27,6 +27,7 @@
 #include "parallel/launch/output.h"
 #include "parallel/launch/ranks.h"
 #include "parallel/launch/spawn.h"
+#include "parallel/rendezvous/handshake.h"
 #include "parallel/rendezvous/messages.h"
 #include "support/error.h"
 
@@ -36,6 +37,7 @@ namespace {
 constexpr double kLongestSleep_s = 0.5;
 constexpr double kRetryConnecting_s = 0.3;
 constexpr int kConnectTimeout_ms = 1000;
+constexpr double kGreetWithin_s = 5;
 constexpr double kSameSignal_s =
     1;  // a scheduler signals every node: what another node passed on is the same one
 constexpr double kLastWordsWithin_s = 2;  // for the other launchers to read that the job is finished
@@ -98,6 +100,7 @@ class Launcher {
     if (channel_ && !channel_->closed())
       polls.push_back(
           {channel_->fd(), static_cast<short>(POLLIN | (channel_->wants_to_write() ? POLLOUT : 0)), 0});
+    if (greeting_) polls.push_back({greeting_->fd.get(), POLLIN, 0});
     if (coordinator_) coordinator_->add_polls(polls);
     if (ranks_) ranks_->add_polls(polls);
     output_.add_polls(polls);
@@ -123,6 +126,11 @@ class Launcher {
       if (meeting.is_loopback && place.host != "localhost" && place.host.rfind("127.", 0) != 0)
         output_.say(fmt::format("{} is a loopback address on this machine, which no other machine can reach",
                                 place.host));
+      if (!options_.has_own_secret && !meeting.is_loopback)
+        output_.say(
+            fmt::format("no secret is given: whoever reaches {}:{} and knows --rdzv-id can join; set "
+                        "RONDO_RDZV_SECRET to the same text on all nodes",
+                        place.host, place.port));
       return coordinate(std::move(meeting));
     }
     if (!must_be_here) return;  // node 0 is elsewhere, or another launcher of this machine
@@ -160,7 +168,9 @@ class Launcher {
     channel_->send(to_json(join));
   }
 
-  void try_to_connect() {
+  // Towards node 0: connect, prove, introduce.
+  void try_to_join() {
+    if (greeting_) return greet();
     if (now_s() - tried_s_ < kRetryConnecting_s) return;
     if (now_s() - began_s_ > options_.join_timeout_s)
       throw Error(
@@ -173,14 +183,34 @@ class Launcher {
     const Endpoint& place = options_.rendezvous;
     Fd fd = connect_to(place.host, place.port, options_.local_addr, kConnectTimeout_ms, problem_);
     tried_s_ = now_s();
-    if (fd) introduce(std::move(fd));
+    if (fd) greeting_.emplace(std::move(fd), Handshake(Handshake::Side::node, options_.secret));
+  }
+
+  void greet() {
+    const Handshake::State state = greeting_->proof.go_on(greeting_->fd.get());
+    if (state == Handshake::State::proved) {
+      introduce(std::move(greeting_->fd));
+    } else if (greeting_->proof.was_refused()) {
+      throw Error(
+          ExitCode::environment,
+          fmt::format("node 0 at {}:{} refused this node: another job, or another secret; --rdzv-id and "
+                      "RONDO_RDZV_SECRET must be the same on all nodes",
+                      options_.rendezvous.host, options_.rendezvous.port));
+    } else if (state == Handshake::State::failed) {
+      problem_ = greeting_->proof.problem();
+    } else if (now_s() - tried_s_ < kGreetWithin_s) {
+      return;
+    } else {
+      problem_ = "it did not answer the launcher's protocol";
+    }
+    greeting_.reset();
   }
 
   // --- node 0 says ---
 
   void talk() {
     if (!channel_ || channel_->closed()) {
-      if (!ranks_) try_to_connect();
+      if (!ranks_) try_to_join();
       return;
     }
     for (const Json& message : channel_->receive()) obey(message);
@@ -293,8 +323,7 @@ class Launcher {
       ranks_->expect(SIGKILL);
       return ranks_->signal_all(SIGKILL);
     }
-    ranks_->expect(signal);
-    ranks_->signal_all(signal);
+    ranks_->forward(signal);
   }
 
   // --- the end ---
@@ -340,7 +369,13 @@ class Launcher {
   Places places_;
   std::string log_root_;
   std::optional<Coordinator> coordinator_;  // on node 0
-  std::optional<Channel> channel_;          // to the coordinator
+  struct Greeting {
+    Greeting(Fd connected, Handshake begun) : fd(std::move(connected)), proof(std::move(begun)) {}
+    Fd fd;
+    Handshake proof;
+  };
+  std::optional<Greeting> greeting_;  // with node 0, until it is proved
+  std::optional<Channel> channel_;    // to the coordinator
   std::optional<Ranks> ranks_;
   std::optional<Finish> finish_;
   std::map<std::int64_t, double> passed_on_;  // by signal: when another node's launcher passed it on

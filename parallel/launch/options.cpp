@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 
 #include "parallel/launch/gpus.h"
@@ -170,6 +172,8 @@ class Parser {
     if (options_.wants_help) return options_;
     if (standalone_) meet_alone();
     if (options_.nodes > 1) meeting_place();
+    find_secret();
+    if (grace_s_) options_.shutdown_grace_s = options_.signal_grace_s = *grace_s_;
     check_program();
     check_ranks();
     if (!problems_.empty()) flags_.fail(problems_);
@@ -205,6 +209,18 @@ class Parser {
     if (options_.rendezvous.port == 0) options_.rendezvous.port = kDefaultRendezvousPort;
   }
 
+  void find_secret() {
+    const char* variable = std::getenv("RONDO_RDZV_SECRET");
+    std::string secret = variable == nullptr ? "" : variable;
+    if (!secret_file_.empty()) {
+      std::ifstream file(secret_file_);
+      if (!std::getline(file, secret) || secret.empty())
+        complain("{} cannot be read, or its first line is empty", flags_.as_given("--rdzv-secret-file"));
+    }
+    options_.has_own_secret = !secret.empty();
+    options_.secret = secret + "\n" + options_.run_id;
+  }
+
   void check_program() {
     const std::vector<std::string>& program = options_.program;
     if (program.empty())
@@ -236,6 +252,8 @@ class Parser {
 
   LaunchOptions options_;
   bool standalone_ = false;
+  std::string secret_file_;
+  std::optional<double> grace_s_;
   Flags flags_{"launch",
                "Runs `rondo train ...` as the ranks of a job, or with --no-python any program. The flags are "
                "torchrun's;\n"
@@ -267,6 +285,8 @@ Parser::Parser() {
       "where nodes meet; on that host runs node 0");
   add("--rdzv-id", "ID", with(read_name, &o.run_id),
       "name of the job; nodes with another one are turned away");
+  add("--rdzv-secret-file", "FILE", flag::text(&secret_file_),
+      "its first line, or else RONDO_RDZV_SECRET, is what nodes must know to join");
   add("--rdzv-conf", "K=V,...", with(read_rendezvous_settings, &o),
       "timeout, join_timeout (600), read_timeout (5), seconds");
   flags_.toggle("--standalone", &standalone_, "one node on a free port, whatever the flags above say");
@@ -274,8 +294,8 @@ Parser::Parser() {
       "restart all ranks up to N times after a failure (default 0)");
   add("--monitor-interval", "SECONDS", flag::number(&o.monitor_interval_s, 0.001, kLongest_s, "seconds"),
       "longest sleep of the launcher (default 0.1)");
-  add("--shutdown-grace", "SECONDS", flag::number(&o.shutdown_grace_s, 0, kLongest_s, "seconds"),
-      "between SIGTERM and SIGKILL (default 10)");
+  add("--shutdown-grace", "SECONDS", flag::number(&grace_s_, 0, kLongest_s, "seconds"),
+      "until SIGKILL (default 10 after a failure, 600 after a signal, since ranks save then)");
   add("--role", "NAME", with(read_name, &o.role),
       "role of the ranks, shown before their lines (default \"default\")");
   add("--log-dir", "DIR", flag::text(&o.log_dir), "DIR/ID/attempt_N/LOCAL_RANK/{stdout,stderr}.log");

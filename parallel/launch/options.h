@@ -39,11 +39,14 @@ struct LaunchOptions {
   bool uses_static_rendezvous = true;
   Endpoint rendezvous;  // filled in for several nodes
   std::string run_id = "none";
+  std::string secret;  // what nodes prove to know: --rdzv-secret-file or RONDO_RDZV_SECRET, and the run id
+  bool has_own_secret = false;  // not the run id alone
   double join_timeout_s = 600;
   double silence_timeout_s = 5;  // a node that says nothing for so long is lost
   int max_restarts = 0;
   double monitor_interval_s = 0.1;
-  double shutdown_grace_s = 10;
+  double shutdown_grace_s = 10;  // from SIGTERM to SIGKILL where another rank failed
+  double signal_grace_s = 600;   // from a forwarded signal to SIGKILL: ranks may save first
   std::string role = "default";
   std::string log_dir;  // empty: none
   StreamMask redirects;

@@ -77,10 +77,13 @@ std::vector<std::string> Ranks::environment(int local_rank, const std::string& e
     variables.push_back("TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
   if (std::getenv("OMP_NUM_THREADS") == nullptr)
     variables.push_back(set("OMP_NUM_THREADS", std::max(1, available_cores() / options_.ranks_per_node)));
+  variables.push_back(set("RONDO_STORE_TOKEN", start_.store_token));
   if (master_fd >= 0) variables.push_back(set("RONDO_MASTER_LISTEN_FD", master_fd));
   std::vector<std::string> all = environment_with(variables);
-  if (master_fd < 0)
-    std::erase_if(all, [](const std::string& old) { return old.rfind("RONDO_MASTER_LISTEN_FD=", 0) == 0; });
+  std::erase_if(all, [&](const std::string& old) {
+    return (master_fd < 0 && old.starts_with("RONDO_MASTER_LISTEN_FD=")) ||
+           old.starts_with("RONDO_RDZV_SECRET=");
+  });
   return all;
 }
 
@@ -129,6 +132,21 @@ void Ranks::serve() {
     if (!rank.status) reap(rank);
   }
   if (stopped_s_ && now_s() - *stopped_s_ >= options_.shutdown_grace_s) signal_all(SIGKILL);
+  if (forwarded_s_ && now_s() - *forwarded_s_ >= options_.signal_grace_s) kill_late();
+}
+
+// Ranks that a signal did not end: they hang, stand still or ignore it.
+void Ranks::kill_late() {
+  forwarded_s_.reset();
+  std::string late;
+  for (int i = 0; i < options_.ranks_per_node; ++i)
+    if (!ranks_[static_cast<std::size_t>(i)].status)
+      late += fmt::format("{}{}", late.empty() ? "" : ", ", start_.first_rank + i);
+  if (late.empty()) return;
+  output_.say(fmt::format("killing rank {}, which did not end within {} s of the signal (--shutdown-grace)",
+                          late, options_.signal_grace_s));
+  expect(SIGKILL);
+  signal_all(SIGKILL);
 }
 
 // A rank's process group ends with it. It is killed while the zombie still holds the number of the group.
@@ -152,6 +170,15 @@ void Ranks::reap(Rank& rank) {
 void Ranks::signal_all(int signal) {
   for (const Rank& rank : ranks_)
     if (rank.pid > 0 && !rank.status) kill(-rank.pid, signal);
+}
+
+// Any program but ours may take USR1 and USR2 for something else than a request to end.
+void Ranks::forward(int signal) {
+  expect(signal);
+  signal_all(signal);
+  signal_all(SIGCONT);  // a stopped process hears nothing else
+  const bool asks_to_end = (signal != SIGUSR1 && signal != SIGUSR2) || !options_.runs_any_program;
+  if (asks_to_end && !forwarded_s_) forwarded_s_ = now_s();
 }
 
 void Ranks::stop() {

@@ -39,8 +39,9 @@ class Ranks {
   void serve();  // reads output, notices deaths, kills after the grace
 
   void signal_all(int signal);
-  void stop();      // SIGTERM, and SIGKILL after the grace
-  void kill_all();  // SIGKILL
+  void forward(int signal);  // and SIGKILL after the grace of signals
+  void stop();               // SIGTERM, and SIGKILL after the grace
+  void kill_all();           // SIGKILL
   // From now on an end by `signal`, or with its code, is no failure of the rank.
   void expect(int signal) { expected_.push_back(signal); }
 
@@ -65,6 +66,7 @@ class Ranks {
   void start_rank(int local_rank, const Places& places, int master_fd);
   void reap(Rank& rank);
   bool is_failure(const Rank& rank) const;
+  void kill_late();
   Failure failure_of(int local_rank) const;
   std::optional<Failure> first_failure() const;
 
@@ -75,7 +77,8 @@ class Ranks {
   Guard& guard_;
   std::vector<Rank> ranks_;
   std::vector<int> expected_;
-  std::optional<double> stopped_s_;  // monotonic
+  std::optional<double> stopped_s_;    // monotonic
+  std::optional<double> forwarded_s_;  // monotonic: since when the ranks are asked to end
   double stopped_wall_s_ = 0;
   std::optional<double> first_failed_s_;  // monotonic
 };

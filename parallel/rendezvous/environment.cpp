@@ -123,6 +123,7 @@ RankEnvironment from_torchrun() {
   ranks.group_rank = variables.optional_whole("GROUP_RANK", 0, kMaxWorldSize, 0);
   ranks.restart_count = variables.optional_whole("TORCHELASTIC_RESTART_COUNT", 0, INT_MAX, 0);
   if (variable("TORCHELASTIC_RUN_ID") != nullptr) ranks.run_id = variables.text("TORCHELASTIC_RUN_ID");
+  if (variable("RONDO_STORE_TOKEN") != nullptr) ranks.store_token = variables.text("RONDO_STORE_TOKEN");
   variables.require_order(ranks, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   ranks.master_listen_fd = inherited_listener(variables, ranks.rank);
   variables.finish();

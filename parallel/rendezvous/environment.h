@@ -16,6 +16,7 @@ struct RankEnvironment {
   int master_listen_fd =
       -1;  // rank 0 under `rondo launch`: a socket that listens on master_port already, or is bound
   std::string run_id = "none";
+  std::string store_token;  // under `rondo launch`: keeps the names in the store from being guessed
   int restart_count = 0;
   std::string source = "alone";  // "torchrun", "slurm", "openmpi", "hydra" or "alone"
 };

@@ -20,6 +20,7 @@ constexpr std::size_t kHeader = 8;
 constexpr std::size_t kMaxText = 8192;
 constexpr int kMaxWorldSize = 1 << 24;
 constexpr int kMaxCodes = 1024;
+constexpr int kReadsAtOnce = 16;  // one end that never pauses must not keep the others waiting
 
 // Reads fields and remembers whether all were sound.
 class Fields {
@@ -139,7 +140,7 @@ void Channel::beat() {
 std::vector<Json> Channel::receive() {
   std::vector<Json> messages;
   char buffer[16384];
-  while (!closed()) {
+  for (int reads = 0; reads < kReadsAtOnce && !closed(); ++reads) {
     const ssize_t got = recv(fd_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
@@ -210,7 +211,8 @@ Json to_json(const Start& start) {
           {"first_role_rank", start.first_role_rank},
           {"role_world_size", start.role_world_size},
           {"master_addr", start.master_addr},
-          {"master_port", start.master_port}};
+          {"master_port", start.master_port},
+          {"store_token", start.store_token}};
 }
 
 std::optional<Start> to_start(const Json& message) {
@@ -226,6 +228,7 @@ std::optional<Start> to_start(const Json& message) {
   start.first_role_rank = fields.integer("first_role_rank", 0, start.role_world_size - 1);
   start.master_addr = fields.text("master_addr");
   start.master_port = fields.integer("master_port", 1, 65535);
+  start.store_token = fields.text("store_token");
   return fields.sound() ? std::optional(start) : std::nullopt;
 }
 

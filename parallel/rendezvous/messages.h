@@ -7,8 +7,7 @@
 //   node to node 0    join, failed, ended, signalled, beat
 //   node 0 to node    refused, start, stop, forward, say, finish, beat
 //
-// The job's id keeps jobs apart that meet at one place by accident; it is no secret, and the network is
-// trusted as far as torchrun trusts it.
+// Before the first frame both ends prove that they know the job's secret (handshake.h).
 #pragma once
 
 #include <cstdint>
@@ -31,8 +30,8 @@ class Channel {
   explicit Channel(Fd fd) : fd_(std::move(fd)), heard_s_(now_s()) {}
 
   void send(const Json& message);
-  // Reads what has arrived. After the other end closed, or sent nonsense, closed() is true; whole messages
-  // before that are still returned.
+  // Reads what has arrived, at most kMaxBody bytes at a time. After the other end closed, or sent nonsense,
+  // closed() is true; whole messages before that are still returned.
   std::vector<Json> receive();
   void flush();
   // At most once a second a beat, so that silence means loss.
@@ -76,6 +75,7 @@ struct Start {
   int first_role_rank = 0, role_world_size = 0;  // the same among the ranks of one role
   std::string master_addr;
   int master_port = 0;
+  std::string store_token;  // part of the names in the ranks' store, which others cannot guess then
 };
 
 // Sent when all ranks of a node are gone.

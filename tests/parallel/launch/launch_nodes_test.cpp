@@ -154,7 +154,8 @@ TEST_CASE("a node of another job, or with another idea of the job, is refused") 
   Launch first(shell(fixed(port, 0, {"--rdzv-id=j"}), kPlace));
   Finished end = launch(shell(fixed(port, 1, {"--rdzv-id=k"}), kPlace));
   CHECK(end.code == 6);
-  CHECK_THAT(end.err, ContainsSubstring("refused this node: this is job \"j\", not \"k\" (--rdzv-id)"));
+  CHECK_THAT(end.err, ContainsSubstring("refused this node: another job, or another secret; --rdzv-id and "
+                                        "RONDO_RDZV_SECRET must be the same on all nodes"));
   end = launch(shell(
       {"--nnodes=3", "--node-rank=1", "--master-addr=127.0.0.1", "--master-port=" + port, "--rdzv-id=j"},
       kPlace));
@@ -178,6 +179,86 @@ TEST_CASE("two nodes of the same rank do not both get in") {
   }));
 }
 
+TEST_CASE("SEC-05: a node must know the secret, from the environment or a file, and ranks never see it") {
+  TemporaryFolder folder;
+  std::ofstream(folder / "secret") << "open sesame\n";
+  const std::string port = free_port();
+  const std::string script = "echo secret:$RONDO_RDZV_SECRET. $RONDO_STORE_TOKEN";
+  Launch first(shell(fixed(port, 0), script), {{"RONDO_RDZV_SECRET", "open sesame"}});
+  for (const char* wrong : {"", "open barley"}) {
+    const Finished end = launch(shell(fixed(port, 1), script), {{"RONDO_RDZV_SECRET", wrong}});
+    CHECK(end.code == 6);
+    CHECK_THAT(end.err, ContainsSubstring("refused this node: another job, or another secret"));
+  }
+  Launch second(shell(fixed(port, 1, {"--rdzv-secret-file=" + folder / "secret"}), script));
+  const Finished a = first.wait(), b = second.wait();
+  CHECK(a.code == 0);
+  CHECK(b.code == 0);
+  CHECK_THAT(a.out, ContainsSubstring("secret:. "));
+  const std::string token = a.out.substr(a.out.rfind(' '));
+  CHECK(token.size() == 1 + 32 + 1);
+  CHECK(b.out.substr(b.out.rfind(' ')) == token);
+}
+
+Fd connected(const std::string& port) {
+  std::string why;
+  Fd fd;
+  REQUIRE(holds_soon([&] {
+    fd = connect_to("127.0.0.1", std::stoi(port), "", 1000, why);
+    return static_cast<bool>(fd);
+  }));
+  return fd;
+}
+
+double cpu_seconds(int pid) {
+  const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+  std::string word;
+  double ticks = 0;
+  for (int field = 3; fields >> word && field <= 15; ++field)
+    if (field >= 14) ticks += std::stod(word);
+  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+int resident_mib(int pid) {
+  std::istringstream pages(read_file("/proc/" + std::to_string(pid) + "/statm"));
+  long size = 0, resident = 0;
+  pages >> size >> resident;
+  return static_cast<int>(resident * sysconf(_SC_PAGESIZE) >> 20);
+}
+
+TEST_CASE("SEC-06, PRO-27: strangers keep no node out, cost little, and delay no end") {
+  const std::string port = free_port();
+  Launch first(shell(c10d(port, {"--node-rank=0"}), "sleep 0.2"));
+  std::vector<Fd> idle;
+  for (int i = 0; i < 400; ++i) idle.push_back(connected(port));
+  const double before_s = cpu_seconds(first.pid());
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  CHECK(cpu_seconds(first.pid()) - before_s < 0.1);  // it sleeps
+  CHECK(resident_mib(first.pid()) < 64);
+  Launch second(shell(c10d(port, {"--node-rank=1"}), "sleep 0.2"));
+  CHECK(second.wait().code == 0);
+  CHECK(first.wait().code == 0);  // with what is left of the idle ones still open
+}
+
+TEST_CASE("SEC-06: endless messages of a stranger are not kept, in front of a job nor beside one") {
+  const std::string port = free_port();
+  Launch first(shell(c10d(port, {"--node-rank=0"}), "sleep 0.5"));
+  const auto flood = [&](const Fd& fd) {
+    std::string frames;
+    for (int i = 0; i < 10'000; ++i) frames += std::string("RLP1\0\0\0\2{}", 10);
+    for (int i = 0; i < 50; ++i) send(fd.get(), frames.data(), frames.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  };
+  flood(connected(port));
+  CHECK(resident_mib(first.pid()) < 64);
+  Launch second(shell(c10d(port, {"--node-rank=1"}), "echo up; sleep 0.5"));
+  REQUIRE(holds_soon([&] { return !second.out().empty(); }));
+  flood(connected(port));
+  CHECK(resident_mib(first.pid()) < 64);
+  CHECK(first.wait().code == 0);
+  CHECK(second.wait().code == 0);
+}
+
 TEST_CASE("garbage at the meeting place does no harm") {
   const std::string port = free_port();
   Launch first(shell(fixed(port, 0), kPlace));
@@ -185,12 +266,7 @@ TEST_CASE("garbage at the meeting place does no harm") {
   for (const std::string& bytes :
        {std::string("GET / HTTP/1.0\r\n\r\n"), std::string("RLP1\xff\xff\xff\xff", 8),
         std::string("RLP1\0\0\0\2{}", 10), std::string(100000, '\0'), std::string("RLP1")}) {
-    std::string why;
-    Fd stranger;
-    REQUIRE(holds_soon([&] {
-      stranger = connect_to("127.0.0.1", std::stoi(port), "", 1000, why);
-      return static_cast<bool>(stranger);
-    }));
+    Fd stranger = connected(port);
     send(stranger.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     strangers.push_back(std::move(stranger));
   }

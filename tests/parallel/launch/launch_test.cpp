@@ -106,6 +106,23 @@ TEST_CASE("ranks that ignore SIGTERM are killed after the grace") {
   CHECK(run.code == 5);
 }
 
+TEST_CASE("PRO-17: a rank that ignores a forwarded signal, or stands still, is killed after the grace") {
+  for (const char* script :
+       {"trap '' TERM; echo up; while :; do sleep 0.05; done", "echo up; kill -STOP $$; sleep 60"}) {
+    Launch run(shell({"--nproc-per-node=2", "--shutdown-grace=0.3"}, script));
+    REQUIRE(holds_soon([&] { return run.out().find("[default1]: up") != std::string::npos; }));
+    run.signal(SIGTERM);
+    const Finished end = run.wait();
+    CHECK((end.code == 137 || end.code == 143));
+  }
+  Launch deaf(shell({"--shutdown-grace=0.3"}, "trap '' TERM; echo up; while :; do sleep 0.05; done"));
+  REQUIRE(holds_soon([&] { return !deaf.out().empty(); }));
+  deaf.signal(SIGTERM);
+  const Finished end = deaf.wait();
+  CHECK(end.code == 137);
+  CHECK_THAT(end.err, ContainsSubstring("killing rank 0, which did not end within 0.3 s of the signal"));
+}
+
 TEST_CASE("nobody survives a killed launcher, not even what a rank started") {
   TemporaryFolder folder;
   Launch run(shell({"--nproc-per-node=2"},

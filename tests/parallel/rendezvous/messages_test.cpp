@@ -81,6 +81,7 @@ TEST_CASE("messages read back what was written") {
   start.role_world_size = 4;
   start.master_addr = "h";
   start.master_port = 12;
+  start.store_token = "t";
   CHECK(to_json(*to_start(to_json(start))) == to_json(start));
   Ended ended{2, Failure{}, {0, 137}};
   ended.first->message = "bad \xff byte";
