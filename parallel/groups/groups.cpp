@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <thread>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -101,6 +102,39 @@ int listening_socket(const RankEnvironment& environment) {
   return dup(listener.fd.get());  // the store closes its copy
 }
 
+// Waits in short slices, since c10d's own wait hears no stop signal: Gloo would wait for a rank that is gone
+// until its timeout.
+class HearingStore final : public c10d::PrefixStore {
+ public:
+  using c10d::PrefixStore::PrefixStore;
+
+  void wait(const std::vector<std::string>& keys) override { wait(keys, getTimeout()); }
+  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override {
+    const Clock::time_point deadline = Clock::now() + timeout;
+    for (;;) {
+      if (stop_requested()) throw Error(ExitCode::peer, "stopped while waiting for the other ranks");
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+      const bool is_last = left <= kSlice;
+      try {
+        return PrefixStore::wait(keys, is_last ? std::max(left, std::chrono::milliseconds(1)) : kSlice);
+      } catch (const c10::DistStoreError&) {
+        if (is_last) throw;
+      }
+    }
+  }
+  std::vector<std::uint8_t> get(const std::string& key) override {
+    wait({key});
+    return PrefixStore::get(key);
+  }
+  std::vector<std::vector<std::uint8_t>> multiGet(const std::vector<std::string>& keys) override {
+    wait(keys);
+    return PrefixStore::multiGet(keys);
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kSlice{500};
+};
+
 // The store of rank 0, tried for a short while at a time: c10d's client alone would hear no stop signal for
 // as long as it waits. Knocking first spares c10d's noise about a port where nobody listens yet.
 c10::intrusive_ptr<c10d::Store> join(const RankEnvironment& environment, c10d::TCPStoreOptions options,
@@ -133,8 +167,10 @@ c10::intrusive_ptr<c10d::Store> meet(const RankEnvironment& environment, std::ch
       options.isServer ? c10::intrusive_ptr<c10d::Store>(
                              c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options))
                        : join(environment, options, patience);
-  const auto store = c10::make_intrusive<c10d::PrefixStore>(
-      "rondo/" + environment.run_id + "/" + std::to_string(environment.restart_count), served);
+  const auto store = c10::make_intrusive<c10d::PrefixStore>("rondo/" + environment.run_id + "/" +
+                                                                std::to_string(environment.restart_count) +
+                                                                "/" + environment.store_token,
+                                                            served);
   const std::string arrived = "arrived", everyone = "everyone";
   std::int64_t present = store->add(arrived, 1);
   while (present < environment.world_size && !store->check({everyone})) {
@@ -306,16 +342,6 @@ std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begi
 
 }  // namespace
 
-std::vector<std::string> ProcessGroups::all_gather_text(std::string_view key, const std::string& text) {
-  if (!connection_) return {text};
-  const std::string prefix = std::string(key) + "/";
-  connection_->store->set(prefix + std::to_string(rank_), bytes_of(text));
-  std::vector<std::string> all;
-  for (int rank = 0; rank < size_; ++rank)
-    all.push_back(text_of(connection_->store->get(prefix + std::to_string(rank))));
-  return all;
-}
-
 std::vector<std::string> ProcessGroups::gather_text(std::string_view key, const std::string& text) {
   if (!connection_) return {text};
   const std::string prefix = std::string(key) + "/";
@@ -332,13 +358,28 @@ std::vector<std::string> ProcessGroups::gather_text(std::string_view key, const 
   return all;
 }
 
-std::string ProcessGroups::broadcast_text(std::string_view key, const std::string& text) {
+std::string ProcessGroups::broadcast_text(std::string_view key, const std::string& text, int from) {
   if (!connection_) return text;
-  if (rank_ == 0) {
+  if (rank_ == from) {
     connection_->store->set(std::string(key), bytes_of(text));
     return text;
   }
   return text_of(connection_->store->get(std::string(key)));
+}
+
+std::optional<ProcessGroups::OtherText> ProcessGroups::first_other_text(std::string_view key,
+                                                                        const std::string& text) {
+  const std::vector<std::int64_t> hashes =
+      all_gather(static_cast<std::int64_t>(std::hash<std::string>{}(text)));
+  const auto odd =
+      std::find_if(hashes.begin(), hashes.end(), [&](std::int64_t hash) { return hash != hashes.front(); });
+  if (odd == hashes.end()) return std::nullopt;
+  OtherText found;
+  found.rank = static_cast<int>(odd - hashes.begin());
+  found.text_of_rank_0 = broadcast_text(std::string(key) + "/0", text);
+  found.text = broadcast_text(std::string(key) + "/other", text, found.rank);
+  barrier();  // rank 0, which holds the texts, may leave now
+  return found;
 }
 
 }  // namespace rondo

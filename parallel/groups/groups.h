@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,11 +61,17 @@ class ProcessGroups {
   // The largest of all ranks' values, place by place. A few microseconds a rank; made for once a step.
   std::vector<std::int64_t> maximum(std::vector<std::int64_t> values);
   // Through the store. `key` must be new for each call and equal on all ranks.
-  std::vector<std::string> all_gather_text(std::string_view key, const std::string& text);  // by rank
   // Every rank's text on rank 0, nothing elsewhere. Leaves nothing in the store.
   std::vector<std::string> gather_text(std::string_view key, const std::string& text);
-  // Rank 0's text on every rank.
-  std::string broadcast_text(std::string_view key, const std::string& text);
+  // Rank `from`'s text on every rank.
+  std::string broadcast_text(std::string_view key, const std::string& text, int from = 0);
+  // The first rank with another text than rank 0's, if there is one: alike on all ranks. Hashes are
+  // exchanged, and those two texts where they differ.
+  struct OtherText {
+    int rank;
+    std::string text_of_rank_0, text;
+  };
+  std::optional<OtherText> first_other_text(std::string_view key, const std::string& text);
 
  private:
   struct Connection;  // keeps c10d's headers out of this one
