@@ -87,26 +87,40 @@ TEST_CASE("peers that never come end the wait with 7, and the key of the patienc
   }
 }
 
-TEST_CASE(
-    "ranks that would call different collectives end with 10 and name the first, instead of waiting for "
-    "ever") {
+// Two ranks that agree on nothing but where to meet.
+void check_refused(const Words& flags_of_1, const std::string& difference) {
   const Place place;
+  for (int i = 0; i < 40; ++i)
+    write_text(place / "corpus of 1" / fmt::format("{}.txt", i),
+               std::string(200, static_cast<char>('a' + i % 26)));
   const int port = free_port();
   std::vector<std::future<ProgramResult>> ranks;
   for (int rank = 0; rank < 2; ++rank)
     ranks.push_back(std::async(std::launch::async, [&, rank] {
-      const std::string reshard = rank == 0 ? "never" : "always";
-      return as_rank(rank, 2, "127.0.0.1", port,
-                     place.train("apart", {"--parallelism.fsdp_reshard_after_forward=" + reshard}));
+      Words flags = rank == 0 ? Words{} : flags_of_1;
+      for (std::string& flag : flags)
+        if (flag == "--training.dataset_path=") flag += (place / "corpus of 1").string();
+      return as_rank(
+          rank, 2, "127.0.0.1", port,
+          place.train("apart", Words{"--training.seq_len=16", "--comm.init_timeout_seconds=60"} + flags));
     }));
   for (auto& rank : ranks) {
     const ProgramResult run = rank.get();
     INFO(run.output);
-    CHECK(run.exit_code == 10);
-    CHECK_THAT(run.output,
-               ContainsSubstring("ranks 0 and 1 would call different collectives in train_step") &&
-                   ContainsSubstring("_c10d_functional.all_gather_into_tensor.default"));
+    CHECK(run.exit_code == 3);
+    CHECK_THAT(run.output, ContainsSubstring("ranks were started with different settings: ") &&
+                               ContainsSubstring(difference));
   }
+}
+
+TEST_CASE("CFG-20: ranks with other settings, collectives or data never train together") {
+  check_refused(
+      {"--optimizer.lr=0.08", "--debug.seed=43"},
+      "debug.seed is 42 on rank 0 and 43 on rank 1; optimizer.lr is 0.002 on rank 0 and 0.08 on rank "
+      "1. Start all ranks with the same configuration, data and program");
+  check_refused({"--parallelism.fsdp_reshard_after_forward=always"},
+                "parallelism.fsdp_reshard_after_forward is \"default\" on rank 0 and \"always\" on rank 1");
+  check_refused({"--training.dataset_path="}, "data (documents and tokenizer) is ");
 }
 
 TEST_CASE("an environment that is not sound ends with 6 and lists what is missing or wrong") {

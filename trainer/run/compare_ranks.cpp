@@ -1,41 +1,90 @@
-#include "trainer/run/compare_collectives.h"
+#include "trainer/run/compare_ranks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
-#include <string>
+#include <array>
+#include <map>
+#include <sstream>
 
 #include "support/error.h"
+#include "trainer/config/dump.h"
 
 namespace rondo {
 namespace {
 
-std::string line_at(const std::string& text, std::ptrdiff_t at) {
-  const std::size_t begin = at == 0 ? 0 : text.rfind('\n', static_cast<std::size_t>(at) - 1) + 1;
-  return text.substr(begin, text.find('\n', begin) - begin);
+// Every node may have its own copy; the data's fingerprint is compared instead.
+constexpr std::array<std::string_view, 5> kPaths = {"training.dataset_path", "training.tokenizer",
+                                                    "validation.dataset_path", "model.hf_assets_path",
+                                                    "checkpoint.initial_load_path"};
+constexpr std::size_t kShown = 5;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
 }
+
+std::string key_of_line(const std::string& line) { return line.substr(0, line.find(" = ")); }
 
 }  // namespace
 
+std::vector<std::string> settings_to_compare(const JobConfig& config, const std::vector<std::string>& more) {
+  std::vector<std::string> settings;
+  std::string section;
+  for (const std::string& line : lines_of(to_toml(config))) {
+    if (line.starts_with("[")) section = line.substr(1, line.size() - 2);
+    if (line.find(" = ") == std::string::npos || line.starts_with("#") || section == "job") continue;
+    const std::string setting = section + "." + line;
+    if (std::find(kPaths.begin(), kPaths.end(), key_of_line(setting)) == kPaths.end())
+      settings.push_back(setting);
+  }
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+std::string describe_settings(const std::string& rank_0, const std::string& other, int rank) {
+  std::map<std::string, std::array<std::string, 2>> values;  // of both sides, by key
+  for (const auto& [side, text] : {std::pair(0, &rank_0), std::pair(1, &other)})
+    for (const std::string& line : lines_of(*text)) {
+      const std::string key = key_of_line(line);
+      values[key][static_cast<std::size_t>(side)] = line.substr(std::min(key.size() + 3, line.size()));
+    }
+  std::vector<std::string> different;
+  for (const auto& [key, sides] : values)
+    if (sides[0] != sides[1])
+      different.push_back(fmt::format("{} is {} on rank 0 and {} on rank {}", key,
+                                      sides[0].empty() ? "not set" : sides[0],
+                                      sides[1].empty() ? "not set" : sides[1], rank));
+  const std::size_t rest = different.size() - std::min(different.size(), kShown);
+  different.resize(different.size() - rest);
+  return fmt::format(
+      "ranks were started with different settings: {}{}. Start all ranks with the same "
+      "configuration, data and program",
+      fmt::join(different, "; "), rest > 0 ? fmt::format("; and {} more", rest) : "");
+}
+
+std::string describe_collectives(const std::string& step, const std::string& rank_0, const std::string& other,
+                                 int rank) {
+  const std::vector<std::string> a = lines_of(rank_0), b = lines_of(other);
+  const auto first = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return fmt::format(
+      "ranks 0 and {} would call different collectives in {}; the first that differs: \"{}\" and \"{}\"",
+      rank, step, first.first == a.end() ? "" : *first.first, first.second == b.end() ? "" : *first.second);
+}
+
+void compare_settings(const std::vector<std::string>& settings, ProcessGroups& groups) {
+  if (const auto odd = groups.first_other_text("settings", fmt::format("{}", fmt::join(settings, "\n"))))
+    throw Error(ExitCode::config, describe_settings(odd->text_of_rank_0, odd->text, odd->rank));
+}
+
 void compare_collectives(const std::vector<const CompiledStep*>& steps, ProcessGroups& groups) {
   for (const CompiledStep* step : steps) {
-    const std::string mine = step->collective_sequence();
-    const auto hash = static_cast<std::int64_t>(std::hash<std::string>{}(mine));
-    const std::vector<std::int64_t> hashes = groups.all_gather(hash);
-    if (std::all_of(hashes.begin(), hashes.end(), [&](std::int64_t other) { return other == hashes[0]; }))
-      continue;
-    const std::vector<std::string> texts =
-        groups.all_gather_text("collectives/" + step->function().name, mine);
-    const auto other =
-        std::find_if(texts.begin(), texts.end(), [&](const std::string& text) { return text != texts[0]; });
-    RONDO_ASSERT(other != texts.end(), "equal collective sequences have different hashes");
-    const auto first = std::mismatch(other->begin(), other->end(), texts[0].begin(), texts[0].end());
-    throw Error(ExitCode::graph, fmt::format("ranks 0 and {} would call different collectives in {}; the "
-                                             "first that differs: \"{}\" and \"{}\"",
-                                             other - texts.begin(), step->function().name,
-                                             line_at(texts[0], first.second - texts[0].begin()),
-                                             line_at(*other, first.first - other->begin())));
+    const std::string& name = step->function().name;
+    if (const auto odd = groups.first_other_text("collectives/" + name, step->collective_sequence()))
+      throw Error(ExitCode::graph, describe_collectives(name, odd->text_of_rank_0, odd->text, odd->rank));
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <ATen/Context.h>
 #include <fmt/format.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,7 +20,7 @@
 #include "support/log.h"
 #include "support/stop_signal.h"
 #include "support/stopwatch.h"
-#include "trainer/run/compare_collectives.h"
+#include "trainer/run/compare_ranks.h"
 #include "trainer/step/from_config.h"
 #include "trainer/step/lr_schedule.h"
 
@@ -83,6 +84,7 @@ void Trainer::meet() {
   groups_ = std::make_unique<ProcessGroups>(environment_, layout_.mesh.group(kAllAxes).name,
                                             std::chrono::seconds(config_.comm.init_timeout_seconds),
                                             device_.device);
+  compare_settings(settings(), *groups_);
   compare_collectives(functions_->all(), *groups_);  // before the ranks of other groups wait for each other
   groups_->add(process_groups(config_, layout_, rank));
   // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.
@@ -91,6 +93,17 @@ void Trainer::meet() {
         make_train_step(model_, step_options(config_, layout_, rank)),
         compile_request(config_, device_.type(), RunFolder::graph_folder_of(config_.job.dump_folder, rank)),
         config_.validation.enable);
+}
+
+// What decides about the numbers of a run and could differ between nodes.
+std::vector<std::string> Trainer::settings() const {
+  std::vector<std::string> more = {
+      fmt::format("data (documents and tokenizer) = {:016x}", data_->state().fingerprint)};
+  if (validation_data_)
+    more.push_back(fmt::format("validation data = {:016x}", validation_data_->state().fingerprint));
+  more.push_back("rondo = " RONDO_VERSION);
+  more.push_back("LibTorch = " TORCH_VERSION);
+  return settings_to_compare(config_, more);
 }
 
 void Trainer::draw_weights() {

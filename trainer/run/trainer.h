@@ -61,6 +61,7 @@ class Trainer {
   RunCosts costs() const;
   void compile();
   void meet();
+  std::vector<std::string> settings() const;
   void draw_weights();
   void bind_executors();
   void watch();  // what the configuration wants to see of the run

@@ -1,0 +1,47 @@
+#include "trainer/run/compare_ranks.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+
+#include "trainer/config/load.h"
+
+namespace rondo {
+namespace {
+
+TEST_CASE("settings that ranks compare are all keys but folders, descriptions and paths") {
+  const std::vector<std::string> flags = {"--optimizer.lr=0.5", "--job.description=here",
+                                          "--training.dataset_path=/data/here"};
+  const std::vector<std::string> settings = settings_to_compare(load_config(flags), {"data = 7"});
+  const auto has = [&](const std::string& line) {
+    return std::find(settings.begin(), settings.end(), line) != settings.end();
+  };
+  CHECK(has("optimizer.lr = 0.5"));
+  CHECK(has("debug.seed = 42"));
+  CHECK(has("data = 7"));
+  for (const std::string& setting : settings) {
+    CHECK_FALSE(setting.starts_with("job."));
+    CHECK_FALSE(setting.starts_with("training.dataset_path"));
+  }
+}
+
+TEST_CASE("settings that differ are named with both values, the first five of them") {
+  CHECK(describe_settings("a.x = 1\na.y = 2\nb.z = 3", "a.x = 1\na.y = 4\nc.w = \"t\"", 7) ==
+        "ranks were started with different settings: a.y is 2 on rank 0 and 4 on rank 7; b.z is 3 on rank 0 "
+        "and not set on rank 7; c.w is not set on rank 0 and \"t\" on rank 7. Start all ranks with the same "
+        "configuration, data and program");
+  const std::string many = describe_settings("a = 1\nb = 1\nc = 1\nd = 1\ne = 1\nf = 1\ng = 1", "", 1);
+  CHECK(many.find("e is 1 on rank 0 and not set on rank 1; and 2 more.") != std::string::npos);
+}
+
+TEST_CASE("the first collective that differs is named, or where one rank calls no more") {
+  CHECK(describe_collectives("train_step", "gather 1\nreduce 2\n", "gather 1\nreduce 3\n", 4) ==
+        "ranks 0 and 4 would call different collectives in train_step; the first that differs: \"reduce 2\" "
+        "and \"reduce 3\"");
+  CHECK(
+      describe_collectives("validate", "gather 1\n", "", 1) ==
+      "ranks 0 and 1 would call different collectives in validate; the first that differs: \"gather 1\" and "
+      "\"\"");
+}
+
+}  // namespace
+}  // namespace rondo
