@@ -32,16 +32,16 @@ namespace {
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
-constexpr std::int64_t kRows = 13, kWidth = 24, kClasses = 77, kIgnored = -100;
+constexpr std::int64_t kLabels = 13, kHidden = 24, kClasses = 77, kIgnored = -100;
 
 struct Problem {
   Tensor h, weight, labels, gradient;
 
   explicit Problem(at::ScalarType dtype) {
     at::manual_seed(5);
-    h = at::randn({kRows, kWidth}, at::kDouble).to(dtype);
-    weight = at::randn({kClasses, kWidth}, at::kDouble).to(dtype);
-    labels = at::randint(kClasses, {kRows}, at::kLong);
+    h = at::randn({kLabels, kHidden}, at::kDouble).to(dtype);
+    weight = at::randn({kClasses, kHidden}, at::kDouble).to(dtype);
+    labels = at::randint(kClasses, {kLabels}, at::kLong);
     for (const std::int64_t row : {std::int64_t{0}, std::int64_t{7}}) labels[row] = kIgnored;
     gradient = at::full({}, 0.125, dtype == at::kDouble ? at::kDouble : at::kFloat);
   }
@@ -83,7 +83,7 @@ TEST_CASE("losses and gradients in chunks are those of the whole product and cro
   CHECK(close(got[2], expected[2], tolerance));
   CHECK(got[1].scalar_type() == dtype);
   CHECK(got[2].scalar_type() == p.gradient.scalar_type());
-  CHECK(got[3].size(0) == std::min(chunk_rows, kRows));
+  CHECK(got[3].size(0) == std::min(chunk_rows, kLabels));
   const Tensors losses = call("linear_cross_entropy_losses", p.h, p.weight, p.labels, kIgnored, chunk_rows);
   CHECK(same_bits(losses[0], got[0]));
 }
@@ -93,7 +93,7 @@ TEST_CASE(
   const Problem p(at::kBFloat16);
   const Tensor logits = at::mm(p.h, p.weight.t()).to(at::kFloat);
   Tensor of_logits = at::softmax(logits, 1);
-  for (std::int64_t row = 0; row < kRows; ++row) {
+  for (std::int64_t row = 0; row < kLabels; ++row) {
     const auto label = p.labels[row].item<std::int64_t>();
     if (label == kIgnored) {
       of_logits[row].zero_();
@@ -182,7 +182,7 @@ TEST_CASE(
   }
   const Tensor counts = p.labels.ne(kIgnored).to(largest.scalar_type());
   CHECK(close((at::log(sum) - of_label) * counts, whole[0], tolerance));
-  Tensor grad_h = at::zeros({kRows, kWidth}, at::kDouble);
+  Tensor grad_h = at::zeros({kLabels, kHidden}, at::kDouble);
   Tensors grad_weights;
   for (const Shard& s : shards) {
     const Tensor each = p.gradient * counts;
@@ -198,7 +198,7 @@ TEST_CASE(
 
 TEST_CASE("shape rules say what the kernels return") {
   const Problem p(GENERATE(at::kFloat, at::kBFloat16));
-  const Tensor place = column(p.labels.masked_fill(p.labels.lt(0), 0)), rows = at::ones({kRows, 1});
+  const Tensor place = column(p.labels.masked_fill(p.labels.lt(0), 0)), rows = at::ones({kLabels, 1});
   const auto check = [](const Tensors& got, const Tensors& expected) {
     REQUIRE(got.size() == expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) {

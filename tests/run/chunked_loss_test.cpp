@@ -14,13 +14,13 @@ const Words kEvenVocabulary = {"--model.vocab_size=260"};
 void check_chunks(int ranks, const Words& flags, const char* tolerance) {
   const Place place;
   const Words all = flags + Words{"--training.steps=3", "--validation.freq=3"};
-  must_end_well(place.launch(ranks, "whole", all));
-  const ProgramResult run = must_end_well(place.launch(ranks, "chunks", all + kInChunks));
+  place.play(ranks, "whole", all);
+  const ProgramResult run = place.play(ranks, "chunks", all + kInChunks);
   INFO(run.output);
   CHECK_THAT(run.output, ContainsSubstring("train_step: logits of 13 of 64 rows at a time") ||
                              ContainsSubstring("accumulate: logits of 13 of 64 rows at a time"));
   CHECK_THAT(run.output, ContainsSubstring("validate: logits of 4 of 16 rows at a time"));
-  must_end_well(place.launch(ranks, "interpreted", all + kInChunks + kInterpreter));
+  place.play(ranks, "interpreted", all + kInChunks + kInterpreter);
   const ProgramResult same = place.compare("chunks", "interpreted");
   INFO(same.output);
   CHECK(same.exit_code == 0);
@@ -46,8 +46,8 @@ TEST_CASE("ranks that share the vocabulary have the numbers of the whole loss") 
 
 TEST_CASE("a vocabulary whose shards are padded keeps its loss whole, and the log says so") {
   const Place place;
-  const ProgramResult run = must_end_well(place.launch(
-      2, "padded", kInChunks + Words{"--parallelism.tensor_parallel_degree=2", "--training.steps=2"}));
+  const ProgramResult run = place.play(
+      2, "padded", kInChunks + Words{"--parallelism.tensor_parallel_degree=2", "--training.steps=2"});
   CHECK_THAT(run.output, ContainsSubstring("train_step: a loss is left whole: its vocabulary is padded"));
 }
 

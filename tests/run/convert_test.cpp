@@ -11,11 +11,12 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
-const Words kSaving = {"--checkpoint.enable=true", "--training.steps=4", "--lr_scheduler.total_steps=20"};
+const Words kSavesWeights = {"--checkpoint.enable=true", "--training.steps=4",
+                             "--lr_scheduler.total_steps=20"};
 
 TEST_CASE("weights come back from a Hugging Face folder bit for bit") {
   const Place place;
-  must_end_well(place.launch(3, "run", kSaving + Words{"--checkpoint.last_save_in_hf=true"}));
+  place.play(3, "run", kSavesWeights + Words{"--checkpoint.last_save_in_hf=true"});
   const fs::path saved = place / "run/checkpoint/step-4", exported = place / "run/checkpoint/step-4-hf";
   const ProgramResult back = must_end_well({"convert", exported.string(), (place / "back").string()});
   CHECK(back.output == (place / "back/step-0").string() + "\n");
@@ -36,15 +37,15 @@ TEST_CASE("weights come back from a Hugging Face folder bit for bit") {
 
 TEST_CASE("a run that begins with a Hugging Face folder begins with those weights, on any number of ranks") {
   const Place place;
-  must_end_well(place.launch(2, "run", kSaving + Words{"--checkpoint.last_save_in_hf=true"}));
+  place.play(2, "run", kSavesWeights + Words{"--checkpoint.last_save_in_hf=true"});
   const std::string checkpoint = (place / "run/checkpoint/step-4").string();
   const Words batch = {"--training.local_batch_size=1", "--training.global_batch_size=6"};
-  must_end_well(place.launch(3, "from_checkpoint",
-                             kSaving + batch + Words{"--checkpoint.initial_load_path=" + checkpoint}));
-  must_end_well(place.launch(3, "from_folder",
-                             kSaving + batch +
-                                 Words{"--checkpoint.initial_load_in_hf=true",
-                                       "--checkpoint.initial_load_path=" + checkpoint + "-hf"}));
+  place.play(3, "from_checkpoint",
+             kSavesWeights + batch + Words{"--checkpoint.initial_load_path=" + checkpoint});
+  place.play(3, "from_folder",
+             kSavesWeights + batch +
+                 Words{"--checkpoint.initial_load_in_hf=true",
+                       "--checkpoint.initial_load_path=" + checkpoint + "-hf"});
   const ProgramResult compared = place.compare("from_checkpoint", "from_folder");
   INFO(compared.output);
   CHECK(compared.exit_code == 0);
@@ -53,20 +54,20 @@ TEST_CASE("a run that begins with a Hugging Face folder begins with those weight
 
 TEST_CASE("a Hugging Face folder of another model is refused with the keys to set") {
   const Place place;
-  must_end_well(place.launch(2, "run", kSaving + Words{"--checkpoint.last_save_in_hf=true"}));
-  const ProgramResult refused = rondo(
-      place.launch(2, "other",
-                   kSaving + Words{"--model.rope_theta=10000", "--checkpoint.initial_load_in_hf=true",
-                                   "--model.hf_assets_path=" + (place / "run/checkpoint/step-4-hf").string(),
-                                   "--training.tokenizer=bytes"}));
+  place.play(2, "run", kSavesWeights + Words{"--checkpoint.last_save_in_hf=true"});
+  const ProgramResult refused = rondo(place.launch(
+      2, "other",
+      kSavesWeights + Words{"--model.rope_theta=10000", "--checkpoint.initial_load_in_hf=true",
+                            "--model.hf_assets_path=" + (place / "run/checkpoint/step-4-hf").string(),
+                            "--training.tokenizer=bytes"}));
   INFO(refused.output);
   CHECK(refused.exit_code == 5);
   CHECK_THAT(refused.output, ContainsSubstring("set model.rope_theta = 500000.0 (here 10000.0)"));
   const ProgramResult plain =
-      rondo(place.train("plain", kSaving + Words{"--checkpoint.initial_load_in_hf=true",
-                                                 "--checkpoint.initial_load_in_hf_quantized=true",
-                                                 "--checkpoint.initial_load_path=" +
-                                                     (place / "run/checkpoint/step-4-hf").string()}));
+      rondo(place.train("plain", kSavesWeights + Words{"--checkpoint.initial_load_in_hf=true",
+                                                       "--checkpoint.initial_load_in_hf_quantized=true",
+                                                       "--checkpoint.initial_load_path=" +
+                                                           (place / "run/checkpoint/step-4-hf").string()}));
   INFO(plain.output);
   CHECK(plain.exit_code == 5);
   CHECK_THAT(plain.output, ContainsSubstring("has no quantization_config in its config.json; set "

@@ -31,8 +31,8 @@ TEST_CASE("replicas of a sharded DeepSeek-V3 have the same bits, replayed as eag
   const Place place(kTinyDeepSeek);
   const Grid grid{2, 2};
   const Words flags = grid.flags() + Words{"--training.global_batch_size=16"};  // 2 microbatches
-  must_end_well(place.launch(grid.ranks(), "eager", flags + kEager));
-  must_end_well(place.launch(grid.ranks(), "replay", flags + kReplay));
+  place.play(grid.ranks(), "eager", flags + kEager);
+  place.play(grid.ranks(), "replay", flags + kReplay);
   check_equal(place, "eager", "replay");
 }
 
@@ -52,9 +52,9 @@ TEST_CASE("DeepSeek-V3 goes on from a checkpoint to the same bits, biases of rou
   const Place place(kTinyDeepSeek);
   const Words saving = {"--checkpoint.enable=true", "--checkpoint.interval=5",
                         "--checkpoint.last_save_model_only=false", "--lr_scheduler.total_steps=20"};
-  must_end_well(place.launch(2, "straight", saving));
-  must_end_well(place.launch(2, "stopped", saving + Words{"--training.steps=10"}));
-  must_end_well(place.launch(2, "stopped", saving));
+  place.play(2, "straight", saving);
+  place.play(2, "stopped", saving + Words{"--training.steps=10"});
+  place.play(2, "stopped", saving);
   check_equal(place, "straight", "stopped");
   check_same_tensors(place / "straight/checkpoint/step-20", place / "stopped/checkpoint/step-20");
   CHECK_THAT(text_of(place / "straight/checkpoint/step-20/manifest.json"),
@@ -63,17 +63,17 @@ TEST_CASE("DeepSeek-V3 goes on from a checkpoint to the same bits, biases of rou
 
 TEST_CASE("weights of DeepSeek-V3 come back from a Hugging Face folder bit for bit") {
   const Place place(kTinyDeepSeek);
-  must_end_well(place.launch(
-      2, "run", {"--checkpoint.enable=true", "--training.steps=3", "--checkpoint.last_save_in_hf=true"}));
+  place.play(2, "run",
+             {"--checkpoint.enable=true", "--training.steps=3", "--checkpoint.last_save_in_hf=true"});
   const fs::path saved = place / "run/checkpoint/step-3", exported = place / "run/checkpoint/step-3-hf";
   must_end_well({"convert", exported.string(), (place / "back").string()});
   check_same_tensors(saved, place / "back/step-0", "model/");
   const Words begins = {"--checkpoint.enable=true", "--training.steps=2"};
   must_end_well(
       place.launch(3, "from_checkpoint", begins + Words{"--checkpoint.initial_load_path=" + saved.string()}));
-  must_end_well(place.launch(3, "from_folder",
-                             begins + Words{"--checkpoint.initial_load_in_hf=true",
-                                            "--checkpoint.initial_load_path=" + exported.string()}));
+  place.play(3, "from_folder",
+             begins + Words{"--checkpoint.initial_load_in_hf=true",
+                            "--checkpoint.initial_load_path=" + exported.string()});
   const ProgramResult compared = place.compare("from_checkpoint", "from_folder");
   INFO(compared.output);
   CHECK(compared.exit_code == 0);
@@ -92,7 +92,7 @@ TEST_CASE("a DeepSeek-V3 that transformers cannot compute is not exported, and t
 
 TEST_CASE("the loss of DeepSeek-V3 falls, and the load of its experts is told") {
   const Place place(kTinyDeepSeek);
-  must_end_well(place.launch(2, "run", {"--training.steps=60", "--debug.hash_every=0"}));
+  place.play(2, "run", {"--training.steps=60", "--debug.hash_every=0"});
   const auto lines = place.metrics("run");
   REQUIRE(lines.size() == 60);
   CHECK(lines[59]["loss"].get<double>() < 0.6 * lines[0]["loss"].get<double>());
@@ -109,15 +109,15 @@ TEST_CASE(
                           "--training.global_batch_size=4"};
   const Words balanced = one_step + Words{"--model.sequence_balance_coeff=0.5"};
   const Words of_4 = {"--training.local_batch_size=4"}, of_2 = {"--training.local_batch_size=2"};
-  must_end_well(place.launch(1, "without", one_step + of_4));
-  must_end_well(place.launch(1, "1", balanced + of_4));
-  must_end_well(place.launch(1, "accumulated", balanced + of_2));
-  must_end_well(place.launch(2, "sharded", balanced + of_2));
+  place.play(1, "without", one_step + of_4);
+  place.play(1, "1", balanced + of_4);
+  place.play(1, "accumulated", balanced + of_2);
+  place.play(2, "sharded", balanced + of_2);
   // Two ranks cannot share three heads.
   const Words shared = {"--parallelism.tensor_parallel_degree=2", "--model.n_heads=4"};
-  must_end_well(place.launch(1, "of 4 heads", balanced + of_4 + Words{"--model.n_heads=4"}));
-  must_end_well(place.launch(2, "shared", balanced + of_4 + shared));
-  must_end_well(place.launch(2, "shared, eager", balanced + of_4 + shared + kEager));
+  place.play(1, "of 4 heads", balanced + of_4 + Words{"--model.n_heads=4"});
+  place.play(2, "shared", balanced + of_4 + shared);
+  place.play(2, "shared, eager", balanced + of_4 + shared + kEager);
   const auto first = [&](const char* run, const char* key) {
     return place.metrics(run)[0][key].get<double>();
   };
@@ -146,8 +146,8 @@ TEST_CASE("1 and 2 ranks see the same first step of DeepSeek-V3") {
   const Place place(kTinyDeepSeek);
   const Words one_step = {"--training.steps=1", "--lr_scheduler.warmup_steps=0",
                           "--training.global_batch_size=4"};
-  must_end_well(place.launch(1, "1", one_step + Words{"--training.local_batch_size=4"}));
-  must_end_well(place.launch(2, "2", one_step + Words{"--training.local_batch_size=2"}));
+  place.play(1, "1", one_step + Words{"--training.local_batch_size=4"});
+  place.play(2, "2", one_step + Words{"--training.local_batch_size=2"});
   const ProgramResult compared = place.compare("1", "2", {"--tolerance", "1e-5"});
   INFO(compared.output);
   CHECK(compared.exit_code == 0);

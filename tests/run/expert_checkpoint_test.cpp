@@ -13,19 +13,19 @@ namespace fs = std::filesystem;
 const Layout kOne{}, kTwo{1, 2, 1, 2, "standard"}, kFour{1, 4, 1, 2, "static"};
 
 // 8 sequences a step on any number of ranks: in 4 microbatches, 2, or 1.
-const Words kSaving = {"--checkpoint.enable=true",
-                       "--checkpoint.last_save_model_only=false",
-                       "--lr_scheduler.total_steps=20",
-                       "--training.local_batch_size=2",
-                       "--training.global_batch_size=8",
-                       "--validation.enable=false",
-                       "--metrics.log_freq=2"};
+const Words kSavesExperts = {"--checkpoint.enable=true",
+                             "--checkpoint.last_save_model_only=false",
+                             "--lr_scheduler.total_steps=20",
+                             "--training.local_batch_size=2",
+                             "--training.global_batch_size=8",
+                             "--validation.enable=false",
+                             "--metrics.log_freq=2"};
 
 void run_to(const Place& place, const Layout& layout, const std::string& name, int steps,
             const Words& flags = {}) {
-  must_end_well(
-      place.launch(layout.ranks(), name,
-                   layout.flags() + kSaving + Words{fmt::format("--training.steps={}", steps)} + flags));
+  must_end_well(place.launch(
+      layout.ranks(), name,
+      layout.flags() + kSavesExperts + Words{fmt::format("--training.steps={}", steps)} + flags));
 }
 
 void check_close(double a, double b, double tolerance) { CHECK(std::abs(a - b) <= tolerance * std::abs(a)); }

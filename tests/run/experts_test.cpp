@@ -60,12 +60,11 @@ TEST_CASE(
 TEST_CASE("ranks that share experts have the loss and gradient norm of 1 rank, by either exchange") {
   const Place place(kTinyDeepSeek);
   const auto run_on = [&](const Division& division, const std::string& exchange, const std::string& name) {
-    must_end_well(place.launch(
-        division.ranks(), name,
-        division.flags(exchange) + Words{"--training.global_batch_size=8",
-                                         fmt::format("--training.local_batch_size={}", 8 / division.shard),
-                                         "--training.steps=2", "--lr_scheduler.warmup_steps=0",
-                                         "--validation.enable=false"}));
+    place.play(division.ranks(), name,
+               division.flags(exchange) +
+                   Words{"--training.global_batch_size=8",
+                         fmt::format("--training.local_batch_size={}", 8 / division.shard),
+                         "--training.steps=2", "--lr_scheduler.warmup_steps=0", "--validation.enable=false"});
   };
   run_on({1, 1, 1}, "static", "one");
   for (const Division& division : kDivisions)
@@ -83,7 +82,7 @@ TEST_CASE("a step whose rows have no room changes nothing, and the run ends with
   const Division division{2, 1, 2};
   const Words flags = {"--training.steps=3", "--lr_scheduler.warmup_steps=0"};
   const Words tight = {"--parallelism.expert_capacity_factor=0.5"};
-  must_end_well(place.launch(2, "roomy", division.flags("static") + flags));
+  place.play(2, "roomy", division.flags("static") + flags);
   const auto ends = [&](const std::string& name, const std::string& exchange, const Words& more) {
     const ProgramResult run = rondo(place.launch(2, name, division.flags(exchange) + flags + tight + more));
     INFO(run.output);
@@ -111,8 +110,7 @@ TEST_CASE("a step whose rows have no room changes nothing, and the run ends with
 TEST_CASE("the log says which exchange a run has, and room for how many rows") {
   const Place place(kTinyDeepSeek);
   const Words one_step = {"--training.steps=1", "--lr_scheduler.warmup_steps=0"};
-  const ProgramResult run =
-      must_end_well(place.launch(2, "run", Division{2, 1, 2}.flags("static") + one_step));
+  const ProgramResult run = place.play(2, "run", Division{2, 1, 2}.flags("static") + one_step);
   CHECK_THAT(
       run.output,
       ContainsSubstring("experts: 8 on 2 ranks; \"static\" gathers the tokens of all of them; a rank has "

@@ -47,14 +47,12 @@ constexpr double kGradientTolerance = 1e-5;
 void begin_and_step(const Place& place, const Layout& layout, const std::string& name, const Words& heads,
                     int global_batch = kGlobalBatch) {
   const Words flags = layout.flags() + heads + Words{"--checkpoint.enable=true"};
-  must_end_well(place.launch(layout.ranks(), name + " seed",
-                             flags + Words{"--checkpoint.create_seed_checkpoint=true"}));
-  must_end_well(place.launch(
-      layout.ranks(), name,
-      flags + Words{"--training.steps=1", "--lr_scheduler.warmup_steps=0", "--validation.enable=false",
-                    "--checkpoint.last_save_model_only=false", "--training.document_attention=true",
-                    fmt::format("--training.global_batch_size={}", global_batch),
-                    fmt::format("--training.local_batch_size={}", global_batch / layout.data())}));
+  place.play(layout.ranks(), name + " seed", flags + Words{"--checkpoint.create_seed_checkpoint=true"});
+  place.play(layout.ranks(), name,
+             flags + Words{"--training.steps=1", "--lr_scheduler.warmup_steps=0", "--validation.enable=false",
+                           "--checkpoint.last_save_model_only=false", "--training.document_attention=true",
+                           fmt::format("--training.global_batch_size={}", global_batch),
+                           fmt::format("--training.local_batch_size={}", global_batch / layout.data())});
 }
 
 // How many choices of an expert, over all routers, fell otherwise in the first step. Rounding can do that

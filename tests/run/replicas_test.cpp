@@ -41,12 +41,11 @@ TEST_CASE("with replicas leaving out a pass, and a group of its own for gathers,
 
 // The same global batch of 12 sequences.
 void run_on(const Place& place, const Grid& grid, const std::string& name, int steps) {
-  must_end_well(place.launch(
-      grid.ranks(), name,
-      grid.flags() + Words{"--training.global_batch_size=12",
-                           fmt::format("--training.local_batch_size={}", 12 / grid.ranks()),
-                           fmt::format("--training.steps={}", steps), "--training.document_attention=true",
-                           "--lr_scheduler.warmup_steps=0"}));
+  place.play(grid.ranks(), name,
+             grid.flags() + Words{"--training.global_batch_size=12",
+                                  fmt::format("--training.local_batch_size={}", 12 / grid.ranks()),
+                                  fmt::format("--training.steps={}", steps),
+                                  "--training.document_attention=true", "--lr_scheduler.warmup_steps=0"});
 }
 
 TEST_CASE("replicas have the loss and gradient norm of 1 rank") {
@@ -68,10 +67,10 @@ TEST_CASE(
     "all layouts begin with the same weights, and a rank of the first replica writes each of them once") {
   const Place place;
   const Words seed = {"--checkpoint.enable=true", "--checkpoint.create_seed_checkpoint=true"};
-  must_end_well(place.launch(1, "one", seed));
+  place.play(1, "one", seed);
   for (const Grid& grid : {Grid{1, 3}, Grid{2, 1}, Grid{2, 2}, Grid{4, 1}}) {
     INFO(grid.name());
-    must_end_well(place.launch(grid.ranks(), grid.name(), grid.flags() + seed));
+    place.play(grid.ranks(), grid.name(), grid.flags() + seed);
     const fs::path saved = place / grid.name() / "checkpoint/step-0";
     CHECK(check_same_tensors(place / "one/checkpoint/step-0", saved) == 21);
     int files = 0;
@@ -80,24 +79,22 @@ TEST_CASE(
   }
 }
 
-const Words kSaving = {"--checkpoint.enable=true",
-                       "--checkpoint.interval=5",
-                       "--checkpoint.last_save_model_only=false",
-                       "--lr_scheduler.total_steps=20",
-                       "--training.local_batch_size=1",
-                       "--training.global_batch_size=12"};
-Words steps(int count) { return {fmt::format("--training.steps={}", count)}; }
-
+const Words kSavesReplicas = {"--checkpoint.enable=true",
+                              "--checkpoint.interval=5",
+                              "--checkpoint.last_save_model_only=false",
+                              "--lr_scheduler.total_steps=20",
+                              "--training.local_batch_size=1",
+                              "--training.global_batch_size=12"};
 TEST_CASE("a resumed run of replicas has the bits of one that never stopped") {
   const auto [replicate, shard, mode] =
       GENERATE(table<int, int, std::string>({{2, 2, "disabled"}, {2, 1, "async"}}));
   const Grid grid{replicate, shard};
   INFO(grid.name());
   const Place place;
-  const Words flags = grid.flags() + kSaving + Words{"--checkpoint.async_mode=" + mode};
-  must_end_well(place.launch(grid.ranks(), "straight", flags + steps(20)));
-  must_end_well(place.launch(grid.ranks(), "stopped", flags + steps(12)));
-  must_end_well(place.launch(grid.ranks(), "stopped", flags + steps(20)));
+  const Words flags = grid.flags() + kSavesReplicas + Words{"--checkpoint.async_mode=" + mode};
+  place.play(grid.ranks(), "straight", flags + steps(20));
+  place.play(grid.ranks(), "stopped", flags + steps(12));
+  place.play(grid.ranks(), "stopped", flags + steps(20));
   check_equal(place, "straight", "stopped");
   check_same_tensors(place / "straight/checkpoint/step-20", place / "stopped/checkpoint/step-20");
 }
@@ -106,23 +103,23 @@ TEST_CASE(
     "any layout takes over every bit of weights and optimizer of any other, and goes on with its samples") {
   const Place place;
   const Words there = {"--checkpoint.initial_load_model_only=false"};
-  must_end_well(place.launch(4, "first", Grid{2, 2}.flags() + kSaving + steps(12)));
+  place.play(4, "first", Grid{2, 2}.flags() + kSavesReplicas + steps(12));
   fs::path before = place / "first/checkpoint/step-12";
   for (const Grid& grid : {Grid{1, 3}, Grid{2, 2}, Grid{1, 1}, Grid{4, 1}, Grid{2, 2}}) {
     INFO(before << " read by " << grid.name());
     const std::string name =
         fmt::format("from {} by {}", before.parent_path().parent_path().filename().string(), grid.name());
-    must_end_well(place.launch(grid.ranks(), name,
-                               grid.flags() + kSaving + steps(12) + there +
-                                   Words{"--checkpoint.initial_load_path=" + before.string()}));
+    place.play(grid.ranks(), name,
+               grid.flags() + kSavesReplicas + steps(12) + there +
+                   Words{"--checkpoint.initial_load_path=" + before.string()});
     const fs::path after = place / name / "checkpoint/step-12";
     CHECK(check_same_tensors(before, after) > 21);
     before = after;
   }
   // And trains on.
-  must_end_well(place.launch(4, "straight", Grid{2, 2}.flags() + kSaving + steps(16)));
-  must_end_well(place.launch(3, "first", Grid{1, 3}.flags() + kSaving + steps(14)));
-  must_end_well(place.launch(4, "first", Grid{4, 1}.flags() + kSaving + steps(16)));
+  place.play(4, "straight", Grid{2, 2}.flags() + kSavesReplicas + steps(16));
+  place.play(3, "first", Grid{1, 3}.flags() + kSavesReplicas + steps(14));
+  place.play(4, "first", Grid{4, 1}.flags() + kSavesReplicas + steps(16));
   const auto straight = place.metrics("straight"), changed = place.metrics("first");
   REQUIRE(changed.size() == 16);
   for (std::size_t step = 0; step < 16; ++step) {

@@ -18,8 +18,6 @@ namespace fs = std::filesystem;
 const Words kSaving = {"--checkpoint.enable=true", "--checkpoint.interval=5",
                        "--checkpoint.last_save_model_only=false", "--lr_scheduler.total_steps=20"};
 
-Words steps(int count) { return {fmt::format("--training.steps={}", count)}; }
-
 void check_same(const Place& place, const std::string& a, const std::string& b,
                 const std::string& hashed = "20") {
   const ProgramResult compared = place.compare(a, b);

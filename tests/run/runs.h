@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/run_program.h"
+#include "tests/run/rank_pool.h"
 #include "tests/trainer/observe/metrics/scratch.h"
 
 namespace rondo {
@@ -23,6 +24,8 @@ inline Words operator+(Words left, const Words& right) {
   left.insert(left.end(), right.begin(), right.end());
   return left;
 }
+
+inline Words steps(int count) { return {fmt::format("--training.steps={}", count)}; }
 
 inline ProgramResult rondo(const Words& words) { return run_program(Words{kRondo} + words, kRunTimeout_ms); }
 
@@ -44,15 +47,25 @@ class Place {
   std::filesystem::path operator/(const std::string& name) const { return scratch_ / name; }
   const std::filesystem::path& root() const { return scratch_.root(); }
 
-  // `train ...` with the tiny configuration, into the run folder `name`. Later flags win.
-  Words train(const std::string& name, const Words& flags = {}) const {
-    return Words{"train", "--job.config_file=" + (scratch_ / "tiny.toml").string(),
+  // The flags of a run with the tiny configuration, into the run folder `name`. Later flags win.
+  Words flags(const std::string& name, const Words& more = {}) const {
+    return Words{"--job.config_file=" + (scratch_ / "tiny.toml").string(),
                  "--training.dataset_path=" + (scratch_ / "corpus").string(),
                  "--job.dump_folder=" + (scratch_ / name).string()} +
-           flags;
+           more;
+  }
+  Words train(const std::string& name, const Words& more = {}) const {
+    return Words{"train"} + flags(name, more);
   }
   Words launch(int ranks, const std::string& name, const Words& flags = {}) const {
     return Words{"launch", "--nproc-per-node", std::to_string(ranks), "--"} + train(name, flags);
+  }
+  // As `launch`, on ranks that stay alive between runs: for what is about the run, not about its processes.
+  ProgramResult play(int ranks, const std::string& name, const Words& more = {}) const {
+    ProgramResult run = rondo::play(ranks, flags(name, more));
+    INFO(name << ":\n" << run.output);
+    REQUIRE(run.exit_code == 0);
+    return run;
   }
   ProgramResult compare(const std::string& a, const std::string& b, const Words& flags = {}) const {
     return rondo(Words{"compare", (scratch_ / a).string(), (scratch_ / b).string()} + flags);

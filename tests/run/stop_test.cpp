@@ -16,15 +16,17 @@ using launch::holds_soon;
 using launch::Launch;
 namespace fs = std::filesystem;
 
-const Words kSaving = {"--checkpoint.enable=true", "--checkpoint.interval=1000000",
-                       "--checkpoint.last_save_model_only=false", "--lr_scheduler.total_steps=1000000"};
+const Words kSavesAtTheEnd = {"--checkpoint.enable=true", "--checkpoint.interval=1000000",
+                              "--checkpoint.last_save_model_only=false",
+                              "--lr_scheduler.total_steps=1000000"};
 
 Words without_launch(Words words) { return {words.begin() + 1, words.end()}; }
 
 // A run of 2 ranks that goes on until it is asked to end.
 struct SavingRun {
   explicit SavingRun(const Words& flags = {})
-      : launcher(without_launch(place.launch(2, "run", kSaving + Words{"--training.steps=1000000"} + flags)),
+      : launcher(without_launch(
+                     place.launch(2, "run", kSavesAtTheEnd + Words{"--training.steps=1000000"} + flags)),
                  {mark.setting()}) {}
 
   bool reaches_step(std::size_t step) const {
@@ -41,12 +43,12 @@ struct SavingRun {
 void check_goes_on(const SavingRun& run) {
   const std::size_t done = run.steps_done();
   const Words steps = {fmt::format("--training.steps={}", done + 5)};
-  const ProgramResult resumed = rondo(run.place.launch(2, "run", kSaving + steps));
+  const ProgramResult resumed = rondo(run.place.launch(2, "run", kSavesAtTheEnd + steps));
   INFO(resumed.output);
   REQUIRE(resumed.exit_code == 0);
   CHECK_THAT(resumed.output,
              ContainsSubstring(fmt::format("step-{}: {} of {} steps are done", done, done, done + 5)));
-  REQUIRE(rondo(run.place.launch(2, "straight", kSaving + steps)).exit_code == 0);
+  REQUIRE(rondo(run.place.launch(2, "straight", kSavesAtTheEnd + steps)).exit_code == 0);
   const ProgramResult compared = run.place.compare("run", "straight");
   INFO(compared.output);
   CHECK(compared.exit_code == 0);
@@ -92,7 +94,7 @@ TEST_CASE("the file STOP saves and ends with 75, and while it stays no run begin
   INFO(end.out << end.err);
   CHECK(end.code == 75);
   CHECK_THAT(end.out + end.err, ContainsSubstring("stopped by the file STOP in the run folder after step "));
-  const ProgramResult refused = rondo(run.place.launch(2, "run", kSaving));
+  const ProgramResult refused = rondo(run.place.launch(2, "run", kSavesAtTheEnd));
   INFO(refused.output);
   CHECK(refused.exit_code == 93);
   CHECK_THAT(refused.output,
@@ -128,8 +130,9 @@ TEST_CASE("a run ends in time before its limit, and before the end of its Slurm 
   const std::string end = std::to_string(std::time(nullptr) + 1003);
   const Words limit = slurm ? Words{"--job.time_margin_seconds=1000"}
                             : Words{"--job.time_limit_seconds=1002", "--job.time_margin_seconds=1000"};
-  Launch launcher(without_launch(place.launch(2, "run", kSaving + limit + Words{"--training.steps=1000000"})),
-                  {mark.setting(), {slurm ? "SLURM_JOB_END_TIME" : "UNUSED", end}});
+  Launch launcher(
+      without_launch(place.launch(2, "run", kSavesAtTheEnd + limit + Words{"--training.steps=1000000"})),
+      {mark.setting(), {slurm ? "SLURM_JOB_END_TIME" : "UNUSED", end}});
   const launch::Finished finished = launcher.wait();
   INFO(finished.out << finished.err);
   CHECK(finished.code == 75);
@@ -156,7 +159,8 @@ TEST_CASE("the launcher starts a failed job again from its last checkpoint") {
   const Place place;
   const Mark mark;
   const Words words = place.launch(
-      2, "run", kSaving + Words{"--checkpoint.interval=5", "--training.steps=60", "--debug.hash_every=1"});
+      2, "run",
+      kSavesAtTheEnd + Words{"--checkpoint.interval=5", "--training.steps=60", "--debug.hash_every=1"});
   Launch launcher(Words{"--max-restarts=2"} + without_launch(words), {mark.setting()});
   REQUIRE(holds_soon([&] { return lines_of(place / "run/metrics.jsonl").size() >= 12; }));
   for (const int pid : mark.processes("RANK=1")) kill(pid, SIGKILL);
@@ -164,7 +168,7 @@ TEST_CASE("the launcher starts a failed job again from its last checkpoint") {
   INFO(end.out << end.err);
   CHECK(end.code == 0);
   CHECK_THAT(end.out + end.err, ContainsSubstring("resumed from "));
-  REQUIRE(rondo(place.launch(2, "straight", kSaving + Words{"--training.steps=60"})).exit_code == 0);
+  REQUIRE(rondo(place.launch(2, "straight", kSavesAtTheEnd + Words{"--training.steps=60"})).exit_code == 0);
   const ProgramResult compared = place.compare("run", "straight");
   INFO(compared.output);
   CHECK(compared.exit_code == 0);

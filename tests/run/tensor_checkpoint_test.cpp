@@ -16,17 +16,15 @@ struct Layout {
   }
 };
 
-const Layout kOne{1, 1}, kSharded{2, 1}, kTensor{1, 2}, kBoth{2, 2};
+const Layout kAlone{1, 1}, kSharded{2, 1}, kTensor{1, 2}, kBoth{2, 2};
 
-const Words kSaving = Words{"--checkpoint.enable=true",
-                            "--checkpoint.interval=4",
-                            "--checkpoint.last_save_model_only=false",
-                            "--lr_scheduler.total_steps=20",
-                            "--training.local_batch_size=2",
-                            "--training.global_batch_size=4",
-                            "--validation.enable=false"};
-Words steps(int count) { return {fmt::format("--training.steps={}", count)}; }
-
+const Words kSavesParts = Words{"--checkpoint.enable=true",
+                                "--checkpoint.interval=4",
+                                "--checkpoint.last_save_model_only=false",
+                                "--lr_scheduler.total_steps=20",
+                                "--training.local_batch_size=2",
+                                "--training.global_batch_size=4",
+                                "--validation.enable=false"};
 std::string weights_of(const fs::path& checkpoint, const fs::path& hugging_face) {
   must_end_well({"convert", checkpoint.string(), hugging_face.string()});
   return text_of(hugging_face / "model.safetensors");
@@ -60,14 +58,14 @@ TEST_CASE("layouts that share layers begin with the weights of one rank, bit for
 
 TEST_CASE("any layout takes over every bit of weights and optimizer of one that shares layers, and back") {
   const Place place;
-  must_end_well(place.launch(2, "first", kTensor.flags() + kSaving + steps(4)));
+  must_end_well(place.launch(2, "first", kTensor.flags() + kSavesParts + steps(4)));
   fs::path before = place / "first/checkpoint/step-4";
   int hop = 0;
-  for (const Layout& layout : {kSharded, kTensor, kOne, kBoth, kTensor, kBoth, kSharded}) {
+  for (const Layout& layout : {kSharded, kTensor, kAlone, kBoth, kTensor, kBoth, kSharded}) {
     INFO(before << " read by " << layout.name());
     const std::string name = fmt::format("hop {}", ++hop);
     must_end_well(place.launch(layout.ranks(), name,
-                               layout.flags() + kSaving + steps(4) +
+                               layout.flags() + kSavesParts + steps(4) +
                                    Words{"--checkpoint.initial_load_model_only=false",
                                          "--checkpoint.initial_load_path=" + before.string()}));
     const fs::path after = place / name / "checkpoint/step-4";
@@ -79,7 +77,7 @@ TEST_CASE("any layout takes over every bit of weights and optimizer of one that 
 TEST_CASE("a run goes on where one that shared layers stopped, and the other way round") {
   const Place place;
   const auto run = [&](const Layout& layout, const std::string& name, int count) {
-    must_end_well(place.launch(layout.ranks(), name, layout.flags() + kSaving + steps(count)));
+    must_end_well(place.launch(layout.ranks(), name, layout.flags() + kSavesParts + steps(count)));
   };
   run(kTensor, "straight", 12);
   run(kTensor, "stopped", 4);
@@ -89,7 +87,7 @@ TEST_CASE("a run goes on where one that shared layers stopped, and the other way
   run(kBoth, "changed", 6);
   run(kSharded, "changed", 8);
   run(kTensor, "changed", 10);
-  run(kOne, "changed", 12);
+  run(kAlone, "changed", 12);
   const auto straight = place.metrics("straight"), changed = place.metrics("changed");
   REQUIRE(changed.size() == 12);
   for (std::size_t step = 0; step < changed.size(); ++step) {

@@ -15,16 +15,16 @@ using namespace rondo::ir;
 namespace {
 
 const std::string kHead = "graph g\nbatch %0: f32[8] x\n";
-const std::string kWork = "  %1: f32[8] = aten.exp.default(%0)\n";
+const std::string kExp = "  %1: f32[8] = aten.exp.default(%0)\n";
 const std::string kRead = "  aten._local_scalar_dense.default(%1)\n";
 const std::string kMore = "  %2: f32[8] = aten.neg.default(%1)\n";
-const std::string kEnd = "return\n  y = %2\n";
+const std::string kReturnsY = "return\n  y = %2\n";
 
-Graph graph_of(const std::string& text) { return parse(text, "segments.ir"); }
+Graph parsed(const std::string& text) { return parse(text, "segments.ir"); }
 
-std::string breach_of(const std::string& text) {
+std::string breach_of_text(const std::string& text) {
   try {
-    verify(graph_of(text), "parse");
+    verify(parsed(text), "parse");
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::graph);
     return error.what();
@@ -35,15 +35,15 @@ std::string breach_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a graph without a host read is one segment with its return") {
-  const Graph graph = graph_of(kHead + "forward\n" + kWork + kMore + kEnd);
+  const Graph graph = parsed(kHead + "forward\n" + kExp + kMore + kReturnsY);
   CHECK(host_syncs(graph).empty());
   CHECK(find_segments(graph) == std::vector<Segment>{{0, 3}});
   CHECK(describe_segments(graph) == "1 segment");
 }
 
 TEST_CASE("host reads stand between segments, and are named with module and phase") {
-  const Graph graph =
-      graph_of(kHead + "forward\n" + kWork + "forward moe.dispatch\n" + kRead + "backward\n" + kMore + kEnd);
+  const Graph graph = parsed(kHead + "forward\n" + kExp + "forward moe.dispatch\n" + kRead + "backward\n" +
+                             kMore + kReturnsY);
   CHECK(host_syncs(graph) == std::vector<std::int32_t>{1});
   CHECK(find_segments(graph) == std::vector<Segment>{{0, 1}, {2, 4}});
   CHECK(describe_segments(graph) ==
@@ -51,51 +51,51 @@ TEST_CASE("host reads stand between segments, and are named with module and phas
 }
 
 TEST_CASE("of many cuts the first eight are named") {
-  std::string text = kHead + "forward\n" + kWork;
+  std::string text = kHead + "forward\n" + kExp;
   for (int i = 0; i < 11; ++i) text += kRead;
-  const std::string words = describe_segments(graph_of(text + kMore + kEnd));
+  const std::string words = describe_segments(parsed(text + kMore + kReturnsY));
   CHECK(words.starts_with("2 segments, cut at aten._local_scalar_dense.default (forward), "));
   CHECK(words.ends_with(" and 3 more"));
 }
 
 TEST_CASE("a graph of host reads alone has no segment") {
-  const Graph graph = graph_of(kHead + "forward\n  aten._local_scalar_dense.default(%0)\nreturn\n  y = %0\n");
+  const Graph graph = parsed(kHead + "forward\n  aten._local_scalar_dense.default(%0)\nreturn\n  y = %0\n");
   CHECK(find_segments(graph).empty());
   CHECK(describe_segments(graph) == "0 segments, cut at aten._local_scalar_dense.default (forward)");
 }
 
 TEST_CASE("marked segments survive the text") {
-  Graph graph = graph_of(kHead + "forward\n" + kWork + kRead + kMore + kEnd);
+  Graph graph = parsed(kHead + "forward\n" + kExp + kRead + kMore + kReturnsY);
   graph.segments = find_segments(graph);
   const std::string text = print(graph);
-  CHECK(text.find("segment\nforward\n" + kWork + "eager\n" + kRead + "segment\n" + kMore + "return\n") !=
+  CHECK(text.find("segment\nforward\n" + kExp + "eager\n" + kRead + "segment\n" + kMore + "return\n") !=
         std::string::npos);
-  CHECK(graph_of(text).segments == graph.segments);
-  CHECK(print(graph_of(text)) == text);
+  CHECK(parsed(text).segments == graph.segments);
+  CHECK(print(parsed(text)) == text);
 }
 
 TEST_CASE("a segment that ends before the return survives the text") {
-  const std::string text = print(graph_of(kHead + "segment\nforward\n" + kWork + kMore + "eager\n" + kEnd));
-  CHECK(graph_of(text).segments == std::vector<Segment>{{0, 2}});
-  CHECK(print(graph_of(text)) == text);
+  const std::string text = print(parsed(kHead + "segment\nforward\n" + kExp + kMore + "eager\n" + kReturnsY));
+  CHECK(parsed(text).segments == std::vector<Segment>{{0, 2}});
+  CHECK(print(parsed(text)) == text);
 }
 
 TEST_CASE("the verifier refuses segments that cannot be recorded, and says why") {
-  CHECK(breach_of(kHead + "segment\nforward\n" + kWork + kRead + kMore + kEnd)
+  CHECK(breach_of_text(kHead + "segment\nforward\n" + kExp + kRead + kMore + kReturnsY)
             .find("segments_can_be_recorded after parse: node 1 (aten._local_scalar_dense.default) reads on "
                   "the host "
                   "inside of a segment") != std::string::npos);
-  CHECK(breach_of(kHead + "segment\nforward\n" + kWork + "eager\n" + kMore + kEnd)
+  CHECK(breach_of_text(kHead + "segment\nforward\n" + kExp + "eager\n" + kMore + kReturnsY)
             .find("node 1 (aten.neg.default) works outside of all segments") != std::string::npos);
-  CHECK(breach_of(kHead +
-                  "segment\nforward\n  %1: f32[8] = _c10d_functional.all_reduce.default(%0, \"sum\", "
-                  "\"dp\")\nsegment\n"
-                  "  %2: f32[8] views %1 = _c10d_functional.wait_tensor.default(%1)\n" +
-                  kEnd)
+  CHECK(breach_of_text(kHead +
+                       "segment\nforward\n  %1: f32[8] = _c10d_functional.all_reduce.default(%0, \"sum\", "
+                       "\"dp\")\nsegment\n"
+                       "  %2: f32[8] views %1 = _c10d_functional.wait_tensor.default(%1)\n" +
+                       kReturnsY)
             .find("waits for %1, which another segment started") != std::string::npos);
-  CHECK(breach_of(kHead + "segment\nsegment\nforward\n" + kWork + kMore + kEnd)
+  CHECK(breach_of_text(kHead + "segment\nsegment\nforward\n" + kExp + kMore + kReturnsY)
             .find("segment 0 is nodes 0 to 0 of 3") != std::string::npos);
-  Graph graph = graph_of(kHead + "forward\n" + kWork + kMore + kEnd);
+  Graph graph = parsed(kHead + "forward\n" + kExp + kMore + kReturnsY);
   graph.segments = {{1, 3}, {0, 1}};
   CHECK_THROWS_AS(verify(graph, "parse"), Error);
   graph.segments = {{0, 4}};

@@ -12,12 +12,12 @@
 namespace rondo::ir {
 namespace {
 
-constexpr std::int64_t kEnd = 9223372036854775807;
+constexpr std::int64_t kToTheEnd = 9223372036854775807;
 constexpr std::size_t kBlocks = 3;
 constexpr std::int64_t kRanks = 2;
 
 // Input ids: whole weights with their states, step, lr, two batch inputs, sharded weights with their states.
-constexpr ValueId kStep = 9, kLr = 10, kFirstShard = 13;
+constexpr ValueId kStepInput = 9, kLr = 10, kFirstShard = 13;
 
 class Generator : GraphBuilder {
  public:
@@ -151,7 +151,7 @@ class Generator : GraphBuilder {
         const std::int64_t start = rows > 2 && chance(2) ? 1 : 0;
         std::vector<std::int64_t> sizes = t.sizes;
         sizes[0] -= start;
-        emit("aten.slice.Tensor", {Use{id}, std::int64_t{0}, start, kEnd, std::int64_t{1}},
+        emit("aten.slice.Tensor", {Use{id}, std::int64_t{0}, start, kToTheEnd, std::int64_t{1}},
              with(sizes, t.strides), id);
         return;
       }
@@ -322,7 +322,8 @@ class Generator : GraphBuilder {
         add(kFirstShard + 3 * static_cast<ValueId>(i), gradients_[i]);
     if (weights.values.empty()) return;
     const ValueId next =
-        emit("aten.add.Tensor", {Use{kStep}, WrappedNumber{std::int64_t{1}}, std::int64_t{1}}, type(kStep));
+        emit("aten.add.Tensor", {Use{kStepInput}, WrappedNumber{std::int64_t{1}}, std::int64_t{1}},
+             type(kStepInput));
     steps.values.assign(weights.values.size(), next);
     std::vector<TensorType> types;
     for (int list = 0; list < 4; ++list)
@@ -339,7 +340,7 @@ class Generator : GraphBuilder {
         output("new." + graph_.inputs[static_cast<std::size_t>(input)].name, updates[list * count + k],
                input);
       }
-    output("new.step", next, kStep);
+    output("new.step", next, kStepInput);
   }
 
   // Not an input: results are returned without a copy, and states are updated by then.
@@ -350,7 +351,7 @@ class Generator : GraphBuilder {
                        [&](const Input& input) { return input.value == root; }))
         return id;
     }
-    return emit("aten.clone.default", {Use{kStep}, None{}}, type(kStep));
+    return emit("aten.clone.default", {Use{kStepInput}, None{}}, type(kStepInput));
   }
 
   void finish() {

@@ -8,9 +8,8 @@
 
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
 #include "compiler/plan/arena_layout.h"
+#include "tests/compiler/ir/verified_graph.h"
 #include "tests/compiler/passes/random_graph.h"
 
 using namespace rondo;
@@ -19,12 +18,6 @@ using namespace rondo::ir;
 namespace {
 
 constexpr CollectiveNeeds kOnCpu{.reduce_scatter_receives = true};
-
-Graph graph_of(const std::string& text) {
-  Graph graph = parse(text, "test.ir");
-  verify(graph, "parse");
-  return graph;
-}
 
 // Bytes of the arena that something needs at the nodes begin..end.
 struct Stand {
@@ -122,7 +115,7 @@ Graph stack_like(int layers) {
   text += "return\n";
   for (std::size_t i = 0; i < gradients.size(); ++i)
     text += "  g" + std::to_string(i) + " = " + id(gradients[i]) + "\n";
-  return graph_of(text);
+  return verified_graph(text);
 }
 
 // The lifetimes of a sharded transformer's step, about as they are: gathers one block ahead, saved
@@ -217,7 +210,7 @@ TEST_CASE("a transformer's step wastes less than one percent, whatever its activ
 TEST_CASE("a plan of nothing is empty") {
   std::vector<Block> none;
   CHECK(lay_out(none).bytes == 0);
-  const MemoryPlan plan = plan_memory(graph_of("graph empty\nbatch %0: f32[8] x\nreturn\n  y = %0\n"));
+  const MemoryPlan plan = plan_memory(verified_graph("graph empty\nbatch %0: f32[8] x\nreturn\n  y = %0\n"));
   CHECK(plan.arena_bytes == 0);
   CHECK(plan.offsets == std::vector<std::int64_t>{-1});
 }
@@ -235,7 +228,7 @@ TEST_CASE("equal graphs have equal plans") {
 }
 
 TEST_CASE("a reduce-scatter on the CPU has memory of its own from its start to its wait") {
-  const Graph graph = graph_of(kReduction);
+  const Graph graph = verified_graph(kReduction);
   const MemoryPlan plan = plan_memory(graph, collective_needs(TargetDevice::cpu));
   REQUIRE(plan.workspaces.size() == 1);
   const Workspace& workspace = plan.workspaces[0];
@@ -252,7 +245,7 @@ TEST_CASE("a reduce-scatter on the CPU has memory of its own from its start to i
 }
 
 TEST_CASE("kernels find no room for temporaries where a collective receives") {
-  const Graph graph = graph_of(kReduction);
+  const Graph graph = verified_graph(kReduction);
   const MemoryPlan plan = plan_memory(graph, kOnCpu);
   const Workspace& workspace = plan.workspaces.at(0);
   for (std::size_t node = 0; node < graph.nodes.size(); ++node) {

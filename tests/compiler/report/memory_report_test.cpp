@@ -9,10 +9,9 @@
 #include <string>
 
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
 #include "compiler/plan/memory_plan.h"
 #include "compiler/report/memory_timeline.h"
+#include "tests/compiler/ir/verified_graph.h"
 #include "tests/compiler/passes/random_graph.h"
 
 using namespace rondo;
@@ -22,11 +21,6 @@ using Category = StorageCategory;
 
 namespace {
 
-Graph graph_of(const std::string& text) {
-  Graph graph = parse(text, "test.ir");
-  verify(graph, "parse");
-  return graph;
-}
 MemoryReport report_of(const Graph& graph) { return report_memory(graph, plan_memory(graph)); }
 
 std::map<ValueId, Category> categories(const MemoryReport& report) {
@@ -76,7 +70,7 @@ return
 }  // namespace
 
 TEST_CASE("each storage of a step has the category of what made it and what reads it") {
-  const MemoryReport report = report_of(graph_of(kStep));
+  const MemoryReport report = report_of(verified_graph(kStep));
   CHECK(categories(report) == std::map<ValueId, Category>{{4, Category::weights},
                                                           {6, Category::saved_activations},  // by its view
                                                           {8, Category::temporaries},
@@ -95,7 +89,7 @@ TEST_CASE("each storage of a step has the category of what made it and what read
 }
 
 TEST_CASE("live bytes follow views, collectives in flight, and last reads") {
-  const MemoryReport report = report_of(graph_of(kStep));
+  const MemoryReport report = report_of(verified_graph(kStep));
   // What a reduction sends stays until its wait, the node after it.
   CHECK(report.live_bytes ==
         std::vector<std::int64_t>{512, 512, 1024, 512, 1024, 1536, 1536, 1024, 1536, 512, 768, 768, 256, 0});
@@ -116,7 +110,7 @@ TEST_CASE("live bytes follow views, collectives in flight, and last reads") {
 }
 
 TEST_CASE("what a bucket sends and receives is the bucket's, what is unpacked are weights and gradients") {
-  const MemoryReport report = report_of(graph_of(R"(graph buckets
+  const MemoryReport report = report_of(verified_graph(R"(graph buckets
 block layers.0
 parameter %0: f32[64] layers.0.a
 parameter %1: f32[64] layers.0.b
@@ -146,7 +140,7 @@ return
 }
 
 TEST_CASE("casts on the way to a gather are weights, casts on the way to a reduction are gradients") {
-  const MemoryReport report = report_of(graph_of(R"(graph casts
+  const MemoryReport report = report_of(verified_graph(R"(graph casts
 parameter %0: f32[64] w
 batch %1: bf16[128] x
 
@@ -171,7 +165,7 @@ return
 }
 
 TEST_CASE("the update's casts of gradients are gradients, its other values temporaries") {
-  const MemoryReport report = report_of(graph_of(R"(graph update
+  const MemoryReport report = report_of(verified_graph(R"(graph update
 parameter %0: f32[64] w
 buffer %1: bf16[64] grad
 
@@ -188,7 +182,7 @@ return
 }
 
 TEST_CASE("an op in place and a result in its operand's memory count their bytes once") {
-  const MemoryReport in_place = report_of(graph_of(R"(graph in_place
+  const MemoryReport in_place = report_of(verified_graph(R"(graph in_place
 batch %0: f32[64] x
 forward
   %1: f32[64] = aten.neg.default(%0)
@@ -199,7 +193,7 @@ return
   CHECK(in_place.storages.size() == 1);
   CHECK(in_place.live_bytes == std::vector<std::int64_t>{256, 256, 256});
 
-  const MemoryReport taken_over = report_of(graph_of(R"(graph taken_over
+  const MemoryReport taken_over = report_of(verified_graph(R"(graph taken_over
 batch %0: f32[64] x
 backward
   %1: f32[64] = aten.neg.default(%0)
@@ -243,7 +237,7 @@ TEST_CASE("bytes by category add up to the peak of the plan on random graphs") {
 }
 
 TEST_CASE("what a reduce-scatter takes for itself on the CPU is a workspace, from its start to its wait") {
-  const Graph graph = graph_of(kStep);
+  const Graph graph = verified_graph(kStep);
   const MemoryPlan plan = plan_memory(graph, collective_needs(TargetDevice::cpu));
   const MemoryReport report = report_memory(graph, plan);
   REQUIRE(report.storages.size() == 8);
@@ -258,7 +252,7 @@ TEST_CASE("what a reduce-scatter takes for itself on the CPU is a workspace, fro
 }
 
 TEST_CASE("a graph without storages has a report and a page") {
-  const Graph graph = graph_of("graph empty\nbatch %0: f32[8] x\nreturn\n  y = %0\n");
+  const Graph graph = verified_graph("graph empty\nbatch %0: f32[8] x\nreturn\n  y = %0\n");
   const MemoryReport report = report_of(graph);
   CHECK(report.live_peak_bytes == 0);
   CHECK(report.total_bytes() == 32);
@@ -268,7 +262,7 @@ TEST_CASE("a graph without storages has a report and a page") {
 
 TEST_CASE("the summary has a row for each category that is not empty and names the largest tensors") {
   std::string text;
-  for (const std::string& line : print_lines(report_of(graph_of(kStep)))) text += line + "\n";
+  for (const std::string& line : print_lines(report_of(verified_graph(kStep)))) text += line + "\n";
   CHECK(text ==
         "memory of step: 2.5 KiB planned; the peak is at node 5 of 14, forward loss, aten.exp.default\n"
         "  parameters              256 B    9.8 %   always\n"
@@ -301,7 +295,7 @@ std::size_t count(const std::string& text, const std::string& what) {
 }  // namespace
 
 TEST_CASE("the page holds every node, storage and collective of the graph, and its peak") {
-  const Graph graph = graph_of(kStep);
+  const Graph graph = verified_graph(kStep);
   const MemoryReport report = report_of(graph);
   const std::string page = memory_timeline(graph, report);
   const json data = data_of(page);
@@ -338,7 +332,7 @@ TEST_CASE("the live bytes that the page adds up from its storages are the report
 }
 
 TEST_CASE("names cannot leave the page's data or title") {
-  Graph graph = graph_of(kStep);
+  Graph graph = verified_graph(kStep);
   const std::string evil = "</script><script>alert(1)</script><!-- \"\\ & \x01 \xc3\xa9";
   const std::string plain = memory_timeline(graph, report_of(graph));
   graph.name = evil;
@@ -356,7 +350,7 @@ TEST_CASE("names cannot leave the page's data or title") {
 }
 
 TEST_CASE("the page asks for nothing outside of itself") {
-  const Graph graph = graph_of(kStep);
+  const Graph graph = verified_graph(kStep);
   const std::string page = memory_timeline(graph, report_of(graph));
   for (const char* const word : {"http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "import("})
     CHECK(count(page, word) == 0);

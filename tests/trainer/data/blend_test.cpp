@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "tests/trainer/data/rows_of_bytes.h"
 #include "tests/trainer/data/token_bytes.h"
 #include "trainer/data/loader.h"
 
@@ -13,9 +14,6 @@ using namespace rondo;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-const ByteTokenizer kTokenizer;
-using Row = std::vector<std::int64_t>;
 
 // A token file whose documents hold each of `count` different pairs of ids once.
 std::string write_source(const TempFolder& folder, const std::string& name, std::int64_t mark,

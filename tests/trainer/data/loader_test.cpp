@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "tests/trainer/data/rows_of_bytes.h"
 #include "tests/trainer/data/temp_folder.h"
 
 using namespace rondo;
@@ -15,10 +16,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-const ByteTokenizer kTokenizer;
 constexpr std::int64_t kBos = 256, kEos = 257;
-
-using Row = std::vector<std::int64_t>;
 
 // Documents of random bytes and lengths, some shorter and some much longer than a sample.
 void write_documents(const TempFolder& folder, int count, std::mt19937& random) {

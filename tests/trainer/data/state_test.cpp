@@ -1,6 +1,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "tests/trainer/data/rows_of_bytes.h"
 #include "tests/trainer/data/temp_folder.h"
 #include "trainer/data/loader.h"
 
@@ -9,7 +10,6 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-const ByteTokenizer kTokenizer;
 const DataState kState{7, 56, 0xffffffffffffffff, 256, true, 0x00ab000000000001};
 
 std::string parse_error(const std::string& text) {

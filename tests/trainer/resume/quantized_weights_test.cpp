@@ -49,7 +49,7 @@ Tensor numbers_of(const Tensor& bits, const Tensor& scales) {
 }
 
 // Matrices of several blocks, none of which is of whole ones.
-DeepSeekV3Config small_config() {
+DeepSeekV3Config small_deepseek() {
   DeepSeekV3Config c;
   c.dim = 200, c.n_layers = 2, c.n_dense_layers = 1, c.n_heads = 3, c.vocab_size = 30, c.ffn_hidden_dim = 150;
   c.q_lora_rank = 20, c.kv_lora_rank = 129, c.qk_nope_head_dim = 16, c.qk_rope_head_dim = 8,
@@ -62,7 +62,7 @@ DeepSeekV3Config small_config() {
 class QuantizedFolder {
  public:
   explicit QuantizedFolder(const std::string& dtype = "bfloat16")
-      : sizes(to_values(small_config())), model(make_decoder("deepseek_v3", sizes)) {
+      : sizes(to_values(small_deepseek())), model(make_decoder("deepseek_v3", sizes)) {
     at::manual_seed(11);
     for (const hugging_face::Parameter& one : hugging_face::parameters_of(*model)) add(one);
     Json config = Json::parse(hugging_face::config_json({"deepseek_v3", sizes, dtype, {}}));

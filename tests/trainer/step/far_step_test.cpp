@@ -139,10 +139,7 @@ struct TemporaryFolder {
       std::filesystem::temp_directory_path() / fmt::format("rondo_far_{}", getpid());
 };
 
-const std::string kBf16 = "--training.mixed_precision_param=bfloat16";
-const std::string kDocuments = "--training.document_attention=true";
 const std::string kAccumulates = "--training.global_batch_size=4";
-const std::string kCheckpoints = "--activation_checkpoint.mode=full";
 
 }  // namespace
 

@@ -13,6 +13,10 @@
 
 namespace rondo {
 
+inline const std::string kBf16 = "--training.mixed_precision_param=bfloat16";
+inline const std::string kDocuments = "--training.document_attention=true";
+inline const std::string kCheckpoints = "--activation_checkpoint.mode=full";
+
 struct SmallJob {
   using Flags = std::vector<std::string>;
 

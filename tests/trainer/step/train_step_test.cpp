@@ -31,7 +31,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-Llama3Config small_config() {
+Llama3Config small_llama() {
   Llama3Config config;
   config.dim = 64;
   config.n_layers = 2;
@@ -79,7 +79,7 @@ void require_equal(const Tensors& a, const Tensors& b) {
 
 TEST_CASE("eager, interpreted and replayed steps are bit for bit equal") {
   cpu_memory::install();
-  const auto model = make_decoder(small_config());
+  const auto model = make_decoder(small_llama());
   TrainStepOptions options = small_options();
   const bool bf16 = GENERATE(false, true);
   if (bf16) options.sharding.compute_dtype = at::kBFloat16;
@@ -120,7 +120,7 @@ TEST_CASE("the loss of a sequence's load is in the graph of a step where it has 
 TEST_CASE(
     "a recorded step is one segment and gives the bits of the interpreter, before and after the passes") {
   cpu_memory::install();
-  const auto model = make_decoder(small_config());
+  const auto model = make_decoder(small_llama());
   TrainStepOptions options = small_options();
   if (GENERATE(false, true)) options.sharding.compute_dtype = at::kBFloat16;
   const StepFunction function = make_train_step(model, options).train_step;
@@ -171,7 +171,7 @@ TEST_CASE(
     std::int64_t chunks;
   };
   const Case one = GENERATE(Case{false, false, 5}, Case{true, true, 1}, Case{true, false, 64});
-  Llama3Config config = small_config();
+  Llama3Config config = small_llama();
   config.tie_embeddings = one.ties;
   const auto model = make_decoder(config);
   TrainStepOptions options = small_options();
@@ -203,7 +203,7 @@ TEST_CASE(
 }
 
 TEST_CASE("with its loss in chunks a step on a long batch needs a fraction of the memory") {
-  Llama3Config config = small_config();
+  Llama3Config config = small_llama();
   config.vocab_size = 4096;
   TrainStepOptions options = small_options();
   options.seq_len = 512;
@@ -224,7 +224,7 @@ TEST_CASE("with its loss in chunks a step on a long batch needs a fraction of th
 
 TEST_CASE("checkpointed blocks change no bit of an eager step and lower its peak memory") {
   cpu_memory::install();
-  const auto model = make_decoder(small_config());
+  const auto model = make_decoder(small_llama());
   std::int64_t peaks[2];
   Tensors outcomes[2];
   for (const bool checkpointed : {false, true}) {

@@ -1,0 +1,17 @@
+// A graph from its text, refused where the verifier refuses it.
+#pragma once
+
+#include <string_view>
+
+#include "compiler/ir/text.h"
+#include "compiler/ir/verify.h"
+
+namespace rondo::ir {
+
+inline Graph verified_graph(std::string_view text) {
+  Graph graph = parse(text, "test.ir");
+  verify(graph, "parse");
+  return graph;
+}
+
+}  // namespace rondo::ir
