@@ -51,13 +51,14 @@ bool before_train(const Arguments& args) {
   Arguments words;
   Flags flags("train", "Trains a model as one rank: alone, or started by launch, srun, mpirun or torchrun.",
               help_page(""));
-  flags.positional("CONFIG...", flag::append(&words), "TOML files; of two values the later one counts",
-                   Need::optional);
+  flags.positional("CONFIG ...", flag::append(&words), "TOML files; of two values the later one counts",
+                   Need::required);
   flags.keys(&words);
+  const auto ask_for_config = [&] { flags.fail({"CONFIG is missing: name a TOML file" + presets()}); };
+  if (args.empty()) ask_for_config();
   if (!flags.read(args)) return false;
   const JobConfig config = load_config_to_run(words);
-  if (config.job.config_file.empty())
-    flags.fail({fmt::format("CONFIG is missing: name a TOML file{}", presets())});
+  if (config.job.config_file.empty()) ask_for_config();
   require_datasets(config);
   return true;
 }

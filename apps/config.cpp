@@ -18,11 +18,10 @@ std::optional<Arguments> read_keys(const std::string& command, const std::string
                                    const Arguments& args) {
   Arguments keys;
   Flags flags(command, about, "`rondo help` lists sections and keys.");
-  flags.positional("CONFIG...", flag::append(&keys), "TOML files; of two values the later one counts",
-                   Need::optional);
+  flags.positional("CONFIG ...", flag::append(&keys), "TOML files; of two values the later one counts",
+                   Need::required);
   flags.keys(&keys);
   if (!flags.read(args)) return std::nullopt;
-  if (keys.empty()) flags.fail({"CONFIG is missing"});
   return keys;
 }
 

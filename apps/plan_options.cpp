@@ -34,7 +34,7 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
               "Data, tokenizer and run folder need not exist. docs/plan.md says what the numbers assume.\n\n"
               "Exit code: 0 planned, whether it fits or not; 2 usage, 3 configuration, 10 the step cannot be "
               "recorded.");
-  flags.positional("CONFIG...", flag::append(&keys), "the configuration, TOML files", Need::optional);
+  flags.positional("CONFIG ...", flag::append(&keys), "the configuration, TOML files", Need::required);
   flags.keys(&keys);
   flags.value("--world", "N", flag::amount(&options.world, 1, kMostRanks), "ranks of the job",
               Need::required);
@@ -48,7 +48,6 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
   if (!flags.read(args)) return std::nullopt;
   if (options.rank >= options.world)
     flags.fail({flags.as_given("--rank") + " must be below " + flags.as_given("--world")});
-  if (keys.empty()) flags.fail({"CONFIG is missing"});
   options.config = load_config(keys, options.device->is_gpu ? "cuda" : "cpu");
   resolve_layout(options.config, options.world);
   return options;

@@ -183,6 +183,12 @@ void Flags::read_positionals(const std::vector<std::string>& words) {
     *program_ = words;
     return;
   }
+  if (keys_ != nullptr) {  // the words are theirs
+    for (const Positional& positional : positionals_)
+      if (positional.need == Need::required && keys_->empty())
+        problems_.push_back(positional.name.substr(0, positional.name.find(' ')) + " is missing");
+    return;
+  }
   const auto takes_all = [](const Positional& positional) { return positional.name.ends_with("..."); };
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (i >= positionals_.size() && (positionals_.empty() || !takes_all(positionals_.back()))) {

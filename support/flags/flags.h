@@ -75,7 +75,8 @@ class Flags {
   void program(std::vector<std::string>* program);
 
   // Takes keys of the configuration, and words that are no flags, in their order: `keys`. Flags without a dot
-  // in their name are then the command's own; if it has none, they are left to `keys`, too.
+  // in their name are then the command's own; if it has none, they are left to `keys`, too. A positional only
+  // stands in the help then; a required one says that `keys` must not be empty.
   void keys(std::vector<std::string>* keys) { keys_ = keys; }
 
   // What no word gives is taken from the variable PREFIX + NAME, as PET_NNODES; of a toggle it is 0 or 1.

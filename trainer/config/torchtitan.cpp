@@ -58,12 +58,11 @@ std::vector<std::string> torchtitan_notes(const JobConfig& config, const Origins
   for (const OtherDefault& one : other_defaults())
     if (!origins.assigned.contains(one.key) && !of_section_that_is_off(config, one.key))
       differing.push_back(
-          fmt::format("{} = {} ({})", one.key, to_toml(value_at(config, one.key)), one.theirs));
+          fmt::format("{} = {} (torchtitan: {})", one.key, to_toml(value_at(config, one.key)), one.theirs));
   if (!differing.empty())
     notes.push_back(
-        fmt::format("{} is of torchtitan's keys; what the file leaves out has other defaults here "
-                    "than there: {}",
-                    from_file->first.place, fmt::join(differing, ", ")));
+        fmt::format("{} is a key of torchtitan's; keys that its files leave out have other defaults here: {}",
+                    from_file->first.key, fmt::join(differing, ", ")));
   return notes;
 }
 

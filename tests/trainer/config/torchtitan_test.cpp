@@ -282,7 +282,8 @@ TEST_CASE("torchtitan's file for 405B is refused for float8 and asynchronous ten
 TEST_CASE("a torchtitan file is told once which defaults differ, and which of its keys have no effect") {
   const JobConfig config = load_text(kFiles[4].text + "training.dataloader.num_workers = 4\n");
   CHECK(notes_hold(config, "without effect: training.dataloader.num_workers (a thread of each rank"));
-  CHECK(notes_hold(config, "parallelism.expert_parallel_comm_backend = \"static\" (\"standard\")"));
+  CHECK(
+      notes_hold(config, "parallelism.expert_parallel_comm_backend = \"static\" (torchtitan: \"standard\")"));
   CHECK_FALSE(notes_hold(config, "activation_checkpoint.mode = "));  // the file sets it
   CHECK_FALSE(notes_hold(config, "validation.steps"));               // the section is off
   CHECK_FALSE(notes_hold(config, "filter_fqns"));                    // torchtitan does not read it either
