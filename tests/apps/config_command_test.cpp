@@ -59,7 +59,7 @@ TEST_CASE("rondo config resolve prints a file that resolves to itself") {
   const Outcome once = rondo_says("config resolve " + kDebug + " --training.steps 300", false);
   REQUIRE(once.code == 0);
   const rondo::TomlFile file(once.text);
-  CHECK_THAT(once.text, ContainsSubstring("\nsteps = 300  # command line\n"));
+  CHECK_THAT(once.text, ContainsSubstring("\nsteps = 300  # --training.steps 300\n"));
   const Outcome twice = rondo_says("config resolve " + file.path(), false);
   CHECK(twice.code == 0);
   CHECK(without_origins(twice.text) == without_origins(once.text));

@@ -35,7 +35,8 @@ class Loader {
     check_flavor_counts();
     check_rules(config_, origins_, device.empty() ? device_for_passes() : device, problems_);
     take_notes();
-    for (const auto& [key, assignment] : origins_.assigned) config_.origins[key] = assignment.place;
+    for (const auto& [key, assignment] : origins_.assigned)
+      config_.origins[key] = assignment.from_flag ? assignment.shown : assignment.place;
     return config_;
   }
 

@@ -58,7 +58,7 @@ TEST_CASE("each value of the resolved file says where it came from, and the file
   const JobConfig config = load_config({file.path(), "--optimizer.lr=0.5"});
   const std::string text = to_annotated_toml(config);
   for (const std::string& line :
-       {"\nsteps = 300  # " + file.path() + ":2:1\n", std::string("\nlr = 0.5  # command line\n"),
+       {"\nsteps = 300  # " + file.path() + ":2:1\n", std::string("\nlr = 0.5  # --optimizer.lr=0.5\n"),
         std::string("\ndim = 4096  # flavor 8B\n"), std::string("\nbeta1 = 0.9  # default\n"),
         std::string("\n# total_steps is not set  # default\n")})
     CHECK_THAT(text, ContainsSubstring(line));

@@ -169,7 +169,7 @@ struct JobConfig {
   Debug debug;
 
   // Of a loaded config, and no part of its value:
-  std::map<std::string, std::string> origins;  // by key: "x.toml:12:3" or "command line"; else a default
+  std::map<std::string, std::string> origins;  // by key: "x.toml:12:3", "--optimizer.lr=1", "flavor 8B"
   std::vector<std::string> notes;              // what the user may not expect, to be told once
 };
 
