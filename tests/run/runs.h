@@ -46,7 +46,7 @@ class Place {
 
   // `train ...` with the tiny configuration, into the run folder `name`. Later flags win.
   Words train(const std::string& name, const Words& flags = {}) const {
-    return Words{"train", "--job.config_file=" + (scratch_ / "tiny.toml").string(),
+    return Words{"train", (scratch_ / "tiny.toml").string(),
                  "--training.dataset_path=" + (scratch_ / "corpus").string(),
                  "--job.dump_folder=" + (scratch_ / name).string()} +
            flags;
