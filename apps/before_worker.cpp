@@ -1,19 +1,40 @@
 // What rondo does for a subcommand of rondo-worker before LibTorch is loaded: help, flags, configuration and
 // passes, so that a mistake is reported in milliseconds. The worker reads the same words again, since it
 // needs its own copy.
-#include <cstdio>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
 
 #include "apps/commands.h"
 #include "apps/convert_options.h"
 #include "apps/logits_input.h"
 #include "apps/plan_options.h"
-#include "apps/subcommands.h"
-#include "compiler/passes/pipeline.h"
+#include "support/flags/flags.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/help.h"
 #include "trainer/config/load.h"
 
 namespace rondo {
+namespace {
+
+// ", such as configs/llama3_8b.toml": the files that ship, in this folder or beside the program.
+std::string presets() {
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
+  for (const std::filesystem::path& folder :
+       {std::filesystem::path("configs"), program.parent_path() / "../../configs"}) {
+    std::vector<std::string> names;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+      if (entry.path().extension() == ".toml") names.push_back(entry.path().lexically_normal().string());
+    std::sort(names.begin(), names.end());
+    if (!names.empty()) return fmt::format(", such as\n  {}", fmt::join(names, "\n  "));
+  }
+  return "";
+}
+
+}  // namespace
 
 bool before_convert(const Arguments& args) { return read_convert_options(args).has_value(); }
 
@@ -24,23 +45,21 @@ bool before_logits(const Arguments& args) {
   return true;
 }
 
-bool before_plan(const Arguments& args) {
-  const auto options = read_plan_options(args);
-  if (!options) return false;
-  ir::select_passes(ir::all_passes(),
-                    compile_options(options->config, options->device->is_gpu ? "cuda" : "cpu"));
-  return true;
-}
+bool before_plan(const Arguments& args) { return read_plan_options(args).has_value(); }
 
 bool before_train(const Arguments& args) {
-  if (asks_help(args)) {
-    std::puts("rondo train --job.config_file=FILE [--section.key=value ...]   trains as one rank\n");
-    std::fputs(help_page("").c_str(), stdout);
-    return false;
-  }
-  const JobConfig config = load_config(args);
-  const std::string device = device_of(config);
-  if (config.compile.enable) ir::select_passes(ir::all_passes(), compile_options(config, device));
+  Arguments words;
+  Flags flags("train", "Trains a model as one rank: alone, or started by launch, srun, mpirun or torchrun.",
+              help_page(""));
+  flags.positional("CONFIG ...", flag::append(&words), "TOML files; of two values the later one counts",
+                   Need::required);
+  flags.keys(&words);
+  const auto ask_for_config = [&] { flags.fail({"CONFIG is missing: name a TOML file" + presets()}); };
+  if (args.empty()) ask_for_config();
+  if (!flags.read(args)) return false;
+  const JobConfig config = load_config_to_run(words);
+  if (config.job.config_file.empty()) ask_for_config();
+  require_datasets(config);
   return true;
 }
 

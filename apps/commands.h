@@ -8,11 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "support/flags/flags.h"
+
 namespace rondo {
 
 using Arguments = std::vector<std::string>;
 
 int run_checkpoint(const Arguments& args);  // lists, shows, verifies and prunes checkpoints
+int run_completion(const Arguments& args);  // completion for a shell
 int run_compare(const Arguments& args);     // 0 equal bit for bit, 1 different
 int run_config(const Arguments& args);      // checks or prints a configuration
 int run_data(const Arguments& args);        // token files: tokenize, inspect
@@ -20,6 +23,10 @@ int run_doctor(const Arguments& args);      // 0 where training on CPU can work,
 int run_help(const Arguments& args);        // sections and keys of the configuration
 int run_launch(const Arguments& args);      // torchrun's part
 int run_opt(const Arguments& args);         // passes on the text of a graph
+int run_version(const Arguments& args);
+
+// What all commands declare, `rondo` itself first: for completion and the manual page.
+std::vector<CommandFacts> all_commands();
 
 // These run before `rondo-worker` is started. False: all is done already (--help).
 bool before_convert(const Arguments& args);

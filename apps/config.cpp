@@ -1,52 +1,66 @@
-// `rondo config check [FILE] [--section.key=value ...]` and `rondo config resolve [FILE] [...]`
+// `rondo config SUBCOMMAND`: what `rondo train` would do with a configuration, and what there is to
+// configure.
 #include <cstdio>
+#include <optional>
 
 #include "apps/commands.h"
 #include "apps/subcommands.h"
-#include "support/error.h"
+#include "support/flags/flags.h"
 #include "trainer/config/dump.h"
+#include "trainer/config/json_schema.h"
 #include "trainer/config/load.h"
 
 namespace rondo {
 namespace {
 
-// The configuration of the words; std::nullopt: --help is printed.
-std::optional<JobConfig> read_config(const std::string& name, const std::string& summary, Arguments words) {
-  if (asks_help(words)) {
-    std::printf(
-        "rondo config %s [FILE] [--section.key=value ...]\n\n%s `rondo help` lists sections and keys.\n",
-        name.c_str(), summary.c_str());
-    return std::nullopt;
-  }
-  if (words.empty())
-    throw Error(ExitCode::usage,
-                "config " + name + ": FILE is missing; `rondo config " + name + " --help` shows the usage");
-  if (!words[0].starts_with("--")) words[0] = "--job.config_file=" + words[0];
-  return load_config(words);
+// The keys of the command; std::nullopt: --help is printed.
+std::optional<Arguments> read_keys(const std::string& command, const std::string& about,
+                                   const Arguments& args) {
+  Arguments keys;
+  Flags flags(command, about, "`rondo help` lists sections and keys.");
+  flags.positional("CONFIG ...", flag::append(&keys), "TOML files; of two values the later one counts",
+                   Need::required);
+  flags.keys(&keys);
+  if (!flags.read(args)) return std::nullopt;
+  return keys;
 }
 
 int check_config(const Arguments& args) {
-  const auto config = read_config("check", "Is it valid? Exit code: 0 yes, 3 no.", args);
-  if (!config) return 0;
-  const bool names_file = !args[0].starts_with("--");
-  std::printf("%s: valid, fingerprint %s\n", names_file ? args[0].c_str() : "defaults and flags",
-              fingerprint(*config).c_str());
+  const auto keys = read_keys(
+      "config check",
+      "Would `rondo train` start with it, here? Exit code: 0 yes, 3 no, 6 not on this machine.", args);
+  if (!keys) return 0;
+  const JobConfig config = load_config_to_run(*keys);
+  for (const std::string& note : config.notes) std::printf("note: %s\n", note.c_str());
+  const std::string& file = config.job.config_file;
+  std::printf("%s: valid, fingerprint %s\n", file.empty() ? "defaults and flags" : file.c_str(),
+              fingerprint(config).c_str());
   return 0;
 }
 
 int resolve_config(const Arguments& args) {
-  const auto config = read_config("resolve", "Prints every key with its value, as TOML.", args);
-  if (config) std::fputs(to_toml(*config).c_str(), stdout);
+  const auto keys =
+      read_keys("config resolve", "Prints every key with its value and where that came from, as TOML.", args);
+  if (keys) std::fputs(to_annotated_toml(load_config(*keys)).c_str(), stdout);
+  return 0;
+}
+
+int print_schema(const Arguments& args) {
+  Flags flags("config schema",
+              "Prints the JSON schema of configuration files, for editors and other programs.");
+  if (flags.read(args)) std::fputs(json_schema().c_str(), stdout);
   return 0;
 }
 
 }  // namespace
 
 int run_config(const Arguments& args) {
-  return run_subcommand("config",
-                        {{"check", "is a configuration valid? exit 0 or 3", check_config},
-                         {"resolve", "print every key with its value, as TOML", resolve_config}},
-                        "Both take [FILE] [--section.key=value ...].", args);
+  return run_subcommand(
+      "config",
+      {{"check", "is a configuration valid? exit 0 or 3", check_config},
+       {"resolve", "print every key with its value and its origin, as TOML", resolve_config},
+       {"schema", "print the JSON schema of configuration files", print_schema}},
+      "What `rondo train` makes of a configuration.", args);
 }
 
 }  // namespace rondo

@@ -1,19 +1,22 @@
-// `rondo help [SECTION | SECTION.KEY]`
+// `rondo help [SECTION | SECTION.KEY]`, and the manual page.
 #include "trainer/config/help.h"
 
 #include <cstdio>
 
 #include "apps/commands.h"
+#include "apps/manual.h"
 #include "support/flags/flags.h"
 
 namespace rondo {
 
 int run_help(const Arguments& args) {
   std::string topic;
+  bool manual = false;
   Flags flags("help", "Sections and keys of the configuration.");
   flags.positional("TOPIC", flag::text(&topic), "a section, or section.key; none: all sections",
                    Need::optional);
-  if (flags.read(args)) std::fputs(help_page(topic).c_str(), stdout);
+  flags.toggle("--man", &manual, "the manual page of rondo: `rondo help --man | man -l -`");
+  if (flags.read(args)) std::fputs((manual ? manual_page(all_commands()) : help_page(topic)).c_str(), stdout);
   return 0;
 }
 

@@ -1,7 +1,6 @@
-// The words are of two kinds: flags of the command, and keys of the configuration, which have a dot in their
-// name. They are divided first and go to two readers. The configuration file becomes the first key, so that
-// later keys override it as they do for a run. The layout is resolved here, so that degrees that do not fit
-// the number of ranks are reported before the worker starts.
+// Flags of the command have no dot in their name; the other words go to the configuration's reader. The
+// layout is resolved here, so that degrees that do not fit the number of ranks are reported before the worker
+// starts.
 #include "apps/plan_options.h"
 
 #include "support/flags/flags.h"
@@ -14,28 +13,6 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 1'000'000;
 
-// Keys of the configuration have a dot in their name; flags of the command have none.
-bool is_key(const std::string& word) {
-  return word.starts_with("--") && word.substr(0, word.find('=')).find('.') != std::string::npos;
-}
-
-struct Words {
-  std::vector<std::string> own, keys;
-};
-Words divide(const std::vector<std::string>& args) {
-  Words words;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (!is_key(args[i])) {
-      words.own.push_back(args[i]);
-      continue;
-    }
-    words.keys.push_back(args[i]);
-    const bool has_value = args[i].find('=') != std::string::npos;
-    if (!has_value && i + 1 < args.size() && !args[i + 1].starts_with("--")) words.keys.push_back(args[++i]);
-  }
-  return words;
-}
-
 std::string read_device(const std::string& name, const ir::DeviceModel*& device) {
   device = ir::find_device_model(name);
   if (device != nullptr) return "";
@@ -47,10 +24,9 @@ std::string read_device(const std::string& name, const ir::DeviceModel*& device)
 }  // namespace
 
 std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& args) {
-  Words words = divide(args);
   PlanOptions options;
   options.device = ir::find_device_model("h200");
-  std::string file;
+  std::vector<std::string> keys;
   Flags flags("plan",
               "What a job of N ranks will take, and how fast it may be; nothing is run. --section.key=value "
               "sets a key\n"
@@ -58,7 +34,8 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
               "Data, tokenizer and run folder need not exist. docs/plan.md says what the numbers assume.\n\n"
               "Exit code: 0 planned, whether it fits or not; 2 usage, 3 configuration, 10 the step cannot be "
               "recorded.");
-  flags.positional("CONFIG", flag::text(&file), "the configuration, a TOML file", Need::required);
+  flags.positional("CONFIG ...", flag::append(&keys), "the configuration, TOML files", Need::required);
+  flags.keys(&keys);
   flags.value("--world", "N", flag::amount(&options.world, 1, kMostRanks), "ranks of the job",
               Need::required);
   flags.value(
@@ -68,11 +45,10 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
   flags.value("--timeline", "FILE", flag::text(&options.timeline),
               "writes a picture of the memory over the step, one HTML page");
   flags.toggle("--json", &options.json, "the same numbers for programs");
-  if (!flags.read(words.own)) return std::nullopt;
+  if (!flags.read(args)) return std::nullopt;
   if (options.rank >= options.world)
     flags.fail({flags.as_given("--rank") + " must be below " + flags.as_given("--world")});
-  words.keys.insert(words.keys.begin(), "--job.config_file=" + file);
-  options.config = load_config(words.keys);
+  options.config = load_config(keys, options.device->is_gpu ? "cuda" : "cpu");
   resolve_layout(options.config, options.world);
   return options;
 }

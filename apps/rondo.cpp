@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -36,10 +35,7 @@ Subcommand worker(const std::string& name, const std::string& summary, bool (*be
 }
 
 int run(const Arguments& words) {
-  if (!words.empty() && words[0] == "--version") {
-    std::puts("rondo " RONDO_VERSION);
-    return 0;
-  }
+  if (!words.empty() && (words[0] == "--version" || words[0] == "-V")) return run_version({});
   const std::vector<Subcommand> subcommands = {
       worker("train", "train a model as one rank (alone, or started by launch, srun, mpirun or torchrun)",
              before_train),
@@ -49,20 +45,42 @@ int run(const Arguments& words) {
       worker("logits", "write the logits of a Hugging Face model for given tokens", before_logits),
       {"compare", "compare two run folders: bit for bit, speed, memory, configuration", run_compare},
       {"checkpoint", "list, show, verify and prune the checkpoints of a run", run_checkpoint},
-      {"config", "check a configuration, or print it with every key resolved", run_config},
+      {"config", "check a configuration, print it with every key resolved, or its schema", run_config},
       {"data", "text to token files, and what is in them", run_data},
-      {"help", "sections and keys of the configuration", run_help},
+      {"help", "sections and keys of the configuration; the manual page", run_help},
       {"doctor", "what is installed, what is missing, what to type", run_doctor},
       {"opt", "run compiler passes on the text of a graph", run_opt},
+      {"completion", "completion of words for bash or zsh", run_completion},
+      {"version", "version, commit and kind of build", run_version},
   };
   return run_subcommand("", subcommands,
                         "Rondo pretrains large language models. `rondo SUBCOMMAND --help` tells about one of "
-                        "these, `rondo --version` "
-                        "the version.",
+                        "these.",
                         words.empty() ? Arguments{"--help"} : words);
 }
 
+void add_command(const std::string& command, std::vector<CommandFacts>& commands) {
+  Arguments words = command.empty() ? Arguments{} : split(command, ' ');
+  words.emplace_back("--help");
+  HelpCollector collector;
+  run(words);
+  commands.push_back(collector.commands.at(0));
+}
+
 }  // namespace
+
+std::vector<CommandFacts> all_commands() {
+  std::vector<CommandFacts> commands;
+  add_command("", commands);
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    if (!commands[i].is_choice) continue;
+    const std::string prefix = commands[i].command.empty() ? "" : commands[i].command + " ";
+    for (const CommandFacts::Row& row : std::vector(commands[i].rows))
+      add_command(prefix + row.names[0], commands);
+  }
+  return commands;
+}
+
 }  // namespace rondo
 
 int main(int argc, char** argv) {

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdio>
-
 #include "support/error.h"
 #include "support/text/nearest.h"
 
@@ -19,9 +16,10 @@ int run_subcommand(const std::string& command, const std::vector<Subcommand>& su
   };
   if (args.empty()) fail("SUBCOMMAND is missing");
   if (args[0] == "--help" || args[0] == "-h") {
+    CommandFacts facts{command, program + " SUBCOMMAND ...", notes, "", {}, false, true};
     for (const Subcommand& known : subcommands)
-      fmt::print("{} {:<12} {}\n", program, known.name, known.summary);
-    fmt::print("\n{}\n", notes);
+      facts.rows.push_back({{known.name}, "", known.summary, false});
+    show_help(facts);
     return 0;
   }
   std::vector<std::string> names;
@@ -31,11 +29,6 @@ int run_subcommand(const std::string& command, const std::vector<Subcommand>& su
   }
   fail(fmt::format("unknown subcommand \"{}\"{}", args[0], did_you_mean(args[0], names)));
   return 0;
-}
-
-bool asks_help(const Arguments& args) {
-  return std::any_of(args.begin(), args.end(),
-                     [](const std::string& word) { return word == "--help" || word == "-h"; });
 }
 
 }  // namespace rondo

@@ -13,12 +13,9 @@ struct Subcommand {
   std::function<int(const Arguments&)> run;
 };
 
-// Runs the one that args[0] names, with the words after it. --help prints the list, and `notes` below it.
+// Runs the one that args[0] names, with the words after it. --help prints `notes` and the list.
 // `command`: the words after "rondo", or "". Throws Error(usage) where none is named, or no known one.
 int run_subcommand(const std::string& command, const std::vector<Subcommand>& subcommands,
                    const std::string& notes, const Arguments& args);
-
-// Whether --help or -h is among the words.
-bool asks_help(const Arguments& args);
 
 }  // namespace rondo

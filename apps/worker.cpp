@@ -8,6 +8,7 @@
 
 #include "apps/exit_code.h"
 #include "apps/worker_commands.h"
+#include "support/version.h"
 #include "trainer/device/device_info.h"
 
 namespace rondo {
@@ -26,7 +27,7 @@ void quieten_libtorch() {
 int run(const std::vector<std::string>& words) {
   const std::string name = words.size() > 1 ? words[1] : "";
   if (name == "--version" && words.size() == 2) {
-    std::printf("rondo-worker %s, LibTorch %s, CUDA: %s\n", RONDO_VERSION, TORCH_VERSION,
+    std::printf("rondo-worker %s, LibTorch %s, CUDA: %s\n", version(), TORCH_VERSION,
                 cuda_build_info().c_str());
     return 0;
   }

@@ -18,7 +18,7 @@ MODEL = {"dim": 768, "n_layers": 11, "n_heads": 12, "n_kv_heads": 12, "multiple_
 
 def flags(folder: Path, steps: int) -> list[str]:
     sizes = [f"--model.{name}={value}" for name, value in MODEL.items()]
-    return sizes + [
+    return ["configs/llama3_debug.toml", "--validation.enable=false", *sizes] + [
         "--training.seq_len=16", "--training.local_batch_size=1", f"--training.steps={steps}",
         "--training.dataset_path=README.md", "--lr_scheduler.warmup_steps=0", "--checkpoint.enable=true",
         "--checkpoint.last_save_model_only=false", "--lr_scheduler.total_steps=2", "--compile.dump=none",

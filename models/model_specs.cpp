@@ -17,8 +17,11 @@ template <class Config>
 ModelSpec spec_of(const Config&) {
   const auto problems = [](const FieldValues& values) { return from_values<Config>(values).problems(); };
   const auto shared = [](const FieldValues& values) { return from_values<Config>(values).shared(); };
+  const auto parameters = [](const FieldValues& values) {
+    return from_values<Config>(values).parameters().rules();
+  };
   const auto plain = [](const FieldValues& values) { return from_values<Config>(values).plain(); };
-  return {Config::kName, &Config::fields(),           flavors_of(Config::kName), problems, shared,
+  return {Config::kName, &Config::fields(),           flavors_of(Config::kName), problems, shared, parameters,
           plain,         &Config::hugging_face_type()};
 }
 

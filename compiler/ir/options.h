@@ -57,6 +57,12 @@ template <class Option>
 std::string_view name_of(Option value) {
   return option_names<Option>().values[static_cast<std::size_t>(value)];
 }
+// All of them, as a field's allowed values.
+template <class Option>
+std::vector<std::string> names_of() {
+  const auto& values = option_names<Option>().values;
+  return {values.begin(), values.end()};
+}
 // Index of a name; throws Error(config) where there is no such value.
 std::size_t index_of_name(const OptionNames& names, std::string_view name);
 template <class Option>

@@ -46,11 +46,14 @@ std::string passes_as_markdown();
 
 struct Selection {
   std::vector<const PassInfo*> passes;
-  std::vector<std::string> notes;  // what the user may not expect: a pass left out
+  std::vector<std::string> notes;     // what the user may not expect: a pass left out
+  std::vector<std::string> problems;  // why it cannot run
 };
-// What the options ask for. `table` is all_passes() outside tests. Throws Error(ExitCode::config) with every
-// problem: an unknown name (and the nearest known one), a pass that cannot run here, a list in another order
-// than the table's, a pass whose needs those before it do not meet.
+// What the options ask for. `table` is all_passes() outside tests. Problems are an unknown name (and the
+// nearest known one), a pass that cannot run here, a list in another order than the table's, a pass whose
+// needs those before it do not meet.
+Selection choose_passes(std::span<const PassInfo> table, const CompileOptions& options);
+// The same; throws Error(ExitCode::config) with every problem.
 Selection select_passes(std::span<const PassInfo> table, const CompileOptions& options);
 
 // What stands in the way of running these passes in this order: who must come first.

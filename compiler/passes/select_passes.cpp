@@ -147,16 +147,22 @@ std::vector<std::string> order_problems(std::span<const PassInfo> table,
   return problems;
 }
 
-Selection select_passes(std::span<const PassInfo> table, const CompileOptions& options) {
+Selection choose_passes(std::span<const PassInfo> table, const CompileOptions& options) {
   Chooser chooser{.table = table, .options = options};
   chooser.want_listed();
   chooser.disable();
-  Selection selection{.passes = {}, .notes = std::move(chooser.notes)};
+  Selection selection{
+      .passes = {}, .notes = std::move(chooser.notes), .problems = std::move(chooser.problems)};
   for (std::size_t i = 0; i < table.size(); ++i)
     if (chooser.wanted[i] && !chooser.replaced[i]) selection.passes.push_back(&table[i]);
-  std::vector<std::string> problems = std::move(chooser.problems);
-  if (problems.empty()) problems = order_problems(table, selection.passes);
-  if (!problems.empty()) throw Error(ExitCode::config, fmt::format("{}", fmt::join(problems, "\n")));
+  if (selection.problems.empty()) selection.problems = order_problems(table, selection.passes);
+  return selection;
+}
+
+Selection select_passes(std::span<const PassInfo> table, const CompileOptions& options) {
+  Selection selection = choose_passes(table, options);
+  if (!selection.problems.empty())
+    throw Error(ExitCode::config, fmt::format("{}", fmt::join(selection.problems, "\n")));
   return selection;
 }
 

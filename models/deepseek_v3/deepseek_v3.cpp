@@ -1,4 +1,4 @@
-// DeepSeek-V3's forward on the weights of one device, its table of parameters and its rotary frequencies.
+// DeepSeek-V3's forward on the weights of one device, and its rotary frequencies.
 //
 // Shape suffixes: B batch, S sequence, N tokens of this rank, D model dim, H heads, R width of what is
 // rotated, V width of a value's head, L latent.
@@ -13,7 +13,6 @@
 
 #include "models/parts/layers.h"
 #include "models/parts/moe.h"
-#include "models/parts/parameter_table.h"
 #include "ops/attention/attention.h"
 #include "support/scope.h"
 
@@ -21,7 +20,6 @@ namespace rondo {
 namespace {
 
 using at::Tensor;
-using enum ParallelStyle;
 
 // Rotates the neighbours (x_2i, x_2i+1) of x [B, S, heads, R] in fp32. The results stand in halves, in the
 // same order for queries and keys, so that their products are those of neighbours.
@@ -91,48 +89,6 @@ Tensor transformer_block(const Tensor& h_ND, std::int64_t layer, const Weights& 
   return middle_ND + moe.y_TD;
 }
 
-void add_attention(ParameterTable& table, const DeepSeekV3Config& c) {
-  const std::int64_t q_dim = c.n_heads * c.qk_head_dim();
-  if (c.q_lora_rank == 0) {
-    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, colwise, kNormal);
-  } else {
-    table.add("attention.wq_a", "self_attn.q_a_proj", {c.q_lora_rank, c.dim}, replicated, kNormal);
-    table.add("attention.q_norm", "self_attn.q_a_layernorm", {c.q_lora_rank}, replicated, kOnes);
-    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, c.q_lora_rank}, colwise, kNormal);
-  }
-  table.add("attention.wkv_a", "self_attn.kv_a_proj_with_mqa", {c.kv_lora_rank + c.qk_rope_head_dim, c.dim},
-            replicated, kNormal);
-  table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {c.kv_lora_rank}, replicated, kOnes);
-  table.add("attention.wkv_b", "self_attn.kv_b_proj",
-            {c.n_heads * (c.qk_nope_head_dim + c.v_head_dim), c.kv_lora_rank}, colwise, kNormal);
-  table.add("attention.wo", "self_attn.o_proj", {c.dim, c.n_heads * c.v_head_dim}, rowwise,
-            table.deep_normal());
-}
-
-void add_experts(ParameterTable& table, const DeepSeekV3Config& c) {
-  const std::int64_t e = c.n_experts, hidden = c.moe_hidden_dim;
-  const Init deep = table.deep_normal();
-  table.add("moe.router.gate", "mlp.gate", {e, c.dim}, replicated, deep);
-  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, hidden, c.dim}, experts, kNormal);
-  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, hidden, c.dim}, experts, deep);
-  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, c.dim, hidden}, experts, deep);
-  if (c.n_shared_experts > 0)
-    table.add_feed_forward("moe.shared_experts", "mlp.shared_experts", c.dim, hidden * c.n_shared_experts);
-}
-
-ParameterTable parameter_table(const DeepSeekV3Config& c) {
-  const auto add_block = [&](ParameterTable& table, std::int64_t layer) {
-    table.add("attention_norm", "input_layernorm", {c.dim}, replicated, kOnes);
-    add_attention(table, c);
-    table.add("ffn_norm", "post_attention_layernorm", {c.dim}, replicated, kOnes);
-    if (layer < c.n_dense_layers)
-      table.add_feed_forward("feed_forward", "mlp", c.dim, c.ffn_hidden_dim);
-    else
-      add_experts(table, c);
-  };
-  return {{c.dim, c.n_layers, c.vocab_size, /*tie_embeddings=*/false}, add_block};
-}
-
 // The pair, as a real number, that turns `rotations` times in the original length.
 double pair_turning(double rotations, const DeepSeekV3Config& c) {
   const double wavelength = static_cast<double>(c.rope_original_max_seq_len) / rotations;
@@ -158,7 +114,7 @@ std::vector<double> rotary_frequencies(const DeepSeekV3Config& c) {
 
 class DeepSeekV3 final : public Decoder {
  public:
-  explicit DeepSeekV3(const DeepSeekV3Config& config) : config_(config), table_(parameter_table(config)) {}
+  explicit DeepSeekV3(const DeepSeekV3Config& config) : config_(config), table_(config.parameters()) {}
 
   const std::vector<ParameterRule>& parameters() const override { return table_.rules(); }
   std::int64_t vocabulary() const override { return config_.vocab_size; }

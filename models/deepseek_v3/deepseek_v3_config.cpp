@@ -1,4 +1,4 @@
-// The fields of DeepSeek-V3's sizes, and the rules between them.
+// The fields of DeepSeek-V3's sizes, the rules between them, and its table of parameters.
 #include <fmt/format.h>
 
 #include "models/deepseek_v3/deepseek_v3.h"
@@ -68,6 +68,37 @@ Fields rope_fields() {
             "sequence length that the scaling starts from",
             {.minimum = 1, .maximum = kWidest, .unit = "tokens"}),
   };
+}
+
+void add_attention(ParameterTable& table, const C& c) {
+  using enum ParallelStyle;
+  const std::int64_t q_dim = c.n_heads * c.qk_head_dim();
+  if (c.q_lora_rank == 0) {
+    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, colwise, kNormal);
+  } else {
+    table.add("attention.wq_a", "self_attn.q_a_proj", {c.q_lora_rank, c.dim}, replicated, kNormal);
+    table.add("attention.q_norm", "self_attn.q_a_layernorm", {c.q_lora_rank}, replicated, kOnes);
+    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, c.q_lora_rank}, colwise, kNormal);
+  }
+  table.add("attention.wkv_a", "self_attn.kv_a_proj_with_mqa", {c.kv_lora_rank + c.qk_rope_head_dim, c.dim},
+            replicated, kNormal);
+  table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {c.kv_lora_rank}, replicated, kOnes);
+  table.add("attention.wkv_b", "self_attn.kv_b_proj",
+            {c.n_heads * (c.qk_nope_head_dim + c.v_head_dim), c.kv_lora_rank}, colwise, kNormal);
+  table.add("attention.wo", "self_attn.o_proj", {c.dim, c.n_heads * c.v_head_dim}, rowwise,
+            table.deep_normal());
+}
+
+void add_experts(ParameterTable& table, const C& c) {
+  using enum ParallelStyle;
+  const std::int64_t e = c.n_experts, hidden = c.moe_hidden_dim;
+  const Init deep = table.deep_normal();
+  table.add("moe.router.gate", "mlp.gate", {e, c.dim}, replicated, deep);
+  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, hidden, c.dim}, experts, kNormal);
+  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, hidden, c.dim}, experts, deep);
+  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, c.dim, hidden}, experts, deep);
+  if (c.n_shared_experts > 0)
+    table.add_feed_forward("moe.shared_experts", "mlp.shared_experts", c.dim, hidden * c.n_shared_experts);
 }
 
 }  // namespace
@@ -146,6 +177,20 @@ std::vector<SizeProblem> DeepSeekV3Config::problems() const {
         fmt::format("model.rope_beta_slow = {} must be less than model.rope_beta_fast = {}", rope_beta_slow,
                     rope_beta_fast));
   return found;
+}
+
+ParameterTable DeepSeekV3Config::parameters() const {
+  using enum ParallelStyle;
+  const auto add_block = [this](ParameterTable& table, std::int64_t layer) {
+    table.add("attention_norm", "input_layernorm", {dim}, replicated, kOnes);
+    add_attention(table, *this);
+    table.add("ffn_norm", "post_attention_layernorm", {dim}, replicated, kOnes);
+    if (layer < n_dense_layers)
+      table.add_feed_forward("feed_forward", "mlp", dim, ffn_hidden_dim);
+    else
+      add_experts(table, *this);
+  };
+  return {{dim, n_layers, vocab_size, /*tie_embeddings=*/false}, add_block};
 }
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Llama 3's forward on the weights of one device, its table of parameters and its rotary frequencies.
+// Llama 3's forward on the weights of one device, and its rotary frequencies.
 //
 // Shape suffixes: B batch, T sequence, N tokens of this rank, D model dim, H query heads, G key/value heads,
 // K head dim, F feed-forward, V vocabulary.
@@ -10,7 +10,6 @@
 #include <numbers>
 
 #include "models/parts/layers.h"
-#include "models/parts/parameter_table.h"
 #include "ops/attention/attention.h"
 #include "support/scope.h"
 
@@ -18,7 +17,6 @@ namespace rondo {
 namespace {
 
 using at::Tensor;
-using enum ParallelStyle;
 
 // Rotates the pairs (x_i, x_{i + K/2}) of x [B, T, heads, K] in fp32. The halves are unbound and not sliced,
 // since the backward of a slice fills a whole tensor with zeros.
@@ -54,20 +52,6 @@ Tensor transformer_block(const Tensor& h_ND, const Weights& weights, const Rotar
   return middle_ND + feed_forward("feed_forward", ffn_in, weights);
 }
 
-ParameterTable parameter_table(const Llama3Config& c) {
-  const std::int64_t q_dim = c.n_heads * c.head_width(), kv_dim = c.n_kv_heads * c.head_width();
-  const auto add_block = [&](ParameterTable& table, std::int64_t) {
-    table.add("attention_norm", "input_layernorm", {c.dim}, replicated, kOnes);
-    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, colwise, kNormal);
-    table.add("attention.wk", "self_attn.k_proj", {kv_dim, c.dim}, colwise, kNormal);
-    table.add("attention.wv", "self_attn.v_proj", {kv_dim, c.dim}, colwise, kNormal);
-    table.add("attention.wo", "self_attn.o_proj", {c.dim, q_dim}, rowwise, table.deep_normal());
-    table.add("ffn_norm", "post_attention_layernorm", {c.dim}, replicated, kOnes);
-    table.add_feed_forward("feed_forward", "mlp", c.dim, c.ffn_width());
-  };
-  return {{c.dim, c.n_layers, c.vocab_size, c.tie_embeddings}, add_block};
-}
-
 // llama-3.1's frequency scaling: long wavelengths are divided by the factor, short ones kept, a linear blend
 // between.
 double scaled_frequency(double frequency, const Llama3Config& c) {
@@ -83,7 +67,7 @@ double scaled_frequency(double frequency, const Llama3Config& c) {
 
 class Llama3 final : public Decoder {
  public:
-  explicit Llama3(const Llama3Config& config) : config_(config), table_(parameter_table(config)) {}
+  explicit Llama3(const Llama3Config& config) : config_(config), table_(config.parameters()) {}
 
   const std::vector<ParameterRule>& parameters() const override { return table_.rules(); }
   std::int64_t vocabulary() const override { return config_.vocab_size; }

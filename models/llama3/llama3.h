@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/parts/model_spec.h"
+#include "models/parts/parameter_table.h"
 #include "support/fields.h"
 
 namespace rondo {
@@ -49,6 +50,7 @@ struct Llama3Config {
   std::vector<SizeProblem> problems() const;
   // What ranks that share layers or experts divide.
   SharedSizes shared() const;
+  ParameterTable parameters() const;
   // Its names at Hugging Face.
   static const hugging_face::ModelType& hugging_face_type();
 };

@@ -1,4 +1,4 @@
-// The fields of Llama 3's sizes, what follows from them, and the rules between them.
+// The fields of Llama 3's sizes, what follows from them, the rules between them, and its table of parameters.
 #include <fmt/format.h>
 
 #include "models/llama3/llama3.h"
@@ -87,6 +87,21 @@ std::vector<SizeProblem> Llama3Config::problems() const {
         fmt::format("model.rope_low_freq_factor = {} must be less than model.rope_high_freq_factor = {}",
                     rope_low_freq_factor, rope_high_freq_factor));
   return found;
+}
+
+ParameterTable Llama3Config::parameters() const {
+  using enum ParallelStyle;
+  const std::int64_t q_dim = n_heads * head_width(), kv_dim = n_kv_heads * head_width();
+  const auto add_block = [&](ParameterTable& table, std::int64_t) {
+    table.add("attention_norm", "input_layernorm", {dim}, replicated, kOnes);
+    table.add("attention.wq", "self_attn.q_proj", {q_dim, dim}, colwise, kNormal);
+    table.add("attention.wk", "self_attn.k_proj", {kv_dim, dim}, colwise, kNormal);
+    table.add("attention.wv", "self_attn.v_proj", {kv_dim, dim}, colwise, kNormal);
+    table.add("attention.wo", "self_attn.o_proj", {dim, q_dim}, rowwise, table.deep_normal());
+    table.add("ffn_norm", "post_attention_layernorm", {dim}, replicated, kOnes);
+    table.add_feed_forward("feed_forward", "mlp", dim, ffn_width());
+  };
+  return {{dim, n_layers, vocab_size, tie_embeddings}, add_block};
 }
 
 }  // namespace rondo

@@ -12,39 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "models/parts/parameter_table.h"
 #include "parallel/sharding.h"
 #include "support/fields.h"
 
 namespace rondo {
-
-// How a parameter starts. Normal draws are a function of (seed, name, global element index) alone:
-// models/parts/initialize.h.
-struct Init {
-  enum class Kind { constant, normal, truncated_normal };
-  Kind kind = Kind::constant;
-  double value = 0;  // constant: the value; otherwise the standard deviation
-  double cut = 0;    // truncated_normal: bounds are +-cut in the parameter's own unit
-};
-
-// How tensor and expert parallelism cut a parameter (Note [Cuts] in parallel/flat_shard.h), as PyTorch says
-// it.
-enum class ParallelStyle : std::uint8_t {
-  replicated,
-  colwise,  // dimension 0 of [out, in]: outputs of a linear layer, ids of a vocabulary
-  rowwise,  // dimension 1: inputs of a linear layer, whose results are then partial sums
-  experts,  // dimension 0, over the ranks that share the experts
-};
-
-struct ParameterRule {
-  std::string name;  // also the module path: "layers.0.attention.wq.weight"
-  std::vector<std::int64_t> sizes;
-  ParallelStyle style = ParallelStyle::replicated;
-  Init init;
-  // "model.layers.0.self_attn.q_proj.weight"; the values are the same there. With a `*` it stands for one
-  // tensor for each index of the first dimension: "model.layers.3.mlp.experts.*.up_proj.weight".
-  std::string hugging_face_name;
-  std::string bucket = {};  // what is gathered and reduced together: "embedding", "layers.0", "head"
-};
 
 // A constant of the forward, the same on all ranks (RoPE tables).
 struct Buffer {

@@ -1,6 +1,7 @@
 // What is known of a model without LibTorch: the fields of its sizes, the values of its flavors (TOML text
-// embedded in the program), the rules between the fields, and its form at Hugging Face. Nothing of any one
-// model, so that the trainer's configuration knows none: the list of models is models/models.h.
+// embedded in the program), the rules between the fields, its parameters, and its form at Hugging Face.
+// Nothing of any one model, so that the trainer's configuration knows none: the list of models is
+// models/models.h.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/parts/parameter_table.h"
 #include "support/fields.h"
 
 namespace rondo::hugging_face {
@@ -48,6 +50,7 @@ struct ModelSpec {
   std::vector<Flavor> flavors;
   std::vector<SizeProblem> (*problems)(const FieldValues&);
   SharedSizes (*shared)(const FieldValues&);
+  std::vector<ParameterRule> (*parameters)(const FieldValues&);
   FieldValues (*plain)(const FieldValues&);  // equal for two runs' sizes that are of one model
   const hugging_face::ModelType* hugging_face_type;
 };

@@ -167,6 +167,8 @@ class Parser {
  public:
   Parser();
 
+  bool serves(const std::string& word) const { return flags_.serves(word); }
+
   LaunchOptions parse(const std::vector<std::string>& words) {
     options_.wants_help = !flags_.read(words);
     if (options_.wants_help) return options_;
@@ -322,6 +324,8 @@ Parser::Parser() {
 }  // namespace
 
 LaunchOptions parse_options(const std::vector<std::string>& words) { return Parser().parse(words); }
+
+bool serves_flag(const std::string& word) { return Parser().serves(word); }
 
 int available_cores() {
   cpu_set_t cores;

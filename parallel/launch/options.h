@@ -65,6 +65,9 @@ struct LaunchOptions {
 // machine lacks what a flag asks for (`--nproc-per-node gpu` without one).
 LaunchOptions parse_options(const std::vector<std::string>& words);
 
+// Whether `word` spells a flag of the launcher, with or without a value.
+bool serves_flag(const std::string& word);
+
 // Cores that this process may run on, at least 1.
 int available_cores();
 

@@ -45,6 +45,8 @@ std::vector<std::string> spellings(const std::string& name) {
 
 bool is_flag(std::string_view word) { return word.size() > 1 && word[0] == '-'; }
 
+HelpCollector* collector = nullptr;
+
 std::string name_in(std::string_view word) { return std::string(word.substr(0, word.find('='))); }
 
 }  // namespace
@@ -81,7 +83,7 @@ void Flags::program(std::vector<std::string>* program) { program_ = program; }
 bool Flags::read(const std::vector<std::string>& args) {
   const std::vector<std::string> words = refuse_unknown(read_flags(args));
   if (given("--help")) {
-    std::fputs(help().c_str(), stdout);
+    show_help(facts());
     return false;
   }
   read_environment();
@@ -129,6 +131,8 @@ std::vector<std::string> Flags::refuse_unknown(const std::vector<std::string>& l
   for (const std::string& word : left) {
     if (!flags_end && word == "--") {
       flags_end = true;
+    } else if (keys_ != nullptr && !is_own(word)) {
+      keys_->push_back(word);
     } else if (!flags_end && is_flag(word)) {
       problems_.push_back(
           fmt::format("unknown flag {}{}", name_in(word), did_you_mean(name_in(word), served_names())));
@@ -138,6 +142,11 @@ std::vector<std::string> Flags::refuse_unknown(const std::vector<std::string>& l
     }
   }
   return words;
+}
+
+bool Flags::is_own(const std::string& word) const {
+  const bool has_some = flags_.size() > 1;  // beside --help
+  return has_some && word.starts_with("--") && name_in(word).find('.') == std::string::npos;
 }
 
 void Flags::take(const Flag& flag, const std::string& as, const std::string& value) {
@@ -172,6 +181,12 @@ void Flags::read_environment() {
 void Flags::read_positionals(const std::vector<std::string>& words) {
   if (program_ != nullptr) {
     *program_ = words;
+    return;
+  }
+  if (keys_ != nullptr) {  // the words are theirs
+    for (const Positional& positional : positionals_)
+      if (positional.need == Need::required && keys_->empty())
+        problems_.push_back(positional.name.substr(0, positional.name.find(' ')) + " is missing");
     return;
   }
   const auto takes_all = [](const Positional& positional) { return positional.name.ends_with("..."); };
@@ -239,20 +254,34 @@ std::string Flags::usage() const {
       optional += " [" + shown + "]";
   }
   text += text.size() + optional.size() <= kWidth ? optional : " [flags]";
+  if (keys_ != nullptr) text += " [--section.key=value ...]";
   return program_ == nullptr ? text : text + " [--] PROGRAM ...";
 }
 
-std::string Flags::help() const {
-  std::vector<std::pair<std::string, std::string>> rows;
-  for (const Positional& positional : positionals_) rows.emplace_back(positional.name, positional.meaning);
+CommandFacts Flags::facts() const {
+  CommandFacts facts{command_, usage(), about_, notes_, {}, keys_ != nullptr, false};
+  for (const Positional& positional : positionals_)
+    facts.rows.push_back({{positional.name}, "", positional.meaning, false});
   for (const Flag& flag : flags_)
-    if (flag.kind != Kind::refused)
-      rows.emplace_back(fmt::format("{} {}", fmt::join(flag.names, ", "), flag.shown), flag.meaning);
+    if (flag.kind != Kind::refused) facts.rows.push_back({flag.names, flag.shown, flag.meaning, true});
+  return facts;
+}
+
+HelpCollector::HelpCollector() { collector = this; }
+HelpCollector::~HelpCollector() { collector = nullptr; }
+
+void show_help(const CommandFacts& facts) {
+  if (collector != nullptr) return collector->commands.push_back(facts);
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (const CommandFacts::Row& row : facts.rows)
+    lines.emplace_back(fmt::format("{}{}", fmt::join(row.names, ", "), row.is_flag ? " " + row.shown : ""),
+                       row.meaning);
   std::size_t width = 0;
-  for (const auto& [left, meaning] : rows) width = std::max(width, left.size());
-  std::string text = usage() + "\n\n" + about_ + "\n\n";
-  for (const auto& [left, meaning] : rows) text += fmt::format("  {:<{}}  {}\n", left, width, meaning);
-  return notes_.empty() ? text : text + "\n" + notes_ + "\n";
+  for (const auto& [left, meaning] : lines) width = std::max(width, left.size());
+  std::string text = facts.usage + "\n\n" + facts.about + "\n\n";
+  for (const auto& [left, meaning] : lines) text += fmt::format("  {:<{}}  {}\n", left, width, meaning);
+  if (!facts.notes.empty()) text += "\n" + facts.notes + "\n";
+  std::fputs(text.c_str(), stdout);
 }
 
 }  // namespace rondo

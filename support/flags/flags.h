@@ -11,6 +11,9 @@
 // be spelt with dashes or underscores. Of two values the last counts. What is not given leaves its variable
 // alone. After `--` no word is a flag. --help and -h are always known.
 //
+// Where a command takes keys of the configuration, --section.key=value, they are left to its reader
+// (trainer/config/read), and so are words that are no flags: TOML files.
+//
 // Mistakes are reported together, in one Error(usage), with flag, value and rule, or with the nearest name:
 //   plan: --world "0" must be a whole number from 1 to 1024; `rondo plan --help` lists the flags
 #pragma once
@@ -26,6 +29,33 @@
 namespace rondo {
 
 enum class Need { optional, required };
+
+// What a command declared: for its help, for completion and for the manual page.
+struct CommandFacts {
+  struct Row {
+    std::vector<std::string> names;  // of a flag, the long one last; of a positional its name
+    std::string shown;               // what stands for the value; "": it takes none
+    std::string meaning;
+    bool is_flag = false;
+  };
+  std::string command;  // the words after "rondo"
+  std::string usage, about, notes;
+  std::vector<Row> rows;  // as the help lists them
+  bool takes_keys = false;
+  bool is_choice = false;  // of subcommands, which are the rows
+};
+
+// While one lives, --help adds what it would print to `commands` instead. One at a time.
+class HelpCollector {
+ public:
+  HelpCollector();
+  ~HelpCollector();
+  HelpCollector(const HelpCollector&) = delete;
+  HelpCollector& operator=(const HelpCollector&) = delete;
+  std::vector<CommandFacts> commands;
+};
+// Prints the help of a command, or hands it to the collector.
+void show_help(const CommandFacts& facts);
 
 class Flags {
  public:
@@ -43,6 +73,11 @@ class Flags {
   void positional(const std::string& name, ReadValue read, const std::string& meaning, Need need);
   // Flags end at `--` or at the first word that is none; that word and all after it are `program`.
   void program(std::vector<std::string>* program);
+
+  // Takes keys of the configuration, and words that are no flags, in their order: `keys`. Flags without a dot
+  // in their name are then the command's own; if it has none, they are left to `keys`, too. A positional only
+  // stands in the help then; a required one says that `keys` must not be empty.
+  void keys(std::vector<std::string>* keys) { keys_ = keys; }
 
   // What no word gives is taken from the variable PREFIX + NAME, as PET_NNODES; of a toggle it is 0 or 1.
   void environment(const std::string& prefix) { environment_prefix_ = prefix; }
@@ -80,11 +115,12 @@ class Flags {
   };
 
   std::string usage() const;
-  std::string help() const;
+  CommandFacts facts() const;
   // Reads the flags that are known; returns the other words.
   std::vector<std::string> read_flags(const std::vector<std::string>& args);
   // Of those the ones that are no flags.
   std::vector<std::string> refuse_unknown(const std::vector<std::string>& left);
+  bool is_own(const std::string& word) const;  // of a command that takes keys
   void take(const Flag& flag, const std::string& as, const std::string& value);
   void read_environment();
   void read_positionals(const std::vector<std::string>& words);
@@ -96,6 +132,7 @@ class Flags {
   std::vector<Flag> flags_;
   std::vector<Positional> positionals_;
   std::vector<std::string>* program_ = nullptr;
+  std::vector<std::string>* keys_ = nullptr;
   std::string environment_prefix_;
   std::map<std::string, Given> given_;  // by long name
   std::vector<std::string> problems_;

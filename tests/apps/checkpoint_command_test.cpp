@@ -111,7 +111,8 @@ TEST_CASE("checkpoint misused ends with 2 and says how") {
   for (const char* number : {"0", "-1", "x", "", "1.5", "99999999"})
     CHECK(said({"prune", "a", std::string("--keep=") + number}) ==
           error("prune", fmt::format("--keep \"{}\" must be a whole number from 1 to 999999", number)));
-  CHECK_THAT(said({"--help"}), ContainsSubstring("0: rondo checkpoint ls") && ContainsSubstring("Exit code"));
+  CHECK_THAT(said({"--help"}),
+             ContainsSubstring("0: rondo checkpoint SUBCOMMAND") && ContainsSubstring("Exit code"));
   CHECK_THAT(said({"ls", "--help"}),
              ContainsSubstring("0: rondo checkpoint ls ROOT|RUN") && ContainsSubstring("Exit code"));
 }

@@ -49,7 +49,7 @@ class Place {
 
   // The flags of a run with the tiny configuration, into the run folder `name`. Later flags win.
   Words flags(const std::string& name, const Words& more = {}) const {
-    return Words{"--job.config_file=" + (scratch_ / "tiny.toml").string(),
+    return Words{(scratch_ / "tiny.toml").string(),
                  "--training.dataset_path=" + (scratch_ / "corpus").string(),
                  "--job.dump_folder=" + (scratch_ / name).string()} +
            more;

@@ -12,7 +12,6 @@
 #include "models/parts/model_spec.h"
 #include "parallel/launch/gpus.h"
 #include "support/error.h"
-#include "support/text/wildcard.h"
 
 namespace rondo {
 
@@ -80,7 +79,7 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
 
 ScheduleSteps schedule_steps(const JobConfig& config) {
   const std::int64_t total = config.lr_scheduler.total_steps.value_or(config.training.steps);
-  const std::int64_t warmup = config.lr_scheduler.warmup_steps;
+  const std::int64_t warmup = std::min(config.lr_scheduler.warmup_steps, total);
   const std::int64_t left = total - warmup;
   const double ratio = config.lr_scheduler.decay_ratio.value_or(1.0);
   const auto decay =
@@ -137,14 +136,64 @@ CompileOptions compile_options(const JobConfig& config, const std::string& devic
   return options;
 }
 
-std::string bucket_of(const JobConfig& config, const std::string& parameter, const std::string& of_model) {
-  for (const std::string& bucket : config.compile.fsdp_buckets)
-    for (std::size_t begin = 0; begin < bucket.size();) {
-      const std::size_t end = std::min(bucket.find('|', begin), bucket.size());
-      if (matches_wildcard(std::string_view(bucket).substr(begin, end - begin), parameter)) return bucket;
-      begin = end + 1;
-    }
-  return of_model;
+namespace {
+
+constexpr const char* kText = "text";
+
+// `dataset`, `path`: of the section. "" where nobody said where the data set lies.
+std::string given_path(const JobConfig& config, const std::string& dataset, const std::string& path) {
+  if (!path.empty()) return path;
+  for (const std::string& entry : config.training.datasets)
+    if (entry.starts_with(dataset + "=")) return entry.substr(dataset.size() + 1);
+  return dataset == kText ? "data/corpus" : "";
+}
+
+std::string usual_path(const std::string& dataset) { return "data/" + dataset; }
+
+std::string path_of(const JobConfig& config, const std::string& dataset, const std::string& path) {
+  const std::string given = given_path(config, dataset, path);
+  return given.empty() ? usual_path(dataset) : given;
+}
+
+void require_dataset(const JobConfig& config, const std::string& section, const std::string& dataset,
+                     const std::string& path) {
+  if (!given_path(config, dataset, path).empty() || std::filesystem::exists(usual_path(dataset))) return;
+  throw Error(
+      ExitCode::data,
+      fmt::format(
+          "{0}.dataset = \"{1}\": there is no {2}, and nothing is downloaded. Make a token file of its "
+          "text or JSONL files: `rondo data tokenize --tokenizer DIR --input FILES --output {2}.tokens`; "
+          "then say where it is: training.datasets = [\"{1}={2}.tokens\"], or {0}.dataset_path",
+          section, dataset, usual_path(dataset)));
+}
+
+}  // namespace
+
+std::string training_path(const JobConfig& config) {
+  return path_of(config, config.training.dataset, config.training.dataset_path);
+}
+
+std::string validation_path(const JobConfig& config) {
+  const Validation& v = config.validation;
+  return v.dataset_path.empty() && v.dataset == kText ? "" : path_of(config, v.dataset, v.dataset_path);
+}
+
+std::vector<std::string> dataset_names(const JobConfig& config) {
+  std::vector<std::string> names = {kText, "c4", "c4_test", "c4_validation"};
+  for (const std::string& entry : config.training.datasets) names.push_back(entry.substr(0, entry.find('=')));
+  return names;
+}
+
+void require_datasets(const JobConfig& config) {
+  require_dataset(config, "training", config.training.dataset, config.training.dataset_path);
+  const Validation& v = config.validation;
+  if (v.enable) require_dataset(config, "validation", v.dataset, v.dataset_path);
+}
+
+std::int64_t validation_steps(const JobConfig& config, const Layout& layout, std::int64_t samples) {
+  const Validation& v = config.validation;
+  return v.steps != -1 ? v.steps
+                       : std::max<std::int64_t>(1, samples / (v.local_batch_size * layout.data_parallel()));
 }
 
 std::string tokenizer_name(const JobConfig& config) {

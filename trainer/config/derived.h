@@ -46,8 +46,16 @@ std::string choose_device(const std::string& asked, bool built_with_cuda, int gp
 // For graphs that run on `device`.
 CompileOptions compile_options(const JobConfig& config, const std::string& device);
 
-// The bucket of a parameter under compile.fsdp_buckets, or the model's own.
-std::string bucket_of(const JobConfig& config, const std::string& parameter, const std::string& of_model);
+// Where the data lies. Of validation "": the documents held out of training.
+std::string training_path(const JobConfig& config);
+std::string validation_path(const JobConfig& config);
+// The data sets that have a name.
+std::vector<std::string> dataset_names(const JobConfig& config);
+// Throws Error(data), with what to do, where a data set is at none of the places above because nobody said
+// where it lies.
+void require_datasets(const JobConfig& config);
+// Steps of one validation, of data with so many samples. At least 1.
+std::int64_t validation_steps(const JobConfig& config, const Layout& layout, std::int64_t samples);
 
 // "bytes", or the path of tokenizer files: what training.tokenizer comes to.
 std::string tokenizer_name(const JobConfig& config);
@@ -65,8 +73,8 @@ struct ScheduleSteps {
   std::int64_t decay = 0;
 };
 
-// The decay is lr_scheduler.decay_ratio of the schedule, rounded to the nearest step, but at most what the
-// warm-up leaves.
+// The warm-up is at most the schedule. The decay is lr_scheduler.decay_ratio of the schedule, rounded to the
+// nearest step, but at most what the warm-up leaves.
 ScheduleSteps schedule_steps(const JobConfig& config);
 
 }  // namespace rondo

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "models/parts/model_spec.h"
 #include "trainer/config/schema/keys.h"
 
@@ -13,33 +16,45 @@ const void* place_of(const Section& section, const JobConfig& config) {
   return section.in(const_cast<JobConfig&>(config));  // only read
 }
 
-void write_line(std::string& out, const std::string& name, const FieldValue& value) {
-  if (std::holds_alternative<std::monostate>(value))
-    out += fmt::format("# {} is not set\n", name);
-  else
-    out += fmt::format("{} = {}\n", name, to_toml(value));
-}
+// `origin`: where the value came from; "" where that is not asked.
+using Origin = std::function<std::string(const std::string& key)>;
 
-std::string section_toml(const Section& section, const JobConfig& config) {
+std::string section_toml(const Section& section, const JobConfig& config, const Origin& origin = nullptr) {
   std::string out = fmt::format("\n[{}]\n", section.name);
+  const auto write_line = [&](const std::string& name, const FieldValue& value) {
+    out += std::holds_alternative<std::monostate>(value) ? fmt::format("# {} is not set", name)
+                                                         : fmt::format("{} = {}", name, to_toml(value));
+    out += origin ? fmt::format("  # {}\n", origin(section.name + "." + name)) : "\n";
+  };
   for (const Field& field : *section.fields)
-    if (!field.rule.flag_only) write_line(out, field.name, field.get(place_of(section, config)));
+    if (!field.rule.flag_only) write_line(field.name, field.get(place_of(section, config)));
   if (section.name != "model") return out;
   const ModelSpec* model = find_model_spec(config.model.name);
   if (model == nullptr) return out;
   for (const Field& field : *model->fields)
     if (const auto size = config.model.sizes.find(field.name); size != config.model.sizes.end())
-      write_line(out, field.name, size->second);
+      write_line(field.name, size->second);
+  return out;
+}
+
+std::string whole_toml(const JobConfig& config, const Origin& origin) {
+  std::string out = "# The resolved configuration of a run: every key. `rondo train FILE` takes it.\n";
+  for (const Section& section : sections()) out += section_toml(section, config, origin);
   return out;
 }
 
 }  // namespace
 
-std::string to_toml(const JobConfig& config) {
-  std::string out =
-      "# The resolved configuration of a run: every key. `rondo train --job.config_file` takes it.\n";
-  for (const Section& section : sections()) out += section_toml(section, config);
-  return out;
+std::string to_toml(const JobConfig& config) { return whole_toml(config, nullptr); }
+
+std::string to_annotated_toml(const JobConfig& config) {
+  return whole_toml(config, [&](const std::string& key) {
+    const auto found = config.origins.find(key);
+    std::string origin = found == config.origins.end() ? "default" : found->second;
+    std::replace_if(
+        origin.begin(), origin.end(), [](char c) { return c == '\n' || c == '\r'; }, '?');
+    return origin;
+  });
 }
 
 std::string fingerprint(const JobConfig& config) {

@@ -11,6 +11,9 @@ namespace rondo {
 // back gives an equal config, but for job.config_file, which is not written.
 std::string to_toml(const JobConfig& config);
 
+// The same, and behind each value where it came from: a place in a file, a flag, the flavor, or the default.
+std::string to_annotated_toml(const JobConfig& config);
+
 // 32 hex digits (XXH3, 128 bits) over all keys but the [job] section: runs that differ in folder and
 // description alone have the same.
 std::string fingerprint(const JobConfig& config);

@@ -1,6 +1,6 @@
 // Every page is made from the tables that the reader uses, so that help and reader know the same keys. The
-// order of a page is the order of its table. Keys of torchtitan without a feature behind them are listed
-// apart, because they are accepted at one value only.
+// order of a page is the order of its table. Keys of torchtitan that are none of ours are listed
+// apart.
 #include "trainer/config/help.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,8 @@ std::string torchtitan_keys(const std::string& section) {
   if (names.empty()) return "";
   for (std::string& name : names) name.erase(0, 1);
   return fmt::format(
-      "\ntorchtitan's keys for what is not in this version, accepted at their off values:\n  {}\n",
+      "\ntorchtitan's keys that are refused or without effect here; `rondo help SECTION.KEY` says why:\n  "
+      "{}\n",
       fmt::join(names, "\n  "));
 }
 

@@ -1,20 +1,22 @@
-// Assignments from the file and then from flags are one list, and the later one wins; that is all of the
+// Assignments from the files and then from flags are one list, and the later one wins; that is all of the
 // precedence. Model and flavor are assigned in a pass of their own, since they decide which sizes exist and
 // what their defaults are. A problem is recorded and reading goes on; the key is marked as broken, so that no
-// rule between keys asks about it. Rules between keys come last.
+// rule between keys asks about it. Rules between keys come last. What is wrong in a section that is switched
+// off becomes a note: it would refuse files that torchtitan runs.
 #include "trainer/config/load.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "models/parts/model_spec.h"
+#include "parallel/launch/options.h"
 #include "support/error.h"
 #include "support/text/nearest.h"
+#include "trainer/config/derived.h"
 #include "trainer/config/rules.h"
 #include "trainer/config/schema/keys.h"
 #include "trainer/config/schema/unsupported.h"
+#include "trainer/config/torchtitan.h"
 
 namespace rondo {
 namespace {
@@ -23,28 +25,81 @@ class Loader {
  public:
   explicit Loader(Problems& problems) : problems_(problems) {}
 
-  JobConfig load(const std::vector<Assignment>& assignments) {
+  JobConfig load(const std::vector<Assignment>& assignments, const std::string& device) {
+    for (const Assignment& assignment : assignments) last_[assignment.key] = &assignment;
     for (const Assignment& assignment : assignments)
       if (assignment.key == "model.name" || assignment.key == "model.flavor") assign(assignment);
     choose_model();
     for (const Assignment& assignment : assignments)
       if (assignment.key != "model.name" && assignment.key != "model.flavor") assign(assignment);
     check_flavor_counts();
-    check_rules(config_, origins_, problems_);
+    check_rules(config_, origins_, device.empty() ? device_for_passes() : device, problems_);
+    take_notes();
+    for (const auto& [key, assignment] : origins_.assigned)
+      config_.origins[key] = assignment.from_flag ? assignment.shown : assignment.place;
     return config_;
   }
 
  private:
-  void report(const Assignment& assignment, const std::string& rule) {
-    problems_.add(assignment.place, assignment.shown + ": " + rule);
+  // What `device` of derived.h says, but for what this machine lacks: that is no mistake of the
+  // configuration.
+  std::string device_for_passes() const {
+    return config_.job.device == "auto" ? device_of(config_) : config_.job.device;
+  }
+
+  // A switch always counts.
+  bool counts(const std::string& key) const {
+    if (key_of(key).starts_with("enable")) return true;
+    for (const Section& section : sections())
+      if (section.name == section_of(key)) return !section.is_off(config_);
+    return true;
+  }
+
+  void take_notes() {
+    for (const std::string& line :
+         problems_.set_aside([this](const std::string& key) { return !counts(key); }))
+      config_.notes.push_back("without effect, since the section is switched off: " + line);
+    const LrScheduler& schedule = config_.lr_scheduler;
+    if (const ScheduleSteps steps = schedule_steps(config_); schedule.warmup_steps > steps.warmup)
+      config_.notes.push_back(
+          fmt::format("lr_scheduler.warmup_steps = {} is longer than {} = {}: the learning rate rises "
+                      "through the whole run",
+                      schedule.warmup_steps,
+                      schedule.total_steps ? "lr_scheduler.total_steps" : "training.steps", steps.warmup));
+    if (config_.optimizer.implementation != Optimizer().implementation)
+      config_.notes.push_back(
+          fmt::format("optimizer.implementation = \"{}\": the update is part of the graph, as with \"{}\"; "
+                      "the numbers are "
+                      "the same",
+                      config_.optimizer.implementation, Optimizer().implementation));
+    if (!config_.compile.enable && config_.activation_checkpoint.mode == "selective")
+      config_.notes.push_back(
+          "activation_checkpoint.mode = \"selective\": an eager run computes whole blocks again, as with "
+          "\"full\"; "
+          "compile.enable = true keeps what is dear to compute");
+    for (std::string& note : torchtitan_notes(config_, origins_)) config_.notes.push_back(std::move(note));
+  }
+
+  // `key`: where the problem is of its value.
+  void report(const Assignment& assignment, const std::string& rule, const std::string& key = "") {
+    problems_.add(assignment.place, assignment.shown + ": " + rule, key);
     origins_.broken.insert(assignment.key);
+  }
+
+  // A value that a later one replaces does not count.
+  void report_value(const Assignment& assignment, const std::string& rule) {
+    if (last_.at(assignment.key) == &assignment) report(assignment, rule, assignment.key);
   }
 
   void report_choice(const std::string& key, const std::string& value,
                      const std::vector<std::string>& known) {
-    const std::string rule =
-        fmt::format("no such {}{}; allowed: {}", key_of(key) == "name" ? "model" : "flavor",
-                    did_you_mean(value, known), fmt::join(known, ", "));
+    const std::string rule = fmt::format(
+        "no such {}{}; allowed: {}{}", key_of(key) == "name" ? "model" : "flavor", did_you_mean(value, known),
+        fmt::join(known, ", "),
+        value.find("_flex") == value.npos && value.find("_varlen") == value.npos
+            ? ""
+            : "; torchtitan's flavors with flex or varlen attention, which keep documents apart, are "
+              "those without it and training.document_attention = true");
     if (const auto found = origins_.assigned.find(key); found != origins_.assigned.end())
       report(found->second, rule);
     else
@@ -76,6 +131,7 @@ class Loader {
       RONDO_ASSERT(field != nullptr, "flavor " + flavor.name + " sets " + size.key + ", which is no field");
       std::string rule;
       config_.model.sizes[size.key] = read_value(size, *field, rule);
+      config_.origins["model." + size.key] = "flavor " + flavor.name;
       RONDO_ASSERT(rule.empty(), "flavor " + flavor.name + ": " + size.shown + ": " + rule);
     }
     RONDO_ASSERT(own.empty(), "flavor " + flavor.name + " is not valid TOML");
@@ -105,11 +161,14 @@ class Loader {
         if (const Field* field = find_field(*section.fields, name))
           return store(assignment, *field, section.in(config_));
     for (const UnsupportedKey& key : unsupported_keys())
-      if (key.section == section_name && key.field.name == name) return check_unsupported(assignment, key);
+      if (key.section == section_name && key.field.name == name) return take_torchtitans(assignment, key);
     if (section_name == "model") {
       if (model_ == nullptr) return;  // which sizes there are is not known; the name is reported
       if (const Field* field = find_field(*model_->fields, name)) return store(assignment, *field, nullptr);
     }
+    const std::string& word = assignment.shown;
+    if (assignment.from_flag && launch::serves_flag(word.substr(0, word.find(' '))))
+      return report(assignment, "is a flag of the launcher: `rondo launch " + word + " -- train ...`");
     report(assignment, "unknown key" + suggest_key(assignment.key));
   }
 
@@ -119,7 +178,7 @@ class Loader {
       return report(assignment, "is a flag and not a key of a file");
     std::string rule;
     const FieldValue value = read_value(assignment, field, rule);
-    if (!rule.empty()) return report(assignment, rule);
+    if (!rule.empty()) return report_value(assignment, rule);
     origins_.broken.erase(assignment.key);
     origins_.assigned[assignment.key] = assignment;
     if (object != nullptr)
@@ -128,34 +187,41 @@ class Loader {
       config_.model.sizes[field.name] = value;
   }
 
-  void check_unsupported(const Assignment& assignment, const UnsupportedKey& key) {
-    Field field = key.field;
-    if (key.behind_switch) field.rule.unsupported.clear();
+  void take_torchtitans(const Assignment& assignment, const UnsupportedKey& key) {
+    origins_.torchtitans.emplace_back(assignment, &key);
+    if (key.fate != Fate::refused) return;
     std::string rule;
-    read_value(assignment, field, rule);
-    if (!rule.empty()) report(assignment, rule);
+    read_value(assignment, key.field, rule);
+    if (!rule.empty()) report_value(assignment, rule);
   }
 
   Problems& problems_;
   JobConfig config_;
   Origins origins_;
+  std::map<std::string, const Assignment*> last_;  // by key: the one that counts
   const ModelSpec* model_ = nullptr;
   FieldValues flavor_sizes_;  // before any override
 };
 
 }  // namespace
 
-JobConfig load_config(const std::vector<std::string>& args) {
+JobConfig load_config(const std::vector<std::string>& args, const std::string& device) {
   Problems problems;
   const std::vector<Assignment> flags = read_flags(args, problems);
-  std::vector<Assignment> all;
-  const auto file = std::find_if(flags.rbegin(), flags.rend(), [](const Assignment& flag) {
-    return flag.key == "job.config_file" && !flag.flag_text.empty();
-  });
-  if (file != flags.rend()) all = read_toml_file(file->flag_text, file->place + ": " + file->shown, problems);
+  std::vector<ConfigFile> files;
+  for (const Assignment& flag : flags)
+    if (flag.key == "job.config_file" && !flag.flag_text.empty())
+      files.push_back({flag.flag_text, flag.place + ": " + flag.shown});
+  std::vector<Assignment> all = read_toml_files(files, problems);
   all.insert(all.end(), flags.begin(), flags.end());
-  const JobConfig config = Loader(problems).load(all);
+  JobConfig config = Loader(problems).load(all, device);
   problems.throw_if_any();
+  return config;
+}
+
+JobConfig load_config_to_run(const std::vector<std::string>& args) {
+  JobConfig config = load_config(args);
+  device_of(config);
   return config;
 }
 

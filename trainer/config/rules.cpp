@@ -9,9 +9,12 @@
 
 #include <algorithm>
 
+#include "compiler/passes/pipeline.h"
 #include "models/parts/model_spec.h"
+#include "support/text/nearest.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/dump.h"
+#include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/data/documents/files.h"
 
 namespace rondo {
@@ -35,10 +38,10 @@ class Rules {
       if (blamed == nullptr || (found->second.from_flag && !blamed->from_flag)) blamed = &found->second;
     }
     if (blamed != nullptr)
-      problems_.add(blamed->place, blamed->shown + ": " + rule);
+      problems_.add(blamed->place, blamed->shown + ": " + rule, keys[0]);
     else
-      problems_.add("default",
-                    fmt::format("{} = {}: {}", keys[0], to_toml(value_at(config_, keys[0])), rule));
+      problems_.add("default", fmt::format("{} = {}: {}", keys[0], to_toml(value_at(config_, keys[0])), rule),
+                    keys[0]);
   }
 
   std::int64_t model_size(const std::string& name) const {
@@ -120,20 +123,20 @@ void check_degrees(Rules& rules, const JobConfig& config) {
     rules.require(false, broken.keys, broken.rule);
 }
 
-void check_schedule(Rules& rules, const JobConfig& config) {
-  const LrScheduler& schedule = config.lr_scheduler;
-  const std::int64_t total = schedule.total_steps.value_or(config.training.steps);
-  const char* length = schedule.total_steps ? "lr_scheduler.total_steps" : "training.steps";
-  rules.require(
-      schedule.warmup_steps <= total, {length, "lr_scheduler.warmup_steps"},
-      fmt::format("lr_scheduler.warmup_steps = {} must be at most {} = {}, the length of the schedule; "
-                  "warm up for less, or set lr_scheduler.total_steps to the length of the whole run",
-                  schedule.warmup_steps, length, total));
-}
-
-void check_weights(Rules& rules, const JobConfig& config) {
+void check_datasets(Rules& rules, const JobConfig& config) {
+  const std::vector<std::string> known = dataset_names(config);
+  const auto check = [&](const std::string& section, const std::string& name, const std::string& path) {
+    rules.require(!path.empty() || std::find(known.begin(), known.end(), name) != known.end(),
+                  {section + ".dataset", "training.datasets"},
+                  fmt::format("no such data set{}; say where it lies: training.datasets = [\"{}=PATH\"], or "
+                              "{}.dataset_path",
+                              did_you_mean(name, known), name, section));
+  };
+  const Validation& validation = config.validation;
+  check("training", config.training.dataset, config.training.dataset_path);
+  if (validation.enable) check("validation", validation.dataset, validation.dataset_path);
   const std::size_t weights = config.training.dataset_weights.size();
-  const std::size_t sources = split_paths(config.training.dataset_path).size();
+  const std::size_t sources = split_paths(training_path(config)).size();
   rules.require(
       weights == 0 || weights == sources, {"training.dataset_weights", "training.dataset_path"},
       fmt::format("training.dataset_weights has {} numbers, but training.dataset_path names {} sources: "
@@ -143,7 +146,7 @@ void check_weights(Rules& rules, const JobConfig& config) {
 
 void check_features(Rules& rules, const JobConfig& config) {
   const Validation& validation = config.validation;
-  rules.require(!validation.enable || !validation.dataset_path.empty() || validation.holdout_fraction > 0,
+  rules.require(!validation.enable || !validation_path(config).empty() || validation.holdout_fraction > 0,
                 {"validation.holdout_fraction", "validation.enable", "validation.dataset_path"},
                 "validation needs data: validation.holdout_fraction above 0, or validation.dataset_path");
 }
@@ -155,8 +158,8 @@ void check_memory_policy(Rules& rules, const JobConfig& config) {
   if (!compile.enable) {
     const char* rule =
         "needs a recorded graph; an eager run (compile.enable = false) knows "
-        "activation_checkpoint.mode none and full";
-    rules.require(mode == "none" || mode == "full", {"activation_checkpoint.mode", "compile.enable"}, rule);
+        "activation_checkpoint.mode none, selective and full";
+    rules.require(mode != "memory_budget", {"activation_checkpoint.mode", "compile.enable"}, rule);
     rules.require(compile.memory_policy == "auto" || compile.memory_policy == mode,
                   {"compile.memory_policy", "compile.enable"}, rule);
     return;
@@ -215,18 +218,42 @@ void check_profiling(Rules& rules, const JobConfig& config) {
                             p.profiler_warmup, p.profiler_active, p.profile_freq));
 }
 
+// A name that means no parameter is a misspelt one.
+void check_buckets(Rules& rules, const JobConfig& config) {
+  const ModelSpec* model = find_model_spec(config.model.name);
+  if (model == nullptr || config.compile.fsdp_buckets.empty()) return;
+  const std::vector<ParameterRule> parameters = model->parameters(config.model.sizes);
+  for (const Bucket& bucket : read_buckets(config.compile.fsdp_buckets))
+    for (const std::string& name : bucket.names)
+      rules.require(std::any_of(parameters.begin(), parameters.end(),
+                                [&](const ParameterRule& rule) { return names_parameter(name, rule.name); }),
+                    {"compile.fsdp_buckets", "model.flavor", "model.name"},
+                    fmt::format("\"{}\" means no parameter of the model, which has {} to {}, as {}", name,
+                                parameters.front().name, parameters.back().name,
+                                parameters[parameters.size() / 2].name));
+}
+
+void check_passes(Rules& rules, const JobConfig& config, const std::string& device) {
+  if (!config.compile.enable) return;
+  for (const std::string& problem :
+       ir::choose_passes(ir::all_passes(), compile_options(config, device)).problems)
+    rules.require(false, {"compile.passes", "compile.disable_passes", "compile.numerics"}, problem);
+}
+
 }  // namespace
 
-void check_rules(const JobConfig& config, const Origins& origins, Problems& problems) {
+void check_rules(const JobConfig& config, const Origins& origins, const std::string& device,
+                 Problems& problems) {
   Rules rules(config, origins, problems);
   check_model(rules, config);
   check_lengths(rules, config);
   check_degrees(rules, config);
   check_batch(rules, config);
-  check_schedule(rules, config);
-  check_weights(rules, config);
+  check_datasets(rules, config);
   check_features(rules, config);
   check_memory_policy(rules, config);
+  check_buckets(rules, config);
+  check_passes(rules, config, device);
   check_checkpoint(rules, config);
   check_profiling(rules, config);
 }

@@ -4,10 +4,13 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "trainer/config/read/assignment.h"
 #include "trainer/config/read/problems.h"
 #include "trainer/config/schema/job_config.h"
+#include "trainer/config/schema/unsupported.h"
 
 namespace rondo {
 
@@ -15,8 +18,12 @@ namespace rondo {
 struct Origins {
   std::map<std::string, Assignment> assigned;  // by key: the assignment that won
   std::set<std::string> broken;  // keys whose value was refused, so that no rule can be asked about them
+  std::vector<std::pair<Assignment, const UnsupportedKey*>>
+      torchtitans;  // those of its keys that are not ours
 };
 
-void check_rules(const JobConfig& config, const Origins& origins, Problems& problems);
+// `device`: "cpu" or "cuda", what the graph would run on.
+void check_rules(const JobConfig& config, const Origins& origins, const std::string& device,
+                 Problems& problems);
 
 }  // namespace rondo

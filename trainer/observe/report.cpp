@@ -32,7 +32,7 @@ double now_s() {
 
 Report::Report(const JobConfig& config, const std::vector<std::string>& command_line, int ranks)
     : config_(config), folder_(config.job.dump_folder), metrics_(folder_.metrics_file()) {
-  folder_.write_config(to_toml(config));
+  folder_.write_config(to_annotated_toml(config));
   folder_.write_environment({command_line,
                              {{"rondo", RONDO_VERSION}, {"torch", TORCH_VERSION}},
                              {{"intra_op", at::get_num_threads()}, {"world_size", ranks}}});
@@ -44,6 +44,7 @@ Report::Report(const JobConfig& config, const std::vector<std::string>& command_
   }
   if (folder_.previous())
     log_info("an earlier run in this folder was moved to " + folder_.previous()->string());
+  for (const std::string& note : config.notes) log_warning(note);
   if (config.job.print_config) log_info("configuration:\n" + to_toml(config));
 }
 

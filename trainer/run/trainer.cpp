@@ -280,9 +280,11 @@ std::optional<std::string> Trainer::hash_if_asked() {
 void Trainer::validate() {
   if (report_) report_->pause();
   validation_data_->seek(0);
+  const std::int64_t steps =
+      validation_steps(config_, layout_, validation_data_->summary().samples_per_epoch);
   double sum = 0;
   std::int64_t tokens = 0;
-  for (std::int64_t i = 0; i < config_.validation.steps; ++i) {
+  for (std::int64_t i = 0; i < steps; ++i) {
     const StepBatch batch = validation_data_->next();
     const StepResult result = runner_->validate(batch);
     if (result.dropped_tokens > 0)
@@ -291,8 +293,7 @@ void Trainer::validate() {
     sum += result.loss;
     tokens += batch.tokens;
   }
-  if (report_)
-    report_->validation_done(progress_.step, sum / static_cast<double>(config_.validation.steps), tokens);
+  if (report_) report_->validation_done(progress_.step, sum / static_cast<double>(steps), tokens);
 }
 
 }  // namespace rondo

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/data/blend.h"
 #include "trainer/step/float_dtypes.h"
 
@@ -32,10 +33,11 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   o.validation_batch_size = c.validation.enable ? c.validation.local_batch_size : 1;
   o.validation_seq_len = c.validation.enable ? c.validation.seq_len : 1;
   o.document_attention = c.training.document_attention;
-  o.checkpoint_blocks = c.activation_checkpoint.mode == "full" && !c.compile.enable;
+  o.checkpoint_blocks = c.activation_checkpoint.mode != "none" && !c.compile.enable;
   if (!c.compile.fsdp_buckets.empty())
-    o.bucket = [c](const std::string& parameter, const std::string& of_model) {
-      return bucket_of(c, parameter, of_model);
+    o.bucket = [buckets = read_buckets(c.compile.fsdp_buckets)](const std::string& parameter,
+                                                                const std::string& of_model) {
+      return bucket_of(buckets, parameter, of_model);
     };
   o.max_norm = c.training.max_norm;
   o.state_dtype = float_named(c.training.dtype);
@@ -71,11 +73,11 @@ CompileRequest compile_request(const JobConfig& c, const std::string& device,
 
 DataOptions training_data(const JobConfig& c, const Layout& layout, int rank) {
   DataOptions o;
-  o.path = c.training.dataset_path;
+  o.path = training_path(c);
   for (const std::string& weight : c.training.dataset_weights) o.weights.push_back(*parse_weight(weight));
   o.tokenizer = tokenizer_name(c);
   o.holdout_fraction =
-      c.validation.enable && c.validation.dataset_path.empty() ? c.validation.holdout_fraction : 0.0;
+      c.validation.enable && validation_path(c).empty() ? c.validation.holdout_fraction : 0.0;
   o.seed = static_cast<std::uint64_t>(c.debug.seed);
   o.shuffle = c.training.shuffle;
   o.seq_len = c.training.seq_len;
@@ -91,10 +93,10 @@ DataOptions training_data(const JobConfig& c, const Layout& layout, int rank) {
 DataOptions validation_data(const JobConfig& c, const Layout& layout, int rank) {
   DataOptions o = training_data(c, layout, rank);
   o.shuffle = false;
-  if (c.validation.dataset_path.empty()) {
+  if (const std::string path = validation_path(c); path.empty()) {
     o.split = Split::validation;
   } else {
-    o.path = c.validation.dataset_path;
+    o.path = path;
     o.weights.clear();
   }
   o.seq_len = c.validation.seq_len;

@@ -150,5 +150,37 @@ TEST_CASE("the flags of a command are known to who asks") {
     CHECK_FALSE(command.flags.serves(word));
 }
 
+TEST_CASE("keys of the configuration and words that are no flags are left to their reader, in their order") {
+  Words keys;
+  int ranks = 0;
+  Flags flags("test", "A test.");
+  flags.value("--ranks", "N", flag::whole(&ranks, 1, 8), "ranks");
+  flags.keys(&keys);
+  CHECK(flags.read({"a.toml", "--training.steps", "-1", "--ranks", "4", "--model.dim=", "b.toml"}));
+  CHECK(ranks == 4);
+  CHECK(keys == Words{"a.toml", "--training.steps", "-1", "--model.dim=", "b.toml"});
+  Flags other("test", "A test.");
+  other.value("--ranks", "N", flag::whole(&ranks, 1, 8), "ranks");
+  other.keys(&keys);
+  CHECK_THROWS_AS(other.read({"--rank", "4"}), Error);  // a flag without a dot is the command's own
+  keys.clear();
+  Flags none("test", "A test.");
+  none.keys(&keys);
+  CHECK(none.read({"--steps=3"}));  // unless it has none
+  CHECK(keys == Words{"--steps=3"});
+}
+
+TEST_CASE("a collector gets what --help would print") {
+  HelpCollector collector;
+  Command command;
+  CHECK_FALSE(command.flags.read({"--help"}));
+  REQUIRE(collector.commands.size() == 1);
+  const CommandFacts& facts = collector.commands[0];
+  CHECK(facts.command == "test");
+  CHECK(facts.rows.size() == 7);  // --help and all that are served
+  CHECK(facts.rows[2].names == Words{"--tokens"});
+  CHECK_FALSE(facts.takes_keys);
+}
+
 }  // namespace
 }  // namespace rondo

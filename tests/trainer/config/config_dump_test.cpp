@@ -83,6 +83,10 @@ JobConfig random_config(unsigned seed) {
   config.compile.full_recompute_save_ops.clear();
   config.compile.loss_chunks = 8;
   config.compile.fsdp_buckets.clear();
+  config.compile.passes = {"default"};
+  config.compile.disable_passes.clear();
+  config.training.datasets = {"a=b"};
+  config.training.dataset = "a";
   config.validation.enable = config.profiling.enable_profiling = false;
   config.parallelism.tensor_parallel_degree = 1;  // no random size need divide by it, or by the next
   config.parallelism.expert_parallel_degree = 1;

@@ -53,8 +53,8 @@ TEST_CASE("booleans are switched by name, by value and by negation") {
 
 TEST_CASE("lists are written with commas or as TOML") {
   using Texts = std::vector<std::string>;
-  CHECK(load_config({"--compile.disable_passes=a,b"}).compile.disable_passes == Texts{"a", "b"});
-  CHECK(load_config({"--compile.disable_passes=[\"a,b\"]"}).compile.disable_passes == Texts{"a,b"});
+  CHECK(load_config({"--training.datasets=a=1,b=2"}).training.datasets == Texts{"a=1", "b=2"});
+  CHECK(load_config({"--training.datasets=[\"a=1,2\"]"}).training.datasets == Texts{"a=1,2"});
   CHECK(load_config({"--compile.passes="}).compile.passes.empty());
   CHECK(load_config({"--compile.passes=[]"}).compile.passes.empty());
 }
@@ -64,92 +64,6 @@ TEST_CASE("an integer is accepted where a number is wanted, and None unsets what
   CHECK(load_text("[lr_scheduler]\ntotal_steps = 300\n").lr_scheduler.total_steps == 300);
   CHECK_FALSE(load_text("[lr_scheduler]\ntotal_steps = 300\n", {"--lr_scheduler.total_steps=None"})
                   .lr_scheduler.total_steps.has_value());
-}
-
-TEST_CASE("a torchtitan file whose missing features are off is accepted") {
-  const JobConfig config = load_text(R"(
-[job]
-dump_folder = "./outputs"
-description = "Llama 3 debug training"
-print_config = false
-
-[profiling]
-enable_profiling = false
-save_traces_folder = "profile_trace"
-profile_freq = 10
-enable_memory_snapshot = false
-save_memory_snapshot_folder = "memory_snapshot"
-
-[metrics]
-log_freq = 1
-disable_color_printing = false
-enable_tensorboard = false
-save_tb_folder = "tb"
-enable_wandb = false
-
-[model]
-name = "llama3"
-flavor = "debugmodel"
-hf_assets_path = "./tests/assets/tokenizer"
-converters = []
-
-[optimizer]
-name = "AdamW"
-lr = 8e-4
-eps = 1e-8
-
-[lr_scheduler]
-warmup_steps = 2
-decay_ratio = 0.8
-decay_type = "linear"
-min_lr_factor = 0.0
-
-[training]
-local_batch_size = 8
-seq_len = 2048
-max_norm = 1.0
-steps = 10
-dataset = "text"
-
-[parallelism]
-data_parallel_replicate_degree = 1
-data_parallel_shard_degree = -1
-fsdp_reshard_after_forward = "default"
-tensor_parallel_degree = 1
-enable_async_tensor_parallel = false
-pipeline_parallel_degree = 1
-pipeline_parallel_schedule = "Interleaved1F1B"
-context_parallel_degree = 1
-
-[checkpoint]
-enable = false
-folder = "checkpoint"
-interval = 10
-last_save_model_only = false
-export_dtype = "float32"
-async_mode = "disabled"
-
-[activation_checkpoint]
-mode = "none"
-selective_ac_option = '2'
-
-[compile]
-enable = false
-components = ["model", "loss"]
-
-[quantize.linear.float8]
-enable_fsdp_float8_all_gather = false
-precompute_float8_dynamic_scale_for_fsdp = false
-filter_fqns = ["output"]
-
-[validation]
-enable = false
-dataset = "text"
-freq = 5
-steps = 10
-)");
-  CHECK(config.training.steps == 10);
-  CHECK(config.lr_scheduler.decay_ratio == 0.8);
 }
 
 TEST_CASE("every preset is valid and has the learning rate, batch and length of its size") {
@@ -244,7 +158,9 @@ TEST_CASE("ranks that the degrees do not make are refused with the arithmetic") 
         "3 = 12; the nearest is 12");
 }
 
-TEST_CASE("warm-up, plateau and decay add up to the schedule, and the decay gives way to the warm-up") {
+TEST_CASE(
+    "warm-up, plateau and decay add up to the schedule; the decay gives way to the warm-up, and that to the "
+    "end") {
   const auto phases = [](const std::vector<std::string>& flags) {
     const rondo::ScheduleSteps steps = rondo::schedule_steps(load_config(flags));
     return std::vector<std::int64_t>{steps.warmup, steps.stable, steps.decay};
@@ -254,4 +170,5 @@ TEST_CASE("warm-up, plateau and decay add up to the schedule, and the decay give
   CHECK(phases({"--training.steps=1000", "--lr_scheduler.decay_ratio=0.3"}) == Phases{200, 500, 300});
   CHECK(phases({"--training.steps=1000", "--lr_scheduler.decay_ratio=0.9"}) == Phases{200, 0, 800});
   CHECK(phases({"--training.steps=10", "--lr_scheduler.total_steps=1000"}) == Phases{200, 0, 800});
+  CHECK(phases({"--training.steps=1"}) == Phases{1, 0, 0});
 }

@@ -30,8 +30,16 @@ std::vector<Assignment> read_toml(std::string_view text, const std::string& name
 // it.
 std::vector<Assignment> read_toml_file(const std::string& path, const std::string& place, Problems& problems);
 
+// The files of `paths`, a later one winning, each behind the files of its `include = ["..."]`, whose paths
+// are relative to its own folder. Reports a file that includes itself.
+struct ConfigFile {
+  std::string path, place;
+};
+std::vector<Assignment> read_toml_files(const std::vector<ConfigFile>& files, Problems& problems);
+
 // Flags `--section.key=value`, `--section.key value`, `--section.key`, `--section.no-key` and
-// `--no-section.key`; dashes in names count as underscores. Reports words that are no flags.
+// `--no-section.key`; dashes in names count as underscores. A word that is none names a file, as
+// --job.config_file does.
 std::vector<Assignment> read_flags(const std::vector<std::string>& words, Problems& problems);
 
 // The value as `field` wants it. On failure returns std::monostate and puts the broken rule into `rule`; an

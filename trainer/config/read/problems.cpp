@@ -4,11 +4,22 @@
 
 namespace rondo {
 
+std::vector<std::string> Problems::set_aside(
+    const std::function<bool(const std::string& key)>& does_not_count) {
+  std::vector<std::string> lines;
+  std::erase_if(problems_, [&](const Problem& problem) {
+    const bool aside = !problem.key.empty() && does_not_count(problem.key);
+    if (aside) lines.push_back(problem.line);
+    return aside;
+  });
+  return lines;
+}
+
 void Problems::throw_if_any() const {
-  if (lines_.empty()) return;
-  if (lines_.size() == 1) throw Error(ExitCode::config, lines_[0]);
-  std::string all = "the configuration has " + std::to_string(lines_.size()) + " problems:";
-  for (const std::string& line : lines_) all += "\n  " + line;
+  if (problems_.empty()) return;
+  if (problems_.size() == 1) throw Error(ExitCode::config, problems_[0].line);
+  std::string all = "the configuration has " + std::to_string(problems_.size()) + " problems:";
+  for (const Problem& problem : problems_) all += "\n  " + problem.line;
   throw Error(ExitCode::config, all);
 }
 

@@ -45,15 +45,21 @@ std::vector<Assignment> read_flags(const std::vector<std::string>& words, Proble
       problems.add("command line", fmt::format("word {} is not valid UTF-8", i + 1));
       continue;
     }
-    if (!is_flag(word)) {
-      problems.add("command line", word + ": expected a flag, --section.key=value");
-      continue;
-    }
     const std::size_t equals = word.find('=');
     Assignment assignment;
     assignment.place = "command line";
     assignment.shown = word;
     assignment.from_flag = true;
+    if (!is_flag(word)) {
+      if (known_field(std::string_view(word).substr(0, equals)) != nullptr || word.starts_with('-')) {
+        problems.add("command line", word + ": expected a flag, --section.key=value");
+        continue;
+      }
+      assignment.key = "job.config_file";
+      assignment.flag_text = word;
+      assignments.push_back(std::move(assignment));
+      continue;
+    }
     assignment.key = word.substr(2, equals == std::string::npos ? equals : equals - 2);
     std::replace(assignment.key.begin(), assignment.key.end(), '-', '_');
     undo_negation(assignment);

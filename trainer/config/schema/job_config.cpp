@@ -5,6 +5,7 @@
 // hides its struct behind a function, so that readers need no templates.
 #include "trainer/config/schema/job_config.h"
 
+#include "compiler/ir/options.h"
 #include "trainer/config/schema/value_checks.h"
 
 namespace rondo {
@@ -13,6 +14,14 @@ namespace {
 constexpr double kMaxBatch = 1 << 20;
 constexpr double kMaxTokens = 1 << 24;
 constexpr double kMaxDegree = 1 << 20;
+
+// The names of an option of the compiler, and "auto".
+template <class Option>
+std::vector<std::string> auto_or() {
+  std::vector<std::string> names = names_of<Option>();
+  names.insert(names.begin(), "auto");
+  return names;
+}
 
 }  // namespace
 
@@ -26,7 +35,7 @@ const Fields& Job::fields() {
       field("device", &Job::device,
             "where ranks compute: each on a GPU of its own, or on the cores; auto: on GPUs where the "
             "machine has any and the program was built for them",
-            {.allowed = {"auto", "cpu", "cuda"}}),
+            {.allowed = auto_or<TargetDevice>()}),
       field("time_limit_seconds", &Job::time_limit_seconds,
             "the run saves and ends with exit code 75 before so much time has passed since its start; "
             "0: before the end of its Slurm job, where it is in one",
@@ -57,8 +66,10 @@ const Fields& Optimizer::fields() {
       field("beta2", &Optimizer::beta2, "decay of the second moment", {.minimum = 0, .below = 1}),
       field("eps", &Optimizer::eps, "added to the root of the second moment", {.above = 0}),
       field("weight_decay", &Optimizer::weight_decay, "decay of every parameter", {.minimum = 0}),
-      field("implementation", &Optimizer::implementation, "how the update is computed",
-            {.allowed = {"fused"}, .later = {"for-loop", "foreach", "fused_opt_states_bf16"}}),
+      field("implementation", &Optimizer::implementation,
+            "torchtitan's ways to compute the update; here all mean the one of the graph, with the same "
+            "numbers",
+            {.allowed = {"fused", "foreach", "for-loop"}, .later = {"fused_opt_states_bf16"}}),
   };
   return list;
 }
@@ -83,12 +94,16 @@ const Fields& LrScheduler::fields() {
 
 const Fields& Training::fields() {
   static const std::vector<std::string> dtypes = {"float32", "bfloat16"};
-  static const std::vector<std::string> streamed = {"c4", "c4_test", "c4_validation"};
   static const Fields list = {
-      field("dataset", &Training::dataset, "kind of data: text files and JSONL under dataset_path",
-            {.allowed = {"text"}, .later = streamed}),
+      field("dataset", &Training::dataset,
+            "name of a data set: text, which is data/corpus; one of training.datasets; or torchtitan's c4, "
+            "c4_test and c4_validation, which are data/NAME",
+            {.check = not_empty}),
       field("dataset_path", &Training::dataset_path,
-            "files, folders or globs, separated by commas: text, JSONL or token files", {.check = not_empty}),
+            "files, folders or globs, separated by commas: text, JSONL or token files; empty: where the data "
+            "set lies"),
+      field("datasets", &Training::datasets, "where data sets lie, as NAME=PATH, for all runs of a place",
+            {.check = named_paths}),
       field("dataset_weights", &Training::dataset_weights,
             "share of the samples from each entry of dataset_path, numbers of any sum; empty: all documents "
             "are one stream",
@@ -133,7 +148,7 @@ const Fields& Parallelism::fields() {
             {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),
       field("fsdp_reshard_after_forward", &P::fsdp_reshard_after_forward,
             "free gathered weights after the forward and gather them again in the backward",
-            {.allowed = {"default", "always", "never"}}),
+            {.allowed = names_of<ReshardAfterForward>()}),
       field("tensor_parallel_degree", &P::tensor_parallel_degree,
             "ranks that share each layer and its tokens; -1: the ranks that the other degrees leave",
             {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),
@@ -146,7 +161,7 @@ const Fields& Parallelism::fields() {
             {.minimum = 1, .maximum = kMaxDegree, .unit = "ranks"}),
       field("expert_parallel_comm_backend", &P::expert_parallel_comm_backend,
             "how tokens reach experts of other ranks: gathered, without a host sync, or by exact counts",
-            {.allowed = {"static", "standard"}}),
+            {.allowed = {"static", "standard"}, .later = {"deepep"}}),
       field("expert_capacity_factor", &P::expert_capacity_factor,
             "rows that a rank's experts have room for, as a multiple of what balanced routers send; 0: all "
             "that can come. A step with more rows changes nothing and ends the run",
@@ -159,7 +174,8 @@ const Fields& ActivationCheckpoint::fields() {
   static const Fields list = {
       field("mode", &ActivationCheckpoint::mode,
             "what the backward computes again; in a recorded graph the same as compile.memory_policy none, "
-            "default, full and budget; an eager run knows none and full",
+            "default, full and budget; an eager run knows none, selective and full, "
+            "and computes whole blocks again",
             {.allowed = {"none", "selective", "full", "memory_budget"}}),
       field("memory_budget", &ActivationCheckpoint::memory_budget,
             "with memory_budget: kept activations, between those of full (0) and of none (1)",
@@ -178,15 +194,14 @@ const Fields& Compile::fields() {
       field("disable_passes", &Compile::disable_passes, "passes to leave out of that list"),
       field("numerics", &Compile::numerics,
             "exact: only passes that keep every bit; rounds: also those that round differently",
-            {.allowed = {"exact", "rounds"}}),
-      field(
-          "memory_policy", &Compile::memory_policy,
-          "what the backward keeps: none (everything), default (what is dear to compute), eager (default "
-          "without every second matrix product), min_cut (fewest bytes for that), budget (up to "
-          "memory_budget_gib), full "
-          "(nothing), sac_and_offload (as default, in the host's memory); auto: as "
-          "activation_checkpoint.mode says",
-          {.allowed = {"auto", "none", "default", "full", "eager", "min_cut", "budget", "sac_and_offload"}}),
+            {.allowed = names_of<Numerics>()}),
+      field("memory_policy", &Compile::memory_policy,
+            "what the backward keeps: none (everything), default (what is dear to compute), eager (default "
+            "without every second matrix product), min_cut (fewest bytes for that), budget (up to "
+            "memory_budget_gib), full "
+            "(nothing), sac_and_offload (as default, in the host's memory); auto: as "
+            "activation_checkpoint.mode says",
+            {.allowed = auto_or<MemoryPolicy>()}),
       field("memory_budget_gib", &Compile::memory_budget_gib,
             "with policy budget: activations that the blocks keep for the backward, a rank; 0: the share "
             "activation_checkpoint.memory_budget",
@@ -197,9 +212,11 @@ const Fields& Compile::fields() {
             {.check = selectors}),
       field(
           "fsdp_buckets", &Compile::fsdp_buckets,
-          "parameters that are gathered and reduced together: each entry is a bucket, patterns of parameter "
-          "names separated by |, with * for any text; the others stay in the model's own buckets",
-          {.check = patterns}),
+          "parameters that are gathered and reduced together: each entry is a bucket, names of parameters or "
+          "modules separated by | or +, with * for any text; layers.[0-5] is a bucket for each of the six; "
+          "the "
+          "others stay in the model's own buckets",
+          {.check = buckets}),
       field("loss_chunks", &Compile::loss_chunks,
             "with numerics \"rounds\": chunks of a batch's rows that logits and loss are computed for one "
             "after another",
@@ -271,9 +288,10 @@ const Fields& Validation::fields() {
   using V = Validation;
   static const Fields list = {
       field("enable", &V::enable, "measure the loss on held-out data"),
-      field("dataset", &V::dataset, "kind of data, as training.dataset",
-            {.allowed = {"text"}, .later = {"c4", "c4_test", "c4_validation"}}),
-      field("dataset_path", &V::dataset_path, "file, folder or glob; empty: documents held out of training"),
+      field("dataset", &V::dataset,
+            "name of a data set, as training.dataset; text: documents held out of training",
+            {.check = not_empty}),
+      field("dataset_path", &V::dataset_path, "file, folder or glob; empty: where the data set lies"),
       field("holdout_fraction", &V::holdout_fraction,
             "share of the training documents held out, where validation.dataset_path is empty",
             {.minimum = 0, .below = 1}),
@@ -283,8 +301,9 @@ const Fields& Validation::fields() {
             {.minimum = 1, .maximum = kMaxTokens, .unit = "tokens"}),
       field("freq", &V::freq, "validate every so many training steps",
             {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
-      field("steps", &V::steps, "length of one validation; fixed, so that no rank waits for another's data",
-            {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
+      field("steps", &V::steps,
+            "length of one validation, the same on all ranks; -1: the whole batches that the data has",
+            {.minimum = -1, .maximum = kMaxSteps, .unit = "steps", .check = minus_one_or_positive}),
   };
   return list;
 }
@@ -304,9 +323,11 @@ const Fields& Debug::fields() {
 namespace {
 
 template <class Struct>
-Section section(std::string name, std::string meaning, Struct JobConfig::*member) {
-  return {std::move(name), std::move(meaning), &Struct::fields(),
-          [member](JobConfig& config) -> void* { return &(config.*member); }};
+Section section(std::string name, std::string meaning, Struct JobConfig::*member,
+                bool (*is_off)(const Struct&) = nullptr) {
+  const auto in = [member](JobConfig& config) -> void* { return &(config.*member); };
+  const auto off = [=](const JobConfig& config) { return is_off != nullptr && is_off(config.*member); };
+  return {std::move(name), std::move(meaning), &Struct::fields(), in, off};
 }
 
 }  // namespace
@@ -322,10 +343,16 @@ const std::vector<Section>& sections() {
       section("activation_checkpoint", "recompute instead of keeping activations",
               &JobConfig::activation_checkpoint),
       section("compile", "recording the step, passes and executor", &JobConfig::compile),
-      section("checkpoint", "saving and resuming", &JobConfig::checkpoint),
+      section(
+          "checkpoint", "saving and resuming", &JobConfig::checkpoint,
+          +[](const Checkpoint& c) { return !c.enable; }),
       section("metrics", "console and TensorBoard", &JobConfig::metrics),
-      section("profiling", "traces of steps and snapshots of memory", &JobConfig::profiling),
-      section("validation", "loss on held-out data", &JobConfig::validation),
+      section(
+          "profiling", "traces of steps and snapshots of memory", &JobConfig::profiling,
+          +[](const Profiling& p) { return !p.enable_profiling && !p.enable_memory_snapshot; }),
+      section(
+          "validation", "loss on held-out data", &JobConfig::validation,
+          +[](const Validation& v) { return !v.enable; }),
       section("comm", "patience with other ranks, and the record of collectives", &JobConfig::comm),
       section("debug", "seed, determinism, hashes", &JobConfig::debug),
   };

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,8 +58,9 @@ struct LrScheduler {
 };
 
 struct Training {
-  std::string dataset = "text";
-  std::string dataset_path = "data/corpus";
+  std::string dataset = "text";              // or a name of a data set: dataset_path (derived.h)
+  std::string dataset_path;                  // "": what `dataset` means
+  std::vector<std::string> datasets;         // "c4=/data/c4"
   std::vector<std::string> dataset_weights;  // numbers, one for each entry of dataset_path; empty: one stream
   std::string tokenizer = "auto";            // what it means: tokenizer_name (derived.h)
   std::int64_t local_batch_size = 8;
@@ -134,12 +136,12 @@ struct Checkpoint {
 struct Validation {
   bool enable = false;
   std::string dataset = "text";
-  std::string dataset_path;  // "": the held-out documents of the training set
+  std::string dataset_path;  // "": what `dataset` means; of text the held-out documents of the training set
   double holdout_fraction = 0.05;
   std::int64_t local_batch_size = 8;
   std::int64_t seq_len = 2048;
   std::int64_t freq = 10;
-  std::int64_t steps = 10;
+  std::int64_t steps = 10;  // -1: once through the data
   static const Fields& fields();
 };
 
@@ -165,6 +167,10 @@ struct JobConfig {
   Validation validation;
   Comm comm;
   Debug debug;
+
+  // Of a loaded config, and no part of its value:
+  std::map<std::string, std::string> origins;  // by key: "x.toml:12:3", "--optimizer.lr=1", "flavor 8B"
+  std::vector<std::string> notes;              // what the user may not expect, to be told once
 };
 
 // One section of JobConfig: its name in the file, what it is about, its fields and where it stands.
@@ -173,6 +179,7 @@ struct Section {
   std::string meaning;
   const Fields* fields;
   std::function<void*(JobConfig&)> in;  // the section's struct inside a config, for Field::get and Field::set
+  std::function<bool(const JobConfig&)> is_off;  // its switch is off, so that no other value counts
 };
 
 // In the order of JobConfig.

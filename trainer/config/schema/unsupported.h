@@ -1,7 +1,5 @@
-// The keys of torchtitan v0.2.2 for features that this version lacks. They are accepted at their off value,
-// and any other value is an error that names the feature; so torchtitan's own files either mean here what
-// they mean there, or are refused. A key that torchtitan itself does not look at while the switch of its
-// feature is off is accepted at any value of its type.
+// The keys of torchtitan v0.2.2 that are none of ours, each with what becomes of it and why, so that
+// torchtitan's own files either mean here what they mean there, or are refused.
 #pragma once
 
 #include <string>
@@ -11,11 +9,17 @@
 
 namespace rondo {
 
+enum class Fate : std::uint8_t {
+  refused,         // of a feature that this version lacks: only the off value is accepted
+  without_effect,  // any value is accepted, and none changes a result here
+  behind_switch,  // any value is accepted: torchtitan reads it only with a feature that is refused by its key
+};
+
 struct UnsupportedKey {
   std::string section;  // "training", "quantize.linear.float8"
   Field field;          // name, type, off value; cannot be read or set
-  bool behind_switch;   // torchtitan looks at it only while a switch is on that has to be off here: any value
-                        // goes
+  Fate fate;
+  std::string reason;  // "float8 is not in this version", "there is no Python here"
 };
 
 const std::vector<UnsupportedKey>& unsupported_keys();

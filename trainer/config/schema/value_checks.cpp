@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
+#include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/data/blend.h"
 
 namespace rondo {
@@ -45,10 +47,21 @@ std::string selectors(const FieldValue& value) {
   return "";
 }
 
-std::string patterns(const FieldValue& value) {
-  for (const std::string& text : std::get<std::vector<std::string>>(value))
-    if (text.empty() || text.starts_with('|') || text.ends_with('|') || text.find("||") != std::string::npos)
-      return "must hold patterns of parameter names separated by |, and \"" + text + "\" has an empty one";
+std::string buckets(const FieldValue& value) {
+  std::string rule;
+  read_buckets(std::get<std::vector<std::string>>(value), &rule);
+  return rule;
+}
+
+std::string named_paths(const FieldValue& value) {
+  std::set<std::string> names;
+  for (const std::string& text : std::get<std::vector<std::string>>(value)) {
+    const std::size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
+      return "must hold entries like c4=/data/c4, and \"" + text + "\" is none";
+    if (!names.insert(text.substr(0, equals)).second)
+      return "must name a data set once, and \"" + text.substr(0, equals) + "\" has two paths";
+  }
   return "";
 }
 

@@ -16,7 +16,8 @@ std::string plain_subfolder(const FieldValue& value);
 std::string file_name(const FieldValue& value);
 std::string excludable(const FieldValue& value);
 std::string selectors(const FieldValue& value);
-std::string patterns(const FieldValue& value);
+std::string buckets(const FieldValue& value);
+std::string named_paths(const FieldValue& value);
 std::string minus_one_or_positive(const FieldValue& value);
 std::string all_weights(const FieldValue& value);
 

@@ -1,0 +1,21 @@
+// `rondo version`, and `rondo --version`
+#include "support/version.h"
+
+#include <cstdio>
+#include <string>
+
+#include "apps/commands.h"
+#include "support/flags/flags.h"
+
+namespace rondo {
+
+int run_version(const Arguments& args) {
+  Flags flags("version", "Version, commit and kind of build of this program.");
+  if (!flags.read(args)) return 0;
+  const std::string known = commit();
+  std::printf("rondo %s (%s; %s)\n", version(),
+              known.empty() ? "no commit known" : ("commit " + known).c_str(), build_type());
+  return 0;
+}
+
+}  // namespace rondo
