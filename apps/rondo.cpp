@@ -10,6 +10,7 @@
 #include "apps/exit_code.h"
 #include "apps/subcommands.h"
 #include "support/error.h"
+#include "support/limits.h"
 
 namespace rondo {
 namespace {
@@ -84,5 +85,6 @@ std::vector<CommandFacts> all_commands() {
 }  // namespace rondo
 
 int main(int argc, char** argv) {
+  rondo::prepare_limits();
   return rondo::exit_code_of([&] { return rondo::run({argv + 1, argv + argc}); });
 }

@@ -25,6 +25,7 @@
 #include "parallel/groups/ordered_gloo.h"
 #include "parallel/rendezvous/net.h"
 #include "support/error.h"
+#include "support/limits.h"
 #include "support/log.h"
 #include "support/stop_signal.h"
 
@@ -32,6 +33,8 @@ namespace rondo {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int kDescriptorsOfARank = 40;  // files of the run, LibTorch's libraries, Gloo's own
 
 // The address of this machine on the route to `host`: connecting a datagram socket asks the routing table and
 // sends nothing.
@@ -156,6 +159,8 @@ c10::intrusive_ptr<c10d::Store> join(const RankEnvironment& environment, c10d::T
 }
 
 c10::intrusive_ptr<c10d::Store> meet(const RankEnvironment& environment, std::chrono::seconds timeout) {
+  // A connection to every other rank, of the group of all and of others; rank 0 serves the store, too.
+  require_descriptors(kDescriptorsOfARank + 3 * environment.world_size);
   Patience patience(environment, timeout);
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(environment.master_port);

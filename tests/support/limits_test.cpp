@@ -1,0 +1,38 @@
+#include "support/limits.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "tests/trainer/observe/metrics/scratch.h"
+
+namespace rondo {
+namespace {
+
+TEST_CASE("RES-13: a write beyond the limit of a file's size is an error and kills nothing") {
+  const Scratch scratch;
+  CHECK(in_child([&]() -> std::string {
+          const rlimit small{8, 8};
+          setrlimit(RLIMIT_FSIZE, &small);
+          prepare_limits();
+          const int fd = open((scratch / "file").c_str(), O_CREAT | O_WRONLY, 0600);
+          if (write(fd, "12345678", 8) != 8) return "no room at all";
+          return write(fd, "9", 1) < 0 ? std::strerror(errno) : "written";
+        }) == "File too large");
+}
+
+TEST_CASE("RES-09: the soft limit of open files is raised, and a hard one that is too low is named") {
+  CHECK(in_child([]() -> std::string {
+          const rlimit low{20, 100};
+          setrlimit(RLIMIT_NOFILE, &low);
+          prepare_limits();
+          require_descriptors(100);
+          return error_of([] { require_descriptors(101); });
+        }) == "9: the limit of open files (ulimit -n) is 100, and about 101 are needed; raise it");
+}
+
+}  // namespace
+}  // namespace rondo
