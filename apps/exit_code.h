@@ -3,8 +3,10 @@
 
 #include <cstdio>
 #include <exception>
+#include <new>
 
 #include "support/error.h"
+#include "support/text/printable.h"
 
 namespace rondo {
 
@@ -14,10 +16,13 @@ int exit_code_of(Body body) {
   try {
     return body();
   } catch (const Error& error) {
-    std::fprintf(stderr, "rondo: error: %s\n", error.what());
+    std::fprintf(stderr, "rondo: error: %s\n", printable(error.what()).c_str());
     return static_cast<int>(error.code());
+  } catch (const std::bad_alloc&) {
+    std::fputs("rondo: error: out of memory; free some or raise the limit (ulimit -v)\n", stderr);
+    return static_cast<int>(ExitCode::resources);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "rondo: internal error: %s\n", error.what());
+    std::fprintf(stderr, "rondo: internal error: %s\n", printable(error.what()).c_str());
     return static_cast<int>(ExitCode::internal);
   }
 }

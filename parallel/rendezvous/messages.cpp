@@ -12,6 +12,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "support/text/printable.h"
+
 namespace rondo::launch {
 namespace {
 
@@ -91,7 +93,7 @@ std::string text_field(const Json& object, const char* name, std::size_t longest
   const auto field = object.find(name);
   if (field == object.end() || !field->is_string()) return "";
   const auto& text = field->get_ref<const std::string&>();
-  return text.size() <= longest ? text : text.substr(0, longest);
+  return printable(text.substr(0, longest));
 }
 
 std::optional<std::int64_t> integer_field(const Json& object, const char* name, std::int64_t lowest,

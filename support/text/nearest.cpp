@@ -27,16 +27,20 @@ int edit_distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string* best = nullptr;
-  int best_distance = 0;
+  std::size_t best_distance = 0;
   for (const std::string& candidate : candidates) {
-    const int distance = edit_distance(word, candidate);
+    // No distance is below the difference of lengths: a word of a megabyte costs nothing.
+    const std::size_t longer = std::max(word.size(), candidate.size());
+    const std::size_t least = longer - std::min(word.size(), candidate.size());
+    if (least > std::max<std::size_t>(1, longer / 3) || (best != nullptr && least >= best_distance)) continue;
+    const auto distance = static_cast<std::size_t>(edit_distance(word, candidate));
     if (best == nullptr || distance < best_distance) {
       best = &candidate;
       best_distance = distance;
     }
   }
   if (best == nullptr) return std::nullopt;
-  const int allowed = std::max<int>(1, static_cast<int>(std::max(word.size(), best->size())) / 3);
+  const std::size_t allowed = std::max<std::size_t>(1, std::max(word.size(), best->size()) / 3);
   if (best_distance > allowed) return std::nullopt;
   return *best;
 }

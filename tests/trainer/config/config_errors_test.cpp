@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -46,6 +47,22 @@ TEST_CASE("a key of a file that does not exist is placed and the nearest key nam
        {},
        "x.toml:2:1: job.config_file = \"y.toml\": is a flag and not a key of a file"},
   });
+}
+
+TEST_CASE("CFG-17: a key of a megabyte and thousands of keys are refused in a few lines") {
+  const std::string long_key = message_of("[training]\n" + std::string(1'000'000, 'k') + " = 1\n", {});
+  CHECK(long_key.size() < 2100);
+  CHECK_THAT(long_key, ContainsSubstring("x.toml:2:1: training.kkk"));
+  std::string many = "[training]\n";
+  for (int i = 0; i < 5000; ++i) many += "stps" + std::to_string(i) + " = 1\n";
+  const std::string message = message_of(many, {});
+  CHECK_THAT(message, ContainsSubstring("the configuration has 5000 problems:"));
+  CHECK_THAT(message, ContainsSubstring("\n  and 4950 more"));
+  CHECK(std::count(message.begin(), message.end(), '\n') == 51);
+}
+
+TEST_CASE("SEC-10: a key that would give orders to a terminal is shown as text") {
+  CHECK_THAT(message_of("[training]\n\"\\u001b[2J\" = 1\n", {}), ContainsSubstring("\\x1b[2J"));
 }
 
 TEST_CASE("a value of the wrong type or out of its range is placed and the rule named") {

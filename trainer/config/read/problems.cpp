@@ -1,5 +1,7 @@
 #include "trainer/config/read/problems.h"
 
+#include <algorithm>
+
 #include "support/error.h"
 
 namespace rondo {
@@ -19,7 +21,8 @@ void Problems::throw_if_any() const {
   if (problems_.empty()) return;
   if (problems_.size() == 1) throw Error(ExitCode::config, problems_[0].line);
   std::string all = "the configuration has " + std::to_string(problems_.size()) + " problems:";
-  for (const Problem& problem : problems_) all += "\n  " + problem.line;
+  for (std::size_t i = 0; i < std::min(problems_.size(), kShown); ++i) all += "\n  " + problems_[i].line;
+  if (problems_.size() > kShown) all += "\n  and " + std::to_string(problems_.size() - kShown) + " more";
   throw Error(ExitCode::config, all);
 }
 

@@ -1,0 +1,37 @@
+#include "support/text/printable.h"
+
+#include "support/text/utf8.h"
+
+namespace rondo {
+namespace {
+
+// C0 but \n and \t, DEL, and C1, which some terminals obey too.
+bool is_control(char32_t c) { return (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0); }
+
+void append_escaped(std::string_view bytes, std::string& out) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  for (const char byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    out += {'\\', 'x', kDigits[value >> 4], kDigits[value & 15]};
+  }
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t most) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    if (at >= most) return out + "...";
+    const std::string_view rest = text.substr(at);
+    const std::size_t length = utf8_length(rest);
+    const std::string_view bytes = rest.substr(0, length == 0 ? 1 : length);
+    if (length == 0 || is_control(utf8_character(rest)))
+      append_escaped(bytes, out);
+    else
+      out += bytes;
+    at += bytes.size();
+  }
+  return out;
+}
+
+}  // namespace rondo

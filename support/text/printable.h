@@ -1,0 +1,15 @@
+// Texts of others (files, peers, keys) before they are shown: a terminal must not take orders from them.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace rondo {
+
+// Control characters but line feed and tab, and bytes that are no UTF-8, as \x1b; what is longer than `most`
+// bytes is cut there and ends with "...".
+std::string printable(std::string_view text, std::size_t most = std::numeric_limits<std::size_t>::max());
+
+}  // namespace rondo
