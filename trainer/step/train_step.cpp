@@ -266,7 +266,10 @@ StepFunction make_update(const StepPtr& step) {
     const PhaseScope update(Phase::update);
     const c10::AutoGradMode no_gradients(false);
     Tensors gradients;
-    for (const Tensor& sum : sums.of(inputs)) gradients.push_back(sum.to(step->options.state_dtype));
+    for (std::size_t i = 0; const Tensor& sum : sums.of(inputs)) {
+      const PathScope scope(step->model->parameters()[i++].name);
+      gradients.push_back(sum_over_replicas(sum, step->options.sharding).to(step->options.state_dtype));
+    }
     const StepTotals all =
         StepTotals::from(other.of(inputs), step->has_routers(), step->counts_dropped_tokens());
     const UpdateFrom from{all, gradients, biases.of(inputs)};
@@ -331,7 +334,9 @@ TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const T
   if (options.microbatches == 1) {
     functions.train_step = make_single(step);
   } else {
-    functions.accumulate = make_accumulate(step);
+    Step microbatch = *step;
+    microbatch.options.sharding.replicas = {};  // the update sums over them, once
+    functions.accumulate = make_accumulate(std::make_shared<const Step>(std::move(microbatch)));
     functions.update = make_update(step);
   }
   functions.validate = make_validate(step);

@@ -71,4 +71,31 @@ TEST_CASE("an eager update makes no copy of what it overwrites") {
   CHECK(cpu_memory::peak_bytes() - before < kSmall);
 }
 
+TEST_CASE("replicas sum their gradients once a step, a bucket at a time, and shards in every microbatch") {
+  const std::string model = GENERATE("llama3", "deepseek_v3");
+  const auto [replicate, shard, experts] =
+      GENERATE(table<int, int, int>({{2, 2, 1}, {4, 1, 1}, {2, 2, 2}, {2, 1, 1}}));
+  if (model == "llama3" && experts > 1) return;
+  INFO(fmt::format("{}, {} x {}, experts over {}", model, replicate, shard, experts));
+  SmallJob::Flags flags = {fmt::format("--parallelism.data_parallel_replicate_degree={}", replicate),
+                           fmt::format("--parallelism.data_parallel_shard_degree={}", shard),
+                           fmt::format("--parallelism.expert_parallel_degree={}", experts)};
+  const SmallJob job = accumulating(model, replicate * shard, flags), whole(model, replicate * shard, flags);
+  const CompiledFunctions compiled = job.compile(ExecutorKind::replay),
+                          once = whole.compile(ExecutorKind::replay);
+  const bool routers = model == "deepseek_v3";
+  // The valid tokens are summed in the forward, loss and norm and the load of experts in the update; what
+  // single microbatches sum beside that are gradients.
+  const int others = 2 + routers;
+  const int sums = count(once.train_step->graph(), ir::kAllReduce) - others;
+  CHECK(sums >= 4);
+  CHECK(count(compiled.accumulate->graph(), ir::kAllReduce) == 1);
+  CHECK(count(compiled.update->graph(), ir::kAllReduce) == sums + others - 1);
+  CHECK(count(compiled.accumulate->graph(), ir::kReduceScatter) ==
+        count(once.train_step->graph(), ir::kReduceScatter));
+  CHECK(count(compiled.update->graph(), ir::kReduceScatter) == 0);
+  // Not one for each parameter.
+  CHECK(sums < std::ssize(job.decoder->parameters()) / 2);
+}
+
 }  // namespace rondo
