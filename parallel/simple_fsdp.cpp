@@ -62,9 +62,8 @@ at::Tensor reduce(const at::Tensor& gradient, const at::Tensor& shard, const Sou
   at::Tensor flat = gradient.reshape({-1});
   const std::int64_t padding = shard.size(0) * shards.ranks - flat.size(0);
   if (padding > 0) flat = at::constant_pad_nd(flat, {0, padding}, 0);
-  flat = flat.to(options.reduce_dtype);
-  flat = all_reduce_sum(reduce_scatter_sum(flat, shards), options.replicas);
-  return flat.to(shard.scalar_type());
+  flat = reduce_scatter_sum(flat.to(options.reduce_dtype), shards);
+  return sum_over_replicas(flat, options).to(shard.scalar_type());
 }
 
 struct Unshard : torch::autograd::Function<Unshard> {
@@ -125,6 +124,11 @@ struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLine
 };
 
 }  // namespace
+
+at::Tensor sum_over_replicas(const at::Tensor& gradient, const ShardingOptions& options) {
+  if (options.replicas.ranks == 1) return gradient;
+  return all_reduce_sum(gradient.to(options.reduce_dtype), options.replicas);
+}
 
 ShardedWeights::ShardedWeights(std::map<std::string, Parameter> parameters, const ShardingOptions& options)
     : parameters_(std::move(parameters)), options_(options) {}

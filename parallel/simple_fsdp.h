@@ -33,6 +33,10 @@ struct ShardingOptions {
   bool reshard_after_forward = false;  // gather a linear's weight again in the backward instead of keeping it
 };
 
+// The sum over the replicas of what each of them has of a gradient, in reduce_dtype; with one replica
+// `gradient` itself.
+at::Tensor sum_over_replicas(const at::Tensor& gradient, const ShardingOptions& options);
+
 // Reading a weight gives the whole parameter in compute_dtype. Backward: the gradient is cast to
 // reduce_dtype, reduce-scattered over the shards, summed over the replicas, and cast to the shard's dtype.
 class ShardedWeights final : public Weights {

@@ -317,7 +317,7 @@ Notes bucket_sums(Graph& graph, std::string_view origin) {
     const Node& start = graph.nodes[i];
     const std::optional<Collective> c = collective_of(start);
     if (parameters[i] < 0 || !c || c->kind != CollectiveKind::all_reduce || c->reduction != "sum" ||
-        start.phase != Phase::backward || depends[i])
+        depends[i])
       continue;
     const NodeIndex wait = waits[i];
     const TensorType& type = graph.value(first_operand(start)).type;

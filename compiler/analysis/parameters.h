@@ -13,7 +13,8 @@ namespace rondo::ir {
 
 // For each node the index of the parameter input whose name is the node's module, -1 for the others. Such a
 // node gathers the parameter (cast, all-gather, wait, views), in whichever phase, or reduces its gradient
-// (cast, padding, reduce-scatter, wait), in the backward: parallel/simple_fsdp.h.
+// (cast, padding, reduce-scatter, all-reduce, wait), in the backward, or what microbatches added up of it in
+// the update: parallel/simple_fsdp.h.
 IdMap<std::int32_t> parameters_of_nodes(const Graph& graph);
 
 // For each value whether it is a parameter, or computed from parameters alone by nodes that `may(index)`

@@ -18,8 +18,7 @@ class Eager final : public Executor {
 
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& batch) override {
     const ObservedRun observed(function_.name);
-    const std::vector<at::Tensor> outputs =
-        function_.body(contract_.check_and_move(batch), /*tracing=*/false);
+    const std::vector<at::Tensor> outputs = function_.body(contract_.check_and_move(batch));
     return contract_.write_back(function_.outputs, outputs);
   }
 

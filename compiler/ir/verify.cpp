@@ -250,7 +250,7 @@ void updates_fit_their_inputs(const Graph& graph) {
   }
 }
 
-// An input that is overwritten holds new content after the step; the outputs must say which.
+// An input that is overwritten has lost its content; an output must bring the next.
 void overwritten_inputs_are_updates(const Graph& graph) {
   const IdMap<ValueId> roots = storage_roots(graph);
   IdMap<std::int32_t> writer(graph.values.size(), -1);
@@ -258,12 +258,8 @@ void overwritten_inputs_are_updates(const Graph& graph) {
     for (ValueId id : node.results)
       if (graph.value(id).writes != kNoValue) writer[roots[id]] = i;
   });
-  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
-    const Output& output = graph.outputs[i];
-    if (output.updates < 0) continue;
-    const ValueId root = roots[std::get<Use>(graph.return_node().args[i]).value];
-    if (root == graph.inputs[output.updates].value) writer[root] = -1;
-  }
+  for (const Output& output : graph.outputs)
+    if (output.updates >= 0) writer[graph.inputs[output.updates].value] = -1;
   for (const Input& input : graph.inputs)
     if (writer[input.value] >= 0)
       throw VerifyError{
@@ -313,8 +309,7 @@ constexpr std::array kRules = {
     Rule{"updates_fit_their_inputs",
          "an update has the type of its input, an input one update, and no two share a storage",
          &updates_fit_their_inputs},
-    Rule{"overwritten_inputs_are_updates",
-         "an input that is overwritten is updated by an output that lives in it",
+    Rule{"overwritten_inputs_are_updates", "an input that is overwritten is updated by an output",
          &overwritten_inputs_are_updates},
     Rule{"segments_can_be_recorded",
          "marked segments ascend, hold no host read, and hold each start with its wait; no work stands "

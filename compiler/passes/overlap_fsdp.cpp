@@ -14,7 +14,7 @@
 // A wait for a reduce-scatter of gradients moves down to the start of the next reduce-scatter, or to the end
 // of the backward; what reads its result (casts, splits, the start of an all-reduce over replicas) follows
 // it. A wait for such an all-reduce moves down to the start of the reduce-scatter after that; where gradients
-// are not scattered at all, to the start of the next all-reduce.
+// are not scattered in this graph, to the start of the next all-reduce.
 //
 // Where a bucket takes several collectives, of several groups, they are one here: a small one would hide
 // nothing.
@@ -42,7 +42,7 @@ class FsdpOverlap {
             graph, [&](NodeIndex i) { return facts(graph.nodes[i].op).effect == Effect::none; })) {}
 
   void run() {
-    for (Phase phase : {Phase::forward, Phase::backward}) {
+    for (Phase phase : {Phase::forward, Phase::backward, Phase::update}) {
       prefetch_gathers(phase);
       delay_reductions(phase);
       delay_replica_sums(phase);

@@ -3,8 +3,9 @@
 //   %5: f32[8] = aten.mul.Tensor(%4, %1)    ->    %5: f32[8] writes %4 = aten.mul_.Tensor(%4, %1)
 //
 // "Storage" and not "value": a view of %4 that is read later keeps the op as it is, and so does a collective
-// that has read %4 and is not waited for yet. An input is overwritten only by the very result that updates
-// it.
+// that has read %4 and is not waited for yet. An input is overwritten only if it gets new content in the end:
+// by that, or on the way there by what is not returned. So the optimizer scales gradients in the sums of
+// microbatches, which then begin again at zero.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -38,13 +39,18 @@ class Reinplacer {
     std::iota(merged_.begin(), merged_.end(), 0);
     input_.assign(values, kNoValue);
     updates_.assign(values, kNoValue);
+    updated_.assign(values, false);
+    returned_.assign(values, false);
     claimed_.assign(values, -1);
     target_.assign(values, kNoValue);
     for (const Input& input : graph.inputs) input_[input.value] = input.value;
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+      const ValueId value = std::get<Use>(graph.return_node().args[i]).value;
+      returned_[storage(value)] = true;
       const int target = graph.outputs[i].updates;
-      if (target >= 0)
-        updates_[std::get<Use>(graph.return_node().args[i]).value] = graph.inputs[target].value;
+      if (target < 0) continue;
+      updates_[value] = graph.inputs[target].value;
+      updated_[graph.inputs[target].value] = true;
     }
     find_last_reads();
   }
@@ -125,7 +131,8 @@ class Reinplacer {
     const TensorType& type = graph_.value(target).type;
     if (graph_.value(result).type != type || graph_.value(result).views != kNoValue) return false;
     if (last_read_[old] > i || !is_free_of_overlap(type)) return false;
-    if (input_[old] != kNoValue) return updates_[result] == target;
+    if (const ValueId input = input_[old]; input != kNoValue)
+      return updates_[result] == input || (updated_[input] && !returned_[storage(result)]);
     // A part of a larger storage would keep all of it alive, unless the result is not needed anyway (scaled
     // gradients).
     const bool is_read = last_read_[storage(result)] >= 0;
@@ -145,6 +152,8 @@ class Reinplacer {
   IdMap<NodeIndex> last_read_;   // for a storage
   IdMap<ValueId> input_;         // for a storage: the input it belongs to
   IdMap<ValueId> updates_;       // for a value: the input that it is returned for
+  IdMap<bool> updated_;          // for an input: a value is returned for it
+  IdMap<bool> returned_;         // for a root: a value in it is returned
   IdMap<std::int32_t> claimed_;  // for a storage: the last node that wanted to overwrite it,
   IdMap<ValueId> target_;        // and through which value
 };

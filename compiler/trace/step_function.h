@@ -1,8 +1,8 @@
 // A step as the compiler sees it: named inputs with their types, named outputs, and a body over tensors.
 //
-// The body is called with one tensor per input, in order, and returns one per output, in order. It runs three
-// ways: with real tensors (eager), with memory-less ones (while it is traced), and never again once a graph
-// replays.
+// The body is called with one tensor per input, in order, and returns one per output, in order. It may
+// overwrite the input that an output updates, and return it. It runs three ways: with real tensors (eager),
+// with memory-less ones (while it is traced), and never again once a graph replays.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,8 +26,7 @@ struct StepFunction {
   std::string name;
   std::vector<StepInput> inputs;
   std::vector<ir::Output> outputs;
-  // `tracing` says that the tensors own no memory and that state must be returned, not overwritten.
-  std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs, bool tracing)> body;
+  std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)> body;
 };
 
 // The state inputs (every kind but batch) and the batch inputs, as indices into `inputs`.

@@ -364,7 +364,7 @@ ir::Graph trace(const StepFunction& function) {
   {
     const at::functionalization::impl::FunctionalizationReapplyViewsGuard reapply_views(true);
     const c10::impl::IncludeDispatchKeyGuard functionalize(c10::DispatchKey::Functionalize);
-    add_return(made.graph, function, function.body(inputs, /*tracing=*/true));
+    add_return(made.graph, function, function.body(inputs));
   }
   return std::move(made.graph);
 }

@@ -83,7 +83,7 @@ void check_grouped_mm(Checks& checks, c10::Device device) {
   }
 }
 
-// --- weights and transfers: every bit ---
+// --- weights, transfers and norms: every bit ---
 
 void check_bits(Checks& checks, c10::Device device) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
@@ -96,6 +96,10 @@ void check_bits(Checks& checks, c10::Device device) {
              return Tensors{x};
            }});
     Inputs draw(type);
+    const Tensor gradient = draw.normal({100'003});
+    check(checks, device,
+          {fmt::format("sum_of_squares, {}: the CPU's bits", in_words(type)), "sum_of_squares", type, type, 0,
+           true, [=](const Place& p) { return call("sum_of_squares", at_place(gradient, p)); }});
     const Tensor x = draw.normal({257, 129});
     check(checks, device,
           {fmt::format("offload and reload, {}: the same bits", in_words(type)), "offload", type, type, 0,

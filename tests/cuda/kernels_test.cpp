@@ -23,6 +23,8 @@
 #include "ops/normal_draws/normal_draws_cuda.h"
 #include "ops/permute_tokens/permute_tokens.h"
 #include "ops/permute_tokens/permute_tokens_cuda.h"
+#include "ops/sum_of_squares/sum_of_squares_cuda.h"
+#include "ops/sum_of_squares/sum_of_squares_math.h"
 #include "tests/cuda/element_of.h"
 #include "tests/ops/call_op.h"
 
@@ -136,6 +138,16 @@ TEST_CASE("tiles of runs hold every row once, and there is room for all of them"
     }
     CHECK(next == rows);
   }
+}
+
+TEST_CASE("sums of squares have the bits of the CPU's kernel") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
+  const std::int64_t count = GENERATE(1, 255, 16384, 3 * 16384 + 700);
+  const Tensor x = at::randn({count}).to(type), sum = at::full({}, 9, at::kDouble);
+  const Tensor chunk_sums = at::full({squares::chunks_of(count)}, 9, at::kDouble);
+  cuda::sum_of_squares(element_of(x), x.const_data_ptr(), count, chunk_sums.mutable_data_ptr<double>(),
+                       sum.mutable_data_ptr<double>(), nullptr);
+  CHECK(at::equal(sum, call("sum_of_squares", x)[0]));
 }
 
 TEST_CASE("weights drawn by a device's kernel have the bits of the CPU's") {

@@ -125,7 +125,7 @@ TEST_CASE(
   CHECK(std::abs(first("1", "grad_norm") / first("without", "grad_norm") - 1) > 1e-3);
   CHECK(place.compare("shared, eager", "shared").exit_code == 0);
   for (const auto& [a, b] : {std::pair("1", "accumulated"), {"1", "sharded"}, {"of 4 heads", "shared"}}) {
-    const ProgramResult compared = place.compare(a, b, {"--tolerance", "1e-5"});
+    const ProgramResult compared = place.compare(a, b, {"--tolerance", "1e-6"});
     INFO(b << ":\n" << compared.output);
     CHECK(compared.exit_code == 0);
   }
@@ -148,7 +148,7 @@ TEST_CASE("1 and 2 ranks see the same first step of DeepSeek-V3") {
                           "--training.global_batch_size=4"};
   place.play(1, "1", one_step + Words{"--training.local_batch_size=4"});
   place.play(2, "2", one_step + Words{"--training.local_batch_size=2"});
-  const ProgramResult compared = place.compare("1", "2", {"--tolerance", "1e-5"});
+  const ProgramResult compared = place.compare("1", "2", {"--tolerance", "1e-6"});
   INFO(compared.output);
   CHECK(compared.exit_code == 0);
 }

@@ -17,6 +17,7 @@ struct OptimizerOptions {
   double weight_decay = 0.1;
 };
 
+// Overwritten by an update.
 struct OptimizerState {
   std::vector<at::Tensor> parameters;   // the shards
   std::vector<at::Tensor> exp_avgs;     // like the shards
@@ -24,15 +25,16 @@ struct OptimizerState {
   at::Tensor step;                      // fp32 [], updates done so far
 };
 
-// The state after one update. `gradients` are like the parameters and are divided by `gradient_scale` (fp32
-// []); where `found_inf` (fp32 []) is 1 nothing changes, not a bit. `learning_rate` is fp32 [].
+// One update of the state. `gradients` are like the parameters and are overwritten: divided by
+// `gradient_scale` (fp32 []). Where `found_inf` (fp32 []) is 1 the state does not change, not a bit.
+// `learning_rate` is fp32 [].
 //
-// Note [Two forms of the optimizer]: eager runs overwrite the state (in_place = true). A trace takes the
-// functional form, since the in-place one cannot be functionalized by LibTorch (no Meta kernel, empty lists);
+// Note [The optimizer in a trace]: LibTorch cannot functionalize the fused in-place ops (no Meta kernel,
+// empty lists). So a trace calls the functional form here and lets its results stand for what is overwritten;
 // the reinplace pass turns it back. The bits are equal: the functional op is a clone followed by the in-place
 // one.
-OptimizerState optimizer_update(const OptimizerState& state, const std::vector<at::Tensor>& gradients,
-                                const at::Tensor& learning_rate, const at::Tensor& gradient_scale,
-                                const at::Tensor& found_inf, const OptimizerOptions& options, bool in_place);
+void optimizer_update(const OptimizerState& state, const std::vector<at::Tensor>& gradients,
+                      const at::Tensor& learning_rate, const at::Tensor& gradient_scale,
+                      const at::Tensor& found_inf, const OptimizerOptions& options);
 
 }  // namespace rondo

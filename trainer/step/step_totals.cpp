@@ -1,14 +1,13 @@
-// Loss, squared norm and dropped rows go through one all-reduce over all ranks, which gives every rank the
-// same bits. Ranks that share the layers bring the same loss, and replicas the same norm; their sums are
-// divided by their numbers. A value is not finite if x - x is not 0, which needs no read on the host. The
-// clip is a factor that the optimizer divides by while it reads the gradients, so no scaled copy is made.
+// Loss, dropped rows and the sums of squares of all gradients go through one all-reduce over all ranks, in
+// f64, which gives every rank the same bits. Ranks that share the layers bring the same loss, and replicas
+// the same gradients; their sums are divided by their numbers. A value is not finite if x - x is not 0, which
+// needs no read on the host. The clip is a factor that the optimizer divides by while it reads the gradients,
+// so no scaled copy is made.
 #include "trainer/step/step_totals.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/clamp_max.h>
 #include <ATen/ops/clamp_min.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/stack.h>
@@ -16,6 +15,7 @@
 
 #include <cmath>
 
+#include "ops/sum_of_squares/sum_of_squares.h"
 #include "parallel/collectives.h"
 #include "support/scope.h"
 
@@ -64,22 +64,25 @@ Tensor sum_over_ranks(const Mesh& mesh, Axes axes, const Tensor& tensor) {
 Reduced reduce_and_clip(const Mesh& mesh, double max_norm, const StepTotals& totals,
                         const Tensors& gradients) {
   ModuleScope scope("gradient_norm");
-  const Tensor norms = at::stack(at::_foreach_norm(gradients, 2));
-  const Tensor local_norm = at::linalg_vector_norm(norms.to(at::kFloat), 2);
-  Tensors parts{totals.loss, local_norm * local_norm};
-  if (totals.dropped_tokens.defined()) parts.push_back(totals.dropped_tokens);
+  Tensors parts{totals.loss.to(at::kDouble)};
+  if (totals.dropped_tokens.defined()) parts.push_back(totals.dropped_tokens.to(at::kDouble));
+  const std::int64_t others = std::ssize(parts);
+  for (const Tensor& gradient : gradients) parts.push_back(sum_of_squares(gradient));
   const Tensor sums = sum_over_ranks(mesh, kAllAxes, at::stack(parts));
+  const auto once = [&](const Tensor& sum, Axis of_copies) {
+    return counted_once(sum, mesh.degree(of_copies));
+  };
   Reduced r;
-  r.loss = counted_once(sums.select(0, 0), mesh.degree(Axis::tp));
-  r.grad_norm = at::sqrt(counted_once(sums.select(0, 1), mesh.degree(Axis::dp_replicate)));
+  r.loss = once(sums.select(0, 0), Axis::tp).to(at::kFloat);
+  r.grad_norm = at::sqrt(once(at::sum(sums.slice(0, others)), Axis::dp_replicate)).to(at::kFloat);
   // x / max(1, norm / max_norm) is x * min(1, max_norm / norm); the optimizer divides while it reads the
   // gradients.
   r.gradient_scale = std::isinf(max_norm) ? at::clamp_min(r.grad_norm * 0, 1)
                                           : at::clamp_min((r.grad_norm + 1e-6) / max_norm, 1);
   const Tensor both = r.loss + r.grad_norm;
   r.found_inf = at::ne(both - both, 0).to(at::kFloat);  // inf - inf and nan - nan are nan, and nan != 0
-  if (parts.size() > 2) {
-    r.dropped_tokens = sums.select(0, 2);
+  if (totals.dropped_tokens.defined()) {
+    r.dropped_tokens = sums.select(0, 1).to(at::kFloat);
     r.found_inf = at::clamp_max(r.found_inf + r.dropped_tokens, 1);
   }
   return r;

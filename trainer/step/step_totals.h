@@ -28,8 +28,9 @@ struct Reduced {
   at::Tensor loss, grad_norm, gradient_scale, found_inf;
   at::Tensor dropped_tokens;  // undefined like that of the totals
 };
-// Loss, global gradient norm and rows without room in one all-reduce; the scale that clips to `max_norm`;
-// whether anything is not finite or a row had no room: then the step must change nothing.
+// Loss, rows without room and the sum of squares of each gradient in one all-reduce; of these sums the global
+// gradient norm, exact but for its rounding to fp32, and the scale that clips it to `max_norm`; whether
+// anything is not finite or a row had no room: then the step must change nothing.
 Reduced reduce_and_clip(const Mesh& mesh, double max_norm, const StepTotals& totals,
                         const std::vector<at::Tensor>& gradients);
 

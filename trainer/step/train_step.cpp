@@ -1,13 +1,12 @@
 // Each function is a signature and a body; inputs are found by positions that the signature handed out, and
 // outputs must come in the order in which it declared them. Bodies capture shared, constant data only, since
-// a trace and every eager run call them. Shards are detached first, so a gradient ends at the shard. What
-// lies in accumulators is copied before they are zeroed. Nothing here knows who runs it, but for the flag
-// that lets the optimizer work in place.
+// a trace and every eager run call them. Shards are detached first, so a gradient ends at the shard. State is
+// overwritten where it lies; in a trace functionalization makes that a new value. Nothing here knows who runs
+// it.
 #include "trainer/step/train_step.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -154,7 +153,7 @@ struct UpdateFrom {
 // loss, grad_norm, found_inf (load_imbalance, tokens_per_expert (dropped_tokens)), then the new parameters,
 // exp_avgs, exp_avg_sqs, step and expert biases.
 Tensors update_state(const Step& step, const OptimizerInputs& at_input, const UpdateFrom& from,
-                     const Tensors& inputs, bool tracing) {
+                     const Tensors& inputs) {
   const PhaseScope update(Phase::update);
   const c10::AutoGradMode no_gradients(false);
   const Reduced r = reduce_and_clip(step.options.mesh, step.options.max_norm, from.totals, from.gradients);
@@ -170,16 +169,15 @@ Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Up
   ModuleScope scope("optimizer");
   const OptimizerState state{at_input.parameters.of(inputs), at_input.exp_avgs.of(inputs),
                              at_input.exp_avg_sqs.of(inputs), inputs[at_input.step]};
-  const OptimizerState next =
-      optimizer_update(state, from.gradients, inputs[at_input.learning_rate], r.gradient_scale, r.found_inf,
-                       step.options.optimizer, /*in_place=*/!tracing);
+  optimizer_update(state, from.gradients, inputs[at_input.learning_rate], r.gradient_scale, r.found_inf,
+                   step.options.optimizer);
   Tensors outputs{r.loss, r.grad_norm, r.found_inf};
   if (tokens_LE.defined()) append(outputs, {balanced.load_imbalance, tokens_LE});
   if (r.dropped_tokens.defined()) outputs.push_back(r.dropped_tokens);
-  append(outputs, next.parameters);
-  append(outputs, next.exp_avgs);
-  append(outputs, next.exp_avg_sqs);
-  outputs.push_back(next.step);
+  append(outputs, state.parameters);
+  append(outputs, state.exp_avgs);
+  append(outputs, state.exp_avg_sqs);
+  outputs.push_back(state.step);
   append(outputs, balanced.expert_biases);
   return outputs;
 }
@@ -204,10 +202,10 @@ StepFunction make_single(const StepPtr& step) {
   plain_results(b, *step);
   optimizer.updates(b);
   b.updates(batch.expert_biases);
-  b.function.body = [step, optimizer, batch](const Tensors& inputs, bool tracing) {
+  b.function.body = [step, optimizer, batch](const Tensors& inputs) {
     const LossAndGradients made = forward_backward(*step, batch, optimizer.parameters, inputs);
     const UpdateFrom from{made.totals, made.gradients, batch.expert_biases.of(inputs)};
-    return update_state(*step, optimizer, from, inputs, tracing);
+    return update_state(*step, optimizer, from, inputs);
   };
   return b.function;
 }
@@ -237,17 +235,16 @@ StepFunction make_accumulate(const StepPtr& step) {
   const BatchInputs batch = training_batch(b, step->options);
   b.updates(sums);
   b.updates(other);
-  b.function.body = [=](const Tensors& inputs, bool) {
+  b.function.body = [=](const Tensors& inputs) {
     const LossAndGradients made = forward_backward(*step, batch, parameters, inputs);
     const PhaseScope update(Phase::update);
     const c10::AutoGradMode no_gradients(false);
     ModuleScope scope("accumulate");
-    Tensors outputs;
-    const Tensors old = sums.of(inputs);
-    for (std::size_t i = 0; i < old.size(); ++i) outputs.push_back(old[i] + made.gradients[i]);
-    const Tensors so_far = other.of(inputs), more = made.totals.list();
-    for (std::size_t i = 0; i < more.size(); ++i) outputs.push_back(so_far[i] + more[i]);
-    return outputs;
+    Tensors so_far = sums.of(inputs), more = made.gradients;
+    append(so_far, other.of(inputs));
+    append(more, made.totals.list());
+    for (std::size_t i = 0; i < more.size(); ++i) so_far[i].add_(more[i]);
+    return so_far;
   };
   return b.function;
 }
@@ -265,18 +262,20 @@ StepFunction make_update(const StepPtr& step) {
   b.updates(biases);
   b.updates(sums);
   b.updates(other);
-  b.function.body = [=](const Tensors& inputs, bool tracing) {
+  b.function.body = [=](const Tensors& inputs) {
     const PhaseScope update(Phase::update);
     const c10::AutoGradMode no_gradients(false);
     Tensors gradients;
-    for (const Tensor& sum : sums.of(inputs))
-      gradients.push_back(sum.to(step->options.state_dtype, false, /*copy=*/true));
+    for (std::size_t i = 0; const Tensor& sum : sums.of(inputs)) {
+      const PathScope scope(step->model->parameters()[i++].name);
+      gradients.push_back(sum_over_replicas(sum, step->options.sharding).to(step->options.state_dtype));
+    }
     const StepTotals all =
         StepTotals::from(other.of(inputs), step->has_routers(), step->counts_dropped_tokens());
     const UpdateFrom from{all, gradients, biases.of(inputs)};
-    Tensors outputs = update_state(*step, optimizer, from, inputs, tracing);
+    Tensors outputs = update_state(*step, optimizer, from, inputs);
     for (const Range& range : {sums, other})
-      for (const Tensor& sum : range.of(inputs)) outputs.push_back(at::zeros_like(sum));
+      for (const Tensor& sum : range.of(inputs)) outputs.push_back(sum.zero_());
     return outputs;
   };
   return b.function;
@@ -290,7 +289,7 @@ StepFunction make_validate(const StepPtr& step) {
   const BatchInputs batch(b, o.document_attention, o.validation_batch_size, o.validation_seq_len);
   b.result(kLoss);
   if (step->counts_dropped_tokens()) b.result(kDroppedTokens);
-  b.function.body = [=](const Tensors& inputs, bool) -> Tensors {
+  b.function.body = [=](const Tensors& inputs) -> Tensors {
     const c10::AutoGradMode no_gradients(false);
     const ShardedWeights weights = weights_over(*step, parameters.of(inputs));
     ForwardInputs forward = forward_inputs(*step, batch, inputs);
@@ -335,7 +334,9 @@ TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const T
   if (options.microbatches == 1) {
     functions.train_step = make_single(step);
   } else {
-    functions.accumulate = make_accumulate(step);
+    Step microbatch = *step;
+    microbatch.options.sharding.replicas = {};  // the update sums over them, once
+    functions.accumulate = make_accumulate(std::make_shared<const Step>(std::move(microbatch)));
     functions.update = make_update(step);
   }
   functions.validate = make_validate(step);

@@ -63,7 +63,7 @@ at::Tensor vector(double value, c10::Device device = c10::kCPU) {
   return at::full({8}, value, at::TensorOptions().dtype(at::kFloat)).to(device);
 }
 
-StepFunction function_with(std::function<Tensors(const Tensors&, bool)> body) {
+StepFunction function_with(std::function<Tensors(const Tensors&)> body) {
   const ir::TensorType type = ir::contiguous(ir::DType::f32, {8});
   return {"small",
           {{"w", ir::InputKind::parameter, type},
@@ -145,10 +145,10 @@ return
 }
 
 TEST_CASE("a result that an eager step makes on the host is named, unless the step runs there") {
-  const StepFunction of_result = function_with([](const Tensors& in, bool) -> Tensors {
+  const StepFunction of_result = function_with([](const Tensors& in) -> Tensors {
     return {at::ones({8}), in[0] + in[2]};
   });
-  const StepFunction of_state = function_with([](const Tensors& in, bool) -> Tensors {
+  const StepFunction of_state = function_with([](const Tensors& in) -> Tensors {
     return {in[0] + in[2], at::ones({8})};
   });
   CHECK_NOTHROW(make_eager(of_result, {vector(1), vector(1)})->run({vector(1)}));
@@ -166,7 +166,7 @@ TEST_CASE("a step without state runs on the device that is named") {
   function.name = "stateless";
   function.inputs = {{"x", ir::InputKind::batch, ir::contiguous(ir::DType::f32, {8})}};
   function.outputs = {{"y", -1}};
-  function.body = [](const Tensors& in, bool) -> Tensors { return {in[0] * 2}; };
+  function.body = [](const Tensors& in) -> Tensors { return {in[0] * 2}; };
   const Tensors results = make_eager(function, {}, far_device())->run({vector(1)});
   CHECK(results.at(0).device() == far_device());
 }

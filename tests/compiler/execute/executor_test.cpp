@@ -36,7 +36,7 @@ StepFunction small_function() {
   f.inputs = {{"w", ir::InputKind::parameter, ir::contiguous(ir::DType::f32, {8, 8})},
               {"x", ir::InputKind::batch, ir::contiguous(ir::DType::f32, {8, 8})}};
   f.outputs = {{"loss", -1}, {"new.w", 0}};
-  f.body = [](const Tensors& in, bool) -> Tensors {
+  f.body = [](const Tensors& in) -> Tensors {
     const ModuleScope scope("layer");
     const at::Tensor h = at::silu(at::mm(in[1], in[0]));
     return {h.sum(), in[0] - in[1] * 0.1};
@@ -44,7 +44,7 @@ StepFunction small_function() {
   return f;
 }
 
-StepFunction with_body(std::function<Tensors(const Tensors&, bool)> body) {
+StepFunction with_body(std::function<Tensors(const Tensors&)> body) {
   StepFunction f = small_function();
   f.body = std::move(body);
   return f;
@@ -62,7 +62,7 @@ at::Tensor matrix(double value) { return at::full({8, 8}, value, at::TensorOptio
 
 TEST_CASE("a captured constant tensor is refused by op and module") {
   const at::Tensor constant = at::ones({8, 8});
-  const StepFunction f = with_body([&](const Tensors& in, bool) -> Tensors {
+  const StepFunction f = with_body([&](const Tensors& in) -> Tensors {
     const ModuleScope scope("rope");
     return {(in[1] + constant).sum(), in[0]};
   });
@@ -72,7 +72,7 @@ TEST_CASE("a captured constant tensor is refused by op and module") {
 }
 
 TEST_CASE("an op whose result depends on data is refused") {
-  const StepFunction f = with_body([](const Tensors& in, bool) -> Tensors {
+  const StepFunction f = with_body([](const Tensors& in) -> Tensors {
     const ModuleScope scope("router");
     return {at::nonzero(in[1]).sum(), in[0]};
   });
@@ -82,7 +82,7 @@ TEST_CASE("an op whose result depends on data is refused") {
 }
 
 TEST_CASE("a host read is refused") {
-  const StepFunction f = with_body([](const Tensors& in, bool) -> Tensors {
+  const StepFunction f = with_body([](const Tensors& in) -> Tensors {
     const double on_host = in[1].sum().item<double>();
     return {in[1] * on_host, in[0]};
   });
@@ -90,7 +90,7 @@ TEST_CASE("a host read is refused") {
 }
 
 TEST_CASE("a refused trace leaves nothing behind: the next one works") {
-  CHECK_THROWS_AS(trace(with_body([](const Tensors& in, bool) -> Tensors {
+  CHECK_THROWS_AS(trace(with_body([](const Tensors& in) -> Tensors {
                     return {at::nonzero(in[1]), in[0]};
                   })),
                   Error);

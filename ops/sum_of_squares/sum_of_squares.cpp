@@ -1,0 +1,66 @@
+#include "ops/sum_of_squares/sum_of_squares.h"
+
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/kernel/check_operand.h"
+#include "ops/kernel/op_handle.h"
+#include "ops/kernel/parallel_rows.h"
+#include "ops/kernel/with_dtype.h"
+#include "ops/sum_of_squares/sum_of_squares_math.h"
+
+namespace rondo {
+namespace {
+
+using squares::kChunk, squares::kLanes;
+
+// Of one chunk's elements, or of all chunks' sums.
+template <class T, class Addend>
+double add_lanes(const T* x, std::int64_t count, const Addend& addend) {
+  double lanes[kLanes] = {};
+  for (std::int64_t row = 0; row < count; row += kLanes) {
+    const auto width = static_cast<int>(std::min<std::int64_t>(kLanes, count - row));
+    for (int l = 0; l < width; ++l) lanes[l] += addend(x[row + l]);
+  }
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  return lanes[0];
+}
+
+at::Tensor sum_of_squares_cpu(const at::Tensor& x_in) {
+  const at::Tensor sum = sum_of_squares_result(x_in), x = x_in.contiguous();
+  std::vector<double> sums(static_cast<std::size_t>(squares::chunks_of(x.numel())));
+  with_f32_or_bf16(x, [&](auto type) {
+    using T = decltype(type);
+    const T* const from = x.const_data_ptr<T>();
+    for_each_row(std::ssize(sums), kChunk, [&](std::int64_t chunk) {
+      const std::int64_t first = chunk * kChunk;
+      sums[static_cast<std::size_t>(chunk)] =
+          add_lanes(from + first, std::min(kChunk, x.numel() - first),
+                    [](T element) { return squares::square(static_cast<float>(element)); });
+    });
+  });
+  *sum.mutable_data_ptr<double>() = add_lanes(sums.data(), std::ssize(sums), [](double one) { return one; });
+  return sum;
+}
+
+}  // namespace
+
+at::Tensor sum_of_squares(const at::Tensor& x) {
+  static const auto handle = op_handle<at::Tensor(const at::Tensor&)>("rondo::sum_of_squares");
+  return handle.call(x);
+}
+
+at::Tensor sum_of_squares_result(const at::Tensor& x) {
+  check_f32_or_bf16("sum_of_squares", "x", x);
+  return at::empty({}, x.options().dtype(at::kDouble));
+}
+
+TORCH_LIBRARY_FRAGMENT(rondo, m) { m.def("sum_of_squares(Tensor x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("sum_of_squares", &sum_of_squares_result); }
+TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("sum_of_squares", &sum_of_squares_cpu); }
+
+}  // namespace rondo

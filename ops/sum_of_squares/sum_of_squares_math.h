@@ -1,0 +1,21 @@
+// The order of the sum (ops/sum_of_squares/sum_of_squares.h): what CPU and CUDA share. No LibTorch.
+//
+// Elements are added in chunks, and then the chunks' sums in the same way: lane l of kLanes adds elements l,
+// l + kLanes, l + 2 kLanes, ..., and then the upper half of the lanes is added to the lower, until one is
+// left.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/kernel/device.h"
+
+namespace rondo::squares {
+
+constexpr int kLanes = 256;
+constexpr std::int64_t kChunk = 64 * kLanes;  // elements
+
+constexpr std::int64_t chunks_of(std::int64_t count) { return (count + kChunk - 1) / kChunk; }
+
+RONDO_DEVICE inline double square(float x) { return static_cast<double>(x) * static_cast<double>(x); }
+
+}  // namespace rondo::squares

@@ -1,0 +1,101 @@
+// Gradient accumulation: what `accumulate` and `update` take and send. The graphs are those of a rank of
+// many; nothing runs, or one rank does.
+#include <ATen/ops/full.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "compiler/execute/cpu_memory.h"
+#include "compiler/ir/op_facts.h"
+#include "tests/trainer/step/small_job.h"
+
+namespace rondo {
+namespace {
+
+// Four microbatches.
+SmallJob accumulating(const std::string& model, std::int64_t ranks, SmallJob::Flags flags) {
+  flags.push_back(fmt::format("--training.global_batch_size={}", 8 * ranks));
+  return {model, ranks, flags};
+}
+
+std::int64_t arena(const CompiledStep& step) { return ir::plan_memory(step.graph()).arena_bytes; }
+
+std::int64_t bytes_of(const StepFunction& function, ir::InputKind kind) {
+  std::int64_t bytes = 0;
+  for (const StepInput& input : function.inputs)
+    if (input.kind == kind) bytes += ir::storage_bytes(input.type);
+  return bytes;
+}
+
+int count(const ir::Graph& graph, std::string_view op) {
+  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                                        [&](const ir::Node& node) { return node.op == op; }));
+}
+
+// Numbers of the norm, and of the routers.
+constexpr std::int64_t kSmall = 32 * 1024;
+
+}  // namespace
+
+TEST_CASE("the update overwrites state and sums where they lie: in fp32 it plans no copy of a gradient") {
+  const std::string model = GENERATE("llama3", "deepseek_v3"), dtype = GENERATE("float32", "bfloat16");
+  INFO(model << ", " << dtype);
+  const SmallJob job = accumulating(model, 1, {"--training.dtype=" + dtype});
+  const CompiledFunctions compiled = job.compile(ExecutorKind::replay);
+  const ir::Graph& update = compiled.update->graph();
+  CHECK(count(update, "aten._fused_adamw_.tensor_lr") == 1);
+  CHECK(count(update, "aten._fused_adamw.tensor_lr") == 0);
+  CHECK(count(update, "aten.zero.default") == 0);
+  const std::int64_t gradients = bytes_of(compiled.update->function(), ir::InputKind::parameter);
+  REQUIRE(gradients > 4 * kSmall);
+  // Sums are fp32: gradients of another dtype are cast.
+  CHECK(arena(*compiled.update) < (dtype == "float32" ? 0 : gradients) + kSmall);
+  // Nor does a microbatch keep gradients until the last of them is there.
+  const SmallJob whole(model, 1, {"--training.dtype=" + dtype});
+  CHECK(arena(*compiled.accumulate) <= arena(*whole.compile(ExecutorKind::replay).train_step));
+}
+
+TEST_CASE("an eager update makes no copy of what it overwrites") {
+  cpu_memory::install();
+  const SmallJob job = accumulating("deepseek_v3", 1, {});
+  const CompiledFunctions compiled = job.compile(ExecutorKind::eager);
+  const TrainState state = job.state(compiled, c10::kCPU);
+  const auto update = compiled.update->bind(state.inputs_of(compiled.update->function()), {});
+  const std::vector<at::Tensor> learning_rate{at::full({}, 1e-3f, at::kFloat)};
+  update->run(learning_rate);
+  const std::int64_t before = cpu_memory::live_bytes();
+  cpu_memory::reset_peak();
+  update->run(learning_rate);
+  CHECK(cpu_memory::peak_bytes() - before < kSmall);
+}
+
+TEST_CASE("replicas sum their gradients once a step, a bucket at a time, and shards in every microbatch") {
+  const std::string model = GENERATE("llama3", "deepseek_v3");
+  const auto [replicate, shard, experts] =
+      GENERATE(table<int, int, int>({{2, 2, 1}, {4, 1, 1}, {2, 2, 2}, {2, 1, 1}}));
+  if (model == "llama3" && experts > 1) return;
+  INFO(fmt::format("{}, {} x {}, experts over {}", model, replicate, shard, experts));
+  SmallJob::Flags flags = {fmt::format("--parallelism.data_parallel_replicate_degree={}", replicate),
+                           fmt::format("--parallelism.data_parallel_shard_degree={}", shard),
+                           fmt::format("--parallelism.expert_parallel_degree={}", experts)};
+  const SmallJob job = accumulating(model, replicate * shard, flags), whole(model, replicate * shard, flags);
+  const CompiledFunctions compiled = job.compile(ExecutorKind::replay),
+                          once = whole.compile(ExecutorKind::replay);
+  const bool routers = model == "deepseek_v3";
+  // The valid tokens are summed in the forward, loss and norm and the load of experts in the update; what
+  // single microbatches sum beside that are gradients.
+  const int others = 2 + routers;
+  const int sums = count(once.train_step->graph(), ir::kAllReduce) - others;
+  CHECK(sums >= 4);
+  CHECK(count(compiled.accumulate->graph(), ir::kAllReduce) == 1);
+  CHECK(count(compiled.update->graph(), ir::kAllReduce) == sums + others - 1);
+  CHECK(count(compiled.accumulate->graph(), ir::kReduceScatter) ==
+        count(once.train_step->graph(), ir::kReduceScatter));
+  CHECK(count(compiled.update->graph(), ir::kReduceScatter) == 0);
+  // Not one for each parameter.
+  CHECK(sums < std::ssize(job.decoder->parameters()) / 2);
+}
+
+}  // namespace rondo
