@@ -21,7 +21,7 @@ inline bool is_backward(const Node& node) { return node.phase == Phase::backward
 class ForwardValues {
  public:
   // `graph` outlives this. REQUIRES: no node overwrites anything.
-  ForwardValues(const Graph& graph, ReshardAfterForward reshard);
+  ForwardValues(const Graph& graph, const CompileOptions& options);
 
   bool is_optional(NodeIndex node) const { return optional_[node]; }
   std::int32_t block(NodeIndex node) const { return blocks_[node]; }

@@ -103,7 +103,7 @@ Keep keep_min_cut(const Graph& graph, const ForwardValues& forward) {
 }  // namespace
 
 MemoryDecision decide_memory(const Graph& graph, const CompileOptions& options) {
-  const ForwardValues forward(graph, options.reshard_after_forward);
+  const ForwardValues forward(graph, options);
   const auto keeping = [&](const Keep& keep) { return MemoryDecision{forward.recompute_all_but(keep), {}}; };
   switch (options.memory_policy) {
     case MemoryPolicy::none:

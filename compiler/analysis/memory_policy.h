@@ -1,8 +1,8 @@
 // Which values of the forward the backward keeps, and which it computes again.
 //
 // Only nodes of a block (Graph::blocks) are ever computed again, and the gathering of parameters. Always
-// kept: what leaves its block, results of random ops, host reads, reduce-scatters, all-to-alls and
-// all-reduces. The policies, from the most kept to the least:
+// kept: what leaves its block, results of random ops, host reads, reduce-scatters, all-reduces and, unless
+// CompileOptions::recompute_all_to_all is set, all-to-alls. The policies, from the most kept to the least:
 //
 //   none      everything; only gathered parameters follow CompileOptions::reshard_after_forward
 //   default   matrix products, attention, top-k, sorts, maxima: what is expensive to compute (torchtitan's

@@ -50,6 +50,10 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
                 float_named(c.training.mixed_precision_param),
                 float_named(c.training.mixed_precision_reduce),
                 c.parallelism.fsdp_reshard_after_forward != "never"};
+  const std::string& overflow = c.parallelism.expert_overflow;
+  o.expert_overflow = overflow == "repeat" ? ExpertOverflow::repeat
+                      : overflow == "skip" ? ExpertOverflow::skip
+                                           : ExpertOverflow::drop;
   o.optimizer = {c.optimizer.name == "AdamW", c.optimizer.beta1, c.optimizer.beta2, c.optimizer.eps,
                  c.optimizer.weight_decay};
   return o;

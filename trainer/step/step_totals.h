@@ -29,11 +29,12 @@ struct Reduced {
   at::Tensor dropped_tokens;  // undefined like that of the totals
 };
 // Loss, global gradient norm and rows without room in one all-reduce; the scale that clips to `max_norm`;
-// whether anything is not finite or a row had no room: then the step must change nothing.
-Reduced reduce_and_clip(const Mesh& mesh, double max_norm, const StepTotals& totals,
+// whether anything is not finite or, unless such rows are dropped, a row had no room: then the step must
+// change nothing.
+Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, const StepTotals& totals,
                         const std::vector<at::Tensor>& gradients);
 
-// The loss of a batch without gradients and, where they are counted, its rows without room.
-std::vector<at::Tensor> reduce_validation(const Mesh& mesh, const StepTotals& totals);
+// The loss of a batch over all ranks, given this rank's.
+at::Tensor total_loss(const Mesh& mesh, const at::Tensor& loss);
 
 }  // namespace rondo

@@ -157,7 +157,9 @@ Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Up
                      const Tensors& inputs, bool tracing) {
   const PhaseScope update(Phase::update);
   const c10::AutoGradMode no_gradients(false);
-  const Reduced r = reduce_and_clip(step.options.mesh, step.options.max_norm, from.totals, from.gradients);
+  const bool drops = step.options.expert_overflow == ExpertOverflow::drop;
+  const Reduced r =
+      reduce_and_clip(step.options.mesh, step.options.max_norm, drops, from.totals, from.gradients);
   Balanced balanced;
   Tensor tokens_LE;
   if (!from.expert_biases.empty()) {
@@ -289,15 +291,12 @@ StepFunction make_validate(const StepPtr& step) {
   const TrainStepOptions& o = step->options;
   const BatchInputs batch(b, o.document_attention, o.validation_batch_size, o.validation_seq_len);
   b.result(kLoss);
-  if (step->counts_dropped_tokens()) b.result(kDroppedTokens);
   b.function.body = [=](const Tensors& inputs, bool) -> Tensors {
     const c10::AutoGradMode no_gradients(false);
     const ShardedWeights weights = weights_over(*step, parameters.of(inputs));
-    ForwardInputs forward = forward_inputs(*step, batch, inputs);
-    std::vector<RouterLoad> loads(step->expert_biases.size());
-    forward.loads = &loads;
-    const Tensor loss = local_loss(*step, weights, forward, inputs[batch.labels], inputs[batch.valid_tokens]);
-    return reduce_validation(step->options.mesh, StepTotals::of(loss, loads));
+    const Tensor loss = local_loss(*step, weights, forward_inputs(*step, batch, inputs), inputs[batch.labels],
+                                   inputs[batch.valid_tokens]);
+    return {total_loss(step->options.mesh, loss)};
   };
   return b.function;
 }
@@ -332,13 +331,16 @@ TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const T
   const auto step = std::make_shared<const Step>(
       Step{model, options, model->expert_biases(), std::move(placements), std::move(inputs)});
   TrainStepFunctions functions;
-  if (options.microbatches == 1) {
-    functions.train_step = make_single(step);
-  } else {
-    functions.accumulate = make_accumulate(step);
-    functions.update = make_update(step);
+  const auto forward_backward = options.microbatches == 1 ? &make_single : &make_accumulate;
+  (options.microbatches == 1 ? functions.train_step : functions.accumulate) = forward_backward(step);
+  if (options.microbatches > 1) functions.update = make_update(step);
+  const auto with_room = std::make_shared<Step>(*step);
+  with_room->options.sharding.experts.capacity_factor = 0;
+  if (step->counts_dropped_tokens() && options.expert_overflow == ExpertOverflow::repeat) {
+    functions.repeat = forward_backward(with_room);
+    functions.repeat.name = "repeat";
   }
-  functions.validate = make_validate(step);
+  functions.validate = make_validate(with_room);
   return functions;
 }
 

@@ -149,8 +149,13 @@ const Fields& Parallelism::fields() {
             {.allowed = {"static", "standard"}}),
       field("expert_capacity_factor", &P::expert_capacity_factor,
             "rows that a rank's experts have room for, as a multiple of what balanced routers send; 0: all "
-            "that can come. A step with more rows changes nothing and ends the run",
+            "that can come",
             {.minimum = 0, .maximum = 1 << 16}),
+      field("expert_overflow", &P::expert_overflow,
+            "what a step does whose experts get more rows than they have room for: repeat it with room for "
+            "all that can come, skip it, or drop the tokens without room; a repeat that does not fit into "
+            "memory is skipped",
+            {.allowed = {"repeat", "skip", "drop"}}),
   };
   return list;
 }
