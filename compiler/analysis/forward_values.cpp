@@ -17,17 +17,21 @@ bool makes_storage(const Graph& graph, const Node& node) {
   return false;
 }
 
-// Whether computing a node twice gives the same and harms nobody.
-bool is_repeatable(const Graph& graph, const Node& node, const CompileOptions& options) {
+bool may_run_twice(const Graph& graph, const Node& node, const CompileOptions& options) {
   for (ValueId id : node.results)
     if (graph.value(id).writes != kNoValue) return false;
-  const Effect effect = facts(node.op).effect;
-  return effect == Effect::none || effect == Effect::wait ||
-         is_collective(node, CollectiveKind::all_gather) ||
-         (options.recompute_all_to_all && is_collective(node, CollectiveKind::all_to_all));
+  return is_repeatable(node.op, options);
 }
 
 }  // namespace
+
+bool is_repeatable(std::string_view op, const CompileOptions& options) {
+  const OpFacts& of_op = facts(op);
+  if (of_op.effect == Effect::none || of_op.effect == Effect::wait) return true;
+  if (!of_op.collective) return false;
+  return of_op.collective->kind == CollectiveKind::all_gather ||
+         (options.recompute_all_to_all && of_op.collective->kind == CollectiveKind::all_to_all);
+}
 
 ForwardValues::ForwardValues(const Graph& graph, const CompileOptions& options)
     : graph_(graph), blocks_(blocks_of_nodes(graph)), parameters_(parameters_of_nodes(graph)) {
@@ -54,9 +58,9 @@ ForwardValues::ForwardValues(const Graph& graph, const CompileOptions& options)
     const Node& node = graph.nodes[i];
     if (node.phase != Phase::forward || !makes_storage(graph, node)) continue;
     if (parameters_[i] >= 0) {
-      gathered_again_[i] = !kept[parameters_[i]] && is_repeatable(graph, node, options);
+      gathered_again_[i] = !kept[parameters_[i]] && may_run_twice(graph, node, options);
     } else if (blocks_[i] >= 0) {
-      optional_[i] = !leaves_[i] && is_repeatable(graph, node, options);
+      optional_[i] = !leaves_[i] && may_run_twice(graph, node, options);
       of_block_[blocks_[i]].push_back(i);
     }
   }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ir/ir.h"
@@ -17,6 +18,9 @@ namespace rondo::ir {
 
 // Whether copies of forward values may serve the node: all of the backward but what the step returns.
 inline bool is_backward(const Node& node) { return node.phase == Phase::backward && node.op != kReturn; }
+
+// Whether calling an op twice gives the same and harms nobody.
+bool is_repeatable(std::string_view op, const CompileOptions& options);
 
 class ForwardValues {
  public:

@@ -18,12 +18,17 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ir/ir.h"
 #include "compiler/ir/options.h"
 
 namespace rondo::ir {
+
+// Whether policy eager keeps what an op of a block makes; but for every second aten.mm.default, which it does
+// not.
+bool eager_policy_keeps(std::string_view op);
 
 struct MemoryDecision {
   IdMap<bool> recompute;  // for each node of the graph: if the backward needs it, it computes it again

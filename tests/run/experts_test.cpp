@@ -46,6 +46,8 @@ TEST_CASE(
   const Point point{2, true, false, false, false};
   const Words flags = Division{2, 1, 2}.flags(exchange);
   run_at(place, point, "eager", kEager + flags);
+  run_at(place, point, "eager by op", kEager + flags + Words{"--activation_checkpoint.mode=selective"});
+  check_equal(place, "eager", "eager by op");
   for (const char* policy : {"default", "full"}) {
     run_at(place, point, policy, kReplay + flags + Words{fmt::format("--compile.memory_policy={}", policy)});
     check_equal(place, "eager", policy);

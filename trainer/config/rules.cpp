@@ -160,8 +160,8 @@ void check_memory_policy(Rules& rules, const JobConfig& config) {
   if (!compile.enable) {
     const char* rule =
         "needs a recorded graph; an eager run (compile.enable = false) knows "
-        "activation_checkpoint.mode none and full";
-    rules.require(mode == "none" || mode == "full", {"activation_checkpoint.mode", "compile.enable"}, rule);
+        "activation_checkpoint.mode none, selective and full";
+    rules.require(mode != "memory_budget", {"activation_checkpoint.mode", "compile.enable"}, rule);
     rules.require(compile.memory_policy == "auto" || compile.memory_policy == mode,
                   {"compile.memory_policy", "compile.enable"}, rule);
     return;

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "compiler/analysis/memory_policy.h"
 #include "trainer/data/blend.h"
 #include "trainer/step/float_dtypes.h"
 
@@ -24,6 +25,17 @@ std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layou
   return groups;
 }
 
+namespace {
+
+BlockCheckpoint checkpoint_of(const ActivationCheckpoint& a) {
+  if (a.mode == "none") return {};
+  if (a.mode == "full") return {.every = 1};
+  if (a.selective_ac_option == "op") return {.every = 1, .keeps = &ir::eager_policy_keeps};
+  return {.every = std::stoll(a.selective_ac_option)};
+}
+
+}  // namespace
+
 TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int64_t rank) {
   TrainStepOptions o;
   o.local_batch_size = c.training.local_batch_size;
@@ -32,7 +44,7 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   o.validation_batch_size = c.validation.enable ? c.validation.local_batch_size : 1;
   o.validation_seq_len = c.validation.enable ? c.validation.seq_len : 1;
   o.document_attention = c.training.document_attention;
-  o.checkpoint_blocks = c.activation_checkpoint.mode == "full" && !c.compile.enable;
+  if (!c.compile.enable) o.checkpoint = checkpoint_of(c.activation_checkpoint);
   if (!c.compile.fsdp_buckets.empty())
     o.bucket = [c](const std::string& parameter, const std::string& of_model) {
       return bucket_of(c, parameter, of_model);

@@ -74,7 +74,7 @@ ShardedWeights weights_over(const Step& step, const Tensors& shards) {
 ForwardInputs forward_inputs(const Step& step, const BatchInputs& at_input, const Tensors& inputs) {
   ForwardInputs forward{.tokens_BT = inputs[at_input.tokens],
                         .buffers = at_input.buffers.of(inputs),
-                        .checkpoint_blocks = step.options.checkpoint_blocks,
+                        .checkpoint = step.options.checkpoint,
                         .expert_biases = at_input.expert_biases.of(inputs)};
   if (step.options.document_attention) {
     forward.positions_BT = inputs[at_input.positions];

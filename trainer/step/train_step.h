@@ -44,8 +44,8 @@ struct TrainStepOptions {
   std::int64_t validation_batch_size = 1;
   std::int64_t validation_seq_len = 1;
   bool document_attention = false;
-  bool checkpoint_blocks = false;  // activation checkpointing, block by block
-  double max_norm = 1.0;           // infinity: no clipping
+  BlockCheckpoint checkpoint = {};  // of eager steps; a graph has a memory policy
+  double max_norm = 1.0;            // infinity: no clipping
   at::ScalarType state_dtype = at::kFloat;
   Mesh mesh{};
   std::int64_t rank = 0;

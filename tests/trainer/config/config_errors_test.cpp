@@ -314,14 +314,14 @@ TEST_CASE("a rule between keys spells out its arithmetic and blames what the use
        {"--compile.memory_policy=min_cut"},
        "command line: --compile.memory_policy=min_cut: activation_checkpoint.mode = \"full\" means "
        "compile.memory_policy = \"full\"; they disagree, set one of them"},
-      {"[activation_checkpoint]\nmode = \"selective\"\n[compile]\nenable = false\n",
+      {"[activation_checkpoint]\nmode = \"memory_budget\"\n[compile]\nenable = false\n",
        {},
-       "x.toml:2:1: activation_checkpoint.mode = \"selective\": needs a recorded graph; an eager run "
-       "(compile.enable = false) knows activation_checkpoint.mode none and full"},
+       "x.toml:2:1: activation_checkpoint.mode = \"memory_budget\": needs a recorded graph; an eager run "
+       "(compile.enable = false) knows activation_checkpoint.mode none, selective and full"},
       {"[compile]\nenable = false\nmemory_policy = \"full\"\n",
        {},
        "x.toml:3:1: compile.memory_policy = \"full\": needs a recorded graph; an eager run (compile.enable = "
-       "false) knows activation_checkpoint.mode none and full"},
+       "false) knows activation_checkpoint.mode none, selective and full"},
       {"[compile]\nmemory_budget_gib = 2\n",
        {},
        "x.toml:2:1: compile.memory_budget_gib = 2: needs compile.memory_policy = \"budget\"; it is \"none\""},

@@ -164,11 +164,17 @@ const Fields& ActivationCheckpoint::fields() {
   static const Fields list = {
       field("mode", &ActivationCheckpoint::mode,
             "what the backward computes again; in a recorded graph the same as compile.memory_policy none, "
-            "default, full and budget; an eager run knows none and full",
+            "default, full and budget; an eager run knows none, selective and full",
             {.allowed = {"none", "selective", "full", "memory_budget"}}),
       field("memory_budget", &ActivationCheckpoint::memory_budget,
             "with memory_budget: kept activations, between those of full (0) and of none (1)",
             {.minimum = 0, .maximum = 1}),
+      field(
+          "selective_ac_option", &ActivationCheckpoint::selective_ac_option,
+          "with selective, of an eager run: op computes every block again, but keeps what is expensive save "
+          "every second matrix product; a number k computes each k-th block again, and keeps nothing of it; "
+          "a recorded graph has compile.memory_policy",
+          {.check = op_or_number}),
   };
   return list;
 }

@@ -87,8 +87,9 @@ struct Parallelism {
 };
 
 struct ActivationCheckpoint {
-  std::string mode = "none";   // none | selective | full | memory_budget
-  double memory_budget = 0.5;  // with memory_budget
+  std::string mode = "none";               // none | selective | full | memory_budget
+  double memory_budget = 0.5;              // with memory_budget
+  std::string selective_ac_option = "op";  // op | a number, as text
   static const Fields& fields();
 };
 
