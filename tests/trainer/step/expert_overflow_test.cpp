@@ -43,7 +43,8 @@ TEST_CASE("only steps that are to be repeated have a second function, with room 
 TEST_CASE("a repeat fits where it takes no more than the step, or all fits into memory") {
   for (const std::string exchange : {"static", "standard"}) {
     const std::string flag = "--parallelism.expert_parallel_comm_backend=" + exchange;
-    const CompiledFunctions keeping = compiled({flag, "--compile.memory_policy=none"});
+    const CompiledFunctions keeping = compiled({flag, "--compile.memory_policy=none", "--model.n_layers=6",
+                                                "--parallelism.expert_capacity_factor=1.5"});
     CHECK(keeping.repeat_fits(0));
     const CompiledFunctions recomputing = compiled({flag, "--compile.memory_policy=full"});
     const std::int64_t bytes = planned_memory(recomputing.all()).total_bytes();
