@@ -17,17 +17,23 @@ bool makes_storage(const Graph& graph, const Node& node) {
   return false;
 }
 
-// Whether computing a node twice gives the same and harms nobody.
-bool is_repeatable(const Graph& graph, const Node& node) {
+bool may_run_twice(const Graph& graph, const Node& node, const CompileOptions& options) {
   for (ValueId id : node.results)
     if (graph.value(id).writes != kNoValue) return false;
-  const Effect effect = facts(node.op).effect;
-  return effect == Effect::none || effect == Effect::wait || is_collective(node, CollectiveKind::all_gather);
+  return is_repeatable(node.op, options);
 }
 
 }  // namespace
 
-ForwardValues::ForwardValues(const Graph& graph, ReshardAfterForward reshard)
+bool is_repeatable(std::string_view op, const CompileOptions& options) {
+  const OpFacts& of_op = facts(op);
+  if (of_op.effect == Effect::none || of_op.effect == Effect::wait) return true;
+  if (!of_op.collective) return false;
+  return of_op.collective->kind == CollectiveKind::all_gather ||
+         (options.recompute_all_to_all && of_op.collective->kind == CollectiveKind::all_to_all);
+}
+
+ForwardValues::ForwardValues(const Graph& graph, const CompileOptions& options)
     : graph_(graph), blocks_(blocks_of_nodes(graph)), parameters_(parameters_of_nodes(graph)) {
   const NodeIndex count = graph.node_count();
   const IdMap<ValueId> roots = storage_roots(graph);
@@ -44,7 +50,7 @@ ForwardValues::ForwardValues(const Graph& graph, ReshardAfterForward reshard)
         leaves_[source] = true;
     });
 
-  const IdMap<bool> kept = kept_gathered(graph, reshard);
+  const IdMap<bool> kept = kept_gathered(graph, options.reshard_after_forward);
   gathered_again_.assign(graph.nodes.size(), false);
   optional_.assign(graph.nodes.size(), false);
   of_block_.resize(graph.blocks.size());
@@ -52,9 +58,9 @@ ForwardValues::ForwardValues(const Graph& graph, ReshardAfterForward reshard)
     const Node& node = graph.nodes[i];
     if (node.phase != Phase::forward || !makes_storage(graph, node)) continue;
     if (parameters_[i] >= 0) {
-      gathered_again_[i] = !kept[parameters_[i]] && is_repeatable(graph, node);
+      gathered_again_[i] = !kept[parameters_[i]] && may_run_twice(graph, node, options);
     } else if (blocks_[i] >= 0) {
-      optional_[i] = !leaves_[i] && is_repeatable(graph, node);
+      optional_[i] = !leaves_[i] && may_run_twice(graph, node, options);
       of_block_[blocks_[i]].push_back(i);
     }
   }

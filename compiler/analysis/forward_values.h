@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ir/ir.h"
@@ -18,10 +19,13 @@ namespace rondo::ir {
 // Whether copies of forward values may serve the node: all of the backward but what the step returns.
 inline bool is_backward(const Node& node) { return node.phase == Phase::backward && node.op != kReturn; }
 
+// Whether calling an op twice gives the same and harms nobody.
+bool is_repeatable(std::string_view op, const CompileOptions& options);
+
 class ForwardValues {
  public:
   // `graph` outlives this. REQUIRES: no node overwrites anything.
-  ForwardValues(const Graph& graph, ReshardAfterForward reshard);
+  ForwardValues(const Graph& graph, const CompileOptions& options);
 
   bool is_optional(NodeIndex node) const { return optional_[node]; }
   std::int32_t block(NodeIndex node) const { return blocks_[node]; }

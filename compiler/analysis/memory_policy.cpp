@@ -25,16 +25,16 @@ constexpr std::array<std::string_view, 7> kAlsoExpensive = {
     "aten.amax.default", "aten.max.dim",     "aten.max.default",   "aten.topk.default",
     "aten.sort.default", "aten.sort.stable", "aten.argsort.stable"};
 
-bool is_expensive(const Node& node) {
-  return facts(node.op).heavy ||
-         std::find(kAlsoExpensive.begin(), kAlsoExpensive.end(), node.op) != kAlsoExpensive.end();
+bool is_expensive(std::string_view op) {
+  return facts(op).heavy ||
+         std::find(kAlsoExpensive.begin(), kAlsoExpensive.end(), op) != kAlsoExpensive.end();
 }
 
 using Keep = IdMap<bool>;  // for each node: what the policy wants kept
 
 Keep keep_expensive(const Graph& graph) {
   Keep keep;
-  for (const Node& node : graph.nodes) keep.push_back(is_expensive(node));
+  for (const Node& node : graph.nodes) keep.push_back(is_expensive(node.op));
   return keep;
 }
 
@@ -102,8 +102,10 @@ Keep keep_min_cut(const Graph& graph, const ForwardValues& forward) {
 
 }  // namespace
 
+bool eager_policy_keeps(std::string_view op) { return is_expensive(op) || !is_repeatable(op, {}); }
+
 MemoryDecision decide_memory(const Graph& graph, const CompileOptions& options) {
-  const ForwardValues forward(graph, options.reshard_after_forward);
+  const ForwardValues forward(graph, options);
   const auto keeping = [&](const Keep& keep) { return MemoryDecision{forward.recompute_all_but(keep), {}}; };
   switch (options.memory_policy) {
     case MemoryPolicy::none:

@@ -1,8 +1,8 @@
 // Which values of the forward the backward keeps, and which it computes again.
 //
 // Only nodes of a block (Graph::blocks) are ever computed again, and the gathering of parameters. Always
-// kept: what leaves its block, results of random ops, host reads, reduce-scatters, all-to-alls and
-// all-reduces. The policies, from the most kept to the least:
+// kept: what leaves its block, results of random ops, host reads, reduce-scatters, all-reduces and, unless
+// CompileOptions::recompute_all_to_all is set, all-to-alls. The policies, from the most kept to the least:
 //
 //   none      everything; only gathered parameters follow CompileOptions::reshard_after_forward
 //   default   matrix products, attention, top-k, sorts, maxima: what is expensive to compute (torchtitan's
@@ -18,12 +18,17 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ir/ir.h"
 #include "compiler/ir/options.h"
 
 namespace rondo::ir {
+
+// Whether policy eager keeps what an op of a block makes; but for every second aten.mm.default, which it does
+// not.
+bool eager_policy_keeps(std::string_view op);
 
 struct MemoryDecision {
   IdMap<bool> recompute;  // for each node of the graph: if the backward needs it, it computes it again

@@ -82,6 +82,7 @@ struct CompileOptions {
   double memory_budget_gib = 0;  // or in GiB a rank; 0: the share counts
   std::vector<std::string> full_recompute_save_ops = {};  // policy full: "MODULE_PATTERN::aten.mm.default"
   ReshardAfterForward reshard_after_forward = ReshardAfterForward::all_but_last;
+  bool recompute_all_to_all = false;  // all-to-alls may be computed again, as ranks then do them twice
 
   // Policy sac_and_offload: kept activations go to the host's memory, up to so much a rank, the largest
   // first. They have `defer` more blocks of the forward to get there, and start back `prefetch` blocks of the

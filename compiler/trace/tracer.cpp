@@ -1,11 +1,11 @@
 // Note [How a trace works]
 // The dispatcher tries Autograd, ADInplaceOrView, Functionalize, then Fake, then CPU. `Fake` is a key that
-// LibTorch itself leaves unused; a boxed fallback there sees every op of forward and backward with its schema
-// and arguments. Inputs are FakeTensors, which claim to be on the CPU but own no memory, wrapped in
-// functional tensors, so that in-place ops arrive here in their functional form. The fallback swaps in meta
-// tensors and calls the op again: its Meta kernel is the shape rule, and storage shared between meta tensors
-// is how views are known. Fakes always say "cpu": with "cuda" the autograd engine would ask for a stream. The
-// graph is device-neutral.
+// LibTorch itself leaves unused; what intercepts there (ops/dispatch/op_interceptor.h) sees every op of
+// forward and backward with its schema and arguments. Inputs are FakeTensors, which claim to be on the CPU
+// but own no memory, wrapped in functional tensors, so that in-place ops arrive here in their functional
+// form. The fallback swaps in meta tensors and calls the op again: its Meta kernel is the shape rule, and
+// storage shared between meta tensors is how views are known. Fakes always say "cpu": with "cuda" the
+// autograd engine would ask for a stream. The graph is device-neutral.
 #include "compiler/trace/tracer.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -13,12 +13,12 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/csrc/autograd/function.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
 
+#include "ops/dispatch/op_interceptor.h"
 #include "support/error.h"
 #include "support/scope.h"
 
@@ -114,13 +114,7 @@ class ModuleHistory final : public ScopeObserver {
   std::vector<Entry> entries_;
 };
 
-std::string node_name(const c10::OperatorName& name) {
-  std::string result = name.name;
-  result.replace(result.find("::"), 2, ".");
-  return result + "." + (name.overload_name.empty() ? "default" : name.overload_name);
-}
-
-class Recorder {
+class Recorder final : public OpInterceptor {
  public:
   explicit Recorder(std::string name) : history_(graph) { graph.name = std::move(name); }
 
@@ -129,7 +123,7 @@ class Recorder {
     graph.inputs.push_back({input.name, input.kind, id, input.bucket});
     return Tensor(c10::make_intrusive<FakeTensor>(meta_like(input.type), id));
   }
-  void record(const c10::OperatorHandle& op, Stack* stack);
+  void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) override;
 
   ir::Graph graph;  // above history_, which writes to it
 
@@ -147,13 +141,6 @@ class Recorder {
   // one of them is a view of that operand.
   std::unordered_map<const c10::StorageImpl*, ir::ValueId> operands_;
 };
-
-thread_local Recorder* recorder = nullptr;
-
-void record_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
-  RONDO_ASSERT(recorder != nullptr, "a traced tensor is used after its trace");
-  recorder->record(op, stack);
-}
 
 void Recorder::refuse(const ir::Node& node, const std::string& reason) const {
   throw Error(ExitCode::graph, "cannot trace " + node.op + " in module \"" + node.module + "\" (" +
@@ -299,10 +286,10 @@ Tensor Recorder::wrap_result(const Tensor& meta, ir::Node& node) {
   return Tensor(c10::make_intrusive<FakeTensor>(meta, id));
 }
 
-void Recorder::record(const c10::OperatorHandle& op, Stack* stack) {
+void Recorder::call(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   ir::Node node;
-  node.op = node_name(schema.operator_name());
+  node.op = op_name(op);
   place(node);
   if (schema.is_mutable()) refuse(node, "it overwrites its arguments and has no functional form here");
 
@@ -344,20 +331,11 @@ void add_return(ir::Graph& graph, const StepFunction& function, const std::vecto
   graph.nodes.push_back(std::move(node));
 }
 
-// Installs a recorder for this thread, and removes it in every way out.
-struct Recording {
-  explicit Recording(Recorder& r) {
-    RONDO_ASSERT(recorder == nullptr, "traces do not nest");
-    recorder = &r;
-  }
-  ~Recording() { recorder = nullptr; }
-};
-
 }  // namespace
 
 ir::Graph trace(const StepFunction& function) {
   Recorder made(function.name);
-  const Recording recording(made);
+  const Interception recording(made);
   std::vector<Tensor> inputs;
   for (const StepInput& input : function.inputs)
     inputs.push_back(at::functionalization::impl::to_functional_tensor(made.add_input(input)));
@@ -368,7 +346,5 @@ ir::Graph trace(const StepFunction& function) {
   }
   return std::move(made.graph);
 }
-
-TORCH_LIBRARY_IMPL(_, Fake, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&record_fallback>()); }
 
 }  // namespace rondo

@@ -11,14 +11,17 @@ namespace {
 using torch::autograd::variable_list;
 
 struct CheckpointBackward final : torch::autograd::Node {
+  explicit CheckpointBackward(KeepsResults keeps) : kept(keeps) {}
+
   std::function<at::Tensor(const at::Tensor&)> block;
+  KeptResults kept;
   at::Tensor x;
   variable_list leaves;
 
   variable_list apply(variable_list&& gradients) override {
     const c10::AutoGradMode with_gradients(true);
     const at::Tensor input = x.detach().requires_grad_(true);
-    const at::Tensor output = block(input);
+    const at::Tensor output = kept.replay([&] { return block(input); });
     variable_list wanted{input};
     wanted.insert(wanted.end(), leaves.begin(), leaves.end());
     return torch::autograd::grad({output}, wanted, {gradients[0]});
@@ -32,14 +35,14 @@ struct CheckpointBackward final : torch::autograd::Node {
 }  // namespace
 
 at::Tensor checkpoint(std::function<at::Tensor(const at::Tensor&)> block, const at::Tensor& x,
-                      const std::vector<at::Tensor>& leaves) {
+                      const std::vector<at::Tensor>& leaves, KeepsResults keeps) {
+  if (!c10::GradMode::is_enabled()) return block(x);
+  const std::shared_ptr<CheckpointBackward> node(new CheckpointBackward(keeps), torch::autograd::deleteNode);
   at::Tensor output;
   {
     const c10::AutoGradMode without_gradients(false);
-    output = block(x);
+    output = node->kept.record([&] { return block(x); });
   }
-  if (!c10::GradMode::is_enabled()) return output;
-  const std::shared_ptr<CheckpointBackward> node(new CheckpointBackward, torch::autograd::deleteNode);
   variable_list inputs{x};
   inputs.insert(inputs.end(), leaves.begin(), leaves.end());
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));

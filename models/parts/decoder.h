@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "models/parts/kept_results.h"
 #include "models/parts/parameter_table.h"
 #include "parallel/sharding.h"
 #include "support/fields.h"
@@ -46,7 +47,16 @@ struct RoutedTokens {
   std::int64_t dim = 0;                // of a row
 };
 
-// REQUIRES with checkpoint_blocks: this object and the weights outlive the backward.
+// Which blocks the backward computes again instead of keeping their values: each `every`-th of the decoder, 0
+// for none; and of which ops it keeps the results all the same, nullptr for none
+// (models/parts/activation_checkpoint.h).
+struct BlockCheckpoint {
+  std::int64_t every = 0;
+  KeepsResults keeps = nullptr;
+  bool takes(std::int64_t block) const { return every > 0 && (block + 1) % every == 0; }
+};
+
+// REQUIRES with a checkpoint: this object and the weights outlive the backward.
 struct ForwardInputs {
   at::Tensor tokens_BT;             // int64 ids
   std::vector<at::Tensor> buffers;  // in the order of Decoder::buffers
@@ -54,7 +64,7 @@ struct ForwardInputs {
   std::optional<at::Tensor> positions_BT = std::nullopt;
   // int32 cu_seqlens over the flattened tokens, padded with B*T at the end
   std::optional<at::Tensor> document_borders_N = std::nullopt;
-  bool checkpoint_blocks = false;  // compute each block again in its backward instead of keeping its values
+  BlockCheckpoint checkpoint = {};
   std::vector<at::Tensor> expert_biases = {};  // fp32 [E] each, in the order of Decoder::expert_biases
   std::vector<RouterLoad>* loads = nullptr;    // where given, as long: takes what the routers did
   // The weight of a sequence in losses of whole sequences that a model adds to its gradients; 0: none.

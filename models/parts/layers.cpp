@@ -91,11 +91,12 @@ Tensor decode(const Weights& weights, const ForwardInputs& inputs, const Decoder
       BlockScope scope(std::to_string(layer));
       return inner(h, layer);
     };
-    if (!inputs.checkpoint_blocks) {
+    if (!inputs.checkpoint.takes(layer)) {
       h_ND = block(h_ND);
       continue;
     }
-    h_ND = checkpoint(block, h_ND, weights.leaves("layers." + std::to_string(layer)));
+    h_ND =
+        checkpoint(block, h_ND, weights.leaves("layers." + std::to_string(layer)), inputs.checkpoint.keeps);
   }
   h_ND = rms_norm("norm", h_ND, weights, stack.norm_eps);
   ModuleScope scope("output");

@@ -46,6 +46,8 @@ TEST_CASE(
   const Point point{2, true, false, false, false};
   const Words flags = Division{2, 1, 2}.flags(exchange);
   run_at(place, point, "eager", kEager + flags);
+  run_at(place, point, "eager by op", kEager + flags + Words{"--activation_checkpoint.mode=selective"});
+  check_equal(place, "eager", "eager by op");
   for (const char* policy : {"default", "full"}) {
     run_at(place, point, policy, kReplay + flags + Words{fmt::format("--compile.memory_policy={}", policy)});
     check_equal(place, "eager", policy);
@@ -77,34 +79,120 @@ TEST_CASE("ranks that share experts have the loss and gradient norm of 1 rank, b
     }
 }
 
-TEST_CASE("a step whose rows have no room changes nothing, and the run ends with 8 and what to set") {
+// Room for so few rows more than balanced routers send that some steps overflow.
+const Words kTight = {"--parallelism.expert_capacity_factor=1.1"};
+
+std::int64_t sum_of(const std::vector<nlohmann::json>& lines, const std::string& key) {
+  std::int64_t sum = 0;
+  for (const nlohmann::json& line : lines) sum += line.at(key).get<std::int64_t>();
+  return sum;
+}
+
+void check_some_are_repeated(const Place& place, const std::string& name) {
+  INFO(name);
+  const auto lines = place.metrics(name);
+  const std::int64_t repeated = sum_of(lines, "repeated_steps");
+  CHECK((0 < repeated && repeated < std::ssize(lines)));
+  CHECK(sum_of(lines, "dropped_tokens") > 0);
+  CHECK(sum_of(lines, "skipped_steps") == 0);
+}
+
+TEST_CASE("steps whose experts overflow are repeated, with the bits of a run that has room for all") {
   const Place place(kTinyDeepSeek);
-  const Division division{2, 1, 2};
-  const Words flags = {"--training.steps=3", "--lr_scheduler.warmup_steps=0"};
-  const Words tight = {"--parallelism.expert_capacity_factor=0.5"};
-  place.play(2, "roomy", division.flags("static") + flags);
-  const auto ends = [&](const std::string& name, const std::string& exchange, const Words& more) {
-    const ProgramResult run = rondo(place.launch(2, name, division.flags(exchange) + flags + tight + more));
+  const Point point{2, true, false, false, false};
+  const auto run = [&](const std::string& exchange, const std::string& name, const Words& more) {
+    run_at(place, point, name, Division{2, 1, 2}.flags(exchange) + more);
+  };
+  run("static", "gathered, roomy", {});
+  run("static", "gathered, replayed", kTight + Words{"--compile.memory_policy=default"});
+  run("static", "gathered, eager", kTight + kEager);
+  run("standard", "sent, roomy", kReplay);
+  run("standard", "sent, interpreted", kTight + kInterpreter);
+  check_equal(place, "gathered, roomy", "gathered, replayed");
+  check_equal(place, "gathered, roomy", "gathered, eager");
+  check_equal(place, "sent, roomy", "sent, interpreted");
+  for (const std::string name : {"gathered, replayed", "gathered, eager", "sent, interpreted"})
+    check_some_are_repeated(place, name);
+  CHECK_FALSE(place.metrics("gathered, roomy")[0].contains("dropped_tokens"));
+}
+
+TEST_CASE("microbatches are repeated together, and a run that resumes among repeats has the same bits") {
+  const Place place(kTinyDeepSeek);
+  const Words flags =
+      Division{2, 1, 2}.flags("static") +
+      Words{"--training.global_batch_size=8", "--validation.enable=false", "--checkpoint.enable=true",
+            "--checkpoint.last_save_model_only=false", "--lr_scheduler.total_steps=8"};
+  const auto run = [&](const std::string& name, int steps, const Words& more) {
+    must_end_well(place.launch(2, name, flags + more + Words{fmt::format("--training.steps={}", steps)}));
+  };
+  const Words tight = {"--parallelism.expert_capacity_factor=1.2"};
+  run("roomy", 8, {});
+  run("straight", 8, tight);
+  run("resumed", 4, tight);
+  run("resumed", 8, tight);
+  check_some_are_repeated(place, "straight");
+  const auto roomy = place.metrics("roomy"), straight = place.metrics("straight"),
+             resumed = place.metrics("resumed");
+  REQUIRE(resumed.size() == 8);
+  for (std::size_t step = 0; step < 8; ++step) {
+    CHECK(straight[step]["loss"] == roomy[step]["loss"]);
+    CHECK(straight[step]["grad_norm"] == roomy[step]["grad_norm"]);
+    for (const char* key : {"state_hash", "dropped_tokens", "repeated_steps"})
+      CHECK(straight[step][key] == resumed[step][key]);
+  }
+}
+
+TEST_CASE("dropped tokens are counted, and the run goes on without them") {
+  const Place place(kTinyDeepSeek);
+  const Words flags = Division{2, 1, 2}.flags("static") + kTight;
+  const auto run = [&](const std::string& name, const Words& more) {
+    const ProgramResult result = must_end_well(
+        place.launch(2, name, flags + more + Words{"--training.steps=8", "--metrics.log_freq=8"}));
+    return result.output;
+  };
+  const Words drop = {"--parallelism.expert_overflow=drop"};
+  const std::string output = run("replay", drop);
+  run("eager", drop + kEager);
+  run("repeated", {});
+  const auto dropping = place.metrics("replay"), eager = place.metrics("eager");
+  const std::int64_t dropped = sum_of(dropping, "dropped_tokens");
+  CHECK(dropped > 0);
+  CHECK(sum_of(dropping, "repeated_steps") + sum_of(dropping, "skipped_steps") == 0);
+  CHECK_THAT(output, ContainsSubstring("of a step with more: parallelism.expert_overflow = \"drop\""));
+  const std::int64_t after_first = dropped - dropping[0]["dropped_tokens"].get<std::int64_t>();
+  CHECK_THAT(output, ContainsSubstring(fmt::format("dropped_tokens: {}  repeated_steps: 0  skipped_steps: 0",
+                                                   after_first)));
+  for (std::size_t step = 0; step < 8; ++step)
+    CHECK(dropping[step]["state_hash"] == eager[step]["state_hash"]);
+  CHECK(dropping[7]["state_hash"] != place.metrics("repeated")[7]["state_hash"]);
+}
+
+TEST_CASE("a skipped step changes nothing, and ten in a row end the run with 8 and what to set") {
+  const Place place(kTinyDeepSeek);
+  const Words flags = {"--training.steps=12", "--lr_scheduler.warmup_steps=0",
+                       "--parallelism.expert_capacity_factor=0.5", "--parallelism.expert_overflow=skip"};
+  const auto untouched = [&](const std::string& name, const std::string& exchange, const Words& more) {
+    const ProgramResult run = rondo(place.launch(2, name, Division{2, 1, 2}.flags(exchange) + flags + more));
     INFO(run.output);
     CHECK(run.exit_code == 8);
-    CHECK_THAT(
-        run.output,
-        ContainsSubstring("step 1: ") &&
-            ContainsSubstring("rows of tokens found no room on the ranks of their experts; parameters and "
-                              "optimizer state are as after step 0. Raise "
-                              "parallelism.expert_capacity_factor = 0.5, or set it to 0"));
-    REQUIRE(place.metrics(name).size() == 1);
-    return place.metrics(name)[0]["state_hash"];
+    CHECK_THAT(run.output,
+               ContainsSubstring("rows of tokens found no room on the ranks of their experts; the "
+                                 "step is skipped, as were the 9 before it; parameters and "
+                                 "optimizer state are as after step 0. Raise "
+                                 "parallelism.expert_capacity_factor = 0.5, set it to 0"));
+    const auto lines = place.metrics(name);
+    REQUIRE(lines.size() == 10);
+    CHECK(sum_of(lines, "skipped_steps") == 10);
+    for (const nlohmann::json& line : lines) CHECK(line["state_hash"] == lines[0]["state_hash"]);
+    return lines[0]["state_hash"];
   };
   // Other gradients, the same state: none of them was taken.
-  const auto untouched = ends("gathered", "static", {});
-  CHECK(ends("sent", "standard", {}) == untouched);
-  CHECK(ends("other samples", "standard", {"--training.shuffle=false"}) == untouched);
+  const auto hash = untouched("gathered", "static", {});
+  CHECK(untouched("sent", "standard", {"--training.shuffle=false"}) == hash);
   // With sums of microbatches among the state.
   const Words two = {"--training.global_batch_size=8"};
-  CHECK(ends("two microbatches", "static", two) ==
-        ends("two other microbatches", "standard", two + Words{"--training.shuffle=false"}));
-  CHECK(place.metrics("roomy")[0]["state_hash"] != untouched);
+  CHECK(untouched("two microbatches", "static", two) ==
+        untouched("two other microbatches", "standard", two + Words{"--training.shuffle=false"}));
 }
 
 TEST_CASE("the log says which exchange a run has, and room for how many rows") {

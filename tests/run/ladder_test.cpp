@@ -87,6 +87,11 @@ TEST_CASE("recomputing layers in the backward changes no bit of the eager run") 
   run_at(place, point, "kept", kEager);
   run_at(place, point, "recomputed", kEager + Words{"--activation_checkpoint.mode=full"});
   check_equal(place, "kept", "recomputed");
+  const Words selective = kEager + Words{"--activation_checkpoint.mode=selective"};
+  run_at(place, point, "by op", selective);
+  check_equal(place, "kept", "by op");
+  run_at(place, point, "by layer", selective + Words{"--activation_checkpoint.selective_ac_option=2"});
+  check_equal(place, "kept", "by layer");
 }
 
 TEST_CASE("another seed is found at step 1 in the loss") {

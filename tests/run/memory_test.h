@@ -61,11 +61,15 @@ inline void check_policies(int ranks, const Words& model) {
   const Words one_by_one = {
       "--compile.disable_passes=transformer_block_bucketing,overlap_fsdp,overlap_activations",
       "--parallelism.fsdp_reshard_after_forward=always"};
+  const auto eager_takes = [&](const std::string& mode, const std::string& option) {
+    return memory_of(place, ranks, "eager " + mode + " " + option,
+                     model + Words{"--compile.enable=false", "--activation_checkpoint.mode=" + mode,
+                                   "--activation_checkpoint.selective_ac_option=" + option})
+        .measured;
+  };
+  std::map<std::string, double> of_mode;
   for (const std::string mode : {"none", "full"}) {
-    const double eager =
-        memory_of(place, ranks, "eager " + mode,
-                  model + Words{"--compile.enable=false", "--activation_checkpoint.mode=" + mode})
-            .measured;
+    const double eager = of_mode[mode] = eager_takes(mode, "op");
     const Memory recorded = memory_of(place, ranks, mode + " one by one",
                                       model + one_by_one + Words{"--compile.memory_policy=" + mode});
     WARN(ranks << " ranks, " << mode << ": the recorded step takes " << recorded.measured / eager
@@ -76,6 +80,12 @@ inline void check_policies(int ranks, const Words& model) {
     CHECK(recorded.waste < 0.012 * recorded.planned);
     // It has a batch of its own, too, and Gloo's threads give back their copies a moment sooner or later.
     CHECK(recorded.measured <= 1.003 * eager + recorded.gather + recorded.waste);
+  }
+  for (const std::string option : {"op", "2"}) {
+    const double selective = eager_takes("selective", option);
+    WARN(ranks << " ranks, selective " << option << ": " << selective / (1 << 20) << " MiB");
+    CHECK(selective < 0.98 * of_mode["none"]);
+    CHECK(selective > 1.02 * of_mode["full"]);
   }
 }
 

@@ -149,6 +149,11 @@ void check_features(Rules& rules, const JobConfig& config) {
   rules.require(!validation.enable || !validation_path(config).empty() || validation.holdout_fraction > 0,
                 {"validation.holdout_fraction", "validation.enable", "validation.dataset_path"},
                 "validation needs data: validation.holdout_fraction above 0, or validation.dataset_path");
+  const Parallelism& parallelism = config.parallelism;
+  rules.require(
+      parallelism.expert_overflow == Parallelism().expert_overflow || parallelism.expert_capacity_factor > 0,
+      {"parallelism.expert_overflow", "parallelism.expert_capacity_factor"},
+      "needs parallelism.expert_capacity_factor above 0; with 0 there is room for all rows");
 }
 
 // One knob with two names: activation_checkpoint.mode, torchtitan's, and compile.memory_policy.

@@ -6,6 +6,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/execute/cpu_memory.h"
+#include "compiler/plan/cost_model.h"
 #include "parallel/groups/gpu.h"
 #include "trainer/config/derived.h"
 #include "trainer/device/device_info.h"
@@ -27,6 +28,7 @@ ComputeDevice take_device(const JobConfig& config, const RankEnvironment& enviro
   ComputeDevice taken;
   if (device_of(config) == "cpu") {
     taken.memory_bytes = read_machine().memory_bytes;
+    taken.tensor_bytes = taken.memory_bytes / environment.local_world_size;
     return taken;
   }
   cuda_build_info();  // refuses libraries that do not fit
@@ -38,6 +40,7 @@ ComputeDevice take_device(const JobConfig& config, const RankEnvironment& enviro
   const GpuFacts facts = gpu_facts(taken.device);
   taken.name = facts.name;
   taken.memory_bytes = facts.memory_bytes;
+  taken.tensor_bytes = facts.memory_bytes - ir::device_model_for(TargetDevice::cuda).reserve_bytes;
   taken.peak_flops = peak_flops(facts.name);
   return taken;
 }

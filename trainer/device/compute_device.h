@@ -16,6 +16,7 @@ struct ComputeDevice {
   c10::Device device = c10::kCPU;
   std::string name;               // "NVIDIA H200"; empty on the CPU
   std::int64_t memory_bytes = 0;  // of the GPU, or of the machine
+  std::int64_t tensor_bytes = 0;  // of these, what tensors of this rank can have
   std::optional<double> peak_flops =
       {};  // dense bf16, per second; empty where it is not known, every CPU among them
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "support/log.h"
@@ -81,8 +82,10 @@ void Report::experts(const Decoder& model, const TrainStepOptions& options) {
       model.routed_tokens()->experts, e.group.ranks,
       fixed ? "\"static\" gathers the tokens of all of them" : "\"standard\" sends each row to one of them",
       rows->room, static_cast<double>(rows->bytes) / (1 << 20), rows->balanced,
-      e.is_bounded() ? "; a step with more ends the run (parallelism.expert_capacity_factor)"
+      e.is_bounded() ? fmt::format("; of a step with more: parallelism.expert_overflow = \"{}\"",
+                                   config_.parallelism.expert_overflow)
                      : ": all that can come"));
+  if (e.is_bounded()) line_overflow_.emplace();
   folder_.event("experts", {{"ranks", e.group.ranks}, {"rows", rows->room}, {"bytes", rows->bytes}});
 }
 
@@ -207,6 +210,10 @@ void Report::step_done(std::int64_t step, std::int64_t tokens_seen, const StepRe
   m.memory_gib = static_cast<double>(costs_.device.peak_bytes()) / kGib;
   m.tokens_seen = tokens_seen;
   m.load_imbalance = result.load_imbalance;
+  if (line_overflow_) {
+    m.overflow = {std::lround(result.dropped_tokens), result.repeated, result.skipped};
+    line_overflow_->add(*m.overflow);
+  }
   m.state_hash = state_hash;
   costs_.device.reset_peak();
   metrics_.write(m);
@@ -220,6 +227,7 @@ void Report::step_done(std::int64_t step, std::int64_t tokens_seen, const StepRe
   m.tflops = interval.tflops;
   m.data_wait_fraction = interval.data_wait_fraction;
   m.memory_gib = std::exchange(line_peak_gib_, 0.0);
+  if (line_overflow_) m.overflow = std::exchange(*line_overflow_, {});
   log_info(console_line(m, style(each_line_->eta_s(config_.training.steps - step))));
   if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
 }

@@ -66,6 +66,7 @@ class Report {
   std::optional<Throughput> each_step_, each_line_;
   double paused_s_ = 0;
   double line_peak_gib_ = 0;
+  std::optional<OverflowMetrics> line_overflow_;  // where experts have no room for all rows
 };
 
 }  // namespace rondo

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
-#include <numeric>
 
 #include "compiler/report/memory_timeline.h"
 #include "models/parts/decoder.h"
@@ -20,7 +19,6 @@
 #include "trainer/observe/metrics/machine.h"
 #include "trainer/plan/plan_alternatives.h"
 #include "trainer/step/from_config.h"
-#include "trainer/step/step_runner.h"
 
 namespace rondo {
 namespace {
@@ -45,17 +43,20 @@ JobConfig replayed(JobConfig config, std::vector<std::string>& notes) {
   return config;
 }
 
-PlannedMemory memory_of(const std::vector<const CompiledStep*>& steps) {
-  PlannedMemory memory;
-  for (const CompiledStep* step : steps) {
-    const ir::MemoryReport& report = step->report().memory;
-    for (std::size_t kind = 0; kind < memory.input_bytes.size(); ++kind)
-      memory.input_bytes[kind] = std::max(memory.input_bytes[kind], report.input_bytes[kind]);
-    if (!memory.report.graph.empty() && report.arena_bytes <= memory.arena_bytes) continue;
-    memory.arena_bytes = report.arena_bytes;
-    memory.report = report;
+// As the run decides it.
+void plan_repeat(CompiledFunctions& compiled, JobPlan& plan) {
+  if (!compiled.repeat) return;
+  const double gib = static_cast<double>(planned_memory(compiled.all()).total_bytes()) / (1 << 30);
+  if (compiled.repeat_fits(plan.usable_bytes)) {
+    plan.notes.push_back(fmt::format(
+        "a step whose experts overflow is repeated with room for all rows; {:.3f} GiB are enough for that",
+        gib));
+    return;
   }
-  return memory;
+  plan.notes.push_back(fmt::format(
+      "a step whose experts overflow is skipped: to repeat it with room for all rows would take {:.3f} GiB",
+      gib));
+  compiled.repeat.reset();
 }
 
 ir::StepEstimate estimate(const CompiledFunctions& functions, const Layout& layout,
@@ -114,7 +115,8 @@ JobPlan plan_one(const JobConfig& asked, std::int64_t world, std::int64_t rank, 
   plan.times.model_ms = ms_since(started);
 
   const CompileRequest request = compile_request(config, device.is_gpu ? "cuda" : "cpu", {});
-  const CompiledFunctions compiled(step, request, config.validation.enable);
+  CompiledFunctions compiled(step, request, config.validation.enable);
+  plan_repeat(compiled, plan);
   for (const CompiledStep* function : compiled.all()) {
     plan.times.trace_ms += function->report().trace_ms;
     plan.times.passes_ms += function->report().passes_ms;
@@ -125,7 +127,7 @@ JobPlan plan_one(const JobConfig& asked, std::int64_t world, std::int64_t rank, 
         plan.notes.push_back(function->function().name + ": " + note);
   }
   started = Clock::now();
-  plan.memory = memory_of(compiled.all());
+  plan.memory = planned_memory(compiled.all());
   plan.step = estimate(compiled, plan.layout, device, plan.expert_rows);
   plan.times.plan_ms += ms_since(started);
   if (!timeline.empty()) write_timeline(compiled.all(), plan.memory.report, timeline);
@@ -133,10 +135,6 @@ JobPlan plan_one(const JobConfig& asked, std::int64_t world, std::int64_t rank, 
 }
 
 }  // namespace
-
-std::int64_t PlannedMemory::total_bytes() const {
-  return std::accumulate(input_bytes.begin(), input_bytes.end(), arena_bytes);
-}
 
 JobPlan plan_job(const JobConfig& config, std::int64_t world, std::int64_t rank,
                  const ir::DeviceModel& device, const std::filesystem::path& timeline) {

@@ -4,7 +4,6 @@
 // asked for.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "trainer/config/derived.h"
 #include "trainer/config/schema/job_config.h"
 #include "trainer/step/expert_rows.h"
+#include "trainer/step/step_runner.h"
 
 namespace rondo {
 
@@ -28,15 +28,6 @@ struct PlanTimes {
   std::size_t nodes = 0;  // after the passes
 
   double total_ms() const { return model_ms + trace_ms + passes_ms + plan_ms; }
-};
-
-// Of a rank, over all functions of its step: they share their inputs, and take turns in one arena.
-struct PlannedMemory {
-  std::array<std::int64_t, ir::kInputKinds> input_bytes{};  // by InputKind
-  std::int64_t arena_bytes = 0;
-  ir::MemoryReport report;  // of the function with the largest arena
-
-  std::int64_t total_bytes() const;
 };
 
 // Another way to run the job, planned like the job itself.

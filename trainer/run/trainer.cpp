@@ -85,6 +85,7 @@ void Trainer::meet() {
                                             std::chrono::seconds(config_.comm.init_timeout_seconds),
                                             device_.device);
   compare_settings(settings(), *groups_);
+  decide_repeats();
   compare_collectives(functions_->all(), *groups_);  // before the ranks of other groups wait for each other
   groups_->add(process_groups(config_, layout_, rank));
   // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.
@@ -104,6 +105,20 @@ std::vector<std::string> Trainer::settings() const {
   more.push_back("rondo = " RONDO_VERSION);
   more.push_back("LibTorch = " TORCH_VERSION);
   return settings_to_compare(config_, more);
+}
+
+// Alike on all ranks: a step is repeated by all of them or by none.
+void Trainer::decide_repeats() {
+  if (!functions_->repeat) return;
+  const bool fits = functions_->repeat_fits(device_.tensor_bytes);
+  if (groups_->maximum({fits ? 0 : 1})[0] == 0) return;
+  if (report_)
+    log_warning(fmt::format(
+        "a step whose experts overflow is skipped: to repeat it with room for all rows, a rank would need "
+        "{:.1f} GiB, and has {:.1f}; parallelism.expert_overflow = \"drop\" trains on without such rows",
+        static_cast<double>(planned_memory(functions_->all()).total_bytes()) / (1 << 30),
+        static_cast<double>(device_.tensor_bytes) / (1 << 30)));
+  functions_->repeat.reset();
 }
 
 void Trainer::draw_weights() {
@@ -199,20 +214,27 @@ Trainer::Agreement Trainer::agree() {
   return asked;
 }
 
-void Trainer::refuse_rows(const std::string& when, double rows, std::int64_t last_step) const {
-  const double factor = config_.parallelism.expert_capacity_factor;
+// A router that no step moves never finds its balance.
+void Trainer::count_skipped(const StepResult& result) {
+  constexpr std::int64_t kMost = 10;
+  skipped_in_a_row_ = result.skipped ? skipped_in_a_row_ + 1 : 0;
+  if (!result.skipped) return;
+  const std::string what = fmt::format(
+      "step {}: {:.0f} rows of tokens found no room on the ranks of their experts; the step is "
+      "skipped",
+      progress_.step, result.dropped_tokens);
+  if (report_) log_warning(what);
+  if (skipped_in_a_row_ < kMost) return;
+  if (saver_) saver_->settle();
   throw Error(
       ExitCode::numerics,
-      fmt::format(
-          "{}: {:.0f} rows of tokens found no room on the ranks of their experts; parameters and "
-          "optimizer state are as after step {}. Raise parallelism.expert_capacity_factor = {}, or set "
-          "it to 0: room for all that can come",
-          when, rows, last_step, factor));
+      fmt::format("{}, as were the {} before it; parameters and optimizer state are as after step {}. Raise "
+                  "parallelism.expert_capacity_factor = {}, set it to 0 (room for all that can come), or set "
+                  "parallelism.expert_overflow = \"drop\"",
+                  what, kMost - 1, progress_.step - kMost, config_.parallelism.expert_capacity_factor));
 }
 
 void Trainer::refuse(const StepResult& result) const {
-  if (result.dropped_tokens > 0)
-    refuse_rows(fmt::format("step {}", progress_.step), result.dropped_tokens, progress_.step - 1);
   const bool loss_is_fine = std::isfinite(result.loss);
   const float value = loss_is_fine ? result.grad_norm : result.loss;
   throw Error(
@@ -268,6 +290,7 @@ void Trainer::train_one_step() {
     if (saver_) saver_->settle();  // what was saved before is good
     refuse(result);
   }
+  count_skipped(result);
   if (steps_here_ == 1) groups_->set_timeout(std::chrono::seconds(config_.comm.train_timeout_seconds));
 }
 
@@ -286,11 +309,7 @@ void Trainer::validate() {
   std::int64_t tokens = 0;
   for (std::int64_t i = 0; i < steps; ++i) {
     const StepBatch batch = validation_data_->next();
-    const StepResult result = runner_->validate(batch);
-    if (result.dropped_tokens > 0)
-      refuse_rows(fmt::format("validation after step {}", progress_.step), result.dropped_tokens,
-                  progress_.step);
-    sum += result.loss;
+    sum += runner_->validate(batch);
     tokens += batch.tokens;
   }
   if (report_) report_->validation_done(progress_.step, sum / static_cast<double>(steps), tokens);

@@ -47,7 +47,7 @@ class Trainer {
 
   // Trains to the last step, or until something asks it to stop, and saves on the way and at the end as the
   // configuration says. Throws Error(numerics) at a step that is not finite (the state is then as before that
-  // step), Error(peer) when another rank is lost.
+  // step) and where many steps in a row are skipped, Error(peer) when another rank is lost.
   std::optional<Stop> train();
 
   std::int64_t steps_done() const { return progress_.step; }
@@ -62,6 +62,7 @@ class Trainer {
   void compile();
   void meet();
   std::vector<std::string> settings() const;
+  void decide_repeats();
   void draw_weights();
   void bind_executors();
   void watch();  // what the configuration wants to see of the run
@@ -86,7 +87,7 @@ class Trainer {
   void save_last();
   void export_weights();
   [[noreturn]] void refuse(const StepResult& result) const;
-  [[noreturn]] void refuse_rows(const std::string& when, double rows, std::int64_t last_step) const;
+  void count_skipped(const StepResult& result);
   void validate();
   std::optional<std::string> hash_if_asked();
 
@@ -111,7 +112,8 @@ class Trainer {
   std::unique_ptr<CheckpointSaver> saver_;     // nullptr: nothing is saved
   std::optional<StopRequests> stop_requests_;  // rank 0's
   Progress progress_;
-  std::int64_t steps_here_ = 0;  // since the process started
+  std::int64_t steps_here_ = 0;        // since the process started
+  std::int64_t skipped_in_a_row_ = 0;  // of the latest of these
 };
 
 }  // namespace rondo

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "compiler/analysis/memory_policy.h"
 #include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/data/blend.h"
 #include "trainer/step/float_dtypes.h"
@@ -25,6 +26,17 @@ std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layou
   return groups;
 }
 
+namespace {
+
+BlockCheckpoint checkpoint_of(const ActivationCheckpoint& a) {
+  if (a.mode == "none") return {};
+  if (a.mode == "full") return {.every = 1};
+  if (a.selective_ac_option == "op") return {.every = 1, .keeps = &ir::eager_policy_keeps};
+  return {.every = std::stoll(a.selective_ac_option)};
+}
+
+}  // namespace
+
 TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int64_t rank) {
   TrainStepOptions o;
   o.local_batch_size = c.training.local_batch_size;
@@ -33,7 +45,7 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   o.validation_batch_size = c.validation.enable ? c.validation.local_batch_size : 1;
   o.validation_seq_len = c.validation.enable ? c.validation.seq_len : 1;
   o.document_attention = c.training.document_attention;
-  o.checkpoint_blocks = c.activation_checkpoint.mode != "none" && !c.compile.enable;
+  if (!c.compile.enable) o.checkpoint = checkpoint_of(c.activation_checkpoint);
   if (!c.compile.fsdp_buckets.empty())
     o.bucket = [buckets = read_buckets(c.compile.fsdp_buckets)](const std::string& parameter,
                                                                 const std::string& of_model) {
@@ -52,6 +64,10 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
                 float_named(c.training.mixed_precision_param),
                 float_named(c.training.mixed_precision_reduce),
                 c.parallelism.fsdp_reshard_after_forward != "never"};
+  const std::string& overflow = c.parallelism.expert_overflow;
+  o.expert_overflow = overflow == "repeat" ? ExpertOverflow::repeat
+                      : overflow == "skip" ? ExpertOverflow::skip
+                                           : ExpertOverflow::drop;
   o.optimizer = {c.optimizer.name == "AdamW", c.optimizer.beta1, c.optimizer.beta2, c.optimizer.eps,
                  c.optimizer.weight_decay};
   return o;

@@ -1,14 +1,18 @@
 // Batches are wrapped by from_blob and not copied; the caller keeps them until the step has run. All numbers
 // of a step are concatenated and copied to the host at once, because each copy would wait for the device.
-// Executors exist only for functions that were compiled; run() takes the single function where there is one.
-// Shared resources are declared before the executors and outlive them.
+// Executors exist only for functions that were compiled. Shared resources are declared before the executors
+// and outlive them. Whether dropped tokens alone stopped a step is asked as the step asks for infinities: the
+// sum of loss and norm is finite.
 #include "trainer/step/step_runner.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
 
 namespace rondo {
 namespace {
@@ -20,9 +24,8 @@ at::Tensor view_of(const std::vector<T>& data, std::vector<std::int64_t> sizes, 
 
 at::Tensor scalar(double value) { return at::full({}, value, at::TensorOptions().dtype(at::kFloat)); }
 
-std::vector<std::int64_t> token_shape(const std::optional<CompiledStep>& step) {
-  if (!step) return {};
-  for (const StepInput& input : step->function().inputs)
+std::vector<std::int64_t> token_shape(const CompiledStep& step) {
+  for (const StepInput& input : step.function().inputs)
     if (input.name == "tokens") return input.type.sizes;
   return {};
 }
@@ -77,6 +80,23 @@ StepResult read(const CompiledStep& step, const std::vector<at::Tensor>& results
 
 }  // namespace
 
+std::int64_t PlannedMemory::total_bytes() const {
+  return std::accumulate(input_bytes.begin(), input_bytes.end(), arena_bytes);
+}
+
+PlannedMemory planned_memory(const std::vector<const CompiledStep*>& steps) {
+  PlannedMemory memory;
+  for (const CompiledStep* step : steps) {
+    const ir::MemoryReport& report = step->report().memory;
+    for (std::size_t kind = 0; kind < memory.input_bytes.size(); ++kind)
+      memory.input_bytes[kind] = std::max(memory.input_bytes[kind], report.input_bytes[kind]);
+    if (!memory.report.graph.empty() && report.arena_bytes <= memory.arena_bytes) continue;
+    memory.arena_bytes = report.arena_bytes;
+    memory.report = report;
+  }
+  return memory;
+}
+
 CompiledFunctions::CompiledFunctions(const TrainStepFunctions& functions, const CompileRequest& request,
                                      bool with_validation) {
   if (functions.train_step.body) {
@@ -85,46 +105,73 @@ CompiledFunctions::CompiledFunctions(const TrainStepFunctions& functions, const 
     accumulate.emplace(functions.accumulate, request);
     update.emplace(functions.update, request);
   }
+  if (functions.repeat.body) {
+    CompileRequest least_memory = request;
+    least_memory.options.memory_policy = MemoryPolicy::full;
+    least_memory.options.recompute_all_to_all = true;
+    repeat.emplace(functions.repeat, least_memory);
+  }
   if (with_validation) validate.emplace(functions.validate, request);
 }
 
 std::vector<const CompiledStep*> CompiledFunctions::all() const {
   std::vector<const CompiledStep*> present;
-  for (const auto* step : {&train_step, &accumulate, &update, &validate})
+  for (const auto* step : {&train_step, &accumulate, &update, &repeat, &validate})
     if (*step) present.push_back(&**step);
   return present;
 }
 
-StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state,
-                       const SharedResources& shared)
-    : functions_(functions),
-      shared_(shared),
-      training_shape_(token_shape(functions.train_step ? functions.train_step : functions.accumulate)),
-      validation_shape_(token_shape(functions.validate)) {
-  const auto bind = [&](const std::optional<CompiledStep>& step) {
-    return step ? step->bind(state.inputs_of(step->function()), shared_) : nullptr;
-  };
-  train_step_ = bind(functions.train_step);
-  accumulate_ = bind(functions.accumulate);
-  update_ = bind(functions.update);
-  validate_ = bind(functions.validate);
+bool CompiledFunctions::repeat_fits(std::int64_t bytes) const {
+  return repeat->report().memory.arena_bytes <= forward_backward().report().memory.arena_bytes ||
+         planned_memory(all()).total_bytes() <= bytes;
 }
 
-StepResult StepRunner::run(const StepBatch& batch, double learning_rate) {
-  if (train_step_) {
-    std::vector<at::Tensor> tensors =
-        batch_tensors(batch.microbatches[0], training_shape_, batch.valid_tokens);
+StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state,
+                       const SharedResources& shared)
+    : functions_(functions), shared_(shared), training_shape_(token_shape(functions.forward_backward())) {
+  const auto bind = [&](const CompiledStep& step) {
+    return step.bind(state.inputs_of(step.function()), shared_);
+  };
+  forward_backward_ = bind(functions.forward_backward());
+  if (functions.update) update_ = bind(*functions.update);
+  if (functions.repeat) repeat_ = bind(*functions.repeat);
+  if (!functions.validate) return;
+  validate_ = bind(*functions.validate);
+  validation_shape_ = token_shape(*functions.validate);
+}
+
+StepResult StepRunner::run_once(Executor& forward_backward, const CompiledStep& compiled,
+                                const StepBatch& batch, double learning_rate) {
+  const auto tensors_of = [&](const Batch& microbatch) {
+    return batch_tensors(microbatch, training_shape_, batch.valid_tokens);
+  };
+  if (!update_) {
+    std::vector<at::Tensor> tensors = tensors_of(batch.microbatches[0]);
     tensors.push_back(scalar(learning_rate));
-    return read(*functions_.train_step, train_step_->run(tensors));
+    return read(compiled, forward_backward.run(tensors));
   }
-  for (const Batch& microbatch : batch.microbatches)
-    accumulate_->run(batch_tensors(microbatch, training_shape_, batch.valid_tokens));
+  for (const Batch& microbatch : batch.microbatches) forward_backward.run(tensors_of(microbatch));
   return read(*functions_.update, update_->run({scalar(learning_rate)}));
 }
 
-StepResult StepRunner::validate(const StepBatch& batch) {
+StepResult StepRunner::run(const StepBatch& batch, double learning_rate) {
+  StepResult result = run_once(*forward_backward_, functions_.forward_backward(), batch, learning_rate);
+  if (result.finite || result.dropped_tokens == 0) return result;
+  if (!repeat_) {
+    result.finite = result.skipped = std::isfinite(result.loss + result.grad_norm);
+    return result;
+  }
+  StepResult again = run_once(*repeat_, *functions_.repeat, batch, learning_rate);
+  again.repeated = true;
+  again.dropped_tokens = result.dropped_tokens;
+  return again;
+}
+
+float StepRunner::validate(const StepBatch& batch) {
+  const Batch& only = batch.microbatches[0];
   return read(*functions_.validate,
-              validate_->run(batch_tensors(batch.microbatches[0], validation_shape_, batch.valid_tokens)));
+              validate_->run(batch_tensors(only, validation_shape_, batch.valid_tokens)))
+      .loss;
 }
 
 }  // namespace rondo

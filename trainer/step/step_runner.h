@@ -1,6 +1,12 @@
 // Runs optimizer steps and validation batches with whichever executor the configuration asks for.
+//
+// A step whose experts have no room for all rows changes nothing but the totals of its microbatches, which
+// its update clears. The runner then runs it again with room for all, where that was compiled; otherwise the
+// step is skipped. Ranks decide alike, since they read the same sum.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,15 +25,32 @@ struct StepResult {
   bool finite = true;                         // false: the state was left as it was, bit for bit
   std::optional<float> load_imbalance = {};   // of models with routers; train_step.h
   std::vector<float> tokens_per_expert = {};  // [L, E], row by row; empty without routers
-  float dropped_tokens = 0;                   // above 0: `finite` is false
+  float dropped_tokens = 0;                   // rows without room, of the first try
+  bool repeated = false;                      // with room for all; the other numbers are those of that
+  bool skipped = false;                       // nothing but dropped tokens stopped it
 };
 
-// Compiled functions of a run. Made before any weight exists.
+// Of a rank, over all functions of its step: they share their inputs, and take turns in one arena.
+struct PlannedMemory {
+  std::array<std::int64_t, ir::kInputKinds> input_bytes{};  // by InputKind
+  std::int64_t arena_bytes = 0;
+  ir::MemoryReport report;  // of the function with the largest arena
+
+  std::int64_t total_bytes() const;
+};
+PlannedMemory planned_memory(const std::vector<const CompiledStep*>& steps);
+
+// Compiled functions of a run. Made before any weight exists. `repeat` computes all again that it can, with
+// MemoryPolicy::full and all-to-alls too: it is rare, has the same bits, and shares the arena of the others.
 struct CompiledFunctions {
-  std::optional<CompiledStep> train_step, accumulate, update, validate;
+  std::optional<CompiledStep> train_step, accumulate, update, repeat, validate;
 
   CompiledFunctions(const TrainStepFunctions& functions, const CompileRequest& request, bool with_validation);
   std::vector<const CompiledStep*> all() const;
+  const CompiledStep& forward_backward() const { return train_step ? *train_step : *accumulate; }
+  // Whether all functions fit into `bytes`, or `repeat` takes no more than the function that it repeats.
+  // Eager functions have no plan and always fit. REQUIRES: repeat.
+  bool repeat_fits(std::int64_t bytes) const;
 };
 
 class StepRunner {
@@ -36,17 +59,20 @@ class StepRunner {
   StepRunner(const CompiledFunctions& functions, const TrainState& state, const SharedResources& shared);
 
   StepResult run(const StepBatch& batch, double learning_rate);
-  // Of the result only the loss and the rows without room have a meaning.
-  StepResult validate(const StepBatch& batch);
+  // The loss.
+  float validate(const StepBatch& batch);
   // Of the executor that does forward and backward, complete after its second run; nullptr unless it is a
   // replay.
-  const ReplayFacts* replay_facts() const { return (train_step_ ? train_step_ : accumulate_)->facts(); }
+  const ReplayFacts* replay_facts() const { return forward_backward_->facts(); }
 
  private:
+  StepResult run_once(Executor& forward_backward, const CompiledStep& compiled, const StepBatch& batch,
+                      double learning_rate);
+
   const CompiledFunctions& functions_;
   SharedResources shared_;  // above the executors, which go first
-  std::unique_ptr<Executor> train_step_, accumulate_, update_, validate_;
-  std::vector<std::int64_t> training_shape_, validation_shape_;  // [B, T] of the tokens
+  std::unique_ptr<Executor> forward_backward_, repeat_, update_, validate_;  // nullptr: not compiled
+  std::vector<std::int64_t> training_shape_, validation_shape_;              // [B, T] of the tokens
 };
 
 }  // namespace rondo

@@ -61,7 +61,7 @@ Tensor sum_over_ranks(const Mesh& mesh, Axes axes, const Tensor& tensor) {
   return all_reduce_sum(tensor, mesh.group(axes));
 }
 
-Reduced reduce_and_clip(const Mesh& mesh, double max_norm, const StepTotals& totals,
+Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, const StepTotals& totals,
                         const Tensors& gradients) {
   ModuleScope scope("gradient_norm");
   Tensors parts{totals.loss.to(at::kDouble)};
@@ -83,17 +83,13 @@ Reduced reduce_and_clip(const Mesh& mesh, double max_norm, const StepTotals& tot
   r.found_inf = at::ne(both - both, 0).to(at::kFloat);  // inf - inf and nan - nan are nan, and nan != 0
   if (totals.dropped_tokens.defined()) {
     r.dropped_tokens = sums.select(0, 1).to(at::kFloat);
-    r.found_inf = at::clamp_max(r.found_inf + r.dropped_tokens, 1);
+    if (!drops_tokens) r.found_inf = at::clamp_max(r.found_inf + r.dropped_tokens, 1);
   }
   return r;
 }
 
-Tensors reduce_validation(const Mesh& mesh, const StepTotals& totals) {
-  const std::int64_t copies = mesh.degree(Axis::tp);
-  if (!totals.dropped_tokens.defined())
-    return {counted_once(sum_over_ranks(mesh, kAllAxes, totals.loss), copies)};
-  const Tensor sums = sum_over_ranks(mesh, kAllAxes, at::stack({totals.loss, totals.dropped_tokens}));
-  return {counted_once(sums.select(0, 0), copies), sums.select(0, 1)};
+Tensor total_loss(const Mesh& mesh, const Tensor& loss) {
+  return counted_once(sum_over_ranks(mesh, kAllAxes, loss), mesh.degree(Axis::tp));
 }
 
 }  // namespace rondo

@@ -30,11 +30,12 @@ struct Reduced {
 };
 // Loss, rows without room and the sum of squares of each gradient in one all-reduce; of these sums the global
 // gradient norm, exact but for its rounding to fp32, and the scale that clips it to `max_norm`; whether
-// anything is not finite or a row had no room: then the step must change nothing.
-Reduced reduce_and_clip(const Mesh& mesh, double max_norm, const StepTotals& totals,
+// anything is not finite or, unless such rows are dropped, a row had no room: then the step must change
+// nothing.
+Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, const StepTotals& totals,
                         const std::vector<at::Tensor>& gradients);
 
-// The loss of a batch without gradients and, where they are counted, its rows without room.
-std::vector<at::Tensor> reduce_validation(const Mesh& mesh, const StepTotals& totals);
+// The loss of a batch over all ranks, given this rank's.
+at::Tensor total_loss(const Mesh& mesh, const at::Tensor& loss);
 
 }  // namespace rondo

@@ -73,7 +73,7 @@ ShardedWeights weights_over(const Step& step, const Tensors& shards) {
 ForwardInputs forward_inputs(const Step& step, const BatchInputs& at_input, const Tensors& inputs) {
   ForwardInputs forward{.tokens_BT = inputs[at_input.tokens],
                         .buffers = at_input.buffers.of(inputs),
-                        .checkpoint_blocks = step.options.checkpoint_blocks,
+                        .checkpoint = step.options.checkpoint,
                         .expert_biases = at_input.expert_biases.of(inputs)};
   if (step.options.document_attention) {
     forward.positions_BT = inputs[at_input.positions];
@@ -156,7 +156,9 @@ Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Up
                      const Tensors& inputs) {
   const PhaseScope update(Phase::update);
   const c10::AutoGradMode no_gradients(false);
-  const Reduced r = reduce_and_clip(step.options.mesh, step.options.max_norm, from.totals, from.gradients);
+  const bool drops = step.options.expert_overflow == ExpertOverflow::drop;
+  const Reduced r =
+      reduce_and_clip(step.options.mesh, step.options.max_norm, drops, from.totals, from.gradients);
   Balanced balanced;
   Tensor tokens_LE;
   if (!from.expert_biases.empty()) {
@@ -288,15 +290,12 @@ StepFunction make_validate(const StepPtr& step) {
   const TrainStepOptions& o = step->options;
   const BatchInputs batch(b, o.document_attention, o.validation_batch_size, o.validation_seq_len);
   b.result(kLoss);
-  if (step->counts_dropped_tokens()) b.result(kDroppedTokens);
   b.function.body = [=](const Tensors& inputs) -> Tensors {
     const c10::AutoGradMode no_gradients(false);
     const ShardedWeights weights = weights_over(*step, parameters.of(inputs));
-    ForwardInputs forward = forward_inputs(*step, batch, inputs);
-    std::vector<RouterLoad> loads(step->expert_biases.size());
-    forward.loads = &loads;
-    const Tensor loss = local_loss(*step, weights, forward, inputs[batch.labels], inputs[batch.valid_tokens]);
-    return reduce_validation(step->options.mesh, StepTotals::of(loss, loads));
+    const Tensor loss = local_loss(*step, weights, forward_inputs(*step, batch, inputs), inputs[batch.labels],
+                                   inputs[batch.valid_tokens]);
+    return {total_loss(step->options.mesh, loss)};
   };
   return b.function;
 }
@@ -331,15 +330,22 @@ TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const T
   const auto step = std::make_shared<const Step>(
       Step{model, options, model->expert_biases(), std::move(placements), std::move(inputs)});
   TrainStepFunctions functions;
-  if (options.microbatches == 1) {
-    functions.train_step = make_single(step);
-  } else {
-    Step microbatch = *step;
-    microbatch.options.sharding.replicas = {};  // the update sums over them, once
-    functions.accumulate = make_accumulate(std::make_shared<const Step>(std::move(microbatch)));
-    functions.update = make_update(step);
+  // A microbatch leaves the sum over replicas to the update, which takes it once.
+  const bool accumulates = options.microbatches > 1;
+  const auto forward_backward = [&](Step of) {
+    if (accumulates) of.options.sharding.replicas = {};
+    const auto shared = std::make_shared<const Step>(std::move(of));
+    return accumulates ? make_accumulate(shared) : make_single(shared);
+  };
+  (accumulates ? functions.accumulate : functions.train_step) = forward_backward(*step);
+  if (accumulates) functions.update = make_update(step);
+  const auto with_room = std::make_shared<Step>(*step);
+  with_room->options.sharding.experts.capacity_factor = 0;
+  if (step->counts_dropped_tokens() && options.expert_overflow == ExpertOverflow::repeat) {
+    functions.repeat = forward_backward(*with_room);
+    functions.repeat.name = "repeat";
   }
-  functions.validate = make_validate(step);
+  functions.validate = make_validate(with_room);
   return functions;
 }
 

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,6 +31,13 @@
 
 namespace rondo {
 
+// What a step does whose experts get more rows than they have room for (parallel/expert_parallel.h).
+enum class ExpertOverflow : std::uint8_t {
+  repeat,  // change nothing, so that it can be repeated with room for all
+  skip,    // change nothing
+  drop,    // go on without these rows
+};
+
 struct TrainStepOptions {
   std::int64_t local_batch_size = 1;
   std::int64_t seq_len = 1;
@@ -37,12 +45,13 @@ struct TrainStepOptions {
   std::int64_t validation_batch_size = 1;
   std::int64_t validation_seq_len = 1;
   bool document_attention = false;
-  bool checkpoint_blocks = false;  // activation checkpointing, block by block
-  double max_norm = 1.0;           // infinity: no clipping
+  BlockCheckpoint checkpoint = {};  // of eager steps; a graph has a memory policy
+  double max_norm = 1.0;            // infinity: no clipping
   at::ScalarType state_dtype = at::kFloat;
   Mesh mesh{};
   std::int64_t rank = 0;
   ShardingOptions sharding;
+  ExpertOverflow expert_overflow = ExpertOverflow::repeat;
   OptimizerOptions optimizer;
   // Of a parameter, given its name and the model's own bucket; empty: the model's own.
   std::function<std::string(const std::string&, const std::string&)> bucket = {};
@@ -55,16 +64,18 @@ inline const std::string kLoadImbalance = "load_imbalance";
 // Only with routers: how many tokens of all ranks and microbatches each of them sent to each expert, fp32 [L,
 // E].
 inline const std::string kTokensPerExpert = "tokens_per_expert";
-// Only where experts have room for a number of rows that may not do (parallel/expert_parallel.h), of training
-// and validation: rows of all ranks and layers that were left out. Such a step counts as one that is not
-// finite.
+// Only where experts have room for a number of rows that may not do (parallel/expert_parallel.h): rows of all
+// ranks, layers and microbatches that were left out. Unless they are dropped, found_inf is then 1.
 inline const std::string kDroppedTokens = "dropped_tokens";
 
 struct TrainStepFunctions {
   StepFunction train_step;  // with one microbatch; otherwise the two below
   StepFunction accumulate;
   StepFunction update;
-  StepFunction validate;  // loss of one batch
+  // train_step or accumulate with room for all rows; absent where no step is repeated. `update` goes with
+  // both.
+  StepFunction repeat;
+  StepFunction validate;  // loss of one batch; with room for all rows
 };
 
 // Rows that the model's tables (RoPE) must have.

@@ -176,3 +176,22 @@ TEST_CASE("a star stands for any text, and a pattern fits the whole of a name") 
   CHECK_FALSE(matches_wildcard("", "a"));
   CHECK_FALSE(matches_wildcard(std::string(64, '*') + "b", std::string(4096, 'a')));
 }
+
+TEST_CASE("an all-to-all is computed again only where that is asked for") {
+  const Graph graph = parse(
+      "graph g\nblock layers.0\nbatch %0: f32[32,64] x\nbatch %1: i32[2,2] sent\n"
+      "forward layers.0\n"
+      "  %2: f32[48,64] = rondo.all_to_all_tokens.default(%0, %1, %1, false, 48, \"ep\")\n"
+      "  %3: f32[48,64] = aten.silu.default(%2)\n"
+      "backward layers.0\n"
+      "  %4: f32[48,64] = aten.mul.Tensor(%2, %3)\n"
+      "return\n  y = %4\n",
+      "all_to_all.ir");
+  verify(graph, "parse");
+  CompileOptions options;
+  options.memory_policy = MemoryPolicy::full;
+  const auto again = [&] { return plan_recompute(graph, decide_memory(graph, options).recompute).again; };
+  CHECK_FALSE(again()[NodeIndex(0)]);
+  options.recompute_all_to_all = true;
+  CHECK(again()[NodeIndex(0)]);
+}

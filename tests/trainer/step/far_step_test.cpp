@@ -80,7 +80,7 @@ void train(const SmallJob& job, StepRunner& runner, std::vector<float>& numbers)
                    {r.loss, r.grad_norm, r.finite ? 1.0f : 0.0f, r.load_imbalance.value_or(0)});
     numbers.insert(numbers.end(), r.tokens_per_expert.begin(), r.tokens_per_expert.end());
   }
-  numbers.push_back(runner.validate(batch_of(job, 1, 9)).loss);
+  numbers.push_back(runner.validate(batch_of(job, 1, 9)));
 }
 Outcome run(const SmallJob& job, ExecutorKind kind, c10::Device device) {
   const CompiledFunctions compiled = job.compile(kind);

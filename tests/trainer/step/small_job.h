@@ -25,7 +25,7 @@ struct SmallJob {
       : config(load_config(flags(model, more))), layout(resolve_layout(config, ranks)), rank(ranks - 1) {
     decoder = make_decoder(config.model.name, config.model.sizes);
     options = step_options(config, layout, rank);
-    options.checkpoint_blocks = config.activation_checkpoint.mode == "full";
+    if (config.activation_checkpoint.mode == "full") options.checkpoint = {.every = 1};
     step = make_train_step(decoder, options);
   }
 

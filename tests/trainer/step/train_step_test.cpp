@@ -229,7 +229,7 @@ TEST_CASE("checkpointed blocks change no bit of an eager step and lower its peak
   Tensors outcomes[2];
   for (const bool checkpointed : {false, true}) {
     TrainStepOptions options = small_options();
-    options.checkpoint_blocks = checkpointed;
+    options.checkpoint.every = checkpointed;
     const TrainStepFunctions functions = make_train_step(model, options);
     const Tensors state = initial_state(functions.train_step, *model);
     const auto eager = make_eager(functions.train_step, state);

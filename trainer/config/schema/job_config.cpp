@@ -164,8 +164,13 @@ const Fields& Parallelism::fields() {
             {.allowed = {"static", "standard"}, .later = {"deepep"}}),
       field("expert_capacity_factor", &P::expert_capacity_factor,
             "rows that a rank's experts have room for, as a multiple of what balanced routers send; 0: all "
-            "that can come. A step with more rows changes nothing and ends the run",
+            "that can come",
             {.minimum = 0, .maximum = 1 << 16}),
+      field("expert_overflow", &P::expert_overflow,
+            "what a step does whose experts get more rows than they have room for: repeat it with room for "
+            "all that can come, skip it, or drop the tokens without room; a repeat that does not fit into "
+            "memory is skipped",
+            {.allowed = {"repeat", "skip", "drop"}}),
   };
   return list;
 }
@@ -174,12 +179,17 @@ const Fields& ActivationCheckpoint::fields() {
   static const Fields list = {
       field("mode", &ActivationCheckpoint::mode,
             "what the backward computes again; in a recorded graph the same as compile.memory_policy none, "
-            "default, full and budget; an eager run knows none, selective and full, "
-            "and computes whole blocks again",
+            "default, full and budget; an eager run knows none, selective and full",
             {.allowed = {"none", "selective", "full", "memory_budget"}}),
       field("memory_budget", &ActivationCheckpoint::memory_budget,
             "with memory_budget: kept activations, between those of full (0) and of none (1)",
             {.minimum = 0, .maximum = 1}),
+      field(
+          "selective_ac_option", &ActivationCheckpoint::selective_ac_option,
+          "with selective, of an eager run: op computes every block again, but keeps what is expensive save "
+          "every second matrix product; a number k computes each k-th block again, and keeps nothing of it; "
+          "a recorded graph has compile.memory_policy",
+          {.check = op_or_number}),
   };
   return list;
 }

@@ -84,12 +84,14 @@ struct Parallelism {
   std::int64_t context_parallel_degree = 1, pipeline_parallel_degree = 1;
   std::string expert_parallel_comm_backend = "static";  // static | standard
   double expert_capacity_factor = 0;                    // 0: room for all rows that can come
+  std::string expert_overflow = "repeat";               // repeat | skip | drop
   static const Fields& fields();
 };
 
 struct ActivationCheckpoint {
-  std::string mode = "none";   // none | selective | full | memory_budget
-  double memory_budget = 0.5;  // with memory_budget
+  std::string mode = "none";               // none | selective | full | memory_budget
+  double memory_budget = 0.5;              // with memory_budget
+  std::string selective_ac_option = "op";  // op | a number, as text
   static const Fields& fields();
 };
 

@@ -69,6 +69,13 @@ std::string minus_one_or_positive(const FieldValue& value) {
   return std::get<std::int64_t>(value) == 0 ? "must be -1 or at least 1" : "";
 }
 
+std::string op_or_number(const FieldValue& value) {
+  const auto& text = std::get<std::string>(value);
+  const bool number = !text.empty() && text.size() < 10 && text[0] != '0' &&
+                      text.find_first_not_of("0123456789") == std::string::npos;
+  return text == "op" || number ? "" : "must be \"op\" or a number of at least 1, as text";
+}
+
 std::string all_weights(const FieldValue& value) {
   for (const std::string& text : std::get<std::vector<std::string>>(value))
     if (!parse_weight(text)) return "must be numbers above 0, and \"" + text + "\" is not";

@@ -84,11 +84,23 @@ std::string memory_field(double memory_gib, double capacity_gib) {
   return fmt::format("{}({:.2f}%)", size, 100 * memory_gib / capacity_gib);
 }
 
+std::string overflow_field(const std::optional<OverflowMetrics>& o) {
+  if (!o || o->dropped_tokens == 0) return "";
+  return fmt::format("  dropped_tokens: {}  repeated_steps: {}  skipped_steps: {}", o->dropped_tokens,
+                     o->repeated_steps, o->skipped_steps);
+}
+
 std::string eta_field(const ConsoleStyle& style) {
   return style.eta_s ? "  eta: " + format_duration(*style.eta_s) : "";
 }
 
 }  // namespace
+
+void OverflowMetrics::add(const OverflowMetrics& other) {
+  dropped_tokens += other.dropped_tokens;
+  repeated_steps += other.repeated_steps;
+  skipped_steps += other.skipped_steps;
+}
 
 std::string json_number(double value) {
   if (std::isnan(value)) return "\"NaN\"";
@@ -107,6 +119,9 @@ std::string to_json(const StepMetrics& m) {
   line += fmt::format(R"(,"memory_gib":{},"data_wait_fraction":{},"tokens_seen":{})",
                       json_number(m.memory_gib), json_number(m.data_wait_fraction), m.tokens_seen);
   if (m.load_imbalance) line += fmt::format(R"(,"load_imbalance":{})", json_number(*m.load_imbalance));
+  if (m.overflow)
+    line += fmt::format(R"(,"dropped_tokens":{},"repeated_steps":{},"skipped_steps":{})",
+                        m.overflow->dropped_tokens, m.overflow->repeated_steps, m.overflow->skipped_steps);
   if (m.state_hash) line += fmt::format(R"(,"state_hash":"{}")", *m.state_hash);
   return line + "}";
 }
@@ -127,6 +142,10 @@ StepMetrics parse_step_metrics(std::string_view text) {
   m.data_wait_fraction = optional_number(line, "data_wait_fraction");
   if (line.contains("tokens_seen")) m.tokens_seen = count_of(line["tokens_seen"], "tokens_seen");
   if (line.contains("load_imbalance")) m.load_imbalance = required_number(line, "load_imbalance");
+  if (line.contains("dropped_tokens")) {
+    const auto count = [&](const char* key) { return count_of(line.value(key, json()), key); };
+    m.overflow = {count("dropped_tokens"), count("repeated_steps"), count("skipped_steps")};
+  }
   if (const auto hash = line.find("state_hash"); hash != line.end() && !hash->is_null()) {
     if (!hash->is_string()) malformed("\"state_hash\" must be a string");
     m.state_hash = hash->get<std::string>();
@@ -138,10 +157,11 @@ std::string console_line(const StepMetrics& m, const ConsoleStyle& style) {
   const Palette color = style.color ? kColors : Palette{};
   const std::string mfu = m.mfu ? fmt::format("{:.2f}%", *m.mfu) : "N/A";
   return fmt::format(
-      "{}step: {:2}  {}loss: {:>8.5f}  {}grad_norm: {:>7.4f}  {}{}  {}tps: {}  {}tflops: {}  {}mfu: {}{}{}",
+      "{}step: {:2}  {}loss: {:>8.5f}  {}grad_norm: {:>7.4f}  {}{}  {}tps: {}  {}tflops: {}  {}mfu: {}{}{}{}",
       color.step, m.step, color.loss, m.loss, color.grad_norm, m.grad_norm, color.memory,
       memory_field(m.memory_gib, style.memory_capacity_gib), color.tps, whole(m.tokens_per_s), color.tflops,
-      with_thousands(fmt::format("{:.2f}", m.tflops)), color.mfu, mfu, color.reset, eta_field(style));
+      with_thousands(fmt::format("{:.2f}", m.tflops)), color.mfu, mfu, color.reset,
+      overflow_field(m.overflow), eta_field(style));
 }
 
 std::string console_line(const ValidationMetrics& m, const ConsoleStyle& style) {

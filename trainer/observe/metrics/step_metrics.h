@@ -2,8 +2,8 @@
 //
 // metrics.jsonl: one JSON object a line, keys as the fields below. Numbers are the shortest decimals that
 // read back to the same bits; what JSON cannot say is a string: "NaN", "Infinity", "-Infinity". `mfu` is null
-// where the peak of the device is unknown; `state_hash` is left out where no hash was taken, and
-// `load_imbalance` for a model without experts.
+// where the peak of the device is unknown; `state_hash` is left out where no hash was taken,
+// `load_imbalance` for a model without experts, and the overflow where experts always have room.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,14 @@
 #include "support/files/append_file.h"
 
 namespace rondo {
+
+// Of steps whose experts had no room for all rows (docs/experts.md).
+struct OverflowMetrics {
+  std::int64_t dropped_tokens = 0;  // rows without room, over all ranks and layers
+  std::int64_t repeated_steps = 0;
+  std::int64_t skipped_steps = 0;
+  void add(const OverflowMetrics& other);
+};
 
 struct StepMetrics {
   std::int64_t step = 0;  // 1 is the first
@@ -32,6 +40,7 @@ struct StepMetrics {
   std::optional<std::string> state_hash;  // hexadecimal
   // Tokens of the fullest expert over the mean, of the layer where that is largest; without experts: none.
   std::optional<double> load_imbalance = {};
+  std::optional<OverflowMetrics> overflow = {};  // since the last line, or of the step
 };
 
 // A double as JSON (see above); NaN loses its sign and payload, everything else reads back bit for bit.
@@ -70,7 +79,8 @@ struct ConsoleStyle {
 
 // torchtitan's line, then the time left:
 // "step:  1  loss:  7.62461  grad_norm:  1.2345  memory:  0.12GiB(0.50%)  tps: 12,345  tflops: 0.12
-//  mfu: 43.21%  eta: 1m23s" (one line; mfu N/A where unknown).
+//  mfu: 43.21%  eta: 1m23s" (one line; mfu N/A where unknown). Before the eta stands what overflowed, where
+// anything did: "dropped_tokens: 96  repeated_steps: 1  skipped_steps: 0".
 std::string console_line(const StepMetrics& metrics, const ConsoleStyle& style);
 
 struct ValidationMetrics {

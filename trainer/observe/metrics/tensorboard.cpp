@@ -109,6 +109,11 @@ std::vector<Scalar> tensorboard_scalars(const StepMetrics& metrics) {
       {"n_tokens_seen", f(static_cast<double>(metrics.tokens_seen))},
   };
   if (metrics.mfu) scalars.push_back({"mfu(%)", f(*metrics.mfu)});
+  if (const auto& o = metrics.overflow; o)
+    for (const auto& [tag, count] : {std::pair("experts/dropped_tokens", o->dropped_tokens),
+                                     std::pair("experts/repeated_steps", o->repeated_steps),
+                                     std::pair("experts/skipped_steps", o->skipped_steps)})
+      scalars.push_back({tag, f(static_cast<double>(count))});
   return scalars;
 }
 

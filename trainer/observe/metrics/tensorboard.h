@@ -29,7 +29,9 @@ struct Scalar {
   float value;
 };
 
-// The tags that torchtitan writes, so that its dashboards work; what is unknown (mfu) is left out.
+// The tags that torchtitan writes, so that its dashboards work; what is unknown (mfu) is left out. Where
+// experts have room for a number of rows, "experts/dropped_tokens" and the like are counted since the last
+// event.
 std::vector<Scalar> tensorboard_scalars(const StepMetrics& metrics);
 std::vector<Scalar> tensorboard_scalars(const ValidationMetrics& metrics);
 

@@ -131,6 +131,24 @@ TEST_CASE("the console line is torchtitan's with the time left") {
         "tflops: 1,234.50  mfu: 43.21%  eta: 1m23s");
 }
 
+TEST_CASE("what overflowed is read back, and stands on the console where anything did") {
+  StepMetrics m = example();
+  m.overflow.emplace();
+  CHECK(console_line(m, {}) == console_line(example(), {}));
+  m.overflow->add({90, 1, 0});
+  m.overflow->add({6, 0, 1});
+  CHECK(console_line(m, {}) ==
+        console_line(example(), {}) + "  dropped_tokens: 96  repeated_steps: 1  skipped_steps: 1");
+  const StepMetrics read = parse_step_metrics(to_json(m));
+  REQUIRE(read.overflow);
+  CHECK(read.overflow->dropped_tokens == 96);
+  CHECK(read.overflow->repeated_steps == 1);
+  CHECK(read.overflow->skipped_steps == 1);
+  CHECK(to_json(example()).find("dropped") == std::string::npos);
+  CHECK(complaint(R"({"step":1,"loss":1,"grad_norm":1,"lr":1,"dropped_tokens":1,"repeated_steps":1})") ==
+        "\"skipped_steps\" must be an integer of at least 0");
+}
+
 TEST_CASE("the console line says N/A for an unknown peak and survives NaN") {
   StepMetrics m;
   m.step = 12345;

@@ -1,0 +1,96 @@
+// While one of the two runs is under way the thread includes the key Fake, so every op comes here; while an
+// op itself runs the key is excluded, so what a kernel calls does not. Kept tensors are copies without
+// autograd's data that share storage and version with what the function goes on with: the version tells
+// whether somebody wrote to it.
+#include "models/parts/kept_results.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "support/error.h"
+
+namespace rondo {
+
+using c10::IValue;
+
+struct KeptResults::Kept {
+  std::string op;
+  std::vector<IValue> results;
+  std::uint32_t versions = 0;  // of all tensors among them, added up
+};
+
+namespace {
+
+template <class Map>
+void map_tensors(IValue& value, const Map& map) {
+  if (value.isTensor()) {
+    value = map(value.toTensor());
+  } else if (value.isTensorList()) {
+    std::vector<at::Tensor> tensors;
+    for (const at::Tensor& tensor : value.toTensorVector()) tensors.push_back(map(tensor));
+    value = tensors;
+  }
+}
+
+std::uint32_t versions_of(std::vector<IValue>& values) {
+  std::uint32_t sum = 0;
+  for (IValue& value : values)
+    map_tensors(value, [&](const at::Tensor& tensor) {
+      if (tensor.defined()) sum += static_cast<std::uint32_t>(tensor._version());
+      return tensor;
+    });
+  return sum;
+}
+
+}  // namespace
+
+KeptResults::KeptResults(KeepsResults keeps) : keeps_(keeps) {}
+KeptResults::~KeptResults() = default;
+
+at::Tensor KeptResults::run(const std::function<at::Tensor()>& function) {
+  if (keeps_ == nullptr) return function();
+  products_ = 0;
+  const Interception here(*this);
+  const c10::impl::IncludeDispatchKeyGuard all_ops(c10::DispatchKey::Fake);
+  return function();
+}
+
+at::Tensor KeptResults::record(const std::function<at::Tensor()>& function) { return run(function); }
+
+at::Tensor KeptResults::replay(const std::function<at::Tensor()>& function) {
+  replays_ = true;
+  at::Tensor result = run(function);
+  RONDO_ASSERT(handed_out_ == kept_.size(), "a function that is computed again calls fewer ops");
+  return result;
+}
+
+void KeptResults::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, std::vector<IValue>* stack) {
+  const std::string name = op_name(op);
+  const bool kept = keeps_(name) && !(name == "aten.mm.default" && ++products_ % 2 == 0);
+  if (kept && replays_) return hand_out(op, stack);
+  {
+    const c10::impl::ExcludeDispatchKeyGuard inside(c10::DispatchKey::Fake);
+    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake),
+                       stack);
+  }
+  if (kept) keep(op, *stack);
+}
+
+void KeptResults::keep(const c10::OperatorHandle& op, const std::vector<IValue>& stack) {
+  Kept kept{op_name(op), {stack.end() - std::ssize(op.schema().returns()), stack.end()}, 0};
+  for (IValue& value : kept.results)
+    map_tensors(value, [](const at::Tensor& t) { return t.defined() ? t.tensor_data() : t; });
+  kept.versions = versions_of(kept.results);
+  kept_.push_back(std::move(kept));
+}
+
+void KeptResults::hand_out(const c10::OperatorHandle& op, std::vector<IValue>* stack) {
+  const std::string name = op_name(op);
+  RONDO_ASSERT(handed_out_ < kept_.size() && kept_[handed_out_].op == name,
+               "a function that is computed again calls " + name + ", which it did not at first");
+  Kept& kept = kept_[handed_out_++];
+  RONDO_ASSERT(versions_of(kept.results) == kept.versions, "a kept result of " + name + " was overwritten");
+  stack->resize(stack->size() - op.schema().arguments().size());
+  for (IValue& value : kept.results) stack->push_back(std::move(value));
+}
+
+}  // namespace rondo

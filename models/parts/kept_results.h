@@ -1,0 +1,50 @@
+// Results of some ops of a function that are kept, so that it can be computed again without running these
+// ops: selective activation checkpointing (He, "Selective Activation Checkpointing in PyTorch", 2024).
+//
+// The function runs twice, record() and then replay(), with the same arguments, and calls the same ops in the
+// same order. So the n-th op to keep gives in replay() what it gave in record(), bit for bit; the other ops
+// run again. Below autograd: in replay() autograd sees every op and makes its nodes as always.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "ops/dispatch/op_interceptor.h"
+
+namespace rondo {
+
+// Whether results of an op are kept, by its name as in a graph: "aten.mm.default".
+using KeepsResults = bool (*)(std::string_view op);
+
+class KeptResults final : OpInterceptor {
+ public:
+  // Of aten.mm.default every second call is computed again all the same, as torchtitan does. With nullptr
+  // nothing is kept.
+  explicit KeptResults(KeepsResults keeps);
+  ~KeptResults();
+
+  at::Tensor record(const std::function<at::Tensor()>& function);
+  // Once. Asserts that the ops are the same and that nobody has overwritten a kept result.
+  at::Tensor replay(const std::function<at::Tensor()>& function);
+
+ private:
+  struct Kept;
+
+  void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+            std::vector<c10::IValue>* stack) override;
+  void keep(const c10::OperatorHandle& op, const std::vector<c10::IValue>& stack);
+  void hand_out(const c10::OperatorHandle& op, std::vector<c10::IValue>* stack);
+  at::Tensor run(const std::function<at::Tensor()>& function);
+
+  KeepsResults keeps_;
+  std::vector<Kept> kept_;
+  std::size_t handed_out_ = 0;
+  bool replays_ = false;
+  std::int64_t products_ = 0;
+};
+
+}  // namespace rondo

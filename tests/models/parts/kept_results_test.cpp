@@ -1,0 +1,102 @@
+// Selective recomputation: what is kept, what is computed again, and what must not happen in between.
+#include "models/parts/kept_results.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/rand_like.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/topk.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "compiler/analysis/memory_policy.h"
+#include "models/parts/activation_checkpoint.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+constexpr KeepsResults kKeeps = &ir::eager_policy_keeps;
+
+TEST_CASE("the first product is kept, every second one and all other ops run again") {
+  const Tensor a = at::rand({3, 3}), b = at::rand({3, 3});
+  const Tensor before = at::mm(a, b);
+  std::vector<Tensor> made;
+  const auto function = [&] {
+    made = {at::mm(a, b), at::mm(a, b), at::mm(a, b), a + b, std::get<0>(at::topk(b, 2))};
+    return made[0];
+  };
+  KeptResults kept(kKeeps);
+  kept.record(function);
+  const std::vector<Tensor> first = made;
+  b.mul_(2);
+  kept.replay(function);
+  CHECK(at::equal(made[0], before));
+  CHECK(at::equal(made[1], before * 2));
+  CHECK(at::equal(made[2], before));
+  CHECK(at::equal(made[3], a + b));
+  CHECK(at::equal(made[4], first[4]));
+  CHECK(made[0].data_ptr() == first[0].data_ptr());  // no copy
+}
+
+TEST_CASE("where nothing is kept all ops run again") {
+  const Tensor a = at::ones({2, 2});
+  KeptResults kept(nullptr);
+  CHECK(at::equal(kept.record([&] { return at::mm(a, a); }), at::mm(a, a)));
+  a.mul_(2);
+  CHECK(at::equal(kept.replay([&] { return at::mm(a, a); }), at::mm(a, a)));
+}
+
+TEST_CASE("another op, fewer ops and a kept result that was overwritten are refused") {
+  const Tensor a = at::ones({2, 2});
+  const auto product = [&] { return at::mm(a, a); };
+  const auto refused = [&](const std::function<Tensor()>& first, const std::function<Tensor()>& again,
+                           const std::string& why) {
+    KeptResults kept(kKeeps);
+    kept.record(first);
+    CHECK_THROWS_WITH(kept.replay(again), Catch::Matchers::ContainsSubstring(why));
+  };
+  refused(
+      product, [&] { return std::get<0>(at::topk(a, 1)); }, "calls aten.topk.default, which it did not");
+  refused(
+      product, [&] { return at::mm(a, a) + at::mm(a, a) + at::mm(a, a); }, "calls aten.mm.default");
+  refused(
+      product, [&] { return a + a; }, "calls fewer ops");
+  refused([&] { return at::mm(a, a).add_(1); }, product, "a kept result of aten.mm.default was overwritten");
+}
+
+TEST_CASE("a checkpointed block has the gradients of the block, with kept results or without") {
+  const Tensor x = at::rand({4, 4}).requires_grad_(true), w = at::rand({4, 4}).requires_grad_(true);
+  const auto block = [&](const Tensor& in) {
+    const Tensor h = at::silu(at::mm(in, w));
+    return at::mm(at::mm(h, w), at::silu(at::mm(h, h))) + in;
+  };
+  const auto gradients = [&](const Tensor& output) {
+    return torch::autograd::grad({output}, {x, w}, {at::ones_like(output)});
+  };
+  const Tensor plain = block(x);
+  const auto expected = gradients(plain);
+  for (const KeepsResults keeps : {KeepsResults(nullptr), kKeeps}) {
+    const Tensor output = checkpoint(block, x, {w}, keeps);
+    CHECK(at::equal(output, plain));
+    const auto found = gradients(output);
+    CHECK(at::equal(found[0], expected[0]));
+    CHECK(at::equal(found[1], expected[1]));
+  }
+}
+
+TEST_CASE("a random op of a checkpointed block draws once") {
+  const Tensor x = at::ones({64}).requires_grad_(true);
+  const Tensor y = checkpoint([](const Tensor& in) { return in * at::rand_like(in); }, x, {}, kKeeps);
+  CHECK(at::equal(torch::autograd::grad({y}, {x}, {at::ones({64})})[0], y));
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,58 @@
+// Which second function a step has for experts that overflow, and when it fits. What it does is in
+// tests/run/experts_test.cpp.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/trainer/step/small_job.h"
+
+namespace rondo {
+namespace {
+
+CompiledFunctions compiled(const SmallJob::Flags& flags, ExecutorKind kind = ExecutorKind::replay) {
+  SmallJob::Flags all = {"--parallelism.expert_parallel_degree=4",
+                         "--parallelism.expert_capacity_factor=0.5"};
+  all.insert(all.end(), flags.begin(), flags.end());
+  return SmallJob("deepseek_v3", 4, all).compile(kind);
+}
+
+bool has_input(const CompiledStep& step, const std::string& name) {
+  for (const StepInput& input : step.function().inputs)
+    if (input.name == name) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("only steps that are to be repeated have a second function, with room for all rows") {
+  CHECK(compiled({}).repeat);
+  CHECK_FALSE(compiled({"--parallelism.expert_overflow=skip"}).repeat);
+  CHECK_FALSE(compiled({"--parallelism.expert_overflow=drop"}).repeat);
+  CHECK_FALSE(compiled({"--parallelism.expert_capacity_factor=0"}).repeat);
+  CHECK_FALSE(compiled({"--parallelism.expert_parallel_degree=1"}).repeat);
+  CHECK_THROWS_WITH(
+      compiled({"--parallelism.expert_overflow=drop", "--parallelism.expert_capacity_factor=0"}),
+      Catch::Matchers::ContainsSubstring("parallelism.expert_overflow=drop: needs "
+                                         "parallelism.expert_capacity_factor above 0; with 0 there is room "
+                                         "for all rows"));
+  const CompiledFunctions accumulating = compiled({"--training.global_batch_size=16"});
+  CHECK(has_input(*accumulating.accumulate, "dropped_tokens_sum"));
+  CHECK_FALSE(has_input(*accumulating.repeat, "dropped_tokens_sum"));
+  CHECK(has_input(*accumulating.repeat, "loss_sum"));
+}
+
+TEST_CASE("a repeat fits where it takes no more than the step, or all fits into memory") {
+  for (const std::string exchange : {"static", "standard"}) {
+    const std::string flag = "--parallelism.expert_parallel_comm_backend=" + exchange;
+    const CompiledFunctions keeping = compiled({flag, "--compile.memory_policy=none", "--model.n_layers=6",
+                                                "--parallelism.expert_capacity_factor=1.5"});
+    CHECK(keeping.repeat_fits(0));
+    const CompiledFunctions recomputing = compiled({flag, "--compile.memory_policy=full"});
+    const std::int64_t bytes = planned_memory(recomputing.all()).total_bytes();
+    CHECK(recomputing.repeat->report().memory.arena_bytes == planned_memory(recomputing.all()).arena_bytes);
+    CHECK(recomputing.repeat_fits(bytes));
+    CHECK_FALSE(recomputing.repeat_fits(bytes - 1));
+  }
+  CHECK(compiled({}, ExecutorKind::eager).repeat_fits(0));
+}
+
+}  // namespace rondo
