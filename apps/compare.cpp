@@ -7,7 +7,7 @@
 
 #include "apps/commands.h"
 #include "support/flags/flags.h"
-#include "trainer/observe/metrics/compare_runs.h"
+#include "trainer/observe/runs/compare_runs.h"
 
 namespace rondo {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "apps/run_program.h"
 #include "tests/trainer/observe/metrics/scratch.h"
-#include "trainer/observe/metrics/compare_runs.h"
+#include "trainer/observe/runs/compare_runs.h"
 
 namespace rondo {
 namespace {

@@ -2,7 +2,7 @@
 // numbers are compared by their bits: a difference of one ulp is what the comparison is for. Any nan equals
 // any nan, since JSON keeps no payload. Speeds are medians after a warm-up, because the first steps of a run
 // record or allocate. Configurations are compared as texts of values, key by key.
-#include "trainer/observe/metrics/compare_runs.h"
+#include "trainer/observe/runs/compare_runs.h"
 
 #include <fmt/format.h>
 

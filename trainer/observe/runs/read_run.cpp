@@ -1,3 +1,5 @@
+#include "trainer/observe/runs/read_run.h"
+
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
@@ -6,7 +8,6 @@
 #include <stdexcept>
 
 #include "support/error.h"
-#include "trainer/observe/metrics/compare_runs.h"
 
 namespace rondo {
 namespace {

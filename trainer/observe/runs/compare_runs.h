@@ -2,25 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "trainer/observe/metrics/step_metrics.h"
+#include "trainer/observe/runs/read_run.h"
 
 namespace rondo {
-
-// What `read_run` finds in a run folder.
-struct RunLog {
-  std::filesystem::path folder;
-  std::vector<StepMetrics> lines;             // at least one; `step` strictly rises
-  std::map<std::string, std::string> config;  // "training.steps" -> "20" as TOML; empty without config.toml
-};
-
-// Errors: ExitCode::data, naming file and line, for what is missing or cannot be read.
-RunLog read_run(const std::filesystem::path& folder);
 
 struct Difference {
   std::int64_t step = 0;
