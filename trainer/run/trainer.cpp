@@ -50,6 +50,7 @@ void Trainer::prepare() {
   if (config_.validation.enable)
     validation_data_ =
         std::make_unique<DataLoader>(validation_data(config_, layout_, environment_.rank), *tokenizer_);
+  if (report_) report_->data(data_->summary(), validation_data_ ? &validation_data_->summary() : nullptr);
   compile();
   meet();
   draw_weights();
@@ -242,7 +243,9 @@ void Trainer::train_one_step() {
   if (snapshot_) snapshot_->step_done(progress_.step);
   const std::optional<std::string> hash = hash_if_asked();
   if (report_) {
-    report_->step_done(progress_.step, progress_.tokens_seen, result, learning_rate, data_wait_s, hash);
+    report_->step_done(
+        {progress_.step, progress_.tokens_seen, learning_rate, data_wait_s, hash, validation_is_due()},
+        result);
     if (const ReplayFacts* facts = runner_->replay_facts(); facts && steps_here_ == 2)
       report_->replaying(*facts);
   }
