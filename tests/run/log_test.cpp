@@ -47,6 +47,15 @@ TEST_CASE("a run tells what it is made of in ten lines, its last step, and how i
   const auto environment = nlohmann::json::parse(text_of(place / "run/env.json"));
   CHECK(std::regex_match(environment["versions"]["commit"].get<std::string>(),
                          std::regex("unknown|[0-9a-f]{12,}(-dirty)?")));
+
+  const std::string folder = (place / "run").string(), page = (place / "page.html").string();
+  CHECK_THAT(must_end_well({"top", folder}).output,
+             ContainsSubstring("finished, llama3 debugmodel, ranks: 2 (dp_shard 2)\nstep 3 of 3, 100.0 %") &&
+                 ContainsSubstring("finished: step 3\n"));
+  CHECK_THAT(must_end_well({"report", folder, "--text"}).output,
+             ContainsSubstring("\nTraining loss (nats)\n"));
+  CHECK(must_end_well({"report", folder, "--output", page}).output == page + "\n");
+  CHECK_THAT(text_of(page), ContainsSubstring("\"name\":\"run\""));
 }
 
 TEST_CASE("a quiet run shows its steps and validations alone") {

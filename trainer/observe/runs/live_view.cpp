@@ -1,3 +1,6 @@
+// The view is made anew for each look, so nothing is remembered between two. Lines are cut by characters, not
+// bytes: a torn UTF-8 character would upset the terminal. The time left follows from the last steps, since
+// the first ones of a run compile and warm up.
 #include "trainer/observe/runs/live_view.h"
 
 #include <fmt/format.h>

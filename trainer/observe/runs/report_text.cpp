@@ -1,3 +1,5 @@
+// A place of a plot stands for two dots across, so a curve has twice as many points as columns; each has the
+// lowest and highest value of its steps. A quantity that never changes is left out: a flat line says nothing.
 #include "trainer/observe/runs/report_text.h"
 
 #include <fmt/format.h>
