@@ -1,4 +1,5 @@
-// `rondo compare RUN_A RUN_B [--json] [--tolerance REL]`. Results go to stdout.
+// `rondo compare RUN_A RUN_B ... [--json] [--tolerance REL]`. Results go to stdout. Two runs are columns of a
+// table, more are its rows; every run is compared with the first one bit for bit.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -7,18 +8,25 @@
 
 #include "apps/commands.h"
 #include "support/flags/flags.h"
-#include "trainer/observe/metrics/compare_runs.h"
+#include "support/text/size_text.h"
+#include "trainer/observe/runs/compare_runs.h"
+#include "trainer/observe/runs/rank_runs.h"
 
 namespace rondo {
 namespace {
 
 using nlohmann::ordered_json;
 
-std::string verdict_text(const Comparison& c, std::optional<double> tolerance) {
+// What the runs are called here: A, B, ..., Z, R27, R28, ...
+std::string letter(std::size_t run) {
+  return run < 26 ? std::string(1, static_cast<char>('A' + run)) : fmt::format("R{}", run + 1);
+}
+
+std::string verdict_text(const Comparison& c, std::optional<double> tolerance, const std::string& b) {
   std::string text;
   if (const auto& d = c.first_difference) {
-    text = fmt::format("different: step {} is the first that differs, in {}: A {}, B {}", d->step,
-                       d->quantity, d->a, d->b);
+    text = fmt::format("different: step {} is the first that differs, in {}: A {}, {} {}", d->step,
+                       d->quantity, d->a, b, d->b);
     if (!std::isnan(d->relative)) text += fmt::format(" (relative difference {:.3g})", d->relative);
     text += "\n";
   } else if (c.shared_steps == 0) {
@@ -31,54 +39,149 @@ std::string verdict_text(const Comparison& c, std::optional<double> tolerance) {
     if (c.hashed_steps > 0) text += fmt::format("; state_hash on {}", c.hashed_steps);
     text += c.equal() ? ")\n" : "), but not the same steps\n";
   }
-  if (!c.only_in_a.empty()) text += fmt::format("steps missing in B: {}\n", step_list(c.only_in_a));
+  if (!c.only_in_a.empty()) text += fmt::format("steps missing in {}: {}\n", b, step_list(c.only_in_a));
   if (!c.only_in_b.empty()) text += fmt::format("steps missing in A: {}\n", step_list(c.only_in_b));
   return text;
 }
 
-std::string speed_row(const char* name, double a, double b, int decimals) {
-  const std::string ratio = a > 0 && std::isfinite(b) ? fmt::format("{:.3f}", b / a) : "-";
-  return fmt::format("  {:<24}{:>14.{}f}{:>14.{}f}{:>10}\n", name, a, decimals, b, decimals, ratio);
+// All that is known of the runs that are compared.
+struct Compared {
+  std::vector<RunLog> runs;
+  std::vector<Comparison> with_first;  // of each run but the first
+  std::vector<Speed> speeds;
+  Ranking ranking;
+  std::vector<ConfigRow> config;
+
+  bool equal() const {
+    for (const Comparison& c : with_first)
+      if (!c.equal()) return false;
+    return true;
+  }
+};
+
+Compared compare(const std::vector<std::string>& folders, std::optional<double> tolerance) {
+  Compared all;
+  for (const std::string& folder : folders) all.runs.push_back(read_run(folder));
+  std::vector<const RunLog*> logs;
+  for (const RunLog& run : all.runs) {
+    if (!logs.empty()) all.with_first.push_back(compare_runs(all.runs[0], run, tolerance));
+    logs.push_back(&run);
+    all.speeds.push_back(speed_of(run.lines));
+  }
+  all.ranking = rank_runs(logs);
+  all.config = config_differences(logs);
+  return all;
 }
 
-std::string report(const RunLog& a, const RunLog& b, const Comparison& c, std::optional<double> tolerance) {
-  std::string text = fmt::format("A: {}\nB: {}\n", a.folder.string(), b.folder.string());
-  text += verdict_text(c, tolerance);
-  text += fmt::format("\n  {:<24}{:>14}{:>14}{:>10}\n", "", "A", "B", "B/A");
-  text += speed_row("tokens/s (median)", c.speed_a.tokens_per_s, c.speed_b.tokens_per_s, 1);
-  text += speed_row("step time ms (median)", 1e3 * c.speed_a.step_time_s, 1e3 * c.speed_b.step_time_s, 2);
-  text += speed_row("peak memory GiB", c.speed_a.peak_memory_gib, c.speed_b.peak_memory_gib, 4);
-  for (const RunLog* run : {&a, &b})
-    if (run->config.empty())
-      text += fmt::format("\nno config.toml in {}: configurations not compared\n", run->folder.string());
+std::string row(const std::string& name, double a, double b, int decimals) {
+  const std::string ratio = a > 0 && std::isfinite(b) ? fmt::format("{:.3f}", b / a) : "-";
+  return fmt::format("  {:<32}{:>14.{}f}{:>14.{}f}{:>10}\n", name, a, decimals, b, decimals, ratio);
+}
+
+std::string columns(const Compared& c) {
+  const Ranking& r = c.ranking;
+  const Speed &a = c.speeds[0], &b = c.speeds[1];
+  std::string text = fmt::format("  {:<32}{:>14}{:>14}{:>10}\n", "", "A", "B", "B/A");
+  text += row("loss at " + count_text(r.tokens) + " tokens", r.losses[0].loss, r.losses[1].loss, 4);
+  if (r.by_validation)
+    text +=
+        row("validation at " + count_text(r.validation_tokens) + " tokens", r.loss_of(0), r.loss_of(1), 4);
+  text += row("tokens/s (median)", a.tokens_per_s, b.tokens_per_s, 1);
+  text += row("step time ms (median)", 1e3 * a.step_time_s, 1e3 * b.step_time_s, 2);
+  return text + row("peak memory GiB", a.peak_memory_gib, b.peak_memory_gib, 4);
+}
+
+std::string rows(const Compared& c) {
+  const Ranking& r = c.ranking;
+  std::string text = fmt::format("  {:<5}{:>12}{:>12}{:>12}{:>10}{:>12}{:>12}\n", "best", "loss",
+                                 "validation", "tokens/s", "to A", "step ms", "memory GiB");
+  for (const std::size_t i : r.best_first) {
+    const Speed& speed = c.speeds[i];
+    const std::optional<double> validation = r.losses[i].validation_loss;
+    text += fmt::format("  {:<5}{:>12.4f}{:>12}{:>12.1f}{:>10.3f}{:>12.2f}{:>12.4f}\n", letter(i),
+                        r.losses[i].loss, validation ? fmt::format("{:.4f}", *validation) : "-",
+                        speed.tokens_per_s, speed.tokens_per_s / c.speeds[0].tokens_per_s,
+                        1e3 * speed.step_time_s, speed.peak_memory_gib);
+  }
+  text += fmt::format("losses at {} tokens, the most that all runs have seen", count_text(r.tokens));
+  if (r.by_validation)
+    text += fmt::format("; validation losses at {} tokens", count_text(r.validation_tokens));
+  return text + "\n";
+}
+
+// Which run is better than the next one, and by how much.
+std::string best_text(const Compared& c) {
+  const Ranking& r = c.ranking;
+  const std::size_t best = r.best_first[0], next = r.best_first[1];
+  const double low = r.loss_of(best), high = r.loss_of(next);
+  const std::string name = r.by_validation ? "validation loss" : "loss";
+  if (low == high)
+    return fmt::format("no run is better: {} and {} have the same {}\n", letter(best), letter(next), name);
+  if (!std::isfinite(high))
+    return fmt::format("better: {}, the only one with a finite {}\n", letter(best), name);
+  return fmt::format("better: {}, whose {} of {:.4f} is {:.4g} ({:.2g} %) below that of {}\n", letter(best),
+                     name, low, high - low, 100 * (high - low) / high, letter(next));
+}
+
+std::string report(const Compared& c, std::optional<double> tolerance) {
+  const bool two = c.runs.size() == 2;
+  std::string text;
+  for (std::size_t i = 0; i < c.runs.size(); ++i)
+    text += fmt::format("{}: {}\n", letter(i), c.runs[i].folder.string());
+  for (std::size_t i = 1; i < c.runs.size(); ++i)
+    text += (two ? "" : letter(i) + " beside A: ") + verdict_text(c.with_first[i - 1], tolerance, letter(i));
+  text += "\n" + (two ? columns(c) : rows(c)) + best_text(c);
+  for (const RunLog& run : c.runs)
+    if (run.config.empty())
+      text += fmt::format("\nno config.toml in {}: configurations not compared\n", run.folder.string());
   if (!c.config.empty()) text += "\nconfiguration:\n";
-  for (const ConfigDifference& d : c.config) text += fmt::format("  {}: A {}, B {}\n", d.key, d.a, d.b);
+  for (const ConfigRow& row : c.config) {
+    text += fmt::format("  {}:", row.key);
+    for (std::size_t i = 0; i < row.values.size(); ++i)
+      text += fmt::format("{} {} {}", i > 0 ? "," : "", letter(i), row.values[i]);
+    text += "\n";
+  }
   return text;
 }
 
-ordered_json speed_json(const Speed& speed) {
-  return {{"tokens_per_s", speed.tokens_per_s},
-          {"step_time_s", speed.step_time_s},
-          {"peak_memory_gib", speed.peak_memory_gib}};
+ordered_json finite(std::optional<double> value) {
+  return value && std::isfinite(*value) ? ordered_json(*value) : ordered_json(nullptr);
 }
 
-std::string json_report(const RunLog& a, const RunLog& b, const Comparison& c) {
+// `b`: "b" where two runs are compared.
+ordered_json bits_json(const Comparison& c) {
   ordered_json first = nullptr;
   if (const auto& d = c.first_difference)
     first = {
         {"step", d->step}, {"quantity", d->quantity}, {"a", d->a}, {"b", d->b}, {"relative", d->relative}};
+  return {{"equal", c.equal()},
+          {"first_difference", first},
+          {"shared_steps", c.shared_steps},
+          {"hashed_steps", c.hashed_steps},
+          {"missing_in_a", c.only_in_b},
+          {"missing_in_b", c.only_in_a}};
+}
+
+// "runs" in the order given, each but the first beside the first: there it is "b", and the first one "a".
+std::string json_report(const Compared& c) {
+  ordered_json runs = ordered_json::array();
+  for (std::size_t i = 0; i < c.runs.size(); ++i) {
+    ordered_json run = {{"folder", c.runs[i].folder.string()},
+                        {"loss", finite(c.ranking.losses[i].loss)},
+                        {"validation_loss", finite(c.ranking.losses[i].validation_loss)},
+                        {"tokens_per_s", c.speeds[i].tokens_per_s},
+                        {"step_time_s", c.speeds[i].step_time_s},
+                        {"peak_memory_gib", c.speeds[i].peak_memory_gib}};
+    if (i > 0) run["beside_first"] = bits_json(c.with_first[i - 1]);
+    runs.push_back(run);
+  }
   ordered_json config = ordered_json::object();
-  for (const ConfigDifference& d : c.config) config[d.key] = {{"a", d.a}, {"b", d.b}};
-  const ordered_json whole = {{"a", a.folder.string()},
-                              {"b", b.folder.string()},
-                              {"equal", c.equal()},
-                              {"first_difference", first},
-                              {"shared_steps", c.shared_steps},
-                              {"hashed_steps", c.hashed_steps},
-                              {"missing_in_a", c.only_in_b},
-                              {"missing_in_b", c.only_in_a},
-                              {"speed_a", speed_json(c.speed_a)},
-                              {"speed_b", speed_json(c.speed_b)},
+  for (const ConfigRow& row : c.config) config[row.key] = row.values;
+  const ordered_json whole = {{"equal", c.equal()},
+                              {"tokens", c.ranking.tokens},
+                              {"validation_tokens", c.ranking.validation_tokens},
+                              {"best_first", c.ranking.best_first},
+                              {"runs", runs},
                               {"config", config}};
   return whole.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
@@ -86,24 +189,28 @@ std::string json_report(const RunLog& a, const RunLog& b, const Comparison& c) {
 }  // namespace
 
 int run_compare(const Arguments& args) {
-  std::filesystem::path folder_a, folder_b;
+  std::string first, second;
+  std::vector<std::string> folders, more;
   std::optional<double> tolerance;
   bool json = false;
-  Flags flags("compare",
-              "Compares two run folders: loss, grad_norm, lr and state_hash of every step, bit for bit.\n"
-              "Then speed (medians after the first tenth of the lines), memory and configuration.",
-              "Exit code: 0 equal, 1 different, 2 usage, 4 a run folder is missing or damaged.");
-  flags.positional("RUN_A", flag::text(&folder_a), "the folder of a run", Need::required);
-  flags.positional("RUN_B", flag::text(&folder_b), "the folder of another", Need::required);
+  Flags flags(
+      "compare",
+      "Compares run folders with the first of them: loss, grad_norm, lr and state_hash of every step,\n"
+      "bit for bit. Then losses at equal tokens and which run is better, speed (medians after the\n"
+      "first tenth of the lines), memory and configuration.",
+      "Exit code: 0 all equal, 1 different, 2 usage, 4 a run folder is missing or damaged.");
+  flags.positional("RUN_A", flag::text(&first), "the folder of a run", Need::required);
+  flags.positional("RUN_B", flag::text(&second), "the folder of another", Need::required);
+  flags.positional("RUN...", flag::append(&more), "more of them", Need::optional);
   flags.toggle("--json", &json, "one JSON object instead of text");
   flags.value("--tolerance", "REL", flag::number(&tolerance, 0),
               "loss and grad_norm may differ by this much relatively; hashes are not compared");
   if (!flags.read(args)) return 0;
-  const RunLog a = read_run(folder_a);
-  const RunLog b = read_run(folder_b);
-  const Comparison comparison = compare_runs(a, b, tolerance);
-  std::fputs((json ? json_report(a, b, comparison) : report(a, b, comparison, tolerance)).c_str(), stdout);
-  return comparison.equal() ? 0 : 1;
+  folders = {first, second};
+  folders.insert(folders.end(), more.begin(), more.end());
+  const Compared compared = compare(folders, tolerance);
+  std::fputs((json ? json_report(compared) : report(compared, tolerance)).c_str(), stdout);
+  return compared.equal() ? 0 : 1;
 }
 
 }  // namespace rondo

@@ -1,13 +1,29 @@
-// `rondo launch`: torchrun's command line, without Python.
+// `rondo launch`: torchrun's command line, without Python. A configuration that no rank can run is refused
+// here, once and before any rank starts.
 #include "apps/commands.h"
 #include "parallel/launch/launcher.h"
 #include "parallel/launch/options.h"
+#include "trainer/config/derived.h"
+#include "trainer/config/load.h"
 
 namespace rondo {
+namespace {
+
+// False: --help was asked for.
+bool ranks_can_run(const launch::LaunchOptions& options) {
+  if (options.runs_any_program || options.program[0] != "train") return true;
+  const Arguments args(options.program.begin() + 1, options.program.end());
+  if (!before_train(args)) return false;
+  // Nodes may have different numbers of ranks, and then the ranks say.
+  if (options.nodes == 1) resolve_layout(load_config(args), options.ranks_per_node);
+  return true;
+}
+
+}  // namespace
 
 int run_launch(const Arguments& args) {
   const launch::LaunchOptions options = launch::parse_options(args);
-  return options.wants_help ? 0 : launch::run(options);
+  return options.wants_help || !ranks_can_run(options) ? 0 : launch::run(options);
 }
 
 }  // namespace rondo

@@ -11,11 +11,11 @@
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/text.h"
 #include "compiler/report/memory_timeline_page.h"
+#include "support/text/html.h"
 
 namespace rondo::ir {
 namespace {
 
-// A JSON string that may stand inside of a <script>: "<" never appears, so no name can end the element.
 std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -23,26 +23,13 @@ std::string json_string(std::string_view text) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
-    } else if (code < 0x20 || c == '<' || code == 0x7f) {
+    } else if (code < 0x20 || code == 0x7f) {
       out += fmt::format("\\u{:04x}", code);
     } else {
       out += c;
     }
   }
   return out + '"';
-}
-
-std::string escaped_html(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else
-      out += c;
-  }
-  return out;
 }
 
 // Numbers the different strings that it is given, in the order of their first appearance.
@@ -187,18 +174,8 @@ std::string memory_timeline(const Graph& graph, const MemoryReport& report) {
   const std::string data =
       fmt::format("{{{},{},{},{},{}}}", totals_json(report), nodes_json(graph), stretches_json(graph),
                   storages_json(graph, report), collectives_json(graph));
-  std::string page;
-  std::string_view rest = kMemoryTimelinePage;
-  const auto fill_in = [&](std::string_view mark, const std::string& text) {
-    const std::size_t at = rest.find(mark);
-    page += rest.substr(0, at);
-    page += text;
-    rest.remove_prefix(at + mark.size());
-  };
-  fill_in("@TITLE@", escaped_html(report.graph));
-  fill_in("@DATA@", data);
-  page += rest;
-  return page;
+  return filled_page(kMemoryTimelinePage,
+                     {{"@TITLE@", escaped_html(report.graph)}, {"@DATA@", json_in_script(data)}});
 }
 
 }  // namespace rondo::ir

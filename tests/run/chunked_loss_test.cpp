@@ -7,7 +7,8 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-const Words kInChunks = {"--compile.numerics=rounds", "--compile.loss_chunks=5"};
+const Words kInChunks = {"--compile.numerics=rounds", "--compile.loss_chunks=5",
+                         "--metrics.verbosity=detailed"};
 const Words kEvenVocabulary = {"--model.vocab_size=260"};
 
 // Of `ranks` ranks, for 3 steps.

@@ -70,13 +70,23 @@ TEST_CASE("mistakes in the configuration end with 3 and name the key, whether al
           {"compile.passes: cudagraph needs device cuda, and the run's is cpu"}),
       row({"--parallelism.data_parallel_shard_degree=3"},
           {"but the run has 1", "data_parallel_shard_degree = -1"}),
-      launched({"--trainin.steps=3"},
-               {"unknown key (did you mean training.steps?)", "exit code 3 (configuration)"}),
+      launched({"--trainin.steps=3"}, {"unknown key (did you mean training.steps?)"}),
       launched({"--training.global_batch_size=6"},
                {"training.global_batch_size = 6 must be a multiple of", "2 * 2 = 4; the nearest is 8"}),
       launched({"--compile.passes=cudagraph"}, {"cudagraph needs device cuda"}),
       row({"--job.device=gpu"}, {"--job.device=gpu: allowed: auto, cpu, cuda"}),
   });
+}
+
+TEST_CASE("a launched configuration that cannot run is refused once, and no rank starts") {
+  const Place place;
+  for (const char* flag : {"--trainin.steps=3", "--parallelism.data_parallel_shard_degree=3"}) {
+    const ProgramResult run = rondo(place.launch(2, "run", {flag}));
+    INFO(run.output);
+    CHECK(run.exit_code == 3);
+    CHECK(std::count(run.output.begin(), run.output.end(), '\n') == 1);
+    CHECK(run.output.starts_with("rondo: error: "));
+  }
 }
 
 TEST_CASE("data that cannot be used ends with 4 and is named") {

@@ -111,7 +111,8 @@ TEST_CASE("the file SAVE saves once, is gone, and the run goes on") {
   REQUIRE(holds_soon([&] { return !fs::exists(run.place / "run/SAVE"); }));
   const auto saved = [&] {
     std::size_t count = 0;
-    for (const auto& entry : fs::directory_iterator(run.place / "run/checkpoint"))
+    std::error_code none_yet;
+    for (const auto& entry : fs::directory_iterator(run.place / "run/checkpoint", none_yet))
       count += fs::exists(entry.path() / "COMMITTED");
     return count;
   };

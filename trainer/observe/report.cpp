@@ -1,11 +1,13 @@
 // Two clocks run: one a step for metrics.jsonl, one a line for console and TensorBoard. Both stand still
 // while the run validates or saves, so that speeds are of training alone. A step that is not finite is
-// printed at once. A resumed run takes over the longest list of earlier lines, since the run just before may
-// have died after fewer. The peak of memory is reset each step, and the line shows the largest of its steps.
+// printed at once. A line of metrics.jsonl waits for the validation after its step. A resumed run takes over
+// the longest list of earlier lines, since the run just before may have died after fewer. The peak of memory
+// is reset each step, and the line shows the largest of its steps.
 #include "trainer/observe/report.h"
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -14,10 +16,13 @@
 #include <nlohmann/json.hpp>
 
 #include "support/log.h"
+#include "support/text/size_text.h"
+#include "support/version.h"
 #include "trainer/config/dump.h"
 #include "trainer/device/device_info.h"
 #include "trainer/observe/memory_json.h"
 #include "trainer/observe/metrics/flops.h"
+#include "trainer/observe/start_and_end.h"
 #include "trainer/step/expert_rows.h"
 
 namespace rondo {
@@ -32,10 +37,13 @@ double now_s() {
 }  // namespace
 
 Report::Report(const JobConfig& config, const std::vector<std::string>& command_line, int ranks)
-    : config_(config), folder_(config.job.dump_folder), metrics_(folder_.metrics_file()) {
+    : config_(config),
+      folder_(config.job.dump_folder),
+      metrics_(folder_.metrics_file()),
+      started_s_(now_s()) {
   folder_.write_config(to_annotated_toml(config));
   folder_.write_environment({command_line,
-                             {{"rondo", RONDO_VERSION}, {"torch", TORCH_VERSION}},
+                             {{"rondo", version()}, {"commit", commit()}, {"torch", TORCH_VERSION}},
                              {{"intra_op", at::get_num_threads()}, {"world_size", ranks}}});
   folder_.event("start", {{"fingerprint", fingerprint(config)}, {"ranks", ranks}});
   if (config.metrics.enable_tensorboard) {
@@ -43,27 +51,54 @@ Report::Report(const JobConfig& config, const std::vector<std::string>& command_
     std::filesystem::create_directories(events);
     tensorboard_.emplace(events);
   }
-  if (folder_.previous())
-    log_info("an earlier run in this folder was moved to " + folder_.previous()->string());
+  if (folder_.previous()) tell("an earlier run in this folder was moved to " + folder_.previous()->string());
   for (const std::string& note : config.notes) log_warning(note);
   if (config.job.print_config) log_info("configuration:\n" + to_toml(config));
+}
+
+void Report::tell(std::string_view line) const {
+  if (config_.metrics.verbosity != "quiet") log_info(line);
+}
+
+void Report::tell_details(std::string_view line) const {
+  if (config_.metrics.verbosity == "detailed") log_info(line);
 }
 
 void Report::training(const RunCosts& costs) {
   costs_ = costs;
   const int threads = at::get_num_threads();
-  const std::int64_t ranks = costs.mesh.world_size();
-  log_info(fmt::format(
-      "model {} {}: {} parameters, {:.3f} GFLOP a token; {} rank{}{}, {} thread{} each, run folder {}",
-      config_.model.name, config_.model.flavor, costs.parameters,
-      static_cast<double>(costs.flops_per_token) * 1e-9, ranks, ranks == 1 ? "" : "s",
-      ranks == 1 ? "" : " (" + costs.mesh.text() + ")", threads, threads == 1 ? "" : "s",
-      folder_.path().string()));
+  const std::int64_t ranks = costs.mesh.world_size(), tokens = costs.tokens_per_step * ranks;
+  tell(fmt::format("model: {} {}, {} parameters, {:.3g} GFLOP a token", config_.model.name,
+                   config_.model.flavor, count_text(costs.parameters),
+                   static_cast<double>(costs.flops_per_token) * 1e-9));
+  tell(fmt::format("layout: {} rank{}{}, {} thread{} each; {} tokens a step in {} sequences", ranks,
+                   ranks == 1 ? "" : "s", ranks == 1 ? "" : " (" + costs.mesh.text() + ")", threads,
+                   threads == 1 ? "" : "s", count_text(tokens), tokens / config_.training.seq_len));
+  const Checkpoint& c = config_.checkpoint;
+  tell(fmt::format("run folder: {}; {}", folder_.path().string(),
+                   !c.enable     ? "nothing is saved (checkpoint.enable)"
+                   : c.load_only ? "nothing is saved (checkpoint.load_only)"
+                                 : fmt::format("a checkpoint every {} steps", c.interval)));
+  folder_.event("model", {{"name", config_.model.name},
+                          {"flavor", config_.model.flavor},
+                          {"parameters", costs.parameters},
+                          {"flops_per_token", costs.flops_per_token},
+                          {"layout", costs.mesh.text()},
+                          {"tokens_per_step", tokens}});
   const ComputeDevice& d = costs.device;
   if (d.device.is_cpu()) return;
-  log_info(fmt::format("device: {} on each rank, {:.1f} GiB, {}", d.name,
-                       static_cast<double>(d.memory_bytes) / kGib, cuda_build_info()));
+  tell(fmt::format("device: {} on each rank, {}, {}", d.name, size_text(d.memory_bytes), cuda_build_info()));
   folder_.event("device", {{"name", d.name}, {"memory_bytes", d.memory_bytes}, {"build", cuda_build_info()}});
+}
+
+void Report::data(const DataSummary& training, const DataSummary* validation) {
+  const std::int64_t tokens = config_.training.steps * costs_.tokens_per_step * costs_.mesh.world_size();
+  for (const std::string& line : data_lines(config_, training, validation, tokens)) tell(line);
+  folder_.event("data", {{"documents", training.documents},
+                         {"tokens", training.tokens},
+                         {"held_out_documents", validation ? validation->documents : 0},
+                         {"held_out_tokens", validation ? validation->tokens : 0},
+                         {"tokens_of_run", tokens}});
 }
 
 void Report::experts(const Decoder& model, const TrainStepOptions& options) {
@@ -75,7 +110,7 @@ void Report::experts(const Decoder& model, const TrainStepOptions& options) {
   if (!rows) return;
   const ExpertParallel& e = options.sharding.experts;
   const bool fixed = e.exchange == ExpertExchange::fixed_size;
-  log_info(fmt::format(
+  tell(fmt::format(
       "experts: {} on {} ranks; {}; a rank has room for {} rows of a layer, {:.1f} MiB, where balanced "
       "routers send "
       "{}{}",
@@ -90,38 +125,52 @@ void Report::experts(const Decoder& model, const TrainStepOptions& options) {
 }
 
 void Report::compiled(const std::vector<const CompiledStep*>& steps) {
+  std::int64_t planned = 0;
+  double ms = 0;
+  std::vector<std::string> graphs;
   for (const CompiledStep* step : steps) {
     const CompileReport& r = step->report();
-    if (r.traced_nodes == 0) {
-      log_info(fmt::format("{}: runs eagerly", step->function().name));
-      continue;
-    }
-    log_info(fmt::format("{}: traced {} nodes in {:.1f} ms; {} nodes after passes in {:.1f} ms",
-                         step->function().name, r.traced_nodes, r.trace_ms, r.nodes, r.passes_ms));
-    log_info(fmt::format("{}: {}", step->function().name, r.segments_in_words));
-    for (const std::string& note : r.pipeline.notes) log_info(step->function().name + ": " + note);
-    nlohmann::ordered_json passes;
-    for (const ir::PassReport& pass : r.pipeline.passes) {
-      for (const std::string& note : pass.notes) log_info(step->function().name + ": " + note);
-      passes[std::string(pass.name)] = {{"ms", pass.ms},
-                                        {"verify_ms", pass.verify_ms},
-                                        {"nodes_before", pass.nodes_before},
-                                        {"nodes", pass.nodes_after},
-                                        {"ops", pass.op_difference},
-                                        {"notes", pass.notes}};
-    }
-    for (const std::string& line : ir::print_lines(r.memory)) log_info(line);
-    folder_.event("compiled", {{"function", step->function().name},
-                               {"trace_ms", r.trace_ms},
-                               {"passes", passes},
-                               {"segments", r.segments},
-                               {"memory", memory_json(r.memory)}});
+    if (r.traced_nodes == 0) continue;
+    compiled(*step);
+    planned = std::max(planned, r.memory.total_bytes());
+    ms += r.trace_ms + r.passes_ms + r.plan_ms;
+    graphs.push_back(fmt::format("{} {} nodes", step->function().name, r.nodes));
   }
+  if (graphs.empty()) return tell("compiled: nothing, the step runs eagerly (compile.enable = false)");
+  tell(fmt::format("compiled: {} in {:.0f} ms, for the executor \"{}\"", fmt::join(graphs, ", "), ms,
+                   config_.compile.executor));
+  tell(fmt::format("memory: {} planned for a rank, {} in its {}", size_text(planned),
+                   size_text(costs_.device.memory_bytes), costs_.device.device.is_cpu() ? "machine" : "GPU"));
+}
+
+void Report::compiled(const CompiledStep& step) {
+  const CompileReport& r = step.report();
+  const std::string& name = step.function().name;
+  tell_details(fmt::format("{}: traced {} nodes in {:.1f} ms; {} nodes after passes in {:.1f} ms", name,
+                           r.traced_nodes, r.trace_ms, r.nodes, r.passes_ms));
+  tell_details(fmt::format("{}: {}", name, r.segments_in_words));
+  for (const std::string& note : r.pipeline.notes) tell_details(name + ": " + note);
+  nlohmann::ordered_json passes;
+  for (const ir::PassReport& pass : r.pipeline.passes) {
+    for (const std::string& note : pass.notes) tell_details(name + ": " + note);
+    passes[std::string(pass.name)] = {{"ms", pass.ms},
+                                      {"verify_ms", pass.verify_ms},
+                                      {"nodes_before", pass.nodes_before},
+                                      {"nodes", pass.nodes_after},
+                                      {"ops", pass.op_difference},
+                                      {"notes", pass.notes}};
+  }
+  for (const std::string& line : ir::print_lines(r.memory)) tell_details(line);
+  folder_.event("compiled", {{"function", name},
+                             {"trace_ms", r.trace_ms},
+                             {"passes", passes},
+                             {"segments", r.segments},
+                             {"memory", memory_json(r.memory)}});
 }
 
 void Report::replaying(const ReplayFacts& f) {
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
-  log_info(
+  tell_details(
       fmt::format("replay: {} ops a step, {} views made once, {:.1f} MiB planned, {:.1f} MiB{} from the "
                   "heap, {} results and "
                   "{} bytes copied a step",
@@ -129,7 +178,7 @@ void Report::replaying(const ReplayFacts& f) {
                   f.largest_workspace_op.empty() ? "" : " for " + f.largest_workspace_op, f.copied_results,
                   f.batch_bytes + f.state_bytes));
   if (f.segments > 0)
-    log_info(fmt::format(
+    tell_details(fmt::format(
         "recorded: {} segment{} of {} ops, {} ops called by the host; {} bytes copied a step; first step "
         "{:.0f} ms, "
         "recording {:.0f} ms; {:.1f} MiB planned, {:.1f} MiB in the pool, {:.1f} MiB more of the device in "
@@ -197,29 +246,33 @@ ConsoleStyle Report::style(std::optional<double> eta_s) const {
   return {log_has_color(), static_cast<double>(costs_.device.memory_bytes) / kGib, eta_s};
 }
 
-void Report::step_done(std::int64_t step, std::int64_t tokens_seen, const StepResult& result,
-                       double learning_rate, double data_wait_s,
-                       const std::optional<std::string>& state_hash) {
+void Report::step_done(const DoneStep& done, const StepResult& result) {
   for (auto* clock : {&each_step_, &each_line_})
-    (*clock)->step_done(costs_.tokens_per_step, data_wait_s, now_s());
+    (*clock)->step_done(costs_.tokens_per_step, done.data_wait_s, now_s());
+  const std::int64_t steps_left = config_.training.steps - done.step;
+  const std::int64_t tokens_left = steps_left * costs_.tokens_per_step * costs_.mesh.world_size();
   StepMetrics m = measure(*each_step_);
-  m.step = step;
+  m.step = done.step;
   m.loss = result.loss;
   m.grad_norm = result.grad_norm;
-  m.lr = learning_rate;
+  m.lr = done.learning_rate;
   m.memory_gib = static_cast<double>(costs_.device.peak_bytes()) / kGib;
-  m.tokens_seen = tokens_seen;
+  m.data_wait_s = done.data_wait_s;
+  m.tokens_seen = done.tokens_seen;
+  m.progress = static_cast<double>(done.tokens_seen) / static_cast<double>(done.tokens_seen + tokens_left);
   m.load_imbalance = result.load_imbalance;
   if (line_overflow_) {
     m.overflow = {std::lround(result.dropped_tokens), result.repeated, result.skipped};
     line_overflow_->add(*m.overflow);
   }
-  m.state_hash = state_hash;
+  m.state_hash = done.state_hash;
   costs_.device.reset_peak();
-  metrics_.write(m);
+  held_ = m;
+  if (!done.validates || !result.finite) write_held();
   line_peak_gib_ = std::max(line_peak_gib_, m.memory_gib);
-  if (step != 1 && step % config_.metrics.log_freq != 0 && result.finite) return;
-  if (expert_load_) expert_load_->write(step, result.tokens_per_expert);
+  const bool shown = done.step == 1 || steps_left == 0 || done.step % config_.metrics.log_freq == 0;
+  if (!shown && result.finite) return;
+  if (expert_load_) expert_load_->write(done.step, result.tokens_per_expert);
 
   const StepMetrics interval = measure(*each_line_);
   m.tokens_per_s = interval.tokens_per_s;
@@ -228,26 +281,50 @@ void Report::step_done(std::int64_t step, std::int64_t tokens_seen, const StepRe
   m.data_wait_fraction = interval.data_wait_fraction;
   m.memory_gib = std::exchange(line_peak_gib_, 0.0);
   if (line_overflow_) m.overflow = std::exchange(*line_overflow_, {});
-  log_info(console_line(m, style(each_line_->eta_s(config_.training.steps - step))));
-  if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
+  log_info(console_line(m, style(each_line_->eta_s(steps_left))));
+  if (tensorboard_) tensorboard_->write(done.step, tensorboard_scalars(m));
+}
+
+void Report::write_held() {
+  if (held_) metrics_.write(*held_);
+  held_.reset();
 }
 
 void Report::pause() {
-  paused_s_ = now_s();
-  for (auto* clock : {&each_step_, &each_line_}) (*clock)->pause(paused_s_);
+  pause_began_s_ = now_s();
+  for (auto* clock : {&each_step_, &each_line_}) (*clock)->pause(pause_began_s_);
 }
 
 void Report::go_on() {
-  for (auto* clock : {&each_step_, &each_line_}) (*clock)->resume(now_s());
+  const double now = now_s();
+  paused_s_ += now - pause_began_s_;
+  for (auto* clock : {&each_step_, &each_line_}) (*clock)->resume(now);
 }
 
 void Report::validation_done(std::int64_t step, double loss, std::int64_t tokens) {
   go_on();
-  ValidationMetrics m{step, loss, static_cast<double>(tokens) / std::max(now_s() - paused_s_, 1e-9),
+  if (held_) held_->validation_loss = loss;
+  write_held();
+  ValidationMetrics m{step, loss, static_cast<double>(tokens) / std::max(now_s() - pause_began_s_, 1e-9),
                       static_cast<double>(costs_.device.peak_bytes()) / kGib};
   log_info(console_line(m, style(std::nullopt)));
   folder_.event("validation", {{"step", step}, {"loss", loss}});
   if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
+}
+
+void Report::ended(std::int64_t step, std::int64_t tokens_seen, std::int64_t last_saved_step) {
+  const bool finished = step == config_.training.steps;
+  if (finished) folder_.event("finished", {{"step", step}});
+  const RunEnd end{step, tokens_seen, finished, now_s() - started_s_, paused_s_, last_saved_step};
+  // A run that had no step left to take, and lost its earlier lines, has none.
+  const bool has_lines = std::filesystem::file_size(folder_.metrics_file()) > 0;
+  const RunLog log = has_lines ? read_run(folder_.path()) : RunLog{};
+  for (const std::string& line : end_lines(config_, end, log)) tell(line);
+}
+
+void Report::write_exit(const ExitRecord& record) {
+  write_held();
+  folder_.write_exit(record);
 }
 
 }  // namespace rondo

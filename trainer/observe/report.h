@@ -3,11 +3,13 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/compile.h"
 #include "parallel/mesh.h"
 #include "trainer/config/schema/job_config.h"
+#include "trainer/data/loader.h"
 #include "trainer/device/compute_device.h"
 #include "trainer/observe/metrics/expert_load.h"
 #include "trainer/observe/metrics/run_folder.h"
@@ -28,6 +30,16 @@ struct RunCosts {
   ComputeDevice device{};
 };
 
+// A step that was taken.
+struct DoneStep {
+  std::int64_t step = 0;
+  std::int64_t tokens_seen = 0;  // over all ranks and steps
+  double learning_rate = 0;
+  double data_wait_s = 0;  // how long the step waited for its batch
+  std::optional<std::string> state_hash;
+  bool validates = false;  // validation_done follows, so that its line has both losses
+};
+
 class Report {
  public:
   // Takes the run folder: from here on the run's end is written there. `config` outlives the report.
@@ -35,6 +47,8 @@ class Report {
 
   RunFolder& folder() { return folder_; }
   void training(const RunCosts& costs);
+  // `validation`: nullptr without one.
+  void data(const DataSummary& training, const DataSummary* validation);
   // Of training; nothing without experts.
   void experts(const Decoder& model, const TrainStepOptions& options);
   void compiled(const std::vector<const CompiledStep*>& steps);
@@ -44,16 +58,23 @@ class Report {
   // too.
   void resumed(std::int64_t step, const std::filesystem::path& from, double seconds);
   void training_starts();
-  // `tokens_seen`: over all ranks and steps. `data_wait_s`: how long the step waited for its batch.
-  void step_done(std::int64_t step, std::int64_t tokens_seen, const StepResult& result, double learning_rate,
-                 double data_wait_s, const std::optional<std::string>& state_hash);
+  void step_done(const DoneStep& done, const StepResult& result);
   // The clock stands still between these two: validation, saving.
   void pause();
   void go_on();
   // Goes on.
   void validation_done(std::int64_t step, double loss, std::int64_t tokens);
 
+  // The run ends after `step`, its last one or an earlier. `last_saved_step`: -1 where nothing is saved.
+  void ended(std::int64_t step, std::int64_t tokens_seen, std::int64_t last_saved_step);
+  // What is still held is written first. Also of a run that never came to `ended`.
+  void write_exit(const ExitRecord& record);
+
  private:
+  void tell(std::string_view line) const;
+  void tell_details(std::string_view line) const;
+  void compiled(const CompiledStep& step);
+  void write_held();
   StepMetrics measure(Throughput& clock) const;
   ConsoleStyle style(std::optional<double> eta_s) const;
 
@@ -64,7 +85,8 @@ class Report {
   std::optional<ExpertLoadWriter> expert_load_;
   std::optional<EventFile> tensorboard_;
   std::optional<Throughput> each_step_, each_line_;
-  double paused_s_ = 0;
+  std::optional<StepMetrics> held_;  // the line of a step that is being validated
+  double started_s_ = 0, pause_began_s_ = 0, paused_s_ = 0;
   double line_peak_gib_ = 0;
   std::optional<OverflowMetrics> line_overflow_;  // where experts have no room for all rows
 };

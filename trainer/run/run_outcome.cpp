@@ -55,7 +55,7 @@ RunOutcome lost_peer(const std::string& reason, std::int64_t step, const JobConf
 void write_exit_json(Report* report, const RunOutcome& end) {
   if (report == nullptr) return;
   try {
-    report->folder().write_exit({end.exit_code, end.signal, 0, end.reason});
+    report->write_exit({end.exit_code, end.signal, 0, end.reason});
   } catch (const std::exception& error) {
     log_error(error.what());
   }

@@ -20,6 +20,7 @@
 #include "support/log.h"
 #include "support/stop_signal.h"
 #include "support/stopwatch.h"
+#include "support/version.h"
 #include "trainer/run/compare_ranks.h"
 #include "trainer/step/from_config.h"
 #include "trainer/step/lr_schedule.h"
@@ -51,6 +52,7 @@ void Trainer::prepare() {
   if (config_.validation.enable)
     validation_data_ =
         std::make_unique<DataLoader>(validation_data(config_, layout_, environment_.rank), *tokenizer_);
+  if (report_) report_->data(data_->summary(), validation_data_ ? &validation_data_->summary() : nullptr);
   compile();
   meet();
   draw_weights();
@@ -102,7 +104,7 @@ std::vector<std::string> Trainer::settings() const {
       fmt::format("data (documents and tokenizer) = {:016x}", data_->state().fingerprint)};
   if (validation_data_)
     more.push_back(fmt::format("validation data = {:016x}", validation_data_->state().fingerprint));
-  more.push_back("rondo = " RONDO_VERSION);
+  more.push_back(fmt::format("rondo = {} {}", version(), commit()));
   more.push_back("LibTorch = " TORCH_VERSION);
   return settings_to_compare(config_, more);
 }
@@ -277,7 +279,9 @@ void Trainer::train_one_step() {
   if (snapshot_) snapshot_->step_done(progress_.step);
   const std::optional<std::string> hash = hash_if_asked();
   if (report_) {
-    report_->step_done(progress_.step, progress_.tokens_seen, result, learning_rate, data_wait_s, hash);
+    report_->step_done(
+        {progress_.step, progress_.tokens_seen, learning_rate, data_wait_s, hash, validation_is_due()},
+        result);
     if (const ReplayFacts* facts = runner_->replay_facts(); facts && steps_here_ == 2)
       report_->replaying(*facts);
   }

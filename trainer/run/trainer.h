@@ -84,6 +84,7 @@ class Trainer {
   void set_aside_newer(const std::filesystem::path& root);
   void save_seed();
   void finish();
+  void tell_end();
   void save_last();
   void export_weights();
   [[noreturn]] void refuse(const StepResult& result) const;

@@ -55,14 +55,16 @@ std::optional<Stop> Trainer::stop(const Agreement& asked) {
     log_info(fmt::format("{} asks the run to end after step {}", describe(asked.request, asked.signal),
                          progress_.step));
   Stop stopped{asked.request, asked.signal, false};
-  if (!saver_) return stopped;
-  saver_->stop_pruning();
-  if (saver_->last_saved_step() != progress_.step) {
-    save();
-    saver_->settle();
+  if (saver_) {
+    saver_->stop_pruning();
+    if (saver_->last_saved_step() != progress_.step) {
+      save();
+      saver_->settle();
+    }
+    stopped.saved = saver_->last_saved_step() == progress_.step;
+    groups_->barrier();  // nobody leaves before all agree that it is saved
   }
-  stopped.saved = saver_->last_saved_step() == progress_.step;
-  groups_->barrier();  // nobody leaves before all agree that it is saved
+  tell_end();
   return stopped;
 }
 
@@ -83,7 +85,11 @@ void Trainer::finish() {
   if (config_.checkpoint.create_seed_checkpoint) return;
   if (profile_) profile_->finish(progress_.step);
   if (saver_) save_last();
-  if (report_) report_->folder().event("finished", {{"step", progress_.step}});
+  tell_end();
+}
+
+void Trainer::tell_end() {
+  if (report_) report_->ended(progress_.step, progress_.tokens_seen, saver_ ? saver_->last_saved_step() : -1);
 }
 
 void Trainer::save_last() {

@@ -14,4 +14,14 @@ TEST_CASE("bytes are written in the unit that people read") {
   CHECK(size_text(3LL << 60) == "3072.0 PiB");
 }
 
+TEST_CASE("counts are written in the powers of 1000 that people read") {
+  CHECK(count_text(0) == "0");
+  CHECK(count_text(999) == "999");
+  CHECK(count_text(409'600) == "409.6 k");
+  CHECK(count_text(999'960) == "1.0 M");
+  CHECK(count_text(6'163'712) == "6.2 M");
+  CHECK(count_text(8'030'261'248) == "8.0 B");
+  CHECK(count_text(15'600'000'000'000) == "15.6 T");
+}
+
 }  // namespace rondo

@@ -14,6 +14,7 @@ struct Metrics {
   bool enable_tensorboard = false;
   std::string save_tb_folder = "tb";
   bool disable_color_printing = false;
+  std::string verbosity = "normal";  // quiet | normal | detailed
   static const Fields& fields();
 };
 

@@ -116,12 +116,15 @@ std::string to_json(const StepMetrics& m) {
       R"({{"step":{},"loss":{},"grad_norm":{},"lr":{},"step_time_s":{},"tokens_per_s":{},"tflops":{},"mfu":{})",
       m.step, json_number(m.loss), json_number(m.grad_norm), json_number(m.lr), json_number(m.step_time_s),
       json_number(m.tokens_per_s), json_number(m.tflops), m.mfu ? json_number(*m.mfu) : "null");
-  line += fmt::format(R"(,"memory_gib":{},"data_wait_fraction":{},"tokens_seen":{})",
-                      json_number(m.memory_gib), json_number(m.data_wait_fraction), m.tokens_seen);
+  line += fmt::format(
+      R"(,"memory_gib":{},"data_wait_fraction":{},"data_wait_s":{},"tokens_seen":{},"progress":{})",
+      json_number(m.memory_gib), json_number(m.data_wait_fraction), json_number(m.data_wait_s), m.tokens_seen,
+      json_number(m.progress));
   if (m.load_imbalance) line += fmt::format(R"(,"load_imbalance":{})", json_number(*m.load_imbalance));
   if (m.overflow)
     line += fmt::format(R"(,"dropped_tokens":{},"repeated_steps":{},"skipped_steps":{})",
                         m.overflow->dropped_tokens, m.overflow->repeated_steps, m.overflow->skipped_steps);
+  if (m.validation_loss) line += fmt::format(R"(,"validation_loss":{})", json_number(*m.validation_loss));
   if (m.state_hash) line += fmt::format(R"(,"state_hash":"{}")", *m.state_hash);
   return line + "}";
 }
@@ -140,12 +143,15 @@ StepMetrics parse_step_metrics(std::string_view text) {
   if (line.contains("mfu") && !line["mfu"].is_null()) m.mfu = number_of(line["mfu"], "mfu");
   m.memory_gib = optional_number(line, "memory_gib");
   m.data_wait_fraction = optional_number(line, "data_wait_fraction");
+  m.data_wait_s = optional_number(line, "data_wait_s");
+  m.progress = optional_number(line, "progress");
   if (line.contains("tokens_seen")) m.tokens_seen = count_of(line["tokens_seen"], "tokens_seen");
   if (line.contains("load_imbalance")) m.load_imbalance = required_number(line, "load_imbalance");
   if (line.contains("dropped_tokens")) {
     const auto count = [&](const char* key) { return count_of(line.value(key, json()), key); };
     m.overflow = {count("dropped_tokens"), count("repeated_steps"), count("skipped_steps")};
   }
+  if (line.contains("validation_loss")) m.validation_loss = required_number(line, "validation_loss");
   if (const auto hash = line.find("state_hash"); hash != line.end() && !hash->is_null()) {
     if (!hash->is_string()) malformed("\"state_hash\" must be a string");
     m.state_hash = hash->get<std::string>();

@@ -2,8 +2,9 @@
 //
 // metrics.jsonl: one JSON object a line, keys as the fields below. Numbers are the shortest decimals that
 // read back to the same bits; what JSON cannot say is a string: "NaN", "Infinity", "-Infinity". `mfu` is null
-// where the peak of the device is unknown; `state_hash` is left out where no hash was taken,
-// `load_imbalance` for a model without experts, and the overflow where experts always have room.
+// where the peak of the device is unknown; `state_hash` is left out where no hash was taken, `load_imbalance`
+// for a model without experts, the overflow where experts always have room, and `validation_loss` at steps
+// without a validation.
 #pragma once
 
 #include <cstdint>
@@ -36,11 +37,14 @@ struct StepMetrics {
   std::optional<double> mfu;              // percent of the device's peak; empty where that is unknown
   double memory_gib = 0;                  // peak since the last line
   double data_wait_fraction = 0;          // share of the time spent waiting for data, in [0, 1]
+  double data_wait_s = 0;                 // of this step
   std::int64_t tokens_seen = 0;           // by all ranks, since the start of the run
+  double progress = 0;                    // tokens_seen over what it will be after the last step, in [0, 1]
   std::optional<std::string> state_hash;  // hexadecimal
   // Tokens of the fullest expert over the mean, of the layer where that is largest; without experts: none.
   std::optional<double> load_imbalance = {};
   std::optional<OverflowMetrics> overflow = {};  // since the last line, or of the step
+  std::optional<double> validation_loss = {};  // with the state after this step
 };
 
 // A double as JSON (see above); NaN loses its sign and payload, everything else reads back bit for bit.

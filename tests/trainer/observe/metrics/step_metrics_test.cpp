@@ -26,7 +26,10 @@ StepMetrics example() {
   m.mfu = 43.2109;
   m.memory_gib = 0.125;
   m.data_wait_fraction = 0.01;
+  m.data_wait_s = 0.0025;
   m.tokens_seen = 1 << 20;
+  m.progress = 0.5;
+  m.validation_loss = 7.5;
   m.state_hash = "00c0ffee00c0ffee";
   return m;
 }
@@ -96,7 +99,8 @@ TEST_CASE("a line of metrics.jsonl holds every field in a fixed order") {
       to_json(example()) ==
       R"({"step":7,"loss":7.624612331390381,"grad_norm":1.2345,"lr":0.0008,"step_time_s":0.25,)"
       R"("tokens_per_s":1234567.5,"tflops":1234.5,"mfu":43.2109,"memory_gib":0.125,"data_wait_fraction":0.01,)"
-      R"("tokens_seen":1048576,"state_hash":"00c0ffee00c0ffee"})");
+      R"("data_wait_s":0.0025,"tokens_seen":1048576,"progress":0.5,"validation_loss":7.5,)"
+      R"("state_hash":"00c0ffee00c0ffee"})");
 }
 
 TEST_CASE("a line of metrics.jsonl reads back as it was") {
@@ -104,10 +108,12 @@ TEST_CASE("a line of metrics.jsonl reads back as it was") {
   CHECK(to_json(parse_step_metrics(to_json(m))) == to_json(m));
   m.mfu.reset();
   m.state_hash.reset();
+  m.validation_loss.reset();
   m.loss = std::nan("");
   const std::string line = to_json(m);
   CHECK(nlohmann::json::parse(line)["mfu"].is_null());
   CHECK_FALSE(nlohmann::json::parse(line).contains("state_hash"));
+  CHECK_FALSE(nlohmann::json::parse(line).contains("validation_loss"));
   CHECK(to_json(parse_step_metrics(line)) == line);
 }
 

@@ -1,26 +1,14 @@
-// Two runs side by side: where their numbers part, what their configurations differ in, how fast they were.
+// Runs side by side: where the numbers of two part, what configurations differ in, how fast each was.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "trainer/observe/metrics/step_metrics.h"
+#include "trainer/observe/runs/read_run.h"
 
 namespace rondo {
-
-// What `read_run` finds in a run folder.
-struct RunLog {
-  std::filesystem::path folder;
-  std::vector<StepMetrics> lines;             // at least one; `step` strictly rises
-  std::map<std::string, std::string> config;  // "training.steps" -> "20" as TOML; empty without config.toml
-};
-
-// Errors: ExitCode::data, naming file and line, for what is missing or cannot be read.
-RunLog read_run(const std::filesystem::path& folder);
 
 struct Difference {
   std::int64_t step = 0;
@@ -29,10 +17,14 @@ struct Difference {
   double relative = 0;   // |a - b| / max(|a|, |b|); NaN for a hash
 };
 
-struct ConfigDifference {
+struct ConfigRow {
   std::string key;
-  std::string a, b;  // as TOML; "(absent)" where the run does not have the key
+  std::vector<std::string> values;  // of each run as TOML; "(absent)" where the run does not have the key
 };
+// Every key that a run has, in their order.
+std::vector<ConfigRow> config_rows(const std::vector<const RunLog*>& runs);
+// Those with different values; none where a run has no config.toml.
+std::vector<ConfigRow> config_differences(const std::vector<const RunLog*>& runs);
 
 // Medians over the lines after the warm-up (the first tenth, at least one line where there are more).
 struct Speed {
@@ -40,14 +32,13 @@ struct Speed {
   double step_time_s = 0;
   double peak_memory_gib = 0;  // over all lines
 };
+Speed speed_of(const std::vector<StepMetrics>& lines);
 
 struct Comparison {
   std::optional<Difference> first_difference;  // in the order of steps, then of the quantities above
   std::vector<std::int64_t> only_in_a, only_in_b;
   std::int64_t shared_steps = 0;
   std::int64_t hashed_steps = 0;  // shared steps where both have a state_hash that was compared
-  std::vector<ConfigDifference> config;
-  Speed speed_a, speed_b;
 
   bool equal() const { return !first_difference && only_in_a.empty() && only_in_b.empty(); }
 };

@@ -2,7 +2,7 @@
 // numbers are compared by their bits: a difference of one ulp is what the comparison is for. Any nan equals
 // any nan, since JSON keeps no payload. Speeds are medians after a warm-up, because the first steps of a run
 // record or allocate. Configurations are compared as texts of values, key by key.
-#include "trainer/observe/metrics/compare_runs.h"
+#include "trainer/observe/runs/compare_runs.h"
 
 #include <fmt/format.h>
 
@@ -56,6 +56,8 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
+}  // namespace
+
 Speed speed_of(const std::vector<StepMetrics>& lines) {
   const std::size_t warm_up = lines.size() > 1 ? std::max<std::size_t>(1, lines.size() / 10) : 0;
   std::vector<double> tokens_per_s, step_time_s;
@@ -71,24 +73,31 @@ Speed speed_of(const std::vector<StepMetrics>& lines) {
   return speed;
 }
 
-std::vector<ConfigDifference> config_differences(const RunLog& a, const RunLog& b) {
-  if (a.config.empty() || b.config.empty()) return {};
+std::vector<ConfigRow> config_rows(const std::vector<const RunLog*>& runs) {
   std::set<std::string> keys;
-  for (const auto& [key, value] : a.config) keys.insert(key);
-  for (const auto& [key, value] : b.config) keys.insert(key);
-  const auto value_in = [](const RunLog& run, const std::string& key) {
-    const auto found = run.config.find(key);
-    return found == run.config.end() ? std::string("(absent)") : found->second;
-  };
-  std::vector<ConfigDifference> differences;
+  for (const RunLog* run : runs)
+    for (const auto& [key, value] : run->config) keys.insert(key);
+  std::vector<ConfigRow> rows;
   for (const std::string& key : keys) {
-    ConfigDifference difference{key, value_in(a, key), value_in(b, key)};
-    if (difference.a != difference.b) differences.push_back(std::move(difference));
+    ConfigRow& row = rows.emplace_back(ConfigRow{key, {}});
+    for (const RunLog* run : runs) {
+      const auto found = run->config.find(key);
+      row.values.push_back(found == run->config.end() ? "(absent)" : found->second);
+    }
   }
-  return differences;
+  return rows;
 }
 
-}  // namespace
+std::vector<ConfigRow> config_differences(const std::vector<const RunLog*>& runs) {
+  const bool all_have_one =
+      std::none_of(runs.begin(), runs.end(), [](const RunLog* run) { return run->config.empty(); });
+  std::vector<ConfigRow> rows = all_have_one ? config_rows(runs) : std::vector<ConfigRow>();
+  std::erase_if(rows, [](const ConfigRow& row) {
+    return std::all_of(row.values.begin(), row.values.end(),
+                       [&](const std::string& value) { return value == row.values[0]; });
+  });
+  return rows;
+}
 
 Comparison compare_runs(const RunLog& a, const RunLog& b, std::optional<double> tolerance) {
   Comparison result;
@@ -105,9 +114,6 @@ Comparison compare_runs(const RunLog& a, const RunLog& b, std::optional<double> 
       ++left, ++right;
     }
   }
-  result.config = config_differences(a, b);
-  result.speed_a = speed_of(a.lines);
-  result.speed_b = speed_of(b.lines);
   return result;
 }
 

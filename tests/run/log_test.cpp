@@ -1,0 +1,69 @@
+// What the console says of a run, and what of it stands in the run folder.
+#include <algorithm>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <regex>
+#include <sstream>
+
+#include "tests/run/runs.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+Words lines_of_output(const std::string& output) {
+  Words lines;
+  std::istringstream in(output);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST_CASE("a run tells what it is made of in ten lines, its last step, and how it ended") {
+  const Place place;
+  const ProgramResult run = must_end_well(
+      place.launch(2, "run", {"--training.steps=3", "--metrics.log_freq=100", "--validation.freq=3"}));
+  INFO(run.output);
+  const Words lines = lines_of_output(run.output);
+  const auto first_step = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.find("step:  1") != std::string::npos;
+  });
+  REQUIRE(first_step != lines.end());
+  CHECK(first_step - lines.begin() <= 10);
+  for (const char* part :
+       {"model: llama3 debugmodel, ", " parameters", "layout: 2 ranks (dp_shard 2)",
+        "run folder: ", "held out for validation: ", "compiled: train_step ", " planned for a rank",
+        "step:  3  loss: ", "done after step 3 of 3, 384 tokens", "validation loss: ", "next: rondo report "})
+    CHECK_THAT(run.output, ContainsSubstring(part));
+  CHECK_THAT(run.output, !ContainsSubstring("traced") && !ContainsSubstring("replay:"));
+
+  const auto metrics = place.metrics("run");
+  REQUIRE(metrics.size() == 3);
+  CHECK(metrics[0].contains("validation_loss"));
+  CHECK_FALSE(metrics[1].contains("validation_loss"));
+  CHECK(metrics[2].contains("validation_loss"));
+  CHECK(metrics[1]["progress"].get<double>() == 256.0 / 384.0);
+  CHECK(metrics[2]["progress"] == 1.0);
+  CHECK(metrics[2]["data_wait_s"].get<double>() >= 0);
+  const auto environment = nlohmann::json::parse(text_of(place / "run/env.json"));
+  CHECK(std::regex_match(environment["versions"]["commit"].get<std::string>(),
+                         std::regex("unknown|[0-9a-f]{12,}(-dirty)?")));
+
+  const std::string folder = (place / "run").string(), page = (place / "page.html").string();
+  CHECK_THAT(must_end_well({"top", folder}).output,
+             ContainsSubstring("finished, llama3 debugmodel, ranks: 2 (dp_shard 2)\nstep 3 of 3, 100.0 %") &&
+                 ContainsSubstring("finished: step 3\n"));
+  CHECK_THAT(must_end_well({"report", folder, "--text"}).output,
+             ContainsSubstring("\nTraining loss (nats)\n"));
+  CHECK(must_end_well({"report", folder, "--output", page}).output == page + "\n");
+  CHECK_THAT(text_of(page), ContainsSubstring("\"name\":\"run\""));
+}
+
+TEST_CASE("a quiet run shows its steps and validations alone") {
+  const Place place;
+  const ProgramResult run =
+      must_end_well(place.train("run", {"--training.steps=2", "--metrics.verbosity=quiet"}));
+  for (const std::string& line : lines_of_output(run.output)) CHECK_THAT(line, ContainsSubstring("step:  "));
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,90 @@
+#include "trainer/observe/start_and_end.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cmath>
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using Lines = std::vector<std::string>;
+
+DataSummary data_of(std::int64_t documents, std::int64_t tokens) {
+  DataSummary data;
+  data.documents = documents;
+  data.tokens = tokens;
+  data.sources = {{.steps_per_epoch = 100}};
+  return data;
+}
+
+RunLog log_of(const std::vector<double>& losses) {
+  RunLog log;
+  for (const double loss : losses) {
+    StepMetrics line;
+    line.step = static_cast<std::int64_t>(log.lines.size()) + 1;
+    line.loss = loss;
+    log.lines.push_back(line);
+  }
+  return log;
+}
+
+}  // namespace
+
+TEST_CASE("data is told in documents, tokens and epochs") {
+  JobConfig config;
+  config.training.steps = 250;
+  config.training.dataset_path = "books";
+  CHECK(data_lines(config, data_of(1200, 4'400'000), nullptr, 1'000'000) ==
+        Lines{"data: 1.2 k documents with 4.4 M tokens in books; this run takes 1.0 M tokens, 2.5 epochs"});
+}
+
+TEST_CASE("held-out documents are told in tokens, and a share far from the one asked for is explained") {
+  JobConfig config;
+  const DataSummary most = data_of(18, 640'000), few = data_of(1, 360'000), fair = data_of(1, 40'000);
+  CHECK(data_lines(config, most, &few, 1)[1] ==
+        "held out for validation: 1 of 19 documents, 360.0 k tokens, 36.0 % of all, where "
+        "validation.holdout_fraction asks for 5 %: documents are held out whole, and these are few and "
+        "uneven. validation.dataset_path names others");
+  CHECK(data_lines(config, most, &fair, 1)[1] ==
+        "held out for validation: 1 of 19 documents, 40.0 k tokens, 5.9 % of all");
+  config.validation.dataset_path = "elsewhere";
+  CHECK(data_lines(config, most, &few, 1)[1] ==
+        "validation data: 1 document with 360.0 k tokens in elsewhere");
+}
+
+TEST_CASE("the end tells the last and the best losses, and a loss that is not finite is never the best") {
+  JobConfig config;
+  config.training.steps = 4;
+  RunLog log = log_of({5, NAN, 2, 3});
+  log.lines[1].validation_loss = 4.5;
+  log.lines[3].validation_loss = 4.75;
+  const Lines lines = end_lines(
+      config, {.step = 4, .tokens_seen = 4096, .finished = true, .seconds = 90, .paused_s = 5}, log);
+  CHECK(lines ==
+        Lines{"done after step 4 of 4, 4.1 k tokens; it took 1m30s, of these 5s for validation and saving",
+              "loss: 3.0000 at the end, 2.0000 at best (step 3); validation loss: 4.7500 at the "
+              "end, 4.5000 at best (step 2)",
+              "run folder: ./outputs", "next: rondo report ./outputs draws the curves"});
+}
+
+TEST_CASE("what can be done next depends on what was saved") {
+  JobConfig config;
+  config.training.steps = 4;
+  config.job.dump_folder = "run";
+  RunEnd end{.step = 4, .finished = true, .last_saved_step = 4};
+  const auto text = [&] {
+    std::string all;
+    for (const std::string& line : end_lines(config, end, log_of({1}))) all += line + "\n";
+    return all;
+  };
+  CHECK_THAT(text(), ContainsSubstring("checkpoints: run/checkpoint, the last of step 4\n") &&
+                         ContainsSubstring("rondo convert run DIR") &&
+                         ContainsSubstring("start with checkpoint.last_save_model_only = false"));
+  config.checkpoint.last_save_model_only = false;
+  CHECK_THAT(text(), ContainsSubstring("the same command with --training.steps=8 trains on\n"));
+  end.finished = false;
+  CHECK_THAT(text(), ContainsSubstring("stopped after step 4 of 4") && !ContainsSubstring("trains on"));
+}
+
+}  // namespace rondo

@@ -1,0 +1,116 @@
+// Losses that are not finite are never the best. What can be typed next depends on what the last save holds:
+// no run resumes from weights alone.
+#include "trainer/observe/start_and_end.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "support/text/size_text.h"
+#include "trainer/config/derived.h"
+
+namespace rondo {
+namespace {
+
+std::string plural(std::int64_t count, const char* noun) {
+  return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : "s");
+}
+
+// Of several sources the one that comes round most often counts.
+double epochs(const DataSummary& data, std::int64_t steps) {
+  double most = 0;
+  for (const DataSummary::Source& source : data.sources)
+    most = std::max(most, static_cast<double>(steps) / source.steps_per_epoch);
+  return most;
+}
+
+std::string held_out_line(const JobConfig& config, const DataSummary& training,
+                          const DataSummary& validation) {
+  const double share =
+      static_cast<double>(validation.tokens) / static_cast<double>(training.tokens + validation.tokens);
+  const double asked = config.validation.holdout_fraction;
+  std::string line =
+      fmt::format("held out for validation: {} of {}, {} tokens, {:.1f} % of all", validation.documents,
+                  plural(training.documents + validation.documents, "document"),
+                  count_text(validation.tokens), 100 * share);
+  if (share > 2 * asked || share < asked / 2)
+    line += fmt::format(
+        ", where validation.holdout_fraction asks for {:g} %: documents are held out whole, and these are "
+        "few and uneven. validation.dataset_path names others",
+        100 * asked);
+  return line;
+}
+
+struct Losses {
+  double last = NAN, best = NAN;
+  std::int64_t best_step = 0;
+
+  void add(std::int64_t step, double loss) {
+    last = loss;
+    if (!std::isfinite(loss) || best <= loss) return;
+    best = loss;
+    best_step = step;
+  }
+  std::string text() const {
+    return fmt::format("{:.4f} at the end, {:.4f} at best (step {})", last, best, best_step);
+  }
+};
+
+std::string losses_line(const RunLog& log) {
+  Losses train, validation;
+  for (const StepMetrics& line : log.lines) {
+    train.add(line.step, line.loss);
+    if (line.validation_loss) validation.add(line.step, *line.validation_loss);
+  }
+  std::string text = "loss: " + train.text();
+  if (!std::isnan(validation.last)) text += "; validation loss: " + validation.text();
+  return text;
+}
+
+// How training can go on from where this run ended, if it can.
+std::string longer_line(const JobConfig& config, const RunEnd& end) {
+  if (!end.finished) return "";
+  if (end.last_saved_step != end.step) return "";
+  if (config.checkpoint.last_save_model_only)
+    return "next: to train longer, start with checkpoint.last_save_model_only = false; the last save holds "
+           "the weights alone, which begin another run by checkpoint.initial_load_path";
+  return fmt::format("next: the same command with --training.steps={} trains on", 2 * config.training.steps);
+}
+
+}  // namespace
+
+std::vector<std::string> data_lines(const JobConfig& config, const DataSummary& training,
+                                    const DataSummary* validation, std::int64_t tokens_of_run) {
+  std::vector<std::string> lines = {fmt::format(
+      "data: {} with {} tokens in {}; this run takes {} tokens, {:.2g} epochs",
+      plural(training.documents, "document"), count_text(training.tokens), config.training.dataset_path,
+      count_text(tokens_of_run), epochs(training, config.training.steps))};
+  if (validation == nullptr) return lines;
+  if (config.validation.dataset_path.empty())
+    lines.push_back(held_out_line(config, training, *validation));
+  else
+    lines.push_back(fmt::format("validation data: {} with {} tokens in {}",
+                                plural(validation->documents, "document"), count_text(validation->tokens),
+                                config.validation.dataset_path));
+  return lines;
+}
+
+std::vector<std::string> end_lines(const JobConfig& config, const RunEnd& end, const RunLog& log) {
+  const std::string folder = config.job.dump_folder;
+  std::vector<std::string> lines = {
+      fmt::format("{} after step {} of {}, {} tokens; it took {}, of these {} for validation and saving",
+                  end.finished ? "done" : "stopped", end.step, config.training.steps,
+                  count_text(end.tokens_seen), format_duration(end.seconds), format_duration(end.paused_s))};
+  if (!log.lines.empty()) lines.push_back(losses_line(log));
+  lines.push_back("run folder: " + folder);
+  if (end.last_saved_step >= 0)
+    lines.push_back(fmt::format("checkpoints: {}, the last of step {}", checkpoint_root(config).string(),
+                                end.last_saved_step));
+  if (std::string line = longer_line(config, end); !line.empty()) lines.push_back(std::move(line));
+  if (end.last_saved_step >= 0)
+    lines.push_back(fmt::format("next: rondo convert {} DIR writes the weights for Hugging Face", folder));
+  lines.push_back(fmt::format("next: rondo report {} draws the curves", folder));
+  return lines;
+}
+
+}  // namespace rondo
