@@ -23,6 +23,8 @@ int run_opt(const Arguments& args);         // passes on the text of a graph
 
 // These run before `rondo-worker` is started. False: all is done already (--help).
 bool before_convert(const Arguments& args);
+bool before_eval(const Arguments& args);
+bool before_generate(const Arguments& args);
 bool before_logits(const Arguments& args);
 bool before_plan(const Arguments& args);
 bool before_train(const Arguments& args);

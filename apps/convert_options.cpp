@@ -2,29 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "support/error.h"
+#include "apps/model_source.h"
 #include "support/flags/flags.h"
-#include "trainer/checkpoint/catalog.h"
-#include "trainer/checkpoint/committed.h"
 
 namespace rondo {
-namespace {
-
-namespace fs = std::filesystem;
-
-fs::path checkpoint_in(const fs::path& folder) {
-  if (checkpoint::has_mark(folder)) return folder;
-  const fs::path root = fs::is_directory(folder / "checkpoint") ? folder / "checkpoint" : folder;
-  const checkpoint::Selection found = checkpoint::newest_valid(root, checkpoint::Depth::quick);
-  if (found.newest) return found.newest->folder;
-  throw Error(
-      ExitCode::checkpoint,
-      fmt::format("{} is no Hugging Face folder (no config.json) and holds no valid checkpoint{}",
-                  folder.string(), found.skipped.empty() ? std::string() : ": " + found.skipped.front().why));
-}
-
-}  // namespace
-
 std::optional<ConvertOptions> read_convert_options(const std::vector<std::string>& args) {
   ConvertOptions options;
   auto max_shard_bytes = static_cast<std::int64_t>(options.max_shard_bytes);
@@ -48,9 +29,9 @@ std::optional<ConvertOptions> read_convert_options(const std::vector<std::string
               "what a file of weights holds at most, as in 500M (default 5G)");
   if (!flags.read(args)) return std::nullopt;
   options.max_shard_bytes = static_cast<std::uint64_t>(max_shard_bytes);
-  if (!fs::is_directory(options.from)) flags.fail({fmt::format("{} is no folder", options.from.string())});
-  options.to_hugging_face = !fs::exists(options.from / "config.json");
-  if (options.to_hugging_face) options.from = checkpoint_in(options.from);
+  const ModelSource model = find_model(options.from);
+  options.to_hugging_face = !model.hugging_face;
+  options.from = model.folder;
   if (!options.to_hugging_face)
     for (const char* flag : {"--dtype", "--tokenizer", "--shard-size"})
       if (flags.given(flag))

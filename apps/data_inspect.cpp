@@ -46,7 +46,7 @@ void inspect_tokens(TokenFile& file, bool verify, std::int64_t documents) {
   if (const auto* rondo = dynamic_cast<RondoTokens*>(&file)) {
     const TokenFileHeader& header = rondo->header();
     row("fingerprint", fmt::format("{:016x}", header.tokenizer_fingerprint));
-    row("bos, eos", fmt::format("{}, {}", header.bos, header.eos));
+    row("bos, eos", fmt::format("{}, {}", header.bos < 0 ? "none" : fmt::to_string(header.bos), header.eos));
   }
   row("token", fmt::format("{} ({} bytes)", name_of(file.id_type()), bytes_of(file.id_type())));
   row("documents", fmt::to_string(file.documents()));

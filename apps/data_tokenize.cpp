@@ -70,7 +70,7 @@ bool read_options(const Arguments& args, TokenizeOptions& options, std::string& 
       "data tokenize",
       "Text, JSONL (its field \"text\") or packed corpora to a token file that training maps into memory. "
       "Every\n"
-      "document is stored as BOS, its tokens, EOS.",
+      "document is stored as BOS (where the tokenizer has one), its tokens, EOS.",
       "Kill it and give the same command again: finished parts (in .NAME.tokens.parts) are kept, and the "
       "output\n"
       "has the same bytes, whatever the number of threads. The parts take as much disk again until the "

@@ -1,9 +1,9 @@
 // Batches of training steps out of text or token files. Plain C++, no LibTorch.
 //
 // Note [the data law]. Row i of step s is a function of (documents, weights, seed, s, i) alone:
-//   1. A text document becomes BOS, its tokens, EOS; a document of a token file is what is stored. The
-//   documents of an epoch, in an order drawn from
-//      (seed, epoch), form one stream of N tokens.
+//   1. A text document becomes BOS (where the tokenizer has one), its tokens, EOS; a document of a token file
+//      is what is stored. The documents of an epoch, in an order drawn from (seed, epoch), form one stream of
+//      N tokens.
 //   2. Sample j of an epoch is stream tokens [j*T, j*T + T]: the first T are inputs, the last T labels. An
 //      epoch has floor((N - 1) / T) samples; the tail that fills none is dropped (another order drops other
 //      tokens).

@@ -92,7 +92,8 @@ TokenizerMark mark_of(const Tokenizer& tokenizer, std::uint64_t fingerprint) {
   if (name.size() > kTokenizerNameBytes)
     throw Error(ExitCode::data,
                 fmt::format("the tokenizer's name \"{}\" has more than {} bytes", name, kTokenizerNameBytes));
-  return {std::move(name), fingerprint, tokenizer.vocab_size(), tokenizer.bos(), tokenizer.eos()};
+  return {std::move(name), fingerprint, tokenizer.vocab_size(), tokenizer.bos().value_or(-1),
+          tokenizer.eos()};
 }
 
 // Encodes the documents of parts. One for each thread.
@@ -111,7 +112,7 @@ class PartWriter {
     TokenFileWriter out(path, mark_, /*durable=*/false);
     for (std::size_t i = part.first; i < part.last; ++i) {
       const Document& document = corpus_.documents()[i];
-      append(out, {tokenizer_.bos()});
+      if (const auto bos = tokenizer_.bos()) append(out, {*bos});
       for (std::int64_t begin = 0; begin < document.bytes;) {
         if (stop.stop_requested()) return false;
         const std::int64_t end =
@@ -124,7 +125,7 @@ class PartWriter {
         begin = end;
       }
       append(out, {tokenizer_.eos()});
-      tokens += 2;
+      tokens += tokenizer_.bos() ? 2 : 1;
       out.end_document(document.id_hash);
     }
     out.finish();

@@ -56,16 +56,13 @@ std::vector<Exported> tensors_of(const Decoder& model) {
 
 void export_tensor(checkpoint::Reader& reader, const Exported& tensor, at::ScalarType dtype,
                    hugging_face::FolderWriter& writer) {
-  const checkpoint::TensorRecord* stored = reader.manifest().find(tensor.name);
-  if (stored == nullptr || stored->shape != tensor.sizes)
-    throw Error(ExitCode::checkpoint,
-                fmt::format("the checkpoint has no tensor {} of the shape that its model has", tensor.name));
+  const checkpoint::TensorRecord& stored = check_stored(reader.manifest(), tensor.name, tensor.sizes);
   std::int64_t offset = 0;
   for (const hugging_face::Parameter& to : tensor.to) {
     const std::int64_t elements = c10::multiply_integers(to.shape);
     for (std::int64_t begin = 0; begin < elements; begin += kConvertElements) {
       const std::int64_t end = std::min(elements, begin + kConvertElements);
-      const at::Tensor chunk = at::empty({end - begin}, float_stored_as(stored->dtype));
+      const at::Tensor chunk = at::empty({end - begin}, float_stored_as(stored.dtype));
       reader.read(tensor.name, offset + begin, offset + end, bytes_of(chunk));
       writer.write(to.name, static_cast<std::uint64_t>(begin),
                    bytes_of(chunk.to(to.always_fp32 ? at::kFloat : dtype)));

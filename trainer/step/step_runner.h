@@ -27,6 +27,10 @@ struct CompiledFunctions {
   std::optional<CompiledStep> train_step, accumulate, update, validate;
 
   CompiledFunctions(const TrainStepFunctions& functions, const CompileRequest& request, bool with_validation);
+  // Of a program that trains nothing.
+  CompiledFunctions(const StepFunction& validation, const CompileRequest& request) {
+    validate.emplace(validation, request);
+  }
   std::vector<const CompiledStep*> all() const;
 };
 

@@ -6,6 +6,7 @@
 
 #include "tests/trainer/data/token_bytes.h"
 #include "trainer/data/loader.h"
+#include "trainer/data/token_files/rondo_source.h"
 
 using namespace rondo;
 using Catch::Matchers::ContainsSubstring;
@@ -15,9 +16,10 @@ namespace {
 // Not one token a byte: pairs of equal bytes are one token, and ids need 4 bytes.
 class PairTokenizer final : public Tokenizer {
  public:
+  explicit PairTokenizer(std::optional<std::int32_t> bos = 100'510) : bos_(bos) {}
   std::string name() const override { return "pairs"; }
   std::int64_t vocab_size() const override { return 100'512; }
-  std::int32_t bos() const override { return 100'510; }
+  std::optional<std::int32_t> bos() const override { return bos_; }
   std::int32_t eos() const override { return 100'511; }
   void encode(std::string_view text, std::vector<std::int32_t>& out) const override {
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -31,6 +33,9 @@ class PairTokenizer final : public Tokenizer {
     for (const std::int32_t id : ids)
       if (id < 100'256) out.append(id < 256 ? 1 : 2, static_cast<char>(id % 1000));
   }
+
+ private:
+  const std::optional<std::int32_t> bos_;
 };
 
 void write_documents(const TempFolder& folder, int count) {
@@ -129,6 +134,17 @@ TEST_CASE("the output has the same bytes whatever threads and parts, and shards 
   CHECK(joined == read_all(*whole));
   CHECK(joined[0].front() == 100'510);
   CHECK(joined[0].back() == 100'511);
+}
+
+TEST_CASE("a tokenizer without BOS puts EOS alone around a document") {
+  const TempFolder folder;
+  folder.write("in/a.txt", "aab");
+  const PairTokenizer tokenizer(std::nullopt);
+  const TokenizeResult made = run(folder, "out.tokens", 1, 1 << 20, tokenizer);
+  CHECK(made.tokens == 3);
+  const auto file = open_rondo_tokens({folder.path("out.tokens"), ""}, {});
+  CHECK(read_all(*file) == Documents{{100'097, 'b', 100'511}});
+  CHECK(dynamic_cast<RondoTokens&>(*file).header().bos == -1);
 }
 
 TEST_CASE("whole parts of an earlier run are kept, torn ones and those of another input are made again") {

@@ -56,14 +56,12 @@ BpeTokenizer::BpeTokenizer(TokenizerFile file)
 
 BpeTokenizer::~BpeTokenizer() = default;
 
-std::int32_t BpeTokenizer::named(const std::optional<std::int32_t>& id, const char* key) const {
-  if (id) return *id;
-  throw Error(ExitCode::data,
-              fmt::format("{}: no {} is known; name one in the tokenizer_config.json beside it", path_, key));
+std::int32_t BpeTokenizer::eos() const {
+  if (eos_) return *eos_;
+  throw Error(
+      ExitCode::data,
+      fmt::format("{}: no eos_token is known; name one in the tokenizer_config.json beside it", path_));
 }
-
-std::int32_t BpeTokenizer::bos() const { return named(bos_, "bos_token"); }
-std::int32_t BpeTokenizer::eos() const { return named(eos_, "eos_token"); }
 
 void BpeTokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
   Borrowed scratch(*this);
