@@ -6,7 +6,6 @@
 
 #include <map>
 
-#include "trainer/data/blend.h"
 #include "trainer/step/float_dtypes.h"
 
 namespace rondo {
@@ -72,7 +71,7 @@ CompileRequest compile_request(const JobConfig& c, const std::string& device,
 DataOptions training_data(const JobConfig& c, const Layout& layout, int rank) {
   DataOptions o;
   o.path = c.training.dataset_path;
-  for (const std::string& weight : c.training.dataset_weights) o.weights.push_back(*parse_weight(weight));
+  o.weights = c.training.dataset_weights;
   o.tokenizer = tokenizer_name(c);
   o.holdout_fraction =
       c.validation.enable && c.validation.dataset_path.empty() ? c.validation.holdout_fraction : 0.0;

@@ -92,7 +92,7 @@ const Fields& Training::fields() {
       field("dataset_weights", &Training::dataset_weights,
             "share of the samples from each entry of dataset_path, numbers of any sum; empty: all documents "
             "are one stream",
-            {.check = all_weights}),
+            {.above = 0}),
       field("tokenizer", &Training::tokenizer,
             "bytes: ids 0 to 255, 256 begins and 257 ends a document; or a tokenizer.json, or a folder with "
             "one; auto: that of model.hf_assets_path where it is set, else bytes",

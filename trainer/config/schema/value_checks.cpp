@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "trainer/data/blend.h"
-
 namespace rondo {
 
 std::string not_empty(const FieldValue& value) {
@@ -54,12 +52,6 @@ std::string patterns(const FieldValue& value) {
 
 std::string minus_one_or_positive(const FieldValue& value) {
   return std::get<std::int64_t>(value) == 0 ? "must be -1 or at least 1" : "";
-}
-
-std::string all_weights(const FieldValue& value) {
-  for (const std::string& text : std::get<std::vector<std::string>>(value))
-    if (!parse_weight(text)) return "must be numbers above 0, and \"" + text + "\" is not";
-  return "";
 }
 
 }  // namespace rondo

@@ -18,6 +18,5 @@ std::string excludable(const FieldValue& value);
 std::string selectors(const FieldValue& value);
 std::string patterns(const FieldValue& value);
 std::string minus_one_or_positive(const FieldValue& value);
-std::string all_weights(const FieldValue& value);
 
 }  // namespace rondo
