@@ -72,7 +72,7 @@ class Evaluation {
         state_(*model.decoder(), {&functions_.validate->function()}, 0, layout_.mesh, 0,
                table_length(options_), device_.device) {
     check_vocabulary(*tokenizer_, model.decoder()->vocabulary());
-    data_ = std::make_unique<DataLoader>(validation_data(config, layout_, 0), *tokenizer_);
+    data_ = std::make_unique<DataLoader>(validation_data(config, layout_, {}), *tokenizer_);
     for (const StatePart& part : state_.parts()) {
       at::Tensor shard = part.tensor;
       model.load(part.name.substr(part.name.find('/') + 1), part.place, shard);

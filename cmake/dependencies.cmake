@@ -37,6 +37,26 @@ target_include_directories(pcre2 SYSTEM INTERFACE ${PCRE2_INCLUDE})
 target_compile_definitions(pcre2 INTERFACE PCRE2_STATIC)
 target_link_libraries(pcre2 INTERFACE ${PCRE2_LIBRARY})
 
+# Compressed text. Either may be missing: a file that needs it is then an error that says so
+# (trainer/data/documents/decompressor.cpp). Static, as PCRE2.
+add_library(compression INTERFACE)
+foreach(library "ZLIB zlib.h libz.a" "ZSTD zstd.h libzstd.a")
+  separate_arguments(library)
+  list(GET library 0 name)
+  list(GET library 1 header)
+  list(GET library 2 archive)
+  find_path(${name}_INCLUDE ${header})
+  find_library(${name}_LIBRARY NAMES ${archive})
+  if(${name}_INCLUDE AND ${name}_LIBRARY)
+    target_include_directories(compression SYSTEM INTERFACE ${${name}_INCLUDE})
+    target_link_libraries(compression INTERFACE ${${name}_LIBRARY})
+    target_compile_definitions(compression INTERFACE RONDO_${name}=1)
+  else()
+    target_compile_definitions(compression INTERFACE RONDO_${name}=0)
+    message(STATUS "without ${name}: no ${header} or no ${archive}")
+  endif()
+endforeach()
+
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Relative paths: another clone of the same sources finds the same objects.

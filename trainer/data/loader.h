@@ -32,6 +32,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/data/token_cache.h"
 #include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
@@ -44,7 +45,7 @@ struct DataOptions {
   std::string path;  // comma-separated files, folders and globs; see trainer/data/documents/files.h
   // Empty: the documents of all entries of `path` are one stream. Otherwise one weight for each entry.
   std::vector<double> weights{};
-  std::string tokenizer = "bytes";  // what the user calls it, for messages
+  TextOptions text{};
   Split split = Split::train;
   double holdout_fraction = 0.0;  // [0, 1): the share of documents that is validation
   std::uint64_t seed = 42;

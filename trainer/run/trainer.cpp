@@ -46,10 +46,10 @@ void Trainer::prepare() {
   if (report_) report_->training(costs());
   tokenizer_ = load_tokenizer(tokenizer_name(config_));
   check_vocabulary(*tokenizer_, model_->vocabulary());
-  data_ = std::make_unique<DataLoader>(training_data(config_, layout_, environment_.rank), *tokenizer_);
+  data_ = std::make_unique<DataLoader>(training_data(config_, layout_, environment_), *tokenizer_);
   if (config_.validation.enable)
     validation_data_ =
-        std::make_unique<DataLoader>(validation_data(config_, layout_, environment_.rank), *tokenizer_);
+        std::make_unique<DataLoader>(validation_data(config_, layout_, environment_), *tokenizer_);
   compile();
   meet();
   draw_weights();

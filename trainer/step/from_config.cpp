@@ -68,11 +68,11 @@ CompileRequest compile_request(const JobConfig& c, const std::string& device,
   return request;
 }
 
-DataOptions training_data(const JobConfig& c, const Layout& layout, int rank) {
+DataOptions training_data(const JobConfig& c, const Layout& layout, const RankEnvironment& environment) {
   DataOptions o;
   o.path = c.training.dataset_path;
   o.weights = c.training.dataset_weights;
-  o.tokenizer = tokenizer_name(c);
+  o.text = {c.training.text_key, c.training.token_cache, environment.local_rank == 0};
   o.holdout_fraction =
       c.validation.enable && c.validation.dataset_path.empty() ? c.validation.holdout_fraction : 0.0;
   o.seed = static_cast<std::uint64_t>(c.debug.seed);
@@ -80,15 +80,15 @@ DataOptions training_data(const JobConfig& c, const Layout& layout, int rank) {
   o.seq_len = c.training.seq_len;
   o.local_batch = c.training.local_batch_size;
   o.accumulation = layout.microbatches;
-  o.dp_rank = layout.mesh.coordinate(rank, kDataAxes);
+  o.dp_rank = layout.mesh.coordinate(environment.rank, kDataAxes);
   o.dp_size = layout.data_parallel();
   o.document_attention = c.training.document_attention;
   o.num_prefetch_batches = c.training.num_prefetch_batches;
   return o;
 }
 
-DataOptions validation_data(const JobConfig& c, const Layout& layout, int rank) {
-  DataOptions o = training_data(c, layout, rank);
+DataOptions validation_data(const JobConfig& c, const Layout& layout, const RankEnvironment& environment) {
+  DataOptions o = training_data(c, layout, environment);
   o.shuffle = false;
   if (c.validation.dataset_path.empty()) {
     o.split = Split::validation;

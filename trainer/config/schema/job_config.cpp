@@ -93,6 +93,12 @@ const Fields& Training::fields() {
             "share of the samples from each entry of dataset_path, numbers of any sum; empty: all documents "
             "are one stream",
             {.above = 0}),
+      field("text_key", &Training::text_key, "the field of a line of JSONL that holds its text",
+            {.check = not_empty}),
+      field("token_cache", &Training::token_cache,
+            "folder for the tokens of text, which is tokenized once for any tokenizer but bytes; empty: the "
+            "folder "
+            ".rondo-tokens beside the data"),
       field("tokenizer", &Training::tokenizer,
             "bytes: ids 0 to 255, 256 begins and 257 ends a document; or a tokenizer.json, or a folder with "
             "one; auto: that of model.hf_assets_path where it is set, else bytes",

@@ -60,6 +60,8 @@ struct Training {
   std::string dataset = "text";
   std::string dataset_path = "data/corpus";
   std::vector<double> dataset_weights;  // one for each entry of dataset_path; empty: one stream
+  std::string text_key = "text";
+  std::string token_cache;         // "": beside the data
   std::string tokenizer = "auto";  // what it means: tokenizer_name (derived.h)
   std::int64_t local_batch_size = 8;
   std::int64_t global_batch_size = -1;  // -1: local_batch_size times the data-parallel degree

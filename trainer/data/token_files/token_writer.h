@@ -59,7 +59,7 @@ static_assert(sizeof(TokenFileHeader) == kTokenHeaderBytes);
 struct TokenizerMark {
   std::string name;  // at most 176 bytes
   std::uint64_t fingerprint = 0;
-  std::int64_t vocab_size = 0;  // decides the width: ids below 65536 take 2 bytes
+  std::int64_t vocab_size = 0;     // decides the width: ids below 65536 take 2 bytes
   std::int32_t bos = -1, eos = 0;  // bos -1: none
 };
 

@@ -45,6 +45,7 @@ class BpeTokenizer::Borrowed {
 BpeTokenizer::BpeTokenizer(TokenizerFile file)
     : path_(std::move(file.path)),
       name_(fmt::format("bpe-{}-{:016x}", file.token_bytes.size(), file.fingerprint)),
+      file_hash_(file.file_hash),
       token_bytes_(std::move(file.token_bytes)),
       bos_(file.bos),
       eos_(file.eos),

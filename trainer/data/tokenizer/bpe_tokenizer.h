@@ -26,6 +26,7 @@ class BpeTokenizer final : public Tokenizer {
   ~BpeTokenizer() override;
 
   std::string name() const override { return name_; }
+  std::uint64_t file_hash() const override { return file_hash_; }
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(token_bytes_.size()); }
   std::optional<std::int32_t> bos() const override { return bos_; }
   std::int32_t eos() const override;  // throws Error(data) if the files name none
@@ -43,6 +44,7 @@ class BpeTokenizer final : public Tokenizer {
   void encode_valid(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& out) const;
 
   std::string path_, name_;
+  std::uint64_t file_hash_;
   std::vector<std::string> token_bytes_;
   std::optional<std::int32_t> bos_, eos_;
   AddedTokens added_, added_normalized_;
