@@ -36,10 +36,20 @@ SourceFile renamed(const SourceFile& file, std::size_t bytes, const char* suffix
   return {without(file.path, bytes) + suffix, without(file.id, bytes) + suffix};
 }
 
+[[noreturn]] void fail_parquet(const std::string& path) {
+  throw Error(
+      ExitCode::data,
+      fmt::format("{0}: Parquet is not read in this version. Convert it: `python3 -c \"import pandas; "
+                  "pandas.read_parquet('{0}').to_json('{1}.jsonl.gz', orient='records', lines=True)\"`, "
+                  "and move it out of the data path",
+                  path, without(path, std::string_view(".parquet").size())));
+}
+
 NamedFile recognise(const SourceFile& file) {
   const std::string& path = file.path;
   if (path.ends_with(".tokens")) return {file, open_rondo_tokens};
   if (path.ends_with(".ds")) return {file, open_datatrove};
+  if (path.ends_with(".parquet")) fail_parquet(path);
   for (const std::string_view suffix : {".index", ".metadata", ".loss"})
     if (path.ends_with(".ds" + std::string(suffix)) && exists(without(path, suffix.size())))
       return {renamed(file, suffix.size(), ""), open_datatrove};
