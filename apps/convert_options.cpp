@@ -4,6 +4,7 @@
 
 #include "apps/model_source.h"
 #include "support/flags/flags.h"
+#include "trainer/config/derived.h"
 
 namespace rondo {
 std::optional<ConvertOptions> read_convert_options(const std::vector<std::string>& args) {
@@ -23,8 +24,9 @@ std::optional<ConvertOptions> read_convert_options(const std::vector<std::string
   flags.positional("TO", flag::text(&options.to), "the folder to write", Need::required);
   flags.value("--dtype", "NAME", flag::one_of(&options.dtype, {"float32", "float16", "bfloat16"}),
               "float32, float16 or bfloat16 (default)");
-  flags.value("--tokenizer", "DIR", flag::text(&options.tokenizer),
-              "folder whose tokenizer.json, tokenizer_config.json and special_tokens_map.json are copied");
+  flags.value("--tokenizer", "bytes|PATH", flag::text(&options.tokenizer),
+              "a tokenizer.json, or a folder with one, which is copied with tokenizer_config.json and "
+              "special_tokens_map.json beside it (default: that of the run)");
   flags.value("--shard-size", "BYTES", flag::amount(&max_shard_bytes, 1),
               "what a file of weights holds at most, as in 500M (default 5G)");
   if (!flags.read(args)) return std::nullopt;
@@ -32,6 +34,8 @@ std::optional<ConvertOptions> read_convert_options(const std::vector<std::string
   const ModelSource model = find_model(options.from);
   options.to_hugging_face = !model.hugging_face;
   options.from = model.folder;
+  if (const auto run = run_config(model); run && options.tokenizer.empty())
+    options.tokenizer = tokenizer_name(*run);
   if (!options.to_hugging_face)
     for (const char* flag : {"--dtype", "--tokenizer", "--shard-size"})
       if (flags.given(flag))

@@ -21,6 +21,7 @@
 #include "trainer/checkpoint/save.h"
 #include "trainer/checkpoint/shard.h"
 #include "trainer/config/sizes.h"
+#include "trainer/data/tokenizer/tokenizer.h"
 #include "trainer/hugging_face/folder.h"
 #include "trainer/hugging_face/folder_writer.h"
 #include "trainer/resume/load_weights.h"
@@ -147,9 +148,16 @@ void export_to_hugging_face(const std::filesystem::path& checkpoint, const std::
   const checkpoint::ModelFacts& facts = reader.manifest().model;
   const FieldValues sizes = sizes_from_text(facts.name, facts.sizes, checkpoint.string());
   const std::shared_ptr<const Decoder> model = make_decoder(facts.name, sizes);
-  hugging_face::FolderWriter writer(
-      to, {facts.name, sizes, options.dtype, options.tokens}, hugging_face::parameters_of(*model),
-      {.max_shard_bytes = options.max_shard_bytes, .tokenizer_folder = options.tokenizer_folder});
+  hugging_face::TokenIds tokens;
+  if (!options.tokenizer.empty()) {
+    const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(options.tokenizer);
+    tokens.bos = tokenizer->bos();
+    tokens.eos = {tokenizer->eos()};
+  }
+  hugging_face::FolderWriter writer(to, {facts.name, sizes, options.dtype, tokens},
+                                    hugging_face::parameters_of(*model),
+                                    {.max_shard_bytes = options.max_shard_bytes,
+                                     .tokenizer = options.tokenizer == "bytes" ? "" : options.tokenizer});
   for (const Exported& tensor : tensors_of(*model))
     export_tensor(reader, tensor, float_named(options.dtype), writer);
   writer.finish();
