@@ -1,5 +1,5 @@
 // Assignments from the file and then from flags are one list, and the later one wins; that is all of the
-// precedence. Model and flavor are assigned in a pass of their own, since they decide which sizes exist and
+// precedence. What names the model is assigned in a pass of its own, since it decides which sizes exist and
 // what their defaults are. A problem is recorded and reading goes on; the key is marked as broken, so that no
 // rule between keys asks about it. Rules between keys come last.
 #include "trainer/config/load.h"
@@ -8,6 +8,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <utility>
 
 #include "models/parts/model_spec.h"
 #include "support/error.h"
@@ -15,6 +17,7 @@
 #include "trainer/config/rules.h"
 #include "trainer/config/schema/keys.h"
 #include "trainer/config/schema/unsupported.h"
+#include "trainer/hugging_face/config.h"
 
 namespace rondo {
 namespace {
@@ -24,12 +27,20 @@ class Loader {
   explicit Loader(Problems& problems) : problems_(problems) {}
 
   JobConfig load(const std::vector<Assignment>& assignments) {
+    const auto names_model = [](const Assignment& assignment) {
+      return assignment.key == "model.name" || assignment.key == "model.flavor" ||
+             assignment.key == "model.hf_config";
+    };
     for (const Assignment& assignment : assignments)
-      if (assignment.key == "model.name" || assignment.key == "model.flavor") assign(assignment);
-    choose_model();
+      if (names_model(assignment)) assign(assignment);
+    if (config_.model.hf_config.empty())
+      choose_model();
+    else
+      take_hugging_face_model();
     for (const Assignment& assignment : assignments)
-      if (assignment.key != "model.name" && assignment.key != "model.flavor") assign(assignment);
-    check_flavor_counts();
+      if (!names_model(assignment)) assign(assignment);
+    check_sizes_count("model.flavor");
+    check_sizes_count("model.hf_config");
     check_rules(config_, origins_, problems_);
     return config_;
   }
@@ -60,13 +71,46 @@ class Loader {
       origins_.broken.insert("model.name");
       return;
     }
-    for (const Field& field : *model_->fields) config_.model.sizes[field.name] = field.default_value;
+    begin_with(model_);
     std::vector<std::string> names;
     for (const Flavor& flavor : model_->flavors) {
       names.push_back(flavor.name);
       if (flavor.name == config_.model.flavor) return apply_flavor(flavor);
     }
     report_choice("model.flavor", config_.model.flavor, names);
+  }
+
+  void begin_with(const ModelSpec* model) {
+    model_ = model;
+    for (const Field& field : *model_->fields) config_.model.sizes[field.name] = field.default_value;
+  }
+
+  // From here on the sizes say all, so that a resolved file needs no other.
+  void take_hugging_face_model() {
+    std::filesystem::path file = std::exchange(config_.model.hf_config, "");
+    if (std::filesystem::is_directory(file)) file /= "config.json";
+    const Assignment& named = origins_.assigned.at("model.hf_config");
+    const auto counts = [&](const char* key) {  // a flag wins over a file
+      const auto other = origins_.assigned.find(key);
+      return other != origins_.assigned.end() && (other->second.from_flag || !named.from_flag);
+    };
+    if (counts("model.flavor"))
+      report(origins_.assigned.at("model.flavor"),
+             "has no effect beside model.hf_config; leave one of them out");
+    hugging_face::ModelConfig read;
+    try {
+      read = hugging_face::read_config(file).config;
+    } catch (const Error& error) {
+      report(named, error.what());
+      return choose_model();
+    }
+    if (counts("model.name") && config_.model.name != read.model)
+      report(origins_.assigned.at("model.name"),
+             fmt::format("but {} is of the model {}; leave one of them out", file.string(), read.model));
+    config_.model.name = read.model;
+    begin_with(find_model_spec(read.model));
+    for (const auto& [size, value] : read.sizes) config_.model.sizes[size] = value;
+    flavor_sizes_ = config_.model.sizes;
   }
 
   void apply_flavor(const Flavor& flavor) {
@@ -83,13 +127,13 @@ class Loader {
   }
 
   // A resolved file sets every size, so that another flavor on the command line would silently do nothing.
-  void check_flavor_counts() {
-    const auto flavor = origins_.assigned.find("model.flavor");
-    if (flavor == origins_.assigned.end() || !flavor->second.from_flag) return;
+  void check_sizes_count(const std::string& key) {
+    const auto given = origins_.assigned.find(key);
+    if (given == origins_.assigned.end() || !given->second.from_flag) return;
     if (flavor_sizes_.empty() || config_.model.sizes == flavor_sizes_) return;
     for (const auto& [name, value] : flavor_sizes_)
       if (!origins_.assigned.contains("model." + name)) return;
-    report(flavor->second,
+    report(given->second,
            "has no effect, because the file sets every size of the model; remove the sizes from its [model] "
            "section");
   }

@@ -41,6 +41,10 @@ const Fields& Model::fields() {
   static const Fields list = {
       field("name", &Model::name, "the model"),
       field("flavor", &Model::flavor, "its set of sizes; each size can be overridden by its own key"),
+      field("hf_config", &Model::hf_config,
+            "config.json of Hugging Face, or the folder that holds it: the model and its sizes come from it, "
+            "and "
+            "not from model.flavor"),
       field(
           "hf_assets_path", &Model::hf_assets_path,
           "Hugging Face folder of this model: its tokenizer, and weights for checkpoint.initial_load_in_hf"),

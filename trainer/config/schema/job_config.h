@@ -31,6 +31,7 @@ struct Model {
   std::string name = "llama3";
   std::string flavor = "debugmodel";
   std::string hf_assets_path;  // "": none
+  std::string hf_config;       // "" once the sizes are taken from it
   // Every size of the model by key: the flavor's, with the overrides applied. `model_config<C>` reads it.
   FieldValues sizes;
   static const Fields& fields();  // all but the sizes; the sizes' fields belong to the model
