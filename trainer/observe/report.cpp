@@ -42,6 +42,7 @@ Report::Report(const JobConfig& config, const std::vector<std::string>& command_
     std::filesystem::create_directories(events);
     tensorboard_.emplace(events);
   }
+  if (config.metrics.enable_csv) table_.emplace(folder_.path() / "metrics.csv");
   if (folder_.previous())
     log_info("an earlier run in this folder was moved to " + folder_.previous()->string());
   if (config.job.print_config) log_info("configuration:\n" + to_toml(config));
@@ -162,6 +163,7 @@ void Report::resumed(std::int64_t step, const std::filesystem::path& from, doubl
     if (best.last_step >= step) break;
   }
   if (!best.lines.empty()) metrics_.take_over(best.lines);
+  if (table_) table_->take_over(best.lines);
   if (expert_load_ && !best_run.empty()) expert_load_->take_over(best_run, step);
   const std::string lost = best.last_step > step
                                ? fmt::format("; steps {} to {} are computed again", step + 1, best.last_step)
@@ -209,6 +211,7 @@ void Report::step_done(std::int64_t step, std::int64_t tokens_seen, const StepRe
   m.state_hash = state_hash;
   costs_.device.reset_peak();
   metrics_.write(m);
+  if (table_) table_->write(m);
   line_peak_gib_ = std::max(line_peak_gib_, m.memory_gib);
   if (step != 1 && step % config_.metrics.log_freq != 0 && result.finite) return;
   if (expert_load_) expert_load_->write(step, result.tokens_per_expert);
@@ -221,6 +224,8 @@ void Report::step_done(std::int64_t step, std::int64_t tokens_seen, const StepRe
   m.memory_gib = std::exchange(line_peak_gib_, 0.0);
   log_info(console_line(m, style(each_line_->eta_s(config_.training.steps - step))));
   if (tensorboard_) tensorboard_->write(step, tensorboard_scalars(m));
+  if (!config_.metrics.prometheus_file.empty())
+    write_prometheus(config_.metrics.prometheus_file, folder_.path().filename().string(), m);
 }
 
 void Report::pause() {

@@ -11,6 +11,11 @@ const Fields& Metrics::fields() {
       field("save_tb_folder", &Metrics::save_tb_folder, "their folder, below job.dump_folder",
             {.check = not_empty}),
       field("disable_color_printing", &Metrics::disable_color_printing, "no colour on the console"),
+      field("enable_csv", &Metrics::enable_csv, "write every step to metrics.csv, too, in job.dump_folder"),
+      field("prometheus_file", &Metrics::prometheus_file,
+            "a file that is replaced with the numbers of each line of the console, in Prometheus's text "
+            "format, as "
+            "node_exporter's textfile collector reads it (NAME.prom); empty: none"),
   };
   return list;
 }

@@ -14,6 +14,8 @@ struct Metrics {
   bool enable_tensorboard = false;
   std::string save_tb_folder = "tb";
   bool disable_color_printing = false;
+  bool enable_csv = false;      // metrics.csv in job.dump_folder
+  std::string prometheus_file;  // "": none
   static const Fields& fields();
 };
 
