@@ -9,12 +9,16 @@
 
 #include "apps/commands.h"
 #include "apps/convert_options.h"
+#include "apps/eval_options.h"
+#include "apps/generate_options.h"
 #include "apps/logits_input.h"
+#include "apps/model_source.h"
 #include "apps/plan_options.h"
 #include "support/flags/flags.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/help.h"
 #include "trainer/config/load.h"
+#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 namespace {
@@ -38,9 +42,19 @@ std::string presets() {
 
 bool before_convert(const Arguments& args) { return read_convert_options(args).has_value(); }
 
+bool before_eval(const Arguments& args) { return read_eval_options(args).has_value(); }
+
+bool before_generate(const Arguments& args) {
+  const auto options = read_generate_options(args);
+  if (!options) return false;
+  load_tokenizer(tokenizer_of(options->model, options->tokenizer));
+  return true;
+}
+
 bool before_logits(const Arguments& args) {
   const auto options = read_logits_options(args);
   if (!options) return false;
+  find_model(options->folder);
   read_sequences(options->tokens, options->gradients.empty() ? 1 : 2);
   return true;
 }

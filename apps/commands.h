@@ -32,6 +32,8 @@ std::vector<CommandFacts> all_commands();
 
 // These run before `rondo-worker` is started. False: all is done already (--help).
 bool before_convert(const Arguments& args);
+bool before_eval(const Arguments& args);
+bool before_generate(const Arguments& args);
 bool before_logits(const Arguments& args);
 bool before_plan(const Arguments& args);
 bool before_train(const Arguments& args);

@@ -5,7 +5,6 @@
 
 #include "apps/convert_options.h"
 #include "apps/worker_commands.h"
-#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 
@@ -17,13 +16,8 @@ int run_convert(const std::vector<std::string>& args) {
     std::printf("%s\n", made.c_str());
     return 0;
   }
-  ExportOptions to{options->dtype, {}, options->tokenizer, options->max_shard_bytes};
-  if (!options->tokenizer.empty()) {
-    const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(options->tokenizer.string());
-    to.tokens.bos = tokenizer->bos();
-    to.tokens.eos = {tokenizer->eos()};
-  }
-  export_to_hugging_face(options->from, options->to, to);
+  export_to_hugging_face(options->from, options->to,
+                         {options->dtype, options->tokenizer, options->max_shard_bytes});
   std::printf("%s\n", options->to.c_str());
   return 0;
 }

@@ -2,29 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "support/error.h"
+#include "apps/model_source.h"
 #include "support/flags/flags.h"
-#include "trainer/checkpoint/catalog.h"
-#include "trainer/checkpoint/committed.h"
+#include "trainer/config/derived.h"
 
 namespace rondo {
-namespace {
-
-namespace fs = std::filesystem;
-
-fs::path checkpoint_in(const fs::path& folder) {
-  if (checkpoint::has_mark(folder)) return folder;
-  const fs::path root = fs::is_directory(folder / "checkpoint") ? folder / "checkpoint" : folder;
-  const checkpoint::Selection found = checkpoint::newest_valid(root, checkpoint::Depth::quick);
-  if (found.newest) return found.newest->folder;
-  throw Error(
-      ExitCode::checkpoint,
-      fmt::format("{} is no Hugging Face folder (no config.json) and holds no valid checkpoint{}",
-                  folder.string(), found.skipped.empty() ? std::string() : ": " + found.skipped.front().why));
-}
-
-}  // namespace
-
 std::optional<ConvertOptions> read_convert_options(const std::vector<std::string>& args) {
   ConvertOptions options;
   auto max_shard_bytes = static_cast<std::int64_t>(options.max_shard_bytes);
@@ -42,15 +24,18 @@ std::optional<ConvertOptions> read_convert_options(const std::vector<std::string
   flags.positional("TO", flag::text(&options.to), "the folder to write", Need::required);
   flags.value("--dtype", "NAME", flag::one_of(&options.dtype, {"float32", "float16", "bfloat16"}),
               "float32, float16 or bfloat16 (default)");
-  flags.value("--tokenizer", "DIR", flag::text(&options.tokenizer),
-              "folder whose tokenizer.json, tokenizer_config.json and special_tokens_map.json are copied");
+  flags.value("--tokenizer", "bytes|PATH", flag::text(&options.tokenizer),
+              "a tokenizer.json, or a folder with one, which is copied with tokenizer_config.json and "
+              "special_tokens_map.json beside it (default: that of the run)");
   flags.value("--shard-size", "BYTES", flag::amount(&max_shard_bytes, 1),
               "what a file of weights holds at most, as in 500M (default 5G)");
   if (!flags.read(args)) return std::nullopt;
   options.max_shard_bytes = static_cast<std::uint64_t>(max_shard_bytes);
-  if (!fs::is_directory(options.from)) flags.fail({fmt::format("{} is no folder", options.from.string())});
-  options.to_hugging_face = !fs::exists(options.from / "config.json");
-  if (options.to_hugging_face) options.from = checkpoint_in(options.from);
+  const ModelSource model = find_model(options.from);
+  options.to_hugging_face = !model.hugging_face;
+  options.from = model.folder;
+  if (const auto run = run_config(model); run && options.tokenizer.empty())
+    options.tokenizer = tokenizer_name(*run);
   if (!options.to_hugging_face)
     for (const char* flag : {"--dtype", "--tokenizer", "--shard-size"})
       if (flags.given(flag))

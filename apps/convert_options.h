@@ -13,7 +13,7 @@ struct ConvertOptions {
   std::filesystem::path from, to;
   bool to_hugging_face = false;  // from a checkpoint; otherwise from a Hugging Face folder to a checkpoint
   std::string dtype = "bfloat16";
-  std::filesystem::path tokenizer;
+  std::string tokenizer;  // as load_tokenizer takes it; "": none is known
   std::uint64_t max_shard_bytes = 5'000'000'000;
 };
 

@@ -4,29 +4,63 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "apps/data_commands.h"
+#include "support/error.h"
 #include "support/flags/flags.h"
 #include "trainer/data/text_source.h"
 #include "trainer/data/token_files/rondo_source.h"
+#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 namespace {
 
 constexpr std::int64_t kShownTokens = 16;
+constexpr std::int64_t kShownText = 48;  // tokens
 constexpr std::int64_t kScannedTokens = std::int64_t{1} << 20;
 
 void row(const char* label, const std::string& value) { fmt::print("  {:<12}{}\n", label, value); }
 
-void show_documents(TokenSource& source, std::int64_t most) {
+struct InspectOptions {
+  bool verify = false;
+  std::int64_t documents = 3;  // that are shown
+  std::string tokenizer, text_key = "text";
+};
+
+// In quotes and on one line.
+std::string shown_text(const Tokenizer& tokenizer, const std::vector<std::int64_t>& ids) {
+  const std::vector<std::int32_t> narrow(ids.begin(), ids.end());
+  std::string text;
+  tokenizer.decode(narrow, text);
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// `tokenizer`: nullptr where it is not known; then no text is shown.
+void show_documents(TokenSource& source, std::int64_t most, const Tokenizer* tokenizer) {
   std::vector<std::int64_t> ids;
   for (std::int64_t document = 0; document < std::min(most, source.documents()); ++document) {
     const std::int64_t length = source.tokens(document), shown = std::min(length, kShownTokens);
-    ids.resize(static_cast<std::size_t>(shown));
-    source.read(document, 0, shown, ids.data());
+    ids.resize(static_cast<std::size_t>(std::min(length, kShownText)));
+    source.read(document, 0, std::ssize(ids), ids.data());
     row(fmt::format("document {}", document).c_str(),
-        fmt::format("{} tokens: {}{}", length, fmt::join(ids, " "), shown < length ? " ..." : ""));
+        fmt::format("{} tokens: {}{}", length, fmt::join(ids.begin(), ids.begin() + shown, " "),
+                    shown < length ? " ..." : ""));
+    if (tokenizer != nullptr) row("", shown_text(*tokenizer, ids) + (std::ssize(ids) < length ? " ..." : ""));
   }
+}
+
+// That the file was made with, where it is at hand.
+std::unique_ptr<Tokenizer> tokenizer_of(const TokenFile& file, const std::string& given) {
+  if (given.empty()) {
+    auto bytes = std::make_unique<ByteTokenizer>();
+    return file.tokenizer() == bytes->name() ? std::move(bytes) : nullptr;
+  }
+  std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(given);
+  if (!file.tokenizer().empty() && file.tokenizer() != tokenizer->name())
+    throw Error(ExitCode::data, fmt::format("{}: made with the tokenizer {}, but --tokenizer {} is {}",
+                                            file.path(), file.tokenizer(), given, tokenizer->name()));
+  return tokenizer;
 }
 
 void show_ids(TokenFile& file, bool all) {
@@ -39,32 +73,35 @@ void show_ids(TokenFile& file, bool all) {
                   part ? fmt::format(" in the first {} tokens; --verify reads all", kScannedTokens) : ""));
 }
 
-void inspect_tokens(TokenFile& file, bool verify, std::int64_t documents) {
+void inspect_tokens(TokenFile& file, const InspectOptions& options) {
   fmt::print("{}\n", file.path());
   row("format", file.format());
   row("tokenizer", file.tokenizer().empty() ? "unknown" : file.tokenizer());
   if (const auto* rondo = dynamic_cast<RondoTokens*>(&file)) {
     const TokenFileHeader& header = rondo->header();
     row("fingerprint", fmt::format("{:016x}", header.tokenizer_fingerprint));
-    row("bos, eos", fmt::format("{}, {}", header.bos, header.eos));
+    row("bos, eos", fmt::format("{}, {}", header.bos < 0 ? "none" : fmt::to_string(header.bos), header.eos));
   }
   row("token", fmt::format("{} ({} bytes)", name_of(file.id_type()), bytes_of(file.id_type())));
   row("documents", fmt::to_string(file.documents()));
   row("tokens", fmt::to_string(file.total_tokens()));
-  show_ids(file, verify);
-  show_documents(file, documents);
-  if (!verify) return;
+  show_ids(file, options.verify);
+  show_documents(file, options.documents, tokenizer_of(file, options.tokenizer).get());
+  if (!options.verify) return;
   file.verify();
   row("verified", "whole");
 }
 
-void inspect_text(const SourceFile& file, std::int64_t documents) {
-  TextSource source(std::vector<SourceFile>{file});
+void inspect_text(const SourceFile& file, const InspectOptions& options) {
+  TextSource source(std::vector<SourceFile>{file}, options.text_key);
   const SourceCounts counts = source.counts();
   fmt::print("{}\n", file.path);
-  row("format", file.path.ends_with(".packed")  ? "packed corpus"
-                : file.path.ends_with(".jsonl") ? "JSONL"
-                                                : "text");
+  const std::string_view name = without_compression(file.path);
+  row("format", fmt::format("{}{}",
+                            name.ends_with(".packed")  ? "packed corpus"
+                            : name.ends_with(".jsonl") ? "JSONL"
+                                                       : "text",
+                            is_compressed(file.path) ? ", compressed" : ""));
   if (counts.skipped_binary > 0) row("skipped", "binary: it has a NUL in its first 8 KiB");
   if (counts.skipped_empty > 0) row("skipped", fmt::format("{} empty", counts.skipped_empty));
   std::int64_t bytes = 0;
@@ -72,31 +109,37 @@ void inspect_text(const SourceFile& file, std::int64_t documents) {
     bytes += source.tokens(document) - 2;
   row("documents", fmt::to_string(source.documents()));
   row("bytes", fmt::to_string(bytes));
-  show_documents(source, documents);
+  const ByteTokenizer tokenizer;
+  show_documents(source, options.documents, &tokenizer);
 }
 
 }  // namespace
 
 int run_data_inspect(const Arguments& args) {
   std::vector<std::string> words;
-  std::int64_t documents = 3;
-  bool verify = false;
+  InspectOptions options;
   Flags flags(
       "data inspect",
       "What is in token files (Rondo, Megatron-LM, datatrove, llm.c), text, *.jsonl and *.packed: format, "
-      "width,\ntokenizer, documents, tokens, ids, and the first documents.",
+      "width,\ntokenizer, documents, tokens, ids, and the first documents, as text where their tokenizer is "
+      "known.",
       "Exit code: 0 whole as far as was looked, 2 usage, 4 a file is missing or damaged.");
   flags.positional("PATH...", flag::append(&words), "files, folders and globs", Need::required);
-  flags.toggle("--verify", &verify,
+  flags.toggle("--verify", &options.verify,
                "read everything: checksums where the format has them, the whole index, every id");
-  flags.value("--documents", "N", flag::amount(&documents, 0), "how many documents to show, default 3");
+  flags.value("--documents", "N", flag::amount(&options.documents, 0),
+              "how many documents to show, default 3");
+  flags.value("--tokenizer", "PATH", flag::text(&options.tokenizer),
+              "the tokenizer.json of token files, or a folder that holds it: shows their text");
+  flags.value("--text-key", "NAME", flag::text(&options.text_key),
+              "the field of a line of JSONL that holds its text, default text");
   if (!flags.read(args)) return 0;
   for (const std::string& paths : words)
     for (const NamedFile& named : recognise_files(find_files(paths).files)) {
       if (named.open == nullptr) {
-        inspect_text(named.file, documents);
+        inspect_text(named.file, options);
       } else {
-        inspect_tokens(*named.open(named.file, {}), verify, documents);
+        inspect_tokens(*named.open(named.file, {}), options);
       }
     }
   return 0;

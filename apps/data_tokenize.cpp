@@ -2,15 +2,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <thread>
 
 #include "apps/data_commands.h"
 #include "support/flags/flags.h"
@@ -23,15 +18,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// XXH3-64 of the file that load_tokenizer reads.
-std::uint64_t fingerprint_of(const std::string& tokenizer) {
-  if (tokenizer == "bytes") return 0;
-  const bool folder = std::filesystem::is_directory(tokenizer);
-  std::ifstream in(folder ? tokenizer + "/tokenizer.json" : tokenizer, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  return XXH3_64bits(text.data(), text.size());
-}
-
 // One line that is written over on a terminal; elsewhere a line every few seconds.
 class ProgressLine {
  public:
@@ -39,16 +25,7 @@ class ProgressLine {
     const auto now = Clock::now();
     if (!terminal_ && now - shown_ < std::chrono::seconds(5)) return;
     shown_ = now;
-    const double seconds = std::chrono::duration<double>(now - start_).count();
-    const double rate = static_cast<double>(p.bytes - p.kept_bytes) / std::max(seconds, 1e-3);
-    std::string line =
-        fmt::format("tokenize: {} of {}, {} tokens, {}/s", size_text(p.bytes), size_text(p.total_bytes),
-                    p.tokens, size_text(static_cast<std::int64_t>(rate)));
-    if (p.joining) {
-      line += ", writing the output";
-    } else if (rate > 0 && p.bytes < p.total_bytes) {
-      line += fmt::format(", {:.0f} s left", static_cast<double>(p.total_bytes - p.bytes) / rate);
-    }
+    const std::string line = "tokenize: " + progress_text(p, seconds());
     std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", line.c_str());
   }
   void clear() const {
@@ -65,12 +42,12 @@ class ProgressLine {
 // False: --help is printed. `tokenizer`: bytes, or a path.
 bool read_options(const Arguments& args, TokenizeOptions& options, std::string& tokenizer) {
   std::vector<std::string> inputs;
-  std::int64_t threads = std::max(1U, std::thread::hardware_concurrency());
+  std::int64_t threads = 0;
   Flags flags(
       "data tokenize",
-      "Text, JSONL (its field \"text\") or packed corpora to a token file that training maps into memory. "
-      "Every\n"
-      "document is stored as BOS, its tokens, EOS.",
+      "Text, JSONL or packed corpora, compressed (*.gz, *.zst) or not, to a token file that training maps "
+      "into\n"
+      "memory. Every document is stored as BOS (where the tokenizer has one), its tokens, EOS.",
       "Kill it and give the same command again: finished parts (in .NAME.tokens.parts) are kept, and the "
       "output\n"
       "has the same bytes, whatever the number of threads. The parts take as much disk again until the "
@@ -82,6 +59,8 @@ bool read_options(const Arguments& args, TokenizeOptions& options, std::string& 
               "files, folders and globs, separated by commas; may be given again", Need::required);
   flags.value("--output", "NAME.tokens", flag::text(&options.output), "the file to write; it must not exist",
               Need::required);
+  flags.value("--text-key", "NAME", flag::text(&options.text_key),
+              "the field of a line of JSONL that holds its text, default text");
   flags.value("--threads", "N", flag::amount(&threads, 1), "default: all cores");
   flags.value("--shard-size", "N", flag::amount(&options.shard_tokens, 1),
               "tokens after which a file ends, as in 1G: NAME-00000-of-00002.tokens ...");
@@ -100,7 +79,8 @@ int run_data_tokenize(const Arguments& args) {
   std::string path;
   if (!read_options(args, options, path)) return 0;
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(path);
-  options.tokenizer_fingerprint = fingerprint_of(path);
+  const FoundFiles found = find_files(options.input);
+  options.files = found.files;
 
   ProgressLine progress;
   const TokenizeResult made =
@@ -114,10 +94,10 @@ int run_data_tokenize(const Arguments& args) {
              stdout);
   if (made.kept_parts > 0) fmt::print("{} parts of an earlier run kept\n", made.kept_parts);
   const std::int64_t skipped =
-      made.skipped_hidden + made.skipped_binary + made.skipped_special + made.skipped_empty;
+      found.skipped_hidden + made.skipped_binary + found.skipped_special + made.skipped_empty;
   if (skipped > 0)
     fmt::print("skipped: {} binary, {} empty, {} hidden, {} special\n", made.skipped_binary,
-               made.skipped_empty, made.skipped_hidden, made.skipped_special);
+               made.skipped_empty, found.skipped_hidden, found.skipped_special);
   for (const std::string& file : made.files) fmt::print("{}\n", file);
   return 0;
 }

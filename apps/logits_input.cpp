@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "apps/model_source.h"
 #include "support/error.h"
 #include "support/flags/flags.h"
 
@@ -44,10 +45,9 @@ std::optional<LogitsOptions> read_logits_options(const std::vector<std::string>&
   LogitsOptions options;
   Flags flags(
       "logits",
-      "Writes the logits of a Hugging Face model for given tokens: the tensor `logits` [B, T, V], computed\n"
+      "Writes the logits of a stored model for given tokens: the tensor `logits` [B, T, V], computed\n"
       "in fp32 on the CPU whatever the dtype of the weights.");
-  flags.positional("HF_DIR", flag::text(&options.folder), "folder with config.json and *.safetensors",
-                   Need::required);
+  flags.positional("FROM", flag::text(&options.folder), kModelSource, Need::required);
   flags.value("--tokens", "FILE", flag::text(&options.tokens),
               "text: token ids apart by blanks, one sequence a line, all of the same length", Need::required);
   flags.value("--out", "FILE", flag::text(&options.out), "safetensors file to write", Need::required);

@@ -10,7 +10,7 @@
 namespace rondo {
 
 struct LogitsOptions {
-  std::string folder;     // of Hugging Face: config.json and safetensors
+  std::string folder;     // as find_model (model_source.h) takes it
   std::string tokens;     // token ids as text
   std::string out;        // safetensors file that is written
   std::string gradients;  // safetensors file that is written, or ""

@@ -1,4 +1,6 @@
 // `rondo opt`: runs passes on the text of a graph.
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>

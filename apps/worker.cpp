@@ -36,6 +36,8 @@ int run(const std::vector<std::string>& words) {
                                       words.end());
   if (name == "train") return run_train(args, words);
   if (name == "convert") return run_convert(args);
+  if (name == "generate") return run_generate(args);
+  if (name == "eval") return run_eval(args);
   if (name == "logits") return run_logits(args);
   if (name == "plan") return run_plan(args);
   throw Error(ExitCode::usage, "rondo-worker is started by rondo; type `rondo --help`");

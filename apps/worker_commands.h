@@ -9,7 +9,13 @@ namespace rondo {
 // One rank of a run. `args`: the words after `train`; `command_line`: all words, for the run folder.
 int run_train(const std::vector<std::string>& args, const std::vector<std::string>& command_line);
 
-// Logits, and gradients, of a Hugging Face model. `args`: the words after `logits`.
+// Continues a text. `args`: the words after `generate`.
+int run_generate(const std::vector<std::string>& args);
+
+// Loss and perplexity of a stored model on data. `args`: the words after `eval`.
+int run_eval(const std::vector<std::string>& args);
+
+// Logits, and gradients, of a stored model. `args`: the words after `logits`.
 int run_logits(const std::vector<std::string>& args);
 
 // Weights between checkpoints and Hugging Face folders. `args`: the words after `convert`.

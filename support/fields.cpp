@@ -38,6 +38,11 @@ std::string broken_text_rule(const FieldRule& rule, const std::string& value) {
   return allowed;
 }
 
+std::string broken_number_rule(const FieldRule& rule, double value) {
+  if (!std::isfinite(value)) return "must be finite";
+  return within(rule, value) ? "" : "must be " + bounds_text(rule);
+}
+
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -65,9 +70,10 @@ struct TomlText {
   std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
   std::string operator()(double value) const { return number_text(value); }
   std::string operator()(const std::string& value) const { return quoted(value); }
-  std::string operator()(const std::vector<std::string>& value) const {
+  template <class Value>
+  std::string operator()(const std::vector<Value>& values) const {
     std::vector<std::string> parts;
-    for (const std::string& text : value) parts.push_back(quoted(text));
+    for (const Value& value : values) parts.push_back((*this)(value));
     return fmt::format("[{}]", fmt::join(parts, ", "));
   }
 };
@@ -90,6 +96,8 @@ const char* type_name(FieldType type) {
       return "a number";
     case FieldType::text:
       return "a text";
+    case FieldType::numbers:
+      return "a list of numbers";
     case FieldType::texts:
       return "a list of texts";
   }
@@ -104,10 +112,11 @@ std::string broken_rule(const Field& field, const FieldValue& value) {
                        to_toml(field.default_value));
   if (const auto* integer = std::get_if<std::int64_t>(&value))
     if (!within(rule, static_cast<double>(*integer))) return "must be " + bounds_text(rule);
-  if (const auto* number = std::get_if<double>(&value)) {
-    if (!std::isfinite(*number)) return "must be finite";
-    if (!within(rule, *number)) return "must be " + bounds_text(rule);
-  }
+  if (const auto* number = std::get_if<double>(&value))
+    if (const std::string broken = broken_number_rule(rule, *number); !broken.empty()) return broken;
+  if (const auto* numbers = std::get_if<std::vector<double>>(&value))
+    for (const double number : *numbers)
+      if (const std::string broken = broken_number_rule(rule, number); !broken.empty()) return broken;
   if (const auto* text = std::get_if<std::string>(&value))
     if (const std::string broken = broken_text_rule(rule, *text); !broken.empty()) return broken;
   if (const auto* texts = std::get_if<std::vector<std::string>>(&value))

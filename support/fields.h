@@ -29,13 +29,13 @@
 
 namespace rondo {
 
-enum class FieldType { boolean, integer, number, text, texts };
+enum class FieldType { boolean, integer, number, text, numbers, texts };
 
 // std::monostate: an optional field that is not set.
-using FieldValue =
-    std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>>;
+using FieldValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<double>,
+                                std::vector<std::string>>;
 
-// What a value must obey. All bounds given must hold.
+// What a value must obey. All bounds given must hold, of a list for each of its values.
 struct FieldRule {
   std::optional<double> minimum{};     // at least
   std::optional<double> above{};       // more than
@@ -83,6 +83,7 @@ constexpr FieldType field_type() {
   if constexpr (std::is_same_v<M, std::int64_t>) return FieldType::integer;
   if constexpr (std::is_same_v<M, double>) return FieldType::number;
   if constexpr (std::is_same_v<M, std::string>) return FieldType::text;
+  if constexpr (std::is_same_v<M, std::vector<double>>) return FieldType::numbers;
   if constexpr (std::is_same_v<M, std::vector<std::string>>) return FieldType::texts;
 }
 
@@ -139,7 +140,7 @@ FieldValues to_values(const Struct& filled) {
 // nullptr where there is none of that name.
 const Field* find_field(const Fields& fields, std::string_view name);
 
-// "a boolean", "an integer", "a number", "a text" or "a list of texts".
+// "a boolean", "an integer", "a number", "a text", "a list of numbers" or "a list of texts".
 const char* type_name(FieldType type);
 
 // The rule that `value` (of the field's type) breaks, "must be at least 1", or "".

@@ -20,7 +20,9 @@ SYSTEM_PACKAGES=(
   libssl-dev:include/openssl/hmac.h
   libcatch2-dev:include/catch2/catch_test_macros.hpp
 )
-OPTIONAL_PACKAGES=(ccache mold)  # faster builds; installed along with the others, never asked for
+# Installed along with the others, never asked for: faster builds, and compressed text.
+OPTIONAL_TOOLS=(ccache mold)
+OPTIONAL_LIBRARIES=(zlib1g-dev libzstd-dev)
 
 read_os_release() {
   local file=${RONDO_OS_RELEASE:-/etc/os-release} values
@@ -32,7 +34,7 @@ read_os_release() {
 
 SUPPORTED_SYSTEMS="Debian 12 and later, Ubuntu 24.04 and later"
 BY_HAND="On another system install a C++20 compiler, CMake 3.25, Ninja, spdlog, fmt, toml++, CLI11, nlohmann-json, \
-xxHash, PCRE2, OpenSSL and Catch2 3 by its own means and run scripts/setup.sh again: it takes what it finds."
+xxHash, PCRE2, OpenSSL and Catch2 3 (for compressed text zlib and libzstd, too) by its own means and run scripts/setup.sh again: it takes what it finds."
 
 require_supported_system() {  # PACKAGE...: what it is wanted for
   read_os_release
@@ -124,7 +126,7 @@ update_package_lists() {
 install_with_root() {
   local -a wanted
   require_supported_system "$@"
-  mapfile -t wanted < <(with_suites "$@" "${OPTIONAL_PACKAGES[@]}")
+  mapfile -t wanted < <(with_suites "$@" "${OPTIONAL_TOOLS[@]}" "${OPTIONAL_LIBRARIES[@]}")
   update_package_lists
   say "installing: ${wanted[*]}"
   logged apt-install private_apt install -y --no-install-recommends "${wanted[@]}" ||
@@ -136,7 +138,7 @@ install_with_root() {
 unpack_without_root() {
   local as_root=() wanted packages deb
   require_supported_system "$@"
-  mapfile -t wanted < <(with_suites "$@")
+  mapfile -t wanted < <(with_suites "$@" "${OPTIONAL_LIBRARIES[@]}")
   update_package_lists
   say "unpacking beside the project: $*"
   mapfile -t packages < <(private_apt -s install --no-install-recommends "${wanted[@]}" 2>"$DEPS/log/apt-plan.log" |

@@ -95,7 +95,7 @@ TEST_CASE("a missing flag of logits is named") {
   CHECK(usage({"folder", "--out", "o"}) ==
         "logits: --tokens is missing; `rondo logits --help` lists the flags");
   CHECK(usage({"--tokens", "t", "--out", "o"}) ==
-        "logits: HF_DIR is missing; `rondo logits --help` lists the flags");
+        "logits: FROM is missing; `rondo logits --help` lists the flags");
   const auto options = rondo::read_logits_options({"folder", "--out", "o", "--tokens", "t"});
   REQUIRE(options);
   CHECK(options->folder == "folder");

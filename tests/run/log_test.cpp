@@ -46,7 +46,7 @@ TEST_CASE("a run tells what it is made of in ten lines, its last step, and how i
   CHECK(metrics[2]["data_wait_s"].get<double>() >= 0);
   const auto environment = nlohmann::json::parse(text_of(place / "run/env.json"));
   CHECK(std::regex_match(environment["versions"]["commit"].get<std::string>(),
-                         std::regex("unknown|[0-9a-f]{12,}(-dirty)?")));
+                         std::regex("([0-9a-f]{12,}(-modified)?)?")));
 
   const std::string folder = (place / "run").string(), page = (place / "page.html").string();
   CHECK_THAT(must_end_well({"top", folder}).output,

@@ -35,6 +35,8 @@ Json type_of(FieldType type) {
       return {{"type", "number"}};
     case FieldType::text:
       return {{"type", "string"}};
+    case FieldType::numbers:
+      return {{"type", "array"}, {"items", {{"type", "number"}}}};
     case FieldType::texts:
       return {{"type", "array"}, {"items", {{"type", "string"}}}};
   }
@@ -48,8 +50,9 @@ Json property_of(const Field& field) {
   if (const Json value = json_of(field.default_value); !value.is_null()) property["default"] = value;
   if (!rule.unsupported.empty()) property["const"] = json_of(field.default_value);
   if (!rule.allowed.empty()) property["enum"] = rule.allowed;
+  Json& bounded = field.type == FieldType::numbers ? property["items"] : property;
   const auto bound = [&](const char* name, const std::optional<double>& value) {
-    if (value) property[name] = *value;
+    if (value) bounded[name] = *value;
   };
   bound("minimum", rule.minimum);
   bound("exclusiveMinimum", rule.above);

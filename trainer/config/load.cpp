@@ -1,5 +1,5 @@
 // Assignments from the files and then from flags are one list, and the later one wins; that is all of the
-// precedence. Model and flavor are assigned in a pass of their own, since they decide which sizes exist and
+// precedence. What names the model is assigned in a pass of its own, since it decides which sizes exist and
 // what their defaults are. A problem is recorded and reading goes on; the key is marked as broken, so that no
 // rule between keys asks about it. Rules between keys come last. What is wrong in a section that is switched
 // off becomes a note: it would refuse files that torchtitan runs.
@@ -7,6 +7,10 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
 
 #include "models/parts/model_spec.h"
 #include "parallel/launch/options.h"
@@ -17,6 +21,7 @@
 #include "trainer/config/schema/keys.h"
 #include "trainer/config/schema/unsupported.h"
 #include "trainer/config/torchtitan.h"
+#include "trainer/hugging_face/config.h"
 
 namespace rondo {
 namespace {
@@ -26,13 +31,21 @@ class Loader {
   explicit Loader(Problems& problems) : problems_(problems) {}
 
   JobConfig load(const std::vector<Assignment>& assignments, const std::string& device) {
+    const auto names_model = [](const Assignment& assignment) {
+      return assignment.key == "model.name" || assignment.key == "model.flavor" ||
+             assignment.key == "model.hf_config";
+    };
     for (const Assignment& assignment : assignments) last_[assignment.key] = &assignment;
     for (const Assignment& assignment : assignments)
-      if (assignment.key == "model.name" || assignment.key == "model.flavor") assign(assignment);
-    choose_model();
+      if (names_model(assignment)) assign(assignment);
+    if (config_.model.hf_config.empty())
+      choose_model();
+    else
+      take_hugging_face_model();
     for (const Assignment& assignment : assignments)
-      if (assignment.key != "model.name" && assignment.key != "model.flavor") assign(assignment);
-    check_flavor_counts();
+      if (!names_model(assignment)) assign(assignment);
+    check_sizes_count("model.flavor");
+    check_sizes_count("model.hf_config");
     check_rules(config_, origins_, device.empty() ? device_for_passes() : device, problems_);
     take_notes();
     for (const auto& [key, assignment] : origins_.assigned)
@@ -72,11 +85,6 @@ class Loader {
                       "the numbers are "
                       "the same",
                       config_.optimizer.implementation, Optimizer().implementation));
-    if (!config_.compile.enable && config_.activation_checkpoint.mode == "selective")
-      config_.notes.push_back(
-          "activation_checkpoint.mode = \"selective\": an eager run computes whole blocks again, as with "
-          "\"full\"; "
-          "compile.enable = true keeps what is dear to compute");
     for (std::string& note : torchtitan_notes(config_, origins_)) config_.notes.push_back(std::move(note));
   }
 
@@ -115,13 +123,46 @@ class Loader {
       origins_.broken.insert("model.name");
       return;
     }
-    for (const Field& field : *model_->fields) config_.model.sizes[field.name] = field.default_value;
+    begin_with(model_);
     std::vector<std::string> names;
     for (const Flavor& flavor : model_->flavors) {
       names.push_back(flavor.name);
       if (flavor.name == config_.model.flavor) return apply_flavor(flavor);
     }
     report_choice("model.flavor", config_.model.flavor, names);
+  }
+
+  void begin_with(const ModelSpec* model) {
+    model_ = model;
+    for (const Field& field : *model_->fields) config_.model.sizes[field.name] = field.default_value;
+  }
+
+  // From here on the sizes say all, so that a resolved file needs no other.
+  void take_hugging_face_model() {
+    std::filesystem::path file = std::exchange(config_.model.hf_config, "");
+    if (std::filesystem::is_directory(file)) file /= "config.json";
+    const Assignment& named = origins_.assigned.at("model.hf_config");
+    const auto counts = [&](const char* key) {  // a flag wins over a file
+      const auto other = origins_.assigned.find(key);
+      return other != origins_.assigned.end() && (other->second.from_flag || !named.from_flag);
+    };
+    if (counts("model.flavor"))
+      report(origins_.assigned.at("model.flavor"),
+             "has no effect beside model.hf_config; leave one of them out");
+    hugging_face::ModelConfig read;
+    try {
+      read = hugging_face::read_config(file).config;
+    } catch (const Error& error) {
+      report(named, error.what());
+      return choose_model();
+    }
+    if (counts("model.name") && config_.model.name != read.model)
+      report(origins_.assigned.at("model.name"),
+             fmt::format("but {} is of the model {}; leave one of them out", file.string(), read.model));
+    config_.model.name = read.model;
+    begin_with(find_model_spec(read.model));
+    for (const auto& [size, value] : read.sizes) config_.model.sizes[size] = value;
+    flavor_sizes_ = config_.model.sizes;
   }
 
   void apply_flavor(const Flavor& flavor) {
@@ -139,13 +180,13 @@ class Loader {
   }
 
   // A resolved file sets every size, so that another flavor on the command line would silently do nothing.
-  void check_flavor_counts() {
-    const auto flavor = origins_.assigned.find("model.flavor");
-    if (flavor == origins_.assigned.end() || !flavor->second.from_flag) return;
+  void check_sizes_count(const std::string& key) {
+    const auto given = origins_.assigned.find(key);
+    if (given == origins_.assigned.end() || !given->second.from_flag) return;
     if (flavor_sizes_.empty() || config_.model.sizes == flavor_sizes_) return;
     for (const auto& [name, value] : flavor_sizes_)
       if (!origins_.assigned.contains("model." + name)) return;
-    report(flavor->second,
+    report(given->second,
            "has no effect, because the file sets every size of the model; remove the sizes from its [model] "
            "section");
   }

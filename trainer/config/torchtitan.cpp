@@ -38,6 +38,7 @@ std::vector<std::string> ineffective_keys(const Origins& origins) {
 const std::vector<OtherDefault>& other_defaults() {
   static const std::vector<OtherDefault> list = {
       {"activation_checkpoint.mode", "\"selective\""},
+      {"activation_checkpoint.selective_ac_option", "\"2\""},
       {"compile.enable", "false"},
       {"debug.seed", "not set"},
       {"model.hf_assets_path", "\"./tests/assets/tokenizer\""},

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 
@@ -57,14 +56,6 @@ Blend::Blend(const std::vector<double>& weights) : counts_(apportion(weights, kB
 Blend::Place Blend::place_of(std::int64_t sample) const {
   const Slot slot = slots_[static_cast<std::size_t>(sample % kBlock)];
   return {slot.source, sample / kBlock * counts_[slot.source] + slot.number};
-}
-
-std::optional<double> parse_weight(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (!std::isfinite(value) || value <= 0) return std::nullopt;
-  return value;
 }
 
 void check_weights(const std::vector<double>& weights, std::size_t sources) {

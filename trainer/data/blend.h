@@ -8,8 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string_view>
 #include <vector>
 
 namespace rondo {
@@ -36,9 +34,6 @@ class Blend {
   std::vector<std::int64_t> counts_;
   std::vector<Slot> slots_;  // kBlock of them
 };
-
-// The number above 0 and below infinity that `text` is.
-std::optional<double> parse_weight(std::string_view text);
 
 // Throws Error(config) unless there is one weight above 0 and below infinity for each of `sources` entries,
 // and there are at most Blend::kBlock of them.

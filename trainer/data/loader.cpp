@@ -24,8 +24,8 @@
 #include "trainer/data/blend.h"
 #include "trainer/data/documents/files.h"
 #include "trainer/data/documents/order.h"
+#include "trainer/data/open_source.h"
 #include "trainer/data/stream.h"
-#include "trainer/data/token_files/token_source.h"
 
 namespace rondo {
 namespace {
@@ -70,7 +70,7 @@ class SampleReader {
   SampleReader(const DataOptions& options, bool shuffle, const Tokenizer& tokenizer)
       : entries_(entries_of(options)), blend_(options.weights.empty() ? std::vector{1.0} : options.weights) {
     for (std::size_t k = 0; k < entries_.size(); ++k) {
-      sources_.push_back(open_source(entries_[k], tokenizer, options.tokenizer));
+      sources_.push_back(open_source(entries_[k], tokenizer, options.text));
       TokenSource& source = *sources_.back();
       streams_.emplace_back(source, documents_of_split(source, options), options.seq_len, options.seed + k,
                             shuffle);

@@ -1,9 +1,9 @@
 // Batches of training steps out of text or token files. Plain C++, no LibTorch.
 //
 // Note [the data law]. Row i of step s is a function of (documents, weights, seed, s, i) alone:
-//   1. A text document becomes BOS, its tokens, EOS; a document of a token file is what is stored. The
-//   documents of an epoch, in an order drawn from
-//      (seed, epoch), form one stream of N tokens.
+//   1. A text document becomes BOS (where the tokenizer has one), its tokens, EOS; a document of a token file
+//      is what is stored. The documents of an epoch, in an order drawn from (seed, epoch), form one stream of
+//      N tokens.
 //   2. Sample j of an epoch is stream tokens [j*T, j*T + T]: the first T are inputs, the last T labels. An
 //      epoch has floor((N - 1) / T) samples; the tail that fills none is dropped (another order drops other
 //      tokens).
@@ -32,6 +32,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/data/token_cache.h"
 #include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
@@ -44,7 +45,7 @@ struct DataOptions {
   std::string path;  // comma-separated files, folders and globs; see trainer/data/documents/files.h
   // Empty: the documents of all entries of `path` are one stream. Otherwise one weight for each entry.
   std::vector<double> weights{};
-  std::string tokenizer = "bytes";  // what the user calls it, for messages
+  TextOptions text{};
   Split split = Split::train;
   double holdout_fraction = 0.0;  // [0, 1): the share of documents that is validation
   std::uint64_t seed = 42;

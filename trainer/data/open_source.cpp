@@ -1,8 +1,9 @@
 // Which format each file of a data path has, and the sources of several files as one.
+#include "trainer/data/open_source.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -35,10 +36,20 @@ SourceFile renamed(const SourceFile& file, std::size_t bytes, const char* suffix
   return {without(file.path, bytes) + suffix, without(file.id, bytes) + suffix};
 }
 
+[[noreturn]] void fail_parquet(const std::string& path) {
+  throw Error(
+      ExitCode::data,
+      fmt::format("{0}: Parquet is not read in this version. Convert it: `python3 -c \"import pandas; "
+                  "pandas.read_parquet('{0}').to_json('{1}.jsonl.gz', orient='records', lines=True)\"`, "
+                  "and move it out of the data path",
+                  path, without(path, std::string_view(".parquet").size())));
+}
+
 NamedFile recognise(const SourceFile& file) {
   const std::string& path = file.path;
   if (path.ends_with(".tokens")) return {file, open_rondo_tokens};
   if (path.ends_with(".ds")) return {file, open_datatrove};
+  if (path.ends_with(".parquet")) fail_parquet(path);
   for (const std::string_view suffix : {".index", ".metadata", ".loss"})
     if (path.ends_with(".ds" + std::string(suffix)) && exists(without(path, suffix.size())))
       return {renamed(file, suffix.size(), ""), open_datatrove};
@@ -114,34 +125,10 @@ class JoinedSource final : public TokenSource {
   SourceCounts found_;
 };
 
-std::string shell_word(std::string_view word) {
-  constexpr std::string_view kPlain = "+,-./:=@_";
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](unsigned char c) {
-    return std::isalnum(c) || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain) return std::string(word);
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
-  return text + "'";
-}
-
-[[noreturn]] void fail_text(std::string_view paths, const std::string& tokenizer_path) {
-  const std::vector<std::string> entries = split_paths(paths);
-  std::string output = entries.size() == 1 ? entries[0] : "data";
-  while (output.ends_with('/')) output.pop_back();
-  if (output.find_first_of("*?[") != std::string::npos) output = "data";
-  output += ".tokens";
-  throw Error(ExitCode::data,
-              fmt::format("data path \"{}\": only the bytes tokenizer reads text while training. Tokenize it "
-                          "once: `rondo data tokenize --tokenizer {} --input {} --output {}`, then set "
-                          "training.dataset_path = \"{}\"",
-                          paths, shell_word(tokenizer_path), shell_word(paths), shell_word(output), output));
-}
-
 class Opener {
  public:
-  Opener(std::string_view paths, const Tokenizer& tokenizer, const std::string& tokenizer_path)
-      : paths_(paths), tokenizer_(tokenizer), tokenizer_path_(tokenizer_path) {}
+  Opener(std::string_view paths, const Tokenizer& tokenizer, const TextOptions& options)
+      : paths_(paths), tokenizer_(tokenizer), options_(options) {}
 
   void add(NamedFile named) {
     if (named.open == nullptr) {
@@ -149,6 +136,16 @@ class Opener {
       return;
     }
     end_text();
+    add_tokens(named);
+  }
+
+  std::vector<std::unique_ptr<TokenSource>> take() {
+    end_text();
+    return std::move(parts_);
+  }
+
+ private:
+  void add_tokens(const NamedFile& named) {
     std::unique_ptr<TokenFile> file = named.open(named.file, {tokenizer_.vocab_size(), tokenizer_.name()});
     if (named.open == open_rondo_tokens && file->tokenizer() != tokenizer_.name())
       throw Error(ExitCode::data,
@@ -158,25 +155,25 @@ class Opener {
     parts_.push_back(std::move(file));
   }
 
-  // Text files that follow each other are one corpus. Files that are no text at all are only counted.
+  // Text files that follow each other are one corpus. Its bytes are tokens as they are; any other tokens are
+  // made once, and so are those of what cannot be read at any place.
   void end_text() {
     if (text_.empty()) return;
-    auto source = std::make_unique<TextSource>(text_);
-    if (source->documents() > 0 && dynamic_cast<const ByteTokenizer*>(&tokenizer_) == nullptr)
-      fail_text(paths_, tokenizer_path_);
-    parts_.push_back(std::move(source));
+    const bool as_it_is = dynamic_cast<const ByteTokenizer*>(&tokenizer_) != nullptr &&
+                          std::none_of(text_.begin(), text_.end(),
+                                       [](const SourceFile& file) { return is_compressed(file.path); });
+    if (as_it_is) {
+      parts_.push_back(std::make_unique<TextSource>(text_, options_.text_key));
+    } else {
+      const std::string tokens = cached_tokens(paths_, text_, tokenizer_, options_);
+      add_tokens({{tokens, tokens}, open_rondo_tokens});
+    }
     text_.clear();
   }
 
-  std::vector<std::unique_ptr<TokenSource>> take() {
-    end_text();
-    return std::move(parts_);
-  }
-
- private:
   std::string_view paths_;
   const Tokenizer& tokenizer_;
-  const std::string& tokenizer_path_;
+  const TextOptions& options_;
   std::vector<SourceFile> text_;
   std::vector<std::unique_ptr<TokenSource>> parts_;
 };
@@ -199,9 +196,9 @@ std::vector<NamedFile> recognise_files(const std::vector<SourceFile>& files) {
 }
 
 std::unique_ptr<TokenSource> open_source(std::string_view paths, const Tokenizer& tokenizer,
-                                         const std::string& tokenizer_path) {
+                                         const TextOptions& options) {
   const FoundFiles found = find_files(paths);
-  Opener opener(paths, tokenizer, tokenizer_path);
+  Opener opener(paths, tokenizer, options);
   for (NamedFile& named : recognise_files(found.files)) opener.add(std::move(named));
   auto joined = std::make_unique<JoinedSource>(opener.take());
   joined->set_found({.skipped_hidden = found.skipped_hidden, .skipped_special = found.skipped_special});

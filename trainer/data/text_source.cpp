@@ -7,7 +7,7 @@ namespace rondo {
 void TextSource::read(std::int64_t number, std::int64_t begin, std::int64_t end, std::int64_t* ids) {
   const Document& document = at(number);
   if (begin >= end) return;
-  if (begin == 0) *ids++ = tokenizer_.bos();
+  if (begin == 0) *ids++ = *tokenizer_.bos();
   const std::int64_t first = std::max<std::int64_t>(begin, 1) - 1, last = std::min(end - 1, document.bytes);
   if (first < last)
     for (const char c : corpus_.read(document, first, last)) *ids++ = static_cast<unsigned char>(c);

@@ -5,14 +5,16 @@
 
 #include "trainer/data/documents/corpus.h"
 #include "trainer/data/token_files/token_source.h"
+#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 
 // Documents of text, each BOS, one token a byte, EOS: cut before they are encoded, so that a part of a
-// document costs a read of that part.
+// document costs a read of that part. Of a compressed file it costs all before it, too.
 class TextSource final : public TokenSource {
  public:
-  explicit TextSource(const std::vector<SourceFile>& files) : corpus_(files) {}
+  explicit TextSource(const std::vector<SourceFile>& files, const std::string& text_key = "text")
+      : corpus_(files, text_key) {}
 
   std::int64_t documents() const override { return static_cast<std::int64_t>(corpus_.documents().size()); }
   std::int64_t tokens(std::int64_t document) const override { return at(document).bytes + 2; }

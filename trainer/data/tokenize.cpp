@@ -21,6 +21,7 @@
 #include <thread>
 
 #include "support/error.h"
+#include "support/text/size_text.h"
 #include "trainer/data/documents/corpus.h"
 #include "trainer/data/documents/order.h"
 #include "trainer/data/token_files/parts_folder.h"
@@ -54,21 +55,13 @@ std::vector<Part> cut_parts(const std::vector<Document>& documents, std::int64_t
 }
 
 // What the parts of an earlier run must have been made from.
-std::string job_of(const Corpus& corpus, const TokenizerMark& mark, std::int64_t part_bytes) {
-  std::uint64_t hash = stable_hash(mark.name);
+std::string job_of(const TokenizeOptions& options, const Corpus& corpus, const TokenizerMark& mark) {
+  std::uint64_t hash = stable_hash(mark.name) ^ files_hash(options.files);
   const auto mix = [&](std::uint64_t value) { hash = mix64(hash ^ mix64(value)); };
   for (const std::uint64_t value :
        {mark.fingerprint, static_cast<std::uint64_t>(mark.vocab_size),
-        static_cast<std::uint64_t>(kTokenVersion), static_cast<std::uint64_t>(part_bytes)})
+        static_cast<std::uint64_t>(kTokenVersion), static_cast<std::uint64_t>(options.part_bytes)})
     mix(value);
-  for (const std::string& path : corpus.paths()) {
-    struct stat info {};
-    if (::stat(path.c_str(), &info) != 0) continue;  // reading it will say so
-    mix(stable_hash(path));
-    mix(static_cast<std::uint64_t>(info.st_size));
-    mix(static_cast<std::uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000 +
-        static_cast<std::uint64_t>(info.st_mtim.tv_nsec));
-  }
   for (const Document& document : corpus.documents()) {
     mix(document.id_hash);
     mix(static_cast<std::uint64_t>(document.bytes));
@@ -76,9 +69,9 @@ std::string job_of(const Corpus& corpus, const TokenizerMark& mark, std::int64_t
   return fmt::format("{:016x}\n", hash);
 }
 
-std::vector<SourceFile> text_files(const TokenizeOptions& options, const FoundFiles& found) {
+std::vector<SourceFile> text_files(const TokenizeOptions& options) {
   std::vector<SourceFile> files;
-  for (NamedFile& named : recognise_files(found.files)) {
+  for (NamedFile& named : recognise_files(options.files)) {
     if (named.open != nullptr)
       throw Error(ExitCode::data, fmt::format("{}: holds tokens already, not text. Leave it out of the input",
                                               named.file.path));
@@ -87,12 +80,13 @@ std::vector<SourceFile> text_files(const TokenizeOptions& options, const FoundFi
   return files;
 }
 
-TokenizerMark mark_of(const Tokenizer& tokenizer, std::uint64_t fingerprint) {
+TokenizerMark mark_of(const Tokenizer& tokenizer) {
   std::string name = tokenizer.name();
   if (name.size() > kTokenizerNameBytes)
     throw Error(ExitCode::data,
                 fmt::format("the tokenizer's name \"{}\" has more than {} bytes", name, kTokenizerNameBytes));
-  return {std::move(name), fingerprint, tokenizer.vocab_size(), tokenizer.bos(), tokenizer.eos()};
+  return {std::move(name), tokenizer.file_hash(), tokenizer.vocab_size(), tokenizer.bos().value_or(-1),
+          tokenizer.eos()};
 }
 
 // Encodes the documents of parts. One for each thread.
@@ -111,7 +105,7 @@ class PartWriter {
     TokenFileWriter out(path, mark_, /*durable=*/false);
     for (std::size_t i = part.first; i < part.last; ++i) {
       const Document& document = corpus_.documents()[i];
-      append(out, {tokenizer_.bos()});
+      if (const auto bos = tokenizer_.bos()) append(out, {*bos});
       for (std::int64_t begin = 0; begin < document.bytes;) {
         if (stop.stop_requested()) return false;
         const std::int64_t end =
@@ -124,7 +118,7 @@ class PartWriter {
         begin = end;
       }
       append(out, {tokenizer_.eos()});
-      tokens += 2;
+      tokens += tokenizer_.bos() ? 2 : 1;
       out.end_document(document.id_hash);
     }
     out.finish();
@@ -174,29 +168,26 @@ class Run {
       : options_(options),
         tokenizer_(tokenizer),
         report_(report),
-        found_(find_files(options.input)),
-        corpus_(text_files(options, found_)),
-        mark_(mark_of(tokenizer, options.tokenizer_fingerprint)),
+        corpus_(text_files(options), options.text_key),
+        mark_(mark_of(tokenizer)),
         parts_(cut_parts(corpus_.documents(), options.part_bytes)) {
     for (const Document& document : corpus_.documents()) total_bytes_ += document.bytes;
   }
 
   TokenizeResult run() {
-    if (parts_.empty())
+    if (parts_.empty() && !options_.may_be_empty)
       throw Error(
           ExitCode::data,
           fmt::format("data path \"{}\": no document in {} files ({} binary, {} empty)", options_.input,
                       corpus_.files(), corpus_.skipped_binary(), corpus_.skipped_empty()));
-    PartsFolder folder(options_.output, job_of(corpus_, mark_, options_.part_bytes));
+    PartsFolder folder(options_.output, job_of(options_, corpus_, mark_));
     make_parts(folder);
     TokenizeResult result = {.files = join(folder),
                              .documents = static_cast<std::int64_t>(corpus_.documents().size()),
                              .bytes = total_bytes_,
                              .tokens = tokens_,
                              .kept_parts = kept_parts_,
-                             .skipped_hidden = found_.skipped_hidden,
                              .skipped_binary = corpus_.skipped_binary(),
-                             .skipped_special = found_.skipped_special,
                              .skipped_empty = corpus_.skipped_empty()};
     folder.remove();
     return result;
@@ -208,11 +199,13 @@ class Run {
     std::mutex mutex;
     std::condition_variable ended;
     std::exception_ptr failure;
-    std::size_t left = std::min(static_cast<std::size_t>(options_.threads), parts_.size());
+    const unsigned threads = options_.threads > 0 ? static_cast<unsigned>(options_.threads)
+                                                  : std::max(1U, std::thread::hardware_concurrency());
+    std::size_t left = std::min(std::size_t{threads}, parts_.size());
     std::stop_source stop;
-    std::vector<std::jthread> threads;  // joined before what they use goes
+    std::vector<std::jthread> workers;  // joined before what they use goes
     for (std::size_t i = left; i > 0; --i)
-      threads.emplace_back([&] {
+      workers.emplace_back([&] {
         std::exception_ptr mine;
         try {
           PartWriter writer(corpus_, tokenizer_, mark_);
@@ -231,7 +224,7 @@ class Run {
     std::unique_lock lock(mutex);
     while (!ended.wait_for(lock, std::chrono::milliseconds(200), [&] { return left == 0; })) tell(false);
     lock.unlock();
-    threads.clear();
+    workers.clear();
     if (failure != nullptr) std::rethrow_exception(failure);
     tell(false);
   }
@@ -271,6 +264,7 @@ class Run {
     std::optional<TokenFileWriter> out;
     std::int64_t document = 0;
     tell(true);
+    if (parts.empty()) TokenFileWriter(names.emplace_back(options_.output), mark_, /*durable=*/true).finish();
     for (const RondoTokens& part : parts) {
       for (std::int64_t i = 0; i < part.documents(); ++i, ++document) {
         if (!out) {
@@ -305,7 +299,6 @@ class Run {
   const TokenizeOptions& options_;
   const Tokenizer& tokenizer_;
   const std::function<void(const TokenizeProgress&)>& report_;
-  const FoundFiles found_;
   const Corpus corpus_;
   const TokenizerMark mark_;
   const std::vector<Part> parts_;
@@ -314,6 +307,16 @@ class Run {
 };
 
 }  // namespace
+
+std::string progress_text(const TokenizeProgress& p, double seconds) {
+  const double rate = static_cast<double>(p.bytes - p.kept_bytes) / std::max(seconds, 1e-3);
+  std::string text = fmt::format("{} of {}, {} tokens, {}/s", size_text(p.bytes), size_text(p.total_bytes),
+                                 p.tokens, size_text(static_cast<std::int64_t>(rate)));
+  if (p.joining) return text + ", writing the output";
+  if (rate > 0 && p.bytes < p.total_bytes)
+    text += fmt::format(", {:.0f} s left", static_cast<double>(p.total_bytes - p.bytes) / rate);
+  return text;
+}
 
 TokenizeResult tokenize(const TokenizeOptions& options, const Tokenizer& tokenizer,
                         const std::function<void(const TokenizeProgress&)>& report) {

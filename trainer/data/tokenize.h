@@ -16,20 +16,23 @@
 #include <string>
 #include <vector>
 
+#include "trainer/data/documents/files.h"
 #include "trainer/data/token_files/token_writer.h"
 #include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 
 struct TokenizeOptions {
-  std::string input;   // a data path of text, trainer/data/documents/files.h
-  std::string output;  // ends with .tokens
-  int threads = 1;
+  std::vector<SourceFile> files;  // of text
+  std::string input;              // the data path that named them, for messages
+  std::string output;             // ends with .tokens
+  std::string text_key = "text";  // of a line of JSONL
+  int threads = 0;                // 0: all cores
   // 0: one file, `output`. Otherwise a file ends with the document in which it comes to this many tokens, and
   // NAME.tokens becomes NAME-00000-of-00002.tokens, NAME-00001-of-00002.tokens, ...
   std::int64_t shard_tokens = 0;
   std::int64_t part_bytes = std::int64_t{64} << 20;
-  std::uint64_t tokenizer_fingerprint = 0;
+  bool may_be_empty = false;  // no document is no error
 };
 
 // What has been done, and of how much.
@@ -43,8 +46,11 @@ struct TokenizeProgress {
 struct TokenizeResult {
   std::vector<std::string> files;
   std::int64_t documents = 0, bytes = 0, tokens = 0, kept_parts = 0;
-  std::int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
+  std::int64_t skipped_binary = 0, skipped_empty = 0;
 };
+
+// "1.2 GiB of 5.0 GiB, 300 tokens, 20 MiB/s, 190 s left", `seconds` after it began.
+std::string progress_text(const TokenizeProgress& progress, double seconds);
 
 // `report` is called by the calling thread, a few times a second. Throws Error: data (the input, as Corpus
 // does; documents that are too long; token files among the input), usage (the output exists, or another

@@ -15,8 +15,9 @@ constexpr const char* kGenerationConfig = "generation_config.json";
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 // What belongs to the tokenizer, where it is there.
-constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer_config.json",
-                                           "special_tokens_map.json"};
+constexpr std::string_view kTokenizer = "tokenizer.json";
+constexpr std::string_view kTokenizerFiles[] = {kTokenizer, "tokenizer_config.json",
+                                                "special_tokens_map.json"};
 
 // The whole of a file of at most 100 MB: an index of many shards or a tokenizer is far below.
 std::string read_small_file(const std::filesystem::path& file);

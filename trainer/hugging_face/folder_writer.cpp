@@ -123,10 +123,13 @@ void FolderWriter::create_shards(std::vector<Shard> shards) {
 void FolderWriter::write_small_files(const ModelConfig& config, const WriteOptions& options) const {
   replace_file(pending_ / kConfig, config_json(config), FileUse::weights);
   replace_file(pending_ / kGenerationConfig, generation_config_json(config.tokens), FileUse::weights);
-  if (options.tokenizer_folder.empty()) return;
-  for (const char* name : kTokenizerFiles)
-    if (fs::exists(options.tokenizer_folder / name))
-      replace_file(pending_ / name, read_small_file(options.tokenizer_folder / name), FileUse::weights);
+  if (options.tokenizer.empty()) return;
+  const bool is_folder = fs::is_directory(options.tokenizer);
+  const fs::path folder = is_folder ? options.tokenizer : folder_of(options.tokenizer);
+  for (const std::string_view name : kTokenizerFiles) {
+    const fs::path from = name == kTokenizer && !is_folder ? options.tokenizer : folder / name;
+    if (fs::exists(from)) replace_file(pending_ / name, read_small_file(from), FileUse::weights);
+  }
 }
 
 void FolderWriter::write(std::string_view parameter, std::uint64_t element_offset,

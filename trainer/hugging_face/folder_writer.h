@@ -23,7 +23,7 @@ namespace rondo::hugging_face {
 
 struct WriteOptions {
   std::uint64_t max_shard_bytes = 5'000'000'000;  // of tensors; a larger tensor has a file of its own
-  std::filesystem::path tokenizer_folder;         // where the tokenizer's files are; empty: none to copy
+  std::filesystem::path tokenizer = {};  // a tokenizer.json, or the folder of it; empty: no files to copy
 };
 
 class FolderWriter {

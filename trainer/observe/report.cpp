@@ -53,6 +53,7 @@ Report::Report(const JobConfig& config, const std::vector<std::string>& command_
   }
   if (folder_.previous()) tell("an earlier run in this folder was moved to " + folder_.previous()->string());
   for (const std::string& note : config.notes) log_warning(note);
+  if (config.metrics.enable_csv) table_.emplace(folder_.path() / "metrics.csv");
   if (config.job.print_config) log_info("configuration:\n" + to_toml(config));
 }
 
@@ -215,6 +216,7 @@ void Report::resumed(std::int64_t step, const std::filesystem::path& from, doubl
     if (best.last_step >= step) break;
   }
   if (!best.lines.empty()) metrics_.take_over(best.lines);
+  if (table_) table_->take_over(best.lines);
   if (expert_load_ && !best_run.empty()) expert_load_->take_over(best_run, step);
   const std::string lost = best.last_step > step
                                ? fmt::format("; steps {} to {} are computed again", step + 1, best.last_step)
@@ -283,10 +285,13 @@ void Report::step_done(const DoneStep& done, const StepResult& result) {
   if (line_overflow_) m.overflow = std::exchange(*line_overflow_, {});
   log_info(console_line(m, style(each_line_->eta_s(steps_left))));
   if (tensorboard_) tensorboard_->write(done.step, tensorboard_scalars(m));
+  if (!config_.metrics.prometheus_file.empty())
+    write_prometheus(config_.metrics.prometheus_file, folder_.path().filename().string(), m);
 }
 
 void Report::write_held() {
   if (held_) metrics_.write(*held_);
+  if (held_ && table_) table_->write(*held_);
   held_.reset();
 }
 

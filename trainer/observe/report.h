@@ -12,6 +12,7 @@
 #include "trainer/data/loader.h"
 #include "trainer/device/compute_device.h"
 #include "trainer/observe/metrics/expert_load.h"
+#include "trainer/observe/metrics/metrics_files.h"
 #include "trainer/observe/metrics/run_folder.h"
 #include "trainer/observe/metrics/step_metrics.h"
 #include "trainer/observe/metrics/tensorboard.h"
@@ -82,6 +83,7 @@ class Report {
   RunCosts costs_;
   RunFolder folder_;
   StepMetricsWriter metrics_;
+  std::optional<MetricsTable> table_;
   std::optional<ExpertLoadWriter> expert_load_;
   std::optional<EventFile> tensorboard_;
   std::optional<Throughput> each_step_, each_line_;

@@ -5,7 +5,6 @@
 // read is zeroed, as an earlier attempt may have filled it.
 #include "trainer/resume/checkpoint_restore.h"
 
-#include <ATen/ops/empty_like.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -23,7 +22,6 @@
 #include "trainer/hugging_face/folder.h"
 #include "trainer/resume/checkpoint_choice.h"
 #include "trainer/resume/load_weights.h"
-#include "trainer/step/float_dtypes.h"
 
 namespace rondo {
 namespace {
@@ -86,16 +84,6 @@ void check_same_model(const Manifest& manifest, const JobConfig& config, const s
       fmt::format("{} is of another model: it has {}; this run has {}. Restore those [model] settings, or "
                   "choose another job.dump_folder",
                   where, fmt::join(only_theirs, ", "), fmt::join(only_ours, ", ")));
-}
-
-void read_part(checkpoint::Reader& reader, const StatePart& part) {
-  const at::ScalarType stored = float_stored_as(reader.manifest().find(part.name)->dtype);
-  at::Tensor to = part.tensor.view({-1}).narrow(0, 0, checkpoint::range_of(part.place).count());
-  const bool straight = stored == to.scalar_type() && to.is_cpu();
-  at::Tensor from = straight ? to : at::empty_like(to, to.options().dtype(stored).device(at::kCPU));
-  reader.read(part.name, part.place,
-              {static_cast<std::byte*>(from.data_ptr()), static_cast<std::size_t>(from.nbytes())});
-  if (!straight) to.copy_(from);
 }
 
 class Restorer {
@@ -256,7 +244,10 @@ class Restorer {
     // In the order of the manifest, so that each byte is read once.
     std::sort(wanted.begin(), wanted.end(),
               [](const StatePart& a, const StatePart& b) { return a.name < b.name; });
-    for (const StatePart& part : wanted) read_part(reader, part);
+    for (const StatePart& part : wanted) {
+      at::Tensor shard = part.tensor;
+      load_weights(shard, reader, part.name, part.place);
+    }
   }
 
   const RestoreRequest& request_;

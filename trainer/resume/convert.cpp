@@ -21,6 +21,7 @@
 #include "trainer/checkpoint/save.h"
 #include "trainer/checkpoint/shard.h"
 #include "trainer/config/sizes.h"
+#include "trainer/data/tokenizer/tokenizer.h"
 #include "trainer/hugging_face/folder.h"
 #include "trainer/hugging_face/folder_writer.h"
 #include "trainer/resume/load_weights.h"
@@ -56,16 +57,13 @@ std::vector<Exported> tensors_of(const Decoder& model) {
 
 void export_tensor(checkpoint::Reader& reader, const Exported& tensor, at::ScalarType dtype,
                    hugging_face::FolderWriter& writer) {
-  const checkpoint::TensorRecord* stored = reader.manifest().find(tensor.name);
-  if (stored == nullptr || stored->shape != tensor.sizes)
-    throw Error(ExitCode::checkpoint,
-                fmt::format("the checkpoint has no tensor {} of the shape that its model has", tensor.name));
+  const checkpoint::TensorRecord& stored = check_stored(reader.manifest(), tensor.name, tensor.sizes);
   std::int64_t offset = 0;
   for (const hugging_face::Parameter& to : tensor.to) {
     const std::int64_t elements = c10::multiply_integers(to.shape);
     for (std::int64_t begin = 0; begin < elements; begin += kConvertElements) {
       const std::int64_t end = std::min(elements, begin + kConvertElements);
-      const at::Tensor chunk = at::empty({end - begin}, float_stored_as(stored->dtype));
+      const at::Tensor chunk = at::empty({end - begin}, float_stored_as(stored.dtype));
       reader.read(tensor.name, offset + begin, offset + end, bytes_of(chunk));
       writer.write(to.name, static_cast<std::uint64_t>(begin),
                    bytes_of(chunk.to(to.always_fp32 ? at::kFloat : dtype)));
@@ -150,9 +148,16 @@ void export_to_hugging_face(const std::filesystem::path& checkpoint, const std::
   const checkpoint::ModelFacts& facts = reader.manifest().model;
   const FieldValues sizes = sizes_from_text(facts.name, facts.sizes, checkpoint.string());
   const std::shared_ptr<const Decoder> model = make_decoder(facts.name, sizes);
-  hugging_face::FolderWriter writer(
-      to, {facts.name, sizes, options.dtype, options.tokens}, hugging_face::parameters_of(*model),
-      {.max_shard_bytes = options.max_shard_bytes, .tokenizer_folder = options.tokenizer_folder});
+  hugging_face::TokenIds tokens;
+  if (!options.tokenizer.empty()) {
+    const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(options.tokenizer);
+    tokens.bos = tokenizer->bos();
+    tokens.eos = {tokenizer->eos()};
+  }
+  hugging_face::FolderWriter writer(to, {facts.name, sizes, options.dtype, tokens},
+                                    hugging_face::parameters_of(*model),
+                                    {.max_shard_bytes = options.max_shard_bytes,
+                                     .tokenizer = options.tokenizer == "bytes" ? "" : options.tokenizer});
   for (const Exported& tensor : tensors_of(*model))
     export_tensor(reader, tensor, float_named(options.dtype), writer);
   writer.finish();

@@ -11,8 +11,8 @@ namespace rondo {
 
 struct ExportOptions {
   std::string dtype = "bfloat16";  // float32 | float16 | bfloat16; rounded to the nearest, ties to even
-  hugging_face::TokenIds tokens;   // for generation_config.json
-  std::filesystem::path tokenizer_folder;  // whose tokenizer files are copied; empty: none
+  // As load_tokenizer takes it: its ids go to generation_config.json, its files beside the weights. "": none.
+  std::string tokenizer;
   std::uint64_t max_shard_bytes = 5'000'000'000;
 };
 

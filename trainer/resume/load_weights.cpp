@@ -1,6 +1,8 @@
 #include "trainer/resume/load_weights.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
@@ -57,6 +59,26 @@ void load_weights(at::Tensor& shard, const hugging_face::Folder& folder, const s
       from = to;
     }
   });
+}
+
+const checkpoint::TensorRecord& check_stored(const checkpoint::Manifest& manifest, const std::string& name,
+                                             const std::vector<std::int64_t>& shape) {
+  const checkpoint::TensorRecord* stored = manifest.find(name);
+  if (stored == nullptr || stored->shape != shape)
+    throw Error(ExitCode::checkpoint,
+                fmt::format("the checkpoint has no tensor {} of the shape that its model has", name));
+  return *stored;
+}
+
+void load_weights(at::Tensor& shard, checkpoint::Reader& reader, const std::string& name,
+                  const FlatShard& place) {
+  const at::ScalarType stored = float_stored_as(reader.manifest().find(name)->dtype);
+  at::Tensor to = shard.view({-1}).narrow(0, 0, checkpoint::range_of(place).count());
+  const bool straight = stored == to.scalar_type() && to.is_cpu();
+  at::Tensor from = straight ? to : at::empty_like(to, to.options().dtype(stored).device(at::kCPU));
+  reader.read(name, place,
+              {static_cast<std::byte*>(from.data_ptr()), static_cast<std::size_t>(from.nbytes())});
+  if (!straight) to.copy_(from);
 }
 
 }  // namespace rondo

@@ -1,13 +1,15 @@
-// Weights from a Hugging Face folder into parameters. A rank takes the elements that it holds and touches no
-// others.
+// Weights from a Hugging Face folder or a checkpoint into parameters. A rank takes the elements that it holds
+// and touches no others.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "parallel/flat_shard.h"
+#include "trainer/checkpoint/reader.h"
 #include "trainer/hugging_face/folder.h"
 
 namespace rondo {
@@ -22,6 +24,15 @@ void load_weights(at::Tensor& shard, const hugging_face::StoredTensor& stored, s
 
 // What `place` puts there of a parameter, which may be a stack of stored tensors: hugging_face::stacked().
 void load_weights(at::Tensor& shard, const hugging_face::Folder& folder, const std::string& hugging_face_name,
+                  const FlatShard& place);
+
+// The tensor of a checkpoint. Throws Error(checkpoint) where it has none of that name and shape.
+const checkpoint::TensorRecord& check_stored(const checkpoint::Manifest& manifest, const std::string& name,
+                                             const std::vector<std::int64_t>& shape);
+
+// What `place` puts there of the tensor `name` of a checkpoint, whatever the dtypes of both. What pads a
+// shard is left as it is. REQUIRES a tensor of that name and of the shape of `place`.
+void load_weights(at::Tensor& shard, checkpoint::Reader& reader, const std::string& name,
                   const FlatShard& place);
 
 }  // namespace rondo

@@ -48,10 +48,10 @@ void Trainer::prepare() {
   if (report_) report_->training(costs());
   tokenizer_ = load_tokenizer(tokenizer_name(config_));
   check_vocabulary(*tokenizer_, model_->vocabulary());
-  data_ = std::make_unique<DataLoader>(training_data(config_, layout_, environment_.rank), *tokenizer_);
+  data_ = std::make_unique<DataLoader>(training_data(config_, layout_, environment_), *tokenizer_);
   if (config_.validation.enable)
     validation_data_ =
-        std::make_unique<DataLoader>(validation_data(config_, layout_, environment_.rank), *tokenizer_);
+        std::make_unique<DataLoader>(validation_data(config_, layout_, environment_), *tokenizer_);
   if (report_) report_->data(data_->summary(), validation_data_ ? &validation_data_->summary() : nullptr);
   compile();
   meet();

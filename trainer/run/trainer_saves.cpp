@@ -115,15 +115,8 @@ void Trainer::export_weights() {
   const std::filesystem::path root = checkpoint_root(config_);
   const std::string name = fmt::format("step-{}", progress_.step);
   if (std::filesystem::exists(root / (name + "-hf"))) return;  // of a run that had ended before
-  const std::string tokenizer = tokenizer_name(config_);
-  ExportOptions options{config_.checkpoint.export_dtype, {}, {}};
-  if (tokenizer != "bytes")
-    options.tokenizer_folder = std::filesystem::is_directory(tokenizer)
-                                   ? std::filesystem::path(tokenizer)
-                                   : std::filesystem::path(tokenizer).parent_path();
-  options.tokens.bos = tokenizer_->bos();
-  options.tokens.eos = {tokenizer_->eos()};
-  export_to_hugging_face(root / name, root / (name + "-hf"), options);
+  export_to_hugging_face(root / name, root / (name + "-hf"),
+                         {config_.checkpoint.export_dtype, tokenizer_name(config_)});
   log_info("wrote the weights for Hugging Face to " + (root / (name + "-hf")).string());
 }
 

@@ -8,7 +8,6 @@
 
 #include "compiler/analysis/memory_policy.h"
 #include "trainer/config/schema/bucket_patterns.h"
-#include "trainer/data/blend.h"
 #include "trainer/step/float_dtypes.h"
 
 namespace rondo {
@@ -87,11 +86,11 @@ CompileRequest compile_request(const JobConfig& c, const std::string& device,
   return request;
 }
 
-DataOptions training_data(const JobConfig& c, const Layout& layout, int rank) {
+DataOptions training_data(const JobConfig& c, const Layout& layout, const RankEnvironment& environment) {
   DataOptions o;
   o.path = training_path(c);
-  for (const std::string& weight : c.training.dataset_weights) o.weights.push_back(*parse_weight(weight));
-  o.tokenizer = tokenizer_name(c);
+  o.weights = c.training.dataset_weights;
+  o.text = {c.training.text_key, c.training.token_cache, environment.local_rank == 0};
   o.holdout_fraction =
       c.validation.enable && validation_path(c).empty() ? c.validation.holdout_fraction : 0.0;
   o.seed = static_cast<std::uint64_t>(c.debug.seed);
@@ -99,15 +98,15 @@ DataOptions training_data(const JobConfig& c, const Layout& layout, int rank) {
   o.seq_len = c.training.seq_len;
   o.local_batch = c.training.local_batch_size;
   o.accumulation = layout.microbatches;
-  o.dp_rank = layout.mesh.coordinate(rank, kDataAxes);
+  o.dp_rank = layout.mesh.coordinate(environment.rank, kDataAxes);
   o.dp_size = layout.data_parallel();
   o.document_attention = c.training.document_attention;
   o.num_prefetch_batches = c.training.num_prefetch_batches;
   return o;
 }
 
-DataOptions validation_data(const JobConfig& c, const Layout& layout, int rank) {
-  DataOptions o = training_data(c, layout, rank);
+DataOptions validation_data(const JobConfig& c, const Layout& layout, const RankEnvironment& environment) {
+  DataOptions o = training_data(c, layout, environment);
   o.shuffle = false;
   if (const std::string path = validation_path(c); path.empty()) {
     o.split = Split::validation;

@@ -6,6 +6,7 @@
 
 #include "compiler/compile.h"
 #include "parallel/groups/groups.h"
+#include "parallel/rendezvous/environment.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/schema/job_config.h"
 #include "trainer/data/loader.h"
@@ -20,8 +21,9 @@ TrainStepOptions step_options(const JobConfig& config, const Layout& layout, std
 // `graph_folder`: where graphs are written; empty on ranks that write none.
 CompileRequest compile_request(const JobConfig& config, const std::string& device,
                                const std::filesystem::path& graph_folder);
-DataOptions training_data(const JobConfig& config, const Layout& layout, int rank);
+DataOptions training_data(const JobConfig& config, const Layout& layout, const RankEnvironment& environment);
 // Fixed batches: the held-out documents of the training set, or all of a set of its own.
-DataOptions validation_data(const JobConfig& config, const Layout& layout, int rank);
+DataOptions validation_data(const JobConfig& config, const Layout& layout,
+                            const RankEnvironment& environment);
 
 }  // namespace rondo

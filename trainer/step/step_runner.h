@@ -46,6 +46,10 @@ struct CompiledFunctions {
   std::optional<CompiledStep> train_step, accumulate, update, repeat, validate;
 
   CompiledFunctions(const TrainStepFunctions& functions, const CompileRequest& request, bool with_validation);
+  // Of a program that trains nothing.
+  CompiledFunctions(const StepFunction& validation, const CompileRequest& request) {
+    validate.emplace(validation, request);
+  }
   std::vector<const CompiledStep*> all() const;
   const CompiledStep& forward_backward() const { return train_step ? *train_step : *accumulate; }
   // Whether all functions fit into `bytes`, or `repeat` takes no more than the function that it repeats.

@@ -42,6 +42,8 @@ class RandomValues {
         return std::uniform_real_distribution<double>(0, below(2) == 0 ? 1 : 1e6)(random_);
       case FieldType::text:
         return text(field);
+      case FieldType::numbers:
+        return std::vector<double>(static_cast<std::size_t>(below(3)), 0.5 * below(9));
       case FieldType::texts:
         return std::vector<std::string>(static_cast<std::size_t>(below(3)), text(field));
     }
@@ -76,6 +78,8 @@ JobConfig random_config(unsigned seed) {
                            "rope_low_freq_factor", "rope_high_freq_factor"})
     config.model.sizes[name] = plain.model.sizes.at(name);
   config.training.global_batch_size = -1;
+  config.training.dataset_path = "a,b";
+  config.training.dataset_weights = {0.1, 1.0 / 3};
   config.lr_scheduler.warmup_steps = 0;
   config.activation_checkpoint.mode = "none";
   config.compile.memory_policy = "auto";

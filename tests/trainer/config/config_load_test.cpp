@@ -3,15 +3,18 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "models/llama3/llama3.h"
+#include "models/parts/model_spec.h"
 #include "tests/trainer/config/config_texts.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/dump.h"
+#include "trainer/hugging_face/config.h"
 
 using Catch::Matchers::ContainsSubstring;
 using rondo::choose_device;
 using rondo::JobConfig;
 using rondo::load_config;
 using rondo::load_text;
+using rondo::message_of;
 using rondo::model_config;
 
 TEST_CASE("default gives way to size file, size file to TOML, TOML to flags, and a flag to a later one") {
@@ -24,6 +27,33 @@ TEST_CASE("default gives way to size file, size file to TOML, TOML to flags, and
   CHECK(dim("[model]\ndim = 2048\nflavor = \"8B\"\n", {"--model.dim=1024"}) == 1024);
   CHECK(dim("[model]\ndim = 2048\n", {"--model.dim=1024", "--model.dim=512"}) == 512);
   CHECK(dim("[model]\ndim = 2048\n", {"--model.flavor=8B"}) == 2048);
+}
+
+TEST_CASE("model.hf_config gives the model and its sizes, which keys override and the resolved file holds") {
+  const JobConfig wanted =
+      load_text("[model]\nname = \"deepseek_v3\"\nscore_func = \"sigmoid\"\nn_layers = 5\n");
+  const rondo::TomlFile file(
+      rondo::hugging_face::config_json({wanted.model.name, wanted.model.sizes, "bfloat16", {}}));
+  const std::string flag = "--model.hf_config=" + file.path();
+  const JobConfig taken = load_text("", {flag});
+  CHECK(taken.model.name == "deepseek_v3");
+  const auto plain = rondo::find_model_spec("deepseek_v3")->plain;
+  CHECK(plain(taken.model.sizes) == plain(wanted.model.sizes));
+  CHECK(taken.model.hf_config.empty());
+  CHECK(load_text(rondo::to_toml(taken)).model.sizes == taken.model.sizes);
+  CHECK(load_text("[model]\nflavor = \"8B\"\n", {flag}).model.sizes == taken.model.sizes);
+  CHECK(load_text("[model]\nn_layers = 3\n", {flag}).model.sizes.at("n_layers") ==
+        rondo::FieldValue(std::int64_t{3}));
+
+  const std::string key = "[model]\nhf_config = \"" + file.path() + "\"\n";
+  CHECK_THAT(message_of(key + "flavor = \"16B\"\n"),
+             ContainsSubstring("has no effect beside model.hf_config"));
+  CHECK_THAT(message_of(key + "name = \"llama3\"\n"), ContainsSubstring("is of the model deepseek_v3"));
+  CHECK_THAT(message_of(rondo::to_toml(load_text("")), {flag, "--model.name=deepseek_v3"}),
+             ContainsSubstring("unknown key"));
+  CHECK_THAT(message_of("", {"--model.hf_config=/nowhere"}), ContainsSubstring("/nowhere"));
+  const rondo::TomlFile broken("{\"model_type\": \"gpt2\"}");
+  CHECK_THAT(message_of("", {"--model.hf_config=" + broken.path()}), ContainsSubstring("model_type"));
 }
 
 TEST_CASE("flags take their value after an equals sign or a space, in kebab or snake case") {

@@ -112,7 +112,7 @@ inline const std::vector<Key> kKeys = {
     {"checkpoint.create_seed_checkpoint", "false", served},
     {"checkpoint.load_only", "false", served},
     {"activation_checkpoint.mode", R"("selective")", served},
-    {"activation_checkpoint.selective_ac_option", R"("2")", harmless},
+    {"activation_checkpoint.selective_ac_option", R"("2")", served},
     {"activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", R"(["moe.router.gate"])", harmless},
     {"activation_checkpoint.early_stop", "false", harmless},
     {"activation_checkpoint.memory_budget", "0.5", served},

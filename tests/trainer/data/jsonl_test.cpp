@@ -1,6 +1,7 @@
 #include "trainer/data/documents/jsonl.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -50,6 +51,14 @@ const std::vector<std::string> kLines = {
 };
 
 }  // namespace
+
+TEST_CASE("the field that is named is the text, and its name may have escapes in the line") {
+  const std::string line = R"({"text": "a", "b\u006fdy": "second"})";
+  const JsonText found = find_json_text(line, "body");
+  CHECK(line.substr(found.offset, found.stored) == "second");
+  CHECK_THROWS_WITH(find_json_text(line, "title"), "the object has no field \"title\"");
+  CHECK_THROWS_WITH(find_json_text(R"({"title": 3})", "title"), "the field \"title\" is not a string");
+}
 
 TEST_CASE("the text of a line is the value of its field text with escapes undone") {
   CHECK(text_of(kLines[0]) == "plain");

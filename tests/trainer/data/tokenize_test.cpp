@@ -4,34 +4,16 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <random>
 
+#include "tests/trainer/data/pair_tokenizer.h"
 #include "tests/trainer/data/token_bytes.h"
 #include "trainer/data/loader.h"
+#include "trainer/data/open_source.h"
+#include "trainer/data/token_files/rondo_source.h"
 
 using namespace rondo;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-// Not one token a byte: pairs of equal bytes are one token, and ids need 4 bytes.
-class PairTokenizer final : public Tokenizer {
- public:
-  std::string name() const override { return "pairs"; }
-  std::int64_t vocab_size() const override { return 100'512; }
-  std::int32_t bos() const override { return 100'510; }
-  std::int32_t eos() const override { return 100'511; }
-  void encode(std::string_view text, std::vector<std::int32_t>& out) const override {
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      const auto byte = static_cast<unsigned char>(text[i]);
-      const bool pair = i + 1 < text.size() && text[i + 1] == text[i];
-      out.push_back(pair ? 100'000 + byte : byte);
-      i += pair;
-    }
-  }
-  void decode(std::span<const std::int32_t> ids, std::string& out) const override {
-    for (const std::int32_t id : ids)
-      if (id < 100'256) out.append(id < 256 ? 1 : 2, static_cast<char>(id % 1000));
-  }
-};
 
 void write_documents(const TempFolder& folder, int count) {
   std::mt19937 random(7);
@@ -52,6 +34,7 @@ TokenizeResult run(const TempFolder& folder, const std::string& output, int thre
                    const Tokenizer& tokenizer, std::int64_t shard_tokens = 0) {
   TokenizeOptions options;
   options.input = folder.path("in");
+  options.files = find_files(options.input).files;
   options.output = folder.path(output);
   options.threads = threads;
   options.part_bytes = part_bytes;
@@ -131,6 +114,17 @@ TEST_CASE("the output has the same bytes whatever threads and parts, and shards 
   CHECK(joined[0].back() == 100'511);
 }
 
+TEST_CASE("a tokenizer without BOS puts EOS alone around a document") {
+  const TempFolder folder;
+  folder.write("in/a.txt", "aab");
+  const PairTokenizer tokenizer(std::nullopt);
+  const TokenizeResult made = run(folder, "out.tokens", 1, 1 << 20, tokenizer);
+  CHECK(made.tokens == 3);
+  const auto file = open_rondo_tokens({folder.path("out.tokens"), ""}, {});
+  CHECK(read_all(*file) == Documents{{100'097, 'b', 100'511}});
+  CHECK(dynamic_cast<RondoTokens&>(*file).header().bos == -1);
+}
+
 TEST_CASE("whole parts of an earlier run are kept, torn ones and those of another input are made again") {
   const TempFolder folder;
   write_documents(folder, 30);
@@ -184,22 +178,12 @@ TEST_CASE("tokenize refuses an output that exists, a wrong name, tokens as input
   CHECK_THAT(refused("b.tokens"), ContainsSubstring("no document in 1 files (0 binary, 1 empty)"));
 }
 
-TEST_CASE(
-    "text with another tokenizer than bytes says the command to type, and token files want their tokenizer") {
+TEST_CASE("token files want their tokenizer") {
   const TempFolder folder;
   write_documents(folder, 10);
   const PairTokenizer pairs;
   DataOptions options;
-  options.path = folder.path("in");
-  options.tokenizer = "my tokenizer.json";
   options.seq_len = 8;
-  CHECK(data_error([&] { DataLoader(options, pairs); }) ==
-        "data path \"" + folder.path("in") +
-            "\": only the bytes tokenizer reads text while training. Tokenize it once: `rondo data tokenize "
-            "--tokenizer "
-            "'my tokenizer.json' --input " +
-            folder.path("in") + " --output " + folder.path("in.tokens") +
-            "`, then set training.dataset_path = \"" + folder.path("in.tokens") + "\"");
   run(folder, "in.tokens", 1, 500, pairs);
   options.path = folder.path("in.tokens");
   CHECK(DataLoader(options, pairs).summary().documents == 12);
@@ -219,10 +203,10 @@ TEST_CASE("files of one data set are taken together, and folders may mix text an
   folder.write("m/d.tokens", rondo_bytes(documents));
   folder.write("m/e.bin", std::string(3, '\0'));
   const ByteTokenizer tokenizer;
-  const auto all = open_source(folder.path("m"), tokenizer, "bytes");
+  const auto all = open_source(folder.path("m"), tokenizer);
   CHECK(read_all(*all) ==
         Documents{{1, 2, 3}, {4, 5}, {1, 2, 3}, {4, 5}, {256, 'A', 257}, {1, 2, 3}, {4, 5}});
   CHECK(all->counts().skipped_binary == 1);
   for (const char* name : {"m/a.idx", "m/a.bin", "m/b.ds.index", "m/b.ds"})
-    CHECK(read_all(*open_source(folder.path(name), tokenizer, "bytes")) == documents);
+    CHECK(read_all(*open_source(folder.path(name), tokenizer)) == documents);
 }

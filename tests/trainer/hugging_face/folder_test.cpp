@@ -100,7 +100,7 @@ TEST_CASE("weights beyond the size of a shard are cut, and the index names the s
   const fs::path out = folder.path("out");
   fs::create_directory(out);
   FolderWriter writer(out, small_config("bfloat16"), kParameters,
-                      {.max_shard_bytes = 12, .tokenizer_folder = folder.path("tokenizer")});
+                      {.max_shard_bytes = 12, .tokenizer = folder.path("tokenizer")});
   fill(writer, kParameters);
   writer.finish();
   CHECK(names_in(out) == std::vector<std::string>{kConfig, kGenerationConfig,

@@ -79,8 +79,7 @@ ModelConfig config_of(const Llama3Config& sizes, const std::string& dtype, const
 void write_model(const std::string& folder, const ModelConfig& config, std::uint64_t max_shard_bytes) {
   const auto sizes = from_values<Llama3Config>(config.sizes);
   const std::vector<Parameter> parameters = parameters_of(*make_decoder(sizes));
-  FolderWriter writer(folder, config, parameters,
-                      {.max_shard_bytes = max_shard_bytes, .tokenizer_folder = {}});
+  FolderWriter writer(folder, config, parameters, {.max_shard_bytes = max_shard_bytes});
   nlohmann::json names = nlohmann::json::array();
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     names.push_back(parameters[p].name);

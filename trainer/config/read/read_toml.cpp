@@ -39,13 +39,15 @@ FieldValue value_of(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   const toml::array* array = node.as_array();
   if (array == nullptr) return {};
-  std::vector<std::string> texts;
+  std::vector<double> numbers;
+  std::vector<std::string> texts;  // of an empty list, too
   for (const toml::node& item : *array) {
-    const auto* text = item.as_string();
-    if (text == nullptr) return {};
-    texts.push_back(text->get());
+    if (const auto* text = item.as_string()) texts.push_back(text->get());
+    if (const auto number = item.value<double>()) numbers.push_back(*number);
   }
-  return texts;
+  if (texts.size() == array->size()) return texts;
+  if (numbers.size() == array->size()) return numbers;
+  return {};
 }
 
 class Flatten {

@@ -11,6 +11,30 @@
 namespace rondo {
 namespace {
 
+bool has_type(const FieldValue& value, FieldType type) {
+  switch (type) {
+    case FieldType::boolean:
+      return std::holds_alternative<bool>(value);
+    case FieldType::integer:
+      return std::holds_alternative<std::int64_t>(value);
+    case FieldType::number:
+      return std::holds_alternative<double>(value);
+    case FieldType::text:
+      return std::holds_alternative<std::string>(value);
+    case FieldType::numbers:
+      return std::holds_alternative<std::vector<double>>(value);
+    case FieldType::texts:
+      return std::holds_alternative<std::vector<std::string>>(value);
+  }
+  return false;
+}
+
+// A list without entries is one of texts before anyone asks of what it is.
+FieldValue as_list(FieldValue value, FieldType type) {
+  const auto* texts = std::get_if<std::vector<std::string>>(&value);
+  return type == FieldType::numbers && texts != nullptr && texts->empty() ? std::vector<double>() : value;
+}
+
 template <class Number>
 FieldValue number_from(const std::string& text, const char* wanted, std::string& rule) {
   Number value{};
@@ -25,15 +49,18 @@ FieldValue number_from(const std::string& text, const char* wanted, std::string&
   return value;
 }
 
-// `a,b` or a TOML list of texts.
-FieldValue texts_from(const std::string& text, std::string& rule) {
-  if (text.starts_with('[')) {
+// `a,b` or a TOML list.
+FieldValue list_from(const std::string& text, FieldType type, std::string& rule) {
+  const bool of_texts = type == FieldType::texts;
+  const std::string wanted =
+      of_texts ? "a list of texts: a,b or [\"a\", \"b\"]" : "a list of numbers: 1,2 or [1, 2]";
+  if (text.starts_with('[') || (!of_texts && !text.empty())) {
     Problems problems;
-    const auto parsed = read_toml("list = " + text, "", problems);
-    if (problems.empty() && parsed.size() == 1 &&
-        std::holds_alternative<std::vector<std::string>>(parsed[0].value))
-      return parsed[0].value;
-    rule = "must be a list of texts: a,b or [\"a\", \"b\"]";
+    const auto parsed =
+        read_toml("list = " + (text.starts_with('[') ? text : "[" + text + "]"), "", problems);
+    if (problems.empty() && parsed.size() == 1)
+      if (FieldValue list = as_list(parsed[0].value, type); has_type(list, type)) return list;
+    rule = "must be " + wanted;
     return {};
   }
   std::vector<std::string> texts;
@@ -42,7 +69,7 @@ FieldValue texts_from(const std::string& text, std::string& rule) {
     if (comma > begin) texts.push_back(text.substr(begin, comma - begin));
     begin = comma + 1;
   }
-  return texts;
+  return as_list(texts, type);
 }
 
 FieldValue boolean_from(const Assignment& assignment, std::string& rule) {
@@ -67,33 +94,18 @@ FieldValue from_flag(const Assignment& assignment, const Field& field, std::stri
       return number_from<std::int64_t>(text, "an integer", rule);
     case FieldType::number:
       return number_from<double>(text, "a number", rule);
+    case FieldType::numbers:
     case FieldType::texts:
-      return texts_from(text, rule);
+      return list_from(text, field.type, rule);
     default:
       return text;
   }
 }
 
-bool has_type(const FieldValue& value, FieldType type) {
-  switch (type) {
-    case FieldType::boolean:
-      return std::holds_alternative<bool>(value);
-    case FieldType::integer:
-      return std::holds_alternative<std::int64_t>(value);
-    case FieldType::number:
-      return std::holds_alternative<double>(value);
-    case FieldType::text:
-      return std::holds_alternative<std::string>(value);
-    case FieldType::texts:
-      return std::holds_alternative<std::vector<std::string>>(value);
-  }
-  return false;
-}
-
 FieldValue from_file(const Assignment& assignment, const Field& field, std::string& rule) {
   const auto* integer = std::get_if<std::int64_t>(&assignment.value);
   if (field.type == FieldType::number && integer != nullptr) return static_cast<double>(*integer);
-  if (has_type(assignment.value, field.type)) return assignment.value;
+  if (FieldValue value = as_list(assignment.value, field.type); has_type(value, field.type)) return value;
   rule = fmt::format("must be {}{}", type_name(field.type),
                      assignment.kind.empty() ? "" : ", and is " + assignment.kind);
   return {};

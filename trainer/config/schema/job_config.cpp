@@ -50,6 +50,10 @@ const Fields& Model::fields() {
   static const Fields list = {
       field("name", &Model::name, "the model"),
       field("flavor", &Model::flavor, "its set of sizes; each size can be overridden by its own key"),
+      field("hf_config", &Model::hf_config,
+            "config.json of Hugging Face, or the folder that holds it: the model and its sizes come from it, "
+            "and "
+            "not from model.flavor"),
       field(
           "hf_assets_path", &Model::hf_assets_path,
           "Hugging Face folder of this model: its tokenizer, and weights for checkpoint.initial_load_in_hf"),
@@ -107,7 +111,13 @@ const Fields& Training::fields() {
       field("dataset_weights", &Training::dataset_weights,
             "share of the samples from each entry of dataset_path, numbers of any sum; empty: all documents "
             "are one stream",
-            {.check = all_weights}),
+            {.above = 0}),
+      field("text_key", &Training::text_key, "the field of a line of JSONL that holds its text",
+            {.check = not_empty}),
+      field("token_cache", &Training::token_cache,
+            "folder for the tokens of text, which is tokenized once for any tokenizer but bytes; empty: the "
+            "folder "
+            ".rondo-tokens beside the data"),
       field("tokenizer", &Training::tokenizer,
             "bytes: ids 0 to 255, 256 begins and 257 ends a document; or a tokenizer.json, or a folder with "
             "one; auto: that of model.hf_assets_path where it is set, else bytes",

@@ -32,6 +32,7 @@ struct Model {
   std::string name = "llama3";
   std::string flavor = "debugmodel";
   std::string hf_assets_path;  // "": none
+  std::string hf_config;       // "" once the sizes are taken from it
   // Every size of the model by key: the flavor's, with the overrides applied. `model_config<C>` reads it.
   FieldValues sizes;
   static const Fields& fields();  // all but the sizes; the sizes' fields belong to the model
@@ -58,11 +59,13 @@ struct LrScheduler {
 };
 
 struct Training {
-  std::string dataset = "text";              // or a name of a data set: dataset_path (derived.h)
-  std::string dataset_path;                  // "": what `dataset` means
-  std::vector<std::string> datasets;         // "c4=/data/c4"
-  std::vector<std::string> dataset_weights;  // numbers, one for each entry of dataset_path; empty: one stream
-  std::string tokenizer = "auto";            // what it means: tokenizer_name (derived.h)
+  std::string dataset = "text";         // or a name of a data set: dataset_path (derived.h)
+  std::string dataset_path;             // "": what `dataset` means
+  std::vector<std::string> datasets;    // "c4=/data/c4"
+  std::vector<double> dataset_weights;  // one for each entry of dataset_path; empty: one stream
+  std::string text_key = "text";
+  std::string token_cache;         // "": beside the data
+  std::string tokenizer = "auto";  // what it means: tokenizer_name (derived.h)
   std::int64_t local_batch_size = 8;
   std::int64_t global_batch_size = -1;  // -1: local_batch_size times the data-parallel degree
   std::int64_t seq_len = 2048;

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "trainer/config/schema/bucket_patterns.h"
-#include "trainer/data/blend.h"
 
 namespace rondo {
 
@@ -74,12 +73,6 @@ std::string op_or_number(const FieldValue& value) {
   const bool number = !text.empty() && text.size() < 10 && text[0] != '0' &&
                       text.find_first_not_of("0123456789") == std::string::npos;
   return text == "op" || number ? "" : "must be \"op\" or a number of at least 1, as text";
-}
-
-std::string all_weights(const FieldValue& value) {
-  for (const std::string& text : std::get<std::vector<std::string>>(value))
-    if (!parse_weight(text)) return "must be numbers above 0, and \"" + text + "\" is not";
-  return "";
 }
 
 }  // namespace rondo

@@ -20,6 +20,5 @@ std::string buckets(const FieldValue& value);
 std::string named_paths(const FieldValue& value);
 std::string minus_one_or_positive(const FieldValue& value);
 std::string op_or_number(const FieldValue& value);
-std::string all_weights(const FieldValue& value);
 
 }  // namespace rondo

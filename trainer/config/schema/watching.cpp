@@ -15,6 +15,11 @@ const Fields& Metrics::fields() {
             "what the console says beside steps, validations and warnings: quiet: nothing; normal: what the "
             "run is made of, and how it ended; detailed: also what every pass did and the plan of the memory",
             {.allowed = {"quiet", "normal", "detailed"}}),
+      field("enable_csv", &Metrics::enable_csv, "write every step to metrics.csv, too, in job.dump_folder"),
+      field("prometheus_file", &Metrics::prometheus_file,
+            "a file that is replaced with the numbers of each line of the console, in Prometheus's text "
+            "format, as "
+            "node_exporter's textfile collector reads it (NAME.prom); empty: none"),
   };
   return list;
 }

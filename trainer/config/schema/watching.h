@@ -15,6 +15,8 @@ struct Metrics {
   std::string save_tb_folder = "tb";
   bool disable_color_printing = false;
   std::string verbosity = "normal";  // quiet | normal | detailed
+  bool enable_csv = false;           // metrics.csv in job.dump_folder
+  std::string prometheus_file;       // "": none
   static const Fields& fields();
 };
 

@@ -32,18 +32,19 @@ Corpus::Corpus(std::string_view paths) : Corpus(find_files(paths).files) {
         paths, files_.size(), skipped_binary_, skipped_empty_));
 }
 
-Corpus::Corpus(const std::vector<SourceFile>& files) {
+Corpus::Corpus(const std::vector<SourceFile>& files, std::string text_key) : text_key_(std::move(text_key)) {
   files_.reserve(files.size());
   documents_.reserve(files.size());
   for (const SourceFile& source : files) {
     const auto file = static_cast<std::uint32_t>(files_.size());
     files_.push_back(source.path);
-    if (source.path.ends_with(".jsonl")) {
-      index_jsonl(file, source.id);
-    } else if (source.path.ends_with(".packed")) {
+    const std::string_view name = without_compression(source.path), id = without_compression(source.id);
+    if (name.ends_with(".jsonl")) {
+      index_jsonl(file, id);
+    } else if (name.ends_with(".packed")) {
       index_packed(file);
     } else {
-      index_text(file, source.id);
+      index_text(file, id);
     }
   }
 }
@@ -72,11 +73,11 @@ std::string_view CorpusReader::read(const Document& document, std::int64_t begin
 void CorpusReader::open(std::uint32_t file) {
   if (open_ && open_file_ == file) return;
   open_.reset();
-  open_.emplace(File::open(files_[file], FileUse::data));
+  open_.emplace(files_[file]);
   open_file_ = file;
 }
 
-std::size_t CorpusReader::read_at(std::int64_t offset, char* out, std::size_t bytes) const {
+std::size_t CorpusReader::read_at(std::int64_t offset, char* out, std::size_t bytes) {
   return open_->read_some_at(offset, std::as_writable_bytes(std::span(out, bytes)));
 }
 
@@ -89,15 +90,14 @@ void CorpusReader::fail_changed(const Document& document) const {
 
 void Corpus::index_text(std::uint32_t file, std::string_view id) {
   reader_.open(file);
-  const std::int64_t size = reader_.size();
   char head[kSniffBytes];
   const std::size_t got = reader_.read_at(0, head, sizeof head);
   if (std::memchr(head, '\0', got) != nullptr) {
     ++skipped_binary_;
-  } else if (size == 0) {
+  } else if (got == 0) {
     ++skipped_empty_;
   } else {
-    documents_.push_back({stable_hash(id), file, 0, size, size});
+    documents_.push_back({stable_hash(id), file, 0, reader_.size(), reader_.size()});
   }
 }
 
@@ -131,7 +131,7 @@ void Corpus::index_json_line(std::uint32_t file, std::string_view id, std::int64
                              std::int64_t offset, std::string_view line) {
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
   try {
-    const JsonText text = find_json_text(line);
+    const JsonText text = find_json_text(line, text_key_);
     if (text.bytes == 0) {
       ++skipped_empty_;
       return;
@@ -140,8 +140,10 @@ void Corpus::index_json_line(std::uint32_t file, std::string_view id, std::int64
                           offset + static_cast<std::int64_t>(text.offset),
                           static_cast<std::int64_t>(text.stored), static_cast<std::int64_t>(text.bytes)});
   } catch (const JsonError& error) {
-    fail(fmt::format("{}:{}:{}: {}. A line of JSONL is an object like {{\"text\": \"...\"}}", files_[file],
-                     number, error.column, error.what()));
+    fail(
+        fmt::format("{}:{}:{}: {}. A line of JSONL is an object like {{\"{}\": \"...\"}}; training.text_key, "
+                    "or --text-key, names the field",
+                    files_[file], number, error.column, error.what(), text_key_));
   }
 }
 

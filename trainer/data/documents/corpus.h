@@ -1,8 +1,9 @@
 // The documents of a data path: an index of places and lengths, and reads of any part of one.
 //
-// A file is one document (text), a document a line (*.jsonl: objects with a string field "text"), or a packed
-// corpus (*.packed). Text files with a NUL in their first 8 KiB are binary and skipped; so are empty
-// documents and blank lines.
+// A file is one document (text), a document a line (*.jsonl: objects with a string field, "text" unless it is
+// named), or a packed corpus (*.packed); each may be compressed (text_file.h), and has the documents of the
+// file that it was. Text files with a NUL in their first 8 KiB are binary and skipped; so are empty documents
+// and blank lines.
 //
 // Format of *.packed, which opens with one read of its head however many documents it has:
 //   rondo corpus 1\n
@@ -19,8 +20,8 @@
 #include <string_view>
 #include <vector>
 
-#include "support/files/file.h"
 #include "trainer/data/documents/files.h"
+#include "trainer/data/documents/text_file.h"
 
 namespace rondo {
 
@@ -28,12 +29,13 @@ struct Document {
   std::uint64_t id_hash =
       0;  // stable_hash of its id: the path below the named folder, in JSONL with ":<line>" after it
   std::uint32_t file = 0;
-  std::int64_t offset = 0;        // of its stored bytes in the file
+  std::int64_t offset = 0;        // of its stored bytes in the file, as it was before it was compressed
   std::int64_t stored_bytes = 0;  // more than `bytes` if and only if JSON escapes are in them
   std::int64_t bytes = 0;         // of its text, at least 1
 };
 
-// Reads the documents of a list of files. Keeps the file read last open.
+// Reads the documents of a list of files. Keeps the file read last open; one that is compressed is fast only
+// forwards.
 class CorpusReader {
  public:
   explicit CorpusReader(const std::vector<std::string>& files) : files_(files) {}  // which outlive the reader
@@ -48,13 +50,13 @@ class CorpusReader {
  private:
   friend class Corpus;
   void open(std::uint32_t file);
-  std::int64_t size() const { return open_->bytes(); }
+  std::int64_t size() { return open_->bytes(); }
   // Of the open file. Fewer bytes than asked for are its end.
-  std::size_t read_at(std::int64_t offset, char* out, std::size_t bytes) const;
+  std::size_t read_at(std::int64_t offset, char* out, std::size_t bytes);
   [[noreturn]] void fail_changed(const Document& document) const;
 
   const std::vector<std::string>& files_;
-  std::optional<File> open_;  // the file read last: a packed corpus or JSONL stays open
+  std::optional<TextFile> open_;  // the file read last: a packed corpus or JSONL stays open
   std::uint32_t open_file_ = 0;
   std::string stored_, text_;  // what read() returns views of
 };
@@ -65,7 +67,7 @@ class Corpus {
   // missing, unreadable or malformed, and when there is no document at all.
   explicit Corpus(std::string_view paths);
   // Of these files; no document is no error.
-  explicit Corpus(const std::vector<SourceFile>& files);
+  explicit Corpus(const std::vector<SourceFile>& files, std::string text_key = "text");
 
   const std::vector<Document>& documents() const { return documents_; }
   std::int64_t files() const { return static_cast<std::int64_t>(files_.size()); }
@@ -85,6 +87,7 @@ class Corpus {
                        std::string_view line);
   void index_packed(std::uint32_t file);
 
+  const std::string text_key_;
   std::vector<std::string> files_;  // paths
   CorpusReader reader_{files_};
   std::vector<Document> documents_;

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "support/error.h"
+#include "trainer/data/documents/order.h"
 
 namespace rondo {
 namespace {
@@ -142,6 +143,20 @@ FoundFiles find_files(std::string_view paths) {
   FoundFiles found;
   for (const std::string& entry : entries) find_entry(entry, found);
   return found;
+}
+
+std::uint64_t files_hash(const std::vector<SourceFile>& files) {
+  std::uint64_t hash = files.size();
+  const auto mix = [&](std::uint64_t value) { hash = mix64(hash ^ mix64(value)); };
+  for (const SourceFile& file : files) {
+    struct stat info {};
+    if (::stat(file.path.c_str(), &info) != 0) continue;  // reading it will say so
+    mix(stable_hash(file.id));
+    mix(static_cast<std::uint64_t>(info.st_size));
+    mix(static_cast<std::uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000 +
+        static_cast<std::uint64_t>(info.st_mtim.tv_nsec));
+  }
+  return hash;
 }
 
 }  // namespace rondo

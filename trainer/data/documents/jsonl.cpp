@@ -4,6 +4,8 @@
 // other JSON parsers have it. A key may be escaped too, so it is unescaped before it is compared.
 #include "trainer/data/documents/jsonl.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <optional>
 
@@ -187,22 +189,22 @@ class Reader {
   std::size_t at_ = 0;
 };
 
-bool is_text_key(std::string_view stored) {
-  if (stored.find('\\') == std::string_view::npos) return stored == "text";
-  std::string key;
-  append_unescaped(stored, key);
-  return key == "text";
+bool names(std::string_view stored, std::string_view key) {
+  if (stored.find('\\') == std::string_view::npos) return stored == key;
+  std::string plain;
+  append_unescaped(stored, plain);
+  return plain == key;
 }
 
 }  // namespace
 
-JsonText find_json_text(std::string_view line) {
+JsonText find_json_text(std::string_view line, std::string_view key) {
   Reader reader(line);
   std::optional<JsonText> text;
   std::size_t not_a_string = 0;
   reader.skip_space();
-  reader.object(0, [&](const JsonText& key) {
-    const bool wanted = is_text_key(line.substr(key.offset, key.stored));
+  reader.object(0, [&](const JsonText& name) {
+    const bool wanted = names(line.substr(name.offset, name.stored), key);
     if (wanted) text.reset(), not_a_string = 0;
     if (wanted && reader.peek() == '"') {
       text = reader.string("before a string");
@@ -213,8 +215,8 @@ JsonText find_json_text(std::string_view line) {
   });
   reader.skip_space();
   if (!reader.ended()) reader.fail("text after the object");
-  if (not_a_string != 0) throw JsonError(not_a_string, "the field \"text\" is not a string");
-  if (!text) throw JsonError(1, "the object has no field \"text\"");
+  if (not_a_string != 0) throw JsonError(not_a_string, fmt::format("the field \"{}\" is not a string", key));
+  if (!text) throw JsonError(1, fmt::format("the object has no field \"{}\"", key));
   return *text;
 }
 

@@ -14,16 +14,16 @@ struct JsonError : std::runtime_error {
   std::size_t column;  // from 1, in bytes
 };
 
-// The value of the field "text" of the object in the line, still escaped.
+// The value of one field of the object in the line, still escaped.
 struct JsonText {
   std::size_t offset = 0;  // of its first byte in the line
   std::size_t stored = 0;  // bytes in the line
   std::size_t bytes = 0;   // bytes of the text; equal to `stored` if and only if it has no escapes
 };
 
-// Of several fields "text" the last counts. Throws JsonError when the line is no JSON object or has no such
-// string.
-JsonText find_json_text(std::string_view line);
+// Of the field `key`; of several of that name the last counts. Throws JsonError when the line is no JSON
+// object or has no such string.
+JsonText find_json_text(std::string_view line, std::string_view key = "text");
 
 // Appends the text of a string's stored bytes. Throws JsonError where they are no valid string contents.
 void append_unescaped(std::string_view stored, std::string& out);

@@ -1,19 +1,15 @@
 // Where training tokens come from: documents of token ids, each with a hash of its id and a length.
 //
-// Text files, JSONL and packed corpora become tokens as they are read, with BOS before and EOS after each
-// document (one token a byte only). Token files hold the ids already: a document is its tokens as they are
-// stored, and nothing is put around it. Which separators are in the file is the business of what wrote it;
-// `rondo data tokenize` writes BOS and EOS.
+// Text becomes tokens as it is read, with BOS before and EOS after each document, where a byte is a token;
+// for other tokenizers it becomes a token file first. Token files hold the ids already: a document is its
+// tokens as they are stored, and nothing is put around it. Which separators are in the file is the business
+// of what wrote it; `rondo data tokenize` writes BOS and EOS.
 //
 // A source is used by one thread at a time.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <string_view>
-
-#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 
@@ -38,18 +34,5 @@ class TokenSource {
   virtual std::string identity() const = 0;
   virtual SourceCounts counts() const = 0;
 };
-
-// The documents of a data path (trainer/data/documents/files.h) in the order of its files. Which format a
-// file has is decided by its name, and for *.bin and *.idx by its first bytes:
-//   *.tokens                    Rondo's own, trainer/data/token_files/token_writer.h
-//   *.bin and *.idx             Megatron-LM
-//   *.ds, *.ds.index            datatrove
-//   *.bin with llm.c's magic    llm.c
-//   anything else               text, *.jsonl, *.packed (trainer/data/documents/corpus.h)
-// `tokenizer` outlives the source; `tokenizer_path` is what the user calls it. Throws Error(data): as
-// find_files and Corpus do; a malformed token file; text, where the tokenizer does not give one token a byte;
-// a token file that another tokenizer made; no document at all.
-std::unique_ptr<TokenSource> open_source(std::string_view paths, const Tokenizer& tokenizer,
-                                         const std::string& tokenizer_path);
 
 }  // namespace rondo

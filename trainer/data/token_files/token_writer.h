@@ -6,7 +6,7 @@
 //   12..15   u32 bytes of a token id, 2 or 4
 //   16..23   u64 documents D
 //   24..31   u64 tokens N, BOS and EOS included
-//   32..39   i32 BOS, i32 EOS of the tokenizer
+//   32..39   i32 BOS, i32 EOS of the tokenizer; -1: it has no BOS
 //   40..47   u32 least and u32 greatest id in the file; both 0 where it has none
 //   48..55   u64 fingerprint of the tokenizer: XXH3-64 of its tokenizer.json; 0 for bytes
 //   56..63   u64 XXH3-64 of the tokens
@@ -59,8 +59,8 @@ static_assert(sizeof(TokenFileHeader) == kTokenHeaderBytes);
 struct TokenizerMark {
   std::string name;  // at most 176 bytes
   std::uint64_t fingerprint = 0;
-  std::int64_t vocab_size = 0;  // decides the width: ids below 65536 take 2 bytes
-  std::int32_t bos = 0, eos = 0;
+  std::int64_t vocab_size = 0;     // decides the width: ids below 65536 take 2 bytes
+  std::int32_t bos = -1, eos = 0;  // bos -1: none
 };
 
 // Every call may throw a FileError of FileUse::tokens that names the path. One thread at a time.

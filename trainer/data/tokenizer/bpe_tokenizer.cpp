@@ -45,6 +45,7 @@ class BpeTokenizer::Borrowed {
 BpeTokenizer::BpeTokenizer(TokenizerFile file)
     : path_(std::move(file.path)),
       name_(fmt::format("bpe-{}-{:016x}", file.token_bytes.size(), file.fingerprint)),
+      file_hash_(file.file_hash),
       token_bytes_(std::move(file.token_bytes)),
       bos_(file.bos),
       eos_(file.eos),
@@ -56,14 +57,12 @@ BpeTokenizer::BpeTokenizer(TokenizerFile file)
 
 BpeTokenizer::~BpeTokenizer() = default;
 
-std::int32_t BpeTokenizer::named(const std::optional<std::int32_t>& id, const char* key) const {
-  if (id) return *id;
-  throw Error(ExitCode::data,
-              fmt::format("{}: no {} is known; name one in the tokenizer_config.json beside it", path_, key));
+std::int32_t BpeTokenizer::eos() const {
+  if (eos_) return *eos_;
+  throw Error(
+      ExitCode::data,
+      fmt::format("{}: no eos_token is known; name one in the tokenizer_config.json beside it", path_));
 }
-
-std::int32_t BpeTokenizer::bos() const { return named(bos_, "bos_token"); }
-std::int32_t BpeTokenizer::eos() const { return named(eos_, "eos_token"); }
 
 void BpeTokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
   Borrowed scratch(*this);

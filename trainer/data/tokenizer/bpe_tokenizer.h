@@ -26,9 +26,10 @@ class BpeTokenizer final : public Tokenizer {
   ~BpeTokenizer() override;
 
   std::string name() const override { return name_; }
+  std::uint64_t file_hash() const override { return file_hash_; }
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(token_bytes_.size()); }
-  std::int32_t bos() const override;  // throws Error(data) if the files name none
-  std::int32_t eos() const override;  // as bos()
+  std::optional<std::int32_t> bos() const override { return bos_; }
+  std::int32_t eos() const override;  // throws Error(data) if the files name none
   void encode(std::string_view text, std::vector<std::int32_t>& out) const override;
   void decode(std::span<const std::int32_t> ids, std::string& out) const override;
 
@@ -41,9 +42,9 @@ class BpeTokenizer final : public Tokenizer {
   class Borrowed;  // one of scratches_, given back at the end
 
   void encode_valid(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& out) const;
-  std::int32_t named(const std::optional<std::int32_t>& id, const char* key) const;
 
   std::string path_, name_;
+  std::uint64_t file_hash_;
   std::vector<std::string> token_bytes_;
   std::optional<std::int32_t> bos_, eos_;
   AddedTokens added_, added_normalized_;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,9 +17,10 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   virtual std::string name() const = 0;  // the same for tokenizers that give the same ids, and only for them
-  virtual std::int64_t vocab_size() const = 0;  // ids are in [0, vocab_size)
-  virtual std::int32_t bos() const = 0;         // stands before every document
-  virtual std::int32_t eos() const = 0;         // stands after every document
+  virtual std::uint64_t file_hash() const { return 0; }  // XXH3-64 of its tokenizer.json; 0 where it has none
+  virtual std::int64_t vocab_size() const = 0;           // ids are in [0, vocab_size)
+  virtual std::optional<std::int32_t> bos() const = 0;   // stands before every document, where there is one
+  virtual std::int32_t eos() const = 0;                  // stands after every document
   // Appends the ids of `text`, without BOS and EOS.
   virtual void encode(std::string_view text, std::vector<std::int32_t>& out) const = 0;
   // Appends the bytes that `ids` stand for; the byte tokenizer's BOS and EOS stand for none. Throws
@@ -31,7 +33,7 @@ class ByteTokenizer final : public Tokenizer {
  public:
   std::string name() const override { return "byte"; }
   std::int64_t vocab_size() const override { return 258; }
-  std::int32_t bos() const override { return 256; }
+  std::optional<std::int32_t> bos() const override { return 256; }
   std::int32_t eos() const override { return 257; }
   void encode(std::string_view text, std::vector<std::int32_t>& out) const override;
   void decode(std::span<const std::int32_t> ids, std::string& out) const override;

@@ -210,6 +210,7 @@ TokenizerFile read_tokenizer_file(const std::string& path) {
   if (const auto added = root.find("added_tokens")) read_added_tokens(*added, ids, file);
   file.stages = read_split_stages(root.at("pre_tokenizer"));
   read_ends(root.find("post_processor"), ids, file);
+  file.file_hash = XXH3_64bits(text.data(), text.size());
   const std::uint64_t ends = std::uint64_t{static_cast<std::uint32_t>(file.bos.value_or(-1))} << 32 |
                              static_cast<std::uint32_t>(file.eos.value_or(-1));
   file.fingerprint = XXH3_64bits_withSeed(text.data(), text.size(), ends);

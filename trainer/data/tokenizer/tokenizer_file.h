@@ -31,6 +31,7 @@ struct TokenizerFile {
   std::vector<AddedToken> added_tokens;
   std::vector<SplitStage> stages;        // of the pre_tokenizer
   std::optional<std::int32_t> bos, eos;  // bos_token and eos_token of tokenizer_config.json
+  std::uint64_t file_hash = 0;           // XXH3-64 of the tokenizer.json
   std::uint64_t fingerprint = 0;         // of all that decides about ids
 };
 

@@ -27,9 +27,9 @@ namespace {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-constexpr std::array kFilesOfARun = {"config.toml",    "env.json",          "metrics.jsonl", "events.jsonl",
-                                     "exit.json",      "expert_load.jsonl", "graph",         "tb",
-                                     "profile_traces", "memory_snapshot",   "comm_traces"};
+constexpr std::array kFilesOfARun = {"config.toml",  "env.json",       "metrics.jsonl",     "metrics.csv",
+                                     "events.jsonl", "exit.json",      "expert_load.jsonl", "graph",
+                                     "tb",           "profile_traces", "memory_snapshot",   "comm_traces"};
 
 // What decides numbers or speed from outside the program.
 constexpr std::array kVariablesThatMatter = {"OMP_NUM_THREADS",

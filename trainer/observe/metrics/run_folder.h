@@ -3,6 +3,7 @@
 //   config.toml    the resolved configuration; running it reproduces the run
 //   env.json       machine, threads, versions, command line
 //   metrics.jsonl  one object a step (step_metrics.h)
+//   metrics.csv    the same as a table, with metrics.enable_csv (metrics_files.h)
 //   expert_load.jsonl  of models with experts: one object every few steps (expert_load.h)
 //   events.jsonl   one object an event: {"time": "2026-01-31T12:00:00.123Z", "event": NAME, fields...}
 //   exit.json      how the run ended (ExitRecord); absent while it runs

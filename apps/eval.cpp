@@ -1,0 +1,132 @@
+// `rondo-worker eval ...`: the validation of a run, without the run: its step, its loader, its configuration,
+// on one rank. A model that no run is known of is computed in fp32. Nothing is written.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "apps/eval_options.h"
+#include "apps/worker_commands.h"
+#include "support/error.h"
+#include "support/stopwatch.h"
+#include "trainer/data/loader.h"
+#include "trainer/device/compute_device.h"
+#include "trainer/observe/metrics/step_metrics.h"
+#include "trainer/resume/stored_model.h"
+#include "trainer/step/from_config.h"
+#include "trainer/step/step_runner.h"
+#include "trainer/step/train_state.h"
+
+namespace rondo {
+namespace {
+
+// Of one rank that validates with the batches that were asked for.
+JobConfig evaluation(const EvalOptions& options, const StoredModel& model) {
+  const auto run = run_config(options.model);
+  JobConfig config = run.value_or(JobConfig{});
+  config.model.name = model.name();
+  config.model.sizes = model.sizes();
+  config.parallelism = {};
+  config.training.global_batch_size = -1;
+  Validation& validation = config.validation;
+  const std::int64_t most = std::get<std::int64_t>(model.sizes().at("max_seq_len"));
+  if (!run) {
+    config.training.mixed_precision_param = "float32";
+    config.training.seq_len = std::min<std::int64_t>(2048, most);
+    config.training.local_batch_size = 1;
+  }
+  if (!validation.enable) {
+    validation.seq_len = config.training.seq_len;
+    validation.local_batch_size = config.training.local_batch_size;
+  }
+  validation.enable = true;
+  if (!options.data.empty()) validation.dataset_path = options.data;
+  validation.seq_len = options.seq_len.value_or(validation.seq_len);
+  validation.local_batch_size = options.batch_size.value_or(validation.local_batch_size);
+  if (!options.dtype.empty()) config.training.mixed_precision_param = options.dtype;
+  config.training.tokenizer = tokenizer_of(options.model, options.tokenizer);
+  if (validation.seq_len > most)
+    throw Error(ExitCode::usage, fmt::format("eval: --seq-len {} must be at most model.max_seq_len = {}",
+                                             validation.seq_len, most));
+  return config;
+}
+
+// Those of the run are on all its ranks.
+std::int64_t batches_of_run(const JobConfig& config, const EvalOptions& options) {
+  const nlohmann::json layout = checkpoint::Reader(options.model.folder).manifest().layout;
+  const std::int64_t ranks = layout.value("data_parallel_shard", std::int64_t{1}) *
+                             layout.value("data_parallel_replicate", std::int64_t{1});
+  return config.validation.steps * ranks;
+}
+
+class Evaluation {
+ public:
+  Evaluation(StoredModel& model, const JobConfig& config)
+      : layout_(resolve_layout(config, 1)),
+        device_(take_device(config, {})),
+        tokenizer_(load_tokenizer(config.training.tokenizer)),
+        options_(step_options(config, layout_, 0)),
+        functions_(make_train_step(model.decoder(), options_).validate,
+                   compile_request(config, device_.type(), {})),
+        state_(*model.decoder(), {&functions_.validate->function()}, 0, layout_.mesh, 0,
+               table_length(options_), device_.device) {
+    check_vocabulary(*tokenizer_, model.decoder()->vocabulary());
+    data_ = std::make_unique<DataLoader>(validation_data(config, layout_, {}), *tokenizer_);
+    for (const StatePart& part : state_.parts()) {
+      at::Tensor shard = part.tensor;
+      model.load(part.name.substr(part.name.find('/') + 1), part.place, shard);
+    }
+    ReplayWatch::Options watch;
+    watch.deadline = watch.first_deadline = std::chrono::seconds(config.comm.init_timeout_seconds);
+    runner_ = std::make_unique<StepRunner>(functions_, state_,
+                                           share_resources(functions_.all(), device_.device, watch));
+  }
+
+  // That the data gives in one pass; at least one.
+  std::int64_t all_batches(std::int64_t batch_size) const {
+    return std::max<std::int64_t>(1, data_->summary().samples_per_epoch / batch_size);
+  }
+
+  void add_batch() {
+    const StepBatch batch = data_->next();
+    sum_ += static_cast<double>(runner_->validate(batch).loss) * static_cast<double>(batch.valid_tokens);
+    tokens_ += batch.valid_tokens;
+  }
+
+  double loss() const { return sum_ / static_cast<double>(tokens_); }
+  std::int64_t tokens() const { return tokens_; }
+
+ private:
+  const Layout layout_;
+  const ComputeDevice device_;
+  const std::unique_ptr<Tokenizer> tokenizer_;
+  const TrainStepOptions options_;
+  const CompiledFunctions functions_;
+  TrainState state_;
+  std::unique_ptr<DataLoader> data_;
+  std::unique_ptr<StepRunner> runner_;
+  double sum_ = 0;
+  std::int64_t tokens_ = 0;
+};
+
+}  // namespace
+
+int run_eval(const std::vector<std::string>& args) {
+  const auto options = read_eval_options(args);
+  if (!options) return 0;
+  StoredModel model(options->model.folder);
+  const JobConfig config = evaluation(*options, model);
+  Evaluation evaluation(model, config);
+  const std::int64_t batch_size = config.validation.local_batch_size;
+  const std::int64_t batches = options->batches.value_or(
+      options->data.empty() ? batches_of_run(config, *options) : evaluation.all_batches(batch_size));
+  const Stopwatch time;
+  for (std::int64_t batch = 0; batch < batches; ++batch) evaluation.add_batch();
+  fmt::print("loss {}  perplexity {:.6g}  tokens {}  ({} batches of {} x {}, {}, {:.1f} s)\n",
+             json_number(evaluation.loss()), std::exp(evaluation.loss()), evaluation.tokens(), batches,
+             batch_size, config.validation.seq_len, config.training.mixed_precision_param, time.seconds());
+  return 0;
+}
+
+}  // namespace rondo

@@ -1,0 +1,86 @@
+// `rondo-worker generate ...`: continues a text. There is no cache of keys and values: each token is a
+// forward over all tokens before it, so n tokens after a prompt of p cost as many forwards of p + n / 2
+// tokens. What it says is what training computes, by the same decoder.
+#include <ATen/ops/tensor.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "apps/generate_options.h"
+#include "apps/whole_model.h"
+#include "apps/worker_commands.h"
+#include "support/error.h"
+#include "support/stopwatch.h"
+#include "trainer/data/tokenizer/tokenizer.h"
+
+namespace rondo {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+Ids prompt_ids(const Tokenizer& tokenizer, const std::string& prompt) {
+  Ids ids;
+  if (const auto bos = tokenizer.bos()) ids.push_back(*bos);
+  tokenizer.encode(prompt, ids);
+  return ids;
+}
+
+// The logits of the token after `ids`, those of ids that the tokenizer has.
+std::vector<float> next_logits(const WholeModel& model, std::span<const std::int32_t> ids,
+                               std::int64_t vocabulary) {
+  const std::vector<std::int64_t> wide(ids.begin(), ids.end());
+  const at::Tensor logits_BTV = model.logits(at::tensor(wide, at::kLong).unsqueeze(0));
+  const at::Tensor last_V = logits_BTV.select(1, -1).view({-1}).narrow(0, 0, vocabulary).contiguous();
+  return {last_V.const_data_ptr<float>(), last_V.const_data_ptr<float>() + vocabulary};
+}
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int run_generate(const std::vector<std::string>& args) {
+  const auto options = read_generate_options(args);
+  if (!options) return 0;
+  const std::unique_ptr<Tokenizer> tokenizer =
+      load_tokenizer(tokenizer_of(options->model, options->tokenizer));
+  StoredModel stored(options->model.folder);
+  check_vocabulary(*tokenizer, stored.decoder()->vocabulary());
+  std::set<std::int64_t> ends(stored.tokens().eos.begin(), stored.tokens().eos.end());
+  if (ends.empty()) ends.insert(tokenizer->eos());
+
+  Ids ids = prompt_ids(*tokenizer, options->prompt);
+  const std::int64_t most = std::get<std::int64_t>(stored.sizes().at("max_seq_len"));
+  const std::int64_t all = std::ssize(ids) + options->max_new_tokens;
+  const std::int64_t window = std::min({options->window == 0 ? most : options->window, most, all});
+  const WholeModel model(stored, window, /*gradients=*/false);
+  const c10::AutoGradMode no_gradients(false);
+
+  if (!options->ids) print(options->prompt);
+  const Stopwatch time;
+  std::int64_t made = 0;
+  while (made < options->max_new_tokens) {
+    const std::size_t seen = std::min(ids.size(), static_cast<std::size_t>(window));
+    const std::vector<float> logits = next_logits(model, std::span(ids).last(seen), tokenizer->vocab_size());
+    const auto id = static_cast<std::int32_t>(choose_token(logits, options->sampling, made++));
+    ids.push_back(id);
+    std::string text;
+    if (options->ids)
+      text = (made == 1 ? "" : " ") + std::to_string(id);
+    else if (!ends.contains(id))
+      tokenizer->decode({&id, 1}, text);
+    print(text);
+    if (ends.contains(id)) break;
+  }
+  print("\n");
+  const double seconds = time.seconds();
+  std::fprintf(stderr, "%lld tokens in %.1f s (%.1f/s)\n", static_cast<long long>(made), seconds,
+               static_cast<double>(made) / std::max(seconds, 1e-9));
+  return 0;
+}
+
+}  // namespace rondo

@@ -1,0 +1,32 @@
+#include "apps/whole_model.h"
+
+#include <ATen/ops/empty.h>
+
+#include <map>
+
+namespace rondo {
+
+WholeModel::WholeModel(StoredModel& stored, std::int64_t max_length, bool gradients)
+    : decoder_(stored.decoder()) {
+  for (const Buffer& buffer : decoder_->buffers(max_length)) buffers_.push_back(buffer.value);
+  std::map<std::string, ShardedWeights::Parameter> parameters;
+  for (const ParameterRule& rule : decoder_->parameters()) {
+    at::Tensor whole = at::empty({element_count(rule)}, at::kFloat);
+    stored.load(rule.name, FlatShard(rule.sizes), whole);
+    whole.set_requires_grad(gradients);
+    leaves_.push_back(whole);
+    parameters[rule.name] = {whole, rule.sizes, {}};
+  }
+  for (const ExpertBias& bias : decoder_->expert_biases()) {
+    biases_.push_back(at::empty({bias.experts}, at::kFloat));
+    stored.load(bias.name, FlatShard({bias.experts}), biases_.back());
+  }
+  weights_.emplace(std::move(parameters), sharding_);
+}
+
+at::Tensor WholeModel::logits(const at::Tensor& tokens_BT) const {
+  return decoder_->forward(*weights_,
+                           {.tokens_BT = tokens_BT, .buffers = buffers_, .expert_biases = biases_});
+}
+
+}  // namespace rondo

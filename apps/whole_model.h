@@ -1,0 +1,35 @@
+// A model with all its weights, in fp32 on the CPU, and what it says to tokens. Memory: 4 bytes a parameter.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "models/parts/decoder.h"
+#include "parallel/simple_fsdp.h"
+#include "trainer/resume/stored_model.h"
+
+namespace rondo {
+
+class WholeModel {
+ public:
+  // For sequences of up to `max_length` tokens. `gradients`: leaves() require them.
+  WholeModel(StoredModel& stored, std::int64_t max_length, bool gradients);
+
+  const Decoder& decoder() const { return *decoder_; }
+  // The parameters, flattened, in the decoder's order.
+  const std::vector<at::Tensor>& leaves() const { return leaves_; }
+  // fp32 [B, T, V] of int64 ids [B, T].
+  at::Tensor logits(const at::Tensor& tokens_BT) const;
+
+ private:
+  std::shared_ptr<const Decoder> decoder_;
+  const ShardingOptions sharding_;  // one rank, fp32
+  std::vector<at::Tensor> buffers_, biases_, leaves_;
+  std::optional<ShardedWeights> weights_;
+};
+
+}  // namespace rondo

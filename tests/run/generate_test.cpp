@@ -1,0 +1,92 @@
+// What a stored model says: `rondo generate` and `rondo eval`, on the checkpoint of a run and on its export.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/run/runs.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+
+const Words kTraining = {"--checkpoint.enable=true", "--checkpoint.last_save_in_hf=true",
+                         "--training.steps=10", "--validation.steps=5"};
+
+std::string last_validation(const Place& place, const std::string& run) {
+  std::string loss;
+  for (const std::string& line : lines_of(place / run / "events.jsonl"))
+    if (const auto event = nlohmann::json::parse(line); event["event"] == "validation")
+      loss = nlohmann::json(event["loss"]).dump();
+  return loss;
+}
+
+std::string path(const std::filesystem::path& path) { return path.string(); }
+
+// Of "loss 5.1  perplexity ...".
+double loss_in(const std::string& output) { return std::stod(output.substr(5)); }
+
+void refused(const Words& words, int code, const std::string& why) {
+  const ProgramResult run = rondo(words);
+  INFO(run.output);
+  CHECK(run.exit_code == code);
+  CHECK_THAT(run.output, ContainsSubstring(why));
+}
+
+TEST_CASE("eval gives the loss that the run's validation gave, and a checkpoint says what its export says") {
+  const Place place;
+  must_end_well(place.train("run", kTraining));
+  const std::string run = path(place / "run"), step = run + "/checkpoint/step-10", exported = step + "-hf";
+
+  const ProgramResult eval = must_end_well({"eval", run});
+  CHECK_THAT(eval.output, StartsWith("loss " + last_validation(place, "run") + "  perplexity "));
+  CHECK_THAT(eval.output, ContainsSubstring("tokens 80  (5 batches of 1 x 16, float32"));
+
+  const Words corpus = {"--data", path(place / "corpus"), "--seq-len=16", "--batch-size=3"};
+  const ProgramResult all = must_end_well(Words{"eval", step} + corpus);
+  const ProgramResult of_export = must_end_well(Words{"eval", exported, "--tokenizer=bytes"} + corpus);
+  const std::size_t end = all.output.rfind(", ");  // the time is not the same
+  CHECK(all.output.substr(0, end) == of_export.output.substr(0, end));
+  CHECK(loss_in(all.output) != loss_in(eval.output));
+  const ProgramResult bf16 = must_end_well(Words{"eval", step, "--dtype=bfloat16"} + corpus);
+  CHECK(loss_in(bf16.output) != loss_in(all.output));
+  CHECK(std::abs(loss_in(bf16.output) - loss_in(all.output)) < 0.05);
+
+  const Words prompt = {"--prompt=graph step", "--max-new-tokens=12", "--ids"};
+  const ProgramResult greedy = must_end_well(Words{"generate", run} + prompt);
+  const ProgramResult same = must_end_well(Words{"generate", exported, "--tokenizer=bytes"} + prompt);
+  const auto ids = [](const ProgramResult& result) {
+    return result.output.substr(0, result.output.find('\n'));
+  };
+  CHECK(std::count(greedy.output.begin(), greedy.output.end(), ' ') >= 11);
+  CHECK(ids(greedy) == ids(same));
+  const auto drawn = [&](const std::string& seed) {
+    return ids(
+        must_end_well(Words{"generate", step, "--temperature=1", "--top-p=0.9", "--seed=" + seed} + prompt));
+  };
+  const std::string seven = drawn("7");
+  CHECK(seven == drawn("7"));
+  CHECK(seven != drawn("8"));
+  const ProgramResult text = must_end_well({"generate", run, "--prompt=graph step", "--max-new-tokens=3"});
+  CHECK_THAT(text.output, StartsWith("graph step"));
+
+  refused({"generate", run, "--prompt=a", "--seed=3"}, 2,
+          "--seed \"3\" has no effect without a --temperature");
+  refused({"generate", exported, "--prompt=a"}, 4,
+          "has no tokenizer.json; name the tokenizer with --tokenizer");
+  refused({"generate", path(place / "corpus"), "--prompt=a"}, 5, "holds no valid checkpoint");
+  refused({"eval", exported}, 2, "eval: --data is missing");
+  refused({"eval", run, "--seq-len=1000000"}, 2, "--seq-len 1000000 must be at most model.max_seq_len");
+}
+
+TEST_CASE("eval on one rank gives what the validation of two ranks gave") {
+  const Place place;
+  must_end_well(place.launch(2, "run", kTraining));
+  const ProgramResult eval = must_end_well({"eval", path(place / "run")});
+  INFO(eval.output);
+  CHECK(std::abs(loss_in(eval.output) - std::stod(last_validation(place, "run"))) < 1e-6);
+  CHECK_THAT(eval.output, ContainsSubstring("tokens 160 "));
+}
+
+}  // namespace
+}  // namespace rondo

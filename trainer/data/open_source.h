@@ -1,0 +1,26 @@
+// A data path as one source of tokens.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "trainer/data/token_cache.h"
+#include "trainer/data/token_files/token_source.h"
+#include "trainer/data/tokenizer/tokenizer.h"
+
+namespace rondo {
+
+// The documents of a data path (trainer/data/documents/files.h) in the order of its files. Which format a
+// file has is decided by its name, and for *.bin and *.idx by its first bytes:
+//   *.tokens                    Rondo's own, trainer/data/token_files/token_writer.h
+//   *.bin and *.idx             Megatron-LM
+//   *.ds, *.ds.index            datatrove
+//   *.bin with llm.c's magic    llm.c
+//   anything else               text, *.jsonl, *.packed (trainer/data/documents/corpus.h)
+// Text is read as it lies where the tokenizer gives one token a byte and nothing is compressed; else by
+// cached_tokens. `tokenizer` outlives the source. Throws Error(data): as find_files, Corpus and cached_tokens
+// do; a malformed token file; a token file that another tokenizer made; no document at all.
+std::unique_ptr<TokenSource> open_source(std::string_view paths, const Tokenizer& tokenizer,
+                                         const TextOptions& options = {});
+
+}  // namespace rondo

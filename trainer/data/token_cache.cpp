@@ -1,0 +1,111 @@
+// The name of the file holds a hash of all that decides its contents, so looking for it costs a stat of each
+// file of text, and nothing is ever invalidated. Who makes it holds a lock on the folder, and looks again
+// once it has it, since a process of another node may have been first; it appears under its name when it is
+// whole, so who waits needs no lock. A file system without locks is accepted, as by PartsFolder.
+#include "trainer/data/token_cache.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "support/error.h"
+#include "support/log.h"
+#include "support/stopwatch.h"
+#include "trainer/data/documents/order.h"
+#include "trainer/data/token_files/token_writer.h"
+#include "trainer/data/tokenize.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the first entry names, without the part of a glob that is one.
+fs::path named_by(std::string_view paths) {
+  std::string first = split_paths(paths).front();
+  std::error_code ignored;
+  if (!fs::exists(first, ignored)) first = first.substr(0, first.find_first_of("*?["));
+  fs::path path = fs::absolute(first).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+std::uint64_t hash_of(const std::vector<SourceFile>& files, const Tokenizer& tokenizer,
+                      const TextOptions& options) {
+  std::uint64_t hash =
+      stable_hash(fmt::format("{} {} {}", kTokenVersion, tokenizer.name(), options.text_key));
+  return mix64(hash ^ files_hash(files));
+}
+
+class FolderLock {
+ public:
+  explicit FolderLock(const fs::path& folder)
+      : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (descriptor_ >= 0)
+      while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+      }
+  }
+  ~FolderLock() { ::close(descriptor_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+void make_folder(const fs::path& folder, std::string_view paths) {
+  std::error_code wrong;
+  fs::create_directories(folder, wrong);
+  if (!wrong && ::access(folder.c_str(), W_OK | X_OK) != 0) wrong = {errno, std::generic_category()};
+  if (!wrong) return;
+  throw Error(
+      ExitCode::environment,
+      fmt::format("the text of \"{}\" is tokenized once, and its tokens cannot be kept in {} ({}): set "
+                  "training.token_cache to a folder that can be written, or run `rondo data tokenize`",
+                  paths, folder.string(), wrong.message()));
+}
+
+void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, const Tokenizer& tokenizer,
+                 const TextOptions& options, const fs::path& output) {
+  log_info(fmt::format("data: tokenizing the text of {} ({} files), once, into {}", paths, files.size(),
+                       output.string()));
+  TokenizeOptions made;
+  made.input = paths;
+  made.files = files;
+  made.output = output.string();
+  made.text_key = options.text_key;
+  made.may_be_empty = true;
+  const Stopwatch time;
+  double told = 0;
+  const TokenizeResult result = tokenize(made, tokenizer, [&](const TokenizeProgress& progress) {
+    if (time.seconds() - told < 10) return;
+    told = time.seconds();
+    log_info("data: " + progress_text(progress, told));
+  });
+  log_info(fmt::format("data: {} tokens in {} documents, in {:.1f} s", result.tokens, result.documents,
+                       time.seconds()));
+}
+
+}  // namespace
+
+std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>& files,
+                          const Tokenizer& tokenizer, const TextOptions& options) {
+  const fs::path named = named_by(paths);
+  const fs::path folder =
+      options.token_cache.empty() ? named.parent_path() / ".rondo-tokens" : fs::path(options.token_cache);
+  const fs::path output = folder / fmt::format("{}-{:016x}.tokens", named.filename().string(),
+                                               hash_of(files, tokenizer, options));
+  if (!options.makes_cache)
+    while (!fs::exists(output)) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  if (fs::exists(output)) return output.string();
+  make_folder(folder, paths);
+  const FolderLock lock(folder);
+  if (!fs::exists(output)) make_tokens(paths, files, tokenizer, options, output);
+  return output.string();
+}
+
+}  // namespace rondo

@@ -1,0 +1,33 @@
+// The numbers of a step as other programs read them: a table and a page for Prometheus. The names are the
+// keys of metrics.jsonl.
+//
+// Errors: FileError of FileUse::run, naming the path.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "support/files/append_file.h"
+#include "trainer/observe/metrics/step_metrics.h"
+
+namespace rondo {
+
+// metrics.csv (RFC 4180, but lines end in \n): a line of names, then a line a step. A cell is empty where the
+// model or the run has no such number; what no decimal says is NaN, Infinity or -Infinity.
+class MetricsTable {
+ public:
+  explicit MetricsTable(std::filesystem::path file);
+  void write(const StepMetrics& metrics);
+  // Whole lines of metrics.jsonl of earlier runs.
+  void take_over(const std::string& lines);
+
+ private:
+  AppendFile file_;
+};
+
+// A page in Prometheus's text format 0.0.4: a gauge `rondo_NAME{run="RUN"}` for each number that there is.
+// The file is replaced at once, so a scrape sees the whole of one step; it is not synced.
+std::string prometheus_page(const std::string& run, const StepMetrics& metrics);
+void write_prometheus(const std::filesystem::path& file, const std::string& run, const StepMetrics& metrics);
+
+}  // namespace rondo
