@@ -119,10 +119,7 @@ void Trainer::watch() {
     snapshot_.emplace(p, folder / p.save_memory_snapshot_folder, functions_->all(), e.rank, e.world_size);
 }
 
-void Trainer::close_checkpoints() {
-  if (saver_) saver_->stop_pruning();
-  saver_.reset();
-}
+void Trainer::close_checkpoints() { saver_.reset(); }
 
 std::function<void()> Trainer::ending_of_collectives() const {
   return groups_ ? groups_->ending_of_collectives() : [] {};

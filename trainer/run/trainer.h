@@ -83,6 +83,7 @@ class Trainer {
   void save_seed();
   void finish();
   void save_last();
+  void save_weights_beside();
   void export_weights();
   [[noreturn]] void refuse(const StepResult& result) const;
   [[noreturn]] void refuse_rows(const std::string& when, double rows, std::int64_t last_step) const;

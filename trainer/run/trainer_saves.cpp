@@ -7,6 +7,7 @@
 #include "support/error.h"
 #include "support/log.h"
 #include "support/stopwatch.h"
+#include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/save.h"
 #include "trainer/resume/checkpoint_restore.h"
 #include "trainer/resume/convert.h"
@@ -73,8 +74,8 @@ void Trainer::save_seed() {
         fmt::format("checkpoint.create_seed_checkpoint: this run has checkpoints already, up to step {}; "
                     "choose another job.dump_folder",
                     progress_.step));
-  if (saver_->last_saved_step() != 0) saver_->save_model(state_->parts(), progress_, config_.training.dtype);
-  if (saver_->last_saved_step() != 0)
+  if (saver_->last_saved_step() != 0 &&
+      !saver_->save_model(state_->parts(), progress_, config_.training.dtype, /*suffix=*/""))
     throw Error(ExitCode::resources, "the seed checkpoint could not be saved; see the warning above");
   groups_->barrier();
 }
@@ -86,22 +87,35 @@ void Trainer::finish() {
   if (report_) report_->folder().event("finished", {{"step", progress_.step}});
 }
 
+// The last checkpoint is full, so that the run can be extended; what is asked for stands beside it.
 void Trainer::save_last() {
   saver_->settle();
   if (saver_->last_saved_step() != progress_.step) {
-    if (config_.checkpoint.last_save_model_only) {
-      saver_->save_model(state_->parts(), progress_, config_.checkpoint.export_dtype);
-    } else {
-      save();
-      saver_->settle();
-    }
-    if (saver_->last_saved_step() != progress_.step)
-      throw Error(ExitCode::resources,
-                  "the last step could not be saved; see the warning above. Free space, and "
-                  "run the same command to go on from the last checkpoint");
+    save();
+    saver_->settle();
   }
+  if (saver_->last_saved_step() != progress_.step)
+    throw Error(ExitCode::resources,
+                "the last step could not be saved; see the warning above. Free space, and "
+                "run the same command to go on from the last checkpoint");
+  save_weights_beside();
   groups_->barrier();
   if (config_.checkpoint.last_save_in_hf && report_) export_weights();
+  saver_->finish_pruning();
+}
+
+void Trainer::save_weights_beside() {
+  const Checkpoint& c = config_.checkpoint;
+  if (!c.last_save_model_only) return;
+  const std::filesystem::path there =
+      checkpoint_root(config_) / fmt::format("step-{}{}", progress_.step, checkpoint::kWeights);
+  // Rank 0 says whether a run that ended before has saved them.
+  if (groups_->maximum({report_ && checkpoint::has_mark(there)})[0] != 0) return;
+  if (!saver_->save_model(state_->parts(), progress_, c.export_dtype, checkpoint::kWeights))
+    throw Error(ExitCode::resources,
+                fmt::format("the weights alone could not be saved to {}; see the warning above. The full "
+                            "checkpoint is there: free space and run the same command again",
+                            there.string()));
 }
 
 // By rank 0 alone, out of the checkpoint that was just committed; the other ranks have nothing left to do.
