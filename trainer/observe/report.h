@@ -30,8 +30,11 @@ struct RunCosts {
 
 class Report {
  public:
-  // Takes the run folder: from here on the run's end is written there. `config` outlives the report.
-  Report(const JobConfig& config, const std::vector<std::string>& command_line, int ranks);
+  // Locks the run folder and touches nothing in it. `config` outlives the report.
+  Report(const JobConfig& config, std::vector<std::string> command_line, int ranks);
+  // The start is accepted: from here on the folder is this run's, and its end is written there. `done`: the
+  // steps that a run which resumes has behind it. REQUIRED before all below.
+  void begin(std::optional<std::int64_t> done);
 
   RunFolder& folder() { return folder_; }
   void training(const RunCosts& costs);
@@ -40,8 +43,8 @@ class Report {
   void compiled(const std::vector<const CompiledStep*>& steps);
   void replaying(const ReplayFacts& facts);
 
-  // The run goes on after `step`, from the checkpoint `from`, which took `seconds` to read: its metrics go on
-  // too.
+  // The run goes on after `step`, from the checkpoint `from`, which took `seconds` to read: so do its
+  // metrics.
   void resumed(std::int64_t step, const std::filesystem::path& from, double seconds);
   void training_starts();
   // `tokens_seen`: over all ranks and steps. `data_wait_s`: how long the step waited for its batch.
@@ -53,14 +56,20 @@ class Report {
   // Goes on.
   void validation_done(std::int64_t step, double loss, std::int64_t tokens);
 
+  // Why the disk takes no metrics any more, after it was waited for; "": it does.
+  std::string trouble();
+
  private:
   StepMetrics measure(Throughput& clock) const;
   ConsoleStyle style(std::optional<double> eta_s) const;
 
   const JobConfig& config_;
+  const std::vector<std::string> command_line_;
+  const int ranks_;
   RunCosts costs_;
   RunFolder folder_;
-  StepMetricsWriter metrics_;
+  std::int64_t done_ = 0;  // steps, when this process began
+  std::optional<StepMetricsWriter> metrics_;
   std::optional<ExpertLoadWriter> expert_load_;
   std::optional<EventFile> tensorboard_;
   std::optional<Throughput> each_step_, each_line_;

@@ -4,16 +4,43 @@
 
 #include <filesystem>
 
+#include "support/crash_report.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/stopwatch.h"
 #include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/save.h"
-#include "trainer/resume/checkpoint_restore.h"
 #include "trainer/resume/convert.h"
 #include "trainer/run/trainer.h"
 
 namespace rondo {
+
+RestoreRequest Trainer::restore_request() const {
+  return {config_, checkpoint_root(config_), *model_, data_->state()};
+}
+
+// What the user may have got wrong is known here, and from here on the folders are this run's.
+bool Trainer::accept_start() {
+  const Checkpoint& c = config_.checkpoint;
+  if (c.enable) start_ = check_start(restore_request(), /*warns=*/report_ != nullptr);
+  if (start_.finished && report_)
+    log_info(
+        fmt::format("{}: {} of {} steps are done. Nothing is left to train, and nothing is changed; more "
+                    "training.steps go on from there",
+                    start_.checkpoint.string(), *start_.done, config_.training.steps));
+  if (start_.finished) return false;
+  if (!report_) return true;
+  if (c.enable && !c.load_only) checkpoint_lock_ = checkpoint::lock_root(checkpoint_root(config_));
+  report_->begin(start_.done);
+  name_crash_file();
+  report_->training(costs());
+  return true;
+}
+
+void Trainer::name_crash_file() const {
+  const std::filesystem::path folder = std::filesystem::absolute(config_.job.dump_folder);
+  set_crash_file((folder / fmt::format("rank_{}.crash.txt", environment_.rank)).string());
+}
 
 // Fresh weights are there; what a checkpoint has goes over them.
 void Trainer::load_checkpoint() {
@@ -22,7 +49,7 @@ void Trainer::load_checkpoint() {
   if (!c.enable) return;
   const std::filesystem::path root = checkpoint_root(config_);
   const Stopwatch reading;
-  const Restored restored = restore({config_, root, *model_, progress_.data}, state_->parts(), *groups_);
+  const Restored restored = restore(restore_request(), start_, state_->parts(), *groups_);
   progress_ = restored.progress;
   data_->restore(progress_.data);
   if (report_ && restored.resumed) report_->resumed(progress_.step, restored.from, reading.seconds());
@@ -55,7 +82,7 @@ std::optional<Stop> Trainer::stop(const Agreement& asked) {
   if (report_)
     log_info(fmt::format("{} asks the run to end after step {}", describe(asked.request, asked.signal),
                          progress_.step));
-  Stop stopped{asked.request, asked.signal, false};
+  Stop stopped{asked.request, asked.signal, false, report_ ? report_->trouble() : ""};
   if (!saver_) return stopped;
   saver_->stop_pruning();
   if (saver_->last_saved_step() != progress_.step) {
