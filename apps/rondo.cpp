@@ -11,6 +11,7 @@
 #include "apps/exit_code.h"
 #include "apps/subcommands.h"
 #include "support/error.h"
+#include "support/files/file.h"
 
 namespace rondo {
 namespace {
@@ -66,5 +67,6 @@ int run(const Arguments& words) {
 }  // namespace rondo
 
 int main(int argc, char** argv) {
+  rondo::hold_standard_streams();
   return rondo::exit_code_of([&] { return rondo::run({argv + 1, argv + argc}); });
 }

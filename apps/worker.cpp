@@ -8,6 +8,7 @@
 
 #include "apps/exit_code.h"
 #include "apps/worker_commands.h"
+#include "support/files/file.h"
 #include "trainer/device/device_info.h"
 
 namespace rondo {
@@ -43,6 +44,7 @@ int run(const std::vector<std::string>& words) {
 }  // namespace rondo
 
 int main(int argc, char** argv) {
+  rondo::hold_standard_streams();
   return rondo::exit_code_of([&] {
     rondo::quieten_libtorch();
     return rondo::run({argv, argv + argc});
