@@ -23,6 +23,12 @@ RestoreRequest Trainer::restore_request() const {
 bool Trainer::accept_start() {
   const Checkpoint& c = config_.checkpoint;
   if (c.enable) start_ = check_start(restore_request(), /*warns=*/report_ != nullptr);
+  if (c.create_seed_checkpoint && start_.done.value_or(0) != 0)
+    throw Error(
+        ExitCode::config,
+        fmt::format("checkpoint.create_seed_checkpoint: this run has checkpoints already, up to step {}; "
+                    "choose another job.dump_folder",
+                    *start_.done));
   if (start_.finished && report_)
     log_info(
         fmt::format("{}: {} of {} steps are done. Nothing is left to train, and nothing is changed; more "
@@ -95,12 +101,6 @@ std::optional<Stop> Trainer::stop(const Agreement& asked) {
 }
 
 void Trainer::save_seed() {
-  if (progress_.step != 0)
-    throw Error(
-        ExitCode::config,
-        fmt::format("checkpoint.create_seed_checkpoint: this run has checkpoints already, up to step {}; "
-                    "choose another job.dump_folder",
-                    progress_.step));
   if (saver_->last_saved_step() != 0 &&
       !saver_->save_model(state_->parts(), progress_, config_.training.dtype, /*suffix=*/""))
     throw Error(ExitCode::resources, "the seed checkpoint could not be saved; see the warning above");
