@@ -80,12 +80,8 @@ TEST_CASE(
   }
 }
 
-const Words kSaving = {"--checkpoint.enable=true",
-                       "--checkpoint.interval=5",
-                       "--checkpoint.last_save_model_only=false",
-                       "--lr_scheduler.total_steps=20",
-                       "--training.local_batch_size=1",
-                       "--training.global_batch_size=12"};
+const Words kSaving = {"--checkpoint.enable=true", "--checkpoint.interval=5", "--lr_scheduler.total_steps=20",
+                       "--training.local_batch_size=1", "--training.global_batch_size=12"};
 Words steps(int count) { return {fmt::format("--training.steps={}", count)}; }
 
 TEST_CASE("a resumed run of replicas has the bits of one that never stopped") {

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 // Checkpoints every 5 steps; a schedule of 20 steps however many the run has.
 const Words kSaving = {"--checkpoint.enable=true", "--checkpoint.interval=5",
-                       "--checkpoint.last_save_model_only=false", "--lr_scheduler.total_steps=20"};
+                       "--lr_scheduler.total_steps=20"};
 
 Words steps(int count) { return {fmt::format("--training.steps={}", count)}; }
 

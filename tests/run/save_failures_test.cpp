@@ -16,8 +16,8 @@ using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
 Words saving(int steps) {
-  return {"--checkpoint.enable=true", "--checkpoint.interval=4", "--checkpoint.last_save_model_only=false",
-          "--lr_scheduler.total_steps=20", fmt::format("--training.steps={}", steps)};
+  return {"--checkpoint.enable=true", "--checkpoint.interval=4", "--lr_scheduler.total_steps=20",
+          fmt::format("--training.steps={}", steps)};
 }
 
 using Disturbance = std::vector<std::pair<std::string, std::string>>;
