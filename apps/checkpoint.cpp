@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <ctime>
+#include <optional>
 
 #include "apps/commands.h"
 #include "apps/subcommands.h"
@@ -13,6 +14,7 @@
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/prune.h"
+#include "trainer/checkpoint/save.h"
 
 namespace rondo {
 namespace {
@@ -135,19 +137,39 @@ int verify_all(const fs::path& given, bool quick) {
   return any_valid && !any_damaged ? 0 : kBad;
 }
 
+// What can still be resumed from when the plan was carried out, and what no longer.
+void tell_what_is_left(const PrunePlan& plan) {
+  std::vector<std::int64_t> left;
+  for (const fs::path& folder : plan.kept)
+    left.push_back(parse_folder_name(folder.filename().string())->step);
+  fmt::print("a run can resume from step {}", fmt::join(left, ", "));
+  if (!plan.lost_steps.empty()) fmt::print(", and no longer from step {}", fmt::join(plan.lost_steps, ", "));
+  fmt::print("\n");
+}
+
 int prune_all(const fs::path& root, int keep, bool dry_run) {
-  const PruneReport report = prune(root, keep, dry_run);
-  for (const fs::path& folder : report.kept) fmt::print("kept     {}\n", folder.string());
-  for (const Skipped& skipped : report.damaged)
-    fmt::print("skipped  {}: {}\n", skipped.folder.string(), skipped.why);
-  for (const fs::path& folder : report.deleted)
+  std::optional<FolderLock> lock;
+  if (!dry_run) lock = lock_root(root);
+  Proven proven;
+  const PrunePlan plan = plan_prune(root, keep, proven);
+  for (const fs::path& folder : plan.kept) fmt::print("kept     {}\n", folder.string());
+  for (const auto* left_alone : {&plan.beside, &plan.damaged})
+    for (const Skipped& skipped : *left_alone)
+      fmt::print("skipped  {}: {}\n", skipped.folder.string(), skipped.why);
+  if (plan.kept.empty()) {
+    fmt::print("no checkpoint in {} that a run could resume from: nothing is deleted\n", root.string());
+    return static_cast<int>(ExitCode::checkpoint);
+  }
+  if (!dry_run) carry_out(root, plan);
+  for (const fs::path& folder : plan.deleted)
     fmt::print("{}  {}\n", dry_run ? "would go" : "deleted", folder.string());
-  if (report.kept.empty()) fmt::print("no valid checkpoint in {}: nothing is deleted\n", root.string());
-  return report.kept.empty() ? static_cast<int>(ExitCode::checkpoint) : 0;
+  tell_what_is_left(plan);
+  return 0;
 }
 
 constexpr const char* kExitCodes =
-    "Exit code: 0 fine, 2 usage, 5 damaged, or none that is valid, 9 the disk is full.";
+    "Exit code: 0 fine, 2 usage, 5 damaged, or none that is valid, 6 a run is writing there, 9 the disk is "
+    "full.";
 constexpr const char* kRoot = "the folder of checkpoints, or a run folder, whose `checkpoint` is taken";
 
 int run_ls(const Arguments& args) {
@@ -178,26 +200,28 @@ int run_prune(const Arguments& args) {
   fs::path folder;
   int keep = 0;
   bool dry_run = false;
-  Flags flags(
-      "checkpoint prune",
-      "Keeps the K newest valid checkpoints and deletes what is older, after the newest one has been read\n"
-      "again. Never deletes the last valid one.",
-      kExitCodes);
+  Flags flags("checkpoint prune",
+              "Keeps the K newest checkpoints that a run can resume from and deletes what is older. What is "
+              "kept has\n"
+              "been read and hashed first. Weights alone, damaged and replaced ones do not count.",
+              kExitCodes);
   flags.positional("ROOT|RUN", flag::text(&folder), kRoot, Need::required);
   flags.value("--keep", "K", flag::whole(&keep, 1, 999'999), "how many to keep", Need::required);
-  flags.toggle("--dry-run", &dry_run, "say what would go, and delete nothing");
+  flags.toggle("--dry-run", &dry_run,
+               "say what would go and what could no longer be resumed, delete nothing");
   return flags.read(args) ? prune_all(root_of(folder), keep, dry_run) : 0;
 }
 
 }  // namespace
 
 int run_checkpoint(const Arguments& args) {
-  return run_subcommand("checkpoint",
-                        {{"ls", "what is there, and in which state", run_ls},
-                         {"show", "one checkpoint: facts, shards, tensors", run_show},
-                         {"verify", "read and hash every byte", run_verify},
-                         {"prune", "keep the newest valid ones, delete what is older", run_prune}},
-                        kExitCodes, args);
+  return run_subcommand(
+      "checkpoint",
+      {{"ls", "what is there, and in which state", run_ls},
+       {"show", "one checkpoint: facts, shards, tensors", run_show},
+       {"verify", "read and hash every byte", run_verify},
+       {"prune", "keep the newest that a run can resume from, delete what is older", run_prune}},
+      kExitCodes, args);
 }
 
 }  // namespace rondo

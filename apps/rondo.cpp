@@ -10,6 +10,7 @@
 #include "apps/exit_code.h"
 #include "apps/subcommands.h"
 #include "support/error.h"
+#include "support/files/file.h"
 #include "support/limits.h"
 
 namespace rondo {
@@ -90,5 +91,6 @@ std::vector<CommandFacts> all_commands() {
 
 int main(int argc, char** argv) {
   rondo::prepare_limits();
+  rondo::hold_standard_streams();
   return rondo::exit_code_of([&] { return rondo::run({argv + 1, argv + argc}); });
 }

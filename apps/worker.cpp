@@ -8,6 +8,7 @@
 
 #include "apps/exit_code.h"
 #include "apps/worker_commands.h"
+#include "support/files/file.h"
 #include "support/limits.h"
 #include "support/version.h"
 #include "trainer/device/device_info.h"
@@ -48,6 +49,7 @@ int run(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   rondo::prepare_limits();
+  rondo::hold_standard_streams();
   return rondo::exit_code_of([&] {
     rondo::quieten_libtorch();
     return rondo::run({argv, argv + argc});

@@ -21,7 +21,7 @@ def flags(folder: Path, steps: int) -> list[str]:
     return ["configs/llama3_debug.toml", "--validation.enable=false", *sizes] + [
         "--training.seq_len=16", "--training.local_batch_size=1", f"--training.steps={steps}",
         "--training.dataset_path=README.md", "--lr_scheduler.warmup_steps=0", "--checkpoint.enable=true",
-        "--checkpoint.last_save_model_only=false", "--lr_scheduler.total_steps=2", "--compile.dump=none",
+        "--lr_scheduler.total_steps=2", "--compile.dump=none",
         f"--job.dump_folder={folder}",
     ]
 
@@ -35,7 +35,7 @@ def rondo(program: str, folder: Path) -> dict:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([program, "train", *flags(folder, 1)], check=True, capture_output=True)
     saved = event(folder, "checkpoint")
-    subprocess.run([program, "train", *flags(folder, 1)], check=True, capture_output=True)
+    subprocess.run([program, "train", *flags(folder, 2)], check=True, capture_output=True)  # resumes after step 1
     return {"save_s": saved["seconds"], "load_s": event(folder, "resumed")["seconds"], "bytes": saved["bytes"]}
 
 

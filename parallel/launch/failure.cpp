@@ -1,24 +1,24 @@
 // When one rank dies, others fail after it with the code for a lost peer. So a death with that code counts as
 // a cause only if there is no other; otherwise the earliest is the cause. Files of other processes are read
-// up to a limit, and what does not parse is ignored. exit.json is written to a draft and renamed, so that no
-// reader sees half of it. Its age is compared on the coarse clock, with which files are stamped.
+// up to a limit, and what does not parse is ignored. The age of exit.json is compared on the coarse clock,
+// with which files are stamped.
 #include "parallel/launch/failure.h"
 
 #include <fmt/format.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 
 #include "support/error.h"
+#include "support/files/atomic_file.h"
+#include "support/files/folder_lock.h"
 
 namespace rondo::launch {
 namespace {
@@ -167,6 +167,9 @@ int common_code(const std::vector<int>& codes) {
 
 void write_exit_json(const std::string& run_folder, const Failure& failure, int attempt,
                      double attempt_began_s) {
+  // Whoever holds the lock now is another run, and the folder is its own.
+  const std::optional<FolderLock> lock = FolderLock::take(run_folder, FileUse::run);
+  if (!lock) return;
   const std::string path = run_folder + "/exit.json";
   if (modified_s(path) >= attempt_began_s) {
     const Json own = Json::parse(read_at_most(path, kMaxErrorFile, false), nullptr, false);
@@ -180,13 +183,7 @@ void write_exit_json(const std::string& run_folder, const Failure& failure, int 
                         {"attempt", attempt},
                         {"ended_at", utc(failure.time_s)},
                         {"by", "launcher"}};
-  const std::string draft = path + fmt::format(".{}", getpid());
-  std::ofstream file(draft, std::ios::trunc);
-  file << content.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-  file.close();
-  std::error_code failed;
-  if (file) std::filesystem::rename(draft, path, failed);
-  if (!file || failed) std::filesystem::remove(draft, failed);
+  replace_file(path, content.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", FileUse::run);
 }
 
 double wall_time_s() { return clock_s(CLOCK_REALTIME); }

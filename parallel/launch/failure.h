@@ -33,7 +33,8 @@ bool may_restart(int code);
 int common_code(const std::vector<int>& codes);
 
 // Writes {"exit_code","signal","rank","reason","attempt","ended_at","by"} to run_folder/exit.json, unless
-// rank 0 wrote its own there since `attempt_began_s` with the same exit code: that one says more.
+// rank 0 wrote its own there since `attempt_began_s` with the same exit code: that one says more. Nothing
+// where another run has the folder by now. Throws FileError.
 void write_exit_json(const std::string& run_folder, const Failure& failure, int attempt,
                      double attempt_began_s);
 

@@ -357,7 +357,11 @@ class Launcher {
       failure.time_s = wall_time_s();
       failure.message = finish_->report;
     }
-    write_exit_json(line.substr(kKey.size() - 1), failure, generation_, attempt_began_s_);
+    try {
+      write_exit_json(line.substr(kKey.size() - 1), failure, generation_, attempt_began_s_);
+    } catch (const Error& error) {
+      output_.say(error.what());
+    }
   }
 
   const LaunchOptions& options_;

@@ -22,7 +22,7 @@ struct Places {
   std::string program;          // the path of what the ranks run
   std::string logs;             // --log-dir or a temporary folder, with the job's id
   std::string errors;           // error files: below `logs` with --log-dir, else in the private folder
-  std::string run_folder_file;  // rank 0 writes `run_folder=/abs/path` into it
+  std::string run_folder_file;  // rank 0 writes `run_folder=/abs/path` into it when its run has begun there
 };
 
 class Ranks {

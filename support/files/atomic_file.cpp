@@ -11,8 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kReservedBytes = 4096;
-
 fs::path pending_name(const fs::path& path, std::string_view suffix) {
   return folder_of(path) / fmt::format(".{}.{}", path.filename().string(), suffix);
 }
@@ -23,7 +21,7 @@ AtomicFile::AtomicFile(fs::path path, FileUse use, std::string_view suffix)
     : path_(std::move(path)),
       pending_(pending_name(path_, suffix)),
       use_(use),
-      file_(File::write_over(pending_, path_, use)) {}
+      file_(File::create(pending_, use, path_)) {}
 
 AtomicFile::~AtomicFile() {
   if (!committed_) ::unlink(pending_.c_str());
@@ -47,14 +45,6 @@ void replace_file(const fs::path& path, std::string_view text, FileUse use) {
   AtomicFile file(path, use);
   file.write_at(0, std::as_bytes(std::span(text)));
   file.commit();
-}
-
-void reserve_file(const fs::path& path, FileUse use) {
-  try {
-    File::write_over(pending_name(path, "part"), path, use).reserve(kReservedBytes);
-  } catch (const FileError&) {
-    // The later write says what is wrong, if it still is.
-  }
 }
 
 }  // namespace rondo

@@ -18,7 +18,7 @@ namespace rondo {
 class AtomicFile {
  public:
   // `suffix`: one of the writer's own where several may write one path at once. What a killed process left
-  // under the name of the temporary file is written over.
+  // under the name of the temporary file, or somebody put there, goes away.
   AtomicFile(std::filesystem::path path, FileUse use, std::string_view suffix = "part");
   ~AtomicFile();  // without commit(): the temporary file is removed
   AtomicFile(const AtomicFile&) = delete;
@@ -41,9 +41,5 @@ class AtomicFile {
 
 // A text as the whole of a file.
 void replace_file(const std::filesystem::path& path, std::string_view text, FileUse use);
-
-// Keeps a block of the disk for a later `replace_file` of `path`, so that the reason of an end can be written
-// on a disk that has run full. Best effort.
-void reserve_file(const std::filesystem::path& path, FileUse use);
 
 }  // namespace rondo

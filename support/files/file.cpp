@@ -28,17 +28,11 @@ File File::open(const fs::path& path, FileUse use) {
   return file;
 }
 
-File File::create(const fs::path& path, FileUse use) {
+File File::create(const fs::path& path, FileUse use, const fs::path& shown) {
   remove_file(path, use);
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode);
-  if (fd < 0) throw FileError("create", path, errno, use);
-  return File(fd, path, use);
-}
-
-File File::write_over(const fs::path& path, const fs::path& shown, FileUse use) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kFileMode);
-  if (fd < 0) throw FileError("write", shown, errno, use);
-  return File(fd, shown, use);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode);
+  if (fd < 0) throw FileError(shown.empty() ? "create" : "write", shown.empty() ? path : shown, errno, use);
+  return File(fd, shown.empty() ? path : shown, use);
 }
 
 File::~File() {
@@ -150,6 +144,12 @@ void rename_file(const fs::path& from, const fs::path& to, FileUse use) {
 
 void remove_file(const fs::path& path, FileUse use) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw FileError("remove", path, errno, use);
+}
+
+void hold_standard_streams() {
+  int fd = 0;
+  while (fd >= 0 && fd <= 2) fd = ::open("/dev/null", O_RDWR);
+  if (fd > 2) ::close(fd);
 }
 
 }  // namespace rondo

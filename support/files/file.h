@@ -22,11 +22,9 @@ class File {
   // To read. Anything but a regular file is an error, and so is a link in the place of a file of a
   // checkpoint.
   static File open(const std::filesystem::path& path, FileUse use);
-  // A new, empty file in place of whatever file has the name.
-  static File create(const std::filesystem::path& path, FileUse use);
-  // A file to write, created where missing. It keeps its bytes, and with them its place on the disk, until
-  // they are written over or cut off. Errors name `shown`.
-  static File write_over(const std::filesystem::path& path, const std::filesystem::path& shown, FileUse use);
+  // A new, empty file in place of whatever file or link has the name; nothing is written through a link.
+  // Errors name `shown`, or else `path`.
+  static File create(const std::filesystem::path& path, FileUse use, const std::filesystem::path& shown = {});
   ~File();
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -68,5 +66,9 @@ std::filesystem::path folder_of(const std::filesystem::path& path);
 void sync_folder(const std::filesystem::path& folder, FileUse use);
 void rename_file(const std::filesystem::path& from, const std::filesystem::path& to, FileUse use);
 void remove_file(const std::filesystem::path& path, FileUse use);  // fine if it is not there
+
+// Descriptors 0 to 2 that are closed become /dev/null, so that no file of ours gets their number and with it
+// what goes to stdout and stderr. The first thing that a program does.
+void hold_standard_streams();
 
 }  // namespace rondo

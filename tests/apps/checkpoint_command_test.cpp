@@ -70,16 +70,32 @@ TEST_CASE("checkpoint verify reads every byte, or manifest and sizes") {
   CHECK_THAT(said({"verify", root, "--quick"}), ContainsSubstring("0: "));
 }
 
-TEST_CASE("checkpoint prune says what goes, and a dry run only says it") {
+TEST_CASE("checkpoint prune says what goes and what can be resumed then, and a dry run only says it") {
   const Scratch scratch;
   const fs::path root = scratch / "root";
   for (int step = 1; step <= 3; ++step) save(root, step);
-  CHECK(said({"prune", root, "--keep", "2", "--dry-run"}) ==
-        fmt::format("0: kept     {0}/step-3\nkept     {0}/step-2\nwould go  {0}/step-1\n", root.string()));
+  save_weights(root, 4, "");
+  const auto expected = [&](const char* what) {
+    return fmt::format(
+        "0: kept     {0}/step-3\nkept     {0}/step-2\n"
+        "skipped  {0}/step-4: the weights alone: no run resumes from it\n{1}  {0}/step-1\n"
+        "a run can resume from step 3, 2, and no longer from step 1\n",
+        root.string(), what);
+  };
+  CHECK(said({"prune", root, "--keep", "2", "--dry-run"}) == expected("would go"));
   CHECK(fs::exists(root / "step-1"));
-  CHECK(said({"prune", root, "--keep=2"}) ==
-        fmt::format("0: kept     {0}/step-3\nkept     {0}/step-2\ndeleted  {0}/step-1\n", root.string()));
+  CHECK(said({"prune", root, "--keep=2"}) == expected("deleted"));
   CHECK_FALSE(fs::exists(root / "step-1"));
+}
+
+TEST_CASE("checkpoint prune leaves a folder alone that a live run writes") {
+  const Scratch scratch;
+  const fs::path root = scratch / "root";
+  for (int step = 1; step <= 3; ++step) save(root, step);
+  const FolderLock lock = lock_root(root);
+  CHECK_THAT(said({"prune", root, "--keep", "2"}),
+             ContainsSubstring("6: ") && ContainsSubstring("is being written by another run"));
+  CHECK(fs::exists(root / "step-1"));
 }
 
 TEST_CASE("checkpoint ends with 5 where nothing is valid") {
@@ -89,7 +105,7 @@ TEST_CASE("checkpoint ends with 5 where nothing is valid") {
   CHECK(said({"ls", empty}) == "5: no checkpoints in " + empty + "\n");
   CHECK(said({"verify", empty}) == "5: no valid checkpoint in " + empty + "\n");
   CHECK(said({"prune", empty, "--keep", "1"}) ==
-        "5: no valid checkpoint in " + empty + ": nothing is deleted\n");
+        "5: no checkpoint in " + empty + " that a run could resume from: nothing is deleted\n");
 }
 
 TEST_CASE("checkpoint misused ends with 2 and says how") {

@@ -57,12 +57,14 @@ TEST_CASE("a Hugging Face folder of another model is refused with the keys to se
   place.play(2, "run", kSavesWeights + Words{"--checkpoint.last_save_in_hf=true"});
   const ProgramResult refused = rondo(place.launch(
       2, "other",
-      kSavesWeights + Words{"--model.rope_theta=10000", "--checkpoint.initial_load_in_hf=true",
+      kSavesWeights + Words{"--model.rope_theta=10000", "--model.n_layers=1",
+                            "--checkpoint.initial_load_in_hf=true",
                             "--model.hf_assets_path=" + (place / "run/checkpoint/step-4-hf").string(),
                             "--training.tokenizer=bytes"}));
   INFO(refused.output);
   CHECK(refused.exit_code == 5);
-  CHECK_THAT(refused.output, ContainsSubstring("set model.rope_theta = 500000.0 (here 10000.0)"));
+  CHECK_THAT(refused.output, ContainsSubstring("is of another model than this run's; set model.n_layers = 2 "
+                                               "(here 1), model.rope_theta = 500000.0 (here 10000.0)"));
   const ProgramResult plain =
       rondo(place.train("plain", kSavesWeights + Words{"--checkpoint.initial_load_in_hf=true",
                                                        "--checkpoint.initial_load_in_hf_quantized=true",

@@ -51,7 +51,7 @@ TEST_CASE("memory policies and recomputed layers change no bit of DeepSeek-V3") 
 TEST_CASE("DeepSeek-V3 goes on from a checkpoint to the same bits, biases of routers included") {
   const Place place(kTinyDeepSeek);
   const Words saving = {"--checkpoint.enable=true", "--checkpoint.interval=5",
-                        "--checkpoint.last_save_model_only=false", "--lr_scheduler.total_steps=20"};
+                        "--lr_scheduler.total_steps=20"};
   place.play(2, "straight", saving);
   place.play(2, "stopped", saving + Words{"--training.steps=10"});
   place.play(2, "stopped", saving);

@@ -13,13 +13,9 @@ namespace fs = std::filesystem;
 const Layout kOne{}, kTwo{1, 2, 1, 2, "standard"}, kFour{1, 4, 1, 2, "static"};
 
 // 8 sequences a step on any number of ranks: in 4 microbatches, 2, or 1.
-const Words kSavesExperts = {"--checkpoint.enable=true",
-                             "--checkpoint.last_save_model_only=false",
-                             "--lr_scheduler.total_steps=20",
-                             "--training.local_batch_size=2",
-                             "--training.global_batch_size=8",
-                             "--validation.enable=false",
-                             "--metrics.log_freq=2"};
+const Words kSavesExperts = {"--checkpoint.enable=true",      "--lr_scheduler.total_steps=20",
+                             "--training.local_batch_size=2", "--training.global_batch_size=8",
+                             "--validation.enable=false",     "--metrics.log_freq=2"};
 
 void run_to(const Place& place, const Layout& layout, const std::string& name, int steps,
             const Words& flags = {}) {

@@ -32,13 +32,14 @@ struct EndlessRun {
   }
 };
 
-void check_next_run(const Place& place) {
+ProgramResult check_next_run(const Place& place) {
   const ProgramResult next = rondo(place.launch(2, "run", {"--training.steps=2"}));
   INFO(next.output);
   CHECK(next.exit_code == 0);
   CHECK(place.metrics("run").size() == 2);
   CHECK(place.exit_record("run")["exit_code"] == 0);
   CHECK(lines_of(place / "run" / "previous-1" / "metrics.jsonl").size() >= 3);
+  return next;
 }
 
 TEST_CASE("a killed rank ends the run with 137, is named, and is written down by the launcher") {
@@ -85,7 +86,7 @@ TEST_CASE("a rank that crashes says where, on its output and in the run folder, 
   CHECK(in_an_op);
 }
 
-TEST_CASE("nobody survives a killed launcher, and its folder can be used again") {
+TEST_CASE("nobody survives a killed launcher, and the next run in its folder says how it ended") {
   EndlessRun run;
   REQUIRE(run.reaches_step(3));
   CHECK(run.mark.processes("RANK=0").size() == 1);
@@ -93,7 +94,8 @@ TEST_CASE("nobody survives a killed launcher, and its folder can be used again")
   run.launcher.signal(SIGKILL);
   CHECK(run.launcher.wait().code == 137);
   CHECK(run.mark.all_gone());
-  check_next_run(run.place);
+  CHECK_THAT(check_next_run(run.place).output,
+             ContainsSubstring("the run before in this folder was killed, or its machine went down"));
 }
 
 TEST_CASE("a run killed while it starts leaves no process and nothing that the next run trips over") {
@@ -159,7 +161,7 @@ TEST_CASE("a rank that stands still is noticed by its peers within comm.train_ti
 TEST_CASE("a folder in use by a run that is alive is refused to another") {
   EndlessRun run;
   REQUIRE(run.reaches_step(1));
-  const ProgramResult other = rondo(run.place.train("run"));
+  const ProgramResult other = rondo(run.place.launch(2, "run"));
   INFO(other.output);
   CHECK(other.exit_code == 6);
   CHECK_THAT(other.output,

@@ -65,13 +65,9 @@ class KilledRun {
 
  private:
   static Words saving() {
-    return {"--checkpoint.enable=true",
-            "--checkpoint.interval=3",
-            "--checkpoint.async_mode=async",
-            "--checkpoint.keep_latest_k=3",
-            "--checkpoint.last_save_model_only=false",
-            "--lr_scheduler.total_steps=1000000",
-            "--validation.enable=false"};
+    return {"--checkpoint.enable=true",           "--checkpoint.interval=3",
+            "--checkpoint.async_mode=async",      "--checkpoint.keep_latest_k=3",
+            "--lr_scheduler.total_steps=1000000", "--validation.enable=false"};
   }
   Words words(std::int64_t steps) const {
     const Words all = place_.launch(2, "run", saving() + Words{fmt::format("--training.steps={}", steps)});

@@ -50,7 +50,7 @@ void begin_and_step(const Place& place, const Layout& layout, const std::string&
   place.play(layout.ranks(), name + " seed", flags + Words{"--checkpoint.create_seed_checkpoint=true"});
   place.play(layout.ranks(), name,
              flags + Words{"--training.steps=1", "--lr_scheduler.warmup_steps=0", "--validation.enable=false",
-                           "--checkpoint.last_save_model_only=false", "--training.document_attention=true",
+                           "--training.document_attention=true",
                            fmt::format("--training.global_batch_size={}", global_batch),
                            fmt::format("--training.local_batch_size={}", global_batch / layout.data())});
 }

@@ -41,11 +41,12 @@ TEST_CASE("with replicas leaving out a pass, and a group of its own for gathers,
 
 // The same global batch of 12 sequences: one step of one microbatch, more of one sequence a microbatch.
 void run_on(const Place& place, const Grid& grid, const std::string& name, int steps) {
-  place.play(grid.ranks(), name,
-             grid.flags() + Words{"--training.global_batch_size=12",
-                                  fmt::format("--training.local_batch_size={}", steps == 1 ? 12 / grid.ranks() : 1),
-                                  fmt::format("--training.steps={}", steps),
-                                  "--training.document_attention=true", "--lr_scheduler.warmup_steps=0"});
+  place.play(
+      grid.ranks(), name,
+      grid.flags() + Words{"--training.global_batch_size=12",
+                           fmt::format("--training.local_batch_size={}", steps == 1 ? 12 / grid.ranks() : 1),
+                           fmt::format("--training.steps={}", steps), "--training.document_attention=true",
+                           "--lr_scheduler.warmup_steps=0"});
 }
 
 TEST_CASE("replicas have the loss and gradient norm of 1 rank, in one microbatch and in several") {
@@ -79,11 +80,8 @@ TEST_CASE(
   }
 }
 
-const Words kSavesReplicas = {"--checkpoint.enable=true",
-                              "--checkpoint.interval=5",
-                              "--checkpoint.last_save_model_only=false",
-                              "--lr_scheduler.total_steps=20",
-                              "--training.local_batch_size=1",
+const Words kSavesReplicas = {"--checkpoint.enable=true", "--checkpoint.interval=5",
+                              "--lr_scheduler.total_steps=20", "--training.local_batch_size=1",
                               "--training.global_batch_size=12"};
 TEST_CASE("a resumed run of replicas has the bits of one that never stopped") {
   const auto [replicate, shard, mode] =

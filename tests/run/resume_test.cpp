@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 // Checkpoints every 5 steps; a schedule of 20 steps however many the run has.
 const Words kSaving = {"--checkpoint.enable=true", "--checkpoint.interval=5",
-                       "--checkpoint.last_save_model_only=false", "--lr_scheduler.total_steps=20"};
+                       "--lr_scheduler.total_steps=20"};
 
 void check_same(const Place& place, const std::string& a, const std::string& b,
                 const std::string& hashed = "20") {
@@ -49,13 +49,19 @@ TEST_CASE("a resumed run has the bits of a run that never stopped") {
 TEST_CASE(
     "a run that is killed between saves computes the steps since the last one again, to the same bits") {
   const Place place;
+  const Words curves = {"--metrics.enable_tensorboard=true"};
   must_end_well(place.launch(2, "straight", steps(20) + kSaving));
-  must_end_well(place.launch(2, "killed", steps(12) + kSaving));
+  must_end_well(place.launch(2, "killed", steps(12) + kSaving + curves));
   fs::remove_all(place / "killed/checkpoint/step-12");
-  const ProgramResult resumed = must_end_well(place.launch(2, "killed", steps(20) + kSaving));
+  const ProgramResult resumed = must_end_well(place.launch(2, "killed", steps(20) + kSaving + curves));
   CHECK_THAT(resumed.output,
              ContainsSubstring("step-10: 10 of 20 steps are done; steps 11 to 12 are computed again"));
   check_same(place, "straight", "killed");
+  // The folder goes on: one file of metrics, one folder of curves, nothing moved away.
+  CHECK(lines_of(place / "killed/metrics.superseded.jsonl").size() == 2);
+  CHECK(std::distance(fs::directory_iterator(place / "killed/tb"), fs::directory_iterator()) == 2);
+  CHECK_FALSE(fs::exists(place / "killed/previous-1"));
+  CHECK_THAT(resumed.output, ContainsSubstring("the run before in this folder ended with 0 at "));
 }
 
 TEST_CASE("another number of ranks takes over every bit of weights and optimizer") {
@@ -133,20 +139,31 @@ TEST_CASE("where every checkpoint is damaged the run ends with 5 and does not be
                                  ContainsSubstring("is valid; `rondo checkpoint verify "));
 }
 
-TEST_CASE("a checkpoint of another model, other data or another step is refused in one line") {
+TEST_CASE("a start that is refused says why in one line and leaves the run folder as it was") {
   const Place place;
   must_end_well(place.launch(2, "run", steps(5) + kSaving));
+  const auto left = [&] {
+    std::string all;
+    for (const char* file : {"exit.json", "config.toml", "events.jsonl", "metrics.jsonl"})
+      all += text_of(place / "run" / file);
+    return all;
+  };
+  const std::string before = left();
   const auto refused = [&](const Words& flags, int code, const std::string& why) {
     const ProgramResult run = rondo(place.launch(2, "run", steps(20) + kSaving + flags));
     INFO(run.output);
     CHECK(run.exit_code == code);
     CHECK_THAT(run.output, ContainsSubstring(why));
+    CHECK(left() == before);
+    CHECK_FALSE(fs::exists(place / "run/previous-1"));
   };
-  refused(
-      {"--model.rope_theta=10000"}, 5,
-      "step-5 is of another model: it has rope_theta = 500000.0; this run has rope_theta = 10000.0. Restore");
+  refused({"--model.rope_theta=10000", "--model.dim=32"}, 5,
+          "step-5 is of another model than this run's; set model.dim = 64 (here 32), model.rope_theta = "
+          "500000.0 (here 10000.0), or choose another job.dump_folder");
   refused({"--training.seq_len=16"}, 4, "the sequence length was 32 and is 16 now");
   refused({"--checkpoint.load_step=7"}, 5, "checkpoint.load_step = 7: ");
+  refused({"--training.dataset_path=/no/such/corpus"}, 4, "/no/such/corpus");
+  refused({"--training.tokenizer=/no/such/tokenizer"}, 4, "/no/such/tokenizer");
   // A mistake changes nothing: the run can still be resumed.
   must_end_well(place.launch(2, "run", steps(6) + kSaving));
 }
@@ -190,8 +207,10 @@ TEST_CASE("what a resume excluded begins anew once, and not again at the next re
 TEST_CASE("weights alone, imported weights and a save that never ended are no checkpoint to resume from") {
   const Place place;
   const Words weights = {"--checkpoint.enable=true", "--training.steps=4", "--lr_scheduler.total_steps=20",
-                         "--checkpoint.last_save_in_hf=true"};
+                         "--checkpoint.last_save_in_hf=true", "--checkpoint.last_save_model_only=true"};
   must_end_well(place.launch(2, "run", weights));
+  fs::remove_all(place / "run/checkpoint/step-4");
+  fs::rename(place / "run/checkpoint/step-4-weights", place / "run/checkpoint/step-4");
   const ProgramResult by_step =
       rondo(place.launch(2, "run", kSaving + steps(8) + Words{"--checkpoint.load_step=4"}));
   INFO(by_step.output);
@@ -212,24 +231,28 @@ TEST_CASE("weights alone, imported weights and a save that never ended are no ch
   CHECK(place.metrics("dead").size() == 6);
 }
 
-TEST_CASE("a finished run has nothing left to train, and a run of more steps needs more than its weights") {
+TEST_CASE(
+    "a finished run can be extended by default, and weights asked for stand beside its last checkpoint") {
   const Place place;
   const Words saving = {"--checkpoint.enable=true", "--checkpoint.interval=100",
                         "--lr_scheduler.total_steps=20", "--checkpoint.export_dtype=bfloat16"};
-  must_end_well(place.launch(2, "run", steps(4) + saving));
-  CHECK(checkpoint::Reader(place / "run/checkpoint/step-4").manifest().kind == checkpoint::Kind::model);
-  const ProgramResult again = must_end_well(place.launch(2, "run", steps(4) + saving));
-  CHECK_THAT(again.output, ContainsSubstring("4 of 4 steps are done"));
-  const ProgramResult longer = rondo(place.launch(2, "run", steps(8) + saving));
-  INFO(longer.output);
-  CHECK(longer.exit_code == 5);
-  CHECK_THAT(longer.output, ContainsSubstring("hold weights alone, with no optimizer state to resume from"));
-  const ProgramResult from_weights = must_end_well(place.launch(
-      2, "new",
-      steps(4) + saving +
-          Words{"--checkpoint.initial_load_path=" + (place / "run/checkpoint/step-4").string()}));
+  const Words weights = {"--checkpoint.last_save_model_only=true"};
+  must_end_well(place.launch(2, "run", steps(4) + saving + weights));
+  CHECK(checkpoint::Reader(place / "run/checkpoint/step-4").manifest().kind == checkpoint::Kind::full);
+  const fs::path beside = place / "run/checkpoint/step-4-weights";
+  CHECK(checkpoint::Reader(beside).manifest().kind == checkpoint::Kind::model);
+  CHECK(checkpoint::Reader(beside).manifest().find("model/output.weight")->dtype == "bf16");
+  const std::string end = text_of(place / "run/exit.json");
+  const ProgramResult again = must_end_well(place.launch(2, "run", steps(4) + saving + weights));
+  CHECK_THAT(again.output, ContainsSubstring("4 of 4 steps are done. Nothing is left to train"));
+  CHECK(text_of(place / "run/exit.json") == end);
+  const ProgramResult longer = must_end_well(place.launch(2, "run", steps(8) + saving));
+  CHECK_THAT(longer.output, ContainsSubstring("4 of 8 steps are done"));
+  CHECK_FALSE(fs::exists(place / "run/checkpoint/step-8-weights"));
+  const ProgramResult from_weights = must_end_well(
+      place.launch(2, "new", steps(4) + saving + Words{"--checkpoint.initial_load_path=" + beside.string()}));
   CHECK_THAT(from_weights.output, ContainsSubstring("begins with the weights of "));
-  CHECK(place.metrics("new")[0]["loss"] < place.metrics("run/previous-1/")[0]["loss"]);
+  CHECK(place.metrics("new")[0]["loss"] < place.metrics("run")[0]["loss"]);
 }
 
 TEST_CASE("a seed checkpoint holds the weights that any layout begins with") {
@@ -249,6 +272,24 @@ TEST_CASE("old checkpoints are deleted, and all but keep_latest_k stay") {
   CHECK(fs::exists(place / "run/checkpoint/step-20/COMMITTED"));
 }
 
+// One bit of a shard, at rest.
+void damage(const fs::path& shard) {
+  std::string bytes = text_of(shard);
+  bytes[1000] ^= 1;
+  write_text(shard, bytes);
+}
+
+TEST_CASE("a damaged checkpoint takes no place of keep_latest_k: the one that the run resumed from stays") {
+  const Place place;
+  must_end_well(place.launch(2, "run", steps(10) + kSaving));
+  damage(place / "run/checkpoint/step-10/rank-00001.bin");
+  const ProgramResult resumed =
+      must_end_well(place.launch(2, "run", steps(12) + kSaving + Words{"--checkpoint.keep_latest_k=3"}));
+  CHECK_THAT(resumed.output, ContainsSubstring("step-5: 5 of 12 steps are done"));
+  CHECK(fs::exists(place / "run/checkpoint/step-10.replaced-1"));
+  CHECK(fs::exists(place / "run/checkpoint/step-5/COMMITTED"));
+}
+
 TEST_CASE("load_only resumes and saves nothing; excluded parts begin anew") {
   const Place place;
   must_end_well(place.launch(2, "run", steps(10) + kSaving));
@@ -260,8 +301,10 @@ TEST_CASE("load_only resumes and saves nothing; excluded parts begin anew") {
                                        "--checkpoint.exclude_from_loading=lr_scheduler,train_state"}));
   const auto metrics = place.metrics("run");
   REQUIRE(metrics.size() == 13);  // from step 1 on
-  CHECK(metrics[0]["lr"] == place.metrics("run/previous-2")[0]["lr"]);
-  CHECK(metrics[0]["loss"] < place.metrics("run/previous-2")[0]["loss"]);
+  const std::vector<std::string> before = lines_of(place / "run/metrics.superseded.jsonl");
+  REQUIRE(before.size() == 13);
+  CHECK(metrics[0]["lr"] == nlohmann::json::parse(before[0])["lr"]);
+  CHECK(metrics[0]["loss"] < nlohmann::json::parse(before[0])["loss"]);
 }
 
 }  // namespace

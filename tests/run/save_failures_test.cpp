@@ -7,6 +7,7 @@
 #include "tests/run/processes.h"
 #include "tests/run/runs.h"
 #include "trainer/checkpoint/catalog.h"
+#include "trainer/checkpoint/save.h"
 
 namespace rondo {
 namespace {
@@ -15,17 +16,20 @@ using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
 Words saving(int steps) {
-  return {"--checkpoint.enable=true", "--checkpoint.interval=4", "--checkpoint.last_save_model_only=false",
-          "--lr_scheduler.total_steps=20", fmt::format("--training.steps={}", steps)};
+  return {"--checkpoint.enable=true", "--checkpoint.interval=4", "--lr_scheduler.total_steps=20",
+          fmt::format("--training.steps={}", steps)};
 }
 
-// A run of 2 ranks with some of its file system calls below `checkpoint` disturbed.
-launch::Finished disturbed(const Place& place, const Words& flags,
-                           std::vector<std::pair<std::string, std::string>> disturbance) {
+using Disturbance = std::vector<std::pair<std::string, std::string>>;
+
+// A run of 2 ranks with some of its file system calls below `under` disturbed.
+launch::Finished disturbed(const Place& place, const Words& flags, Disturbance disturbance,
+                           const std::string& calls = "mkdir,fallocate,pwrite,fsync,rename",
+                           const std::string& under = "run/checkpoint") {
   const Words words = place.launch(2, "run", flags);
   disturbance.emplace_back("LD_PRELOAD", RONDO_BINARY_DIR "/tests/libfailing_files.so");
-  disturbance.emplace_back("FAILING_FILES_CALLS", "mkdir,fallocate,pwrite,fsync,rename");
-  disturbance.emplace_back("FAILING_FILES_UNDER", (place / "run/checkpoint").string());
+  disturbance.emplace_back("FAILING_FILES_CALLS", calls);
+  disturbance.emplace_back("FAILING_FILES_UNDER", (place / under).string());
   return launch::Launch(Words(words.begin() + 1, words.end()), disturbance).wait();
 }
 
@@ -41,6 +45,7 @@ TEST_CASE("a call that fails in one save costs that checkpoint alone, and traini
   const std::string action = GENERATE("ENOSPC", "EACCES");
   INFO("rank " << rank << ", call " << at << ", " << action);
   const Place place;
+  fs::create_directories(place / "run/checkpoint");
   const launch::Finished end =
       disturbed(place, saving(11),
                 {{"FAILING_FILES_RANK", rank}, {"FAILING_FILES_AT", at}, {"FAILING_FILES_ACTION", action}});
@@ -84,6 +89,50 @@ TEST_CASE("a folder of checkpoints that vanishes or may not be written costs sav
   CHECK(end.code == 0);
   CHECK_THAT(end.out + end.err, ContainsSubstring("step 8 was not saved: "));
   check_all_committed_are_valid(place);
+}
+
+TEST_CASE("metrics that the disk does not take wait, and the run goes on") {
+  const std::string action = GENERATE("ENOSPC", "EIO");
+  const Place place;
+  const launch::Finished end =
+      disturbed(place, saving(11),
+                {{"FAILING_FILES_AT", "3"}, {"FAILING_FILES_TIMES", "5"}, {"FAILING_FILES_ACTION", action}},
+                "write", "run/metrics.jsonl");
+  INFO(end.out << end.err);
+  CHECK(end.code == 0);
+  CHECK(place.metrics("run").size() == 11);
+  CHECK_THAT(end.out + end.err,
+             ContainsSubstring("the run goes on and tries again") &&
+                 ContainsSubstring("metrics.jsonl can be written again; nothing of it is lost"));
+}
+
+TEST_CASE("a disk that takes no metrics for long ends the run with 9, and it is saved") {
+  const Place place;
+  const launch::Finished end = disturbed(
+      place, saving(1'000'000) + Words{"--checkpoint.interval=1000000", "--debug.hash_every=0"},
+      {{"FAILING_FILES_AT", "3"}, {"FAILING_FILES_TIMES", "1000000"}, {"FAILING_FILES_ACTION", "ENOSPC"}},
+      "write", "run/metrics.jsonl");
+  INFO(end.out << end.err);
+  CHECK(end.code == 9);
+  const std::string reason = place.exit_record("run")["reason"];
+  CHECK_THAT(reason, ContainsSubstring("stopped by the disk of the run folder after step ") &&
+                         ContainsSubstring("metrics.jsonl: No space left on device") &&
+                         ContainsSubstring("; it is saved, and the same command goes on from there"));
+  CHECK(checkpoint::newest_valid(place / "run/checkpoint", checkpoint::Depth::full).newest.has_value());
+}
+
+TEST_CASE("a folder of checkpoints that another run writes is refused before the first step") {
+  const Place place;
+  REQUIRE(rondo(place.launch(1, "run", saving(4))).exit_code == 0);
+  const std::string before = text_of(place / "run/metrics.jsonl");
+  fs::rename(place / "run/checkpoint", place / "kept");
+  fs::create_directory_symlink(place / "kept", place / "run/checkpoint");
+  const FolderLock other = checkpoint::lock_root(place / "kept");  // another run, by another path
+  const ProgramResult refused = rondo(place.launch(1, "run", saving(8)));
+  INFO(refused.output);
+  CHECK(refused.exit_code == 6);
+  CHECK_THAT(refused.output, ContainsSubstring("is being written by another run that is still alive"));
+  CHECK(text_of(place / "run/metrics.jsonl") == before);
 }
 
 }  // namespace

@@ -17,7 +17,6 @@ using launch::Launch;
 namespace fs = std::filesystem;
 
 const Words kSavesAtTheEnd = {"--checkpoint.enable=true", "--checkpoint.interval=1000000",
-                              "--checkpoint.last_save_model_only=false",
                               "--lr_scheduler.total_steps=1000000"};
 
 Words without_launch(Words words) { return {words.begin() + 1, words.end()}; }

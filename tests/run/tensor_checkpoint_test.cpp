@@ -18,13 +18,9 @@ struct Layout {
 
 const Layout kAlone{1, 1}, kSharded{2, 1}, kTensor{1, 2}, kBoth{2, 2};
 
-const Words kSavesParts = Words{"--checkpoint.enable=true",
-                                "--checkpoint.interval=4",
-                                "--checkpoint.last_save_model_only=false",
-                                "--lr_scheduler.total_steps=20",
-                                "--training.local_batch_size=2",
-                                "--training.global_batch_size=4",
-                                "--validation.enable=false"};
+const Words kSavesParts =
+    Words{"--checkpoint.enable=true",      "--checkpoint.interval=4",        "--lr_scheduler.total_steps=20",
+          "--training.local_batch_size=2", "--training.global_batch_size=4", "--validation.enable=false"};
 std::string weights_of(const fs::path& checkpoint, const fs::path& hugging_face) {
   must_end_well({"convert", checkpoint.string(), hugging_face.string()});
   return text_of(hugging_face / "model.safetensors");

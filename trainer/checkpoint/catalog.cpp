@@ -108,13 +108,15 @@ class ChunkReader {
   std::vector<std::byte> buffer_ = std::vector<std::byte>(kVerifyBlockBytes);
 };
 
-void verify_chunks(const fs::path& folder, const Manifest& manifest, Depth depth, Verdict& verdict) {
+void verify_chunks(const fs::path& folder, const Manifest& manifest, Depth depth, const std::stop_token& stop,
+                   Verdict& verdict) {
   const std::vector<ChunkPlace> places = chunks_to_read(manifest, depth);
   std::vector<std::string> problems(places.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     ChunkReader reader(folder, manifest, depth == Depth::sample);
-    for (std::size_t i; (i = next++) < places.size();) problems[i] = reader.problem(places[i]);
+    for (std::size_t i; !stop.stop_requested() && (i = next++) < places.size();)
+      problems[i] = reader.problem(places[i]);
   };
   const std::size_t threads =
       std::min({std::max<std::size_t>(std::thread::hardware_concurrency(), 1), kMaxThreads, places.size()});
@@ -158,12 +160,12 @@ std::vector<Entry> list(const fs::path& root) {
   return entries;
 }
 
-Verdict verify(const fs::path& folder, Depth depth) {
+Verdict verify(const fs::path& folder, Depth depth, const std::stop_token& stop) {
   Verdict verdict;
   try {
     const Manifest manifest = read_committed(folder);
     check_sizes(folder, manifest);
-    if (depth != Depth::quick) verify_chunks(folder, manifest, depth, verdict);
+    if (depth != Depth::quick) verify_chunks(folder, manifest, depth, stop, verdict);
   } catch (const Error& error) {
     verdict.problems.push_back(error.what());
   }

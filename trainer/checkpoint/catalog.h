@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,8 @@ struct Entry {
   std::optional<Manifest> manifest;  // where the state is `committed`
 };
 
-// Newest first: by step; of one step, the checkpoint before those that it replaced. Empty where ROOT is
-// missing. Reads manifests and sizes, no shard. Throws where ROOT cannot be read.
+// Newest first: by step; of one step, the checkpoint, its weights alone, those that it replaced. Empty where
+// ROOT is missing. Reads manifests and sizes, no shard. Throws where ROOT cannot be read.
 std::vector<Entry> list(const std::filesystem::path& root);
 
 enum class Depth {
@@ -42,8 +43,9 @@ struct Verdict {
   std::int64_t bytes_read = 0;        // of shards
   bool valid() const { return problems.empty(); }
 };
-// Never throws for what is wrong with the checkpoint.
-Verdict verify(const std::filesystem::path& folder, Depth depth);
+// Never throws for what is wrong with the checkpoint. Where `stop` is requested it returns soon, with what it
+// has found so far.
+Verdict verify(const std::filesystem::path& folder, Depth depth, const std::stop_token& stop = {});
 
 struct Skipped {
   std::filesystem::path folder;

@@ -33,11 +33,12 @@ std::optional<FolderName> parse_folder_name(std::string_view name) {
   constexpr std::string_view kStep = "step-";
   if (!name.starts_with(kStep)) return std::nullopt;
   name.remove_prefix(kStep.size());
-  const std::size_t dot = std::min(name.find('.'), name.size());
-  const auto step = plain_number(name.substr(0, dot));
+  const std::size_t digits = std::min(name.find_first_of(".-"), name.size());
+  const auto step = plain_number(name.substr(0, digits));
   if (!step) return std::nullopt;
-  const std::string_view rest = name.substr(dot);
+  const std::string_view rest = name.substr(digits);
   if (rest.empty()) return FolderName{*step, Role::checkpoint, 0};
+  if (rest == kWeights) return FolderName{*step, Role::weights, 0};
   if (rest.starts_with(".tmp-") && rest.size() > 5) return FolderName{*step, Role::temp, 0};
   for (const auto& [word, role] :
        {std::pair{".replaced-", Role::replaced}, std::pair{".trash-", Role::trash}}) {

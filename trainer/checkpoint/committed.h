@@ -2,6 +2,7 @@
 //
 // Below the checkpoint folder (the *root*) stand
 //   step-N                    a checkpoint; committed once it holds a valid COMMITTED
+//   step-N-weights            the weights of step N alone, as a checkpoint of their own
 //   step-N.replaced-K         the K-th earlier checkpoint of step N, moved aside when N was saved again; as
 //                             valid as any other
 //   step-N.tmp-RUN-ATTEMPT    a save under way, or what is left of one
@@ -24,9 +25,10 @@ namespace rondo::checkpoint {
 
 inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr const char* kCommittedFile = "COMMITTED";
+inline constexpr std::string_view kWeights = "-weights";  // step-N-weights
 
 struct FolderName {
-  enum class Role { checkpoint, replaced, temp, trash };
+  enum class Role { checkpoint, weights, replaced, temp, trash };
   std::int64_t step = 0;
   Role role = Role::checkpoint;
   std::int64_t number = 0;  // K, where there is one

@@ -1,26 +1,35 @@
-// Deleting old checkpoints, never the last good one.
+// Deleting old checkpoints, never one that a run may need to go on.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <stop_token>
 #include <vector>
 
 #include "trainer/checkpoint/catalog.h"
+#include "trainer/checkpoint/proven.h"
 
 namespace rondo::checkpoint {
 
-struct PruneReport {
-  std::vector<std::filesystem::path> kept;     // the valid ones that remain of those counted
-  std::vector<std::filesystem::path> deleted;  // or, in a dry run, what would be
-  std::vector<Skipped> damaged;                // newer than the last kept one; left for people to look at
+struct PrunePlan {
+  std::vector<std::filesystem::path> kept;     // full and whole, newest first: what a run can resume from
+  std::vector<Skipped> beside;                 // not older than the last kept one; stay, and take no place
+  std::vector<Skipped> damaged;                // likewise; left for people to look at
+  std::vector<std::filesystem::path> deleted;  // oldest first
+  std::vector<std::int64_t> lost_steps;        // of these: steps that the run could have gone back to
 };
 
-// Keeps the `keep` newest valid checkpoints and deletes what is older: valid, damaged and uncommitted alike;
-// also the trash of earlier prunes. 0 keeps all. Before anything is deleted, the newest is read again from
-// the disk: COMMITTED, manifest, sizes and a sample of chunks; if it fails, the next counts as the newest.
-// Where nothing verifies, nothing is deleted.
-// A checkpoint goes in three steps: COMMITTED, durably; the name; the contents. So one that is half deleted
-// is never taken for a whole one.
-// REQUIRES: no save is under way in this process. Throws FileError; what stays is deleted by the next call.
-PruneReport prune(const std::filesystem::path& root, int keep, bool dry_run = false);
+// Keeps the `keep` newest checkpoints that a run can resume from, and lets go of everything of earlier steps,
+// and of the trash of earlier prunes. 0 keeps all. What takes a place has been proven whole: every byte was
+// hashed, now or when this process wrote it; the newest is sampled on the disk again. Weights alone, damaged
+// ones and those that a later save of their step replaced take none. Where nothing can go, nothing is read.
+// Deletes nothing itself. Where `stop` is requested it returns soon, with an empty plan.
+PrunePlan plan_prune(const std::filesystem::path& root, int keep, Proven& proven,
+                     const std::stop_token& stop = {});
+
+// Deletes what the plan lets go of. A checkpoint goes in three steps: COMMITTED, durably; the name; the
+// contents. So one that is half deleted is never taken for a whole one.
+// REQUIRES: no save is under way in this process. Throws FileError; what stays is deleted by the next prune.
+void carry_out(const std::filesystem::path& root, const PrunePlan& plan);
 
 }  // namespace rondo::checkpoint

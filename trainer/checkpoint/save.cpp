@@ -7,11 +7,14 @@
 
 #include <fmt/format.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <utility>
 
 #include "support/error.h"
 #include "support/text/size_text.h"
@@ -43,6 +46,25 @@ void make_way(const fs::path& root, const fs::path& target, std::int64_t step) {
 }
 
 }  // namespace
+
+FolderLock lock_root(const fs::path& root) {
+  const auto refuse = [&](const std::string& why) {
+    return Error(ExitCode::environment, fmt::format("the folder of checkpoints {} {}", root.string(), why));
+  };
+  try {
+    make_folder(root);
+    if (::access(root.c_str(), W_OK | X_OK) != 0) throw FileError("write", root, errno, kUse);
+    if (auto lock = FolderLock::take(root, kUse)) return std::move(*lock);
+  } catch (const FileError& error) {
+    if (error.code() == ExitCode::resources) throw;
+    throw refuse(
+        fmt::format("cannot be written: {}; check its permissions and how it is mounted, or choose "
+                    "another job.dump_folder",
+                    std::strerror(error.error_number())));
+  }
+  throw refuse(
+      "is being written by another run that is still alive; choose another job.dump_folder, or wait");
+}
 
 fs::path begin_save(const fs::path& root, std::int64_t step, std::string_view run, int attempt) {
   RONDO_ASSERT(step >= 0 && !run.empty() &&
@@ -81,7 +103,8 @@ void check_space(const fs::path& folder, std::int64_t bytes, std::int64_t files)
                             folder.string(), disk.f_favail, files));
 }
 
-fs::path commit(const fs::path& root, const fs::path& temp, const Manifest& manifest) {
+fs::path commit(const fs::path& root, const fs::path& temp, const Manifest& manifest,
+                std::string_view suffix) {
   const std::string text = to_text(manifest);
   if (std::ssize(text) > kMaxManifestBytes)
     throw Error(ExitCode::checkpoint,
@@ -91,7 +114,7 @@ fs::path commit(const fs::path& root, const fs::path& temp, const Manifest& mani
   // A rank that wrote to a folder of its own, because the file system is not shared, is found here.
   check_sizes(temp, manifest);
   write_durably(temp / kManifestFile, text);  // its last step is the fsync of `temp`
-  fs::path target = root / fmt::format("step-{}", manifest.step);
+  fs::path target = root / fmt::format("step-{}{}", manifest.step, suffix);
   make_way(root, target, manifest.step);
   rename_path(temp, target);
   try {
@@ -134,8 +157,12 @@ std::vector<fs::path> sweep_leftovers(const fs::path& root) {
 
 std::optional<fs::path> set_aside_newer(const fs::path& root, std::int64_t step) {
   std::vector<fs::path> newer;
-  for (const Entry& entry : list(root))
-    if (entry.step > step && entry.state != State::temp) newer.push_back(entry.folder);
+  for (const Entry& entry : list(root)) {
+    if (entry.step <= step || entry.state == State::temp) continue;
+    newer.push_back(entry.folder);
+    if (fs::path exported = entry.folder.string() + "-hf"; fs::exists(exported))
+      newer.push_back(std::move(exported));
+  }
   if (newer.empty()) return std::nullopt;
   fs::path aside;
   for (int number = 1; aside.empty() || fs::exists(aside); ++number)

@@ -161,7 +161,10 @@ class Loader {
              fmt::format("but {} is of the model {}; leave one of them out", file.string(), read.model));
     config_.model.name = read.model;
     begin_with(find_model_spec(read.model));
-    for (const auto& [size, value] : read.sizes) config_.model.sizes[size] = value;
+    for (const auto& [size, value] : read.sizes) {
+      config_.model.sizes[size] = value;
+      config_.origins["model." + size] = file.string();
+    }
     flavor_sizes_ = config_.model.sizes;
   }
 

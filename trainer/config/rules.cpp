@@ -206,9 +206,6 @@ void check_checkpoint(Rules& rules, const JobConfig& config) {
   rules.require(!c.initial_load_in_hf || c.initial_load_model_only,
                 {"checkpoint.initial_load_model_only", "checkpoint.initial_load_in_hf"},
                 "a Hugging Face folder holds weights only; leave checkpoint.initial_load_model_only = true");
-  rules.require(!c.last_save_in_hf || c.last_save_model_only,
-                {"checkpoint.last_save_in_hf", "checkpoint.last_save_model_only"},
-                "a Hugging Face folder holds weights only; leave checkpoint.last_save_model_only = true");
   rules.require(!(c.create_seed_checkpoint && c.load_only),
                 {"checkpoint.create_seed_checkpoint", "checkpoint.load_only"},
                 "checkpoint.create_seed_checkpoint saves, and checkpoint.load_only forbids it");

@@ -39,6 +39,7 @@ const std::vector<OtherDefault>& other_defaults() {
   static const std::vector<OtherDefault> list = {
       {"activation_checkpoint.mode", "\"selective\""},
       {"activation_checkpoint.selective_ac_option", "\"2\""},
+      {"checkpoint.last_save_model_only", "true"},
       {"compile.enable", "false"},
       {"debug.seed", "not set"},
       {"model.hf_assets_path", "\"./tests/assets/tokenizer\""},

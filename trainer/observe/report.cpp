@@ -1,8 +1,7 @@
 // Two clocks run: one a step for metrics.jsonl, one a line for console and TensorBoard. Both stand still
 // while the run validates or saves, so that speeds are of training alone. A step that is not finite is
-// printed at once. A line of metrics.jsonl waits for the validation after its step. A resumed run takes over
-// the longest list of earlier lines, since the run just before may have died after fewer. The peak of memory
-// is reset each step, and the line shows the largest of its steps.
+// printed at once. A line of metrics.jsonl waits for the validation after its step. The peak of memory is
+// reset each step, and the line shows the largest of its steps.
 #include "trainer/observe/report.h"
 
 #include <ATen/Parallel.h>
@@ -13,7 +12,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "support/log.h"
 #include "support/text/size_text.h"
@@ -22,6 +24,7 @@
 #include "trainer/device/device_info.h"
 #include "trainer/observe/memory_json.h"
 #include "trainer/observe/metrics/flops.h"
+#include "trainer/observe/metrics/step_lines.h"
 #include "trainer/observe/start_and_end.h"
 #include "trainer/step/expert_rows.h"
 
@@ -34,27 +37,39 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// The launcher reads which folder is its run's: how a rank ended that cannot say so is written there.
+void tell_launcher_folder(const std::filesystem::path& folder) {
+  if (const char* file = std::getenv("RONDO_RUN_FOLDER_FILE"))
+    std::ofstream(file) << "run_folder=" << std::filesystem::absolute(folder).string() << "\n";
+}
+
 }  // namespace
 
-Report::Report(const JobConfig& config, const std::vector<std::string>& command_line, int ranks)
+Report::Report(const JobConfig& config, std::vector<std::string> command_line, int ranks)
     : config_(config),
+      command_line_(std::move(command_line)),
+      ranks_(ranks),
       folder_(config.job.dump_folder),
-      metrics_(folder_.metrics_file()),
-      started_s_(now_s()) {
-  folder_.write_config(to_annotated_toml(config));
-  folder_.write_environment({command_line,
+      started_s_(now_s()) {}
+
+void Report::begin(std::optional<std::int64_t> done) {
+  folder_.begin(done);
+  tell_launcher_folder(folder_.path());
+  metrics_.emplace(folder_.metrics_file());
+  folder_.write_config(to_annotated_toml(config_));
+  folder_.write_environment({command_line_,
                              {{"rondo", version()}, {"commit", commit()}, {"torch", TORCH_VERSION}},
-                             {{"intra_op", at::get_num_threads()}, {"world_size", ranks}}});
-  folder_.event("start", {{"fingerprint", fingerprint(config)}, {"ranks", ranks}});
-  if (config.metrics.enable_tensorboard) {
-    const std::filesystem::path events = folder_.path() / config.metrics.save_tb_folder;
-    std::filesystem::create_directories(events);
-    tensorboard_.emplace(events);
+                             {{"intra_op", at::get_num_threads()}, {"world_size", ranks_}}});
+  nlohmann::ordered_json start = {{"fingerprint", fingerprint(config_)}, {"ranks", ranks_}};
+  if (!folder_.earlier_end().empty()) {
+    tell("the run before in this folder " + folder_.earlier_end());
+    start["run_before"] = folder_.earlier_end();
   }
-  if (folder_.previous()) tell("an earlier run in this folder was moved to " + folder_.previous()->string());
-  for (const std::string& note : config.notes) log_warning(note);
-  if (config.metrics.enable_csv) table_.emplace(folder_.path() / "metrics.csv");
-  if (config.job.print_config) log_info("configuration:\n" + to_toml(config));
+  folder_.event("start", start);
+  if (folder_.previous()) tell("its files were moved to " + folder_.previous()->string());
+  for (const std::string& note : config_.notes) log_warning(note);
+  if (config_.metrics.enable_csv) table_.emplace(folder_.path() / "metrics.csv");
+  if (config_.job.print_config) log_info("configuration:\n" + to_toml(config_));
 }
 
 void Report::tell(std::string_view line) const {
@@ -204,31 +219,28 @@ void Report::replaying(const ReplayFacts& f) {
 }
 
 void Report::resumed(std::int64_t step, const std::filesystem::path& from, double seconds) {
-  // A run that died early, or was refused, left fewer lines than the one before it.
-  EarlierMetrics best;
-  std::filesystem::path best_run;
-  for (const std::filesystem::path& run : folder_.earlier_runs()) {
-    EarlierMetrics found = earlier_metrics(run / "metrics.jsonl", step);
-    if (found.lines.size() > best.lines.size()) {
-      best = std::move(found);
-      best_run = run;
-    }
-    if (best.last_step >= step) break;
-  }
-  if (!best.lines.empty()) metrics_.take_over(best.lines);
-  if (table_) table_->take_over(best.lines);
-  if (expert_load_ && !best_run.empty()) expert_load_->take_over(best_run, step);
-  const std::string lost = best.last_step > step
-                               ? fmt::format("; steps {} to {} are computed again", step + 1, best.last_step)
-                               : "";
+  const EarlierSteps earlier = go_on_after(step, metrics_->file());
+  if (expert_load_) go_on_after(step, expert_load_->file());
+  if (table_) table_->take_over(metrics_->file().path());
+  done_ = step;
+  const std::string lost =
+      earlier.last > step ? fmt::format("; steps {} to {} are computed again", step + 1, earlier.last) : "";
   log_info(fmt::format("resumed from {}: {} of {} steps are done{} (read in {:.2f} s)", from.string(), step,
                        config_.training.steps, lost, seconds));
+  if (earlier.last_kept < step)
+    log_warning(fmt::format("{} lacks steps {} to {}: they were written elsewhere",
+                            metrics_->file().path().string(), earlier.last_kept + 1, step));
   folder_.event(
       "resumed",
-      {{"step", step}, {"from", from.string()}, {"seconds", seconds}, {"last_step_before", best.last_step}});
+      {{"step", step}, {"from", from.string()}, {"seconds", seconds}, {"last_step_before", earlier.last}});
 }
 
 void Report::training_starts() {
+  if (config_.metrics.enable_tensorboard) {
+    const std::filesystem::path events = folder_.path() / config_.metrics.save_tb_folder;
+    std::filesystem::create_directories(events);
+    tensorboard_.emplace(events, done_ + 1);
+  }
   each_step_.emplace(now_s());
   each_line_.emplace(now_s());
 }
@@ -290,9 +302,17 @@ void Report::step_done(const DoneStep& done, const StepResult& result) {
 }
 
 void Report::write_held() {
-  if (held_) metrics_.write(*held_);
+  if (held_) metrics_->write(*held_);
   if (held_ && table_) table_->write(*held_);
   held_.reset();
+}
+
+std::string Report::trouble() {
+  std::string why = metrics_->file().trouble();
+  if (why.empty()) why = folder_.events().trouble();
+  if (why.empty() && expert_load_) why = expert_load_->file().trouble();
+  if (why.empty() && tensorboard_) why = tensorboard_->file().trouble();
+  return why;
 }
 
 void Report::pause() {

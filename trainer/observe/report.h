@@ -43,8 +43,11 @@ struct DoneStep {
 
 class Report {
  public:
-  // Takes the run folder: from here on the run's end is written there. `config` outlives the report.
-  Report(const JobConfig& config, const std::vector<std::string>& command_line, int ranks);
+  // Locks the run folder and touches nothing in it. `config` outlives the report.
+  Report(const JobConfig& config, std::vector<std::string> command_line, int ranks);
+  // The start is accepted: from here on the folder is this run's, and its end is written there. `done`: the
+  // steps that a run which resumes has behind it. REQUIRED before all below.
+  void begin(std::optional<std::int64_t> done);
 
   RunFolder& folder() { return folder_; }
   void training(const RunCosts& costs);
@@ -55,8 +58,8 @@ class Report {
   void compiled(const std::vector<const CompiledStep*>& steps);
   void replaying(const ReplayFacts& facts);
 
-  // The run goes on after `step`, from the checkpoint `from`, which took `seconds` to read: its metrics go on
-  // too.
+  // The run goes on after `step`, from the checkpoint `from`, which took `seconds` to read: so do its
+  // metrics.
   void resumed(std::int64_t step, const std::filesystem::path& from, double seconds);
   void training_starts();
   void step_done(const DoneStep& done, const StepResult& result);
@@ -70,6 +73,8 @@ class Report {
   void ended(std::int64_t step, std::int64_t tokens_seen, std::int64_t last_saved_step);
   // What is still held is written first. Also of a run that never came to `ended`.
   void write_exit(const ExitRecord& record);
+  // Why the disk takes no metrics any more, after it was waited for; "": it does.
+  std::string trouble();
 
  private:
   void tell(std::string_view line) const;
@@ -80,9 +85,12 @@ class Report {
   ConsoleStyle style(std::optional<double> eta_s) const;
 
   const JobConfig& config_;
+  const std::vector<std::string> command_line_;
+  const int ranks_;
   RunCosts costs_;
   RunFolder folder_;
-  StepMetricsWriter metrics_;
+  std::int64_t done_ = 0;  // steps, when this process began
+  std::optional<StepMetricsWriter> metrics_;
   std::optional<MetricsTable> table_;
   std::optional<ExpertLoadWriter> expert_load_;
   std::optional<EventFile> tensorboard_;

@@ -71,17 +71,17 @@ fs::path at_step(const JobConfig& config, const fs::path& root, const std::vecto
 }
 
 fs::path at_or_before(const Entry& newest, const JobConfig& config, const fs::path& root,
-                      const std::vector<fs::path>& except) {
+                      const std::vector<fs::path>& except, bool warns) {
   if (newest.manifest->train_state.empty())
     refuse(fmt::format(
         "{} holds imported weights, which no run has trained; to begin with them, move them out of the "
         "run folder and set checkpoint.initial_load_path",
         newest.folder.string()));
   if (can_go_on_from(*newest.manifest, config)) return newest.folder;
-  log_warning(fmt::format(
-      "{} holds the weights alone (checkpoint.last_save_model_only), which nothing can resume from; "
-      "looking for an older one",
-      newest.folder.string()));
+  if (warns)
+    log_warning(
+        fmt::format("{} holds the weights alone, which nothing can resume from; looking for an older one",
+                    newest.folder.string()));
   for (const Entry& entry : checkpoint::list(root))
     if (entry.state == State::committed && entry.manifest->kind == Kind::full && !holds(except, entry.folder))
       return entry.folder;
@@ -90,14 +90,14 @@ fs::path at_or_before(const Entry& newest, const JobConfig& config, const fs::pa
 
 }  // namespace
 
-fs::path choose_checkpoint(const JobConfig& config, const fs::path& root,
-                           const std::vector<fs::path>& except) {
+fs::path choose_checkpoint(const JobConfig& config, const fs::path& root, const std::vector<fs::path>& except,
+                           bool warns) {
   const checkpoint::Selection found = checkpoint::newest_valid(root, checkpoint::Depth::quick, except);
   const std::int64_t load_step = config.checkpoint.load_step;
   if (load_step >= 0 && !has_gone_back(found.newest, load_step)) return at_step(config, root, except);
   for (const checkpoint::Skipped& skipped : found.skipped)
-    log_warning(fmt::format("{} is passed over: {}", skipped.folder.string(), skipped.why));
-  if (found.newest) return at_or_before(*found.newest, config, root, except);
+    if (warns) log_warning(fmt::format("{} is passed over: {}", skipped.folder.string(), skipped.why));
+  if (found.newest) return at_or_before(*found.newest, config, root, except, warns);
   if (!anything_was_committed(root)) return {};
   refuse(
       fmt::format("none of the checkpoints in {} is valid; `rondo checkpoint verify {}` says more. Move the "

@@ -1,4 +1,4 @@
-// Which of its own checkpoints a run goes on from. Knows files and no tensors; rank 0 asks.
+// Which of its own checkpoints a run goes on from. Knows files and no tensors.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +9,9 @@
 namespace rondo {
 
 // The newest that is committed and can be resumed from, or the one that checkpoint.load_step names; empty:
-// the run begins anew. Warns of each that it passes over. `except`: those that proved damaged when they were
-// read. Throws Error(checkpoint) where there are checkpoints and none will do.
+// the run begins anew. Where it `warns`, it names each that it passes over. `except`: those that proved
+// damaged when they were read. Throws Error(checkpoint) where there are checkpoints and none will do.
 std::filesystem::path choose_checkpoint(const JobConfig& config, const std::filesystem::path& root,
-                                        const std::vector<std::filesystem::path>& except);
+                                        const std::vector<std::filesystem::path>& except, bool warns);
 
 }  // namespace rondo

@@ -1,8 +1,9 @@
-// Rank 0 chooses and broadcasts its answer, or its error, so that no rank goes on alone. Then all ranks read;
-// damage on any one is exchanged, and all pass over that checkpoint together and choose again. A checkpoint
-// that is sound but not this run's is another type of error and ends the run: an older one would hide the
-// mistake. Parts are read in the order of the manifest, so each byte is read once. An optimizer that is not
-// read is zeroed, as an earlier attempt may have filled it.
+// What can be refused is refused by `check_start`, on every rank, before anything is touched. Rank 0
+// broadcasts its choice, or its error, so that no rank goes on alone. Then all ranks read; damage on any one
+// is exchanged, and all pass over that checkpoint together and choose again. A checkpoint that is sound but
+// not this run's is another type of error and ends the run: an older one would hide the mistake. Parts are
+// read in the order of the manifest, so each byte is read once. An optimizer that is not read is zeroed, as
+// an earlier attempt may have filled it.
 #include "trainer/resume/checkpoint_restore.h"
 
 #include <fmt/format.h>
@@ -11,16 +12,15 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <sstream>
 
-#include "models/parts/model_spec.h"
 #include "support/error.h"
 #include "support/log.h"
+#include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/reader.h"
 #include "trainer/config/derived.h"
-#include "trainer/config/sizes.h"
 #include "trainer/hugging_face/folder.h"
 #include "trainer/resume/checkpoint_choice.h"
+#include "trainer/resume/fit.h"
 #include "trainer/resume/load_weights.h"
 
 namespace rondo {
@@ -30,14 +30,34 @@ namespace fs = std::filesystem;
 using checkpoint::Kind;
 using checkpoint::Manifest;
 
-// A sound checkpoint that is not this run's: passing over it in silence would hide the user's mistake.
-struct Misfit : Error {
-  explicit Misfit(const std::string& message) : Error(ExitCode::checkpoint, message) {}
-};
-
 bool excludes(const Checkpoint& config, const std::string& part) {
   const auto& list = config.exclude_from_loading;
   return std::find(list.begin(), list.end(), part) != list.end();
+}
+
+// Once: a run that resumes again goes on with what began anew then.
+bool begins_anew(const Checkpoint& config, const Progress& saved, const std::string& part) {
+  return saved.began_anew != config.exclude_from_loading && excludes(config, part);
+}
+
+Progress saved_progress(const Manifest& manifest, const fs::path& folder) {
+  return progress_from_json(manifest.train_state, manifest.data, folder.string());
+}
+
+// Where a run goes on that was saved so.
+Progress progress_after(const Progress& saved, const RestoreRequest& request) {
+  const Checkpoint& config = request.config.checkpoint;
+  Progress p = saved;
+  if (begins_anew(config, saved, "dataloader")) {
+    p.data = request.data;
+  } else {
+    check_same_data(p.data, request.data);
+  }
+  if (begins_anew(config, saved, "lr_scheduler")) p.schedule_step = 0;
+  if (begins_anew(config, saved, "train_state")) p.step = p.tokens_seen = 0;
+  p.began_anew = config.exclude_from_loading;
+  p.went_back_to = config.load_step;
+  return p;
 }
 
 // What will not do for this run although it is undamaged: all of it, a line each.
@@ -62,39 +82,19 @@ void check_fits(const Manifest& manifest, const std::vector<StatePart>& parts, c
   throw Misfit(fmt::format("{} does not fit this run's model:\n  {}", where, fmt::join(problems, "\n  ")));
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-void check_same_model(const Manifest& manifest, const JobConfig& config, const std::string& where) {
-  const checkpoint::ModelFacts ours = model_facts(config.model.name, config.model.sizes);
-  if (manifest.model.fingerprint == ours.fingerprint) return;
-  std::vector<std::string> theirs = lines_of(manifest.model.sizes), only_theirs, only_ours;
-  std::vector<std::string> mine = lines_of(ours.sizes);
-  theirs.insert(theirs.begin(), "name = " + manifest.model.name);
-  mine.insert(mine.begin(), "name = " + ours.name);
-  for (const std::string& line : theirs)
-    if (std::find(mine.begin(), mine.end(), line) == mine.end()) only_theirs.push_back(line);
-  for (const std::string& line : mine)
-    if (std::find(theirs.begin(), theirs.end(), line) == theirs.end()) only_ours.push_back(line);
-  throw Misfit(
-      fmt::format("{} is of another model: it has {}; this run has {}. Restore those [model] settings, or "
-                  "choose another job.dump_folder",
-                  where, fmt::join(only_theirs, ", "), fmt::join(only_ours, ", ")));
-}
-
 class Restorer {
  public:
-  Restorer(const RestoreRequest& request, const std::vector<StatePart>& parts, ProcessGroups& groups)
-      : request_(request), config_(request.config.checkpoint), parts_(parts), groups_(groups) {}
+  Restorer(const RestoreRequest& request, const Start& start, const std::vector<StatePart>& parts,
+           ProcessGroups& groups)
+      : request_(request),
+        start_(start),
+        config_(request.config.checkpoint),
+        parts_(parts),
+        groups_(groups) {}
 
   Restored run() {
     while (true) {
-      const std::string chosen =
-          agreed([this] { return choose_checkpoint(request_.config, request_.root, passed_over_).string(); });
+      const std::string chosen = agreed([this] { return next_choice().string(); });
       if (chosen.empty()) return begin();
       if (const auto restored = try_reading(chosen)) return *restored;
       passed_over_.push_back(chosen);
@@ -102,6 +102,11 @@ class Restorer {
   }
 
  private:
+  fs::path next_choice() const {
+    if (passed_over_.empty()) return start_.checkpoint;
+    return choose_checkpoint(request_.config, request_.root, passed_over_, /*warns=*/true);
+  }
+
   // Rank 0's answer, or its error, on all ranks.
   std::string agreed(const std::function<std::string()>& answer) {
     std::string text;
@@ -124,7 +129,7 @@ class Restorer {
     std::optional<Restored> restored;
     try {
       checkpoint::Reader reader(folder);
-      check_same_model(reader.manifest(), request_.config, folder.string());
+      check_own(reader.manifest(), request_.config, folder.string());
       restored = read(reader, folder, /*model_only=*/reader.manifest().kind == Kind::model);
     } catch (const Misfit&) {
       throw;
@@ -146,9 +151,6 @@ class Restorer {
     if (config_.initial_load_in_hf) return from_hugging_face(std::move(fresh));
     if (config_.initial_load_path.empty()) return fresh;
     checkpoint::Reader reader(config_.initial_load_path);
-    const checkpoint::ModelFacts& model = reader.manifest().model;
-    check_sizes(model.name, sizes_from_text(model.name, model.sizes, config_.initial_load_path),
-                config_.initial_load_path);
     if (config_.initial_load_model_only) {
       read_parts(reader, config_.initial_load_path, /*model_only=*/true);
       fresh.from = config_.initial_load_path;
@@ -162,15 +164,6 @@ class Restorer {
   Restored from_hugging_face(Restored fresh) {
     fresh.from = initial_hugging_face_folder(request_.config);
     const hugging_face::Folder folder(fresh.from);
-    if (groups_.rank() == 0)
-      for (const std::string& warning : folder.warnings()) log_warning(warning);
-    if (config_.initial_load_in_hf_quantized && !folder.quantized())
-      throw Misfit(
-          fmt::format("{} has no quantization_config in its config.json; set "
-                      "checkpoint.initial_load_in_hf_quantized = false to take it as it is",
-                      fresh.from.string()));
-    folder.check(hugging_face::parameters_of(request_.model));
-    check_sizes(folder.config().model, folder.config().sizes, folder.path().string());
     std::map<std::string, std::string> names;
     for (const ParameterRule& rule : request_.model.parameters())
       names["model/" + rule.name] = rule.hugging_face_name;
@@ -184,52 +177,18 @@ class Restorer {
     return fresh;
   }
 
-  // Equal shapes are not an equal model: heads, theta, epsilon and scaling must agree as well. Only the
-  // longest sequence may differ.
-  void check_sizes(const std::string& name, const FieldValues& sizes, const std::string& where) const {
-    const Model& ours = request_.config.model;
-    if (name != ours.name)
-      throw Misfit(fmt::format("{} is of model.name = \"{}\", this run of \"{}\"", where, name, ours.name));
-    const auto plain = find_model_spec(name)->plain;
-    const FieldValues theirs = plain(sizes), here = plain(ours.sizes);
-    std::vector<std::string> problems;
-    for (const auto& [key, value] : theirs)
-      if (const auto mine = here.find(key);
-          mine == here.end() || (key != "max_seq_len" && mine->second != value))
-        problems.push_back(fmt::format("model.{} = {} (here {})", key, to_toml(value),
-                                       mine == here.end() ? "without effect" : to_toml(mine->second)));
-    if (!problems.empty())
-      throw Misfit(
-          fmt::format("{} is another model than this run's; set {}", where, fmt::join(problems, ", ")));
-  }
-
   Restored read(checkpoint::Reader& reader, const fs::path& folder, bool model_only) {
-    const Manifest& manifest = reader.manifest();
-    if (manifest.kind == Kind::model && !model_only)
-      throw Misfit(folder.string() +
-                   " holds the weights alone; set checkpoint.initial_load_model_only = true");
+    const Progress saved = saved_progress(reader.manifest(), folder);
     Restored restored;
     restored.resumed = true;
     restored.from = folder;
-    Progress& p = restored.progress =
-        progress_from_json(manifest.train_state, manifest.data, folder.string());
-    // Once: a run that resumes again goes on with what began anew then.
-    const bool anew = !config_.exclude_from_loading.empty() && p.began_anew != config_.exclude_from_loading;
-    const auto excluded = [&](const char* part) { return anew && excludes(config_, part); };
-    if (excluded("dataloader")) {
-      p.data = request_.data;
-    } else {
-      check_same_data(p.data, request_.data);
-    }
-    if (excluded("lr_scheduler")) p.schedule_step = 0;
-    if (excluded("train_state")) p.step = p.tokens_seen = 0;
-    read_parts(reader, folder.string(), model_only || excluded("optimizer"));
-    if (anew && groups_.rank() == 0)
+    restored.progress = progress_after(saved, request_);
+    restored.went_back = config_.load_step >= 0 || begins_anew(config_, saved, "train_state");
+    read_parts(reader, folder.string(), model_only || begins_anew(config_, saved, "optimizer"));
+    if (saved.began_anew != config_.exclude_from_loading && !config_.exclude_from_loading.empty() &&
+        groups_.rank() == 0)
       log_info(fmt::format("checkpoint.exclude_from_loading: {} begins anew",
                            fmt::join(config_.exclude_from_loading, ", ")));
-    restored.went_back = config_.load_step >= 0 || excluded("train_state");
-    p.began_anew = config_.exclude_from_loading;
-    p.went_back_to = config_.load_step;
     return restored;
   }
 
@@ -251,6 +210,7 @@ class Restorer {
   }
 
   const RestoreRequest& request_;
+  const Start& start_;
   const Checkpoint& config_;
   const std::vector<StatePart>& parts_;
   ProcessGroups& groups_;
@@ -258,10 +218,50 @@ class Restorer {
   int questions_ = 0;
 };
 
+// What the end of a run writes beside its last checkpoint, as far as it is asked for.
+bool exports_are_there(const Checkpoint& config, const fs::path& root, std::int64_t step) {
+  const std::string last = (root / fmt::format("step-{}", step)).string();
+  return config.load_only ||
+         ((!config.last_save_model_only || checkpoint::has_mark(last + std::string(checkpoint::kWeights))) &&
+          (!config.last_save_in_hf || fs::exists(last + "-hf")));
+}
+
+void check_initial_state(const RestoreRequest& request, bool warns) {
+  const Checkpoint& config = request.config.checkpoint;
+  if (config.initial_load_in_hf) {
+    const hugging_face::Folder folder(initial_hugging_face_folder(request.config));
+    check_initial(folder, request.config, request.model);
+    for (const std::string& warning : folder.warnings())
+      if (warns) log_warning(warning);
+  } else if (!config.initial_load_path.empty()) {
+    const checkpoint::Reader reader(config.initial_load_path);
+    check_initial(reader.manifest(), request.config, config.initial_load_path);
+    if (!config.initial_load_model_only)
+      progress_after(saved_progress(reader.manifest(), config.initial_load_path), request);
+  }
+}
+
 }  // namespace
 
-Restored restore(const RestoreRequest& request, const std::vector<StatePart>& parts, ProcessGroups& groups) {
-  return Restorer(request, parts, groups).run();
+Start check_start(const RestoreRequest& request, bool warns) {
+  Start start;
+  start.checkpoint = choose_checkpoint(request.config, request.root, /*except=*/{}, warns);
+  if (start.checkpoint.empty()) {
+    check_initial_state(request, warns);
+    return start;
+  }
+  const Manifest manifest = checkpoint::read_committed(start.checkpoint);
+  check_own(manifest, request.config, start.checkpoint.string());
+  start.done = progress_after(saved_progress(manifest, start.checkpoint), request).step;
+  const Checkpoint& config = request.config.checkpoint;
+  start.finished = !config.create_seed_checkpoint && *start.done >= request.config.training.steps &&
+                   exports_are_there(config, request.root, *start.done);
+  return start;
+}
+
+Restored restore(const RestoreRequest& request, const Start& start, const std::vector<StatePart>& parts,
+                 ProcessGroups& groups) {
+  return Restorer(request, start, parts, groups).run();
 }
 
 }  // namespace rondo

@@ -32,9 +32,21 @@ struct RestoreRequest {
   DataState data;  // of a run that begins
 };
 
+// What a run will begin with, as far as names, manifests and headers tell.
+struct Start {
+  std::filesystem::path checkpoint;  // of its own; empty: it begins anew
+  std::optional<std::int64_t> done;  // steps that a run which resumes has behind it
+  bool finished = false;             // all of them, and nothing that was asked for is missing
+};
+
+// Before anything is traced, read or written, and before other ranks are met; each rank comes to the same
+// answer. Throws what `restore` would. Where it `warns`, it names what it passes over.
+Start check_start(const RestoreRequest& request, bool warns);
+
 // Fills `parts` (tensors of the state), as far as there is something to fill them with. Throws
 // Error(checkpoint) where there are checkpoints and none of them will do, and where what is there is of
 // another model; Error(data) where the data is another.
-Restored restore(const RestoreRequest& request, const std::vector<StatePart>& parts, ProcessGroups& groups);
+Restored restore(const RestoreRequest& request, const Start& start, const std::vector<StatePart>& parts,
+                 ProcessGroups& groups);
 
 }  // namespace rondo

@@ -1,8 +1,8 @@
 // A save is open, write, settle. Opening and settling are collective; writing runs on a thread and calls no
 // collective. Ranks wait for each other by short exchanges, since writing may take longer than a collective's
 // deadline. The outcome is broadcast, so all ranks count failures alike. State on a device, or state that may
-// change meanwhile, is copied to the host first. Old checkpoints are pruned on a thread of their own, for
-// which only the next save waits.
+// change meanwhile, is copied to the host first. Old checkpoints are pruned on a thread of their own: hashing
+// them takes as long as it takes, and the next save waits only while some are deleted.
 #include "trainer/resume/checkpoint_saver.h"
 
 #include <ATen/ops/empty.h>
@@ -59,13 +59,15 @@ CheckpointSaver::CheckpointSaver(const Checkpoint& config, std::filesystem::path
       identity_(std::move(identity)),
       groups_(groups),
       report_(report),
-      writes_(writes) {
+      writes_(writes),
+      saving_(store_, std::defer_lock) {
   if (report_ == nullptr || !std::filesystem::exists(root_)) return;
   for (const std::filesystem::path& folder : checkpoint::sweep_leftovers(root_))
     log_info("removed " + folder.string() + ", which an interrupted save left");
 }
 
 CheckpointSaver::~CheckpointSaver() {
+  stop_pruning();
   join_threads();
   if (pending_ && report_ != nullptr) checkpoint::abandon(pending_->temp);
 }
@@ -77,8 +79,8 @@ void CheckpointSaver::join_threads() {
 
 // Until no rank is busy. Short exchanges instead of one long wait: writing takes as long as it takes, while a
 // collective has a deadline, and a rank that dies is noticed at once.
-void CheckpointSaver::wait_while(const std::atomic<bool>& busy) {
-  while (groups_.maximum({busy})[0] != 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+void CheckpointSaver::wait_while(const std::function<bool()>& busy) {
+  while (groups_.maximum({busy()})[0] != 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 std::string CheckpointSaver::key(const char* what) const {
@@ -96,10 +98,11 @@ void CheckpointSaver::save(const std::vector<StatePart>& parts, const Progress& 
   start(std::move(pending), config_.async_mode == "disabled");
 }
 
-void CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Progress& progress,
-                                 const std::string& dtype) {
+bool CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Progress& progress,
+                                 const std::string& dtype, std::string_view suffix) {
   Pending pending;
   pending.kind = Kind::model;
+  pending.suffix = suffix;
   pending.progress = progress;
   for (StatePart part : parts) {
     if (!writes_ || !part.of_model() || (part.everywhere && groups_.rank() != 0)) continue;
@@ -109,12 +112,12 @@ void CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Prog
     pending.keeps_alive.push_back(part.tensor);
   }
   start(std::move(pending), /*waits=*/true);
+  return failed_in_a_row_ == 0;
 }
 
 void CheckpointSaver::start(Pending pending, bool waits) {
   settle();
-  wait_while(pruning_);  // the store prunes or saves, one at a time
-  join_threads();
+  wait_while([this] { return !saving_.owns_lock() && !saving_.try_lock(); });
   ++saves_;
   pending.stopwatch = {};
   if (!open(pending)) return;
@@ -147,6 +150,7 @@ bool CheckpointSaver::open(Pending& pending) {
     pending.temp = answer.substr(1);
     return true;
   }
+  saving_.unlock();
   failed(pending.progress.step, answer.substr(1));
   return false;
 }
@@ -184,7 +188,7 @@ bool CheckpointSaver::writing() const { return writing_; }
 void CheckpointSaver::settle() {
   if (!pending_) return;
   const Stopwatch waiting;
-  wait_while(writing_);
+  wait_while([this] { return writing_.load(); });
   writer_.join();
   const std::string mine = pending_->problem.empty()
                                ? "+" + pending_->record
@@ -195,6 +199,7 @@ void CheckpointSaver::settle() {
   pending_->blocked_s += waiting.seconds();
   const Pending settled = std::move(*pending_);
   pending_.reset();
+  saving_.unlock();
   if (problem.empty()) {
     done(settled);
   } else {
@@ -222,7 +227,7 @@ std::string CheckpointSaver::commit(const std::vector<std::string>& records) {
     for (const std::string& record : records)
       if (record.size() > 1)  // others do not write
         manifest.add(checkpoint::parse_shard_record(std::string_view(record).substr(1)));
-    checkpoint::commit(root_, pending_->temp, manifest);
+    proven_.add(checkpoint::commit(root_, pending_->temp, manifest, pending_->suffix));
   } catch (const std::exception& error) {
     problem = error.what();
     checkpoint::abandon(pending_->temp);
@@ -255,21 +260,35 @@ void CheckpointSaver::done(const Pending& pending) {
                                          {"bytes", pending.bytes},
                                          {"seconds", seconds},
                                          {"waited_s", pending.blocked_s}});
-  // Deleting terabytes takes minutes, and nobody waits for it but the next save.
-  if (config_.keep_latest_k == 0 || !prunes_) return;
+  // Hashing and deleting terabytes takes minutes.
+  if (config_.keep_latest_k == 0 || !prunes_ || pruning_) return;
   pruning_ = true;
-  pruner_ = std::thread([this] { prune(); });
+  pruner_ = std::jthread([this](const std::stop_token& stop) {
+    prune(stop);
+    pruning_ = false;
+  });
 }
 
-void CheckpointSaver::prune() {
+void CheckpointSaver::prune(const std::stop_token& stop) {
   try {
-    const checkpoint::PruneReport report = checkpoint::prune(root_, static_cast<int>(config_.keep_latest_k));
-    for (const checkpoint::Skipped& damaged : report.damaged)
+    const checkpoint::PrunePlan plan =
+        checkpoint::plan_prune(root_, static_cast<int>(config_.keep_latest_k), proven_, stop);
+    for (const checkpoint::Skipped& damaged : plan.damaged)
       log_warning(damaged.folder.string() + " is damaged: " + damaged.why);
+    const std::unique_lock<std::mutex> deleting(store_, std::try_to_lock);
+    if (deleting) checkpoint::carry_out(root_, plan);  // else a save has begun; the prune after it deletes
   } catch (const std::exception& error) {
     log_warning(std::string("old checkpoints stay for now: ") + error.what());
   }
-  pruning_ = false;
+}
+
+void CheckpointSaver::stop_pruning() {
+  prunes_ = false;
+  pruner_.request_stop();
+}
+
+void CheckpointSaver::finish_pruning() {
+  wait_while([this] { return pruning_.load(); });
 }
 
 }  // namespace rondo

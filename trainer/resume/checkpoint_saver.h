@@ -13,13 +13,17 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "parallel/groups/groups.h"
 #include "support/stopwatch.h"
+#include "trainer/checkpoint/proven.h"
 #include "trainer/checkpoint/shard.h"
 #include "trainer/config/schema/job_config.h"
 #include "trainer/observe/report.h"
@@ -32,8 +36,8 @@ namespace rondo {
 class CheckpointSaver {
  public:
   // `root`: the folder of the run's checkpoints. On rank 0 (`report` is not null) what dead saves left there
-  // is swept. `writes`: of the ranks that hold the same, one writes; rank 0 is one that does. Config, groups
-  // and report outlive the saver.
+  // is swept, and `root` is locked (checkpoint::lock_root). `writes`: of the ranks that hold the same, one
+  // writes; rank 0 is one that does. Config, groups and report outlive the saver.
   CheckpointSaver(const Checkpoint& config, std::filesystem::path root, RunIdentity identity,
                   ProcessGroups& groups, Report* report, bool writes = true);
   // A save that is still being written is given up, never half committed.
@@ -45,10 +49,14 @@ class CheckpointSaver {
   // with async_mode when it is copied, else when the checkpoint is committed. A save still under way is
   // settled first. A failure is a warning; too many in a row are Error(resources).
   void save(const std::vector<StatePart>& parts, const Progress& progress);
-  // Saves the parameters alone, as `dtype` (float32, float16 or bfloat16), and waits for it.
-  void save_model(const std::vector<StatePart>& parts, const Progress& progress, const std::string& dtype);
-  // From here on nothing old is deleted: the run is in a hurry to end.
-  void stop_pruning() { prunes_ = false; }
+  // Saves the parameters alone, as `dtype` (float32, float16 or bfloat16), under "step-N" + `suffix`, and
+  // waits for it. False: it failed, as a warning says.
+  bool save_model(const std::vector<StatePart>& parts, const Progress& progress, const std::string& dtype,
+                  std::string_view suffix);
+  // From here on nothing old is deleted, and no checkpoint is hashed: the run is in a hurry to end.
+  void stop_pruning();
+  // Waits for the prune that the last save began.
+  void finish_pruning();
 
   bool under_way() const { return pending_.has_value(); }
   // Whether this rank's part is still being written. REQUIRES under_way(). When no rank's is, `settle` does
@@ -64,6 +72,7 @@ class CheckpointSaver {
  private:
   struct Pending {
     checkpoint::Kind kind = checkpoint::Kind::full;
+    std::string suffix;  // of the folder's name, behind "step-N"
     Progress progress;
     std::filesystem::path temp;
     std::vector<checkpoint::Piece> pieces;
@@ -81,9 +90,9 @@ class CheckpointSaver {
   std::string commit(const std::vector<std::string>& records);
   void failed(std::int64_t step, const std::string& why);
   void done(const Pending& pending);
-  void prune();
+  void prune(const std::stop_token& stop);
   std::string key(const char* what) const;
-  void wait_while(const std::atomic<bool>& busy);
+  void wait_while(const std::function<bool()>& busy);
   void join_threads();
 
   const Checkpoint& config_;
@@ -95,7 +104,11 @@ class CheckpointSaver {
   std::optional<Pending> pending_;
   std::atomic<bool> writing_ = false, pruning_ = false;
   bool prunes_ = true;
-  std::thread writer_, pruner_;
+  std::mutex store_;                     // held by what changes the folder: a save, or a prune that deletes
+  std::unique_lock<std::mutex> saving_;  // of `store_`
+  checkpoint::Proven proven_;
+  std::thread writer_;
+  std::jthread pruner_;
   at::Tensor staging_;  // uint8
   std::int64_t saves_ = 0;
   std::int64_t failed_in_a_row_ = 0;

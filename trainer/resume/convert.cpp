@@ -172,6 +172,7 @@ std::filesystem::path import_from_hugging_face(const std::filesystem::path& from
   folder.check(hugging_face::parameters_of(*model));
   const std::vector<Exported> tensors = tensors_of(*model);
   const std::int64_t bytes = import_bytes(tensors, folder);
+  const FolderLock lock = checkpoint::lock_root(root);
   const std::filesystem::path temp = checkpoint::begin_save(root, 0, "import", 0);
   try {
     checkpoint::check_space(temp, bytes, 3 + bytes / converted_bytes);

@@ -50,10 +50,10 @@ RunOutcome lost_peer(const std::string& reason, std::int64_t step, const JobConf
   return {static_cast<int>(ExitCode::peer), std::nullopt, reason + details};
 }
 
-// Rank 0 writes it, if the folder is this run's. What another rank died of, the launcher knows and writes
-// over a mere "lost contact" of rank 0.
+// Rank 0 writes it, if the folder is this run's: a start that was refused leaves it as it was. What another
+// rank died of, the launcher knows and writes over a mere "lost contact" of rank 0.
 void write_exit_json(Report* report, const RunOutcome& end) {
-  if (report == nullptr) return;
+  if (report == nullptr || !report->folder().has_begun()) return;
   try {
     report->write_exit({end.exit_code, end.signal, 0, end.reason});
   } catch (const std::exception& error) {
@@ -68,6 +68,13 @@ RunOutcome outcome_of(const Stop& stop, std::int64_t step, const JobConfig& conf
   end.reason = "stopped by " + describe(stop.request, stop.signal) + " after step " + std::to_string(step);
   if (stop.request == StopRequest::signal) end.signal = stop.signal;
   const bool saves = config.checkpoint.enable && !config.checkpoint.load_only;
+  if (stop.request == StopRequest::full_disk) {
+    end.exit_code = static_cast<int>(ExitCode::resources);
+    end.reason +=
+        (stop.details.empty() ? "" : ": " + stop.details) +
+        (stop.saved ? "; it is saved, and the same command goes on from there" : "; nothing was saved");
+    return end;
+  }
   if (stop.saved) {
     end.exit_code = static_cast<int>(ExitCode::requeue);
     end.reason += "; it is saved, and the same command goes on from there";

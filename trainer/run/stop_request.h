@@ -11,13 +11,14 @@
 
 namespace rondo {
 
-// In ascending urgency. From `end` on the run ends.
+// In ascending urgency. Behind `save` the run ends.
 enum class StopRequest : std::int64_t {
   none = 0,
   save = 1,        // the file SAVE in the run folder: save and go on
-  time_limit = 2,  // job.time_limit_seconds, or the end of the Slurm job, less the margin
-  stop_file = 3,   // the file STOP in the run folder
-  signal = 4,      // SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGINT; the number comes with it
+  full_disk = 2,   // the run folder's disk has taken nothing for long (Report::trouble)
+  time_limit = 3,  // job.time_limit_seconds, or the end of the Slurm job, less the margin
+  stop_file = 4,   // the file STOP in the run folder
+  signal = 5,      // SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGINT; the number comes with it
 };
 
 class StopRequests {
@@ -25,7 +26,7 @@ class StopRequests {
   // `process_start`: what job.time_limit_seconds counts from.
   StopRequests(const Job& job, std::chrono::system_clock::time_point process_start);
 
-  // The most urgent request now, signals excepted. The folder is looked at twice a second at most.
+  // The most urgent request of folder and clock now. The folder is looked at twice a second at most.
   StopRequest look();
   // Removes SAVE, so that it asks once.
   void forget_save();

@@ -1,8 +1,9 @@
-// What can fail cheaply comes first: model, data and compilation need neither weights nor other ranks. Ranks
-// compare their collectives before further groups are made, since ranks with different graphs would wait for
-// ever. After each step one exchange of maxima carries stop requests, signals and the progress of a save, so
-// all ranks act alike. A step that is not finite ends the run only after the save under way is settled.
-// Members are destroyed from the bottom up: executors before groups.
+// What can fail cheaply comes first: model, data and compilation need neither weights nor other ranks. The
+// run folder is touched when model, data, device and checkpoint are accepted. Ranks compare their collectives
+// before further groups are made, since ranks with different graphs would wait for ever. After each step one
+// exchange of maxima carries stop requests, signals and the progress of a save, so all ranks act alike. A
+// step that is not finite ends the run only after the save under way is settled. Members are destroyed from
+// the bottom up: executors before groups.
 #include "trainer/run/trainer.h"
 
 #include <ATen/Context.h>
@@ -39,19 +40,19 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
 
 Trainer::~Trainer() = default;
 
-void Trainer::prepare() {
+bool Trainer::prepare() {
   // Deterministic kernels, but memory is not filled before use: a plan may have put an operand there.
   at::globalContext().setDeterministicAlgorithms(config_.debug.deterministic, /*warn_only=*/false);
   at::globalContext().setDeterministicFillUninitializedMemory(false);
   device_ = take_device(config_, environment_);
   model_ = make_decoder(config_.model.name, config_.model.sizes);
-  if (report_) report_->training(costs());
   tokenizer_ = load_tokenizer(tokenizer_name(config_));
   check_vocabulary(*tokenizer_, model_->vocabulary());
   data_ = std::make_unique<DataLoader>(training_data(config_, layout_, environment_), *tokenizer_);
   if (config_.validation.enable)
     validation_data_ =
         std::make_unique<DataLoader>(validation_data(config_, layout_, environment_), *tokenizer_);
+  if (!accept_start()) return false;
   if (report_) report_->data(data_->summary(), validation_data_ ? &validation_data_->summary() : nullptr);
   compile();
   meet();
@@ -59,6 +60,7 @@ void Trainer::prepare() {
   bind_executors();
   watch();
   if (report_) stop_requests_.emplace(config_.job, started_);
+  return true;
 }
 
 // No weight exists yet, and no rank has been met.
@@ -90,6 +92,7 @@ void Trainer::meet() {
   decide_repeats();
   compare_collectives(functions_->all(), *groups_);  // before the ranks of other groups wait for each other
   groups_->add(process_groups(config_, layout_, rank));
+  name_crash_file();
   // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.
   if (config_.compile.dump_ranks == "all" && rank != 0 && config_.compile.dump != "none")
     CompiledFunctions(
@@ -149,10 +152,7 @@ void Trainer::watch() {
     snapshot_.emplace(p, folder / p.save_memory_snapshot_folder, functions_->all(), e.rank, e.world_size);
 }
 
-void Trainer::close_checkpoints() {
-  if (saver_) saver_->stop_pruning();
-  saver_.reset();
-}
+void Trainer::close_checkpoints() { saver_.reset(); }
 
 std::function<void()> Trainer::ending_of_collectives() const {
   return groups_ ? groups_->ending_of_collectives() : [] {};
@@ -205,6 +205,8 @@ Trainer::Agreement Trainer::agree() {
   const int signal = stop_requested().value_or(0);
   if (signal != 0) request = static_cast<std::int64_t>(StopRequest::signal);
   const bool writing = saver_ && saver_->under_way() && saver_->writing();
+  if (report_ && request < static_cast<std::int64_t>(StopRequest::full_disk) && !report_->trouble().empty())
+    request = static_cast<std::int64_t>(StopRequest::full_disk);
   const std::vector<std::int64_t> all = groups_->maximum({request, signal, writing});
   if (saver_ && saver_->under_way() && all[2] == 0) saver_->settle();
   const Agreement asked{static_cast<StopRequest>(all[0]), static_cast<int>(all[1])};

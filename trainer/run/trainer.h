@@ -9,6 +9,7 @@
 #include <string>
 
 #include "parallel/groups/groups.h"
+#include "support/files/folder_lock.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/schema/job_config.h"
 #include "trainer/data/loader.h"
@@ -16,6 +17,7 @@
 #include "trainer/observe/memory_snapshot.h"
 #include "trainer/observe/profile.h"
 #include "trainer/observe/report.h"
+#include "trainer/resume/checkpoint_restore.h"
 #include "trainer/resume/checkpoint_saver.h"
 #include "trainer/resume/progress.h"
 #include "trainer/run/stop_request.h"
@@ -29,6 +31,7 @@ struct Stop {
   StopRequest request = StopRequest::none;
   int signal = 0;  // with StopRequest::signal
   bool saved = false;
+  std::string details = "";  // with StopRequest::full_disk, on rank 0
 };
 
 class Trainer {
@@ -41,9 +44,11 @@ class Trainer {
   // Executors and their recordings first, then the groups that they use. May hang where another rank does.
   ~Trainer();
 
-  // Builds the model, traces and compiles the step, meets the other ranks, draws the weights, binds the
-  // executors to them. Throws Error.
-  void prepare();
+  // Takes the device, builds the model, opens the data and looks at what the run begins with. Only when all
+  // of that is accepted, the run folder is this run's. Then traces and compiles the step, meets the other
+  // ranks, draws the weights, binds the executors to them. False: all steps are done already, and nothing was
+  // touched. Throws Error.
+  bool prepare();
 
   // Trains to the last step, or until something asks it to stop, and saves on the way and at the end as the
   // configuration says. Throws Error(numerics) at a step that is not finite (the state is then as before that
@@ -59,6 +64,9 @@ class Trainer {
 
  private:
   RunCosts costs() const;
+  bool accept_start();
+  void name_crash_file() const;  // below the run folder, which is this run's
+  RestoreRequest restore_request() const;
   void compile();
   void meet();
   std::vector<std::string> settings() const;
@@ -86,6 +94,7 @@ class Trainer {
   void finish();
   void tell_end();
   void save_last();
+  void save_weights_beside();
   void export_weights();
   [[noreturn]] void refuse(const StepResult& result) const;
   void count_skipped(const StepResult& result);
@@ -110,6 +119,8 @@ class Trainer {
   std::optional<MemorySnapshot> snapshot_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<DataLoader> data_, validation_data_;
+  Start start_;
+  std::optional<FolderLock> checkpoint_lock_;  // rank 0's
   std::unique_ptr<CheckpointSaver> saver_;     // nullptr: nothing is saved
   std::optional<StopRequests> stop_requests_;  // rank 0's
   Progress progress_;

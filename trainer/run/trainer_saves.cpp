@@ -4,15 +4,49 @@
 
 #include <filesystem>
 
+#include "support/crash_report.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/stopwatch.h"
+#include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/save.h"
-#include "trainer/resume/checkpoint_restore.h"
 #include "trainer/resume/convert.h"
 #include "trainer/run/trainer.h"
 
 namespace rondo {
+
+RestoreRequest Trainer::restore_request() const {
+  return {config_, checkpoint_root(config_), *model_, data_->state()};
+}
+
+// What the user may have got wrong is known here, and from here on the folders are this run's.
+bool Trainer::accept_start() {
+  const Checkpoint& c = config_.checkpoint;
+  if (c.enable) start_ = check_start(restore_request(), /*warns=*/report_ != nullptr);
+  if (c.create_seed_checkpoint && start_.done.value_or(0) != 0)
+    throw Error(
+        ExitCode::config,
+        fmt::format("checkpoint.create_seed_checkpoint: this run has checkpoints already, up to step {}; "
+                    "choose another job.dump_folder",
+                    *start_.done));
+  if (start_.finished && report_)
+    log_info(
+        fmt::format("{}: {} of {} steps are done. Nothing is left to train, and nothing is changed; more "
+                    "training.steps go on from there",
+                    start_.checkpoint.string(), *start_.done, config_.training.steps));
+  if (start_.finished) return false;
+  if (!report_) return true;
+  if (c.enable && !c.load_only) checkpoint_lock_ = checkpoint::lock_root(checkpoint_root(config_));
+  report_->begin(start_.done);
+  name_crash_file();
+  report_->training(costs());
+  return true;
+}
+
+void Trainer::name_crash_file() const {
+  const std::filesystem::path folder = std::filesystem::absolute(config_.job.dump_folder);
+  set_crash_file((folder / fmt::format("rank_{}.crash.txt", environment_.rank)).string());
+}
 
 // Fresh weights are there; what a checkpoint has goes over them.
 void Trainer::load_checkpoint() {
@@ -21,7 +55,7 @@ void Trainer::load_checkpoint() {
   if (!c.enable) return;
   const std::filesystem::path root = checkpoint_root(config_);
   const Stopwatch reading;
-  const Restored restored = restore({config_, root, *model_, progress_.data}, state_->parts(), *groups_);
+  const Restored restored = restore(restore_request(), start_, state_->parts(), *groups_);
   progress_ = restored.progress;
   data_->restore(progress_.data);
   if (report_ && restored.resumed) report_->resumed(progress_.step, restored.from, reading.seconds());
@@ -54,7 +88,7 @@ std::optional<Stop> Trainer::stop(const Agreement& asked) {
   if (report_)
     log_info(fmt::format("{} asks the run to end after step {}", describe(asked.request, asked.signal),
                          progress_.step));
-  Stop stopped{asked.request, asked.signal, false};
+  Stop stopped{asked.request, asked.signal, false, report_ ? report_->trouble() : ""};
   if (saver_) {
     saver_->stop_pruning();
     if (saver_->last_saved_step() != progress_.step) {
@@ -69,14 +103,8 @@ std::optional<Stop> Trainer::stop(const Agreement& asked) {
 }
 
 void Trainer::save_seed() {
-  if (progress_.step != 0)
-    throw Error(
-        ExitCode::config,
-        fmt::format("checkpoint.create_seed_checkpoint: this run has checkpoints already, up to step {}; "
-                    "choose another job.dump_folder",
-                    progress_.step));
-  if (saver_->last_saved_step() != 0) saver_->save_model(state_->parts(), progress_, config_.training.dtype);
-  if (saver_->last_saved_step() != 0)
+  if (saver_->last_saved_step() != 0 &&
+      !saver_->save_model(state_->parts(), progress_, config_.training.dtype, /*suffix=*/""))
     throw Error(ExitCode::resources, "the seed checkpoint could not be saved; see the warning above");
   groups_->barrier();
 }
@@ -92,22 +120,35 @@ void Trainer::tell_end() {
   if (report_) report_->ended(progress_.step, progress_.tokens_seen, saver_ ? saver_->last_saved_step() : -1);
 }
 
+// The last checkpoint is full, so that the run can be extended; what is asked for stands beside it.
 void Trainer::save_last() {
   saver_->settle();
   if (saver_->last_saved_step() != progress_.step) {
-    if (config_.checkpoint.last_save_model_only) {
-      saver_->save_model(state_->parts(), progress_, config_.checkpoint.export_dtype);
-    } else {
-      save();
-      saver_->settle();
-    }
-    if (saver_->last_saved_step() != progress_.step)
-      throw Error(ExitCode::resources,
-                  "the last step could not be saved; see the warning above. Free space, and "
-                  "run the same command to go on from the last checkpoint");
+    save();
+    saver_->settle();
   }
+  if (saver_->last_saved_step() != progress_.step)
+    throw Error(ExitCode::resources,
+                "the last step could not be saved; see the warning above. Free space, and "
+                "run the same command to go on from the last checkpoint");
+  save_weights_beside();
   groups_->barrier();
   if (config_.checkpoint.last_save_in_hf && report_) export_weights();
+  saver_->finish_pruning();
+}
+
+void Trainer::save_weights_beside() {
+  const Checkpoint& c = config_.checkpoint;
+  if (!c.last_save_model_only) return;
+  const std::filesystem::path there =
+      checkpoint_root(config_) / fmt::format("step-{}{}", progress_.step, checkpoint::kWeights);
+  // Rank 0 says whether a run that ended before has saved them.
+  if (groups_->maximum({report_ && checkpoint::has_mark(there)})[0] != 0) return;
+  if (!saver_->save_model(state_->parts(), progress_, c.export_dtype, checkpoint::kWeights))
+    throw Error(ExitCode::resources,
+                fmt::format("the weights alone could not be saved to {}; see the warning above. The full "
+                            "checkpoint is there: free space and run the same command again",
+                            there.string()));
 }
 
 // By rank 0 alone, out of the checkpoint that was just committed; the other ranks have nothing left to do.

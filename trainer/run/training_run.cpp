@@ -7,8 +7,6 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include "compiler/execute/cpu_memory.h"
 #include "support/crash_report.h"
@@ -31,12 +29,6 @@ JobConfig configured(const std::vector<std::string>& args) {
   return load_config(args);
 }
 
-// The launcher reads where the run folder is.
-void tell_launcher_folder(const std::string& folder) {
-  if (const char* file = std::getenv("RONDO_RUN_FOLDER_FILE"))
-    std::ofstream(file) << "run_folder=" << std::filesystem::absolute(folder).string() << "\n";
-}
-
 }  // namespace
 
 TrainingRun::TrainingRun(const std::vector<std::string>& args, std::vector<std::string> command_line)
@@ -48,9 +40,6 @@ TrainingRun::TrainingRun(const std::vector<std::string>& args, std::vector<std::
   install_crash_report(rank);
   if (environment_.world_size > 1) set_log_rank(rank);
   set_log_color(!config_.metrics.disable_color_printing);
-  const std::filesystem::path folder = std::filesystem::absolute(config_.job.dump_folder);
-  if (rank == 0) tell_launcher_folder(folder.string());
-  set_crash_file((folder / fmt::format("rank_{}.crash.txt", rank)).string());
 }
 
 RunOutcome TrainingRun::train() {
@@ -76,7 +65,7 @@ RunOutcome TrainingRun::prepare_and_train() {
              what + write_comm_trace(config_, environment_, what)});
   };
   trainer_.emplace(config_, environment_, report(), started_, on_hang);
-  trainer_->prepare();
+  if (!trainer_->prepare()) return {};
   const std::optional<Stop> stop = trainer_->train();
   return stop ? outcome_of(*stop, trainer_->steps_done(), config_) : RunOutcome{};
 }

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "parallel/launch/failure.h"
+#include "support/error.h"
 #include "tests/parallel/launch/process.h"
 
 namespace rondo::launch {
@@ -181,7 +182,7 @@ TEST_CASE("the launcher's exit.json leaves a rank's own alone if it names the sa
   write_exit_json(folder.path(), failure, 0, began_s);
   CHECK(Json::parse(read_file(path))["exit_code"] == 137);
   CHECK(Json::parse(read_file(path))["signal"] == SIGKILL);
-  CHECK_NOTHROW(write_exit_json(folder / "absent", failure, 0, began_s));
+  CHECK_THROWS_AS(write_exit_json(folder / "absent", failure, 0, began_s), rondo::Error);
 }
 
 TEST_CASE("a listening port is refused to others, a bound one is kept for a program that listens itself") {

@@ -1,11 +1,13 @@
 // What failed calls on files become, and files that are whole or not at all.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cerrno>
 
 #include "support/files/atomic_file.h"
+#include "support/files/folder_lock.h"
 #include "support/files/mapped_file.h"
 #include "tests/trainer/observe/metrics/scratch.h"
 
@@ -113,6 +115,34 @@ TEST_CASE("a read behind the end says where the file ends") {
   CHECK(error_of([&] { file.read_at(2, std::as_writable_bytes(std::span(out))); }) ==
         "5: cannot read " + (scratch / "f").string() +
             ": it ends at byte 4, though more is expected; it was cut short");
+}
+
+TEST_CASE("closed standard streams become /dev/null, and no file of ours gets their number") {
+  const Scratch scratch;
+  write_text(scratch / "f", "text");
+  const std::string seen = in_child([&] {
+    for (const int stream : {0, 1, 2}) close(stream);
+    hold_standard_streams();
+    const bool behind = File::open(scratch / "f", FileUse::run).descriptor() > 2;
+    const bool written = write(2, "x", 1) == 1;
+    return std::string(behind && written ? "behind them" : "in their place");
+  });
+  CHECK(seen == "behind them");
+}
+
+TEST_CASE("a folder has one lock, whatever link leads there, and it goes with its owner") {
+  const Scratch scratch;
+  fs::create_directory(scratch / "folder");
+  fs::create_directory_symlink(scratch / "folder", scratch / "link");
+  {
+    const auto lock = FolderLock::take(scratch / "folder", FileUse::run);
+    REQUIRE(lock);
+    CHECK_FALSE(FolderLock::take(scratch / "link", FileUse::run));
+  }
+  CHECK(FolderLock::take(scratch / "link", FileUse::run));
+  CHECK(error_of([&] { FolderLock::take(scratch / "none", FileUse::run); }) ==
+        "6: cannot open " + (scratch / "none").string() +
+            ": No such file or directory; check its permissions, or choose another job.dump_folder");
 }
 
 }  // namespace rondo

@@ -10,7 +10,6 @@
 #include "tests/trainer/checkpoint/states.h"
 #include "tests/trainer/observe/metrics/scratch.h"
 #include "trainer/checkpoint/catalog.h"
-#include "trainer/checkpoint/prune.h"
 
 namespace rondo::checkpoint {
 namespace {
@@ -122,7 +121,7 @@ TEST_CASE("a missing file, or a link or a pipe in its place, is found") {
   CHECK(verify(folder, Depth::full).valid());
 }
 
-TEST_CASE("a prune keeps the newest valid ones and deletes what is older") {
+TEST_CASE("a prune keeps the newest whole ones and deletes what is older") {
   const Scratch scratch;
   const fs::path root = scratch / "root";
   for (int step = 1; step <= 6; ++step) save(root, step);
@@ -131,10 +130,12 @@ TEST_CASE("a prune keeps the newest valid ones and deletes what is older") {
   fs::resize_file(root / "step-5/rank-00000.bin", 1);
   write_text(root / "notes.txt", "mine");
   write_text(root / "hf/model.safetensors", "mine");
-  const PruneReport plan = prune(root, 2, true);
+  Proven proven;
+  const PrunePlan plan = plan_prune(root, 2, proven);
   CHECK(names(plan.deleted) == "step-1 step-2.replaced-1 step-2 step-3 ");
+  CHECK(plan.lost_steps == std::vector<std::int64_t>{2, 1});
   CHECK(list(root).size() == 7);
-  const PruneReport report = prune(root, 2);
+  const PrunePlan report = prune(root, 2);
   CHECK(report.deleted == plan.deleted);
   CHECK(names(report.kept) == "step-6 step-4 ");
   REQUIRE(report.damaged.size() == 1);
@@ -142,19 +143,100 @@ TEST_CASE("a prune keeps the newest valid ones and deletes what is older") {
   CHECK(names(files_of(root)) == "hf notes.txt step-4 step-5 step-6 ");
 }
 
+TEST_CASE("what is counted as kept has been hashed: a damaged one takes no place, wherever it stands") {
+  const Scratch scratch;
+  const fs::path root = scratch / "root";
+  for (int step = 1; step <= 4; ++step) save(root, step);
+  damage(root / "step-3");
+  const PrunePlan plan = prune(root, 2);
+  CHECK(names(plan.kept) == "step-4 step-2 ");
+  CHECK_THAT(plan.damaged.at(0).why, ContainsSubstring("rank-00000.bin is damaged: chunk 0"));
+  CHECK(names(plan.deleted) == "step-1 ");
+}
+
+TEST_CASE("weights alone and replaced checkpoints take no place, and the newest full one always stays") {
+  const Scratch scratch;
+  const fs::path root = scratch / "root";
+  save(root, 1);
+  save(root, 2);
+  save(root, 2);
+  save_weights(root, 2, kWeights);
+  save_weights(root, 3, "");
+  const PrunePlan one = prune(root, 2);
+  CHECK(names(one.kept) == "step-2 step-1 ");
+  CHECK(one.deleted.empty());
+  CHECK(one.beside.size() == 3);
+  CHECK(names(prune(root, 1).kept) == "step-2 ");
+  CHECK(names(files_of(root)) == "step-2 step-2-weights step-2.replaced-1 step-3 ");
+  fs::remove_all(root / "step-2");
+  CHECK(prune(root, 1).kept.empty());
+  CHECK(names(files_of(root)) == "step-2-weights step-2.replaced-1 step-3 ");
+}
+
+TEST_CASE("what this process saved is hashed again only if its files have changed since") {
+  const Scratch scratch;
+  const fs::path root = scratch / "root";
+  Proven proven;
+  for (int step = 1; step <= 3; ++step) proven.add(save(root, step));
+  CHECK(proven.holds(root / "step-2"));
+  CHECK(names(plan_prune(root, 2, proven).kept) == "step-3 step-2 ");
+  damage(root / "step-2");
+  CHECK_FALSE(proven.holds(root / "step-2"));
+  CHECK(names(plan_prune(root, 2, proven).kept) == "step-3 step-1 ");
+  CHECK(proven.holds(root / "step-1"));
+}
+
+TEST_CASE("a prune that is told to stop plans nothing") {
+  const Scratch scratch;
+  const fs::path root = scratch / "root";
+  for (int step = 1; step <= 3; ++step) save(root, step);
+  std::stop_source stop;
+  stop.request_stop();
+  Proven proven;
+  const PrunePlan plan = plan_prune(root, 1, proven, stop.get_token());
+  CHECK(plan.deleted.empty());
+  CHECK_FALSE(proven.holds(root / "step-3"));
+}
+
 TEST_CASE("a prune deletes nothing on the word of a damaged newest checkpoint") {
   const Scratch scratch;
   const fs::path root = scratch / "root";
   for (int step = 1; step <= 3; ++step) save(root, step);
   damage(root / "step-3");
-  PruneReport report = prune(root, 1);
+  PrunePlan report = prune(root, 1);
   CHECK(names(report.deleted) == "step-1 ");
   CHECK(names(report.kept) == "step-2 ");
   CHECK_THAT(report.damaged.at(0).why, ContainsSubstring("rank-00000.bin is damaged: chunk 0"));
   damage(root / "step-2");
+  save_weights(root, 1, "");
   report = prune(root, 1);
   CHECK(report.deleted.empty());
   CHECK(report.damaged.size() == 2);
+}
+
+TEST_CASE("a folder of checkpoints has one writer, whatever link leads there, and must be writable") {
+  const Scratch scratch;
+  const fs::path root = scratch / "root";
+  save(root, 1);
+  fs::create_directory_symlink(root, scratch / "link");
+  {
+    const FolderLock lock = lock_root(root);
+    CHECK(
+        error_of([&] { lock_root(scratch / "link"); }) ==
+        "6: the folder of checkpoints " + (scratch / "link").string() +
+            " is being written by another run that is still alive; choose another job.dump_folder, or wait");
+  }
+  CHECK(error_of([&] { lock_root(scratch / "link"); }) == "no error");
+  fs::permissions(scratch.root(), fs::perms(0755));
+  fs::permissions(root, fs::perms(0555));
+  const std::string outcome = in_child([&] {
+    constexpr uid_t kNobody = 65534;
+    if (geteuid() == 0 && setresuid(kNobody, kNobody, kNobody) != 0) return std::string("no other user");
+    return error_of([&] { lock_root(root); });
+  });
+  fs::permissions(root, fs::perms(0755));
+  CHECK_THAT(outcome, ContainsSubstring("6: the folder of checkpoints " + root.string() +
+                                        " cannot be written: Permission denied; check its permissions"));
 }
 
 TEST_CASE("a prune to 0 keeps all, and never follows a link") {

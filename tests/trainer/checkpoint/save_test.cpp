@@ -229,9 +229,10 @@ TEST_CASE("names of folders are taken apart exactly") {
   CHECK(parse_folder_name("step-7.replaced-12")->number == 12);
   CHECK(parse_folder_name("step-7.tmp-20260131-1")->role == FolderName::Role::temp);
   CHECK(parse_folder_name("step-7.trash-1")->role == FolderName::Role::trash);
+  CHECK(parse_folder_name("step-7-weights")->role == FolderName::Role::weights);
   for (const char* name :
        {"step-", "step-01", "step--1", "step-+1", "step-1x", "step-1.", "step-1.tmp-", "step-1.replaced-",
-        "step-1.trash-01", "step-99999999999999999999", "Step-1", "steps-1"})
+        "step-1.trash-01", "step-1-hf", "step-1-weights2", "step-99999999999999999999", "Step-1", "steps-1"})
     CHECK_FALSE(parse_folder_name(name).has_value());
 }
 

@@ -4,7 +4,6 @@
 
 #include "support/error.h"
 #include "tests/trainer/checkpoint/states.h"
-#include "trainer/checkpoint/prune.h"
 
 namespace {
 

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/checkpoint/committed.h"
+#include "trainer/checkpoint/prune.h"
 #include "trainer/checkpoint/reader.h"
 #include "trainer/checkpoint/save.h"
 #include "trainer/checkpoint/shard.h"
@@ -103,6 +105,24 @@ inline std::filesystem::path save(const std::filesystem::path& root, std::int64_
 }
 inline std::filesystem::path save(const std::filesystem::path& root, std::int64_t step) {
   return save(root, step, 2, state_of(step));
+}
+
+// Weights alone: under "step-N" + `suffix`.
+inline std::filesystem::path save_weights(const std::filesystem::path& root, std::int64_t step,
+                                          std::string_view suffix) {
+  const std::filesystem::path temp = begin_save(root, step, "run-1", 1);
+  Manifest manifest = empty_manifest(step);
+  manifest.kind = Kind::model;
+  manifest.add(write_shard(temp, 0, pieces_of(state_of(step), 0, 1, even_split)));
+  return commit(root, temp, manifest, suffix);
+}
+
+// By a process that knows nothing of the checkpoints.
+inline PrunePlan prune(const std::filesystem::path& root, int keep) {
+  Proven proven;
+  PrunePlan plan = plan_prune(root, keep, proven);
+  carry_out(root, plan);
+  return plan;
 }
 
 // What the ranks of another layout read, put together again.

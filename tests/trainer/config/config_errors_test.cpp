@@ -194,10 +194,6 @@ TEST_CASE("the keys of [checkpoint] that contradict each other are refused") {
        {},
        "x.toml:3:1: checkpoint.initial_load_in_hf = true: needs the folder to load from: "
        "checkpoint.initial_load_path, or model.hf_assets_path"},
-      {"[checkpoint]\nenable = true\nlast_save_in_hf = true\nlast_save_model_only = false\n",
-       {},
-       "x.toml:3:1: checkpoint.last_save_in_hf = true: a Hugging Face folder holds weights only; leave "
-       "checkpoint.last_save_model_only = true"},
   });
 }
 

@@ -267,8 +267,11 @@ const Fields& Checkpoint::fields() {
       field("folder", &C::folder, "where checkpoints lie, below job.dump_folder", {.check = plain_subfolder}),
       field("interval", &C::interval, "save every so many steps",
             {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
-      field("keep_latest_k", &C::keep_latest_k, "delete all but so many valid checkpoints; 0: keep all",
-            {.minimum = 0, .maximum = 1e6, .unit = "checkpoints", .check = not_one}),
+      field(
+          "keep_latest_k", &C::keep_latest_k,
+          "keep so many of the newest checkpoints that a run can resume from, each of them proven whole, and "
+          "delete what is older; 0: keep all",
+          {.minimum = 0, .maximum = 1e6, .unit = "checkpoints", .check = not_one}),
       field("async_mode", &C::async_mode,
             "disabled: training waits for the disk; async: it goes on after a copy in memory",
             {.allowed = {"disabled", "async"}, .later = {"async_with_pinned_mem"}}),
@@ -289,7 +292,9 @@ const Fields& Checkpoint::fields() {
             "train_state",
             {.check = excludable}),
       field("last_save_model_only", &C::last_save_model_only,
-            "the save after the last step holds the weights alone, in export_dtype"),
+            "after the last step save the weights alone too, in export_dtype, as step-N-weights beside the "
+            "full "
+            "checkpoint, which is always there (torchtitan: instead of it, and by default)"),
       field("last_save_in_hf", &C::last_save_in_hf,
             "write the last weights as a Hugging Face folder too, step-N-hf beside the checkpoint"),
       field("export_dtype", &C::export_dtype, "type of weights that are saved alone",

@@ -128,9 +128,9 @@ struct Checkpoint {
   bool initial_load_in_hf = false;
   bool initial_load_in_hf_quantized = false;
   std::vector<std::string> exclude_from_loading;  // of kExcludable
-  bool last_save_model_only = true;
+  bool last_save_model_only = false;
   bool last_save_in_hf = false;
-  std::string export_dtype = "float32";  // float32 | float16 | bfloat16; of a last save of the model only
+  std::string export_dtype = "float32";  // float32 | float16 | bfloat16; of weights that are saved alone
   bool enable_first_step_checkpoint = false;
   bool create_seed_checkpoint = false;
   bool load_only = false;

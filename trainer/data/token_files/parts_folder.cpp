@@ -4,9 +4,7 @@
 // is the first to be removed. A file system without locks is accepted.
 #include "trainer/data/token_files/parts_folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -75,22 +73,16 @@ PartsFolder::PartsFolder(const std::string& output, const std::string& job) {
   } else if (errno != EEXIST) {
     throw FileError("write", folder_, errno, FileUse::tokens);
   }
-  lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0) throw FileError("write", folder_, errno, FileUse::tokens);
-  // A file system without locks has none to respect.
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(lock_);
+  lock_ = FolderLock::take(folder_, FileUse::tokens);
+  if (!lock_)
     throw Error(ExitCode::usage,
                 fmt::format("another process is writing {}: wait for it, or name another output", output));
-  }
   std::ifstream in(folder_ / "job", std::ios::binary);
   if (const std::string before{std::istreambuf_iterator<char>(in), {}}; before != job) {
     remove_contents(folder_);
     replace_file(folder_ / "job", job, FileUse::tokens);
   }
 }
-
-PartsFolder::~PartsFolder() { ::close(lock_); }
 
 std::string PartsFolder::part(std::size_t number) const {
   return (folder_ / fmt::format("part-{:06}.tokens", number)).string();

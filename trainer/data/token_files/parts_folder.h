@@ -5,7 +5,10 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
+
+#include "support/files/folder_lock.h"
 
 namespace rondo {
 
@@ -18,7 +21,6 @@ class PartsFolder {
   // holds it, or when there is no such folder but an output (a finished one is not overwritten); resources or
   // environment when it cannot be written.
   PartsFolder(const std::string& output, const std::string& job);
-  ~PartsFolder();
   PartsFolder(const PartsFolder&) = delete;
   PartsFolder& operator=(const PartsFolder&) = delete;
 
@@ -27,7 +29,7 @@ class PartsFolder {
 
  private:
   std::filesystem::path folder_;
-  int lock_ = -1;
+  std::optional<FolderLock> lock_;
 };
 
 }  // namespace rondo

@@ -3,20 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 namespace rondo {
 namespace {
 
 constexpr const char* kFileName = "expert_load.jsonl";
-
-// Of a line; a negative number where it has none.
-std::int64_t step_of(const std::string& line) {
-  const nlohmann::json value = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  const bool has_step = value.is_object() && value.contains("step") && value["step"].is_number_integer();
-  return has_step ? value["step"].get<std::int64_t>() : -1;
-}
 
 }  // namespace
 
@@ -31,17 +21,6 @@ void ExpertLoadWriter::write(std::int64_t step, std::span<const float> tokens_LE
     rows.push_back(fmt::format(R"("{}":[{:.0f}])", routers_[router], fmt::join(row, ",")));
   }
   file_.append(fmt::format(R"({{"step":{},"tokens_per_expert":{{{}}}}})", step, fmt::join(rows, ",")) + "\n");
-}
-
-void ExpertLoadWriter::take_over(const std::filesystem::path& earlier_run, std::int64_t last_step) {
-  std::ifstream file(earlier_run / kFileName, std::ios::binary);
-  std::string lines;
-  for (std::string line; std::getline(file, line) && !file.eof();) {
-    const std::int64_t step = step_of(line);
-    if (step < 0 || step > last_step) break;
-    lines += line + "\n";
-  }
-  if (!lines.empty()) file_.append(lines);
 }
 
 }  // namespace rondo

@@ -21,9 +21,7 @@ class ExpertLoadWriter {
   ExpertLoadWriter(const std::filesystem::path& run_folder, std::vector<std::string> routers);
   // REQUIRES: `tokens_LE` has a row of whole numbers for each router, all of one length.
   void write(std::int64_t step, std::span<const float> tokens_LE);
-  // Appends the whole lines that an earlier run left, up to and with `last_step`. A torn, damaged or missing
-  // file ends them early.
-  void take_over(const std::filesystem::path& earlier_run, std::int64_t last_step);
+  AppendFile& file() { return file_; }
 
  private:
   std::vector<std::string> routers_;

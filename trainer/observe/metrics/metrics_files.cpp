@@ -1,13 +1,13 @@
-// One list of columns serves both forms, in the order of metrics.jsonl. Lines of earlier runs are parsed and
-// written again, so the table of a resumed run is that of a run that never stopped.
+// One list of columns serves both forms, in the order of metrics.jsonl. Lines of earlier starts are parsed
+// and written again, so the table of a resumed run is that of a run that never stopped.
 #include "trainer/observe/metrics/metrics_files.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
+#include <fstream>
 #include <optional>
 #include <span>
-#include <sstream>
 
 #include "support/files/atomic_file.h"
 
@@ -68,6 +68,7 @@ std::string escaped(const std::string& text) {
 }  // namespace
 
 MetricsTable::MetricsTable(std::filesystem::path file) : file_(std::move(file)) {
+  file_.cut(0);
   std::string names;
   for (const Column& column : kColumns) names += std::string(column.name) + ",";
   file_.append(names + "state_hash\n");
@@ -75,8 +76,8 @@ MetricsTable::MetricsTable(std::filesystem::path file) : file_(std::move(file)) 
 
 void MetricsTable::write(const StepMetrics& metrics) { file_.append(table_row(metrics)); }
 
-void MetricsTable::take_over(const std::string& lines) {
-  std::istringstream in(lines);
+void MetricsTable::take_over(const std::filesystem::path& metrics) {
+  std::ifstream in(metrics);
   std::string rows;
   for (std::string line; std::getline(in, line);) rows += table_row(parse_step_metrics(line));
   if (!rows.empty()) file_.append(rows);

@@ -13,13 +13,14 @@
 namespace rondo {
 
 // metrics.csv (RFC 4180, but lines end in \n): a line of names, then a line a step. A cell is empty where the
-// model or the run has no such number; what no decimal says is NaN, Infinity or -Infinity.
+// model or the run has no such number; what no decimal says is NaN, Infinity or -Infinity. Begins anew with
+// every start of a run.
 class MetricsTable {
  public:
   explicit MetricsTable(std::filesystem::path file);
   void write(const StepMetrics& metrics);
-  // Whole lines of metrics.jsonl of earlier runs.
-  void take_over(const std::string& lines);
+  // The lines of a metrics.jsonl.
+  void take_over(const std::filesystem::path& metrics);
 
  private:
   AppendFile file_;

@@ -1,12 +1,11 @@
-// The order matters: the folder is locked before an earlier run's files are moved, so that two runs cannot
-// move each other's. The lock is on the folder itself, and the kernel drops it with the process. Files are
-// moved by a list of known names, so that what people put there stays. Space for exit.json is reserved at the
-// start, since a full disk is one of the reasons that it must be able to name.
+// The order matters: the folder is locked before anything in it is touched, so that two runs cannot move each
+// other's files, and it is this run's only from `begin` on: a start that is refused before that leaves no
+// trace. Files are moved by a list of known names, so that what people put there stays. Space for exit.json
+// is reserved when the run begins, since a full disk is one of the reasons that it must be able to name.
 #include "trainer/observe/metrics/run_folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,10 +14,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
 
 #include "support/error.h"
-#include "support/files/atomic_file.h"
+#include "support/files/file.h"
+#include "support/log.h"
 #include "trainer/observe/metrics/machine.h"
 
 namespace rondo {
@@ -26,6 +29,9 @@ namespace {
 
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
+
+constexpr std::int64_t kReservedBytes = 4096;  // for exit.json
+constexpr std::int64_t kMostOfASmallFile = 1 << 20;
 
 constexpr std::array kFilesOfARun = {"config.toml",  "env.json",       "metrics.jsonl",     "metrics.csv",
                                      "events.jsonl", "exit.json",      "expert_load.jsonl", "graph",
@@ -67,28 +73,36 @@ constexpr std::array kVariablesThatMatter = {"OMP_NUM_THREADS",
               fmt::format("job.dump_folder = \"{}\" {}; choose another folder", folder.string(), why));
 }
 
-void make_folder(const fs::path& folder) {
+// Whether it was missing.
+bool make_folder(const fs::path& folder) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);
   if (fs::exists(status) && !fs::is_directory(status)) refuse(folder, "is a file, not a folder");
-  fs::create_directories(folder, error);
+  const bool made = fs::create_directories(folder, error);
   if (error && exit_code_of(error.value(), FileUse::run) == ExitCode::resources)
     throw FileError("create", folder, error.value(), FileUse::run);
   if (error) refuse(folder, "cannot be created (" + error.message() + ")");
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     refuse(folder, fmt::format("cannot be written to ({})", std::strerror(errno)));
+  return made;
 }
 
-// A lock on the folder itself: nothing to clean up, and the kernel drops it with the process.
-int lock(const fs::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) refuse(folder, fmt::format("cannot be opened ({})", std::strerror(errno)));
-  // File systems without locks (some NFS) answer something else than EWOULDBLOCK; they go unprotected.
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(fd);
-    refuse(folder, "is being written by another run that is still alive");
+FolderLock lock(const fs::path& folder) {
+  try {
+    if (auto lock = FolderLock::take(folder, FileUse::run)) return std::move(*lock);
+  } catch (const FileError& error) {
+    refuse(folder, fmt::format("cannot be opened ({})", std::strerror(error.error_number())));
   }
-  return fd;
+  refuse(folder, "is being written by another run that is still alive");
+}
+
+void warn_if_others_may_write(const fs::path& folder) {
+  struct stat facts {};
+  if (::stat(folder.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0)
+    log_warning(
+        fmt::format("everybody on this machine may write to {}, and so change what the run leaves there; "
+                    "`chmod o-w` ends that",
+                    folder.string()));
 }
 
 std::vector<fs::path> files_of_a_run(const fs::path& folder) {
@@ -97,21 +111,48 @@ std::vector<fs::path> files_of_a_run(const fs::path& folder) {
     if (fs::exists(fs::symlink_status(folder / name))) found.emplace_back(name);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("rank_") && (entry.is_directory() || name.ends_with(".crash.txt")))
+    if ((name.starts_with("rank_") && (entry.is_directory() || name.ends_with(".crash.txt"))) ||
+        name.ends_with(".superseded.jsonl") || name.starts_with("config.to_step_"))
       found.emplace_back(name);
   }
   return found;
 }
 
-std::optional<fs::path> move_earlier_run_aside(const fs::path& folder) {
-  const std::vector<fs::path> files = files_of_a_run(folder);
-  if (files.empty()) return std::nullopt;
+fs::path move_aside(const fs::path& folder, const std::vector<fs::path>& files) {
   int number = 1;
   while (fs::exists(folder / fmt::format("previous-{}", number))) ++number;
   const fs::path aside = folder / fmt::format("previous-{}", number);
   fs::create_directory(aside);
   for (const fs::path& file : files) fs::rename(folder / file, aside / file);
   return aside;
+}
+
+std::string utc_text(std::int64_t milliseconds) {
+  const std::time_t seconds = milliseconds / 1000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
+                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, milliseconds % 1000);
+}
+
+// What is no exit.json of ours counts as none.
+std::string how_it_ended(const fs::path& folder) {
+  try {
+    const auto exit = ordered_json::parse(read_file(folder / "exit.json", kMostOfASmallFile, FileUse::run));
+    return fmt::format("ended with {} at {}: {}", exit.at("exit_code").get<int>(),
+                       exit.at("ended_at").get<std::string>(), exit.at("reason").get<std::string>());
+  } catch (const std::exception&) {
+  }
+  struct stat facts {};
+  const bool known = ::stat((folder / "events.jsonl").c_str(), &facts) == 0;
+  return "was killed, or its machine went down: it left no exit.json" +
+         (known ? "; its last event is of " + utc_text(facts.st_mtim.tv_sec * 1000) : "");
+}
+
+// The whole lines, without one that a kill has torn.
+void cut_torn_line(AppendFile& file) {
+  const std::string text = read_file(file.path(), std::numeric_limits<std::int64_t>::max(), FileUse::run);
+  if (!text.empty() && text.back() != '\n') file.cut(static_cast<std::int64_t>(text.rfind('\n') + 1));
 }
 
 std::string dump(const ordered_json& value, int indent) {
@@ -130,44 +171,50 @@ ordered_json variables() {
 
 std::string utc_timestamp() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const std::int64_t total_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-  const std::time_t seconds = total_ms / 1000;
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
-                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, total_ms % 1000);
+  return utc_text(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-RunFolder::RunFolder(fs::path folder) : folder_(std::move(folder)) {
-  make_folder(folder_);
-  lock_fd_ = lock(folder_);
+RunFolder::RunFolder(fs::path folder)
+    : folder_(std::move(folder)), made_(make_folder(folder_)), lock_(lock(folder_)) {}
+
+RunFolder::~RunFolder() {
+  std::error_code not_empty;
+  if (made_ && !has_begun()) fs::remove(folder_, not_empty);
+}
+
+void RunFolder::begin(std::optional<std::int64_t> done) {
+  done_ = done;
+  warn_if_others_may_write(folder_);
   try {
-    previous_ = move_earlier_run_aside(folder_);
+    const std::vector<fs::path> files = files_of_a_run(folder_);
+    if (!files.empty()) earlier_end_ = how_it_ended(folder_);
+    if (!files.empty() && !done) previous_ = move_aside(folder_, files);
+    fs::remove(folder_ / "exit.json");
+    fs::remove_all(graph_folder());
     fs::create_directory(graph_folder());
     fs::create_directory(tensorboard_folder());
     events_.emplace(folder_ / "events.jsonl");
-    reserve_file(folder_ / "exit.json", FileUse::run);
+    cut_torn_line(*events_);
   } catch (const fs::filesystem_error& error) {
-    ::close(lock_fd_);
     throw Error(exit_code_of(error.code().value(), FileUse::run),
                 fmt::format("cannot prepare the run folder {}: {}", folder_.string(), error.what()));
-  } catch (...) {
-    ::close(lock_fd_);
-    throw;
+  }
+  try {
+    exit_.emplace(folder_ / "exit.json", FileUse::run);
+    exit_->reserve(kReservedBytes);
+  } catch (const FileError&) {
+    // The later write says what is wrong, if it still is.
   }
 }
 
-RunFolder::~RunFolder() { ::close(lock_fd_); }
-
-std::vector<fs::path> RunFolder::earlier_runs() const {
-  std::vector<fs::path> found;
-  for (int number = 1; fs::exists(folder_ / fmt::format("previous-{}", number)); ++number)
-    found.insert(found.begin(), folder_ / fmt::format("previous-{}", number));
-  return found;
-}
-
 void RunFolder::write_config(std::string_view toml) {
-  replace_file(folder_ / "config.toml", toml, FileUse::run);
+  const fs::path file = folder_ / "config.toml";
+  if (done_ && fs::exists(file) && read_file(file, kMostOfASmallFile, FileUse::run) != toml) {
+    const fs::path before = folder_ / fmt::format("config.to_step_{}.toml", *done_);
+    rename_file(file, before, FileUse::run);
+    log_info("the configuration is not that of the steps before, which is now " + before.string());
+  }
+  replace_file(file, toml, FileUse::run);
 }
 
 void RunFolder::write_environment(const RunFacts& facts) {
@@ -199,18 +246,20 @@ void RunFolder::event(std::string_view name, const ordered_json& fields) {
 
 void RunFolder::event(std::string_view name) { event(name, ordered_json::object()); }
 
-void RunFolder::write_exit(const ExitRecord& record) { write_exit_record(folder_, record); }
-
-void write_exit_record(const fs::path& folder, const ExitRecord& record) {
+void RunFolder::write_exit(const ExitRecord& record) {
   const ordered_json json = {
       {"exit_code", record.exit_code},
       {"signal", record.signal ? ordered_json(*record.signal) : ordered_json(nullptr)},
       {"rank", record.rank},
       {"reason", record.reason},
       {"ended_at", utc_timestamp()},
-      {"by", record.by},
+      {"by", "rank"},
   };
-  replace_file(folder / "exit.json", dump(json, 2), FileUse::run);
+  const std::string text = dump(json, 2);
+  if (!exit_) return replace_file(folder_ / "exit.json", text, FileUse::run);
+  exit_->write_at(0, std::as_bytes(std::span(text)));
+  exit_->commit();
+  exit_.reset();
 }
 
 fs::path rank_folder(const fs::path& folder, int rank) {

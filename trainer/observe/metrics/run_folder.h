@@ -1,7 +1,7 @@
 // The folder of a run (`job.dump_folder`): what rank 0 leaves for people and for `rondo compare`.
 //
 //   config.toml    the resolved configuration; running it reproduces the run
-//   env.json       machine, threads, versions, command line
+//   env.json       machine, threads, versions, command line of the latest start
 //   metrics.jsonl  one object a step (step_metrics.h)
 //   metrics.csv    the same as a table, with metrics.enable_csv (metrics_files.h)
 //   expert_load.jsonl  of models with experts: one object every few steps (expert_load.h)
@@ -10,8 +10,8 @@
 //   graph/ tb/     the recorded graph as text; TensorBoard event files
 //   profile_traces/ memory_snapshot/ comm_traces/  docs/profiling.md
 //   rank_R/        what rank R has to say for itself, where it has
-//   previous-N/    the files above of the N-th earlier run in this folder; runs are never mixed or
-//   overwritten
+//   *.superseded.jsonl, config.to_step_N.toml  what a resumed run replaced (step_lines.h, write_config)
+//   previous-N/    the files above of the N-th earlier run in this folder that was not resumed
 //
 // Only rank 0 makes a RunFolder; other ranks write below `rank_folder` alone. Not thread-safe.
 // Errors are those of FileUse::run; a folder that another live process writes is ExitCode::environment.
@@ -26,6 +26,8 @@
 #include <vector>
 
 #include "support/files/append_file.h"
+#include "support/files/atomic_file.h"
+#include "support/files/folder_lock.h"
 
 namespace rondo {
 
@@ -40,18 +42,25 @@ struct ExitRecord {
   int exit_code = 0;
   std::optional<int> signal = std::nullopt;  // number of the signal that ended the process, if one did
   int rank = 0;
-  std::string reason;       // one line: what, where, why, what to do
-  std::string by = "rank";  // who wrote it: "rank" or "launcher"
+  std::string reason;  // one line: what, where, why, what to do
 };
 
 class RunFolder {
  public:
-  // Creates the folder, locks it for the life of this object, and moves an earlier run's files to
-  // `previous-N/`.
+  // Makes the folder where it is missing, and locks it for the life of this object. Touches nothing in it.
   explicit RunFolder(std::filesystem::path folder);
-  ~RunFolder();
+  ~RunFolder();  // a folder that it made and that no run has begun in goes away again
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
+
+  // From here on the folder is this run's. `done`: the steps that a resumed run has behind it; its files go
+  // on. Otherwise an earlier run's files move to `previous-N/`.
+  void begin(std::optional<std::int64_t> done);
+  bool has_begun() const { return events_.has_value(); }
+  // How the run before ended, as far as it left word; "" where there was none.
+  const std::string& earlier_end() const { return earlier_end_; }
+  // Where an earlier run's files were moved, if they were.
+  const std::optional<std::filesystem::path>& previous() const { return previous_; }
 
   const std::filesystem::path& path() const { return folder_; }
   std::filesystem::path metrics_file() const { return folder_ / "metrics.jsonl"; }
@@ -61,30 +70,30 @@ class RunFolder {
   }
   std::filesystem::path graph_folder() const { return folder_ / "graph"; }
   std::filesystem::path tensorboard_folder() const { return folder_ / "tb"; }
-  // The folders of earlier runs, the latest first.
-  std::vector<std::filesystem::path> earlier_runs() const;
-  // Where an earlier run's files were moved, if there were any.
-  const std::optional<std::filesystem::path>& previous() const { return previous_; }
 
+  // REQUIRES of all below: has_begun().
+  // The configuration of the steps before, where it was another one, stays as config.to_step_N.toml.
   void write_config(std::string_view toml);
   void write_environment(const RunFacts& facts);
   // `fields` is an object; its keys follow "time" and "event".
   void event(std::string_view name, const nlohmann::ordered_json& fields);
   void event(std::string_view name);
+  AppendFile& events() { return *events_; }
   void write_exit(const ExitRecord& record);
 
  private:
   std::filesystem::path folder_;
+  bool made_ = false;  // by this object
+  std::optional<FolderLock> lock_;
+  std::optional<std::int64_t> done_;
+  std::string earlier_end_;
   std::optional<std::filesystem::path> previous_;
-  int lock_fd_ = -1;
   std::optional<AppendFile> events_;
+  std::optional<AtomicFile> exit_;  // has its place on the disk, which may run full
 };
 
-// `FOLDER/exit.json`, also for the launcher when a rank could not write it.
-void write_exit_record(const std::filesystem::path& folder, const ExitRecord& record);
-
-// `FOLDER/rank_R`, created where missing. REQUIRES: rank 0 has made its RunFolder (a barrier), or it would
-// move this aside with the earlier run's.
+// `FOLDER/rank_R`, created where missing. REQUIRES: rank 0's run has begun (a barrier), or it would move this
+// aside with the earlier run's.
 std::filesystem::path rank_folder(const std::filesystem::path& folder, int rank);
 
 // Now, in UTC, as in events.jsonl.

@@ -1,13 +1,11 @@
 // The line is formatted by hand, so that keys have one order and doubles their shortest exact form; the JSON
 // library only reads. A number always has a point or an exponent, since an integer would lose the sign of
-// zero. When a run resumes, earlier lines are taken as they are up to the first that is torn, damaged or does
-// not rise. A last line without a newline counts as torn.
+// zero.
 #include "trainer/observe/metrics/step_metrics.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -185,22 +183,6 @@ std::string format_duration(double seconds) {
   if (minutes < 60) return fmt::format("{}m{:02}s", minutes, total % 60);
   if (hours < 24) return fmt::format("{}h{:02}m", hours, minutes % 60);
   return fmt::format("{}d{:02}h", days, hours % 24);
-}
-
-EarlierMetrics earlier_metrics(const std::filesystem::path& path, std::int64_t last_step) {
-  EarlierMetrics earlier;
-  std::ifstream file(path, std::ios::binary);
-  for (std::string line; std::getline(file, line) && !file.eof();) {
-    try {
-      const std::int64_t step = parse_step_metrics(line).step;
-      if (step <= earlier.last_step) break;
-      earlier.last_step = step;
-    } catch (const std::invalid_argument&) {
-      break;
-    }
-    if (earlier.last_step <= last_step) earlier.lines += line + "\n";
-  }
-  return earlier;
 }
 
 }  // namespace rondo

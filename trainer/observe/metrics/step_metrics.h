@@ -60,20 +60,11 @@ class StepMetricsWriter {
  public:
   explicit StepMetricsWriter(std::filesystem::path file) : file_(std::move(file)) {}
   void write(const StepMetrics& metrics) { file_.append(to_json(metrics) + "\n"); }
-  // Appends lines of earlier runs, as they are.
-  void take_over(const std::string& lines) { file_.append(lines); }
+  AppendFile& file() { return file_; }
 
  private:
   AppendFile file_;
 };
-
-// The whole lines of a metrics.jsonl up to and with `last_step`. A torn, damaged or missing file ends them
-// early.
-struct EarlierMetrics {
-  std::string lines;
-  std::int64_t last_step = 0;  // that the file has, whether taken or not; 0: none
-};
-EarlierMetrics earlier_metrics(const std::filesystem::path& file, std::int64_t last_step);
 
 struct ConsoleStyle {
   bool color = false;              // what log_has_color() says

@@ -64,6 +64,13 @@ std::string event_at_now() {
   return event;
 }
 
+std::string event_at(std::int64_t step) {
+  std::string event = event_at_now();
+  put_key(&event, 2, Wire::varint);
+  put_varint(&event, static_cast<std::uint64_t>(step));
+  return event;
+}
+
 std::string summary_value(const Scalar& scalar) {
   std::string value;
   put_bytes(&value, 1, scalar.tag);
@@ -123,16 +130,17 @@ std::vector<Scalar> tensorboard_scalars(const ValidationMetrics& metrics) {
           {"validation_metrics/memory/max_active(GiB)", static_cast<float>(metrics.memory_gib)}};
 }
 
-EventFile::EventFile(const std::filesystem::path& folder) : file_(new_event_file(folder)) {
-  std::string event = event_at_now();
-  put_bytes(&event, 3, "brain.Event:2");
-  file_.append(tfrecord(event));
+EventFile::EventFile(const std::filesystem::path& folder, std::int64_t first_step)
+    : file_(new_event_file(folder)) {
+  std::string version = event_at_now();
+  put_bytes(&version, 3, "brain.Event:2");
+  std::string session = event_at(first_step);
+  put_bytes(&session, 7, std::string("\x08\x01", 2));  // {status: START}
+  file_.append(tfrecord(version) + tfrecord(session));
 }
 
 void EventFile::write(std::int64_t step, std::span<const Scalar> scalars) {
-  std::string event = event_at_now();
-  put_key(&event, 2, Wire::varint);
-  put_varint(&event, static_cast<std::uint64_t>(step));
+  std::string event = event_at(step);
   std::string summary;
   for (const Scalar& scalar : scalars) put_bytes(&summary, 1, summary_value(scalar));
   put_bytes(&event, 5, summary);

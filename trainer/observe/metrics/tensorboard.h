@@ -2,7 +2,8 @@
 //
 // A record is: length (uint64), masked CRC32C of those 8 bytes, the bytes, masked CRC32C of the bytes; all
 // little-endian. The bytes are an Event message: wall_time (1, double), step (2, int64), then file_version
-// (3, "brain.Event:2", in the first record) or summary (5) of values {tag (1), simple_value (2, float)}.
+// (3, "brain.Event:2", in the first record), summary (5) of values {tag (1), simple_value (2, float)}, or
+// session_log (7) with status (1) START = 1: readers then drop what they had of this step and later ones.
 // Errors and what a kill leaves behind: see append_file.h. Not thread-safe.
 #pragma once
 
@@ -37,10 +38,11 @@ std::vector<Scalar> tensorboard_scalars(const ValidationMetrics& metrics);
 
 class EventFile {
  public:
-  // Makes `folder/events.out.tfevents.TIME.HOST.PID.0` in a folder that exists.
-  explicit EventFile(const std::filesystem::path& folder);
+  // Makes `folder/events.out.tfevents.TIME.HOST.PID.0` in a folder that exists. `first_step`: the next one
+  // that is written; from there on it replaces what earlier files in the folder say.
+  EventFile(const std::filesystem::path& folder, std::int64_t first_step);
   void write(std::int64_t step, std::span<const Scalar> scalars);
-  const std::filesystem::path& path() const { return file_.path(); }
+  AppendFile& file() { return file_; }
 
  private:
   AppendFile file_;

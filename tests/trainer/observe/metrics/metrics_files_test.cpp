@@ -46,12 +46,12 @@ TEST_CASE("metrics.csv has a line of names, then as many cells a step, empty whe
 TEST_CASE("the table takes over lines of metrics.jsonl as it would have written them") {
   const Scratch place;
   MetricsTable first(place / "first.csv"), second(place / "second.csv");
-  std::string lines;
+  StepMetricsWriter lines(place / "metrics.jsonl");
   for (const std::int64_t step : {1, 2, 3}) {
     first.write(some_step(step));
-    lines += to_json(some_step(step)) + "\n";
+    lines.write(some_step(step));
   }
-  second.take_over(lines);
+  second.take_over(place / "metrics.jsonl");
   CHECK(text_of(place / "first.csv") == text_of(place / "second.csv"));
 }
 

@@ -13,6 +13,7 @@
 #include "support/files/atomic_file.h"
 #include "tests/trainer/observe/metrics/scratch.h"
 #include "trainer/observe/metrics/machine.h"
+#include "trainer/observe/metrics/step_lines.h"
 #include "trainer/observe/metrics/step_metrics.h"
 
 namespace rondo {
@@ -41,6 +42,7 @@ bool enter_private_mounts() {
 TEST_CASE("a run folder holds the configuration, the environment, events and the end") {
   const Scratch scratch;
   RunFolder run(scratch / "deep/run");
+  run.begin({});
   run.write_config("[training]\nsteps = 20\n");
   run.write_environment({{"rondo", "train"}, {{"torch", "2.11.0"}}, {{"intra_op", 1}}});
   run.event("start");
@@ -77,6 +79,7 @@ TEST_CASE("environment variables that decide numbers are recorded") {
   const Scratch scratch;
   setenv("OMP_NUM_THREADS", "3", 1);
   RunFolder run(scratch / "run");
+  run.begin({});
   run.write_environment({});
   CHECK(json::parse(text_of(run.path() / "env.json"))["variables"]["OMP_NUM_THREADS"] == "3");
 }
@@ -85,6 +88,7 @@ TEST_CASE("earlier runs in the folder are kept apart and whole") {
   const Scratch scratch;
   for (int run_number = 1; run_number <= 3; ++run_number) {
     RunFolder run(scratch / "run");
+    run.begin({});
     CHECK(run.previous().has_value() == (run_number > 1));
     write_text(run.path() / "logs/kept.txt", "not a file of the run");
     write_text(run.graph_folder() / "step.ir", "graph " + std::to_string(run_number));
@@ -103,6 +107,98 @@ TEST_CASE("earlier runs in the folder are kept apart and whole") {
   }
 }
 
+TEST_CASE("a start that is refused leaves no trace, and removes the folder that it made") {
+  const Scratch scratch;
+  const fs::path folder = scratch / "run";
+  { RunFolder refused(folder); }
+  CHECK_FALSE(fs::exists(folder));
+  {
+    RunFolder run(folder);
+    run.begin({});
+    run.write_config("steps = 20\n");
+    run.write_exit({.exit_code = 0, .reason = "finished"});
+  }
+  const std::string end = text_of(folder / "exit.json");
+  { RunFolder refused(folder); }
+  CHECK(text_of(folder / "exit.json") == end);
+  CHECK(fs::exists(folder / "config.toml"));
+  CHECK_FALSE(fs::exists(folder / "previous-1"));
+}
+
+TEST_CASE("a run that goes on keeps its files, and another configuration beside the one of before") {
+  const Scratch scratch;
+  const fs::path folder = scratch / "run";
+  {
+    RunFolder run(folder);
+    run.begin({});
+    run.write_config("steps = 2\n");
+    run.event("start");
+    StepMetricsWriter metrics(run.metrics_file());
+    for (int step = 1; step <= 3; ++step) metrics.write(step_line(step));
+    write_text(run.graph_folder() / "old.ir", "graph");
+    run.write_exit({.exit_code = 75, .reason = "saved"});
+  }
+  write_text(folder / "events.jsonl", text_of(folder / "events.jsonl") + "{\"torn");
+  RunFolder run(folder);
+  run.begin(2);
+  CHECK_THAT(run.earlier_end(), ContainsSubstring("ended with 75 at ") && ContainsSubstring("Z: saved"));
+  run.write_config("steps = 4\n");
+  run.event("start");
+  CHECK(text_of(folder / "config.toml") == "steps = 4\n");
+  CHECK(text_of(folder / "config.to_step_2.toml") == "steps = 2\n");
+  CHECK(lines_of(folder / "events.jsonl").size() == 2);
+  CHECK_FALSE(fs::exists(folder / "exit.json"));
+  CHECK_FALSE(fs::exists(folder / "graph/old.ir"));
+  CHECK_FALSE(fs::exists(folder / "previous-1"));
+
+  StepMetricsWriter metrics(run.metrics_file());
+  const EarlierSteps earlier = go_on_after(2, metrics.file());
+  CHECK(earlier.last_kept == 2);
+  CHECK(earlier.last == 3);
+  metrics.write(step_line(3));
+  CHECK(lines_of(run.metrics_file()) ==
+        std::vector{to_json(step_line(1)), to_json(step_line(2)), to_json(step_line(3))});
+  CHECK(lines_of(folder / "metrics.superseded.jsonl") == std::vector{to_json(step_line(3))});
+}
+
+TEST_CASE("a start says that the run before was killed") {
+  const Scratch scratch;
+  const pid_t child = fork();
+  if (child == 0) {
+    RunFolder run(scratch / "run");
+    run.begin({});
+    run.event("start");
+    raise(SIGKILL);
+  }
+  waitpid(child, nullptr, 0);
+  RunFolder run(scratch / "run");
+  run.begin({});
+  CHECK_THAT(run.earlier_end(),
+             ContainsSubstring("was killed, or its machine went down: it left no exit.json; its last event"));
+  CHECK(run.previous() == scratch / "run/previous-1");
+}
+
+TEST_CASE("links under the names of a run's files and drafts are not written through") {
+  const Scratch scratch;
+  write_text(scratch / "victim", "PRECIOUS");
+  fs::create_directory(scratch / "run");
+  for (const char* name : {".config.toml.part", ".env.json.part", ".exit.json.part"})
+    fs::create_symlink(scratch / "victim", scratch / "run" / name);
+  fs::create_hard_link(scratch / "victim", scratch / "run/config.toml");
+  {
+    RunFolder run(scratch / "run");
+    run.begin({});
+    run.write_config("steps = 1\n");
+    run.write_environment({});
+    run.write_exit({});
+  }
+  CHECK(text_of(scratch / "victim") == "PRECIOUS");
+  CHECK(text_of(scratch / "run/config.toml") == "steps = 1\n");
+  fs::create_symlink(scratch / "victim", scratch / "lines.jsonl");
+  CHECK_THAT(error_of([&] { AppendFile file(scratch / "lines.jsonl"); }),
+             ContainsSubstring("6: cannot open " + (scratch / "lines.jsonl").string()));
+}
+
 TEST_CASE("a second run in a folder that a live run writes is refused") {
   const Scratch scratch;
   const fs::path folder = scratch / "run";
@@ -116,7 +212,8 @@ TEST_CASE("the lock of a killed run is gone with it") {
   const Scratch scratch;
   const pid_t child = fork();
   if (child == 0) {
-    const RunFolder run(scratch / "run");
+    RunFolder run(scratch / "run");
+    run.begin({});
     raise(SIGKILL);
   }
   waitpid(child, nullptr, 0);
@@ -159,11 +256,17 @@ TEST_CASE("a run folder that may not be written is refused") {
             "\" cannot be created (Permission denied); choose another folder");
 }
 
-TEST_CASE("a write to a full device is a resource error that names the file") {
+TEST_CASE(
+    "what a full device does not take waits in memory, and in the end is a trouble that names the file") {
   AppendFile file("/dev/full");
-  CHECK(
-      error_of([&] { file.append("line\n"); }) ==
-      "9: cannot write /dev/full: No space left on device; free space or raise the limit, then start again");
+  const std::string line(1023, 'x');
+  for (std::int64_t kept = 0; kept < AppendFile::kMostKept; kept += 1024) {
+    file.append(line + "\n");
+    CHECK(file.trouble().empty());
+  }
+  file.append("line\n");
+  CHECK(file.trouble() ==
+        "cannot write /dev/full: No space left on device; free space or raise the limit, then start again");
 }
 
 TEST_CASE("a file that cannot be opened is an environment error that names it") {
@@ -172,19 +275,23 @@ TEST_CASE("a file that cannot be opened is an environment error that names it") 
         "choose another job.dump_folder");
 }
 
-TEST_CASE("a line that the disk cuts short is taken back") {
+TEST_CASE("a line that the disk cuts short is taken back, and written when there is room again") {
   const Scratch scratch;
   const std::string line(299, 'x');
-  const std::string error = in_child([&] {
+  const std::string seen = in_child([&] {
     signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{1000, 1000};
+    rlimit limit{1000, RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &limit);
     AppendFile file(scratch / "metrics.jsonl");
-    for (int i = 0; i < 3; ++i) file.append(line + "\n");
-    return error_of([&] { file.append(line + "\n"); });
+    for (int i = 0; i < 4; ++i) file.append(line + "\n");
+    const std::size_t whole = text_of(scratch / "metrics.jsonl").size();
+    limit.rlim_cur = RLIM_INFINITY;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    file.append(line + "\n");
+    return fmt::format("{} {} \"{}\"", whole, lines_of(scratch / "metrics.jsonl").size(), file.trouble());
   });
-  CHECK_THAT(error, ContainsSubstring("9: cannot write " + (scratch / "metrics.jsonl").string()));
-  CHECK(lines_of(scratch / "metrics.jsonl") == std::vector(3, line));
+  CHECK(seen == "900 5 \"\"");
+  CHECK(lines_of(scratch / "metrics.jsonl") == std::vector(5, line));
 }
 
 TEST_CASE("on a full disk the metrics end in whole lines and exit.json is still written") {
@@ -194,10 +301,10 @@ TEST_CASE("on a full disk the metrics end in whole lines and exit.json is still 
     if (!enter_private_mounts()) return "skip";
     if (mount("tmpfs", (scratch / "small").c_str(), "tmpfs", 0, "size=64k") != 0) return "skip";
     RunFolder run(scratch / "small/run");
+    run.begin({});
     StepMetricsWriter writer(run.metrics_file());
-    const std::string error = error_of([&] {
-      for (std::int64_t step = 1; step < 10'000; ++step) writer.write(step_line(step));
-    });
+    for (std::int64_t step = 1; writer.file().trouble().empty(); ++step) writer.write(step_line(step));
+    const std::string error = writer.file().trouble();
     write_text(scratch / "small/filler", std::string(1 << 20, 'x'));
     run.write_exit({.exit_code = 9, .rank = 0, .reason = error});
     const std::string text = text_of(run.metrics_file());
@@ -208,7 +315,7 @@ TEST_CASE("on a full disk the metrics end in whole lines and exit.json is still 
                        json::parse(text_of(run.path() / "exit.json"))["reason"].get<std::string>());
   });
   if (outcome == "skip") SKIP("private mounts are not permitted here");
-  CHECK(outcome == "whole lines: true; 9: cannot write " + (scratch / "small/run/metrics.jsonl").string() +
+  CHECK(outcome == "whole lines: true; cannot write " + (scratch / "small/run/metrics.jsonl").string() +
                        ": No space left on device; free space or raise the limit, then start again");
 }
 
@@ -219,7 +326,7 @@ TEST_CASE("a run folder on a full disk is a resource error") {
     if (!enter_private_mounts()) return "skip";
     if (mount("tmpfs", (scratch / "small").c_str(), "tmpfs", 0, "size=64k,nr_inodes=2") != 0) return "skip";
     fs::create_directory(scratch / "small/run");
-    return error_of([&] { RunFolder run(scratch / "small/run"); }) + "\n" +
+    return error_of([&] { RunFolder(scratch / "small/run").begin({}); }) + "\n" +
            error_of([&] { RunFolder run(scratch / "small/other"); });
   });
   if (outcome == "skip") SKIP("private mounts are not permitted here");
@@ -258,8 +365,6 @@ TEST_CASE("a writer killed at any moment leaves whole lines, and at most the beg
 TEST_CASE("replacing a file shows the old text or the new one, never a part") {
   const Scratch scratch;
   const fs::path file = scratch / "exit.json";
-  reserve_file(file, FileUse::run);
-  CHECK_FALSE(fs::exists(file));
   replace_file(file, "a longer first text", FileUse::run);
   replace_file(file, "second", FileUse::run);
   CHECK(text_of(file) == "second");

@@ -59,7 +59,7 @@ std::uint32_t slow_masked_crc(std::string_view bytes) {
 struct Event {
   double wall_time = 0;
   std::int64_t step = 0;
-  std::string file_version;
+  std::string file_version, session_log;
   std::map<std::string, float> values;
 };
 
@@ -80,6 +80,7 @@ Event read_event(std::string_view bytes) {
     if (key == (1 << 3 | 1)) event.wall_time = reader.fixed<double>();
     if (key == (2 << 3 | 0)) event.step = static_cast<std::int64_t>(reader.varint());
     if (key == (3 << 3 | 2)) event.file_version = reader.take(reader.varint());
+    if (key == (7 << 3 | 2)) event.session_log = reader.take(reader.varint());
     if (key == (5 << 3 | 2)) {
       for (Reader summary{reader.take(reader.varint())}; !summary.bytes.empty();) {
         REQUIRE(summary.varint() == (1 << 3 | 2));
@@ -144,21 +145,23 @@ TEST_CASE("crc32c gives the known values") {
 
 TEST_CASE("an event file holds the version, then each step's scalars") {
   const Scratch scratch;
-  EventFile file(scratch.root());
-  CHECK(file.path().filename().string().rfind("events.out.tfevents.", 0) == 0);
+  EventFile file(scratch.root(), 1);
+  CHECK(file.file().path().filename().string().rfind("events.out.tfevents.", 0) == 0);
   file.write(1, tensorboard_scalars(metrics_at(1)));
   file.write(std::int64_t{1} << 40, std::vector<Scalar>{{"nan", std::nanf("")}});
 
-  const auto events = read_events(text_of(file.path()));
-  REQUIRE(events.size() == 3);
+  const auto events = read_events(text_of(file.file().path()));
+  REQUIRE(events.size() == 4);
   CHECK(events[0].file_version == "brain.Event:2");
   CHECK(events[0].wall_time > 1.7e9);
   CHECK(events[1].step == 1);
-  CHECK(events[1].values.at("loss_metrics/global_avg_loss") == 8.0f);
-  CHECK(events[1].values.at("throughput(tps)") == 1000001.0f);
-  CHECK(events[1].values.at("mfu(%)") == 41.5f);
-  CHECK(events[2].step == std::int64_t{1} << 40);
-  CHECK(std::isnan(events[2].values.at("nan")));
+  CHECK(events[1].session_log == "\x08\x01");
+  CHECK(events[2].step == 1);
+  CHECK(events[2].values.at("loss_metrics/global_avg_loss") == 8.0f);
+  CHECK(events[2].values.at("throughput(tps)") == 1000001.0f);
+  CHECK(events[2].values.at("mfu(%)") == 41.5f);
+  CHECK(events[3].step == std::int64_t{1} << 40);
+  CHECK(std::isnan(events[3].values.at("nan")));
 }
 
 TEST_CASE("the tags are torchtitan's and an unknown mfu is left out") {
@@ -172,12 +175,19 @@ TEST_CASE("the tags are torchtitan's and an unknown mfu is left out") {
                                          "memory/max_active(GiB)", "n_tokens_seen"});
 }
 
-TEST_CASE("TensorBoard itself reads the event file to the same values") {
+TEST_CASE("TensorBoard itself reads a resumed run to the same values, as one curve") {
   std::vector<std::string> python = tensorboard_python();
   if (python.empty()) SKIP("no Python with tensorboard; scripts/setup.sh --oracles installs it");
   const Scratch scratch;
-  EventFile file(scratch.root());
-  for (std::int64_t step = 1; step <= 50; ++step) file.write(step, tensorboard_scalars(metrics_at(step)));
+  EventFile file(scratch.root(), 1);
+  // A run that got to step 30, was resumed after step 20 and is read as one curve.
+  for (std::int64_t step = 1; step <= 30; ++step) {
+    StepMetrics metrics = metrics_at(step);
+    if (step > 20) metrics.loss = -1;
+    file.write(step, tensorboard_scalars(metrics));
+  }
+  EventFile resumed(scratch.root(), 21);
+  for (std::int64_t step = 21; step <= 50; ++step) resumed.write(step, tensorboard_scalars(metrics_at(step)));
 
   python.insert(python.end(), {"-c", kReadScalars, scratch.root().string()});
   const ProgramResult result = run_program(python, 60'000);
@@ -187,6 +197,7 @@ TEST_CASE("TensorBoard itself reads the event file to the same values") {
   CHECK(read.size() == tensorboard_scalars(metrics_at(1)).size());
   for (std::int64_t step = 1; step <= 50; ++step)
     for (const Scalar& scalar : tensorboard_scalars(metrics_at(step))) {
+      CHECK(read.at(scalar.tag).size() == 50);
       const auto& event = read.at(scalar.tag).at(static_cast<std::size_t>(step - 1));
       CHECK(event[0] == step);
       CHECK(event[1].get<float>() == scalar.value);
