@@ -183,7 +183,7 @@ class Launcher {
     const Endpoint& place = options_.rendezvous;
     Fd fd = connect_to(place.host, place.port, options_.local_addr, kConnectTimeout_ms, problem_);
     tried_s_ = now_s();
-    if (fd) greeting_.emplace(std::move(fd), Handshake(Handshake::Side::node, options_.secret));
+    if (fd) greeting_ = Greeting{std::move(fd), Handshake(Handshake::Side::node, options_.secret)};
   }
 
   void greet() {
@@ -333,8 +333,7 @@ class Launcher {
     if (interrupts_ >= 2) finish_->code = 128 + SIGINT;
     if (finish_->code != 0 && attempt_began_s_ > 0) explain();
     const double deadline = now_s() + kLastWordsWithin_s;
-    while (!coordinator_->all_others_left() && now_s() < deadline) {
-      std::vector<pollfd> polls;
+    for (std::vector<pollfd> polls; !coordinator_->all_others_left() && now_s() < deadline; polls.clear()) {
       coordinator_->add_polls(polls);
       poll(polls.data(), polls.size(), 50);
       coordinator_->serve();
@@ -374,7 +373,6 @@ class Launcher {
   std::string log_root_;
   std::optional<Coordinator> coordinator_;  // on node 0
   struct Greeting {
-    Greeting(Fd connected, Handshake begun) : fd(std::move(connected)), proof(std::move(begun)) {}
     Fd fd;
     Handshake proof;
   };

@@ -38,8 +38,8 @@ class Handshake {
   bool write(int fd, const std::string& bytes);
   std::string proof_of(Side side) const;
 
-  const Side side_;
-  const std::string secret_, nonce_;
+  Side side_;
+  std::string secret_, nonce_;
   std::string in_, their_nonce_, problem_;
   bool spoke_ = false, was_refused_ = false, failed_ = false;
 };
