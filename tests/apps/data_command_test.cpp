@@ -117,6 +117,7 @@ TEST_CASE("tokenize makes a file that inspect explains and verifies") {
                            "  tokens      15\n"
                            "  ids         33 to 257\n"
                            "  document 0  7 tokens: 256 104 101 108 108 111 257\n"
+                           "              \"hello\"\n"
                            "  verified    whole\n");
   std::string damaged = text_of(place / "out.tokens");
   damaged[260] = static_cast<char>(damaged[260] ^ 1);

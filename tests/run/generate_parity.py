@@ -3,6 +3,7 @@
 python3 generate_parity.py RONDO FOLDER: transformers makes tiny models with random weights and saves them into FOLDER.
 Prints the number of tokens of each text, and exits 1 where one differs.
 """
+import os
 import pathlib
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from transformers.utils import logging
 
 BYTES, BOS = 258, 256  # the byte tokenizer's: as many ids, and the one before every text
 NEW_TOKENS = 40
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 PROMPTS = ["Hello", "a", "the quick brown fox jumps over the lazy dog"]
 MODELS = {
     "Llama 3": (llama_parity, {}),
@@ -26,7 +28,8 @@ MODELS = {
 def ours(rondo, folder, prompt):
     command = [rondo, "generate", folder, "--tokenizer=bytes", "--ids", f"--max-new-tokens={NEW_TOKENS}",
                f"--prompt={prompt}"]
-    return [int(word) for word in subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.split()]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ONE_THREAD, check=True, text=True)
+    return [int(word) for word in done.stdout.split()]
 
 
 def theirs(model, prompt):

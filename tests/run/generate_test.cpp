@@ -1,4 +1,5 @@
 // What a stored model says: `rondo generate` and `rondo eval`, on the checkpoint of a run and on its export.
+// One thread each: threads of many processes that wait for each other cost more than these models.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -34,6 +35,7 @@ void refused(const Words& words, int code, const std::string& why) {
 }
 
 TEST_CASE("eval gives the loss that the run's validation gave, and a checkpoint says what its export says") {
+  setenv("OMP_NUM_THREADS", "1", 1);
   const Place place;
   must_end_well(place.train("run", kTraining));
   const std::string run = path(place / "run"), step = run + "/checkpoint/step-10", exported = step + "-hf";
@@ -80,6 +82,7 @@ TEST_CASE("eval gives the loss that the run's validation gave, and a checkpoint 
 }
 
 TEST_CASE("eval on one rank gives what the validation of two ranks gave") {
+  setenv("OMP_NUM_THREADS", "1", 1);
   const Place place;
   must_end_well(place.launch(2, "run", kTraining));
   const ProgramResult eval = must_end_well({"eval", path(place / "run")});
