@@ -175,6 +175,20 @@ TEST_CASE("the tags are torchtitan's and an unknown mfu is left out") {
                                          "memory/max_active(GiB)", "n_tokens_seen"});
 }
 
+TEST_CASE("what overflowed has tags of its own") {
+  StepMetrics metrics = metrics_at(1);
+  const std::size_t others = tensorboard_scalars(metrics).size();
+  metrics.overflow = {96, 2, 1};
+  const std::vector<Scalar> scalars = tensorboard_scalars(metrics);
+  REQUIRE(scalars.size() == others + 3);
+  CHECK(scalars[others].tag == "experts/dropped_tokens");
+  CHECK(scalars[others].value == 96);
+  CHECK(scalars[others + 1].tag == "experts/repeated_steps");
+  CHECK(scalars[others + 1].value == 2);
+  CHECK(scalars[others + 2].tag == "experts/skipped_steps");
+  CHECK(scalars[others + 2].value == 1);
+}
+
 TEST_CASE("TensorBoard itself reads a resumed run to the same values, as one curve") {
   std::vector<std::string> python = tensorboard_python();
   if (python.empty()) SKIP("no Python with tensorboard; scripts/setup.sh --oracles installs it");
