@@ -148,7 +148,6 @@ ordered_json finite(std::optional<double> value) {
   return value && std::isfinite(*value) ? ordered_json(*value) : ordered_json(nullptr);
 }
 
-// `b`: "b" where two runs are compared.
 ordered_json bits_json(const Comparison& c) {
   ordered_json first = nullptr;
   if (const auto& d = c.first_difference)
