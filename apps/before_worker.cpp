@@ -28,7 +28,7 @@ bool before_plan(const Arguments& args) {
   const auto options = read_plan_options(args);
   if (!options) return false;
   ir::select_passes(ir::all_passes(),
-                    compile_options(options->config, options->device->is_gpu ? "cuda" : "cpu"));
+                    compile_options(options->config, options->device.is_gpu ? "cuda" : "cpu"));
   return true;
 }
 
