@@ -12,21 +12,46 @@ namespace rondo {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1'000'000;
+constexpr std::string_view kDefaultDevice = "h200";
 
-std::string read_device(const std::string& name, const ir::DeviceModel*& device) {
-  device = ir::find_device_model(name);
-  if (device != nullptr) return "";
+std::string read_device(const std::string& name, ir::DeviceModel& device) {
+  if (const ir::DeviceModel* found = ir::find_device_model(name); found != nullptr) {
+    device = *found;
+    return "";
+  }
   std::vector<std::string> names;
   for (const ir::DeviceModel& known : ir::device_models()) names.emplace_back(known.name);
   return "is not known" + did_you_mean(name, names);
+}
+
+// "matmul=0.9,network=0.5": factors on the device's rates. Returns what is wrong, or "".
+std::string scale_rates(const std::string& rates, ir::DeviceModel& device) {
+  for (const std::string& rate : split(rates, ',')) {
+    const std::size_t equals = std::min(rate.find('='), rate.size());
+    const auto factor = number_in<double>(rate.substr(std::min(equals + 1, rate.size())), 0.001, 1000.0);
+    if (!factor || !ir::scale_rate(device, rate.substr(0, equals), *factor))
+      return "must be a list of NAME=FACTOR, with matmul, attention, memory, links, network, exchange or "
+             "contention, and factors from 0.001 to 1000";
+  }
+  return "";
+}
+
+// "h200 (default), ...".
+std::string device_names() {
+  std::string names;
+  for (const ir::DeviceModel& known : ir::device_models())
+    names += (names.empty() ? "" : ", ") + std::string(known.name) +
+             (known.name == kDefaultDevice ? " (default)" : "");
+  return names + "; cpu: with this machine's memory";
 }
 
 }  // namespace
 
 std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& args) {
   PlanOptions options;
-  options.device = ir::find_device_model("h200");
+  options.device = *ir::find_device_model(kDefaultDevice);
   std::vector<std::string> keys;
+  std::string rates;
   Flags flags("plan",
               "What a job of N ranks will take, and how fast it may be; nothing is run. --section.key=value "
               "sets a key\n"
@@ -40,15 +65,25 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
               Need::required);
   flags.value(
       "--device", "NAME", [&](const std::string& name) { return read_device(name, options.device); },
-      "h200 (default), h100, h100-96gb, or cpu (this machine's memory)");
+      device_names());
+  flags.value("--rates", "LIST", flag::text(&rates),
+              "factors on the device's rates, where a machine was measured: matmul=0.9,network=0.5; also "
+              "attention, memory, links, exchange, contention");
   flags.value("--rank", "R", flag::amount(&options.rank, 0), "the rank to plan (default 0)");
+  flags.value("--tokens", "N", flag::amount(&options.tokens, 1),
+              "length of the run, such as 15T, instead of training.steps");
+  flags.value("--search", "SECONDS", flag::number(&options.search_seconds, 0, 86400, "seconds"),
+              "for what would make a job fit that does not (default 30; 0: no search)");
   flags.value("--timeline", "FILE", flag::text(&options.timeline),
               "writes a picture of the memory over the step, one HTML page");
   flags.toggle("--json", &options.json, "the same numbers for programs");
   if (!flags.read(args)) return std::nullopt;
   if (options.rank >= options.world)
     flags.fail({flags.as_given("--rank") + " must be below " + flags.as_given("--world")});
-  options.config = load_config(keys, options.device->is_gpu ? "cuda" : "cpu");
+  if (!rates.empty())
+    if (const std::string wrong = scale_rates(rates, options.device); !wrong.empty())
+      flags.fail({flags.as_given("--rates") + " " + wrong});
+  options.config = load_config(keys, options.device.is_gpu ? "cuda" : "cpu");
   resolve_layout(options.config, options.world);
   return options;
 }

@@ -43,7 +43,12 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
     : function_(std::move(function)), kind_(request.executor) {
   if (kind_ == ExecutorKind::eager) return;
   const Stopwatch started;
-  graph_ = trace(function_);
+  if (request.traces == nullptr) {
+    graph_ = trace(function_);
+  } else {
+    if (!request.traces->contains(function_.name)) request.traces->emplace(function_.name, trace(function_));
+    graph_ = request.traces->at(function_.name);
+  }
   report_.trace_ms = started.milliseconds();
   report_.traced_nodes = graph_.nodes.size();
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,9 @@ namespace rondo {
 
 enum class ExecutorKind { eager, interpreter, replay };
 
+// By the name of the function.
+using TracedGraphs = std::map<std::string, ir::Graph>;
+
 struct CompileRequest {
   ExecutorKind executor = ExecutorKind::replay;
   CompileOptions options;
@@ -29,6 +33,8 @@ struct CompileRequest {
   // NAME.memory.html, the picture of the memory plan. Empty: nowhere.
   std::filesystem::path dump_folder;
   bool dump_all = false;
+  // Graphs of these very functions that were traced before, which are taken; others are traced and added.
+  std::shared_ptr<TracedGraphs> traces = {};
 };
 
 struct CompileReport {

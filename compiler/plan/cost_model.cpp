@@ -7,61 +7,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
+#include <vector>
 
 #include "compiler/ir/op_facts.h"
 #include "support/error.h"
 
 namespace rondo::ir {
 namespace {
-
-constexpr double kTera = 1e12;
-constexpr std::int64_t kGigabyte = 1'000'000'000, kGib = std::int64_t{1} << 30;
-
-constexpr Link kNvlink4{450e9 * 0.80, 9e-6};
-constexpr Link kEightNetworkCards{8 * 50e9 * 0.95, 7.3e-6};
-
-constexpr DeviceModel hopper(std::string_view name, std::string_view what, std::int64_t memory_gb,
-                             double memory_tb_per_s) {
-  DeviceModel d;
-  d.name = name;
-  d.what = what;
-  d.memory_bytes = memory_gb * kGigabyte;
-  d.reserve_bytes = 3 * kGib;
-  d.peak_16bit_flops_per_s = 989 * kTera;
-  d.peak_fp32_flops_per_s = 67 * kTera;
-  d.peak_memory_bytes_per_s = memory_tb_per_s * kTera;
-  d.matmul_fraction = 0.80;
-  d.attention_forward_fraction = 644.0 / 989;
-  d.attention_backward_fraction = 541.0 / 989;
-  d.memory_fraction = 0.90;
-  d.launch_s = 4e-6;
-  d.within_node = kNvlink4;
-  d.between_nodes = kEightNetworkCards;
-  d.host_bytes_per_s = 64e9 * 0.85;
-  return d;
-}
-
-constexpr DeviceModel two_cores() {
-  DeviceModel d;
-  d.name = "cpu";
-  d.what = "two cores of Zen 4";
-  d.is_gpu = false;
-  d.peak_16bit_flops_per_s = 410e9;
-  d.peak_fp32_flops_per_s = 188e9;
-  d.peak_memory_bytes_per_s = 28e9;
-  d.launch_s = 0.9e-6;
-  d.within_node = d.between_nodes = {28e9 / 5, 100e-6};
-  d.host_bytes_per_s = 28e9 / 2;  // a copy reads and writes the same memory
-  return d;
-}
-
-constexpr std::array kDevices = {
-    hopper("h200", "NVIDIA H200 SXM, 141 GB", 141, 4.8),
-    hopper("h100", "NVIDIA H100 SXM, 80 GB", 80, 3.35),
-    hopper("h100-96gb", "NVIDIA H100 SXM, 96 GB at 2.4 TB/s", 96, 2.4),
-    two_cores(),
-};
 
 // Ops that look into an operand at a few places instead of reading it: which tensor operand.
 struct LooksInto {
@@ -110,6 +64,68 @@ double peak_for(const Graph& graph, const Node& node, const DeviceModel& device)
                                                      : device.peak_fp32_flops_per_s;
 }
 
+using Sizes = std::vector<std::int64_t>;
+
+// A product as GPU libraries compute it: tiles of the result, one a multiprocessor at a time.
+struct ProductShape {
+  double groups = 1, m = 1, n = 1, k = 1;
+};
+
+// REQUIRES a node with operations.
+ProductShape shape_of(const Graph& graph, const Node& node, double operations) {
+  std::array<const Sizes*, 2> operands{};
+  std::size_t count = 0;
+  for_each_operand(node, [&](ValueId id) {
+    if (count < 2) operands[count++] = &graph.value(id).type.sizes;
+  });
+  const Sizes& result = graph.value(node.results[0]).type.sizes;
+  ProductShape shape;
+  if (node.op.starts_with("rondo.linear_cross_entropy")) {
+    shape.m = static_cast<double>(operands[0]->at(0));
+    shape.n = static_cast<double>(operands[1]->at(0));
+    shape.k = static_cast<double>(operands[0]->at(1));
+    return shape;
+  }
+  // Of a grouped product either the result or the weight has a part for each group.
+  if (result.size() == 3) {
+    shape.groups = static_cast<double>(result[0]);
+  } else if (operands[1]->size() == 3) {
+    shape.groups = static_cast<double>(operands[1]->at(0));
+  }
+  shape.n = static_cast<double>(result.back());
+  shape.m = static_cast<double>(element_count(graph.value(node.results[0]).type)) / shape.n / shape.groups;
+  shape.k = operations / (2 * shape.groups * shape.m * shape.n);
+  return shape;
+}
+
+// Of the rate with full tiles: tiles reach over the edges of the result, the last wave leaves multiprocessors
+// without a tile, and a tile's pipeline fills and drains once for each sum. Tiles of 128 x 256 have the full
+// rate; of 128 x 128, which load half as much again for each operation, there are twice as many.
+double share_of_rate(const ProductShape& p, int multiprocessors) {
+  constexpr double kSmallTileRate = 0.85, kPipelineDepth = 256;
+  struct Tile {
+    double m, n, rate;
+  };
+  double best = 0;
+  for (const Tile& tile : {Tile{128, 256, 1}, Tile{256, 128, 1}, Tile{128, 128, kSmallTileRate}}) {
+    const double tiles = p.groups * std::ceil(p.m / tile.m) * std::ceil(p.n / tile.n);
+    const double waves = std::ceil(tiles / multiprocessors);
+    const double filled = p.groups * p.m * p.n / (waves * multiprocessors * tile.m * tile.n);
+    best = std::max(best, tile.rate * filled);
+  }
+  return best * p.k / (p.k + kPipelineDepth);
+}
+
+// Attention over short sequences: `half` is the length at which half of the rate is reached.
+double share_of_attention(const Graph& graph, const Node& node, double half) {
+  double length = 0;
+  for_each_operand(node, [&](ValueId id) {
+    const Sizes& sizes = graph.value(id).type.sizes;
+    if (sizes.size() == 4) length = std::max(length, static_cast<double>(sizes[2]));
+  });
+  return length / (length + half);
+}
+
 double whole_bytes(const Graph& graph, const Node& node, bool results) {
   double bytes = 0;
   const auto add = [&](ValueId id) { bytes += touched_bytes(graph.value(id).type); };
@@ -122,18 +138,6 @@ double whole_bytes(const Graph& graph, const Node& node, bool results) {
 }
 
 }  // namespace
-
-std::span<const DeviceModel> device_models() { return kDevices; }
-
-const DeviceModel* find_device_model(std::string_view name) {
-  for (const DeviceModel& device : kDevices)
-    if (device.name == name) return &device;
-  return nullptr;
-}
-
-const DeviceModel& device_model_for(TargetDevice device) {
-  return *find_device_model(device == TargetDevice::cuda ? "h200" : "cpu");
-}
 
 double bytes_moved(const Graph& graph, const Node& node) {
   if (moves_nothing(graph, node)) return 0;
@@ -159,11 +163,20 @@ NodeCost node_cost(const Graph& graph, const Node& node, const DeviceModel& devi
   const double peak = peak_for(graph, node, device);
   // flops() counts the whole square; a causal kernel computes half of it.
   if (node.op == "rondo.attention.default") {
-    at_least(operations / 2 / (peak * device.attention_forward_fraction), CostKind::attention);
+    at_least(operations / 2 /
+                 (peak * device.attention_forward_fraction *
+                  share_of_attention(graph, node, device.attention_forward_half)),
+             CostKind::attention);
   } else if (node.op == "rondo.attention_backward.default") {
-    at_least(operations / 2 / (peak * device.attention_backward_fraction), CostKind::attention);
+    at_least(operations / 2 /
+                 (peak * device.attention_backward_fraction *
+                  share_of_attention(graph, node, device.attention_backward_half)),
+             CostKind::attention);
   } else {
-    at_least(operations / (peak * device.matmul_fraction), CostKind::matmul);
+    const double share = device.multiprocessors == 0
+                             ? 1
+                             : share_of_rate(shape_of(graph, node, operations), device.multiprocessors);
+    at_least(operations / (peak * device.matmul_fraction * share), CostKind::matmul);
   }
   return cost;
 }

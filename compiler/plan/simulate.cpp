@@ -42,16 +42,18 @@ class Lanes {
           break;
         case Effect::host_sync:
           compute(node);
-          if (!is_collective(facts(node.op))) break;
-          start(node);
-          wait(node.results.at(0));
+          if (is_collective(facts(node.op))) {
+            start(node);
+            wait(node.results.at(0));
+          }
           break;
         default:
           compute(node);
       }
     }
     for (const auto& [key, totals] : made_.collectives) made_.exposed_s += totals.exposed_s;
-    made_.step_s = now_s_;
+    made_.slowed_s = device_.contention * std::max(0.0, made_.communication_s() - made_.exposed_s);
+    made_.step_s = now_s_ + made_.slowed_s;
     return made_;
   }
 
@@ -76,7 +78,8 @@ class Lanes {
     const auto group = groups_.find(c.group);
     const GroupShape shape = group == groups_.end() ? GroupShape{} : group->second;
     const std::int64_t ranks = c.ranks == 0 ? shape.ranks : c.ranks;
-    const double seconds = collective_seconds(c.kind, bytes, ranks, device_, shape.stride);
+    const double rate = facts(node.op).effect == Effect::host_sync ? device_.exchange_fraction : 1;
+    const double seconds = collective_seconds(c.kind, bytes, ranks, device_, shape.stride) / rate;
     const bool in_node = within_node(ranks, shape.stride, device_);
     double& link_free_s = in_node ? node_link_free_s_ : network_free_s_;
     link_free_s = std::max(link_free_s, now_s_) + seconds;
@@ -152,6 +155,7 @@ void StepEstimate::add(const StepEstimate& other, double times) {
   node_links_s += times * other.node_links_s;
   network_s += times * other.network_s;
   exposed_s += times * other.exposed_s;
+  slowed_s += times * other.slowed_s;
   step_s += times * other.step_s;
   flops += times * other.flops;
   moved_bytes += times * other.moved_bytes;

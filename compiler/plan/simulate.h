@@ -5,6 +5,9 @@
 // holds the compute lane until that collective is done: what it waits is exposed, the rest of the collective
 // is hidden. There are two such lanes, the links within a node and those between nodes; groups share them.
 // Copies to the host and copies from it have a lane each.
+//
+// A collective that compute hides still takes multiprocessors and memory bandwidth from it: a share of the
+// hidden time (DeviceModel::contention) is added to the step.
 #pragma once
 
 #include <array>
@@ -48,7 +51,8 @@ struct StepEstimate {
   double node_links_s = 0;  // the lanes of communication: within nodes,
   double network_s = 0;     // and between them
   double exposed_s = 0;     // of communication
-  double step_s = 0;        // compute_s + exposed_s + transfers.exposed_s
+  double slowed_s = 0;      // what compute loses to the communication beside it
+  double step_s = 0;        // compute_s + exposed_s + slowed_s + transfers.exposed_s
   double flops = 0;         // attention with the full square
   double moved_bytes = 0;
   std::array<ComputeTotals, 5> compute{};                                          // by CostKind

@@ -9,6 +9,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "apps/run_program.h"
@@ -53,8 +54,9 @@ void check_sums(const json& plan) {
   const double parts = step.at("matmul_s").get<double>() + step.at("attention_s").get<double>() +
                        step.at("memory_s").get<double>() + step.at("launch_s").get<double>();
   CHECK(parts == Approx(step.at("compute_s").get<double>()));
-  CHECK(step.at("step_s").get<double>() == Approx(parts + step.at("exposed_s").get<double>() +
-                                                  step.at("transfers").at("exposed_s").get<double>()));
+  CHECK(step.at("step_s").get<double>() ==
+        Approx(parts + step.at("slowed_s").get<double>() + step.at("exposed_s").get<double>() +
+               step.at("transfers").at("exposed_s").get<double>()));
   CHECK(step.at("exposed_s").get<double>() <= step.at("communication_s").get<double>() * (1 + 1e-9));
   CHECK(plan.at("most_tokens_per_s_per_rank").get<double>() >=
         plan.at("tokens_per_s_per_rank").get<double>());
@@ -76,7 +78,7 @@ TEST_CASE("the presets have their published parameters and FLOPs, and the plan a
   const Preset preset = GENERATE(Preset{"llama3_8b.toml", 8, 8'030'261'248, 57.914},
                                  Preset{"llama3_70b.toml", 256, 70'553'706'496, 481.44},
                                  Preset{"llama3_405b.toml", 512, 405'853'388'800, 2625.4});
-  const json p = plan_json(preset.config, fmt::format("--world {}", preset.world));
+  const json p = plan_json(preset.config, fmt::format("--world {} --search 0", preset.world));
   CHECK(p.at("parameters").get<std::int64_t>() == preset.parameters);
   CHECK(p.at("flops_per_token").get<double>() == Approx(preset.gflop_per_token * 1e9).epsilon(1e-3));
   CHECK(p.at("world_size") == preset.world);
@@ -139,6 +141,15 @@ TEST_CASE("activations that wait in the host's memory are copied there and back,
   check_sums(p);
 }
 
+TEST_CASE("rates that a machine was measured at make the plan slower by what they are of") {
+  const std::string words = "--world 8 --model.n_layers=4 --device h100";
+  const json own = plan_json("llama3_8b.toml", words);
+  const json slow = plan_json("llama3_8b.toml", words + " --rates matmul=0.5,attention=0.25");
+  CHECK(number(slow, "step", "attention_s") == Approx(4 * number(own, "step", "attention_s")));
+  CHECK(number(slow, "step", "matmul_s") == Approx(2 * number(own, "step", "matmul_s")).epsilon(0.01));
+  CHECK(number(slow, "step", "memory_s") == Approx(number(own, "step", "memory_s")).epsilon(0.01));
+}
+
 TEST_CASE("one rank communicates nothing") {
   const json p = plan_json("llama3_debug.toml", "--world 1 --device cpu");
   CHECK(number(p, "step", "communication_s") == 0);
@@ -159,27 +170,27 @@ TEST_CASE("accumulation runs the microbatch's graph as often as there are microb
   check_sums(thrice);
 }
 
-TEST_CASE("a job that does not fit is told what would, planned and with its number") {
-  const std::string words = "--world 8 --device h100 --training.local_batch_size=4";
+TEST_CASE("a job that does not fit is told what would, as flags to type and with their numbers") {
+  const std::string words = "--world 8 --device h100 --model.n_layers=2 --training.local_batch_size=32";
   const json p = plan_json("llama3_8b.toml", words);
   CHECK(p.at("memory").at("fits") == false);
-  const json& tried = p.at("alternatives");
-  REQUIRE_FALSE(tried.empty());
-  for (std::size_t i = 0; i < tried.size(); ++i) CHECK(tried[i].at("fits") == (i + 1 == tried.size()));
-  const auto& usable = p.at("memory").at("usable_bytes");
-  CHECK(tried.back().at("total_bytes") <= usable);
+  const json& found = p.at("remedies").at("found");
+  REQUIRE_FALSE(found.empty());
 
-  // What is advised does fit when it is typed.
-  std::string flags = tried.back().at("flags");
-  if (flags.find("--world") == std::string::npos) flags += " --world 8";
-  const json advised = plan_json("llama3_8b.toml", "--device h100 --training.local_batch_size=4 " + flags);
+  std::string flags;
+  for (const json& flag : found.front().at("flags")) flags += " " + flag.get<std::string>();
+  const json advised = plan_json("llama3_8b.toml", words + flags);
   CHECK(advised.at("memory").at("fits") == true);
-  CHECK(advised.at("memory").at("total_bytes") == tried.back().at("total_bytes"));
+  CHECK(advised.at("memory").at("total_bytes") == found.front().at("total_bytes"));
+  CHECK(advised.at("tokens_per_s").get<double>() == Approx(found.front().at("tokens_per_s").get<double>()));
+  CHECK(advised.at("remedies").is_null());
 
   const std::string text = plan("llama3_8b.toml", words).output;
   CHECK_THAT(text, ContainsSubstring("does not fit"));
-  CHECK_THAT(text, ContainsSubstring("what would make it fit"));
-  CHECK_THAT(text, ContainsSubstring("fits; add --"));
+  CHECK_THAT(text, ContainsSubstring("what would make it fit on these 8 ranks, the fastest first"));
+  CHECK_THAT(text, ContainsSubstring(flags.substr(1)));
+  CHECK_THAT(plan("llama3_8b.toml", words + " --search 0").output,
+             !ContainsSubstring("what would make it fit"));
 }
 
 TEST_CASE("a job that nothing makes fit says so, and planning it is no failure") {
@@ -187,7 +198,46 @@ TEST_CASE("a job that nothing makes fit says so, and planning it is no failure")
       plan("llama3_405b.toml",
            "--world 1 --device h100 --model.n_layers=2 --model.dim=131072 --training.seq_len=1024");
   CHECK(result.exit_code == 0);
-  CHECK_THAT(result.output, ContainsSubstring("none of these is enough"));
+  CHECK_THAT(result.output, ContainsSubstring("nothing fits on 64 ranks either"));
+}
+
+TEST_CASE("a run's days, hours and tokens follow from the step, and a number of tokens sets its steps") {
+  const std::string words = "--world 8 --model.n_layers=2 --training.steps=1000";
+  const json p = plan_json("llama3_8b.toml", words);
+  const json& run = p.at("run");
+  const double seconds = run.at("seconds");
+  CHECK(run.at("steps") == 1000);
+  CHECK(run.at("tokens").get<double>() == 1000 * p.at("tokens_per_step").get<double>());
+  CHECK(seconds == Approx(1000 * number(p, "step", "step_s")));
+  CHECK(run.at("device_hours").get<double>() == Approx(8 * seconds / 3600));
+  // 15258.8 steps of 65,536 tokens.
+  CHECK(plan_json("llama3_8b.toml", words + " --tokens 1G").at("run").at("steps") == 15259);
+}
+
+TEST_CASE("the planned sizes of checkpoints are those on the disk, but for less than a hundredth") {
+  const fs::path folder = fs::temp_directory_path() / fmt::format("rondo-plan-run-{}", getpid());
+  const std::string words =
+      "--training.steps=2 --training.local_batch_size=1 --training.seq_len=16 --validation.enable=false "
+      "--lr_scheduler.warmup_steps=1 --checkpoint.enable=true --checkpoint.interval=1 "
+      "--checkpoint.export_dtype=bfloat16 ";
+  const ProgramResult ran =
+      run_program({"/bin/sh", "-c",
+                   fmt::format("cd {} && {}/rondo train --job.config_file=configs/llama3_debug.toml {} "
+                               "--job.dump_folder={}",
+                               RONDO_SOURCE_DIR, RONDO_BINARY_DIR, words, folder.string())},
+                  120'000);
+  INFO(ran.output);
+  REQUIRE(ran.exit_code == 0);
+  const auto bytes_of = [&](const char* step) {
+    double bytes = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(folder / "checkpoint" / step))
+      if (entry.is_regular_file()) bytes += static_cast<double>(entry.file_size());
+    return bytes;
+  };
+  const json planned = plan_json("llama3_debug.toml", "--world 1 --device cpu " + words).at("checkpoint");
+  CHECK(planned.at("full_bytes").get<double>() == Approx(bytes_of("step-1")).epsilon(0.01));
+  CHECK(planned.at("weights_bytes").get<double>() == Approx(bytes_of("step-2")).epsilon(0.01));
+  fs::remove_all(folder);
 }
 
 TEST_CASE(
@@ -204,6 +254,31 @@ TEST_CASE("a timeline is written where it is asked for") {
   CHECK(plan("llama3_8b.toml", "--world 8 --model.n_layers=2 --timeline " + page.string()).exit_code == 0);
   CHECK(fs::file_size(page) > 10'000);
   fs::remove(page);
+}
+
+// The lines of the first block of code below a heading of docs/plan.md.
+std::vector<std::string> example_below(const std::string& heading) {
+  std::ifstream page(RONDO_SOURCE_DIR "/docs/plan.md");
+  std::vector<std::string> lines;
+  bool below = false, inside = false;
+  for (std::string line; std::getline(page, line);) {
+    below = below || line == heading;
+    if (below && line == "```") {
+      if (inside) return lines;
+      inside = true;
+    } else if (inside) {
+      lines.push_back(line);
+    }
+  }
+  return {};
+}
+
+TEST_CASE("the example of docs/plan.md is what the command prints, but for the time that planning takes") {
+  const std::string text = plan("llama3_8b.toml", "--world 8 --device h100").output;
+  const std::vector<std::string> lines = example_below("## How to read a plan");
+  REQUIRE(lines.size() > 30);
+  for (const std::string& line : lines)
+    if (!line.starts_with("planned in ")) CHECK_THAT(text, ContainsSubstring(line + "\n"));
 }
 
 struct Mistake {
@@ -226,6 +301,8 @@ TEST_CASE("a mistake is one line and its own exit code") {
       Mistake{"--world eight", 2, "plan: --world \"eight\" must be a whole number from 1 to 1000000"},
       Mistake{"--world 2000000", 2, "plan: --world \"2000000\" must be a whole number from 1 to 1000000"},
       Mistake{"--world 8 --rank 8", 2, "plan: --rank \"8\" must be below --world \"8\""},
+      Mistake{"--world 8 --rates matmul=0", 2, "plan: --rates \"matmul=0\" must be a list of NAME=FACTOR"},
+      Mistake{"--world 8 --rates matrix=1", 2, "plan: --rates \"matrix=1\" must be a list of NAME=FACTOR"},
       Mistake{"--world 8 --device h220", 2, "plan: --device \"h220\" is not known (did you mean h200?)"},
       Mistake{"--world 8 --devise h200", 2, "plan: unknown flag --devise (did you mean --device?)"},
       Mistake{"--world 8 --json=1", 2, "plan: --json takes no value"},
@@ -251,7 +328,8 @@ TEST_CASE("without a configuration, and with one that is not there, the plan say
 TEST_CASE("the help of rondo plan lists its flags and needs nothing else") {
   const ProgramResult help = plan("", "--help");
   CHECK(help.exit_code == 0);
-  for (const char* flag : {"--world N", "--device NAME", "--rank R", "--json"})
+  for (const char* flag :
+       {"--world N", "--device NAME", "--rates LIST", "--tokens N", "--search SECONDS", "--rank R", "--json"})
     CHECK_THAT(help.output, ContainsSubstring(flag));
 }
 

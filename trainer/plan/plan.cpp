@@ -1,33 +1,26 @@
 // Runs the code of a real start (layout, functions, trace, passes, memory plan) and stops where tensors would
 // be needed, so plan and run decide alike. Inputs are shared by the functions, and their bytes count once;
-// arenas take turns, and the largest counts. Only if the job does not fit are alternatives planned, one by
-// one up to the first that fits. One that breaks a rule of the configuration is left out.
+// arenas take turns, and the largest counts.
 #include "trainer/plan/plan.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <fstream>
 
 #include "compiler/report/memory_timeline.h"
 #include "models/parts/decoder.h"
 #include "support/error.h"
+#include "support/stopwatch.h"
 #include "trainer/observe/metrics/flops.h"
 #include "trainer/observe/metrics/machine.h"
-#include "trainer/plan/plan_alternatives.h"
+#include "trainer/step/float_dtypes.h"
 #include "trainer/step/from_config.h"
 
 namespace rondo {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 // Every plan is of a replay: what the other executors take is not decided in advance.
 JobConfig replayed(JobConfig config, std::vector<std::string>& notes) {
@@ -93,11 +86,24 @@ void write_timeline(const std::vector<const CompiledStep*>& steps, const ir::Mem
                             path.string(), std::strerror(errno)));
 }
 
-JobPlan plan_one(const JobConfig& asked, std::int64_t world, std::int64_t rank, const ir::DeviceModel& device,
-                 const std::filesystem::path& timeline = {}) {
+// Parameters and the moments of their optimizer, as they are saved, without what the shards are padded with.
+CheckpointBytes checkpoint_bytes(const JobConfig& config, const JobPlan& plan) {
+  const auto bytes_of = [&](const std::string& dtype) {
+    return plan.parameters * static_cast<std::int64_t>(c10::elementSize(float_named(dtype)));
+  };
+  const auto of = [&](ir::InputKind kind) { return plan.memory.input_bytes[static_cast<std::size_t>(kind)]; };
+  const std::int64_t parameters = of(ir::InputKind::parameter);
+  const std::int64_t moments = (of(ir::InputKind::optimizer) + parameters / 2) / parameters;
+  return {bytes_of(config.training.dtype) * (1 + moments), bytes_of(config.checkpoint.export_dtype)};
+}
+
+}  // namespace
+
+JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::int64_t rank, const ir::DeviceModel& device,
+                 const std::filesystem::path& timeline, const std::shared_ptr<TracedGraphs>& traces) {
   JobPlan plan;
   const JobConfig config = replayed(asked, plan.notes);
-  auto started = Clock::now();
+  const Stopwatch started;
   plan.layout = resolve_layout(config, world);
   const std::shared_ptr<const Decoder> model = make_decoder(config.model.name, config.model.sizes);
   const TrainStepOptions options = step_options(config, plan.layout, rank);
@@ -110,11 +116,13 @@ JobPlan plan_one(const JobConfig& asked, std::int64_t world, std::int64_t rank, 
   plan.rank = rank;
   plan.memory_policy = memory_policy(config);
   plan.tokens_per_step = plan.layout.global_batch_size * config.training.seq_len;
+  plan.steps = config.training.steps;
   plan.device = &device;
   plan.usable_bytes = memory_of(device) - device.reserve_bytes;
-  plan.times.model_ms = ms_since(started);
+  plan.times.model_ms = started.milliseconds();
 
-  const CompileRequest request = compile_request(config, device.is_gpu ? "cuda" : "cpu", {});
+  CompileRequest request = compile_request(config, device.is_gpu ? "cuda" : "cpu", {});
+  request.traces = traces;
   CompiledFunctions compiled(step, request, config.validation.enable);
   plan_repeat(compiled, plan);
   for (const CompiledStep* function : compiled.all()) {
@@ -126,29 +134,12 @@ JobPlan plan_one(const JobConfig& asked, std::int64_t world, std::int64_t rank, 
       for (const std::string& note : pass.notes)
         plan.notes.push_back(function->function().name + ": " + note);
   }
-  started = Clock::now();
+  const Stopwatch compiled_all;
   plan.memory = planned_memory(compiled.all());
+  plan.checkpoint = checkpoint_bytes(config, plan);
   plan.step = estimate(compiled, plan.layout, device, plan.expert_rows);
-  plan.times.plan_ms += ms_since(started);
+  plan.times.plan_ms += compiled_all.milliseconds();
   if (!timeline.empty()) write_timeline(compiled.all(), plan.memory.report, timeline);
-  return plan;
-}
-
-}  // namespace
-
-JobPlan plan_job(const JobConfig& config, std::int64_t world, std::int64_t rank,
-                 const ir::DeviceModel& device, const std::filesystem::path& timeline) {
-  JobPlan plan = plan_one(config, world, rank, device, timeline);
-  if (plan.fits()) return plan;
-  for (const Variant& variant : variants_that_take_less(config, plan.layout)) {
-    try {
-      const JobPlan other = plan_one(variant.config, variant.world, 0, device);
-      plan.alternatives.push_back({variant.what, variant.flags, other.memory.total_bytes(), other.fits()});
-    } catch (const Error& error) {
-      if (error.code() != ExitCode::config) throw;  // a batch that cannot be divided so: no alternative
-    }
-    if (!plan.alternatives.empty() && plan.alternatives.back().fits) break;
-  }
   return plan;
 }
 
@@ -172,6 +163,7 @@ std::string JobPlan::bound() const {
       {step.of(CostKind::attention).seconds, "attention"},
       {step.of(CostKind::memory).seconds, "memory traffic of the other ops"},
       {step.of(CostKind::launch).seconds, "launches of small ops"},
+      {step.slowed_s, "what communication takes from compute"},
       {step.exposed_s, "communication that nothing hides"},
       {step.transfers.exposed_s, "offloading that nothing hides"},
   };

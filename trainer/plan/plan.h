@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "compiler/compile.h"
 #include "compiler/plan/cost_model.h"
 #include "compiler/plan/simulate.h"
 #include "compiler/report/memory_report.h"
@@ -30,12 +32,10 @@ struct PlanTimes {
   double total_ms() const { return model_ms + trace_ms + passes_ms + plan_ms; }
 };
 
-// Another way to run the job, planned like the job itself.
-struct Alternative {
-  std::string what;   // "8 ranks more"
-  std::string flags;  // what to type: "--compile.memory_policy=full"
-  std::int64_t total_bytes = 0;
-  bool fits = false;
+// Of a checkpoint on disk, all ranks together.
+struct CheckpointBytes {
+  std::int64_t full = 0;     // that a run can resume from
+  std::int64_t weights = 0;  // of the last save of the model only, in checkpoint.export_dtype
 };
 
 struct JobPlan {
@@ -53,10 +53,10 @@ struct JobPlan {
   PlannedMemory memory;
   std::int64_t usable_bytes = 0;  // of the device: its memory without the reserve
   bool fits() const { return memory.total_bytes() <= usable_bytes; }
-  // Where it does not fit: what was tried, in order, up to the first that fits.
-  std::vector<Alternative> alternatives;
+  CheckpointBytes checkpoint;
 
-  ir::StepEstimate step;  // of one optimizer step of one rank
+  ir::StepEstimate step;   // of one optimizer step of one rank
+  std::int64_t steps = 0;  // of the run
   PlanTimes times;
   std::vector<std::string> notes;  // what the passes decided, and what the plan does not know
 
@@ -64,6 +64,10 @@ struct JobPlan {
   double tokens_per_s_per_rank() const {
     return tokens_per_s() / static_cast<double>(layout.mesh.world_size());
   }
+  // Of the run's steps, one after another: without start, validation, saving and failures.
+  double run_tokens() const { return static_cast<double>(steps * tokens_per_step); }
+  double run_s() const { return static_cast<double>(steps) * step.step_s; }
+  double device_hours() const { return run_s() / 3600 * static_cast<double>(layout.mesh.world_size()); }
   // Percent of the device's 16-bit peak, by torchtitan's convention.
   double mfu_percent() const;
   // Were everything but matrix products and attention free, or hidden: no schedule or fusion gets beyond.
@@ -75,12 +79,9 @@ struct JobPlan {
 
 // `rank` is one of `world` ranks. Throws what resolve_layout, the tracer and the passes throw. With a
 // `timeline`, that file gets the picture of the memory (compiler/report/memory_timeline.h), or
-// Error(resources).
+// Error(resources). `traces` as in CompileRequest.
 JobPlan plan_job(const JobConfig& config, std::int64_t world, std::int64_t rank,
-                 const ir::DeviceModel& device, const std::filesystem::path& timeline = {});
-
-// For people and for programs; the same numbers.
-std::string plan_text(const JobPlan& plan);
-std::string plan_json(const JobPlan& plan);
+                 const ir::DeviceModel& device, const std::filesystem::path& timeline = {},
+                 const std::shared_ptr<TracedGraphs>& traces = nullptr);
 
 }  // namespace rondo

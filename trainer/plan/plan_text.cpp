@@ -1,11 +1,14 @@
-// A plan as aligned text and as JSON.
+// The text is lines of aligned columns, group by group; the JSON has the same numbers without rounding.
+#include "trainer/plan/plan_text.h"
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "support/text/size_text.h"
-#include "trainer/plan/plan.h"
 
 namespace rondo {
 namespace {
@@ -28,8 +31,8 @@ std::string grouped(std::int64_t number) {
   return digits;
 }
 
-std::string plural(std::int64_t count, const std::string& what) {
-  return fmt::format("{} {}{}", grouped(count), what, count == 1 ? "" : "s");
+std::string plural(std::int64_t count, const std::string& what, const char* ending = "s") {
+  return fmt::format("{} {}{}", grouped(count), what, count == 1 ? "" : ending);
 }
 
 class Lines {
@@ -70,9 +73,8 @@ void add_job(Lines& lines, const JobPlan& p) {
   const std::string mesh = p.layout.mesh.text();
   lines.add("layout         {} of {} ({}){}", plural(p.layout.mesh.world_size(), "rank"), p.device->name,
             p.device->what, mesh.empty() ? "" : ": " + mesh);
-  lines.add("step           {}, {} tokens; {} microbatch{} a rank",
-            plural(p.layout.global_batch_size, "sequence"), grouped(p.tokens_per_step), p.layout.microbatches,
-            p.layout.microbatches == 1 ? "" : "es");
+  lines.add("step           {}, {} tokens; {} a rank", plural(p.layout.global_batch_size, "sequence"),
+            grouped(p.tokens_per_step), plural(p.layout.microbatches, "microbatch", "es"));
   if (p.expert_rows)
     lines.add("experts        room for {} rows of a layer on each rank, {:.3f} GiB; balanced routers send {}",
               grouped(p.expert_rows->room), gib(static_cast<double>(p.expert_rows->bytes)),
@@ -94,17 +96,49 @@ void add_memory(Lines& lines, const JobPlan& p) {
   }
 }
 
-void add_alternatives(Lines& lines, const JobPlan& p) {
-  if (p.fits()) return;
+void add_remedies(Lines& lines, const JobPlan& p, const Remedies& r) {
   lines.add("");
-  lines.add("what would make it fit (each planned like the job itself)");
-  for (const Alternative& a : p.alternatives)
-    lines.add("  {:>9.3f} GiB  {}{}", gib(a.total_bytes), a.what,
-              a.fits ? ": fits; add " + a.flags : std::string());
-  if (p.alternatives.empty() || !p.alternatives.back().fits)
-    lines.add(
-        "  none of these is enough: it takes a larger device, a smaller model, or parallelism inside of "
-        "layers");
+  const std::int64_t world = p.layout.mesh.world_size();
+  if (!r.found.empty() && r.most_ranks == world) {
+    lines.add("what would make it fit on these {}, the fastest first (each planned like the job itself)",
+              plural(world, "rank"));
+  } else if (r.found.empty() && r.not_searched > 0) {
+    lines.add("nothing that would make it fit was found in the time");
+  } else {
+    lines.add("on {} nothing would make it fit{}", plural(world, "rank"),
+              r.least_ranks_for_state <= world ? std::string()
+                                               : fmt::format(": parameters and optimizer alone take {}",
+                                                             plural(r.least_ranks_for_state, "rank")));
+    if (r.found.empty()) {
+      lines.add("nothing fits on {} either: it takes a larger device or a smaller model",
+                plural(r.most_ranks, "rank"));
+    } else {
+      lines.add("the least that would is {} (each planned like the job itself)",
+                plural(r.most_ranks, "rank"));
+    }
+  }
+  for (const Remedy& remedy : r.found) {
+    lines.add("  {:>9.3f} GiB  {:>11} tokens/s in all, {} tokens a step, {} a rank", gib(remedy.total_bytes),
+              grouped(static_cast<std::int64_t>(remedy.tokens_per_s)), grouped(remedy.tokens_per_step),
+              plural(remedy.microbatches, "microbatch", "es"));
+    lines.add("      {}", fmt::join(remedy.flags, " "));
+  }
+  lines.add("  searched for {:.1f} s: {} estimated from a few layers, {} planned whole", r.seconds,
+            plural(r.estimated, "way"), r.planned);
+  if (r.not_searched > 0)
+    lines.add("  the time ended before {} more; --search SECONDS gives it more",
+              plural(r.not_searched, "way"));
+}
+
+void add_run(Lines& lines, const JobPlan& p) {
+  lines.add("");
+  lines.add("the whole run: {}, {} tokens", plural(p.steps, "step"),
+            grouped(static_cast<std::int64_t>(p.run_tokens())));
+  lines.add("  {:<22}{:>9.2f} without start, validation and saves", "days", p.run_s() / 86400);
+  lines.add("  {:<22}{:>9}", p.device->is_gpu ? "GPU hours" : "hours of ranks",
+            grouped(static_cast<std::int64_t>(std::llround(p.device_hours()))));
+  lines.add("  {:<22}{:>9.1f} GiB to resume from, {:.1f} GiB weights alone", "checkpoint",
+            gib(p.checkpoint.full), gib(p.checkpoint.weights));
 }
 
 void add_collectives(Lines& lines, const JobPlan& p) {
@@ -146,6 +180,7 @@ void add_step(Lines& lines, const JobPlan& p) {
   row("exposed communication", p.step.exposed_s,
       fmt::format("  {:.1f} ms are hidden",
                   std::max(0.0, p.step.communication_s() - p.step.exposed_s) * 1e3));
+  row("slowed by communication", p.step.slowed_s, "  what runs beside compute takes from it");
   if (const ir::TransferTotals& t = p.step.transfers; t.count > 0)
     row("exposed offloading", t.exposed_s,
         fmt::format("  {} copies, {:.1f} GiB, {:.1f} ms are hidden", t.count, gib(t.bytes),
@@ -197,6 +232,7 @@ nlohmann::ordered_json step_json(const JobPlan& p) {
           {"launch_s", p.step.of(CostKind::launch).seconds},
           {"communication_s", p.step.communication_s()},
           {"exposed_s", p.step.exposed_s},
+          {"slowed_s", p.step.slowed_s},
           {"transfers",
            {{"count", p.step.transfers.count},
             {"bytes", p.step.transfers.bytes},
@@ -206,15 +242,34 @@ nlohmann::ordered_json step_json(const JobPlan& p) {
           {"collectives", collectives}};
 }
 
+nlohmann::ordered_json remedies_json(const Remedies& r) {
+  nlohmann::ordered_json found = nlohmann::ordered_json::array();
+  for (const Remedy& remedy : r.found)
+    found.push_back({{"flags", remedy.flags},
+                     {"world_size", remedy.world},
+                     {"total_bytes", remedy.total_bytes},
+                     {"tokens_per_step", remedy.tokens_per_step},
+                     {"microbatches", remedy.microbatches},
+                     {"tokens_per_s", remedy.tokens_per_s}});
+  return {{"found", found},
+          {"estimated", r.estimated},
+          {"planned", r.planned},
+          {"not_searched", r.not_searched},
+          {"seconds", r.seconds},
+          {"most_ranks", r.most_ranks},
+          {"least_ranks_for_state", r.least_ranks_for_state}};
+}
+
 }  // namespace
 
-std::string plan_text(const JobPlan& p) {
+std::string plan_text(const JobPlan& p, const std::optional<Remedies>& remedies) {
   Lines lines;
   add_job(lines, p);
   add_memory(lines, p);
-  add_alternatives(lines, p);
+  if (remedies) add_remedies(lines, p, *remedies);
   add_collectives(lines, p);
   add_step(lines, p);
+  add_run(lines, p);
   lines.add("");
   for (const std::string& note : p.notes) lines.add("note: {}", note);
   lines.add("planned in {:.0f} ms: trace {:.0f}, passes {:.0f}, plan {:.0f}; {} nodes", p.times.total_ms(),
@@ -223,43 +278,46 @@ std::string plan_text(const JobPlan& p) {
   return lines.text();
 }
 
-std::string plan_json(const JobPlan& p) {
-  nlohmann::ordered_json alternatives = nlohmann::ordered_json::array();
-  for (const Alternative& a : p.alternatives)
-    alternatives.push_back(
-        {{"what", a.what}, {"flags", a.flags}, {"total_bytes", a.total_bytes}, {"fits", a.fits}});
-  const nlohmann::ordered_json all = {{"model", p.model},
-                                      {"flavor", p.flavor},
-                                      {"parameters", p.parameters},
-                                      {"flops_per_token", p.flops_per_token},
-                                      {"device", p.device->name},
-                                      {"world_size", p.layout.mesh.world_size()},
-                                      {"rank", p.rank},
-                                      {"data_parallel_shard", p.layout.mesh.degree(Axis::dp_shard)},
-                                      {"data_parallel_replicate", p.layout.mesh.degree(Axis::dp_replicate)},
-                                      {"tensor_parallel", p.layout.mesh.degree(Axis::tp)},
-                                      {"expert_parallel", p.layout.mesh.degree(Axis::ep)},
-                                      {"global_batch_size", p.layout.global_batch_size},
-                                      {"microbatches", p.layout.microbatches},
-                                      {"memory_policy", p.memory_policy},
-                                      {"tokens_per_step", p.tokens_per_step},
-                                      {"memory", memory_json(p)},
-                                      {"alternatives", alternatives},
-                                      {"step", step_json(p)},
-                                      {"tokens_per_s_per_rank", p.tokens_per_s_per_rank()},
-                                      {"tokens_per_s", p.tokens_per_s()},
-                                      {"mfu_percent", p.mfu_percent()},
-                                      {"bound", p.bound()},
-                                      {"most_tokens_per_s_per_rank", p.most_tokens_per_s_per_rank()},
-                                      {"most_mfu_percent", p.most_mfu_percent()},
-                                      {"times_ms",
-                                       {{"model", p.times.model_ms},
-                                        {"trace", p.times.trace_ms},
-                                        {"passes", p.times.passes_ms},
-                                        {"plan", p.times.plan_ms},
-                                        {"total", p.times.total_ms()}}},
-                                      {"nodes", p.times.nodes},
-                                      {"notes", p.notes}};
+std::string plan_json(const JobPlan& p, const std::optional<Remedies>& remedies) {
+  const nlohmann::ordered_json all = {
+      {"model", p.model},
+      {"flavor", p.flavor},
+      {"parameters", p.parameters},
+      {"flops_per_token", p.flops_per_token},
+      {"device", p.device->name},
+      {"world_size", p.layout.mesh.world_size()},
+      {"rank", p.rank},
+      {"data_parallel_shard", p.layout.mesh.degree(Axis::dp_shard)},
+      {"data_parallel_replicate", p.layout.mesh.degree(Axis::dp_replicate)},
+      {"tensor_parallel", p.layout.mesh.degree(Axis::tp)},
+      {"expert_parallel", p.layout.mesh.degree(Axis::ep)},
+      {"global_batch_size", p.layout.global_batch_size},
+      {"microbatches", p.layout.microbatches},
+      {"memory_policy", p.memory_policy},
+      {"tokens_per_step", p.tokens_per_step},
+      {"memory", memory_json(p)},
+      {"remedies", remedies ? remedies_json(*remedies) : nlohmann::ordered_json()},
+      {"step", step_json(p)},
+      {"tokens_per_s_per_rank", p.tokens_per_s_per_rank()},
+      {"tokens_per_s", p.tokens_per_s()},
+      {"mfu_percent", p.mfu_percent()},
+      {"bound", p.bound()},
+      {"most_tokens_per_s_per_rank", p.most_tokens_per_s_per_rank()},
+      {"most_mfu_percent", p.most_mfu_percent()},
+      {"run",
+       {{"steps", p.steps},
+        {"tokens", p.run_tokens()},
+        {"seconds", p.run_s()},
+        {"device_hours", p.device_hours()}}},
+      {"checkpoint", {{"full_bytes", p.checkpoint.full}, {"weights_bytes", p.checkpoint.weights}}},
+      {"times_ms",
+       {{"model", p.times.model_ms},
+        {"trace", p.times.trace_ms},
+        {"passes", p.times.passes_ms},
+        {"plan", p.times.plan_ms},
+        {"total", p.times.total_ms()}}},
+      {"nodes", p.times.nodes},
+      {"notes", p.notes}};
   return all.dump(2) + "\n";
 }
 

@@ -1,8 +1,11 @@
 #include "compiler/plan/cost_model.h"
 
+#include <array>
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "compiler/ir/op_facts.h"
@@ -118,21 +121,121 @@ TEST_CASE("attention computes the causal half, forward and backward at their own
   CHECK(backward.seconds == Approx(2.5 * square / 2 / (1e12 * 0.2)));
 }
 
-TEST_CASE("an H200 multiplies at 791 TFLOP/s and copies at 4.3 TB/s") {
+// TFLOP/s of a product in bf16.
+double tera_per_s(const DeviceModel& device, const std::string& m, const std::string& k,
+                  const std::string& n) {
+  const Graph graph =
+      parse("graph g\nbatch %0: bf16[" + m + "," + k + "] x\nbatch %1: bf16[" + k + "," + n +
+                "] w\nforward\n  %2: bf16[" + m + "," + n + "] = aten.mm.default(%0, %1)\nreturn\n",
+            "x.ir");
+  return flops(graph, graph.nodes[0]) / node_seconds(graph, graph.nodes[0], device) * 1e-12;
+}
+
+TEST_CASE("an H200 multiplies at the rates published for its library, and copies at 4.3 TB/s") {
   const DeviceModel& h200 = *find_device_model("h200");
-  const NodeCost product = OneNode("%9: bf16[1024,2048] = aten.mm.default(%0, %1)").cost(h200);
-  CHECK(product.kind == CostKind::matmul);
-  CHECK(product.seconds == Approx(2.0 * 1024 * 4096 * 2048 / 791.2e12));
+  CHECK(tera_per_s(h200, "8192", "8192", "8192") == Approx(790).epsilon(0.01));
+  CHECK(tera_per_s(h200, "4096", "4096", "4096") == Approx(760).epsilon(0.02));
   const NodeCost copy = OneNode("%9: f32[1024,4096] = aten._to_copy.default(%0, f32)").cost(h200);
   CHECK(copy.seconds == Approx(1024 * 4096 * 6 / 4.32e12));
 }
 
-TEST_CASE("devices are found by name, and an unknown one is none") {
-  for (const char* name : {"h200", "h100", "h100-96gb", "cpu"}) {
-    REQUIRE(find_device_model(name) != nullptr);
-    CHECK(find_device_model(name)->name == name);
+TEST_CASE(
+    "a product is slower where tiles are not full, where the last wave is not, and where its sums are "
+    "short") {
+  const DeviceModel& h200 = *find_device_model("h200");
+  const double full = tera_per_s(h200, "16896", "8192", "8192");  // 132 * 32 tiles of 128 x 256: 32 waves
+  CHECK(full == Approx(0.85 * 989 * 8192 / (8192 + 256)));
+  CHECK(tera_per_s(h200, "16896", "8192", "8200") == Approx(full * 8200 / 8448).epsilon(0.001));
+  CHECK(tera_per_s(h200, "17024", "8192", "8192") == Approx(full * 17024 / (16896 + 528)).epsilon(0.001));
+  CHECK(tera_per_s(h200, "16896", "256", "8192") == Approx(0.85 * 989 / 2));
+  // Where tiles of 128 x 256 leave half of the device idle, there are smaller ones.
+  CHECK(tera_per_s(h200, "1024", "4096", "2048") > 0.75 * full);
+}
+
+TEST_CASE("the products of a group fill its waves together") {
+  const auto seconds = [](const std::string& groups, const std::string& rows) {
+    const Graph graph = parse("graph g\nbatch %0: bf16[" + groups + "," + rows + ",2048] x\nbatch %1: bf16[" +
+                                  groups + ",2048,1024] w\nforward\n  %2: bf16[" + groups + "," + rows +
+                                  ",1024] = aten.bmm.default(%0, %1)\nreturn\n",
+                              "x.ir");
+    return node_seconds(graph, graph.nodes[0], *find_device_model("h200"));
+  };
+  CHECK(seconds("8", "1024") == Approx(seconds("1", "8192")));
+  CHECK(seconds("64", "130") > seconds("8", "1040"));
+}
+
+TEST_CASE("attention has the rates published for sequences of 2, 4, 8 and 16 thousand tokens") {
+  const auto tera = [](std::int64_t length, bool backward) {
+    const std::string t = std::to_string(length), q = "bf16[2,32," + t + ",128]", l = "f32[2,32," + t + "]";
+    const std::string node =
+        backward ? "  %4: " + q + ", %5: " + q + ", %6: " + q +
+                       " = rondo.attention_backward.default(%0, %0, %0, %0, %0, %1, none, 0.1)"
+                 : "  %4: " + q + ", %5: " + l + " = rondo.attention.default(%0, %0, %0, none, 0.1)";
+    const Graph graph = parse(
+        "graph g\nbatch %0: " + q + " q\nbatch %1: " + l + " l\nforward\n" + node + "\nreturn\n", "x.ir");
+    return flops(graph, graph.nodes[0]) / 2 * 1e-12 /
+           node_seconds(graph, graph.nodes[0], *find_device_model("h200"));
+  };
+  const std::array<std::array<double, 3>, 4> published = {
+      {{2048, 484, 370}, {4096, 591, 474}, {8192, 644, 541}, {16384, 673, 579}}};
+  for (const auto& [length, forward, backward] : published) {
+    CHECK(tera(static_cast<std::int64_t>(length), false) == Approx(forward).epsilon(0.02));
+    CHECK(tera(static_cast<std::int64_t>(length), true) == Approx(backward).epsilon(0.02));
   }
+}
+
+TEST_CASE("devices are found by name, and an unknown one is none") {
+  for (const DeviceModel& device : device_models()) CHECK(find_device_model(device.name) == &device);
+  for (const char* name :
+       {"a100-40gb", "a100-80gb", "h100-pcie", "h100", "h100-96gb", "h200", "b200", "gb200", "gb300", "cpu"})
+    CHECK(find_device_model(name) != nullptr);
   CHECK(find_device_model("h300") == nullptr);
+}
+
+TEST_CASE("the table of devices in the header is the one that is compiled") {
+  std::ifstream header(RONDO_SOURCE_DIR "/compiler/plan/devices.h");
+  std::set<std::string> names;
+  for (std::string line; std::getline(header, line);) {
+    std::istringstream words(line.substr(std::min<std::size_t>(2, line.size())));
+    std::string name, unit;
+    double bf16 = 0, fp32 = 0, gigabytes = 0, terabytes_per_s = 0;
+    int multiprocessors = 0, linked = 0;
+    if (!(words >> name >> bf16 >> fp32 >> gigabytes >> unit >> terabytes_per_s) || unit != "GB") continue;
+    words >> unit >> multiprocessors >> linked;
+    const DeviceModel* device = find_device_model(name);
+    REQUIRE(device != nullptr);
+    names.insert(name);
+    CHECK(device->peak_16bit_flops_per_s == bf16 * 1e12);
+    CHECK(device->peak_fp32_flops_per_s == fp32 * 1e12);
+    CHECK(static_cast<double>(device->memory_bytes) == gigabytes * 1e9);
+    CHECK(device->peak_memory_bytes_per_s == terabytes_per_s * 1e12);
+    CHECK(device->multiprocessors == multiprocessors);
+    CHECK(device->ranks_per_node == linked);
+  }
+  CHECK(names.size() + 1 == device_models().size());  // and the CPU
+}
+
+TEST_CASE("of every GPU 3 GiB are kept, exchanges reach a tenth, and contention takes three quarters") {
+  for (const DeviceModel& device : device_models()) {
+    if (!device.is_gpu) continue;
+    CHECK(device.reserve_bytes == std::int64_t{3} << 30);
+    CHECK(device.exchange_fraction == 0.1);
+    CHECK(device.contention == 0.75);
+  }
+}
+
+TEST_CASE("a measured machine scales the rates that are named, and no others") {
+  const DeviceModel& h200 = *find_device_model("h200");
+  DeviceModel measured = h200;
+  CHECK(scale_rate(measured, "matmul", 0.5));
+  CHECK(scale_rate(measured, "contention", 2));
+  CHECK(scale_rate(measured, "network", 0.25));
+  CHECK_FALSE(scale_rate(measured, "matrix", 0.5));
+  CHECK(measured.matmul_fraction == 0.5 * h200.matmul_fraction);
+  CHECK(measured.contention == 2 * h200.contention);
+  CHECK(measured.between_nodes.bytes_per_s == 0.25 * h200.between_nodes.bytes_per_s);
+  CHECK(measured.memory_fraction == h200.memory_fraction);
+  CHECK(measured.within_node.bytes_per_s == h200.within_node.bytes_per_s);
 }
 
 TEST_CASE("a ring moves (n - 1) / n of the bytes through each rank, an all-reduce twice") {

@@ -41,6 +41,39 @@ const std::string kEnd = "return\n  y = %4\n  z = %3\n";
 
 }  // namespace
 
+TEST_CASE(
+    "communication beside compute takes a share of its hidden time from it, and what is exposed nothing") {
+  DeviceModel device = slow_device();
+  device.contention = 0.5;
+  const auto run = [&](const std::string& nodes) {
+    const Graph graph =
+        parse("graph g\nparameter %0: f32[250] w\nbatch %1: f32[500] x\nforward layers.0\n" + nodes, "x.ir");
+    return simulate(graph, device, {{"dp", {4, 1}}});
+  };
+  const StepEstimate hidden = run(kGather + kWork + kWait + kEnd);  // 3 ms behind 4
+  CHECK(hidden.slowed_s == Approx(1.5e-3));
+  CHECK(hidden.step_s == Approx(5.5e-3));
+  const StepEstimate half_hidden = run(kGather + kShortWork + kWait + kEnd);  // 2 of 3 ms
+  CHECK(half_hidden.exposed_s == Approx(1e-3));
+  CHECK(half_hidden.slowed_s == Approx(1e-3));
+  CHECK(half_hidden.step_s == Approx(2e-3 + 1e-3 + 1e-3));
+}
+
+TEST_CASE("an exchange whose sizes the host waits for runs at its own share of the links") {
+  DeviceModel device = slow_device();
+  device.exchange_fraction = 0.1;
+  const auto exposed_s = [&](const DeviceModel& on, const std::string& op) {
+    const Graph graph =
+        parse("graph g\nparameter %0: f32[250] w\nbatch %1: i64[4] counts\nforward layers.0\n  " + op +
+                  "\nreturn\n  y = %2\n",
+              "x.ir");
+    return simulate(graph, on, {{"ep", {4, 1}}}).exposed_s;
+  };
+  const std::string exchange =
+      "%2: f32[250] = rondo.all_to_all_tokens.default(%0, %1, %1, false, 250, \"ep\")";
+  CHECK(exposed_s(device, exchange) == Approx(10 * exposed_s(slow_device(), exchange)));
+}
+
 TEST_CASE("a collective behind enough work is hidden") {
   const StepEstimate e = estimate(kGather + kWork + kWait + kEnd);
   CHECK(e.compute_s == Approx(4e-3));

@@ -1,0 +1,133 @@
+// One row a GPU, as in the header's table. What programs reach of the figures is the same share for all of
+// them; Blackwell's shares are Hopper's until somebody publishes its own:
+//
+// - matmul 0.85 of the peak with full tiles, full waves and long sums. 8192^3 then runs at 790 TFLOP/s on an
+//   H100 or H200, and 4096^3 at 760 (cost_model.cpp): the rates published for cuBLAS.
+// - attention: cuDNN 9 on an H200, causal, bf16, head 128, counting the causal half: with 2, 4, 8 and 16
+//   thousand tokens 484, 591, 644 and 673 TFLOP/s forward, 370, 474, 541 and 579 backward. Rate and half-way
+//   length are fitted to these.
+// - memory 0.90: 4.3 of 4.8 TB/s for a large copy on an H200.
+// - launch 4 us: the usual cost of a CUDA launch with its arguments, issued by a C++ executor.
+// - within a node, 0.80 of the links and 9 us a hop give the published rates of NCCL all-reduces on 8 H100:
+//   30 % of the peak at 16 MiB, 67 % at 128 MiB.
+// - between nodes, 0.95 of a node's cards and 7.3 us a hop give, within 5 points, the published 24 %, 41 %,
+//   86 % at 32, 64 and 512 MiB on 4 nodes of 8 H100.
+// - exchange 0.10 of the links' rate, where tokens go to their experts in sizes that the host has to know
+//   first. Waits for the host and for the fullest rank are in it.
+// - contention 0.75 of the time of a hidden collective is what compute beside it loses: it takes
+//   multiprocessors and memory bandwidth. docs/results/backcast_2026-11-22.md has where both come from.
+// - host 0.85 of the link: what large copies from pinned memory usually reach.
+// - reserve 3 GiB of a GPU that tensors cannot have: CUDA context, NCCL's buffers, cuBLAS's workspaces.
+//
+// The CPU is two cores of Zen 4: 188 GFLOP/s fp32 and 410 bf16 in large matrix products, 28 GB/s copy (all
+// measured, so shares are 1). Gloo over loopback shares that memory: a fifth of it and 100 us a hop are
+// assumptions.
+#include "compiler/plan/devices.h"
+
+#include <array>
+
+namespace rondo::ir {
+namespace {
+
+constexpr double kTera = 1e12, kGiga = 1e9;
+constexpr double kPcie4 = 32, kPcie5 = 64, kGraceLink = 450;  // GB/s each way
+
+struct Published {
+  std::string_view name, what;
+  double bf16_tflops, fp32_tflops;
+  std::int64_t memory_gb;
+  double memory_tb_per_s;
+  int multiprocessors, linked;
+  double link_gb_per_s, network_gbit_per_s, host_gb_per_s;
+};
+
+constexpr DeviceModel gpu(const Published& p) {
+  DeviceModel d;
+  d.name = p.name;
+  d.what = p.what;
+  d.memory_bytes = p.memory_gb * 1'000'000'000;
+  d.reserve_bytes = std::int64_t{3} << 30;
+  d.peak_16bit_flops_per_s = p.bf16_tflops * kTera;
+  d.peak_fp32_flops_per_s = p.fp32_tflops * kTera;
+  d.peak_memory_bytes_per_s = p.memory_tb_per_s * kTera;
+  d.multiprocessors = p.multiprocessors;
+  d.matmul_fraction = 0.85;
+  d.attention_forward_fraction = 724.0 / 989;
+  d.attention_backward_fraction = 639.0 / 989;
+  d.attention_forward_half = 1014;
+  d.attention_backward_half = 1491;
+  d.memory_fraction = 0.90;
+  d.launch_s = 4e-6;
+  d.ranks_per_node = p.linked;
+  d.within_node = {p.link_gb_per_s * kGiga * 0.80, 9e-6};
+  d.between_nodes = {p.linked * p.network_gbit_per_s / 8 * kGiga * 0.95, 7.3e-6};
+  d.exchange_fraction = 0.10;
+  d.contention = 0.75;
+  d.host_bytes_per_s = p.host_gb_per_s * kGiga * 0.85;
+  return d;
+}
+
+constexpr DeviceModel two_cores() {
+  DeviceModel d;
+  d.name = "cpu";
+  d.what = "two cores of Zen 4";
+  d.is_gpu = false;
+  d.peak_16bit_flops_per_s = 410e9;
+  d.peak_fp32_flops_per_s = 188e9;
+  d.peak_memory_bytes_per_s = 28e9;
+  d.launch_s = 0.9e-6;
+  d.within_node = d.between_nodes = {28e9 / 5, 100e-6};
+  d.host_bytes_per_s = 28e9 / 2;  // a copy reads and writes the same memory
+  return d;
+}
+
+constexpr std::array kDevices = {
+    gpu({"a100-40gb", "NVIDIA A100 SXM, 40 GB", 312, 19.5, 40, 1.555, 108, 8, 300, 200, kPcie4}),
+    gpu({"a100-80gb", "NVIDIA A100 SXM, 80 GB", 312, 19.5, 80, 2.039, 108, 8, 300, 200, kPcie4}),
+    gpu({"h100-pcie", "NVIDIA H100 PCIe, 80 GB", 756, 51, 80, 2.0, 114, 8, kPcie5, 400, kPcie5}),
+    gpu({"h100", "NVIDIA H100 SXM, 80 GB", 989, 67, 80, 3.35, 132, 8, 450, 400, kPcie5}),
+    gpu({"h100-96gb", "NVIDIA H100 SXM, 96 GB at 2.4 TB/s", 989, 67, 96, 2.4, 132, 8, 450, 400, kPcie5}),
+    gpu({"h200", "NVIDIA H200 SXM, 141 GB", 989, 67, 141, 4.8, 132, 8, 450, 400, kPcie5}),
+    gpu({"b200", "NVIDIA HGX B200, 180 GB", 2250, 75, 180, 7.7, 148, 8, 900, 400, kPcie5}),
+    gpu({"gb200", "NVIDIA GB200 NVL72, 186 GB", 2500, 80, 186, 8.0, 148, 72, 900, 400, kGraceLink}),
+    gpu({"gb300", "NVIDIA GB300 NVL72, 279 GB", 2500, 80, 279, 8.0, 160, 72, 900, 800, kGraceLink}),
+    two_cores(),
+};
+
+}  // namespace
+
+std::span<const DeviceModel> device_models() { return kDevices; }
+
+const DeviceModel* find_device_model(std::string_view name) {
+  for (const DeviceModel& device : kDevices)
+    if (device.name == name) return &device;
+  return nullptr;
+}
+
+bool scale_rate(DeviceModel& device, std::string_view what, double factor) {
+  if (what == "matmul") {
+    device.matmul_fraction *= factor;
+  } else if (what == "attention") {
+    device.attention_forward_fraction *= factor;
+    device.attention_backward_fraction *= factor;
+  } else if (what == "memory") {
+    device.memory_fraction *= factor;
+  } else if (what == "links") {
+    device.within_node.bytes_per_s *= factor;
+  } else if (what == "network") {
+    device.between_nodes.bytes_per_s *= factor;
+  } else if (what == "exchange") {
+    device.exchange_fraction *= factor;
+  } else if (what == "contention") {
+    device.contention *= factor;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+const DeviceModel& device_model_for(TargetDevice device) {
+  return *find_device_model(device == TargetDevice::cuda ? "h200" : "cpu");
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,71 @@
+// Devices that a plan can be made for: what their makers publish, and what programs reach of it. Plain data.
+//
+// Makers' figures, for one GPU (bf16 dense, without sparsity; links and network each way):
+//
+//   name         TFLOP/s bf16, fp32   memory          SMs   GPUs a link, GB/s   network   host
+//   a100-40gb       312     19.5   40 GB  1.555 TB/s  108     8         300     200 Gb/s   PCIe 4
+//   a100-80gb       312     19.5   80 GB  2.039 TB/s  108     8         300     200 Gb/s   PCIe 4
+//   h100-pcie       756     51     80 GB  2.0 TB/s    114     8  PCIe 5, 64     400 Gb/s   PCIe 5
+//   h100            989     67     80 GB  3.35 TB/s   132     8         450     400 Gb/s   PCIe 5
+//   h100-96gb       989     67     96 GB  2.4 TB/s    132     8         450     400 Gb/s   PCIe 5
+//   h200            989     67    141 GB  4.8 TB/s    132     8         450     400 Gb/s   PCIe 5
+//   b200           2250     75    180 GB  7.7 TB/s    148     8         900     400 Gb/s   PCIe 5
+//   gb200          2500     80    186 GB  8.0 TB/s    148    72         900     400 Gb/s   C2C 450
+//   gb300          2500     80    279 GB  8.0 TB/s    160    72         900     800 Gb/s   C2C 450
+//
+// From NVIDIA's data sheets: A100 Tensor Core GPU (SXM, 2022), H100 Tensor Core GPU (SXM5 and PCIe), H200
+// Tensor Core GPU, HGX B200 and GB200 NVL72 (2025), GB300 NVL72 (2025); multiprocessors from the white papers
+// of the architectures; network from the DGX user guides of the systems, one card a GPU. h100-96gb is the
+// part of torchtitan's published runs, "H100 with 96 GB HBM2e, 2.4 TB/s, 500 W" (its docs/benchmarks). In
+// servers of PCIe cards the GPUs talk over PCIe; bridges that join two of them are not modelled.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "compiler/ir/options.h"
+
+namespace rondo::ir {
+
+struct Link {
+  double bytes_per_s = 0;  // through each rank, as large messages reach it
+  double hop_s = 0;        // from one rank to the next, however little is sent
+};
+
+struct DeviceModel {
+  std::string_view name;  // "h200"
+  std::string_view what;  // for the reader: "NVIDIA H200 SXM, 141 GB"
+  bool is_gpu = true;
+  std::int64_t memory_bytes = 0;   // 0: of the machine that asks
+  std::int64_t reserve_bytes = 0;  // of these, what tensors cannot have
+  double peak_16bit_flops_per_s = 0;
+  double peak_fp32_flops_per_s = 0;
+  double peak_memory_bytes_per_s = 0;
+  int multiprocessors = 0;     // that share the tiles of a product; 0: products of any shape are alike
+  double matmul_fraction = 1;  // of the peak, in tiles that are full
+  double attention_forward_fraction = 1;  // of the peak, with a long sequence
+  double attention_backward_fraction = 1;
+  double attention_forward_half = 0;  // the sequence, in tokens, at which half of that is reached
+  double attention_backward_half = 0;
+  double memory_fraction = 1;
+  double launch_s = 0;     // the least that an op takes on the device
+  int ranks_per_node = 8;  // that share the fast links
+  Link within_node;
+  Link between_nodes;            // of all ranks of a node together
+  double exchange_fraction = 1;  // of the links' rate, where the host waits for the sizes of an exchange
+  double contention = 0;         // of a collective's time, what compute beside it loses
+  double host_bytes_per_s = 0;   // between the device's memory and the host's, each way
+};
+
+// What may be scaled where a machine was measured, as a factor on the numbers above: "matmul", "attention",
+// "memory", "links", "network", "exchange", and "contention". False for another name.
+bool scale_rate(DeviceModel& device, std::string_view what, double factor);
+
+// In the order of the table, then "cpu".
+std::span<const DeviceModel> device_models();
+const DeviceModel* find_device_model(std::string_view name);  // nullptr: unknown
+// What passes decide by, so that all ranks decide alike: an H200 for every GPU.
+const DeviceModel& device_model_for(TargetDevice device);
+
+}  // namespace rondo::ir

@@ -1,0 +1,151 @@
+// The configuration is changed, and the flags are read off its difference to the job's, so what is advised is
+// what was planned. A layout is made with the shard degree left open, so that it follows from the others.
+// Settings that would contradict a new memory policy are set back with it. Whether degrees fit the model and
+// the ranks, resolve_layout says.
+#include "trainer/plan/variants.h"
+
+#include <algorithm>
+
+#include "models/parts/model_spec.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+constexpr const char* kLayers = "n_layers";  // every model has it
+// From few kept bytes to many; the first kOrderedPolicies are in order.
+constexpr const char* kPolicies[] = {"full", "min_cut", "default", "none", "sac_and_offload"};
+
+std::string as_word(const FieldValue& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text != nullptr ? *text : to_toml(value);
+}
+
+// Whether degrees, ranks and model go together; with a batch that is still open, whatever the batch is.
+bool resolves(Variant variant, bool batch_is_open = false) {
+  if (batch_is_open) variant.config.training.global_batch_size = -1;
+  try {
+    resolve_layout(variant.config, variant.world);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// 1, 2, 4, ... from `least` to `most`, after `first`.
+std::vector<std::int64_t> doubled(std::int64_t first, std::int64_t least, std::int64_t most) {
+  std::vector<std::int64_t> degrees = {first};
+  for (std::int64_t degree = least; degree <= most; degree *= 2)
+    if (degree != first) degrees.push_back(degree);
+  return degrees;
+}
+
+// In the words of activation_checkpoint.mode, where that has one and compile.memory_policy follows it.
+Variant with_policy(Variant v, const std::string& policy) {
+  if (memory_policy(v.config) == policy) return v;
+  std::string& own = v.config.compile.memory_policy;
+  std::string& mode = v.config.activation_checkpoint.mode;
+  if (own == "auto" && (policy == "none" || policy == "default" || policy == "full")) {
+    mode = policy == "default" ? "selective" : policy;
+  } else {
+    own = policy;
+    mode = "none";
+  }
+  v.config.compile.memory_budget_gib = 0;
+  v.config.compile.full_recompute_save_ops.clear();
+  return v;
+}
+
+}  // namespace
+
+std::vector<std::string> flags_between(const Variant& job, const Variant& variant) {
+  std::vector<std::string> flags;
+  JobConfig from = job.config, to = variant.config;
+  for (const Section& section : sections())
+    for (const Field& field : *section.fields)
+      if (const FieldValue value = field.get(section.in(to)); value != field.get(section.in(from)))
+        flags.push_back("--" + section.name + "." + field.name + "=" + as_word(value));
+  if (job.world != variant.world) flags.push_back("--world " + std::to_string(variant.world));
+  return flags;
+}
+
+std::vector<Variant> layouts(const Variant& job, std::int64_t world, std::int64_t most_tensor_parallel) {
+  const Parallelism& own = job.config.parallelism;
+  const ModelSpec* model = find_model_spec(job.config.model.name);
+  const bool has_experts = model != nullptr && !model->shared(job.config.model.sizes).experts.empty();
+  const std::int64_t experts = own.expert_parallel_degree;
+  std::vector<Variant> made;
+  for (const std::int64_t replicas : doubled(own.data_parallel_replicate_degree, 1, 1))
+    for (const std::int64_t tensor :
+         doubled(own.tensor_parallel_degree, 1, std::min(world, most_tensor_parallel)))
+      for (const std::int64_t expert :
+           doubled(experts, 2 * experts, has_experts ? std::min(world, 4 * experts) : 0)) {
+        Variant v{job.config, world};
+        Parallelism& degrees = v.config.parallelism;
+        degrees.data_parallel_replicate_degree = replicas;
+        degrees.tensor_parallel_degree = tensor;
+        degrees.expert_parallel_degree = expert;
+        v.config.compile.enable = true;  // what is planned is the replay
+        v.config.compile.executor = "replay";
+        if (!resolves(v, /*batch_is_open=*/true)) degrees.data_parallel_shard_degree = -1;
+        if (resolves(v, /*batch_is_open=*/true)) made.push_back(std::move(v));
+      }
+  return made;
+}
+
+std::vector<Variant> losses(const Variant& job) {
+  Variant chunked = job;
+  chunked.config.compile.numerics = "rounds";
+  if (job.config.compile.numerics == "rounds") chunked.config.compile.loss_chunks *= 4;
+  return {chunked, job};
+}
+
+std::vector<Variant> memory_policies(const Variant& job) {
+  std::vector<Variant> made;
+  for (const char* policy : kPolicies) made.push_back(with_policy(job, policy));
+  const std::string own = memory_policy(job.config);
+  if (std::find(std::begin(kPolicies), std::end(kPolicies), own) == std::end(kPolicies)) made.push_back(job);
+  return made;
+}
+
+std::vector<Variant> local_batches(const Variant& job, std::int64_t sequences) {
+  Variant open = job;
+  open.config.training.global_batch_size = -1;
+  const std::int64_t ranks = resolve_layout(open.config, job.world).data_parallel();
+  if (sequences % ranks != 0) return {};
+  const std::int64_t most = sequences > 0 ? sequences / ranks : job.config.training.local_batch_size;
+  std::vector<Variant> made;
+  for (std::int64_t local = most; local > 0; local = local % 2 == 0 ? local / 2 : local > 1 ? 1 : 0) {
+    Variant v = open;
+    v.config.training.local_batch_size = local;
+    if (sequences > 0 && (local < most || job.config.training.global_batch_size != -1))
+      v.config.training.global_batch_size = sequences;
+    if (resolves(v)) made.push_back(std::move(v));
+  }
+  return made;
+}
+
+std::int64_t layer_count(const JobConfig& config) {
+  return std::get<std::int64_t>(config.model.sizes.at(kLayers));
+}
+
+Variant with_layers(const Variant& job, std::int64_t layers) {
+  Variant v = job;
+  const double share = static_cast<double>(layers) / static_cast<double>(layer_count(job.config));
+  v.config.model.sizes[kLayers] = layers;
+  v.config.compile.memory_budget_gib *= share;
+  v.config.compile.cpu_offload_budget_gb *= share;
+  return v;
+}
+
+std::int64_t fewest_layers(const JobConfig& config) {
+  const ModelSpec& model = *find_model_spec(config.model.name);
+  FieldValues sizes = config.model.sizes;
+  for (std::int64_t layers = 1; layers < layer_count(config); ++layers) {
+    sizes[kLayers] = layers;
+    if (model.problems(sizes).empty()) return layers;
+  }
+  return layer_count(config);
+}
+
+}  // namespace rondo
