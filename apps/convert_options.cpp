@@ -34,7 +34,7 @@ std::optional<ConvertOptions> read_convert_options(const std::vector<std::string
   const ModelSource model = find_model(options.from);
   options.to_hugging_face = !model.hugging_face;
   options.from = model.folder;
-  if (const auto run = run_config(model); run && options.tokenizer.empty())
+  if (const auto run = config_of_run(model); run && options.tokenizer.empty())
     options.tokenizer = tokenizer_name(*run);
   if (!options.to_hugging_face)
     for (const char* flag : {"--dtype", "--tokenizer", "--shard-size"})

@@ -23,7 +23,7 @@ namespace {
 
 // Of one rank that validates with the batches that were asked for.
 JobConfig evaluation(const EvalOptions& options, const StoredModel& model) {
-  const auto run = run_config(options.model);
+  const auto run = config_of_run(options.model);
   JobConfig config = run.value_or(JobConfig{});
   config.model.name = model.name();
   config.model.sizes = model.sizes();
@@ -90,7 +90,7 @@ class Evaluation {
 
   void add_batch() {
     const StepBatch batch = data_->next();
-    sum_ += static_cast<double>(runner_->validate(batch).loss) * static_cast<double>(batch.valid_tokens);
+    sum_ += static_cast<double>(runner_->validate(batch)) * static_cast<double>(batch.valid_tokens);
     tokens_ += batch.valid_tokens;
   }
 

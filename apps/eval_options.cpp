@@ -37,7 +37,7 @@ std::optional<EvalOptions> read_eval_options(const std::vector<std::string>& arg
   if (flags.given("--batches")) options.batches = batches;
   options.model = find_model(path);
   if (options.data.empty()) {
-    const auto config = run_config(options.model);
+    const auto config = config_of_run(options.model);
     if (!config)
       flags.fail({"--data is missing, and " + path + " is in no run folder that validates on any"});
     if (!config->validation.enable)

@@ -32,7 +32,7 @@ ModelSource find_model(const fs::path& path) {
   return {checkpoint_in(path), false};
 }
 
-std::optional<JobConfig> run_config(const ModelSource& model) {
+std::optional<JobConfig> config_of_run(const ModelSource& model) {
   if (model.hugging_face) return std::nullopt;
   const fs::path step = fs::weakly_canonical(model.folder);
   const fs::path file = step.parent_path().parent_path() / "config.toml";
@@ -43,7 +43,7 @@ std::optional<JobConfig> run_config(const ModelSource& model) {
 std::string tokenizer_of(const ModelSource& model, const std::string& given) {
   if (!given.empty()) return given;
   if (model.hugging_face && fs::exists(model.folder / "tokenizer.json")) return model.folder.string();
-  if (const auto config = run_config(model)) return tokenizer_name(*config);
+  if (const auto config = config_of_run(model)) return tokenizer_name(*config);
   throw Error(
       ExitCode::data,
       fmt::format("{}: {}; name the tokenizer with --tokenizer: a tokenizer.json, a folder that holds "

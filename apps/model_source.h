@@ -24,7 +24,7 @@ inline constexpr const char* kModelSource =
 ModelSource find_model(const std::filesystem::path& path);
 
 // The configuration of the run whose folder holds the checkpoint; nullopt where there is none.
-std::optional<JobConfig> run_config(const ModelSource& model);
+std::optional<JobConfig> config_of_run(const ModelSource& model);
 
 // "bytes", or a path that load_tokenizer takes: `given` where that is not empty, else that of the folder or
 // of the run. Throws Error(data) where neither has one.

@@ -18,43 +18,43 @@ std::vector<std::string> ids(const std::string& paths) {
   return out;
 }
 
-using Ids = std::vector<std::string>;
+using Names = std::vector<std::string>;
 
 }  // namespace
 
 TEST_CASE("a folder is read recursively, sorted by the bytes of the relative path") {
   TempFolder folder;
   for (const char* name : {"b.txt", "a/z.txt", "a/B.txt", "a.txt", "a/deep/er/x"}) folder.write(name, "text");
-  CHECK(ids(folder.path()) == Ids{"a.txt", "a/B.txt", "a/deep/er/x", "a/z.txt", "b.txt"});
+  CHECK(ids(folder.path()) == Names{"a.txt", "a/B.txt", "a/deep/er/x", "a/z.txt", "b.txt"});
 }
 
 TEST_CASE("ids do not depend on where the folder lies or how it is spelt") {
   TempFolder one, two;
   for (const TempFolder* folder : {&one, &two}) folder->write("sub/a.txt", "text");
   CHECK(ids(one.path()) == ids(two.path() + "/"));
-  CHECK(ids(one.path("sub/a.txt")) == Ids{"a.txt"});
+  CHECK(ids(one.path("sub/a.txt")) == Names{"a.txt"});
 }
 
 TEST_CASE("a list keeps its order, and spaces around its entries do not matter") {
   TempFolder folder;
   folder.write("b/2.txt", "text");
   folder.write("a/1.txt", "text");
-  CHECK(ids(folder.path("b") + " , " + folder.path("a") + ",") == Ids{"2.txt", "1.txt"});
+  CHECK(ids(folder.path("b") + " , " + folder.path("a") + ",") == Names{"2.txt", "1.txt"});
 }
 
 TEST_CASE("a glob matches within a folder level, and folders that match are read") {
   TempFolder folder;
   for (const char* name : {"a1.txt", "a2.txt", "b1.txt", "a3/in/side.txt"}) folder.write(name, "text");
-  CHECK(ids(folder.path("a*")) == Ids{"a1.txt", "a2.txt", "a3/in/side.txt"});
-  CHECK(ids(folder.path("?[12].txt")) == Ids{"a1.txt", "a2.txt", "b1.txt"});
-  CHECK(ids(folder.path("a*/in/*.txt")) == Ids{"a3/in/side.txt"});
+  CHECK(ids(folder.path("a*")) == Names{"a1.txt", "a2.txt", "a3/in/side.txt"});
+  CHECK(ids(folder.path("?[12].txt")) == Names{"a1.txt", "a2.txt", "b1.txt"});
+  CHECK(ids(folder.path("a*/in/*.txt")) == Names{"a3/in/side.txt"});
 }
 
 TEST_CASE("a file whose name has glob characters is taken as it is") {
   TempFolder folder;
   folder.write("a[1].txt", "text");
   folder.write("a1.txt", "text");
-  CHECK(ids(folder.path("a[1].txt")) == Ids{"a[1].txt"});
+  CHECK(ids(folder.path("a[1].txt")) == Names{"a[1].txt"});
 }
 
 TEST_CASE("symlinks to folders and files are followed, and loops end") {
@@ -64,7 +64,7 @@ TEST_CASE("symlinks to folders and files are followed, and loops end") {
   folder.link("..", "here/up");
   folder.link(elsewhere.path(), "linked");
   folder.link(elsewhere.path("there.txt"), "one.txt");
-  CHECK(ids(folder.path()) == Ids{"here/x.txt", "linked/there.txt", "one.txt"});
+  CHECK(ids(folder.path()) == Names{"here/x.txt", "linked/there.txt", "one.txt"});
 }
 
 TEST_CASE("hidden files and folders and pipes are skipped and counted") {

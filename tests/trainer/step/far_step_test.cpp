@@ -211,7 +211,8 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
   for (const c10::Device device : {c10::Device(c10::kCPU), far_device()}) {
     const TrainState restored = job.state(compiled, device);
     CHECK(restored.hash(groups) != hash);
-    CHECK(restore({job.config, root, *job.decoder, progress.data}, restored.parts(), groups).resumed);
+    const RestoreRequest request{job.config, root, *job.decoder, progress.data};
+    CHECK(restore(request, check_start(request, /*warns=*/false), restored.parts(), groups).resumed);
     CHECK(restored.hash(groups) == hash);
   }
 }
@@ -229,10 +230,11 @@ TEST_CASE("weights on another device are saved alone as they are on the CPU") {
     Report report(job.config, {}, 1);
     CheckpointSaver saver(job.config.checkpoint, root, identity_of(job.config, job.layout, {}), groups,
                           &report);
-    saver.save_model(far.parts(), progress, "bfloat16");
+    CHECK(saver.save_model(far.parts(), progress, "bfloat16", /*suffix=*/""));
   }
   for (const StatePart& part : near.parts()) at::Tensor(part.tensor).zero_();
-  restore({job.config, root, *job.decoder, progress.data}, near.parts(), groups);
+  const RestoreRequest request{job.config, root, *job.decoder, progress.data};
+  restore(request, check_start(request, /*warns=*/false), near.parts(), groups);
   const std::vector<StatePart> saved = far.parts(), restored = near.parts();
   for (std::size_t i = 0; i < saved.size(); ++i) {
     INFO(saved[i].name);

@@ -15,7 +15,7 @@ std::string problem_of_file(const std::string& file) {
 }
 
 // What is wrong with a file of this header and `data_bytes` bytes of data.
-std::string problem_of(const std::string& header, std::size_t data_bytes = 0) {
+std::string problem_of_header(const std::string& header, std::size_t data_bytes = 0) {
   return problem_of_file(file_of(header, std::string(data_bytes, 'x')));
 }
 
@@ -81,64 +81,75 @@ TEST_CASE("a header that is no header is refused with its place") {
   CHECK_THAT(problem_of_file(std::string(8, '\xff')), ContainsSubstring("more than the 100000000 allowed"));
   CHECK_THAT(problem_of_file(file_of("{}").substr(0, 9)),
              ContainsSubstring("a header of 2 bytes in a file of 9"));
-  CHECK_THAT(problem_of(""), ContainsSubstring("does not begin with '{'"));
-  CHECK_THAT(problem_of(" {}"), ContainsSubstring("does not begin with '{'"));
-  CHECK_THAT(problem_of("{"), ContainsSubstring("not valid JSON at its byte 2"));
-  CHECK_THAT(problem_of("{}{}"), ContainsSubstring("not valid JSON at its byte 3"));
-  CHECK_THAT(problem_of("{} // note"), ContainsSubstring("not valid JSON"));
-  CHECK_THAT(problem_of(std::string("{}\0 ", 4)), ContainsSubstring("a NUL byte in the header"));
-  CHECK_THAT(problem_of("{\"\xff\":1}"), ContainsSubstring("not valid JSON at its byte 3"));
-  CHECK_THAT(problem_of(R"({"\ud800":1})"), ContainsSubstring("not valid JSON"));
+  CHECK_THAT(problem_of_header(""), ContainsSubstring("does not begin with '{'"));
+  CHECK_THAT(problem_of_header(" {}"), ContainsSubstring("does not begin with '{'"));
+  CHECK_THAT(problem_of_header("{"), ContainsSubstring("not valid JSON at its byte 2"));
+  CHECK_THAT(problem_of_header("{}{}"), ContainsSubstring("not valid JSON at its byte 3"));
+  CHECK_THAT(problem_of_header("{} // note"), ContainsSubstring("not valid JSON"));
+  CHECK_THAT(problem_of_header(std::string("{}\0 ", 4)), ContainsSubstring("a NUL byte in the header"));
+  CHECK_THAT(problem_of_header("{\"\xff\":1}"), ContainsSubstring("not valid JSON at its byte 3"));
+  CHECK_THAT(problem_of_header(R"({"\ud800":1})"), ContainsSubstring("not valid JSON"));
 }
 
 TEST_CASE("an entry of the wrong kind is refused with its name") {
-  CHECK_THAT(problem_of(R"({"t":null})"),
+  CHECK_THAT(problem_of_header(R"({"t":null})"),
              ContainsSubstring(R"(the entry "t" must be an object and is null)"));
-  CHECK_THAT(problem_of(R"({"t":[]})"), ContainsSubstring("must be an object and is a list"));
-  CHECK_THAT(problem_of(R"({"t\n\u001b[31m":true})"), ContainsSubstring(R"("t\n\u001b[31m")"));
-  CHECK_THAT(problem_of(R"({"t":{}})"), ContainsSubstring(R"(tensor "t": dtype is missing)"));
-  CHECK_THAT(problem_of(R"({"t":{"dtype":"F32","shape":[]}})"), ContainsSubstring("data_offsets is missing"));
-  CHECK_THAT(problem_of(R"({"t":{"dtype":7}})"), ContainsSubstring("dtype must not be or hold a number"));
-  CHECK_THAT(problem_of(R"({"t":{"dtype":"F33"}})"), ContainsSubstring(R"(unknown dtype "F33")"));
-  CHECK_THAT(problem_of(R"({"t":{"dtype":"F32","strides":[]}})"),
+  CHECK_THAT(problem_of_header(R"({"t":[]})"), ContainsSubstring("must be an object and is a list"));
+  CHECK_THAT(problem_of_header(R"({"t\n\u001b[31m":true})"), ContainsSubstring(R"("t\n\u001b[31m")"));
+  CHECK_THAT(problem_of_header(R"({"t":{}})"), ContainsSubstring(R"(tensor "t": dtype is missing)"));
+  CHECK_THAT(problem_of_header(R"({"t":{"dtype":"F32","shape":[]}})"),
+             ContainsSubstring("data_offsets is missing"));
+  CHECK_THAT(problem_of_header(R"({"t":{"dtype":7}})"),
+             ContainsSubstring("dtype must not be or hold a number"));
+  CHECK_THAT(problem_of_header(R"({"t":{"dtype":"F33"}})"), ContainsSubstring(R"(unknown dtype "F33")"));
+  CHECK_THAT(problem_of_header(R"({"t":{"dtype":"F32","strides":[]}})"),
              ContainsSubstring(R"(unknown key "strides")"));
-  CHECK_THAT(problem_of(R"({"t":{"shape":[],"shape":[]}})"), ContainsSubstring("shape is there twice"));
-  CHECK_THAT(problem_of(R"({"t":{"shape":{}}})"), ContainsSubstring("shape must not be or hold an object"));
-  CHECK_THAT(problem_of(one("F32", "[[1]]", "[0,4]"), 4),
+  CHECK_THAT(problem_of_header(R"({"t":{"shape":[],"shape":[]}})"),
+             ContainsSubstring("shape is there twice"));
+  CHECK_THAT(problem_of_header(R"({"t":{"shape":{}}})"),
+             ContainsSubstring("shape must not be or hold an object"));
+  CHECK_THAT(problem_of_header(one("F32", "[[1]]", "[0,4]"), 4),
              ContainsSubstring("shape must not be or hold a list"));
-  CHECK_THAT(problem_of(R"({"__metadata__":{"a":1}})"), ContainsSubstring("__metadata__ must hold texts"));
-  CHECK_THAT(problem_of(R"({"__metadata__":null})"), ContainsSubstring("must be an object and is null"));
-  CHECK_THAT(problem_of(R"({"__metadata__":{"a":"","a":""}})"),
+  CHECK_THAT(problem_of_header(R"({"__metadata__":{"a":1}})"),
+             ContainsSubstring("__metadata__ must hold texts"));
+  CHECK_THAT(problem_of_header(R"({"__metadata__":null})"),
+             ContainsSubstring("must be an object and is null"));
+  CHECK_THAT(problem_of_header(R"({"__metadata__":{"a":"","a":""}})"),
              ContainsSubstring(R"(has the key "a" twice)"));
   const std::string twice = R"("t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
-  CHECK_THAT(problem_of("{" + twice + "," + twice + "}"),
+  CHECK_THAT(problem_of_header("{" + twice + "," + twice + "}"),
              ContainsSubstring(R"(the name "t" is there twice)"));
 }
 
 TEST_CASE("sizes and offsets must be integers that agree with the data") {
-  CHECK_THAT(problem_of(one("F32", "[-1]", "[0,4]"), 4),
+  CHECK_THAT(problem_of_header(one("F32", "[-1]", "[0,4]"), 4),
              ContainsSubstring("must not be or hold a negative number"));
-  CHECK_THAT(problem_of(one("F32", "[1.0]", "[0,4]"), 4), ContainsSubstring("a number that is no integer"));
-  CHECK_THAT(problem_of(one("F32", "[99999999999999999999]", "[0,4]"), 4), ContainsSubstring("no integer"));
-  CHECK_THAT(problem_of(one("F32", "[9223372036854775808]", "[0,4]"), 4), ContainsSubstring("63 bits"));
-  CHECK_THAT(problem_of(one("F32", "[4294967296,4294967296]", "[0,4]"), 4),
+  CHECK_THAT(problem_of_header(one("F32", "[1.0]", "[0,4]"), 4),
+             ContainsSubstring("a number that is no integer"));
+  CHECK_THAT(problem_of_header(one("F32", "[99999999999999999999]", "[0,4]"), 4),
+             ContainsSubstring("no integer"));
+  CHECK_THAT(problem_of_header(one("F32", "[9223372036854775808]", "[0,4]"), 4),
+             ContainsSubstring("63 bits"));
+  CHECK_THAT(problem_of_header(one("F32", "[4294967296,4294967296]", "[0,4]"), 4),
              ContainsSubstring("overflow 64 bits"));
-  CHECK_THAT(problem_of(one("F64", "[2305843009213693952]", "[0,0]")), ContainsSubstring("overflow 64 bits"));
-  CHECK_THAT(problem_of(one("F32", "[1]", "[0]"), 4), ContainsSubstring("must be two numbers"));
-  CHECK_THAT(problem_of(one("F32", "[1]", "[0,4,4]"), 4), ContainsSubstring("must be two numbers"));
-  CHECK_THAT(problem_of(one("F32", "[1]", "[4,0]"), 4), ContainsSubstring("end before they begin"));
-  CHECK_THAT(problem_of(one("F32", "[2]", "[0,8]"), 4),
+  CHECK_THAT(problem_of_header(one("F64", "[2305843009213693952]", "[0,0]")),
+             ContainsSubstring("overflow 64 bits"));
+  CHECK_THAT(problem_of_header(one("F32", "[1]", "[0]"), 4), ContainsSubstring("must be two numbers"));
+  CHECK_THAT(problem_of_header(one("F32", "[1]", "[0,4,4]"), 4), ContainsSubstring("must be two numbers"));
+  CHECK_THAT(problem_of_header(one("F32", "[1]", "[4,0]"), 4), ContainsSubstring("end before they begin"));
+  CHECK_THAT(problem_of_header(one("F32", "[2]", "[0,8]"), 4),
              ContainsSubstring("[0, 8] reach beyond the 4 bytes of data"));
-  CHECK_THAT(problem_of(one("F32", "[1]", "[2,6]"), 6), ContainsSubstring("leave a hole behind byte 0"));
-  CHECK_THAT(problem_of(one("F32", "[1]", "[0,4]"), 5), ContainsSubstring("cover 4 of the 5 bytes"));
-  CHECK_THAT(problem_of(one("F16", "[3]", "[0,4]"), 4),
+  CHECK_THAT(problem_of_header(one("F32", "[1]", "[2,6]"), 6),
+             ContainsSubstring("leave a hole behind byte 0"));
+  CHECK_THAT(problem_of_header(one("F32", "[1]", "[0,4]"), 5), ContainsSubstring("cover 4 of the 5 bytes"));
+  CHECK_THAT(problem_of_header(one("F16", "[3]", "[0,4]"), 4),
              ContainsSubstring("its shape and dtype F16 ask for 6 bytes, and data_offsets [0, 4] hold 4"));
   std::string dims = "[1";
   for (int i = 0; i < 64; ++i) dims += ",1";
-  CHECK_THAT(problem_of(one("U8", dims + "]", "[0,1]"), 1), ContainsSubstring("more than 64 dims"));
-  CHECK_THAT(problem_of(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
-                        R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
-                        3),
+  CHECK_THAT(problem_of_header(one("U8", dims + "]", "[0,1]"), 1), ContainsSubstring("more than 64 dims"));
+  CHECK_THAT(problem_of_header(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                               R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+                               3),
              ContainsSubstring(R"(tensor "b": data_offsets [1, 3] overlap the tensor before)"));
 }
 
@@ -148,7 +159,7 @@ TEST_CASE("a file of more tensors than the limit is refused before it is all in 
     if (i > 0) header += ',';
     header += '"' + std::to_string(i) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   }
-  CHECK_THAT(problem_of(header + "}"), ContainsSubstring("more than 250000 tensors in one file"));
+  CHECK_THAT(problem_of_header(header + "}"), ContainsSubstring("more than 250000 tensors in one file"));
 }
 
 TEST_CASE("dtypes are found by the names that headers use") {
