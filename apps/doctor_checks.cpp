@@ -117,10 +117,10 @@ Finding check_open_files() {
   constexpr rlim_t kComfortable = 1024;
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  const std::string detail = fmt::format("{} (at most {})", limit.rlim_cur, limit.rlim_max);
-  if (limit.rlim_cur >= kComfortable) return {Health::ok, "open files", detail, ""};
-  return {Health::warning, "open files", detail,
-          fmt::format("ulimit -n {}", std::min<rlim_t>(limit.rlim_max, 65536))};
+  // Programs of ours raise the soft limit themselves.
+  const std::string detail = fmt::format("{}", limit.rlim_max);
+  if (limit.rlim_max >= kComfortable) return {Health::ok, "open files", detail, ""};
+  return {Health::warning, "open files", detail, "raise the hard limit (ulimit -Hn 65536, as root)"};
 }
 
 Finding check_locked_memory(bool has_gpu) {

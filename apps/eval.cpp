@@ -119,8 +119,9 @@ int run_eval(const std::vector<std::string>& args) {
   const JobConfig config = evaluation(*options, model);
   Evaluation evaluation(model, config);
   const std::int64_t batch_size = config.validation.local_batch_size;
-  const std::int64_t batches = options->batches.value_or(
-      options->data.empty() ? batches_of_run(config, *options) : evaluation.all_batches(batch_size));
+  const bool all_data = !options->data.empty() || config.validation.steps < 0;
+  const std::int64_t batches = options->batches.value_or(all_data ? evaluation.all_batches(batch_size)
+                                                                  : batches_of_run(config, *options));
   const Stopwatch time;
   for (std::int64_t batch = 0; batch < batches; ++batch) evaluation.add_batch();
   fmt::print("loss {}  perplexity {:.6g}  tokens {}  ({} batches of {} x {}, {}, {:.1f} s)\n",

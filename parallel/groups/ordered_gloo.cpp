@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/maximum.h>
 #include <c10/core/InferenceMode.h>
+#include <sched.h>
 
 #include <cstdlib>
 #include <new>
@@ -132,6 +133,17 @@ ReduceOp::RedOpType supported(const ReduceOp& op) {
   return op.op_;
 }
 
+// A device whose thread does not preempt others when it wakes. Gloo's asks again and again for the lock of a
+// connection that another thread holds while it sends; with more threads than cores it would keep that thread
+// from going on, for whole time slices. A thread inherits the policy of the one that makes it.
+std::shared_ptr<gloo::transport::Device> device_that_yields(const std::string& own_address) {
+  const sched_param none{};
+  const bool is_batch = sched_setscheduler(0, SCHED_BATCH, &none) == 0;
+  auto device = c10d::ProcessGroupGloo::createDeviceForHostname(own_address);
+  if (is_batch) sched_setscheduler(0, SCHED_OTHER, &none);
+  return device;
+}
+
 }  // namespace
 
 // Two races of LibTorch 2.11 are kept out here; either corrupts the heap.
@@ -146,7 +158,7 @@ c10::intrusive_ptr<c10d::Backend> connect_gloo(const c10::intrusive_ptr<c10d::St
                                                std::chrono::milliseconds timeout) {
   [[maybe_unused]] static const int off = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(own_address));
+  options->devices.push_back(device_that_yields(own_address));
   options->threads = 1;
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
 }

@@ -114,8 +114,8 @@ TEST_CASE("doctor advises on few open files") {
   });
   const auto files = finding({.output = output}, "open files");
   CHECK(files.at("status") == "warning");
-  CHECK(files.at("detail") == "256 (at most 512)");
-  CHECK(files.at("advice") == "ulimit -n 512");
+  CHECK(files.at("detail") == "512");
+  CHECK(files.at("advice") == "raise the hard limit (ulimit -Hn 65536, as root)");
 }
 
 TEST_CASE("doctor misses the default corpus and finds it") {

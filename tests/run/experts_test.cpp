@@ -119,11 +119,10 @@ TEST_CASE("steps whose experts overflow are repeated, with the bits of a run tha
 TEST_CASE("microbatches are repeated together, and a run that resumes among repeats has the same bits") {
   const Place place(kTinyDeepSeek);
   const Words flags =
-      Division{2, 1, 2}.flags("static") +
-      Words{"--training.global_batch_size=8", "--validation.enable=false", "--checkpoint.enable=true",
-            "--checkpoint.last_save_model_only=false", "--lr_scheduler.total_steps=8"};
+      Division{2, 1, 2}.flags("static") + Words{"--training.global_batch_size=8", "--validation.enable=false",
+                                                "--checkpoint.enable=true", "--lr_scheduler.total_steps=8"};
   const auto run = [&](const std::string& name, int steps, const Words& more) {
-    must_end_well(place.launch(2, name, flags + more + Words{fmt::format("--training.steps={}", steps)}));
+    place.play(2, name, flags + more + Words{fmt::format("--training.steps={}", steps)});
   };
   const Words tight = {"--parallelism.expert_capacity_factor=1.2"};
   run("roomy", 8, {});
@@ -146,8 +145,8 @@ TEST_CASE("dropped tokens are counted, and the run goes on without them") {
   const Place place(kTinyDeepSeek);
   const Words flags = Division{2, 1, 2}.flags("static") + kTight;
   const auto run = [&](const std::string& name, const Words& more) {
-    const ProgramResult result = must_end_well(
-        place.launch(2, name, flags + more + Words{"--training.steps=8", "--metrics.log_freq=8"}));
+    const ProgramResult result =
+        place.play(2, name, flags + more + Words{"--training.steps=8", "--metrics.log_freq=8"});
     return result.output;
   };
   const Words drop = {"--parallelism.expert_overflow=drop"};

@@ -37,7 +37,7 @@ TEST_CASE("a resumed run has the bits of a run that never stopped") {
   }));
   INFO(name);
   const Place place;
-  must_end_well(place.launch(2, "straight", flags + steps(20) + kSaving));
+  place.play(2, "straight", flags + steps(20) + kSaving);
   must_end_well(place.launch(2, "stopped", flags + steps(12) + kSaving));
   const ProgramResult resumed = must_end_well(place.launch(2, "stopped", flags + steps(20) + kSaving));
   CHECK_THAT(resumed.output,
@@ -50,7 +50,7 @@ TEST_CASE(
     "a run that is killed between saves computes the steps since the last one again, to the same bits") {
   const Place place;
   const Words curves = {"--metrics.enable_tensorboard=true"};
-  must_end_well(place.launch(2, "straight", steps(20) + kSaving));
+  place.play(2, "straight", steps(20) + kSaving);
   must_end_well(place.launch(2, "killed", steps(12) + kSaving + curves));
   fs::remove_all(place / "killed/checkpoint/step-12");
   const ProgramResult resumed = must_end_well(place.launch(2, "killed", steps(20) + kSaving + curves));
@@ -81,7 +81,7 @@ TEST_CASE("another number of ranks takes over every bit of weights and optimizer
 TEST_CASE("another number of ranks goes on with the next samples, each of them once") {
   const Place place;
   const Words batch = {"--training.local_batch_size=1", "--training.global_batch_size=12"};
-  must_end_well(place.launch(2, "straight", batch + steps(20) + kSaving));
+  place.play(2, "straight", batch + steps(20) + kSaving);
   must_end_well(place.launch(2, "changed", batch + steps(12) + kSaving));
   must_end_well(place.launch(3, "changed", batch + steps(20) + kSaving));
   const auto straight = place.metrics("straight"), changed = place.metrics("changed");
@@ -108,7 +108,7 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it, by name") 
   const std::string what = GENERATE("shard", "manifest", "mark");
   INFO(what);
   const Place place;
-  must_end_well(place.launch(2, "straight", steps(20) + kSaving));
+  place.play(2, "straight", steps(20) + kSaving);
   must_end_well(place.launch(2, "damaged", steps(12) + kSaving));
   const fs::path newest = place / "damaged/checkpoint/step-12";
   if (what == "mark") {
@@ -170,7 +170,7 @@ TEST_CASE("a start that is refused says why in one line and leaves the run folde
 
 TEST_CASE("checkpoint.load_step goes back to that step") {
   const Place place;
-  must_end_well(place.launch(2, "straight", steps(20) + kSaving));
+  place.play(2, "straight", steps(20) + kSaving);
   must_end_well(place.launch(2, "back", steps(15) + kSaving));
   const ProgramResult resumed =
       must_end_well(place.launch(2, "back", steps(20) + kSaving + Words{"--checkpoint.load_step=5"}));

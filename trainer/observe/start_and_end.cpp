@@ -1,5 +1,5 @@
-// Losses that are not finite are never the best. What can be typed next depends on what the last save holds:
-// no run resumes from weights alone.
+// Losses that are not finite are never the best. The last save is full, so a run that has finished can be
+// extended.
 #include "trainer/observe/start_and_end.h"
 
 #include <fmt/format.h>
@@ -71,9 +71,6 @@ std::string losses_line(const RunLog& log) {
 std::string longer_line(const JobConfig& config, const RunEnd& end) {
   if (!end.finished) return "";
   if (end.last_saved_step != end.step) return "";
-  if (config.checkpoint.last_save_model_only)
-    return "next: to train longer, start with checkpoint.last_save_model_only = false; the last save holds "
-           "the weights alone, which begin another run by checkpoint.initial_load_path";
   return fmt::format("next: the same command with --training.steps={} trains on", 2 * config.training.steps);
 }
 
@@ -81,17 +78,17 @@ std::string longer_line(const JobConfig& config, const RunEnd& end) {
 
 std::vector<std::string> data_lines(const JobConfig& config, const DataSummary& training,
                                     const DataSummary* validation, std::int64_t tokens_of_run) {
-  std::vector<std::string> lines = {fmt::format(
-      "data: {} with {} tokens in {}; this run takes {} tokens, {:.2g} epochs",
-      plural(training.documents, "document"), count_text(training.tokens), config.training.dataset_path,
-      count_text(tokens_of_run), epochs(training, config.training.steps))};
+  std::vector<std::string> lines = {
+      fmt::format("data: {} with {} tokens in {}; this run takes {} tokens, {:.2g} epochs",
+                  plural(training.documents, "document"), count_text(training.tokens), training_path(config),
+                  count_text(tokens_of_run), epochs(training, config.training.steps))};
   if (validation == nullptr) return lines;
-  if (config.validation.dataset_path.empty())
+  if (validation_path(config).empty())
     lines.push_back(held_out_line(config, training, *validation));
   else
     lines.push_back(fmt::format("validation data: {} with {} tokens in {}",
                                 plural(validation->documents, "document"), count_text(validation->tokens),
-                                config.validation.dataset_path));
+                                validation_path(config)));
   return lines;
 }
 

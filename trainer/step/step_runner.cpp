@@ -128,11 +128,14 @@ bool CompiledFunctions::repeat_fits(std::int64_t bytes) const {
 
 StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state,
                        const SharedResources& shared)
-    : functions_(functions), shared_(shared), training_shape_(token_shape(functions.forward_backward())) {
+    : functions_(functions), shared_(shared) {
   const auto bind = [&](const CompiledStep& step) {
     return step.bind(state.inputs_of(step.function()), shared_);
   };
-  forward_backward_ = bind(functions.forward_backward());
+  if (functions.trains()) {
+    forward_backward_ = bind(functions.forward_backward());
+    training_shape_ = token_shape(functions.forward_backward());
+  }
   if (functions.update) update_ = bind(*functions.update);
   if (functions.repeat) repeat_ = bind(*functions.repeat);
   if (!functions.validate) return;

@@ -51,6 +51,8 @@ struct CompiledFunctions {
     validate.emplace(validation, request);
   }
   std::vector<const CompiledStep*> all() const;
+  bool trains() const { return train_step || accumulate; }
+  // REQUIRES: trains().
   const CompiledStep& forward_backward() const { return train_step ? *train_step : *accumulate; }
   // Whether all functions fit into `bytes`, or `repeat` takes no more than the function that it repeats.
   // Eager functions have no plan and always fit. REQUIRES: repeat.

@@ -25,7 +25,8 @@ bool has_type(const FieldValue& value, const std::string& type) {
   if (type == "integer") return std::holds_alternative<std::int64_t>(value);
   if (type == "number") return std::holds_alternative<double>(value) || has_type(value, "integer");
   if (type == "string") return std::holds_alternative<std::string>(value);
-  return type == "array" && std::holds_alternative<std::vector<std::string>>(value);
+  return type == "array" && (std::holds_alternative<std::vector<std::string>>(value) ||
+                             std::holds_alternative<std::vector<double>>(value));
 }
 
 // As a validator would, of the words that the schema uses.

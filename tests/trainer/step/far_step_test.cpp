@@ -200,6 +200,7 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
   progress.data.seq_len = job.config.training.seq_len;
   {
     Report report(job.config, {}, 1);
+    report.begin(std::nullopt);
     CheckpointSaver saver(job.config.checkpoint, root, identity_of(job.config, job.layout, {}), groups,
                           &report);
     saver.save(trained.parts(), progress);
@@ -228,6 +229,7 @@ TEST_CASE("weights on another device are saved alone as they are on the CPU") {
   progress.data.seq_len = job.config.training.seq_len;
   {
     Report report(job.config, {}, 1);
+    report.begin(std::nullopt);
     CheckpointSaver saver(job.config.checkpoint, root, identity_of(job.config, job.layout, {}), groups,
                           &report);
     CHECK(saver.save_model(far.parts(), progress, "bfloat16", /*suffix=*/""));

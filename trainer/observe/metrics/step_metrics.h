@@ -44,7 +44,7 @@ struct StepMetrics {
   // Tokens of the fullest expert over the mean, of the layer where that is largest; without experts: none.
   std::optional<double> load_imbalance = {};
   std::optional<OverflowMetrics> overflow = {};  // since the last line, or of the step
-  std::optional<double> validation_loss = {};  // with the state after this step
+  std::optional<double> validation_loss = {};    // with the state after this step
 };
 
 // A double as JSON (see above); NaN loses its sign and payload, everything else reads back bit for bit.
