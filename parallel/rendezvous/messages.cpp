@@ -124,12 +124,8 @@ void Channel::send(const Json& message) {
 void Channel::flush() {
   while (!closed() && !out_.empty()) {
     const ssize_t sent = ::send(fd_.get(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0)
-      out_.erase(0, static_cast<std::size_t>(sent));
-    else if (errno == EAGAIN || errno == EINTR)
-      return;
-    else
-      return;  // what the other end said before it went is still to be read; receive() then sees the end
+    if (sent <= 0) return;  // full or broken; what the other end said before it went is still to be read
+    out_.erase(0, static_cast<std::size_t>(sent));
   }
 }
 

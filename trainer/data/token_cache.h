@@ -15,7 +15,7 @@ namespace rondo {
 struct TextOptions {
   std::string text_key = "text";  // of a line of JSONL
   // Where token files of text are kept; "": beside the data, DATA's folder/.rondo-tokens.
-  std::string token_cache;
+  std::string token_cache = "";
   // Of the processes of a node one makes them, and the others wait for it without end: whoever started them
   // ends them when that one fails.
   bool makes_cache = true;

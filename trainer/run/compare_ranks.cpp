@@ -15,9 +15,10 @@ namespace rondo {
 namespace {
 
 // Every node may have its own copy; the data's fingerprint is compared instead.
-constexpr std::array<std::string_view, 5> kPaths = {"training.dataset_path", "training.tokenizer",
-                                                    "validation.dataset_path", "model.hf_assets_path",
-                                                    "checkpoint.initial_load_path"};
+constexpr std::array<std::string_view, 8> kPaths = {
+    "training.dataset_path",        "training.datasets",       "training.tokenizer",
+    "training.token_cache",         "validation.dataset_path", "model.hf_assets_path",
+    "checkpoint.initial_load_path", "metrics.prometheus_file"};
 constexpr std::size_t kShown = 5;
 
 std::vector<std::string> lines_of(const std::string& text) {

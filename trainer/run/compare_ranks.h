@@ -14,7 +14,7 @@
 namespace rondo {
 
 // One line for each key of the configuration, "optimizer.lr = 0.0008", and for each of `more`. Left out is
-// what may differ between nodes: the section [job], and paths of data, tokenizer and weights.
+// what may differ between nodes: the section [job], and paths outside of the run folder.
 std::vector<std::string> settings_to_compare(const JobConfig& config, const std::vector<std::string>& more);
 
 // Throws Error(config) naming the first lines that differ, with the values of rank 0 and of another rank.

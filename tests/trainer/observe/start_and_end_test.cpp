@@ -14,7 +14,7 @@ DataSummary data_of(std::int64_t documents, std::int64_t tokens) {
   DataSummary data;
   data.documents = documents;
   data.tokens = tokens;
-  data.sources = {{.steps_per_epoch = 100}};
+  data.sources.emplace_back().steps_per_epoch = 100;
   return data;
 }
 
