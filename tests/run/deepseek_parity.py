@@ -1,24 +1,14 @@
-"""DeepSeek-V3 against transformers, on CPU and in fp32: logits and the gradients of all parameters.
+"""DeepSeek-V3 against transformers: python3 deepseek_parity.py RONDO. See parity.py.
 
-python3 deepseek_parity.py RONDO FOLDER: as llama_parity.py. transformers keeps the experts of a layer in two tensors
-and saves one for each expert and matrix; gradients are compared as saved. Prints the differences, and exits 1 where
-one is above the tolerance.
+transformers keeps the experts of a layer in two tensors and saves one for each expert and matrix; gradients are
+compared as saved.
 """
 import json
-import os
-import pathlib
-import subprocess
-import sys
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 import torch
+from parity import Family, compare_all
 from safetensors.torch import load_file, save_file
 from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
-from transformers.utils import logging
-
-# fp32 keeps 6e-8; sums in other orders make up to 7e-6 of that (measured on x86-64).
-TOLERANCE = 2e-5
 
 SMALL = dict(vocab_size=128, hidden_size=64, intermediate_size=160, moe_intermediate_size=48, num_hidden_layers=3,
              num_attention_heads=4, num_key_value_heads=4, n_shared_experts=1, n_routed_experts=8,
@@ -29,7 +19,7 @@ SMALL = dict(vocab_size=128, hidden_size=64, intermediate_size=160, moe_intermed
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 40.0, "beta_fast": 32, "beta_slow": 1,
         "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 64}
 
-# name: (fields that differ from SMALL, tokens in a sequence, how it is saved)
+# As Family says.
 SHAPES = {
     "queries through a latent": ({}, 33, {}),
     "queries from one matrix": (dict(q_lora_rank=None), 33, {}),
@@ -55,24 +45,6 @@ SHAPES = {
 }
 
 
-def make_model(fields):
-    """Random weights of a size at which every part of the model matters to the logits."""
-    config = DeepseekV3Config(**{**SMALL, **fields})
-    model = DeepseekV3ForCausalLM._from_config(config, attn_implementation="eager").float()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "norm" in name:
-                parameter.normal_(1.0, 0.2)
-            elif "embed" in name:
-                parameter.normal_(0.0, 1.0)
-            else:
-                parameter.normal_(0.0, 1.5 / parameter.shape[-1] ** 0.5)
-        for name, buffer in model.named_buffers():
-            if "e_score_correction_bias" in name:
-                buffer.normal_(0.0, 0.1)
-    return model
-
-
 def in_blocks(weight):
     """(8 bits of each element, a scale of each block of 128 x 128, what they stand for)"""
     rows, columns = weight.shape
@@ -85,8 +57,10 @@ def in_blocks(weight):
     return whole[0], scales, whole[1]
 
 
-def quantize(folder):
+def rewrite(folder, quantized=False):
     """Makes the projections of a saved model ones of 8 bits, and saves in folder/plain what they stand for."""
+    if not quantized:
+        return folder
     (folder / "plain").mkdir()
     stored = load_file(folder / "model.safetensors")
     plain = dict(stored)
@@ -99,18 +73,7 @@ def quantize(folder):
     (folder / "config.json").write_text(json.dumps(config))
     save_file(stored, folder / "model.safetensors", {"format": "pt"})
     save_file(plain, folder / "plain" / "model.safetensors", {"format": "pt"})
-
-
-def save(model, folder, dtype=torch.float32, quantized=False, **how):
-    """Saves it in `dtype`, and returns what transformers makes of the files in fp32."""
-    model.to(dtype).save_pretrained(folder, **how)
-    if quantized:
-        quantize(folder)
-        folder = folder / "plain"
-    if "max_shard_size" in how:
-        assert (folder / "model.safetensors.index.json").exists(), "the model was to be saved in many files"
-    return DeepseekV3ForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
-                                                 experts_implementation="eager")
+    return folder / "plain"
 
 
 def gradients_as_saved(model):
@@ -131,51 +94,17 @@ def gradients_as_saved(model):
     return gradients
 
 
-def difference(ours, theirs, scale):
-    assert ours.shape == theirs.shape and ours.dtype == torch.float32, (ours.shape, theirs.shape, ours.dtype)
-    return ((ours - theirs).abs().max() / scale).item()
+def measured_with(name, names):
+    """An expert's gradient is measured with those of its layer's experts: one of few tokens is sums of few."""
+    layer, _, tail = name.partition(".experts.")
+    if not tail:
+        return [name]
+    matrix = name.split(".")[-2]
+    return [other for other in names if other.startswith(layer + ".experts.") and other.split(".")[-2] == matrix]
 
 
-def compare(rondo, folder, fields, length, how):
-    """(difference of the logits, largest difference of a gradient and its name)"""
-    model = save(make_model(fields), folder, **how)
-    tokens = torch.randint(model.config.vocab_size, (3, length))
-    (folder / "tokens.txt").write_text("".join(" ".join(map(str, row)) + "\n" for row in tokens.tolist()))
-    command = [rondo, "logits", folder, "--tokens", folder / "tokens.txt", "--out", folder / "logits.safetensors",
-               "--gradients", folder / "gradients.safetensors"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    result = model(tokens, labels=tokens)
-    result.loss.backward()
-    output, _ = process.communicate()
-    assert process.returncode == 0, output
-    ours = load_file(folder / "logits.safetensors")
-    gradients = load_file(folder / "gradients.safetensors")
-    wanted = gradients_as_saved(model)
-    assert set(gradients) == set(wanted), set(gradients) ^ set(wanted)
-    worst = (0.0, "")
-    for name, theirs in wanted.items():
-        # An expert's gradient against the largest of its layer's experts: one of few tokens is sums of few.
-        stem, _, tail = name.partition(".experts.")
-        of_layer = [wanted[other] for other in wanted if tail and other.startswith(stem + ".experts.") and
-                    other.split(".")[-2] == name.split(".")[-2]]
-        scale = max(other.abs().max() for other in of_layer or [theirs])
-        worst = max(worst, (difference(gradients[name], theirs, scale), name))
-    logits = result.logits.detach()
-    return difference(ours["logits"], logits, logits.abs().max()), *worst
-
-
-def main(rondo, folder):
-    logging.disable_progress_bar()
-    torch.manual_seed(1)
-    torch.set_num_threads(1)
-    failures = 0
-    for number, (name, (fields, length, how)) in enumerate(SHAPES.items()):
-        logits, gradient, parameter = compare(rondo, pathlib.Path(folder) / str(number), fields, length, how)
-        good = max(logits, gradient) <= TOLERANCE
-        failures += not good
-        print(f"{'ok  ' if good else 'FAIL'} {name:45} logits {logits:.1e}  gradients {gradient:.1e} ({parameter})")
-    return 1 if failures else 0
-
+FAMILY = Family(DeepseekV3Config, DeepseekV3ForCausalLM, SMALL, SHAPES, rewrite, ("quantized",), gradients_as_saved,
+                measured_with, dict(experts_implementation="eager"))
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    compare_all(FAMILY)
