@@ -10,8 +10,7 @@
 #include "apps/exit_code.h"
 #include "apps/subcommands.h"
 #include "support/error.h"
-#include "support/files/file.h"
-#include "support/limits.h"
+#include "support/process_start.h"
 
 namespace rondo {
 namespace {
@@ -90,7 +89,6 @@ std::vector<CommandFacts> all_commands() {
 }  // namespace rondo
 
 int main(int argc, char** argv) {
-  rondo::prepare_limits();
-  rondo::hold_standard_streams();
+  rondo::prepare_process();
   return rondo::exit_code_of([&] { return rondo::run({argv + 1, argv + argc}); });
 }

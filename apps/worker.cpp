@@ -8,8 +8,7 @@
 
 #include "apps/exit_code.h"
 #include "apps/worker_commands.h"
-#include "support/files/file.h"
-#include "support/limits.h"
+#include "support/process_start.h"
 #include "support/version.h"
 #include "trainer/device/device_info.h"
 
@@ -48,8 +47,7 @@ int run(const std::vector<std::string>& words) {
 }  // namespace rondo
 
 int main(int argc, char** argv) {
-  rondo::prepare_limits();
-  rondo::hold_standard_streams();
+  rondo::prepare_process();
   return rondo::exit_code_of([&] {
     rondo::quieten_libtorch();
     return rondo::run({argv, argv + argc});

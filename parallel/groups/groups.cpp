@@ -25,8 +25,8 @@
 #include "parallel/groups/ordered_gloo.h"
 #include "parallel/rendezvous/net.h"
 #include "support/error.h"
-#include "support/limits.h"
 #include "support/log.h"
+#include "support/process_start.h"
 #include "support/stop_signal.h"
 
 namespace rondo {

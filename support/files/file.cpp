@@ -146,10 +146,4 @@ void remove_file(const fs::path& path, FileUse use) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw FileError("remove", path, errno, use);
 }
 
-void hold_standard_streams() {
-  int fd = 0;
-  while (fd >= 0 && fd <= 2) fd = ::open("/dev/null", O_RDWR);
-  if (fd > 2) ::close(fd);
-}
-
 }  // namespace rondo

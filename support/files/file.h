@@ -67,8 +67,4 @@ void sync_folder(const std::filesystem::path& folder, FileUse use);
 void rename_file(const std::filesystem::path& from, const std::filesystem::path& to, FileUse use);
 void remove_file(const std::filesystem::path& path, FileUse use);  // fine if it is not there
 
-// Descriptors 0 to 2 that are closed become /dev/null, so that no file of ours gets their number and with it
-// what goes to stdout and stderr. The first thing that a program does.
-void hold_standard_streams();
-
 }  // namespace rondo

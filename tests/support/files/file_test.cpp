@@ -117,19 +117,6 @@ TEST_CASE("a read behind the end says where the file ends") {
             ": it ends at byte 4, though more is expected; it was cut short");
 }
 
-TEST_CASE("closed standard streams become /dev/null, and no file of ours gets their number") {
-  const Scratch scratch;
-  write_text(scratch / "f", "text");
-  const std::string seen = in_child([&] {
-    for (const int stream : {0, 1, 2}) close(stream);
-    hold_standard_streams();
-    const bool behind = File::open(scratch / "f", FileUse::run).descriptor() > 2;
-    const bool written = write(2, "x", 1) == 1;
-    return std::string(behind && written ? "behind them" : "in their place");
-  });
-  CHECK(seen == "behind them");
-}
-
 TEST_CASE("a folder has one lock, whatever link leads there, and it goes with its owner") {
   const Scratch scratch;
   fs::create_directory(scratch / "folder");

@@ -1,20 +1,36 @@
-#include "support/limits.h"
+#include "support/process_start.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <string>
 
 #include "support/error.h"
 
 namespace rondo {
+namespace {
 
-void prepare_limits() {
-  signal(SIGXFSZ, SIG_IGN);
+void raise_descriptor_limit() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == files.rlim_max) return;
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);  // refused: the soft limit stays, and is told where it is too low
+}
+
+void open_standard_streams() {
+  int fd = 0;
+  while (fd >= 0 && fd <= 2) fd = open("/dev/null", O_RDWR);
+  if (fd > 2) close(fd);
+}
+
+}  // namespace
+
+void prepare_process() {
+  open_standard_streams();
+  signal(SIGXFSZ, SIG_IGN);
+  raise_descriptor_limit();
 }
 
 void require_descriptors(int needed) {

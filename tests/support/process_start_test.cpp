@@ -1,5 +1,6 @@
-#include "support/limits.h"
+#include "support/process_start.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "support/files/file.h"
 #include "tests/trainer/observe/metrics/scratch.h"
 
 namespace rondo {
@@ -17,7 +19,7 @@ TEST_CASE("RES-13: a write beyond the limit of a file's size is an error and kil
   CHECK(in_child([&]() -> std::string {
           const rlimit small{8, 8};
           setrlimit(RLIMIT_FSIZE, &small);
-          prepare_limits();
+          prepare_process();
           const int fd = open((scratch / "file").c_str(), O_CREAT | O_WRONLY, 0600);
           if (write(fd, "12345678", 8) != 8) return "no room at all";
           return write(fd, "9", 1) < 0 ? std::strerror(errno) : "written";
@@ -28,10 +30,23 @@ TEST_CASE("RES-09: the soft limit of open files is raised, and a hard one that i
   CHECK(in_child([]() -> std::string {
           const rlimit low{20, 100};
           setrlimit(RLIMIT_NOFILE, &low);
-          prepare_limits();
+          prepare_process();
           require_descriptors(100);
           return error_of([] { require_descriptors(101); });
         }) == "9: the limit of open files (ulimit -n) is 100, and about 101 are needed; raise it");
+}
+
+TEST_CASE("closed standard streams become /dev/null, and no file of ours gets their number") {
+  const Scratch scratch;
+  write_text(scratch / "f", "text");
+  const std::string seen = in_child([&] {
+    for (const int stream : {0, 1, 2}) close(stream);
+    prepare_process();
+    const bool behind = File::open(scratch / "f", FileUse::run).descriptor() > 2;
+    const bool written = write(2, "x", 1) == 1;
+    return std::string(behind && written ? "behind them" : "in their place");
+  });
+  CHECK(seen == "behind them");
 }
 
 }  // namespace
