@@ -13,8 +13,9 @@
 //     return list;
 //   }
 //
-// A member may be bool, std::int64_t, double, std::string, std::vector<std::string>, or a std::optional of
-// one of them (unset by default). Immutable after the first call of `fields()`, which is thread-safe.
+// A member may be bool, std::int64_t, double, std::string, std::vector<double>, std::vector<std::string>, or
+// a std::optional of one of them (unset by default). Immutable after the first call of `fields()`, which is
+// thread-safe.
 #pragma once
 
 #include <cstdint>

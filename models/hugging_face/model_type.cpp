@@ -3,7 +3,7 @@
 // different places.
 #include "models/hugging_face/model_type.h"
 
-#include <type_traits>
+#include "support/text/field_json.h"
 
 namespace rondo::hugging_face {
 namespace {
@@ -64,17 +64,6 @@ std::string described(const SizeProblem& problem, const ModelType& type, const F
       if (size.ours == blamed) theirs = size.theirs;
   const auto value = sizes.find(blamed);
   return theirs + " = " + to_toml(value == sizes.end() ? FieldValue{} : value->second) + ": " + problem.rule;
-}
-
-Json json_of(const FieldValue& value) {
-  return std::visit(
-      [](const auto& v) -> Json {
-        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::monostate>)
-          return nullptr;
-        else
-          return v;
-      },
-      value);
 }
 
 void put_sizes(const std::vector<SizeName>& names, const FieldValues& sizes, Json& object) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/parts/model_spec.h"
+#include "support/text/field_json.h"
 #include "trainer/config/schema/job_config.h"
 #include "trainer/config/schema/keys.h"
 #include "trainer/config/schema/unsupported.h"
@@ -13,17 +14,6 @@ namespace rondo {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json json_of(const FieldValue& value) {
-  return std::visit(
-      [](const auto& one) -> Json {
-        if constexpr (std::is_same_v<std::decay_t<decltype(one)>, std::monostate>)
-          return nullptr;
-        else
-          return one;
-      },
-      value);
-}
 
 Json type_of(FieldType type) {
   switch (type) {

@@ -28,8 +28,13 @@ struct Group {
 std::int64_t operator""_i(unsigned long long value) { return static_cast<std::int64_t>(value); }
 std::string operator""_t(const char* text, std::size_t size) { return {text, size}; }
 
-constexpr const char* kOneThread =
-    "a thread of each rank prepares the same batches (training.num_prefetch_batches)";
+Group dataloader(std::string section) {
+  return {
+      std::move(section),
+      without_effect,
+      "a thread of each rank prepares the same batches (training.num_prefetch_batches)",
+      {{"num_workers", 0_i}, {"persistent_workers", false}, {"pin_memory", false}, {"prefetch_factor", 2_i}}};
+}
 
 const std::vector<Group>& groups() {
   static const std::vector<Group> list = {
@@ -50,13 +55,7 @@ const std::vector<Group>& groups() {
        without_effect,
        "there is no Python, and so no garbage collector",
        {{"gc_freq", 50_i}, {"gc_debug", false}}},
-      {"training.dataloader",
-       without_effect,
-       kOneThread,
-       {{"num_workers", 0_i},
-        {"persistent_workers", false},
-        {"pin_memory", false},
-        {"prefetch_factor", 2_i}}},
+      dataloader("training.dataloader"),
       {"parallelism",
        refused,
        "tensor parallelism without loss parallelism is",
@@ -140,13 +139,7 @@ const std::vector<Group>& groups() {
        refused,
        "loading Python modules is",
        {{"custom_import", ""_t}, {"custom_args_module", ""_t}}},
-      {"validation.dataloader",
-       without_effect,
-       kOneThread,
-       {{"num_workers", 0_i},
-        {"persistent_workers", false},
-        {"pin_memory", false},
-        {"prefetch_factor", 2_i}}},
+      dataloader("validation.dataloader"),
       {"debug", refused, "deterministic mode that only warns is", {{"deterministic_warn_only", false}}},
       {"debug", refused, "a forced balance of experts is", {{"moe_force_load_balance", false}}},
   };
