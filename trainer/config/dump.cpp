@@ -16,24 +16,28 @@ const void* place_of(const Section& section, const JobConfig& config) {
   return section.in(const_cast<JobConfig&>(config));  // only read
 }
 
+// Every key of a section and its value, in order; of [model], the sizes too.
+void for_each_value(const Section& section, const JobConfig& config,
+                    const std::function<void(const std::string& name, const FieldValue& value)>& visit) {
+  for (const Field& field : *section.fields)
+    if (!field.rule.flag_only) visit(field.name, field.get(place_of(section, config)));
+  const ModelSpec* model = section.name == "model" ? find_model_spec(config.model.name) : nullptr;
+  if (model == nullptr) return;
+  for (const Field& field : *model->fields)
+    if (const auto size = config.model.sizes.find(field.name); size != config.model.sizes.end())
+      visit(field.name, size->second);
+}
+
 // `origin`: where the value came from; "" where that is not asked.
 using Origin = std::function<std::string(const std::string& key)>;
 
 std::string section_toml(const Section& section, const JobConfig& config, const Origin& origin = nullptr) {
   std::string out = fmt::format("\n[{}]\n", section.name);
-  const auto write_line = [&](const std::string& name, const FieldValue& value) {
+  for_each_value(section, config, [&](const std::string& name, const FieldValue& value) {
     out += std::holds_alternative<std::monostate>(value) ? fmt::format("# {} is not set", name)
                                                          : fmt::format("{} = {}", name, to_toml(value));
     out += origin ? fmt::format("  # {}\n", origin(section.name + "." + name)) : "\n";
-  };
-  for (const Field& field : *section.fields)
-    if (!field.rule.flag_only) write_line(field.name, field.get(place_of(section, config)));
-  if (section.name != "model") return out;
-  const ModelSpec* model = find_model_spec(config.model.name);
-  if (model == nullptr) return out;
-  for (const Field& field : *model->fields)
-    if (const auto size = config.model.sizes.find(field.name); size != config.model.sizes.end())
-      write_line(field.name, size->second);
+  });
   return out;
 }
 
@@ -55,6 +59,16 @@ std::string to_annotated_toml(const JobConfig& config) {
         origin.begin(), origin.end(), [](char c) { return c == '\n' || c == '\r'; }, '?');
     return origin;
   });
+}
+
+std::vector<Setting> settings_of(const JobConfig& config) {
+  std::vector<Setting> settings;
+  for (const Section& section : sections())
+    for_each_value(section, config, [&](const std::string& name, const FieldValue& value) {
+      if (!std::holds_alternative<std::monostate>(value))
+        settings.push_back({section.name + "." + name, to_toml(value)});
+    });
+  return settings;
 }
 
 std::string fingerprint(const JobConfig& config) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "trainer/config/schema/job_config.h"
 
@@ -13,6 +14,12 @@ std::string to_toml(const JobConfig& config);
 
 // The same, and behind each value where it came from: a place in a file, a flag, the flavor, or the default.
 std::string to_annotated_toml(const JobConfig& config);
+
+// What is set, in the same order: the full key ("optimizer.lr"), and the value as TOML writes it.
+struct Setting {
+  std::string key, value;
+};
+std::vector<Setting> settings_of(const JobConfig& config);
 
 // 32 hex digits (XXH3, 128 bits) over all keys but the [job] section: runs that differ in folder and
 // description alone have the same.

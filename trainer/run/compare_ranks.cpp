@@ -34,14 +34,9 @@ std::string key_of_line(const std::string& line) { return line.substr(0, line.fi
 
 std::vector<std::string> settings_to_compare(const JobConfig& config, const std::vector<std::string>& more) {
   std::vector<std::string> settings;
-  std::string section;
-  for (const std::string& line : lines_of(to_toml(config))) {
-    if (line.starts_with("[")) section = line.substr(1, line.size() - 2);
-    if (line.find(" = ") == std::string::npos || line.starts_with("#") || section == "job") continue;
-    const std::string setting = section + "." + line;
-    if (std::find(kPaths.begin(), kPaths.end(), key_of_line(setting)) == kPaths.end())
-      settings.push_back(setting);
-  }
+  for (const auto& [key, value] : settings_of(config))
+    if (!key.starts_with("job.") && std::find(kPaths.begin(), kPaths.end(), key) == kPaths.end())
+      settings.push_back(key + " = " + value);
   settings.insert(settings.end(), more.begin(), more.end());
   return settings;
 }
