@@ -70,7 +70,7 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   report_.segments = ir::find_segments(graph_).size();
   report_.segments_in_words = ir::describe_segments(graph_);
   const Stopwatch passed;
-  plan_ = ir::plan_memory(graph_, ir::collective_needs(request.options.device));
+  plan_ = ir::plan_memory(graph_, ir::memory_needs(request.options.device));
   report_.memory = ir::report_memory(graph_, plan_);
   report_.plan_ms = passed.milliseconds();
   if (request.dump_folder.empty()) return;

@@ -49,9 +49,11 @@ class Arena {
 struct PlacedResult {
   void* address;
   std::size_t bytes;
+  friend bool operator==(const PlacedResult&, const PlacedResult&) = default;
 };
 
-// The results of an op for which no request has come yet.
+// The results of an op for which no request has come yet. Kernels ask in about the order of their results, so
+// only the 64 oldest that are unplaced are looked at.
 class UnplacedResults {
  public:
   explicit UnplacedResults(std::span<const PlacedResult> results) : results_(results) {}
@@ -60,7 +62,8 @@ class UnplacedResults {
 
  private:
   std::span<const PlacedResult> results_;
-  std::uint64_t taken_ = 0;  // bit i: result i has its memory (the first 64 results)
+  std::size_t first_ = 0;    // all before it have their memory
+  std::uint64_t taken_ = 0;  // bit i: result first_ + i has its memory
 };
 
 // While alive, requests of this thread are placed. At most one a thread.

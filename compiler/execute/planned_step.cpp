@@ -7,6 +7,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <optional>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <unordered_map>
@@ -60,7 +61,6 @@ class OpCall final : public Instruction {
 
   // Most results already stand where they were planned; the others are copied there.
   std::int64_t settle() override {
-    std::int64_t copied = 0;
     std::size_t next = 0;
     const auto settle_one = [&](const Tensor& made) {
       if (next == results_.size()) return;  // of an op that overwrites: the operands themselves
@@ -69,9 +69,7 @@ class OpCall final : public Instruction {
         check_type(node(), result.type, made);
         check_device(node(), made, result.planned.device());
       }
-      if (made.const_data_ptr() == result.planned.const_data_ptr()) return;
-      result.planned.copy_(made);
-      ++copied;
+      if (made.const_data_ptr() != result.planned.const_data_ptr()) misplaced_.push_back({&result, made});
     };
     for (const c10::IValue& value : stack_) {
       if (value.isTensor()) {
@@ -82,13 +80,51 @@ class OpCall final : public Instruction {
     }
     stack_.clear();
     checked_ = true;
+    if (misplaced_.empty()) return 0;
+    learn_order();
+    const auto copied = std::ssize(misplaced_);
+    copy_misplaced();
+    misplaced_.clear();
     return copied;
   }
 
  private:
+  struct Misplaced {
+    const Result* result;
+    Tensor made;
+  };
+
+  // A kernel may ask for results of one size in another order than it returns them, and then has put each in
+  // the place of another. From the next call on it is handed their places in its order.
+  void learn_order() {
+    std::vector<cpu_memory::PlacedResult> learnt = placements_;
+    for (const Misplaced& one : misplaced_)
+      for (std::size_t i = 0; i < learnt.size(); ++i)
+        if (placements_[i].address == one.made.const_data_ptr())
+          learnt[i].address = one.result->planned.mutable_data_ptr();
+    if (std::is_permutation(learnt.begin(), learnt.end(), placements_.begin()))
+      placements_ = std::move(learnt);
+  }
+
+  // What stands where another result belongs is taken out of the way first.
+  void copy_misplaced() {
+    for (std::size_t i = 0; i < misplaced_.size(); ++i) {
+      const Tensor& planned = misplaced_[i].result->planned;
+      for (std::size_t k = i + 1; k < misplaced_.size(); ++k)
+        if (share_bytes(misplaced_[k].made, planned)) misplaced_[k].made = misplaced_[k].made.clone();
+      planned.copy_(misplaced_[i].made);
+    }
+  }
+
+  static bool share_bytes(const Tensor& a, const Tensor& b) {
+    const auto begin = [](const Tensor& t) { return static_cast<const char*>(t.storage().data()); };
+    return begin(a) < begin(b) + b.storage().nbytes() && begin(b) < begin(a) + a.storage().nbytes();
+  }
+
   BoxedNode op_;
   Stack arguments_;
   std::vector<Result> results_;
+  std::vector<Misplaced> misplaced_;  // of the latest call
   Stack& stack_;
   bool checked_ = false;  // the types of what the first call made
 };

@@ -100,7 +100,7 @@ class Storages {
       touch(id);
       if (root(id) == id && !graph_.value(id).on_host &&
           op(i).overwritten <= 1)  // several: an optimizer step, in place
-        bytes_[id] = planned_bytes(graph_.value(id).type);
+        bytes_[id] = planned_bytes(graph_.value(id).type, MemoryNeeds{}.alignment);
     }
     std::sort(touched.begin(), touched.end());
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());

@@ -11,8 +11,6 @@
 namespace rondo::ir {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;
-
 struct Lifetimes {
   IdMap<NodeIndex> last;   // of each storage root: the last node at which it must still stand
   IdMap<NodeIndex> waits;  // of each node that runs in the background: its wait; -1 for the others
@@ -45,7 +43,7 @@ Lifetimes lifetimes(const Graph& graph, const IdMap<ValueId>& roots) {
 
 class Planner {
  public:
-  Planner(const Graph& graph, const CollectiveNeeds& needs)
+  Planner(const Graph& graph, const MemoryNeeds& needs)
       : graph_(graph),
         needs_(needs),
         roots_(storage_roots(graph)),
@@ -53,6 +51,7 @@ class Planner {
         block_of_(graph.values.size(), -1) {}
 
   MemoryPlan run() {
+    plan_.alignment = needs_.alignment;
     for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
       for (ValueId result : graph_.nodes[i].results)
         if (root(result) == result && bytes(result) > 0 && !take_over(i, result)) add_storage(i, result);
@@ -75,7 +74,9 @@ class Planner {
  private:
   ValueId root(ValueId value) const { return roots_[value]; }
   NodeIndex last(ValueId value) const { return lives_.last[value]; }
-  std::int64_t bytes(ValueId value) const { return planned_bytes(graph_.value(value).type); }
+  std::int64_t bytes(ValueId value) const {
+    return planned_bytes(graph_.value(value).type, needs_.alignment);
+  }
 
   void add_storage(NodeIndex node, ValueId value) {
     IdMap<Block>& blocks = graph_.value(value).on_host ? host_blocks_ : blocks_;
@@ -114,11 +115,11 @@ class Planner {
     RONDO_ASSERT(lives_.waits[i] >= 0, node.op + " (module \"" + node.module + "\") has no wait");
     workspace_blocks_.push_back(blocks_.size());
     plan_.workspaces.push_back({i, lives_.waits[i], 0, received});
-    blocks_.push_back({planned_bytes(received), i, lives_.waits[i]});
+    blocks_.push_back({planned_bytes(received, needs_.alignment), i, lives_.waits[i]});
   }
 
   const Graph& graph_;
-  CollectiveNeeds needs_;
+  MemoryNeeds needs_;
   IdMap<ValueId> roots_;
   Lifetimes lives_;
   IdMap<Block> blocks_, host_blocks_;
@@ -129,16 +130,19 @@ class Planner {
 
 }  // namespace
 
-CollectiveNeeds collective_needs(TargetDevice device) {
-  return {.reduce_scatter_receives = device == TargetDevice::cpu};
+MemoryNeeds memory_needs(TargetDevice device) {
+  if (device == TargetDevice::cpu) return {.reduce_scatter_receives = true};
+  return {.alignment = 512};  // the caching allocator's blocks
 }
 
-MemoryPlan plan_memory(const Graph& graph, const CollectiveNeeds& needs) {
-  return Planner(graph, needs).run();
-}
+MemoryPlan plan_memory(const Graph& graph, const MemoryNeeds& needs) { return Planner(graph, needs).run(); }
 
-std::int64_t planned_bytes(const TensorType& type) { return planned_bytes(storage_bytes(type)); }
-std::int64_t planned_bytes(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t planned_bytes(const TensorType& type, std::int64_t alignment) {
+  return planned_bytes(storage_bytes(type), alignment);
+}
+std::int64_t planned_bytes(std::int64_t bytes, std::int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, NodeIndex now) {
   std::vector<std::pair<std::int64_t, std::int64_t>> standing;  // begin, end
@@ -146,10 +150,11 @@ std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, NodeIndex
     for (ValueId value : graph.nodes[i].results)
       if (plan.offsets[value] >= 0 && !graph.value(value).on_host && plan.ends[value] >= now)
         standing.emplace_back(plan.offsets[value],
-                              plan.offsets[value] + planned_bytes(graph.value(value).type));
+                              plan.offsets[value] + planned_bytes(graph.value(value).type, plan.alignment));
   for (const Workspace& workspace : plan.workspaces)
     if (workspace.start <= now && now <= workspace.wait)
-      standing.emplace_back(workspace.offset, workspace.offset + planned_bytes(workspace.bytes));
+      standing.emplace_back(workspace.offset,
+                            workspace.offset + planned_bytes(workspace.bytes, plan.alignment));
   std::sort(standing.begin(), standing.end());
   std::vector<Gap> gaps;
   std::int64_t free_from = 0;

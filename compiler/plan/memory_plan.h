@@ -2,8 +2,8 @@
 //
 // A storage is live from the node that defines its first value to the last node that reads any view of it;
 // what a collective reads stays until its wait. Storages of inputs are not planned (they are the caller's);
-// results of the return node stay to the end. Offsets are multiples of 64 bytes. Equal graphs have equal
-// plans.
+// results of the return node stay to the end. Offsets are multiples of what the device aligns to. Equal
+// graphs have equal plans.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,23 @@
 
 namespace rondo::ir {
 
-// What the device's collectives take for themselves while they run. All-reduces may take memory too, in
-// proportion to the ranks of their group, which a graph does not say; they are left out.
-struct CollectiveNeeds {
+// How a device's memory differs from another's. All-reduces may take memory too, in proportion to the ranks
+// of their group, which a graph does not say; it is left out.
+struct MemoryNeeds {
   // A reduce-scatter receives the contributions of all ranks in a buffer as large as its operand.
   bool reduce_scatter_receives = false;
+  // Every storage begins at a multiple of this, in bytes. That of the device's own allocator: libraries look
+  // at alignment when they choose an algorithm, and a replay must get the one that an eager run gets.
+  std::int64_t alignment = 64;
 };
-CollectiveNeeds collective_needs(TargetDevice device);
+MemoryNeeds memory_needs(TargetDevice device);
 
 // Memory that the collective of node `start` takes for itself, until and during node `wait`.
 struct Workspace {
   NodeIndex start = 0;
   NodeIndex wait = 0;
   std::int64_t offset = 0;
-  std::int64_t bytes = 0;  // as it asks for them; up to the next multiple of 64 is its own
+  std::int64_t bytes = 0;  // as it asks for them; it has planned_bytes of them
 };
 
 struct MemoryPlan {
@@ -35,6 +38,7 @@ struct MemoryPlan {
   IdMap<std::int64_t> offsets;
   std::vector<Workspace> workspaces;  // by start
   std::int64_t arena_bytes = 0;
+  std::int64_t alignment = 64;       // of every offset
   IdMap<NodeIndex> ends;             // of each value with an offset: the last node at which its bytes stand
   std::int64_t live_peak_bytes = 0;  // the most bytes alive at one node: no plan can need less
   // Values on the host (Value::on_host) lie in an arena of their own; their offsets are into it, and nothing
@@ -42,11 +46,11 @@ struct MemoryPlan {
   std::int64_t host_arena_bytes = 0;
 };
 
-MemoryPlan plan_memory(const Graph& graph, const CollectiveNeeds& needs = {});
+MemoryPlan plan_memory(const Graph& graph, const MemoryNeeds& needs = {});
 
-// What a storage of this type takes in an arena: its bytes, up to the next multiple of 64.
-std::int64_t planned_bytes(const TensorType& type);
-std::int64_t planned_bytes(std::int64_t bytes);
+// What a storage takes in an arena: its bytes, up to the next multiple of `alignment`.
+std::int64_t planned_bytes(const TensorType& type, std::int64_t alignment);
+std::int64_t planned_bytes(std::int64_t bytes, std::int64_t alignment);
 
 struct Gap {
   std::int64_t offset = 0;

@@ -117,12 +117,12 @@ std::vector<PlannedStorage> planned_storages(const Graph& graph, const MemoryPla
           storages[other].end = i - 1;
       });
       index[value] = static_cast<std::int32_t>(storages.size());
-      storages.push_back({value, classifier.category(value, i), planned_bytes(graph.value(value).type), i,
-                          plan.ends[value]});
+      storages.push_back({value, classifier.category(value, i),
+                          planned_bytes(graph.value(value).type, plan.alignment), i, plan.ends[value]});
     }
     for (; workspace != plan.workspaces.end() && workspace->start == i; ++workspace)
       storages.push_back({std::get<Use>(graph.nodes[i].args.at(0)).value, StorageCategory::workspaces,
-                          planned_bytes(workspace->bytes), i, workspace->wait});
+                          planned_bytes(workspace->bytes, plan.alignment), i, workspace->wait});
   }
   return storages;
 }

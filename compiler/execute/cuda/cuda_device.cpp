@@ -7,6 +7,7 @@
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -71,6 +72,7 @@ class CudaDevice final : public ReplayDevice {
     hold_pool();
     if (bytes == 0) return nullptr;
     const c10::cuda::CUDAStreamGuard on_stream(stream_);
+    give_back_cached();
     start_routing();
     try {
       blocks_.push_back(at::empty({static_cast<std::int64_t>(bytes)},
@@ -121,6 +123,7 @@ class CudaDevice final : public ReplayDevice {
     c10::cuda::set_device(index_);
     outside_ = c10::cuda::getCurrentCUDAStream(index_);
     stream_follows(stream_, outside_);
+    if (!has_workspaces_) give_back_cached();  // the first turn takes what the pool will ever hold
     start_routing();
     c10::cuda::setCurrentCUDAStream(stream_);
     hold_workspaces();
@@ -176,6 +179,7 @@ class CudaDevice final : public ReplayDevice {
     if (!ended && succeeds([&] { at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool_); }))
       succeeds([&] { at::getHostAllocator(at::kCUDA)->release_pool(pool_); });
     capturing_.reset();
+    if (!ended) without_throwing("going on with random numbers", [&] { renew_random_state(); });
     without_throwing("going on after a failed capture", [&] { start_routing(); });
   }
 
@@ -202,6 +206,10 @@ class CudaDevice final : public ReplayDevice {
     holds_pool_ = true;
   }
 
+  // While allocations are routed to a pool, the caching allocator cannot reclaim what it caches outside of
+  // it, and would be out of memory early.
+  static void give_back_cached() { allocator::emptyCache(); }
+
   // cuBLAS's workspaces of this stream, which stay: not during an op, which would give them the place of its
   // result.
   void hold_workspaces() {
@@ -209,6 +217,16 @@ class CudaDevice final : public ReplayDevice {
     at::cuda::getCurrentCUDABlasHandle();
     at::cuda::getCUDABlasLtWorkspace();
     has_workspaces_ = true;
+  }
+
+  // The default generator of a capture that did not end takes itself to be capturing for ever, and refuses to
+  // draw. It goes on with the same seed and offset in a state of its own.
+  void renew_random_state() {
+    auto* const generator =
+        at::check_generator<at::CUDAGeneratorImpl>(at::cuda::detail::getDefaultCUDAGenerator(index_));
+    const auto state = c10::make_intrusive<at::CUDAGeneratorState>(generator->current_seed(),
+                                                                   generator->philox_offset_per_thread());
+    generator->graphsafe_set_state(c10::make_intrusive<at::CUDAGeneratorImpl>(index_, state));
   }
 
   void start_routing() {

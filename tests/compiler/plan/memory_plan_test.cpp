@@ -17,7 +17,7 @@ using namespace rondo::ir;
 
 namespace {
 
-constexpr CollectiveNeeds kOnCpu{.reduce_scatter_receives = true};
+constexpr MemoryNeeds kOnCpu{.reduce_scatter_receives = true};
 
 // Bytes of the arena that something needs at the nodes begin..end.
 struct Stand {
@@ -73,7 +73,7 @@ void require_sound(const Graph& graph, const MemoryPlan& plan) {
   const std::vector<Stand> all = stands(graph, plan);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Stand& a = all[i];
-    REQUIRE(a.offset % 64 == 0);
+    REQUIRE(a.offset % plan.alignment == 0);
     REQUIRE(a.offset + a.bytes <= plan.arena_bytes);
     for (std::size_t j = 0; j < i; ++j) {
       const Stand& b = all[j];
@@ -187,6 +187,7 @@ TEST_CASE("storages that stand at the same node share no bytes on random graphs,
     INFO("seed " << seed);
     require_sound(graph, plan_memory(graph));
     require_sound(graph, plan_memory(graph, kOnCpu));
+    require_sound(graph, plan_memory(graph, memory_needs(TargetDevice::cuda)));
   }
 }
 
@@ -229,7 +230,7 @@ TEST_CASE("equal graphs have equal plans") {
 
 TEST_CASE("a reduce-scatter on the CPU has memory of its own from its start to its wait") {
   const Graph graph = verified_graph(kReduction);
-  const MemoryPlan plan = plan_memory(graph, collective_needs(TargetDevice::cpu));
+  const MemoryPlan plan = plan_memory(graph, memory_needs(TargetDevice::cpu));
   REQUIRE(plan.workspaces.size() == 1);
   const Workspace& workspace = plan.workspaces[0];
   CHECK(workspace.start == 1);
@@ -239,9 +240,10 @@ TEST_CASE("a reduce-scatter on the CPU has memory of its own from its start to i
   // At the second negation: what is sent, what arrives, the result, and both operands of the moment.
   CHECK(plan.live_peak_bytes == 256 + 256 + 128 + 2 * 256);
 
-  const MemoryPlan elsewhere = plan_memory(graph, collective_needs(TargetDevice::cuda));
+  const MemoryPlan elsewhere = plan_memory(graph, memory_needs(TargetDevice::cuda));
   CHECK(elsewhere.workspaces.empty());
-  CHECK(elsewhere.live_peak_bytes == 256 + 128 + 2 * 256);
+  CHECK(elsewhere.alignment == 512);
+  CHECK(elsewhere.live_peak_bytes == 4 * 512);  // storages of 256, 128, 256 and 256 bytes
 }
 
 TEST_CASE("kernels find no room for temporaries where a collective receives") {

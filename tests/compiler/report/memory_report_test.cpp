@@ -211,7 +211,7 @@ TEST_CASE("bytes by category add up to the peak of the plan on random graphs") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const Graph graph = random_graph(seed, 20 + static_cast<int>(seed));
     const MemoryPlan plan =
-        plan_memory(graph, collective_needs(seed % 3 == 0 ? TargetDevice::cpu : TargetDevice::cuda));
+        plan_memory(graph, memory_needs(seed % 3 == 0 ? TargetDevice::cpu : TargetDevice::cuda));
     const MemoryReport report = report_memory(graph, plan);
     INFO("seed " << seed);
     REQUIRE(report.live_peak_bytes == plan.live_peak_bytes);
@@ -225,10 +225,10 @@ TEST_CASE("bytes by category add up to the peak of the plan on random graphs") {
       for (ValueId v = 0; v < graph.value_count(); ++v)
         if (plan.offsets[v] >= 0 && def_use.maker(v) <= static_cast<int>(i) &&
             plan.ends[v] >= static_cast<int>(i))
-          standing[plan.offsets[v]] = planned_bytes(graph.values[v].type);
+          standing[plan.offsets[v]] = planned_bytes(graph.values[v].type, plan.alignment);
       for (const Workspace& workspace : plan.workspaces)
         if (workspace.start <= static_cast<int>(i) && static_cast<int>(i) <= workspace.wait)
-          standing[workspace.offset] = planned_bytes(workspace.bytes);
+          standing[workspace.offset] = planned_bytes(workspace.bytes, plan.alignment);
       std::int64_t bytes = 0;
       for (const auto& [offset, size] : standing) bytes += size;
       REQUIRE(report.live_bytes[i] == bytes);
@@ -238,7 +238,7 @@ TEST_CASE("bytes by category add up to the peak of the plan on random graphs") {
 
 TEST_CASE("what a reduce-scatter takes for itself on the CPU is a workspace, from its start to its wait") {
   const Graph graph = verified_graph(kStep);
-  const MemoryPlan plan = plan_memory(graph, collective_needs(TargetDevice::cpu));
+  const MemoryPlan plan = plan_memory(graph, memory_needs(TargetDevice::cpu));
   const MemoryReport report = report_memory(graph, plan);
   REQUIRE(report.storages.size() == 8);
   const PlannedStorage& workspace = report.storages.back();
