@@ -15,6 +15,8 @@ namespace {
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
+// The dispatcher passes symbolic sizes by value.
+// NOLINTBEGIN(performance-unnecessary-value-param)
 Tensor embedding(const Tensor& weight_VD, const Tensor& ids, c10::SymInt, bool, bool) {
   std::vector<std::int64_t> sizes = ids.sizes().vec();
   sizes.push_back(weight_VD.size(1));
@@ -24,6 +26,7 @@ Tensor embedding(const Tensor& weight_VD, const Tensor& ids, c10::SymInt, bool, 
 Tensor embedding_dense_backward(const Tensor& grad, const Tensor&, c10::SymInt rows, c10::SymInt, bool) {
   return at::empty({rows.expect_int(), grad.size(-1)}, grad.options());
 }
+// NOLINTEND(performance-unnecessary-value-param)
 
 Tensor index_select(const Tensor& self, std::int64_t dim, const Tensor& index) {
   std::vector<std::int64_t> sizes = self.sizes().vec();

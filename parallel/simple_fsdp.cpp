@@ -29,6 +29,7 @@ struct Source {
   const ShardingOptions& options;
 };
 
+// Autograd saves integers and no addresses.
 class SavedSource {
  public:
   static void save(AutogradContext* context, const Source& source) {
@@ -38,9 +39,11 @@ class SavedSource {
   }
   static Source restore(AutogradContext* context) {
     const auto at = [&](const char* key) { return context->saved_data[key].toInt(); };
+    // NOLINTBEGIN(performance-no-int-to-ptr)
     return {*reinterpret_cast<const std::string*>(at("name")),
             *reinterpret_cast<const ShardedWeights::Parameter*>(at("parameter")),
             *reinterpret_cast<const ShardingOptions*>(at("options"))};
+    // NOLINTEND(performance-no-int-to-ptr)
   }
 };
 

@@ -71,6 +71,8 @@ Tensor bytes_at(const void* data, std::int64_t rows, std::int64_t row_bytes) {
   return at::from_blob(const_cast<void*>(data), {rows, row_bytes}, at::TensorOptions().dtype(at::kByte));
 }
 
+// The dispatcher passes names by value.
+// NOLINTBEGIN(performance-unnecessary-value-param)
 Tensor all_to_all_tokens_cpu(const Tensor& rows, const Tensor& sent, const Tensor& received, bool back,
                              std::int64_t result_rows, std::string group) {
   const Tensor x = rows.contiguous();
@@ -112,6 +114,7 @@ Tensor all_to_all_tokens_meta(const Tensor& rows, const Tensor&, const Tensor&, 
                               std::int64_t result_rows, std::string) {
   return at::empty({result_rows, rows.size(1)}, rows.options());
 }
+// NOLINTEND(performance-unnecessary-value-param)
 
 Tensor call(const Tensor& rows, const Tensor& sent, const Tensor& received, bool back,
             std::int64_t result_rows, const std::string& group) {

@@ -29,14 +29,14 @@ Tensor swiglu_cpu(const Tensor& gate_in, const Tensor& up_in) {
 
 std::tuple<Tensor, Tensor> swiglu_backward_cpu(const Tensor& grad_in, const Tensor& gate_in,
                                                const Tensor& up_in) {
-  auto [grad_gate, grad_up] = swiglu_gradients(grad_in, gate_in, up_in);
+  std::tuple<Tensor, Tensor> gradients = swiglu_gradients(grad_in, gate_in, up_in);
   const Tensor grad = grad_in.contiguous(), gate = gate_in.contiguous(), up = up_in.contiguous();
   with_f32_or_bf16(gate, [&](auto type) {
     using T = decltype(type);
     const T* const d = grad.const_data_ptr<T>();
     const T *const g = gate.const_data_ptr<T>(), *const u = up.const_data_ptr<T>();
-    T* const of_gate = grad_gate.template mutable_data_ptr<T>();
-    T* const of_up = grad_up.template mutable_data_ptr<T>();
+    T* const of_gate = std::get<0>(gradients).template mutable_data_ptr<T>();
+    T* const of_up = std::get<1>(gradients).template mutable_data_ptr<T>();
     for_each_element(gate.numel(), [&](std::int64_t i) {
       const swiglu::Gradients made =
           swiglu::backward(static_cast<float>(d[i]), static_cast<float>(g[i]), static_cast<float>(u[i]));
@@ -44,7 +44,7 @@ std::tuple<Tensor, Tensor> swiglu_backward_cpu(const Tensor& grad_in, const Tens
       of_up[i] = static_cast<T>(made.up);
     });
   });
-  return {grad_gate, grad_up};
+  return gradients;
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ Group dataloader(std::string section) {
       {{"num_workers", 0_i}, {"persistent_workers", false}, {"pin_memory", false}, {"prefetch_factor", 2_i}}};
 }
 
-const std::vector<Group>& groups() {
+const std::vector<Group>& groups() {  // NOLINT(readability-function-size): a table
   static const std::vector<Group> list = {
       {"job", refused, "a custom configuration module is", {{"custom_config_module", ""_t}}},
       {"job",
