@@ -23,8 +23,8 @@
 #include "ops/normal_draws/normal_draws_cuda.h"
 #include "ops/permute_tokens/permute_tokens.h"
 #include "ops/permute_tokens/permute_tokens_cuda.h"
-#include "ops/sum_of_squares/sum_of_squares_cuda.h"
-#include "ops/sum_of_squares/sum_of_squares_math.h"
+#include "ops/sums_of_squares/sums_of_squares_cuda.h"
+#include "ops/sums_of_squares/sums_of_squares_math.h"
 #include "tests/cuda/element_of.h"
 #include "tests/ops/call_op.h"
 
@@ -140,14 +140,23 @@ TEST_CASE("tiles of runs hold every row once, and there is room for all of them"
   }
 }
 
-TEST_CASE("sums of squares have the bits of the CPU's kernel") {
+TEST_CASE("sums of squares have the bits of the CPU's kernel, of more tensors than a launch takes") {
   const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
-  const std::int64_t count = GENERATE(1, 255, 16384, 3 * 16384 + 700);
-  const Tensor x = at::randn({count}).to(type), sum = at::full({}, 9, at::kDouble);
-  const Tensor chunk_sums = at::full({squares::chunks_of(count)}, 9, at::kDouble);
-  cuda::sum_of_squares(element_of(x), x.const_data_ptr(), count, chunk_sums.mutable_data_ptr<double>(),
-                       sum.mutable_data_ptr<double>(), nullptr);
-  CHECK(at::equal(sum, call("sum_of_squares", x)[0]));
+  std::vector<Tensor> tensors;
+  for (const std::int64_t count : {1, 255, 0, 16384, 3 * 16384 + 700})
+    tensors.push_back(at::randn({count}).to(type));
+  for (int i = 0; i < 125; ++i) tensors.push_back(at::randn({1 + i}).to(type));
+  std::vector<cuda::SquaredTensor> squared;
+  std::int64_t chunks = 0;
+  for (const Tensor& x : tensors) {
+    squared.push_back({x.const_data_ptr(), x.numel(), static_cast<std::int32_t>(squared.size())});
+    chunks += squares::chunks_of(x.numel());
+  }
+  const Tensor sums = at::full({std::ssize(tensors)}, 9, at::kDouble),
+               chunk_sums = at::full({chunks}, 9, at::kDouble);
+  cuda::sums_of_squares(element_of(tensors[0]), squared, chunk_sums.mutable_data_ptr<double>(),
+                        sums.mutable_data_ptr<double>(), nullptr);
+  CHECK(at::equal(sums, call("sums_of_squares", tensors)[0]));
 }
 
 TEST_CASE("weights drawn by a device's kernel have the bits of the CPU's") {

@@ -20,8 +20,11 @@ using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
 std::vector<Argument> on_meta(std::vector<Argument> arguments) {
-  for (Argument& argument : arguments)
+  for (Argument& argument : arguments) {
     if (auto* const tensor = std::get_if<Tensor>(&argument)) *tensor = tensor->to(at::kMeta);
+    if (auto* const list = std::get_if<Tensors>(&argument))
+      for (Tensor& tensor : *list) tensor = tensor.to(at::kMeta);
+  }
   return arguments;
 }
 

@@ -6,6 +6,7 @@
 #include "trainer/step/step_totals.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/clamp_max.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/ne.h>
@@ -15,7 +16,7 @@
 
 #include <cmath>
 
-#include "ops/sum_of_squares/sum_of_squares.h"
+#include "ops/sums_of_squares/sums_of_squares.h"
 #include "parallel/collectives.h"
 #include "support/scope.h"
 
@@ -67,8 +68,7 @@ Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, co
   Tensors parts{totals.loss.to(at::kDouble)};
   if (totals.dropped_tokens.defined()) parts.push_back(totals.dropped_tokens.to(at::kDouble));
   const std::int64_t others = std::ssize(parts);
-  for (const Tensor& gradient : gradients) parts.push_back(sum_of_squares(gradient));
-  const Tensor sums = sum_over_ranks(mesh, kAllAxes, at::stack(parts));
+  const Tensor sums = sum_over_ranks(mesh, kAllAxes, at::cat({at::stack(parts), sums_of_squares(gradients)}));
   const auto once = [&](const Tensor& sum, Axis of_copies) {
     return counted_once(sum, mesh.degree(of_copies));
   };

@@ -1,4 +1,4 @@
-#include "ops/sum_of_squares/sum_of_squares.h"
+#include "ops/sums_of_squares/sums_of_squares.h"
 
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -10,7 +10,7 @@
 #include "ops/kernel/op_handle.h"
 #include "ops/kernel/parallel_rows.h"
 #include "ops/kernel/with_dtype.h"
-#include "ops/sum_of_squares/sum_of_squares_math.h"
+#include "ops/sums_of_squares/sums_of_squares_math.h"
 
 namespace rondo {
 namespace {
@@ -30,8 +30,7 @@ double add_lanes(const T* x, std::int64_t count, const Addend& addend) {
   return lanes[0];
 }
 
-at::Tensor sum_of_squares_cpu(const at::Tensor& x_in) {
-  const at::Tensor sum = sum_of_squares_result(x_in), x = x_in.contiguous();
+double sum_of_squares(const at::Tensor& x) {
   std::vector<double> sums(static_cast<std::size_t>(squares::chunks_of(x.numel())));
   with_f32_or_bf16(x, [&](auto type) {
     using T = decltype(type);
@@ -43,24 +42,30 @@ at::Tensor sum_of_squares_cpu(const at::Tensor& x_in) {
                     [](T element) { return squares::square(static_cast<float>(element)); });
     });
   });
-  *sum.mutable_data_ptr<double>() = add_lanes(sums.data(), std::ssize(sums), [](double one) { return one; });
-  return sum;
+  return add_lanes(sums.data(), std::ssize(sums), [](double one) { return one; });
+}
+
+at::Tensor sums_of_squares_cpu(at::TensorList tensors) {
+  const at::Tensor sums = sums_of_squares_result(tensors);
+  double* next = sums.mutable_data_ptr<double>();
+  for (const at::Tensor& x : tensors) *next++ = sum_of_squares(x.contiguous());
+  return sums;
 }
 
 }  // namespace
 
-at::Tensor sum_of_squares(const at::Tensor& x) {
-  static const auto handle = op_handle<at::Tensor(const at::Tensor&)>("rondo::sum_of_squares");
-  return handle.call(x);
+at::Tensor sums_of_squares(at::TensorList tensors) {
+  static const auto handle = op_handle<at::Tensor(at::TensorList)>("rondo::sums_of_squares");
+  return handle.call(tensors);
 }
 
-at::Tensor sum_of_squares_result(const at::Tensor& x) {
-  check_f32_or_bf16("sum_of_squares", "x", x);
-  return at::empty({}, x.options().dtype(at::kDouble));
+at::Tensor sums_of_squares_result(at::TensorList tensors) {
+  for (const at::Tensor& x : tensors) check_f32_or_bf16("sums_of_squares", "x", x);
+  return at::empty({std::ssize(tensors)}, tensors.at(0).options().dtype(at::kDouble));
 }
 
-TORCH_LIBRARY_FRAGMENT(rondo, m) { m.def("sum_of_squares(Tensor x) -> Tensor"); }
-TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("sum_of_squares", &sum_of_squares_result); }
-TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("sum_of_squares", &sum_of_squares_cpu); }
+TORCH_LIBRARY_FRAGMENT(rondo, m) { m.def("sums_of_squares(Tensor[] x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("sums_of_squares", &sums_of_squares_result); }
+TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("sums_of_squares", &sums_of_squares_cpu); }
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// sum_of_squares on the CPU against sums in f64.
-#include "ops/sum_of_squares/sum_of_squares.h"
+// sums_of_squares on the CPU against sums in f64.
+#include "ops/sums_of_squares/sums_of_squares.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -19,11 +19,12 @@ namespace {
 
 using at::Tensor;
 
-double sum_of(const Tensor& x) { return checked_call("sum_of_squares", {x})[0].item<double>(); }
+Tensor sums_of(const std::vector<Tensor>& tensors) { return checked_call("sums_of_squares", {tensors})[0]; }
+double sum_of(const Tensor& x) { return sums_of({x})[0].item<double>(); }
 
 }  // namespace
 
-TEST_CASE("sum_of_squares is the sum in f64, whatever the size and strides") {
+TEST_CASE("sums_of_squares is the sum in f64, whatever the size and strides") {
   const at::ScalarType dtype = any_dtype();
   const std::int64_t width = GENERATE(1, 255, 257, 16384, 16385, 50001);
   const Tensor x = rows(GENERATE("contiguous", "apart", "transposed"), 3, width, dtype);
@@ -43,12 +44,20 @@ TEST_CASE("a gradient of 100 million elements has its norm to a millionth") {
   CHECK(std::abs(std::sqrt(sum_of(x) / expected) - 1) < 1e-6);
 }
 
-TEST_CASE("sum_of_squares gives the same bits whatever the number of threads") {
+TEST_CASE("sums_of_squares gives the same bits whatever the number of threads") {
   const Tensor x = at::randn({1'000'003});
-  check_same_with_threads([&] { return call("sum_of_squares", x); });
+  check_same_with_threads([&] { return call("sums_of_squares", std::vector<Tensor>{x}); });
 }
 
-TEST_CASE("sum_of_squares keeps what is infinite or not a number, and squares what f32 cannot") {
+TEST_CASE("sums of squares have the same bits beside other tensors as alone") {
+  const std::vector<Tensor> tensors = {at::randn({70'001}), at::randn({3, 5}).to(at::kBFloat16),
+                                       at::randn({0}), at::randn({16384})};
+  const Tensor sums = sums_of(tensors);
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    CHECK(sums[static_cast<std::int64_t>(i)].item<double>() == sum_of(tensors[i]));
+}
+
+TEST_CASE("sums_of_squares keeps what is infinite or not a number, and squares what f32 cannot") {
   const Tensor x = at::full({20000}, 1e30f);
   CHECK(std::abs(sum_of(x) / 2e64 - 1) < 1e-6);
   for (const float special : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
@@ -57,10 +66,10 @@ TEST_CASE("sum_of_squares keeps what is infinite or not a number, and squares wh
   }
 }
 
-TEST_CASE("sum_of_squares of nothing is zero") { CHECK(sum_of(at::randn({0, 8})) == 0); }
+TEST_CASE("the sum of squares of nothing is zero") { CHECK(sum_of(at::randn({0, 8})) == 0); }
 
-TEST_CASE("sum_of_squares refuses what it has no kernel for") {
-  check_refused("and x is Double", "sum_of_squares", {at::randn({4}).to(at::kDouble)});
+TEST_CASE("sums_of_squares refuses what it has no kernel for") {
+  check_refused("and x is Double", "sums_of_squares", {std::vector<Tensor>{at::randn({4}).to(at::kDouble)}});
 }
 
 }  // namespace rondo

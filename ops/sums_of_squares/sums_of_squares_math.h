@@ -1,4 +1,4 @@
-// The order of the sum (ops/sum_of_squares/sum_of_squares.h): what CPU and CUDA share. No LibTorch.
+// The order of a sum (ops/sums_of_squares/sums_of_squares.h): what CPU and CUDA share. No LibTorch.
 //
 // Elements are added in chunks, and then the chunks' sums in the same way: lane l of kLanes adds elements l,
 // l + kLanes, l + 2 kLanes, ..., and then the upper half of the lanes is added to the lower, until one is
