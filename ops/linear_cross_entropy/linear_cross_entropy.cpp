@@ -115,10 +115,10 @@ void gradients_cpu(const Tensor& logits_RV, const Tensor& place_R, const Tensor&
 }
 
 // No product of bf16 on the CPU leaves its sums in f32, so its operands are widened first.
-void add_product_cpu(const Tensor& sum_VD, const Tensor& logits_RV, const Tensor& h_RD) {
+void add_product_cpu(const Tensor& sum_VD, const Tensor& logits_RV, const Tensor& h_RD, int already) {
   Tensor sum = sum_VD;
   const at::ScalarType dtype = sum.scalar_type();
-  at::addmm_out(sum, sum, logits_RV.to(dtype).t(), h_RD.to(dtype));
+  at::addmm_out(sum, sum, logits_RV.to(dtype).t(), h_RD.to(dtype), already);
 }
 
 constexpr CrossEntropyRows kRows{&losses_cpu, &statistics_cpu, &gradients_cpu, &add_product_cpu};
@@ -178,7 +178,7 @@ void multiply_back(const CrossEntropyRows& rows, const Chunk& chunk, const Tenso
                    const Tensor& grad_h, const Tensor& grad_weight) {
   Tensor part = chunk.of(grad_h);
   at::mm_out(part, chunk.logits_RV, weight);
-  rows.add_product(grad_weight, chunk.logits_RV, chunk.h_RD);
+  rows.add_product(grad_weight, chunk.logits_RV, chunk.h_RD, chunk.first > 0 ? 1 : 0);
 }
 
 }  // namespace
@@ -192,7 +192,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linear_cross_entropy(const CrossEntro
               "linear_cross_entropy: all losses have one gradient");
   const Tensor losses = empty_losses(h), grad_h = empty_grad_h(h), grad_weight = empty_grad_weight(weight);
   const Tensor workspace = empty_workspace(h, weight, chunk_rows);
-  grad_weight.zero_();
+  if (h.size(0) == 0) grad_weight.zero_();
   for_each_chunk(h, weight, workspace, [&](const Chunk& chunk) {
     rows.losses(chunk.logits_RV, chunk.of(labels), ignored, gradient, chunk.of(losses));
     multiply_back(rows, chunk, weight, grad_h, grad_weight);
@@ -236,7 +236,7 @@ std::tuple<Tensor, Tensor, Tensor> linear_cross_entropy_gradients(const CrossEnt
   check_columns(h, {&largest, &sum, &gradient, &place_gradient});
   const Tensor grad_h = empty_grad_h(h), grad_weight = empty_grad_weight(weight);
   const Tensor workspace = empty_workspace(h, weight, chunk_rows);
-  grad_weight.zero_();
+  if (h.size(0) == 0) grad_weight.zero_();
   for_each_chunk(h, weight, workspace, [&](const Chunk& chunk) {
     rows.gradients(chunk.logits_RV, chunk.of(place), chunk.of(largest), chunk.of(sum), chunk.of(gradient),
                    chunk.of(place_gradient));

@@ -46,8 +46,10 @@ struct CrossEntropyRows {
   void (*gradients)(const at::Tensor& logits_RV, const at::Tensor& place_R, const at::Tensor& largest_R,
                     const at::Tensor& sum_R, const at::Tensor& gradient_R,
                     const at::Tensor& place_gradient_R);
-  // sum_VD += logits_RV^T h_RD, all in the dtype of the sum.
-  void (*add_product)(const at::Tensor& sum_VD, const at::Tensor& logits_RV, const at::Tensor& h_RD);
+  // sum_VD = already * sum_VD + logits_RV^T h_RD, all in the dtype of the sum. already: 0, where what stands
+  // there is not read, or 1.
+  void (*add_product)(const at::Tensor& sum_VD, const at::Tensor& logits_RV, const at::Tensor& h_RD,
+                      int already);
 };
 
 // losses [N], grad_h [N, D], grad_weight [V, D], workspace. labels: i64 [N]; gradient: of every loss, a

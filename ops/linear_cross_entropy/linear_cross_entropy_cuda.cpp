@@ -47,12 +47,12 @@ void gradients(const Tensor& logits_RV, const Tensor& place_R, const Tensor& lar
 }
 
 // bf16 products are added to the sum as they stand in f32.
-void add_product(const Tensor& sum_VD, const Tensor& logits_RV, const Tensor& h_RD) {
+void add_product(const Tensor& sum_VD, const Tensor& logits_RV, const Tensor& h_RD, int already) {
   Tensor sum = sum_VD;
   if (h_RD.scalar_type() == sum.scalar_type()) {
-    at::addmm_out(sum, sum, logits_RV.t(), h_RD);
+    at::addmm_out(sum, sum, logits_RV.t(), h_RD, already);
   } else {
-    at::addmm_out(sum, sum, logits_RV.t(), h_RD, sum.scalar_type());
+    at::addmm_out(sum, sum, logits_RV.t(), h_RD, sum.scalar_type(), already);
   }
 }
 
