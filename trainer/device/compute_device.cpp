@@ -31,7 +31,7 @@ ComputeDevice take_device(const JobConfig& config, const RankEnvironment& enviro
     taken.tensor_bytes = taken.memory_bytes / environment.local_world_size;
     return taken;
   }
-  cuda_build_info();  // refuses libraries that do not fit
+  check_nccl(environment.world_size);
   // cuBLAS reads it when it is first used; without it its results depend on what else runs.
   if (config.debug.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   taken.device = take_gpu(environment.local_rank, environment.local_world_size);

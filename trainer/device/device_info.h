@@ -6,9 +6,14 @@
 
 namespace rondo {
 
-// One line for `--version`: "none" in a CPU build, else the CUDA runtime's version and NCCL's, that of the
-// header the program was compiled with and that of the library it found: "CUDA 13.0, NCCL 2.28.9". Touches no
-// GPU. Throws Error(environment) when NCCL's header and library differ: their structs do too.
+// One line for `--version`: "none" in a CPU build, else the versions of the CUDA runtime and of NCCL's
+// library that the program found: "CUDA 13.0, NCCL 2.28.9". Touches no GPU. Throws Error(environment) where
+// one of them does not tell.
 std::string cuda_build_info();
+
+// NCCL's library may be newer than the header that the program was compiled with, and not older: other
+// packages of an environment bring their own. Throws Error(environment) where it is, with both versions; a
+// run of one rank calls nothing of NCCL, and gets a warning.
+void check_nccl(int world_size);
 
 }  // namespace rondo

@@ -3,5 +3,6 @@
 namespace rondo {
 
 std::string cuda_build_info() { return "none"; }
+void check_nccl(int) {}
 
 }  // namespace rondo

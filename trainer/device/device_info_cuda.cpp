@@ -2,6 +2,7 @@
 #include <nccl.h>
 
 #include "support/error.h"
+#include "support/log.h"
 #include "trainer/device/device_info.h"
 
 namespace rondo {
@@ -31,12 +32,20 @@ std::string cuda_runtime_version() {
 }  // namespace
 
 std::string cuda_build_info() {
+  return "CUDA " + cuda_runtime_version() + ", NCCL " + nccl_version_text(nccl_library_version());
+}
+
+void check_nccl(int world_size) {
   const int library = nccl_library_version();
-  if (library != NCCL_VERSION_CODE)
-    throw Error(ExitCode::environment,
-                "NCCL's library is " + nccl_version_text(library) + " and the program was compiled with " +
-                    nccl_version_text(NCCL_VERSION_CODE) + "; run scripts/setup.sh --cuda and build again");
-  return "CUDA " + cuda_runtime_version() + ", NCCL " + nccl_version_text(library);
+  if (library >= NCCL_VERSION_CODE) return;
+  const std::string problem = "NCCL's library is " + nccl_version_text(library) + ", older than the " +
+                              nccl_version_text(NCCL_VERSION_CODE) + " that the program was compiled with";
+  if (world_size > 1)
+    throw Error(
+        ExitCode::environment,
+        problem +
+            "; put a newer one first in LD_LIBRARY_PATH, or run scripts/setup.sh --cuda and build again");
+  log_warning(problem + "; with more than one rank that is refused");
 }
 
 }  // namespace rondo
