@@ -2,6 +2,7 @@
 import concurrent.futures
 import contextlib
 import dataclasses
+import io
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tarfile
 import tempfile
 import threading
 import time
@@ -16,6 +18,8 @@ import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TAIL_S = 8  # kept free for ending what runs and for the summary
+LARGEST_LOG = 256 << 10  # bytes of a file in the archive: its end
+NOT_KEPT = ("corpus", "inductor")  # of the folder of work
 
 
 class Interrupted(Exception):
@@ -54,12 +58,15 @@ class Ended:
 
 
 class Run:
+    """OUT holds a few files and no folder, so that it can be brought home from anywhere: results.jsonl, which grows as
+    cases end; logs.tar.gz, made anew after every stage; and the summary."""
+
     def __init__(self, folder, out, limit_s):
         self.folder, self.out = folder.resolve(), out.resolve()
-        self.logs = self.out / "logs"
-        shutil.rmtree(self.logs, ignore_errors=True)
-        self.logs.mkdir(parents=True)
+        self.out.mkdir(parents=True, exist_ok=True)
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="rondo_gpu_check."))
+        self.logs = self.work / "logs"
+        self.logs.mkdir()
         self.results = open(self.out / "results.jsonl", "w", encoding="utf-8")
         self.end = time.monotonic() + limit_s - min(TAIL_S, limit_s / 10)
         self.lock = threading.Lock()
@@ -97,6 +104,22 @@ class Run:
             self.results.flush()
             os.fsync(self.results.fileno())
             print(f"[{stage}] {case}: {status}" + (f" ({message})" if message else ""), flush=True)
+
+    def archive(self):
+        """What the commands said, and what is left of the folders of runs, into OUT/logs.tar.gz."""
+        made = self.out / ".logs.tar.gz"
+        with self.whole(), tarfile.open(made, "w:gz", compresslevel=3) as archive:
+            for path in sorted(self.work.rglob("*")):
+                name = path.relative_to(self.work)
+                if path.is_symlink() or not path.is_file() or name.parts[0] in NOT_KEPT or "checkpoint" in name.parts:
+                    continue
+                with open(path, "rb") as file:
+                    file.seek(max(0, path.stat().st_size - LARGEST_LOG))
+                    content = file.read(LARGEST_LOG)
+                info = tarfile.TarInfo(str(name))
+                info.size, info.mtime = len(content), path.stat().st_mtime
+                archive.addfile(info, io.BytesIO(content))
+        made.rename(self.out / "logs.tar.gz")
 
     def kill_children(self):
         with self.lock:

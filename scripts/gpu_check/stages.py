@@ -35,6 +35,22 @@ def train(stage, name, config, flags, limit_s=60.0):
     return stage.command(name, train_words(stage, name, config, flags), limit_s)
 
 
+def train_or_say_why(stage, name, config, flags, limit_s=60.0):
+    """As `train`, and must end with 0. If it does not, one step is run again in the way that names the op that failed."""
+    ended = train(stage, name, config, flags, limit_s)
+    if ended.code == 0 or ended.cut:
+        return ended.expect()
+    flags = [flag for flag in flags if not flag.startswith(("--compile.passes", "--training.steps"))]
+    again = stage.command(f"{name}_again", train_words(stage, f"{name}_again", config, [
+        *flags, "--compile.executor=interpreter", "--training.steps=1"]), 90, {"CUDA_LAUNCH_BLOCKING": "1"})
+    last = [line for line in again.output.splitlines() if "error" in line] or ["no error"]
+    try:
+        return ended.expect()
+    except Failed as what:
+        raise Failed(f"{what}; one step of the interpreter with CUDA_LAUNCH_BLOCKING=1: exit code {again.code}, "
+                     f"{last[-1][:300]} (logs/{again.log.name})") from None
+
+
 def lines_of(path):
     """The whole lines of a file of JSON lines; the run may still write it."""
     if not path.exists():
@@ -94,12 +110,14 @@ def watch_gpu_memory():
         thread.join()
 
 
-# --- 0: what is here ---
+# --- what is here ---
 
 def facts(stage):
     def gpu():
         name, driver, memory, used = nvidia_smi("name,driver_version,memory.total,memory.used")
-        return {"gpu": name, "driver": driver, "memory_mib": int(memory), "used_mib": int(used)}
+        clock, most, power, limit = nvidia_smi("clocks.sm,clocks.max.sm,power.draw,power.limit")
+        return {"gpu": name, "driver": driver, "memory_mib": int(memory), "used_mib": int(used), "sm_mhz": clock,
+                "most_sm_mhz": most, "power_w": power, "power_limit_w": limit}
 
     def programs():
         ended = stage.command("version", [stage.run.folder / "rondo-worker", "--version"], 60).expect()
@@ -108,7 +126,8 @@ def facts(stage):
 
     def torch():
         code = ("import json, torch; print(json.dumps({'torch': torch.__version__, 'cuda': torch.version.cuda, "
-                "'cudnn': torch.backends.cudnn.version(), 'device': torch.cuda.get_device_name(0), "
+                "'cudnn': torch.backends.cudnn.version(), 'nccl': '.'.join(map(str, torch.cuda.nccl.version())), "
+                "'device': torch.cuda.get_device_name(0), "
                 "'capability': '%d.%d' % torch.cuda.get_device_capability(0)}))")
         return json.loads(stage.command("torch", ["python3", "-c", code], 60).expect().output.splitlines()[-1])
 
@@ -123,7 +142,7 @@ def facts(stage):
         return {"from": "torch/include"}
 
     def one_step():
-        train(stage, "one_step", LLAMA, ["--training.steps=1"]).expect()
+        train_or_say_why(stage, "one_step", LLAMA, ["--training.steps=1"])
         return {"loss": metrics(stage, "one_step")[0]["loss"]}
 
     stage.case("GPU", gpu)
@@ -133,12 +152,12 @@ def facts(stage):
     stage.case("one step on the GPU", one_step)
 
 
-# --- 1 and 3: programs that try ops, and recordings ---
+# --- programs that try ops, and recordings ---
 
-def program(stage, name):
+def program(stage, name, flags=()):
     """Runs a check program, each of whose cases is a line of JSON, and takes over its cases as they come."""
     began = time.monotonic()
-    child, log = stage.start(name, [stage.run.folder / name, "--device=cuda"])
+    child, log = stage.start(" ".join([name, *flags]), [stage.run.folder / name, "--device=cuda", *flags])
     seen = 0
 
     def take_over():
@@ -161,15 +180,45 @@ def program(stage, name):
         raise Failed(f"{name} told of no case (logs/{log.name})")
 
 
+# After an error that a context does not survive every later case fails, so each group has a process of its own.
+GROUPS = ["attention", "experts", "bits", "fused", "loss"]
+
+
 def kernels(stage):
-    program(stage, "kernel_check")
+    stage.cases({f"group {group}": lambda g=group: program(stage, "kernel_check", [f"--group={g}"]) for group in GROUPS},
+                at_once=3)
+
+
+def kernel_times(stage):
+    program(stage, "kernel_check", ["--group=times"])
+
+
+def sanitizer(stage):
+    """Races and wrong addresses, which running kernels on the host cannot show."""
+    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if not os.access(tool, os.X_OK):
+        raise Skipped("there is no compute-sanitizer here")
+
+    def watched(kind, group):
+        ended = stage.command(f"{kind} {group}", [tool, "--tool", kind, "--error-exitcode", "99",
+                                                  stage.run.folder / "kernel_check", "--device=cuda",
+                                                  f"--group={group}"], 80)
+        if ended.code in (0, 1):  # what a case found the stage "kernels" tells
+            return {"seconds": ended.seconds}
+        summary = [line for line in ended.output.splitlines() if line.startswith("=========") and line.strip("= ")]
+        if ended.code == 99:
+            raise Failed(f"{summary[0].strip('= ')}; {summary[-1].strip('= ')} (logs/{ended.log.name})")
+        return ended.expect()
+
+    stage.cases({f"{kind}, {group}": lambda k=kind, g=group: watched(k, g)
+                 for group in ("fused", "bits", "experts", "loss") for kind in ("memcheck", "racecheck")}, at_once=3)
 
 
 def contract(stage):
     program(stage, "graph_device_check")
 
 
-# --- 2: the same bits however a step is run ---
+# --- the same bits however a step is run ---
 
 STEPS = 12
 BF16 = "--training.mixed_precision_param=bfloat16"
@@ -215,7 +264,21 @@ def spread(stage, a, b):
             "equal_steps": sum(difference == 0 for difference in apart)}
 
 
-def same_bits(stage):
+# What the first half of a check tries.
+CORE = ("llama3 fp32", "llama3 bf16", "deepseek_v3 bf16")
+
+
+def core_bits(stage):
+    compare_ways(stage, {model: MODELS[model] for model in CORE}, {}, {}, twice=False)
+
+
+def other_bits(stage):
+    compare_ways(stage, {model: how for model, how in MODELS.items() if model not in CORE}, FUSED_MODELS,
+                 {"llama3 bf16": POLICIES, "deepseek_v3 bf16": ["default", "full"]}, twice=True)
+    stage.record("deepseek_v3: standard exchange", "skipped", message="by exact counts needs several ranks, a GPU each")
+
+
+def compare_ways(stage, models, fused_models, policies_of, twice):
     jobs = {}
 
     def job(name, config, flags, records=False):
@@ -228,39 +291,103 @@ def same_bits(stage):
             return figures
         jobs[f"run {name}"] = run
 
-    for model, (config, flags) in MODELS.items():
+    for model, (config, flags) in models.items():
         for way, how in WAYS.items():
             job(slug(model, way), config, SAME_BITS + flags + how, way == "cudagraph")
-    for model, (config, flags) in FUSED_MODELS.items():
+    for model, (config, flags) in fused_models.items():
         for way in ("interpreter", "replay", "cudagraph"):
             job(slug(model, way), config, SAME_BITS + flags + WAYS[way], way == "cudagraph")
-    for model, policies in {"llama3 bf16": POLICIES, "deepseek_v3 bf16": ["default", "full"]}.items():
+    for model, policies in policies_of.items():
         config, flags = MODELS[model]
+        job(slug(model, "cudagraph"), config, SAME_BITS + flags + WAYS["cudagraph"], True)
         for policy in policies:
             job(slug(model, policy), config,
                 SAME_BITS + flags + WAYS["cudagraph"] + [f"--compile.memory_policy={policy}"], True)
     free = [flag for flag in SAME_BITS if "deterministic" not in flag]
-    for number in ("one", "other"):
+    for number in ("one", "other") if twice else ():
         job(f"free_{number}", LLAMA, free + [BF16] + WAYS["cudagraph"], True)
 
     stage.cases(jobs, at_once=5, needs_s=15)
-    for model in MODELS:
+    for model in models:
         for way in list(WAYS)[1:]:
             stage.case(f"{model}: eager == {way}",
                        lambda m=model, w=way: compare(stage, slug(m, "eager"), slug(m, w)))
-    for model in FUSED_MODELS:
+    for model in fused_models:
         for way in ("replay", "cudagraph"):
             stage.case(f"{model}: interpreter == {way}",
                        lambda m=model, w=way: compare(stage, slug(m, "interpreter"), slug(m, w)))
-    for model, policies in {"llama3 bf16": POLICIES, "deepseek_v3 bf16": ["default", "full"]}.items():
+    for model, policies in policies_of.items():
         for policy in policies:
             stage.case(f"{model}, cudagraph: memory policy none == {policy}",
                        lambda m=model, p=policy: compare(stage, slug(m, "cudagraph"), slug(m, p)))
-    stage.case("llama3 bf16: two runs without debug.deterministic", lambda: spread(stage, "free_one", "free_other"))
-    stage.record("deepseek_v3: standard exchange", "skipped", message="by exact counts needs several ranks, a GPU each")
+    if twice:
+        stage.case("llama3 bf16: two runs without debug.deterministic", lambda: spread(stage, "free_one", "free_other"))
 
 
-# --- 4: every way to end ---
+# --- the figure to beat, and where its time goes ---
+
+EIGHT_B = "configs/llama3_8b.toml"
+COMPASS = ["--training.seq_len=4096", "--training.dtype=bfloat16", "--activation_checkpoint.mode=none", *FUSED]
+COMPASS_STEPS = (4, 10)  # not measured, measured
+COMPASS_CASES = {
+    "batch 1": [],
+    "batch 1, the loss in one chunk": ["--compile.loss_chunks=1"],
+    "batch 2": ["--training.local_batch_size=2"],
+    "batch 1, everything recomputed": ["--activation_checkpoint.mode=full"],
+    "batch 1, exact": ["--compile.numerics=exact"],
+}
+
+
+def compass(stage):
+    warm_up, measured = COMPASS_STEPS
+
+    def speed_of(name, flags):
+        flags = [*COMPASS, *flags]
+        plan = stage.command(f"plan {name}", [rondo(stage), "plan", ROOT / EIGHT_B, "--world", "1", "--json",
+                                              "--search=0", *flags], 30).expect()
+        planned = json.loads(plan.output)
+        train_or_say_why(stage, slug("compass", name), EIGHT_B,
+                         [*flags, CUDAGRAPH, f"--training.steps={warm_up + measured}"], 90)
+        lines = metrics(stage, slug("compass", name))[warm_up:]
+        step_s = statistics.median(line["step_time_s"] for line in lines)
+        facts_of = recorded(stage, slug("compass", name))
+        return {"tokens_per_s": lines[-1]["tokens_per_s"] * lines[-1]["step_time_s"] / step_s, "median_ms": step_s * 1e3,
+                "mfu": lines[-1]["mfu"], "planned_tokens_per_s": planned["tokens_per_s"],
+                "tensors_gib": max(line["memory_gib"] for line in lines),
+                "planned_gib": planned["memory"]["total_bytes"] / (1 << 30), "segments": facts_of["segments"],
+                "last_loss": lines[-1]["loss"]}
+
+    for name, flags in COMPASS_CASES.items():
+        stage.case(f"llama3 8B bf16, 4096 tokens, {name}", lambda n=name, f=flags: speed_of(n, f), 20)
+
+
+def kernel_table(stage):
+    """The kernels of one step of the compass that take longest, by the profiler, replayed with and without recordings."""
+    for way in ("replay", "cudagraph"):
+        name = slug("profiled", way)
+
+        def profiled(name=name, way=way):
+            train_or_say_why(stage, name, EIGHT_B, [
+                *COMPASS, *WAYS[way], "--training.steps=6", "--profiling.enable_profiling=true",
+                "--profiling.profile_freq=6", "--profiling.profiler_active=1", "--profiling.profiler_warmup=1"], 90)
+            trace = next((stage.work / name).glob("profile_traces/*/rank0_trace.json"))
+            spent = {}
+            for found in json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]:
+                if found.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+                    microseconds, launches = spent.get(found["name"], (0.0, 0))
+                    spent[found["name"]] = (microseconds + found["dur"], launches + 1)
+            trace.unlink()  # too large to be brought home
+            if not spent:
+                raise Failed("the trace of the profiler has no kernel")
+            total = sum(microseconds for microseconds, _ in spent.values())
+            for kernel, (microseconds, launches) in sorted(spent.items(), key=lambda item: -item[1][0])[:40]:
+                stage.record(f"{way}: {kernel[:120]}", "ok",
+                             figures={"ms": microseconds / 1e3, "launches": launches, "share": microseconds / total})
+            return {"kernels": len(spent), "launches": sum(n for _, n in spent.values()), "ms": total / 1e3}
+        stage.case(f"{way}: all kernels of a step", profiled, 20)
+
+
+# --- every way to end ---
 
 def alive_in(session):
     """The processes of a session, but for those that have ended and that nobody has waited for."""
@@ -363,7 +490,7 @@ def teardown(stage):
     stage.case("the GPU's memory is free again", memory_is_free)
 
 
-# --- 5: memory ---
+# --- memory ---
 
 ONE_B = ["--training.local_batch_size=2", "--training.seq_len=4096", BF16]
 
@@ -404,7 +531,7 @@ def memory(stage):
     stage.case("recordings take at most 2 % more of the GPU", recordings_cost_little)
 
 
-# --- 6: ranks ---
+# --- ranks ---
 
 def ranks(stage):
     def two_on_one_gpu():
@@ -421,7 +548,7 @@ def ranks(stage):
     stage.case("two ranks on one GPU", two_on_one_gpu)
 
 
-# --- 7: speed, in all of the time that is left ---
+# --- speed, in all of the time that is left ---
 
 SIZES = {
     "debug": {"config": LLAMA, "flags": [BF16], "steps": (20, 100), "batch": 4, "length": 256,
@@ -504,12 +631,20 @@ def speed(stage):
 
 # Name, seconds it may take, seconds without which it is not begun.
 STAGES = [
-    ("facts", 90, 5, facts),
+    ("facts", 80, 5, facts),
     ("kernels", 70, 10, kernels),
-    ("same bits", 110, 20, same_bits),
+    ("compass", 150, 30, compass),
+    ("core bits", 80, 20, core_bits),
+    ("kernel times", 40, 10, kernel_times),
+    ("kernel table", 90, 30, kernel_table),
     ("contract", 30, 8, contract),
+    ("sanitizer", 110, 20, sanitizer),
+    ("other bits", 110, 20, other_bits),
     ("teardown", 60, 15, teardown),
     ("memory", 50, 20, memory),
     ("ranks", 10, 1, ranks),
     ("speed", 400, 40, speed),
 ]
+# One command's worth each.
+HALVES = {"first": ["kernels", "compass", "core bits", "kernel times", "kernel table", "contract"],
+          "second": ["sanitizer", "other bits", "teardown", "memory", "ranks", "speed"]}

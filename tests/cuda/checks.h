@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace rondo {
 
@@ -58,12 +59,24 @@ class Checks {
   bool failed_ = false;
 };
 
-// `--device=cpu` or `--device=cuda`: the one argument of these programs. Throws where it is another.
-inline c10::Device checked_device(int argc, char** argv) {
-  const std::string word = argc == 2 ? argv[1] : "";
-  if (word == "--device=cpu") return {c10::kCPU};
-  if (word == "--device=cuda") return {c10::kCUDA, 0};
-  throw std::runtime_error("the one argument is --device=cpu or --device=cuda");
+// `--device=cpu` or `--device=cuda`, and `--group=NAME` for some of the cases. Throws where a word is
+// another.
+struct CheckWords {
+  c10::Device device = c10::kCPU;
+  std::string group;  // "": all but what is only timed
+};
+inline CheckWords check_words(int argc, char** argv) {
+  CheckWords words;
+  bool has_device = false;
+  for (const std::string word : std::vector<std::string>(argv + 1, argv + argc)) {
+    if (word == "--device=cuda") words.device = {c10::kCUDA, 0};
+    if (word.starts_with("--group=")) words.group = word.substr(8);
+    if (word.starts_with("--device=c")) has_device = true;
+    if (word != "--device=cpu" && word != "--device=cuda" && !word.starts_with("--group="))
+      throw std::runtime_error("unknown word " + word);
+  }
+  if (!has_device) throw std::runtime_error("--device=cpu or --device=cuda is missing");
+  return words;
 }
 
 }  // namespace rondo

@@ -7,6 +7,7 @@
 #include <ATen/core/Generator.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
 #include <fmt/format.h>
 #include <torch/library.h>
 
@@ -263,7 +264,8 @@ Figures failed_capture(const Bench& bench) {
     require_part(message, "likely cause: it waits for the device");
     require_part(message_of([&] { step.run({bench.vector(1)}); }), "failed in an earlier run");
   }
-  const Step next(device, kWhole, w);  // the device is as good as before
+  at::rand({8}, at::TensorOptions().device(device->device()));  // its generator draws on
+  const Step next(device, kWhole, w);                           // the device is as good as before
   for (int i = 0; i < 3; ++i) next.run({bench.vector(1)});
   require(at::equal(w, bench.vector(0.5)), "a step after a failed recording is right");
   return {{"message", message.substr(0, message.find('\n'))}};
@@ -334,7 +336,7 @@ TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("wait_for_device", &like); }
 
 int main(int argc, char** argv) {
   try {
-    const c10::Device device = rondo::checked_device(argc, argv);
+    const c10::Device device = rondo::check_words(argc, argv).device;
 #ifdef USE_C10D_NCCL
     if (device.is_cuda()) rondo::cuda::install_placing_allocator();
 #endif

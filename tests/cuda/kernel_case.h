@@ -65,5 +65,6 @@ inline double rounding(at::ScalarType type) {
 }
 
 void check_attention(Checks& checks, c10::Device device);
+void time_kernels(Checks& checks, c10::Device device);
 
 }  // namespace rondo

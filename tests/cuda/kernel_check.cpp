@@ -5,13 +5,16 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randperm.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "tests/cuda/kernel_case.h"
@@ -85,6 +88,11 @@ void check_grouped_mm(Checks& checks, c10::Device device) {
 
 // --- weights, transfers and norms: every bit ---
 
+void check_experts(Checks& checks, c10::Device device) {
+  check_permute_tokens(checks, device);
+  check_grouped_mm(checks, device);
+}
+
 void check_bits(Checks& checks, c10::Device device) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     check(checks, device,
@@ -97,16 +105,22 @@ void check_bits(Checks& checks, c10::Device device) {
            }});
     Inputs draw(type);
     const Tensor gradient = draw.normal({100'003});
-    check(checks, device,
-          {fmt::format("sum_of_squares, {}: the CPU's bits", in_words(type)), "sum_of_squares", type, type, 0,
-           true, [=](const Place& p) { return call("sum_of_squares", at_place(gradient, p)); }});
+    check(
+        checks, device,
+        {fmt::format("sums_of_squares, {}: the CPU's bits", in_words(type)), "sums_of_squares", type, type, 0,
+         true, [=](const Place& p) { return call("sums_of_squares", Tensors(100, at_place(gradient, p))); }});
     const Tensor x = draw.normal({257, 129});
     check(checks, device,
-          {fmt::format("offload and reload, {}: the same bits", in_words(type)), "offload", type, type, 0,
-           true, [x](const Place& p) {
-             const Tensor away = call("wait_transfer", call("offload", at_place(x, p))[0])[0];
-             require(away.is_cpu(), "what is offloaded lies on the host");
-             return call("wait_transfer", call("reload", away)[0]);
+          {fmt::format("a transfer to the host's pinned memory and back, {}: the same bits", in_words(type)),
+           "start_transfer", type, type, 0, true, [x](const Place& p) {
+             const Tensor there = at_place(x, p), back = at::empty_like(there);
+             const Tensor away = at::empty_like(
+                 there, at::TensorOptions().device(at::kCPU).pinned_memory(p.device.is_cuda()));
+             for (const auto& [to, from] : {std::pair(away, there), std::pair(back, away)}) {
+               call("start_transfer", to, from);
+               call("end_transfer", to, from);
+             }
+             return Tensors{back};
            }});
   }
 }
@@ -204,16 +218,24 @@ void check_loss(Checks& checks, c10::Device device) {
 }  // namespace rondo
 
 int main(int argc, char** argv) {
+  using Group = std::pair<const char*, void (*)(rondo::Checks&, c10::Device)>;
+  constexpr std::array<Group, 6> kGroups = {{{"attention", &rondo::check_attention},
+                                             {"experts", &rondo::check_experts},
+                                             {"bits", &rondo::check_bits},
+                                             {"fused", &rondo::check_fused},
+                                             {"loss", &rondo::check_loss},
+                                             {"times", &rondo::time_kernels}}};
   try {
-    const c10::Device device = rondo::checked_device(argc, argv);
+    const rondo::CheckWords words = rondo::check_words(argc, argv);
     at::globalContext().setAllowTF32CuBLAS(false);
     rondo::Checks checks;
-    rondo::check_attention(checks, device);
-    rondo::check_permute_tokens(checks, device);
-    rondo::check_grouped_mm(checks, device);
-    rondo::check_bits(checks, device);
-    rondo::check_fused(checks, device);
-    rondo::check_loss(checks, device);
+    bool any = false;
+    for (const auto& [name, check] : kGroups)
+      if (words.group.empty() ? std::string_view(name) != "times" : words.group == name) {
+        check(checks, words.device);
+        any = true;
+      }
+    if (!any) throw std::runtime_error("no group is called " + words.group);
     return checks.exit_code();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "kernel_check: error: %s\n", error.what());

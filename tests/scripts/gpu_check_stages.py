@@ -23,4 +23,5 @@ def long(stage):
     stage.case("comes too late", dict, needs_s=5)
 
 
-STAGES = [("first", 10, 0, first), ("long", 60, 0, long), ("never begun", 60, 30, first)]
+STAGES = [("begin", 10, 0, first), ("long", 60, 0, long), ("never begun", 60, 30, first)]
+HALVES = {"first": ["long"], "second": ["never begun"]}

@@ -66,7 +66,7 @@ cp /bin/true "$dir/build/rondo-worker"
 head -c 70000000 /dev/zero >"$dir/padding"
 objcopy --add-section .padding="$dir/padding" --set-section-flags .padding=alloc,readonly "$dir/build/rondo-worker" 2>/dev/null
 gpu_check pack "$dir/large"
-check "more than 60 MiB is exit 9 and says what is large" ends_with 9 "at most 60 can be carried" "rondo-worker 6"
+check "more than 56 MiB is exit 9 and says what is large" ends_with 9 "at most 56 can be carried" "rondo-worker 6"
 
 gpu_check run "$dir/nowhere" "$dir/out"
 check "a folder without the programs is exit 6 and says how to make one" ends_with 6 "$dir/nowhere has no rondo" "pack"
@@ -92,7 +92,7 @@ md=$dir/out/results.md
 check "a run with a failure ends with 1, soon after its time" ends_with 1 "3 failed"
 check "it took no longer" test $((SECONDS - began)) -lt 30
 check "figures are columns" holds "$md" "| passes | ok | 42 | 0.5 |"
-check "what failed says why" holds "$md" "- first, fails: it was told to"
+check "what failed says why" holds "$md" "- begin, fails: it was told to"
 check "what was skipped says why" holds "$md" "nothing to try"
 check "a mistake of the check itself is told apart" holds "$md" "the check itself failed: ZeroDivisionError"
 check "a command that takes too long is ended" holds "$md" "did not end within"
@@ -102,14 +102,29 @@ check "so is a stage" holds "$md" "the stage needs 30"
 check "results are JSON, too" python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))) == 12' \
   "$dir/out/results.json"
 check "nothing that was started is left" test -z "$(pgrep -f 'sleep 6[01]\.5')"
+check "what is brought home is at most 8 files and no folder" test "$(find "$dir/out" -mindepth 1 -type f | wc -l)" -le 8 -a \
+  -z "$(find "$dir/out" -mindepth 1 -type d)"
+tar -xzOf "$dir/out/logs.tar.gz" logs/begin_slow.txt >"$dir/log" 2>&1
+check "what commands said is in the archive" holds "$dir/log" "$ sleep 60"
+
+gpu_check run --stages never,begin "$dir/pack" "$dir/out"
+check "an unknown stage is exit 2 and those that there are are named" ends_with 2 'no stage "never"' "begin, long, never begun, first"
+RONDO_GPU_CHECK_S=4 gpu_check run --stages=second "$dir/pack" "$dir/half"
+check "a half has its own stages and the first one" holds "$dir/half/results.md" "never begun"
+check "and no other" test -z "$(grep '## long' "$dir/half/results.md")"
+
+# A run that is in its stage "long", by its process id.
+begin_run() {  # OUT: sets `pid`
+  RONDO_GPU_CHECK_S=60 "$root/scripts/gpu_check.sh" run "$dir/pack" "$1" >"$dir/log" 2>&1 </dev/null &
+  pid=$!
+  for _ in $(seq 100); do
+    pgrep -f 'sleep 61\.5' >/dev/null && break
+    sleep 0.1
+  done
+}
 
 # Cut short.
-RONDO_GPU_CHECK_S=60 "$root/scripts/gpu_check.sh" run "$dir/pack" "$dir/cut" >"$dir/log" 2>&1 </dev/null &
-pid=$!
-for _ in $(seq 100); do
-  pgrep -f 'sleep 61\.5' >/dev/null && break
-  sleep 0.1
-done
+begin_run "$dir/cut"
 kill -TERM $pid
 wait $pid
 code=$? output=$(<"$dir/log")
@@ -117,6 +132,14 @@ check "a run that is ended by a signal says so with its exit code" ends_with 143
 check "it has what it found until then" holds "$dir/cut/results.md" "| passes | ok | 42 | 0.5 |"
 check "and says that it is not whole" holds "$dir/cut/results.md" "interrupted by SIGTERM"
 check "and leaves nothing running" test -z "$(pgrep -f 'sleep 61\.5')"
+
+# Killed: nobody can write a summary any more.
+begin_run "$dir/killed"
+kill -KILL $pid && wait $pid 2>/dev/null
+pkill -KILL -f 'sleep 61\.5'
+check "a run that is killed leaves what it found" holds "$dir/killed/results.jsonl" '"case": "passes", "status": "ok"'
+tar -xzOf "$dir/killed/logs.tar.gz" logs/begin_slow.txt >"$dir/log" 2>&1
+check "and what the commands of the stages before said" holds "$dir/log" "$ sleep 60"
 
 # A machine that goes away leaves lines alone, the last one cut.
 mkdir -p "$dir/lost"

@@ -1,0 +1,167 @@
+// How fast the kernels of a step are: those of a layer and of the head of Llama 3 8B with 4,096 tokens in
+// bf16, and the optimizer on one layer's parameters. On the CPU the same ops with small shapes, so that the
+// program can be tried there; its figures mean nothing then.
+//
+// A round is as many calls as fill 20 ms, between two waits for the device; the figure is the median of five
+// rounds. TFLOP/s count 2 a multiplication and addition; TB/s what a kernel must read and write at least.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "tests/cuda/kernel_case.h"
+
+namespace rondo {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Times {
+ public:
+  Times(Checks& checks, c10::Device device)
+      : checks_(checks), device_(device), flag_(at::zeros({1}, at::TensorOptions().device(device))) {}
+
+  // `flops` and `bytes` of one call; 0: of no interest.
+  void time(const std::string& name, double flops, double bytes, const std::function<void()>& call) {
+    checks_.run(name, [&]() -> Figures {
+      call();
+      const double once = seconds(call, 1);
+      const int calls = std::clamp(static_cast<int>(0.02 / once), 1, 200);
+      std::array<double, 5> rounds{};
+      for (double& round : rounds) round = seconds(call, calls) / calls;
+      std::nth_element(rounds.begin(), rounds.begin() + 2, rounds.end());
+      Figures figures = {{"us", rounds[2] * 1e6}};
+      if (flops > 0) figures["tflop_per_s"] = flops / rounds[2] * 1e-12;
+      if (bytes > 0) figures["tb_per_s"] = bytes / rounds[2] * 1e-12;
+      return figures;
+    });
+  }
+  Tensor normal(at::IntArrayRef sizes, at::ScalarType type = at::kBFloat16) const {
+    return at::randn(sizes, at::TensorOptions().device(device_).dtype(type));
+  }
+
+ private:
+  double seconds(const std::function<void()>& call, int calls) {
+    wait();
+    const auto began = Clock::now();
+    for (int i = 0; i < calls; ++i) call();
+    wait();
+    return std::chrono::duration<double>(Clock::now() - began).count();
+  }
+  void wait() { flag_.add_(1).item<float>(); }
+
+  Checks& checks_;
+  const c10::Device device_;
+  Tensor flag_;
+};
+
+struct Shape {
+  std::int64_t tokens, dim, ffn, heads, kv_heads, head, vocabulary;
+};
+
+// The three products of a weight [out, in]: of the forward, and of both gradients.
+void time_products(Times& times, const std::string& name, std::int64_t tokens, std::int64_t in,
+                   std::int64_t out) {
+  const Tensor x = times.normal({tokens, in}), weight = times.normal({out, in}),
+               grad = times.normal({tokens, out});
+  const double flops = 2.0 * static_cast<double>(tokens) * static_cast<double>(in) * static_cast<double>(out);
+  const auto of = [&](const char* which) { return fmt::format("{} [{} x {}], {}", name, out, in, which); };
+  times.time(of("forward"), flops, 0, [&] { at::mm(x, weight.t()); });
+  times.time(of("gradient of the input"), flops, 0, [&] { at::mm(grad, weight); });
+  times.time(of("gradient of the weight"), flops, 0, [&] { at::mm(grad.t(), x); });
+}
+
+void time_attention(Times& times, const Shape& s) {
+  const Tensor q = times.normal({1, s.tokens, s.heads, s.head}).transpose(1, 2),
+               k = times.normal({1, s.tokens, s.kv_heads, s.head}).transpose(1, 2),
+               v = times.normal({1, s.tokens, s.kv_heads, s.head}).transpose(1, 2);
+  const double scale = 1 / std::sqrt(static_cast<double>(s.head));
+  const std::optional<Tensor> documents;
+  const Tensors out = call("attention", q, k, v, documents, scale);
+  const Tensor grad = at::empty_like(out[0]).fill_(0.01);
+  const auto pairs = static_cast<double>(s.tokens) * static_cast<double>(s.tokens) / 2;
+  const double flops = 4 * pairs * static_cast<double>(s.heads * s.head);
+  times.time("attention, causal", flops, 0, [&] { call("attention", q, k, v, documents, scale); });
+  times.time("attention, causal, backward", 2.5 * flops, 0,
+             [&] { call("attention_backward", grad, q, k, v, out[0], out[1], documents, scale); });
+}
+
+void time_fused(Times& times, const Shape& s) {
+  const Tensor x = times.normal({s.tokens, s.dim}), grad = times.normal({s.tokens, s.dim}),
+               weight = times.normal({s.dim});
+  const Tensor inverse = (x.to(at::kFloat).square().mean(-1, true) + 1e-5).rsqrt();
+  const double row_bytes = static_cast<double>(x.nbytes());
+  times.time("rms_norm", 0, 2 * row_bytes, [&] { call("rms_norm", x, weight, 1e-5); });
+  times.time("rms_norm_backward", 0, 3 * row_bytes,
+             [&] { call("rms_norm_backward", grad, x, weight, inverse); });
+  const Tensor gate = times.normal({s.tokens, s.ffn}), up = times.normal({s.tokens, s.ffn}),
+               grad_wide = times.normal({s.tokens, s.ffn});
+  const double wide_bytes = static_cast<double>(gate.nbytes());
+  times.time("swiglu", 0, 3 * wide_bytes, [&] { call("swiglu", gate, up); });
+  times.time("swiglu_backward", 0, 5 * wide_bytes, [&] { call("swiglu_backward", grad_wide, gate, up); });
+  const Tensor q = times.normal({1, s.tokens, s.heads, s.head}),
+               angles = times.normal({1, s.tokens, 1, s.head / 2}, at::kFloat);
+  const Tensor cos = angles.cos(), sin = angles.sin();
+  times.time("rope of the queries", 0, 2 * static_cast<double>(q.nbytes()),
+             [&] { call("rope", q, cos, sin, false, false); });
+}
+
+void time_loss(Times& times, const Shape& s) {
+  const Tensor h = times.normal({s.tokens, s.dim}), weight = times.normal({s.vocabulary, s.dim}) / 64,
+               labels = at::randint(s.vocabulary, {s.tokens}, h.options().dtype(at::kLong)),
+               gradient = at::full({}, 1.0 / static_cast<double>(s.tokens), h.options().dtype(at::kFloat));
+  const double flops = 6.0 * static_cast<double>(s.tokens) * static_cast<double>(weight.numel());
+  for (const std::int64_t chunks : {1, 8})
+    times.time(fmt::format("linear_cross_entropy, forward and backward, chunks: {}", chunks), flops, 0, [&] {
+      call("linear_cross_entropy", h, weight, labels, gradient, std::int64_t{-100}, s.tokens / chunks);
+    });
+}
+
+void time_optimizer(Times& times, const Shape& s) {
+  const std::int64_t elements = s.dim * (2 * s.dim + 2 * s.dim * s.kv_heads / s.heads + 3 * s.ffn);
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    const Tensor w = times.normal({elements}, type), grad = times.normal({elements}, type),
+                 first = times.normal({elements}, type), second = times.normal({elements}, type).abs();
+    const Tensor step = at::full({}, 1.0, w.options().dtype(at::kFloat)), lr = at::full_like(step, 1e-6),
+                 found_inf = at::zeros_like(step);
+    const double bytes = static_cast<double>(w.nbytes());
+    times.time(
+        fmt::format("AdamW on {:.0f} M elements, {}", static_cast<double>(elements) * 1e-6, in_words(type)),
+        0, 7 * bytes, [&] {
+          at::_fused_adamw_({w}, {grad}, {first}, {second}, {}, {step}, lr, 0.9, 0.95, 0.1, 1e-8, false,
+                            false, std::nullopt, found_inf);
+        });
+    times.time(fmt::format("sums_of_squares of as many, {}", in_words(type)), 0, bytes,
+               [&] { call("sums_of_squares", Tensors{grad}); });
+    times.time(fmt::format("a copy of as many, {}", in_words(type)), 0, 2 * bytes, [&] { first.copy_(w); });
+  }
+}
+
+}  // namespace
+
+void time_kernels(Checks& checks, c10::Device device) {
+  const Shape s =
+      device.is_cuda() ? Shape{4096, 4096, 14336, 32, 8, 128, 128256} : Shape{64, 64, 224, 4, 1, 16, 512};
+  Times times(checks, device);
+  time_products(times, "wq, wo", s.tokens, s.dim, s.dim);
+  time_products(times, "wk, wv", s.tokens, s.dim, s.kv_heads * s.head);
+  time_products(times, "wq, wk and wv as one", s.tokens, s.dim, (s.heads + 2 * s.kv_heads) * s.head);
+  time_products(times, "w1, w3", s.tokens, s.dim, s.ffn);
+  time_products(times, "w1 and w3 as one", s.tokens, s.dim, 2 * s.ffn);
+  time_products(times, "w2", s.tokens, s.ffn, s.dim);
+  time_products(times, "head", s.tokens, s.dim, s.vocabulary);
+  time_attention(times, s);
+  time_fused(times, s);
+  time_loss(times, s);
+  time_optimizer(times, s);
+}
+
+}  // namespace rondo
