@@ -4,7 +4,8 @@
 #   ./run_train.sh
 #   NGPU=4 CONFIG_FILE=configs/llama3_debug.toml LOG_RANK=0,1 ./run_train.sh --training.steps=20
 #
-# NGPU         ranks on this machine (2)
+# RONDO_PRESET what is built and run: cuda where a GPU and nvcc are here, else cpu
+# NGPU         ranks on this machine (2; with cuda one a GPU)
 # CONFIG_FILE  the run (configs/llama3_debug.toml); relative to the current folder, or to the project
 # LOG_RANK     whose lines are shown (0)
 # LAUNCH_ARGS  more words for `rondo launch`, e.g. "--max-restarts 1"
@@ -17,8 +18,11 @@ config=${CONFIG_FILE:-configs/llama3_debug.toml}
 [[ -e $config ]] && config=$(realpath "$config")
 cd "$RONDO_ROOT"
 
-scripts/setup.sh
-scripts/build.sh cpu rondo rondo-worker
+preset=$(rondo_preset)
+ranks=2 needs=()
+[[ $preset == cuda ]] && ranks=gpu needs=(--cuda)
+scripts/setup.sh "${needs[@]}"
+scripts/build.sh "$preset" rondo rondo-worker
 # shellcheck disable=SC2086  # LAUNCH_ARGS is several words
-exec build/cpu/rondo launch --nproc-per-node "${NGPU:-2}" --local-ranks-filter "${LOG_RANK:-0}" ${LAUNCH_ARGS:-} \
+exec "build/$preset/rondo" launch --nproc-per-node "${NGPU:-$ranks}" --local-ranks-filter "${LOG_RANK:-0}" ${LAUNCH_ARGS:-} \
   -- train --job.config_file="$config" "$@"

@@ -198,13 +198,19 @@ Finding check_driver(const std::vector<std::string>& gpus) {
   return {Health::ok, "gpu", fmt::format("{} GPUs: {}; {}", gpus.size(), fmt::join(gpus, ", "), version), ""};
 }
 
-Finding check_nvcc() {
+// run_train.sh decides by the same two: scripts/env.sh, rondo_preset.
+Finding check_nvcc(bool has_gpu) {
   const char* home = std::getenv("CUDA_HOME");
   for (const fs::path& folder : {fs::path(home == nullptr ? "" : home) / "bin",
                                  fs::path(RONDO_TORCH_DIR).parent_path() / "nvidia/cu13/bin",
                                  fs::path("/usr/local/cuda/bin"), fs::path("/usr/bin")})
-    if (fs::exists(folder / "nvcc")) return {Health::ok, "nvcc", (folder / "nvcc").string(), ""};
-  return {Health::absent, "nvcc", "not found; only the cuda preset needs it", ""};
+    if (fs::exists(folder / "nvcc"))
+      return {Health::ok, "nvcc",
+              (folder / "nvcc").string() + (has_gpu ? "; run_train.sh builds the preset cuda"
+                                                    : "; without a GPU run_train.sh builds the preset cpu"),
+              ""};
+  return {has_gpu ? Health::warning : Health::absent, "nvcc", "not found; run_train.sh builds the preset cpu",
+          "scripts/setup.sh --cuda, then RONDO_PRESET=cuda"};
 }
 
 Finding check_nccl() {
@@ -242,7 +248,7 @@ std::vector<Finding> examine(const fs::path& program_folder, const fs::path& wor
       check_hostname(machine.hostname),
       check_corpus(working_folder),
       check_driver(gpus),
-      check_nvcc(),
+      check_nvcc(!gpus.empty()),
       check_nccl(),
   };
 }

@@ -3,3 +3,15 @@
 RONDO_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 [[ -d $RONDO_ROOT/.deps/bin ]] && PATH=$RONDO_ROOT/.deps/bin:$PATH
 export RONDO_ROOT PATH
+
+# The preset that this machine is for: cuda where a GPU and nvcc are, else cpu. RONDO_PRESET decides otherwise.
+rondo_preset() {
+  if [[ -n ${RONDO_PRESET:-} ]]; then
+    echo "$RONDO_PRESET"
+  elif compgen -G '/dev/nvidia[0-9]*' >/dev/null &&
+    { command -v nvcc >/dev/null || [[ -x ${CUDA_HOME:-/usr/local/cuda}/bin/nvcc ]]; }; then
+    echo cuda
+  else
+    echo cpu
+  fi
+}
