@@ -223,8 +223,12 @@ nlohmann::ordered_json step_json(const JobPlan& p) {
     if (of_kind.is_null()) of_kind = totals_json(p.step.of(key.first));
     of_kind["groups"][key.second] = totals_json(totals);
   }
+  std::int64_t ops = 0;  // that take time on the device
+  for (const CostKind kind : {CostKind::matmul, CostKind::attention, CostKind::memory, CostKind::launch})
+    ops += p.step.of(kind).nodes;
   return {{"flops", p.step.flops},
           {"moved_bytes", p.step.moved_bytes},
+          {"ops", ops},
           {"compute_s", p.step.compute_s},
           {"matmul_s", p.step.of(CostKind::matmul).seconds},
           {"attention_s", p.step.of(CostKind::attention).seconds},

@@ -1,0 +1,309 @@
+// README and docs, asked of the program: what they show of a run, a plan or a graph is what it prints, their
+// commands and keys exist, and so do the fields and events that they describe. A case makes the lines that a
+// page should have and looks for them there; a failure shows the line to put in. Losses stand here to the
+// digits that all x86-64 machines share, times not at all.
+#include <fmt/format.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "apps/run_program.h"
+#include "tests/trainer/observe/metrics/scratch.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+const fs::path kRoot = RONDO_SOURCE_DIR;
+const std::string kRondo = RONDO_BINARY_DIR "/rondo";
+
+ProgramResult rondo(const Words& words) {
+  Words command = {kRondo};
+  command.insert(command.end(), words.begin(), words.end());
+  return run_program(command, 300'000);
+}
+
+std::vector<std::string> pages() {
+  std::vector<std::string> found = {"README.md"};
+  for (const auto& entry : fs::directory_iterator(kRoot / "docs"))
+    if (entry.path().extension() == ".md") found.push_back(fs::relative(entry.path(), kRoot));
+  return found;
+}
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream in(line);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+// Lines in blocks of code; one that goes on behind a backslash is one line.
+std::vector<std::string> code_of(const std::string& page) {
+  std::vector<std::string> lines;
+  bool inside = false, goes_on = false;
+  for (std::string line : lines_of(kRoot / page)) {
+    if (line.starts_with("```")) {
+      inside = !inside;
+      continue;
+    }
+    if (!inside) continue;
+    const bool ends_open = line.ends_with('\\');
+    if (ends_open) line.pop_back();
+    if (goes_on)
+      lines.back() += line;
+    else
+      lines.push_back(line);
+    goes_on = ends_open;
+  }
+  return lines;
+}
+
+// Of the first block of code below `heading`, without what stands behind two blanks and a #.
+std::vector<std::string> block_below(const std::string& page, const std::string& heading) {
+  std::vector<std::string> lines;
+  bool below = false, inside = false;
+  for (std::string line : lines_of(kRoot / page)) {
+    below = below || line == heading;
+    if (!below) continue;
+    if (line.starts_with("```")) {
+      if (inside) return lines;
+      inside = true;
+    } else if (inside) {
+      line = line.substr(0, line.find("  #"));
+      lines.push_back(line.substr(0, line.find_last_not_of(' ') + 1));
+    }
+  }
+  return {};
+}
+
+void must_have(const std::string& page, const std::string& line) {
+  INFO(page << " should have this line:\n" << line);
+  CHECK(text_of(kRoot / page).find(line) != std::string::npos);
+}
+
+// The part of an output line that begins with `from`; "" where no line has it.
+std::string line_with(const std::string& output, const std::string& from) {
+  const std::size_t at = output.find(from);
+  return at == std::string::npos ? "" : output.substr(at, output.find('\n', at) - at);
+}
+
+// A run of one step of the debug model on two ranks, as run_train.sh begins; once for all cases.
+struct Run {
+  Scratch scratch;
+  ProgramResult result;
+  fs::path folder() const { return scratch / "run"; }
+};
+const Run& run() {
+  static Run one;
+  if (!one.result.started) {
+    one.result = rondo({"launch", "--nproc-per-node", "2", "--", "train",
+                        (kRoot / "configs/llama3_debug.toml").string(), "--training.steps=1",
+                        "--training.dataset_path=" + (kRoot / "data/corpus").string(), "--validation.steps=1",
+                        "--compile.dump=all", "--metrics.verbosity=detailed",
+                        "--job.dump_folder=" + one.folder().string()});
+  }
+  INFO(one.result.output);
+  REQUIRE(one.result.exit_code == 0);
+  return one;
+}
+
+json plan(const Words& words) {
+  Words command = {"plan"};
+  command.insert(command.end(), words.begin(), words.end());
+  command.insert(command.end(), {"--search=0", "--json"});
+  const ProgramResult result = rondo(command);
+  INFO(result.output);
+  REQUIRE(result.exit_code == 0);
+  return json::parse(result.output);
+}
+
+std::string config(const std::string& name) { return (kRoot / "configs" / name).string(); }
+
+std::string gib(const json& bytes) { return fmt::format("{:.1f}", bytes.get<double>() / (1 << 30)); }
+std::string mib(const json& bytes) { return fmt::format("{:.1f}", bytes.get<double>() / (1 << 20)); }
+
+TEST_CASE("README shows how a run of the debug model begins") {
+  const std::string output = std::regex_replace(run().result.output, std::regex(kRoot.string() + "/"), "");
+  for (const char* from : {"model: llama3", "layout: 2 ranks", "held out for validation:", "memory: "})
+    must_have("README.md", line_with(output, from));
+  for (const auto& [from, to] :
+       {std::pair("compiled: train_step", " in "), std::pair("data: ", "; this run")}) {
+    const std::string line = line_with(output, from);
+    must_have("README.md", line.substr(0, line.find(to) + std::string(to).size()));
+  }
+  must_have("README.md", line_with(output, "step:  1  loss:").substr(0, 42));
+}
+
+TEST_CASE("docs/memory.md shows the memory of that step, and what a policy keeps of it") {
+  const std::string log = std::regex_replace(run().result.output, std::regex("(^|\n).* info    "), "\n");
+  for (const std::string& line : block_below("docs/memory.md", "## How to read the summary")) {
+    INFO(line);
+    CHECK(log.find("\n" + line + "\n") != std::string::npos);
+  }
+  const std::string trace = (run().folder() / "graph/train_step.00-trace.ir").string();
+  const std::string report = rondo({"opt", "--memory", "--memory-policy=default", trace}).output;
+  for (const std::string& line : block_below("docs/memory.md", "## Choose what the backward keeps"))
+    CHECK(report.find(line.substr(0, line.find(", ..."))) != std::string::npos);
+}
+
+TEST_CASE("docs/graph.md shows lines of the graph of a short step") {
+  const Scratch scratch;
+  const fs::path folder = scratch / "run";
+  const ProgramResult result =
+      rondo({"launch", "--nproc-per-node", "2", "--", "train", config("llama3_debug.toml"),
+             "--training.steps=1", "--training.dataset_path=" + (kRoot / "data/corpus").string(),
+             "--training.seq_len=64", "--training.local_batch_size=1", "--validation.enable=false",
+             "--compile.dump=all", "--job.dump_folder=" + folder.string()});
+  REQUIRE(result.exit_code == 0);
+  const std::string graph = text_of(folder / "graph/train_step.01-canonicalize.ir");
+  int shown = 0;
+  for (const std::string& line : block_below("docs/graph.md", "## How to read it")) {
+    if (line == "...") continue;
+    ++shown;
+    INFO(line);
+    CHECK(graph.find(line + "\n") != std::string::npos);
+  }
+  CHECK(shown > 8);
+}
+
+TEST_CASE("docs/graph.md says what the fusions save") {
+  const auto row = [](const std::string& name, const std::string& file, const std::string& dtype) {
+    const Words words = {config(file), "--world=1", "--device=cpu",
+                         "--training.mixed_precision_param=" + dtype};
+    Words fused = words;
+    fused.insert(fused.end(), {"--compile.numerics=rounds", "--compile.disable_passes=chunk_loss"});
+    const json plain = plan(words), less = plan(fused);
+    return fmt::format("| {} | {} -> {} | {} -> {} MiB |", name, plain["step"]["ops"].dump(),
+                       less["step"]["ops"].dump(), mib(plain["memory"]["total_bytes"]),
+                       mib(less["memory"]["total_bytes"]));
+  };
+  must_have("docs/graph.md", row("Llama 3, fp32, 4 x 256 tokens", "llama3_debug.toml", "float32"));
+  must_have("docs/graph.md", row("Llama 3, bf16", "llama3_debug.toml", "bfloat16"));
+  must_have("docs/graph.md", row("DeepSeek-V3, fp32, 2 x 128 tokens", "deepseek_v3_debug.toml", "float32"));
+  must_have("docs/graph.md", row("DeepSeek-V3, bf16", "deepseek_v3_debug.toml", "bfloat16"));
+}
+
+TEST_CASE("docs/memory.md says what a loss in chunks saves") {
+  const auto planned = [](const char* numerics) {
+    return plan({config("llama3_8b.toml"), "--world=8", "--training.local_batch_size=1",
+                 "--training.seq_len=16384", std::string("--compile.numerics=") + numerics});
+  };
+  const json exact = planned("exact")["memory"], chunks = planned("rounds")["memory"];
+  must_have("docs/memory.md", fmt::format("| `exact` | {} GiB, {} of them of the head |",
+                                          gib(exact["total_bytes"]), gib(exact["categories_bytes"]["head"])));
+  must_have("docs/memory.md", fmt::format("| `rounds`, 8 chunks | {} GiB |", gib(chunks["total_bytes"])));
+}
+
+TEST_CASE("docs/experts.md says what the room for experts costs") {
+  const auto row = [](const std::string& name, const std::string& file, int ranks) {
+    const Words words = {config(file), fmt::format("--world={}", ranks)};
+    Words worst = words;
+    worst.push_back("--parallelism.expert_capacity_factor=0");
+    return fmt::format("| {}, {} ranks | {} GiB | {} GiB |", name, ranks,
+                       gib(plan(words)["memory"]["total_bytes"]), gib(plan(worst)["memory"]["total_bytes"]));
+  };
+  must_have("docs/experts.md", row("16B", "deepseek_v3_16b.toml", 8));
+  must_have("docs/experts.md", row("236B", "deepseek_v3_236b.toml", 128));
+  must_have("docs/experts.md", row("671B", "deepseek_v3_671b.toml", 512));
+}
+
+TEST_CASE("docs/run_folder.md describes every field of metrics and every event of a run") {
+  const std::string page = text_of(kRoot / "docs/run_folder.md");
+  for (const char* file : {"metrics.jsonl", "events.jsonl"})
+    for (const std::string& line : lines_of(run().folder() / file)) {
+      const json record = json::parse(line);
+      if (record.contains("event"))
+        CHECK(page.find("| `" + record["event"].get<std::string>() + "` |") != page.npos);
+      for (const auto& [key, value] : record.items()) {
+        INFO(file << ": " << key);
+        CHECK(page.find(key) != std::string::npos);
+      }
+    }
+}
+
+// `words` behind `rondo`, as a page shows them: subcommand, flags and keys are known.
+void check_command(const Words& words) {
+  static std::map<std::string, std::string> helps;  // by command
+  std::string command = words.empty() ? "" : words[0];
+  if ((command == "checkpoint" || command == "data" || command == "config") && words.size() > 1)
+    command += " " + words[1];
+  std::string& help = helps[command];
+  if (help.empty()) {
+    Words asked = words_of(command);
+    asked.push_back("--help");
+    const ProgramResult result = rondo(asked);
+    INFO(command << ":\n" << result.output);
+    REQUIRE(result.exit_code == 0);
+    help = result.output;
+  }
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "--")
+      return check_command({words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end()});
+    if (!words[i].starts_with("--")) continue;
+    const std::string name = words[i].substr(0, words[i].find('='));
+    INFO("rondo " << command << " ... " << name);
+    std::string key = name.substr(2);
+    if (key.find('.') == std::string::npos) {
+      CHECK(std::regex_search(help, std::regex(name + "\\b")));
+      continue;
+    }
+    if (const std::size_t no = key.find(".no-"); no != std::string::npos) key.erase(no + 1, 3);
+    CHECK(rondo({"help", key}).exit_code == 0);
+  }
+}
+
+TEST_CASE("the commands of the pages are commands of the program") {
+  static const std::regex program("^(?:build/(?:cpu|cuda)/)?rondo$");
+  int commands = 0;
+  for (const std::string& page : pages())
+    for (const std::string& line : code_of(page)) {
+      Words words = words_of(line.substr(0, line.find("  #")));
+      while (!words.empty() && (words[0].find('=') != std::string::npos || words[0] == "time"))
+        words.erase(words.begin());
+      if (words.empty() || !std::regex_match(words[0], program) || words.back().ends_with(':')) continue;
+      words.erase(words.begin());
+      if (words[0].ends_with(':') || (words.size() > 1 && words[1].ends_with(':'))) continue;  // a message
+      INFO(page << ": " << line);
+      ++commands;
+      check_command(words);
+    }
+  CHECK(commands > 25);
+}
+
+TEST_CASE("the keys that pages name are keys of the configuration") {
+  static const std::regex named("`([a-z_0-9]+\\.[a-z_0-9.]+)(?: = [^`]*|=[^`]*)?`");
+  static const std::set<std::string> sections = [] {
+    std::set<std::string> names;
+    const json schema = json::parse(rondo({"config", "schema"}).output);
+    for (const auto& [name, value] : schema["properties"].items()) names.insert(name);
+    return names;
+  }();
+  std::set<std::string> keys;
+  for (const std::string& page : pages()) {
+    const std::string text = text_of(kRoot / page);
+    for (auto match = std::sregex_iterator(text.begin(), text.end(), named); match != std::sregex_iterator();
+         ++match) {
+      const std::string key = (*match)[1];
+      static const std::regex file("\\.(csv|jsonl|json|toml)$");
+      if (std::regex_search(key, file)) continue;
+      if (sections.contains(key.substr(0, key.find('.')))) keys.insert(key);
+    }
+  }
+  CHECK(keys.size() > 60);
+  for (const std::string& key : keys) {
+    INFO(key);
+    CHECK(rondo({"help", key}).exit_code == 0);
+  }
+}
+
+}  // namespace
+}  // namespace rondo
