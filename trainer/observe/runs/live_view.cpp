@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kStepsOfPace = 20;
 constexpr std::size_t kEvents = 6;
 
-std::string fitted(std::string line, int columns) {
+std::string fitted(const std::string& line, int columns) {
   std::size_t at = 0;
   for (int used = 0; at < line.size() && used < columns; ++used)
     at += std::max<std::size_t>(utf8_length(std::string_view(line).substr(at)), 1);

@@ -26,7 +26,7 @@ std::string head_line(const RunRecord& run, const std::string& name) {
 
 PlotLine plot_line(const Quantity& quantity, const RunLog& log, const std::string& name, int columns) {
   PlotLine line{name, {}};
-  for (const LineGroup& group : line_groups(log.lines.size(), static_cast<std::size_t>(2 * columns))) {
+  for (const LineGroup& group : line_groups(log.lines.size(), 2 * static_cast<std::size_t>(columns))) {
     const auto lines = std::span(log.lines).subspan(group.first, group.last - group.first);
     if (const auto extent = extent_of(quantity, lines))
       line.points.push_back(

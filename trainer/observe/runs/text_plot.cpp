@@ -49,7 +49,7 @@ Axes axes_of(const std::vector<PlotLine>& lines, bool log_y) {
 class Canvas {
  public:
   Canvas(int columns, int rows) : columns_(columns), rows_(rows) {
-    cells_.resize(static_cast<std::size_t>(columns * rows));
+    cells_.resize(static_cast<std::size_t>(columns) * static_cast<std::size_t>(rows));
   }
 
   void draw(const PlotLine& line, const Axes& axes, int color) {
@@ -71,7 +71,7 @@ class Canvas {
     std::string text;
     int color = -1;
     for (int column = 0; column < columns_; ++column) {
-      const Cell& cell = cells_[static_cast<std::size_t>(from_top * columns_ + column)];
+      const Cell& cell = cells_[place(from_top, column)];
       if (colored && cell.dots != 0 && cell.color != color) {
         color = cell.color;
         text += fmt::format("\033[{}m", kColors[static_cast<std::size_t>(color) % std::size(kColors)]);
@@ -96,6 +96,10 @@ class Canvas {
     unsigned dots = 0;  // bits of U+2800
     int color = 0;
   };
+  std::size_t place(int from_top, int column) const {
+    return static_cast<std::size_t>(from_top) * static_cast<std::size_t>(columns_) +
+           static_cast<std::size_t>(column);
+  }
   static constexpr int kColors[] = {34, 33, 32, 35, 36, 31};
 
   static int dot(double place, int dots) {
@@ -110,7 +114,7 @@ class Canvas {
   void set(int x, int y, int color) {  // y from the bottom
     constexpr unsigned kBits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     const int down = 4 * rows_ - 1 - y;
-    Cell& cell = cells_[static_cast<std::size_t>(down / 4 * columns_ + x / 2)];
+    Cell& cell = cells_[place(down / 4, x / 2)];
     cell.dots |= kBits[down % 4][x % 2];
     cell.color = color;
   }
