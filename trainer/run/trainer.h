@@ -99,7 +99,8 @@ class Trainer {
   [[noreturn]] void refuse(const StepResult& result) const;
   void count_skipped(const StepResult& result);
   void validate();
-  std::optional<std::string> hash_if_asked();
+  std::optional<std::string> inspect_state();  // the hash, where it is due
+  void refuse_drift();
 
   const JobConfig& config_;
   const RankEnvironment environment_;
@@ -124,6 +125,7 @@ class Trainer {
   std::unique_ptr<CheckpointSaver> saver_;     // nullptr: nothing is saved
   std::optional<StopRequests> stop_requests_;  // rank 0's
   Progress progress_;
+  std::int64_t compared_at_ = -1;      // the step at which replicas were found alike
   std::int64_t steps_here_ = 0;        // since the process started
   std::int64_t skipped_in_a_row_ = 0;  // of the latest of these
 };
