@@ -126,6 +126,17 @@ ElementOrder parse_cut(const json& value, std::string_view where) {
   return {integer(value[0], 1, kMaxInt, where), integer(value[1], 2, kMaxInt, where)};
 }
 
+using Lines = std::vector<std::string>;
+Lines parse_lines(const Fields& fields, const char* key) {
+  Lines lines;
+  for (const json& line : fields.array(key)) {
+    lines.push_back(text(line, fields.place(key)));
+    if (lines.back().find('\n') != std::string::npos)
+      refuse_manifest(fields.place(key), "must hold texts of one line");
+  }
+  return lines;
+}
+
 PieceRecord parse_piece(const json& value, const std::string& where) {
   if (array(value, where).size() != 5 && value.size() != 6)
     refuse_manifest(where, "must be [name, dtype, shape, begin, end], and [dim, parts] of a cut");
@@ -210,14 +221,15 @@ ShardRecord parse_shard_record(std::string_view text) {
 std::string to_text(const Manifest& m) {
   // One line a field, a shard and a tensor: long lists stay readable, and numbers do not get lines of their
   // own.
+  const std::string settings = m.settings.empty() ? "" : "\"settings\": " + dump(m.settings) + ",\n";
   std::string text = fmt::format(
       "{{\n\"format\": {},\n\"step\": {},\n\"run\": {},\n\"kind\": \"{}\",\n\"created\": {},\n\"model\": "
       "{},\n"
-      "\"config_hash\": {},\n\"layout\": {},\n\"data\": {},\n\"random\": {},\n\"train_state\": {},\n"
+      "\"config_hash\": {},\n{}\"layout\": {},\n\"data\": {},\n\"random\": {},\n\"train_state\": {},\n"
       "\"shards\": [",
       kFormat, m.step, dump(m.run), m.kind == Kind::full ? "full" : "model", dump(m.created),
       dump({{"name", m.model.name}, {"sizes", m.model.sizes}, {"fingerprint", m.model.fingerprint}}),
-      dump(m.config_hash), dump(m.layout), dump(m.data), dump(m.random), dump(m.train_state));
+      dump(m.config_hash), settings, dump(m.layout), dump(m.data), dump(m.random), dump(m.train_state));
   const char* separator = "\n";
   for (const Shard& shard : m.shards) {
     text +=
@@ -244,7 +256,8 @@ Manifest parse_manifest(std::string_view text, std::string_view where) {
   check_format(whole, where);
   const Fields fields(whole, std::string(where),
                       {"format", "step", "run", "kind", "created", "model", "config_hash", "layout", "data",
-                       "random", "train_state", "shards", "tensors"});
+                       "random", "train_state", "shards", "tensors"},
+                      {"settings"});
   const Fields model(fields.object("model"), fields.place("model"), {"name", "sizes", "fingerprint"});
   Manifest manifest{.step = fields.integer("step", 0),
                     .run = fields.text("run"),
@@ -252,6 +265,7 @@ Manifest parse_manifest(std::string_view text, std::string_view where) {
                     .created = fields.text("created"),
                     .model = {model.text("name"), model.text("sizes"), model.text("fingerprint")},
                     .config_hash = fields.text("config_hash"),
+                    .settings = fields.has("settings") ? parse_lines(fields, "settings") : Lines(),
                     .layout = fields.object("layout"),
                     .data = fields.object("data"),
                     .random = fields.object("random"),

@@ -98,7 +98,11 @@ fs::path choose_checkpoint(const JobConfig& config, const fs::path& root, const 
   for (const checkpoint::Skipped& skipped : found.skipped)
     if (warns) log_warning(fmt::format("{} is passed over: {}", skipped.folder.string(), skipped.why));
   if (found.newest) return at_or_before(*found.newest, config, root, except, warns);
-  if (!anything_was_committed(root)) return {};
+  if (!anything_was_committed(root)) {
+    if (warns && !found.skipped.empty())
+      log_warning(root.string() + " holds no checkpoint that was ever whole: the run begins at step 0");
+    return {};
+  }
   refuse(
       fmt::format("none of the checkpoints in {} is valid; `rondo checkpoint verify {}` says more. Move the "
                   "folder away to begin anew",

@@ -218,6 +218,7 @@ std::string CheckpointSaver::commit(const std::vector<std::string>& records) {
     manifest.created = checkpoint::utc_seconds();
     manifest.model = identity_.model;
     manifest.config_hash = identity_.config_hash;
+    manifest.settings = identity_.settings;
     manifest.layout = identity_.layout;
     manifest.data = nlohmann::json::parse(to_json(pending_->progress.data));
     manifest.random = {{"seed", identity_.seed}};

@@ -36,7 +36,6 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
       started_(started),
       on_hang_(std::move(on_hang)),
       layout_(resolve_layout(config, environment.world_size)),
-      identity_(identity_of(config, layout_, environment)),
       report_(report) {}
 
 Trainer::~Trainer() = default;

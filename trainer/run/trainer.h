@@ -107,7 +107,6 @@ class Trainer {
   const std::chrono::system_clock::time_point started_;
   const std::function<void(const std::string&)> on_hang_;
   const Layout layout_;
-  const RunIdentity identity_;
   Report* report_;
   ComputeDevice device_;
   std::shared_ptr<const Decoder> model_;
