@@ -7,6 +7,7 @@
 
 #include "tests/run/checkpoints.h"
 #include "tests/run/runs.h"
+#include "trainer/checkpoint/committed.h"
 
 namespace rondo {
 namespace {
@@ -105,7 +106,7 @@ TEST_CASE("a run goes on with another batch size where its data left off") {
 }
 
 TEST_CASE("a damaged checkpoint is passed over for the one before it, by name") {
-  const std::string what = GENERATE("shard", "manifest", "mark");
+  const std::string what = GENERATE("shard", "manifest", "mark", "a sample beyond all data");
   INFO(what);
   const Place place;
   place.play(2, "straight", steps(20) + kSaving);
@@ -113,6 +114,11 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it, by name") 
   const fs::path newest = place / "damaged/checkpoint/step-12";
   if (what == "mark") {
     fs::remove(newest / "COMMITTED");
+  } else if (what == "a sample beyond all data") {  // under a mark that fits
+    nlohmann::json manifest = nlohmann::json::parse(text_of(newest / "manifest.json"));
+    manifest["data"]["sample"] = INT64_MAX;
+    write_text(newest / "manifest.json", manifest.dump());
+    write_text(newest / "COMMITTED", checkpoint::committed_text(manifest.dump()));
   } else {
     const fs::path file = newest / (what == "shard" ? "rank-00001.bin" : "manifest.json");
     std::string bytes = text_of(file);

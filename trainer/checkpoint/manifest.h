@@ -12,8 +12,11 @@
 //
 // manifest.json is one object:
 //   "format": 1, "step", "run", "kind": "full" | "model", "created": "2026-01-31T12:00:00Z",
-//   "model": {"name", "sizes" (text), "fingerprint"}, "config_hash", "settings": ["optimizer.lr = 0.0008",
-//   ...] (none: not known), "layout", "data", "random", "train_state": objects of the trainer's own,
+//   "model": {"name", "sizes" (text), "fingerprint"}, "config_hash",
+//   "settings": ["optimizer.lr = 0.0008", ...] (none: not known),
+//   "train_state": {"step", "schedule_step", "tokens_seen", "went_back_to", "began_anew": [...]},
+//   "data": {"step", "sample", "seed", "seq_len", "shuffle", "fingerprint"} (both {}: imported weights),
+//   "layout", "random": objects of the trainer's own,
 //   "shards": [{"file", "bytes", "chunks": all hashes in one string of 32 digits each}, ...] by rank,
 //   "tensors": [{"name", "dtype", "shape", "runs": [[shard, stride, shards, begin, each], ...],
 //                "cut": [dim, parts] (none: row-major)}, ...] by name

@@ -40,8 +40,13 @@ bool begins_anew(const Checkpoint& config, const Progress& saved, const std::str
   return saved.began_anew != config.exclude_from_loading && excludes(config, part);
 }
 
+// Throws Misfit for imported weights.
 Progress saved_progress(const Manifest& manifest, const fs::path& folder) {
-  return progress_from_json(manifest.train_state, manifest.data, folder.string());
+  if (manifest.train_state.empty())
+    throw Misfit(folder.string() +
+                 " holds weights that no run has trained; set "
+                 "checkpoint.initial_load_model_only = true");
+  return progress_of(manifest);
 }
 
 // Where a run goes on that was saved so.

@@ -212,7 +212,7 @@ std::string CheckpointSaver::commit(const std::vector<std::string>& records) {
   std::string problem;
   try {
     checkpoint::Manifest manifest;
-    manifest.step = pending_->progress.step;
+    put_progress(pending_->progress, manifest);
     manifest.run = identity_.run;
     manifest.kind = pending_->kind;
     manifest.created = checkpoint::utc_seconds();
@@ -220,9 +220,7 @@ std::string CheckpointSaver::commit(const std::vector<std::string>& records) {
     manifest.config_hash = identity_.config_hash;
     manifest.settings = identity_.settings;
     manifest.layout = identity_.layout;
-    manifest.data = nlohmann::json::parse(to_json(pending_->progress.data));
     manifest.random = {{"seed", identity_.seed}};
-    manifest.train_state = train_state_json(pending_->progress);
     for (const std::string& record : records)
       if (record[0] == '-') throw Error(ExitCode::checkpoint, record.substr(1));
     for (const std::string& record : records)
