@@ -29,7 +29,7 @@
 
 namespace rondo {
 Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
-                 std::chrono::system_clock::time_point started,
+                 std::chrono::steady_clock::time_point started,
                  std::function<void(const std::string&)> on_hang)
     : config_(config),
       environment_(environment),

@@ -40,7 +40,7 @@ class Trainer {
   // counts from `started`. `on_hang` is told, from a thread of its own, when a recorded step stands still; it
   // ends the process. Throws Error(config).
   Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
-          std::chrono::system_clock::time_point started, std::function<void(const std::string&)> on_hang);
+          std::chrono::steady_clock::time_point started, std::function<void(const std::string&)> on_hang);
   // Executors and their recordings first, then the groups that they use. May hang where another rank does.
   ~Trainer();
 
@@ -104,7 +104,7 @@ class Trainer {
 
   const JobConfig& config_;
   const RankEnvironment environment_;
-  const std::chrono::system_clock::time_point started_;
+  const std::chrono::steady_clock::time_point started_;
   const std::function<void(const std::string&)> on_hang_;
   const Layout layout_;
   Report* report_;
