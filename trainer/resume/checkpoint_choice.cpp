@@ -13,6 +13,7 @@
 
 #include "support/error.h"
 #include "support/log.h"
+#include "support/text/printable.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 
@@ -107,6 +108,19 @@ fs::path choose_checkpoint(const JobConfig& config, const fs::path& root, const 
       fmt::format("none of the checkpoints in {} is valid; `rondo checkpoint verify {}` says more. Move the "
                   "folder away to begin anew",
                   root.string(), root.string()));
+}
+
+fs::path told_folder(const std::string& folder, const fs::path& root, int rank) {
+  const fs::path path = folder;
+  std::error_code ignored;
+  const bool is_step = checkpoint::parse_folder_name(path.filename().string()).has_value();
+  if (!is_step || fs::weakly_canonical(path.parent_path(), ignored) != fs::weakly_canonical(root, ignored))
+    throw Error(
+        ExitCode::config,
+        fmt::format("rank {} was told to use the checkpoint \"{}\", which is none of the folder \"{}\" "
+                    "that its own job.dump_folder and checkpoint.folder name; give all ranks the same",
+                    rank, printable(folder), root.string()));
+  return path;
 }
 
 }  // namespace rondo

@@ -101,7 +101,8 @@ class Restorer {
     while (true) {
       const std::string chosen = agreed([this] { return next_choice().string(); });
       if (chosen.empty()) return begin();
-      if (const auto restored = try_reading(chosen)) return *restored;
+      if (const auto restored = try_reading(told_folder(chosen, request_.root, groups_.rank())))
+        return *restored;
       passed_over_.push_back(chosen);
     }
   }

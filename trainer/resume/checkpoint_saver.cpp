@@ -20,6 +20,7 @@
 #include "support/text/size_text.h"
 #include "trainer/checkpoint/prune.h"
 #include "trainer/checkpoint/save.h"
+#include "trainer/resume/checkpoint_choice.h"
 #include "trainer/step/float_dtypes.h"
 
 namespace rondo {
@@ -147,7 +148,7 @@ bool CheckpointSaver::open(Pending& pending) {
   }
   answer = groups_.broadcast_text(key("folder"), answer);
   if (answer[0] == '+') {
-    pending.temp = answer.substr(1);
+    pending.temp = told_folder(answer.substr(1), root_, groups_.rank());
     return true;
   }
   saving_.unlock();

@@ -36,7 +36,7 @@ std::string keys_to_set(const std::string& name, const FieldValues& theirs, cons
 // Not folders, patience and logging, nor what promises to leave every bit as it is.
 bool changes_numbers(std::string_view key) {
   constexpr std::array<std::string_view, 11> kSilent = {"activation_checkpoint.",
-                                                        "checkpoint.",
+                                                        "checkpoint",
                                                         "comm.",
                                                         "compile.",
                                                         "debug.check_",

@@ -107,6 +107,10 @@ std::vector<std::string> Trainer::settings() const {
       fmt::format("data (documents and tokenizer) = {:016x}", data_->state().fingerprint)};
   if (validation_data_)
     more.push_back(fmt::format("validation data = {:016x}", validation_data_->state().fingerprint));
+  // Ranks write one checkpoint: to be told so at the first save would be late.
+  if (config_.checkpoint.enable)
+    more.push_back("checkpoint folder = " +
+                   std::filesystem::weakly_canonical(checkpoint_root(config_)).string());
   more.push_back(fmt::format("rondo = {} {}", version(), commit()));
   more.push_back("LibTorch = " TORCH_VERSION);
   return settings_to_compare(config_, more);
