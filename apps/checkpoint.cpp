@@ -89,7 +89,7 @@ int show(const fs::path& folder) {
       {"layout", &m.layout}, {"data", &m.data}, {"random", &m.random}, {"train_state", &m.train_state}};
   for (const auto& [name, section] : sections)
     fmt::print("  {:<12} {}\n", name,
-               section->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+               section->dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace));
   std::size_t width = 6;
   for (const TensorRecord& tensor : m.tensors) width = std::max(width, tensor.name.size());
   fmt::print("\n  {:<{}}  {:<7}  {:>11}  {}\n", "tensor", width, "dtype", "size", "shape");

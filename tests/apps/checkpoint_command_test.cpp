@@ -45,7 +45,7 @@ TEST_CASE("checkpoint show says what one holds") {
   const fs::path folder = save(scratch / "root", 8);
   CHECK_THAT(said({"show", folder}),
              ContainsSubstring("0: " + folder.string()) && ContainsSubstring("in 2 shards") &&
-                 ContainsSubstring("{\"cursor\":8}") && ContainsSubstring("llama3 (fingerprint 0123)") &&
+                 ContainsSubstring("\"sample\":32,") && ContainsSubstring("llama3 (fingerprint 0123)") &&
                  ContainsSubstring("model/embed") && ContainsSubstring("[16, 9]"));
   CHECK(said({"show", scratch / "none"}) ==
         "5: rondo: error: there is no folder " + (scratch / "none").string() + "\n");

@@ -121,6 +121,7 @@ TEST_CASE("CFG-20: ranks with other settings, collectives or data never train to
   check_refused({"--parallelism.fsdp_reshard_after_forward=always"},
                 "parallelism.fsdp_reshard_after_forward is \"default\" on rank 0 and \"always\" on rank 1");
   check_refused({"--training.dataset_path="}, "data (documents and tokenizer) is ");
+  check_refused({"--checkpoint.enable=true"}, "checkpoint folder is not set on rank 0 and /");
 }
 
 TEST_CASE("an environment that is not sound ends with 6 and lists what is missing or wrong") {

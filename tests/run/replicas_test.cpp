@@ -1,5 +1,5 @@
 // Replicas of the model (DDP), of one that is sharded (HSDP): the ladder, other layouts, checkpoints. With
-// debug.hash_every each of these runs also asserts at every step that all replicas have the same bits.
+// debug.hash_every each of these runs also compares the bits of all replicas at every step.
 #include <catch2/generators/catch_generators.hpp>
 
 #include "tests/run/checkpoints.h"
@@ -126,6 +126,29 @@ TEST_CASE(
     const double expected = straight[step]["loss"];
     CHECK(std::abs(changed[step]["loss"].get<double>() - expected) < 2e-5 * expected);
   }
+}
+
+// Rank 1 steps by another learning rate from the decay's first step on, which is the fourth.
+TEST_CASE("a replica that drifts ends the run with 8 at the next check or hash, with rank and tensor") {
+  const auto [check, hash, step] = GENERATE(table<int, int, int>({{6, 0, 6}, {0, 1, 4}}));
+  const Place place;
+  const Words words =
+      place.launch(2, "run",
+                   Grid{2, 1}.flags() + Words{"--lr_scheduler.decay_type=cosine", "--training.steps=12",
+                                              "--validation.enable=false",
+                                              fmt::format("--debug.check_replicas_every={}", check),
+                                              fmt::format("--debug.hash_every={}", hash)});
+  const launch::Finished end = launch::Launch(Words(words.begin() + 1, words.end()),
+                                              {{"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so"},
+                                               {"OTHER_COSINE_RANK", "1"}})
+                                   .wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 8);
+  CHECK_THAT(end.err,
+             ContainsSubstring(fmt::format("step {}: ranks that should hold the same state have drifted "
+                                           "apart: rank 1 has other bits than rank 0 of model/",
+                                           step)));
+  CHECK_THAT(end.err, ContainsSubstring("which of them is right cannot be told"));
 }
 
 TEST_CASE("a killed rank of any replica ends the run with 137, and nobody survives") {

@@ -7,6 +7,7 @@
 
 #include "tests/run/checkpoints.h"
 #include "tests/run/runs.h"
+#include "trainer/checkpoint/committed.h"
 
 namespace rondo {
 namespace {
@@ -105,7 +106,7 @@ TEST_CASE("a run goes on with another batch size where its data left off") {
 }
 
 TEST_CASE("a damaged checkpoint is passed over for the one before it, by name") {
-  const std::string what = GENERATE("shard", "manifest", "mark");
+  const std::string what = GENERATE("shard", "manifest", "mark", "a sample beyond all data");
   INFO(what);
   const Place place;
   place.play(2, "straight", steps(20) + kSaving);
@@ -113,6 +114,11 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it, by name") 
   const fs::path newest = place / "damaged/checkpoint/step-12";
   if (what == "mark") {
     fs::remove(newest / "COMMITTED");
+  } else if (what == "a sample beyond all data") {  // under a mark that fits
+    nlohmann::json manifest = nlohmann::json::parse(text_of(newest / "manifest.json"));
+    manifest["data"]["sample"] = INT64_MAX;
+    write_text(newest / "manifest.json", manifest.dump());
+    write_text(newest / "COMMITTED", checkpoint::committed_text(manifest.dump()));
   } else {
     const fs::path file = newest / (what == "shard" ? "rank-00001.bin" : "manifest.json");
     std::string bytes = text_of(file);
@@ -164,8 +170,13 @@ TEST_CASE("a start that is refused says why in one line and leaves the run folde
   refused({"--checkpoint.load_step=7"}, 5, "checkpoint.load_step = 7: ");
   refused({"--training.dataset_path=/no/such/corpus"}, 4, "/no/such/corpus");
   refused({"--training.tokenizer=/no/such/tokenizer"}, 4, "/no/such/tokenizer");
-  // A mistake changes nothing: the run can still be resumed.
-  must_end_well(place.launch(2, "run", steps(6) + kSaving));
+  refused({"--optimizer.name=Adam"}, 5, "step-5 holds the moments of another optimizer; set optimizer.name");
+  refused({"--training.dtype=bfloat16"}, 5, "step-5 holds the optimizer's state in f32");
+  // A mistake changes nothing: the run can still be resumed. Settings that it resumes with are told.
+  const ProgramResult resumed =
+      must_end_well(place.launch(2, "run", steps(6) + kSaving + Words{"--optimizer.lr=0.5"}));
+  CHECK_THAT(resumed.output, ContainsSubstring("optimizer.lr: 0.002 in the checkpoint, 0.5 now"));
+  CHECK_THAT(resumed.output, ContainsSubstring("training.steps: 5 in the checkpoint, 6 now"));
 }
 
 TEST_CASE("checkpoint.load_step goes back to that step") {
@@ -228,6 +239,7 @@ TEST_CASE("weights alone, imported weights and a save that never ended are no ch
   fs::remove(place / "dead/checkpoint/step-5/COMMITTED");
   const ProgramResult anew = must_end_well(place.launch(2, "dead", kSaving + steps(6)));
   CHECK_THAT(anew.output, ContainsSubstring("step-5 is passed over: it has no COMMITTED"));
+  CHECK_THAT(anew.output, ContainsSubstring("the run begins at step 0"));
   CHECK(place.metrics("dead").size() == 6);
 }
 

@@ -11,6 +11,7 @@
 
 #include "support/error.h"
 #include "support/text/numbers.h"
+#include "support/text/printable.h"
 #include "trainer/checkpoint/files.h"
 
 namespace rondo::checkpoint {
@@ -78,7 +79,7 @@ Manifest read_committed(const fs::path& folder) {
   if (mark != expected)
     throw Error(ExitCode::checkpoint,
                 fmt::format("{} is damaged: {} says \"{}\", but the manifest is \"{}\"", folder.string(),
-                            kCommittedFile, mark.substr(0, mark.find('\n')),
+                            kCommittedFile, printable(mark.substr(0, mark.find('\n')), 200),
                             expected.substr(0, expected.size() - 1)));
   Manifest manifest = parse_manifest(text, path.string());
   const auto name = parse_folder_name(folder.filename().string());

@@ -13,7 +13,10 @@
 // manifest.json is one object:
 //   "format": 1, "step", "run", "kind": "full" | "model", "created": "2026-01-31T12:00:00Z",
 //   "model": {"name", "sizes" (text), "fingerprint"}, "config_hash",
-//   "layout", "data", "random", "train_state": objects of the trainer's own,
+//   "settings": ["optimizer.lr = 0.0008", ...] (none: not known),
+//   "train_state": {"step", "schedule_step", "tokens_seen", "went_back_to", "began_anew": [...]},
+//   "data": {"step", "sample", "seed", "seq_len", "shuffle", "fingerprint"} (both {}: imported weights),
+//   "layout", "random": objects of the trainer's own,
 //   "shards": [{"file", "bytes", "chunks": all hashes in one string of 32 digits each}, ...] by rank,
 //   "tensors": [{"name", "dtype", "shape", "runs": [[shard, stride, shards, begin, each], ...],
 //                "cut": [dim, parts] (none: row-major)}, ...] by name
@@ -103,6 +106,7 @@ struct Manifest {
   std::string created;
   ModelFacts model;
   std::string config_hash;
+  std::vector<std::string> settings = {};  // lines "optimizer.lr = 0.0008"; empty: not known
   nlohmann::json layout = nlohmann::json::object();
   nlohmann::json data = nlohmann::json::object();
   nlohmann::json random = nlohmann::json::object();

@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "support/error.h"
+#include "support/text/printable.h"
 #include "trainer/checkpoint/manifest.h"
 
 namespace rondo::checkpoint {
@@ -15,7 +16,12 @@ using nlohmann::json;
 constexpr std::int64_t kFormat = 1;
 constexpr int kMaxDepth = 64;
 constexpr std::int64_t kMaxInt = INT64_MAX;
+constexpr std::int64_t kMaxSteps = 1'000'000'000'000;       // as for training.steps
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;   // of samples and tokens
+constexpr std::int64_t kMaxSeqLen = std::int64_t{1} << 24;  // as for training.seq_len
+constexpr std::int64_t kMaxValues = std::int64_t{1} << 21;  // in JSON; each takes up to 64 bytes
 constexpr std::size_t kHexDigits = 32;
+constexpr std::size_t kLongestShown = 200;
 
 std::int64_t integer(const json& value, std::int64_t least, std::int64_t most, std::string_view where) {
   const bool fits = value.is_number_unsigned()
@@ -26,9 +32,13 @@ std::int64_t integer(const json& value, std::int64_t least, std::int64_t most, s
   return value.get<std::int64_t>();
 }
 
-const std::string& text(const json& value, std::string_view where) {
+// What a terminal may be shown.
+const std::string& text(const json& value, std::string_view where, bool one_line = true) {
   if (!value.is_string()) refuse_manifest(where, "must be a string");
-  return value.get_ref<const std::string&>();
+  const auto& text = value.get_ref<const std::string&>();
+  if (printable(text) != text || (one_line && text.find('\n') != std::string::npos))
+    refuse_manifest(where, "must be one line without control characters");
+  return text;
 }
 
 const json& array(const json& value, std::string_view where) {
@@ -48,7 +58,7 @@ class Fields {
     for (const auto& [key, value] : object.items())
       if (std::find(keys.begin(), keys.end(), key) == keys.end() &&
           std::find(optional.begin(), optional.end(), key) == optional.end())
-        refuse_manifest(where_, fmt::format("\"{}\" is unknown", key));
+        refuse_manifest(where_, fmt::format("\"{}\" is unknown", printable(key, kLongestShown)));
   }
 
   bool has(const char* key) const { return object_.contains(key); }
@@ -57,6 +67,9 @@ class Fields {
     return checkpoint::integer(object_[key], least, most, place(key));
   }
   const std::string& text(const char* key) const { return checkpoint::text(object_[key], place(key)); }
+  const std::string& lines(const char* key) const {
+    return checkpoint::text(object_[key], place(key), /*one_line=*/false);
+  }
   const json& array(const char* key) const { return checkpoint::array(object_[key], place(key)); }
   const json& object(const char* key) const {
     if (!object_[key].is_object()) refuse_manifest(place(key), "must be an object");
@@ -68,15 +81,20 @@ class Fields {
   std::string where_;
 };
 
-// Nesting is bounded before the parser sees the text: its answer to nesting is memory.
-void check_depth(std::string_view text, std::string_view where) {
+// Nesting and the number of values are bounded before the parser sees the text: its answer to both is memory.
+// No checkpoint has as many values as that: runs are few however many the ranks, and hashes are one text a
+// shard.
+void check_bounds(std::string_view text, std::string_view where) {
   int depth = 0;
+  std::int64_t values = 0;
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (quoted && c == '\\') ++i;
     if (c == '"') quoted = !quoted;
     if (quoted) continue;
+    if ((c == ',' || c == '[' || c == '{') && ++values > kMaxValues)
+      refuse_manifest(where, fmt::format("byte {}: more than {} values", i, kMaxValues));
     if ((c == '[' || c == '{') && ++depth > kMaxDepth)
       refuse_manifest(where, fmt::format("byte {}: nested more than {} deep", i, kMaxDepth));
     if (c == ']' || c == '}') --depth;
@@ -86,7 +104,7 @@ void check_depth(std::string_view text, std::string_view where) {
 json parse_json(std::string_view text, std::string_view where) {
   if (std::ssize(text) > kMaxManifestBytes)
     refuse_manifest(where, fmt::format("longer than {} bytes", kMaxManifestBytes));
-  check_depth(text, where);
+  check_bounds(text, where);
   try {
     return json::parse(text);
   } catch (const json::exception& error) {
@@ -126,6 +144,13 @@ ElementOrder parse_cut(const json& value, std::string_view where) {
   return {integer(value[0], 1, kMaxInt, where), integer(value[1], 2, kMaxInt, where)};
 }
 
+using Lines = std::vector<std::string>;
+Lines parse_lines(const Fields& fields, const char* key) {
+  Lines lines;
+  for (const json& line : fields.array(key)) lines.push_back(text(line, fields.place(key)));
+  return lines;
+}
+
 PieceRecord parse_piece(const json& value, const std::string& where) {
   if (array(value, where).size() != 5 && value.size() != 6)
     refuse_manifest(where, "must be [name, dtype, shape, begin, end], and [dim, parts] of a cut");
@@ -162,6 +187,31 @@ TensorRecord parse_tensor(const json& value, const std::string& where) {
                            .each = integer(run[4], 1, kMaxInt, here)});
   }
   return tensor;
+}
+
+// "train_state" and "data" stay JSON, since only the trainer computes with them. That all which reads a
+// manifest agrees on what is sound, they are checked here. Imported weights have neither.
+void check_position(const Fields& whole, const Manifest& manifest) {
+  if (manifest.train_state.empty() && manifest.kind == Kind::model) return;
+  const Fields train(manifest.train_state, whole.place("train_state"),
+                     {"step", "schedule_step", "tokens_seen", "went_back_to", "began_anew"});
+  if (train.integer("step", 0, kMaxSteps) != manifest.step)
+    refuse_manifest(train.place("step"), fmt::format("must be {}, the checkpoint's", manifest.step));
+  train.integer("schedule_step", 0, kMaxSteps);
+  train.integer("tokens_seen", 0, kMaxCount);
+  train.integer("went_back_to", -1, kMaxSteps);
+  parse_lines(train, "began_anew");
+  const Fields data(manifest.data, whole.place("data"),
+                    {"step", "sample", "seed", "seq_len", "shuffle", "fingerprint"});
+  data.integer("step", 0, kMaxSteps);
+  data.integer("sample", 0, kMaxCount);
+  data.integer("seq_len", 1, kMaxSeqLen);
+  if (!manifest.data["seed"].is_number_unsigned())
+    refuse_manifest(data.place("seed"), "must be a whole number of at least 0");
+  if (!manifest.data["shuffle"].is_boolean()) refuse_manifest(data.place("shuffle"), "must be true or false");
+  const std::string& fingerprint = data.text("fingerprint");
+  if (fingerprint.size() != 16 || fingerprint.find_first_not_of("0123456789abcdef") != std::string::npos)
+    refuse_manifest(data.place("fingerprint"), "must be 16 hexadecimal digits");
 }
 
 Kind parse_kind(const Fields& fields) {
@@ -210,14 +260,15 @@ ShardRecord parse_shard_record(std::string_view text) {
 std::string to_text(const Manifest& m) {
   // One line a field, a shard and a tensor: long lists stay readable, and numbers do not get lines of their
   // own.
+  const std::string settings = m.settings.empty() ? "" : "\"settings\": " + dump(m.settings) + ",\n";
   std::string text = fmt::format(
       "{{\n\"format\": {},\n\"step\": {},\n\"run\": {},\n\"kind\": \"{}\",\n\"created\": {},\n\"model\": "
       "{},\n"
-      "\"config_hash\": {},\n\"layout\": {},\n\"data\": {},\n\"random\": {},\n\"train_state\": {},\n"
+      "\"config_hash\": {},\n{}\"layout\": {},\n\"data\": {},\n\"random\": {},\n\"train_state\": {},\n"
       "\"shards\": [",
       kFormat, m.step, dump(m.run), m.kind == Kind::full ? "full" : "model", dump(m.created),
       dump({{"name", m.model.name}, {"sizes", m.model.sizes}, {"fingerprint", m.model.fingerprint}}),
-      dump(m.config_hash), dump(m.layout), dump(m.data), dump(m.random), dump(m.train_state));
+      dump(m.config_hash), settings, dump(m.layout), dump(m.data), dump(m.random), dump(m.train_state));
   const char* separator = "\n";
   for (const Shard& shard : m.shards) {
     text +=
@@ -244,20 +295,23 @@ Manifest parse_manifest(std::string_view text, std::string_view where) {
   check_format(whole, where);
   const Fields fields(whole, std::string(where),
                       {"format", "step", "run", "kind", "created", "model", "config_hash", "layout", "data",
-                       "random", "train_state", "shards", "tensors"});
+                       "random", "train_state", "shards", "tensors"},
+                      {"settings"});
   const Fields model(fields.object("model"), fields.place("model"), {"name", "sizes", "fingerprint"});
   Manifest manifest{.step = fields.integer("step", 0),
                     .run = fields.text("run"),
                     .kind = parse_kind(fields),
                     .created = fields.text("created"),
-                    .model = {model.text("name"), model.text("sizes"), model.text("fingerprint")},
+                    .model = {model.text("name"), model.lines("sizes"), model.text("fingerprint")},
                     .config_hash = fields.text("config_hash"),
+                    .settings = fields.has("settings") ? parse_lines(fields, "settings") : Lines(),
                     .layout = fields.object("layout"),
                     .data = fields.object("data"),
                     .random = fields.object("random"),
                     .train_state = fields.object("train_state"),
                     .shards = {},
                     .tensors = {}};
+  check_position(fields, manifest);
   for (const json& value : fields.array("shards")) {
     const Fields shard(value, fields.place("shards"), {"file", "bytes", "chunks"});
     manifest.shards.push_back({shard.text("file"), shard.integer("bytes", 0), parse_chunks(shard)});

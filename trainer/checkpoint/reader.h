@@ -30,6 +30,7 @@ class Reader {
   // Reads COMMITTED and manifest, and looks at the sizes of all shards.
   explicit Reader(std::filesystem::path folder);
 
+  const std::filesystem::path& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
 
   // Elements [begin, end) of the flattened (row-major) tensor, in whichever order they are stored.

@@ -90,10 +90,6 @@ struct DataState {
   bool operator==(const DataState&) const = default;
 };
 
-std::string to_json(const DataState& state);
-// Throws Error(data) that starts with `origin` (a path, say) and names every key that is missing, unknown or
-// wrong.
-DataState data_state_from_json(std::string_view text, std::string_view origin);
 // Throws Error(data) naming every field, except the place, in which a saved state differs from this run's.
 void check_same_data(const DataState& saved, const DataState& current);
 

@@ -13,6 +13,7 @@
 
 #include "support/error.h"
 #include "support/log.h"
+#include "support/text/printable.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 
@@ -98,11 +99,28 @@ fs::path choose_checkpoint(const JobConfig& config, const fs::path& root, const 
   for (const checkpoint::Skipped& skipped : found.skipped)
     if (warns) log_warning(fmt::format("{} is passed over: {}", skipped.folder.string(), skipped.why));
   if (found.newest) return at_or_before(*found.newest, config, root, except, warns);
-  if (!anything_was_committed(root)) return {};
+  if (!anything_was_committed(root)) {
+    if (warns && !found.skipped.empty())
+      log_warning(root.string() + " holds no checkpoint that was ever whole: the run begins at step 0");
+    return {};
+  }
   refuse(
       fmt::format("none of the checkpoints in {} is valid; `rondo checkpoint verify {}` says more. Move the "
                   "folder away to begin anew",
                   root.string(), root.string()));
+}
+
+fs::path told_folder(const std::string& folder, const fs::path& root, int rank) {
+  const fs::path path = folder;
+  std::error_code ignored;
+  const bool is_step = checkpoint::parse_folder_name(path.filename().string()).has_value();
+  if (!is_step || fs::weakly_canonical(path.parent_path(), ignored) != fs::weakly_canonical(root, ignored))
+    throw Error(
+        ExitCode::config,
+        fmt::format("rank {} was told to use the checkpoint \"{}\", which is none of the folder \"{}\" "
+                    "that its own job.dump_folder and checkpoint.folder name; give all ranks the same",
+                    rank, printable(folder), root.string()));
+  return path;
 }
 
 }  // namespace rondo

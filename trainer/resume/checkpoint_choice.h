@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "trainer/config/schema/job_config.h"
@@ -13,5 +14,9 @@ namespace rondo {
 // damaged when they were read. Throws Error(checkpoint) where there are checkpoints and none will do.
 std::filesystem::path choose_checkpoint(const JobConfig& config, const std::filesystem::path& root,
                                         const std::vector<std::filesystem::path>& except, bool warns);
+
+// `folder`, which rank 0 told through the store, as this rank may write to it and read from it: throws
+// Error(config) with both unless it lies right in `root`, the folder of checkpoints of its own configuration.
+std::filesystem::path told_folder(const std::string& folder, const std::filesystem::path& root, int rank);
 
 }  // namespace rondo

@@ -40,8 +40,13 @@ bool begins_anew(const Checkpoint& config, const Progress& saved, const std::str
   return saved.began_anew != config.exclude_from_loading && excludes(config, part);
 }
 
+// Throws Misfit for imported weights.
 Progress saved_progress(const Manifest& manifest, const fs::path& folder) {
-  return progress_from_json(manifest.train_state, manifest.data, folder.string());
+  if (manifest.train_state.empty())
+    throw Misfit(folder.string() +
+                 " holds weights that no run has trained; set "
+                 "checkpoint.initial_load_model_only = true");
+  return progress_of(manifest);
 }
 
 // Where a run goes on that was saved so.
@@ -96,7 +101,8 @@ class Restorer {
     while (true) {
       const std::string chosen = agreed([this] { return next_choice().string(); });
       if (chosen.empty()) return begin();
-      if (const auto restored = try_reading(chosen)) return *restored;
+      if (const auto restored = try_reading(told_folder(chosen, request_.root, groups_.rank())))
+        return *restored;
       passed_over_.push_back(chosen);
     }
   }
@@ -179,12 +185,14 @@ class Restorer {
 
   Restored read(checkpoint::Reader& reader, const fs::path& folder, bool model_only) {
     const Progress saved = saved_progress(reader.manifest(), folder);
+    const bool weights_alone = model_only || begins_anew(config_, saved, "optimizer");
+    if (!weights_alone) check_optimizer(reader.manifest(), request_.config, folder.string());
     Restored restored;
     restored.resumed = true;
     restored.from = folder;
     restored.progress = progress_after(saved, request_);
     restored.went_back = config_.load_step >= 0 || begins_anew(config_, saved, "train_state");
-    read_parts(reader, folder.string(), model_only || begins_anew(config_, saved, "optimizer"));
+    read_parts(reader, folder.string(), weights_alone);
     if (saved.began_anew != config_.exclude_from_loading && !config_.exclude_from_loading.empty() &&
         groups_.rank() == 0)
       log_info(fmt::format("checkpoint.exclude_from_loading: {} begins anew",
@@ -226,6 +234,14 @@ bool exports_are_there(const Checkpoint& config, const fs::path& root, std::int6
           (!config.last_save_in_hf || fs::exists(last + "-hf")));
 }
 
+// Where a run goes on, and that it can from there.
+Progress check_progress(const Manifest& manifest, const fs::path& folder, const RestoreRequest& request) {
+  const Progress saved = saved_progress(manifest, folder);
+  if (manifest.kind == Kind::full && !begins_anew(request.config.checkpoint, saved, "optimizer"))
+    check_optimizer(manifest, request.config, folder.string());
+  return progress_after(saved, request);
+}
+
 void check_initial_state(const RestoreRequest& request, bool warns) {
   const Checkpoint& config = request.config.checkpoint;
   if (config.initial_load_in_hf) {
@@ -236,8 +252,7 @@ void check_initial_state(const RestoreRequest& request, bool warns) {
   } else if (!config.initial_load_path.empty()) {
     const checkpoint::Reader reader(config.initial_load_path);
     check_initial(reader.manifest(), request.config, config.initial_load_path);
-    if (!config.initial_load_model_only)
-      progress_after(saved_progress(reader.manifest(), config.initial_load_path), request);
+    if (!config.initial_load_model_only) check_progress(reader.manifest(), config.initial_load_path, request);
   }
 }
 
@@ -252,10 +267,12 @@ Start check_start(const RestoreRequest& request, bool warns) {
   }
   const Manifest manifest = checkpoint::read_committed(start.checkpoint);
   check_own(manifest, request.config, start.checkpoint.string());
-  start.done = progress_after(saved_progress(manifest, start.checkpoint), request).step;
+  start.done = check_progress(manifest, start.checkpoint, request).step;
   const Checkpoint& config = request.config.checkpoint;
   start.finished = !config.create_seed_checkpoint && *start.done >= request.config.training.steps &&
                    exports_are_there(config, request.root, *start.done);
+  if (warns && !start.finished)
+    for (const std::string& change : told_changes(manifest, request.settings)) log_warning(change);
   return start;
 }
 

@@ -29,7 +29,8 @@ struct RestoreRequest {
   const JobConfig& config;
   std::filesystem::path root;  // the folder of the run's own checkpoints
   const Decoder& model;
-  DataState data;  // of a run that begins
+  DataState data;                     // of a run that begins
+  std::vector<std::string> settings;  // of this run, as the manifest keeps them
 };
 
 // What a run will begin with, as far as names, manifests and headers tell.

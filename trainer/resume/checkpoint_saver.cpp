@@ -20,6 +20,7 @@
 #include "support/text/size_text.h"
 #include "trainer/checkpoint/prune.h"
 #include "trainer/checkpoint/save.h"
+#include "trainer/resume/checkpoint_choice.h"
 #include "trainer/step/float_dtypes.h"
 
 namespace rondo {
@@ -147,7 +148,7 @@ bool CheckpointSaver::open(Pending& pending) {
   }
   answer = groups_.broadcast_text(key("folder"), answer);
   if (answer[0] == '+') {
-    pending.temp = answer.substr(1);
+    pending.temp = told_folder(answer.substr(1), root_, groups_.rank());
     return true;
   }
   saving_.unlock();
@@ -212,16 +213,15 @@ std::string CheckpointSaver::commit(const std::vector<std::string>& records) {
   std::string problem;
   try {
     checkpoint::Manifest manifest;
-    manifest.step = pending_->progress.step;
+    put_progress(pending_->progress, manifest);
     manifest.run = identity_.run;
     manifest.kind = pending_->kind;
     manifest.created = checkpoint::utc_seconds();
     manifest.model = identity_.model;
     manifest.config_hash = identity_.config_hash;
+    manifest.settings = identity_.settings;
     manifest.layout = identity_.layout;
-    manifest.data = nlohmann::json::parse(to_json(pending_->progress.data));
     manifest.random = {{"seed", identity_.seed}};
-    manifest.train_state = train_state_json(pending_->progress);
     for (const std::string& record : records)
       if (record[0] == '-') throw Error(ExitCode::checkpoint, record.substr(1));
     for (const std::string& record : records)

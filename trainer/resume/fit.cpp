@@ -5,10 +5,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <vector>
+#include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "models/parts/model_spec.h"
+#include "support/text/printable.h"
+#include "trainer/config/setting_changes.h"
 #include "trainer/config/sizes.h"
+#include "trainer/step/float_dtypes.h"
 
 namespace rondo {
 namespace {
@@ -26,6 +31,24 @@ std::string keys_to_set(const std::string& name, const FieldValues& theirs, cons
                                  mine == ours.sizes.end() ? "without effect" : to_toml(mine->second)));
   }
   return fmt::format("{}", fmt::join(keys, ", "));
+}
+
+// Not folders, patience and logging, nor what promises to leave every bit as it is.
+bool changes_numbers(std::string_view key) {
+  constexpr std::array<std::string_view, 11> kSilent = {"activation_checkpoint.",
+                                                        "checkpoint",
+                                                        "comm.",
+                                                        "compile.",
+                                                        "debug.check_",
+                                                        "debug.hash_",
+                                                        "job.",
+                                                        "metrics.",
+                                                        "profiling.",
+                                                        "training.num_prefetch_batches",
+                                                        "parallelism.fsdp_res"};
+  return key == "compile.numerics" || key == "compile.loss_chunks" ||
+         std::none_of(kSilent.begin(), kSilent.end(),
+                      [&](std::string_view prefix) { return key.starts_with(prefix); });
 }
 
 void check_initial_sizes(const std::string& name, const FieldValues& sizes, const Model& ours,
@@ -52,6 +75,40 @@ void check_own(const checkpoint::Manifest& manifest, const JobConfig& config, co
   }
   throw Misfit(fmt::format("{} is of another model than this run's; {}, or choose another job.dump_folder",
                            where, keys.empty() ? "start the version that saved it" : "set " + keys));
+}
+
+void check_optimizer(const checkpoint::Manifest& manifest, const JobConfig& config,
+                     const std::string& where) {
+  const std::string anew =
+      ", or begin the optimizer anew with checkpoint.exclude_from_loading = [\"optimizer\"]";
+  const std::string key = "optimizer.name = ", name = to_toml(FieldValue(config.optimizer.name));
+  for (const std::string& setting : manifest.settings)
+    if (setting.starts_with(key) && setting != key + name)
+      throw Misfit(fmt::format("{} holds the moments of another optimizer; set {} (here {}){}", where,
+                               printable(setting), name, anew));
+  const char* dtype = stored_name(float_named(config.training.dtype));
+  for (const checkpoint::TensorRecord& tensor : manifest.tensors)
+    if (tensor.name.starts_with("optimizer/exp_avg.") && tensor.dtype != dtype)
+      throw Misfit(
+          fmt::format("{} holds the optimizer's state in {}, which training.dtype = \"{}\" would "
+                      "convert; set it back{}",
+                      where, tensor.dtype, config.training.dtype, anew));
+}
+
+std::vector<std::string> told_changes(const checkpoint::Manifest& manifest,
+                                      const std::vector<std::string>& settings) {
+  constexpr std::size_t kShown = 10, kLongest = 200;
+  if (manifest.settings.empty()) return {};
+  std::vector<std::string> lines;
+  for (const SettingChange& change : changed_settings(manifest.settings, settings))
+    if (changes_numbers(change.key))
+      lines.push_back(fmt::format("{}: {} in the checkpoint, {} now", printable(change.key, kLongest),
+                                  printable(change.before, kLongest), printable(change.now, kLongest)));
+  if (lines.size() <= kShown) return lines;
+  const std::size_t more = lines.size() - kShown;
+  lines.resize(kShown);
+  lines.push_back(fmt::format("and {} more settings are other ones than in the checkpoint", more));
+  return lines;
 }
 
 void check_initial(const checkpoint::Manifest& manifest, const JobConfig& config, const std::string& where) {

@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include "ops/sum_of_squares/sum_of_squares.h"
 #include "support/error.h"
 #include "trainer/step/float_dtypes.h"
 
@@ -28,6 +30,15 @@ at::Tensor read(const hugging_face::StoredTensor& stored, std::int64_t begin, st
   at::Tensor numbers = at::empty({count}, float_in_file(stored.dtype()));
   std::memcpy(numbers.data_ptr(), bytes.data(), bytes.size());
   return numbers;
+}
+
+// A step that begins with such numbers ends as not finite, whatever the batch and the learning rate.
+void refuse_not_finite(const at::Tensor& loaded, const std::string& name, const std::string& where) {
+  if (!std::isfinite(sum_of_squares(loaded).item<double>()))
+    throw Error(ExitCode::checkpoint,
+                fmt::format("{}: tensor {} has numbers that are not finite (nan or inf), which no model can "
+                            "compute with; take other weights",
+                            where, name));
 }
 
 }  // namespace
@@ -54,8 +65,10 @@ void load_weights(at::Tensor& shard, const hugging_face::Folder& folder, const s
     for (std::int64_t from = run.in_whole; from < stop;) {
       const std::int64_t one = from / each, to = std::min(stop, (one + 1) * each);
       at::Tensor part = flat.narrow(0, run.in_shard + from - run.in_whole, to - from);
-      load_weights(part, folder.find(stack[static_cast<std::size_t>(one)].name), from - one * each,
-                   to - one * each);
+      const std::string& name = stack[static_cast<std::size_t>(one)].name;
+      const hugging_face::StoredTensor stored = folder.find(name);
+      load_weights(part, stored, from - one * each, to - one * each);
+      refuse_not_finite(part, name, stored.file->path().string());
       from = to;
     }
   });
@@ -79,6 +92,7 @@ void load_weights(at::Tensor& shard, checkpoint::Reader& reader, const std::stri
   reader.read(name, place,
               {static_cast<std::byte*>(from.data_ptr()), static_cast<std::size_t>(from.nbytes())});
   if (!straight) to.copy_(from);
+  if (name.starts_with("model/")) refuse_not_finite(to, name, reader.folder().string());
 }
 
 }  // namespace rondo

@@ -23,6 +23,8 @@ void load_weights(at::Tensor& shard, const hugging_face::StoredTensor& stored, s
                   std::int64_t end);
 
 // What `place` puts there of a parameter, which may be a stack of stored tensors: hugging_face::stacked().
+// Throws Error(checkpoint) naming file and tensor where numbers of it are not finite: one more pass over what
+// was just written. `shard` is fp32 or bf16.
 void load_weights(at::Tensor& shard, const hugging_face::Folder& folder, const std::string& hugging_face_name,
                   const FlatShard& place);
 
@@ -31,7 +33,8 @@ const checkpoint::TensorRecord& check_stored(const checkpoint::Manifest& manifes
                                              const std::vector<std::int64_t>& shape);
 
 // What `place` puts there of the tensor `name` of a checkpoint, whatever the dtypes of both. What pads a
-// shard is left as it is. REQUIRES a tensor of that name and of the shape of `place`.
+// shard is left as it is. Of a parameter, numbers that are not finite are refused likewise. REQUIRES a tensor
+// of that name and of the shape of `place`.
 void load_weights(at::Tensor& shard, checkpoint::Reader& reader, const std::string& name,
                   const FlatShard& place);
 

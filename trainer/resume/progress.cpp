@@ -2,49 +2,51 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "support/error.h"
 
 namespace rondo {
 namespace {
 
-std::int64_t count(const nlohmann::json& object, const char* key, std::string_view origin,
-                   std::int64_t least = 0) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number_integer() || found->get<std::int64_t>() < least)
-    throw Error(ExitCode::checkpoint, fmt::format("{}: train_state.{} is missing or no count", origin, key));
-  return found->get<std::int64_t>();
-}
-
-std::vector<std::string> texts(const nlohmann::json& object, const char* key, std::string_view origin) {
-  const auto found = object.find(key);
-  const bool sound = found != object.end() && found->is_array() &&
-                     std::all_of(found->begin(), found->end(), [](const auto& e) { return e.is_string(); });
-  if (!sound)
-    throw Error(ExitCode::checkpoint, fmt::format("{}: train_state.{} is missing or no list", origin, key));
-  return found->get<std::vector<std::string>>();
+// Readers that hold numbers as doubles would round it.
+std::string hexadecimal(std::uint64_t number) { return fmt::format("{:016x}", number); }
+std::uint64_t from_hexadecimal(const std::string& text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number, 16);
+  return number;
 }
 
 }  // namespace
 
-nlohmann::json train_state_json(const Progress& p) {
-  return {{"step", p.step},
-          {"schedule_step", p.schedule_step},
-          {"tokens_seen", p.tokens_seen},
-          {"went_back_to", p.went_back_to},
-          {"began_anew", p.began_anew}};
+void put_progress(const Progress& p, checkpoint::Manifest& manifest) {
+  manifest.step = p.step;
+  manifest.train_state = {{"step", p.step},
+                          {"schedule_step", p.schedule_step},
+                          {"tokens_seen", p.tokens_seen},
+                          {"went_back_to", p.went_back_to},
+                          {"began_anew", p.began_anew}};
+  manifest.data = {{"step", p.data.step},       {"sample", p.data.sample},
+                   {"seed", p.data.seed},       {"seq_len", p.data.seq_len},
+                   {"shuffle", p.data.shuffle}, {"fingerprint", hexadecimal(p.data.fingerprint)}};
 }
 
-Progress progress_from_json(const nlohmann::json& train_state, const nlohmann::json& data,
-                            std::string_view origin) {
+Progress progress_of(const checkpoint::Manifest& manifest) {
+  const nlohmann::json &train = manifest.train_state, &data = manifest.data;
+  RONDO_ASSERT(!train.empty(), "nothing resumes from imported weights");
   Progress p;
-  p.step = count(train_state, "step", origin);
-  p.schedule_step = count(train_state, "schedule_step", origin);
-  p.tokens_seen = count(train_state, "tokens_seen", origin);
-  p.went_back_to = count(train_state, "went_back_to", origin, -1);
-  p.began_anew = texts(train_state, "began_anew", origin);
-  p.data = data_state_from_json(data.dump(), origin);
+  train.at("step").get_to(p.step);
+  train.at("schedule_step").get_to(p.schedule_step);
+  train.at("tokens_seen").get_to(p.tokens_seen);
+  train.at("went_back_to").get_to(p.went_back_to);
+  train.at("began_anew").get_to(p.began_anew);
+  data.at("step").get_to(p.data.step);
+  data.at("sample").get_to(p.data.sample);
+  data.at("seed").get_to(p.data.seed);
+  data.at("seq_len").get_to(p.data.seq_len);
+  data.at("shuffle").get_to(p.data.shuffle);
+  p.data.fingerprint = from_hexadecimal(data.at("fingerprint"));
   return p;
 }
 

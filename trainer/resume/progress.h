@@ -3,11 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "trainer/checkpoint/manifest.h"
 #include "trainer/data/loader.h"
 
 namespace rondo {
@@ -22,11 +21,8 @@ struct Progress {
   std::vector<std::string> began_anew{};  // checkpoint.exclude_from_loading
 };
 
-// Manifest::train_state; the data's part stands in Manifest::data.
-nlohmann::json train_state_json(const Progress& p);
-
-// Throws Error(checkpoint) that starts with `origin` where a key is missing or wrong.
-Progress progress_from_json(const nlohmann::json& train_state, const nlohmann::json& data,
-                            std::string_view origin);
+// What a manifest says of it, and back. REQUIRES a manifest of a run, which parse_manifest has checked.
+void put_progress(const Progress& progress, checkpoint::Manifest& manifest);
+Progress progress_of(const checkpoint::Manifest& manifest);
 
 }  // namespace rondo

@@ -1,6 +1,7 @@
 #include "trainer/resume/run_identity.h"
 
 #include <cctype>
+#include <utility>
 
 #include "trainer/config/dump.h"
 #include "trainer/config/sizes.h"
@@ -17,13 +18,15 @@ std::string plain_name(std::string name) {
 
 }  // namespace
 
-RunIdentity identity_of(const JobConfig& c, const Layout& layout, const RankEnvironment& environment) {
+RunIdentity identity_of(const JobConfig& c, const Layout& layout, const RankEnvironment& environment,
+                        std::vector<std::string> settings) {
   RunIdentity identity;
   identity.run = plain_name(environment.run_id);
   identity.attempt = environment.restart_count;
   identity.seed = static_cast<std::uint64_t>(c.debug.seed);
   identity.model = model_facts(c.model.name, c.model.sizes);
   identity.config_hash = fingerprint(c);
+  identity.settings = std::move(settings);
   identity.layout = {{"world_size", layout.mesh.world_size()},
                      {"data_parallel_shard", layout.mesh.degree(Axis::dp_shard)},
                      {"data_parallel_replicate", layout.mesh.degree(Axis::dp_replicate)},

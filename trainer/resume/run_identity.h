@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "parallel/rendezvous/environment.h"
 #include "trainer/checkpoint/manifest.h"
@@ -19,9 +20,12 @@ struct RunIdentity {
   std::uint64_t seed = 0;
   checkpoint::ModelFacts model;
   std::string config_hash;
+  std::vector<std::string> settings;
   nlohmann::json layout;
 };
 
-RunIdentity identity_of(const JobConfig& config, const Layout& layout, const RankEnvironment& environment);
+// `settings`: lines "optimizer.lr = 0.0008", by which a run that resumes sees what is another one now.
+RunIdentity identity_of(const JobConfig& config, const Layout& layout, const RankEnvironment& environment,
+                        std::vector<std::string> settings);
 
 }  // namespace rondo

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <sstream>
 
 #include "support/error.h"
 #include "trainer/config/dump.h"
+#include "trainer/config/setting_changes.h"
 
 namespace rondo {
 namespace {
@@ -42,18 +42,10 @@ std::vector<std::string> settings_to_compare(const JobConfig& config, const std:
 }
 
 std::string describe_settings(const std::string& rank_0, const std::string& other, int rank) {
-  std::map<std::string, std::array<std::string, 2>> values;  // of both sides, by key
-  for (const auto& [side, text] : {std::pair(0, &rank_0), std::pair(1, &other)})
-    for (const std::string& line : lines_of(*text)) {
-      const std::string key = key_of_line(line);
-      values[key][static_cast<std::size_t>(side)] = line.substr(std::min(key.size() + 3, line.size()));
-    }
   std::vector<std::string> different;
-  for (const auto& [key, sides] : values)
-    if (sides[0] != sides[1])
-      different.push_back(fmt::format("{} is {} on rank 0 and {} on rank {}", key,
-                                      sides[0].empty() ? "not set" : sides[0],
-                                      sides[1].empty() ? "not set" : sides[1], rank));
+  for (const SettingChange& change : changed_settings(lines_of(rank_0), lines_of(other)))
+    different.push_back(
+        fmt::format("{} is {} on rank 0 and {} on rank {}", change.key, change.before, change.now, rank));
   const std::size_t rest = different.size() - std::min(different.size(), kShown);
   different.resize(different.size() - rest);
   return fmt::format(

@@ -1,48 +1,58 @@
 // Files are looked for twice a second at most, since steps can be short and the folder on a network. What was
 // found is remembered until it is forgotten, so that a request is not lost between two looks. The most urgent
-// request is the largest number, which one all-reduce of maxima can agree on. The deadline is of the system
-// clock, because Slurm gives a time of day.
+// request is the largest number, which one all-reduce of maxima can agree on. The deadline is of the steady
+// clock, since somebody may set the other one; the time of day that Slurm gives is converted once.
 #include "trainer/run/stop_request.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <optional>
 
 #include "support/error.h"
+#include "support/log.h"
+#include "support/text/numbers.h"
+#include "support/text/printable.h"
 
 namespace rondo {
 namespace {
 
 namespace fs = std::filesystem;
-using SystemTime = std::chrono::system_clock::time_point;
+using Clock = std::chrono::steady_clock;
 
 constexpr auto kLookEvery = std::chrono::milliseconds(500);
+constexpr std::int64_t kLongestJob_s = std::int64_t{10} * 365 * 24 * 3600;
 
 bool is_there(const fs::path& file) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(file, ignored));
 }
 
-// Seconds since the epoch; Slurm sets it for every task of a job that has a time limit.
-std::optional<std::int64_t> end_of_slurm_job() {
+// Slurm gives seconds since the epoch to every task of a job that has a time limit.
+std::optional<Clock::time_point> end_of_slurm_job() {
   const char* text = std::getenv("SLURM_JOB_END_TIME");
   if (text == nullptr) return std::nullopt;
-  std::int64_t seconds = 0;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, seconds);
-  return error == std::errc() && stop == end && seconds > 0 ? std::optional(seconds) : std::nullopt;
+  const std::int64_t now = std::time(nullptr);
+  if (const auto end = number_in<std::int64_t>(text, 0, now + kLongestJob_s))
+    return Clock::now() + std::chrono::seconds(*end - now);
+  log_warning(
+      fmt::format("SLURM_JOB_END_TIME = \"{}\" is no time of the next ten years, in seconds since 1970: "
+                  "the end of the Slurm job is not heeded; job.time_limit_seconds is",
+                  printable(text, 40)));
+  return std::nullopt;
 }
 
 }  // namespace
 
-SystemTime deadline_of(const Job& job, SystemTime process_start) {
+Clock::time_point deadline_of(const Job& job, Clock::time_point process_start) {
   const auto margin = std::chrono::seconds(job.time_margin_seconds);
   if (job.time_limit_seconds > 0)
     return process_start + std::chrono::seconds(job.time_limit_seconds) - margin;
-  if (const auto end = end_of_slurm_job()) return SystemTime(std::chrono::seconds(*end)) - margin;
-  return SystemTime::max();
+  if (const auto end = end_of_slurm_job()) return *end - margin;
+  return Clock::time_point::max();
 }
 
 void refuse_stopped(const Job& job) {
@@ -52,26 +62,29 @@ void refuse_stopped(const Job& job) {
                 file.string() + " asks this run to stay ended; delete that file to go on");
 }
 
-StopRequests::StopRequests(const Job& job, SystemTime process_start)
+StopRequests::StopRequests(const Job& job, Clock::time_point process_start)
     : folder_(job.dump_folder), deadline_(deadline_of(job, process_start)) {}
 
 StopRequest StopRequests::look() {
-  const auto now = std::chrono::steady_clock::now();
+  const Clock::time_point now = Clock::now();
   if (in_folder_ == StopRequest::none && now - looked_ >= kLookEvery) {
     looked_ = now;
-    in_folder_ = is_there(folder_ / "STOP")   ? StopRequest::stop_file
-                 : is_there(folder_ / "SAVE") ? StopRequest::save
-                                              : StopRequest::none;
+    in_folder_ = is_there(folder_ / "STOP")                   ? StopRequest::stop_file
+                 : !save_stays_ && is_there(folder_ / "SAVE") ? StopRequest::save
+                                                              : StopRequest::none;
   }
-  const StopRequest clock =
-      std::chrono::system_clock::now() >= deadline_ ? StopRequest::time_limit : StopRequest::none;
+  const StopRequest clock = now >= deadline_ ? StopRequest::time_limit : StopRequest::none;
   return std::max(in_folder_, clock);
 }
 
 void StopRequests::forget_save() {
   if (in_folder_ == StopRequest::save) in_folder_ = StopRequest::none;
-  std::error_code ignored;
-  fs::remove(folder_ / "SAVE", ignored);
+  std::error_code error;
+  fs::remove(folder_ / "SAVE", error);
+  save_stays_ = error.value() != 0;
+  if (save_stays_)
+    log_warning(fmt::format("{} cannot be removed ({}), and so asks this run for no other save",
+                            (folder_ / "SAVE").string(), error.message()));
 }
 
 std::string describe(StopRequest request, int signal) {

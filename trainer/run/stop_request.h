@@ -24,18 +24,19 @@ enum class StopRequest : std::int64_t {
 class StopRequests {
  public:
   // `process_start`: what job.time_limit_seconds counts from.
-  StopRequests(const Job& job, std::chrono::system_clock::time_point process_start);
+  StopRequests(const Job& job, std::chrono::steady_clock::time_point process_start);
 
   // The most urgent request of folder and clock now. The folder is looked at twice a second at most.
   StopRequest look();
-  // Removes SAVE, so that it asks once.
+  // Removes SAVE, so that it asks once. One that cannot be removed, such as a folder, asks no more.
   void forget_save();
 
  private:
   std::filesystem::path folder_;
-  std::chrono::system_clock::time_point deadline_;
+  std::chrono::steady_clock::time_point deadline_;
   std::chrono::steady_clock::time_point looked_{};
   StopRequest in_folder_ = StopRequest::none;
+  bool save_stays_ = false;
 };
 
 // Throws Error(do_not_requeue) when the run folder holds STOP already: somebody wanted this run to stay
@@ -43,9 +44,10 @@ class StopRequests {
 void refuse_stopped(const Job& job);
 
 // When the run must have ended: the earlier of process_start + time_limit_seconds and (only where that is 0)
-// SLURM_JOB_END_TIME, less the margin; the far future where there is neither.
-std::chrono::system_clock::time_point deadline_of(const Job& job,
-                                                  std::chrono::system_clock::time_point process_start);
+// SLURM_JOB_END_TIME, less the margin; the far future where there is neither. A SLURM_JOB_END_TIME that is no
+// time of a job counts as none, with a warning.
+std::chrono::steady_clock::time_point deadline_of(const Job& job,
+                                                  std::chrono::steady_clock::time_point process_start);
 
 // "signal 15 (SIGTERM)", "the file STOP", "the time limit"
 std::string describe(StopRequest request, int signal);

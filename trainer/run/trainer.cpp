@@ -23,19 +23,19 @@
 #include "support/stopwatch.h"
 #include "support/version.h"
 #include "trainer/run/compare_ranks.h"
+#include "trainer/run/compare_replicas.h"
 #include "trainer/step/from_config.h"
 #include "trainer/step/lr_schedule.h"
 
 namespace rondo {
 Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
-                 std::chrono::system_clock::time_point started,
+                 std::chrono::steady_clock::time_point started,
                  std::function<void(const std::string&)> on_hang)
     : config_(config),
       environment_(environment),
       started_(started),
       on_hang_(std::move(on_hang)),
       layout_(resolve_layout(config, environment.world_size)),
-      identity_(identity_of(config, layout_, environment)),
       report_(report) {}
 
 Trainer::~Trainer() = default;
@@ -107,6 +107,10 @@ std::vector<std::string> Trainer::settings() const {
       fmt::format("data (documents and tokenizer) = {:016x}", data_->state().fingerprint)};
   if (validation_data_)
     more.push_back(fmt::format("validation data = {:016x}", validation_data_->state().fingerprint));
+  // Ranks write one checkpoint: to be told so at the first save would be late.
+  if (config_.checkpoint.enable)
+    more.push_back("checkpoint folder = " +
+                   std::filesystem::weakly_canonical(checkpoint_root(config_)).string());
   more.push_back(fmt::format("rondo = {} {}", version(), commit()));
   more.push_back("LibTorch = " TORCH_VERSION);
   return settings_to_compare(config_, more);
@@ -167,6 +171,7 @@ RunCosts Trainer::costs() const {
 void Trainer::begin() {
   load_checkpoint();
   if (config_.checkpoint.create_seed_checkpoint) return save_seed();
+  if (config_.debug.check_replicas_every > 0) refuse_drift();
   if (report_) report_->training_starts();
 }
 
@@ -279,7 +284,7 @@ void Trainer::train_one_step() {
   progress_.tokens_seen += batch.tokens * layout_.data_parallel();
   progress_.data = data_->state();
   if (snapshot_) snapshot_->step_done(progress_.step);
-  const std::optional<std::string> hash = hash_if_asked();
+  const std::optional<std::string> hash = inspect_state();
   if (report_) {
     report_->step_done(
         {progress_.step, progress_.tokens_seen, learning_rate, data_wait_s, hash, validation_is_due()},
@@ -300,10 +305,30 @@ void Trainer::train_one_step() {
   if (steps_here_ == 1) groups_->set_timeout(std::chrono::seconds(config_.comm.train_timeout_seconds));
 }
 
-std::optional<std::string> Trainer::hash_if_asked() {
-  const std::int64_t every = config_.debug.hash_every;
-  if (every == 0 || progress_.step % every != 0) return std::nullopt;
-  return state_->hash(*groups_);
+std::optional<std::string> Trainer::inspect_state() {
+  const auto is_due = [this](std::int64_t every) { return every > 0 && progress_.step % every == 0; };
+  const bool hashes = is_due(config_.debug.hash_every);
+  if (hashes || is_due(config_.debug.check_replicas_every)) refuse_drift();
+  return hashes ? std::optional(state_->hash(*groups_)) : std::nullopt;
+}
+
+// What was saved before is good: replicas are compared before each save.
+void Trainer::refuse_drift() {
+  if (compared_at_ == progress_.step) return;
+  compared_at_ = progress_.step;
+  const auto drift = find_drift(state_->parts(), layout_.mesh, *groups_);
+  if (!drift) return;
+  if (saver_) saver_->settle();
+  throw Error(
+      ExitCode::numerics,
+      steps_here_ == 0
+          ? fmt::format("the state that this run begins with is not the same on all ranks: {}. Are the "
+                        "nodes' copies of checkpoint.initial_load_path the same?",
+                        *drift)
+          : fmt::format("step {}: ranks that should hold the same state have drifted apart: {}. "
+                        "Restart from the last checkpoint (the same command does); if it happens "
+                        "again, test the memory and the GPUs of these machines",
+                        progress_.step, *drift));
 }
 
 void Trainer::validate() {

@@ -40,7 +40,7 @@ class Trainer {
   // counts from `started`. `on_hang` is told, from a thread of its own, when a recorded step stands still; it
   // ends the process. Throws Error(config).
   Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
-          std::chrono::system_clock::time_point started, std::function<void(const std::string&)> on_hang);
+          std::chrono::steady_clock::time_point started, std::function<void(const std::string&)> on_hang);
   // Executors and their recordings first, then the groups that they use. May hang where another rank does.
   ~Trainer();
 
@@ -99,14 +99,14 @@ class Trainer {
   [[noreturn]] void refuse(const StepResult& result) const;
   void count_skipped(const StepResult& result);
   void validate();
-  std::optional<std::string> hash_if_asked();
+  std::optional<std::string> inspect_state();  // the hash, where it is due
+  void refuse_drift();
 
   const JobConfig& config_;
   const RankEnvironment environment_;
-  const std::chrono::system_clock::time_point started_;
+  const std::chrono::steady_clock::time_point started_;
   const std::function<void(const std::string&)> on_hang_;
   const Layout layout_;
-  const RunIdentity identity_;
   Report* report_;
   ComputeDevice device_;
   std::shared_ptr<const Decoder> model_;
@@ -124,6 +124,7 @@ class Trainer {
   std::unique_ptr<CheckpointSaver> saver_;     // nullptr: nothing is saved
   std::optional<StopRequests> stop_requests_;  // rank 0's
   Progress progress_;
+  std::int64_t compared_at_ = -1;      // the step at which replicas were found alike
   std::int64_t steps_here_ = 0;        // since the process started
   std::int64_t skipped_in_a_row_ = 0;  // of the latest of these
 };

@@ -16,7 +16,7 @@
 namespace rondo {
 
 RestoreRequest Trainer::restore_request() const {
-  return {config_, checkpoint_root(config_), *model_, data_->state()};
+  return {config_, checkpoint_root(config_), *model_, data_->state(), settings()};
 }
 
 // What the user may have got wrong is known here, and from here on the folders are this run's.
@@ -65,7 +65,8 @@ void Trainer::load_checkpoint() {
   if (c.load_only) return;
   if (restored.went_back) set_aside_newer(root);
   const bool writes = layout_.mesh.coordinate(groups_->rank(), Axis::dp_replicate) == 0;
-  saver_ = std::make_unique<CheckpointSaver>(c, root, identity_, *groups_, report_, writes);
+  saver_ = std::make_unique<CheckpointSaver>(c, root, identity_of(config_, layout_, environment_, settings()),
+                                             *groups_, report_, writes);
   if (restored.resumed) saver_->counts_as_saved(progress_.step);
 }
 
@@ -80,6 +81,7 @@ void Trainer::set_aside_newer(const std::filesystem::path& root) {
 void Trainer::save() {
   if (!saver_) return;
   if (report_) report_->pause();
+  if (config_.debug.check_replicas_every > 0) refuse_drift();
   saver_->save(state_->parts(), progress_);
   if (report_) report_->go_on();
 }

@@ -32,7 +32,7 @@ JobConfig configured(const std::vector<std::string>& args) {
 }  // namespace
 
 TrainingRun::TrainingRun(const std::vector<std::string>& args, std::vector<std::string> command_line)
-    : started_(std::chrono::system_clock::now()),
+    : started_(std::chrono::steady_clock::now()),
       command_line_(std::move(command_line)),
       config_(configured(args)),
       environment_(rank_environment()) {

@@ -33,7 +33,7 @@ class TrainingRun {
   [[noreturn]] void end_now(const RunOutcome& outcome);
   Report* report() { return report_ ? &*report_ : nullptr; }
 
-  const std::chrono::system_clock::time_point started_;
+  const std::chrono::steady_clock::time_point started_;
   const std::vector<std::string> command_line_;
   const JobConfig config_;
   const RankEnvironment environment_;

@@ -1,8 +1,7 @@
 // Functions name their inputs, and equal names are one tensor; so the state is what the functions read
 // between them, and nothing more. Optimizer state finds its parameter's placement by its name behind the
 // prefix. Weights are drawn one tensor at a time, on CUDA where they are to lie and else on the host, so that
-// never more than one is in both memories. The hash chains names and bits and is compared over replicas
-// before it is combined.
+// never more than one is in both memories. The hash chains names and bits.
 #include "trainer/step/train_state.h"
 
 #include <ATen/ops/zeros.h>
@@ -105,11 +104,8 @@ std::string TrainState::hash(ProcessGroups& groups) const {
   const std::vector<std::int64_t> all = groups.all_gather(static_cast<std::int64_t>(mine));
   std::vector<std::int64_t> shards;
   for (std::int64_t rank = 0; rank < std::ssize(all); ++rank) {
-    const std::int64_t first = mesh_.members(rank, Axis::dp_replicate).front();
-    RONDO_ASSERT(
-        all[static_cast<std::size_t>(rank)] == all[static_cast<std::size_t>(first)],
-        "replicas have different bits: ranks " + std::to_string(first) + " and " + std::to_string(rank));
-    if (first == rank) shards.push_back(all[static_cast<std::size_t>(rank)]);
+    if (mesh_.coordinate(rank, Axis::dp_replicate) == 0)
+      shards.push_back(all[static_cast<std::size_t>(rank)]);
   }
   char text[17];
   std::snprintf(

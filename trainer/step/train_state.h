@@ -42,8 +42,8 @@ class TrainState {
   // the accumulators, which are zero between steps. The tensors are the state itself.
   std::vector<StatePart> parts() const;
 
-  // Hash (XXH3) of names and bits of all state on the ranks of a replica, constants left out: 16 hex digits,
-  // the same on every rank. Asserts that all replicas have the same bits.
+  // Hash (XXH3) of names and bits of all state on the ranks of the first replica, constants left out: 16 hex
+  // digits, the same on every rank.
   std::string hash(ProcessGroups& groups) const;
 
  private:

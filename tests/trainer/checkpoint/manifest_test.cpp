@@ -5,6 +5,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <functional>
 #include <random>
+#include <tuple>
 
 #include "tests/trainer/checkpoint/states.h"
 #include "tests/trainer/observe/metrics/scratch.h"
@@ -28,7 +29,6 @@ Manifest small_manifest() {
   Manifest manifest = empty_manifest(3);
   manifest.layout = {{"world_size", 2}};
   manifest.random = {{"seed", 7}};
-  manifest.train_state = {{"tokens_seen", 1024}};
   for (int rank = 0; rank < 2; ++rank)
     manifest.add(record_of(rank, {{"a", "f32", {4, 2}, rank * 4, rank * 4 + 4},
                                   {"b", "i64", {}, 0, 1 - rank},
@@ -107,6 +107,52 @@ TEST_CASE("every field of a manifest is checked") {
   CHECK(parsed(std::string(100'000, '[')) == "5: M: byte 64: nested more than 64 deep");
   CHECK_THAT(parsed(std::string(kMaxManifestBytes + 1, ' ')),
              ContainsSubstring("longer than 67108864 bytes"));
+}
+
+TEST_CASE("where a run stands is checked by all that reads a manifest, and is the step of its name") {
+  const auto with = [](const char* object, const char* key, const json& value) {
+    return after([&](json& whole) { whole[object][key] = value; });
+  };
+  CHECK(with("train_state", "step", 4) == "5: M: \"train_state\": \"step\": must be 3, the checkpoint's");
+  CHECK(with("data", "sample", INT64_MAX) ==
+        "5: M: \"data\": \"sample\": must be a whole number from 0 to 9007199254740992");
+  const std::vector<std::tuple<const char*, const char*, json>> wrong = {
+      {"train_state", "step", -1},
+      {"train_state", "schedule_step", 1e3},
+      {"train_state", "tokens_seen", -2},
+      {"train_state", "went_back_to", -2},
+      {"train_state", "began_anew", "x"},
+      {"train_state", "extra", 1},
+      {"data", "step", -1},
+      {"data", "step", std::int64_t{1} << 53},
+      {"data", "seed", -1},
+      {"data", "seq_len", 0},
+      {"data", "shuffle", 1},
+      {"data", "fingerprint", "xyz"}};
+  for (const auto& [object, key, value] : wrong) {
+    INFO(object << " " << key << " " << value.dump());
+    CHECK_THAT(with(object, key, value), ContainsSubstring(key) && ContainsSubstring("5: M: \""));
+  }
+  const auto emptied = [](const char* kind) {
+    return after([&](json& whole) {
+      whole["kind"] = kind;
+      whole["train_state"] = whole["data"] = json::object();
+    });
+  };
+  CHECK(emptied("model") == "no error");  // imported weights
+  CHECK(emptied("full") == "5: M: \"train_state\": \"step\" is missing");
+}
+
+TEST_CASE("a manifest holds no control characters, and no more values than a checkpoint can have") {
+  for (const char* key : {"run", "created", "config_hash"})
+    CHECK(after([&](json& whole) { whole[key] = "\x1b[2J"; }) ==
+          fmt::format("5: M: \"{}\": must be one line without control characters", key));
+  CHECK(after([](json& whole) { whole["\x1b[2J"] = 1; }) == "5: M: \"\\x1b[2J\" is unknown");
+  CHECK(after([](json& whole) { whole["settings"] = {"a = 1\nb = 2"}; }) ==
+        "5: M: \"settings\": must be one line without control characters");
+  std::string many = "[";
+  for (int i = 0; i < 1 << 21; ++i) many += "[],";
+  CHECK_THAT(parsed(many), ContainsSubstring("more than 2097152 values"));
 }
 
 TEST_CASE("shards with other names, sizes or numbers of hashes are refused") {

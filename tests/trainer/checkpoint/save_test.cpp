@@ -36,7 +36,7 @@ TEST_CASE("a saved checkpoint is listed, verified and read back bit for bit") {
   CHECK(verdict.bytes_read > 0);
   CHECK(holds(folder, state_of(7)));
   const Reader reader(folder);
-  CHECK(reader.manifest().data["cursor"] == 7);
+  CHECK(reader.manifest().data["step"] == 7);
   CHECK(reader.manifest().kind == Kind::full);
   CHECK(reader.manifest().shards.size() == 2);
   CHECK(reader.manifest().created.size() == std::string("2026-01-31T12:00:00Z").size());

@@ -71,14 +71,25 @@ inline std::vector<Piece> pieces_of(const TestState& state, int rank, int ranks,
   return pieces;
 }
 
+// Where a run stands after `step` steps of 4 sequences.
+inline void put_position(Manifest& manifest, std::int64_t step) {
+  manifest.step = step;
+  manifest.train_state = {{"step", step},
+                          {"schedule_step", step},
+                          {"tokens_seen", 4 * 32 * step},
+                          {"went_back_to", -1},
+                          {"began_anew", nlohmann::json::array()}};
+  manifest.data = {{"step", step},  {"sample", 4 * step}, {"seed", 42u},
+                   {"seq_len", 32}, {"shuffle", true},    {"fingerprint", "0123456789abcdef"}};
+}
+
 inline Manifest empty_manifest(std::int64_t step) {
   Manifest manifest;
-  manifest.step = step;
+  put_position(manifest, step);
   manifest.run = "run-1";
   manifest.created = utc_seconds();
   manifest.model = {"llama3", "dim = 8", "0123"};
   manifest.config_hash = "4567";
-  manifest.data = {{"cursor", step}};
   return manifest;
 }
 

@@ -10,12 +10,6 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-const DataState kState{7, 56, 0xffffffffffffffff, 256, true, 0x00ab000000000001};
-
-std::string parse_error(const std::string& text) {
-  return data_error([&] { data_state_from_json(text, "step-7/data.json"); });
-}
-
 DataOptions options_for(const TempFolder& folder) {
   DataOptions options;
   options.path = folder.path();
@@ -26,38 +20,13 @@ DataOptions options_for(const TempFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("a data state survives JSON bit for bit") {
-  CHECK(data_state_from_json(to_json(kState), "") == kState);
-  CHECK_THAT(to_json(kState), ContainsSubstring("\"fingerprint\":\"00ab000000000001\""));
-}
-
-TEST_CASE("a data state with wrong, missing or unknown keys is refused, all problems at once") {
-  CHECK_THAT(parse_error("{"), ContainsSubstring("step-7/data.json: the data state is not a JSON object"));
-  CHECK_THAT(parse_error("[]"), ContainsSubstring("step-7/data.json: the data state is not a JSON object"));
-  const std::string problems = parse_error(
-      R"({"step": -1, "sed": 1, "seq_len": 1.5, "sample": -2, "shuffle": 1, "fingerprint": "xyz"})");
-  for (const char* problem : {
-           "step-7/data.json: step = -1 must be an integer of at least 0",
-           "the key seed is missing",
-           "unknown key sed (did you mean seed?)",
-           "seq_len = 1.5 must be an integer of at least 1",
-           "sample = -2 must be an integer of at least 0",
-           "shuffle = 1 must be true or false",
-           "fingerprint = \"xyz\" must be 16 hexadecimal digits in quotes",
-       })
-    CHECK_THAT(problems, ContainsSubstring(problem));
-  std::string too_big = to_json(kState);
-  too_big.replace(too_big.find("\"step\":7"), 8, "\"step\":9223372036854775808");
-  CHECK_THAT(parse_error(too_big), ContainsSubstring("step = 9223372036854775808 must be an integer"));
-}
-
 TEST_CASE("a loader restored from its state goes on where it was, on other ranks too") {
   TempFolder folder;
   for (int i = 0; i < 20; ++i) folder.write(std::to_string(i), "document " + std::to_string(i));
   DataOptions options = options_for(folder);
   DataLoader straight(options, kTokenizer);
   for (int s = 0; s < 5; ++s) straight.next();
-  const std::string saved = to_json(straight.state());
+  const DataState saved = straight.state();
   const std::vector<std::int64_t> expected = straight.next().microbatches[0].tokens;
 
   std::vector<std::int64_t> tokens;
@@ -65,7 +34,7 @@ TEST_CASE("a loader restored from its state goes on where it was, on other ranks
   options.dp_size = 2;
   for (options.dp_rank = 0; options.dp_rank < 2; ++options.dp_rank) {
     DataLoader resumed(options, kTokenizer);
-    resumed.restore(data_state_from_json(saved, "data.json"));
+    resumed.restore(saved);
     const StepBatch step = resumed.next();
     CHECK(step.step == 5);
     tokens.insert(tokens.end(), step.microbatches[0].tokens.begin(), step.microbatches[0].tokens.end());

@@ -61,8 +61,9 @@ DeepSeekV3Config small_deepseek() {
 // A whole model of which projections are in 8 bits, but for one expert's; and what its numbers are.
 class QuantizedFolder {
  public:
-  explicit QuantizedFolder(const std::string& dtype = "bfloat16")
-      : sizes(to_values(small_deepseek())), model(make_decoder("deepseek_v3", sizes)) {
+  // An element of `infinite` is.
+  explicit QuantizedFolder(const std::string& dtype = "bfloat16", const std::string& infinite = "")
+      : sizes(to_values(small_deepseek())), model(make_decoder("deepseek_v3", sizes)), infinite_(infinite) {
     at::manual_seed(11);
     for (const hugging_face::Parameter& one : hugging_face::parameters_of(*model)) add(one);
     Json config = Json::parse(hugging_face::config_json({"deepseek_v3", sizes, dtype, {}}));
@@ -97,11 +98,13 @@ class QuantizedFolder {
     if (plain) {
       const at::ScalarType type = one.always_fp32 ? at::kFloat : at::kBFloat16;
       const Tensor value = at::randn(one.shape).to(type);
+      if (one.name == infinite_) value.view({-1})[0].fill_(std::numeric_limits<float>::infinity());
       files_[one.name] = {one.always_fp32 ? Dtype::f32 : Dtype::bf16, value};
       numbers_[one.name] = value.to(at::kFloat);
       return;
     }
-    const Tensor bits = at::randint(0, 256, one.shape, at::kByte);
+    Tensor bits = at::randint(0, 256, one.shape, at::kByte);
+    bits.masked_fill_(bits.bitwise_and(127).eq(127), 0);  // NaN
     const Tensor scales = at::rand(hugging_face::scales_shape(one.shape)) * 1e-3;
     files_[one.name] = {Dtype::f8_e4m3, bits};
     files_[one.name + "_scale_inv"] = {Dtype::f32, scales};
@@ -109,6 +112,7 @@ class QuantizedFolder {
   }
 
   TempFolder temp_;
+  std::string infinite_;
   std::map<std::string, std::pair<Dtype, Tensor>> files_;
   std::map<std::string, Tensor> numbers_;
 };
@@ -148,6 +152,37 @@ TEST_CASE("ranks take their part of matrices in 8 bits, wherever it begins") {
         REQUIRE(same(shard, expected.to(dtype)));
       }
   }
+}
+
+TEST_CASE(
+    "a parameter with a number that is not finite is refused by the ranks that hold it, with its file") {
+  const QuantizedFolder made("bfloat16", "model.norm.weight");
+  const hugging_face::Folder folder(made.path());
+  checkpoint::Reader reader(import_from_hugging_face(made.path(), made.path("imported")));
+  const auto refusal = [](const auto& load) -> std::string {
+    try {
+      load();
+      return "";
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::checkpoint);
+      return error.what();
+    }
+  };
+  for (const ParameterRule& rule : made.model->parameters())
+    for (const std::int64_t rank : {0, 1}) {
+      INFO(rule.name << " on rank " << rank);
+      const FlatShard place(rule.sizes, {}, 2, rank);
+      Tensor shard = at::zeros({place.stored()});
+      const std::string of_folder =
+          refusal([&] { load_weights(shard, folder, rule.hugging_face_name, place); });
+      const std::string of_checkpoint =
+          refusal([&] { load_weights(shard, reader, "model/" + rule.name, place); });
+      const bool has_it = rule.hugging_face_name == "model.norm.weight" && rank == 0;
+      CHECK(of_folder.starts_with(has_it ? made.path("model.safetensors") + ": tensor model.norm.weight has "
+                                         : ""));
+      CHECK(of_folder.empty() != has_it);
+      CHECK(of_checkpoint.empty() != has_it);
+    }
 }
 
 TEST_CASE(

@@ -201,7 +201,7 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
   {
     Report report(job.config, {}, 1);
     report.begin(std::nullopt);
-    CheckpointSaver saver(job.config.checkpoint, root, identity_of(job.config, job.layout, {}), groups,
+    CheckpointSaver saver(job.config.checkpoint, root, identity_of(job.config, job.layout, {}, {}), groups,
                           &report);
     saver.save(trained.parts(), progress);
     runner.run(batch_of(job, 1, 3), 1e-3);  // what was saved does not move any more
@@ -212,7 +212,7 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
   for (const c10::Device device : {c10::Device(c10::kCPU), far_device()}) {
     const TrainState restored = job.state(compiled, device);
     CHECK(restored.hash(groups) != hash);
-    const RestoreRequest request{job.config, root, *job.decoder, progress.data};
+    const RestoreRequest request{job.config, root, *job.decoder, progress.data, {}};
     CHECK(restore(request, check_start(request, /*warns=*/false), restored.parts(), groups).resumed);
     CHECK(restored.hash(groups) == hash);
   }
@@ -230,12 +230,12 @@ TEST_CASE("weights on another device are saved alone as they are on the CPU") {
   {
     Report report(job.config, {}, 1);
     report.begin(std::nullopt);
-    CheckpointSaver saver(job.config.checkpoint, root, identity_of(job.config, job.layout, {}), groups,
+    CheckpointSaver saver(job.config.checkpoint, root, identity_of(job.config, job.layout, {}, {}), groups,
                           &report);
     CHECK(saver.save_model(far.parts(), progress, "bfloat16", /*suffix=*/""));
   }
   for (const StatePart& part : near.parts()) at::Tensor(part.tensor).zero_();
-  const RestoreRequest request{job.config, root, *job.decoder, progress.data};
+  const RestoreRequest request{job.config, root, *job.decoder, progress.data, {}};
   restore(request, check_start(request, /*warns=*/false), near.parts(), groups);
   const std::vector<StatePart> saved = far.parts(), restored = near.parts();
   for (std::size_t i = 0; i < saved.size(); ++i) {

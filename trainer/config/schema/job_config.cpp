@@ -338,6 +338,10 @@ const Fields& Debug::fields() {
       field("seed", &Debug::seed, "initial weights and the order of the data follow from it",
             {.minimum = 0, .maximum = 9007199254740992.0}),
       field("deterministic", &Debug::deterministic, "only operations that give the same bits every time"),
+      field("check_replicas_every", &Debug::check_replicas_every,
+            "compare the bits of state that several ranks hold every so many steps and before each save; 0: "
+            "never",
+            {.minimum = 0, .maximum = kMaxSteps, .unit = "steps"}),
       field("hash_every", &Debug::hash_every,
             "write a hash of the whole state into the metrics every so many steps; 0: never",
             {.minimum = 0, .maximum = kMaxSteps, .unit = "steps"}),

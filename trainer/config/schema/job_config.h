@@ -153,7 +153,7 @@ struct Validation {
 struct Debug {
   std::int64_t seed = 42;
   bool deterministic = false;
-  std::int64_t hash_every = 0;  // 0: never
+  std::int64_t check_replicas_every = 50, hash_every = 0;  // 0: never
   static const Fields& fields();
 };
 

@@ -1,0 +1,41 @@
+#include "trainer/resume/checkpoint_choice.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+
+#include "support/error.h"
+#include "tests/trainer/data/temp_folder.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST_CASE("a rank uses a checkpoint that rank 0 tells it only in its own folder of checkpoints") {
+  const TempFolder folder;
+  const fs::path root = folder.path("run/checkpoint");
+  fs::create_directories(root);
+  fs::create_directories(folder.path("evil"));
+  fs::create_directory_symlink(folder.path("run"), folder.path("link"));
+  for (const std::string& good :
+       {folder.path("run/checkpoint/step-5"), folder.path("run/checkpoint/step-5.tmp-run-1"),
+        folder.path("link/checkpoint/step-5"), folder.path("run/./checkpoint/step-5")})
+    CHECK(told_folder(good, root, 1) == good);
+  for (const std::string& bad :
+       {folder.path("evil/step-5"), folder.path("run/checkpoint/../step-5"),
+        folder.path("run/checkpoint/step-5/.."), folder.path("run/checkpoint"),
+        folder.path("run/checkpoint/x"), std::string("/step-5"), std::string("step-5"), std::string()}) {
+    INFO(bad);
+    try {
+      told_folder(bad, root, 1);
+      FAIL_CHECK("taken");
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::config);
+      CHECK(std::string(error.what()).find(root.string()) != std::string::npos);
+      CHECK(std::string(error.what()).find("\"" + bad + "\"") != std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,67 @@
+#include "trainer/resume/fit.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "trainer/config/load.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+checkpoint::Manifest of_adamw(const std::string& dtype) {
+  checkpoint::Manifest manifest;
+  manifest.settings = {"optimizer.name = \"AdamW\"",    "optimizer.lr = 0.0008",
+                       "training.max_norm = 1.0",       "metrics.log_freq = 10",
+                       "compile.executor = \"replay\"", "compile.numerics = \"exact\""};
+  manifest.tensors.push_back({"optimizer/exp_avg.norm.weight", dtype, {4}, {}});
+  return manifest;
+}
+
+std::string refusal(const checkpoint::Manifest& manifest, const std::vector<std::string>& flags) {
+  try {
+    check_optimizer(manifest, load_config(flags), "step-5");
+    return "";
+  } catch (const Misfit& misfit) {
+    return misfit.what();
+  }
+}
+
+TEST_CASE("settings that change the numbers are told with both values, and no others") {
+  const checkpoint::Manifest manifest = of_adamw("f32");
+  CHECK(told_changes(manifest, manifest.settings).empty());
+  const std::vector<std::string> now = {"optimizer.name = \"AdamW\"",    "optimizer.lr = 0.5",
+                                        "metrics.log_freq = 20",         "compile.executor = \"interpreter\"",
+                                        "compile.numerics = \"rounds\"", "training.dtype = \"float32\""};
+  CHECK(told_changes(manifest, now) ==
+        std::vector<std::string>{"compile.numerics: \"exact\" in the checkpoint, \"rounds\" now",
+                                 "optimizer.lr: 0.0008 in the checkpoint, 0.5 now",
+                                 "training.dtype: not set in the checkpoint, \"float32\" now",
+                                 "training.max_norm: 1.0 in the checkpoint, not set now"});
+  CHECK(told_changes({}, now).empty());  // of a version that did not keep them
+}
+
+TEST_CASE(
+    "many changed settings are counted behind the first ten, and a terminal takes no orders from them") {
+  checkpoint::Manifest manifest;
+  for (int i = 0; i < 30; ++i) manifest.settings.push_back("optimizer.x" + std::to_string(i) + " = \x1b[31m");
+  const std::vector<std::string> told = told_changes(manifest, {});
+  REQUIRE(told.size() == 11);
+  CHECK(told.front() == "optimizer.x0: \\x1b[31m in the checkpoint, not set now");
+  CHECK(told.back() == "and 20 more settings are other ones than in the checkpoint");
+}
+
+TEST_CASE("the moments of another optimizer, or in another dtype, are refused with what to set") {
+  CHECK(refusal(of_adamw("f32"), {}).empty());
+  CHECK(refusal(of_adamw("f32"), {"--optimizer.name=Adam"}) ==
+        "step-5 holds the moments of another optimizer; set optimizer.name = \"AdamW\" (here \"Adam\"), or "
+        "begin the optimizer anew with checkpoint.exclude_from_loading = [\"optimizer\"]");
+  CHECK_THAT(
+      refusal(of_adamw("bf16"), {}),
+      ContainsSubstring("holds the optimizer's state in bf16, which training.dtype = \"float32\" would "
+                        "convert; set it back"));
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,64 @@
+#include "trainer/run/stop_request.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <ctime>
+#include <optional>
+#include <thread>
+
+#include "tests/trainer/data/temp_folder.h"
+
+namespace rondo {
+namespace {
+
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+// What is left of a job from now on, to the second; nullopt: for ever.
+std::optional<std::int64_t> left_s(const Job& job, const std::string& slurm_end) {
+  setenv("SLURM_JOB_END_TIME", slurm_end.c_str(), 1);
+  const Clock::time_point end = deadline_of(job, Clock::now() - seconds(10));
+  unsetenv("SLURM_JOB_END_TIME");
+  if (end == Clock::time_point::max()) return std::nullopt;
+  return std::chrono::round<seconds>(end - Clock::now()).count();
+}
+
+std::string in(std::int64_t later_s) { return std::to_string(std::time(nullptr) + later_s); }
+
+TEST_CASE("a time limit counts from the start of the process, and the end of a Slurm job is a time of day") {
+  Job job;
+  job.time_margin_seconds = 100;
+  CHECK(std::abs(*left_s(job, in(1000)) - 900) <= 1);
+  CHECK(*left_s(job, in(-5000)) < 0);  // it is over already
+  job.time_limit_seconds = 500;
+  CHECK(left_s(job, in(1000)) == 390);
+}
+
+TEST_CASE("an end of a Slurm job that is no time of a job is not heeded") {
+  for (const char* end : {"", "x", "-1", "1e9", "9223372037", "9223372036854775807", "4294967294"}) {
+    INFO(end);
+    CHECK(left_s(Job(), end) == std::nullopt);
+  }
+}
+
+TEST_CASE("a SAVE that cannot be removed asks for one save alone, a file for one each time it is made") {
+  const TempFolder folder;
+  Job job;
+  job.dump_folder = folder.path();
+  const auto asks = [](StopRequests& requests) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(510));  // it looks twice a second
+    const bool save = requests.look() == StopRequest::save;
+    if (save) requests.forget_save();
+    return save;
+  };
+  StopRequests requests(job, Clock::now());
+  folder.write("SAVE", "");
+  CHECK(asks(requests));
+  CHECK_FALSE(asks(requests));
+  folder.write("SAVE/full", "");
+  CHECK(asks(requests));
+  CHECK_FALSE(asks(requests));
+}
+
+}  // namespace
+}  // namespace rondo
