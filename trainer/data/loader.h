@@ -122,8 +122,9 @@ class DataLoader {
   DataLoader(DataOptions options, const Tokenizer& tokenizer);
   ~DataLoader();  // at any moment: a step that is being prepared is given up
 
-  // The next step, epoch after epoch without end. Throws Error(data) when a file shrank or vanished since,
-  // and so do later calls until seek().
+  // The next step, epoch after epoch without end. Throws Error(data) when a file shrank since, or one of text
+  // vanished, and Error(resources) when one cannot be read (support/files/input_file.h), and so do later
+  // calls until seek(). Warns of reads that are slow while it waits for them.
   StepBatch next();
   // The next call of next() gives `step` (>= 0). Costs nothing but the prepared steps.
   void seek(std::int64_t step);

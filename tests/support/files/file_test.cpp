@@ -31,7 +31,8 @@ TEST_CASE(
     "what the machine lacks ends with 9 whatever the file is for, and all else with the code of its use") {
   for (const FileUse use :
        {FileUse::run, FileUse::data, FileUse::tokens, FileUse::weights, FileUse::checkpoint}) {
-    for (const int lacking : {ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, EIO, ESTALE, ETIMEDOUT})
+    for (const int lacking :
+         {ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, EIO, ESTALE, ETIMEDOUT, ENOTCONN})
       CHECK(FileError("write", "f", lacking, use).code() == ExitCode::resources);
     for (const int owners : {ENOENT, EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ELOOP})
       CHECK(FileError("write", "f", owners, use).code() == exit_code_of(use));

@@ -1,7 +1,7 @@
 // read() is final and a format gives only raw ids: so every id of every format is checked against the
 // vocabulary before anything is computed with it. Ids are loaded with memcpy, since formats do not align
-// them. A document's hash comes from the file's relative path and its number, so a split is the same on every
-// machine. Large scans go in chunks.
+// them, out of the end of the room for the widened ones. A document's hash comes from the file's relative
+// path and its number, so a split is the same on every machine. Large scans go in chunks.
 #include "trainer/data/token_files/token_file.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,13 @@ void widen(const std::byte* from, std::int64_t count, std::int64_t* ids) {
 const char* name_of(IdType type) { return kIdTypes[static_cast<std::size_t>(type)].name; }
 std::int64_t bytes_of(IdType type) { return kIdTypes[static_cast<std::size_t>(type)].bytes; }
 
-void load_ids(const std::byte* from, IdType type, std::int64_t count, std::int64_t* ids) {
+void read_ids_at(const InputFile& file, std::int64_t offset, IdType type, std::int64_t count,
+                 std::int64_t* ids) {
+  // Widening goes forwards: it never writes over an id that it has yet to read.
+  const std::span<std::byte> room = std::as_writable_bytes(std::span(ids, static_cast<std::size_t>(count)));
+  const std::span<std::byte> stored = room.last(static_cast<std::size_t>(count * bytes_of(type)));
+  file.read_at(offset, stored);
+  const std::byte* from = stored.data();
   switch (type) {
     case IdType::u8:
       return widen<std::uint8_t>(from, count, ids);

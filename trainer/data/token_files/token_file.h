@@ -1,5 +1,5 @@
-// Files that hold token ids: what the four formats share. The token ids and the index of documents are
-// mapped, not read, so a file opens at once whatever its size; an index entry is checked when it is used.
+// Files that hold token ids: what the four formats share. The token ids and the index of documents are read
+// when they are needed, so a file opens at once whatever its size; an index entry is checked when it is used.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "support/files/mapped_file.h"
+#include "support/files/input_file.h"
 #include "trainer/data/documents/files.h"
 #include "trainer/data/token_files/token_source.h"
 
@@ -17,8 +17,9 @@ namespace rondo {
 enum class IdType { u8, i8, u16, i16, u32, i32, i64 };
 const char* name_of(IdType type);
 std::int64_t bytes_of(IdType type);
-// `count` ids that begin at `from`, widened.
-void load_ids(const std::byte* from, IdType type, std::int64_t count, std::int64_t* ids);
+// `count` ids that begin at byte `offset`, widened.
+void read_ids_at(const InputFile& file, std::int64_t offset, IdType type, std::int64_t count,
+                 std::int64_t* ids);
 
 // Ids are in [0, size); `owner` is the tokenizer that says so.
 struct IdLimit {
