@@ -3,8 +3,8 @@
 //   magic 20240520, version 1: GPT-2,   ids of 2 bytes; every document begins with the end-of-text token,
 //   50256 magic 20240801, version 7: Llama 3, ids of 4 bytes; every document begins with the begin-of-text
 //   token, 128000
-// It has no index: documents are found by reading the ids once when the file is opened. Tokens before the
-// first such token are a document too.
+// It has no index: documents are found, and all ids checked, by reading them once when the file is opened.
+// Tokens before the first such token are a document too.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,8 +61,11 @@ class LlmcTokens final : public TokenFile {
     for (std::int64_t at = 0; at < total_; at += kChunk) {
       const std::int64_t count = std::min(kChunk, total_ - at);
       read_ids_at(file_, place_of(at), kind_->type, count, ids.data());
-      for (std::int64_t i = 0; i < count; ++i)
-        if (ids[static_cast<std::size_t>(i)] == kind_->first && at + i > 0) begins_.push_back(at + i);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t& id = ids[static_cast<std::size_t>(i)];
+        if (id == kind_->first && at + i > 0) begins_.push_back(at + i);
+        check_ids(documents() - 1, at + i - begins_.back(), {&id, 1});
+      }
     }
   }
 

@@ -66,9 +66,14 @@ void read_ids_at(const InputFile& file, std::int64_t offset, IdType type, std::i
 void TokenFile::read(std::int64_t document, std::int64_t begin, std::int64_t end, std::int64_t* ids) {
   RONDO_ASSERT(0 <= begin && begin <= end && end <= tokens(document), "a read outside the document");
   read_ids(document, begin, end, ids);
-  std::int64_t* last = ids + (end - begin);
-  std::int64_t* bad = std::find_if(ids, last, [&](std::int64_t id) { return id < 0 || id >= limit_.size; });
-  if (bad != last) fail_id(document, begin + (bad - ids), *bad);
+  check_ids(document, begin, {ids, static_cast<std::size_t>(end - begin)});
+}
+
+void TokenFile::check_ids(std::int64_t document, std::int64_t begin,
+                          std::span<const std::int64_t> ids) const {
+  const auto bad =
+      std::find_if(ids.begin(), ids.end(), [&](std::int64_t id) { return id < 0 || id >= limit_.size; });
+  if (bad != ids.end()) fail_id(document, begin + (bad - ids.begin()), *bad);
 }
 
 void TokenFile::fail_id(std::int64_t document, std::int64_t token, std::int64_t id) const {

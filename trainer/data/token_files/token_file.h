@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,8 @@ class TokenFile : public TokenSource {
   // be.
   std::int64_t checked_length(std::int64_t document, std::uint64_t begin, std::uint64_t end,
                               std::int64_t total) const;
+  // Throws Error(data) naming the first of these tokens of the document, from `begin` on, that is no id.
+  void check_ids(std::int64_t document, std::int64_t begin, std::span<const std::int64_t> ids) const;
   [[noreturn]] void fail(const std::string& what) const;  // "<path>: <what>", as Error(data)
 
  private:
