@@ -8,7 +8,7 @@
 
 #include "support/files/atomic_file.h"
 #include "support/files/folder_lock.h"
-#include "support/files/mapped_file.h"
+#include "support/files/input_file.h"
 #include "tests/trainer/observe/metrics/scratch.h"
 
 namespace rondo {
@@ -98,7 +98,7 @@ TEST_CASE("only a regular file is opened, and in a checkpoint no link") {
   REQUIRE(mkfifo((scratch / "pipe").c_str(), 0600) == 0);
   CHECK(error_of([&] { File::open(scratch.root(), FileUse::data); }) ==
         "4: " + scratch.root().string() + ": not a file");
-  CHECK_THAT(error_of([&] { MappedFile(scratch / "pipe", FileUse::weights); }), EndsWith("pipe: not a file"));
+  CHECK_THAT(error_of([&] { InputFile(scratch / "pipe", FileUse::weights); }), EndsWith("pipe: not a file"));
   CHECK(read_file(scratch / "link", 4, FileUse::weights) == "text");
   CHECK_THAT(error_of([&] { read_file(scratch / "link", 4, FileUse::checkpoint); }),
              EndsWith("check the permissions of the folder and how it is mounted"));
