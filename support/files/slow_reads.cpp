@@ -12,9 +12,10 @@
 namespace rondo {
 namespace {
 
-constexpr double kSlow_s = 3, kToldEvery_s = 60;
+constexpr double kToldEvery_s = 60;
 
 std::mutex mutex;  // guards what follows, and what each read has told
+double slow_s = 3;
 std::vector<SlowRead*> under_way;
 std::optional<Stopwatch> last_told;
 std::int64_t untold = 0;
@@ -33,7 +34,7 @@ SlowRead::~SlowRead() {
 }
 
 void SlowRead::tell(const char* verb) {
-  if (told_ || time_.seconds() <= kSlow_s) return;
+  if (told_ || time_.seconds() <= slow_s) return;
   told_ = true;
   if (last_told && last_told->seconds() < kToldEvery_s) {
     ++untold;
@@ -44,6 +45,11 @@ void SlowRead::tell(const char* verb) {
                           path_.string(), offset_, verb, time_.seconds(), others));
   last_told.emplace();
   untold = 0;
+}
+
+void set_slow_read(std::chrono::milliseconds slow) {
+  const std::lock_guard lock(mutex);
+  slow_s = 1e-3 * static_cast<double>(slow.count());
 }
 
 void tell_slow_reads() {

@@ -1,7 +1,9 @@
-// Warns of reads that take more than 3 s: each once, and at most one a minute, which counts the others.
+// Warns of reads that take more than 3 s, where set_slow_read says nothing else: each once, and at most one a
+// minute, which counts the others.
 // Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 
@@ -26,6 +28,8 @@ class SlowRead {
   const Stopwatch time_;
   bool told_ = false;
 };
+
+void set_slow_read(std::chrono::milliseconds slow);
 
 // Tells of those under way: for a thread that waits for another one, which may hang in a read.
 void tell_slow_reads();

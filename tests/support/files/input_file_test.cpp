@@ -64,6 +64,22 @@ TEST_CASE("a read that fails for a while gives the bytes that are there afterwar
   munmap(place, page);
 }
 
+TEST_CASE("a slow read is told once and while it is under way, and the next ones are counted") {
+  const Scratch scratch;
+  const std::string log = in_child([&] {
+    dup2(File::create(scratch / "log", FileUse::run).descriptor(), STDERR_FILENO);
+    set_slow_read(std::chrono::milliseconds(0));
+    const fs::path path = "c.tokens";
+    const SlowRead first(path, 7);
+    tell_slow_reads();
+    tell_slow_reads();
+    SlowRead(path, 8);
+    return text_of(scratch / "log");
+  });
+  CHECK_THAT(log, ContainsSubstring("c.tokens: a read at byte 7 has taken 0.0 s; look at the disk"));
+  CHECK(log.find("a read at byte") == log.rfind("a read at byte"));
+}
+
 TEST_CASE("a file that another process shortens or extends is an error with its name and the place") {
   const Scratch scratch;
   for (const std::uintmax_t size : {100, 9000}) {
