@@ -67,7 +67,7 @@ auto InputFile::patiently(std::int64_t offset, Read read) const {
       };
       if (left <= milliseconds(0)) give_up();
       log_warning(
-          fmt::format("{}: cannot read byte {}: {}; failed {} times, trying again in {:.1f} s, for "
+          fmt::format("{}: cannot read byte {}: {}; try {} failed, trying again in {:.1f} s, for "
                       "at most {:.0f} s more",
                       path_.string(), offset, std::strerror(error.error_number()), failures,
                       1e-3 * static_cast<double>(pause.count()), 1e-3 * static_cast<double>(left.count())));

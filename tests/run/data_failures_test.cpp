@@ -39,7 +39,7 @@ TEST_CASE("a data read that fails twice is tried again, and the run has the bits
   CHECK(end.code == 0);
   CHECK_THAT(end.out + end.err,
              ContainsSubstring(": cannot read byte ") &&
-                 ContainsSubstring("Input/output error; failed 2 times, trying again in 0.2"));
+                 ContainsSubstring("Input/output error; try 2 failed, trying again in 0.2"));
   place.play(2, "straight", kSaves + steps(20));
   const ProgramResult compared = place.compare("run", "straight");
   INFO(compared.output);

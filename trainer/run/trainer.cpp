@@ -1,9 +1,10 @@
 // What can fail cheaply comes first: model, data and compilation need neither weights nor other ranks. The
 // run folder is touched when model, data, device and checkpoint are accepted. Ranks compare their collectives
 // before further groups are made, since ranks with different graphs would wait for ever. After each step one
-// exchange of maxima carries stop requests, signals and the progress of a save, so all ranks act alike. A
-// step that is not finite ends the run only after the save under way is settled. Members are destroyed from
-// the bottom up: executors before groups.
+// exchange of maxima carries stop requests, signals and the progress of a save, so all ranks act alike; the
+// next batch is fetched before it, since what one rank cannot read stops them all. A step that is not finite
+// ends the run only after the save under way is settled. Members are destroyed from the bottom up: executors
+// before groups.
 #include "trainer/run/trainer.h"
 
 #include <ATen/Context.h>
@@ -344,6 +345,7 @@ void Trainer::validate() {
     StepBatch batch;
     const bool fails = !fetch(*validation_data_, batch);
     if (groups_->maximum({fails})[0] != 0) {
+      if (fails) log_warning(fmt::format("validation is left out: {}", data_trouble_->what()));
       if (report_) report_->go_on();
       return;
     }
