@@ -9,6 +9,7 @@
 #include "apps/data_commands.h"
 #include "support/error.h"
 #include "support/flags/flags.h"
+#include "support/text/printable.h"
 #include "trainer/data/text_source.h"
 #include "trainer/data/token_files/rondo_source.h"
 #include "trainer/data/tokenizer/tokenizer.h"
@@ -20,7 +21,9 @@ constexpr std::int64_t kShownTokens = 16;
 constexpr std::int64_t kShownText = 48;  // tokens
 constexpr std::int64_t kScannedTokens = std::int64_t{1} << 20;
 
-void row(const char* label, const std::string& value) { fmt::print("  {:<12}{}\n", label, value); }
+// Names and texts come from files of others.
+void line(const std::string& text) { fmt::print("{}\n", printable(text)); }
+void row(const char* label, const std::string& value) { line(fmt::format("  {:<12}{}", label, value)); }
 
 struct InspectOptions {
   bool verify = false;
@@ -74,7 +77,7 @@ void show_ids(TokenFile& file, bool all) {
 }
 
 void inspect_tokens(TokenFile& file, const InspectOptions& options) {
-  fmt::print("{}\n", file.path());
+  line(file.path());
   row("format", file.format());
   row("tokenizer", file.tokenizer().empty() ? "unknown" : file.tokenizer());
   if (const auto* rondo = dynamic_cast<RondoTokens*>(&file)) {
@@ -95,7 +98,7 @@ void inspect_tokens(TokenFile& file, const InspectOptions& options) {
 void inspect_text(const SourceFile& file, const InspectOptions& options) {
   TextSource source(std::vector<SourceFile>{file}, options.text_key);
   const SourceCounts counts = source.counts();
-  fmt::print("{}\n", file.path);
+  line(file.path);
   const std::string_view name = without_compression(file.path);
   row("format", fmt::format("{}{}",
                             name.ends_with(".packed")  ? "packed corpus"

@@ -27,7 +27,9 @@ std::string read_all(const std::string& path) {
     text << std::cin.rdbuf();
     return text.str();
   }
-  const std::ifstream file(path);
+  std::ifstream file(path);
+  const bool empty = file && file.peek() == std::ifstream::traits_type::eof() && !file.bad();
+  if (empty) return "";
   if (!file || !(text << file.rdbuf()))
     throw Error(ExitCode::usage, "opt: cannot read " + path + ": " + std::strerror(errno) +
                                      "; give the path of a graph's text, or - for the standard input");

@@ -120,6 +120,25 @@ void result_counts(const Graph& graph) {
   });
 }
 
+template <class Type>
+void require_argument(NodeIndex i, const Node& node, int argument, const char* what) {
+  const auto place = static_cast<std::size_t>(argument);
+  if (argument >= 0 && (place >= node.args.size() || !std::holds_alternative<Type>(node.args[place])))
+    throw VerifyError{i, fmt::format("its argument {} must be {}", argument, what)};
+}
+
+void moves_are_described(const Graph& graph) {
+  for_each_node(graph, [&](NodeIndex i, const Node& node) {
+    const OpFacts& op = facts(node.op);
+    if (runs_in_background(op.effect) || op.effect == Effect::wait)
+      require_argument<Use>(i, node, 0, "a tensor");
+    if (!op.collective) return;
+    require_argument<std::string>(i, node, op.collective->group, "the name of a group");
+    require_argument<std::int64_t>(i, node, op.collective->ranks, "a number of ranks");
+    require_argument<std::string>(i, node, op.collective->reduction, "the name of a reduction");
+  });
+}
+
 void phases_go_forward(const Graph& graph) {
   Phase phase = Phase::forward;
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
@@ -295,6 +314,9 @@ constexpr std::array kRules = {
     Rule{"result_counts",
          "collectives, heavy ops and ops with an in-place form have the results they must have",
          &result_counts},
+    Rule{"moves_are_described",
+         "collectives and transfers name a tensor, and collectives their group, ranks and reduction",
+         &moves_are_described},
     Rule{"phases_go_forward", "forward, then backward, then update", &phases_go_forward},
     Rule{"nothing_overwritten_is_read", "after a write no older value of that storage is read",
          &nothing_overwritten_is_read},

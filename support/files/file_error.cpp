@@ -1,7 +1,7 @@
 // The one mapping of errno to an exit code. What the machine lacks (space, quota, descriptors, memory) and
-// what a disk fails at (EIO) is a lack of resources wherever it happens; anything else is the caller's kind
-// of error, since only the caller knows whether a missing path is a mistake in the configuration, in data or
-// in a checkpoint.
+// what a disk or a file server fails at (EIO, ESTALE, ...) is a lack of resources wherever it happens;
+// anything else is the caller's kind of error, since only the caller knows whether a missing path is a
+// mistake in the configuration, in data or in a checkpoint.
 #include "support/files/file_error.h"
 
 #include <fmt/format.h>
@@ -49,6 +49,12 @@ Cause cause_of(int error_number) {
     case EIO:
     case ESTALE:
     case ETIMEDOUT:
+    case EREMOTEIO:
+    case ENOTCONN:
+    case ESHUTDOWN:
+    case ECONNRESET:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
       return Cause::device;
     default:
       return Cause::owner;
@@ -78,6 +84,8 @@ ExitCode exit_code_of(FileUse use) { return facts_of(use).code; }
 ExitCode exit_code_of(int error_number, FileUse use) {
   return cause_of(error_number) == Cause::owner ? exit_code_of(use) : ExitCode::resources;
 }
+
+bool may_pass(int error_number) { return cause_of(error_number) == Cause::device; }
 
 FileError::FileError(std::string_view verb, const std::filesystem::path& path, int error_number, FileUse use)
     : Error(exit_code_of(error_number, use),

@@ -24,6 +24,8 @@ enum class FileUse {
 // use.
 ExitCode exit_code_of(int error_number, FileUse use);
 ExitCode exit_code_of(FileUse use);
+// Whether it is a disk or a file server that fails, and may be well a moment later.
+bool may_pass(int error_number);
 
 // "cannot VERB PATH: REASON; ADVICE", with that exit code.
 class FileError : public Error {

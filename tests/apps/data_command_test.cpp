@@ -95,6 +95,16 @@ TEST_CASE("rondo data shows help, and names what it does not know") {
   CHECK(data({"inspect", "/no/such/file"}).exit_code == 4);
 }
 
+TEST_CASE("inspect shows names and texts of others without their control characters") {
+  const Scratch place;
+  write_text(place / "in" / "\x1b[2Ja.txt", "\x1b[31mred\x7f");
+  const ProgramResult shown = data({"inspect", (place / "in").string()});
+  INFO(shown.output);
+  CHECK(shown.exit_code == 0);
+  CHECK_THAT(shown.output, ContainsSubstring("\\x1b[2Ja.txt") && ContainsSubstring("[31mred"));
+  CHECK(shown.output.find_first_of("\x1b\x7f") == std::string::npos);
+}
+
 TEST_CASE("tokenize makes a file that inspect explains and verifies") {
   const Scratch place;
   write_text(place / "in/a.txt", "hello");

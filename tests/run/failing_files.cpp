@@ -1,7 +1,8 @@
 // A library for LD_PRELOAD that makes file system calls fail, be short, or be the last thing a process does.
 //
 // It counts, per process, the calls below a path: open, creat, write, pwrite, fsync, fdatasync, ftruncate,
-// fallocate, rename, mkdir, unlink, rmdir (with their *at and *64 forms). Environment:
+// fallocate, rename, mkdir, unlink, rmdir (with their *at and *64 forms), and pread where it is named.
+// Environment:
 //   FAILING_FILES_UNDER   paths that begin with this count; without it nothing happens
 //   FAILING_FILES_CALLS   only these count, by the names above, comma-separated; default: all
 //   FAILING_FILES_AT      the number of the first call to disturb, from 1; default: none, count only
@@ -166,6 +167,12 @@ ssize_t write_at(int fd, const void* bytes, std::size_t size, off_t offset) {
   return syscall(SYS_pwrite64, fd, bytes, taken(action, size), offset);
 }
 
+// Only where they are named: there are many of them.
+ssize_t read_at(int fd, void* bytes, std::size_t size, off_t offset) {
+  if (is_listed(plan().calls, "pread") && decide_fd("pread", fd) == Action::fail) return -1;
+  return syscall(SYS_pread64, fd, bytes, size, offset);
+}
+
 int reserve(int fd, int mode, off_t offset, off_t bytes) {
   if (decide_fd("fallocate", fd) == Action::fail) return -1;
   return static_cast<int>(syscall(SYS_fallocate, fd, mode, offset, bytes));
@@ -214,6 +221,12 @@ ssize_t write(int fd, const void* bytes, std::size_t size) {
 }
 ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) {
   return write_at(fd, bytes, size, offset);
+}
+ssize_t pread(int fd, void* bytes, std::size_t size, off_t offset) {
+  return read_at(fd, bytes, size, offset);
+}
+ssize_t pread64(int fd, void* bytes, std::size_t size, off64_t offset) {
+  return read_at(fd, bytes, size, offset);
 }
 ssize_t pwrite64(int fd, const void* bytes, std::size_t size, off64_t offset) {
   return write_at(fd, bytes, size, offset);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <deque>
@@ -20,6 +21,7 @@
 #include <utility>
 
 #include "support/error.h"
+#include "support/files/slow_reads.h"
 #include "support/log.h"
 #include "trainer/data/blend.h"
 #include "trainer/data/documents/files.h"
@@ -29,6 +31,8 @@
 
 namespace rondo {
 namespace {
+
+constexpr std::chrono::milliseconds kLookAtReads{500};
 
 // Those of the split, in natural order, without empty ones.
 std::vector<std::uint32_t> documents_of_split(const TokenSource& source, const DataOptions& options) {
@@ -105,6 +109,7 @@ class SampleReader {
       sum.skipped_binary += counts.skipped_binary;
       sum.skipped_special += counts.skipped_special;
       sum.skipped_empty += counts.skipped_empty;
+      sum.warnings.insert(sum.warnings.end(), counts.warnings.begin(), counts.warnings.end());
       const double share = static_cast<double>(blend_.samples_in_block(k)) / Blend::kBlock;
       sum.sources.push_back(
           {entries_[k], share,
@@ -242,7 +247,8 @@ class DataLoader::Impl {
     if (!worker_.joinable())
       worker_ = std::jthread([this, step = step_](std::stop_token stop) { prepare(stop, step); });
     std::unique_lock lock(mutex_);
-    ready_.wait(lock, [&] { return !prepared_.empty() || failure_ != nullptr; });
+    while (!ready_.wait_for(lock, kLookAtReads, [&] { return !prepared_.empty() || failure_ != nullptr; }))
+      tell_slow_reads();
     if (prepared_.empty()) std::rethrow_exception(failure_);
     StepBatch batch = std::move(prepared_.front());
     prepared_.pop_front();

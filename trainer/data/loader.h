@@ -100,6 +100,7 @@ struct DataSummary {
   std::int64_t tokens = 0;             // N of one epoch, BOS and EOS included
   std::int64_t samples_per_epoch = 0;  // floor((N - 1) / T); with weights the sum over the sources
   std::int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
+  std::vector<std::string> warnings{};  // of SourceCounts
   struct Source {
     std::string path;
     double share = 1;            // of the samples
@@ -118,8 +119,9 @@ class DataLoader {
   DataLoader(DataOptions options, const Tokenizer& tokenizer);
   ~DataLoader();  // at any moment: a step that is being prepared is given up
 
-  // The next step, epoch after epoch without end. Throws Error(data) when a file shrank or vanished since,
-  // and so do later calls until seek().
+  // The next step, epoch after epoch without end. Throws Error(data) when a file shrank since, or one of text
+  // vanished, and Error(resources) when one cannot be read (support/files/input_file.h), and so do later
+  // calls until seek(). Warns of reads that are slow while it waits for them.
   StepBatch next();
   // The next call of next() gives `step` (>= 0). Costs nothing but the prepared steps.
   void seek(std::int64_t step);

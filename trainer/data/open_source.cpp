@@ -2,6 +2,7 @@
 #include "trainer/data/open_source.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -101,9 +102,11 @@ class JoinedSource final : public TokenSource {
       sum.files += counts.files;
       sum.skipped_binary += counts.skipped_binary;
       sum.skipped_empty += counts.skipped_empty;
+      sum.warnings.insert(sum.warnings.end(), counts.warnings.begin(), counts.warnings.end());
     }
     sum.skipped_hidden = found_.skipped_hidden;
     sum.skipped_special = found_.skipped_special;
+    sum.warnings.insert(sum.warnings.end(), found_.warnings.begin(), found_.warnings.end());
     return sum;
   }
   void set_found(SourceCounts found) { found_ = found; }
@@ -124,6 +127,34 @@ class JoinedSource final : public TokenSource {
   std::int64_t documents_ = 0;
   SourceCounts found_;
 };
+
+// Of files that are there twice, under one name or two: their documents are trained on twice an epoch.
+std::vector<std::string> warn_of_repeats(const std::vector<SourceFile>& files) {
+  struct Place {
+    dev_t device;
+    ino_t inode;
+    std::size_t file;
+    auto operator<=>(const Place&) const = default;
+    bool is_of(const Place& other) const { return device == other.device && inode == other.inode; }
+  };
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    struct stat facts {};
+    if (::stat(files[i].path.c_str(), &facts) == 0) places.push_back({facts.st_dev, facts.st_ino, i});
+  }
+  std::sort(places.begin(), places.end());
+  std::int64_t repeats = 0;
+  std::string first;
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    if (!places[i].is_of(places[i - 1])) continue;
+    if (repeats++ == 0)
+      first =
+          fmt::format("{} and {} are one file", files[places[i - 1].file].path, files[places[i].file].path);
+  }
+  if (repeats == 0) return {};
+  const std::string more = repeats == 1 ? "" : fmt::format(", and {} more are listed twice", repeats - 1);
+  return {fmt::format("{}{}: its documents count twice", first, more)};
+}
 
 class Opener {
  public:
@@ -201,7 +232,9 @@ std::unique_ptr<TokenSource> open_source(std::string_view paths, const Tokenizer
   Opener opener(paths, tokenizer, options);
   for (NamedFile& named : recognise_files(found.files)) opener.add(std::move(named));
   auto joined = std::make_unique<JoinedSource>(opener.take());
-  joined->set_found({.skipped_hidden = found.skipped_hidden, .skipped_special = found.skipped_special});
+  joined->set_found({.skipped_hidden = found.skipped_hidden,
+                     .skipped_special = found.skipped_special,
+                     .warnings = warn_of_repeats(found.files)});
   const SourceCounts counts = joined->counts();
   if (joined->documents() == 0)
     throw Error(

@@ -30,12 +30,13 @@ const SampleStream::Epoch& SampleStream::epoch(std::int64_t number) {
     made.order.resize(count);
     std::iota(made.order.begin(), made.order.end(), 0);
   }
-  made.begins.reserve(count);
-  std::int64_t begin = 0;
-  for (const std::uint32_t index : made.order) {
-    made.begins.push_back(begin);
-    begin += source_.tokens(documents_[index]);
-  }
+  // Lengths come out of a file's index in its own order, which is far faster than in the epoch's.
+  std::vector<std::int64_t> lengths(count);
+  std::transform(documents_.begin(), documents_.end(), lengths.begin(),
+                 [&](std::uint32_t document) { return source_.tokens(document); });
+  made.begins.reserve(std::size_t{count} + 1);
+  made.begins.push_back(0);
+  for (const std::uint32_t index : made.order) made.begins.push_back(made.begins.back() + lengths[index]);
   if (epochs_.size() == 2) epochs_.erase(epochs_.begin());
   return epochs_.emplace_back(std::move(made));
 }
@@ -53,7 +54,7 @@ void SampleStream::read_sample(std::int64_t number, std::int64_t* tokens, std::v
        first + static_cast<std::int64_t>(at) < last; ++place) {
     const std::int64_t document = documents_[current.order[place]];
     const std::int64_t from = first + static_cast<std::int64_t>(at) - current.begins[place];
-    const std::int64_t to = std::min(source_.tokens(document), last - current.begins[place]);
+    const std::int64_t to = std::min(current.begins[place + 1], last) - current.begins[place];
     if (from == 0) starts.push_back(static_cast<std::int64_t>(at));
     source_.read(document, from, to, tokens + at);
     at += static_cast<std::size_t>(to - from);

@@ -36,7 +36,7 @@ class SampleStream {
   struct Epoch {
     std::int64_t number;
     std::vector<std::uint32_t> order;  // place in the stream -> place in documents_
-    std::vector<std::int64_t> begins;  // place -> its first token in the stream
+    std::vector<std::int64_t> begins;  // place -> its first token in the stream; the stream's end is last
     SamplePermutation sample_of;
   };
   const Epoch& epoch(std::int64_t number);

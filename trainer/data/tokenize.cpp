@@ -111,7 +111,7 @@ class PartWriter {
         const std::int64_t end =
             can_cut(document) ? std::min(begin + kChunkBytes, document.bytes) : document.bytes;
         ids_.clear();
-        tokenizer_.encode(reader_.read(document, begin, end), ids_);
+        encode(document, reader_.read(document, begin, end));
         out.append(ids_);
         bytes += end - begin;
         tokens += static_cast<std::int64_t>(ids_.size());
@@ -135,6 +135,16 @@ class PartWriter {
                               "Split it",
                               corpus_.paths()[document.file], document.bytes, kMostDocumentBytes));
     return false;
+  }
+
+  void encode(const Document& document, std::string_view text) {
+    try {
+      tokenizer_.encode(text, ids_);
+    } catch (const Error& error) {
+      throw Error(error.code(),
+                  fmt::format("{}: the document of {} bytes at byte {}: {}", corpus_.paths()[document.file],
+                              document.bytes, document.offset, error.what()));
+    }
   }
 
   static void append(TokenFileWriter& out, std::initializer_list<std::int32_t> ids) {

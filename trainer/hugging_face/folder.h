@@ -1,9 +1,9 @@
 // A folder of a model as Hugging Face's transformers stores it, for reading: config.json, and the weights in
 // model.safetensors or in the shards that model.safetensors.index.json names.
 //
-// Opening maps the files and reads their headers alone; of the weights only what is asked for is read.
-// Matrices may be in 8 bits (fp8_blocks.h) where config.json says so. Immutable once open, so thread-safe;
-// movable. Errors are Error(checkpoint), or Error(resources) where memory or descriptors ran out.
+// Opening reads the headers of the files alone; of the weights only what is asked for is read.
+// Matrices may be in 8 bits (fp8_blocks.h) where config.json says so. Used by one thread at a
+// time; movable. Errors are Error(checkpoint), or Error(resources) where memory or descriptors ran out.
 #pragma once
 
 #include <cstddef>
@@ -50,8 +50,8 @@ struct StoredTensor {
   const StoredTensor* scales = nullptr;  // of a matrix in 8 bits
 
   safetensors::Dtype dtype() const { return info->dtype; }
-  // Elements [begin, end) of the flattened tensor, little-endian and aligned to nothing.
-  std::span<const std::byte> elements(std::uint64_t begin, std::uint64_t end) const {
+  // Elements [begin, end) of the flattened tensor, little-endian.
+  std::vector<std::byte> elements(std::uint64_t begin, std::uint64_t end) const {
     return file->bytes(*info, begin, end);
   }
   // The same as numbers, of a matrix in 8 bits. REQUIRES scales, and a matrix that Folder::check() passed.

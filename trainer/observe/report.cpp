@@ -110,6 +110,7 @@ void Report::training(const RunCosts& costs) {
 void Report::data(const DataSummary& training, const DataSummary* validation) {
   const std::int64_t tokens = config_.training.steps * costs_.tokens_per_step * costs_.mesh.world_size();
   for (const std::string& line : data_lines(config_, training, validation, tokens)) tell(line);
+  for (const std::string& warning : training.warnings) log_warning("data: " + warning);
   folder_.event("data", {{"documents", training.documents},
                          {"tokens", training.tokens},
                          {"held_out_documents", validation ? validation->documents : 0},

@@ -1,7 +1,6 @@
 // Both directions walk the tensors in the order of their names, which is the order of a shard, so each byte
-// is read once. An export reads and converts a million elements at a time. An import hands mapped bytes
-// straight to the writer of shards where the dtype stays; only what must be converted is held, and a file is
-// written when that reaches a limit. Parts of one parameter that differ in dtype are kept in the model's.
+// is read once. An export reads and converts a million elements at a time. An import holds tensors until they
+// reach the size of a file. Parts of one parameter that differ in dtype are kept in the model's.
 #include "trainer/resume/convert.h"
 
 #include <ATen/core/Tensor.h>
@@ -85,13 +84,13 @@ at::ScalarType kept_dtype(const Exported& tensor, const hugging_face::Folder& fo
   return float_in_file(first.dtype());
 }
 
-// Writes what a folder holds, file by file of a checkpoint. What must be converted is in memory until then.
+// Writes what a folder holds, file by file of a checkpoint; what is in memory goes into one.
 class Import {
  public:
   Import(const hugging_face::Folder& folder, std::filesystem::path temp, checkpoint::Manifest& manifest)
       : folder_(folder), temp_(std::move(temp)), manifest_(manifest) {}
 
-  void add(const Exported& tensor, std::int64_t converted_bytes) {
+  void add(const Exported& tensor, std::int64_t file_bytes) {
     const at::ScalarType dtype = kept_dtype(tensor, folder_);
     std::int64_t offset = 0;
     for (const hugging_face::Parameter& from : tensor.to) {
@@ -99,33 +98,31 @@ class Import {
       pieces_.push_back({tensor.name, stored_name(dtype), tensor.sizes, offset, offset + elements,
                          bytes_as(dtype, folder_.find(from.name), elements)});
       offset += elements;
-      if (in_memory_ >= converted_bytes) write();
+      if (in_memory_ >= file_bytes) write();
     }
   }
 
   void write() {
     if (pieces_.empty()) return;
     manifest_.add(checkpoint::write_shard(temp_, files_++, std::exchange(pieces_, {})));
-    converted_.clear();
+    tensors_.clear();
     in_memory_ = 0;
   }
 
  private:
   std::span<const std::byte> bytes_as(at::ScalarType dtype, const hugging_face::StoredTensor& stored,
                                       std::int64_t elements) {
-    if (stored.scales == nullptr && float_in_file(stored.dtype()) == dtype)
-      return stored.elements(0, static_cast<std::uint64_t>(elements));
-    converted_.push_back(at::empty({elements}, dtype));
-    load_weights(converted_.back(), stored, 0, elements);
-    in_memory_ += static_cast<std::int64_t>(converted_.back().nbytes());
-    return bytes_of(converted_.back());
+    tensors_.push_back(at::empty({elements}, dtype));
+    load_weights(tensors_.back(), stored, 0, elements);
+    in_memory_ += static_cast<std::int64_t>(tensors_.back().nbytes());
+    return bytes_of(tensors_.back());
   }
 
   const hugging_face::Folder& folder_;
   std::filesystem::path temp_;
   checkpoint::Manifest& manifest_;
   std::vector<checkpoint::Piece> pieces_;
-  std::vector<at::Tensor> converted_;
+  std::vector<at::Tensor> tensors_;
   std::int64_t in_memory_ = 0;
   int files_ = 0;
 };
@@ -164,8 +161,7 @@ void export_to_hugging_face(const std::filesystem::path& checkpoint, const std::
 }
 
 std::filesystem::path import_from_hugging_face(const std::filesystem::path& from,
-                                               const std::filesystem::path& root,
-                                               std::int64_t converted_bytes) {
+                                               const std::filesystem::path& root, std::int64_t file_bytes) {
   const hugging_face::Folder folder(from);
   for (const std::string& warning : folder.warnings()) log_warning(warning);
   const std::shared_ptr<const Decoder> model = make_decoder(folder.config().model, folder.config().sizes);
@@ -175,14 +171,14 @@ std::filesystem::path import_from_hugging_face(const std::filesystem::path& from
   const FolderLock lock = checkpoint::lock_root(root);
   const std::filesystem::path temp = checkpoint::begin_save(root, 0, "import", 0);
   try {
-    checkpoint::check_space(temp, bytes, 3 + bytes / converted_bytes);
+    checkpoint::check_space(temp, bytes, 3 + bytes / file_bytes);
     checkpoint::Manifest manifest;
     manifest.run = "import";
     manifest.kind = checkpoint::Kind::model;
     manifest.created = checkpoint::utc_seconds();
     manifest.model = model_facts(folder.config().model, folder.config().sizes);
     Import import(folder, temp, manifest);
-    for (const Exported& tensor : tensors) import.add(tensor, converted_bytes);
+    for (const Exported& tensor : tensors) import.add(tensor, file_bytes);
     import.write();
     return checkpoint::commit(root, temp, manifest);
   } catch (...) {

@@ -1,4 +1,5 @@
-// Weights between our checkpoints and Hugging Face folders. Streams: memory is a few MiB, whatever the model.
+// Weights between our checkpoints and Hugging Face folders, as a stream: memory is bounded, whatever the
+// model.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +23,11 @@ void export_to_hugging_face(const std::filesystem::path& checkpoint, const std::
                             const ExportOptions& options);
 
 // A checkpoint of the weights alone, ROOT/step-0, in the folder's own dtype: bit for bit what the folder
-// holds. Matrices in 8 bits are in the dtype that its config.json names, or else in fp32: so much of these is
-// in memory, and goes into a file of the checkpoint. checkpoint.initial_load_path takes it. Returns its path.
+// holds. Matrices in 8 bits are in the dtype that its config.json names, or else in fp32. A file of the
+// checkpoint has `file_bytes`, or one tensor more; so much is in memory. checkpoint.initial_load_path takes
+// it. Returns its path.
 std::filesystem::path import_from_hugging_face(const std::filesystem::path& from,
                                                const std::filesystem::path& root,
-                                               std::int64_t converted_bytes = std::int64_t{1} << 30);
+                                               std::int64_t file_bytes = std::int64_t{1} << 30);
 
 }  // namespace rondo

@@ -18,7 +18,6 @@ namespace {
 // Bounds the copy of stored bytes that is alive at a time.
 constexpr std::int64_t kReadElements = std::int64_t{1} << 20;
 
-// The stored bytes are aligned to nothing, so they are copied before ATen reads them.
 at::Tensor read(const hugging_face::StoredTensor& stored, std::int64_t begin, std::int64_t count) {
   const auto first = static_cast<std::uint64_t>(begin), size = static_cast<std::uint64_t>(count);
   if (stored.scales != nullptr) {
@@ -26,7 +25,7 @@ at::Tensor read(const hugging_face::StoredTensor& stored, std::int64_t begin, st
     stored.dequantize(first, {numbers.data_ptr<float>(), size});
     return numbers;
   }
-  const std::span<const std::byte> bytes = stored.elements(first, first + size);
+  const std::vector<std::byte> bytes = stored.elements(first, first + size);
   at::Tensor numbers = at::empty({count}, float_in_file(stored.dtype()));
   std::memcpy(numbers.data_ptr(), bytes.data(), bytes.size());
   return numbers;

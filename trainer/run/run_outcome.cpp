@@ -68,8 +68,8 @@ RunOutcome outcome_of(const Stop& stop, std::int64_t step, const JobConfig& conf
   end.reason = "stopped by " + describe(stop.request, stop.signal) + " after step " + std::to_string(step);
   if (stop.request == StopRequest::signal) end.signal = stop.signal;
   const bool saves = config.checkpoint.enable && !config.checkpoint.load_only;
-  if (stop.request == StopRequest::full_disk) {
-    end.exit_code = static_cast<int>(ExitCode::resources);
+  if (stop.request == StopRequest::full_disk || stop.request == StopRequest::data) {
+    end.exit_code = static_cast<int>(stop.code);
     end.reason +=
         (stop.details.empty() ? "" : ": " + stop.details) +
         (stop.saved ? "; it is saved, and the same command goes on from there" : "; nothing was saved");

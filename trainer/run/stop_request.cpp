@@ -92,6 +92,7 @@ std::string describe(StopRequest request, int signal) {
     return "signal " + std::to_string(signal) + " (SIG" + sigabbrev_np(signal) + ")";
   if (request == StopRequest::stop_file) return "the file STOP in the run folder";
   if (request == StopRequest::time_limit) return "the time limit";
+  if (request == StopRequest::data) return "the data";
   if (request == StopRequest::full_disk) return "the disk of the run folder";
   return request == StopRequest::save ? "the file SAVE in the run folder" : "nothing";
 }

@@ -16,9 +16,10 @@ enum class StopRequest : std::int64_t {
   none = 0,
   save = 1,        // the file SAVE in the run folder: save and go on
   full_disk = 2,   // the run folder's disk has taken nothing for long (Report::trouble)
-  time_limit = 3,  // job.time_limit_seconds, or the end of the Slurm job, less the margin
-  stop_file = 4,   // the file STOP in the run folder
-  signal = 5,      // SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGINT; the number comes with it
+  data = 3,        // a rank cannot get its next batch
+  time_limit = 4,  // job.time_limit_seconds, or the end of the Slurm job, less the margin
+  stop_file = 5,   // the file STOP in the run folder
+  signal = 6,      // SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGINT; the number comes with it
 };
 
 class StopRequests {

@@ -1,9 +1,10 @@
 // What can fail cheaply comes first: model, data and compilation need neither weights nor other ranks. The
 // run folder is touched when model, data, device and checkpoint are accepted. Ranks compare their collectives
 // before further groups are made, since ranks with different graphs would wait for ever. After each step one
-// exchange of maxima carries stop requests, signals and the progress of a save, so all ranks act alike. A
-// step that is not finite ends the run only after the save under way is settled. Members are destroyed from
-// the bottom up: executors before groups.
+// exchange of maxima carries stop requests, signals and the progress of a save, so all ranks act alike; the
+// next batch is fetched before it, since what one rank cannot read stops them all. A step that is not finite
+// ends the run only after the save under way is settled. Members are destroyed from the bottom up: executors
+// before groups.
 #include "trainer/run/trainer.h"
 
 #include <ATen/Context.h>
@@ -18,6 +19,7 @@
 #include "parallel/groups/comm_record.h"
 #include "parallel/groups/nccl.h"
 #include "support/error.h"
+#include "support/files/input_file.h"
 #include "support/log.h"
 #include "support/stop_signal.h"
 #include "support/stopwatch.h"
@@ -28,6 +30,12 @@
 #include "trainer/step/lr_schedule.h"
 
 namespace rondo {
+namespace {
+
+constexpr std::chrono::seconds kReadPatience{60};  // with a disk or a file server that fails
+
+}  // namespace
+
 Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
                  std::chrono::steady_clock::time_point started,
                  std::function<void(const std::string&)> on_hang)
@@ -46,6 +54,8 @@ bool Trainer::prepare() {
   at::globalContext().setDeterministicFillUninitializedMemory(false);
   device_ = take_device(config_, environment_);
   model_ = make_decoder(config_.model.name, config_.model.sizes);
+  // Shorter than that of the ranks that wait for this one.
+  set_read_patience(std::min(kReadPatience, std::chrono::seconds(config_.comm.train_timeout_seconds) / 2));
   tokenizer_ = load_tokenizer(tokenizer_name(config_));
   check_vocabulary(*tokenizer_, model_->vocabulary());
   data_ = std::make_unique<DataLoader>(training_data(config_, layout_, environment_), *tokenizer_);
@@ -177,9 +187,11 @@ void Trainer::begin() {
 
 std::optional<Stop> Trainer::train() {
   begin();
+  if (progress_.step < last_step()) fetch_next();
   while (progress_.step < last_step()) {
     train_one_step();
     if (validation_is_due()) validate();
+    if (progress_.step < last_step()) fetch_next();
     const Agreement asked = agree();
     if (progress_.step == last_step()) break;
     if (asked.request > StopRequest::save) return stop(asked);
@@ -212,6 +224,7 @@ Trainer::Agreement Trainer::agree() {
   const bool writing = saver_ && saver_->under_way() && saver_->writing();
   if (report_ && request < static_cast<std::int64_t>(StopRequest::full_disk) && !report_->trouble().empty())
     request = static_cast<std::int64_t>(StopRequest::full_disk);
+  if (data_trouble_) request = std::max(request, static_cast<std::int64_t>(StopRequest::data));
   const std::vector<std::int64_t> all = groups_->maximum({request, signal, writing});
   if (saver_ && saver_->under_way() && all[2] == 0) saver_->settle();
   const Agreement asked{static_cast<StopRequest>(all[0]), static_cast<int>(all[1])};
@@ -265,29 +278,44 @@ StepResult Trainer::run_step(const StepBatch& batch, double learning_rate) {
   }
 }
 
+// False: the data fails this rank, which ends the run on all of them once they have agreed on it.
+bool Trainer::fetch(DataLoader& data, StepBatch& batch) {
+  if (data_trouble_) return false;
+  try {
+    batch = data.next();
+  } catch (const Error& error) {
+    if (steps_here_ == 0) throw;  // nothing is lost yet
+    data_trouble_ = error;
+  }
+  return !data_trouble_;
+}
+
+void Trainer::fetch_next() {
+  const Stopwatch waiting;
+  fetch(*data_, batch_);
+  data_wait_s_ = waiting.seconds();
+}
+
 void Trainer::train_one_step() {
   comm_record::at_step(progress_.step + 1);
   if (profile_) profile_->step_begins(progress_.step + 1);
-  const Stopwatch waiting;
-  const StepBatch batch = data_->next();
-  const double data_wait_s = waiting.seconds();
   const LrScheduler& s = config_.lr_scheduler;
   // The graph takes fp32: what is reported is what was used.
   const float learning_rate =
       static_cast<float>(config_.optimizer.lr * lr_factor(progress_.schedule_step, schedule_steps(config_),
                                                           s.decay_type, s.min_lr_factor));
-  const StepResult result = run_step(batch, learning_rate);
+  const StepResult result = run_step(batch_, learning_rate);
   groups_->refuse_failed();  // what a collective that failed left is no result
   ++steps_here_;
   ++progress_.step;
   ++progress_.schedule_step;
-  progress_.tokens_seen += batch.tokens * layout_.data_parallel();
+  progress_.tokens_seen += batch_.tokens * layout_.data_parallel();
   progress_.data = data_->state();
   if (snapshot_) snapshot_->step_done(progress_.step);
   const std::optional<std::string> hash = inspect_state();
   if (report_) {
     report_->step_done(
-        {progress_.step, progress_.tokens_seen, learning_rate, data_wait_s, hash, validation_is_due()},
+        {progress_.step, progress_.tokens_seen, learning_rate, data_wait_s_, hash, validation_is_due()},
         result);
     if (const ReplayFacts* facts = runner_->replay_facts(); facts && steps_here_ == 2)
       report_->replaying(*facts);
@@ -339,7 +367,13 @@ void Trainer::validate() {
   double sum = 0;
   std::int64_t tokens = 0;
   for (std::int64_t i = 0; i < steps; ++i) {
-    const StepBatch batch = validation_data_->next();
+    StepBatch batch;
+    const bool fails = !fetch(*validation_data_, batch);
+    if (groups_->maximum({fails})[0] != 0) {
+      if (fails) log_warning(fmt::format("validation is left out: {}", data_trouble_->what()));
+      if (report_) report_->go_on();
+      return;
+    }
     sum += runner_->validate(batch);
     tokens += batch.tokens;
   }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "parallel/groups/groups.h"
+#include "support/error.h"
 #include "support/files/folder_lock.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/schema/job_config.h"
@@ -31,7 +32,8 @@ struct Stop {
   StopRequest request = StopRequest::none;
   int signal = 0;  // with StopRequest::signal
   bool saved = false;
-  std::string details = "";  // with StopRequest::full_disk, on rank 0
+  ExitCode code = ExitCode::resources;  // with StopRequest::full_disk and data
+  std::string details = "";             // with these: what failed, on the rank where it did
 };
 
 class Trainer {
@@ -76,6 +78,8 @@ class Trainer {
   void watch();  // what the configuration wants to see of the run
   void begin();
   void load_checkpoint();
+  bool fetch(DataLoader& data, StepBatch& batch);
+  void fetch_next();
   void train_one_step();
   StepResult run_step(const StepBatch& batch, double learning_rate);
   // What all ranks do after this step; the one exchange of host data a step.
@@ -119,6 +123,9 @@ class Trainer {
   std::optional<MemorySnapshot> snapshot_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<DataLoader> data_, validation_data_;
+  StepBatch batch_;                    // of the coming step
+  double data_wait_s_ = 0;             // for it
+  std::optional<Error> data_trouble_;  // why this rank has no batch
   Start start_;
   std::optional<FolderLock> checkpoint_lock_;  // rank 0's
   std::unique_ptr<CheckpointSaver> saver_;     // nullptr: nothing is saved

@@ -90,7 +90,12 @@ std::optional<Stop> Trainer::stop(const Agreement& asked) {
   if (report_)
     log_info(fmt::format("{} asks the run to end after step {}", describe(asked.request, asked.signal),
                          progress_.step));
-  Stop stopped{asked.request, asked.signal, false, report_ ? report_->trouble() : ""};
+  Stop stopped{asked.request, asked.signal};
+  if (asked.request == StopRequest::full_disk && report_) stopped.details = report_->trouble();
+  if (asked.request == StopRequest::data) {
+    stopped.code = data_trouble_ ? data_trouble_->code() : ExitCode::peer;
+    stopped.details = data_trouble_ ? data_trouble_->what() : "another rank could not get its batch";
+  }
   if (saver_) {
     saver_->stop_pruning();
     if (saver_->last_saved_step() != progress_.step) {

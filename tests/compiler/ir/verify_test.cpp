@@ -140,6 +140,19 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
         "tensors");
   }
 
+  SECTION("collectives name a tensor, their group, ranks and reduction") {
+    const std::string rule = "moves_are_described after a pass: node 0 (_c10d_functional.";
+    CHECK(breach_of("  %3: f32[16] = _c10d_functional.all_gather_into_tensor.default(%2, 1.5, \"dp\")\n"
+                    "return\n") == rule +
+                                       "all_gather_into_tensor.default, module layers.0) its argument 1 "
+                                       "must be a number of ranks");
+    CHECK(breach_of("  %3: f32[8] = _c10d_functional.all_reduce.default(%2, \"sum\", 7)\nreturn\n") ==
+          rule + "all_reduce.default, module layers.0) its argument 2 must be the name of a group");
+    CHECK(breach_of("  %3: f32[8] = _c10d_functional.all_reduce.default(%2, 1, \"dp\")\nreturn\n") ==
+          rule + "all_reduce.default, module layers.0) its argument 1 must be the name of a reduction");
+    CHECK(breach_of("  %3: f32[8] = _c10d_functional.all_reduce.default(2, \"sum\")\nreturn\n") ==
+          rule + "all_reduce.default, module layers.0) its argument 0 must be a tensor");
+  }
   SECTION("phases go forward") {
     CHECK(breach_of("update\n  %3: f32[8] = aten.neg.default(%2)\nbackward\n  %4: f32[8] = "
                     "aten.neg.default(%2)\nupdate\nreturn\n  y = %4\n") ==

@@ -101,6 +101,8 @@ TEST_CASE("rondo opt says what is wrong and exits with the right code") {
   const auto path = write_file("rondo_opt_test_bad.ir", "graph g\nbatch %0: f32[8] x\nreturn\n  y = %1\n");
   expect(path.string(), 10, "rondo_opt_test_bad.ir:4:7: %1 is not defined above");
   expect("/nowhere.ir", 2, "opt: cannot read /nowhere.ir: No such file or directory; give the path");
+  const auto empty = write_file("rondo_opt_test_empty.ir", "");
+  expect(empty.string(), 10, "rondo_opt_test_empty.ir:1:1: ");
   expect("", 2, "opt: FILE is missing");
   expect("--frobnicate x", 2, "`rondo opt --help` lists the flags");
   const auto unverified = write_file("rondo_opt_test_unverified.ir", "graph g\nbatch %0: f32[8] x\n");
@@ -108,5 +110,5 @@ TEST_CASE("rondo opt says what is wrong and exits with the right code") {
   const auto good = write_file("rondo_opt_test_good2.ir", "graph g\nbatch %0: f32[8] x\nreturn\n  y = %0\n");
   expect("--passes reinplac " + good.string(), 3, "unknown pass \"reinplac\" (did you mean reinplace?)");
   expect("--passes cudagraph " + good.string(), 3, "cudagraph needs device cuda");
-  for (const auto& file : {path, unverified, good}) std::filesystem::remove(file);
+  for (const auto& file : {path, empty, unverified, good}) std::filesystem::remove(file);
 }

@@ -8,7 +8,7 @@
 
 #include "support/files/atomic_file.h"
 #include "support/files/folder_lock.h"
-#include "support/files/mapped_file.h"
+#include "support/files/input_file.h"
 #include "tests/trainer/observe/metrics/scratch.h"
 
 namespace rondo {
@@ -31,7 +31,8 @@ TEST_CASE(
     "what the machine lacks ends with 9 whatever the file is for, and all else with the code of its use") {
   for (const FileUse use :
        {FileUse::run, FileUse::data, FileUse::tokens, FileUse::weights, FileUse::checkpoint}) {
-    for (const int lacking : {ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, EIO, ESTALE, ETIMEDOUT})
+    for (const int lacking :
+         {ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, EIO, ESTALE, ETIMEDOUT, ENOTCONN})
       CHECK(FileError("write", "f", lacking, use).code() == ExitCode::resources);
     for (const int owners : {ENOENT, EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ELOOP})
       CHECK(FileError("write", "f", owners, use).code() == exit_code_of(use));
@@ -97,7 +98,7 @@ TEST_CASE("only a regular file is opened, and in a checkpoint no link") {
   REQUIRE(mkfifo((scratch / "pipe").c_str(), 0600) == 0);
   CHECK(error_of([&] { File::open(scratch.root(), FileUse::data); }) ==
         "4: " + scratch.root().string() + ": not a file");
-  CHECK_THAT(error_of([&] { MappedFile(scratch / "pipe", FileUse::weights); }), EndsWith("pipe: not a file"));
+  CHECK_THAT(error_of([&] { InputFile(scratch / "pipe", FileUse::weights); }), EndsWith("pipe: not a file"));
   CHECK(read_file(scratch / "link", 4, FileUse::weights) == "text");
   CHECK_THAT(error_of([&] { read_file(scratch / "link", 4, FileUse::checkpoint); }),
              EndsWith("check the permissions of the folder and how it is mounted"));

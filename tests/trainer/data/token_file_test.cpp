@@ -184,6 +184,12 @@ TEST_CASE("a token file whose sizes do not fit together is refused with what is 
   const auto llmc = [&](const std::string& bytes) {
     return open_error(open_llmc, folder.write("l.bin", bytes));
   };
+  folder.write("l.bin", llmc_bytes({50256, 1, 50256, 2, 300}));
+  CHECK_THAT(data_error([&] { open(open_llmc, folder.path("l.bin"), 50'257)->documents(); }),
+             ContainsSubstring("no error"));
+  CHECK_THAT(
+      data_error([&] { open(open_llmc, folder.path("l.bin"), 299); }),
+      ContainsSubstring("l.bin: document 0: token 0 is 50256, but the byte tokenizer has ids below 299"));
   CHECK_THAT(llmc(llmc_bytes({1, 2}) + "x"),
              ContainsSubstring("says 2 tokens of 2 bytes, but 5 bytes follow"));
   CHECK_THAT(llmc(llmc_bytes({}).replace(8, 4, 4, '\xff')), ContainsSubstring("says -1 tokens"));

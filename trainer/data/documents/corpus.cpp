@@ -93,7 +93,7 @@ void Corpus::index_text(std::uint32_t file, std::string_view id) {
   char head[kSniffBytes];
   const std::size_t got = reader_.read_at(0, head, sizeof head);
   if (std::memchr(head, '\0', got) != nullptr) {
-    ++skipped_binary_;
+    if (skipped_binary_++ == 0) first_binary_ = files_[file];
   } else if (got == 0) {
     ++skipped_empty_;
   } else {

@@ -74,6 +74,7 @@ class Corpus {
   const std::vector<std::string>& paths() const { return files_; }
   std::int64_t skipped_binary() const { return skipped_binary_; }
   std::int64_t skipped_empty() const { return skipped_empty_; }
+  const std::string& first_binary() const { return first_binary_; }  // of those that are skipped
 
   // CorpusReader::read, by a reader of the corpus's own.
   std::string_view read(const Document& document, std::int64_t begin, std::int64_t end) {
@@ -92,6 +93,7 @@ class Corpus {
   CorpusReader reader_{files_};
   std::vector<Document> documents_;
   std::int64_t skipped_binary_ = 0, skipped_empty_ = 0;
+  std::string first_binary_;
 };
 
 }  // namespace rondo

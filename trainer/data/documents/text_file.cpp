@@ -24,10 +24,8 @@ std::string_view without_compression(std::string_view name) {
 }
 
 TextFile::TextFile(std::string path)
-    : path_(std::move(path)),
-      file_(File::open(path_, FileUse::data)),
-      decompressor_(make_decompressor(path_)) {
-  if (!decompressor_) bytes_ = file_.bytes();
+    : path_(std::move(path)), file_(path_, FileUse::data), decompressor_(make_decompressor(path_)) {
+  if (!decompressor_) bytes_ = file_.size();
 }
 
 void TextFile::fail(const std::string& what) const {

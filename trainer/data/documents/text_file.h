@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support/files/file.h"
+#include "support/files/input_file.h"
 
 namespace rondo {
 
@@ -54,7 +54,7 @@ class TextFile {
   [[noreturn]] void fail(const std::string& what) const;
 
   std::string path_;
-  File file_;
+  InputFile file_;
   std::unique_ptr<Decompressor> decompressor_;  // nullptr: a file that is read as it is
   std::int64_t text_at_ = 0, file_at_ = 0;      // of what is read next
   std::vector<std::byte> stored_;               // of the file before file_at_

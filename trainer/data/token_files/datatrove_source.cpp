@@ -71,12 +71,11 @@ class DatatroveTokens final : public TokenFile {
 
   void read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,
                 std::int64_t* ids) const override {
-    ids_.check_unchanged();
     const std::int64_t first = static_cast<std::int64_t>(begin_of(document)) + begin;
-    load_ids(ids_.data() + first * width_, id_type(), end - begin, ids);
+    read_ids_at(ids_, first * width_, id_type(), end - begin, ids);
   }
 
-  MappedFile ids_, index_;
+  InputFile ids_, index_;
   std::int64_t total_ = 0, width_ = 2;
   std::string tokenizer_;
 };

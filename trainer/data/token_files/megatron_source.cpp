@@ -38,7 +38,9 @@ class MegatronTokens final : public TokenFile {
       : TokenFile(file, std::move(limit)),
         ids_(file.path, FileUse::data),
         index_(index_of(file.path), FileUse::data) {
-    if (index_.size() < kMegatronHeaderBytes || std::memcmp(index_.data(), kMagic.data(), kMagic.size()) != 0)
+    std::string magic(kMagic.size(), '\0');
+    index_.read_some_at(0, std::as_writable_bytes(std::span(magic)));
+    if (index_.size() < kMegatronHeaderBytes || magic != kMagic)
       fail("its .idx does not begin with MMIDIDX and a header of 34 bytes");
     if (const auto version = index_.load<std::uint64_t>(9); version != 1)
       fail(fmt::format("version {} of its .idx is unknown, only 1 is", version));
@@ -109,21 +111,20 @@ class MegatronTokens final : public TokenFile {
 
   void read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,
                 std::int64_t* ids) const override {
-    ids_.check_unchanged();
     const auto [first, last] = sequences_of(document);
     std::int64_t at = 0;  // of the sequence in the document
     for (std::int64_t sequence = first; sequence < last && at < end; ++sequence) {
       const std::int64_t length = length_of(document, sequence);
       const std::int64_t from = std::max(begin - at, std::int64_t{0}), to = std::min(end - at, length);
       if (from < to) {
-        load_ids(ids_.data() + offset_of(sequence) + from * bytes_of(type_), type_, to - from, ids);
+        read_ids_at(ids_, offset_of(sequence) + from * bytes_of(type_), type_, to - from, ids);
         ids += to - from;
       }
       at += length;
     }
   }
 
-  MappedFile ids_, index_;
+  InputFile ids_, index_;
   IdType type_ = IdType::u16;
   std::int64_t sequences_ = 0, documents_ = 0;
   std::int64_t offsets_ = 0, entries_ = 0;  // where those arrays begin in X.idx

@@ -1,25 +1,25 @@
 // The header's checksum comes before its numbers are believed, and each count is bounded by the bytes of the
 // file before it is multiplied. Then the parts must add up to the size exactly, so a file that was cut or
 // extended does not open. The index is checked entry by entry when it is used, and as a whole by verify()
-// alone. Reads of ids first ask whether the file changed, because access to a mapping beyond a shortened end
-// would kill the process.
+// alone.
 #include "trainer/data/token_files/rondo_source.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstddef>
 
 namespace rondo {
 
 RondoTokens::RondoTokens(const SourceFile& file, IdLimit limit)
-    : TokenFile(file, std::move(limit)), map_(file.path, FileUse::data) {
+    : TokenFile(file, std::move(limit)), file_(file.path, FileUse::data) {
   constexpr const char* kAgain = "Make it again with `rondo data tokenize`";
-  if (map_.size() < kTokenHeaderBytes || std::memcmp(map_.data(), kTokenMagic, sizeof header_.magic) != 0)
+  const std::size_t head = file_.read_some_at(0, std::as_writable_bytes(std::span(&header_, 1)));
+  if (head < sizeof header_ || std::memcmp(header_.magic, kTokenMagic, sizeof header_.magic) != 0)
     fail(
         "a token file begins with \"rondotok\" and a header of 256 bytes. Make one with `rondo data "
         "tokenize`");
-  std::memcpy(&header_, map_.data(), sizeof header_);
   if (header_.version != kTokenVersion)
     fail(fmt::format("version {} of the format is unknown here, only {} is. {}", header_.version,
                      kTokenVersion, kAgain));
@@ -28,18 +28,18 @@ RondoTokens::RondoTokens(const SourceFile& file, IdLimit limit)
   if (header_.token_bytes != 2 && header_.token_bytes != 4)
     fail(fmt::format("a token has 2 or 4 bytes, not {}", header_.token_bytes));
   // Nothing is multiplied before it is known to fit: each count is bounded by the bytes that are there.
-  const auto body = static_cast<std::uint64_t>(map_.size() - kTokenHeaderBytes);
+  const auto body = static_cast<std::uint64_t>(file_.size() - kTokenHeaderBytes);
   if (header_.tokens > body / header_.token_bytes || header_.documents > body / 16 ||
       padded_bytes() + 16 * header_.documents != body)
     fail(
         fmt::format("{} tokens of {} bytes in {} documents do not make a file of {} bytes: it was cut or "
                     "extended. {}",
-                    header_.tokens, header_.token_bytes, header_.documents, map_.size(), kAgain));
+                    header_.tokens, header_.token_bytes, header_.documents, file_.size(), kAgain));
   index_ = kTokenHeaderBytes + static_cast<std::int64_t>(padded_bytes());
 }
 
 std::uint64_t RondoTokens::id_hash(std::int64_t document) const {
-  return map_.load<std::uint64_t>(index_ + 8 * (documents() + document));
+  return file_.load<std::uint64_t>(index_ + 8 * (documents() + document));
 }
 
 std::string RondoTokens::tokenizer() const {
@@ -50,16 +50,27 @@ std::string RondoTokens::identity() const {
   return fmt::format("{} {:016x}", tokenizer(), header_.tokenizer_fingerprint);
 }
 
+void RondoTokens::check_hash(std::int64_t offset, std::uint64_t bytes, std::uint64_t hash,
+                             const char* what) const {
+  constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20;
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  std::vector<std::byte> chunk;
+  for (std::uint64_t done = 0; done < bytes; done += chunk.size()) {
+    chunk.resize(std::min(kChunkBytes, bytes - done));
+    file_.read_at(offset + static_cast<std::int64_t>(done), chunk);
+    XXH3_64bits_update(state.get(), chunk.data(), chunk.size());
+  }
+  if (XXH3_64bits_digest(state.get()) != hash) fail(fmt::format("the {} checksum differs", what));
+}
+
 void RondoTokens::verify() {
-  const std::byte* tokens_at = map_.data() + kTokenHeaderBytes;
-  const std::uint64_t token_bytes = header_.tokens * header_.token_bytes;
-  map_.check_unchanged();
-  if (XXH3_64bits(tokens_at, token_bytes) != header_.tokens_hash)
-    fail("the tokens are damaged: their checksum differs");
-  for (std::uint64_t i = token_bytes; i < padded_bytes(); ++i)
-    if (tokens_at[i] != std::byte{0}) fail("the bytes between tokens and index are not zero");
-  if (XXH3_64bits(map_.data() + index_, 16 * header_.documents) != header_.index_hash)
-    fail("the index is damaged: its checksum differs");
+  const auto end = static_cast<std::int64_t>(header_.tokens * header_.token_bytes);
+  check_hash(kTokenHeaderBytes, static_cast<std::uint64_t>(end), header_.tokens_hash,
+             "tokens are damaged: their");
+  for (std::int64_t place = kTokenHeaderBytes + end; place < index_; ++place)
+    if (file_.load<std::uint8_t>(place) != 0) fail("the bytes between tokens and index are not zero");
+  check_hash(index_, 16 * header_.documents, header_.index_hash, "index is damaged: its");
   for (std::int64_t document = 0; document < documents(); ++document) tokens(document);
   if (header_.tokens != (documents() == 0 ? 0 : end_of(documents() - 1)))
     fail("the last document does not end with the tokens");
@@ -70,18 +81,17 @@ IdRange RondoTokens::id_range(std::int64_t) {
   return {header_.least_id, header_.greatest_id};
 }
 
-std::span<const std::byte> RondoTokens::stored(std::int64_t document, std::int64_t begin,
-                                               std::int64_t end) const {
+std::vector<std::byte> RondoTokens::stored(std::int64_t document, std::int64_t begin,
+                                           std::int64_t end) const {
   RONDO_ASSERT(0 <= begin && begin <= end && end <= tokens(document), "a read outside the document");
-  const std::int64_t first = static_cast<std::int64_t>(begin_of(document)) + begin,
-                     width = bytes_of(id_type());
-  return {map_.data() + kTokenHeaderBytes + first * width, static_cast<std::size_t>((end - begin) * width)};
+  std::vector<std::byte> bytes(static_cast<std::size_t>((end - begin) * bytes_of(id_type())));
+  file_.read_at(place_of(document, begin), bytes);
+  return bytes;
 }
 
 void RondoTokens::read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,
                            std::int64_t* ids) const {
-  map_.check_unchanged();
-  load_ids(stored(document, begin, end).data(), id_type(), end - begin, ids);
+  read_ids_at(file_, place_of(document, begin), id_type(), end - begin, ids);
 }
 
 std::unique_ptr<TokenFile> open_rondo_tokens(const SourceFile& file, IdLimit limit) {

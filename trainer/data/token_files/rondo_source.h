@@ -1,7 +1,8 @@
 // Reads Rondo's own token file; the format stands in trainer/data/token_files/token_writer.h.
 #pragma once
 
-#include <span>
+#include <cstddef>
+#include <vector>
 
 #include "trainer/data/token_files/token_file.h"
 #include "trainer/data/token_files/token_writer.h"
@@ -28,18 +29,24 @@ class RondoTokens final : public TokenFile {
 
   const TokenFileHeader& header() const { return header_; }
   // Tokens [begin, end) of a document as they lie in the file.
-  std::span<const std::byte> stored(std::int64_t document, std::int64_t begin, std::int64_t end) const;
+  std::vector<std::byte> stored(std::int64_t document, std::int64_t begin, std::int64_t end) const;
 
  private:
   void read_ids(std::int64_t document, std::int64_t begin, std::int64_t end,
                 std::int64_t* ids) const override;
   std::uint64_t padded_bytes() const { return (header_.tokens * header_.token_bytes + 7) / 8 * 8; }
+  // Throws Error(data), "the <what> checksum differs".
+  void check_hash(std::int64_t offset, std::uint64_t bytes, std::uint64_t hash, const char* what) const;
+  std::int64_t place_of(std::int64_t document, std::int64_t token) const {
+    const auto first = static_cast<std::int64_t>(begin_of(document));
+    return kTokenHeaderBytes + (first + token) * bytes_of(id_type());
+  }
   std::uint64_t end_of(std::int64_t document) const {
-    return map_.load<std::uint64_t>(index_ + 8 * document);
+    return file_.load<std::uint64_t>(index_ + 8 * document);
   }
   std::uint64_t begin_of(std::int64_t document) const { return document == 0 ? 0 : end_of(document - 1); }
 
-  MappedFile map_;
+  InputFile file_;
   TokenFileHeader header_;
   std::int64_t index_ = 0;  // where it begins
 };

@@ -1,7 +1,7 @@
 // read() is final and a format gives only raw ids: so every id of every format is checked against the
 // vocabulary before anything is computed with it. Ids are loaded with memcpy, since formats do not align
-// them. A document's hash comes from the file's relative path and its number, so a split is the same on every
-// machine. Large scans go in chunks.
+// them, out of the end of the room for the widened ones. A document's hash comes from the file's relative
+// path and its number, so a split is the same on every machine. Large scans go in chunks.
 #include "trainer/data/token_files/token_file.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,13 @@ void widen(const std::byte* from, std::int64_t count, std::int64_t* ids) {
 const char* name_of(IdType type) { return kIdTypes[static_cast<std::size_t>(type)].name; }
 std::int64_t bytes_of(IdType type) { return kIdTypes[static_cast<std::size_t>(type)].bytes; }
 
-void load_ids(const std::byte* from, IdType type, std::int64_t count, std::int64_t* ids) {
+void read_ids_at(const InputFile& file, std::int64_t offset, IdType type, std::int64_t count,
+                 std::int64_t* ids) {
+  // Widening goes forwards: it never writes over an id that it has yet to read.
+  const std::span<std::byte> room = std::as_writable_bytes(std::span(ids, static_cast<std::size_t>(count)));
+  const std::span<std::byte> stored = room.last(static_cast<std::size_t>(count * bytes_of(type)));
+  file.read_at(offset, stored);
+  const std::byte* from = stored.data();
   switch (type) {
     case IdType::u8:
       return widen<std::uint8_t>(from, count, ids);
@@ -60,9 +66,14 @@ void load_ids(const std::byte* from, IdType type, std::int64_t count, std::int64
 void TokenFile::read(std::int64_t document, std::int64_t begin, std::int64_t end, std::int64_t* ids) {
   RONDO_ASSERT(0 <= begin && begin <= end && end <= tokens(document), "a read outside the document");
   read_ids(document, begin, end, ids);
-  std::int64_t* last = ids + (end - begin);
-  std::int64_t* bad = std::find_if(ids, last, [&](std::int64_t id) { return id < 0 || id >= limit_.size; });
-  if (bad != last) fail_id(document, begin + (bad - ids), *bad);
+  check_ids(document, begin, {ids, static_cast<std::size_t>(end - begin)});
+}
+
+void TokenFile::check_ids(std::int64_t document, std::int64_t begin,
+                          std::span<const std::int64_t> ids) const {
+  const auto bad =
+      std::find_if(ids.begin(), ids.end(), [&](std::int64_t id) { return id < 0 || id >= limit_.size; });
+  if (bad != ids.end()) fail_id(document, begin + (bad - ids.begin()), *bad);
 }
 
 void TokenFile::fail_id(std::int64_t document, std::int64_t token, std::int64_t id) const {

@@ -1,14 +1,15 @@
-// Files that hold token ids: what the four formats share. The token ids and the index of documents are
-// mapped, not read, so a file opens at once whatever its size; an index entry is checked when it is used.
+// Files that hold token ids: what the four formats share. The token ids and the index of documents are read
+// when they are needed, so a file opens at once whatever its size; an index entry is checked when it is used.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "support/files/mapped_file.h"
+#include "support/files/input_file.h"
 #include "trainer/data/documents/files.h"
 #include "trainer/data/token_files/token_source.h"
 
@@ -17,8 +18,9 @@ namespace rondo {
 enum class IdType { u8, i8, u16, i16, u32, i32, i64 };
 const char* name_of(IdType type);
 std::int64_t bytes_of(IdType type);
-// `count` ids that begin at `from`, widened.
-void load_ids(const std::byte* from, IdType type, std::int64_t count, std::int64_t* ids);
+// `count` ids that begin at byte `offset`, widened.
+void read_ids_at(const InputFile& file, std::int64_t offset, IdType type, std::int64_t count,
+                 std::int64_t* ids);
 
 // Ids are in [0, size); `owner` is the tokenizer that says so.
 struct IdLimit {
@@ -59,6 +61,8 @@ class TokenFile : public TokenSource {
   // be.
   std::int64_t checked_length(std::int64_t document, std::uint64_t begin, std::uint64_t end,
                               std::int64_t total) const;
+  // Throws Error(data) naming the first of these tokens of the document, from `begin` on, that is no id.
+  void check_ids(std::int64_t document, std::int64_t begin, std::span<const std::int64_t> ids) const;
   [[noreturn]] void fail(const std::string& what) const;  // "<path>: <what>", as Error(data)
 
  private:

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace rondo {
 
@@ -17,6 +18,7 @@ namespace rondo {
 struct SourceCounts {
   std::int64_t files = 0;
   std::int64_t skipped_hidden = 0, skipped_binary = 0, skipped_special = 0, skipped_empty = 0;
+  std::vector<std::string> warnings{};  // of files that are skipped as binary, or listed twice
 };
 
 class TokenSource {

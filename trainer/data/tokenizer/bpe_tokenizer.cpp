@@ -27,7 +27,10 @@ class BpeTokenizer::Borrowed {
   ~Borrowed() {
     if (!scratch_) return;
     const std::lock_guard lock(owner_.mutex_);
-    owner_.scratches_.push_back(std::move(scratch_));
+    try {
+      owner_.scratches_.push_back(std::move(scratch_));
+    } catch (const std::bad_alloc&) {  // then the next call makes its own
+    }
   }
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;

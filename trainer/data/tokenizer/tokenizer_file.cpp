@@ -132,13 +132,18 @@ void read_added_tokens(const JsonView& tokens, Vocabulary& ids, TokenizerFile& f
 
 // The special token that a template puts before a text, "" if none; of the first template in a Sequence.
 std::string template_bos(const JsonView& processor) {
-  const std::optional<JsonView> type = processor.find("type");
-  if (!type) return "";
-  if (type->raw() == "Sequence") {
+  const JsonView type = processor.at("type");
+  if (type.text() == "Sequence") {
+    std::string first;
     for (const JsonView& step : processor.at("processors").items())
-      if (const std::string bos = template_bos(step); !bos.empty()) return bos;
+      if (const std::string bos = template_bos(step); first.empty()) first = bos;
+    return first;
   }
-  if (type->raw() != "TemplateProcessing") return "";
+  if (type.text() == "ByteLevel") return "";  // it moves offsets, and no id
+  if (type.text() != "TemplateProcessing")
+    type.refuse(
+        "is a post-processor that is not supported; it must be TemplateProcessing, ByteLevel or a Sequence "
+        "of these");
   const std::vector<JsonView> single = processor.at("single").items();
   if (single.empty()) return "";
   const std::optional<JsonView> special = single.front().find("SpecialToken");
@@ -165,9 +170,9 @@ void read_ends(const std::optional<JsonView>& post_processor, const Vocabulary& 
     file.bos = configured_id(config, "bos_token", ids);
     file.eos = configured_id(config, "eos_token", ids);
   }
-  if (file.bos || !post_processor) return;
+  if (!post_processor) return;
   const auto found = ids.find(template_bos(*post_processor));
-  if (found != ids.end()) file.bos = found->second;
+  if (!file.bos && found != ids.end()) file.bos = found->second;
 }
 
 void check_plain(const JsonView& root) {

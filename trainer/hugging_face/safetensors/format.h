@@ -70,10 +70,10 @@ constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // of the official packa
 constexpr std::size_t kMaxTensors = 250'000;
 constexpr std::size_t kMaxDims = 64;  // of ATen
 
-// The header of a file, given all its bytes (only the header's are touched). Throws Error(checkpoint) naming
-// `file`, the tensor and the rule: weights are what the checkpoint keys name, so exit 5 and not 4, which is
-// for training data.
-Header parse_header(std::span<const std::byte> whole, const std::string& file);
+// The header of a file, given its first bytes, with the whole header, and how many follow them. Throws
+// Error(checkpoint) naming `file`, the tensor and the rule: weights are what the checkpoint keys name, so
+// exit 5 and not 4, which is for training data.
+Header parse_header(std::span<const std::byte> head, const std::string& file, std::uint64_t rest_bytes = 0);
 
 // Orders tensors as the official package does, by descending alignment and then by name, and sets their
 // offsets and data_begin; `begin` and `end` of the input are ignored. Any order is legal in a file; with this

@@ -182,22 +182,21 @@ std::string broken_rule(const Header& header) {
 
 }  // namespace
 
-Header parse_header(std::span<const std::byte> whole, const std::string& file) {
+Header parse_header(std::span<const std::byte> head, const std::string& file, std::uint64_t rest_bytes) {
+  const std::uint64_t file_bytes = head.size() + rest_bytes;
   const auto fail = [&](const std::string& rule) {
     throw Error(ExitCode::checkpoint, file + ": not a valid safetensors file: " + rule +
                                           "; it is damaged or not complete, so fetch or write it again");
   };
-  if (whole.size() < 8)
-    fail(fmt::format("it has {} bytes, and the length of the header takes 8", whole.size()));
+  if (file_bytes < 8) fail(fmt::format("it has {} bytes, and the length of the header takes 8", file_bytes));
   std::uint64_t length = 0;
   for (std::size_t byte = 0; byte < 8; ++byte)
-    length |= std::to_integer<std::uint64_t>(whole[byte]) << (8 * byte);
+    length |= std::to_integer<std::uint64_t>(head[byte]) << (8 * byte);
   if (length > kMaxHeaderBytes)
     fail(fmt::format("a header of {} bytes, more than the {} allowed", length, kMaxHeaderBytes));
-  if (length > whole.size() - 8)
-    fail(fmt::format("a header of {} bytes in a file of {}", length, whole.size()));
+  if (length > file_bytes - 8) fail(fmt::format("a header of {} bytes in a file of {}", length, file_bytes));
 
-  const char* text = reinterpret_cast<const char*>(whole.data()) + 8;
+  const char* text = reinterpret_cast<const char*>(head.data()) + 8;
   if (length == 0 || text[0] != '{') fail("the header does not begin with '{'");
   // The parser would take a NUL for the end of its input.
   if (std::memchr(text, 0, length) != nullptr) fail("a NUL byte in the header");
@@ -206,7 +205,7 @@ Header parse_header(std::span<const std::byte> whole, const std::string& file) {
 
   Header header = std::move(events.header());
   header.data_begin = 8 + length;
-  header.data_bytes = whole.size() - header.data_begin;
+  header.data_bytes = file_bytes - header.data_begin;
   std::sort(header.tensors.begin(), header.tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });

@@ -1,5 +1,6 @@
 #include "trainer/hugging_face/safetensors/reader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "support/error.h"
@@ -7,18 +8,25 @@
 namespace rondo::safetensors {
 namespace {
 
-MappedFile map(const std::filesystem::path& path) {
+std::unique_ptr<InputFile> open_weights(const std::filesystem::path& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     throw Error(ExitCode::checkpoint, path.string() + ": not a file; name a .safetensors file");
-  return MappedFile(path, FileUse::weights);
+  return std::make_unique<InputFile>(path, FileUse::weights);
+}
+
+Header read_header(const InputFile& file) {
+  const auto size = static_cast<std::uint64_t>(file.size());
+  const std::uint64_t length = size < 8 ? 0 : file.load<std::uint64_t>(0);
+  std::vector<std::byte> head(std::min(size, 8 + std::min(length, kMaxHeaderBytes)));
+  file.read_at(0, head);
+  return parse_header(head, file.path().string(), size - head.size());
 }
 
 }  // namespace
 
-File::File(const std::filesystem::path& path)
-    : mapped_(map(path)), header_(parse_header(mapped_.bytes(), path.string())) {
+File::File(const std::filesystem::path& path) : file_(open_weights(path)), header_(read_header(*file_)) {
   for (std::size_t i = 0; i < header_.tensors.size(); ++i) index_.emplace(header_.tensors[i].name, i);
 }
 
@@ -27,16 +35,16 @@ const TensorInfo* File::find(std::string_view name) const {
   return found == index_.end() ? nullptr : &header_.tensors[found->second];
 }
 
-std::span<const std::byte> File::bytes(const TensorInfo& tensor) const {
+std::vector<std::byte> File::bytes(const TensorInfo& tensor) const {
   return bytes(tensor, 0, tensor.elements());
 }
 
-std::span<const std::byte> File::bytes(const TensorInfo& tensor, std::uint64_t begin,
-                                       std::uint64_t end) const {
+std::vector<std::byte> File::bytes(const TensorInfo& tensor, std::uint64_t begin, std::uint64_t end) const {
   RONDO_ASSERT(begin <= end && end <= tensor.elements(), "a range outside of " + shown_name(tensor.name));
   const std::uint64_t element = dtype_bytes(tensor.dtype);
-  return mapped_.bytes().subspan(header_.data_begin + tensor.begin + begin * element,
-                                 (end - begin) * element);
+  std::vector<std::byte> read((end - begin) * element);
+  file_->read_at(static_cast<std::int64_t>(header_.data_begin + tensor.begin + begin * element), read);
+  return read;
 }
 
 }  // namespace rondo::safetensors

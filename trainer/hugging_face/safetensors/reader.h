@@ -1,18 +1,18 @@
-// A safetensors file, mapped: opening it reads the header alone, and bytes are read from disk when they are
-// touched, so a caller pays for the tensors and the ranges that it takes.
+// A safetensors file: opening it reads the header alone, so a caller pays for the tensors and the ranges that
+// it takes.
 //
-// Immutable once open, so thread-safe. What happens to a file that is cut short meanwhile: mapped_file.h.
+// Used by one thread at a time. Errors of reads, and of a file that is cut short meanwhile: input_file.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <span>
+#include <memory>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "support/files/mapped_file.h"
+#include "support/files/input_file.h"
 #include "trainer/hugging_face/safetensors/format.h"
 
 namespace rondo::safetensors {
@@ -23,21 +23,20 @@ class File {
   // file, tensor and rule), Error(resources) where memory or descriptors ran out.
   explicit File(const std::filesystem::path& path);
 
-  const std::filesystem::path& path() const { return mapped_.path(); }
+  const std::filesystem::path& path() const { return file_->path(); }
   const std::vector<TensorInfo>& tensors() const { return header_.tensors; }  // by offset
   const Metadata& metadata() const { return header_.metadata; }
 
   // nullptr where there is no tensor of that name. Valid as long as this object.
   const TensorInfo* find(std::string_view name) const;
 
-  // Little-endian, row-major; valid as long as this object, and aligned to nothing. `tensor` is one of
-  // tensors().
-  std::span<const std::byte> bytes(const TensorInfo& tensor) const;
+  // Little-endian, row-major. `tensor` is one of tensors().
+  std::vector<std::byte> bytes(const TensorInfo& tensor) const;
   // Elements [begin, end) of the flattened tensor. REQUIRES begin <= end <= tensor.elements().
-  std::span<const std::byte> bytes(const TensorInfo& tensor, std::uint64_t begin, std::uint64_t end) const;
+  std::vector<std::byte> bytes(const TensorInfo& tensor, std::uint64_t begin, std::uint64_t end) const;
 
  private:
-  MappedFile mapped_;
+  std::unique_ptr<InputFile> file_;
   Header header_;
   std::unordered_map<std::string_view, std::size_t> index_;  // into header_.tensors, whose names it views
 };

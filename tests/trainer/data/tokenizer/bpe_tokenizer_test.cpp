@@ -127,6 +127,14 @@ TEST_CASE("an empty match cuts where it stands") {
   CHECK(tokenizer_of(with_splits({split("x*")}))->words("axxbé") == Words{"a", "xx", "b", "é"});
 }
 
+TEST_CASE("twelve million blanks are split as a few are") {
+  const auto tokenizer = tokenizer_of(with_splits({split(R"(\s*[\r\n]+|\s+(?!\S)|\s+|\p{L}+)")}));
+  CHECK(tokenizer->words("    x") == Words{"   ", " ", "x"});
+  const std::string blanks(12'000'000, ' ');
+  const std::string text = blanks + " x";
+  CHECK((tokenizer->words(text) == Words{blanks, " ", "x"}));
+}
+
 TEST_CASE("add_prefix_space puts a space before a text that has none") {
   nlohmann::json document = small_tokenizer();
   document["pre_tokenizer"]["add_prefix_space"] = true;

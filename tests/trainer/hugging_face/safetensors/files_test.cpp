@@ -96,6 +96,17 @@ TEST_CASE("pieces written in any order are the bytes that are read") {
   CHECK(files_in(folder.path()) == 1);
 }
 
+TEST_CASE("a file that is cut short after the opening is an error that names it") {
+  const TempFolder folder;
+  Writer writer(folder.path("w"), {tensor("t", Dtype::i16, {2})});
+  writer.write("t", 0, as_span("1234"));
+  writer.finish();
+  const File file(folder.path("w"));
+  std::filesystem::resize_file(folder.path("w"), 70);
+  CHECK_THAT(error_of([&] { file.bytes(file.tensors()[0]); }),
+             ContainsSubstring(folder.path("w") + ": changed while it was in use"));
+}
+
 TEST_CASE("a range outside of a tensor is a bug of the caller") {
   const TempFolder folder;
   Writer writer(folder.path("w"), {tensor("t", Dtype::i16, {2})});

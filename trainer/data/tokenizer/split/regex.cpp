@@ -5,6 +5,8 @@
 #include <pcre2.h>
 
 #include <array>
+#include <cstdint>
+#include <limits>
 #include <new>
 
 #include "support/error.h"
@@ -34,6 +36,8 @@ RegexScratch::RegexScratch()
       context_(pcre2_match_context_create(nullptr)),
       data_(pcre2_match_data_create(1, nullptr)) {
   if (!context_ || !data_) throw std::bad_alloc();
+  // A step back is a match to the engine, and a long run of blanks takes one a blank.
+  pcre2_set_match_limit(context_.get(), std::numeric_limits<std::uint32_t>::max());
   // Without JIT on this machine there is no stack, and none is wanted.
   if (stack_) pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
 }

@@ -1,0 +1,142 @@
+// The one place that tries reads again. Pauses double from 0.1 s to 10 s. A failure drops the descriptor: a
+// stale one (NFS) would never work again, and the file that is opened instead must have the same size.
+#include "support/files/input_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "support/error.h"
+#include "support/files/slow_reads.h"
+#include "support/log.h"
+#include "support/stop_signal.h"
+#include "support/stopwatch.h"
+
+namespace rondo {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstPause{100}, kLongestPause{10'000}, kLookForStop{50};
+constexpr std::int64_t kBlockBytes = 4096;
+constexpr int kMostOpen = 256;  // descriptors that stay open
+
+std::atomic<milliseconds> patience{milliseconds(60'000)};
+std::atomic<int> open_files{0};
+
+// False: the program was asked to stop.
+bool pause_for(milliseconds pause) {
+  for (; pause > milliseconds(0) && !stop_requested(); pause -= kLookForStop)
+    std::this_thread::sleep_for(std::min(pause, kLookForStop));
+  return !stop_requested();
+}
+
+}  // namespace
+
+void set_read_patience(milliseconds most) { patience = most; }
+
+InputFile::Place::Place() : stays_open(open_files.fetch_add(1) < kMostOpen) {
+  if (!stays_open) --open_files;
+}
+
+InputFile::Place::~Place() {
+  if (stays_open) --open_files;
+}
+
+template <class Read>
+auto InputFile::patiently(std::int64_t offset, Read read) const {
+  const Stopwatch since;
+  milliseconds pause = kFirstPause;
+  for (int failures = 1;; ++failures) {
+    try {
+      const SlowRead told_if_slow(path_, offset);
+      return read();
+    } catch (const FileError& error) {
+      if (!may_pass(error.error_number())) throw;
+      file_.reset();
+      const milliseconds left =
+          patience.load() - milliseconds(static_cast<std::int64_t>(1000 * since.seconds()));
+      pause = std::min(pause, left);
+      const auto give_up = [&] {
+        throw FileError(fmt::format("read byte {} ({} tries) of", offset, failures), path_,
+                        error.error_number(), use_);
+      };
+      if (left <= milliseconds(0)) give_up();
+      log_warning(
+          fmt::format("{}: cannot read byte {}: {}; try {} failed, trying again in {:.1f} s, for "
+                      "at most {:.0f} s more",
+                      path_.string(), offset, std::strerror(error.error_number()), failures,
+                      1e-3 * static_cast<double>(pause.count()), 1e-3 * static_cast<double>(left.count())));
+      if (!pause_for(pause)) give_up();
+      pause = std::min(2 * pause, kLongestPause);
+    }
+  }
+}
+
+InputFile::InputFile(std::filesystem::path path, FileUse use) : path_(std::move(path)), use_(use) {
+  size_ = patiently(0, [&] { return opened(0).bytes(); });
+  let_go();
+}
+
+const File& InputFile::opened(std::int64_t offset) const {
+  if (file_) return *file_;
+  file_ = File::open(path_, use_);
+  if (const std::int64_t now = file_->bytes(); size_ >= 0 && now != size_) fail_changed(offset, now);
+  return *file_;
+}
+
+void InputFile::let_go() const {
+  if (!place_.stays_open) file_.reset();
+}
+
+std::size_t InputFile::read_some_at(std::int64_t offset, std::span<std::byte> out) const {
+  const std::size_t count = patiently(offset, [&] { return opened(offset).read_some_at(offset, out); });
+  let_go();
+  return count;
+}
+
+void InputFile::read_at(std::int64_t offset, std::span<std::byte> out) const {
+  patiently(offset, [&] {
+    const std::size_t count = opened(offset).read_some_at(offset, out);
+    const std::int64_t now = opened(offset).bytes();
+    if (now != size_ || count != out.size()) fail_changed(offset, now);
+    return count;
+  });
+  let_go();
+}
+
+void InputFile::fail_changed(std::int64_t offset, std::int64_t size_now) const {
+  throw Error(exit_code_of(use_),
+              fmt::format("{}: changed while it was in use: it had {} bytes and has {} now; byte {} was to "
+                          "be read. Restore the file, or start a new run on the new data",
+                          path_.string(), size_, size_now, offset));
+}
+
+const InputFile::Block& InputFile::block(std::int64_t number) const {
+  for (const Block& kept : blocks_)
+    if (kept.number == number) return kept;
+  Block& made = blocks_[std::exchange(oldest_, (oldest_ + 1) % blocks_.size())];
+  made.number = -1;  // in case that the read fails
+  made.bytes.resize(static_cast<std::size_t>(std::min(kBlockBytes, size_ - number * kBlockBytes)));
+  read_at(number * kBlockBytes, made.bytes);
+  made.number = number;
+  return made;
+}
+
+void InputFile::load_bytes(std::int64_t offset, std::span<std::byte> out) const {
+  RONDO_ASSERT(offset >= 0 && offset <= size_ - std::ssize(out), "a load outside the file");
+  while (!out.empty()) {
+    const std::vector<std::byte>& bytes = block(offset / kBlockBytes).bytes;
+    const auto begin = static_cast<std::size_t>(offset % kBlockBytes);
+    const std::size_t count = std::min(out.size(), bytes.size() - begin);
+    std::memcpy(out.data(), bytes.data() + begin, count);
+    out = out.subspan(count);
+    offset += static_cast<std::int64_t>(count);
+  }
+}
+
+}  // namespace rondo
