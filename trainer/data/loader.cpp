@@ -149,7 +149,7 @@ void log_sources(const DataSummary& summary) {
 
 class DataLoader::Impl {
  public:
-  Impl(DataOptions options, const Tokenizer& tokenizer)
+  Impl(const DataOptions& options, const Tokenizer& tokenizer)
       : options_(checked(options)),
         shuffle_(options_.shuffle && options_.split == Split::train),
         global_batch_(options_.dp_size * options_.local_batch * options_.accumulation),

@@ -28,8 +28,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-std::string key_of_line(const std::string& line) { return line.substr(0, line.find(" = ")); }
-
 }  // namespace
 
 std::vector<std::string> settings_to_compare(const JobConfig& config, const std::vector<std::string>& more) {

@@ -29,7 +29,7 @@ void widen(const std::byte* from, std::int64_t count, std::int64_t* ids) {
   for (std::int64_t i = 0; i < count; ++i) {
     T id;
     std::memcpy(&id, from + i * static_cast<std::int64_t>(sizeof(T)), sizeof id);
-    ids[i] = static_cast<std::int64_t>(id);
+    ids[i] = static_cast<std::int64_t>(id);  // NOLINT(bugprone-signed-char-misuse): a signed id stays so
   }
 }
 
