@@ -1,14 +1,16 @@
 // A library for LD_PRELOAD that makes file system calls fail, be short, or be the last thing a process does.
 //
 // It counts, per process, the calls below a path: open, creat, write, pwrite, fsync, fdatasync, ftruncate,
-// fallocate, rename, mkdir, unlink, rmdir (with their *at and *64 forms). Environment:
+// fallocate, rename, mkdir, unlink, rmdir (with their *at and *64 forms), and pread where it is named.
+// Environment:
 //   FAILING_FILES_UNDER   paths that begin with this count; without it nothing happens
-//   FAILING_FILES_CALLS   only these count, by the names above, comma-separated; default: all
+//   FAILING_FILES_CALLS   only these count, by the names above, comma-separated; default: all but pread
 //   FAILING_FILES_AT      the number of the first call to disturb, from 1; default: none, count only
 //   FAILING_FILES_TIMES   how many from there on; default 1
 //   FAILING_FILES_ACTION  EIO, ENOSPC, EACCES, EROFS, ESTALE, EDQUOT, EMFILE or ENOENT: the call fails so;
 //                         "short": a write takes half of its bytes; "kill": SIGKILL before the call;
-//                         "vanish": the folder UNDER is renamed to UNDER.gone before the call
+//                         "vanish": the folder UNDER is renamed to UNDER.gone before the call;
+//                         "hang": the call never returns
 //   FAILING_FILES_RANK    only in processes whose RANK is this
 //   FAILING_FILES_LOG     a file that gets a line "PID NUMBER CALL PATH" for each call that counts
 // System calls are made directly, so nothing here depends on what libc has initialised.
@@ -115,6 +117,7 @@ Action decide(const char* call, const char* path) {
   const bool disturbed = plan().at > 0 && number >= plan().at && number - plan().at < plan().times;
   if (disturbed && plan().action == "kill") syscall(SYS_kill, getpid(), SIGKILL);
   if (disturbed && plan().action == "vanish") vanish();
+  while (disturbed && plan().action == "hang") syscall(SYS_pause);
   errno = saved_errno;
   if (disturbed && plan().action == "short") return Action::cut_short;
   if (!disturbed || plan().error_number == 0) return Action::none;
@@ -166,6 +169,11 @@ ssize_t write_at(int fd, const void* bytes, std::size_t size, off_t offset) {
   return syscall(SYS_pwrite64, fd, bytes, taken(action, size), offset);
 }
 
+ssize_t read_at(int fd, void* bytes, std::size_t size, off_t offset) {
+  if (is_listed(plan().calls, "pread") && decide_fd("pread", fd) == Action::fail) return -1;
+  return syscall(SYS_pread64, fd, bytes, size, offset);
+}
+
 int reserve(int fd, int mode, off_t offset, off_t bytes) {
   if (decide_fd("fallocate", fd) == Action::fail) return -1;
   return static_cast<int>(syscall(SYS_fallocate, fd, mode, offset, bytes));
@@ -212,6 +220,13 @@ ssize_t write(int fd, const void* bytes, std::size_t size) {
   if (action == Action::fail) return -1;
   return syscall(SYS_write, fd, bytes, taken(action, size));
 }
+ssize_t pread(int fd, void* bytes, std::size_t size, off_t offset) {
+  return read_at(fd, bytes, size, offset);
+}
+ssize_t pread64(int fd, void* bytes, std::size_t size, off64_t offset) {
+  return read_at(fd, bytes, size, offset);
+}
+
 ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) {
   return write_at(fd, bytes, size, offset);
 }

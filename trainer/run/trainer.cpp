@@ -27,6 +27,17 @@
 #include "trainer/step/lr_schedule.h"
 
 namespace rondo {
+namespace {
+
+// A rank that stands still says where before the others' collectives give it up.
+StepWatch::Patience patience_of(const Comm& comm) {
+  const std::chrono::milliseconds limit(800 * comm.train_timeout_seconds);
+  return {limit, std::chrono::seconds(comm.init_timeout_seconds),
+          std::min<std::chrono::milliseconds>(std::chrono::seconds(1), limit / 8)};
+}
+
+}  // namespace
+
 Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
                  std::chrono::system_clock::time_point started,
                  std::function<void(const std::string&)> on_hang)
@@ -135,12 +146,9 @@ void Trainer::draw_weights() {
 }
 
 void Trainer::bind_executors() {
-  ReplayWatch::Options watch;
-  watch.rank = environment_.rank;
-  watch.deadline = std::chrono::seconds(config_.comm.train_timeout_seconds);
-  watch.first_deadline = std::chrono::seconds(config_.comm.init_timeout_seconds);
+  watch_.emplace(patience_of(config_.comm), on_hang_);
   runner_ = std::make_unique<StepRunner>(*functions_, *state_,
-                                         share_resources(functions_->all(), device_.device, watch, on_hang_));
+                                         share_resources(functions_->all(), device_.device, &*watch_));
 }
 
 void Trainer::watch() {
@@ -172,7 +180,9 @@ void Trainer::begin() {
 
 std::optional<Stop> Trainer::train() {
   begin();
+  const progress::Work in_the_loop(progress::Doing::between_steps);
   while (progress_.step < last_step()) {
+    progress::at_step(progress_.step + 1);
     train_one_step();
     if (validation_is_due()) validate();
     const Agreement asked = agree();
@@ -207,7 +217,10 @@ Trainer::Agreement Trainer::agree() {
   const bool writing = saver_ && saver_->under_way() && saver_->writing();
   if (report_ && request < static_cast<std::int64_t>(StopRequest::full_disk) && !report_->trouble().empty())
     request = static_cast<std::int64_t>(StopRequest::full_disk);
-  const std::vector<std::int64_t> all = groups_->maximum({request, signal, writing});
+  const std::vector<std::int64_t> all = [&] {
+    const StepWatch::Span watched(*watch_, progress::Doing::agreeing);
+    return groups_->maximum({request, signal, writing});
+  }();
   if (saver_ && saver_->under_way() && all[2] == 0) saver_->settle();
   const Agreement asked{static_cast<StopRequest>(all[0]), static_cast<int>(all[1])};
   if (asked.request == StopRequest::save && stop_requests_) {
@@ -250,6 +263,13 @@ void Trainer::refuse(const StepResult& result) const {
           progress_.step - 1));
 }
 
+// The batch that `data` gives next, or its first.
+StepBatch Trainer::load(DataLoader& data, bool first) {
+  const progress::Work loading(progress::Doing::loading);
+  if (first) data.seek(0);
+  return data.next();
+}
+
 StepResult Trainer::run_step(const StepBatch& batch, double learning_rate) {
   if (!snapshot_) return runner_->run(batch, learning_rate);
   try {
@@ -261,10 +281,10 @@ StepResult Trainer::run_step(const StepBatch& batch, double learning_rate) {
 }
 
 void Trainer::train_one_step() {
-  comm_record::at_step(progress_.step + 1);
   if (profile_) profile_->step_begins(progress_.step + 1);
+  std::optional<StepWatch::Span> watched(std::in_place, *watch_, progress::Doing::training);
   const Stopwatch waiting;
-  const StepBatch batch = data_->next();
+  const StepBatch batch = load(*data_, /*first=*/false);
   const double data_wait_s = waiting.seconds();
   const LrScheduler& s = config_.lr_scheduler;
   // The graph takes fp32: what is reported is what was used.
@@ -273,6 +293,7 @@ void Trainer::train_one_step() {
                                                           s.decay_type, s.min_lr_factor));
   const StepResult result = run_step(batch, learning_rate);
   groups_->refuse_failed();  // what a collective that failed left is no result
+  watched.reset();
   ++steps_here_;
   ++progress_.step;
   ++progress_.schedule_step;
@@ -308,13 +329,13 @@ std::optional<std::string> Trainer::hash_if_asked() {
 
 void Trainer::validate() {
   if (report_) report_->pause();
-  validation_data_->seek(0);
   const std::int64_t steps =
       validation_steps(config_, layout_, validation_data_->summary().samples_per_epoch);
   double sum = 0;
   std::int64_t tokens = 0;
   for (std::int64_t i = 0; i < steps; ++i) {
-    const StepBatch batch = validation_data_->next();
+    const StepWatch::Span watched(*watch_, progress::Doing::validating);
+    const StepBatch batch = load(*validation_data_, /*first=*/i == 0);
     sum += runner_->validate(batch);
     tokens += batch.tokens;
   }

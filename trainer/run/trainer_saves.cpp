@@ -79,6 +79,7 @@ void Trainer::set_aside_newer(const std::filesystem::path& root) {
 
 void Trainer::save() {
   if (!saver_) return;
+  const progress::Work saving(progress::Doing::saving);
   if (report_) report_->pause();
   saver_->save(state_->parts(), progress_);
   if (report_) report_->go_on();

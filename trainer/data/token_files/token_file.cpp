@@ -10,6 +10,7 @@
 #include <array>
 
 #include "support/error.h"
+#include "support/watch/progress.h"
 #include "trainer/data/documents/order.h"
 
 namespace rondo {
@@ -59,6 +60,7 @@ void load_ids(const std::byte* from, IdType type, std::int64_t count, std::int64
 
 void TokenFile::read(std::int64_t document, std::int64_t begin, std::int64_t end, std::int64_t* ids) {
   RONDO_ASSERT(0 <= begin && begin <= end && end <= tokens(document), "a read outside the document");
+  const progress::Reading reading(path_);
   read_ids(document, begin, end, ids);
   std::int64_t* last = ids + (end - begin);
   std::int64_t* bad = std::find_if(ids, last, [&](std::int64_t id) { return id < 0 || id >= limit_.size; });

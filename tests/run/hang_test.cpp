@@ -1,0 +1,47 @@
+// Runs in which something never ends: they end with 7, and say where they stood and which rank held them up.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/run/processes.h"
+#include "tests/run/runs.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using launch::holds_soon;
+using launch::Launch;
+
+const Words kEndless = {"--training.steps=1000000", "--validation.enable=false",
+                        "--comm.train_timeout_seconds=2"};
+
+Words without_launch(Words words) { return {words.begin() + 1, words.end()}; }
+
+// A read of the corpus never returns, on `rank` alone, some dozen steps after the start.
+std::vector<std::pair<std::string, std::string>> hanging_read(const Place& place, const std::string& rank) {
+  return {{"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libfailing_files.so"},
+          {"FAILING_FILES_UNDER", (place / "corpus").string()},
+          {"FAILING_FILES_CALLS", "pread"},
+          {"FAILING_FILES_ACTION", "hang"},
+          {"FAILING_FILES_AT", "200"},
+          {"FAILING_FILES_RANK", rank},
+          {"OMP_NUM_THREADS", "1"}};
+}
+
+TEST_CASE("PRO-06: a run of one rank whose data read hangs ends with 7 and names the file") {
+  const Place place;
+  Launch launcher(without_launch(place.launch(1, "run", kEndless)), hanging_read(place, "0"));
+  const launch::Finished end = launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 7);
+  const nlohmann::json record = place.exit_record("run");
+  INFO(record);
+  CHECK(record["exit_code"] == 7);
+  const std::string reason = record["reason"];
+  CHECK_THAT(reason, ContainsSubstring(" has stood still for ") &&
+                         ContainsSubstring(" s, in a read of " + (place / "corpus").string() + "/"));
+  CHECK_THAT(reason, ContainsSubstring("comm.train_timeout_seconds"));
+}
+
+}  // namespace
+}  // namespace rondo
