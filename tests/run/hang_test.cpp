@@ -43,5 +43,32 @@ TEST_CASE("PRO-06: a run of one rank whose data read hangs ends with 7 and names
   CHECK_THAT(reason, ContainsSubstring("comm.train_timeout_seconds"));
 }
 
+TEST_CASE("PRO-06: a run whose output nobody reads trains to its end") {
+  const Place place;
+  int ends[2];
+  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  fcntl(ends[1], F_SETPIPE_SZ, 4096);
+  Words words = Words{kRondo} + place.train("run", {"--training.steps=100", "--metrics.log_freq=1",
+                                                    "--validation.enable=false"});
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("OMP_NUM_THREADS", "1", 1);
+    dup2(ends[1], 1);
+    dup2(ends[1], 2);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  int status = -1;
+  const bool ended = holds_soon([&] { return waitpid(child, &status, WNOHANG) == child; });
+  if (!ended) kill(child, SIGKILL);
+  for (const int fd : ends) close(fd);
+  REQUIRE(ended);
+  CHECK(status == 0);
+  CHECK(place.metrics("run").size() == 100);
+}
+
 }  // namespace
 }  // namespace rondo
