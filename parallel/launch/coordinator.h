@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "parallel/launch/options.h"
+#include "parallel/launch/standing.h"
 #include "parallel/rendezvous/handshake.h"
 #include "parallel/rendezvous/messages.h"
 
@@ -38,6 +39,8 @@ class Coordinator {
   bool all_others_left() const;
   // Set when finished because a rank failed.
   const std::optional<Failure>& root_cause() const { return root_cause_; }
+  // Set where that is a lost peer, and a rank is known to have held the others up.
+  const std::optional<Holdup>& holdup() const { return holdup_; }
 
  private:
   enum class State { joining, running, stopping, finished };
@@ -73,6 +76,7 @@ class Coordinator {
   void stop(const Member* except);
   void forward(const Member& from, int signal);
   void decide_if_all_ended();
+  std::vector<int> find_root_cause();
   void finish(int code, const std::string& report);
   void broadcast(const Json& message, const Member* except);
   std::string missing_nodes() const;
@@ -89,6 +93,7 @@ class Coordinator {
   bool signalled_ = false;
   bool lost_a_node_ = false;
   std::optional<Failure> root_cause_;
+  std::optional<Holdup> holdup_;
 };
 
 }  // namespace rondo::launch

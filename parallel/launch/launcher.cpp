@@ -17,7 +17,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 
@@ -341,23 +340,17 @@ class Launcher {
   }
 
   void explain() {
-    std::ifstream file(places_.run_folder_file);
-    std::string line(PATH_MAX, '\0');
-    file.read(line.data(), static_cast<std::streamsize>(line.size()));
-    line = line.substr(0, std::min(line.find('\n'), static_cast<std::size_t>(file.gcount())));
-    constexpr std::string_view kKey = "run_folder=/";
-    if (line.rfind(kKey, 0) != 0) return;
-    Failure failure;
-    if (coordinator_->root_cause() && coordinator_->root_cause()->code() == finish_->code) {
-      failure = *coordinator_->root_cause();
-    } else {
+    const std::string run_folder = run_folder_in(places_.run_folder_file);
+    if (run_folder.empty()) return;
+    Failure failure = coordinator_->root_cause().value_or(Failure{});
+    if (failure.code() != finish_->code) {
       failure.signal = finish_->code > 128 ? finish_->code - 128 : 0;
       failure.exit_code = failure.signal > 0 ? 0 : finish_->code;
       failure.time_s = wall_time_s();
       failure.message = finish_->report;
     }
     try {
-      write_exit_json(line.substr(kKey.size() - 1), failure, generation_, attempt_began_s_);
+      write_exit_json(run_folder, failure, generation_, attempt_began_s_, coordinator_->holdup());
     } catch (const Error& error) {
       output_.say(error.what());
     }
@@ -392,9 +385,6 @@ class Launcher {
 
 }  // namespace
 
-int run(const LaunchOptions& options) {
-  Launcher launcher(options);
-  return launcher.run();
-}
+int run(const LaunchOptions& options) { return Launcher(options).run(); }
 
 }  // namespace rondo::launch

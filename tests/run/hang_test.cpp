@@ -43,6 +43,49 @@ TEST_CASE("PRO-06: a run of one rank whose data read hangs ends with 7 and names
   CHECK_THAT(reason, ContainsSubstring("comm.train_timeout_seconds"));
 }
 
+// A run of three ranks of which the second was stopped in the middle of step 4 or later.
+struct StoppedRun {
+  explicit StoppedRun(const Words& flags)
+      : launcher(without_launch(place.launch(3, "run", kEndless + flags)), {mark.setting()}) {
+    REQUIRE(holds_soon([&] { return lines_of(place / "run/metrics.jsonl").size() >= 3; }));
+    const std::vector<int> rank = mark.processes("RANK=1");
+    REQUIRE(rank.size() == 1);
+    kill(rank[0], SIGSTOP);
+  }
+  Place place;
+  Mark mark;
+  Launch launcher;
+};
+
+TEST_CASE("PRO-06: a rank that stands still is named by the launcher, in exit.json and in events.jsonl") {
+  StoppedRun run({});
+  const launch::Finished end = run.launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 7);
+  CHECK(run.mark.all_gone());
+  CHECK_THAT(end.err, ContainsSubstring("has stood still for "));
+  CHECK_THAT(end.err, ContainsSubstring("rank 1 holds the others up: it has stood still for "));
+  const nlohmann::json record = run.place.exit_record("run");
+  INFO(record);
+  CHECK(record["exit_code"] == 7);
+  CHECK(record["culprit"]["rank"] == 1);
+  CHECK(record["culprit"]["step"].get<int>() >= 3);
+  CHECK_THAT(record["culprit"]["text"].get<std::string>(), ContainsSubstring("rank 1 holds the others up"));
+  const nlohmann::json event = nlohmann::json::parse(lines_of(run.place / "run/events.jsonl").back());
+  CHECK(event["event"] == "held_up");
+  CHECK(event["culprit"]["rank"] == 1);
+}
+
+TEST_CASE("PRO-06: a rank whose data read hangs is named, though others give up before it") {
+  const Place place;
+  Launch launcher(without_launch(place.launch(2, "run", kEndless)), hanging_read(place, "1"));
+  const launch::Finished end = launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 7);
+  CHECK_THAT(end.err, ContainsSubstring("rank 1 holds the others up: ") &&
+                          ContainsSubstring(", in a read of " + (place / "corpus").string() + "/"));
+}
+
 TEST_CASE("PRO-06: a run whose output nobody reads trains to its end") {
   const Place place;
   int ends[2];
