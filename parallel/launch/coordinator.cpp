@@ -315,6 +315,9 @@ void Coordinator::decide_if_all_ended() {
   if (root_cause_) report = describe(*root_cause_, static_cast<int>(codes.size()), options_.nodes);
   if (holdup_) report += "\n  " + holdup_->text;
   if (!again) return finish(code, report);
+  if (const std::string loop = crash_loop_.add(*root_cause_); !loop.empty())
+    return finish(static_cast<int>(ExitCode::do_not_requeue),
+                  report + "\n  not started again: " + loop + "; find the cause first");
   ++generation_;
   broadcast({{"type", "say"},
              {"text", report + fmt::format("\n  starting all ranks again: restart {} of {}", generation_,

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/launch/crash_loop.h"
 #include "parallel/launch/options.h"
 #include "parallel/launch/standing.h"
 #include "parallel/rendezvous/handshake.h"
@@ -94,6 +95,7 @@ class Coordinator {
   bool lost_a_node_ = false;
   std::optional<Failure> root_cause_;
   std::optional<Holdup> holdup_;
+  CrashLoop crash_loop_;
 };
 
 }  // namespace rondo::launch

@@ -86,6 +86,24 @@ TEST_CASE("PRO-06: a rank whose data read hangs is named, though others give up 
                           ContainsSubstring(", in a read of " + (place / "corpus").string() + "/"));
 }
 
+TEST_CASE("PRO-22: a rank that dies twice in one step without a new checkpoint is not started a third time") {
+  const Place place;
+  std::vector<std::pair<std::string, std::string>> dying = hanging_read(place, "1");
+  dying[3].second = "kill";
+  const Words words = place.launch(2, "run", kEndless + Words{"--training.num_prefetch_batches=0"});
+  Launch launcher(Words{"--max-restarts=10"} + without_launch(words), dying);
+  const launch::Finished end = launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 93);
+  CHECK_THAT(end.err, ContainsSubstring("starting all ranks again: restart 1 of 10") &&
+                          !ContainsSubstring("restart 2 of 10"));
+  CHECK_THAT(end.err, ContainsSubstring("not started again: it failed twice in step "));
+  const nlohmann::json record = place.exit_record("run");
+  INFO(record);
+  CHECK(record["exit_code"] == 93);
+  CHECK_THAT(record["reason"].get<std::string>(), ContainsSubstring("it failed twice in step "));
+}
+
 TEST_CASE("PRO-06: a run whose output nobody reads trains to its end") {
   const Place place;
   int ends[2];
