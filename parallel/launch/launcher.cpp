@@ -29,6 +29,7 @@
 #include "parallel/rendezvous/handshake.h"
 #include "parallel/rendezvous/messages.h"
 #include "support/error.h"
+#include "support/files/folder_lock.h"
 
 namespace rondo::launch {
 namespace {
@@ -272,6 +273,13 @@ class Launcher {
       throw Error(ExitCode::environment,
                   fmt::format("cannot write into {}: {}; choose another --log-dir", places_.logs,
                               failed ? failed.message() : std::strerror(errno)));
+    if (!logs_lock_) logs_lock_ = FolderLock::take(places_.logs, FileUse::run);
+    if (logs_lock_) return;
+    throw Error(
+        ExitCode::environment,
+        fmt::format("the logs in {} are being written by another launcher that is still alive; choose "
+                    "another --log-dir or --rdzv-id",
+                    places_.logs));
   }
 
   // --- the ranks ---
@@ -364,6 +372,7 @@ class Launcher {
   Fd signals_;
   Places places_;
   std::string log_root_;
+  std::optional<FolderLock> logs_lock_;
   std::optional<Coordinator> coordinator_;  // on node 0
   struct Greeting {
     Fd fd;
