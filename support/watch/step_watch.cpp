@@ -1,3 +1,6 @@
+// The thread looks once an interval. A look that came late counts two intervals at most: what passed
+// meanwhile, passed for the step as well. Launches are taken off by the device's count, which may run ahead
+// of what the watch was told; so only what it knows of is counted as done.
 #include "support/watch/step_watch.h"
 
 #include <fmt/format.h>
