@@ -191,7 +191,7 @@ void Ranks::reap(Rank& rank) {
     if (forwarder) forwarder->drain();
   if (!is_failure(rank) || first_failed_s_) return;
   first_failed_s_ = now_s();
-  standings_ = standings();
+  if (!stopped_s_) standings_ = standings();
 }
 
 void Ranks::signal_all(int signal) {
@@ -210,6 +210,7 @@ void Ranks::forward(int signal) {
 
 void Ranks::stop() {
   if (stopped_s_) return;
+  if (!first_failed_s_) standings_ = standings();  // for a failure on another node
   stopped_s_ = now_s();
   stopped_wall_s_ = wall_time_s();
   signal_all(SIGTERM);

@@ -87,7 +87,7 @@ class Ranks {
   std::optional<double> forwarded_s_;  // monotonic: since when the ranks are asked to end
   double stopped_wall_s_ = 0;
   std::optional<double> first_failed_s_;  // monotonic
-  std::vector<Standing> standings_;       // when the first failed: the furthest behind, the furthest ahead
+  std::vector<Standing> standings_;  // before any was stopped: the likeliest to hold others up, the least
 };
 
 }  // namespace rondo::launch

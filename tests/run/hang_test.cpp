@@ -2,6 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "tests/run/held_port.h"
 #include "tests/run/processes.h"
 #include "tests/run/runs.h"
 
@@ -74,6 +75,26 @@ TEST_CASE("PRO-06: a rank that stands still is named by the launcher, in exit.js
   const nlohmann::json event = nlohmann::json::parse(lines_of(run.place / "run/events.jsonl").back());
   CHECK(event["event"] == "held_up");
   CHECK(event["culprit"]["rank"] == 1);
+}
+
+TEST_CASE("PRO-06: a rank that stands still on another node is named") {
+  const Place place;
+  const Mark mark;
+  const std::string port = std::to_string(HeldPort().number());
+  const Words words = Words{"--nnodes=2", "--nproc-per-node=1", "--rdzv-endpoint=127.0.0.1:" + port, "--"} +
+                      place.train("run", kEndless);
+  Launch first(words, {mark.setting()}), second(words, {mark.setting()});
+  REQUIRE(holds_soon([&] { return lines_of(place / "run/metrics.jsonl").size() >= 3; }));
+  const std::vector<int> rank = mark.processes("RANK=1");
+  REQUIRE(rank.size() == 1);
+  kill(rank[0], SIGSTOP);
+  const launch::Finished end = first.wait(), other = second.wait();
+  INFO(end.err << other.err);
+  CHECK(end.code == 7);
+  CHECK(other.code == 7);
+  for (const std::string& said : {end.err, other.err})
+    CHECK_THAT(said, ContainsSubstring("rank 1 holds the others up: ") &&
+                         ContainsSubstring(", stopped by a signal, "));
 }
 
 TEST_CASE("PRO-06: a rank whose data read hangs is named, though others give up before it") {
