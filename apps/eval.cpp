@@ -77,10 +77,10 @@ class Evaluation {
       at::Tensor shard = part.tensor;
       model.load(part.name.substr(part.name.find('/') + 1), part.place, shard);
     }
-    ReplayWatch::Options watch;
-    watch.deadline = watch.first_deadline = std::chrono::seconds(config.comm.init_timeout_seconds);
+    const std::chrono::seconds limit(config.comm.init_timeout_seconds);
+    watch_.emplace(StepWatch::Patience{.limit = limit, .first_limit = limit});
     runner_ = std::make_unique<StepRunner>(functions_, state_,
-                                           share_resources(functions_.all(), device_.device, watch));
+                                           share_resources(functions_.all(), device_.device, &*watch_));
   }
 
   // That the data gives in one pass; at least one.
@@ -89,6 +89,7 @@ class Evaluation {
   }
 
   void add_batch() {
+    const StepWatch::Span watched(*watch_, progress::Doing::validating);
     const StepBatch batch = data_->next();
     sum_ += static_cast<double>(runner_->validate(batch)) * static_cast<double>(batch.valid_tokens);
     tokens_ += batch.valid_tokens;
@@ -105,6 +106,7 @@ class Evaluation {
   const CompiledFunctions functions_;
   TrainState state_;
   std::unique_ptr<DataLoader> data_;
+  std::optional<StepWatch> watch_;  // outlives the executors
   std::unique_ptr<StepRunner> runner_;
   double sum_ = 0;
   std::int64_t tokens_ = 0;

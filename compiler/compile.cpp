@@ -105,7 +105,7 @@ std::unique_ptr<Executor> CompiledStep::bind(std::vector<at::Tensor> state,
     case ExecutorKind::interpreter:
       return make_interpreter(graph_, std::move(state));
     case ExecutorKind::replay:
-      return make_replay(graph_, plan_, shared.memory, std::move(state), shared.watch.get());
+      return make_replay(graph_, plan_, shared.memory, std::move(state), shared.watch);
   }
   throw Error(ExitCode::internal, "unknown executor");
 }
@@ -115,8 +115,7 @@ void prepare_allocator(c10::Device device) {
 }
 
 SharedResources share_resources(const std::vector<const CompiledStep*>& steps, c10::Device device,
-                                const ReplayWatch::Options& watch,
-                                std::function<void(const std::string&)> on_hang) {
+                                StepWatch* watch) {
   std::int64_t bytes = 0, host_bytes = 0;
   bool records = false;
   for (const CompiledStep* step : steps) {
@@ -127,9 +126,10 @@ SharedResources share_resources(const std::vector<const CompiledStep*>& steps, c
   if (bytes == 0) return {};
   const std::shared_ptr<ReplayDevice> replay_device = make_replay_device(device);
   SharedResources shared{std::make_shared<ReplayMemory>(replay_device, bytes, host_bytes), nullptr};
-  if (records)
-    shared.watch = std::make_shared<ReplayWatch>([replay_device] { return replay_device->counted(); }, watch,
-                                                 std::move(on_hang));
+  if (records && watch != nullptr) {
+    watch->follow([replay_device] { return replay_device->counted(); });
+    shared.watch = watch;
+  }
   return shared;
 }
 

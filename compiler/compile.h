@@ -53,7 +53,7 @@ struct CompileReport {
 // groups.
 struct SharedResources {
   std::shared_ptr<ReplayMemory> memory;  // nullptr where nothing is replayed
-  std::shared_ptr<ReplayWatch> watch;    // of what is recorded; nullptr without recordings
+  StepWatch* watch = nullptr;            // told of what is recorded; nullptr without recordings
 };
 
 class CompiledStep {
@@ -85,9 +85,8 @@ class CompiledStep {
 
 // Before the first tensor on `device`, where steps will be replayed. On the CPU: cpu_memory::install.
 void prepare_allocator(c10::Device device);
-// For steps that never run at the same time, on `device`. `on_hang` as in ReplayWatch.
+// For steps that never run at the same time, on `device`. `watch` follows what is recorded and outlives them.
 SharedResources share_resources(const std::vector<const CompiledStep*>& steps, c10::Device device,
-                                const ReplayWatch::Options& watch,
-                                std::function<void(const std::string&)> on_hang = &ReplayWatch::end_hung);
+                                StepWatch* watch = nullptr);
 
 }  // namespace rondo

@@ -1,12 +1,18 @@
 #include "support/log.h"
 
-#include <spdlog/sinks/stdout_color_sinks.h>
+#include <poll.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <string>
 
 namespace rondo {
@@ -18,21 +24,81 @@ bool wants_color() {
   return isatty(STDERR_FILENO) != 0;
 }
 
-struct Backend {
-  std::shared_ptr<spdlog::sinks::stderr_color_sink_mt> sink =
-      std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
-  spdlog::logger logger{"rondo", sink};
+const char* color_of(spdlog::level::level_enum level) {
+  switch (level) {
+    case spdlog::level::debug:
+      return "\033[36m";
+    case spdlog::level::warn:
+      return "\033[33m\033[1m";
+    case spdlog::level::err:
+      return "\033[31m\033[1m";
+    default:
+      return "\033[32m";
+  }
+}
+
+// Writes what stderr takes at once. A pipe that polls as writable takes PIPE_BUF bytes without blocking.
+class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  ~StderrSink() override { write_ready(kPatience_ms); }
+
   std::atomic<bool> colored = false;
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (waiting_.size() > kMostKept) write_ready(0);
+    // Once lines are dropped, so are those behind them until half of the room is free.
+    if (message.level < spdlog::level::err && waiting_.size() > (dropped_ > 0 ? kMostKept / 2 : kMostKept)) {
+      ++dropped_;
+      return write_ready(0);
+    }
+    if (dropped_ > 0)
+      waiting_ +=
+          "[rondo] " + std::to_string(dropped_) + " lines of the log were dropped: nobody read them\n";
+    dropped_ = 0;
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    const std::string_view text(line.data(), line.size());
+    if (colored && message.color_range_end > message.color_range_start) {
+      waiting_.append(text.substr(0, message.color_range_start)).append(color_of(message.level));
+      waiting_ += text.substr(message.color_range_start, message.color_range_end - message.color_range_start);
+      waiting_.append("\033[m").append(text.substr(message.color_range_end));
+    } else {
+      waiting_ += text;
+    }
+    write_ready(message.level >= spdlog::level::err ? kPatience_ms : 0);
+  }
+  void flush_() override {}
+
+ private:
+  static constexpr std::size_t kMostKept = 64 << 10;
+  static constexpr int kPatience_ms = 2000;
+
+  void write_ready(int patience_ms) {
+    pollfd ready{STDERR_FILENO, POLLOUT, 0};
+    while (!waiting_.empty() && poll(&ready, 1, patience_ms) > 0) {
+      const ssize_t written =
+          ::write(STDERR_FILENO, waiting_.data(), std::min<std::size_t>(waiting_.size(), PIPE_BUF));
+      if (written >= 0)
+        waiting_.erase(0, static_cast<std::size_t>(written));
+      else if (errno != EINTR && errno != EAGAIN)
+        waiting_.clear();  // nobody reads any more
+    }
+  }
+
+  std::string waiting_;
+  std::int64_t dropped_ = 0;
+};
+
+struct Backend {
+  std::shared_ptr<StderrSink> sink = std::make_shared<StderrSink>();
+  spdlog::logger logger{"rondo", sink};
 
   Backend() {
     set_color(true);
     set_rank("");
-    logger.flush_on(spdlog::level::info);
   }
-  void set_color(bool allowed) {
-    colored = allowed && wants_color();
-    sink->set_color_mode(colored ? spdlog::color_mode::always : spdlog::color_mode::never);
-  }
+  void set_color(bool allowed) { sink->colored = allowed && wants_color(); }
   void set_rank(const std::string& rank) {
     logger.set_pattern("[rondo] %Y-%m-%d %H:%M:%S " + rank + "%^%-7l%$ %v");
   }
@@ -66,6 +132,6 @@ void log(LogLevel level, std::string_view text) {
 void set_log_level(LogLevel lowest) { backend().logger.set_level(spdlog_level(lowest)); }
 void set_log_rank(int rank) { backend().set_rank("rank " + std::to_string(rank) + " "); }
 void set_log_color(bool allowed) { backend().set_color(allowed); }
-bool log_has_color() { return backend().colored; }
+bool log_has_color() { return backend().sink->colored; }
 
 }  // namespace rondo

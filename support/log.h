@@ -1,5 +1,9 @@
 // Log lines to stderr. spdlog lives behind this wall: its fmt and LibTorch's do not compile together.
 //
+// Logging never holds a run up: what the reader of stderr does not take waits in memory, 64 KiB of it; lines
+// behind that are dropped, counted, and told of once there is room. Only an error, and the end of the
+// process, wait up to two seconds for the reader.
+//
 // Thread-safe. A line reads `[rondo] 2026-01-31 12:00:00 rank 0 INFO  text`; the rank is left out until
 // `set_log_rank`.
 #pragma once

@@ -106,7 +106,7 @@ bool is_collective(const Instruction& instruction) {
 class Replay final : public Executor {
  public:
   Replay(const ir::Graph& graph, const ir::MemoryPlan& plan, std::shared_ptr<ReplayMemory> memory,
-         std::vector<Tensor> state, ReplayWatch* watch)
+         std::vector<Tensor> state, StepWatch* watch)
       : memory_(std::move(memory)),
         device_(memory_->device()),
         watch_(watch),
@@ -253,7 +253,7 @@ class Replay final : public Executor {
 
   std::shared_ptr<ReplayMemory> memory_;
   ReplayDevice& device_;
-  ReplayWatch* watch_;
+  StepWatch* watch_;
   PlannedStep step_;
   std::vector<Calls> calls_;  // of each instruction
   std::vector<Part> parts_;
@@ -280,7 +280,7 @@ ReplayMemory::~ReplayMemory() { device_->release_pool(); }
 
 std::unique_ptr<Executor> make_replay(const ir::Graph& graph, const ir::MemoryPlan& plan,
                                       std::shared_ptr<ReplayMemory> memory, std::vector<Tensor> state,
-                                      ReplayWatch* watch) {
+                                      StepWatch* watch) {
   return std::make_unique<Replay>(graph, plan, std::move(memory), std::move(state), watch);
 }
 

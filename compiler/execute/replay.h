@@ -20,9 +20,9 @@
 
 #include "compiler/execute/executor.h"
 #include "compiler/execute/replay_device.h"
-#include "compiler/execute/replay_watch.h"
 #include "compiler/ir/ir.h"
 #include "compiler/plan/memory_plan.h"
+#include "support/watch/step_watch.h"
 
 namespace rondo {
 
@@ -52,6 +52,6 @@ class ReplayMemory {
 // `watch` is told of every segment; nullptr: nobody watches. The executor's facts are complete after run 2.
 std::unique_ptr<Executor> make_replay(const ir::Graph& graph, const ir::MemoryPlan& plan,
                                       std::shared_ptr<ReplayMemory> memory, std::vector<at::Tensor> state,
-                                      ReplayWatch* watch = nullptr);
+                                      StepWatch* watch = nullptr);
 
 }  // namespace rondo

@@ -1,6 +1,7 @@
 #include "compiler/execute/run_observer.h"
 
 #include "support/crash_report.h"
+#include "support/watch/progress.h"
 
 namespace rondo {
 namespace {
@@ -21,11 +22,13 @@ ObservedRun::ObservedRun(const std::string& function) : observer_(installed) {
 
 ObservedRun::~ObservedRun() {
   set_current_work({});
+  progress::running_nothing();
   if (observer_ != nullptr) observer_->run_ends();
 }
 
 void ObservedRun::reached(const ir::Node& node) const {
   set_current_work({node.op.c_str(), node.module.c_str(), node.phase});
+  progress::running(node.op, node.module, node.phase);
   if (observer_ != nullptr) observer_->node_begins(*graph_, node);
 }
 

@@ -1,5 +1,5 @@
-// Where an executor is in its step, for whoever asks: the crash report and the record of collectives always,
-// a profile while it runs. Plain C++.
+// Where an executor is in its step, for whoever asks: the crash report, the record of collectives and the
+// notes of progress always, a profile while it runs. Plain C++.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ class RunObserver {
 void set_run_observer(RunObserver* observer);
 
 // An executor's run, from its first node to its end, whichever way that comes. Without an observer a node
-// costs three stores and a branch.
+// costs some twenty stores and a branch.
 class ObservedRun {
  public:
   explicit ObservedRun(const ir::Graph& graph);

@@ -20,7 +20,7 @@
 namespace rondo::ir {
 namespace {
 
-constexpr const char* kKind = "norms";
+constexpr const char* kNorms = "norms";
 
 // A match, as far as it goes.
 struct Norm {
@@ -260,7 +260,7 @@ class RmsNormFusion {
     if (!fusion_.take(n.nodes, {n.y}, {n.x, n.weight}))
       return fusion_.leave(rsqrt, "an inner value has another reader");
     insert_forward(n);
-    fusion_.count(kKind);
+    fusion_.count(kNorms);
   }
 
   void fuse_both(NodeIndex rsqrt, Norm& n) {
@@ -276,7 +276,7 @@ class RmsNormFusion {
         {contiguous(fusion_.type(n.x).dtype, fusion_.type(n.x).sizes), contiguous(DType::f32, {width(n)})});
     give_weight_gradient(of_weight, made[1]);
     give_x_gradient(n, made[0]);
-    fusion_.count(std::string(kKind) + " with their backward");
+    fusion_.count(std::string(kNorms) + " with their backward");
   }
 
   // The views of the sum, and the casts of these to f32; adds what they make to `results`.

@@ -13,7 +13,7 @@
 namespace rondo::ir {
 namespace {
 
-constexpr const char* kKind = "gated units";
+constexpr const char* kGatedUnits = "gated units";
 
 class SwigluFusion {
  public:
@@ -54,7 +54,7 @@ class SwigluFusion {
     if (!fusion_.take({silu, product}, {y}, {gate, up}))
       return fusion_.leave(silu, "an inner value has another reader");
     fusion_.replace(y, insert_forward(product, gate, up));
-    fusion_.count(kKind);
+    fusion_.count(kGatedUnits);
   }
 
   ValueId insert_forward(NodeIndex before, ValueId gate, ValueId up) {
@@ -87,7 +87,7 @@ class SwigluFusion {
                        {Use{grad}, Use{gate}, Use{up}}, {type, type});
     fusion_.replace(for_gate, made[0]);
     fusion_.replace(for_up, made[1]);
-    fusion_.count(std::string(kKind) + " with their backward");
+    fusion_.count(std::string(kGatedUnits) + " with their backward");
   }
 
   Fusion fusion_;

@@ -16,6 +16,7 @@
 
 #include "support/crash_report.h"
 #include "support/scope.h"
+#include "support/watch/progress.h"
 
 namespace rondo::comm_record {
 namespace {
@@ -37,7 +38,7 @@ struct Entry {
 struct Record {
   std::mutex mutex;
   std::size_t capacity = 0;
-  std::int64_t step = 0, next = 0;
+  std::int64_t next = 0;
   std::vector<Entry> ring;  // entry `number` at number % capacity
   std::map<std::string, std::int64_t, std::less<>> calls_of_group;
 
@@ -148,12 +149,6 @@ std::size_t kept() {
   return r.capacity;
 }
 
-void at_step(std::int64_t step) {
-  Record& r = record();
-  const std::lock_guard lock(r.mutex);
-  r.step = step;
-}
-
 std::int64_t called(const Call& call) {
   Record& r = record();
   const std::lock_guard lock(r.mutex);
@@ -165,7 +160,7 @@ std::int64_t called(const Call& call) {
   if (calls == r.calls_of_group.end()) calls = r.calls_of_group.emplace(std::string(call.group), 0).first;
   entry.number = number;
   entry.in_group = calls->second++;
-  entry.step = r.step;
+  entry.step = progress::step();
   entry.collective = call.collective;
   entry.group = call.group;
   entry.dtype = call.dtype;
@@ -175,6 +170,7 @@ std::int64_t called(const Call& call) {
   entry.state = State::called;
   entry.called_at = std::chrono::system_clock::now();
   entry.called = Clock::now();
+  progress::called(number, entry.collective, entry.group, entry.in_group, entry.module);
   return number;
 }
 
@@ -185,6 +181,7 @@ void waited_for(std::int64_t number) {
   if (entry == nullptr || entry->state != State::called) return;
   entry->state = State::waited_for;
   entry->waited_for = Clock::now();
+  progress::waits_for(entry->collective, entry->group, entry->in_group, entry->module);
 }
 
 void done(std::int64_t number) {
@@ -193,6 +190,7 @@ void done(std::int64_t number) {
   Entry* entry = r.find(number);
   if (entry == nullptr || entry->state == State::done) return;
   entry->done = Clock::now();
+  progress::waits_no_more();
   if (entry->state == State::called) entry->waited_for = entry->done;
   entry->state = State::done;
 }
@@ -219,7 +217,7 @@ std::string to_json(int rank, int world_size, std::string_view reason) {
   const nlohmann::ordered_json file = {
       {"rank", rank},
       {"world_size", world_size},
-      {"step", r.step},
+      {"step", progress::step()},
       {"reason", reason},
       {"under_way", blocking == nullptr ? nlohmann::ordered_json() : json_of(*blocking)},
       {"entries", entries}};

@@ -1,9 +1,9 @@
 // The flight recorder: the latest collectives of this process, so that a lost peer or a hang has a name. What
 // a rank waits for and the others never called is the first difference between their files.
 //
-// Process-wide, like the crash report; any thread. Off until `keep`. Entries own their texts and overwrite
-// the oldest; an entry costs less than a microsecond. Collectives over NCCL are in LibTorch's own record
-// (gpu_records.h).
+// Process-wide, like the crash report; any thread. Steps are those of progress.h, which is told of each call,
+// too. Off until `keep`. Entries own their texts and overwrite the oldest; an entry costs less than a
+// microsecond. Collectives over NCCL are in LibTorch's own record (gpu_records.h).
 //
 // The file, one JSON object:
 //   rank, world_size, step   the step that was under way, from 1
@@ -28,8 +28,6 @@ namespace rondo::comm_record {
 // Of the latest so many collectives; forgets what was recorded so far. 0: off.
 void keep(std::size_t entries);
 std::size_t kept();
-// What is called from now on belongs to this step.
-void at_step(std::int64_t step);
 
 struct Call {
   std::string_view collective;  // "all_gather"

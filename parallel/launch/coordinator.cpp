@@ -281,31 +281,47 @@ void Coordinator::forward(const Member& from, int signal) {
   broadcast({{"type", "forward"}, {"signal", signal}}, &from);
 }
 
-void Coordinator::decide_if_all_ended() {
-  if (!std::all_of(members_.begin(), members_.end(),
-                   [](const auto& member) { return member->ended.has_value(); }))
-    return;
+// Of reports of all nodes. Returns the codes of all ranks.
+std::vector<int> Coordinator::find_root_cause() {
   root_cause_.reset();
   std::vector<int> codes;
+  std::vector<Standing> standings;
   for (const auto& member : members_) {
     const Ended& ended = *member->ended;
     codes.insert(codes.end(), ended.codes.begin(), ended.codes.end());
-    if (ended.first && (!root_cause_ || is_likelier_cause(*ended.first, *root_cause_)))
-      root_cause_ = ended.first;
+    standings.insert(standings.end(), ended.standings.begin(), ended.standings.end());
+  }
+  holdup_ = find_holdup(standings);
+  for (const auto& member : members_) {
+    const auto& first = member->ended->first;
+    if (first && (!root_cause_ || is_likelier_cause(*first, *root_cause_, holdup_))) root_cause_ = first;
   }
   // Ranks that a signal ends do not all go at the same moment: then a lost peer is no cause.
   if (signalled_ && root_cause_ && root_cause_->code() == static_cast<int>(ExitCode::peer) && !lost_a_node_)
     root_cause_.reset();
+  if (!root_cause_ || root_cause_->code() != static_cast<int>(ExitCode::peer)) holdup_.reset();
+  return codes;
+}
+
+void Coordinator::decide_if_all_ended() {
+  if (!std::all_of(members_.begin(), members_.end(),
+                   [](const auto& member) { return member->ended.has_value(); }))
+    return;
+  const std::vector<int> codes = find_root_cause();
   const int code = root_cause_ ? root_cause_->code() : common_code(codes);
   const bool again =
       root_cause_ && may_restart(code) && !signalled_ && !lost_a_node_ && generation_ < options_.max_restarts;
-  const int world_size = static_cast<int>(codes.size());
-  if (!again) return finish(code, root_cause_ ? describe(*root_cause_, world_size, options_.nodes) : "");
+  std::string report;
+  if (root_cause_) report = describe(*root_cause_, static_cast<int>(codes.size()), options_.nodes);
+  if (holdup_) report += "\n  " + holdup_->text;
+  if (!again) return finish(code, report);
+  if (const std::string loop = crash_loop_.add(*root_cause_); !loop.empty())
+    return finish(static_cast<int>(ExitCode::do_not_requeue),
+                  report + "\n  not started again: " + loop + "; find the cause first");
   ++generation_;
   broadcast({{"type", "say"},
-             {"text", describe(*root_cause_, world_size, options_.nodes) +
-                          fmt::format("\n  starting all ranks again: restart {} of {}", generation_,
-                                      options_.max_restarts)}},
+             {"text", report + fmt::format("\n  starting all ranks again: restart {} of {}", generation_,
+                                           options_.max_restarts)}},
             nullptr);
   start();
 }

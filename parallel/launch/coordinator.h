@@ -14,7 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "parallel/launch/crash_loop.h"
 #include "parallel/launch/options.h"
+#include "parallel/launch/standing.h"
 #include "parallel/rendezvous/handshake.h"
 #include "parallel/rendezvous/messages.h"
 
@@ -38,6 +40,8 @@ class Coordinator {
   bool all_others_left() const;
   // Set when finished because a rank failed.
   const std::optional<Failure>& root_cause() const { return root_cause_; }
+  // Set where that is a lost peer, and a rank is known to have held the others up.
+  const std::optional<Holdup>& holdup() const { return holdup_; }
 
  private:
   enum class State { joining, running, stopping, finished };
@@ -73,6 +77,7 @@ class Coordinator {
   void stop(const Member* except);
   void forward(const Member& from, int signal);
   void decide_if_all_ended();
+  std::vector<int> find_root_cause();
   void finish(int code, const std::string& report);
   void broadcast(const Json& message, const Member* except);
   std::string missing_nodes() const;
@@ -89,6 +94,8 @@ class Coordinator {
   bool signalled_ = false;
   bool lost_a_node_ = false;
   std::optional<Failure> root_cause_;
+  std::optional<Holdup> holdup_;
+  CrashLoop crash_loop_;
 };
 
 }  // namespace rondo::launch

@@ -11,12 +11,14 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
 
 #include "support/error.h"
+#include "support/files/append_file.h"
 #include "support/files/atomic_file.h"
 #include "support/files/folder_lock.h"
 
@@ -120,11 +122,13 @@ std::optional<ErrorFile> read_error_file(const std::string& path) {
   return result;
 }
 
-bool is_likelier_cause(const Failure& a, const Failure& b) {
+bool is_likelier_cause(const Failure& a, const Failure& b, const std::optional<Holdup>& holdup) {
   const auto is_consequence = [](const Failure& failure) {
     return failure.code() == static_cast<int>(ExitCode::peer) && failure.rank >= 0;  // not: a lost node
   };
   if (is_consequence(a) != is_consequence(b)) return is_consequence(b);
+  const auto held_up = [&](const Failure& failure) { return holdup && failure.rank == holdup->culprit.rank; };
+  if (is_consequence(a) && held_up(a) != held_up(b)) return held_up(a);
   return a.time_s < b.time_s;
 }
 
@@ -165,24 +169,41 @@ int common_code(const std::vector<int>& codes) {
   return result;
 }
 
+std::string run_folder_in(const std::string& file) {
+  const std::string text = read_at_most(file, PATH_MAX, false);
+  constexpr std::string_view kKey = "run_folder=";
+  if (!text.starts_with(std::string(kKey) + "/")) return "";
+  return text.substr(kKey.size(), text.find('\n') - kKey.size());
+}
+
 void write_exit_json(const std::string& run_folder, const Failure& failure, int attempt,
-                     double attempt_began_s) {
+                     double attempt_began_s, const std::optional<Holdup>& holdup) {
   // Whoever holds the lock now is another run, and the folder is its own.
   const std::optional<FolderLock> lock = FolderLock::take(run_folder, FileUse::run);
   if (!lock) return;
   const std::string path = run_folder + "/exit.json";
-  if (modified_s(path) >= attempt_began_s) {
-    const Json own = Json::parse(read_at_most(path, kMaxErrorFile, false), nullptr, false);
-    if (integer_field(own, "exit_code", 0, 255) == failure.code()) return;
-  }
   const std::string reason = failure.message.empty() ? "" : ": " + failure.message;
-  const Json content = {{"exit_code", failure.code()},
-                        {"signal", failure.signal > 0 ? Json(failure.signal) : Json(nullptr)},
-                        {"rank", failure.rank},
-                        {"reason", (failure.signal > 0 ? "killed by " : "") + cause_of(failure) + reason},
-                        {"attempt", attempt},
-                        {"ended_at", utc(failure.time_s)},
-                        {"by", "launcher"}};
+  Json content = {{"exit_code", failure.code()},
+                  {"signal", failure.signal > 0 ? Json(failure.signal) : Json(nullptr)},
+                  {"rank", failure.rank},
+                  {"reason", (failure.signal > 0 ? "killed by " : "") + cause_of(failure) + reason},
+                  {"attempt", attempt},
+                  {"ended_at", utc(failure.time_s)},
+                  {"by", "launcher"}};
+  if (modified_s(path) >= attempt_began_s) {
+    Json own = Json::parse(read_at_most(path, kMaxErrorFile, false), nullptr, false);
+    if (integer_field(own, "exit_code", 0, 255) == failure.code()) {
+      if (!holdup) return;
+      content = std::move(own);
+    }
+  }
+  if (holdup) {
+    content["culprit"] = to_json(holdup->culprit);
+    content["culprit"]["text"] = holdup->text;
+    const Json event = {{"time", utc(wall_time_s())}, {"event", "held_up"}, {"culprit", content["culprit"]}};
+    AppendFile(run_folder + "/events.jsonl")
+        .append(event.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
   replace_file(path, content.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", FileUse::run);
 }
 

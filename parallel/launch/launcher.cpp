@@ -17,7 +17,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 
@@ -30,6 +29,7 @@
 #include "parallel/rendezvous/handshake.h"
 #include "parallel/rendezvous/messages.h"
 #include "support/error.h"
+#include "support/files/folder_lock.h"
 
 namespace rondo::launch {
 namespace {
@@ -273,6 +273,13 @@ class Launcher {
       throw Error(ExitCode::environment,
                   fmt::format("cannot write into {}: {}; choose another --log-dir", places_.logs,
                               failed ? failed.message() : std::strerror(errno)));
+    if (!logs_lock_) logs_lock_ = FolderLock::take(places_.logs, FileUse::run);
+    if (logs_lock_) return;
+    throw Error(
+        ExitCode::environment,
+        fmt::format("the logs in {} are being written by another launcher that is still alive; choose "
+                    "another --log-dir or --rdzv-id",
+                    places_.logs));
   }
 
   // --- the ranks ---
@@ -341,23 +348,17 @@ class Launcher {
   }
 
   void explain() {
-    std::ifstream file(places_.run_folder_file);
-    std::string line(PATH_MAX, '\0');
-    file.read(line.data(), static_cast<std::streamsize>(line.size()));
-    line = line.substr(0, std::min(line.find('\n'), static_cast<std::size_t>(file.gcount())));
-    constexpr std::string_view kKey = "run_folder=/";
-    if (line.rfind(kKey, 0) != 0) return;
-    Failure failure;
-    if (coordinator_->root_cause() && coordinator_->root_cause()->code() == finish_->code) {
-      failure = *coordinator_->root_cause();
-    } else {
+    const std::string run_folder = run_folder_in(places_.run_folder_file);
+    if (run_folder.empty()) return;
+    Failure failure = coordinator_->root_cause().value_or(Failure{});
+    if (failure.code() != finish_->code) {
       failure.signal = finish_->code > 128 ? finish_->code - 128 : 0;
       failure.exit_code = failure.signal > 0 ? 0 : finish_->code;
       failure.time_s = wall_time_s();
       failure.message = finish_->report;
     }
     try {
-      write_exit_json(line.substr(kKey.size() - 1), failure, generation_, attempt_began_s_);
+      write_exit_json(run_folder, failure, generation_, attempt_began_s_, coordinator_->holdup());
     } catch (const Error& error) {
       output_.say(error.what());
     }
@@ -371,6 +372,7 @@ class Launcher {
   Fd signals_;
   Places places_;
   std::string log_root_;
+  std::optional<FolderLock> logs_lock_;
   std::optional<Coordinator> coordinator_;  // on node 0
   struct Greeting {
     Fd fd;
@@ -392,9 +394,6 @@ class Launcher {
 
 }  // namespace
 
-int run(const LaunchOptions& options) {
-  Launcher launcher(options);
-  return launcher.run();
-}
+int run(const LaunchOptions& options) { return Launcher(options).run(); }
 
 }  // namespace rondo::launch

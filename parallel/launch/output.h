@@ -1,7 +1,8 @@
 // What ranks print: to the console line by line, to log files, or nowhere.
 //
 // Never blocks: when the console does not take more (a pager, a stopped terminal), reading from the ranks
-// stops, and they wait, while the launcher goes on minding them.
+// stops, while the launcher goes on minding them. Ranks of ours then drop lines (support/log.h); other
+// programs wait.
 #pragma once
 
 #include <poll.h>

@@ -18,6 +18,7 @@
 
 #include "parallel/launch/failure.h"
 #include "parallel/launch/spawn.h"
+#include "parallel/launch/standing.h"
 #include "support/error.h"
 
 namespace rondo::launch {
@@ -50,8 +51,7 @@ Ranks::Ranks(const LaunchOptions& options, const Start& start, const Places& pla
 
 Ranks::~Ranks() { kill_all(); }
 
-std::vector<std::string> Ranks::environment(int local_rank, const std::string& error_file,
-                                            int master_fd) const {
+std::vector<std::string> Ranks::environment(int local_rank, const Rank& own, int master_fd) const {
   const int rank = start_.first_rank + local_rank;
   const auto set = [](const char* name, const auto& value) { return fmt::format("{}={}", name, value); };
   std::vector<std::string> variables = {
@@ -70,9 +70,10 @@ std::vector<std::string> Ranks::environment(int local_rank, const std::string& e
       set("TORCHELASTIC_MAX_RESTARTS", options_.max_restarts),
       set("TORCHELASTIC_RUN_ID", options_.run_id),
       set("TORCHELASTIC_USE_AGENT_STORE", "False"),  // rank 0 hosts the store
-      set("TORCHELASTIC_ERROR_FILE", error_file),
+      set("TORCHELASTIC_ERROR_FILE", own.error_file),
       set("TORCHELASTIC_SIGNALS_TO_HANDLE", options_.signal_names),
-      set("RONDO_RUN_FOLDER_FILE", run_folder_file_)};
+      set("RONDO_RUN_FOLDER_FILE", run_folder_file_),
+      set("RONDO_PROGRESS_FD", own.page->fd())};
   if (std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING") == nullptr)
     variables.push_back("TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
   if (std::getenv("OMP_NUM_THREADS") == nullptr)
@@ -102,10 +103,13 @@ void Ranks::start_rank(int local_rank, const Places& places, int master_fd) {
   child.program = options_.program;
   if (!options_.runs_any_program) child.program.insert(child.program.begin(), "");
   child.program[0] = places.program;
-  child.environment = environment(local_rank, rank.error_file, master_fd);
+  rank.page = std::make_unique<progress::Page>();
+  rank.moved_s = now_s();
+  child.environment = environment(local_rank, rank, master_fd);
   child.out_fd = rank.streams.child_fds[0].get();
   child.error_fd = rank.streams.child_fds[1].get();
-  child.inherited_fd = master_fd;
+  child.inherited_fds = {rank.page->fd()};
+  if (master_fd >= 0) child.inherited_fds.push_back(master_fd);
   rank.pid = spawn(child);
   guard_.watch(rank.pid);
   for (Fd& fd : rank.streams.child_fds) fd.reset();
@@ -125,7 +129,28 @@ void Ranks::add_polls(std::vector<pollfd>& polls) const {
   }
 }
 
+void Ranks::look_at_progress() {
+  for (Rank& rank : ranks_) {
+    if (rank.notes == rank.page->notes()) continue;
+    rank.notes = rank.page->notes();
+    rank.moved_s = now_s();
+  }
+}
+
+std::vector<Standing> Ranks::standings() const {
+  std::vector<Standing> all;
+  for (int i = 0; i < options_.ranks_per_node; ++i) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(i)];
+    if (const auto seen = rank.page->seen())
+      all.push_back(standing_of(start_.first_rank + i, rank.pid, *seen, now_s() - rank.moved_s));
+  }
+  sort_by_progress(all);
+  if (all.size() > 2) all.erase(all.begin() + 1, all.end() - 1);
+  return all;
+}
+
 void Ranks::serve() {
+  look_at_progress();
   for (Rank& rank : ranks_) {
     for (const auto& forwarder : rank.streams.forwarders)
       if (forwarder && forwarder->may_read()) forwarder->read_some();
@@ -164,7 +189,9 @@ void Ranks::reap(Rank& rank) {
   rank.status = status;
   for (const auto& forwarder : rank.streams.forwarders)
     if (forwarder) forwarder->drain();
-  if (is_failure(rank) && !first_failed_s_) first_failed_s_ = now_s();
+  if (!is_failure(rank) || first_failed_s_) return;
+  first_failed_s_ = now_s();
+  if (!stopped_s_) standings_ = standings();
 }
 
 void Ranks::signal_all(int signal) {
@@ -183,6 +210,7 @@ void Ranks::forward(int signal) {
 
 void Ranks::stop() {
   if (stopped_s_) return;
+  if (!first_failed_s_) standings_ = standings();  // for a failure on another node
   stopped_s_ = now_s();
   stopped_wall_s_ = wall_time_s();
   signal_all(SIGTERM);
@@ -232,6 +260,10 @@ Failure Ranks::failure_of(int local_rank) const {
     failure.signal = WTERMSIG(*rank.status);
   else
     failure.exit_code = WEXITSTATUS(*rank.status);
+  if (const auto seen = rank.page->seen()) {
+    failure.step = seen->step;
+    failure.saved = seen->saved;
+  }
   failure.log = rank.streams.error_log;
   const auto said = read_error_file(rank.error_file);
   failure.message = said ? said->message : rank.streams.last_error_line();
@@ -248,19 +280,20 @@ Failure Ranks::failure_of(int local_rank) const {
 
 // What ended after we told it to is no cause, unless it had reported its failure before.
 std::optional<Failure> Ranks::first_failure() const {
+  const auto holdup = find_holdup(standings_);
   std::optional<Failure> first;
   for (int i = 0; i < options_.ranks_per_node; ++i) {
     const Rank& rank = ranks_[static_cast<std::size_t>(i)];
     if (!is_failure(rank)) continue;
     const Failure failure = failure_of(i);
     if (rank.was_stopped && failure.time_s >= stopped_wall_s_) continue;
-    if (!first || is_likelier_cause(failure, *first)) first = failure;
+    if (!first || is_likelier_cause(failure, *first, holdup)) first = failure;
   }
   return first;
 }
 
 Ended Ranks::ended() const {
-  Ended ended{start_.generation, first_failure(), {}};
+  Ended ended{start_.generation, first_failure(), {}, standings_};
   for (const Rank& rank : ranks_) ended.codes.push_back(exit_code_of(*rank.status));
   return ended;
 }

@@ -14,6 +14,7 @@
 #include "parallel/launch/options.h"
 #include "parallel/launch/output.h"
 #include "parallel/rendezvous/messages.h"
+#include "support/watch/progress.h"
 
 namespace rondo::launch {
 
@@ -56,16 +57,21 @@ class Ranks {
     pid_t pid = -1;  // also its process group
     Fd pidfd;
     RankStreams streams;
+    std::unique_ptr<progress::Page> page;
+    std::int64_t notes = 0;  // in the page at the latest look
+    double moved_s = 0;      // monotonic: when they were seen to change
     std::string error_file;
     std::optional<int> status;  // of waitpid, once it has ended
     double ended_s = 0;         // since the epoch
     bool was_stopped = false;   // it ended after stop()
   };
 
-  std::vector<std::string> environment(int local_rank, const std::string& error_file, int master_fd) const;
+  std::vector<std::string> environment(int local_rank, const Rank& rank, int master_fd) const;
   void start_rank(int local_rank, const Places& places, int master_fd);
   void reap(Rank& rank);
   bool is_failure(const Rank& rank) const;
+  void look_at_progress();
+  std::vector<Standing> standings() const;
   void kill_late();
   Failure failure_of(int local_rank) const;
   std::optional<Failure> first_failure() const;
@@ -81,6 +87,7 @@ class Ranks {
   std::optional<double> forwarded_s_;  // monotonic: since when the ranks are asked to end
   double stopped_wall_s_ = 0;
   std::optional<double> first_failed_s_;  // monotonic
+  std::vector<Standing> standings_;  // before any was stopped: the likeliest to hold others up, the least
 };
 
 }  // namespace rondo::launch

@@ -45,7 +45,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   close(null);
   if (child.out_fd >= 0) dup2(child.out_fd, 1);
   if (child.error_fd >= 0) dup2(child.error_fd, 2);
-  if (child.inherited_fd >= 0) fcntl(child.inherited_fd, F_SETFD, 0);
+  for (const int fd : child.inherited_fds) fcntl(fd, F_SETFD, 0);
   execve(argv[0], argv, envp);
   const int failure = errno;
   [[maybe_unused]] const ssize_t written = write(report, &failure, sizeof failure);

@@ -12,7 +12,7 @@ struct Spawn {
   std::vector<std::string> program;      // program[0] is a path with a slash, see find_program
   std::vector<std::string> environment;  // NAME=value, all of them
   int out_fd = -1, error_fd = -1;        // -1: the launcher's
-  int inherited_fd = -1;                 // stays open in the child, -1: none
+  std::vector<int> inherited_fds;        // stay open in the child
 };
 
 // The child leads a new process group, reads /dev/null, has default signal handling and is killed when this

@@ -22,6 +22,7 @@ constexpr std::size_t kHeader = 8;
 constexpr std::size_t kMaxText = 8192;
 constexpr int kMaxWorldSize = 1 << 24;
 constexpr int kMaxCodes = 1024;
+constexpr int kMaxStandings = 2;
 constexpr int kReadsAtOnce = 16;  // one end that never pauses must not keep the others waiting
 
 // Reads fields and remembers whether all were sound.
@@ -62,7 +63,8 @@ Json failure_to_json(const Failure& failure) {
   return {{"rank", failure.rank},           {"local_rank", failure.local_rank},
           {"node", failure.node},           {"pid", failure.pid},
           {"exit_code", failure.exit_code}, {"signal", failure.signal},
-          {"time_s", failure.time_s},       {"host", failure.host},
+          {"time_s", failure.time_s},       {"step", failure.step},
+          {"saved", failure.saved},         {"host", failure.host},
           {"message", failure.message},     {"log", failure.log}};
 }
 
@@ -76,10 +78,27 @@ std::optional<Failure> to_failure(const Json& object) {
   failure.exit_code = fields.integer("exit_code", 0, 255);
   failure.signal = fields.integer("signal", 0, 64);
   failure.time_s = fields.number("time_s");
+  failure.step = fields.large("step", -1, INT64_MAX);
+  failure.saved = fields.large("saved", -1, INT64_MAX);
   failure.host = fields.text("host");
   failure.message = fields.text("message");
   failure.log = fields.text("log");
   return fields.sound() ? std::optional(failure) : std::nullopt;
+}
+
+std::optional<Standing> to_standing(const Json& object) {
+  Fields fields(object);
+  Standing standing;
+  standing.rank = fields.integer("rank", 0, kMaxWorldSize);
+  standing.step = fields.large("step", 0, INT64_MAX);
+  standing.calls = fields.large("calls", 0, INT64_MAX);
+  standing.stopped = fields.integer("stopped", 0, 1) != 0;
+  standing.waits = fields.integer("waits", 0, 1) != 0;
+  standing.still_s = fields.number("still_s");
+  standing.where = fields.text("where");
+  standing.collective = fields.text("collective");
+  standing.module = fields.text("module");
+  return fields.sound() ? std::optional(standing) : std::nullopt;
 }
 
 bool has_type(const Json& message, const char* type) {
@@ -180,6 +199,14 @@ bool Channel::take_frame(std::vector<Json>& messages) {
   return true;
 }
 
+Json to_json(const Standing& standing) {
+  return {{"rank", standing.rank},           {"step", standing.step},
+          {"calls", standing.calls},         {"stopped", standing.stopped ? 1 : 0},
+          {"waits", standing.waits ? 1 : 0}, {"still_s", standing.still_s},
+          {"where", standing.where},         {"collective", standing.collective},
+          {"module", standing.module}};
+}
+
 Json to_json(const Join& join) {
   return {{"type", "join"},      {"job", join.job},     {"host", join.host},           {"role", join.role},
           {"nodes", join.nodes}, {"ranks", join.ranks}, {"node_rank", join.node_rank}, {"pid", join.pid}};
@@ -233,6 +260,7 @@ std::optional<Start> to_start(const Json& message) {
 Json to_json(const Ended& ended) {
   Json message = {{"type", "ended"}, {"generation", ended.generation}, {"codes", ended.codes}};
   if (ended.first) message["first"] = failure_to_json(*ended.first);
+  for (const Standing& standing : ended.standings) message["standings"].push_back(to_json(standing));
   return message;
 }
 
@@ -251,6 +279,14 @@ std::optional<Ended> to_ended(const Json& message) {
   if (message.contains("first")) {
     ended.first = to_failure(message["first"]);
     if (!ended.first) return std::nullopt;
+  }
+  const auto standings = message.find("standings");
+  if (standings == message.end()) return ended;
+  if (!standings->is_array() || standings->size() > kMaxStandings) return std::nullopt;
+  for (const Json& one : *standings) {
+    const auto standing = to_standing(one);
+    if (!standing) return std::nullopt;
+    ended.standings.push_back(*standing);
   }
   return ended;
 }

@@ -58,9 +58,22 @@ struct Failure {
   std::int64_t pid = 0;
   int exit_code = 0, signal = 0;
   double time_s = 0;  // since the epoch
+  std::int64_t step = -1,
+               saved = -1;  // under way, 0 before the first; its latest checkpoint's; -1: not known
   std::string host, message, log;
 
   int code() const { return signal > 0 ? 128 + signal : exit_code; }
+};
+
+// Where a rank stood when one of its node failed.
+struct Standing {
+  int rank = 0;
+  std::int64_t step = 0, calls = 0;  // under way; of collectives so far
+  bool stopped = false;              // its process, by a signal
+  bool waits = false;                // for another rank
+  double still_s = 0;                // since when it has noted nothing
+  std::string where;                 // "at aten.mm for layers.0 (forward)"
+  std::string collective, module;    // that it called last or waits for; that it works for; may be empty
 };
 
 struct Join {
@@ -83,6 +96,7 @@ struct Ended {
   int generation = 0;
   std::optional<Failure> first;  // the node's own failure; none if its ranks only did as they were told
   std::vector<int> codes;        // by local rank
+  std::vector<Standing> standings = {};  // of the node's last and first rank when one failed; may be empty
 };
 
 struct Finish {
@@ -90,6 +104,7 @@ struct Finish {
   std::string report;  // what to print; may be empty
 };
 
+Json to_json(const Standing&);
 Json to_json(const Join&);
 Json to_json(const Start&);
 Json to_json(const Ended&);

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "support/watch/progress.h"
+
 namespace rondo {
 namespace {
 
@@ -18,6 +20,7 @@ namespace fs = std::filesystem;
 
 File File::open(const fs::path& path, FileUse use) {
   // O_NONBLOCK: opening a pipe must not wait for a writer.
+  const progress::Reading reading(path.native());
   const int no_links = use == FileUse::checkpoint ? O_NOFOLLOW : 0;
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | no_links);
   if (fd < 0) throw FileError("open", path, errno, use);
@@ -56,6 +59,7 @@ std::int64_t File::bytes() const {
 }
 
 std::size_t File::read_some_at(std::int64_t offset, std::span<std::byte> out) const {
+  const progress::Reading reading(path_.native());
   std::size_t done = 0;
   while (done < out.size()) {
     const ssize_t count =

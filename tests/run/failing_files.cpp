@@ -4,12 +4,13 @@
 // fallocate, rename, mkdir, unlink, rmdir (with their *at and *64 forms), and pread where it is named.
 // Environment:
 //   FAILING_FILES_UNDER   paths that begin with this count; without it nothing happens
-//   FAILING_FILES_CALLS   only these count, by the names above, comma-separated; default: all
+//   FAILING_FILES_CALLS   only these count, by the names above, comma-separated; default: all but pread
 //   FAILING_FILES_AT      the number of the first call to disturb, from 1; default: none, count only
 //   FAILING_FILES_TIMES   how many from there on; default 1
 //   FAILING_FILES_ACTION  EIO, ENOSPC, EACCES, EROFS, ESTALE, EDQUOT, EMFILE or ENOENT: the call fails so;
 //                         "short": a write takes half of its bytes; "kill": SIGKILL before the call;
-//                         "vanish": the folder UNDER is renamed to UNDER.gone before the call
+//                         "vanish": the folder UNDER is renamed to UNDER.gone before the call;
+//                         "hang": the call never returns
 //   FAILING_FILES_RANK    only in processes whose RANK is this
 //   FAILING_FILES_LOG     a file that gets a line "PID NUMBER CALL PATH" for each call that counts
 // System calls are made directly, so nothing here depends on what libc has initialised.
@@ -116,6 +117,7 @@ Action decide(const char* call, const char* path) {
   const bool disturbed = plan().at > 0 && number >= plan().at && number - plan().at < plan().times;
   if (disturbed && plan().action == "kill") syscall(SYS_kill, getpid(), SIGKILL);
   if (disturbed && plan().action == "vanish") vanish();
+  while (disturbed && plan().action == "hang") syscall(SYS_pause);
   errno = saved_errno;
   if (disturbed && plan().action == "short") return Action::cut_short;
   if (!disturbed || plan().error_number == 0) return Action::none;
@@ -219,6 +221,13 @@ ssize_t write(int fd, const void* bytes, std::size_t size) {
   if (action == Action::fail) return -1;
   return syscall(SYS_write, fd, bytes, taken(action, size));
 }
+ssize_t pread(int fd, void* bytes, std::size_t size, off_t offset) {
+  return read_at(fd, bytes, size, offset);
+}
+ssize_t pread64(int fd, void* bytes, std::size_t size, off64_t offset) {
+  return read_at(fd, bytes, size, offset);
+}
+
 ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) {
   return write_at(fd, bytes, size, offset);
 }

@@ -141,23 +141,6 @@ TEST_CASE("a stop signal to one rank ends the run without another failure") {
   CHECK(run.mark.all_gone());
 }
 
-TEST_CASE("a rank that stands still is noticed by its peers within comm.train_timeout_seconds") {
-  const Place place;
-  const Mark mark;
-  const Words words = place.launch(2, "run", kEndless + Words{"--comm.train_timeout_seconds=1"});
-  Launch launcher(Words(words.begin() + 1, words.end()), {mark.setting()});
-  REQUIRE(holds_soon([&] { return lines_of(place / "run" / "metrics.jsonl").size() >= 3; }));
-  const std::vector<int> rank = mark.processes("RANK=1");
-  REQUIRE(rank.size() == 1);
-  kill(rank[0], SIGSTOP);
-  const launch::Finished end = launcher.wait();
-  INFO(end.out << end.err);
-  CHECK(end.code == 7);
-  CHECK_THAT(end.err, ContainsSubstring("lost contact with another rank after step "));
-  CHECK(mark.all_gone());
-  CHECK(place.exit_record("run")["exit_code"] == 7);
-}
-
 TEST_CASE("a folder in use by a run that is alive is refused to another") {
   EndlessRun run;
   REQUIRE(run.reaches_step(1));

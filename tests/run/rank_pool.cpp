@@ -39,7 +39,7 @@ class PoolRank {
          fmt::format("WORLD_SIZE={}", ranks), fmt::format("LOCAL_WORLD_SIZE={}", ranks), "GROUP_RANK=0",
          "MASTER_ADDR=127.0.0.1",
          fmt::format("OMP_NUM_THREADS={}", std::max(1, launch::available_cores() / ranks))});
-    child.inherited_fd = theirs.get();
+    child.inherited_fds = {theirs.get()};
     pid_ = launch::spawn(child);
   }
   PoolRank(PoolRank&& other) noexcept

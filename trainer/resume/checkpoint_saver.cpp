@@ -18,6 +18,7 @@
 #include "support/error.h"
 #include "support/log.h"
 #include "support/text/size_text.h"
+#include "support/watch/progress.h"
 #include "trainer/checkpoint/prune.h"
 #include "trainer/checkpoint/save.h"
 #include "trainer/resume/checkpoint_choice.h"
@@ -247,9 +248,14 @@ void CheckpointSaver::failed(std::int64_t step, const std::string& why) {
                           failed_in_a_row_, why));
 }
 
+void CheckpointSaver::counts_as_saved(std::int64_t step) {
+  last_saved_step_ = step;
+  progress::saved(step);
+}
+
 void CheckpointSaver::done(const Pending& pending) {
   failed_in_a_row_ = 0;
-  last_saved_step_ = pending.progress.step;
+  counts_as_saved(pending.progress.step);
   if (report_ == nullptr) return;
   const double seconds = pending.stopwatch.seconds();
   log_info(fmt::format("saved step {}{}: {} in {:.2f} s, of which training waited {:.2f} s",

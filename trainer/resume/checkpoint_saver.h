@@ -67,7 +67,7 @@ class CheckpointSaver {
 
   // The step of the last checkpoint that this object committed, or was told of; -1: none.
   std::int64_t last_saved_step() const { return last_saved_step_; }
-  void counts_as_saved(std::int64_t step) { last_saved_step_ = step; }
+  void counts_as_saved(std::int64_t step);
 
  private:
   struct Pending {

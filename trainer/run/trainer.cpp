@@ -34,6 +34,13 @@ namespace {
 
 constexpr std::chrono::seconds kReadPatience{60};  // with a disk or a file server that fails
 
+// A rank that stands still says where before the others' collectives give it up.
+StepWatch::Patience patience_of(const Comm& comm) {
+  const std::chrono::milliseconds limit(800 * comm.train_timeout_seconds);
+  return {limit, std::chrono::seconds(comm.init_timeout_seconds),
+          std::min<std::chrono::milliseconds>(std::chrono::seconds(1), limit / 8)};
+}
+
 }  // namespace
 
 Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
@@ -149,12 +156,9 @@ void Trainer::draw_weights() {
 }
 
 void Trainer::bind_executors() {
-  ReplayWatch::Options watch;
-  watch.rank = environment_.rank;
-  watch.deadline = std::chrono::seconds(config_.comm.train_timeout_seconds);
-  watch.first_deadline = std::chrono::seconds(config_.comm.init_timeout_seconds);
+  watch_.emplace(patience_of(config_.comm), on_hang_);
   runner_ = std::make_unique<StepRunner>(*functions_, *state_,
-                                         share_resources(functions_->all(), device_.device, watch, on_hang_));
+                                         share_resources(functions_->all(), device_.device, &*watch_));
 }
 
 void Trainer::watch() {
@@ -187,8 +191,10 @@ void Trainer::begin() {
 
 std::optional<Stop> Trainer::train() {
   begin();
+  const progress::Work in_the_loop(progress::Doing::between_steps);
   if (progress_.step < last_step()) fetch_next();
   while (progress_.step < last_step()) {
+    progress::at_step(progress_.step + 1);
     train_one_step();
     if (validation_is_due()) validate();
     if (progress_.step < last_step()) fetch_next();
@@ -225,7 +231,10 @@ Trainer::Agreement Trainer::agree() {
   if (report_ && request < static_cast<std::int64_t>(StopRequest::full_disk) && !report_->trouble().empty())
     request = static_cast<std::int64_t>(StopRequest::full_disk);
   if (data_trouble_) request = std::max(request, static_cast<std::int64_t>(StopRequest::data));
-  const std::vector<std::int64_t> all = groups_->maximum({request, signal, writing});
+  const std::vector<std::int64_t> all = [&] {
+    const StepWatch::Span watched(*watch_, progress::Doing::agreeing);
+    return groups_->maximum({request, signal, writing});
+  }();
   if (saver_ && saver_->under_way() && all[2] == 0) saver_->settle();
   const Agreement asked{static_cast<StopRequest>(all[0]), static_cast<int>(all[1])};
   if (asked.request == StopRequest::save && stop_requests_) {
@@ -281,6 +290,7 @@ StepResult Trainer::run_step(const StepBatch& batch, double learning_rate) {
 // False: the data fails this rank, which ends the run on all of them once they have agreed on it.
 bool Trainer::fetch(DataLoader& data, StepBatch& batch) {
   if (data_trouble_) return false;
+  const progress::Work loading(progress::Doing::loading);
   try {
     batch = data.next();
   } catch (const Error& error) {
@@ -291,14 +301,15 @@ bool Trainer::fetch(DataLoader& data, StepBatch& batch) {
 }
 
 void Trainer::fetch_next() {
+  const StepWatch::Span watched(*watch_, progress::Doing::loading);
   const Stopwatch waiting;
   fetch(*data_, batch_);
   data_wait_s_ = waiting.seconds();
 }
 
 void Trainer::train_one_step() {
-  comm_record::at_step(progress_.step + 1);
   if (profile_) profile_->step_begins(progress_.step + 1);
+  std::optional<StepWatch::Span> watched(std::in_place, *watch_, progress::Doing::training);
   const LrScheduler& s = config_.lr_scheduler;
   // The graph takes fp32: what is reported is what was used.
   const float learning_rate =
@@ -306,6 +317,7 @@ void Trainer::train_one_step() {
                                                           s.decay_type, s.min_lr_factor));
   const StepResult result = run_step(batch_, learning_rate);
   groups_->refuse_failed();  // what a collective that failed left is no result
+  watched.reset();
   ++steps_here_;
   ++progress_.step;
   ++progress_.schedule_step;
@@ -367,6 +379,7 @@ void Trainer::validate() {
   double sum = 0;
   std::int64_t tokens = 0;
   for (std::int64_t i = 0; i < steps; ++i) {
+    const StepWatch::Span watched(*watch_, progress::Doing::validating);
     StepBatch batch;
     const bool fails = !fetch(*validation_data_, batch);
     if (groups_->maximum({fails})[0] != 0) {

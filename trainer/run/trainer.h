@@ -11,6 +11,7 @@
 #include "parallel/groups/groups.h"
 #include "support/error.h"
 #include "support/files/folder_lock.h"
+#include "support/watch/step_watch.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/schema/job_config.h"
 #include "trainer/data/loader.h"
@@ -39,8 +40,8 @@ struct Stop {
 class Trainer {
  public:
   // `report` is rank 0's, nullptr on the others; it and `config` outlive the trainer. job.time_limit_seconds
-  // counts from `started`. `on_hang` is told, from a thread of its own, when a recorded step stands still; it
-  // ends the process. Throws Error(config).
+  // counts from `started`. `on_hang` is told, from a thread of its own, when a step stands still; it ends the
+  // process. Throws Error(config).
   Trainer(const JobConfig& config, const RankEnvironment& environment, Report* report,
           std::chrono::steady_clock::time_point started, std::function<void(const std::string&)> on_hang);
   // Executors and their recordings first, then the groups that they use. May hang where another rank does.
@@ -118,6 +119,7 @@ class Trainer {
   std::unique_ptr<ProcessGroups> groups_;
   std::unique_ptr<CompiledFunctions> functions_;
   std::unique_ptr<TrainState> state_;
+  std::optional<StepWatch> watch_;
   std::unique_ptr<StepRunner> runner_;
   std::optional<Profile> profile_;  // where the configuration asks for them
   std::optional<MemorySnapshot> snapshot_;

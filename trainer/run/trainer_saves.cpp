@@ -80,6 +80,7 @@ void Trainer::set_aside_newer(const std::filesystem::path& root) {
 
 void Trainer::save() {
   if (!saver_) return;
+  const progress::Work saving(progress::Doing::saving);
   if (report_) report_->pause();
   if (config_.debug.check_replicas_every > 0) refuse_drift();
   saver_->save(state_->parts(), progress_);

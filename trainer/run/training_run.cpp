@@ -14,6 +14,7 @@
 #include "support/error.h"
 #include "support/log.h"
 #include "support/stop_signal.h"
+#include "support/watch/progress.h"
 #include "trainer/config/load.h"
 #include "trainer/observe/comm_trace.h"
 
@@ -25,6 +26,7 @@ constexpr std::chrono::seconds kPatience{15};
 
 JobConfig configured(const std::vector<std::string>& args) {
   install_stop_signals();
+  progress::join_launcher();
   cpu_memory::install();  // before the first tensor
   return load_config(args);
 }
@@ -61,8 +63,10 @@ RunOutcome TrainingRun::prepare_and_train() {
     report_.emplace(config_, command_line_, environment_.world_size);
   }
   const auto on_hang = [&](const std::string& what) {
+    const Deadline deadline({{kPatience, [] { std::_Exit(static_cast<int>(ExitCode::peer)); }}});
     end_now({static_cast<int>(ExitCode::peer), std::nullopt,
-             what + write_comm_trace(config_, environment_, what)});
+             what + write_comm_trace(config_, environment_, what) +
+                 "; comm.train_timeout_seconds gives a step more time"});
   };
   trainer_.emplace(config_, environment_, report(), started_, on_hang);
   if (!trainer_->prepare()) return {};

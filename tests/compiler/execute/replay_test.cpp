@@ -79,7 +79,7 @@ struct Bench {
     device = std::make_shared<RecordingDevice>(log);
     make();
   }
-  void make(ReplayWatch* watch = nullptr) {
+  void make(StepWatch* watch = nullptr) {
     step.reset();
     const ir::MemoryPlan plan = ir::plan_memory(graph);
     step = make_replay(graph, plan, std::make_shared<ReplayMemory>(device, plan.arena_bytes), {w}, watch);
@@ -353,21 +353,24 @@ TEST_CASE("segments that are not those of the graph are our own mistake") {
       ContainsSubstring("are not those that the pass cudagraph marks"));
 }
 
-TEST_CASE("a segment that never ends is reported with rank and segment") {
+TEST_CASE("a segment that never ends is reported by its number") {
   Bench bench;
   std::promise<std::string> reported;
-  ReplayWatch watch([device = bench.device] { return device->counted(); },
-                    {.rank = 3,
-                     .deadline = std::chrono::milliseconds(20),
-                     .first_deadline = std::chrono::hours(1),
-                     .interval = std::chrono::milliseconds(1)},
-                    [&](const std::string& what) { reported.set_value(what); });
+  StepWatch watch({.limit = std::chrono::milliseconds(20),
+                   .first_limit = std::chrono::hours(1),
+                   .interval = std::chrono::milliseconds(1)},
+                  [&](const std::string& what) { reported.set_value(what); });
+  watch.follow([device = bench.device] { return device->counted(); });
   bench.make(&watch);
-  for (int i = 0; i < 3; ++i) bench.step->run({vector(1)});
+  for (int i = 0; i < 3; ++i) {
+    const StepWatch::Span step(watch, progress::Doing::training);
+    bench.step->run({vector(1)});
+  }
   bench.device->hang_at(1);
+  const StepWatch::Span step(watch, progress::Doing::training);
   bench.step->run({vector(1)});
-  CHECK_THAT(reported.get_future().get(),
-             ContainsSubstring("rank 3: segment 2 of 2 of small has run for more than"));
+  CHECK_THAT(reported.get_future().get(), ContainsSubstring("has stood still for ") &&
+                                              ContainsSubstring(" s, in segment 2 of 2 of small"));
 }
 
 }  // namespace rondo

@@ -7,6 +7,7 @@
 
 #include "support/crash_report.h"
 #include "support/scope.h"
+#include "support/watch/progress.h"
 
 namespace rondo {
 namespace {
@@ -39,7 +40,7 @@ TEST_CASE("nothing is recorded while the record is off") {
 
 TEST_CASE("an entry names collective, group, op, module, phase and step, and how far it came") {
   const Kept kept(8);
-  comm_record::at_step(12);
+  progress::at_step(12);
   set_current_work({"aten.op", "layers.0", Phase::backward});
   const std::int64_t first = comm_record::called(kGather);
   comm_record::waited_for(first);

@@ -264,6 +264,16 @@ TEST_CASE("a folder for logs that cannot be written is refused") {
                           ContainsSubstring("choose another --log-dir"));
 }
 
+TEST_CASE("logs that another launcher is writing are refused to a second one") {
+  TemporaryFolder folder;
+  const std::vector<std::string> words = shell({"--log-dir", folder.path(), "--tee=3"}, "echo up; sleep 60");
+  Launch first(words);
+  REQUIRE(holds_soon([&] { return first.out().find("up") != std::string::npos; }));
+  const Finished second = launch(words);
+  CHECK(second.code == 6);
+  CHECK_THAT(second.err, ContainsSubstring("are being written by another launcher that is still alive"));
+}
+
 TEST_CASE("no room for temporary files is exit 9") {
   const Finished run = launch(shell({}, ":"), {{"TMPDIR", "/proc"}});
   CHECK(run.code == 9);

@@ -89,6 +89,10 @@ TEST_CASE("messages read back what was written") {
   Json travelled = Json::parse(to_json(ended).dump(-1, ' ', false, Json::error_handler_t::replace));
   CHECK(to_ended(travelled)->codes == std::vector{0, 137});
   CHECK(to_ended(travelled)->first.has_value());
+  ended.standings = {{1, 11, 80, true, false, 3.5, "at aten.mm", "", "layers.0"},
+                     {0, 12, 88, false, true, 3, "in x", "x", ""}};
+  travelled = Json::parse(to_json(ended).dump(-1, ' ', false, Json::error_handler_t::replace));
+  CHECK(to_json(*to_ended(travelled))["standings"] == travelled["standings"]);
 }
 
 // Each field in turn is dropped, or given a value of another kind.
@@ -114,6 +118,18 @@ TEST_CASE("a message with any field missing or damaged is refused") {
   check_every_field(to_json(start), to_start);
   check_every_field(to_json(Finish{0, "x"}), to_finish);
   check_every_field(Json::parse(to_json(Ended{0, std::nullopt, {1}}).dump()), to_ended);
+  const auto stood = [](const Json& standing) {
+    Json ended = to_json(Ended{0, std::nullopt, {1}});
+    ended["standings"] = {standing};
+    return to_ended(Json::parse(ended.dump()));
+  };
+  Json standing = to_json(Standing{1, 11, 80, false, false, 3, "w", "c", "m"});
+  REQUIRE(standing.erase("still_s") == 1);  // of which -7 is a number, too
+  CHECK_FALSE(stood(standing));
+  check_every_field(standing, [&](Json damaged) {
+    damaged["still_s"] = 3.0;
+    return stood(damaged);
+  });
 }
 
 TEST_CASE("an error file is read in torchrun's format, and nonsense is ignored") {
@@ -145,6 +161,14 @@ TEST_CASE("the cause is the earliest death that another rank did not bring about
   CHECK_FALSE(is_likelier_cause(late, early));
   CHECK(is_likelier_cause(late, lost_peer));
   CHECK_FALSE(is_likelier_cause(lost_peer, late));
+  Failure held_up = lost_peer;
+  held_up.rank = 3;
+  held_up.time_s = 5;
+  const Holdup holdup{{3, 11, 80, false, false, 3, "", "", ""}, ""};
+  CHECK_FALSE(is_likelier_cause(held_up, lost_peer));
+  CHECK(is_likelier_cause(held_up, lost_peer, holdup));
+  CHECK_FALSE(is_likelier_cause(lost_peer, held_up, holdup));
+  CHECK_FALSE(is_likelier_cause(held_up, late, holdup));
 }
 
 TEST_CASE("ranks that ended apart give the first code that tells something") {
@@ -178,6 +202,17 @@ TEST_CASE("the launcher's exit.json leaves a rank's own alone if it names the sa
   std::ofstream(path) << own;
   write_exit_json(folder.path(), failure, 0, began_s);
   CHECK(read_file(path) == own);
+  const Holdup holdup{{3, 11, 80, false, false, 3, "at aten.mm", "", "layers.0"},
+                      "rank 3 holds the others up"};
+  write_exit_json(folder.path(), failure, 0, began_s, holdup);
+  written = Json::parse(read_file(path));
+  CHECK(written["by"] == "rank 1");
+  CHECK(written["culprit"]["rank"] == 3);
+  CHECK(written["culprit"]["step"] == 11);
+  CHECK(written["culprit"]["text"] == "rank 3 holds the others up");
+  const Json event = Json::parse(read_file(folder / "events.jsonl"));
+  CHECK(event["event"] == "held_up");
+  CHECK(event["culprit"] == written["culprit"]);
   failure.signal = 9;
   write_exit_json(folder.path(), failure, 0, began_s);
   CHECK(Json::parse(read_file(path))["exit_code"] == 137);

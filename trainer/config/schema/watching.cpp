@@ -50,8 +50,12 @@ const Fields& Comm::fields() {
   static const Fields list = {
       field("init_timeout_seconds", &Comm::init_timeout_seconds, "patience up to the end of the first step",
             {.minimum = 1, .maximum = 1e6, .unit = "seconds"}),
-      field("train_timeout_seconds", &Comm::train_timeout_seconds, "patience with a collective after that",
-            {.minimum = 1, .maximum = 1e6, .unit = "seconds"}),
+      field(
+          "train_timeout_seconds", &Comm::train_timeout_seconds,
+          "patience with a collective after that; a step or a validation that stands still (no op begins, "
+          "nothing is read or received) for four fifths of it, and for five times as long as the latest ones "
+          "took, ends its rank with exit code 7",
+          {.minimum = 1, .maximum = 1e6, .unit = "seconds"}),
       field("trace_buf_size", &Comm::trace_buf_size,
             "how many of the latest collectives a rank remembers, to write them down when it loses another "
             "one; 0: none",

@@ -1,0 +1,31 @@
+// Who held the others up: ranks compared by where they stood when one of them gave the others up.
+//
+// A rank that waits for others holds nobody up: one that is stopped, or stands still elsewhere, does. All
+// ranks call the same collectives in the same order, so steps and numbers of calls compare between any two.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/rendezvous/messages.h"
+#include "support/watch/progress.h"
+
+namespace rondo::launch {
+
+// `pid`: of the rank's process, alive or not. `still_s`: for how long the rank has noted nothing.
+Standing standing_of(int rank, pid_t pid, const progress::Seen& seen, double still_s);
+
+// The first is the likeliest to hold the others up, the last the least.
+void sort_by_progress(std::vector<Standing>& standings);
+
+struct Holdup {
+  Standing culprit;
+  std::string text;  // "rank 1 holds the others up: ..."
+};
+// Nothing where all ranks stand at the same place, or where the one behind has not stood still.
+std::optional<Holdup> find_holdup(std::vector<Standing> standings);
+
+}  // namespace rondo::launch

@@ -1,0 +1,254 @@
+// The page is a memfd and no file: the kernel writes dirty pages of files to the disk, and a store into such
+// a page waits for that. Its size is sealed, so a rank cannot end the launcher by cutting it. All of it are
+// relaxed atomics: a text is stored by words. Threads that read files have a place each, so that the one that
+// hangs is not hidden by the next; with more threads than places the latest wins.
+#include "support/watch/progress.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "support/error.h"
+#include "support/log.h"
+
+namespace rondo::progress {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr std::size_t kReaders = 8;
+constexpr std::int64_t kLayout = 0x726f6e646f706731;  // "rondopg1": changes with the struct below
+
+template <std::size_t kBytes>
+class Text {
+ public:
+  void set(std::string_view text) {
+    const std::size_t length = std::min(text.size(), kBytes - 1);
+    for (std::size_t at = 0; at <= length; at += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, text.data() + at, std::min<std::size_t>(8, length - at));
+      words_[at / 8].store(word, kRelaxed);
+    }
+  }
+  std::string get() const {
+    std::array<char, kBytes> bytes;
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      const std::uint64_t word = words_[i].load(kRelaxed);
+      std::memcpy(bytes.data() + 8 * i, &word, 8);
+    }
+    return {bytes.data(), strnlen(bytes.data(), kBytes)};
+  }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, kBytes / 8> words_{};
+};
+
+using Number = std::atomic<std::int64_t>;
+
+struct Reader {
+  Number since{0};  // the number of the note; 0: it reads nothing
+  Text<256> path;
+};
+
+struct Content {
+  Number layout{0};  // kLayout once a rank has joined
+  Number notes{0}, doing{0}, step{0}, saved{-1}, phase{0};
+  Number calls{0}, in_group{-1}, waits{0};
+  Text<32> collective;
+  Text<64> group, collective_for, op, module;
+  std::array<Reader, kReaders> readers;
+};
+static_assert(Number::is_always_lock_free);
+
+Content own;
+std::atomic<Content*> content{&own};
+
+Content& page() { return *content.load(kRelaxed); }
+
+std::int64_t note() { return page().notes.fetch_add(1, kRelaxed) + 1; }
+
+Reader& reader_of_thread() {
+  static std::atomic<std::size_t> threads{0};
+  thread_local const std::size_t mine = threads++ % kReaders;
+  return page().readers[mine];
+}
+
+void name_collective(std::string_view name, std::string_view group, std::int64_t in_group,
+                     std::string_view module) {
+  Content& at = page();
+  at.collective.set(name);
+  at.group.set(group);
+  at.in_group.store(in_group, kRelaxed);
+  at.collective_for.set(module);
+}
+
+template <class Enum>
+Enum as(std::int64_t value, Enum last) {
+  return static_cast<Enum>(std::clamp<std::int64_t>(value, 0, static_cast<std::int64_t>(last)));
+}
+
+Seen read(const Content& at) {
+  Seen seen;
+  seen.doing = as(at.doing.load(kRelaxed), Doing::saving);
+  seen.step = std::max<std::int64_t>(at.step.load(kRelaxed), 0);
+  seen.saved = std::max<std::int64_t>(at.saved.load(kRelaxed), -1);
+  seen.notes = at.notes.load(kRelaxed);
+  seen.calls = std::max<std::int64_t>(at.calls.load(kRelaxed), 0);
+  seen.waits = at.waits.load(kRelaxed) != 0;
+  if (const std::int64_t number = at.in_group.load(kRelaxed); number >= 0)
+    seen.collective = fmt::format("{} {} of group {}", at.collective.get(), number, at.group.get());
+  seen.op = at.op.get();
+  seen.module = seen.waits ? at.collective_for.get() : at.module.get();
+  seen.phase = as(at.phase.load(kRelaxed), Phase::update);
+  std::int64_t oldest = 0;
+  for (const Reader& reader : at.readers) {
+    const std::int64_t since = reader.since.load(kRelaxed);
+    if (since <= 0 || (oldest > 0 && since > oldest)) continue;
+    oldest = since;
+    seen.file = reader.path.get();
+  }
+  return seen;
+}
+
+const char* name_of(Doing doing) {
+  switch (doing) {
+    case Doing::starting:
+      return "starting";
+    case Doing::between_steps:
+      return "between steps";
+    case Doing::training:
+      return "in a step, between two ops";
+    case Doing::loading:
+      return "waiting for a batch";
+    case Doing::validating:
+      return "in a validation, between two ops";
+    case Doing::agreeing:
+      return "agreeing with the other ranks";
+    case Doing::saving:
+      return "saving a checkpoint";
+  }
+  return "?";
+}
+
+bool is_page(int fd) {
+  struct stat facts {};
+  return fcntl(fd, F_GET_SEALS) >= 0 && fstat(fd, &facts) == 0 &&
+         facts.st_size == static_cast<off_t>(sizeof(Content));
+}
+
+}  // namespace
+
+void join_launcher() {
+  const char* variable = std::getenv("RONDO_PROGRESS_FD");
+  if (variable == nullptr) return;
+  const int fd = std::atoi(variable);
+  void* memory =
+      is_page(fd) ? mmap(nullptr, sizeof(Content), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+  if (memory == MAP_FAILED)
+    return log_warning(
+        "the launcher cannot see how far this rank is: RONDO_PROGRESS_FD is not the page that it handed on");
+  close(fd);
+  content.store(new (memory) Content, kRelaxed);
+  page().layout.store(kLayout, kRelaxed);
+}
+
+void at_step(std::int64_t step) {
+  note();
+  page().step.store(step, kRelaxed);
+}
+std::int64_t step() { return page().step.load(kRelaxed); }
+void saved(std::int64_t step) { page().saved.store(step, kRelaxed); }
+
+void running(std::string_view op, std::string_view module, Phase phase) {
+  note();
+  Content& at = page();
+  at.op.set(op);
+  at.module.set(module);
+  at.phase.store(static_cast<std::int64_t>(phase), kRelaxed);
+}
+void running_nothing() { running("", "", Phase::forward); }
+
+void called(std::int64_t calls, std::string_view name, std::string_view group, std::int64_t in_group,
+            std::string_view module) {
+  note();
+  page().calls.store(calls + 1, kRelaxed);
+  name_collective(name, group, in_group, module);
+}
+
+void waits_for(std::string_view name, std::string_view group, std::int64_t in_group,
+               std::string_view module) {
+  note();
+  name_collective(name, group, in_group, module);
+  page().waits.store(1, kRelaxed);
+}
+
+void waits_no_more() {
+  note();
+  page().waits.store(0, kRelaxed);
+}
+
+Work::Work(Doing doing) : outer_(as(page().doing.load(kRelaxed), Doing::saving)) {
+  note();
+  page().doing.store(static_cast<std::int64_t>(doing), kRelaxed);
+}
+
+Work::~Work() {
+  note();
+  page().doing.store(static_cast<std::int64_t>(outer_), kRelaxed);
+}
+
+Reading::Reading(std::string_view path) {
+  constexpr std::size_t kMost = 255;
+  Reader& reader = reader_of_thread();
+  reader.path.set(path.substr(path.size() > kMost ? path.size() - kMost : 0));
+  reader.since.store(note(), kRelaxed);
+}
+
+Reading::~Reading() {
+  note();
+  reader_of_thread().since.store(0, kRelaxed);
+}
+
+Seen seen() { return read(page()); }
+std::int64_t notes() { return page().notes.load(kRelaxed); }
+
+std::string where(const Seen& seen) {
+  const std::string whom = seen.module.empty() ? "" : " for " + seen.module;
+  if (seen.doing == Doing::loading && !seen.file.empty()) return "in a read of " + seen.file;
+  if (seen.waits) return "in " + seen.collective + whom;
+  if (!seen.op.empty()) return "at " + seen.op + whom + " (" + phase_name(seen.phase) + ")";
+  return name_of(seen.doing);
+}
+
+Page::Page() : fd_(memfd_create("rondo-progress", MFD_CLOEXEC | MFD_ALLOW_SEALING)), memory_(MAP_FAILED) {
+  if (fd_ >= 0 && ftruncate(fd_, sizeof(Content)) == 0 &&
+      fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    memory_ = mmap(nullptr, sizeof(Content), PROT_READ, MAP_SHARED, fd_, 0);
+  if (memory_ != MAP_FAILED) return;
+  const int failure = errno;
+  if (fd_ >= 0) close(fd_);
+  throw Error(ExitCode::resources,
+              fmt::format("cannot make a page of memory for a rank's progress: {}", std::strerror(failure)));
+}
+
+Page::~Page() {
+  munmap(memory_, sizeof(Content));
+  close(fd_);
+}
+
+std::optional<Seen> Page::seen() const {
+  const auto& at = *static_cast<const Content*>(memory_);
+  return at.layout.load(kRelaxed) == kLayout ? std::optional(read(at)) : std::nullopt;
+}
+
+std::int64_t Page::notes() const { return static_cast<const Content*>(memory_)->notes.load(kRelaxed); }
+
+}  // namespace rondo::progress

@@ -1,0 +1,104 @@
+// The thread looks once an interval. A look that came late counts two intervals at most: what passed
+// meanwhile, passed for the step as well. Launches are taken off by the device's count, which may run ahead
+// of what the watch was told; so only what it knows of is counted as done.
+#include "support/watch/step_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "support/error.h"
+#include "support/log.h"
+
+namespace rondo {
+
+StepWatch::StepWatch(Patience patience, std::function<void(const std::string&)> on_hang)
+    : patience_(patience), on_hang_(std::move(on_hang)), thread_([this] { watch(); }) {}
+
+StepWatch::~StepWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+StepWatch::Span::Span(StepWatch& watch, progress::Doing kind) : watch_(watch), work_(kind) {
+  watch_.begin(kind);
+}
+StepWatch::Span::~Span() { watch_.end(); }
+
+void StepWatch::begin(progress::Doing kind) {
+  const std::lock_guard lock(mutex_);
+  watched_ = kind;
+  began_ = Clock::now();
+  still_ = {};
+}
+
+void StepWatch::end() {
+  const std::lock_guard lock(mutex_);
+  Kind& kind = kinds_[static_cast<std::size_t>(*watched_)];
+  if (kind.spans >= 2)
+    kind.latest[static_cast<std::size_t>(kind.spans) % kind.latest.size()] = Clock::now() - began_;
+  ++kind.spans;
+  watched_.reset();
+}
+
+void StepWatch::follow(std::function<std::int64_t()> counted) {
+  const std::lock_guard lock(mutex_);
+  counted_ = std::move(counted);
+  done_ = seen_ = counted_();
+}
+
+void StepWatch::launched(std::string what, bool first_run) {
+  const std::lock_guard lock(mutex_);
+  under_way_.push_back({std::move(what), first_run});
+}
+
+std::chrono::milliseconds StepWatch::limit() const {
+  const Kind& kind = kinds_[static_cast<std::size_t>(*watched_)];
+  if (kind.spans < 2 || (!under_way_.empty() && under_way_.front().first_run)) return patience_.first_limit;
+  const Clock::duration longest = *std::max_element(kind.latest.begin(), kind.latest.end());
+  return std::max(patience_.limit, std::chrono::duration_cast<std::chrono::milliseconds>(5 * longest));
+}
+
+// What moved since the look before: notes of this process, or segments that the device has done.
+void StepWatch::look(Clock::duration passed) {
+  const std::int64_t notes = progress::notes(), counted = counted_();
+  const bool moved = notes != notes_ || counted != seen_;
+  notes_ = notes;
+  seen_ = counted;
+  for (; done_ < counted && !under_way_.empty(); ++done_) under_way_.pop_front();
+  still_ = moved || !watched_ ? Clock::duration{} : still_ + passed;
+}
+
+std::string StepWatch::describe() const {
+  const progress::Seen seen = progress::seen();
+  const bool validates = *watched_ == progress::Doing::validating;
+  return fmt::format("{}step {} has stood still for {:.1f} s, {}", validates ? "the validation after " : "",
+                     seen.step, std::chrono::duration<double>(still_).count(),
+                     under_way_.empty() ? progress::where(seen) : "in " + under_way_.front().what);
+}
+
+void StepWatch::watch() {
+  std::unique_lock lock(mutex_);
+  Clock::time_point looked = Clock::now();
+  while (!wake_.wait_for(lock, patience_.interval, [this] { return stop_; })) {
+    const Clock::time_point now = Clock::now();
+    look(std::min<Clock::duration>(now - looked, 2 * patience_.interval));
+    looked = now;
+    if (!watched_ || still_ <= limit()) continue;
+    const std::string text = describe();
+    lock.unlock();
+    return on_hang_(text);
+  }
+}
+
+void StepWatch::end_hung(const std::string& what) {
+  log_error(what);
+  std::_Exit(static_cast<int>(ExitCode::peer));
+}
+
+}  // namespace rondo

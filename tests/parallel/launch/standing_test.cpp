@@ -1,0 +1,90 @@
+// Which rank held the others up, by where ranks stood.
+#include "parallel/launch/standing.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace rondo::launch {
+namespace {
+
+Standing waiting(int rank, std::int64_t calls) {
+  return {rank,
+          12,
+          calls,
+          /*stopped=*/false,
+          /*waits=*/true,
+          2,
+          "in all_reduce 4 of group dp for layers.1",
+          "all_reduce 4 of group dp",
+          ""};
+}
+
+Standing hung(int rank) {
+  return {rank, 11,        80, /*stopped=*/false, /*waits=*/false, 3.14, "at aten.mm for layers.0 (forward)",
+          "",   "layers.0"};
+}
+
+TEST_CASE("the rank that stands still and waits for nobody held the others up") {
+  const auto found = find_holdup({waiting(0, 88), hung(1), waiting(2, 88)});
+  REQUIRE(found);
+  CHECK(found->culprit.rank == 1);
+  CHECK(found->text ==
+        "rank 1 holds the others up: it has stood still for 3.1 s at step 11, at aten.mm for layers.0 "
+        "(forward); rank 2 is at step 12, in all_reduce 4 of group dp for layers.1");
+}
+
+TEST_CASE("it may be further than those that wait, and of several the one with the lowest step is named") {
+  Standing further = hung(1);
+  further.step = 13;
+  CHECK(find_holdup({waiting(0, 88), further, waiting(2, 88)})->culprit.rank == 1);
+  CHECK(find_holdup({hung(3), further, waiting(2, 88)})->culprit.rank == 3);
+}
+
+TEST_CASE("a rank that is stopped is named before all others, though it waits itself") {
+  Standing stopped = waiting(2, 90);
+  stopped.stopped = true;
+  CHECK(find_holdup({waiting(0, 88), hung(1), stopped})->culprit.rank == 2);
+}
+
+TEST_CASE("ranks that all wait, but not for the same, are named together") {
+  Standing other = waiting(1, 88);
+  other.collective = "all_gather 9 of group dp";
+  other.where = "in all_gather 9 of group dp";
+  const auto found = find_holdup({waiting(0, 88), other});
+  REQUIRE(found);
+  CHECK(
+      found->text ==
+      "ranks wait for different collectives: rank 1 has stood still for 2.0 s at step 12, in all_gather 9 of "
+      "group dp; rank 0 is at step 12, in all_reduce 4 of group dp for layers.1");
+}
+
+TEST_CASE("nobody is blamed who moves, nor one of ranks that stand in one place, nor a rank alone") {
+  Standing moving = hung(1);
+  moving.still_s = 0.1;
+  CHECK_FALSE(find_holdup({waiting(0, 88), moving}));
+  CHECK_FALSE(find_holdup({waiting(0, 88), waiting(1, 88)}));
+  CHECK_FALSE(find_holdup({hung(0), hung(1)}));
+  CHECK_FALSE(find_holdup({hung(0)}));
+}
+
+TEST_CASE("a process that is stopped is seen to be") {
+  const pid_t child = fork();
+  if (child == 0) {
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, WUNTRACED) == child);
+  REQUIRE(WIFSTOPPED(status));
+  CHECK(standing_of(0, child, {}, 1).stopped);
+  CHECK(standing_of(0, child, {}, 1).where == "stopped by a signal, starting");
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  CHECK_FALSE(standing_of(0, getpid(), {}, 1).stopped);
+}
+
+}  // namespace
+}  // namespace rondo::launch

@@ -1,0 +1,156 @@
+// Runs in which something never ends: they end with 7, and say where they stood and which rank held them up.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/run/held_port.h"
+#include "tests/run/processes.h"
+#include "tests/run/runs.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using launch::holds_soon;
+using launch::Launch;
+
+const Words kEndless = {"--training.steps=1000000", "--validation.enable=false",
+                        "--comm.train_timeout_seconds=2"};
+
+Words without_launch(Words words) { return {words.begin() + 1, words.end()}; }
+
+// A read of the corpus never returns, on `rank` alone, some dozen steps after the start.
+std::vector<std::pair<std::string, std::string>> hanging_read(const Place& place, const std::string& rank) {
+  return {{"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libfailing_files.so"},
+          {"FAILING_FILES_UNDER", (place / "corpus").string()},
+          {"FAILING_FILES_CALLS", "pread"},
+          {"FAILING_FILES_ACTION", "hang"},
+          {"FAILING_FILES_AT", "200"},
+          {"FAILING_FILES_RANK", rank},
+          {"OMP_NUM_THREADS", "1"}};
+}
+
+TEST_CASE("PRO-06: a run of one rank whose data read hangs ends with 7 and names the file") {
+  const Place place;
+  Launch launcher(without_launch(place.launch(1, "run", kEndless)), hanging_read(place, "0"));
+  const launch::Finished end = launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 7);
+  const nlohmann::json record = place.exit_record("run");
+  INFO(record);
+  CHECK(record["exit_code"] == 7);
+  const std::string reason = record["reason"];
+  CHECK_THAT(reason, ContainsSubstring(" has stood still for ") &&
+                         ContainsSubstring(" s, in a read of " + (place / "corpus").string() + "/"));
+  CHECK_THAT(reason, ContainsSubstring("comm.train_timeout_seconds"));
+}
+
+// A run of three ranks of which the second was stopped in the middle of step 4 or later.
+struct StoppedRun {
+  explicit StoppedRun(const Words& flags)
+      : launcher(without_launch(place.launch(3, "run", kEndless + flags)), {mark.setting()}) {
+    REQUIRE(holds_soon([&] { return lines_of(place / "run/metrics.jsonl").size() >= 3; }));
+    const std::vector<int> rank = mark.processes("RANK=1");
+    REQUIRE(rank.size() == 1);
+    kill(rank[0], SIGSTOP);
+  }
+  Place place;
+  Mark mark;
+  Launch launcher;
+};
+
+TEST_CASE("PRO-06: a rank that stands still is named by the launcher, in exit.json and in events.jsonl") {
+  StoppedRun run({});
+  const launch::Finished end = run.launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 7);
+  CHECK(run.mark.all_gone());
+  CHECK_THAT(end.err, ContainsSubstring("has stood still for "));
+  CHECK_THAT(end.err, ContainsSubstring("rank 1 holds the others up: it has stood still for "));
+  const nlohmann::json record = run.place.exit_record("run");
+  INFO(record);
+  CHECK(record["exit_code"] == 7);
+  CHECK(record["culprit"]["rank"] == 1);
+  CHECK(record["culprit"]["step"].get<int>() >= 3);
+  CHECK_THAT(record["culprit"]["text"].get<std::string>(), ContainsSubstring("rank 1 holds the others up"));
+  const nlohmann::json event = nlohmann::json::parse(lines_of(run.place / "run/events.jsonl").back());
+  CHECK(event["event"] == "held_up");
+  CHECK(event["culprit"]["rank"] == 1);
+}
+
+TEST_CASE("PRO-06: a rank that stands still on another node is named") {
+  const Place place;
+  const Mark mark;
+  const std::string port = std::to_string(HeldPort().number());
+  const Words words = Words{"--nnodes=2", "--nproc-per-node=1", "--rdzv-endpoint=127.0.0.1:" + port, "--"} +
+                      place.train("run", kEndless);
+  Launch first(words, {mark.setting()}), second(words, {mark.setting()});
+  REQUIRE(holds_soon([&] { return lines_of(place / "run/metrics.jsonl").size() >= 3; }));
+  const std::vector<int> rank = mark.processes("RANK=1");
+  REQUIRE(rank.size() == 1);
+  kill(rank[0], SIGSTOP);
+  const launch::Finished end = first.wait(), other = second.wait();
+  INFO(end.err << other.err);
+  CHECK(end.code == 7);
+  CHECK(other.code == 7);
+  for (const std::string& said : {end.err, other.err})
+    CHECK_THAT(said, ContainsSubstring("rank 1 holds the others up: ") &&
+                         ContainsSubstring(", stopped by a signal, "));
+}
+
+TEST_CASE("PRO-06: a rank whose data read hangs is named, though others give up before it") {
+  const Place place;
+  Launch launcher(without_launch(place.launch(2, "run", kEndless)), hanging_read(place, "1"));
+  const launch::Finished end = launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 7);
+  CHECK_THAT(end.err, ContainsSubstring("rank 1 holds the others up: ") &&
+                          ContainsSubstring(", in a read of " + (place / "corpus").string() + "/"));
+}
+
+TEST_CASE("PRO-22: a rank that dies twice in one step without a new checkpoint is not started a third time") {
+  const Place place;
+  std::vector<std::pair<std::string, std::string>> dying = hanging_read(place, "1");
+  dying[3].second = "kill";
+  const Words words = place.launch(2, "run", kEndless + Words{"--training.num_prefetch_batches=0"});
+  Launch launcher(Words{"--max-restarts=10"} + without_launch(words), dying);
+  const launch::Finished end = launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 93);
+  CHECK_THAT(end.err, ContainsSubstring("starting all ranks again: restart 1 of 10") &&
+                          !ContainsSubstring("restart 2 of 10"));
+  CHECK_THAT(end.err, ContainsSubstring("not started again: it failed twice in step "));
+  const nlohmann::json record = place.exit_record("run");
+  INFO(record);
+  CHECK(record["exit_code"] == 93);
+  CHECK_THAT(record["reason"].get<std::string>(), ContainsSubstring("it failed twice in step "));
+}
+
+TEST_CASE("PRO-06: a run whose output nobody reads trains to its end") {
+  const Place place;
+  int ends[2];
+  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  fcntl(ends[1], F_SETPIPE_SZ, 4096);
+  Words words = Words{kRondo} + place.train("run", {"--training.steps=100", "--metrics.log_freq=1",
+                                                    "--validation.enable=false"});
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("OMP_NUM_THREADS", "1", 1);
+    dup2(ends[1], 1);
+    dup2(ends[1], 2);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  int status = -1;
+  const bool ended = holds_soon([&] { return waitpid(child, &status, WNOHANG) == child; });
+  if (!ended) kill(child, SIGKILL);
+  for (const int fd : ends) close(fd);
+  REQUIRE(ended);
+  CHECK(status == 0);
+  CHECK(place.metrics("run").size() == 100);
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,61 @@
+// What becomes of log lines while nobody reads them: stderr is a pipe here.
+#include "support/log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <string>
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+// stderr of this process as a pipe of one page, while it lives.
+class PipedStderr {
+ public:
+  PipedStderr() : stderr_(dup(STDERR_FILENO)) {
+    REQUIRE(pipe2(ends_, O_NONBLOCK | O_CLOEXEC) == 0);
+    fcntl(ends_[1], F_SETFL, 0);  // writes would block, as a rank's do
+    fcntl(ends_[1], F_SETPIPE_SZ, 4096);
+    dup2(ends_[1], STDERR_FILENO);
+  }
+  ~PipedStderr() {
+    dup2(stderr_, STDERR_FILENO);
+    for (const int fd : {stderr_, ends_[0], ends_[1]}) close(fd);
+  }
+  std::string read_some() const {
+    std::string text(1 << 20, '\0');
+    const ssize_t got = read(ends_[0], text.data(), text.size());
+    text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+    return text;
+  }
+
+ private:
+  const int stderr_;
+  int ends_[2];
+};
+
+TEST_CASE("lines that nobody reads block nobody: some wait, the others are dropped, counted and told") {
+  const PipedStderr piped;
+  constexpr int kLines = 5000, kAfterwards = 100;
+  for (int i = 0; i < kLines; ++i) log_info("line " + std::to_string(i) + std::string(60, '.'));
+  std::string all = piped.read_some();
+  for (int i = 0; i < kAfterwards; ++i) {
+    log_info("line afterwards");
+    all += piped.read_some();
+  }
+  CHECK_THAT(all, ContainsSubstring("line 0.") && !ContainsSubstring("line 4999.") &&
+                      ContainsSubstring("line afterwards\n"));
+  const std::size_t note = all.find(" lines of the log were dropped: nobody read them\n");
+  REQUIRE(note != std::string::npos);
+  const int dropped = std::stoi(all.substr(all.rfind(' ', note - 1)));
+  int shown = 0;
+  for (std::size_t at = 0; (at = all.find("line ", at)) != std::string::npos; ++at) ++shown;
+  CHECK(shown + dropped == kLines + kAfterwards);
+}
+
+}  // namespace
+}  // namespace rondo
