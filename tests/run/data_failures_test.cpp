@@ -49,7 +49,7 @@ TEST_CASE("a data read that fails twice is tried again, and the run has the bits
 TEST_CASE("data that cannot be read for long ends all ranks with the code for resources, and it is saved") {
   const Place place;
   const launch::Finished end =
-      failing(place, {"--training.steps=1000000", "--comm.train_timeout_seconds=8"}, 255, 1'000'000).wait();
+      failing(place, {"--training.steps=1000000", "--comm.train_timeout_seconds=6"}, 255, 1'000'000).wait();
   INFO(end.out << end.err);
   CHECK(end.code == 9);
   const std::size_t step = steps_of(place);

@@ -6,6 +6,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "tests/trainer/data/temp_folder.h"
+#include "trainer/data/open_source.h"
 
 using namespace rondo;
 using Catch::Matchers::ContainsSubstring;
@@ -113,4 +114,19 @@ TEST_CASE("a symlink that leads nowhere or to itself is an error that names it")
   for (const std::string& path : {folder.path(), folder.path("self")})
     CHECK_THAT(data_error([&] { find_files(path); }),
                ContainsSubstring("cannot read the symlink " + folder.path("self") + ": Too many levels"));
+}
+
+TEST_CASE("files that are listed twice or skipped as binary are told, with a path") {
+  TempFolder folder;
+  const std::string text = folder.write("a.txt", std::string(100, 'x'));
+  const std::string binary = folder.write("b.dat", std::string(3, '\0'));
+  const ByteTokenizer tokenizer;
+  const auto twice = open_source(folder.path() + "," + text, tokenizer);
+  CHECK(twice->documents() == 2);
+  const Names warnings = twice->counts().warnings;
+  REQUIRE(warnings.size() == 2);
+  CHECK(warnings[0] ==
+        "1 of 3 files are skipped as binary (a NUL in their first 8 KiB), the first is " + binary);
+  CHECK_THAT(warnings[1], ContainsSubstring("a.txt and " + text + " are one file: its documents count"));
+  CHECK(open_source(folder.path(), tokenizer)->counts().warnings.size() == 1);
 }

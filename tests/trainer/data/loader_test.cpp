@@ -362,22 +362,6 @@ TEST_CASE("a split smaller than one sample says what it has and what it needs") 
              ContainsSubstring("the validation split has 0 tokens in 0 of 1 documents"));
 }
 
-TEST_CASE("files that are listed twice or skipped as binary are told, with a path") {
-  TempFolder folder;
-  const std::string text = folder.write("a.txt", std::string(100, 'x'));
-  const std::string binary = folder.write("b.dat", std::string(3, '\0'));
-  DataOptions options = options_for(folder, 10);
-  options.path += "," + text;
-  const DataSummary summary = DataLoader(options, kTokenizer).summary();
-  CHECK(summary.documents == 2);
-  REQUIRE(summary.warnings.size() == 2);
-  CHECK(summary.warnings[0] ==
-        "1 of 3 files are skipped as binary (a NUL in their first 8 KiB), the first is " + binary);
-  CHECK_THAT(summary.warnings[1],
-             ContainsSubstring("a.txt and " + text + " are one file: its documents count"));
-  CHECK(DataLoader(options_for(folder, 10), kTokenizer).summary().warnings.size() == 1);
-}
-
 TEST_CASE(
     "a file that shrinks while training ends next() with its name, after the steps before, until seek") {
   for (const std::int64_t prefetch : {0, 3}) {
