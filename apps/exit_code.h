@@ -1,8 +1,10 @@
-// How a program of ours ends: what an exception says goes to stderr, and its code is the exit code.
+// How a program of ours ends: what an exception says goes to stderr, and its code is the exit code. Results
+// that the standard output did not take are lost, and an end with 0 would hide that.
 #pragma once
 
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <new>
 
 #include "support/error.h"
@@ -10,11 +12,20 @@
 
 namespace rondo {
 
+// Throws Error(resources) where something that was printed did not get there.
+inline void require_printed() {
+  if (std::cout.flush() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  throw Error(ExitCode::resources,
+              "the standard output did not take all that was printed; free space, or send it elsewhere");
+}
+
 // What `body` returns, or the code of what it throws.
 template <class Body>
 int exit_code_of(Body body) {
   try {
-    return body();
+    const int code = body();
+    require_printed();
+    return code;
   } catch (const Error& error) {
     std::fprintf(stderr, "rondo: error: %s\n", printable(error.what()).c_str());
     return static_cast<int>(error.code());

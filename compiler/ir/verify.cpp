@@ -102,6 +102,15 @@ void marks_name_operands(const Graph& graph) {
   });
 }
 
+void reused_memory_is_a_values(const Graph& graph) {
+  for_each_node(graph, [&](NodeIndex i, const Node& node) {
+    const int reuses = facts(node.op).reuses;
+    const auto place = static_cast<std::size_t>(reuses);
+    if (reuses >= 0 && (place >= node.args.size() || !std::holds_alternative<Use>(node.args[place])))
+      throw VerifyError{i, fmt::format("has no value as argument {}", reuses)};
+  });
+}
+
 void result_counts(const Graph& graph) {
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
     const OpFacts& op = facts(node.op);
@@ -311,6 +320,8 @@ constexpr std::array kRules = {
     Rule{"types_are_whole", "a stride for each size, none negative", &types_are_whole},
     Rule{"marks_name_operands", "views and writes name an operand of the node; a write keeps its type",
          &marks_name_operands},
+    Rule{"reused_memory_is_a_values", "what a result may take the memory of is a value",
+         &reused_memory_is_a_values},
     Rule{"result_counts",
          "collectives, heavy ops and ops with an in-place form have the results they must have",
          &result_counts},

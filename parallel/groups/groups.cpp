@@ -172,10 +172,10 @@ c10::intrusive_ptr<c10d::Store> meet(const RankEnvironment& environment, std::ch
       options.isServer ? c10::intrusive_ptr<c10d::Store>(
                              c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options))
                        : join(environment, options, patience);
-  const auto store = c10::make_intrusive<c10d::PrefixStore>("rondo/" + environment.run_id + "/" +
-                                                                std::to_string(environment.restart_count) +
-                                                                "/" + environment.store_token,
-                                                            served);
+  const auto store = c10::make_intrusive<HearingStore>("rondo/" + environment.run_id + "/" +
+                                                           std::to_string(environment.restart_count) + "/" +
+                                                           environment.store_token,
+                                                       served);
   const std::string arrived = "arrived", everyone = "everyone";
   std::int64_t present = store->add(arrived, 1);
   while (present < environment.world_size && !store->check({everyone})) {

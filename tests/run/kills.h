@@ -13,15 +13,16 @@ namespace rondo {
 
 class KilledRun {
  public:
-  explicit KilledRun(unsigned seed) : random_(seed) {}
+  explicit KilledRun(unsigned seed, int ranks = 2, int interval = 3, Words more = {})
+      : random_(seed), ranks_(ranks), interval_(interval), more_(std::move(more)) {}
 
   // SIGKILL to a rank or the launcher after a random time.
   void kill_anywhere() {
     const Mark mark;
     launch::Launch launcher(words(1'000'000), {mark.setting()});
     std::this_thread::sleep_for(std::chrono::milliseconds(200 + number(2000)));
-    const int victim = number(3);
-    if (victim == 2) {
+    const int victim = number(ranks_ + 1);
+    if (victim == ranks_) {
       launcher.signal(SIGKILL);
     } else {
       for (const int pid : mark.processes(fmt::format("RANK={}", victim))) kill(pid, SIGKILL);
@@ -33,14 +34,9 @@ class KilledRun {
   // A rank dies at a random file system call of a save.
   void kill_inside_a_save() {
     const Mark mark;
-    const std::string at = std::to_string(1 + number(60)), rank = std::to_string(number(2));
+    const std::string at = std::to_string(1 + number(60)), rank = std::to_string(number(ranks_));
     INFO("rank " << rank << " dies at call " << at);
-    launch::Launch launcher(words(1'000'000), {mark.setting(),
-                                               {"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libfailing_files.so"},
-                                               {"FAILING_FILES_UNDER", folder_of_checkpoints()},
-                                               {"FAILING_FILES_ACTION", "kill"},
-                                               {"FAILING_FILES_AT", at},
-                                               {"FAILING_FILES_RANK", rank}});
+    launch::Launch launcher(words(1'000'000), failing(mark, rank, "kill", at));
     const launch::Finished end = launcher.wait();
     INFO(end.out << end.err);
     CHECK(end.code == 137);
@@ -54,7 +50,7 @@ class KilledRun {
     INFO(last.output);
     REQUIRE(last.exit_code == 0);
     const ProgramResult straight =
-        rondo(place_.launch(2, "straight", saving() + Words{fmt::format("--training.steps={}", steps)}));
+        rondo(place_.launch(ranks_, "straight", saving() + Words{fmt::format("--training.steps={}", steps)}));
     REQUIRE(straight.exit_code == 0);
     const ProgramResult compared = place_.compare("run", "straight");
     INFO(compared.output);
@@ -63,14 +59,27 @@ class KilledRun {
                Catch::Matchers::ContainsSubstring(fmt::format("equal bit for bit on {} steps", steps)));
   }
 
- private:
-  static Words saving() {
-    return {"--checkpoint.enable=true",           "--checkpoint.interval=3",
-            "--checkpoint.async_mode=async",      "--checkpoint.keep_latest_k=3",
-            "--lr_scheduler.total_steps=1000000", "--validation.enable=false"};
+ protected:
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+  // File system calls of one rank's saves are disturbed (failing_files.cpp).
+  Variables failing(const Mark& mark, const std::string& rank, const char* action,
+                    const std::string& at) const {
+    return {mark.setting(),
+            {"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libfailing_files.so"},
+            {"FAILING_FILES_UNDER", folder_of_checkpoints()},
+            {"FAILING_FILES_ACTION", action},
+            {"FAILING_FILES_AT", at},
+            {"FAILING_FILES_RANK", rank}};
+  }
+  Words saving() const {
+    return Words{"--checkpoint.enable=true",           fmt::format("--checkpoint.interval={}", interval_),
+                 "--checkpoint.async_mode=async",      "--checkpoint.keep_latest_k=3",
+                 "--lr_scheduler.total_steps=1000000", "--validation.enable=false"} +
+           more_;
   }
   Words words(std::int64_t steps) const {
-    const Words all = place_.launch(2, "run", saving() + Words{fmt::format("--training.steps={}", steps)});
+    const Words all =
+        place_.launch(ranks_, "run", saving() + Words{fmt::format("--training.steps={}", steps)});
     return {all.begin() + 1, all.end()};
   }
   std::string folder_of_checkpoints() const { return (place_ / "run/checkpoint").string(); }
@@ -97,6 +106,8 @@ class KilledRun {
 
   Place place_;
   std::mt19937 random_;
+  const int ranks_, interval_;
+  const Words more_;  // flags
   std::int64_t newest_before_ = 0;
 };
 

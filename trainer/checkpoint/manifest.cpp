@@ -79,10 +79,10 @@ void check_run(const Run& run, std::int64_t shards, std::int64_t elements, std::
     refuse_manifest(tensor, fmt::format("elements [{}, {}) are in no shard", covered, run.begin));
   if (run.begin < covered)
     refuse_manifest(tensor, fmt::format("element {} is in more than one piece", run.begin));
-  const bool counts = run.shards >= 1 && run.shards <= shards && run.each >= 1 && run.stride != 0 &&
-                      run.stride > -kMaxShards && run.stride < kMaxShards;
+  const bool counts = run.shard >= 0 && run.shard < shards && run.shards >= 1 && run.shards <= shards &&
+                      run.each >= 1 && run.stride != 0 && run.stride > -kMaxShards && run.stride < kMaxShards;
   const std::int64_t last = counts ? run.shard + (run.shards - 1) * run.stride : -1;
-  if (!counts || run.shard < 0 || run.shard >= shards || last < 0 || last >= shards)
+  if (!counts || last < 0 || last >= shards)
     refuse_manifest(tensor, fmt::format("the run [{}, {}, {}, {}, {}] leaves the {} shards", run.shard,
                                         run.stride, run.shards, run.begin, run.each, shards));
   if (run.each > (elements - run.begin) / run.shards)

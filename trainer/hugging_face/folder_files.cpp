@@ -26,6 +26,8 @@ nlohmann::json parse_object(std::string_view text, const std::string& file) {
     }
   } catch (const nlohmann::json::parse_error& error) {
     problem = fmt::format("not valid JSON at byte {}", error.byte);
+  } catch (const nlohmann::json::out_of_range&) {
+    problem = "it has a number that no double holds";
   }
   throw Error(ExitCode::checkpoint, fmt::format("{}: {}; fetch or write it again", file, problem));
 }

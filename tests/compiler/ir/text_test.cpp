@@ -127,45 +127,6 @@ TEST_CASE("a parse error names place, problem and what was expected") {
         "x.ir:4:7: an input below a node; expected all inputs above the first node");
 }
 
-TEST_CASE("no mutation of a text crashes the parser, and what still parses prints and parses back") {
-  std::mt19937_64 random(11);
-  const std::string_view alphabet = "%:[]{}()=,.\"\\#\n -+0123456789abefnrtw_>\x01\xff";
-  int parsed = 0;
-  for (int round = 0; round < 20000; ++round) {
-    std::string text(kSample);
-    for (int edits = 1 + static_cast<int>(random() % 4); edits > 0; --edits) {
-      const std::size_t at = random() % text.size();
-      const char c = alphabet[random() % alphabet.size()];
-      switch (random() % 5) {
-        case 0:
-          text[at] = c;
-          break;
-        case 1:
-          text.insert(at, 1, c);
-          break;
-        case 2:
-          text.erase(at, 1 + random() % 20);
-          break;
-        case 3:
-          text.insert(at, text.substr(random() % text.size(), random() % 40));
-          break;
-        default:
-          text.resize(at + 1);
-          break;
-      }
-      if (text.empty()) text = "g";
-    }
-    try {
-      const std::string printed = print(parse(text, "fuzz.ir"));
-      REQUIRE(print(parse(printed, "again.ir")) == printed);
-      ++parsed;
-    } catch (const Error& error) {
-      REQUIRE(std::string(error.what()).find("fuzz.ir:") == 0);
-    }
-  }
-  CHECK(parsed > 100);
-}
-
 TEST_CASE(
     "a node is in the block that its module lies in, and in no block whose name its module merely begins "
     "with") {

@@ -1,25 +1,15 @@
 // `rondo launch` on several nodes, all of them on this machine.
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "parallel/rendezvous/net.h"
-#include "tests/parallel/launch/process.h"
+#include "tests/parallel/launch/launcher_cost.h"
 
 namespace rondo::launch {
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
-
-// A free port below those that the kernel hands out by itself. It is free again when it is used; tests that
-// run beside this one begin to look elsewhere.
-std::string free_port() {
-  int port = 15000 + getpid() * 13 % 15000;
-  for (int failure = 0; !bind_to("127.0.0.1", port, true, failure).fd;) ++port;
-  return std::to_string(port);
-}
 
 std::vector<std::string> c10d(const std::string& port, std::vector<std::string> more = {}) {
   std::vector<std::string> flags = {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-id=j",
@@ -198,33 +188,6 @@ TEST_CASE("SEC-05: a node must know the secret, from the environment or a file, 
   const std::string token = a.out.substr(a.out.rfind(' '));
   CHECK(token.size() == 1 + 32 + 1);
   CHECK(b.out.substr(b.out.rfind(' ')) == token);
-}
-
-Fd connected(const std::string& port) {
-  std::string why;
-  Fd fd;
-  REQUIRE(holds_soon([&] {
-    fd = connect_to("127.0.0.1", std::stoi(port), "", 1000, why);
-    return static_cast<bool>(fd);
-  }));
-  return fd;
-}
-
-double cpu_seconds(int pid) {
-  const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
-  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
-  std::string word;
-  double ticks = 0;
-  for (int field = 3; fields >> word && field <= 15; ++field)
-    if (field >= 14) ticks += std::stod(word);
-  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
-
-int resident_mib(int pid) {
-  std::istringstream pages(read_file("/proc/" + std::to_string(pid) + "/statm"));
-  long size = 0, resident = 0;
-  pages >> size >> resident;
-  return static_cast<int>(resident * sysconf(_SC_PAGESIZE) >> 20);
 }
 
 TEST_CASE("SEC-06, PRO-27: strangers keep no node out, cost little, and delay no end") {

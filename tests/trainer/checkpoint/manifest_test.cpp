@@ -184,6 +184,7 @@ TEST_CASE("tensors that are no tensors, and runs that do not cover them once, ar
   CHECK(run({0, 1, 2, 0, INT64_MAX}) == "5: M: tensor a: the run from element 0 ends behind the last one");
   CHECK(run({1, 1, 2, 0, 4}) == "5: M: tensor a: the run [1, 1, 2, 0, 4] leaves the 2 shards");
   CHECK_THAT(run({0, 0, 2, 0, 4}), ContainsSubstring("leaves the 2 shards"));
+  CHECK_THAT(run({INT64_MAX, 1, 2, 0, 4}), ContainsSubstring("leaves the 2 shards"));
   CHECK_THAT(run({0, INT64_MAX, 2, 0, 4}), ContainsSubstring("leaves the 2 shards"));
   CHECK_THAT(run({0, 1, INT64_MAX, 0, 4}), ContainsSubstring("leaves the 2 shards"));
   CHECK_THAT(run({0, 1, 2}), ContainsSubstring("must be of [shard, stride, shards, begin, each]"));

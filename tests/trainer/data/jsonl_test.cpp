@@ -4,7 +4,8 @@
 #include <catch2/matchers/catch_matchers.hpp>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <random>
+
+#include "tests/attack/fuzz/mutate.h"
 
 using namespace rondo;
 
@@ -98,31 +99,11 @@ TEST_CASE("a field text that is missing or no string is refused") {
 }
 
 TEST_CASE("20000 random mutations of lines are read as an independent parser reads them") {
-  std::mt19937 random(7);
-  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
-  const std::string alphabet = "{}[]\",:\\ u0dD8eE+-.truefalsn/\n\x01\xff";
+  attack::Random random(7);
   int accepted = 0, refused = 0;
   for (int round = 0; round < 20000; ++round) {
-    std::string line = kLines[below(kLines.size())];
-    for (std::size_t edits = 1 + below(3); edits-- > 0 && !line.empty();) {
-      const std::size_t at = below(line.size());
-      switch (below(5)) {
-        case 0:
-          line.erase(at, 1 + below(4));
-          break;
-        case 1:
-          line.insert(at, 1, alphabet[below(alphabet.size())]);
-          break;
-        case 2:
-          line[at] = alphabet[below(alphabet.size())];
-          break;
-        case 3:
-          line.resize(at);
-          break;
-        default:
-          line.insert(at, line.substr(below(line.size()), below(12)));
-      }
-    }
+    const std::string line =
+        attack::mutate(kLines[random() % kLines.size()], kLines[random() % kLines.size()], random);
     CAPTURE(line);
     std::optional<std::string> ours;
     try {

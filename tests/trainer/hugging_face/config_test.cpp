@@ -232,6 +232,8 @@ TEST_CASE("a file that is no object is refused with its place") {
   };
   CHECK(problem("{\"a\": }") == "config.json: not valid JSON at byte 7; fetch or write it again");
   CHECK(problem("[]") == "config.json: it is not one JSON object; fetch or write it again");
+  CHECK(problem("{\"a\": 1e999}") ==
+        "config.json: it has a number that no double holds; fetch or write it again");
   CHECK(problem(std::string("{}\0", 3)) == "config.json: it is not one JSON object; fetch or write it again");
   CHECK(problem("{}") == "config.json: this model cannot be taken:\n  model_type is missing");
   CHECK_THAT(error_of([] { read_config("/no/such/config.json"); }),

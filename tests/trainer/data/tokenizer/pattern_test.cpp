@@ -95,6 +95,13 @@ TEST_CASE("a pattern that is none says so with its place") {
              ContainsSubstring("f.json: at: the regular expression does not"));
 }
 
+TEST_CASE("a pattern is refused before its classes take much memory") {
+  std::string pattern;
+  for (int i = 0; i < 100'000; ++i) pattern += "\\p{L}";
+  CHECK_THAT(data_error([&] { pcre2_pattern(pattern, "f.json: at"); }),
+             ContainsSubstring("is too large, with the code points of its classes"));
+}
+
 TEST_CASE("a search that the engine gives up on is an error and not an endless loop") {
   const Regex regex("(?:a*)*b|(a|aa)+$", "f.json: at");
   RegexScratch scratch;

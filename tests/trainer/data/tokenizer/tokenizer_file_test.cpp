@@ -3,7 +3,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <random>
 
 #include "tests/trainer/data/tokenizer/small_tokenizer.h"
 
@@ -174,60 +173,3 @@ TEST_CASE("a token that is missing is named") {
   CHECK_THAT(refusal(document), ContainsSubstring("added_tokens[1].content = \"<|end|>\": is added twice"));
 }
 
-namespace {
-
-// Replaces, removes or doubles a value somewhere in the document.
-void mutate(json& value, std::mt19937& random, int depth) {
-  static const std::vector<json> strange = {nullptr, true,  -1,  1u << 30,      0.5,
-                                            "",      "x y", "(", json::array(), json::object()};
-  if (value.is_structured() && !value.empty() && depth > 0 && random() % 8 != 0) {
-    auto child = value.begin();
-    std::advance(child, random() % value.size());
-    if (random() % 8 != 0) return mutate(*child, random, depth - 1);
-    if (random() % 2 == 0) return static_cast<void>(value.erase(child));
-    if (value.is_array()) return value.push_back(json(*child));
-    value["type"] = *child;
-    return;
-  }
-  value = strange[random() % strange.size()];
-}
-
-}  // namespace
-
-TEST_CASE("a tokenizer.json changed at random is read or refused, and never more than that") {
-  std::mt19937 random(7);
-  json whole = small_tokenizer();
-  whole["post_processor"] = llama_processor();
-  whole["pre_tokenizer"] = {
-      {"type", "Sequence"},
-      {"pretokenizers",
-       {split(R"([^\s\p{N}]+|(?i:'s)|\d{1,3})"), {{"type", "ByteLevel"}, {"use_regex", false}}}}};
-  int refused = 0;
-  for (int i = 0; i < 400; ++i) {
-    json document = whole;
-    for (std::size_t n = random() % 3 + 1; n > 0; --n) mutate(document, random, 6);
-    const json config = {{"bos_token", "<|end|>"}, {"eos_token", random() % 2 ? json("hello") : json(7)}};
-    const std::string error = data_error([&] {
-      const auto tokenizer = tokenizer_of(document, config);
-      CHECK_FALSE(ids_of(*tokenizer, "hello's 123 <|end|>").empty());
-    });
-    CHECK_THAT(error, !ContainsSubstring("wrong exit code"));
-    refused += error != "no error";
-  }
-  CHECK(refused > 100);
-  CHECK(refused < 400);
-}
-
-TEST_CASE("a tokenizer.json with bytes changed or cut off is read or refused") {
-  std::mt19937 random(9);
-  const std::string whole = small_tokenizer().dump();
-  const TempFolder folder;
-  for (int i = 0; i < 300; ++i) {
-    std::string text = whole;
-    if (i % 3 == 0) text.resize(random() % text.size());
-    for (std::size_t n = random() % 4; n > 0 && !text.empty(); --n)
-      text[random() % text.size()] = static_cast<char>(random());
-    folder.write("tokenizer.json", text);
-    CHECK_THAT(data_error([&] { load_tokenizer(folder.path()); }), !ContainsSubstring("wrong exit code"));
-  }
-}

@@ -1,13 +1,11 @@
 // Damaged files end in an error or are valid; they never crash, and the official package agrees. What this
 // checks grows under the asan preset.
-#include <algorithm>
-#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "apps/run_program.h"
+#include "tests/attack/fuzz/mutate.h"
 #include "tests/trainer/data/temp_folder.h"
 #include "tests/trainer/hugging_face/safetensors/texts.h"
 #include "trainer/hugging_face/safetensors/format.h"
@@ -16,6 +14,8 @@ namespace rondo::safetensors {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::size_t kDataBytes = 42;  // of the small file
 
 std::string small_file() {
   const Header header = lay_out({tensor("a", Dtype::f32, {2, 3}), tensor("b.c", Dtype::bf16, {5}),
@@ -47,44 +47,15 @@ std::string problem_of(const std::string& file) {
   return "";
 }
 
-// Changes a file in a way that JSON parsers and offset checks find hard.
-std::string damaged(std::string file, std::mt19937& random) {
-  static const std::array<std::string, 22> bits = {
-      "\"", "{",  "}",  "[",    "]",    ",",       ":",  "0",  "9",  "-1",         "1e3",
-      "\\", "\n", "  ", "null", "true", "\\u0000", "[]", "{}", ".0", "4294967296", "18446744073709551615"};
-  const std::size_t header_end = file.find("   ") == file.npos ? file.size() : file.find("   ");
-  const auto place = [&] { return 8 + random() % (header_end - 8); };
-  for (std::size_t changes = 1 + random() % 3; changes > 0; --changes) {
-    const std::size_t at = std::min<std::size_t>(place(), file.size());
-    const std::size_t length = random() % 12;
-    switch (random() % 6) {
-      case 0:
-        file[std::min<std::size_t>(random() % file.size(), file.size() - 1)] ^=
-            static_cast<char>(1 << random() % 8);
-        break;
-      case 1:
-        file.insert(at, bits[random() % bits.size()]);
-        break;
-      case 2:
-        file.erase(at, length);
-        break;
-      case 3:
-        file.insert(at, file.substr(std::min<std::size_t>(place(), file.size()), length));
-        break;
-      case 4:
-        if (at < file.size()) file[at] = static_cast<char>('0' + random() % 10);
-        break;
-      default:
-        file.replace(at, std::min(length, file.size() - at), bits[random() % bits.size()]);
-        break;
-    }
-  }
-  // Most of the time with the right length of the header, or nothing behind the length would be looked at.
-  if (random() % 8 != 0 && file.size() > 60) {
-    const std::uint64_t length = file.size() - 8 - 42;
-    for (std::size_t byte = 0; byte < 8; ++byte) file[byte] = static_cast<char>(length >> (8 * byte) & 0xff);
-  }
-  return file;
+// A file with a mutated header, whose length is right most of the time, or nothing behind the length would be
+// looked at.
+std::string damaged(const std::string& file, attack::Random& random) {
+  const std::string header = file.substr(8, file.size() - 8 - kDataBytes);
+  const std::string mutated =
+      random() % 2 == 0 ? attack::mutate(header, "", random) : attack::mutate_json(header, "", random);
+  std::string damaged = file_of(mutated, file.substr(file.size() - kDataBytes));
+  if (random() % 8 == 0) damaged.replace(0, 8, file.substr(0, 8));
+  return damaged;
 }
 
 // Reads the files and what we make of them, and prints where the package does not agree.
@@ -142,9 +113,9 @@ TEST_CASE("every truncation of a file is refused") {
 }
 
 TEST_CASE("10,000 random bit flips and 10,000 mangled headers are refused or valid") {
-  std::mt19937 random(7);
+  attack::Random random(7);
   const std::string file = small_file();
-  const std::size_t header_bytes = file.size() - 42;
+  const std::size_t header_bytes = file.size() - kDataBytes;
   int refused = 0;
   for (int i = 0; i < 10'000; ++i) {
     std::string flipped = file;
@@ -163,7 +134,7 @@ TEST_CASE("of damaged files, what we take the official package takes, with the s
   if (run_program({python, "-c", "import safetensors"}, 60'000).exit_code != 0)
     SKIP("no Python with safetensors; scripts/setup.sh --oracles installs it");
   const TempFolder folder;
-  std::mt19937 random(11);
+  attack::Random random(11);
   const std::string file = small_file();
   int taken = 0;
   {

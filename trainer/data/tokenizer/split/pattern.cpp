@@ -29,6 +29,10 @@ std::string class_text(const CodePointSet& set) {
   return text;
 }
 
+// Of the pattern that is written. A class takes up to ten kilobytes, and engines compile no more than that
+// anyway.
+constexpr std::size_t kMostBytes = 4 << 20;
+
 // One walk over the pattern, writing the new one.
 class Rewriter {
  public:
@@ -40,6 +44,7 @@ class Rewriter {
         caseless_item();
       else
         item();
+      if (out_.size() > kMostBytes) refuse(0, "is too large, with the code points of its classes");
     }
     return std::move(out_);
   }

@@ -1,0 +1,207 @@
+// Parsers of files and of folders of files, one of which is mutated. What a checksum protects is sealed
+// again, since an attacker would do so: the mark of a checkpoint, the header of a token file.
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+
+#include "parallel/launch/failure.h"
+#include "support/files/file.h"
+#include "tests/attack/fuzz/parsers.h"
+#include "tests/trainer/data/token_bytes.h"
+#include "trainer/checkpoint/catalog.h"
+#include "trainer/checkpoint/committed.h"
+#include "trainer/checkpoint/reader.h"
+#include "trainer/config/dump.h"
+#include "trainer/config/load.h"
+#include "trainer/data/documents/corpus.h"
+#include "trainer/data/tokenizer/tokenizer.h"
+#include "trainer/hugging_face/folder.h"
+#include "trainer/observe/runs/compare_runs.h"
+#include "trainer/observe/runs/follow_run.h"
+#include "trainer/observe/runs/live_view.h"
+#include "trainer/observe/runs/rank_runs.h"
+#include "trainer/observe/runs/report_page.h"
+#include "trainer/observe/runs/report_text.h"
+
+namespace rondo::attack {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string contents_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+
+// Another text in a file, as long as this lives.
+class Replaced {
+ public:
+  Replaced(fs::path path, const std::string& text) : path_(std::move(path)), before_(contents_of(path_)) {
+    write(path_, text);
+  }
+  ~Replaced() { write(path_, before_); }
+  Replaced(const Replaced&) = delete;
+  Replaced& operator=(const Replaced&) = delete;
+
+ private:
+  fs::path path_;
+  std::string before_;
+};
+
+std::vector<std::string> default_config() {
+  return {to_toml(load_config({})), to_toml(load_config({"--model.name=deepseek_v3"}))};
+}
+
+// Of two files that belong together the one that includes the other comes last by name.
+void read_config(const Input& input) {
+  fs::path last = input.file;
+  for (const auto& entry : fs::directory_iterator(input.file.parent_path()))
+    last = std::max(last, entry.path());
+  const JobConfig config = load_config({"--job.config_file=" + last.string()});
+  const fs::path again = fs::path(input.file).concat(".again");
+  write(again, to_toml(config));
+  JobConfig same = load_config({"--job.config_file=" + again.string()});
+  fs::remove(again);
+  same.job.config_file = config.job.config_file;
+  must(same == config, "what is written reads back");
+}
+
+void read_checkpoint(const Input& input) {
+  namespace cp = checkpoint;
+  const fs::path folder = input.file.parent_path();
+  std::optional<Replaced> mark;
+  if (input.file.filename() == cp::kManifestFile)
+    mark.emplace(folder / cp::kCommittedFile, cp::committed_text(input.text));
+  cp::list(folder.parent_path());
+  cp::newest_valid(folder.parent_path(), cp::Depth::sample);
+  const bool valid = cp::verify(folder, cp::Depth::full).valid();
+  cp::Reader reader(folder);
+  for (const cp::TensorRecord& tensor : reader.manifest().tensors) {
+    const std::int64_t elements = cp::elements_of(tensor.shape, tensor.dtype);
+    const std::int64_t bytes = elements * cp::dtype_bytes(tensor.dtype);
+    must(bytes <= reader.manifest().bytes(), "tensors lie in shards");
+    std::vector<std::byte> out(static_cast<std::size_t>(bytes));
+    reader.read(tensor.name, 0, elements, out);
+  }
+  must(valid || reader.manifest().bytes() == 0 || input.file.extension() == ".bin",
+       "what reads whole is valid");
+}
+
+void read_tokenizer(const Input& input) {
+  const auto tokenizer = load_tokenizer(input.file.parent_path());
+  std::vector<std::int32_t> ids;
+  std::string text;
+  for (const char* words : {"", "hello's 123 <|end|>\n\n  x", "\xff\xc3\xa9 \xe4\xbd\xa0\xe5\xa5\xbd"}) {
+    ids.clear(), text.clear();
+    tokenizer->encode(words, ids);
+    for (const std::int32_t id : ids)
+      must(id >= 0 && id < tokenizer->vocab_size(), "an id is below the vocabulary's size");
+    tokenizer->decode(ids, text);
+  }
+}
+
+void read_tokens(const Input& input) {
+  std::optional<Replaced> sealed;
+  if (input.file.extension() == ".tokens" && input.text.size() >= kTokenHeaderBytes && input.number % 2 == 0)
+    sealed.emplace(input.file, resealed(input.text));
+  constexpr std::int64_t kMost = 1 << 14;
+  std::vector<std::int64_t> ids(kMost);
+  for (const NamedFile& named : recognise_files(find_files(input.file.parent_path().string()).files)) {
+    if (named.open == nullptr) continue;  // it is taken for text now
+    const auto file = named.open(named.file, {.size = 258, .owner = "byte"});
+    file->id_range(kMost);
+    for (std::int64_t document = 0; document < std::min<std::int64_t>(file->documents(), 1000); ++document) {
+      file->id_hash(document);
+      const std::int64_t tokens = file->tokens(document);
+      must(tokens >= 0, "a document has no less than no token");
+      file->read(document, 0, std::min(tokens, kMost), ids.data());
+    }
+    file->verify();
+  }
+}
+
+void read_documents(const Input& input) {
+  Corpus corpus(find_files(input.file.string()).files);
+  std::size_t looked_at = 0;
+  for (const Document& document : corpus.documents()) {
+    if (++looked_at > 1000) break;
+    const std::int64_t end = std::min<std::int64_t>(document.bytes, 1 << 20);
+    must(std::ssize(corpus.read(document, 0, end)) == end, "a document has the bytes of its index");
+  }
+}
+
+void read_hugging_face_folder(const Input& input) {
+  const hugging_face::Folder folder(input.file.parent_path());
+  try {
+    folder.check({});
+    must(false, "tensors that nobody expects are told");
+  } catch (const Error& error) {
+    must(error.code() == ExitCode::checkpoint, "and are of the folder");
+  }
+}
+
+void read_run_folder(const Input& input) {
+  const fs::path folder = input.file.parent_path();
+  RunFollower follower(folder);
+  follower.look();
+  live_view(follower.look(), 80, true);
+  follower.has_ended();
+  const RunRecord run = read_record(folder);
+  must(!report_page({run, run}).empty() && !report_text({run, run}, 80, false).empty(), "a report has text");
+  must(compare_runs(run.log, run.log, std::nullopt).equal(), "a run is equal to itself");
+  rank_runs({&run.log, &run.log});
+  config_rows({&run.log});
+  speed_of(run.log.lines);
+}
+
+void read_error_file(const Input& input) {
+  const auto error = launch::read_error_file(input.file);
+  must(!error || error->message.size() <= 4 * 2000, "a message has a limit, escapes aside");
+  must(launch::last_line_of(input.file).size() <= 4 * 400, "so has a line");
+}
+
+}  // namespace
+
+std::vector<Parser> parsers_of_files() {
+  using enum ExitCode;
+  return {
+      {.name = "config",
+       .reads_files = true,
+       .cost = 20,
+       .refusals = {config},
+       .read = read_config,
+       .made = default_config},
+      {.name = "checkpoint",
+       .reads_files = true,
+       .cost = 10,
+       .refusals = {checkpoint},
+       .read = read_checkpoint},
+      {.name = "tokenizer", .reads_files = true, .cost = 5, .refusals = {data}, .read = read_tokenizer},
+      {.name = "tokens", .reads_files = true, .cost = 5, .refusals = {data}, .read = read_tokens},
+      {.name = "documents", .reads_files = true, .cost = 2, .refusals = {data}, .read = read_documents},
+      {.name = "hf_folder",
+       .reads_files = true,
+       .cost = 10,
+       .refusals = {checkpoint},
+       .read = read_hugging_face_folder},
+      {.name = "run_folder", .reads_files = true, .cost = 40, .refusals = {data}, .read = read_run_folder},
+      {.name = "error_file", .reads_files = true, .refusals = {}, .read = read_error_file},
+  };
+}
+
+std::span<const Parser> parsers() {
+  static const std::vector<Parser> all = [] {
+    std::vector<Parser> both = parsers_of_text();
+    for (Parser& parser : parsers_of_files()) both.push_back(std::move(parser));
+    return both;
+  }();
+  return all;
+}
+
+void must(bool holds, const char* what) {
+  if (!holds) throw std::logic_error(std::string("it does not hold: ") + what);
+}
+
+}  // namespace rondo::attack
