@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/sum_of_squares/sum_of_squares.h"
+#include "ops/sums_of_squares/sums_of_squares.h"
 #include "support/error.h"
 #include "trainer/step/float_dtypes.h"
 
@@ -33,7 +33,7 @@ at::Tensor read(const hugging_face::StoredTensor& stored, std::int64_t begin, st
 
 // A step that begins with such numbers ends as not finite, whatever the batch and the learning rate.
 void refuse_not_finite(const at::Tensor& loaded, const std::string& name, const std::string& where) {
-  if (!std::isfinite(sum_of_squares(loaded).item<double>()))
+  if (!std::isfinite(sums_of_squares({loaded}).item<double>()))
     throw Error(ExitCode::checkpoint,
                 fmt::format("{}: tensor {} has numbers that are not finite (nan or inf), which no model can "
                             "compute with; take other weights",
