@@ -142,7 +142,8 @@ std::vector<Standing> Ranks::standings() const {
   for (int i = 0; i < options_.ranks_per_node; ++i) {
     const Rank& rank = ranks_[static_cast<std::size_t>(i)];
     if (const auto seen = rank.page->seen())
-      all.push_back(standing_of(start_.first_rank + i, rank.pid, *seen, now_s() - rank.moved_s));
+      all.push_back(
+          standing_of(start_.first_rank + i, rank.pid, rank.status == 0, *seen, now_s() - rank.moved_s));
   }
   sort_by_progress(all);
   if (all.size() > 2) all.erase(all.begin() + 1, all.end() - 1);

@@ -26,17 +26,13 @@ auto place_of(const Standing& standing) {
 
 }  // namespace
 
-Standing standing_of(int rank, pid_t pid, const progress::Seen& seen, double still_s) {
-  const bool stopped = is_stopped(pid);
-  return {rank,
-          seen.step,
-          seen.calls,
-          stopped,
-          seen.waits,
-          still_s,
-          (stopped ? "stopped by a signal, " : "") + where(seen),
-          seen.collective,
-          seen.module};
+Standing standing_of(int rank, pid_t pid, bool ended, const progress::Seen& seen, double still_s) {
+  // Back where it started, it has done all its steps.
+  const bool gone = ended && seen.doing != progress::Doing::starting;
+  const bool stopped = !ended && is_stopped(pid);
+  const std::string how = gone ? "ended with exit code 0, " : stopped ? "stopped by a signal, " : "";
+  return {rank,    seen.step,         seen.calls,      gone || stopped, seen.waits,
+          still_s, how + where(seen), seen.collective, seen.module};
 }
 
 void sort_by_progress(std::vector<Standing>& standings) {
@@ -50,7 +46,7 @@ std::optional<Holdup> find_holdup(std::vector<Standing> standings) {
   if (standings.size() < 2) return std::nullopt;
   sort_by_progress(standings);
   const Standing &behind = standings.front(), &ahead = standings.back();
-  if (behind.still_s < kStandsStill_s) return std::nullopt;
+  if (behind.still_s < kStandsStill_s && !behind.stopped) return std::nullopt;
   const bool all_wait = behind.waits && !behind.stopped;
   if (place_of(behind) == place_of(ahead) && (!all_wait || behind.collective == ahead.collective))
     return std::nullopt;

@@ -15,8 +15,9 @@
 
 namespace rondo::launch {
 
-// `pid`: of the rank's process, alive or not. `still_s`: for how long the rank has noted nothing.
-Standing standing_of(int rank, pid_t pid, const progress::Seen& seen, double still_s);
+// `pid`: of the rank's process, alive or not. `ended`: with exit code 0. `still_s`: for how long the rank has
+// noted nothing.
+Standing standing_of(int rank, pid_t pid, bool ended, const progress::Seen& seen, double still_s);
 
 // The first is the likeliest to hold the others up, the last the least.
 void sort_by_progress(std::vector<Standing>& standings);

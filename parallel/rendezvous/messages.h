@@ -69,7 +69,7 @@ struct Failure {
 struct Standing {
   int rank = 0;
   std::int64_t step = 0, calls = 0;  // under way; of collectives so far
-  bool stopped = false;              // its process, by a signal
+  bool stopped = false;              // its process, by a signal, or it ended by itself
   bool waits = false;                // for another rank
   double still_s = 0;                // since when it has noted nothing
   std::string where;                 // "at aten.mm for layers.0 (forward)"

@@ -138,6 +138,13 @@ const char* name_of(Doing doing) {
   return "?";
 }
 
+// Hardened kernels make none that may be executed; those before 6.3 do not know the flag.
+int make_memfd() {
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING, kNotExecutable = 8;  // MFD_NOEXEC_SEAL
+  const int fd = memfd_create("rondo-progress", kFlags | kNotExecutable);
+  return fd >= 0 || errno != EINVAL ? fd : memfd_create("rondo-progress", kFlags);
+}
+
 bool is_page(int fd) {
   struct stat facts {};
   return fcntl(fd, F_GET_SEALS) >= 0 && fstat(fd, &facts) == 0 &&
@@ -228,7 +235,7 @@ std::string where(const Seen& seen) {
   return name_of(seen.doing);
 }
 
-Page::Page() : fd_(memfd_create("rondo-progress", MFD_CLOEXEC | MFD_ALLOW_SEALING)), memory_(MAP_FAILED) {
+Page::Page() : fd_(make_memfd()), memory_(MAP_FAILED) {
   if (fd_ >= 0 && ftruncate(fd_, sizeof(Content)) == 0 &&
       fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
     memory_ = mmap(nullptr, sizeof(Content), PROT_READ, MAP_SHARED, fd_, 0);

@@ -57,6 +57,13 @@ void StepWatch::launched(std::string what, bool first_run) {
   under_way_.push_back({std::move(what), first_run});
 }
 
+// An eager step notes no ops: how long it takes is known only when one has ended.
+bool StepWatch::is_unknown() const {
+  const progress::Seen seen = progress::seen();
+  return kinds_[static_cast<std::size_t>(*watched_)].spans < 2 && under_way_.empty() && seen.op.empty() &&
+         !seen.waits && seen.doing != progress::Doing::loading;
+}
+
 std::chrono::milliseconds StepWatch::limit() const {
   const Kind& kind = kinds_[static_cast<std::size_t>(*watched_)];
   if (kind.spans < 2 || (!under_way_.empty() && under_way_.front().first_run)) return patience_.first_limit;
@@ -89,7 +96,7 @@ void StepWatch::watch() {
     const Clock::time_point now = Clock::now();
     look(std::min<Clock::duration>(now - looked, 2 * patience_.interval));
     looked = now;
-    if (!watched_ || still_ <= limit()) continue;
+    if (!watched_ || still_ <= limit() || is_unknown()) continue;
     const std::string text = describe();
     lock.unlock();
     return on_hang_(text);

@@ -28,7 +28,8 @@ class StepWatch {
   // What is slow by nature has more: five times the longest of its kind's latest 16 spans.
   struct Patience {
     std::chrono::milliseconds limit = std::chrono::seconds(80);
-    // Of the first two spans of a kind: they load kernels, record, connect ranks.
+    // Of the first two spans of a kind: they load kernels, record, connect ranks. None while they run
+    // eagerly.
     std::chrono::milliseconds first_limit = std::chrono::seconds(300);
     std::chrono::milliseconds interval = std::chrono::seconds(1);  // between two looks
   };
@@ -75,6 +76,7 @@ class StepWatch {
   void end();
   void watch();
   void look(Clock::duration passed);
+  bool is_unknown() const;
   std::chrono::milliseconds limit() const;
   std::string describe() const;
 

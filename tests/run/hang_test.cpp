@@ -107,6 +107,19 @@ TEST_CASE("PRO-06: a rank whose data read hangs is named, though others give up 
                           ContainsSubstring(", in a read of " + (place / "corpus").string() + "/"));
 }
 
+TEST_CASE("PRO-03: a rank that ends with 0 in the middle of a run is named by the launcher") {
+  const Place place;
+  std::vector<std::pair<std::string, std::string>> ending = hanging_read(place, "1");
+  ending[3].second = "exit";
+  Launch launcher(without_launch(place.launch(2, "run", kEndless)), ending);
+  const launch::Finished end = launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 7);
+  CHECK_THAT(end.err, ContainsSubstring("rank 1 holds the others up: ") &&
+                          ContainsSubstring(", ended with exit code 0, "));
+  CHECK(place.exit_record("run")["culprit"]["rank"] == 1);
+}
+
 TEST_CASE("PRO-22: a rank that dies twice in one step without a new checkpoint is not started a third time") {
   const Place place;
   std::vector<std::pair<std::string, std::string>> dying = hanging_read(place, "1");

@@ -79,11 +79,22 @@ TEST_CASE("a process that is stopped is seen to be") {
   int status = 0;
   REQUIRE(waitpid(child, &status, WUNTRACED) == child);
   REQUIRE(WIFSTOPPED(status));
-  CHECK(standing_of(0, child, {}, 1).stopped);
-  CHECK(standing_of(0, child, {}, 1).where == "stopped by a signal, starting");
+  CHECK(standing_of(0, child, false, {}, 1).stopped);
+  CHECK(standing_of(0, child, false, {}, 1).where == "stopped by a signal, starting");
   kill(child, SIGKILL);
   waitpid(child, &status, 0);
-  CHECK_FALSE(standing_of(0, getpid(), {}, 1).stopped);
+  CHECK_FALSE(standing_of(0, getpid(), false, {}, 1).stopped);
+}
+
+TEST_CASE("PRO-03: a rank that ended by itself before its last step is named, one that was done is not") {
+  progress::Seen seen;
+  CHECK_FALSE(standing_of(1, getpid(), true, seen, 0).stopped);
+  seen.doing = progress::Doing::training;
+  seen.step = 12;
+  const Standing ended = standing_of(1, getpid(), true, seen, 0);
+  CHECK(ended.stopped);
+  CHECK(ended.where == "ended with exit code 0, in a step, between two ops");
+  CHECK(find_holdup({waiting(0, 88), ended})->culprit.rank == 1);
 }
 
 }  // namespace

@@ -69,6 +69,16 @@ TEST_CASE("a step that stands still is told with its number, how long, and where
   }
 }
 
+TEST_CASE("a first step has the first limit, and none while it runs eagerly and waits for nobody") {
+  Bench bench(/*limit=*/1ms, /*first_limit=*/1ms);
+  const StepWatch::Span step(bench.watch, Doing::training);
+  bench.wait_for_looks(50);
+  CHECK_FALSE(bench.spoke);
+  progress::running("aten.mm", "", Phase::forward);
+  CHECK_THAT(bench.hang(), ContainsSubstring(", at aten.mm (forward)"));
+  progress::running_nothing();
+}
+
 TEST_CASE("a validation that stands still is told as one") {
   Bench bench;
   bench.pass_first_spans(Doing::validating);
