@@ -222,13 +222,6 @@ ssize_t write(int fd, const void* bytes, std::size_t size) {
   if (action == Action::fail) return -1;
   return syscall(SYS_write, fd, bytes, taken(action, size));
 }
-ssize_t pread(int fd, void* bytes, std::size_t size, off_t offset) {
-  return read_at(fd, bytes, size, offset);
-}
-ssize_t pread64(int fd, void* bytes, std::size_t size, off64_t offset) {
-  return read_at(fd, bytes, size, offset);
-}
-
 ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) {
   return write_at(fd, bytes, size, offset);
 }

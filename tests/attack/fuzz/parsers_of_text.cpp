@@ -87,7 +87,7 @@ void read_graph(const Input& input) {
   ir::verify(graph, "parse");
   const CompileOptions options = options_of(input.number);
   ir::run_pipeline(graph, options);
-  print_lines(ir::report_memory(graph, ir::plan_memory(graph, ir::collective_needs(options.device))));
+  print_lines(ir::report_memory(graph, ir::plan_memory(graph, ir::memory_needs(options.device))));
 }
 
 void read_compile_options(const Input& input) {
