@@ -172,10 +172,10 @@ c10::intrusive_ptr<c10d::Store> meet(const RankEnvironment& environment, std::ch
       options.isServer ? c10::intrusive_ptr<c10d::Store>(
                              c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options))
                        : join(environment, options, patience);
-  const auto store = c10::make_intrusive<HearingStore>("rondo/" + environment.run_id + "/" +
-                                                           std::to_string(environment.restart_count) + "/" +
-                                                           environment.store_token,
-                                                       served);
+  const auto store = c10::make_intrusive<c10d::PrefixStore>("rondo/" + environment.run_id + "/" +
+                                                                std::to_string(environment.restart_count) +
+                                                                "/" + environment.store_token,
+                                                            served);
   const std::string arrived = "arrived", everyone = "everyone";
   std::int64_t present = store->add(arrived, 1);
   while (present < environment.world_size && !store->check({everyone})) {
@@ -232,8 +232,8 @@ struct ProcessGroups::Connection {
     const auto group = groups.emplace_back(c10::make_intrusive<c10d::ProcessGroup>(store, rank, size));
     group->setGroupName(members.name);
     if (!of_all || device.is_cpu()) {
-      gloo.push_back(c10::make_intrusive<OrderedGloo>(
-          connect_gloo(meeting_place(""), rank, size, own_address, timeout)));
+      gloo.push_back(c10::make_intrusive<OrderedGloo>(connect_gloo(
+          c10::make_intrusive<HearingStore>("", meeting_place("")), rank, size, own_address, timeout)));
       gloo.back()->setGroupUid(members.name);  // what the record of collectives calls it
       if (!of_all) of_all = gloo.back();
       group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM, gloo.back());

@@ -75,18 +75,11 @@ void Coordinator::accept_newcomers() {
       deaf_until_s_ = now_s() + kDeaf_s;  // else the socket would wake us again and again
     if (no_room) return;
     newcomers_.push_back({Channel(std::move(fd)), Handshake(Handshake::Side::node_0, options_.secret)});
-    hear(newcomers_.back());  // node 0 speaks first
   }
 }
 
-// One question for all of them: strangers may be many, and most say nothing.
 void Coordinator::hear_newcomers() {
-  std::vector<pollfd> polls;
-  for (const Newcomer& newcomer : newcomers_) polls.push_back({newcomer.channel.fd(), POLLIN, 0});
-  poll(polls.data(), polls.size(), 0);
-  auto answer = polls.begin();
-  for (Newcomer& newcomer : newcomers_)
-    if ((answer++)->revents != 0 || now_s() - newcomer.connected_s > kJoinWithin_s) hear(newcomer);
+  for (Newcomer& newcomer : newcomers_) hear(newcomer);
   std::erase_if(newcomers_, [](const Newcomer& newcomer) { return newcomer.channel.closed(); });
 }
 

@@ -103,7 +103,7 @@ class Soak : public KilledRun {
       wait_ms(number(1000));
     }
     happen(launcher, mark);
-    const launch::Finished end = launcher.wait();
+    const launch::Finished end = launcher.wait(kPatience);
     ++ends_[end.code];
     INFO(end.out << end.err);
     CHECK(std::find(codes.begin(), codes.end(), end.code) != codes.end());

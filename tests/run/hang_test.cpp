@@ -13,7 +13,7 @@ using Catch::Matchers::ContainsSubstring;
 using launch::holds_soon;
 using launch::Launch;
 
-const Words kEndless = {"--training.steps=1000000", "--validation.enable=false",
+const Words kUntilTold = {"--training.steps=1000000", "--validation.enable=false",
                         "--comm.train_timeout_seconds=2"};
 
 Words without_launch(Words words) { return {words.begin() + 1, words.end()}; }
@@ -31,7 +31,7 @@ std::vector<std::pair<std::string, std::string>> hanging_read(const Place& place
 
 TEST_CASE("PRO-06: a run of one rank whose data read hangs ends with 7 and names the file") {
   const Place place;
-  Launch launcher(without_launch(place.launch(1, "run", kEndless)), hanging_read(place, "0"));
+  Launch launcher(without_launch(place.launch(1, "run", kUntilTold)), hanging_read(place, "0"));
   const launch::Finished end = launcher.wait();
   INFO(end.out << end.err);
   CHECK(end.code == 7);
@@ -47,7 +47,7 @@ TEST_CASE("PRO-06: a run of one rank whose data read hangs ends with 7 and names
 // A run of three ranks of which the second was stopped in the middle of step 4 or later.
 struct StoppedRun {
   explicit StoppedRun(const Words& flags)
-      : launcher(without_launch(place.launch(3, "run", kEndless + flags)), {mark.setting()}) {
+      : launcher(without_launch(place.launch(3, "run", kUntilTold + flags)), {mark.setting()}) {
     REQUIRE(holds_soon([&] { return lines_of(place / "run/metrics.jsonl").size() >= 3; }));
     const std::vector<int> rank = mark.processes("RANK=1");
     REQUIRE(rank.size() == 1);
@@ -82,7 +82,7 @@ TEST_CASE("PRO-06: a rank that stands still on another node is named") {
   const Mark mark;
   const std::string port = std::to_string(HeldPort().number());
   const Words words = Words{"--nnodes=2", "--nproc-per-node=1", "--rdzv-endpoint=127.0.0.1:" + port, "--"} +
-                      place.train("run", kEndless);
+                      place.train("run", kUntilTold);
   Launch first(words, {mark.setting()}), second(words, {mark.setting()});
   REQUIRE(holds_soon([&] { return lines_of(place / "run/metrics.jsonl").size() >= 3; }));
   const std::vector<int> rank = mark.processes("RANK=1");
@@ -99,7 +99,7 @@ TEST_CASE("PRO-06: a rank that stands still on another node is named") {
 
 TEST_CASE("PRO-06: a rank whose data read hangs is named, though others give up before it") {
   const Place place;
-  Launch launcher(without_launch(place.launch(2, "run", kEndless)), hanging_read(place, "1"));
+  Launch launcher(without_launch(place.launch(2, "run", kUntilTold)), hanging_read(place, "1"));
   const launch::Finished end = launcher.wait();
   INFO(end.out << end.err);
   CHECK(end.code == 7);
@@ -111,7 +111,7 @@ TEST_CASE("PRO-03: a rank that ends with 0 in the middle of a run is named by th
   const Place place;
   std::vector<std::pair<std::string, std::string>> ending = hanging_read(place, "1");
   ending[3].second = "exit";
-  Launch launcher(without_launch(place.launch(2, "run", kEndless)), ending);
+  Launch launcher(without_launch(place.launch(2, "run", kUntilTold)), ending);
   const launch::Finished end = launcher.wait();
   INFO(end.out << end.err);
   CHECK(end.code == 7);
@@ -124,7 +124,7 @@ TEST_CASE("PRO-22: a rank that dies twice in one step without a new checkpoint i
   const Place place;
   std::vector<std::pair<std::string, std::string>> dying = hanging_read(place, "1");
   dying[3].second = "kill";
-  const Words words = place.launch(2, "run", kEndless + Words{"--training.num_prefetch_batches=0"});
+  const Words words = place.launch(2, "run", kUntilTold + Words{"--training.num_prefetch_batches=0"});
   Launch launcher(Words{"--max-restarts=10"} + without_launch(words), dying);
   const launch::Finished end = launcher.wait();
   INFO(end.out << end.err);

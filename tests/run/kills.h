@@ -27,7 +27,7 @@ class KilledRun {
     } else {
       for (const int pid : mark.processes(fmt::format("RANK={}", victim))) kill(pid, SIGKILL);
     }
-    launcher.wait();
+    launcher.wait(kPatience);
     check_what_is_left(mark);
   }
 
@@ -37,7 +37,7 @@ class KilledRun {
     const std::string at = std::to_string(1 + number(60)), rank = std::to_string(number(ranks_));
     INFO("rank " << rank << " dies at call " << at);
     launch::Launch launcher(words(1'000'000), failing(mark, rank, "kill", at));
-    const launch::Finished end = launcher.wait();
+    const launch::Finished end = launcher.wait(kPatience);
     INFO(end.out << end.err);
     CHECK(end.code == 137);
     check_what_is_left(mark);
@@ -60,6 +60,8 @@ class KilledRun {
   }
 
  protected:
+  static constexpr std::chrono::seconds kPatience{
+      120};  // of a busy machine; far below comm.init_timeout_seconds
   using Variables = std::vector<std::pair<std::string, std::string>>;
   // File system calls of one rank's saves are disturbed (failing_files.cpp).
   Variables failing(const Mark& mark, const std::string& rank, const char* action,

@@ -26,10 +26,10 @@ inline std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-// Polls until it holds; false after 20 s.
+// Polls until it holds; false when patience ends.
 template <typename Condition>
-bool holds_soon(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+bool holds_soon(Condition condition, std::chrono::seconds patience = std::chrono::seconds(20)) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -94,9 +94,9 @@ class Launch {
   std::string out() const { return read_file(folder_ / "out"); }
   std::string err() const { return read_file(folder_ / "err"); }
 
-  Finished wait() {
+  Finished wait(std::chrono::seconds patience = std::chrono::seconds(20)) {
     int status = 0;
-    ended_ = holds_soon([&] { return waitpid(pid_, &status, WNOHANG) == pid_; });
+    ended_ = holds_soon([&] { return waitpid(pid_, &status, WNOHANG) == pid_; }, patience);
     if (!ended_) throw std::runtime_error("rondo launch did not end:\n" + out() + err());
     return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), out(), err()};
   }
