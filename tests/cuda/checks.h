@@ -68,7 +68,7 @@ struct CheckWords {
 inline CheckWords check_words(int argc, char** argv) {
   CheckWords words;
   bool has_device = false;
-  for (const std::string word : std::vector<std::string>(argv + 1, argv + argc)) {
+  for (const std::string& word : std::vector<std::string>(argv + 1, argv + argc)) {
     if (word == "--device=cuda") words.device = {c10::kCUDA, 0};
     if (word.starts_with("--group=")) words.group = word.substr(8);
     if (word.starts_with("--device=c")) has_device = true;

@@ -322,7 +322,8 @@ ModelInputs model_inputs(const Decoder& model, const std::vector<Placement>& pla
 
 }  // namespace
 
-TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const TrainStepOptions& options) {
+TrainStepFunctions make_train_step(const std::shared_ptr<const Decoder>& model,
+                                   const TrainStepOptions& options) {
   std::vector<Placement> placements;
   for (const ParameterRule& rule : model->parameters())
     placements.push_back(placement_of(rule, options.mesh, options.rank));

@@ -83,6 +83,7 @@ inline std::int64_t table_length(const TrainStepOptions& o) {
   return std::max(o.seq_len, o.validation_seq_len);
 }
 
-TrainStepFunctions make_train_step(std::shared_ptr<const Decoder> model, const TrainStepOptions& options);
+TrainStepFunctions make_train_step(const std::shared_ptr<const Decoder>& model,
+                                   const TrainStepOptions& options);
 
 }  // namespace rondo
