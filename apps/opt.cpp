@@ -58,8 +58,7 @@ void print_report(const ir::PipelineReport& report) {
 // The plan of the graph: its summary on the standard output if `lines`, its picture in the file `timeline`
 // if that is not empty.
 void show_memory(const ir::Graph& graph, TargetDevice device, bool lines, const std::string& timeline) {
-  const ir::MemoryReport report =
-      ir::report_memory(graph, ir::plan_memory(graph, ir::memory_needs(device)));
+  const ir::MemoryReport report = ir::report_memory(graph, ir::plan_memory(graph, ir::memory_needs(device)));
   if (lines)
     for (const std::string& line : ir::print_lines(report)) std::cout << line << "\n";
   if (timeline.empty()) return;

@@ -34,7 +34,7 @@ class Times {
     checks_.run(name, [&]() -> Figures {
       call();
       const double once = seconds(call, 1);
-      const int calls = std::clamp(static_cast<int>(0.02 / once), 1, 200);
+      const int calls = device_.is_cuda() ? std::clamp(static_cast<int>(0.02 / once), 1, 200) : 1;
       std::array<double, 5> rounds{};
       for (double& round : rounds) round = seconds(call, calls) / calls;
       std::nth_element(rounds.begin(), rounds.begin() + 2, rounds.end());

@@ -14,7 +14,7 @@ using launch::holds_soon;
 using launch::Launch;
 
 const Words kUntilTold = {"--training.steps=1000000", "--validation.enable=false",
-                        "--comm.train_timeout_seconds=2"};
+                          "--comm.train_timeout_seconds=2"};
 
 Words without_launch(Words words) { return {words.begin() + 1, words.end()}; }
 

@@ -172,4 +172,3 @@ TEST_CASE("a token that is missing is named") {
   document["added_tokens"].push_back(added_token("<|end|>", 262));
   CHECK_THAT(refusal(document), ContainsSubstring("added_tokens[1].content = \"<|end|>\": is added twice"));
 }
-
