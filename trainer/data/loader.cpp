@@ -290,8 +290,8 @@ class DataLoader::Impl {
   std::jthread worker_;  // last: it stops and joins before anything that it uses goes
 };
 
-DataLoader::DataLoader(DataOptions options, const Tokenizer& tokenizer)
-    : impl_(std::make_unique<Impl>(std::move(options), tokenizer)) {}
+DataLoader::DataLoader(const DataOptions& options, const Tokenizer& tokenizer)
+    : impl_(std::make_unique<Impl>(options, tokenizer)) {}
 DataLoader::~DataLoader() = default;
 
 StepBatch DataLoader::next() { return impl_->next(); }

@@ -116,7 +116,7 @@ class DataLoader {
   // path is missing, nothing matches, a file cannot be read, a JSONL line is malformed or the split is
   // smaller than one sample, as open_source does, and Error(config) for weights that do not fit the path.
   // `tokenizer` must outlive the loader. With weights rank 0 logs the share and the epochs of each source.
-  DataLoader(DataOptions options, const Tokenizer& tokenizer);
+  DataLoader(const DataOptions& options, const Tokenizer& tokenizer);
   ~DataLoader();  // at any moment: a step that is being prepared is given up
 
   // The next step, epoch after epoch without end. Throws Error(data) when a file shrank since, or one of text

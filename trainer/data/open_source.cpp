@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "support/error.h"
@@ -109,7 +110,7 @@ class JoinedSource final : public TokenSource {
     sum.warnings.insert(sum.warnings.end(), found_.warnings.begin(), found_.warnings.end());
     return sum;
   }
-  void set_found(SourceCounts found) { found_ = found; }
+  void set_found(SourceCounts found) { found_ = std::move(found); }
 
  private:
   struct Place {
