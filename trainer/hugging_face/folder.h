@@ -50,7 +50,8 @@ struct StoredTensor {
   const StoredTensor* scales = nullptr;  // of a matrix in 8 bits
 
   safetensors::Dtype dtype() const { return info->dtype; }
-  // Elements [begin, end) of the flattened tensor, little-endian.
+  // As safetensors::File reads: into `out`, or elements [begin, end) in memory of its own.
+  void read(std::uint64_t begin, std::span<std::byte> out) const { file->read(*info, begin, out); }
   std::vector<std::byte> elements(std::uint64_t begin, std::uint64_t end) const {
     return file->bytes(*info, begin, end);
   }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "ops/sums_of_squares/sums_of_squares.h"
 #include "support/error.h"
@@ -25,9 +24,8 @@ at::Tensor read(const hugging_face::StoredTensor& stored, std::int64_t begin, st
     stored.dequantize(first, {numbers.data_ptr<float>(), size});
     return numbers;
   }
-  const std::vector<std::byte> bytes = stored.elements(first, first + size);
   at::Tensor numbers = at::empty({count}, float_in_file(stored.dtype()));
-  std::memcpy(numbers.data_ptr(), bytes.data(), bytes.size());
+  stored.read(first, {static_cast<std::byte*>(numbers.mutable_data_ptr()), numbers.nbytes()});
   return numbers;
 }
 

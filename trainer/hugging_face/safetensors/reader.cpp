@@ -35,16 +35,23 @@ const TensorInfo* File::find(std::string_view name) const {
   return found == index_.end() ? nullptr : &header_.tensors[found->second];
 }
 
+void File::read(const TensorInfo& tensor, std::uint64_t begin, std::span<std::byte> out) const {
+  const std::uint64_t element = dtype_bytes(tensor.dtype);
+  RONDO_ASSERT(out.size() % element == 0 && begin <= tensor.elements() &&
+                   out.size() / element <= tensor.elements() - begin,
+               "a range outside of " + shown_name(tensor.name));
+  file_->read_at(static_cast<std::int64_t>(header_.data_begin + tensor.begin + begin * element), out);
+}
+
 std::vector<std::byte> File::bytes(const TensorInfo& tensor) const {
   return bytes(tensor, 0, tensor.elements());
 }
 
 std::vector<std::byte> File::bytes(const TensorInfo& tensor, std::uint64_t begin, std::uint64_t end) const {
   RONDO_ASSERT(begin <= end && end <= tensor.elements(), "a range outside of " + shown_name(tensor.name));
-  const std::uint64_t element = dtype_bytes(tensor.dtype);
-  std::vector<std::byte> read((end - begin) * element);
-  file_->read_at(static_cast<std::int64_t>(header_.data_begin + tensor.begin + begin * element), read);
-  return read;
+  std::vector<std::byte> made((end - begin) * dtype_bytes(tensor.dtype));
+  read(tensor, begin, made);
+  return made;
 }
 
 }  // namespace rondo::safetensors

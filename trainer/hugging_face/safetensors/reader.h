@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -30,9 +31,11 @@ class File {
   // nullptr where there is no tensor of that name. Valid as long as this object.
   const TensorInfo* find(std::string_view name) const;
 
-  // Little-endian, row-major. `tensor` is one of tensors().
+  // Elements of the flattened tensor, little-endian and row-major, from `begin` on until `out` is full.
+  // `tensor` is one of tensors(). REQUIRES whole elements that it has.
+  void read(const TensorInfo& tensor, std::uint64_t begin, std::span<std::byte> out) const;
+  // The same in memory of its own: of all elements, or of [begin, end).
   std::vector<std::byte> bytes(const TensorInfo& tensor) const;
-  // Elements [begin, end) of the flattened tensor. REQUIRES begin <= end <= tensor.elements().
   std::vector<std::byte> bytes(const TensorInfo& tensor, std::uint64_t begin, std::uint64_t end) const;
 
  private:
