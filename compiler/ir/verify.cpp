@@ -102,11 +102,17 @@ void marks_name_operands(const Graph& graph) {
   });
 }
 
+// True where `argument` is none (-1).
+template <class Type>
+bool has_argument(const Node& node, int argument) {
+  const auto place = static_cast<std::size_t>(argument);
+  return argument < 0 || (place < node.args.size() && std::holds_alternative<Type>(node.args[place]));
+}
+
 void reused_memory_is_a_values(const Graph& graph) {
   for_each_node(graph, [&](NodeIndex i, const Node& node) {
     const int reuses = facts(node.op).reuses;
-    const auto place = static_cast<std::size_t>(reuses);
-    if (reuses >= 0 && (place >= node.args.size() || !std::holds_alternative<Use>(node.args[place])))
+    if (!has_argument<Use>(node, reuses))
       throw VerifyError{i, fmt::format("has no value as argument {}", reuses)};
   });
 }
@@ -131,8 +137,7 @@ void result_counts(const Graph& graph) {
 
 template <class Type>
 void require_argument(NodeIndex i, const Node& node, int argument, const char* what) {
-  const auto place = static_cast<std::size_t>(argument);
-  if (argument >= 0 && (place >= node.args.size() || !std::holds_alternative<Type>(node.args[place])))
+  if (!has_argument<Type>(node, argument))
     throw VerifyError{i, fmt::format("its argument {} must be {}", argument, what)};
 }
 
