@@ -351,7 +351,7 @@ def compass(stage):
         lines = metrics(stage, slug("compass", name))[warm_up:]
         step_s = statistics.median(line["step_time_s"] for line in lines)
         facts_of = recorded(stage, slug("compass", name))
-        return {"tokens_per_s": lines[-1]["tokens_per_s"] * lines[-1]["step_time_s"] / step_s, "median_ms": step_s * 1e3,
+        return {"tokens_per_s": planned["tokens_per_step"] / step_s, "median_ms": step_s * 1e3,
                 "mfu": lines[-1]["mfu"], "planned_tokens_per_s": planned["tokens_per_s"],
                 "tensors_gib": max(line["memory_gib"] for line in lines),
                 "planned_gib": planned["memory"]["total_bytes"] / (1 << 30), "segments": facts_of["segments"],

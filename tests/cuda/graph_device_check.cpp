@@ -336,7 +336,8 @@ TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("wait_for_device", &like); }
 
 int main(int argc, char** argv) {
   try {
-    const c10::Device device = rondo::check_words(argc, argv).device;
+    const auto [device, group] = rondo::check_words(argc, argv);
+    if (!group.empty()) throw std::runtime_error("there are no groups here");
 #ifdef USE_C10D_NCCL
     if (device.is_cuda()) rondo::cuda::install_placing_allocator();
 #endif
