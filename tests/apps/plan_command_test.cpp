@@ -9,10 +9,10 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "apps/run_program.h"
+#include "tests/docs/page.h"
 
 namespace rondo {
 namespace {
@@ -256,26 +256,9 @@ TEST_CASE("a timeline is written where it is asked for") {
   fs::remove(page);
 }
 
-// The lines of the first block of code below a heading of docs/plan.md.
-std::vector<std::string> example_below(const std::string& heading) {
-  std::ifstream page(RONDO_SOURCE_DIR "/docs/plan.md");
-  std::vector<std::string> lines;
-  bool below = false, inside = false;
-  for (std::string line; std::getline(page, line);) {
-    below = below || line == heading;
-    if (below && line == "```") {
-      if (inside) return lines;
-      inside = true;
-    } else if (inside) {
-      lines.push_back(line);
-    }
-  }
-  return {};
-}
-
 TEST_CASE("the example of docs/plan.md is what the command prints, but for the time that planning takes") {
   const std::string text = plan("llama3_8b.toml", "--world 8 --device h100").output;
-  const std::vector<std::string> lines = example_below("## How to read a plan");
+  const std::vector<std::string> lines = block_below("docs/plan.md", "## How to read a plan");
   REQUIRE(lines.size() > 30);
   for (const std::string& line : lines)
     if (!line.starts_with("planned in ")) CHECK_THAT(text, ContainsSubstring(line + "\n"));

@@ -13,24 +13,16 @@
 #include <set>
 #include <sstream>
 
-#include "apps/run_program.h"
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/docs/page.h"
+#include "tests/run/runs.h"
 
 namespace rondo {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using Words = std::vector<std::string>;
 
 const fs::path kRoot = RONDO_SOURCE_DIR;
-const std::string kRondo = RONDO_BINARY_DIR "/rondo";
-
-ProgramResult rondo(const Words& words) {
-  Words command = {kRondo};
-  command.insert(command.end(), words.begin(), words.end());
-  return run_program(command, 300'000);
-}
 
 std::vector<std::string> pages() {
   std::vector<std::string> found = {"README.md"};
@@ -67,26 +59,9 @@ std::vector<std::string> code_of(const std::string& page) {
   return lines;
 }
 
-// Of the first block of code below `heading`, without what stands behind two blanks and a #.
-std::vector<std::string> block_below(const std::string& page, const std::string& heading) {
-  std::vector<std::string> lines;
-  bool below = false, inside = false;
-  for (std::string line : lines_of(kRoot / page)) {
-    below = below || line == heading;
-    if (!below) continue;
-    if (line.starts_with("```")) {
-      if (inside) return lines;
-      inside = true;
-    } else if (inside) {
-      line = line.substr(0, line.find("  #"));
-      lines.push_back(line.substr(0, line.find_last_not_of(' ') + 1));
-    }
-  }
-  return {};
-}
-
 void must_have(const std::string& page, const std::string& line) {
   INFO(page << " should have this line:\n" << line);
+  CHECK_FALSE(line.empty());
   CHECK(text_of(kRoot / page).find(line) != std::string::npos);
 }
 
@@ -96,37 +71,31 @@ std::string line_with(const std::string& output, const std::string& from) {
   return at == std::string::npos ? "" : output.substr(at, output.find('\n', at) - at);
 }
 
-// A run of one step of the debug model on two ranks, as run_train.sh begins; once for all cases.
+std::string config(const std::string& name) { return (kRoot / "configs" / name).string(); }
+
+// One step of the debug model on two ranks.
+ProgramResult train(const fs::path& folder, const Words& flags) {
+  return must_end_well(Words{"launch", "--nproc-per-node", "2", "--", "train", config("llama3_debug.toml"),
+                             "--training.steps=1", "--compile.dump=all",
+                             "--job.dump_folder=" + folder.string(),
+                             "--training.dataset_path=" + (kRoot / "data/corpus").string()} +
+                       flags);
+}
+
+// As run_train.sh begins; once for all cases.
 struct Run {
   Scratch scratch;
-  ProgramResult result;
-  fs::path folder() const { return scratch / "run"; }
+  fs::path folder = scratch / "run";
+  ProgramResult result = train(folder, {"--validation.steps=1", "--metrics.verbosity=detailed"});
 };
 const Run& run() {
-  static Run one;
-  if (!one.result.started) {
-    one.result = rondo({"launch", "--nproc-per-node", "2", "--", "train",
-                        (kRoot / "configs/llama3_debug.toml").string(), "--training.steps=1",
-                        "--training.dataset_path=" + (kRoot / "data/corpus").string(), "--validation.steps=1",
-                        "--compile.dump=all", "--metrics.verbosity=detailed",
-                        "--job.dump_folder=" + one.folder().string()});
-  }
-  INFO(one.result.output);
-  REQUIRE(one.result.exit_code == 0);
+  static const Run one;
   return one;
 }
 
 json plan(const Words& words) {
-  Words command = {"plan"};
-  command.insert(command.end(), words.begin(), words.end());
-  command.insert(command.end(), {"--search=0", "--json"});
-  const ProgramResult result = rondo(command);
-  INFO(result.output);
-  REQUIRE(result.exit_code == 0);
-  return json::parse(result.output);
+  return json::parse(must_end_well(Words{"plan"} + words + Words{"--search=0", "--json"}).output);
 }
-
-std::string config(const std::string& name) { return (kRoot / "configs" / name).string(); }
 
 std::string gib(const json& bytes) { return fmt::format("{:.1f}", bytes.get<double>() / (1 << 30)); }
 std::string mib(const json& bytes) { return fmt::format("{:.1f}", bytes.get<double>() / (1 << 20)); }
@@ -145,25 +114,24 @@ TEST_CASE("README shows how a run of the debug model begins") {
 
 TEST_CASE("docs/memory.md shows the memory of that step, and what a policy keeps of it") {
   const std::string log = std::regex_replace(run().result.output, std::regex("(^|\n).* info    "), "\n");
-  for (const std::string& line : block_below("docs/memory.md", "## How to read the summary")) {
+  const std::vector<std::string> summary = block_below("docs/memory.md", "## How to read the summary"),
+                                 kept = block_below("docs/memory.md", "## Choose what the backward keeps");
+  CHECK(summary.size() > 8);
+  CHECK(kept.size() > 2);
+  for (const std::string& line : summary) {
     INFO(line);
     CHECK(log.find("\n" + line + "\n") != std::string::npos);
   }
-  const std::string trace = (run().folder() / "graph/train_step.00-trace.ir").string();
+  const std::string trace = (run().folder / "graph/train_step.00-trace.ir").string();
   const std::string report = rondo({"opt", "--memory", "--memory-policy=default", trace}).output;
-  for (const std::string& line : block_below("docs/memory.md", "## Choose what the backward keeps"))
+  for (const std::string& line : kept)
     CHECK(report.find(line.substr(0, line.find(", ..."))) != std::string::npos);
 }
 
 TEST_CASE("docs/graph.md shows lines of the graph of a short step") {
   const Scratch scratch;
   const fs::path folder = scratch / "run";
-  const ProgramResult result =
-      rondo({"launch", "--nproc-per-node", "2", "--", "train", config("llama3_debug.toml"),
-             "--training.steps=1", "--training.dataset_path=" + (kRoot / "data/corpus").string(),
-             "--training.seq_len=64", "--training.local_batch_size=1", "--validation.enable=false",
-             "--compile.dump=all", "--job.dump_folder=" + folder.string()});
-  REQUIRE(result.exit_code == 0);
+  train(folder, {"--training.seq_len=64", "--training.local_batch_size=1", "--validation.enable=false"});
   const std::string graph = text_of(folder / "graph/train_step.01-canonicalize.ir");
   int shown = 0;
   for (const std::string& line : block_below("docs/graph.md", "## How to read it")) {
@@ -179,9 +147,8 @@ TEST_CASE("docs/graph.md says what the fusions save") {
   const auto row = [](const std::string& name, const std::string& file, const std::string& dtype) {
     const Words words = {config(file), "--world=1", "--device=cpu",
                          "--training.mixed_precision_param=" + dtype};
-    Words fused = words;
-    fused.insert(fused.end(), {"--compile.numerics=rounds", "--compile.disable_passes=chunk_loss"});
-    const json plain = plan(words), less = plan(fused);
+    const json plain = plan(words),
+               less = plan(words + Words{"--compile.numerics=rounds", "--compile.disable_passes=chunk_loss"});
     return fmt::format("| {} | {} -> {} | {} -> {} MiB |", name, plain["step"]["ops"].dump(),
                        less["step"]["ops"].dump(), mib(plain["memory"]["total_bytes"]),
                        mib(less["memory"]["total_bytes"]));
@@ -206,8 +173,7 @@ TEST_CASE("docs/memory.md says what a loss in chunks saves") {
 TEST_CASE("docs/experts.md says what the room for experts costs") {
   const auto row = [](const std::string& name, const std::string& file, int ranks) {
     const Words words = {config(file), fmt::format("--world={}", ranks)};
-    Words worst = words;
-    worst.push_back("--parallelism.expert_capacity_factor=0");
+    const Words worst = words + Words{"--parallelism.expert_capacity_factor=0"};
     return fmt::format("| {}, {} ranks | {} GiB | {} GiB |", name, ranks,
                        gib(plan(words)["memory"]["total_bytes"]), gib(plan(worst)["memory"]["total_bytes"]));
   };
@@ -219,7 +185,7 @@ TEST_CASE("docs/experts.md says what the room for experts costs") {
 TEST_CASE("docs/run_folder.md describes every field of metrics and every event of a run") {
   const std::string page = text_of(kRoot / "docs/run_folder.md");
   for (const char* file : {"metrics.jsonl", "events.jsonl"})
-    for (const std::string& line : lines_of(run().folder() / file)) {
+    for (const std::string& line : lines_of(run().folder / file)) {
       const json record = json::parse(line);
       if (record.contains("event"))
         CHECK(page.find("| `" + record["event"].get<std::string>() + "` |") != page.npos);

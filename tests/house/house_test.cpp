@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "apps/run_program.h"
+#include "tests/trainer/observe/metrics/scratch.h"
 
 namespace rondo {
 namespace {
@@ -26,11 +25,6 @@ const Names kFolders = {"support", "ops", "parallel", "models", "compiler", "tra
 
 bool starts_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
 bool is_header(const std::string& file) { return fs::path(file).extension() == ".h"; }
-
-std::string read(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 // Paths from the root of all C++ and CUDA files below `folders`.
 Names sources_in(const Names& folders) {
@@ -46,7 +40,7 @@ Names sources_in(const Names& folders) {
 // What stands between the quotes or brackets of its #include lines.
 Names includes_of(const std::string& file) {
   static const std::regex line("(?:^|\\n)[ \\t]*#[ \\t]*include[ \\t]*[\"<]([^\">]+)[\">]");
-  const std::string text = read(kRoot / file);
+  const std::string text = text_of(kRoot / file);
   Names found;
   for (auto match = std::sregex_iterator(text.begin(), text.end(), line); match != std::sregex_iterator();
        ++match)
@@ -75,7 +69,7 @@ struct Room {
 };
 
 std::vector<Room> rooms_of_architecture() {
-  const std::string text = read(kRoot / "ARCHITECTURE.md");
+  const std::string text = text_of(kRoot / "ARCHITECTURE.md");
   static const std::regex row("\\n\\| `([a-z0-9_/]+)/` \\|[^|\\n]*\\|([^|\\n]*)\\|");
   static const std::regex name("`([a-z0-9_/]+)`");
   std::vector<Room> rooms;
@@ -194,7 +188,7 @@ Names sources_of_glob(const std::string& name, const std::string& folder, const 
 
 // The sources that a CMakeLists.txt names for a target, one by one or by a pattern.
 Names sources_of_target(const std::string& target, const std::string& folder) {
-  const std::string text = read(kRoot / folder / "CMakeLists.txt");
+  const std::string text = text_of(kRoot / folder / "CMakeLists.txt");
   const std::regex block("add_(?:library|executable)\\(" + target + "\\s([^)]*)\\)");
   std::smatch found;
   REQUIRE(std::regex_search(text, found, block));
@@ -297,7 +291,7 @@ TEST_CASE("sources have at most 400 lines and headers at most 200") {
   Names folders = kFolders, wrong;
   folders.push_back("tests");
   for (const std::string& file : sources_in(folders)) {
-    const std::string text = read(kRoot / file);
+    const std::string text = text_of(kRoot / file);
     const auto lines = std::count(text.begin(), text.end(), '\n');
     if (lines > (is_header(file) ? 200 : 400)) wrong.push_back(fmt::format("{}: {} lines", file, lines));
   }
@@ -309,7 +303,7 @@ TEST_CASE("headers begin with a comment and say pragma once") {
   Names wrong;
   for (const std::string& file : sources_in(kFolders)) {
     if (!is_header(file) || file.find("gloo_declarations/") != std::string::npos) continue;
-    const std::string text = read(kRoot / file);
+    const std::string text = text_of(kRoot / file);
     if (!starts_with(text, "//")) wrong.push_back(file + ": no comment");
     if (text.find("\n#pragma once\n") == std::string::npos) wrong.push_back(file + ": no #pragma once");
   }
@@ -361,7 +355,7 @@ TEST_CASE("no folder or file is named utils, common, core or base, and nothing i
   for (const std::string& file : sources_in(kFolders)) {
     if (file.find("gloo_declarations/") != std::string::npos) continue;  // Gloo's own names
     if (std::regex_match(file, vague)) wrong.push_back(file);
-    if (std::regex_search(read(kRoot / file), later)) wrong.push_back(file + ": something left for later");
+    if (std::regex_search(text_of(kRoot / file), later)) wrong.push_back(file + ": something left for later");
   }
   INFO(listed(wrong));
   CHECK(wrong.empty());

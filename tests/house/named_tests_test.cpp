@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <regex>
 #include <string>
 #include <vector>
+
+#include "tests/trainer/observe/metrics/scratch.h"
 
 namespace rondo {
 namespace {
@@ -29,23 +29,19 @@ TEST_CASE("tests named in docs/reliability.md exist") {
       found.push_back((*match)[1]);
     return found;
   };
-  const auto contents = [](const fs::path& file) {
-    std::ifstream in(file, std::ios::binary);
-    return std::string{std::istreambuf_iterator<char>(in), {}};
-  };
   std::vector<std::string> tests;
   for (const auto& file : fs::recursive_directory_iterator(RONDO_SOURCE_DIR "/tests")) {
     const std::string extension = file.path().extension();
     if (extension == ".cpp")
-      for (const std::string& literals : all(test_case, contents(file.path()))) {
+      for (const std::string& literals : all(test_case, text_of(file.path()))) {
         tests.emplace_back();
         for (const std::string& part : all(literal, literals)) tests.back() += part;
       }
     if (file.path().filename() == "CMakeLists.txt")
-      for (const std::string& name : all(entry, contents(file.path()))) tests.push_back(name);
+      for (const std::string& name : all(entry, text_of(file.path()))) tests.push_back(name);
   }
   const std::string page =
-      std::regex_replace(contents(RONDO_SOURCE_DIR "/docs/reliability.md"), std::regex("\\*\\*"), "");
+      std::regex_replace(text_of(RONDO_SOURCE_DIR "/docs/reliability.md"), std::regex("\\*\\*"), "");
   const std::vector<std::string> names = all(named, page);
   CHECK(names.size() > 40);
   std::vector<std::string> wrong;

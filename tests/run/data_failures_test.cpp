@@ -13,14 +13,10 @@ using launch::holds_soon;
 using launch::Launch;
 namespace fs = std::filesystem;
 
-const Words kSaves = {"--checkpoint.enable=true", "--checkpoint.interval=1000000",
-                      "--lr_scheduler.total_steps=1000000"};
-
 // A run of 2 ranks; the reads of the corpus from `at` on, counted in each process, fail `times` times with
 // EIO on rank 1.
 Launch failing(const Place& place, const Words& flags, int at, int times) {
-  const Words words = place.launch(2, "run", kSaves + flags);
-  return Launch(Words(words.begin() + 1, words.end()),
+  return Launch(without_launch(place.launch(2, "run", kSavesAtTheEnd + flags)),
                 {{"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libfailing_files.so"},
                  {"FAILING_FILES_CALLS", "pread"},
                  {"FAILING_FILES_UNDER", (place / "corpus").string()},
@@ -40,7 +36,7 @@ TEST_CASE("a data read that fails twice is tried again, and the run has the bits
   CHECK_THAT(end.out + end.err,
              ContainsSubstring(": cannot read byte ") &&
                  ContainsSubstring("Input/output error; try 2 failed, trying again in 0.2"));
-  place.play(2, "straight", kSaves + steps(20));
+  place.play(2, "straight", kSavesAtTheEnd + steps(20));
   const ProgramResult compared = place.compare("run", "straight");
   INFO(compared.output);
   CHECK(compared.exit_code == 0);
@@ -60,7 +56,7 @@ TEST_CASE("data that cannot be read for long ends all ranks with the code for re
                  ContainsSubstring("cannot read byte ") &&
                  ContainsSubstring("Input/output error; check the disk") &&
                  ContainsSubstring("; it is saved, and the same command goes on from there"));
-  const Words more = kSaves + steps(static_cast<int>(step) + 3);
+  const Words more = kSavesAtTheEnd + steps(static_cast<int>(step) + 3);
   const ProgramResult resumed = rondo(place.launch(2, "run", more));
   INFO(resumed.output);
   CHECK(resumed.exit_code == 0);
@@ -86,9 +82,9 @@ TEST_CASE("a token file that another process cuts short ends the run with 4 and 
   const std::string tokens = (place / "corpus.tokens").string();
   must_end_well({"data", "tokenize", "--tokenizer", "bytes", "--input", (place / "corpus").string(),
                  "--output", tokens});
-  const Words words =
-      place.launch(2, "run", kSaves + Words{"--training.steps=1000000", "--training.dataset_path=" + tokens});
-  Launch run(Words(words.begin() + 1, words.end()), {});
+  const Words words = place.launch(
+      2, "run", kSavesAtTheEnd + Words{"--training.steps=1000000", "--training.dataset_path=" + tokens});
+  Launch run(without_launch(words), {});
   REQUIRE(holds_soon([&] { return steps_of(place) >= 3; }));
   fs::resize_file(tokens, 4096);
   const launch::Finished end = run.wait();

@@ -16,8 +16,6 @@ using launch::Launch;
 const Words kUntilTold = {"--training.steps=1000000", "--validation.enable=false",
                           "--comm.train_timeout_seconds=2"};
 
-Words without_launch(Words words) { return {words.begin() + 1, words.end()}; }
-
 // A read of the corpus never returns, on `rank` alone, some dozen steps after the start.
 std::vector<std::pair<std::string, std::string>> hanging_read(const Place& place, const std::string& rank) {
   return {{"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libfailing_files.so"},

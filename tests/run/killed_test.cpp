@@ -23,7 +23,7 @@ struct EndlessRun {
   Mark mark;
   Launch launcher{[&] {
                     const Words words = place.launch(2, "run", kEndless);
-                    return Words(words.begin() + 1, words.end());
+                    return without_launch(words);
                   }(),
                   {mark.setting()}};
 

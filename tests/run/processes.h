@@ -14,6 +14,11 @@
 
 namespace rondo {
 
+// The words of `rondo launch ...` as launch::Launch takes them.
+inline std::vector<std::string> without_launch(const std::vector<std::string>& words) {
+  return {words.begin() + 1, words.end()};
+}
+
 class Mark {
  public:
   static constexpr const char* kVariable = "RONDO_TEST_MARK";

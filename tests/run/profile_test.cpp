@@ -195,7 +195,7 @@ nlohmann::json trace_after(const Place& place, const Words& flags, int signal, l
   const Mark mark;
   const Words words =
       place.launch(2, "run", Words{"--training.steps=1000000", "--comm.train_timeout_seconds=1"} + flags);
-  Launch launcher(Words(words.begin() + 1, words.end()), {mark.setting()});
+  Launch launcher(without_launch(words), {mark.setting()});
   REQUIRE(holds_soon([&] { return lines_of(place / "run" / "metrics.jsonl").size() >= 3; }));
   const std::vector<int> rank = mark.processes("RANK=1");
   REQUIRE(rank.size() == 1);

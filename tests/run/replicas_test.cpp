@@ -138,10 +138,10 @@ TEST_CASE("a replica that drifts ends the run with 8 at the next check or hash, 
                                               "--validation.enable=false",
                                               fmt::format("--debug.check_replicas_every={}", check),
                                               fmt::format("--debug.hash_every={}", hash)});
-  const launch::Finished end = launch::Launch(Words(words.begin() + 1, words.end()),
-                                              {{"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so"},
-                                               {"OTHER_COSINE_RANK", "1"}})
-                                   .wait();
+  const launch::Finished end =
+      launch::Launch(without_launch(words), {{"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so"},
+                                             {"OTHER_COSINE_RANK", "1"}})
+          .wait();
   INFO(end.out << end.err);
   CHECK(end.code == 8);
   CHECK_THAT(end.err,
@@ -156,7 +156,7 @@ TEST_CASE("a killed rank of any replica ends the run with 137, and nobody surviv
   const Place place;
   const Mark mark;
   const Words words = place.launch(4, "run", Grid{2, 2}.flags() + Words{"--training.steps=1000000"});
-  launch::Launch launcher(Words(words.begin() + 1, words.end()), {mark.setting()});
+  launch::Launch launcher(without_launch(words), {mark.setting()});
   REQUIRE(launch::holds_soon([&] { return lines_of(place / "run" / "metrics.jsonl").size() >= 3; }));
   const std::vector<int> rank = mark.processes(fmt::format("RANK={}", victim));
   REQUIRE(rank.size() == 1);

@@ -25,6 +25,10 @@ inline Words operator+(Words left, const Words& right) {
   return left;
 }
 
+// Saves only where a run is asked to end.
+inline const Words kSavesAtTheEnd = {"--checkpoint.enable=true", "--checkpoint.interval=1000000",
+                                     "--lr_scheduler.total_steps=1000000"};
+
 inline Words steps(int count) { return {fmt::format("--training.steps={}", count)}; }
 
 inline ProgramResult rondo(const Words& words) { return run_program(Words{kRondo} + words, kRunTimeout_ms); }

@@ -30,7 +30,7 @@ launch::Finished disturbed(const Place& place, const Words& flags, Disturbance d
   disturbance.emplace_back("LD_PRELOAD", RONDO_BINARY_DIR "/tests/libfailing_files.so");
   disturbance.emplace_back("FAILING_FILES_CALLS", calls);
   disturbance.emplace_back("FAILING_FILES_UNDER", (place / under).string());
-  return launch::Launch(Words(words.begin() + 1, words.end()), disturbance).wait();
+  return launch::Launch(without_launch(words), disturbance).wait();
 }
 
 void check_all_committed_are_valid(const Place& place) {

@@ -16,11 +16,6 @@ using launch::holds_soon;
 using launch::Launch;
 namespace fs = std::filesystem;
 
-const Words kSavesAtTheEnd = {"--checkpoint.enable=true", "--checkpoint.interval=1000000",
-                              "--lr_scheduler.total_steps=1000000"};
-
-Words without_launch(Words words) { return {words.begin() + 1, words.end()}; }
-
 // A run of 2 ranks that goes on until it is asked to end.
 struct SavingRun {
   explicit SavingRun(const Words& flags = {})

@@ -2,13 +2,13 @@
 // again, since an attacker would do so: the mark of a checkpoint, the header of a token file.
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <stdexcept>
 
 #include "parallel/launch/failure.h"
 #include "support/files/file.h"
 #include "tests/attack/fuzz/parsers.h"
 #include "tests/trainer/data/token_bytes.h"
+#include "tests/trainer/observe/metrics/scratch.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/reader.h"
@@ -29,19 +29,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string contents_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
-
 // Another text in a file, as long as this lives.
 class Replaced {
  public:
-  Replaced(fs::path path, const std::string& text) : path_(std::move(path)), before_(contents_of(path_)) {
-    write(path_, text);
+  Replaced(fs::path path, const std::string& text) : path_(std::move(path)), before_(text_of(path_)) {
+    write_text(path_, text);
   }
-  ~Replaced() { write(path_, before_); }
+  ~Replaced() { write_text(path_, before_); }
   Replaced(const Replaced&) = delete;
   Replaced& operator=(const Replaced&) = delete;
 
@@ -61,7 +55,7 @@ void read_config(const Input& input) {
     last = std::max(last, entry.path());
   const JobConfig config = load_config({"--job.config_file=" + last.string()});
   const fs::path again = fs::path(input.file).concat(".again");
-  write(again, to_toml(config));
+  write_text(again, to_toml(config));
   JobConfig same = load_config({"--job.config_file=" + again.string()});
   fs::remove(again);
   same.job.config_file = config.job.config_file;

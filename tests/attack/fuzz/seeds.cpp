@@ -7,16 +7,12 @@
 #include <stdexcept>
 
 #include "tests/attack/fuzz/mutate.h"
+#include "tests/trainer/observe/metrics/scratch.h"
 
 namespace rondo::attack {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string contents_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 void write(const fs::path& path, const std::string& text) {
   if (!(std::ofstream(path, std::ios::binary) << text))
@@ -53,7 +49,7 @@ Seeds::Seeds(const Parser& parser, const fs::path& work) : reads_files_(parser.r
 
 void Seeds::add_file(const fs::path& from, const fs::path& folder) {
   if (reads_files_) fs::create_directories(folder);
-  add(contents_of(from), folder / from.filename());
+  add(text_of(from), folder / from.filename());
 }
 
 void Seeds::add(const std::string& text, const fs::path& file) {
