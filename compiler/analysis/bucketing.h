@@ -19,8 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/analysis/notes.h"
 #include "compiler/ir/ir.h"
-#include "compiler/ir/notes.h"
 #include "compiler/ir/op_facts.h"
 
 namespace rondo::ir {

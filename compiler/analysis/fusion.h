@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/analysis/notes.h"
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/ir.h"
-#include "compiler/ir/notes.h"
 
 namespace rondo::ir {
 

@@ -3,8 +3,8 @@
 // run, is in compiler/passes/pipeline.cpp; how, in a file of its name.
 #pragma once
 
+#include "compiler/analysis/notes.h"
 #include "compiler/ir/ir.h"
-#include "compiler/ir/notes.h"
 #include "compiler/ir/options.h"
 
 namespace rondo::ir {

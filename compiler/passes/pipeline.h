@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/analysis/notes.h"
 #include "compiler/ir/ir.h"
-#include "compiler/ir/notes.h"
 #include "compiler/ir/options.h"
 
 namespace rondo::ir {
