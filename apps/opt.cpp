@@ -9,12 +9,12 @@
 #include <sstream>
 
 #include "apps/commands.h"
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/plan/memory_plan.h"
 #include "compiler/report/memory_report.h"
 #include "compiler/report/memory_timeline.h"
+#include "compiler/text/text.h"
+#include "compiler/verify/verify.h"
 #include "support/error.h"
 #include "support/flags/flags.h"
 

@@ -13,10 +13,10 @@
 #include "compiler/execute/cuda/placing_allocator.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/segments.h"
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
 #include "compiler/report/memory_timeline.h"
+#include "compiler/text/text.h"
 #include "compiler/trace/tracer.h"
+#include "compiler/verify/verify.h"
 #include "support/error.h"
 #include "support/stopwatch.h"
 

@@ -10,7 +10,7 @@
 
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
-#include "compiler/ir/verify.h"
+#include "compiler/ir/verify_error.h"
 
 namespace rondo::ir {
 namespace {

@@ -8,8 +8,8 @@
 #include <map>
 #include <unordered_map>
 
-#include "compiler/ir/verify.h"
 #include "compiler/passes/passes.h"
+#include "compiler/verify/verify.h"
 #include "support/stopwatch.h"
 
 namespace rondo::ir {

@@ -12,7 +12,7 @@
 #include <unordered_set>
 
 #include "compiler/analysis/bucketing.h"
-#include "compiler/ir/text.h"
+#include "compiler/text/text.h"
 #include "support/text/size_text.h"
 
 namespace rondo::ir {

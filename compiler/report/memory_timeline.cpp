@@ -9,8 +9,8 @@
 
 #include "compiler/analysis/bucketing.h"
 #include "compiler/ir/op_facts.h"
-#include "compiler/ir/text.h"
 #include "compiler/report/memory_timeline_page.h"
+#include "compiler/text/text.h"
 #include "support/text/html.h"
 
 namespace rondo::ir {

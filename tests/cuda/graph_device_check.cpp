@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "compiler/execute/replay.h"
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
 #include "compiler/passes/passes.h"
 #include "compiler/plan/memory_plan.h"
+#include "compiler/text/text.h"
+#include "compiler/verify/verify.h"
 #include "tests/cuda/checks.h"
 #ifdef USE_C10D_NCCL
 #include "compiler/execute/cuda/cuda_device.h"

@@ -9,11 +9,11 @@
 #include <stdexcept>
 
 #include "apps/plan_options.h"
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/plan/memory_plan.h"
 #include "compiler/report/memory_report.h"
+#include "compiler/text/text.h"
+#include "compiler/verify/verify.h"
 #include "parallel/launch/options.h"
 #include "parallel/rendezvous/environment.h"
 #include "parallel/rendezvous/handshake.h"

@@ -7,8 +7,8 @@
 
 #include "compiler/analysis/forward_values.h"
 #include "compiler/analysis/min_cut.h"
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
+#include "compiler/text/text.h"
+#include "compiler/verify/verify.h"
 #include "support/error.h"
 #include "support/text/wildcard.h"
 

@@ -13,8 +13,8 @@
 #include "compiler/execute/cpu_device.h"
 #include "compiler/execute/planned_step.h"
 #include "compiler/execute/replay.h"
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
+#include "compiler/text/text.h"
+#include "compiler/verify/verify.h"
 #include "support/error.h"
 #include "tests/compiler/execute/far_device.h"
 

@@ -17,8 +17,8 @@
 #include "compiler/compile.h"
 #include "compiler/execute/cpu_device.h"
 #include "compiler/execute/cpu_memory.h"
-#include "compiler/ir/verify.h"
 #include "compiler/trace/tracer.h"
+#include "compiler/verify/verify.h"
 #include "support/error.h"
 #include "support/scope.h"
 

@@ -12,8 +12,8 @@
 #include "compiler/execute/cpu_device.h"
 #include "compiler/execute/cpu_memory.h"
 #include "compiler/execute/replay.h"
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
+#include "compiler/text/text.h"
+#include "compiler/verify/verify.h"
 
 namespace rondo {
 namespace {

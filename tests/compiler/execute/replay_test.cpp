@@ -14,9 +14,9 @@
 #include <future>
 
 #include "compiler/execute/cpu_memory.h"
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
 #include "compiler/passes/passes.h"
+#include "compiler/text/text.h"
+#include "compiler/verify/verify.h"
 #include "support/error.h"
 #include "tests/compiler/execute/recording_device.h"
 

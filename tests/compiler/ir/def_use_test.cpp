@@ -3,7 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <vector>
 
-#include "compiler/ir/text.h"
+#include "compiler/text/text.h"
 
 using namespace rondo::ir;
 

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
+#include "compiler/text/text.h"
+#include "compiler/verify/verify.h"
 
 namespace rondo::ir {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
 #include "compiler/passes/pipeline.h"
+#include "compiler/text/text.h"
+#include "compiler/verify/verify.h"
 
 using namespace rondo;
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "compiler/ir/text.h"
+#include "compiler/text/text.h"
 #include "tests/compiler/passes/random_graph.h"
 
 using namespace rondo;

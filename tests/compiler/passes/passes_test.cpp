@@ -8,10 +8,10 @@
 #include <set>
 
 #include "compiler/ir/op_facts.h"
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/plan/memory_plan.h"
+#include "compiler/text/text.h"
+#include "compiler/verify/verify.h"
 #include "support/error.h"
 #include "tests/compiler/passes/random_graph.h"
 

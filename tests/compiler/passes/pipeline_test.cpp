@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/ir/text.h"
+#include "compiler/text/text.h"
 #include "support/error.h"
 #include "tests/compiler/passes/random_graph.h"
 

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "compiler/ir/op_facts.h"
-#include "compiler/ir/text.h"
+#include "compiler/text/text.h"
 #include "tests/compiler/passes/random_graph.h"
 
 namespace rondo::ir {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "compiler/ir/op_facts.h"
-#include "compiler/ir/text.h"
+#include "compiler/text/text.h"
 
 using namespace rondo::ir;
 using Catch::Approx;

@@ -4,8 +4,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
-#include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
+#include "compiler/text/text.h"
+#include "compiler/verify/verify.h"
 
 using namespace rondo::ir;
 using Catch::Approx;

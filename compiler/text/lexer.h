@@ -1,5 +1,5 @@
-// The words of the text form (compiler/ir/text.h): a cursor over a text that says where it is when something
-// is wrong. The text outlives the lexer. Any bytes may be in it.
+// The words of the text form (compiler/text/text.h): a cursor over a text that says where it is when
+// something is wrong. The text outlives the lexer. Any bytes may be in it.
 #pragma once
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // Rules about memory work on storage roots, so that an overwrite is seen through any view. A read is stale if
 // the last write to its storage is later than the definition of the value. The verifier stops at the first
 // broken rule.
-#include "compiler/ir/verify.h"
+#include "compiler/verify/verify.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/segments.h"
-#include "compiler/ir/text.h"
+#include "compiler/text/text.h"
 #include "support/error.h"
 
 namespace rondo::ir {

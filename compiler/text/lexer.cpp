@@ -1,7 +1,7 @@
 // Numbers are read with std::from_chars, which knows no locale. The take functions pass a word only if it
 // stands there, so the parser needs no backtracking. A word ends where no name could go on, so that a longer
 // name is not taken for its prefix. Line and column are counted only when something fails.
-#include "compiler/ir/lexer.h"
+#include "compiler/text/lexer.h"
 
 #include <fmt/format.h>
 

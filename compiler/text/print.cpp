@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "compiler/ir/text.h"
+#include "compiler/text/text.h"
 
 namespace rondo::ir {
 namespace {

@@ -2,18 +2,11 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <string_view>
 
-#include "compiler/ir/ir.h"
+#include "compiler/ir/verify_error.h"
 
 namespace rondo::ir {
-
-// A broken rule: at which node (kNoNode: the graph as a whole), and what is wrong with it.
-struct VerifyError {
-  NodeIndex node = kNoNode;
-  std::string what;
-};
 
 // Linear in the graph. A rule may rely on the rules above it in the list.
 struct Rule {

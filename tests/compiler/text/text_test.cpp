@@ -1,4 +1,4 @@
-#include "compiler/ir/text.h"
+#include "compiler/text/text.h"
 
 #include <bit>
 #include <catch2/catch_test_macros.hpp>

@@ -9,8 +9,8 @@
 #include <limits>
 #include <unordered_map>
 
-#include "compiler/ir/lexer.h"
-#include "compiler/ir/text.h"
+#include "compiler/text/lexer.h"
+#include "compiler/text/text.h"
 
 namespace rondo::ir {
 namespace {

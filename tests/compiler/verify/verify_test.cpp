@@ -1,10 +1,10 @@
-#include "compiler/ir/verify.h"
+#include "compiler/verify/verify.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <set>
 #include <string>
 
-#include "compiler/ir/text.h"
+#include "compiler/text/text.h"
 #include "support/error.h"
 
 using namespace rondo;
