@@ -22,7 +22,9 @@ namespace {
 
 constexpr double kJoinWithin_s = 10;         // a connection that has not introduced itself by then is dropped
 constexpr std::size_t kMostNewcomers = 256;  // the oldest makes room
-constexpr int kAcceptedAtOnce = 64;          // so that nothing else waits
+constexpr int kAcceptedAtOnce = 256;         // so that nothing else waits
+constexpr std::size_t kCrowd = 8;            // newcomers beyond this are heard together, after a pause
+constexpr double kCrowdPause_s = 0.02;       // each wake costs a look at all of them
 constexpr double kDeaf_s = 1;
 constexpr int kTokenBytes = 16;
 
@@ -33,9 +35,15 @@ Coordinator::Coordinator(const LaunchOptions& options, Listener meeting, Fd own)
   newcomers_.push_back({Channel(std::move(own)), std::nullopt, /*is_own=*/true});
 }
 
+double Coordinator::pause_s() const {
+  return newcomers_.size() > kCrowd ? std::max(0.0, heard_s_ + kCrowdPause_s - now_s()) : 0;
+}
+
 void Coordinator::add_polls(std::vector<pollfd>& polls) const {
-  if (meeting_.fd && now_s() >= deaf_until_s_) polls.push_back({meeting_.fd.get(), POLLIN, 0});
-  for (const Newcomer& newcomer : newcomers_) polls.push_back({newcomer.channel.fd(), POLLIN, 0});
+  if (pause_s() == 0) {
+    if (meeting_.fd && now_s() >= deaf_until_s_) polls.push_back({meeting_.fd.get(), POLLIN, 0});
+    for (const Newcomer& newcomer : newcomers_) polls.push_back({newcomer.channel.fd(), POLLIN, 0});
+  }
   for (const auto& member : members_)
     if (!member->channel.closed())
       polls.push_back({member->channel.fd(),
@@ -50,8 +58,10 @@ void Coordinator::serve() {
     }
     return;
   }
-  accept_newcomers();
-  hear_newcomers();
+  if (pause_s() == 0) {
+    accept_newcomers();
+    hear_newcomers();
+  }
   // By index: a member may be handled while others are being closed, but none is removed here.
   for (std::size_t i = 0; i < members_.size(); ++i) read(*members_[i]);
   mind_losses();
@@ -79,6 +89,7 @@ void Coordinator::accept_newcomers() {
 }
 
 void Coordinator::hear_newcomers() {
+  heard_s_ = now_s();
   for (Newcomer& newcomer : newcomers_) hear(newcomer);
   std::erase_if(newcomers_, [](const Newcomer& newcomer) { return newcomer.channel.closed(); });
 }

@@ -29,6 +29,8 @@ class Coordinator {
   Coordinator(const LaunchOptions& options, Listener meeting, Fd own);
 
   void add_polls(std::vector<pollfd>& polls) const;
+  // For how long newcomers are left out of the polls; after that serve() wants to be called. 0: they are in.
+  double pause_s() const;
   // Accepts, reads, answers, and minds the clock. Never blocks. Throws Error(environment) when nodes are
   // missing after the join timeout; it names those that came.
   void serve();
@@ -88,6 +90,7 @@ class Coordinator {
   std::list<Newcomer> newcomers_;                 // the oldest first
   std::vector<std::unique_ptr<Member>> members_;  // in the order of nodes once running
   double deaf_until_s_ = 0;                       // nobody is accepted: there are no descriptors
+  double heard_s_ = 0;                            // when newcomers were heard
   State state_ = State::joining;
   double opened_s_;
   int generation_ = 0;

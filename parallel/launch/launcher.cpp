@@ -104,8 +104,9 @@ class Launcher {
     if (coordinator_) coordinator_->add_polls(polls);
     if (ranks_) ranks_->add_polls(polls);
     output_.add_polls(polls);
-    poll(polls.data(), polls.size(),
-         std::max(1, static_cast<int>(1000 * std::min(options_.monitor_interval_s, kLongestSleep_s))));
+    const double pause_s = coordinator_ ? coordinator_->pause_s() : 0;
+    const double sleep_s = std::min(pause_s > 0 ? pause_s : kLongestSleep_s, options_.monitor_interval_s);
+    poll(polls.data(), polls.size(), std::max(1, static_cast<int>(1000 * sleep_s)));
     read_signals();
     if (coordinator_) coordinator_->serve();
     talk();
