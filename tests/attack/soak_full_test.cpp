@@ -88,20 +88,24 @@ class Soak : public KilledRun {
   }
 
  private:
-  // Runs, lets `happen` do its harm after a while, and takes the end, which must have one of the codes.
+  // Runs, lets `happen` do its harm after a while, and takes the end, which must have one of the codes; where
+  // no step was done yet, one of `while_starting` will do.
   template <class Happen>
-  void disturb(const std::vector<int>& codes, const Happen& happen, const Variables& more = {}) {
+  void disturb(std::vector<int> codes, const std::vector<int>& while_starting, const Happen& happen,
+               const Variables& more = {}) {
     const Mark mark;
     Variables variables = {mark.setting()};
     variables.insert(variables.end(), more.begin(), more.end());
     launch::Launch launcher(words(1'000'000), variables);
+    const auto size = [&] { return fs::exists(metrics()) ? fs::file_size(metrics()) : 0; };
+    const auto began = size();
     if (number(4) == 0) {
       wait_ms(number(1500));  // while it starts
     } else {
-      const auto began = fs::exists(metrics()) ? fs::file_size(metrics()) : 0;
-      launch::holds_soon([&] { return fs::exists(metrics()) && fs::file_size(metrics()) > began; });
+      launch::holds_soon([&] { return size() > began; });
       wait_ms(number(1000));
     }
+    if (size() <= began) codes.insert(codes.end(), while_starting.begin(), while_starting.end());
     happen(launcher, mark);
     const launch::Finished end = launcher.wait(kPatience);
     ++ends_[end.code];
@@ -112,18 +116,17 @@ class Soak : public KilledRun {
   }
 
   void kill_rank() {
-    // 0: the launcher was not that far.
-    disturb({137, 75, 143}, [&](auto& launcher, const Mark& mark) {
+    disturb({137}, {75, 143}, [&](auto& launcher, const Mark& mark) {
       const auto victims = mark.processes(fmt::format("RANK={}", number(ranks_)));
       for (const int pid : victims) kill(pid, SIGKILL);
       if (victims.empty()) launcher.signal(SIGTERM);
     });
   }
   void kill_launcher() {
-    disturb({137}, [](auto& launcher, const Mark&) { launcher.signal(SIGKILL); });
+    disturb({137}, {}, [](auto& launcher, const Mark&) { launcher.signal(SIGKILL); });
   }
   void kill_guard_and_launcher() {
-    disturb({137}, [](auto& launcher, const Mark& mark) {
+    disturb({137}, {}, [](auto& launcher, const Mark& mark) {
       for (const int pid : mark.processes())
         if (launch::read_file(fmt::format("/proc/{}/environ", pid)).find("LOCAL_RANK=") ==
                 std::string::npos &&
@@ -133,7 +136,7 @@ class Soak : public KilledRun {
     });
   }
   void pause_rank() {
-    disturb({75, 143}, [&](auto& launcher, const Mark& mark) {
+    disturb({75}, {143}, [&](auto& launcher, const Mark& mark) {
       const auto victims = mark.processes(fmt::format("RANK={}", number(ranks_)));
       for (const int pid : victims) kill(pid, SIGSTOP);
       wait_ms(500 + number(1500));
@@ -143,28 +146,28 @@ class Soak : public KilledRun {
     });
   }
   void terminate_rank() {
-    disturb({75, 143}, [&](auto& launcher, const Mark& mark) {
+    disturb({75}, {143}, [&](auto& launcher, const Mark& mark) {
       const auto victims = mark.processes(fmt::format("RANK={}", number(ranks_)));
       for (const int pid : victims) kill(pid, SIGTERM);
       if (victims.empty()) launcher.signal(SIGTERM);
     });
   }
   void terminate_launcher() {
-    disturb({75, 143}, [](auto& launcher, const Mark&) { launcher.signal(SIGTERM); });
+    disturb({75}, {143}, [](auto& launcher, const Mark&) { launcher.signal(SIGTERM); });
   }
   void hang_up() {
-    disturb({75, 129, 143}, [](auto& launcher, const Mark&) { launcher.signal(SIGHUP); });
+    disturb({75}, {129, 143}, [](auto& launcher, const Mark&) { launcher.signal(SIGHUP); });
   }
   void fail_in_a_save() {
     const Variables shim =
         failing(Mark(), std::to_string(number(ranks_)), "EIO", std::to_string(1 + number(60)));
     disturb(
-        {75, 143, 9}, [](auto& launcher, const Mark&) { launcher.signal(SIGTERM); },
+        {75, 9}, {143}, [](auto& launcher, const Mark&) { launcher.signal(SIGTERM); },
         Variables(shim.begin() + 1, shim.end()));
   }
   // A full disk costs saves; three in a row end the run with 9.
   void fill_disk() {
-    disturb({75, 143, 9}, [&](auto& launcher, const Mark&) {
+    disturb({75, 9}, {143}, [&](auto& launcher, const Mark&) {
       const fs::path ballast = place_ / "run/ballast";
       {
         std::ofstream file(ballast, std::ios::binary);
@@ -180,7 +183,7 @@ class Soak : public KilledRun {
   }
   // Ranks of one machine talk over its loopback. What waits longer than comm.train_timeout_seconds is over.
   void cut_link() {
-    disturb({7, 75, 143}, [&](auto& launcher, const Mark&) {
+    disturb({7, 75}, {143}, [&](auto& launcher, const Mark&) {
       set_loopback(false);
       wait_ms(number(2) == 0 ? 300 : 8000);
       set_loopback(true);
