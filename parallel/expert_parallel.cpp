@@ -19,6 +19,7 @@
 #include <cmath>
 
 #include "ops/all_to_all_tokens/all_to_all_tokens.h"
+#include "ops/local_ids/local_ids.h"
 #include "ops/permute_tokens/permute_tokens.h"
 #include "parallel/collectives.h"
 #include "parallel/saved_group.h"
@@ -120,8 +121,7 @@ Dispatched dispatch_fixed(const Tensor& x_TD, const Tensor& experts_TK, std::int
   const std::int64_t each = experts / o.group.ranks;
   const std::int64_t room = o.room(experts_TK.size(0), experts_TK.size(1), experts);
   const Tensor ids_PK = gather(experts_TK.to(at::kInt), o.group).to(at::kLong);
-  const Tensor here_N = ids_PK.view({-1}) - o.place * each;
-  const Tensor keys_N = here_N.masked_fill((here_N < 0).bitwise_or(here_N >= each), each);
+  const Tensor keys_N = local_ids(ids_PK.view({-1}), o.place * each, each, each, o.group.name).local;
   const Sorted sorted = sorted_slots(keys_N);  // slots of other ranks' experts last
   const Tensor order_R = sorted.order_N.narrow(0, 0, room);
   const Tensor place_PK = sorted.place_N.view(ids_PK.sizes());
@@ -139,7 +139,7 @@ Dispatched dispatch_exact(const Tensor& x_TD, const Tensor& experts_TK, const Te
   const Tensor place_TK = sorted.place_N.view(experts_TK.sizes());
   const Tensor sent_E = tokens_per_expert.to(at::kInt);
   const Tensor everyones = gather(sent_E, o.group).view({ranks, ranks, each});
-  const Tensor received = everyones.select(1, o.place).contiguous();
+  const Tensor received = local_part(everyones, 1, o.place, o.group.name);
   const Tensor sent = sent_E.view({ranks, each});
   const Tensor home_ND = TakeRows::apply(x_TD, sorted.order_N, place_TK, MaybeTensor(), AxisGroup());
   const Tensor rows_RD = all_to_all_tokens(home_ND, sent, received, /*back=*/false, room, o.group.name);

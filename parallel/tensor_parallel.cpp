@@ -11,7 +11,6 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/log.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -19,6 +18,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/local_ids/local_ids.h"
 #include "parallel/collectives.h"
 #include "parallel/saved_group.h"
 
@@ -46,17 +46,6 @@ struct MoveTokens : torch::autograd::Function<MoveTokens> {
   }
 };
 
-// Which of `ids` are not among the `count` that begin with `first`, and the places of the others; 0 for
-// these.
-struct Owned {
-  Tensor elsewhere, place;
-};
-Owned owned(const Tensor& ids, std::int64_t first, std::int64_t count) {
-  const Tensor from_first = ids - first;
-  const Tensor elsewhere = (from_first < 0).bitwise_or(from_first >= count);
-  return {elsewhere, from_first.masked_fill(elsewhere, 0)};
-}
-
 struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   static Tensor forward(AutogradContext* context, const Tensor& all_logits, const Tensor& labels,
                         std::int64_t vocabulary, std::int64_t ignored, const TensorParallel& tensor) {
@@ -67,14 +56,14 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
     const bool padded =
         each * tensor.group.ranks > vocabulary;  // on all ranks, though only the last ones have some
     if (padded) {
-      const Tensor columns = at::cumsum(at::ones_like(logits.select(0, 0)), 0, at::kInt);  // from 1 on
+      const Tensor columns = at::cumsum(logits.new_ones({each}), 0, at::kInt);  // from 1 on
       const Tensor padding = columns > real;
       logits = logits.masked_fill(padding.unsqueeze(0), -std::numeric_limits<float>::infinity());
     }
     const Tensor largest_T = all_reduce_max(at::amax(logits, {1}), tensor.group);
     const Tensor powers_TV = at::exp(logits - largest_T.unsqueeze(1));
-    const Owned label = owned(labels, first, real);
-    const Tensor of_label_T = logits.gather(1, label.place.unsqueeze(1)).squeeze(1);
+    const LocalIds label = local_ids(labels, first, real, 0, tensor.group.name);
+    const Tensor of_label_T = logits.gather(1, label.local.unsqueeze(1)).squeeze(1);
     const Tensor mine_T = 1 - label.elsewhere.to(at::kFloat);
     const Tensor sums_2T =
         all_reduce_sum(at::stack({at::sum(powers_TV, at::IntArrayRef{1}),
@@ -82,7 +71,7 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
                        tensor.group);
     const Tensor sum_T = sums_2T.select(0, 0);
     const Tensor counts_T = labels.ne(ignored).to(at::kFloat);
-    context->save_for_backward({powers_TV / sum_T.unsqueeze(1), label.place, mine_T, counts_T});
+    context->save_for_backward({powers_TV / sum_T.unsqueeze(1), label.local, mine_T, counts_T});
     return at::sum((at::log(sum_T) - sums_2T.select(0, 1)) * counts_T);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -107,8 +96,9 @@ Tensor scatter_token_sums(const Tensor& x_TD, const TensorParallel& tensor) {
 Tensor vocabulary_parallel_lookup(const Tensor& embedding_VD, const Tensor& ids_T,
                                   const TensorParallel& tensor) {
   if (tensor.group.ranks == 1) return at::embedding(embedding_VD, ids_T);
-  const Owned id = owned(ids_T, tensor.place * embedding_VD.size(0), embedding_VD.size(0));
-  const Tensor rows_TD = at::embedding(embedding_VD, id.place);
+  const std::int64_t each = embedding_VD.size(0);
+  const LocalIds id = local_ids(ids_T, tensor.place * each, each, 0, tensor.group.name);
+  const Tensor rows_TD = at::embedding(embedding_VD, id.local);
   return scatter_token_sums(rows_TD.masked_fill(id.elsewhere.unsqueeze(1), 0), tensor);
 }
 
