@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "compiler/ir/id_map.h"
+#include "compiler/ir/sharding.h"
 #include "support/scope.h"
 
 namespace rondo::ir {
@@ -104,6 +105,7 @@ struct Input {
   // Parameters only: those of one bucket are gathered and reduced together, in the order of the inputs. May
   // be empty.
   std::string bucket = {};
+  Sharding sharding = {};
 };
 
 // One for each operand of the return node, in its order.
@@ -125,6 +127,7 @@ struct Graph {
   // Module paths of the model's blocks, in the order of the forward: what may be recomputed as a whole. None
   // lies inside another.
   IdMap<std::string> blocks;
+  MeshAxes mesh;
   IdMap<Input> inputs;
   std::vector<Output> outputs;
   IdMap<Node> nodes;  // the last one is `return`

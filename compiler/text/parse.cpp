@@ -1,27 +1,18 @@
-// A recursive-descent parser without backtracking. The text may be anything, so growth is bounded: value
-// numbers by the length of the text, dimensions by 64, tensors by 2^60 bytes, lists by one level. Results of
-// a node stay pending until its operands are read. Rules that need the whole graph are the verifier's.
+// The statements of a graph. A recursive-descent parser without backtracking. Results of a node stay pending
+// until its operands are read. Rules that need the whole graph are the verifier's.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <bit>
-#include <charconv>
-#include <limits>
 #include <unordered_map>
 
-#include "compiler/text/lexer.h"
 #include "compiler/text/text.h"
+#include "compiler/text/value_parser.h"
 
 namespace rondo::ir {
 namespace {
 
-constexpr std::size_t kMaxDims = 64;
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 60;
-
-class Parser : private Lexer {
+class Parser : private ValueParser {
  public:
-  Parser(std::string_view text, std::string_view file_name)
-      : Lexer(text, file_name), max_values_(std::max<std::size_t>(text.size(), 65536)) {}
+  using ValueParser::ValueParser;
 
   Graph graph() {
     skip_empty_lines();
@@ -44,12 +35,15 @@ class Parser : private Lexer {
     if (peek() == '(') return call(word, {});
     if (word == kReturn) return returns();
     if (word == "block") return block(start);
+    if (word == "axis") return axis(start);
+    if (word == "group") return group(start);
     if (word == "segment" || word == "eager") return segment(word == "segment"), end_of_line();
     if (const auto kind = input_kind_from_name(word)) return input(*kind);
     for (Phase phase : {Phase::forward, Phase::backward, Phase::update})
       if (word == phase_name(phase)) return place(phase);
     fail(start, fmt::format("unknown statement \"{}\"", word),
-         "block, parameter, optimizer, buffer, batch, forward, backward, update, segment, eager, return or a "
+         "block, axis, group, parameter, optimizer, buffer, batch, forward, backward, update, segment, "
+         "eager, return or a "
          "node");
   }
 
@@ -57,6 +51,61 @@ class Parser : private Lexer {
     if (!graph_.nodes.empty()) fail(start, "a block below a node", "all blocks above the first node");
     graph_.blocks.push_back(name("the module of the block"));
     end_of_line();
+  }
+
+  void axis(std::size_t start) {
+    std::vector<MeshAxis>& axes = graph_.mesh.axes;
+    if (!graph_.inputs.empty() || axes.size() == MeshAxes::kMost)
+      fail(start, "an axis too many, or below an input",
+           fmt::format("at most {} axes, above the inputs", MeshAxes::kMost));
+    axes.push_back({name("the name of the axis"), integer()});
+    if (axes.back().ranks < 2) fail(start, "an axis of fewer than 2 ranks", "the number of its ranks");
+    end_of_line();
+  }
+
+  void group(std::size_t start) {
+    if (!graph_.inputs.empty()) fail(start, "a group below an input", "all groups above the inputs");
+    MeshGroup group{name("the name of the group"), {}};
+    while (!at_end_of_line()) group.axes.push_back(named_axis());
+    graph_.mesh.groups.push_back(std::move(group));
+    end_of_line();
+  }
+
+  std::int32_t named_axis() {
+    skip_spaces();
+    const std::size_t start = pos_;
+    const std::string word = name("the name of an axis");
+    const std::vector<MeshAxis>& axes = graph_.mesh.axes;
+    for (std::size_t i = 0; i < axes.size(); ++i)
+      if (axes[i].name == word) return static_cast<std::int32_t>(i);
+    fail(start, fmt::format("there is no axis \"{}\"", word), "an axis that stands above");
+  }
+
+  // Behind `on`.
+  Sharding sharding() {
+    Sharding sharding{std::vector<Placement>(graph_.mesh.axes.size()), {}};
+    do {
+      const std::int32_t axis = named_axis();
+      sharding.axes[static_cast<std::size_t>(axis)] = placement();
+    } while (!at_end_of_line() && !take_word("of"));
+    if (at_end_of_line()) return sharding;
+    const std::size_t start = pos_;
+    expect('[');
+    sharding.unflattened = dimensions(']');
+    check_bytes(start, sharding.unflattened, nullptr);
+    return sharding;
+  }
+
+  Placement placement() {
+    const std::size_t start = pos_;
+    if (take_word("sum")) return kPartialSum;
+    if (take_word("max")) return kPartialMax;
+    if (take_word("local")) return kLocal;
+    const bool is_inner = take_word("inner");
+    const std::int64_t dim = integer();
+    if (dim < 0 || dim >= static_cast<std::int64_t>(kMaxDims))
+      fail(start, "bad dimension", fmt::format("one below {}", kMaxDims));
+    return is_inner ? inner(static_cast<int>(dim)) : ir::sharded(static_cast<int>(dim));
   }
 
   // A segment begins here, or none does; the one above ends.
@@ -77,6 +126,7 @@ class Parser : private Lexer {
     if (!inputs_.emplace(input.name, index).second)
       fail(start, fmt::format("input \"{}\" stands here a second time", input.name), "unique input names");
     if (kind == InputKind::parameter && take_word("bucket")) input.bucket = name("the name of the bucket");
+    if (take_word("on")) input.sharding = sharding();
     graph_.inputs.push_back(std::move(input));
     end_of_line();
   }
@@ -155,237 +205,6 @@ class Parser : private Lexer {
     fail(start, fmt::format("there is no input \"{}\"", word), "the name of an input of this graph");
   }
 
-  // Values and types
-
-  ValueId value_number() {
-    const std::size_t start = pos_;
-    if (!take('%')) fail(start, "no value here", "a value such as %3");
-    std::size_t id = 0;
-    const auto [end, error] = std::from_chars(cursor(), limit(), id);
-    if (error != std::errc() || id >= max_values_)
-      fail(start, "bad value number", fmt::format("%N with N below {}", max_values_));
-    advance_to(end);
-    if (id >= graph_.values.size()) {
-      graph_.values.resize(id + 1);
-      defined_.resize(id + 1, kUndefined);
-    }
-    return static_cast<ValueId>(id);
-  }
-
-  ValueId use() {
-    const std::size_t start = pos_;
-    const ValueId id = value_number();
-    if (defined_[id] != kDefined)
-      fail(start, fmt::format("%{} is not defined above", id), "a value that stands above its use");
-    return id;
-  }
-
-  ValueId definition() {
-    const std::size_t start = pos_;
-    const ValueId id = value_number();
-    if (defined_[id] != kUndefined)
-      fail(start, fmt::format("%{} is defined a second time", id), "one definition of each value");
-    expect(':');
-    graph_.value(id).on_host = take_word("host");
-    graph_.value(id).type = type();
-    defined_[id] = kDefined;
-    return id;
-  }
-
-  TensorType type() {
-    const std::size_t start = pos_;
-    const std::string word = letters();
-    const auto dtype = dtype_from_name(word);
-    if (!dtype)
-      fail(start, fmt::format("unknown dtype \"{}\"", word),
-           "f64, f32, bf16, f16, i64, i32, i16, i8, u8 or b8");
-    TensorType type{.dtype = *dtype, .sizes = {}, .strides = {}};
-    expect('[');
-    type.sizes = dimensions(']');
-    check_bytes(start, type.sizes, nullptr);
-    const bool given = take('{');
-    type.strides = given ? dimensions('}') : contiguous_strides(type.sizes);
-    if (type.strides.size() != type.sizes.size())
-      fail(start, fmt::format("the type has {} sizes and {} strides", type.sizes.size(), type.strides.size()),
-           "a stride for each size");
-    check_bytes(start, type.sizes, &type.strides);
-    return type;
-  }
-
-  std::vector<std::int64_t> dimensions(char close) {
-    std::vector<std::int64_t> list;
-    if (take(close)) return list;
-    do {
-      const std::size_t start = pos_;
-      list.push_back(integer());
-      if (list.back() < 0) fail(start, "a negative size or stride", "0 or more");
-      if (list.size() > kMaxDims) fail(start, "too many dimensions", "at most 64");
-    } while (take(','));
-    expect(close);
-    return list;
-  }
-
-  // The row-major extent of the sizes, or the extent that the strides reach.
-  void check_bytes(std::size_t start, const std::vector<std::int64_t>& sizes,
-                   const std::vector<std::int64_t>* strides) {
-    std::int64_t elements = 1;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      const std::int64_t size = std::max<std::int64_t>(sizes[i], 1);
-      std::int64_t reach = 0;
-      const bool overflow = strides == nullptr ? __builtin_mul_overflow(elements, size, &elements)
-                                               : __builtin_mul_overflow(size - 1, (*strides)[i], &reach) ||
-                                                     __builtin_add_overflow(elements, reach, &elements);
-      const bool stride_too_large = strides != nullptr && (*strides)[i] > kMaxBytes / 8;
-      if (overflow || stride_too_large || elements > kMaxBytes / 8)
-        fail(start, "the tensor is too large", "sizes and strides within 2^60 bytes");
-    }
-  }
-
-  // Arguments
-
-  Argument argument(bool inner = false) {
-    skip_spaces();
-    const char c = peek();
-    // No recursion without end: the text may be anything.
-    if (inner && (c == '[' || text_.substr(pos_, 7) == "wrapped"))
-      fail(pos_, "an argument too deep", "one level of lists");
-    if (c == '%') return Use{use()};
-    if (c == '"') return quoted();
-    if (c == '[') return list();
-    if (c == '.') {
-      ++pos_;
-      return Symbol{name("a symbol such as .strided")};
-    }
-    if (is_digit(c) || c == '-') return number();
-    return word_argument();
-  }
-
-  Argument word_argument() {
-    const std::size_t start = pos_;
-    const std::string word = letters();
-    if (word == "none") return None{};
-    if (word == "true") return true;
-    if (word == "false") return false;
-    if (word == "inf") return std::numeric_limits<double>::infinity();
-    if (word == "nan") return nan();
-    if (word == "wrapped") return wrapped();
-    if (word == "doubles" || word == "bools" || word == "values") {
-      expect('[');
-      expect(']');
-      if (word == "doubles") return std::vector<double>{};
-      if (word == "bools") return std::vector<bool>{};
-      return UseList{};
-    }
-    if (const auto dtype = dtype_from_name(word)) return *dtype;
-    fail(start, fmt::format("unknown argument \"{}\"", word),
-         "a value, number, text, list, dtype, .symbol, wrapped(...) or none");
-  }
-
-  Argument nan() {
-    if (!take('(')) return std::numeric_limits<double>::quiet_NaN();
-    const std::size_t start = pos_;
-    std::uint64_t bits = 0;
-    if (text_.substr(pos_, 2) == "0x") {
-      pos_ += 2;
-      const auto [end, error] = std::from_chars(cursor(), limit(), bits, 16);
-      if (error == std::errc()) advance_to(end);
-    }
-    const double x = std::bit_cast<double>(bits);
-    if (x == x) fail(start, "these bits are no nan", "the 64 bits of a nan such as 0xfff8000000000000");
-    expect(')');
-    return x;
-  }
-
-  Argument wrapped() {
-    expect('(');
-    const std::size_t start = pos_;
-    const Argument inner = argument(true);
-    WrappedNumber wrapped;
-    if (const auto* flag = std::get_if<bool>(&inner)) {
-      wrapped.number = *flag;
-    } else if (const auto* n = std::get_if<std::int64_t>(&inner)) {
-      wrapped.number = *n;
-    } else if (const auto* x = std::get_if<double>(&inner)) {
-      wrapped.number = *x;
-    } else {
-      fail(start, "wrapped() holds something else", "a number or a bool");
-    }
-    expect(')');
-    return wrapped;
-  }
-
-  Argument number() {
-    const std::size_t start = pos_;
-    if (text_.substr(pos_, 4) == "-inf") {
-      pos_ += 4;
-      return -std::numeric_limits<double>::infinity();
-    }
-    std::size_t end = pos_ + 1;
-    while (end < text_.size() && (is_digit(text_[end]) || is_letter(text_[end]) || text_[end] == '.' ||
-                                  ((text_[end] == '-' || text_[end] == '+') && (text_[end - 1] | 32) == 'e')))
-      ++end;
-    const std::string_view token = text_.substr(pos_, end - pos_);
-    if (token.find_first_of(".eE") == std::string_view::npos) return integer();
-    double x = 0;
-    const auto [stop, error] = std::from_chars(token.data(), token.data() + token.size(), x);
-    if (error != std::errc() || stop != token.data() + token.size())
-      fail(start, fmt::format("bad number \"{}\"", token), "a number that a double can hold");
-    pos_ = end;
-    return x;
-  }
-
-  Argument list() {
-    expect('[');
-    if (take(']')) return std::vector<std::int64_t>{};
-    const std::size_t start = pos_;
-    const Argument first = argument(true);
-    if (std::holds_alternative<std::int64_t>(first))
-      return list_of<std::int64_t, std::vector<std::int64_t>>(first);
-    if (std::holds_alternative<double>(first)) return list_of<double, std::vector<double>>(first);
-    if (std::holds_alternative<bool>(first)) return list_of<bool, std::vector<bool>>(first);
-    if (std::holds_alternative<Use>(first) || std::holds_alternative<None>(first)) return use_list(first);
-    fail(start, "a list of such elements", "integers, doubles, bools or values");
-  }
-
-  template <class Element, class List>
-  Argument list_of(const Argument& first) {
-    List list{std::get<Element>(first)};
-    while (take(',')) {
-      const std::size_t start = pos_;
-      const Argument next = argument(true);
-      if (!std::holds_alternative<Element>(next))
-        fail(start, "elements of different kinds", "a list of one kind");
-      list.push_back(std::get<Element>(next));
-    }
-    expect(']');
-    return list;
-  }
-
-  Argument use_list(const Argument& first) {
-    UseList list;
-    const auto push = [&](const Argument& arg, std::size_t start) {
-      if (const auto* use = std::get_if<Use>(&arg)) {
-        list.values.push_back(use->value);
-      } else if (std::holds_alternative<None>(arg)) {
-        list.values.push_back(kNoValue);
-      } else {
-        fail(start, "elements of different kinds", "a list of values and none");
-      }
-    };
-    push(first, pos_);
-    while (take(',')) {
-      const std::size_t start = pos_;
-      push(argument(true), start);
-    }
-    expect(']');
-    return list;
-  }
-
-  enum State : std::uint8_t { kUndefined, kPending, kDefined };
-
-  std::size_t max_values_;  // bounds memory: a value takes some bytes of text to define
-  Graph graph_;
-  std::vector<State> defined_;  // for each value
   std::unordered_map<std::string, int> inputs_;
   Phase phase_ = Phase::forward;
   std::string module_;

@@ -3,6 +3,7 @@
 // its bits, and empty lists carry their kind. Phase and module get a line only where they change. A broken
 // graph must be printable too, so numbers of values are checked before they are looked up, and an odd return
 // is printed as a plain node.
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -23,16 +24,25 @@ bool is_bare(std::string_view name) {
 
 class Printer {
  public:
-  explicit Printer(const Graph& graph) : graph_(graph) {}
+  explicit Printer(const Graph& graph, const IdMap<std::string>* comments = nullptr)
+      : graph_(graph), comments_(comments) {}
 
   void graph() {
     text("graph ").name(graph_.name).text("\n");
     for (const std::string& block : graph_.blocks) text("block ").name(block).text("\n");
+    for (const MeshAxis& axis : graph_.mesh.axes)
+      text("axis ").name(axis.name).text(" ").number(axis.ranks).text("\n");
+    for (const MeshGroup& group : graph_.mesh.groups) {
+      text("group ").name(group.name);
+      for (std::int32_t axis : group.axes) text(" ").name(axis_name(axis));
+      text("\n");
+    }
     text("\n");
     for (const Input& input : graph_.inputs) {
       text(input_kind_name(input.kind)).text(" ").value(input.value).text(": ");
       type(described(input.value).type).text(" ").name(input.name);
       if (!input.bucket.empty()) text(" bucket ").name(input.bucket);
+      sharding(input.sharding);
       text("\n");
     }
     if (!graph_.inputs.empty()) text("\n");
@@ -42,7 +52,7 @@ class Printer {
       if (&node == &graph_.nodes.back() && is_plain_return(node)) {
         returns(node);
       } else {
-        text("  ").node(node).text("\n");
+        text("  ").node(node).comment(node).text("\n");
       }
     }
   }
@@ -118,6 +128,32 @@ class Printer {
       }
     }
     out_ += '"';
+    return *this;
+  }
+
+  std::string_view axis_name(std::int32_t axis) const {
+    const auto i = static_cast<std::size_t>(axis);
+    return i < graph_.mesh.axes.size() ? std::string_view(graph_.mesh.axes[i].name) : "unknown";
+  }
+
+  void sharding(const Sharding& sharding) {
+    const char* lead = " on ";
+    for (std::size_t i = 0; i < sharding.axes.size(); ++i) {
+      if (sharding.axes[i] == kReplicated) continue;
+      text(lead).name(axis_name(static_cast<std::int32_t>(i))).text(" ").text(print(sharding.axes[i]));
+      lead = " ";
+    }
+    if (!sharding.unflattened.empty()) text(" of [").numbers(sharding.unflattened, ",").text("]");
+  }
+
+  Printer& comment(const Node& node) {
+    const char* lead = "  # ";
+    if (comments_ == nullptr) return *this;
+    for (ValueId id : node.results) {
+      const std::string& comment = (*comments_)[id];
+      if (!comment.empty()) text(lead).text(comment);
+      lead = "; ";
+    }
     return *this;
   }
 
@@ -215,6 +251,7 @@ class Printer {
   }
 
   const Graph& graph_;
+  const IdMap<std::string>* comments_;
   std::string out_;
   std::size_t next_segment_ = 0;
   bool placed_ = false;  // phase_ and module_ say where the last line was
@@ -224,10 +261,19 @@ class Printer {
 
 }  // namespace
 
-std::string print(const Graph& graph) {
-  Printer printer(graph);
+std::string print(const Graph& graph, const IdMap<std::string>* comments) {
+  Printer printer(graph, comments);
   printer.graph();
   return printer.take();
+}
+
+std::string print(const Placement& placement) {
+  using Kind = Placement::Kind;
+  static constexpr std::array<std::string_view, 7> kNames = {"replicated", "zero", "",     "inner ",
+                                                             "sum",        "max",  "local"};
+  std::string text(kNames[static_cast<std::size_t>(placement.kind)]);
+  if (placement.kind == Kind::sharded || placement.kind == Kind::inner) text += std::to_string(placement.dim);
+  return placement.repeated ? text + " repeated" : text;
 }
 
 std::string print(const TensorType& type) {

@@ -3,7 +3,10 @@
 //   graph train_step
 //   block layers.0
 //
-//   parameter %0: f32[256,256] layers.0.wq.weight bucket layers.0
+//   axis dp 2
+//   group dp dp
+//
+//   parameter %0: f32[32768] layers.0.wq.weight bucket layers.0 on dp 0
 //   batch %1: i64[4,128] tokens
 //
 //   forward layers.0.attention
@@ -19,10 +22,12 @@
 // next `segment`, is called by the host in between.
 //
 // One statement a line; `#` starts a comment. `block` names a module that may be recomputed as a whole;
-// parameters of one `bucket` are gathered together. A line `PHASE MODULE` says where the nodes below it come
-// from; `by` names the pass that created a node; `-> INPUT` says which input an output updates. A type is
-// dtype[sizes], followed by {strides} unless they are the row-major ones. Several results are separated by
-// commas before the `=`.
+// parameters of one `bucket` are gathered together. `axis` names an axis of the mesh and its ranks, `group`
+// one that collectives name and its axes; `on` says how an input lies on the axes where it is not replicated
+// (compiler/ir/sharding.h): `0`, `inner 1` with `of [sizes]` behind all, `sum`, `max`, `local`. A line `PHASE
+// MODULE` says where the nodes below it come from; `by` names the pass that created a node; `-> INPUT` says
+// which input an output updates. A type is dtype[sizes], followed by {strides} unless they are the row-major
+// ones. Several results are separated by commas before the `=`.
 //
 // `host` before a type says that the value lies in the host's memory: `%5: host f32[8] =
 // rondo.offload.default(%4)`.
@@ -44,7 +49,8 @@ namespace rondo::ir {
 
 // Never fails, so that a broken graph can be dumped too; only verified graphs are sure to parse back.
 // print(parse(x)) == x for every x that print made. Value numbers are the ids.
-std::string print(const Graph& graph);
+// `comments`, by value, stand behind the lines of nodes.
+std::string print(const Graph& graph, const IdMap<std::string>* comments = nullptr);
 std::string print(const TensorType& type);
 std::string print(const Graph& graph, const Node& node);  // one line, without phase and module
 

@@ -20,6 +20,7 @@ struct StepInput {
   ir::InputKind kind = ir::InputKind::batch;
   ir::TensorType type;
   std::string bucket = {};  // of a parameter; ir::Input
+  ir::Sharding sharding = {};
 };
 
 struct StepFunction {
@@ -27,6 +28,7 @@ struct StepFunction {
   std::vector<StepInput> inputs;
   std::vector<ir::Output> outputs;
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)> body;
+  ir::MeshAxes mesh = {};  // of the shardings of inputs; without one they are not heeded
 };
 
 // The state inputs (every kind but batch) and the batch inputs, as indices into `inputs`.

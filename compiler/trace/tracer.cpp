@@ -120,7 +120,7 @@ class Recorder final : public OpInterceptor {
 
   Tensor add_input(const StepInput& input) {
     const ir::ValueId id = graph.add_value({input.type, ir::kNoValue, ir::kNoValue});
-    graph.inputs.push_back({input.name, input.kind, id, input.bucket});
+    graph.inputs.push_back({input.name, input.kind, id, input.bucket, input.sharding});
     return Tensor(c10::make_intrusive<FakeTensor>(meta_like(input.type), id));
   }
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) override;
@@ -335,6 +335,7 @@ void add_return(ir::Graph& graph, const StepFunction& function, const std::vecto
 
 ir::Graph trace(const StepFunction& function) {
   Recorder made(function.name);
+  made.graph.mesh = function.mesh;
   const Interception recording(made);
   std::vector<Tensor> inputs;
   for (const StepInput& input : function.inputs)
