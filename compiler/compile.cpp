@@ -16,6 +16,7 @@
 #include "compiler/report/memory_timeline.h"
 #include "compiler/text/text.h"
 #include "compiler/trace/tracer.h"
+#include "compiler/verify/infer_sharding.h"
 #include "compiler/verify/verify.h"
 #include "support/error.h"
 #include "support/stopwatch.h"
@@ -31,6 +32,12 @@ void write(const std::filesystem::path& file, const std::string& text) {
   if (!out)
     throw Error(ExitCode::resources, "cannot write the graph to " + file.string() +
                                          "; free disk space or set compile.dump = \"none\"");
+}
+
+// With what each value is to the ranks, as far as that is known.
+void write_graph(const std::filesystem::path& file, const ir::Graph& graph) {
+  const ir::IdMap<std::string> comments = ir::sharding_comments(graph);
+  write(file, ir::print(graph, &comments));
 }
 
 std::shared_ptr<ReplayDevice> make_replay_device(c10::Device device) {
@@ -53,17 +60,17 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   report_.traced_nodes = graph_.nodes.size();
 
   const Stopwatch traced;
-  ir::verify(graph_, "trace");
   int number = 0;
   ir::DumpCallback dump;
   if (request.dump_all && !request.dump_folder.empty()) {
-    write(request.dump_folder / (function_.name + ".00-trace.ir"), ir::print(graph_));
+    write_graph(request.dump_folder / (function_.name + ".00-trace.ir"), graph_);
     dump = [&](std::string_view pass, const ir::Graph& graph) {
       char prefix[16];
       std::snprintf(prefix, sizeof prefix, ".%02d-", ++number);
-      write(request.dump_folder / (function_.name + prefix + std::string(pass) + ".ir"), ir::print(graph));
+      write_graph(request.dump_folder / (function_.name + prefix + std::string(pass) + ".ir"), graph);
     };
   }
+  ir::verify(graph_, "trace");
   report_.pipeline = ir::run_pipeline(graph_, request.options, dump);
   report_.passes_ms = traced.milliseconds();
   report_.nodes = graph_.nodes.size();
@@ -74,7 +81,7 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   report_.memory = ir::report_memory(graph_, plan_);
   report_.plan_ms = passed.milliseconds();
   if (request.dump_folder.empty()) return;
-  write(request.dump_folder / (function_.name + ".ir"), ir::print(graph_));
+  write_graph(request.dump_folder / (function_.name + ".ir"), graph_);
   write(request.dump_folder / (function_.name + ".memory.html"), ir::memory_timeline(graph_, report_.memory));
 }
 

@@ -41,6 +41,11 @@ class Axes {
   }
   constexpr void add(Axis axis) { has_[static_cast<std::size_t>(axis)] = true; }
   constexpr bool has(Axis axis) const { return has_[static_cast<std::size_t>(axis)]; }
+  constexpr bool meets(const Axes& others) const {
+    for (std::size_t i = 0; i < kAxes; ++i)
+      if (has_[i] && others.has_[i]) return true;
+    return false;
+  }
 
  private:
   std::array<bool, kAxes> has_{};

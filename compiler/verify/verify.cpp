@@ -15,6 +15,7 @@
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/segments.h"
 #include "compiler/text/text.h"
+#include "compiler/verify/infer_sharding.h"
 #include "support/error.h"
 
 namespace rondo::ir {
@@ -353,6 +354,10 @@ constexpr std::array kRules = {
          "marked segments ascend, hold no host read, and hold each start with its wait; no work stands "
          "outside",
          &check_segments},
+    Rule{"shardings_agree",
+         "on each axis of the mesh every op takes what it can, updates lie as their inputs, and results are "
+         "alike on all ranks",
+         &shardings_agree},
 };
 
 }  // namespace

@@ -23,6 +23,7 @@ struct Range {
 
 // State of the model, as every function of a step names it.
 struct ModelInputs {
+  ir::MeshAxes mesh;
   std::vector<StepInput> parameters;  // the shards, in the table's order
   std::vector<StepInput> constants;
   std::vector<StepInput> expert_biases;
@@ -32,7 +33,7 @@ struct ModelInputs {
 class SignatureBuilder {
  public:
   // `model` outlives this object.
-  explicit SignatureBuilder(const ModelInputs& model) : model_(model) {}
+  explicit SignatureBuilder(const ModelInputs& model) : model_(model) { function.mesh = model.mesh; }
 
   Range parameters() { return append(model_.parameters); }
   Range constants() { return append(model_.constants); }
@@ -49,14 +50,16 @@ class SignatureBuilder {
     return append(inputs);
   }
   // fp32, kept between calls.
-  std::size_t state(const std::string& name, std::vector<std::int64_t> sizes) {
-    return append(name, ir::InputKind::buffer, ir::contiguous(ir::DType::f32, std::move(sizes)));
+  std::size_t state(const std::string& name, std::vector<std::int64_t> sizes, ir::Sharding sharding) {
+    return append(name, ir::InputKind::buffer, ir::contiguous(ir::DType::f32, std::move(sizes)),
+                  std::move(sharding));
   }
-  std::size_t scalar(const std::string& name, ir::InputKind kind) {
-    return append(name, kind, ir::contiguous(ir::DType::f32, {}));
+  std::size_t scalar(const std::string& name, ir::InputKind kind, ir::Sharding sharding = {}) {
+    return append(name, kind, ir::contiguous(ir::DType::f32, {}), std::move(sharding));
   }
-  std::size_t batch(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes) {
-    return append(name, ir::InputKind::batch, ir::contiguous(dtype, std::move(sizes)));
+  std::size_t batch(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes,
+                    ir::Sharding sharding) {
+    return append(name, ir::InputKind::batch, ir::contiguous(dtype, std::move(sizes)), std::move(sharding));
   }
   void result(const std::string& name) { function.outputs.push_back({name, -1}); }
   void update(std::size_t input) {
@@ -69,8 +72,9 @@ class SignatureBuilder {
   StepFunction function;
 
  private:
-  std::size_t append(const std::string& name, ir::InputKind kind, ir::TensorType type) {
-    function.inputs.push_back({name, kind, std::move(type), {}});
+  std::size_t append(const std::string& name, ir::InputKind kind, ir::TensorType type,
+                     ir::Sharding sharding) {
+    function.inputs.push_back({name, kind, std::move(type), {}, std::move(sharding)});
     return function.inputs.size() - 1;
   }
   Range append(const std::vector<StepInput>& inputs) {

@@ -31,6 +31,7 @@ struct Step {
   TrainStepOptions options;
   std::vector<ExpertBias> expert_biases;  // of its routers
   std::vector<Placement> placements;      // of its parameters, in the table's order
+  InputSharding sharding;
   ModelInputs inputs;
 
   bool has_routers() const { return !expert_biases.empty(); }
@@ -43,21 +44,23 @@ struct BatchInputs {
   Range buffers, expert_biases;
   std::size_t tokens, labels, positions = 0, borders = 0, valid_tokens;
 
-  BatchInputs(SignatureBuilder& b, bool document_attention, std::int64_t rows, std::int64_t length) {
+  BatchInputs(SignatureBuilder& b, const Step& step, std::int64_t rows, std::int64_t length) {
+    const auto over_data = [&](ir::Placement placement) { return step.sharding.over(kDataAxes, placement); };
+    const ir::Sharding own_rows = over_data(ir::sharded(0));
     buffers = b.constants();
     expert_biases = b.expert_biases();
-    tokens = b.batch("tokens", ir::DType::i64, {rows, length});
-    labels = b.batch("labels", ir::DType::i64, {rows, length});
-    if (document_attention) {
-      positions = b.batch("positions", ir::DType::i64, {rows, length});
-      borders = b.batch("document_borders", ir::DType::i32, {rows * length + 1});
+    tokens = b.batch("tokens", ir::DType::i64, {rows, length}, own_rows);
+    labels = b.batch("labels", ir::DType::i64, {rows, length}, own_rows);
+    if (step.options.document_attention) {
+      positions = b.batch("positions", ir::DType::i64, {rows, length}, own_rows);
+      borders = b.batch("document_borders", ir::DType::i32, {rows * length + 1}, over_data(ir::kLocal));
     }
-    valid_tokens = b.scalar("valid_tokens", ir::InputKind::batch);
+    valid_tokens = b.scalar("valid_tokens", ir::InputKind::batch, over_data(ir::kPartialSum));
   }
 };
 
-BatchInputs training_batch(SignatureBuilder& b, const TrainStepOptions& o) {
-  return {b, o.document_attention, o.local_batch_size, o.seq_len};
+BatchInputs training_batch(SignatureBuilder& b, const Step& step) {
+  return {b, step, step.options.local_batch_size, step.options.seq_len};
 }
 
 ShardedWeights weights_over(const Step& step, const Tensors& shards) {
@@ -199,7 +202,7 @@ StepFunction make_single(const StepPtr& step) {
   SignatureBuilder b(step->inputs);
   b.function.name = "train_step";
   OptimizerInputs optimizer(b, b.parameters());
-  const BatchInputs batch = training_batch(b, step->options);
+  const BatchInputs batch = training_batch(b, *step);
   optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
   plain_results(b, *step);
   optimizer.updates(b);
@@ -212,29 +215,37 @@ StepFunction make_single(const StepPtr& step) {
   return b.function;
 }
 
-constexpr const char* kGradientPrefix = "grad.";
 constexpr const char* kLossSum = "loss_sum";
 
 // StepTotals::list() of the microbatches.
 Range totals(SignatureBuilder& b, const Step& step) {
-  Range range{b.scalar(kLossSum, ir::InputKind::buffer), 1};
-  const auto add = [&](const std::string& name, std::vector<std::int64_t> sizes) {
-    b.state(name, std::move(sizes));
+  Range range{b.scalar(kLossSum, ir::InputKind::buffer, step.sharding.over(kDataAxes, ir::kPartialSum)), 1};
+  const auto add = [&](const std::string& name, std::vector<std::int64_t> sizes, ir::Placement placement) {
+    b.state(name, std::move(sizes), step.sharding.over(kAllAxes, placement));
     ++range.count;
   };
   const auto routers = static_cast<std::int64_t>(step.expert_biases.size());
-  if (step.has_routers()) add(kTokensPerExpert + "_sum", {routers, step.expert_biases[0].experts});
-  if (step.counts_dropped_tokens()) add(kDroppedTokens + "_sum", {});
+  if (step.has_routers())
+    add(kTokensPerExpert + "_sum", {routers, step.expert_biases[0].experts}, ir::kPartialSum);
+  if (step.counts_dropped_tokens()) add(kDroppedTokens + "_sum", {}, ir::kPartialSum);
   return range;
+}
+
+// Gradients of the microbatches so far; not yet summed over replicas.
+Range gradient_sums(SignatureBuilder& b, const Step& step) {
+  const Range sums = b.per_parameter("grad.", ir::InputKind::buffer, ir::DType::f32);
+  for (std::size_t i = 0; i < sums.count; ++i)
+    b.function.inputs[sums.begin + i].sharding = step.sharding.of_gradient_sum(step.model->parameters()[i]);
+  return sums;
 }
 
 StepFunction make_accumulate(const StepPtr& step) {
   SignatureBuilder b(step->inputs);
   b.function.name = "accumulate";
   const Range parameters = b.parameters();
-  const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
+  const Range sums = gradient_sums(b, *step);
   const Range other = totals(b, *step);
-  const BatchInputs batch = training_batch(b, step->options);
+  const BatchInputs batch = training_batch(b, *step);
   b.updates(sums);
   b.updates(other);
   b.function.body = [=](const Tensors& inputs) {
@@ -255,7 +266,7 @@ StepFunction make_update(const StepPtr& step) {
   SignatureBuilder b(step->inputs);
   b.function.name = "update";
   OptimizerInputs optimizer(b, b.parameters());
-  const Range sums = b.per_parameter(kGradientPrefix, ir::InputKind::buffer, ir::DType::f32);
+  const Range sums = gradient_sums(b, *step);
   const Range other = totals(b, *step);
   const Range biases = b.expert_biases();
   optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
@@ -288,7 +299,7 @@ StepFunction make_validate(const StepPtr& step) {
   b.function.name = "validate";
   const Range parameters = b.parameters();
   const TrainStepOptions& o = step->options;
-  const BatchInputs batch(b, o.document_attention, o.validation_batch_size, o.validation_seq_len);
+  const BatchInputs batch(b, *step, o.validation_batch_size, o.validation_seq_len);
   b.result(kLoss);
   b.function.body = [=](const Tensors& inputs) -> Tensors {
     const c10::AutoGradMode no_gradients(false);
@@ -301,13 +312,14 @@ StepFunction make_validate(const StepPtr& step) {
 }
 
 ModelInputs model_inputs(const Decoder& model, const std::vector<Placement>& placements,
-                         const TrainStepOptions& options) {
-  ModelInputs inputs;
+                         const InputSharding& sharding, const TrainStepOptions& options) {
+  ModelInputs inputs{.mesh = sharding.mesh(), .parameters = {}, .constants = {}, .expert_biases = {}};
   for (std::size_t i = 0; i < placements.size(); ++i) {
     const ParameterRule& rule = model.parameters()[i];
     inputs.parameters.push_back({rule.name, ir::InputKind::parameter,
                                  ir::contiguous(to_ir(options.state_dtype), {placements[i].shard.stored()}),
-                                 options.bucket ? options.bucket(rule.name, rule.bucket) : rule.bucket});
+                                 options.bucket ? options.bucket(rule.name, rule.bucket) : rule.bucket,
+                                 sharding.of_parameter(rule)});
   }
   for (const Buffer& buffer : model.buffers(1)) {
     ir::TensorType type = type_of(buffer.value);
@@ -327,9 +339,10 @@ TrainStepFunctions make_train_step(const std::shared_ptr<const Decoder>& model,
   std::vector<Placement> placements;
   for (const ParameterRule& rule : model->parameters())
     placements.push_back(placement_of(rule, options.mesh, options.rank));
-  ModelInputs inputs = model_inputs(*model, placements, options);
+  const InputSharding sharding(options.mesh);
+  ModelInputs inputs = model_inputs(*model, placements, sharding, options);
   const auto step = std::make_shared<const Step>(
-      Step{model, options, model->expert_biases(), std::move(placements), std::move(inputs)});
+      Step{model, options, model->expert_biases(), std::move(placements), sharding, std::move(inputs)});
   TrainStepFunctions functions;
   // A microbatch leaves the sum over replicas to the update, which takes it once.
   const bool accumulates = options.microbatches > 1;

@@ -281,6 +281,13 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
           "reads on the host inside of a segment");
   }
 
+  SECTION("what ranks hold differently is no result of a step") {
+    const std::string text = "graph g\naxis dp 2\ngroup dp dp\nbatch %0: f32[] loss on dp sum\n";
+    CHECK(breach(parse(text + "return\n  loss = %0\n", "x.ir")) ==
+          "shardings_agree after a pass: node 0 (return) output \"loss\" lies as dp sum; it must as dp "
+          "replicated");
+  }
+
   SECTION("every rule is broken by a test above") {
     for (const Rule& rule : rules()) {
       INFO(rule.name);

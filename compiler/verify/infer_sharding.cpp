@@ -1,0 +1,349 @@
+// One walk over the nodes, all axes of a node together. A node that reads a buffer of unlike parts is typed
+// once for each part.
+#include "compiler/verify/infer_sharding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "compiler/ir/op_facts.h"
+#include "compiler/ir/verify_error.h"
+#include "compiler/verify/sharding_rules.h"
+#include "compiler/verify/value_shardings.h"
+
+namespace rondo::ir {
+namespace {
+
+using Kind = Placement::Kind;
+using Sizes = std::vector<std::int64_t>;
+class Inference {
+ public:
+  explicit Inference(const Graph& graph) : graph_(graph), types_(graph), axes_(types_.axes()) {
+    for (const MeshGroup& group : graph.mesh.groups) groups_.emplace(group.name, &group);
+  }
+
+  // Throws VerifyError.
+  void walk() {
+    for (const Input& input : graph_.inputs) {
+      const ShardingType type = types_.type_of(input.sharding);
+      check_dims(input.value, type);
+      types_.set(input.value, type);
+    }
+    for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
+      try {
+        graph_.nodes[i].op == kReturn ? outputs() : node(graph_.nodes[i]);
+      } catch (const Refused& refused) {
+        throw VerifyError{i, refused.why};
+      }
+    }
+  }
+
+  const ValueShardings& types() const { return types_; }
+
+ private:
+  void check_dims(ValueId id, const ShardingType& type) const {
+    const std::size_t dims = graph_.value(id).type.sizes.size();
+    for (const Placement& p : type.on)
+      if (p.kind == Kind::sharded && static_cast<std::size_t>(p.dim) >= dims)
+        throw VerifyError{kNoNode, fmt::format("%{} of {} dimensions is cut along {}", id, dims, p.dim)};
+  }
+
+  // --- nodes ---
+
+  struct Op {
+    std::string functional;
+    ShardingRule rule;
+  };
+  const Op& op_of(const Node& node) {
+    const auto found = ops_.find(node.op);
+    if (found != ops_.end()) return found->second;
+    const std::string functional = without_overwriting(node.op);
+    return ops_.emplace(node.op, Op{functional, sharding_rule(functional)}).first->second;
+  }
+
+  void node(const Node& node) {
+    const Op& op = op_of(node);
+    if (op.functional.starts_with("aten._fused_adam")) return optimizer(node);
+    if (op.functional == "rondo.sums_of_squares.default") return sums_of_squares(node);
+    if (op.functional == "aten.cat.default" || op.functional == "aten.stack.default")
+      if (unlike_parts(node)) return;
+    const MeshGroup* const group = group_of(node);
+    ValueId buffer = kNoValue;
+    for_each_operand(node, [&](ValueId id) {
+      if (types_.parts(id) != nullptr) buffer = id;
+    });
+    if (buffer == kNoValue) {
+      for (std::size_t i = 0; i < node.results.size(); ++i)
+        types_.set(node.results[i], result(node, op, group, i));
+    } else if (op.functional.starts_with("aten.split_with_sizes")) {
+      std::int64_t begin = 0;
+      for (const ValueId id : node.results) begin = take(buffer, begin, id);
+    } else if (op.functional == "aten.slice.Tensor" || op.functional == "aten.select.int") {
+      take(buffer, OnAxis{graph_, node, types_.on_axis(0)}.integer(2), node.results[0]);
+    } else if (keeps_parts(node)) {
+      each_part(node, op, group, buffer);
+    } else {
+      throw Refused{"it takes a buffer whose parts lie in different ways"};
+    }
+  }
+
+  // `result` is the elements from `begin` on; returns where they end. A scalar is one.
+  std::int64_t take(ValueId buffer, std::int64_t begin, ValueId result) {
+    const Sizes& sizes = graph_.value(result).type.sizes;
+    const std::int64_t end = begin + (sizes.empty() ? 1 : sizes.back());
+    BufferParts parts = types_.cut(buffer, begin, end);
+    if (parts.empty()) throw Refused{"it takes a part that its buffer does not have"};
+    types_.set(result, std::move(parts));
+    return end;
+  }
+
+  void each_part(const Node& node, const Op& op, const MeshGroup* group, ValueId buffer) {
+    const BufferParts parts = *types_.parts(buffer);
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      BufferParts made;
+      for (const BufferPart& part : parts) {
+        types_.set(buffer, part.type);
+        made.push_back({part.length, result(node, op, group, i)});
+      }
+      types_.set(node.results[i], std::move(made));
+    }
+  }
+
+  // The group that a node names; none: nullptr. Throws Refused where nobody knows it.
+  const MeshGroup* group_of(const Node& node) const {
+    std::string_view name;
+    std::int64_t ranks = 0;
+    if (const auto collective = collective_of(node)) {
+      name = collective->group;
+      ranks = collective->ranks;
+    } else if (node.op.starts_with("rondo.local_") && !node.args.empty()) {
+      if (const auto* text = std::get_if<std::string>(&node.args.back())) name = *text;
+    } else {
+      return nullptr;
+    }
+    const auto found = groups_.find(name);
+    if (found == groups_.end())
+      throw Refused{fmt::format("it names a group \"{}\" that the mesh lacks", name)};
+    std::int64_t product = 1;
+    for (const std::int32_t axis : found->second->axes) product *= graph_.mesh.axes.at(axis).ranks;
+    if (ranks != 0 && ranks != product)
+      throw Refused{fmt::format("it names {} ranks, but group \"{}\" has {}", ranks, name, product)};
+    return found->second;
+  }
+
+  ShardingType result(const Node& node, const Op& op, const MeshGroup* group, std::size_t i) {
+    ShardingType made;
+    bool all_alike = true;
+    for_each_operand(node, [&](ValueId id) {
+      for (std::size_t a = 0; a < axes_; ++a) all_alike &= types_.on_axis(a)[id] == kReplicated;
+    });
+    if (op.rule == nullptr) {
+      if (!all_alike || facts(node.op).effect == Effect::random)
+        throw Refused{"no rule says how its results lie on the ranks (compiler/verify/sharding_rules.h)"};
+      return made;
+    }
+    for (std::size_t a = 0; a < axes_; ++a) {
+      const bool in_group = group != nullptr && std::find(group->axes.begin(), group->axes.end(),
+                                                          static_cast<std::int32_t>(a)) != group->axes.end();
+      try {
+        made.on[a] = op.rule({graph_, node, types_.on_axis(a), in_group}, i);
+      } catch (const Refused& refused) {
+        // Whole numbers, and truths: what is not said of them is what this rank knows.
+        if (group != nullptr || !is_integer(graph_.value(node.results[i]).type.dtype))
+          throw Refused{"axis " + types_.axis_name(a) + ": " + refused.why};
+        made.on[a] = kLocal;
+      }
+    }
+    divide_repeated(node, op, made);
+    carry_sizes(node, op, i, made);
+    check_dims(node.results[i], made);
+    return made;
+  }
+
+  // What ranks counted repeatedly is divided by their number.
+  void divide_repeated(const Node& node, const Op& op, ShardingType& made) const {
+    if (op.functional != "aten.div.Tensor" && op.functional != "aten.div.Scalar") return;
+    if (node.args.size() < 2) return;
+    const Argument& arg = node.args[1];
+    double by = 0;
+    if (const auto* wrapped = std::get_if<WrappedNumber>(&arg))
+      by = std::visit([](auto number) { return static_cast<double>(number); }, wrapped->number);
+    if (const auto* whole = std::get_if<std::int64_t>(&arg)) by = static_cast<double>(*whole);
+    if (const auto* real = std::get_if<double>(&arg)) by = *real;
+    for (unsigned chosen = 1; chosen < (1U << axes_); ++chosen) {
+      double times = 1;
+      bool repeated = true;
+      for (std::size_t a = 0; a < axes_; ++a)
+        if ((chosen >> a & 1) != 0) {
+          times *= static_cast<double>(graph_.mesh.axes[a].ranks);
+          repeated = repeated && made.on[a].repeated;
+        }
+      if (!repeated || times != by) continue;
+      for (std::size_t a = 0; a < axes_; ++a)
+        if ((chosen >> a & 1) != 0) made.on[a].repeated = false;
+      return;
+    }
+  }
+
+  // The sizes before a flattening go with what is still flat, and come back with a view that has them.
+  void carry_sizes(const Node& node, const Op& op, std::size_t i, ShardingType& made) {
+    const auto is_inner = [](const Placement& p) { return p.kind == Kind::inner; };
+    if (std::none_of(made.on.begin(), made.on.end(), is_inner)) return;
+    std::int32_t sizes = -1;
+    for_each_operand(node, [&](ValueId id) {
+      if (types_.unflattened(id) == -1) return;
+      if (sizes != -1 && sizes != types_.unflattened(id))
+        throw Refused{"it mixes tensors that were flattened from different sizes"};
+      sizes = types_.unflattened(id);
+    });
+    const bool is_view = op.functional == "aten.view.default" || op.functional == "aten._unsafe_view.default";
+    if (sizes == -1 && is_view) sizes = types_.number_of(graph_.value(operand(node, 0)).type.sizes);
+    if (is_view && sizes != -1 && graph_.value(node.results[i]).type.sizes == types_.sizes(sizes)) {
+      for (Placement& p : made.on)
+        if (is_inner(p)) p.kind = Kind::sharded;
+      return;
+    }
+    made.unflattened = sizes;
+  }
+
+  // --- buffers of unlike parts ---
+
+  // True where the tensors that the node puts one behind the other lie in different ways.
+  bool unlike_parts(const Node& node) {
+    const auto* list = node.args.empty() ? nullptr : std::get_if<UseList>(&node.args[0]);
+    const Sizes& sizes = graph_.value(node.results[0]).type.sizes;
+    const OnAxis at{graph_, node, types_.on_axis(0)};
+    const bool stacks = node.op == "aten.stack.default";
+    if (list == nullptr || list->values.empty() || sizes.empty() || sizes.size() > 2) return false;
+    if (dim_of(at.integer(1), sizes.size()) != static_cast<int>(sizes.size()) - 1) return false;
+    BufferParts parts;
+    for (const ValueId id : list->values) {
+      const Sizes& own = graph_.value(id).type.sizes;
+      const std::int64_t length = stacks || own.empty() ? 1 : own.back();
+      if (const BufferParts* inside = types_.parts(id)) {
+        parts.insert(parts.end(), inside->begin(), inside->end());
+      } else {
+        parts.push_back({length, types_.of(id)});
+      }
+    }
+    if (stacks && sizes.size() == 2) return false;
+    types_.set(node.results[0], std::move(parts));
+    return types_.parts(node.results[0]) != nullptr;
+  }
+
+  // --- ops over lists ---
+
+  void sums_of_squares(const Node& node) {
+    BufferParts sums;
+    for_each_operand(node, [&](ValueId id) {
+      squared_.push_back(id);
+      BufferPart sum{1, {}};
+      for (std::size_t a = 0; a < axes_; ++a) {
+        const Placement p = types_.on_axis(a)[id];
+        if (p.kind == Kind::sharded || p.kind == Kind::inner) {
+          sum.type.on[a] = kPartialSum;
+        } else if (p.kind != Kind::replicated && p.kind != Kind::zero) {
+          throw Refused{fmt::format("axis {}: it squares what is \"{}\"", types_.axis_name(a), print(p))};
+        }
+        if (p.repeated) throw Refused{"it squares what ranks have counted repeatedly"};
+      }
+      sums.push_back(sum);
+    });
+    types_.set(node.results[0], std::move(sums));
+  }
+
+  // Parameters, gradients and state lie alike; all else is replicated.
+  void optimizer(const Node& node) {
+    std::vector<const UseList*> lists;
+    for (const Argument& arg : node.args)
+      if (const auto* list = std::get_if<UseList>(&arg); list != nullptr && !list->values.empty())
+        lists.push_back(list);
+    if (lists.empty()) return;
+    const UseList& parameters = *lists[0];
+    if (lists.size() > 1 && !squared_.empty()) {
+      std::vector<ValueId> gradients = lists[1]->values;
+      std::sort(gradients.begin(), gradients.end());
+      std::sort(squared_.begin(), squared_.end());
+      if (gradients != squared_)
+        throw Refused{"the norm is not that of the gradients that it takes, each once"};
+    }
+    std::size_t next = 0;
+    for (const UseList* list : lists) {
+      for (std::size_t i = 0; i < list->values.size() && i < parameters.values.size(); ++i) {
+        const ShardingType parameter = types_.of(parameters.values[i]), own = types_.of(list->values[i]);
+        const bool is_step = graph_.value(list->values[i]).type.sizes.empty() && own == ShardingType{};
+        if (own != parameter && !is_step)
+          throw Refused{fmt::format("parameter {} lies as {}, and what updates it as {}",
+                                    input_name(parameters.values[i]), types_.text(parameter),
+                                    types_.text(own))};
+        if (next < node.results.size()) types_.set(node.results[next++], own);
+      }
+    }
+    for (const Argument& arg : node.args)
+      if (const auto* use = std::get_if<Use>(&arg); use != nullptr && types_.of(use->value) != ShardingType{})
+        throw Refused{
+            fmt::format("a number that all ranks share lies as {}", types_.text(types_.of(use->value)))};
+  }
+  std::string input_name(ValueId id) const {
+    const ValueId root = storage_root(graph_, id);
+    for (const Input& input : graph_.inputs)
+      if (input.value == root) return input.name;
+    return fmt::format("%{}", id);
+  }
+
+  void outputs() {
+    const Node& end = graph_.return_node();
+    for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const Output& output = graph_.outputs[i];
+      const ValueId id = operand(end, i);
+      if (id == kNoValue) continue;
+      if (types_.parts(id) != nullptr)
+        throw Refused{fmt::format("output \"{}\" has parts that lie differently", output.name)};
+      const ShardingType wanted =
+          output.updates < 0
+              ? ShardingType{}
+              : types_.type_of(graph_.inputs[static_cast<std::size_t>(output.updates)].sharding);
+      ShardingType made = types_.of(id);
+      for (std::size_t a = 0; a < axes_; ++a)
+        if (made.on[a].kind == Kind::zero) {
+          made.on[a] = wanted.on[a];
+          made.unflattened = wanted.unflattened;
+        }
+      if (made == wanted) continue;
+      throw Refused{fmt::format("output \"{}\" lies as {}; it must as {}", output.name, types_.text(made),
+                                types_.text(wanted))};
+    }
+  }
+
+  const Graph& graph_;
+  ValueShardings types_;
+  const std::size_t axes_;
+  std::vector<ValueId> squared_;  // what the gradient norm adds up
+  std::map<std::string, const MeshGroup*, std::less<>> groups_;
+  std::unordered_map<std::string, Op> ops_;
+};
+
+}  // namespace
+
+void shardings_agree(const Graph& graph) {
+  if (!graph.mesh.axes.empty()) Inference(graph).walk();
+}
+
+IdMap<std::string> sharding_comments(const Graph& graph) {
+  IdMap<std::string> comments(graph.values.size());
+  if (graph.mesh.axes.empty()) return comments;
+  Inference inference(graph);
+  try {
+    inference.walk();
+  } catch (const VerifyError& error) {
+    if (error.node < 0) return comments;
+    for (ValueId id : graph.nodes[error.node].results) comments[id] = "refused: " + error.what;
+  }
+  for (ValueId id = 0; id < graph.value_count(); ++id)
+    if (comments[id].empty()) comments[id] = inference.types().text(id);
+  return comments;
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,68 @@
+// What each op makes of the types of sharding of its operands (compiler/ir/sharding.h), an axis of the mesh
+// at a time. What a rule cannot say it refuses: an op that is not linear takes no summands, no product takes
+// two, nothing adds a summand to what is whole, no dimension is cut twice.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "compiler/ir/id_map.h"
+#include "compiler/ir/ir.h"
+
+namespace rondo::ir {
+
+// Why a node has no type.
+struct Refused {
+  std::string why;
+};
+
+// A node as one axis sees it.
+struct OnAxis {
+  const Graph& graph;
+  const Node& node;
+  const IdMap<Placement>& placed;  // of the values that stand above, on this axis
+  bool in_group = false;           // the axis is one of the group that the node names
+
+  // Of argument i; replicated where that is no tensor.
+  Placement operand(std::size_t i) const;
+  const TensorType& type(std::size_t i) const;  // a scalar's where argument i is no tensor
+  const TensorType& result(std::size_t i) const { return graph.value(node.results[i]).type; }
+  bool has(std::size_t i) const { return ir::operand(node, i) != kNoValue; }
+  std::int64_t integer(std::size_t i) const;  // 0 where argument i is none
+};
+
+// Of result `i`. Throws Refused.
+using ShardingRule = Placement (*)(const OnAxis&, std::size_t i);
+
+// "aten.add_.Tensor" -> "aten.add.Tensor"
+std::string without_overwriting(const std::string& op);
+// Whether a node passes the parts of a buffer on as they are.
+bool keeps_parts(const Node& node);
+// Of an op in the form that overwrites nothing; nullptr where there is none.
+ShardingRule sharding_rule(std::string_view op);
+
+struct NamedRule {
+  std::string_view op;
+  ShardingRule rule;
+};
+std::span<const NamedRule> arithmetic_rules();  // element by element, constants, reductions
+std::span<const NamedRule> product_rules();     // matrix products, attention, fused ops
+std::span<const NamedRule> row_rules();         // ids, rows, experts
+std::span<const NamedRule> view_rules();        // views, pieces, concatenation
+std::span<const NamedRule> collective_rules();
+
+// What two operands of a sum, and of a product, give: placements that refer to the same dimensions.
+Placement sum_of(const Placement& a, const Placement& b);
+Placement product_of(const Placement& a, const Placement& b);
+// What something that is not linear makes of it.
+Placement nonlinear(const Placement& p);
+bool is_partial(const Placement& p);
+
+// Whole numbers and truths.
+bool is_integer(DType dtype);
+// A dimension as counted from the front.
+int dim_of(std::int64_t dim, std::size_t dims);
+
+}  // namespace rondo::ir

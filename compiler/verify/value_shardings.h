@@ -1,0 +1,65 @@
+// The types of sharding of a graph's values while they are inferred.
+//
+// Beside the placement on each axis a value has what concerns all axes: the sizes it had before it was
+// flattened, and, where a buffer holds unlike parts one behind the other, the type of each part.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+
+namespace rondo::ir {
+
+struct ShardingType {
+  std::array<Placement, MeshAxes::kMost> on = {};
+  std::int32_t unflattened = -1;  // where an axis is `inner`: ValueShardings::sizes; -1: none
+  bool operator==(const ShardingType&) const = default;
+};
+// Of the last dimension `length` elements; of a gathered buffer, of each rank's row.
+struct BufferPart {
+  std::int64_t length;
+  ShardingType type;
+};
+using BufferParts = std::vector<BufferPart>;
+
+class ValueShardings {
+ public:
+  // All values replicated. `graph` outlives this.
+  explicit ValueShardings(const Graph& graph);
+
+  std::size_t axes() const { return placed_.size(); }
+  const std::string& axis_name(std::size_t axis) const { return graph_.mesh.axes[axis].name; }
+  const IdMap<Placement>& on_axis(std::size_t axis) const { return placed_[axis]; }
+  ShardingType of(ValueId id) const;
+  std::int32_t unflattened(ValueId id) const { return unflattened_[id]; }
+  void set(ValueId id, const ShardingType& type);
+
+  ShardingType type_of(const Sharding& sharding);
+  std::int32_t number_of(const std::vector<std::int64_t>& sizes);
+  const std::vector<std::int64_t>& sizes(std::int32_t number) const {
+    return sizes_[static_cast<std::size_t>(number)];
+  }
+
+  // nullptr where the value is no buffer of unlike parts.
+  const BufferParts* parts(ValueId id) const;
+  // One type where the parts are alike.
+  void set(ValueId id, BufferParts parts);
+  // Of elements [begin, end) of the last dimension; empty where the buffer has none.
+  BufferParts cut(ValueId buffer, std::int64_t begin, std::int64_t end) const;
+
+  std::string text(ValueId id) const;                                 // "dp 0, tp sum"; "parts"
+  std::string text(const ShardingType& type, bool all = true) const;  // not all: where it is not replicated
+
+ private:
+  const Graph& graph_;
+  std::vector<IdMap<Placement>> placed_;  // by axis
+  IdMap<std::int32_t> unflattened_;
+  std::vector<std::vector<std::int64_t>> sizes_;
+  std::unordered_map<ValueId, BufferParts> parts_;
+};
+
+}  // namespace rondo::ir

@@ -1,0 +1,176 @@
+// The rules of the types of sharding, one graph of a few nodes each: what goes, and what is refused and why.
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+#include "compiler/text/text.h"
+#include "compiler/verify/infer_sharding.h"
+#include "compiler/verify/verify.h"
+#include "support/error.h"
+
+using namespace rondo;
+using namespace rondo::ir;
+
+namespace {
+
+// Rows of the batch over dp, columns of `column` and rows of `row` over tp; 8 ranks.
+constexpr const char* kHead =
+    "graph g\n"
+    "axis dp 4\naxis tp 2\n"
+    "group dp dp\ngroup tp tp\ngroup dp_tp dp tp\n"
+    "parameter %0: f32[8] whole on dp 0 tp 0\n"    // of 64 elements
+    "parameter %1: f32[16] column on dp 0 tp 0\n"  // of [16, 8], half of whose rows are 64 elements
+    "parameter %2: f32[16] row on dp 0 tp inner 1 of [8,8]\n"
+    "batch %3: f32[2,8] x on dp 0\n"
+    "batch %4: f32[] count on dp sum\n"
+    "batch %5: i64[2] ids on dp 0\n"
+    "forward m\n";
+
+// "" where it goes, else what is refused.
+std::string refusal_of(const std::string& nodes, const std::string& returned = "return\n") {
+  const Graph graph = parse(kHead + nodes + returned, "x.ir");
+  try {
+    verify(graph, "test");
+  } catch (const Error& error) {
+    const std::string text = error.what(), rule = "shardings_agree after test: ";
+    REQUIRE(text.find(rule) != std::string::npos);
+    return text.substr(text.find(rule) + rule.size());
+  }
+  return "";
+}
+std::string type_of(const std::string& nodes, ValueId id) {
+  return sharding_comments(parse(kHead + nodes + "return\n", "x.ir"))[id];
+}
+
+// w1 and w2 as they are computed with: %12 [8, 8] of half the rows of 16, %22 [8, 8] of half the columns.
+const std::string kWeights =
+    "  %10: f32[64] = _c10d_functional.all_gather_into_tensor.default(%1, 4, \"dp\")\n"
+    "  %11: f32[64] views %10 = _c10d_functional.wait_tensor.default(%10)\n"
+    "  %12: f32[8,8] views %11 = aten.view.default(%11, [8, 8])\n"
+    "  %20: f32[64] = _c10d_functional.all_gather_into_tensor.default(%2, 4, \"dp\")\n"
+    "  %21: f32[64] views %20 = _c10d_functional.wait_tensor.default(%20)\n"
+    "  %22: f32[8,8] views %21 = aten.view.default(%21, [8, 8])\n"
+    "  %13: f32[8,8]{1,8} views %12 = aten.t.default(%12)\n"
+    "  %23: f32[8,8]{1,8} views %22 = aten.t.default(%22)\n"
+    "  %30: f32[2,8] = aten.mm.default(%3, %13)\n"
+    "  %31: f32[2,8] = aten.silu.default(%30)\n"
+    "  %32: f32[2,8] = aten.mm.default(%31, %23)\n";
+const std::string kSum =
+    "  %33: f32[2,8] = _c10d_functional.all_reduce.default(%32, \"sum\", \"tp\")\n"
+    "  %34: f32[2,8] views %33 = _c10d_functional.wait_tensor.default(%33)\n";
+
+}  // namespace
+
+TEST_CASE("a flat shard that is gathered has the part of its matrix that the rank computes with") {
+  CHECK(type_of(kWeights, 12) == "tp 0");
+  CHECK(type_of(kWeights, 21) == "tp inner 1");
+  CHECK(type_of(kWeights, 22) == "tp 1");
+}
+
+TEST_CASE("a column-parallel layer before a row-parallel one gives a summand, and a sum over ranks ends it") {
+  CHECK(type_of(kWeights, 30) == "dp 0, tp 1");
+  CHECK(type_of(kWeights, 32) == "dp 0, tp sum");
+  CHECK(type_of(kWeights + kSum, 34) == "dp 0");
+}
+
+TEST_CASE("a summand goes through no op that is not linear, and no sum with what is whole") {
+  CHECK(refusal_of(kWeights + "  %35: f32[2,8] = aten.silu.default(%32)\n") ==
+        "node 11 (aten.silu.default, module m) axis tp: it is not linear, and takes a summand");
+  CHECK(refusal_of(kWeights + "  %35: f32[2,8] = aten.add.Tensor(%32, %3, 1)\n") ==
+        "node 11 (aten.add.Tensor, module m) axis tp: it adds a summand to what is none, \"sum\" and "
+        "\"replicated\"");
+  CHECK(refusal_of(kWeights + "  %35: f32[2,8] = aten.mul.Tensor(%32, %32)\n") ==
+        "node 11 (aten.mul.Tensor, module m) axis tp: it multiplies two summands, \"sum\" and \"sum\"");
+  CHECK(refusal_of(kWeights + "  %35: f32[2,8] = aten.mul.Tensor(%32, 2.0)\n").empty());
+}
+
+TEST_CASE("a collective takes what it is for, on the axes of its group") {
+  CHECK(refusal_of(kWeights + "  %33: f32[2,8] = _c10d_functional.all_reduce.default(%32, \"sum\", \"dp\")\n"
+                              "  %34: f32[2,8] views %33 = _c10d_functional.wait_tensor.default(%33)\n") ==
+        "node 11 (_c10d_functional.all_reduce.default, module m) axis dp: it adds what ranks have, which is "
+        "\"0\"");
+  CHECK(refusal_of("  %40: f32[16,8] = _c10d_functional.all_gather_into_tensor.default(%3, 8, \"dp_tp\")\n"
+                   "  %41: f32[16,8] views %40 = _c10d_functional.wait_tensor.default(%40)\n") ==
+        "node 0 (_c10d_functional.all_gather_into_tensor.default, module m) axis tp: it gathers the rows of "
+        "all ranks, but they are \"replicated\"");
+  CHECK(refusal_of("  %40: f32[4,8] = _c10d_functional.all_gather_into_tensor.default(%3, 2, \"dp\")\n"
+                   "  %41: f32[4,8] views %40 = _c10d_functional.wait_tensor.default(%40)\n") ==
+        "node 0 (_c10d_functional.all_gather_into_tensor.default, module m) it names 2 ranks, but group "
+        "\"dp\" has 4");
+  CHECK(refusal_of("  %40: f32[2,8] = _c10d_functional.all_reduce.default(%3, \"sum\", \"ep\")\n"
+                   "  %41: f32[2,8] views %40 = _c10d_functional.wait_tensor.default(%40)\n") ==
+        "node 0 (_c10d_functional.all_reduce.default, module m) it names a group \"ep\" that the mesh lacks");
+}
+
+TEST_CASE("a sum over ranks that have the same must be divided by their number, once it is all") {
+  const std::string summed =
+      "  %40: f32[] = _c10d_functional.all_reduce.default(%4, \"sum\", \"dp_tp\")\n"
+      "  %41: f32[] views %40 = _c10d_functional.wait_tensor.default(%40)\n";
+  CHECK(type_of(summed, 41) == "tp replicated repeated");
+  CHECK(refusal_of(summed, "return\n  total = %41\n") ==
+        "node 2 (return, module m) output \"total\" lies as dp replicated, tp replicated repeated; it must "
+        "as dp "
+        "replicated, tp replicated");
+  CHECK(refusal_of(summed + "  %42: f32[] = aten.div.Tensor(%41, wrapped(4.0))\n", "return\n  total = %42\n")
+            .starts_with("node 3 (return, module m) output \"total\" lies as"));
+  CHECK(refusal_of(summed + "  %42: f32[] = aten.div.Tensor(%41, wrapped(2.0))\n", "return\n  total = %42\n")
+            .empty());
+}
+
+TEST_CASE("ids of a part find its rows, and what others have is cleared before it is summed") {
+  const std::string rows =
+      "  %40: i64[2], %41: b8[2] = rondo.local_ids.default(%5, 0, 8, 0, \"tp\")\n"
+      "  %42: f32[2,8] = aten.embedding.default(%12, %40, -1, false, false)\n"
+      "  %43: b8[2,1] views %41 = aten.unsqueeze.default(%41, 1)\n";
+  const std::string masked = kWeights + rows + "  %44: f32[2,8] = aten.masked_fill.Scalar(%42, %43, 0)\n";
+  CHECK(type_of(masked, 42) == "dp 0, tp local");
+  CHECK(type_of(masked, 44) == "dp 0, tp sum");
+  CHECK(refusal_of(kWeights + "  %42: f32[2,8] = aten.embedding.default(%12, %5, -1, false, false)\n") ==
+        "node 11 (aten.embedding.default, module m) axis tp: it looks for ids of the whole table in one part "
+        "of it");
+  CHECK(refusal_of(masked +
+                   "  %45: f32[8,8] = aten.embedding_dense_backward.default(%42, %40, 8, -1, false)\n") ==
+        "node 15 (aten.embedding_dense_backward.default, module m) axis tp: rows that are not in this rank's "
+        "part have a gradient that is not cleared");
+}
+
+TEST_CASE("rows of tokens meet no columns that are cut over the same ranks") {
+  CHECK(refusal_of("  %10: f32[32] = _c10d_functional.all_gather_into_tensor.default(%1, 2, \"tp\")\n"
+                   "  %11: f32[32] views %10 = _c10d_functional.wait_tensor.default(%10)\n"
+                   "  %12: f32[4,8] views %11 = aten.view.default(%11, [4, 8])\n"
+                   "  %13: f32[8,4]{1,8} views %12 = aten.t.default(%12)\n"
+                   "  %14: f32[2,4] = aten.mm.default(%3, %13)\n") ==
+        "node 4 (aten.mm.default, module m) axis dp: each rank has other rows, and multiplies them by other "
+        "columns");
+}
+
+TEST_CASE("an op without a rule is refused where ranks hold different operands, and goes where they do not") {
+  CHECK(refusal_of("  %40: f32[2,8] = x.unknown.default(%3)\n") ==
+        "node 0 (x.unknown.default, module m) no rule says how its results lie on the ranks "
+        "(compiler/verify/sharding_rules.h)");
+  CHECK(refusal_of("  %40: f32[4] = aten.ones.default([4], f32, none, none, none)\n"
+                   "  %41: f32[4] = x.unknown.default(%40)\n")
+            .empty());
+}
+
+TEST_CASE("a buffer of parts that lie in different ways is taken apart where it was put together") {
+  const std::string buffer = "  %40: f32[32] = aten.cat.default([%1, %2], 0)\n";
+  CHECK(type_of(buffer, 40) == "parts");
+  CHECK(refusal_of(buffer + "  %41: f32[32] = aten.exp.default(%40)\n") ==
+        "node 1 (aten.exp.default, module m) it takes a buffer whose parts lie in different ways");
+  const std::string gathered =
+      buffer +
+      "  %41: f32[128] = _c10d_functional.all_gather_into_tensor.default(%40, 4, \"dp\")\n"
+      "  %42: f32[128] views %41 = _c10d_functional.wait_tensor.default(%41)\n"
+      "  %43: f32[4,32] views %42 = aten.view.default(%42, [4, 32])\n"
+      "  %44: f32[4,16], %45: f32[4,16] = aten.split_with_sizes_copy.default(%43, [16, 16], 1)\n";
+  CHECK(type_of(gathered, 44) == "tp 0");
+  CHECK(type_of(gathered, 45) == "tp inner 1");
+}
+
+TEST_CASE("a graph keeps its mesh and the sharding of its inputs in its text") {
+  const std::string text = print(parse(std::string(kHead) + "return\n", "x.ir"));
+  CHECK(text.find("axis dp 4\naxis tp 2\ngroup dp dp\ngroup tp tp\ngroup dp_tp dp tp\n") !=
+        std::string::npos);
+  CHECK(text.find("row on dp 0 tp inner 1 of [8,8]\n") != std::string::npos);
+  CHECK(print(parse(text, "x.ir")) == text);
+}

@@ -1,0 +1,141 @@
+// Types of sharding on the graphs of both models: what is right has them, through every pass, and what is
+// wrong has none. Nothing runs and no rank is met, so a layout may have any number of ranks.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "compiler/verify/infer_sharding.h"
+#include "compiler/verify/verify.h"
+#include "models/parts/decoder.h"
+#include "support/error.h"
+#include "tests/compiler/verify/mutants.h"
+#include "tests/trainer/observe/metrics/scratch.h"
+#include "trainer/config/load.h"
+#include "trainer/step/from_config.h"
+#include "trainer/step/placement.h"
+#include "trainer/step/step_runner.h"
+
+namespace rondo {
+namespace {
+
+using Flags = std::vector<std::string>;
+
+struct LaidOut {
+  std::string model;
+  std::int64_t ranks;
+  Flags more = {};
+};
+
+// All functions of its step, as they would run; verified after the trace and after each pass.
+std::vector<ir::Graph> graphs_of(const LaidOut& job) {
+  Flags flags = {"--job.config_file=" RONDO_SOURCE_DIR "/configs/" + job.model + ".toml",
+                 "--training.seq_len=64"};
+  for (const std::string& flag : job.more) flags.push_back("--" + flag);
+  const JobConfig config = load_config(flags);
+  const TrainStepFunctions step = make_train_step(make_decoder(config.model.name, config.model.sizes),
+                                                  step_options(config, resolve_layout(config, job.ranks), 0));
+  const CompiledFunctions compiled(step, compile_request(config, "cpu", {}), /*validates=*/true);
+  std::vector<ir::Graph> graphs;
+  for (const CompiledStep* function : compiled.all()) graphs.push_back(function->graph());
+  return graphs;
+}
+
+namespace key {
+const std::string replicate = "parallelism.data_parallel_replicate_degree=",
+                  tensor = "parallelism.tensor_parallel_degree=",
+                  expert = "parallelism.expert_parallel_degree=", batch = "training.global_batch_size=",
+                  policy = "compile.memory_policy=", rounds = "compile.numerics=rounds",
+                  standard = "parallelism.expert_parallel_comm_backend=standard",
+                  bounded = "parallelism.expert_capacity_factor=1.5",
+                  documents = "training.document_attention=true";
+}  // namespace key
+
+}  // namespace
+
+TEST_CASE("the graphs of both models have types of sharding after every pass, in every kind of layout") {
+  const std::vector<LaidOut> jobs = {
+      {"llama3_debug", 2},
+      {"llama3_debug", 512, {key::replicate + "8", key::tensor + "8"}},
+      {"llama3_debug", 2, {key::replicate + "2", key::batch + "32"}},
+      {"llama3_debug", 4, {key::tensor + "2", key::rounds, key::documents, "training.local_batch_size=1"}},
+      {"llama3_debug",
+       8,
+       {key::replicate + "2", key::tensor + "2", key::batch + "128", key::policy + "full"}},
+      {"llama3_debug", 4, {key::tensor + "4", "model.vocab_size=2051", key::policy + "sac_and_offload"}},
+      {"llama3_debug",
+       4,
+       {"training.dtype=bfloat16", "compile.passes=default", "compile.enable_fsdp_ag_rs_overlap=true"}},
+      {"deepseek_v3_debug", 4, {key::expert + "4", key::batch + "64"}},
+      {"deepseek_v3_debug", 8, {key::tensor + "2", key::expert + "8", key::rounds}},
+      {"deepseek_v3_debug",
+       16,
+       {key::replicate + "2", key::tensor + "2", key::expert + "4", key::bounded, key::standard}},
+      {"deepseek_v3_debug",
+       4,
+       {key::expert + "2", key::bounded, "parallelism.expert_overflow=drop", key::documents}},
+      {"deepseek_v3_debug",
+       4,
+       {key::tensor + "2", "model.sequence_balance_coeff=0.01", key::policy + "full"}},
+  };
+  for (const LaidOut& job : jobs) {
+    INFO(job.model << " on " << job.ranks << ": " << fmt::format("{}", fmt::join(job.more, " ")));
+    std::vector<ir::Graph> graphs;
+    REQUIRE_NOTHROW(graphs = graphs_of(job));
+    for (const ir::Graph& graph : graphs) CHECK_FALSE(graph.mesh.axes.empty());
+  }
+}
+
+TEST_CASE("degrees that do not nest leave the graph without a mesh") {
+  const Mesh mesh(6, {1, 1, 2, 1, 3}, 2);
+  CHECK(InputSharding(mesh).mesh().axes.empty());
+  const std::vector<ir::MeshAxis> nested = {{"dp_shard_efsdp", 2}, {"dp_shard_ep", 2}, {"tp", 2}};
+  CHECK((InputSharding(Mesh(8, {1, 1, 4, 1, 2}, 4)).mesh().axes == nested));
+}
+
+TEST_CASE("mistakes in what ranks exchange are found before a step runs, in the shares that the file says") {
+  struct Count {
+    int made = 0, found = 0;
+  };
+  std::map<std::string, Count> kinds;
+  const std::vector<LaidOut> jobs = {
+      {"llama3_debug", 8, {key::replicate + "2", key::tensor + "2", "model.n_layers=2"}},
+      {"llama3_debug", 4, {key::tensor + "2", key::batch + "64", "model.n_layers=2", key::rounds}},
+      {"deepseek_v3_debug",
+       8,
+       {key::replicate + "2", key::tensor + "2", key::expert + "2", "model.n_layers=2"}},
+      {"deepseek_v3_debug", 4, {key::expert + "2", key::standard, key::bounded, "model.n_layers=2"}},
+  };
+  std::string escaped;
+  for (const LaidOut& job : jobs)
+    for (const ir::Graph& graph : graphs_of(job))
+      ir::for_each_mutant(
+          graph, [&](const std::string& kind, const std::string& place, const ir::Graph& mutant) {
+            Count& count = kinds[kind];
+            ++count.made;
+            try {
+              ir::shardings_agree(mutant);
+              if (count.made - count.found <= 30)
+                escaped += fmt::format("{}: {} in {} of {}\n", kind, place, graph.name, job.model);
+            } catch (const ir::VerifyError&) {
+              ++count.found;
+            }
+          });
+  std::string text = "mistake | made | found\n";
+  Count all;
+  for (const auto& [kind, count] : kinds) {
+    text += fmt::format("{} | {} | {}\n", kind, count.made, count.found);
+    all.made += count.made;
+    all.found += count.found;
+  }
+  text += fmt::format("all | {} | {}\n", all.made, all.found);
+  INFO(escaped);
+  const std::filesystem::path file = RONDO_SOURCE_DIR "/tests/trainer/step/sharding_mutants.txt";
+  if (std::getenv("RONDO_BLESS") != nullptr) write_text(file, text);
+  CHECK(text == text_of(file));
+}
+
+}  // namespace rondo
