@@ -8,7 +8,7 @@
 // Note [Aliases]: `views` says that a result shares the storage of that operand and writes nothing. `writes`
 // says that the node overwrote that operand's storage and the result is what now stands there. After a write,
 // older values of the same storage must not be read any more; the verifier checks it. An op whose schema
-// returns nothing but that mutates arguments (`aten._fused_adamw_`) still has one result per overwritten
+// returns nothing but that mutates arguments (`rondo.adamw_`) still has one result per overwritten
 // operand here, so that data flow is visible.
 #pragma once
 

@@ -107,11 +107,7 @@ constexpr std::array kFacts = {
     in_place("aten.sqrt.default", "aten.sqrt_.default"),
     in_place("aten.sub.Tensor", "aten.sub_.Tensor"),
     in_place("aten.zero.default", "aten.zero_.default"),
-    // Parameters, gradients (scaled in place), exp_avgs, exp_avg_sqs, max_exp_avg_sqs.
-    in_place("aten._fused_adam.default", "aten._fused_adam_.default", 5),
-    in_place("aten._fused_adam.tensor_lr", "aten._fused_adam_.tensor_lr", 5),
-    in_place("aten._fused_adamw.default", "aten._fused_adamw_.default", 5),
-    in_place("aten._fused_adamw.tensor_lr", "aten._fused_adamw_.tensor_lr", 5),
+    in_place("rondo.adamw.default", "rondo.adamw_.default", 3),  // parameters, exp_avgs, exp_avg_sqs
 
     reuses("aten._log_softmax_backward_data.default", 0),
     reuses("aten.silu_backward.default", 0),

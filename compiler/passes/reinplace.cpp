@@ -4,8 +4,7 @@
 //
 // "Storage" and not "value": a view of %4 that is read later keeps the op as it is, and so does a collective
 // that has read %4 and is not waited for yet. An input is overwritten only if it gets new content in the end:
-// by that, or on the way there by what is not returned. So the optimizer scales gradients in the sums of
-// microbatches, which then begin again at zero.
+// by that, or on the way there by what is not returned.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -133,10 +132,8 @@ class Reinplacer {
     if (last_read_[old] > i || !is_free_of_overlap(type)) return false;
     if (const ValueId input = input_[old]; input != kNoValue)
       return updates_[result] == input || (updated_[input] && !returned_[storage(result)]);
-    // A part of a larger storage would keep all of it alive, unless the result is not needed anyway (scaled
-    // gradients).
-    const bool is_read = last_read_[storage(result)] >= 0;
-    return !is_read || storage_bytes(type) == storage_bytes(graph_.value(old).type);
+    // A part of a larger storage would keep all of it alive.
+    return storage_bytes(type) == storage_bytes(graph_.value(old).type);
   }
 
   void join(ValueId result, ValueId target) {

@@ -18,7 +18,7 @@ struct SquaredTensor {
 };
 
 // All tensors are of `element`, f32 or bf16. chunk_sums: room for squares::chunks_of(count) of each. Two
-// launches for every 64 tensors.
+// launches for every 141 tensors.
 void sums_of_squares(Element element, std::span<const SquaredTensor> tensors, double* chunk_sums,
                      double* sums, cudaStream_t stream);
 

@@ -10,6 +10,7 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randperm.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -109,6 +110,15 @@ void check_bits(Checks& checks, c10::Device device) {
         checks, device,
         {fmt::format("sums_of_squares, {}: the CPU's bits", in_words(type)), "sums_of_squares", type, type, 0,
          true, [=](const Place& p) { return call("sums_of_squares", Tensors(100, at_place(gradient, p))); }});
+    const Tensor number = at::full({}, 2.0, at::kFloat), none = at::zeros({}, at::kFloat);
+    check(checks, device,
+          {fmt::format("adamw, {}: the CPU's bits", in_words(type)), "adamw", type, type, 0, true,
+           [=](const Place& p) {
+             const Tensors same(100, at_place(gradient, p)), squares(100, at_place(gradient.square(), p));
+             const Tensor two = number.to(p.device);
+             return call("adamw", same, same, squares, same, two, two, two, none.to(p.device), 0.9, 0.95,
+                         1e-8, 0.1, true);
+           }});
     const Tensor x = draw.normal({257, 129});
     check(checks, device,
           {fmt::format("a transfer to the host's pinned memory and back, {}: the same bits", in_words(type)),

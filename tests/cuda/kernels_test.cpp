@@ -17,6 +17,7 @@
 #include <random>
 
 #include "models/parts/initialize.h"
+#include "ops/adamw/adamw_cuda.h"
 #include "ops/attention/attention_cuda.h"
 #include "ops/grouped_mm/grouped_mm.h"
 #include "ops/grouped_mm/grouped_mm_cuda.h"
@@ -145,7 +146,7 @@ TEST_CASE("sums of squares have the bits of the CPU's kernel, of more tensors th
   std::vector<Tensor> tensors;
   for (const std::int64_t count : {1, 255, 0, 16384, 3 * 16384 + 700})
     tensors.push_back(at::randn({count}).to(type));
-  for (int i = 0; i < 125; ++i) tensors.push_back(at::randn({1 + i}).to(type));
+  for (int i = 0; i < 150; ++i) tensors.push_back(at::randn({1 + i}).to(type));
   std::vector<cuda::SquaredTensor> squared;
   std::int64_t chunks = 0;
   for (const Tensor& x : tensors) {
@@ -157,6 +158,45 @@ TEST_CASE("sums of squares have the bits of the CPU's kernel, of more tensors th
   cuda::sums_of_squares(element_of(tensors[0]), squared, chunk_sums.mutable_data_ptr<double>(),
                         sums.mutable_data_ptr<double>(), nullptr);
   CHECK(at::equal(sums, call("sums_of_squares", tensors)[0]));
+}
+
+TEST_CASE("an optimizer update has the bits of the CPU's kernel, of more tensors than a launch takes") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
+  const AdamWOptions o{.decoupled_weight_decay = GENERATE(true, false)};
+  const bool skipped = GENERATE(false, true);
+  std::vector<Tensor> parameters, exp_avgs, exp_avg_sqs, gradients;
+  std::vector<cuda::UpdatedTensor> updated;
+  const auto add = [&](std::int64_t count) {
+    // Every third at an odd address.
+    const auto made = [&, odd = std::ssize(parameters) % 3 == 2](const Tensor& x) {
+      return at::empty({count + odd}, type).narrow(0, odd, count).copy_(x);
+    };
+    parameters.push_back(made(at::randn({count})));
+    exp_avgs.push_back(made(at::randn({count})));
+    exp_avg_sqs.push_back(made(at::rand({count})));
+    gradients.push_back(made(at::randn({count})));
+  };
+  for (const std::int64_t count : {1, 255, 0, 16384, 2 * 16384 + 700, 16391}) add(count);
+  for (int i = 0; i < 90; ++i) add(1 + i);
+  const Tensor step = at::full({}, 5.0f), lr = at::full({}, 3e-3f), scale = at::full({}, 1.3f),
+               found_inf = at::full({}, skipped ? 1.0f : 0.0f);
+  const std::vector<Tensor> expected =
+      call("adamw", parameters, exp_avgs, exp_avg_sqs, gradients, step, lr, scale, found_inf, o.beta1,
+           o.beta2, o.eps, o.weight_decay, o.decoupled_weight_decay);
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    updated.push_back({parameters[i].mutable_data_ptr(), exp_avgs[i].mutable_data_ptr(),
+                       exp_avg_sqs[i].mutable_data_ptr(), gradients[i].const_data_ptr(),
+                       parameters[i].numel()});
+  cuda::adamw(element_of(parameters[0]), updated,
+              {step.const_data_ptr<float>(), lr.const_data_ptr<float>(), scale.const_data_ptr<float>(),
+               found_inf.const_data_ptr<float>()},
+              o, nullptr);
+  const std::size_t count = parameters.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    CHECK(at::equal(parameters[i], expected[i]));
+    CHECK(at::equal(exp_avgs[i], expected[count + i]));
+    CHECK(at::equal(exp_avg_sqs[i], expected[2 * count + i]));
+  }
 }
 
 TEST_CASE("weights drawn by a device's kernel have the bits of the CPU's") {

@@ -10,7 +10,12 @@ std::vector<at::Tensor> call_op(const std::string& name, const std::vector<Argum
     stack.push_back(std::visit([](const auto& value) { return c10::IValue(value); }, argument));
   c10::Dispatcher::singleton().findSchemaOrThrow(("rondo::" + name).c_str(), "").callBoxed(stack);
   std::vector<at::Tensor> results;
-  for (const c10::IValue& value : stack) results.push_back(value.toTensor());
+  for (const c10::IValue& value : stack) {
+    if (!value.isTensorList())
+      results.push_back(value.toTensor());
+    else
+      for (const at::Tensor& tensor : value.toTensorVector()) results.push_back(tensor);
+  }
   return results;
 }
 

@@ -23,7 +23,7 @@ namespace {
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
-constexpr std::int64_t kRows = 11, kInner = 7, kColumns = 5, kExperts = 4;
+constexpr std::int64_t kRows = 11, kInner = 7, kColumns = 5, kGroups = 4;
 
 Tensor ints(const std::vector<std::int32_t>& values) { return at::tensor(values, at::kInt); }
 
@@ -32,7 +32,7 @@ template <class F>
 Tensors for_each_run(const Tensor& ends, const F& f) {
   Tensors results;
   std::int64_t begin = 0;
-  for (std::int64_t e = 0; e < kExperts; ++e) {
+  for (std::int64_t e = 0; e < kGroups; ++e) {
     const std::int64_t end = ends[e].item<std::int32_t>();
     results.push_back(f(e, begin, end - begin));
     begin = end;
@@ -46,9 +46,9 @@ TEST_CASE("grouped_mm is a product a run, with empty runs and zeros behind the l
   const Tensor ends = GENERATE(as<Tensor>(), ints({3, 3, 8, 9}), ints({0, 0, 11, 11}), ints({0, 0, 0, 0}));
   const at::ScalarType dtype = GENERATE(at::kFloat, at::kDouble);
   const auto drawn = [&](at::IntArrayRef sizes) { return at::randn(sizes, dtype); };
-  const std::int64_t filled = ends[kExperts - 1].item<std::int32_t>();
+  const std::int64_t filled = ends[kGroups - 1].item<std::int32_t>();
 
-  const Tensor a = drawn({kRows, kInner}), b = drawn({kExperts, kInner, kColumns});
+  const Tensor a = drawn({kRows, kInner}), b = drawn({kGroups, kInner, kColumns});
   Tensors products = for_each_run(ends, [&](std::int64_t e, std::int64_t begin, std::int64_t rows) {
     return a.narrow(0, begin, rows).matmul(b[e]);
   });
@@ -64,7 +64,7 @@ TEST_CASE("grouped_mm is a product a run, with empty runs and zeros behind the l
 
 TEST_CASE("the gradients of grouped_linear are those of a linear layer a run") {
   const Tensor ends = ints({3, 3, 8, 9});
-  const Tensor x = wide(at::randn({kRows, kInner})), weight = wide(at::randn({kExperts, kColumns, kInner}));
+  const Tensor x = wide(at::randn({kRows, kInner})), weight = wide(at::randn({kGroups, kColumns, kInner}));
   const Tensor x_copy = wide(x), weight_copy = wide(weight), grad = at::randn({kRows, kColumns}, at::kDouble);
   grouped_linear(x, weight, ends).backward(grad);
   Tensors parts = for_each_run(ends, [&](std::int64_t e, std::int64_t begin, std::int64_t rows) {
@@ -77,7 +77,7 @@ TEST_CASE("the gradients of grouped_linear are those of a linear layer a run") {
 }
 
 TEST_CASE("grouped_mm refuses runs that do not fit") {
-  const Tensor a = at::randn({kRows, kInner}), b = at::randn({kExperts, kInner, kColumns});
+  const Tensor a = at::randn({kRows, kInner}), b = at::randn({kGroups, kInner, kColumns});
   CHECK_THROWS_AS(grouped_mm(a, b, ints({3, 3, 8})), Error);
   CHECK_THROWS_AS(grouped_mm(a, b, ints({3, 2, 8, 9})), Error);
   CHECK_THROWS_AS(grouped_mm(a, b, ints({3, 3, 8, 12})), Error);

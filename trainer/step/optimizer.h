@@ -1,21 +1,13 @@
-// AdamW and Adam as a part of the step: one fused ATen op over all shards, clip and finite check folded in.
+// AdamW and Adam as a part of the step: one op over all shards (ops/adamw/), clip and finite check folded in.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <string>
 #include <vector>
 
-namespace rondo {
+#include "ops/adamw/adamw.h"
 
-struct OptimizerOptions {
-  bool decoupled_weight_decay =
-      true;  // AdamW (Loshchilov and Hutter, 2019); false: Adam, decay added to the gradient
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double eps = 1e-8;
-  double weight_decay = 0.1;
-};
+namespace rondo {
 
 // Overwritten by an update.
 struct OptimizerState {
@@ -25,16 +17,15 @@ struct OptimizerState {
   at::Tensor step;                      // fp32 [], updates done so far
 };
 
-// One update of the state. `gradients` are like the parameters and are overwritten: divided by
-// `gradient_scale` (fp32 []). Where `found_inf` (fp32 []) is 1 the state does not change, not a bit.
-// `learning_rate` is fp32 [].
+// One update of the state. `gradients` are like the parameters, and are divided by `gradient_scale` (fp32 [])
+// where they are read. Where `found_inf` (fp32 []) is 1 the state does not change, not a bit. `learning_rate`
+// is fp32 [].
 //
-// Note [The optimizer in a trace]: LibTorch cannot functionalize the fused in-place ops (no Meta kernel,
-// empty lists). So a trace calls the functional form here and lets its results stand for what is overwritten;
-// the reinplace pass turns it back. The bits are equal: the functional op is a clone followed by the in-place
-// one.
+// Note [The optimizer in a trace]: LibTorch functionalizes no in-place op of ours. So a trace calls the
+// functional form here and lets its results stand for what is overwritten; the reinplace pass turns it back.
+// The bits are equal: the functional op is a clone followed by the in-place one.
 void optimizer_update(const OptimizerState& state, const std::vector<at::Tensor>& gradients,
                       const at::Tensor& learning_rate, const at::Tensor& gradient_scale,
-                      const at::Tensor& found_inf, const OptimizerOptions& options);
+                      const at::Tensor& found_inf, const AdamWOptions& options);
 
 }  // namespace rondo

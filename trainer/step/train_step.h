@@ -52,7 +52,7 @@ struct TrainStepOptions {
   std::int64_t rank = 0;
   ShardingOptions sharding;
   ExpertOverflow expert_overflow = ExpertOverflow::repeat;
-  OptimizerOptions optimizer;
+  AdamWOptions optimizer;
   // Of a parameter, given its name and the model's own bucket; empty: the model's own.
   std::function<std::string(const std::string&, const std::string&)> bucket = {};
 };

@@ -308,7 +308,7 @@ class Generator : GraphBuilder {
 
   // One fused optimizer step for every parameter that has a gradient.
   void optimize(const std::function<void(std::string, ValueId, int)>& output) {
-    UseList weights, gradients, averages, squares, steps;
+    UseList weights, gradients, averages, squares;
     const auto add = [&](ValueId weight, ValueId gradient) {
       weights.values.push_back(weight);
       gradients.values.push_back(gradient);
@@ -324,19 +324,17 @@ class Generator : GraphBuilder {
     const ValueId next =
         emit("aten.add.Tensor", {Use{kStepInput}, WrappedNumber{std::int64_t{1}}, std::int64_t{1}},
              type(kStepInput));
-    steps.values.assign(weights.values.size(), next);
     std::vector<TensorType> types;
-    for (int list = 0; list < 4; ++list)
+    for (int list = 0; list < 3; ++list)
       for (ValueId weight : weights.values) types.push_back(type(weight));
-    const std::vector<ValueId> updates =
-        emit_many("aten._fused_adamw.tensor_lr",
-                  {weights, gradients, averages, squares, UseList{}, steps, Use{kLr}, 0.9, 0.95, 0.1, 1e-8,
-                   false, false, None{}, None{}},
-                  types);
+    const std::vector<ValueId> updates = emit_many("rondo.adamw.default",
+                                                   {weights, averages, squares, gradients, Use{next},
+                                                    Use{kLr}, Use{kLr}, Use{kLr}, 0.9, 0.95, 1e-8, 0.1, true},
+                                                   types);
     const std::size_t count = weights.values.size();
     for (std::size_t k = 0; k < count; ++k)
-      for (std::size_t list : {0, 2, 3}) {  // nobody wants the gradients' new content
-        const int input = weights.values[k] + static_cast<int>(list == 0 ? 0 : list - 1);
+      for (std::size_t list = 0; list < 3; ++list) {
+        const int input = weights.values[k] + static_cast<int>(list);
         output("new." + graph_.inputs[static_cast<std::size_t>(input)].name, updates[list * count + k],
                input);
       }

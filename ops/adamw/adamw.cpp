@@ -1,0 +1,186 @@
+// A tensor is updated in chunks, each by one thread, in a loop that the compiler vectorizes. It does so for
+// three instruction sets, since a fused multiply-add is a call where the processor has none; the bits are the
+// same. Compiled without contraction and without errno: adamw_math.h.
+#include "ops/adamw/adamw.h"
+
+#include <torch/library.h>
+
+#include <algorithm>
+#include <string>
+#include <type_traits>
+
+#include "ops/kernel/check_operand.h"
+#include "ops/kernel/op_handle.h"
+#include "ops/kernel/parallel_rows.h"
+#include "ops/kernel/with_dtype.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+using adam::Factors, adam::kChunk;
+using at::Tensor, at::TensorList;
+using Tensors = std::vector<Tensor>;
+
+// An element as the compiler vectorizes it: a float, or the bits of a bf16.
+template <class T>
+using Stored = std::conditional_t<std::is_same_v<T, at::BFloat16>, std::uint16_t, float>;
+float widened(float x) { return x; }
+float widened(std::uint16_t bits) { return c10::detail::f32_from_bits(bits); }
+void store(float& to, float x) { to = x; }
+void store(std::uint16_t& to, float x) { to = c10::detail::round_to_nearest_even(x); }
+
+template <class T>
+struct Run {
+  T *parameter, *exp_avg, *exp_avg_sq;
+  const T* gradient;
+  std::int64_t count;
+};
+
+template <class T>
+[[gnu::always_inline]] inline void update_run(Factors f, Run<T> run) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < run.count; ++i) {
+    const adam::Element now =
+        adam::updated(f, {widened(run.parameter[i]), widened(run.exp_avg[i]), widened(run.exp_avg_sq[i])},
+                      widened(run.gradient[i]));
+    store(run.parameter[i], now.parameter);
+    store(run.exp_avg[i], now.exp_avg);
+    store(run.exp_avg_sq[i], now.exp_avg_sq);
+  }
+}
+
+template <class T>
+using UpdateRun = void (*)(Factors f, Run<T> run);
+template <class T>
+void update_everywhere(Factors f, Run<T> run) {
+  update_run(f, run);
+}
+#ifdef __x86_64__
+template <class T>
+[[gnu::target("avx2,fma")]] void update_avx2(Factors f, Run<T> run) {
+  update_run(f, run);
+}
+template <class T>
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512")]] void update_avx512(
+    Factors f, Run<T> run) {
+  update_run(f, run);
+}
+#endif
+
+template <class T>
+UpdateRun<T> best_update() {
+#ifdef __x86_64__
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (has_avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq"))
+    return &update_avx512<T>;
+  if (has_avx2) return &update_avx2<T>;
+#endif
+  return &update_everywhere<T>;
+}
+
+float number(const Tensor& scalar) { return *scalar.const_data_ptr<float>(); }
+
+void adamw_cpu_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_sqs, TensorList gradients,
+                const Tensor& step, const Tensor& learning_rate, const Tensor& gradient_scale,
+                const Tensor& found_inf, double beta1, double beta2, double eps, double weight_decay,
+                bool decoupled_weight_decay) {
+  check_adamw({parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale, found_inf});
+  if (number(found_inf) != 0) return;
+  const Factors factors = adam::factors({decoupled_weight_decay, beta1, beta2, eps, weight_decay},
+                                        number(step), number(learning_rate), number(gradient_scale));
+  for (std::size_t k = 0; k < parameters.size(); ++k)
+    with_f32_or_bf16(parameters[k], [&](auto type) {
+      using T = Stored<decltype(type)>;
+      static const UpdateRun<T> update = best_update<T>();
+      const Tensor gradient = gradients[k].contiguous();
+      const auto elements = [](const Tensor& x) { return static_cast<T*>(x.mutable_data_ptr()); };
+      const Run<T> whole{elements(parameters[k]), elements(exp_avgs[k]), elements(exp_avg_sqs[k]),
+                         static_cast<const T*>(gradient.const_data_ptr()), gradient.numel()};
+      for_each_row((whole.count + kChunk - 1) / kChunk, kChunk, [&](std::int64_t chunk) {
+        const std::int64_t i = chunk * kChunk;
+        update(factors, {whole.parameter + i, whole.exp_avg + i, whole.exp_avg_sq + i, whole.gradient + i,
+                         std::min(kChunk, whole.count - i)});
+      });
+    });
+}
+
+void adamw_meta_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_sqs, TensorList gradients,
+                 const Tensor& step, const Tensor& learning_rate, const Tensor& gradient_scale,
+                 const Tensor& found_inf, double, double, double, double, bool) {
+  check_adamw({parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale, found_inf});
+}
+
+// On every device: copies, overwritten.
+AdamWResults adamw_of_copies(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_sqs,
+                             TensorList gradients, const Tensor& step, const Tensor& learning_rate,
+                             const Tensor& gradient_scale, const Tensor& found_inf, double beta1,
+                             double beta2, double eps, double weight_decay, bool decoupled_weight_decay) {
+  const auto copies = [](TensorList list) {
+    Tensors made;
+    for (const Tensor& tensor : list) made.push_back(tensor.clone());
+    return made;
+  };
+  AdamWResults results{copies(parameters), copies(exp_avgs), copies(exp_avg_sqs)};
+  adamw_({std::get<0>(results), std::get<1>(results), std::get<2>(results), gradients, step, learning_rate,
+          gradient_scale, found_inf},
+         {decoupled_weight_decay, beta1, beta2, eps, weight_decay});
+  return results;
+}
+
+template <class Kernel>
+auto call_op(const char* name, Kernel*, const AdamWOperands& x, const AdamWOptions& o) {
+  static const auto handle = op_handle<Kernel>(name);
+  return handle.call(x.parameters, x.exp_avgs, x.exp_avg_sqs, x.gradients, x.step, x.learning_rate,
+                     x.gradient_scale, x.found_inf, o.beta1, o.beta2, o.eps, o.weight_decay,
+                     o.decoupled_weight_decay);
+}
+
+}  // namespace
+
+void adamw_(const AdamWOperands& operands, const AdamWOptions& options) {
+  call_op("rondo::adamw_", &adamw_cpu_, operands, options);
+}
+AdamWResults adamw(const AdamWOperands& operands, const AdamWOptions& options) {
+  return call_op("rondo::adamw", &adamw_of_copies, operands, options);
+}
+
+void check_adamw(const AdamWOperands& x) {
+  const std::size_t count = x.parameters.size();
+  RONDO_ASSERT(x.exp_avgs.size() == count && x.exp_avg_sqs.size() == count && x.gradients.size() == count,
+               "adamw: the lists differ in length");
+  for (std::size_t k = 0; k < count; ++k) {
+    const Tensor& parameter = x.parameters[k];
+    check_f32_or_bf16("adamw", "a parameter", parameter);
+    const auto like_parameter = [&](const char* name, const Tensor& tensor) {
+      check_operand("adamw", name, tensor, parameter.sizes(), parameter.scalar_type());
+    };
+    like_parameter("an exp_avg", x.exp_avgs[k]);
+    like_parameter("an exp_avg_sq", x.exp_avg_sqs[k]);
+    like_parameter("a gradient", x.gradients[k]);
+    RONDO_ASSERT(
+        parameter.is_contiguous() && x.exp_avgs[k].is_contiguous() && x.exp_avg_sqs[k].is_contiguous(),
+        "adamw: what is overwritten has to be contiguous");
+  }
+  check_operand("adamw", "step", x.step, {}, at::kFloat);
+  check_operand("adamw", "learning_rate", x.learning_rate, {}, at::kFloat);
+  check_operand("adamw", "gradient_scale", x.gradient_scale, {}, at::kFloat);
+  check_operand("adamw", "found_inf", x.found_inf, {}, at::kFloat);
+}
+
+TORCH_LIBRARY_FRAGMENT(rondo, m) {
+  const std::string rest =
+      "Tensor[] gradients, Tensor step, Tensor learning_rate, Tensor gradient_scale, Tensor found_inf, "
+      "float beta1, float beta2, float eps, float weight_decay, bool decoupled_weight_decay) -> ";
+  m.def(("adamw(Tensor[] parameters, Tensor[] exp_avgs, Tensor[] exp_avg_sqs, " + rest +
+         "(Tensor[] parameters, Tensor[] exp_avgs, Tensor[] exp_avg_sqs)")
+            .c_str());
+  m.def(("adamw_(Tensor(a!)[] parameters, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, " + rest + "()")
+            .c_str());
+}
+TORCH_LIBRARY_IMPL(rondo, Meta, m) { m.impl("adamw_", &adamw_meta_); }
+TORCH_LIBRARY_IMPL(rondo, CPU, m) { m.impl("adamw_", &adamw_cpu_); }
+TORCH_LIBRARY_IMPL(rondo, CompositeExplicitAutograd, m) { m.impl("adamw", &adamw_of_copies); }
+
+}  // namespace rondo

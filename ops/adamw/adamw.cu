@@ -1,0 +1,64 @@
+// Many tensors share a launch; a block takes a chunk of a tensor, a thread eight neighbours at a time. Every
+// thread computes the factors from the scalars, which costs less than a launch of its own. Compiled without
+// contraction: the bits of the CPU's.
+#include "ops/adamw/adamw_cuda.h"
+#include "ops/kernel/kernel_launch.cuh"
+#include "ops/kernel/tensor_chunks.cuh"
+#include "ops/kernel/vectors.cuh"
+
+namespace rondo::cuda {
+namespace {
+
+using adam::kChunk;
+using Table = TensorTable<UpdatedTensor>;
+
+constexpr int kThreads = 256;
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    update_kernel(const Table table, const AdamWScalars scalars, const AdamWOptions options) {
+  if (*scalars.found_inf != 0) return;
+  const auto chunk = static_cast<std::int32_t>(blockIdx.x);
+  const int tensor = table.tensor_of(chunk);
+  const std::int64_t begin = (chunk - table.first_chunk[tensor]) * kChunk;
+  const std::int64_t count = table.tensors[tensor].count;
+  const std::int64_t end = count - begin < kChunk ? count : begin + kChunk;
+  T* const parameter = static_cast<T*>(table.tensors[tensor].parameter);
+  T* const exp_avg = static_cast<T*>(table.tensors[tensor].exp_avg);
+  T* const exp_avg_sq = static_cast<T*>(table.tensors[tensor].exp_avg_sq);
+  const T* const gradient = static_cast<const T*>(table.tensors[tensor].gradient);
+  const bool wide = aligned(parameter) && aligned(exp_avg) && aligned(exp_avg_sq) && aligned(gradient);
+  const adam::Factors factors =
+      adam::factors(options, *scalars.step, *scalars.learning_rate, *scalars.gradient_scale);
+  for (std::int64_t i = begin + threadIdx.x * kVector; i < end; i += kThreads * kVector) {
+    float p[kVector], m[kVector], v[kVector], g[kVector];
+    load_some(parameter, i, count, wide, p);
+    load_some(exp_avg, i, count, wide, m);
+    load_some(exp_avg_sq, i, count, wide, v);
+    load_some(gradient, i, count, wide, g);
+#pragma unroll
+    for (int k = 0; k < kVector; ++k) {
+      const adam::Element now = adam::updated(factors, {p[k], m[k], v[k]}, g[k]);
+      p[k] = now.parameter, m[k] = now.exp_avg, v[k] = now.exp_avg_sq;
+    }
+    store_some(parameter, i, count, wide, p);
+    store_some(exp_avg, i, count, wide, m);
+    store_some(exp_avg_sq, i, count, wide, v);
+  }
+}
+static_assert(kChunk % (kThreads * kVector) == 0, "a thread's neighbours lie in one chunk");
+
+}  // namespace
+
+void adamw(Element element, std::span<const UpdatedTensor> tensors, const AdamWScalars& scalars,
+           const AdamWOptions& options, cudaStream_t stream) {
+  for_each_table(tensors, kChunk, [&](const Table& table, std::int32_t chunks) {
+    if (chunks == 0) return;
+    with_f32_or_bf16(element, [&](auto type) {
+      launch(&update_kernel<decltype(type)>, static_cast<unsigned>(chunks), kThreads, stream, table, scalars,
+             options);
+    });
+  });
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,42 @@
+#include "ops/adamw/adamw_cuda.h"
+
+#include <torch/library.h>
+
+#include <map>
+#include <vector>
+
+#include "ops/adamw/adamw.h"
+#include "ops/kernel/launch.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor, at::TensorList;
+
+void adamw_cuda_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_sqs, TensorList gradients,
+                 const Tensor& step, const Tensor& learning_rate, const Tensor& gradient_scale,
+                 const Tensor& found_inf, double beta1, double beta2, double eps, double weight_decay,
+                 bool decoupled_weight_decay) {
+  check_adamw({parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale, found_inf});
+  const cuda::Launch launch(step, "adamw");
+  std::vector<Tensor> contiguous;  // until the launches
+  std::map<cuda::Element, std::vector<cuda::UpdatedTensor>> by_element;
+  for (std::size_t k = 0; k < parameters.size(); ++k) {
+    const Tensor& gradient = contiguous.emplace_back(gradients[k].contiguous());
+    by_element[launch.element(gradient)].push_back(
+        {parameters[k].mutable_data_ptr(), exp_avgs[k].mutable_data_ptr(), exp_avg_sqs[k].mutable_data_ptr(),
+         gradient.const_data_ptr(), gradient.numel()});
+  }
+  const cuda::AdamWScalars scalars{step.const_data_ptr<float>(), learning_rate.const_data_ptr<float>(),
+                                   gradient_scale.const_data_ptr<float>(), found_inf.const_data_ptr<float>()};
+  for (const auto& [element, tensors] : by_element)
+    cuda::adamw(element, tensors, scalars, {decoupled_weight_decay, beta1, beta2, eps, weight_decay},
+                launch.stream());
+  launch.check();
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(rondo, CUDA, m) { m.impl("adamw_", &adamw_cuda_); }
+
+}  // namespace rondo

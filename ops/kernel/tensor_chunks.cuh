@@ -1,0 +1,54 @@
+// Many tensors in one launch: a table of them is a parameter of the kernel, and each block takes a chunk of
+// one of them.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+namespace rondo::cuda {
+
+// Tensor says how many elements it has: `count`.
+template <class Tensor>
+struct TensorTable {
+  // A kernel's parameters stay below 4 KiB, what every GPU takes.
+  static constexpr std::size_t kMost = (4096 - 128) / (sizeof(Tensor) + sizeof(std::int32_t));
+
+  Tensor tensors[kMost];
+  std::int32_t first_chunk[kMost + 1];  // of each tensor, counted from the launch's first
+  std::int32_t count;
+
+  // The tensor of a chunk: the last one that begins at this chunk or before.
+  __device__ int tensor_of(std::int32_t chunk) const {
+    int tensor = 0, above = count;
+    while (above - tensor > 1) {
+      const int middle = (tensor + above) / 2;
+      if (first_chunk[middle] <= chunk)
+        tensor = middle;
+      else
+        above = middle;
+    }
+    return tensor;
+  }
+};
+
+// Calls launch_of(table, chunks) for as many tensors at a time as a table holds.
+template <class Tensor, class LaunchOf>
+void for_each_table(std::span<const Tensor> tensors, std::int64_t chunk, const LaunchOf& launch_of) {
+  while (!tensors.empty()) {
+    const auto these = tensors.first(std::min(tensors.size(), TensorTable<Tensor>::kMost));
+    tensors = tensors.subspan(these.size());
+    TensorTable<Tensor> table{};
+    for (const Tensor& tensor : these) {
+      table.tensors[table.count] = tensor;
+      table.first_chunk[table.count + 1] =
+          table.first_chunk[table.count] + static_cast<std::int32_t>((tensor.count + chunk - 1) / chunk);
+      ++table.count;
+    }
+    launch_of(table, table.first_chunk[table.count]);
+  }
+}
+
+}  // namespace rondo::cuda
