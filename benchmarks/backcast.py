@@ -29,9 +29,9 @@ DEVICE = {"contention": 0.75, "exchange": 0.10}  # of every GPU in compiler/plan
 PROGRAMS = {
     "separate ops": [],
     "RMSNorm": ["compile.numerics=rounds", "compile.disable_passes=fuse_rope,fuse_swiglu,chunk_loss"],
-    "RMSNorm, loss in chunks": ["compile.numerics=rounds", "compile.disable_passes=fuse_rope,fuse_swiglu"],
+    "RMSNorm, loss in chunks": ["compile.numerics=rounds", "compile.loss_chunks=8", "compile.disable_passes=fuse_rope,fuse_swiglu"],
     "compiled": ["compile.numerics=rounds", "compile.disable_passes=chunk_loss"],
-    "compiled, loss in chunks": ["compile.numerics=rounds"],
+    "compiled, loss in chunks": ["compile.numerics=rounds", "compile.loss_chunks=8"],
 }
 NO_OVERLAP = "overlap_activations"  # none of the published programs computes while activations travel
 

@@ -92,8 +92,8 @@ struct CompileOptions {
   std::int64_t cpu_offload_prefetch_n_layers = 1;
 
   // The head's product and the loss, where they may round, take the rows of a batch in so many chunks
-  // (passes/chunk_loss.cpp). At least 1.
-  std::int64_t loss_chunks = 8;
+  // (passes/chunk_loss.cpp). 0: as few as keep a chunk's logits below 1 GiB.
+  std::int64_t loss_chunks = 0;
 
   // Gathers of parameters go through a group of their own, named as the one they would take with this behind
   // it; empty: they share it with the reductions.

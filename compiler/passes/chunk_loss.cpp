@@ -16,7 +16,8 @@
 // one op computes what of a row is exchanged, another computes the logits again for the gradients.
 //
 // The gradient of the weight is summed over chunks in f32 and rounded once; not even that where it is cast to
-// f32 at once.
+// f32 at once. Every chunk reads and writes all of that sum (2.1 GB for Llama 3 8B), so where nobody says how
+// many, there are as few as keep a chunk's logits below kMostBytes.
 #include <algorithm>
 
 #include "compiler/analysis/fusion.h"
@@ -28,6 +29,8 @@
 
 namespace rondo::ir {
 namespace {
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
 class LossChunker {
  public:
@@ -133,8 +136,12 @@ class LossChunker {
   std::int64_t begin(const LossHead& head, Phase phase) {
     phase_ = phase;
     module_ = head.module;
-    return (type(head.h).sizes[0] + chunks_ - 1) / chunks_;
+    const std::int64_t rows = type(head.h).sizes[0];
+    const std::int64_t chunks =
+        chunks_ > 0 ? chunks_ : in_parts(storage_bytes(workspace(head, rows)), kMostBytes);
+    return in_parts(rows, std::max<std::int64_t>(chunks, 1));
   }
+  static std::int64_t in_parts(std::int64_t all, std::int64_t parts) { return (all + parts - 1) / parts; }
 
   TensorType workspace(const LossHead& head, std::int64_t rows) const {
     return contiguous(type(head.h).dtype, {rows, type(head.weight).sizes[0]});
@@ -192,7 +199,7 @@ class LossChunker {
 
   Graph& graph_;
   LossMatcher match_;
-  std::int64_t chunks_;
+  std::int64_t chunks_;  // 0: by bytes
   std::vector<Place> places_;
   // What is added, and where: phase, module and place of the node to be made next.
   std::vector<Node> made_;
@@ -213,7 +220,7 @@ bool may_have_a_loss(const Graph& graph) {
 Notes chunk_loss(Graph& graph, const CompileOptions& options) {
   if (overwrites(graph)) return left_alone();
   if (!may_have_a_loss(graph)) return {};
-  RONDO_ASSERT(options.loss_chunks > 0, "compile.loss_chunks is checked with the configuration");
+  RONDO_ASSERT(options.loss_chunks >= 0, "compile.loss_chunks is checked with the configuration");
   eliminate_dead_code(graph, options);  // so that a reader is one that counts
   const Notes notes = LossChunker(graph, options.loss_chunks).run();
   eliminate_dead_code(graph, options);

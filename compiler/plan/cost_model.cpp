@@ -80,12 +80,6 @@ ProductShape shape_of(const Graph& graph, const Node& node, double operations) {
   });
   const Sizes& result = graph.value(node.results[0]).type.sizes;
   ProductShape shape;
-  if (node.op.starts_with("rondo.linear_cross_entropy")) {
-    shape.m = static_cast<double>(operands[0]->at(0));
-    shape.n = static_cast<double>(operands[1]->at(0));
-    shape.k = static_cast<double>(operands[0]->at(1));
-    return shape;
-  }
   // Of a grouped product either the result or the weight has a part for each group.
   if (result.size() == 3) {
     shape.groups = static_cast<double>(result[0]);
@@ -114,6 +108,44 @@ double share_of_rate(const ProductShape& p, int multiprocessors) {
     best = std::max(best, tile.rate * filled);
   }
   return best * p.k / (p.k + kPipelineDepth);
+}
+
+double product_seconds(const ProductShape& p, double peak, const DeviceModel& device) {
+  const double share = device.multiprocessors == 0 ? 1 : share_of_rate(p, device.multiprocessors);
+  return 2 * p.groups * p.m * p.n * p.k / (peak * device.matmul_fraction * share);
+}
+
+double memory_seconds(double bytes, const DeviceModel& device) {
+  return bytes / (device.peak_memory_bytes_per_s * device.memory_fraction);
+}
+
+// A head's products and its loss, chunk by chunk: each product takes the longer of its operations and its
+// bytes, and what is done to the logits between them their bytes. With gradients every chunk but the first
+// reads the sum in f32 that it adds the weight's gradient to. REQUIRES: the chunk's logits are the last
+// result.
+double loss_seconds(const Graph& graph, const Node& node, double peak, const DeviceModel& device) {
+  std::array<const TensorType*, 2> operands{};
+  std::size_t count = 0;
+  for_each_operand(node, [&](ValueId id) {
+    if (count < 2) operands[count++] = &graph.value(id).type;
+  });
+  const auto all_rows = static_cast<double>(operands[0]->sizes.at(0));
+  const auto width = static_cast<double>(operands[0]->sizes.at(1));
+  const auto classes = static_cast<double>(operands[1]->sizes.at(0));
+  const auto rows = static_cast<double>(graph.value(node.results.back()).type.sizes.at(0));
+  const auto element = static_cast<double>(dtype_bytes(operands[0]->dtype));
+  const double chunks = all_rows / rows, of_h = rows * width * element, of_logits = rows * classes * element,
+               of_weight = classes * width * element, of_sum = classes * width * 4;
+  const auto product = [&](double m, double n, double k, double bytes) {
+    return std::max(product_seconds({1, m, n, k}, peak, device), memory_seconds(bytes, device));
+  };
+  double chunk = product(rows, classes, width, of_h + of_weight + of_logits);
+  if (flops(graph, node) < 3 * 2 * all_rows * width * classes)
+    return chunks * (chunk + memory_seconds(of_logits, device));
+  chunk += memory_seconds(3 * of_logits, device);  // read for the sum, read and overwritten for the gradient
+  chunk += product(rows, width, classes, of_h + of_weight + of_logits);
+  chunk += product(classes, width, rows, of_h + of_logits + of_sum * (2 - 1 / std::max(chunks, 1.0)));
+  return chunks * chunk;
 }
 
 // Attention over short sequences: `half` is the length at which half of the rate is reached.
@@ -156,8 +188,7 @@ NodeCost node_cost(const Graph& graph, const Node& node, const DeviceModel& devi
   const auto at_least = [&](double seconds, CostKind kind) {
     if (seconds > cost.seconds) cost = {seconds, kind};
   };
-  at_least(bytes_moved(graph, node) / (device.peak_memory_bytes_per_s * device.memory_fraction),
-           CostKind::memory);
+  at_least(memory_seconds(bytes_moved(graph, node), device), CostKind::memory);
   const double operations = flops(graph, node);
   if (operations == 0) return cost;
   const double peak = peak_for(graph, node, device);
@@ -172,11 +203,10 @@ NodeCost node_cost(const Graph& graph, const Node& node, const DeviceModel& devi
                  (peak * device.attention_backward_fraction *
                   share_of_attention(graph, node, device.attention_backward_half)),
              CostKind::attention);
+  } else if (node.op.starts_with("rondo.linear_cross_entropy")) {
+    at_least(loss_seconds(graph, node, peak, device), CostKind::matmul);
   } else {
-    const double share = device.multiprocessors == 0
-                             ? 1
-                             : share_of_rate(shape_of(graph, node, operations), device.multiprocessors);
-    at_least(operations / (peak * device.matmul_fraction * share), CostKind::matmul);
+    at_least(product_seconds(shape_of(graph, node, operations), peak, device), CostKind::matmul);
   }
   return cost;
 }

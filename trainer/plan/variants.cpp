@@ -96,7 +96,8 @@ std::vector<Variant> layouts(const Variant& job, std::int64_t world, std::int64_
 std::vector<Variant> losses(const Variant& job) {
   Variant chunked = job;
   chunked.config.compile.numerics = "rounds";
-  if (job.config.compile.numerics == "rounds") chunked.config.compile.loss_chunks *= 4;
+  if (job.config.compile.numerics == "rounds")
+    chunked.config.compile.loss_chunks = 4 * std::max<std::int64_t>(job.config.compile.loss_chunks, 4);
   return {chunked, job};
 }
 

@@ -152,6 +152,24 @@ TEST_CASE(
   CHECK(tera_per_s(h200, "1024", "4096", "2048") > 0.75 * full);
 }
 
+TEST_CASE("every chunk of a loss reads and writes the sum of the weight's gradient, but the first") {
+  const DeviceModel& h200 = *find_device_model("h200");
+  const auto seconds = [&](const std::string& rows) {
+    const Graph graph = parse(
+        "graph g\nbatch %0: bf16[4096,4096] h\nbatch %1: bf16[128256,4096] w\n"
+        "batch %2: i64[4096] labels\nbatch %3: f32[] g\nforward\n"
+        "  %4: f32[4096], %5: bf16[4096,4096], %6: f32[128256,4096], %7: bf16[" +
+            rows + ",128256] = rondo.linear_cross_entropy.default(%0, %1, %2, %3, -100, " + rows +
+            ")\nreturn\n",
+        "x.ir");
+    return node_seconds(graph, graph.nodes[0], h200);
+  };
+  const double sum = 4.0 * 128256 * 4096 / 4.32e12, products = 3 * 2.0 * 4096 * 4096 * 128256 / 790e12;
+  CHECK(seconds("4096") > products);
+  CHECK(seconds("4096") < products * 1.1);
+  CHECK(seconds("512") - seconds("4096") > 6 * sum);
+}
+
 TEST_CASE("the products of a group fill its waves together") {
   const auto seconds = [](const std::string& groups, const std::string& rows) {
     const Graph graph = parse("graph g\nbatch %0: bf16[" + groups + "," + rows + ",2048] x\nbatch %1: bf16[" +

@@ -312,9 +312,9 @@ TEST_CASE("a rule between keys spells out its arithmetic and blames what the use
        "x.toml:2:1: compile.loss_chunks = 4: needs compile.numerics = \"rounds\", since sums over chunks "
        "have "
        "another order"},
-      {"[compile]\nnumerics = \"rounds\"\nloss_chunks = 0\n",
+      {"[compile]\nnumerics = \"rounds\"\nloss_chunks = -1\n",
        {},
-       "x.toml:3:1: compile.loss_chunks = 0: must be at least 1 and at most 1000000"},
+       "x.toml:3:1: compile.loss_chunks = -1: must be at least 0 and at most 1000000"},
       {"[compile]\nmemory_policy = \"full\"\nfull_recompute_save_ops = [\"layers.*::mm\"]\n",
        {},
        "x.toml:3:1: compile.full_recompute_save_ops = [\"layers.*::mm\"]: must hold entries like "

@@ -239,8 +239,8 @@ const Fields& Compile::fields() {
           {.check = buckets}),
       field("loss_chunks", &Compile::loss_chunks,
             "with numerics \"rounds\": chunks of a batch's rows that logits and loss are computed for one "
-            "after another",
-            {.minimum = 1, .maximum = 1e6, .unit = "chunks"}),
+            "after another; 0: as few as keep a chunk's logits below 1 GiB",
+            {.minimum = 0, .maximum = 1e6, .unit = "chunks"}),
       field("enable_fsdp_ag_rs_overlap", &Compile::enable_fsdp_ag_rs_overlap,
             "gathers go through a group of their own, so that none waits behind a reduction"),
       field("cpu_offload_budget_gb", &Compile::cpu_offload_budget_gb,
