@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# tests/cuda/kernel_resources.py without nvcc: a stand-in says of one kernel what ptxas would.
+set -uo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck source=tests/scripts/check.sh
+source "$root/tests/scripts/check.sh"
+
+dir=$(mktemp -d /tmp/rondo_kernel_resources_test.XXXXXX)
+trap 'rm -rf "$dir"' EXIT
+mkdir -p "$dir/tests/cuda" "$dir/build"
+cp "$root/tests/cuda/kernel_resources.py" "$dir/tests/cuda/"
+cat >"$dir/build/compile_commands.json" <<JSON
+[{"directory": "$dir", "file": "$dir/fast.cu", "command": "$dir/nvcc -O3 -c fast.cu -o fast.o"},
+ {"directory": "$dir", "file": "$dir/host.cpp", "command": "/bin/false host.cpp"}]
+JSON
+
+kernel_takes() {  # REGISTERS SPILLED [NAME]
+  cat >"$dir/nvcc" <<SH
+#!/bin/sh
+cat >&2 <<TEXT
+ptxas info    : Function properties for _ZN5rondo4cuda${3:-12_GLOBAL__N_14copyIfEEvPf}
+    0 bytes stack frame, $2 bytes spill stores, $2 bytes spill loads
+ptxas info    : Used $1 registers, used 1 barriers, 128 bytes smem
+TEXT
+SH
+  chmod +x "$dir/nvcc"
+}
+resources() {  # WORDS...: sets `code` and `output`
+  output=$("$dir/tests/cuda/kernel_resources.py" "$dir/build" "$@" 2>&1)
+  code=$?
+}
+explain() { printf 'exit %s\n%s\n' "$code" "$output"; }
+ends_with() { [[ $code == "$1" && $output == *"$2"* ]]; }
+
+kernel_takes 40 0
+resources --write
+resources
+check "a kernel takes what its line says" ends_with 0 "1 kernels take no more than tests/cuda/kernel_resources.txt allows"
+kernel_takes 32 0
+resources
+check "it may take less" ends_with 0 "1 kernels"
+kernel_takes 41 8
+resources
+check "more registers are told" ends_with 1 "copy<float> of fast.cu takes 41 registers; the table allows 40"
+check "a spill is told" ends_with 1 "takes 8 bytes spilled; the table allows 0"
+kernel_takes 8 0 4moveEPf
+resources
+check "a kernel without a line is told" ends_with 1 "move of fast.cu is in no line of the table"
+check "a line without a kernel is told" ends_with 1 "copy<float> of fast.cu is in the table and in no file"
+check_summary
