@@ -65,7 +65,7 @@ class Inference {
 
   void node(const Node& node) {
     const Op& op = op_of(node);
-    if (op.functional.starts_with("aten._fused_adam")) return optimizer(node);
+    if (op.functional == "rondo.adamw.default") return optimizer(node);
     if (op.functional == "rondo.sums_of_squares.default") return sums_of_squares(node);
     if (op.functional == "aten.cat.default" || op.functional == "aten.stack.default")
       if (unlike_parts(node)) return;
@@ -254,16 +254,16 @@ class Inference {
     types_.set(node.results[0], std::move(sums));
   }
 
-  // Parameters, gradients and state lie alike; all else is replicated.
+  // Parameters, moments and gradients lie alike; all else is replicated.
   void optimizer(const Node& node) {
     std::vector<const UseList*> lists;
     for (const Argument& arg : node.args)
       if (const auto* list = std::get_if<UseList>(&arg); list != nullptr && !list->values.empty())
         lists.push_back(list);
-    if (lists.empty()) return;
+    if (lists.size() < 4) throw Refused{"it has no parameters, moments and gradients"};
     const UseList& parameters = *lists[0];
-    if (lists.size() > 1 && !squared_.empty()) {
-      std::vector<ValueId> gradients = lists[1]->values;
+    if (!squared_.empty()) {
+      std::vector<ValueId> gradients = lists.back()->values;
       std::sort(gradients.begin(), gradients.end());
       std::sort(squared_.begin(), squared_.end());
       if (gradients != squared_)
@@ -273,8 +273,7 @@ class Inference {
     for (const UseList* list : lists) {
       for (std::size_t i = 0; i < list->values.size() && i < parameters.values.size(); ++i) {
         const ShardingType parameter = types_.of(parameters.values[i]), own = types_.of(list->values[i]);
-        const bool is_step = graph_.value(list->values[i]).type.sizes.empty() && own == ShardingType{};
-        if (own != parameter && !is_step)
+        if (own != parameter)
           throw Refused{fmt::format("parameter {} lies as {}, and what updates it as {}",
                                     input_name(parameters.values[i]), types_.text(parameter),
                                     types_.text(own))};

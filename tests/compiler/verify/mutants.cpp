@@ -57,7 +57,7 @@ class Mutations {
       if (node.op.starts_with("aten.masked_fill")) without_mask(i);
       if (node.op == "rondo.local_ids.default") with_ids_of_all(i);
       if (node.op == "rondo.sums_of_squares.default") without_a_square(i);
-      if (node.op.starts_with("aten._fused_adam")) with_other_gradients(i);
+      if (node.op.starts_with("rondo.adamw")) with_other_gradients(i);
       if (node.op == "aten.mm.default" || node.op == "rondo.grouped_mm.default") with_scaled_gradient(i);
     }
   }
@@ -187,11 +187,11 @@ class Mutations {
   }
 
   void with_other_gradients(NodeIndex i) {
-    const auto& list = std::get<UseList>(graph_.nodes[i].args[1]).values;
+    const auto& list = std::get<UseList>(graph_.nodes[i].args[3]).values;
     for (std::size_t k = 0; k + 1 < list.size(); ++k) {
       if (graph_.value(list[k]).type != graph_.value(list[k + 1]).type) continue;
       Patient other(graph_);
-      auto& gradients = std::get<UseList>(other.graph.nodes[i].args[1]).values;
+      auto& gradients = std::get<UseList>(other.graph.nodes[i].args[3]).values;
       std::swap(gradients[k], gradients[k + 1]);
       take("two parameters take each other's gradient", i, other);
     }
