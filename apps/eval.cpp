@@ -44,7 +44,10 @@ JobConfig evaluation(const EvalOptions& options, const StoredModel& model) {
   if (!options.data.empty()) validation.dataset_path = options.data;
   validation.seq_len = options.seq_len.value_or(validation.seq_len);
   validation.local_batch_size = options.batch_size.value_or(validation.local_batch_size);
-  if (!options.dtype.empty()) config.training.mixed_precision_param = options.dtype;
+  if (!options.dtype.empty()) {
+    config.training.mixed_precision_param = options.dtype;
+    if (config.training.dtype == "float64") config.training.dtype = "float32";  // it would count alone
+  }
   config.training.tokenizer = tokenizer_of(options.model, options.tokenizer);
   if (validation.seq_len > most)
     throw Error(ExitCode::usage, fmt::format("eval: --seq-len {} must be at most model.max_seq_len = {}",
@@ -128,7 +131,7 @@ int run_eval(const std::vector<std::string>& args) {
   for (std::int64_t batch = 0; batch < batches; ++batch) evaluation.add_batch();
   fmt::print("loss {}  perplexity {:.6g}  tokens {}  ({} batches of {} x {}, {}, {:.1f} s)\n",
              json_number(evaluation.loss()), std::exp(evaluation.loss()), evaluation.tokens(), batches,
-             batch_size, config.validation.seq_len, config.training.mixed_precision_param, time.seconds());
+             batch_size, config.validation.seq_len, compute_dtype(config), time.seconds());
   return 0;
 }
 

@@ -8,7 +8,7 @@ namespace rondo {
 
 WholeModel::WholeModel(StoredModel& stored, std::int64_t max_length, bool gradients)
     : decoder_(stored.decoder()) {
-  for (const Buffer& buffer : decoder_->buffers(max_length)) buffers_.push_back(buffer.value);
+  for (const Buffer& buffer : decoder_->buffers(max_length)) buffers_.push_back(buffer.value.to(at::kFloat));
   std::map<std::string, ShardedWeights::Parameter> parameters;
   for (const ParameterRule& rule : decoder_->parameters()) {
     at::Tensor whole = at::empty({element_count(rule)}, at::kFloat);

@@ -64,13 +64,13 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
     const Tensor powers_TV = at::exp(logits - largest_T.unsqueeze(1));
     const LocalIds label = local_ids(labels, first, real, 0, tensor.group.name);
     const Tensor of_label_T = logits.gather(1, label.local.unsqueeze(1)).squeeze(1);
-    const Tensor mine_T = 1 - label.elsewhere.to(at::kFloat);
+    const Tensor mine_T = 1 - label.elsewhere.to(logits.scalar_type());
     const Tensor sums_2T =
         all_reduce_sum(at::stack({at::sum(powers_TV, at::IntArrayRef{1}),
                                   (of_label_T - largest_T).masked_fill(label.elsewhere, 0)}),
                        tensor.group);
     const Tensor sum_T = sums_2T.select(0, 0);
-    const Tensor counts_T = labels.ne(ignored).to(at::kFloat);
+    const Tensor counts_T = labels.ne(ignored).to(logits.scalar_type());
     context->save_for_backward({powers_TV / sum_T.unsqueeze(1), label.local, mine_T, counts_T});
     return at::sum((at::log(sum_T) - sums_2T.select(0, 1)) * counts_T);
   }

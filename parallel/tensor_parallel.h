@@ -30,9 +30,9 @@ at::Tensor scatter_token_sums(const at::Tensor& x_TD, const TensorParallel& tens
 at::Tensor vocabulary_parallel_lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_T,
                                       const TensorParallel& tensor);
 
-// The sum over all tokens of their cross-entropy, the same on every rank: fp32 []. `logits`, fp32, are of ids
-// [r * V, (r + 1) * V); those from `vocabulary` on are padding. Tokens with the label `ignored` count
-// nothing. No rank ever has the logits of another. Backward: no collective.
+// The sum over all tokens of their cross-entropy, the same on every rank: [] of the logits' dtype. `logits`,
+// fp32 or fp64, are of ids [r * V, (r + 1) * V); those from `vocabulary` on are padding. Tokens with the
+// label `ignored` count nothing. No rank ever has the logits of another. Backward: no collective.
 at::Tensor vocabulary_parallel_cross_entropy(const at::Tensor& logits_TV, const at::Tensor& labels_T,
                                              std::int64_t vocabulary, std::int64_t ignored,
                                              const TensorParallel& tensor);

@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* kReadElsewhere =
     "something else reads what lies between the head's product and the loss";
-constexpr const char* kNoProduct = "its logits are no product of activations and a weight, in f32 or bf16";
+constexpr const char* kNoProduct =
+    "its logits are no product of activations and a weight, in f64, f32 or bf16";
 constexpr const char* kNoSum = "it is no plain sum of losses";
 constexpr const char* kNoMean =
     "its gradient is not that of a sum over valid tokens, divided by their number";
@@ -109,8 +110,9 @@ LossHead LossMatcher::head_of(ValueId logits) const {
   head.weight = operand(*transposed, 0);
   head.module = product->module;
   const DType dtype = type(head.h).dtype;
-  require(is_matrix(type(head.h)) && is_matrix(type(head.weight)) && type(logits).dtype == DType::f32 &&
-              (dtype == DType::f32 || dtype == DType::bf16) && type(head.weight).dtype == dtype,
+  const DType of_loss = dtype == DType::f64 ? DType::f64 : DType::f32;
+  require(is_matrix(type(head.h)) && is_matrix(type(head.weight)) && type(logits).dtype == of_loss &&
+              (dtype == of_loss || dtype == DType::bf16) && type(head.weight).dtype == dtype,
           kNoProduct);
   return head;
 }

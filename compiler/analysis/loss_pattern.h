@@ -24,7 +24,7 @@ struct LossMiss {
 struct LossHead {
   ValueId h = kNoValue, weight = kNoValue;  // [N, D], [V, D]
   ValueId product = kNoValue;               // [N, V], in their dtype
-  ValueId logits = kNoValue;                // the same in f32, what the loss reads
+  ValueId logits = kNoValue;                // the same in f32 or f64, what the loss reads
   std::string module;
 };
 

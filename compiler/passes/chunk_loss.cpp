@@ -66,7 +66,7 @@ class LossChunker {
   std::string chunk(const WholeLoss& loss) {
     const std::int64_t rows = begin(loss.head, loss.backward ? node(loss.mean).phase : Phase::forward);
     place_ = {loss.backward ? loss.mean : loss.nll, -1};
-    const ValueId losses = add(contiguous(DType::f32, {type(loss.head.h).sizes[0]}));
+    const ValueId losses = add(contiguous(type(loss.head.logits).dtype, {type(loss.head.h).sizes[0]}));
     if (loss.backward) {
       const Node& ones = node(loss.ones);
       const ValueId one = add(type(loss.valid)), gradient = add(type(loss.valid));
@@ -94,7 +94,7 @@ class LossChunker {
 
   std::string chunk(const ShardLoss& loss) {
     const std::int64_t rows = begin(loss.head, Phase::forward);
-    const TensorType of_rows = contiguous(DType::f32, {type(loss.head.h).sizes[0]});
+    const TensorType of_rows = contiguous(type(loss.head.logits).dtype, {type(loss.head.h).sizes[0]});
     const ValueId largest = add(of_rows), sum = add(of_rows), logit = add(type(loss.logit));
     place_ = {loss.amax, 0};
     make("rondo.linear_cross_entropy_statistics.default",
@@ -148,7 +148,7 @@ class LossChunker {
   }
   Gradients add_gradients(const LossHead& head) {
     const ValueId h = add(type(head.h));
-    return {h, add(contiguous(DType::f32, type(head.weight).sizes))};
+    return {h, add(contiguous(type(head.logits).dtype, type(head.weight).sizes))};
   }
 
   std::string described(const LossHead& head, std::int64_t rows) const {
@@ -173,10 +173,10 @@ class LossChunker {
     replace_widened(backward.grad_weight, made.weight);
   }
 
-  // `sum` is f32 and takes the place of `rounded`: of a cast to f32 of it, or of views of it, without being
-  // rounded.
+  // `sum` is f32, or f64 like `rounded`, and takes its place: of a cast to f32 of it, or of views of it,
+  // without being rounded.
   void replace_widened(ValueId rounded, ValueId sum) {
-    if (type(rounded).dtype == DType::f32) return replace(rounded, sum);
+    if (type(rounded).dtype == type(sum).dtype) return replace(rounded, sum);
     const std::span<const NodeIndex> readers = match_.readers(rounded);
     const Node* reader = readers.size() == 1 ? &node(readers[0]) : nullptr;
     if (reader != nullptr && is_cast(*reader, DType::f32) && type(reader->results[0]) == type(sum))

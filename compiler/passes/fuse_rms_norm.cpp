@@ -25,7 +25,7 @@ constexpr const char* kNorms = "norms";
 // A match, as far as it goes.
 struct Norm {
   std::vector<NodeIndex> nodes;
-  ValueId x = kNoValue, wide_x = kNoValue;  // the same where x is f32
+  ValueId x = kNoValue, wide_x = kNoValue;  // the same where x is f32 or f64
   ValueId inverse = kNoValue, normalized = kNoValue, weight = kNoValue, y = kNoValue;
   double eps = 0;
 
@@ -84,6 +84,8 @@ class RmsNormFusion {
     return static_cast<std::int64_t>(fusion_.type(n.wide_x).sizes.size());
   }
   std::int64_t width(const Norm& n) const { return fusion_.type(n.wide_x).sizes.back(); }
+  // What is computed in.
+  DType wide(const Norm& n) const { return fusion_.type(n.wide_x).dtype; }
 
   bool match_mean(NodeIndex mean, Norm& n) const {
     const NodeIndex square = fusion_.maker(operand(fusion_.node(mean), 0), "aten.mul.Tensor");
@@ -91,7 +93,7 @@ class RmsNormFusion {
     n.wide_x = operand(fusion_.node(square), 0);
     n.nodes.push_back(square);
     return n.wide_x != kNoValue && operand(fusion_.node(square), 1) == n.wide_x &&
-           fusion_.type(n.wide_x).dtype == DType::f32 && rank(n) > 0 &&
+           (wide(n) == DType::f32 || wide(n) == DType::f64) && rank(n) > 0 &&
            is_last_dimension(fusion_.node(mean), rank(n)) &&
            std::holds_alternative<None>(fusion_.node(mean).args[3]);
   }
@@ -128,9 +130,9 @@ class RmsNormFusion {
   bool has_types(const Norm& n) const {
     const TensorType &x = fusion_.type(n.x), &weight = fusion_.type(n.weight), &y = fusion_.type(n.y);
     const bool both_narrow = x.dtype == DType::bf16 && weight.dtype == DType::bf16;
-    return (weight.dtype == DType::f32 || weight.dtype == DType::bf16) &&
+    return (weight.dtype == wide(n) || (weight.dtype == DType::bf16 && wide(n) == DType::f32)) &&
            weight == contiguous(weight.dtype, {width(n)}) && width(n) <= rms_norm::kWidestRow &&
-           y == contiguous(both_narrow ? DType::bf16 : DType::f32, x.sizes);
+           y == contiguous(both_narrow ? DType::bf16 : wide(n), x.sizes);
   }
 
   // The sum of %g * %n over the rows, which tells %g.
@@ -212,13 +214,13 @@ class RmsNormFusion {
       if (add == kNoNode) return false;
       const ValueId other = other_operand(fusion_.node(add), sum);
       if (other == kNoValue || !is_sum(fusion_.node(add), sum, other) ||
-          fusion_.type(fusion_.result(add)) != contiguous(DType::f32, fusion_.type(n.x).sizes))
+          fusion_.type(fusion_.result(add)) != contiguous(wide(n), fusion_.type(n.x).sizes))
         return false;
       if (other == pull_) {
         ++pulls;
       } else {
         // What takes the place of these sums is one of other gradients, which then say its dtype and layout.
-        if (fusion_.type(other) != contiguous(DType::f32, fusion_.type(n.x).sizes)) return false;
+        if (fusion_.type(other) != contiguous(wide(n), fusion_.type(n.x).sizes)) return false;
         n.others.emplace_back(add, other);
       }
       n.adds.push_back(add);
@@ -241,7 +243,7 @@ class RmsNormFusion {
     sizes.back() = 1;
     const std::vector<ValueId> made =
         fusion_.insert(fusion_.maker(n.y), "rondo.rms_norm.default", {Use{n.x}, Use{n.weight}, n.eps},
-                       {fusion_.type(n.y), contiguous(DType::f32, sizes)});
+                       {fusion_.type(n.y), contiguous(wide(n), sizes)});
     fusion_.replace(n.y, made[0]);
     return made[1];
   }
@@ -273,7 +275,7 @@ class RmsNormFusion {
     const ValueId inverse = insert_forward(n);
     const std::vector<ValueId> made = fusion_.insert(
         n.first, "rondo.rms_norm_backward.default", {Use{n.grad}, Use{n.x}, Use{n.weight}, Use{inverse}},
-        {contiguous(fusion_.type(n.x).dtype, fusion_.type(n.x).sizes), contiguous(DType::f32, {width(n)})});
+        {contiguous(fusion_.type(n.x).dtype, fusion_.type(n.x).sizes), contiguous(wide(n), {width(n)})});
     give_weight_gradient(of_weight, made[1]);
     give_x_gradient(n, made[0]);
     fusion_.count(std::string(kNorms) + " with their backward");
@@ -290,13 +292,13 @@ class RmsNormFusion {
     return nodes;
   }
 
-  // The kernel's gradient is f32; who wanted the rounded one reads a cast of it.
+  // The kernel's gradient is f32, or f64 like the weight; who wanted the rounded one reads a cast of it.
   void give_weight_gradient(const std::vector<NodeIndex>& old, ValueId grad) {
     for (NodeIndex i : old) {
       const ValueId id = fusion_.result(i);
       const DType dtype = fusion_.type(id).dtype;
       const auto reads_rounded = [](const Node& node) { return !is_cast(node, DType::f32); };
-      if (dtype == DType::f32) {
+      if (dtype == fusion_.type(grad).dtype) {
         fusion_.replace(id, grad);
       } else if (fusion_.find_reader(id, reads_rounded) != kNoNode) {
         fusion_.replace(id, fusion_.insert(i, "aten._to_copy.default",

@@ -151,19 +151,21 @@ class RopeFusion {
     const TensorType &cos = fusion_.type(r.cos), &sin = fusion_.type(r.sin);
     if (sizes.size() != kRank || cos != sin || cos.sizes.size() != kRank) return false;
     return (cos.sizes[0] == 1 || cos.sizes[0] == sizes[0]) &&
-           cos == contiguous(DType::f32, {cos.sizes[0], sizes[1], 1, sizes[3] / 2});
+           (cos.dtype == DType::f32 || cos.dtype == DType::f64) &&
+           cos == contiguous(cos.dtype, {cos.sizes[0], sizes[1], 1, sizes[3] / 2});
   }
 
   void fuse(NodeIndex join, Rotation& r) {
     const std::vector<std::int64_t> sizes = heads(r);
-    if (!has_tables(r, sizes)) return fusion_.leave(join, "cos and sin are no f32 tables of all pairs");
+    if (!has_tables(r, sizes))
+      return fusion_.leave(join, "cos and sin are no tables of all pairs, f32 or f64");
     NodeIndex last = join;
     const bool cast = take_casts(r, last);
     const ValueId y = fusion_.result(last);
-    const TensorType made = contiguous(cast ? DType::bf16 : DType::f32, sizes);
+    const TensorType made = contiguous(cast ? DType::bf16 : fusion_.type(r.cos).dtype, sizes);
     if (element_count(fusion_.type(y)) != element_count(made) || fusion_.type(r.x).dtype != made.dtype ||
         fusion_.type(y) != contiguous(made.dtype, fusion_.type(y).sizes))
-      return fusion_.leave(join, "not f32 or bf16, or not contiguous");
+      return fusion_.leave(join, "not bf16 or of the tables' dtype, or not contiguous");
     const bool has_shape = fusion_.type(r.x).sizes == sizes;
     if (!has_shape && !is_contiguous(fusion_.type(r.x)))
       return fusion_.leave(join, "x is neither [B, T, H, D] nor contiguous");

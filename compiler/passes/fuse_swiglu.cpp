@@ -36,11 +36,11 @@ class SwigluFusion {
     if (product == kNoNode) return;
     const ValueId up = other_operand(fusion_.node(product), activated);
     const TensorType type = fusion_.type(gate);
-    const bool is_type_of_kernel =
-        (type.dtype == DType::f32 || type.dtype == DType::bf16) && type == contiguous(type.dtype, type.sizes);
+    const bool has_dtype = type.dtype == DType::f32 || type.dtype == DType::bf16 || type.dtype == DType::f64;
+    const bool is_type_of_kernel = has_dtype && type == contiguous(type.dtype, type.sizes);
     if (!is_type_of_kernel || !fits(activated, type) || !fits(up, type) ||
         !fits(fusion_.result(product), type))
-      return fusion_.leave(silu, "not of one contiguous type, f32 or bf16");
+      return fusion_.leave(silu, "not of one contiguous type, f64, f32 or bf16");
     const NodeIndex grad_up = fusion_.find_reader(activated, [&](const Node& node) {
       return node.op == "aten.mul.Tensor" && node.phase == Phase::backward;
     });

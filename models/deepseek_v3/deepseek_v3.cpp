@@ -14,6 +14,7 @@
 #include "models/parts/layers.h"
 #include "models/parts/moe.h"
 #include "ops/attention/attention.h"
+#include "ops/kernel/with_dtype.h"
 #include "support/scope.h"
 
 namespace rondo {
@@ -21,10 +22,10 @@ namespace {
 
 using at::Tensor;
 
-// Rotates the neighbours (x_2i, x_2i+1) of x [B, S, heads, R] in fp32. The results stand in halves, in the
-// same order for queries and keys, so that their products are those of neighbours.
+// Rotates the neighbours (x_2i, x_2i+1) of x [B, S, heads, R] in fp32 (fp64 for fp64). The results stand in
+// halves, in the same order for queries and keys, so that their products are those of neighbours.
 Tensor rotate_pairs(const Tensor& x, const RotaryTables& rope) {
-  const std::vector<Tensor> pairs = x.to(at::kFloat).unflatten(-1, {x.size(-1) / 2, 2}).unbind(-1);
+  const std::vector<Tensor> pairs = x.to(sum_dtype(x)).unflatten(-1, {x.size(-1) / 2, 2}).unbind(-1);
   return apply_rotary(pairs[0], pairs[1], rope).to(x.scalar_type());
 }
 

@@ -11,6 +11,7 @@
 
 #include "models/parts/layers.h"
 #include "ops/attention/attention.h"
+#include "ops/kernel/with_dtype.h"
 #include "support/scope.h"
 
 namespace rondo {
@@ -18,10 +19,10 @@ namespace {
 
 using at::Tensor;
 
-// Rotates the pairs (x_i, x_{i + K/2}) of x [B, T, heads, K] in fp32. The halves are unbound and not sliced,
-// since the backward of a slice fills a whole tensor with zeros.
+// Rotates the pairs (x_i, x_{i + K/2}) of x [B, T, heads, K] in fp32 (fp64 for fp64). The halves are unbound
+// and not sliced, since the backward of a slice fills a whole tensor with zeros.
 Tensor rotate_halves(const Tensor& x, const RotaryTables& rope) {
-  const std::vector<Tensor> halves = x.to(at::kFloat).unflatten(-1, {2, x.size(-1) / 2}).unbind(-2);
+  const std::vector<Tensor> halves = x.to(sum_dtype(x)).unflatten(-1, {2, x.size(-1) / 2}).unbind(-2);
   return apply_rotary(halves[0], halves[1], rope).to(x.scalar_type());
 }
 

@@ -19,7 +19,7 @@
 
 namespace rondo {
 
-// A constant of the forward, the same on all ranks (RoPE tables).
+// A constant of the forward, the same on all ranks (RoPE tables). fp64: who uses it rounds it.
 struct Buffer {
   std::string name;
   at::Tensor value;
@@ -59,7 +59,7 @@ struct BlockCheckpoint {
 // REQUIRES with a checkpoint: this object and the weights outlive the backward.
 struct ForwardInputs {
   at::Tensor tokens_BT;             // int64 ids
-  std::vector<at::Tensor> buffers;  // in the order of Decoder::buffers
+  std::vector<at::Tensor> buffers;  // in the order of Decoder::buffers; fp32, or fp64 with fp64 weights
   // int64, restarting at document borders; absent: 0, 1, 2, ... in each row
   std::optional<at::Tensor> positions_BT = std::nullopt;
   // int32 cu_seqlens over the flattened tokens, padded with B*T at the end

@@ -18,8 +18,8 @@
 
 namespace rondo {
 
-// Fills `shard`, fp32 or bf16, contiguous, on the CPU or a CUDA device, with the elements of the parameter
-// that `place` puts there, and zeros where there is padding.
+// Fills `shard`, fp32, bf16 or fp64 (the numbers of fp32), contiguous, on the CPU or a CUDA device, with the
+// elements of the parameter that `place` puts there, and zeros where there is padding.
 void initialize(at::Tensor& shard, const Init& init, std::uint64_t seed, std::string_view name,
                 const FlatShard& place);
 

@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "models/parts/activation_checkpoint.h"
+#include "ops/kernel/with_dtype.h"
 #include "support/scope.h"
 
 namespace rondo {
@@ -22,9 +23,9 @@ using at::Tensor;
 // Written out, since `rms_norm` is one kernel on CUDA and a composite on CPU.
 Tensor rms_norm(const char* name, const Tensor& x, const Weights& weights, double eps) {
   ModuleScope scope(name);
-  const Tensor x32 = x.to(at::kFloat);
-  const Tensor inverse_rms = at::rsqrt(at::mean(x32 * x32, at::IntArrayRef{-1}, /*keepdim=*/true) + eps);
-  return (x32 * inverse_rms).to(x.scalar_type()) * weights.get("weight");
+  const Tensor wide = x.to(sum_dtype(x));
+  const Tensor inverse_rms = at::rsqrt(at::mean(wide * wide, at::IntArrayRef{-1}, /*keepdim=*/true) + eps);
+  return (wide * inverse_rms).to(x.scalar_type()) * weights.get("weight");
 }
 
 Tensor linear(const char* name, const Tensor& x, const Weights& weights) {
@@ -67,12 +68,12 @@ Tensor apply_rotary(const Tensor& first, const Tensor& second, const RotaryTable
 
 std::vector<Buffer> rotary_buffers(const std::vector<double>& frequencies, std::int64_t seq_len) {
   const auto pairs = static_cast<std::int64_t>(frequencies.size());
-  Tensor cos = at::empty({seq_len, pairs}, at::kFloat), sin = at::empty({seq_len, pairs}, at::kFloat);
+  Tensor cos = at::empty({seq_len, pairs}, at::kDouble), sin = at::empty({seq_len, pairs}, at::kDouble);
   for (std::int64_t i = 0; i < pairs; ++i) {
     for (std::int64_t t = 0; t < seq_len; ++t) {
       const double angle = static_cast<double>(t) * frequencies[static_cast<std::size_t>(i)];
-      cos.data_ptr<float>()[t * pairs + i] = static_cast<float>(std::cos(angle));
-      sin.data_ptr<float>()[t * pairs + i] = static_cast<float>(std::sin(angle));
+      cos.data_ptr<double>()[t * pairs + i] = std::cos(angle);
+      sin.data_ptr<double>()[t * pairs + i] = std::sin(angle);
     }
   }
   return {{"rope.cos", cos}, {"rope.sin", sin}};

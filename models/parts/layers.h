@@ -17,20 +17,20 @@ namespace rondo {
 // Each opens the scope `name` and reads the weights in it. The order in which a forward calls them is the
 // order in which ranks gather: statements, not nested calls.
 //
-// Root mean square norm over the last dimension, in fp32, scaled in x's dtype.
+// Root mean square norm over the last dimension, in fp32 (fp64 for fp64), scaled in x's dtype.
 at::Tensor rms_norm(const char* name, const at::Tensor& x, const Weights& weights, double eps);
 at::Tensor linear(const char* name, const at::Tensor& x, const Weights& weights);
 // SwiGLU: w2(silu(w1 x) * w3 x).
 at::Tensor feed_forward(const char* name, const at::Tensor& x, const Weights& weights);
 
-// Cosines and sines at the positions of the tokens: fp32 [B or 1, T, 1, K/2].
+// Cosines and sines at the positions of the tokens, of the tables' dtype: [B or 1, T, 1, K/2].
 struct RotaryTables {
   at::Tensor cos, sin;
 };
 RotaryTables rotary_tables(const ForwardInputs& inputs);
 // The pairs (first_i, second_i) turned by their angles, all firsts and then all seconds.
 at::Tensor apply_rotary(const at::Tensor& first, const at::Tensor& second, const RotaryTables& rope);
-// "rope.cos" and "rope.sin" [seq_len, frequencies]; the angle of position t is t * frequency.
+// "rope.cos" and "rope.sin", fp64 [seq_len, frequencies]; the angle of position t is t * frequency.
 std::vector<Buffer> rotary_buffers(const std::vector<double>& frequencies, std::int64_t seq_len);
 
 // Scopes "tok_embeddings", "layers.0" and so on, "norm", "output".

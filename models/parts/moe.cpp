@@ -1,4 +1,5 @@
-// The router and its experts in plain ATen, as one rank sees them. Scores are fp32 whatever the weights are.
+// The router and its experts in plain ATen, as one rank sees them. Scores are fp32 whatever the weights are,
+// but for weights in fp64.
 #include "models/parts/moe.h"
 
 #include <ATen/TensorOperators.h>
@@ -14,6 +15,7 @@
 #include <limits>
 
 #include "models/parts/layers.h"
+#include "ops/kernel/with_dtype.h"
 #include "support/scope.h"
 
 namespace rondo {
@@ -53,9 +55,9 @@ Routing run_router(const Tensor& x_TD, const Weights& weights, const Tensor& bia
   Tensor gate_ED;
   {
     ModuleScope gate("gate");
-    gate_ED = weights.get("weight").to(at::kFloat);
+    gate_ED = weights.get("weight").to(sum_dtype(x_TD));
   }
-  Routing routing = route(at::linear(x_TD.to(at::kFloat), gate_ED), bias_E, o);
+  Routing routing = route(at::linear(x_TD.to(sum_dtype(x_TD)), gate_ED), bias_E, o);
   if (o.balance.weight > 0)
     routing.scores_TK = with_loss(
         routing.scores_TK, sequence_loss(routing.all_scores_TE, routing.experts_TK, weights, o.balance));

@@ -32,7 +32,7 @@ struct Routing {
   at::Tensor tokens_per_expert_E;  // fp32 whole numbers
 };
 
-// logits fp32. The bias, fp32, counts for the choice alone.
+// logits fp32, or fp64 and then scores too. The bias, fp32, counts for the choice alone.
 Routing route(const at::Tensor& logits_TE, const at::Tensor& bias_E, const RouterOptions& options);
 
 struct MoeOutput {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ops/kernel/op_handle.h"
+#include "ops/kernel/with_dtype.h"
 
 namespace rondo {
 namespace {
@@ -153,7 +154,7 @@ Tensor empty_heads(const Tensor& like_BHTD, std::int64_t width) {
 Tensor empty_heads(const Tensor& like_BHTD) { return empty_heads(like_BHTD, like_BHTD.size(3)); }
 Tensor empty_logsumexp(const Tensor& q_BHTD) {
   const auto s = q_BHTD.sizes();
-  return at::empty({s[0], s[2], s[1]}, q_BHTD.options().dtype(at::kFloat)).transpose(1, 2);
+  return at::empty({s[0], s[2], s[1]}, q_BHTD.options().dtype(sum_dtype(q_BHTD))).transpose(1, 2);
 }
 
 Tensor repeat_groups(const Tensor& x_BGTD, std::int64_t heads) {

@@ -7,10 +7,11 @@
 
 namespace rondo {
 
-void check_f32_or_bf16(const char* op, const char* name, const at::Tensor& x) {
-  RONDO_ASSERT(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16,
-               std::string(op) + " is for float32 and bfloat16, and " + name + " is " +
-                   c10::toString(x.scalar_type()));
+void check_float(const char* op, const char* name, const at::Tensor& x) {
+  const at::ScalarType type = x.scalar_type();
+  RONDO_ASSERT(type == at::kFloat || type == at::kBFloat16 || (type == at::kDouble && !x.is_cuda()),
+               std::string(op) + " is for float32 and bfloat16, on the CPU for float64 too, and " + name +
+                   " is " + c10::toString(type) + " on " + x.device().str());
 }
 
 void check_operand(const char* op, const char* name, const at::Tensor& x, at::IntArrayRef sizes,

@@ -6,8 +6,8 @@
 
 namespace rondo {
 
-// x is f32 or bf16.
-void check_f32_or_bf16(const char* op, const char* name, const at::Tensor& x);
+// x is f32, bf16 or, but on CUDA, f64.
+void check_float(const char* op, const char* name, const at::Tensor& x);
 
 // x has these sizes and this dtype.
 void check_operand(const char* op, const char* name, const at::Tensor& x, at::IntArrayRef sizes,

@@ -26,16 +26,10 @@ void with_dtype(const at::Tensor& tensor, const char* op, const F& f) {
   }
 }
 
-// The same for kernels without f64. REQUIRES: f32 or bf16, as check_f32_or_bf16 makes sure.
-template <class F>
-void with_f32_or_bf16(const at::Tensor& tensor, const F& f) {
-  if (tensor.scalar_type() == at::kBFloat16) return f(at::BFloat16());
-  f(float());
+// The dtype that elements of a dtype, or of a tensor, are summed in: f64 for f64, f32 for any other.
+inline at::ScalarType sum_dtype(at::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
 }
-
-// The dtype that elements of a tensor are summed in: f64 for f64, f32 for any other.
-inline at::ScalarType sum_dtype(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
+inline at::ScalarType sum_dtype(const at::Tensor& tensor) { return sum_dtype(tensor.scalar_type()); }
 
 }  // namespace rondo

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ops/kernel/check_operand.h"
+#include "ops/kernel/element.h"
 #include "ops/kernel/parallel_rows.h"
 #include "ops/kernel/with_dtype.h"
 #include "ops/rms_norm/rms_norm_math.h"
@@ -28,8 +29,10 @@ at::ScalarType dtype_of_y(const Tensor& x, const Tensor& weight) {
 }
 
 void check_norm(const char* op, const Tensor& x, const Tensor& weight) {
-  check_f32_or_bf16(op, "x", x);
-  check_f32_or_bf16(op, "weight", weight);
+  check_float(op, "x", x);
+  check_float(op, "weight", weight);
+  RONDO_ASSERT((x.scalar_type() == at::kDouble) == (weight.scalar_type() == at::kDouble),
+               std::string(op) + ": x and weight are both float64 or neither is");
   RONDO_ASSERT(x.dim() > 0 && x.size(-1) > 0, std::string(op) + ": x has rows of at least one column");
   check_operand(op, "weight", weight, {x.size(-1)}, weight.scalar_type());
 }
@@ -41,19 +44,19 @@ std::vector<std::int64_t> sizes_of_inverse(const Tensor& x) {
 }
 
 template <class X, class W>
-using Wider = std::conditional_t<std::is_same_v<X, W>, X, float>;
+using Wider = std::conditional_t<std::is_same_v<X, W>, X, decltype(SumOf<X>() + SumOf<W>())>;
 
 // Sixteen sums side by side, as the compiler may not make them out of one.
-template <class Term>
-float sum_over(std::int64_t count, Term term) {
+template <class Sum, class Term>
+Sum sum_over(std::int64_t count, Term term) {
   constexpr std::int64_t kLanes = 16;
-  float lanes[kLanes] = {};
+  Sum lanes[kLanes] = {};
   std::int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
     for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
   for (; i < count; ++i) lanes[i % kLanes] += term(i);
-  float sum = 0;
-  for (float lane : lanes) sum += lane;
+  Sum sum = 0;
+  for (Sum lane : lanes) sum += lane;
   return sum;
 }
 
@@ -62,27 +65,28 @@ std::tuple<Tensor, Tensor> rms_norm_cpu(const Tensor& x_in, const Tensor& weight
   std::tie(y, inverse_rms) = rms_norm_results(x_in, weight_in);
   const Tensor x = rows_of(x_in), weight = weight_in.contiguous();
   const std::int64_t width = x.size(1);
-  with_f32_or_bf16(x, [&](auto x_type) {
-    with_f32_or_bf16(weight, [&](auto w_type) {
+  with_dtype(x, "rms_norm", [&](auto x_type) {
+    with_dtype(weight, "rms_norm", [&](auto w_type) {
       using X = decltype(x_type);
       using W = decltype(w_type);
       using Y = Wider<X, W>;
+      using Sum = SumOf<X>;
       const X* const from = x.const_data_ptr<X>();
       const W* const w = weight.const_data_ptr<W>();
       Y* const to = y.template mutable_data_ptr<Y>();
-      float* const inverses = inverse_rms.template mutable_data_ptr<float>();
+      Sum* const inverses = inverse_rms.template mutable_data_ptr<Sum>();
       for_each_row(x.size(0), width, [&](std::int64_t row) {
         const X* const in = from + row * x.stride(0);
         Y* const out = to + row * width;
-        const float squares = sum_over(width, [&](std::int64_t d) {
-          const auto value = static_cast<float>(in[d]);
+        const Sum squares = sum_over<Sum>(width, [&](std::int64_t d) {
+          const auto value = static_cast<Sum>(in[d]);
           return value * value;
         });
-        const float inverse = rms_norm::inverse_rms(squares, width, static_cast<float>(eps));
+        const Sum inverse = rms_norm::inverse_rms(squares, width, static_cast<Sum>(eps));
         inverses[row] = inverse;
         for (std::int64_t d = 0; d < width; ++d)
-          out[d] = static_cast<Y>(
-              rms_norm::normalized(static_cast<float>(in[d]), inverse, static_cast<float>(w[d])));
+          out[d] =
+              static_cast<Y>(rms_norm::normalized(static_cast<Sum>(in[d]), inverse, static_cast<Sum>(w[d])));
       });
     });
   });
@@ -92,31 +96,32 @@ std::tuple<Tensor, Tensor> rms_norm_cpu(const Tensor& x_in, const Tensor& weight
 // The gradients of a run of rows; adds to `sums` what they give the weight.
 template <class G, class X, class W>
 struct BackwardRows {
+  using Sum = SumOf<X>;
   const G* grad;
   std::int64_t grad_stride;
   const X* x;
   std::int64_t x_stride;
   const W* weight;
-  const float* inverse_rms;
+  const Sum* inverse_rms;
   std::int64_t width;
   X* grad_x;
 
-  void run(std::int64_t begin, std::int64_t end, float* sums) const {
+  void run(std::int64_t begin, std::int64_t end, Sum* sums) const {
     for (std::int64_t row = begin; row < end; ++row) {
       const G* const g = grad + row * grad_stride;
       const X* const in = x + row * x_stride;
       X* const out = grad_x + row * width;
       const auto of_normalized = [&](std::int64_t d) {
-        return static_cast<float>(g[d]) * static_cast<float>(weight[d]);
+        return static_cast<Sum>(g[d]) * static_cast<Sum>(weight[d]);
       };
-      const float inverse = inverse_rms[row];
-      const float sum =
-          sum_over(width, [&](std::int64_t d) { return of_normalized(d) * static_cast<float>(in[d]); });
-      const float pull = rms_norm::pull(sum, width, inverse);
+      const Sum inverse = inverse_rms[row];
+      const Sum sum =
+          sum_over<Sum>(width, [&](std::int64_t d) { return of_normalized(d) * static_cast<Sum>(in[d]); });
+      const Sum pull = rms_norm::pull(sum, width, inverse);
       for (std::int64_t d = 0; d < width; ++d) {
-        const auto value = static_cast<float>(in[d]);
+        const auto value = static_cast<Sum>(in[d]);
         out[d] = static_cast<X>(rms_norm::gradient(of_normalized(d), value, inverse, pull));
-        sums[d] += static_cast<float>(g[d]) * value * inverse;
+        sums[d] += static_cast<Sum>(g[d]) * value * inverse;
       }
     }
   }
@@ -133,31 +138,32 @@ std::tuple<Tensor, Tensor> rms_norm_backward_cpu(const Tensor& grad_in, const Te
   const Tensor weight = weight_in.contiguous(), inverse_rms = inverse_in.contiguous();
   const std::int64_t rows = x.size(0), width = x.size(1);
   const Tensor parts = at::zeros({std::min(rows, kParts), width}, grad_weight.options());
-  float* const sums = parts.mutable_data_ptr<float>();
   const std::int64_t count = parts.size(0);
-  with_f32_or_bf16(x, [&](auto x_type) {
-    with_f32_or_bf16(weight, [&](auto w_type) {
+  with_dtype(x, "rms_norm_backward", [&](auto x_type) {
+    with_dtype(weight, "rms_norm_backward", [&](auto w_type) {
       using X = decltype(x_type);
       using W = decltype(w_type);
       using G = Wider<X, W>;
+      using Sum = SumOf<X>;
+      Sum* const sums = parts.template mutable_data_ptr<Sum>();
       const BackwardRows<G, X, W> backward{grad.const_data_ptr<G>(),
                                            grad.stride(0),
                                            x.const_data_ptr<X>(),
                                            x.stride(0),
                                            weight.const_data_ptr<W>(),
-                                           inverse_rms.const_data_ptr<float>(),
+                                           inverse_rms.const_data_ptr<Sum>(),
                                            width,
                                            grad_x.template mutable_data_ptr<X>()};
       parallel_runs(count, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t part = begin; part < end; ++part)
           backward.run(part * rows / count, (part + 1) * rows / count, sums + part * width);
       });
+      Sum* const total = grad_weight.template mutable_data_ptr<Sum>();
+      std::fill(total, total + width, Sum(0));
+      for (std::int64_t part = 0; part < count; ++part)
+        for (std::int64_t d = 0; d < width; ++d) total[d] += sums[part * width + d];
     });
   });
-  float* const total = grad_weight.mutable_data_ptr<float>();
-  std::fill(total, total + width, 0.0f);
-  for (std::int64_t part = 0; part < count; ++part)
-    for (std::int64_t d = 0; d < width; ++d) total[d] += sums[part * width + d];
   return {grad_x, grad_weight};
 }
 
@@ -166,7 +172,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward_cpu(const Tensor& grad_in, const Te
 std::tuple<Tensor, Tensor> rms_norm_results(const Tensor& x, const Tensor& weight) {
   check_norm("rms_norm", x, weight);
   return {at::empty(x.sizes(), x.options().dtype(dtype_of_y(x, weight))),
-          at::empty(sizes_of_inverse(x), x.options().dtype(at::kFloat))};
+          at::empty(sizes_of_inverse(x), x.options().dtype(sum_dtype(x)))};
 }
 
 std::tuple<Tensor, Tensor> rms_norm_gradients(const Tensor& grad, const Tensor& x, const Tensor& weight,
@@ -174,8 +180,8 @@ std::tuple<Tensor, Tensor> rms_norm_gradients(const Tensor& grad, const Tensor& 
   constexpr const char* kOp = "rms_norm_backward";
   check_norm(kOp, x, weight);
   check_operand(kOp, "grad", grad, x.sizes(), dtype_of_y(x, weight));
-  check_operand(kOp, "inverse_rms", inverse_rms, sizes_of_inverse(x), at::kFloat);
-  return {at::empty(x.sizes(), x.options()), at::empty(weight.sizes(), x.options().dtype(at::kFloat))};
+  check_operand(kOp, "inverse_rms", inverse_rms, sizes_of_inverse(x), sum_dtype(x));
+  return {at::empty(x.sizes(), x.options()), at::empty(weight.sizes(), x.options().dtype(sum_dtype(x)))};
 }
 
 Tensor rows_of(const Tensor& x) {

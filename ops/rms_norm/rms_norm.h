@@ -3,13 +3,14 @@
 //   rondo::rms_norm(x, weight, eps) -> (y, inverse_rms)
 //   rondo::rms_norm_backward(grad, x, weight, inverse_rms) -> (grad_x, grad_weight)
 //
-//   inverse_rms = 1 / sqrt(mean(x^2) + eps)                          f32, [..., 1]
+//   inverse_rms = 1 / sqrt(mean(x^2) + eps)                          sums, [..., 1]
 //   y = x * inverse_rms * weight                                     of the wider dtype of x and weight
 //   grad_x = inverse_rms * g - x * inverse_rms^3 * mean(g * x)       of x's dtype, where g = grad * weight
-//   grad_weight = sum over rows of grad * x * inverse_rms            f32, [D]
+//   grad_weight = sum over rows of grad * x * inverse_rms            sums, [D]
 //
-// x [..., D] and weight [D] are f32 or bf16 each, grad is of y's dtype; rows of x may lie apart, results are
-// contiguous. All arithmetic is f32, and results are rounded once. grad_weight is added up in an order that
+// x [..., D] and weight [D] are f32 or bf16 each, or on the CPU both f64; grad is of y's dtype; rows of x may
+// lie apart, results are contiguous. Sums and all arithmetic are f32, f64 for an x of f64, and results are
+// rounded once. grad_weight is added up in an order that
 // depends on the number of rows alone. Neither op has a formula for autograd: passes put them into graphs
 // that have their backward already.
 #pragma once

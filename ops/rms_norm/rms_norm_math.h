@@ -11,17 +11,25 @@ namespace rondo::rms_norm {
 // What the CUDA kernel holds in registers. Passes leave wider rows alone.
 constexpr std::int64_t kWidestRow = 16384;
 
-RONDO_DEVICE inline float inverse_rms(float sum_of_squares, std::int64_t width, float eps) {
-  return 1.0f / sqrtf(sum_of_squares / static_cast<float>(width) + eps);
+RONDO_DEVICE inline float square_root(float x) { return sqrtf(x); }
+RONDO_DEVICE inline double square_root(double x) { return sqrt(x); }
+
+// T: float or double.
+template <class T>
+RONDO_DEVICE inline T inverse_rms(T sum_of_squares, std::int64_t width, T eps) {
+  return T(1) / square_root(sum_of_squares / static_cast<T>(width) + eps);
 }
-RONDO_DEVICE inline float normalized(float x, float inverse_rms, float weight) {
+template <class T>
+RONDO_DEVICE inline T normalized(T x, T inverse_rms, T weight) {
   return x * inverse_rms * weight;
 }
 // The factor of x in grad_x, from the sum of g * x over the row.
-RONDO_DEVICE inline float pull(float sum, std::int64_t width, float inverse_rms) {
-  return sum / static_cast<float>(width) * inverse_rms * inverse_rms * inverse_rms;
+template <class T>
+RONDO_DEVICE inline T pull(T sum, std::int64_t width, T inverse_rms) {
+  return sum / static_cast<T>(width) * inverse_rms * inverse_rms * inverse_rms;
 }
-RONDO_DEVICE inline float gradient(float g, float x, float inverse_rms, float pull) {
+template <class T>
+RONDO_DEVICE inline T gradient(T g, T x, T inverse_rms, T pull) {
   return g * inverse_rms - x * pull;
 }
 

@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include "ops/kernel/check_operand.h"
+#include "ops/kernel/element.h"
 #include "ops/kernel/parallel_rows.h"
 #include "ops/kernel/with_dtype.h"
 #include "ops/rope/rope_math.h"
@@ -23,24 +24,25 @@ Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, 
   const std::int64_t table_rows = cos.size(0) == 1 ? time : x.size(0) * time;
   const rope::Pairs in = rope::pairs(width, interleaved && !inverse);
   const rope::Pairs out = rope::pairs(width, interleaved && inverse);
-  const float sign = inverse ? -1.0f : 1.0f;
-  const float* const cosines = cos.const_data_ptr<float>();
-  const float* const sines = sin.const_data_ptr<float>();
-  with_f32_or_bf16(x, [&](auto type) {
+  with_dtype(x, "rope", [&](auto type) {
     using T = decltype(type);
+    using Sum = SumOf<T>;
+    const Sum sign = inverse ? -1 : 1;
+    const Sum* const cosines = cos.const_data_ptr<Sum>();
+    const Sum* const sines = sin.const_data_ptr<Sum>();
     const T* const from = x.const_data_ptr<T>();
     T* const to = y.mutable_data_ptr<T>();
     for_each_row(x.size(0) * time, heads * width, [&](std::int64_t token) {
-      const float* const c = cosines + token % table_rows * half;
-      const float* const s = sines + token % table_rows * half;
+      const Sum* const c = cosines + token % table_rows * half;
+      const Sum* const s = sines + token % table_rows * half;
       for (std::int64_t head = 0; head < heads; ++head) {
         const T* const a =
             from + token / time * x.stride(0) + token % time * x.stride(1) + head * x.stride(2);
         T* const b = to + (token * heads + head) * width;
         for (std::int64_t i = 0; i < half; ++i) {
-          const rope::Pair rotated =
-              rope::apply_rotary(static_cast<float>(a[i * in.step]),
-                                 static_cast<float>(a[i * in.step + in.second]), c[i], sign * s[i]);
+          const rope::Pair<Sum> rotated =
+              rope::apply_rotary(static_cast<Sum>(a[i * in.step]),
+                                 static_cast<Sum>(a[i * in.step + in.second]), c[i], sign * s[i]);
           b[i * out.step] = static_cast<T>(rotated.first);
           b[i * out.step + out.second] = static_cast<T>(rotated.second);
         }
@@ -53,11 +55,11 @@ Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, 
 }  // namespace
 
 Tensor rope_result(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  check_f32_or_bf16("rope", "x", x);
+  check_float("rope", "x", x);
   RONDO_ASSERT(x.dim() == 4 && x.size(3) % 2 == 0, "rope: x is [B, T, H, D], and D is even");
   const std::int64_t tables = cos.dim() == 4 && cos.size(0) == 1 ? 1 : x.size(0);
-  check_operand("rope", "cos", cos, {tables, x.size(1), 1, x.size(3) / 2}, at::kFloat);
-  check_operand("rope", "sin", sin, cos.sizes(), at::kFloat);
+  check_operand("rope", "cos", cos, {tables, x.size(1), 1, x.size(3) / 2}, sum_dtype(x));
+  check_operand("rope", "sin", sin, cos.sizes(), sum_dtype(x));
   return at::empty(x.sizes(), x.options());
 }
 

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads)
   load_some(sin + angles, first, half, aligned, s);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
-    const rope::Pair rotated = rope::apply_rotary(one[i], two[i], c[i], sign * s[i]);
+    const rope::Pair<float> rotated = rope::apply_rotary(one[i], two[i], c[i], sign * s[i]);
     one[i] = rotated.first;
     two[i] = rotated.second;
   }

@@ -15,10 +15,13 @@ RONDO_DEVICE inline Pairs pairs(std::int64_t width, bool interleaved) {
   return interleaved ? Pairs{2, 1} : Pairs{1, width / 2};
 }
 
+// T: float or double.
+template <class T>
 struct Pair {
-  float first, second;
+  T first, second;
 };
-RONDO_DEVICE inline Pair apply_rotary(float first, float second, float cos, float sin) {
+template <class T>
+RONDO_DEVICE inline Pair<T> apply_rotary(T first, T second, T cos, T sin) {
   return {first * cos - second * sin, second * cos + first * sin};
 }
 

@@ -32,14 +32,14 @@ double add_lanes(const T* x, std::int64_t count, const Addend& addend) {
 
 double sum_of_squares(const at::Tensor& x) {
   std::vector<double> sums(static_cast<std::size_t>(squares::chunks_of(x.numel())));
-  with_f32_or_bf16(x, [&](auto type) {
+  with_dtype(x, "sums_of_squares", [&](auto type) {
     using T = decltype(type);
     const T* const from = x.const_data_ptr<T>();
     for_each_row(std::ssize(sums), kChunk, [&](std::int64_t chunk) {
       const std::int64_t first = chunk * kChunk;
       sums[static_cast<std::size_t>(chunk)] =
           add_lanes(from + first, std::min(kChunk, x.numel() - first),
-                    [](T element) { return squares::square(static_cast<float>(element)); });
+                    [](T element) { return squares::square(static_cast<double>(element)); });
     });
   });
   return add_lanes(sums.data(), std::ssize(sums), [](double one) { return one; });
@@ -60,7 +60,7 @@ at::Tensor sums_of_squares(at::TensorList tensors) {
 }
 
 at::Tensor sums_of_squares_result(at::TensorList tensors) {
-  for (const at::Tensor& x : tensors) check_f32_or_bf16("sums_of_squares", "x", x);
+  for (const at::Tensor& x : tensors) check_float("sums_of_squares", "x", x);
   return at::empty({std::ssize(tensors)}, tensors.at(0).options().dtype(at::kDouble));
 }
 

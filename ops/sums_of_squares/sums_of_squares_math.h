@@ -16,6 +16,6 @@ constexpr std::int64_t kChunk = 64 * kLanes;  // elements
 
 constexpr std::int64_t chunks_of(std::int64_t count) { return (count + kChunk - 1) / kChunk; }
 
-RONDO_DEVICE inline double square(float x) { return static_cast<double>(x) * static_cast<double>(x); }
+RONDO_DEVICE inline double square(double x) { return x * x; }
 
 }  // namespace rondo::squares

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads)
   load_some(up, first, count, aligned, u);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
-    const swiglu::Gradients made = swiglu::backward(d[i], g[i], u[i]);
+    const swiglu::Gradients<float> made = swiglu::backward(d[i], g[i], u[i]);
     g[i] = made.gate;
     u[i] = made.up;
   }

@@ -3,9 +3,9 @@
 //   rondo::swiglu(gate, up) -> gate * sigmoid(gate) * up
 //   rondo::swiglu_backward(grad, gate, up) -> (grad_gate, grad_up)
 //
-// All of one size and of one dtype, f32 or bf16; results are contiguous. All arithmetic is f32, and results
-// are rounded once. Neither op has a formula for autograd: passes put them into graphs that have their
-// backward already.
+// All of one size and of one dtype, f32, bf16 or, on the CPU, f64; results are contiguous. All arithmetic is
+// f32, or f64 for f64, and results are rounded once. Neither op has a formula for autograd: passes put them
+// into graphs that have their backward already.
 #pragma once
 
 #include <ATen/core/Tensor.h>

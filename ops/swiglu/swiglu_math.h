@@ -7,16 +7,28 @@
 
 namespace rondo::swiglu {
 
-RONDO_DEVICE inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+RONDO_DEVICE inline float exponential(float x) { return expf(x); }
+RONDO_DEVICE inline double exponential(double x) { return exp(x); }
 
-RONDO_DEVICE inline float forward(float gate, float up) { return gate * sigmoid(gate) * up; }
+// T: float or double.
+template <class T>
+RONDO_DEVICE inline T sigmoid(T x) {
+  return T(1) / (T(1) + exponential(-x));
+}
 
+template <class T>
+RONDO_DEVICE inline T forward(T gate, T up) {
+  return gate * sigmoid(gate) * up;
+}
+
+template <class T>
 struct Gradients {
-  float gate, up;
+  T gate, up;
 };
-RONDO_DEVICE inline Gradients backward(float grad, float gate, float up) {
-  const float s = sigmoid(gate);
-  return {grad * up * s * (1.0f + gate * (1.0f - s)), grad * gate * s};
+template <class T>
+RONDO_DEVICE inline Gradients<T> backward(T grad, T gate, T up) {
+  const T s = sigmoid(gate);
+  return {grad * up * s * (T(1) + gate * (T(1) - s)), grad * gate * s};
 }
 
 }  // namespace rondo::swiglu

@@ -50,7 +50,7 @@ void check_refused(const std::string& words, const std::string& name,
 
 Tensor wide(const Tensor& tensor) { return tensor.detach().to(at::kDouble).set_requires_grad(true); }
 
-at::ScalarType any_dtype() { return GENERATE(at::kFloat, at::kBFloat16); }
+at::ScalarType any_dtype() { return GENERATE(at::kFloat, at::kBFloat16, at::kDouble); }
 
 Tensor rows(const std::string& layout, std::int64_t count, std::int64_t width, at::ScalarType dtype) {
   if (layout == "apart") return at::randn({count, width + 5}).to(dtype).narrow(1, 3, width);
@@ -60,7 +60,8 @@ Tensor rows(const std::string& layout, std::int64_t count, std::int64_t width, a
 }
 
 void check_close(const Tensor& made, const Tensor& expected) {
-  const double tolerance = made.scalar_type() == at::kBFloat16 ? 4e-3 : 2e-5;
+  const at::ScalarType dtype = made.scalar_type();
+  const double tolerance = dtype == at::kBFloat16 ? 4e-3 : dtype == at::kDouble ? 1e-13 : 2e-5;
   CHECK(made.sizes() == expected.sizes());
   CHECK(at::allclose(made.to(at::kDouble), expected, tolerance, tolerance));
 }

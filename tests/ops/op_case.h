@@ -21,13 +21,13 @@ void check_refused(const std::string& words, const std::string& name, const std:
 // In f64, with gradients.
 at::Tensor wide(const at::Tensor& tensor);
 
-// f32 and then bf16: a Catch generator.
+// f32, bf16 and f64: a Catch generator.
 at::ScalarType any_dtype();
 
 // Random rows: "contiguous", "apart" and at odd addresses, "transposed", "deep" (of three dimensions).
 at::Tensor rows(const std::string& layout, std::int64_t count, std::int64_t width, at::ScalarType dtype);
 
-// Rounded once at the end, and sums of f32.
+// Rounded once at the end, and sums of f32, or f64 for f64.
 void check_close(const at::Tensor& made, const at::Tensor& expected);
 
 // Checks that results have the same bits with one thread and with two.

@@ -21,7 +21,8 @@ TEST_CASE("rope turns halves and neighbours, of heads that lie apart, and its in
   const bool interleaved = GENERATE(false, true), one_table = GENERATE(false, true);
   const std::int64_t batch = 3, time = 7, heads = 2, width = GENERATE(2, 10, 64);
   at::manual_seed(5);
-  const Tensor angle = at::randn({one_table ? 1 : batch, time, 1, width / 2}) * 3;
+  const at::ScalarType of_tables = dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const Tensor angle = at::randn({one_table ? 1 : batch, time, 1, width / 2}, of_tables) * 3;
   const Tensor cos = angle.cos(), sin = angle.sin();
   const Tensor x = GENERATE(false, true)
                        ? at::randn({batch, time, heads, width + 3}).to(dtype).narrow(3, 1, width)
@@ -44,8 +45,8 @@ TEST_CASE("rope of no tokens gives none") {
 }
 
 TEST_CASE("rope refuses what it has no kernel for") {
-  const Tensor heads = at::randn({1, 2, 1, 4}).to(at::kDouble), table = at::randn({1, 2, 1, 2});
-  check_refused("and x is Double", "rope", {heads, table, table, false, false});
+  const Tensor heads = at::randn({1, 2, 1, 4}).to(at::kHalf), table = at::randn({1, 2, 1, 2});
+  check_refused("and x is Half", "rope", {heads, table, table, false, false});
 }
 
 TEST_CASE("rope refuses operands that do not fit each other, and says which one") {
@@ -54,6 +55,8 @@ TEST_CASE("rope refuses operands that do not fit each other, and says which one"
   check_refused("cos is Float [2, 2, 1, 2], and has to be Float [3, 2, 1, 2]", "rope",
                 {heads, two, two, false, false});
   check_refused("cos is Float [3, 4]", "rope", {heads, x, x, false, false});
+  check_refused("cos is Float [1, 2, 1, 2], and has to be Double", "rope",
+                {heads.to(at::kDouble), table, table, false, false});
   check_refused("cos is BFloat16", "rope", {heads, table.to(at::kBFloat16), table, false, false});
   check_refused("sin is Float [2, 2, 1, 2]", "rope", {heads, table, two, false, false});
   check_refused("x is [B, T, H, D], and D is even", "rope",

@@ -77,6 +77,16 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
   return layout;
 }
 
+std::string compute_dtype(const JobConfig& config) {
+  const Training& t = config.training;
+  return t.dtype == "float64" ? t.dtype : t.mixed_precision_param;
+}
+
+std::string reduce_dtype(const JobConfig& config) {
+  const Training& t = config.training;
+  return t.dtype == "float64" ? t.dtype : t.mixed_precision_reduce;
+}
+
 ScheduleSteps schedule_steps(const JobConfig& config) {
   const std::int64_t total = config.lr_scheduler.total_steps.value_or(config.training.steps);
   const std::int64_t warmup = std::min(config.lr_scheduler.warmup_steps, total);

@@ -28,6 +28,11 @@ struct BrokenShare {
 };
 std::vector<BrokenShare> broken_shares(const JobConfig& config, std::int64_t tensor_parallel);
 
+// The types that weights are gathered and computed in, and that gradients are reduced in: what the keys of
+// mixed precision say, or float64 where training.dtype says so.
+std::string compute_dtype(const JobConfig& config);
+std::string reduce_dtype(const JobConfig& config);
+
 // Error(ExitCode::config), with the arithmetic, where the degrees do not make `world_size` or the global
 // batch cannot be divided.
 Layout resolve_layout(const JobConfig& config, std::int64_t world_size);

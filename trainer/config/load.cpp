@@ -85,6 +85,11 @@ class Loader {
                       "the numbers are "
                       "the same",
                       config_.optimizer.implementation, Optimizer().implementation));
+    for (const char* key : {"training.mixed_precision_param", "training.mixed_precision_reduce"})
+      if (const auto given = origins_.assigned.find(key); given != origins_.assigned.end())
+        if (config_.training.dtype == "float64" && given->second.from_flag)
+          config_.notes.push_back(fmt::format(
+              "without effect: {} (training.dtype = \"float64\" is the type of all numbers)", key));
     for (std::string& note : torchtitan_notes(config_, origins_)) config_.notes.push_back(std::move(note));
   }
 

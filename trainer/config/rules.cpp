@@ -144,7 +144,10 @@ void check_datasets(Rules& rules, const JobConfig& config) {
                   weights, sources));
 }
 
-void check_features(Rules& rules, const JobConfig& config) {
+void check_features(Rules& rules, const JobConfig& config, const std::string& device) {
+  rules.require(
+      config.training.dtype != "float64" || device == "cpu", {"training.dtype", "job.device"},
+      "float64 is for the CPU in this version; take float32 or bfloat16, or set job.device = \"cpu\"");
   const Validation& validation = config.validation;
   rules.require(!validation.enable || !validation_path(config).empty() || validation.holdout_fraction > 0,
                 {"validation.holdout_fraction", "validation.enable", "validation.dataset_path"},
@@ -252,7 +255,7 @@ void check_rules(const JobConfig& config, const Origins& origins, const std::str
   check_degrees(rules, config);
   check_batch(rules, config);
   check_datasets(rules, config);
-  check_features(rules, config);
+  check_features(rules, config, device);
   check_memory_policy(rules, config);
   check_buckets(rules, config);
   check_passes(rules, config, device);

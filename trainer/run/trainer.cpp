@@ -267,7 +267,7 @@ void Trainer::count_skipped(const StepResult& result) {
 
 void Trainer::refuse(const StepResult& result) const {
   const bool loss_is_fine = std::isfinite(result.loss);
-  const float value = loss_is_fine ? result.grad_norm : result.loss;
+  const double value = loss_is_fine ? result.grad_norm : result.loss;
   throw Error(
       ExitCode::numerics,
       fmt::format(

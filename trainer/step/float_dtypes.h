@@ -15,13 +15,13 @@ namespace rondo {
 
 struct FloatDtype {
   at::ScalarType type;
-  std::string_view config;                 // "bfloat16"; empty: no key takes it
+  std::string_view config;                 // "bfloat16"
   const char* stored;                      // "bf16"
   std::optional<safetensors::Dtype> file;  // none: no weights are read from it
 };
 
 inline constexpr FloatDtype kFloatDtypes[] = {
-    {at::kDouble, "", "f64", std::nullopt},
+    {at::kDouble, "float64", "f64", std::nullopt},
     {at::kFloat, "float32", "f32", safetensors::Dtype::f32},
     {at::kBFloat16, "bfloat16", "bf16", safetensors::Dtype::bf16},
     {at::kHalf, "float16", "f16", safetensors::Dtype::f16},
@@ -30,7 +30,7 @@ inline constexpr FloatDtype kFloatDtypes[] = {
 // REQUIRES a name that a key of the configuration allows.
 inline at::ScalarType float_named(std::string_view config_name) {
   for (const FloatDtype& dtype : kFloatDtypes)
-    if (!dtype.config.empty() && dtype.config == config_name) return dtype.type;
+    if (dtype.config == config_name) return dtype.type;
   RONDO_ASSERT(false, "the name of the dtype was checked");
 }
 

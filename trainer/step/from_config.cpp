@@ -60,8 +60,8 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
                  c.parallelism.expert_parallel_comm_backend == "static" ? ExpertExchange::fixed_size
                                                                         : ExpertExchange::exact_counts,
                  c.parallelism.expert_capacity_factor},
-                float_named(c.training.mixed_precision_param),
-                float_named(c.training.mixed_precision_reduce),
+                float_named(compute_dtype(c)),
+                float_named(reduce_dtype(c)),
                 c.parallelism.fsdp_reshard_after_forward != "never"};
   const std::string& overflow = c.parallelism.expert_overflow;
   o.expert_overflow = overflow == "repeat" ? ExpertOverflow::repeat

@@ -44,14 +44,15 @@ std::vector<at::Tensor> batch_tensors(const Batch& batch, const std::vector<std:
   return tensors;
 }
 
-// The numbers of a step's plain results (fp32) by their names, in one copy: each would wait for the device.
-std::map<std::string, std::vector<float>> on_host(const StepFunction& function,
-                                                  const std::vector<at::Tensor>& results) {
+// The numbers of a step's plain results (fp32 or fp64) by their names, in one copy: each would wait for the
+// device.
+std::map<std::string, std::vector<double>> on_host(const StepFunction& function,
+                                                   const std::vector<at::Tensor>& results) {
   std::vector<at::Tensor> flat;
   for (const at::Tensor& result : results) flat.push_back(result.reshape({-1}));
-  const at::Tensor all = at::cat(flat).cpu();
-  const float* next = all.const_data_ptr<float>();
-  std::map<std::string, std::vector<float>> numbers;
+  const at::Tensor all = at::cat(flat).cpu().to(at::kDouble);
+  const double* next = all.const_data_ptr<double>();
+  std::map<std::string, std::vector<double>> numbers;
   auto result = flat.begin();
   for (const ir::Output& output : function.outputs) {
     if (output.updates >= 0) continue;
@@ -71,10 +72,10 @@ StepResult read(const CompiledStep& step, const std::vector<at::Tensor>& results
   result.loss = numbers.at(kLoss).at(0);
   result.grad_norm = number(kGradNorm).value_or(0);
   result.finite = number(kFoundInf).value_or(0) == 0;
-  result.load_imbalance = number(kLoadImbalance);
+  if (const auto imbalance = number(kLoadImbalance)) result.load_imbalance = static_cast<float>(*imbalance);
   if (const auto tokens = numbers.find(kTokensPerExpert); tokens != numbers.end())
-    result.tokens_per_expert = tokens->second;
-  result.dropped_tokens = number(kDroppedTokens).value_or(0);
+    result.tokens_per_expert.assign(tokens->second.begin(), tokens->second.end());
+  result.dropped_tokens = static_cast<float>(number(kDroppedTokens).value_or(0));
   return result;
 }
 
@@ -170,7 +171,7 @@ StepResult StepRunner::run(const StepBatch& batch, double learning_rate) {
   return again;
 }
 
-float StepRunner::validate(const StepBatch& batch) {
+double StepRunner::validate(const StepBatch& batch) {
   const Batch& only = batch.microbatches[0];
   return read(*functions_.validate,
               validate_->run(batch_tensors(only, validation_shape_, batch.valid_tokens)))

@@ -20,8 +20,8 @@
 namespace rondo {
 
 struct StepResult {
-  float loss = 0;                             // mean over all valid tokens of the step, all ranks
-  float grad_norm = 0;                        // before clipping
+  double loss = 0;                            // mean over all valid tokens of the step, all ranks
+  double grad_norm = 0;                       // before clipping
   bool finite = true;                         // false: the state was left as it was, bit for bit
   std::optional<float> load_imbalance = {};   // of models with routers; train_step.h
   std::vector<float> tokens_per_expert = {};  // [L, E], row by row; empty without routers
@@ -66,7 +66,7 @@ class StepRunner {
 
   StepResult run(const StepBatch& batch, double learning_rate);
   // The loss.
-  float validate(const StepBatch& batch);
+  double validate(const StepBatch& batch);
   // Of the executor that does forward and backward, complete after its second run; nullptr unless it is a
   // replay.
   const ReplayFacts* replay_facts() const { return forward_backward_->facts(); }

@@ -54,8 +54,9 @@ class SignatureBuilder {
     return append(name, ir::InputKind::buffer, ir::contiguous(ir::DType::f32, std::move(sizes)),
                   std::move(sharding));
   }
-  std::size_t scalar(const std::string& name, ir::InputKind kind, ir::Sharding sharding = {}) {
-    return append(name, kind, ir::contiguous(ir::DType::f32, {}), std::move(sharding));
+  std::size_t scalar(const std::string& name, ir::InputKind kind, ir::Sharding sharding = {},
+                     ir::DType dtype = ir::DType::f32) {
+    return append(name, kind, ir::contiguous(dtype, {}), std::move(sharding));
   }
   std::size_t batch(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes,
                     ir::Sharding sharding) {

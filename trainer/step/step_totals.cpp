@@ -73,12 +73,14 @@ Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, co
     return counted_once(sum, mesh.degree(of_copies));
   };
   Reduced r;
-  r.loss = once(sums.select(0, 0), Axis::tp).to(at::kFloat);
-  r.grad_norm = at::sqrt(once(at::sum(sums.slice(0, others)), Axis::dp_replicate)).to(at::kFloat);
+  const at::ScalarType dtype = totals.loss.scalar_type();
+  r.loss = once(sums.select(0, 0), Axis::tp).to(dtype);
+  r.grad_norm = at::sqrt(once(at::sum(sums.slice(0, others)), Axis::dp_replicate)).to(dtype);
   // x / max(1, norm / max_norm) is x * min(1, max_norm / norm); the optimizer divides while it reads the
   // gradients.
-  r.gradient_scale = std::isinf(max_norm) ? at::clamp_min(r.grad_norm * 0, 1)
-                                          : at::clamp_min((r.grad_norm + 1e-6) / max_norm, 1);
+  const Tensor scale = std::isinf(max_norm) ? at::clamp_min(r.grad_norm * 0, 1)
+                                            : at::clamp_min((r.grad_norm + 1e-6) / max_norm, 1);
+  r.gradient_scale = scale.to(at::kFloat);  // the optimizer's kernel takes no other
   const Tensor both = r.loss + r.grad_norm;
   r.found_inf = at::ne(both - both, 0).to(at::kFloat);  // inf - inf and nan - nan are nan, and nan != 0
   if (totals.dropped_tokens.defined()) {

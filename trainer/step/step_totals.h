@@ -11,7 +11,7 @@
 namespace rondo {
 
 struct StepTotals {
-  at::Tensor loss;                  // fp32 []
+  at::Tensor loss;                  // fp32 or fp64 []
   at::Tensor tokens_per_expert_LE;  // fp32 whole numbers, a row for each router; undefined without routers
   at::Tensor dropped_tokens;        // fp32 [], of all routers; undefined where there is always room
 
@@ -23,13 +23,13 @@ struct StepTotals {
 
 at::Tensor sum_over_ranks(const Mesh& mesh, Axes axes, const at::Tensor& tensor);
 
-// Of all ranks, the same on each.
+// Of all ranks, the same on each. Loss and norm have the dtype of the totals' loss, the others are fp32.
 struct Reduced {
   at::Tensor loss, grad_norm, gradient_scale, found_inf;
   at::Tensor dropped_tokens;  // undefined like that of the totals
 };
 // Loss, rows without room and the sum of squares of each gradient in one all-reduce; of these sums the global
-// gradient norm, exact but for its rounding to fp32, and the scale that clips it to `max_norm`; whether
+// gradient norm, exact but for its rounding, and the scale that clips it to `max_norm`; whether
 // anything is not finite or, unless such rows are dropped, a row had no room: then the step must change
 // nothing.
 Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, const StepTotals& totals,

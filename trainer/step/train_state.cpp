@@ -51,7 +51,7 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
       const bool drawn_on_host =
           drawn && !device.is_cuda();  // CUDA draws the same bits where they are to lie
       if (entry.constant) {
-        entry.tensor = constants.at(input.name);
+        entry.tensor = constants.at(input.name).to(to_aten(input.type.dtype));
       } else {
         entry.tensor =
             at::zeros(input.type.sizes, at::TensorOptions()

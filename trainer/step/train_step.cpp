@@ -12,6 +12,7 @@
 
 #include <map>
 
+#include "ops/kernel/with_dtype.h"
 #include "support/error.h"
 #include "support/scope.h"
 #include "trainer/data/loader.h"
@@ -34,6 +35,8 @@ struct Step {
   InputSharding sharding;
   ModelInputs inputs;
 
+  // What the loss is, and microbatches are summed in.
+  ir::DType sums() const { return to_ir(sum_dtype(options.state_dtype)); }
   bool has_routers() const { return !expert_biases.empty(); }
   bool counts_dropped_tokens() const { return has_routers() && options.sharding.experts.is_bounded(); }
 };
@@ -91,7 +94,7 @@ Tensor local_loss(const Step& step, const Weights& weights, const ForwardInputs&
                   const Tensor& labels_BT, const Tensor& valid_tokens) {
   const Tensor logits_BTV = step.model->forward(weights, forward);
   ModuleScope scope("loss");
-  const Tensor flat = logits_BTV.view({-1, logits_BTV.size(-1)}).to(at::kFloat);
+  const Tensor flat = logits_BTV.view({-1, logits_BTV.size(-1)}).to(sum_dtype(logits_BTV));
   const Tensor labels = labels_BT.view({-1});
   const TensorParallel& tensor = step.options.sharding.tensor;
   const Tensor sum =
@@ -219,7 +222,8 @@ constexpr const char* kLossSum = "loss_sum";
 
 // StepTotals::list() of the microbatches.
 Range totals(SignatureBuilder& b, const Step& step) {
-  Range range{b.scalar(kLossSum, ir::InputKind::buffer, step.sharding.over(kDataAxes, ir::kPartialSum)), 1};
+  const ir::Sharding of_loss = step.sharding.over(kDataAxes, ir::kPartialSum);
+  Range range{b.scalar(kLossSum, ir::InputKind::buffer, of_loss, step.sums()), 1};
   const auto add = [&](const std::string& name, std::vector<std::int64_t> sizes, ir::Placement placement) {
     b.state(name, std::move(sizes), step.sharding.over(kAllAxes, placement));
     ++range.count;
@@ -233,7 +237,7 @@ Range totals(SignatureBuilder& b, const Step& step) {
 
 // Gradients of the microbatches so far; not yet summed over replicas.
 Range gradient_sums(SignatureBuilder& b, const Step& step) {
-  const Range sums = b.per_parameter("grad.", ir::InputKind::buffer, ir::DType::f32);
+  const Range sums = b.per_parameter("grad.", ir::InputKind::buffer, step.sums());
   for (std::size_t i = 0; i < sums.count; ++i)
     b.function.inputs[sums.begin + i].sharding = step.sharding.of_gradient_sum(step.model->parameters()[i]);
   return sums;
@@ -324,6 +328,7 @@ ModelInputs model_inputs(const Decoder& model, const std::vector<Placement>& pla
   for (const Buffer& buffer : model.buffers(1)) {
     ir::TensorType type = type_of(buffer.value);
     type.sizes[0] = table_length(options);  // tables are [T, ...], contiguous
+    type.dtype = to_ir(sum_dtype(options.state_dtype));
     inputs.constants.push_back({buffer.name, ir::InputKind::buffer, type, {}});
   }
   for (const ExpertBias& bias : model.expert_biases())

@@ -3,8 +3,8 @@
 //
 // With one microbatch a step is one function, `train_step`. With gradient accumulation it is two:
 // `accumulate` for each microbatch, which reduce-scatters the microbatch's gradients and adds them to fp32
-// shards, and then `update`, which first sums these over the replicas. Eager runs do the same, function by
-// function.
+// shards (fp64 for fp64 state), and then `update`, which first sums these over the replicas. Eager runs do
+// the same, function by function.
 //
 // The loss of a token is divided by the valid tokens of all ranks and all microbatches of the step; gradients
 // are summed and never divided. Loss and gradient norm are the same bits on all ranks: one all-reduce over

@@ -117,10 +117,11 @@ return
   y = %8
 )",
                       "notes.ir");
-  CHECK(fuse_swiglu(graph, {}) ==
-        Notes{"fused 1 gated units",
-              "left 1 as they are: an inner value has another reader (the first in \"layers.2\")",
-              "left 1 as they are: not of one contiguous type, f32 or bf16 (the first in \"layers.1\")"});
+  CHECK(
+      fuse_swiglu(graph, {}) ==
+      Notes{"fused 1 gated units",
+            "left 1 as they are: an inner value has another reader (the first in \"layers.2\")",
+            "left 1 as they are: not of one contiguous type, f64, f32 or bf16 (the first in \"layers.1\")"});
 }
 
 TEST_CASE("reordering never raises what the plan needs, and often lowers it") {

@@ -82,7 +82,7 @@ TEST_CASE("a value of the wrong type or out of its range is placed and the rule 
       {"[training]\nshuffle = 1\n", {}, "x.toml:2:1: training.shuffle = 1: must be a boolean"},
       {"[training]\ndtype = \"float16\"\n",
        {},
-       "x.toml:2:1: training.dtype = \"float16\": allowed: float32, bfloat16"},
+       "x.toml:2:1: training.dtype = \"float16\": allowed: float32, bfloat16, float64"},
       {"[training]\nglobal_batch_size = 0\n",
        {},
        "x.toml:2:1: training.global_batch_size = 0: must be -1 or at least 1"},

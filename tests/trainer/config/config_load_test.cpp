@@ -56,6 +56,20 @@ TEST_CASE("model.hf_config gives the model and its sizes, which keys override an
   CHECK_THAT(message_of("", {"--model.hf_config=" + broken.path()}), ContainsSubstring("model_type"));
 }
 
+TEST_CASE(
+    "training.dtype = float64 is the dtype of all numbers, says so of keys without effect, and is for the "
+    "CPU") {
+  const JobConfig config =
+      load_text("", {"--training.dtype=float64", "--training.mixed_precision_reduce=bfloat16"});
+  CHECK(rondo::compute_dtype(config) == "float64");
+  CHECK(rondo::reduce_dtype(config) == "float64");
+  REQUIRE(config.notes.size() == 1);
+  CHECK_THAT(config.notes[0], ContainsSubstring("without effect: training.mixed_precision_reduce"));
+  CHECK(rondo::compute_dtype(load_text("")) == "bfloat16");
+  CHECK_THAT(message_of("", {"--training.dtype=float64", "--job.device=cuda"}),
+             ContainsSubstring("--training.dtype=float64: float64 is for the CPU in this version"));
+}
+
 TEST_CASE("flags take their value after an equals sign or a space, in kebab or snake case") {
   for (const std::vector<std::string>& flags :
        std::vector<std::vector<std::string>>{{"--training.local_batch_size=3"},

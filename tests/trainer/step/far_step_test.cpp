@@ -70,14 +70,13 @@ ProcessGroups alone() { return {RankEnvironment{}, "all", std::chrono::seconds(1
 
 // All numbers that the runner reads in two steps and a validation, and the hash of the state behind them.
 struct Outcome {
-  std::vector<float> numbers;
+  std::vector<double> numbers;
   std::string hash;
 };
-void train(const SmallJob& job, StepRunner& runner, std::vector<float>& numbers) {
+void train(const SmallJob& job, StepRunner& runner, std::vector<double>& numbers) {
   for (const std::int64_t seed : {1, 5}) {
     const StepResult r = runner.run(batch_of(job, job.options.microbatches, seed), 1e-3);
-    numbers.insert(numbers.end(),
-                   {r.loss, r.grad_norm, r.finite ? 1.0f : 0.0f, r.load_imbalance.value_or(0)});
+    numbers.insert(numbers.end(), {r.loss, r.grad_norm, r.finite ? 1.0 : 0.0, r.load_imbalance.value_or(0)});
     numbers.insert(numbers.end(), r.tokens_per_expert.begin(), r.tokens_per_expert.end());
   }
   numbers.push_back(runner.validate(batch_of(job, 1, 9)));
@@ -192,7 +191,7 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
   const std::filesystem::path root = checkpoint_root(job.config);
   const TrainState trained = job.state(compiled, far_device());
   StepRunner runner(compiled, trained, share_resources(compiled.all(), c10::kCPU, {}));
-  std::vector<float> numbers;
+  std::vector<double> numbers;
   train(job, runner, numbers);
   const std::string hash = trained.hash(groups);
   Progress progress;

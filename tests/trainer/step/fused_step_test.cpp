@@ -60,10 +60,11 @@ struct Step {
   }
 };
 
-Step small_step(const std::shared_ptr<const Decoder>& model, bool bf16) {
+Step small_step(const std::shared_ptr<const Decoder>& model, at::ScalarType dtype) {
   TrainStepOptions options;
   options.local_batch_size = 2, options.seq_len = 20;
-  if (bf16) options.sharding.compute_dtype = at::kBFloat16;
+  options.sharding.compute_dtype = dtype;
+  if (dtype == at::kDouble) options.state_dtype = options.sharding.reduce_dtype = dtype;
   return {make_train_step(model, options).train_step, options, model};
 }
 
@@ -94,9 +95,10 @@ double relative_difference(const at::Tensor& a, const at::Tensor& b) {
 
 TEST_CASE("fused kernels change the loss and the gradients of a step by rounding alone") {
   cpu_memory::install();
-  const bool bf16 = GENERATE(false, true), deepseek = GENERATE(false, true);
-  INFO((deepseek ? "DeepSeek " : "Llama ") << (bf16 ? "bf16" : "f32"));
-  const Step step = small_step(deepseek ? small_deepseek() : small_llama(), bf16);
+  const at::ScalarType dtype = GENERATE(at::kFloat, at::kBFloat16, at::kDouble);
+  const bool deepseek = GENERATE(false, true);
+  INFO((deepseek ? "DeepSeek " : "Llama ") << dtype);
+  const Step step = small_step(deepseek ? small_deepseek() : small_llama(), dtype);
   const ir::Graph plain = step.graph("exact"), fused = step.graph("rounds");
   CHECK(count(plain, "rondo.rms_norm.default") == 0);
   // Two a block and the last one; DeepSeek has two more a block, for the latents.
@@ -111,14 +113,16 @@ TEST_CASE("fused kernels change the loss and the gradients of a step by rounding
   REQUIRE(made.size() == expected.size());
   for (std::size_t i = 0; i < made.size(); ++i) {
     INFO("quantity " << i);
-    CHECK(relative_difference(made[i], expected[i]) < (bf16 ? 3e-2 : 2e-5));
+    CHECK(relative_difference(made[i], expected[i]) < (dtype == at::kBFloat16 ? 3e-2
+                                                       : dtype == at::kDouble ? 1e-12
+                                                                              : 2e-5));
   }
 }
 
 TEST_CASE("a fused graph gives the same bits interpreted and replayed") {
   cpu_memory::install();
-  const Step step =
-      small_step(GENERATE(false, true) ? small_deepseek() : small_llama(), GENERATE(false, true));
+  const Step step = small_step(GENERATE(false, true) ? small_deepseek() : small_llama(),
+                               GENERATE(at::kFloat, at::kBFloat16, at::kDouble));
   const ir::Graph graph = step.graph("rounds");
   const ir::MemoryPlan plan = ir::plan_memory(graph);
   const Tensors interpreted_state = step.state(), replayed_state = step.state();

@@ -98,6 +98,7 @@ const Fields& LrScheduler::fields() {
 
 const Fields& Training::fields() {
   static const std::vector<std::string> dtypes = {"float32", "bfloat16"};
+  static const std::vector<std::string> state_dtypes = {"float32", "bfloat16", "float64"};
   static const Fields list = {
       field("dataset", &Training::dataset,
             "name of a data set: text, which is data/corpus; one of training.datasets; or torchtitan's c4, "
@@ -133,7 +134,10 @@ const Fields& Training::fields() {
       field("max_norm", &Training::max_norm, "the gradient's global norm is clipped to this", {.above = 0}),
       field("steps", &Training::steps, "optimizer steps of the run",
             {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
-      field("dtype", &Training::dtype, "type of master weights and optimizer state", {.allowed = dtypes}),
+      field("dtype", &Training::dtype,
+            "type of master weights and optimizer state; float64, on the CPU, is that of all other numbers "
+            "too, whatever mixed_precision_param and mixed_precision_reduce say",
+            {.allowed = state_dtypes}),
       field("mixed_precision_param", &Training::mixed_precision_param,
             "type that weights are gathered and computed in", {.allowed = dtypes}),
       field("mixed_precision_reduce", &Training::mixed_precision_reduce, "type that gradients are reduced in",

@@ -71,7 +71,7 @@ struct Training {
   std::int64_t seq_len = 2048;
   double max_norm = 1.0;
   std::int64_t steps = 10000;
-  std::string dtype = "float32";                   // float32 | bfloat16
+  std::string dtype = "float32";                   // float32 | bfloat16 | float64
   std::string mixed_precision_param = "bfloat16";  // float32 | bfloat16
   std::string mixed_precision_reduce = "float32";  // float32 | bfloat16
   bool document_attention = false, shuffle = true;
