@@ -21,6 +21,9 @@ int run_logits(const std::vector<std::string>& args);
 // Weights between checkpoints and Hugging Face folders. `args`: the words after `convert`.
 int run_convert(const std::vector<std::string>& args);
 
+// Plays runs for `rondo prove`. `args`: the socket that they come from.
+int run_play(const std::vector<std::string>& args);
+
 // What a job will take and how fast it may be. `args`: the words after `plan`.
 int run_plan(const std::vector<std::string>& args);
 

@@ -1,0 +1,153 @@
+// A rank has a socket pair of messages: a run goes out as its flags, port and number, an exit code comes
+// back. Its output is a file in memory that it appends to, which is emptied before each run.
+#include "parallel/launch/rank_pool.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "parallel/launch/options.h"
+#include "parallel/launch/spawn.h"
+#include "support/error.h"
+
+namespace rondo::launch {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLongestMessage = 1 << 16, kMostOutput = 1 << 16;
+constexpr std::chrono::seconds kStart{120};
+
+bool say(int socket, const json& words) {
+  const std::string text = words.dump();
+  return send(socket, text.data(), text.size(), MSG_NOSIGNAL) == std::ssize(text);
+}
+
+[[noreturn]] void refuse(const char* what) {
+  throw Error(ExitCode::resources, fmt::format("cannot start ranks: {}: {}", what, std::strerror(errno)));
+}
+
+}  // namespace
+
+RankPool::Rank::Rank(const std::string& worker, int rank, int ranks) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) refuse("a pair of sockets");
+  socket_ = Fd(ends[0]);
+  const Fd theirs(ends[1]);
+  output_ = Fd(memfd_create("rank", MFD_CLOEXEC));
+  if (!output_ || fcntl(output_.get(), F_SETFL, O_APPEND) != 0) refuse("a file in memory");
+  Spawn child;
+  child.program = {worker, "play", std::to_string(theirs.get())};
+  child.environment = environment_with(
+      {fmt::format("RANK={}", rank), fmt::format("LOCAL_RANK={}", rank), fmt::format("WORLD_SIZE={}", ranks),
+       fmt::format("LOCAL_WORLD_SIZE={}", ranks), "GROUP_RANK=0", "MASTER_ADDR=127.0.0.1",
+       fmt::format("OMP_NUM_THREADS={}", std::max(1, available_cores() / ranks))});
+  child.out_fd = child.error_fd = output_.get();
+  child.inherited_fds = {theirs.get()};
+  pid_ = spawn(child);
+}
+
+RankPool::Rank::Rank(Rank&& other) noexcept
+    : socket_(std::move(other.socket_)),
+      output_(std::move(other.output_)),
+      pid_(std::exchange(other.pid_, 0)) {}
+
+RankPool::Rank::~Rank() {
+  if (pid_ == 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void RankPool::Rank::tell(const std::string& words) const {
+  if (send(socket(), words.data(), words.size(), MSG_NOSIGNAL) != std::ssize(words))
+    refuse("a rank does not listen");
+}
+
+std::string RankPool::Rank::answer() const {
+  char text[256];
+  const ssize_t size = recv(socket(), text, sizeof text, 0);
+  return size > 0 ? std::string(text, static_cast<std::size_t>(size)) : "";
+}
+
+void RankPool::Rank::forget_output() const {
+  if (ftruncate(output_.get(), 0) != 0) refuse("a file in memory");
+}
+
+std::string RankPool::Rank::output() const {
+  std::string text(kMostOutput, '\0');
+  const ssize_t size = pread(output_.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return text;
+}
+
+RankPool::RankPool(const std::string& worker, int ranks) {
+  for (int rank = 0; rank < ranks; ++rank) ranks_.emplace_back(worker, rank, ranks);
+  const std::vector<std::string> hellos = answers(kStart);
+  for (const std::string& hello : hellos)
+    if (hello.empty() || std::ssize(hellos) < ranks)
+      throw Error(ExitCode::environment, worker + " does not start: " + ranks_[0].output());
+  port_ = std::to_string(json::parse(hellos.at(0)).at("port").get<int>());
+}
+
+PlayedRun RankPool::play(const std::vector<std::string>& flags, std::chrono::seconds timeout) {
+  const json run = {{"port", port_}, {"id", std::to_string(++runs_)}, {"flags", flags}};
+  for (const Rank& rank : ranks_) {
+    rank.forget_output();
+    rank.tell(run.dump());
+  }
+  const std::vector<std::string> codes = answers(timeout);
+  PlayedRun played;
+  played.timed_out = codes.size() < ranks_.size();
+  for (const std::string& code : codes)
+    if (played.exit_code == 0)
+      played.exit_code = code.empty() ? -1 : json::parse(code).at("exit_code").get<int>();
+  for (const Rank& rank : ranks_) played.output += rank.output();
+  return played;
+}
+
+std::vector<std::string> RankPool::answers(std::chrono::seconds timeout) const {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point deadline = Clock::now() + timeout;
+  std::vector<std::string> found;
+  for (const Rank& rank : ranks_) {
+    pollfd waited{rank.socket(), POLLIN, 0};
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (poll(&waited, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) <= 0) break;
+    found.push_back(rank.answer());
+  }
+  return found;
+}
+
+int serve_runs(int socket, int (*train)(const std::vector<std::string>& flags)) {
+  const auto set = [](const char* name, const std::string& value) {
+    setenv(name, value.c_str(), /*overwrite=*/1);
+  };
+  int problem = 0;
+  const Listener listener = bind_to("127.0.0.1", 0, /*listening=*/true, problem);
+  if (!say(socket, {{"port", listener.port}})) return 1;
+  std::string text(kLongestMessage, '\0');
+  for (ssize_t size; (size = recv(socket, text.data(), text.size(), 0)) > 0;) {
+    const json run = json::parse(text.substr(0, static_cast<std::size_t>(size)));
+    set("MASTER_PORT", run.at("port"));
+    set("TORCHELASTIC_RUN_ID", run.at("id"));
+    set("RONDO_MASTER_LISTEN_FD", std::to_string(dup(listener.fd.get())));  // the store closes its copy
+    const int code = train(run.at("flags"));
+    std::fflush(nullptr);
+    if (!say(socket, {{"exit_code", code}})) return 1;
+  }
+  return 0;
+}
+
+}  // namespace rondo::launch
