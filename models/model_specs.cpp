@@ -21,8 +21,16 @@ ModelSpec spec_of(const Config&) {
     return from_values<Config>(values).parameters().rules();
   };
   const auto plain = [](const FieldValues& values) { return from_values<Config>(values).plain(); };
-  return {Config::kName, &Config::fields(),           flavors_of(Config::kName), problems, shared, parameters,
-          plain,         &Config::hugging_face_type()};
+  const auto small = [](const FieldValues& values) { return to_values(from_values<Config>(values).small()); };
+  return {Config::kName,
+          &Config::fields(),
+          flavors_of(Config::kName),
+          problems,
+          shared,
+          parameters,
+          plain,
+          small,
+          &Config::hugging_face_type()};
 }
 
 }  // namespace

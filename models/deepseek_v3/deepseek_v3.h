@@ -62,6 +62,9 @@ struct DeepSeekV3Config {
   static const Fields& fields();
   // What tells one model from another: without what concerns training alone, and fields of no effect.
   FieldValues plain() const;
+  // The same parts, few and narrow: 24 of what ranks share, so that 2, 3, 4, 6 and 8 of them can; a
+  // vocabulary and a width that none of these divides.
+  DeepSeekV3Config small() const;
   // The rules between fields that do not hold; each field alone is within its range.
   std::vector<SizeProblem> problems() const;
   // What ranks that share layers or experts divide.

@@ -1,6 +1,8 @@
 // The fields of DeepSeek-V3's sizes, the rules between them, and its table of parameters.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "models/deepseek_v3/deepseek_v3.h"
 
 namespace rondo {
@@ -135,6 +137,21 @@ FieldValues DeepSeekV3Config::plain() const {
          {"rope_beta_fast", "rope_beta_slow", "rope_mscale", "rope_original_max_seq_len"})
       values.erase(unused);
   return values;
+}
+
+DeepSeekV3Config DeepSeekV3Config::small() const {
+  DeepSeekV3Config c = *this;
+  const bool has_experts = n_dense_layers<n_layers, has_groups = n_expert_groups> 1;
+  c.n_dense_layers = std::min<std::int64_t>(n_dense_layers, 1);
+  c.n_layers = c.n_dense_layers + std::min<std::int64_t>(n_layers - c.n_dense_layers, has_experts ? 2 : 1);
+  if (!has_experts) c.n_dense_layers = c.n_layers;
+  c.dim = 41, c.n_heads = 24, c.vocab_size = 259, c.ffn_hidden_dim = 48;
+  c.q_lora_rank = q_lora_rank > 0 ? 19 : 0, c.kv_lora_rank = 13;
+  c.qk_nope_head_dim = 4, c.qk_rope_head_dim = 4, c.v_head_dim = 6;
+  c.moe_hidden_dim = 24, c.n_experts = 24, c.n_shared_experts = std::min<std::int64_t>(n_shared_experts, 2);
+  c.top_k = std::min<std::int64_t>(top_k, 3);
+  c.n_expert_groups = has_groups ? 8 : 1, c.n_limited_groups = has_groups ? 2 : 1;
+  return c;
 }
 
 SharedSizes DeepSeekV3Config::shared() const {

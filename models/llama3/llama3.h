@@ -46,6 +46,9 @@ struct Llama3Config {
   // What tells one model from another: with the widths spelt out that may be left to follow from others, and
   // without fields that then have no effect.
   FieldValues plain() const;
+  // The same parts, few and narrow: 24 of what ranks share, so that 2, 3, 4, 6 and 8 of them can; a
+  // vocabulary and a width that none of these divides.
+  Llama3Config small() const;
   // The rules between fields that do not hold; each field alone is within its range.
   std::vector<SizeProblem> problems() const;
   // What ranks that share layers or experts divide.

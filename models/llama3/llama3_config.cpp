@@ -1,6 +1,8 @@
 // The fields of Llama 3's sizes, what follows from them, the rules between them, and its table of parameters.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "models/llama3/llama3.h"
 
 namespace rondo {
@@ -58,6 +60,13 @@ FieldValues Llama3Config::plain() const {
     for (const char* unused : {"rope_low_freq_factor", "rope_high_freq_factor", "rope_original_max_seq_len"})
       values.erase(unused);
   return values;
+}
+
+Llama3Config Llama3Config::small() const {
+  Llama3Config c = *this;
+  c.n_kv_heads = 24, c.n_heads = n_heads > n_kv_heads ? 48 : 24, c.head_dim = 4;
+  c.dim = 41, c.ffn_hidden_dim = 48, c.n_layers = std::min<std::int64_t>(n_layers, 2), c.vocab_size = 259;
+  return c;
 }
 
 SharedSizes Llama3Config::shared() const {

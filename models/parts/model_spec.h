@@ -52,6 +52,7 @@ struct ModelSpec {
   SharedSizes (*shared)(const FieldValues&);
   std::vector<ParameterRule> (*parameters)(const FieldValues&);
   FieldValues (*plain)(const FieldValues&);  // equal for two runs' sizes that are of one model
+  FieldValues (*small)(const FieldValues&);  // the same parts, in sizes that a proof runs in a second
   const hugging_face::ModelType* hugging_face_type;
 };
 

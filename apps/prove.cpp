@@ -1,0 +1,157 @@
+// `rondo prove`: plays layouts of ranks and compares each with one rank.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "apps/commands.h"
+#include "support/error.h"
+#include "support/flags/flags.h"
+#include "support/stopwatch.h"
+#include "trainer/config/load.h"
+#include "trainer/prove/proof_job.h"
+#include "trainer/prove/proof_text.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::int64_t kUsualRanks = 8;  // of a layout that nobody named
+
+struct ProveOptions {
+  JobConfig job;  // of a proof
+  std::vector<ProofCase> cases;
+  std::string keep;  // a folder that takes the runs; "": one that goes
+  bool json = false;
+};
+
+// A fresh folder that goes with this object.
+class ScratchFolder {
+ public:
+  ScratchFolder() : path_((std::filesystem::temp_directory_path() / "rondo-prove-XXXXXX").string()) {
+    if (mkdtemp(path_.data()) == nullptr)
+      throw Error(ExitCode::resources, "cannot make the folder " + path_ + "; set TMPDIR to one with space");
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// In an order in which the fewest pools of ranks start.
+void sort_by_ranks(std::vector<ProofCase>& cases) {
+  std::stable_sort(cases.begin(), cases.end(),
+                   [](const ProofCase& a, const ProofCase& b) { return a.ranks() < b.ranks(); });
+}
+
+std::optional<ProveOptions> read_options(const Arguments& args) {
+  ProveOptions options;
+  Arguments keys, layouts;
+  std::int64_t world = 0, ranks = kUsualRanks, count = 0, seed = 1;
+  bool all = false;
+  Flags flags(
+      "prove",
+      "Proves by execution that layouts of ranks train as one rank does: in float64, with a small model\n"
+      "of the same parts, three steps of each. --section.key=value sets a key of the configuration, as\n"
+      "for `rondo train`.",
+      "A layout is like dp_replicate=2,dp_shard=2,tp=2,ep=4,accumulate=2, with keys of the "
+      "configuration,\nsuch as compile.memory_policy=full; A/B saves in A and resumes in B. Without "
+      "--layout and --world\nall layouts that up to --ranks can have are proved. docs/proof.md says "
+      "what is proved.\n\n"
+      "Exit code: 0 all equal one rank, 8 one does not; 2 usage, 3 configuration.");
+  flags.positional("CONFIG ...", flag::append(&keys), "the configuration, TOML files", Need::required);
+  flags.keys(&keys);
+  flags.value("--layout", "LAYOUT", flag::append(&layouts), "proves this one; may be given again");
+  flags.value("--world", "N", flag::amount(&world, 1),
+              "proves the job's own layout on N ranks, with degrees of 2 or 3 where it has more");
+  flags.value("--ranks", "N", flag::whole(&ranks, 1, 64), "the most ranks of a layout (default 8)");
+  flags.toggle("--all", &all,
+               "layouts, and with some of them every way to train that must not change numbers");
+  flags.value("--fuzz", "N", flag::amount(&count, 1), "proves N random layouts and ways to train");
+  flags.value("--seed", "S", flag::whole(&seed, 0), "of --fuzz (default 1)");
+  flags.value("--keep", "DIR", flag::text(&options.keep),
+              "keeps the runs that differ, and those of one rank");
+  flags.toggle("--json", &options.json, "the same numbers for programs");
+  if (!flags.read(args)) return std::nullopt;
+  const JobConfig job = load_config(keys, "cpu");
+  options.job = proof_job(job);
+  for (const std::string& text : layouts) {
+    options.cases.emplace_back();
+    if (const std::string wrong = read_case(text, options.cases.back()); !wrong.empty())
+      flags.fail({fmt::format("--layout \"{}\" {}", text, wrong)});
+    for (const ProofLayout& layout : options.cases.back().layouts)
+      if (!has_layout(options.job, layout))
+        flags.fail(
+            {fmt::format("--layout \"{}\": the small model is shared by 1, 2, 3, 4, 6 or 8 ranks of tp, "
+                         "and of ep where it has experts",
+                         text)});
+  }
+  if (world > 0) options.cases.push_back({{shrunk_layout(resolve_layout(job, world))}});
+  const auto add = [&](const std::vector<ProofCase>& more) {
+    options.cases.insert(options.cases.end(), more.begin(), more.end());
+  };
+  if (count > 0) add(random_cases(options.job, ranks, count, static_cast<std::uint64_t>(seed)));
+  if (all) add(all_cases(options.job, ranks));
+  if (options.cases.empty()) add(all_layouts(options.job, ranks));
+  sort_by_ranks(options.cases);
+  return options;
+}
+
+// What a terminal shows while a layout is played.
+class Progress {
+ public:
+  explicit Progress(std::size_t layouts) : layouts_(layouts), shown_(isatty(STDERR_FILENO) != 0) {}
+  void show(std::size_t done, const ProofCase& next) const {
+    if (!shown_) return;
+    const double left =
+        done == 0 ? 0 : time_.seconds() / static_cast<double>(done) * static_cast<double>(layouts_ - done);
+    std::fprintf(stderr, "\r\033[K[%zu/%zu] %s%s", done + 1, layouts_, next.text().c_str(),
+                 done == 0 ? "" : fmt::format(", {:.0f} s left", left).c_str());
+  }
+  void clear() const {
+    if (shown_) std::fputs("\r\033[K", stderr);
+  }
+  double seconds() const { return time_.seconds(); }
+
+ private:
+  std::size_t layouts_;
+  bool shown_;
+  Stopwatch time_;
+};
+
+}  // namespace
+
+int run_prove(const Arguments& args) {
+  const auto options = read_options(args);
+  if (!options) return 0;
+  std::optional<ScratchFolder> scratch;
+  const std::string folder = options->keep.empty() ? scratch.emplace().path() : options->keep;
+  const std::filesystem::path worker =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rondo-worker";
+  Prover prover(options->job, folder, worker.string());
+  std::vector<Proof> proofs;
+  const Progress progress(options->cases.size());
+  if (!options->json) std::fputs(proof_header(options->cases).c_str(), stdout);
+  for (const ProofCase& layout : options->cases) {
+    progress.show(proofs.size(), layout);
+    proofs.push_back(prover.prove(layout));
+    progress.clear();
+    if (!options->json) std::fputs(proof_line(options->cases, proofs.back()).c_str(), stdout);
+    std::fflush(stdout);
+  }
+  std::fputs((options->json ? proof_json(proofs) : proof_summary(proofs, progress.seconds())).c_str(),
+             stdout);
+  const bool holds = std::all_of(proofs.begin(), proofs.end(), [](const Proof& one) { return one.holds(); });
+  return holds ? 0 : static_cast<int>(ExitCode::numerics);
+}
+
+}  // namespace rondo

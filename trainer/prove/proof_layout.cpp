@@ -1,0 +1,280 @@
+// Which ways to train there are stands in two lists, one for any model and one for experts. The matrix gives
+// each to some layouts of any shape; the random cases draw several at once.
+#include "trainer/prove/proof_layout.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <random>
+
+#include "models/parts/model_spec.h"
+#include "support/error.h"
+#include "support/flags/flag_values.h"
+#include "support/text/nearest.h"
+#include "support/text/numbers.h"
+#include "trainer/config/schema/keys.h"
+
+namespace rondo {
+namespace {
+
+constexpr const char* kOneRank = "one rank";
+constexpr std::int64_t kSequences = 24;  // 2, 3, 4, 6 and 8 ranks divide it
+
+struct NamedDegree {
+  const char* name;
+  std::int64_t ProofLayout::*degree;
+};
+constexpr NamedDegree kDegrees[] = {{"dp_replicate", &ProofLayout::replicate},
+                                    {"dp_shard", &ProofLayout::shard},
+                                    {"tp", &ProofLayout::tensor},
+                                    {"ep", &ProofLayout::experts},
+                                    {"accumulate", &ProofLayout::microbatches}};
+
+// Settings, separated by blanks, each line one way to train.
+using Ways = std::vector<std::string>;
+const std::string kStandardExchange = "parallelism.expert_parallel_comm_backend=standard";
+const std::string kBounded = "parallelism.expert_capacity_factor=1.1";
+
+const Ways& ways_of_all() {
+  static const Ways list = {
+      "training.document_attention=true",
+      "compile.memory_policy=default",
+      "compile.memory_policy=eager",
+      "compile.memory_policy=full",
+      "compile.memory_policy=budget",
+      "compile.memory_policy=min_cut",
+      "compile.memory_policy=sac_and_offload",
+      "compile.disable_passes=transformer_block_bucketing",
+      "compile.passes=auto_bucketing",
+      "compile.fsdp_buckets=layers.0+layers.1+norm",
+      "compile.enable_fsdp_ag_rs_overlap=true",
+      "compile.numerics=rounds",
+      "compile.numerics=rounds compile.loss_chunks=3",
+      "compile.passes=canonicalize",
+      "parallelism.fsdp_reshard_after_forward=always",
+      "parallelism.fsdp_reshard_after_forward=never",
+      "compile.executor=interpreter",
+      "compile.enable=false",
+      "compile.enable=false activation_checkpoint.mode=full",
+      "compile.enable=false activation_checkpoint.mode=selective",
+  };
+  return list;
+}
+
+std::string read_layout(const std::string& text, ProofLayout& layout) {
+  layout = {};
+  if (text == kOneRank) return "";
+  for (const std::string& word : split(text, ',')) {
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const std::string value = equals == word.npos ? "" : word.substr(equals + 1);
+    if (name.find('.') != name.npos) {
+      if (known_field(name) == nullptr) return fmt::format("has no key {}{}", name, suggest_key(name));
+      layout.settings.push_back(word);
+      continue;
+    }
+    const auto* known = std::find_if(std::begin(kDegrees), std::end(kDegrees),
+                                     [&](const NamedDegree& one) { return name == one.name; });
+    const auto degree = number_in<std::int64_t>(value, 1, 64);
+    if (known == std::end(kDegrees) || !degree)
+      return "must be like dp_replicate=2,dp_shard=2,tp=2,ep=4,accumulate=2, or one rank; and keys of the "
+             "configuration, such as compile.memory_policy=full";
+    layout.*known->degree = *degree;
+  }
+  if (layout.shard * layout.tensor % layout.experts != 0)
+    return fmt::format("has ep={}, which must divide dp_shard * tp = {}", layout.experts,
+                       layout.shard * layout.tensor);
+  return "";
+}
+
+ProofLayout with(ProofLayout layout, const std::string& way) {
+  for (const std::string& setting : split(way, ' ')) layout.settings.push_back(setting);
+  return layout;
+}
+
+std::vector<ProofLayout> all_degrees(const JobConfig& job, std::int64_t most_ranks) {
+  std::vector<ProofLayout> made;
+  for (std::int64_t ranks = 1; ranks <= most_ranks; ++ranks)
+    for (std::int64_t replicate = 1; replicate <= ranks; ++replicate)
+      for (std::int64_t tensor = 1; tensor <= ranks; ++tensor)
+        for (std::int64_t experts = 1; experts <= ranks; ++experts) {
+          if (ranks % (replicate * tensor) != 0 || ranks / replicate % experts != 0) continue;
+          const ProofLayout layout{replicate, ranks / replicate / tensor, tensor, experts};
+          if (has_layout(job, layout)) made.push_back(layout);
+        }
+  return made;
+}
+
+// Where experts are divided, with either exchange.
+std::vector<ProofLayout> with_exchanges(const std::vector<ProofLayout>& layouts) {
+  std::vector<ProofLayout> made;
+  for (const ProofLayout& layout : layouts) {
+    made.push_back(layout);
+    if (layout.experts > 1) made.push_back(with(layout, kStandardExchange));
+  }
+  return made;
+}
+
+// The number of microbatches that is left of `wanted` where a step has 24 sequences.
+std::int64_t microbatches_of(const ProofLayout& layout) {
+  for (const std::int64_t wanted : {2, 3})
+    if (kSequences % (layout.data() * wanted) == 0) return wanted;
+  return 2;
+}
+
+}  // namespace
+
+std::string ProofLayout::text() const {
+  std::vector<std::string> words;
+  for (const NamedDegree& one : kDegrees)
+    if (this->*one.degree > 1) words.push_back(fmt::format("{}={}", one.name, this->*one.degree));
+  words.insert(words.end(), settings.begin(), settings.end());
+  return words.empty() ? kOneRank : fmt::format("{}", fmt::join(words, ","));
+}
+
+std::vector<std::string> ProofLayout::flags(std::int64_t global_batch) const {
+  std::vector<std::string> words = {
+      fmt::format("--parallelism.data_parallel_replicate_degree={}", replicate),
+      fmt::format("--parallelism.data_parallel_shard_degree={}", shard),
+      fmt::format("--parallelism.tensor_parallel_degree={}", tensor),
+      fmt::format("--parallelism.expert_parallel_degree={}", experts),
+      fmt::format("--training.global_batch_size={}", global_batch),
+      fmt::format("--training.local_batch_size={}", global_batch / (data() * microbatches))};
+  for (const std::string& setting : settings) words.push_back("--" + setting);
+  return words;
+}
+
+std::string ProofCase::text() const {
+  std::vector<std::string> words;
+  for (const ProofLayout& layout : layouts) words.push_back(layout.text());
+  return fmt::format("{}", fmt::join(words, "/"));
+}
+
+std::int64_t ProofCase::ranks() const {
+  std::int64_t most = 1;
+  for (const ProofLayout& layout : layouts) most = std::max(most, layout.ranks());
+  return most;
+}
+
+std::int64_t ProofCase::global_batch() const {
+  std::int64_t unit = 1;
+  for (const ProofLayout& layout : layouts) unit = std::lcm(unit, layout.data() * layout.microbatches);
+  return kSequences % unit == 0 ? kSequences : 3 * unit;
+}
+
+std::vector<std::string> ProofCase::common_settings() const {
+  std::vector<std::string> common;
+  for (const std::string& setting : layouts[0].settings) {
+    const std::string section(section_of(setting.substr(0, setting.find('='))));
+    if (section != "compile" && section != "parallelism" && section != "activation_checkpoint")
+      common.push_back(setting);
+  }
+  return common;
+}
+
+std::string read_case(const std::string& text, ProofCase& read) {
+  read.layouts.clear();
+  for (const std::string& part : split(text, '/')) {
+    read.layouts.emplace_back();
+    if (std::string wrong = read_layout(part, read.layouts.back()); !wrong.empty()) return wrong;
+  }
+  return read.layouts.size() > 2 ? "must be one layout, or two with a / between" : "";
+}
+
+bool has_layout(const JobConfig& job, const ProofLayout& layout) {
+  JobConfig config = job;
+  config.parallelism.expert_parallel_degree = layout.experts;
+  return layout.shard * layout.tensor % layout.experts == 0 && broken_shares(config, layout.tensor).empty();
+}
+
+std::vector<ProofCase> all_layouts(const JobConfig& job, std::int64_t most_ranks) {
+  std::vector<ProofCase> cases;
+  for (const ProofLayout& layout : with_exchanges(all_degrees(job, most_ranks))) cases.push_back({{layout}});
+  return cases;
+}
+
+std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) {
+  const std::vector<ProofLayout> layouts = with_exchanges(all_degrees(job, most_ranks));
+  std::vector<ProofCase> cases = all_layouts(job, most_ranks);
+  for (ProofLayout layout : layouts) {
+    layout.microbatches = microbatches_of(layout);
+    cases.push_back({{layout}});
+  }
+  // Every way with every third of the small layouts, beginning with another one each time.
+  const auto cross = [&](const Ways& ways, const std::vector<ProofLayout>& with_them) {
+    for (std::size_t way = 0; way < ways.size(); ++way)
+      for (std::size_t i = way % 3; i < with_them.size(); i += 3) {
+        ProofLayout layout = with(with_them[i], ways[way]);
+        if (i % 2 == 1) layout.microbatches = microbatches_of(layout);
+        cases.push_back({{layout}});
+      }
+  };
+  std::vector<ProofLayout> small, of_experts;
+  for (const ProofLayout& layout : layouts) {
+    if (layout.ranks() <= 4 || layout.experts == 4) small.push_back(layout);
+    if (layout.experts > 1) of_experts.push_back(layout);
+  }
+  cross(ways_of_all(), small);
+  cross({kBounded, kBounded + " compile.memory_policy=full", kBounded + " compile.numerics=rounds"},
+        of_experts);
+  for (std::size_t i = 0; i + 1 < small.size(); i += 2) {
+    cases.push_back({{small[i], small[small.size() - 1 - i]}});
+    cases.push_back({{small[small.size() - 1 - i], small[i]}});
+  }
+  return cases;
+}
+
+std::vector<ProofCase> random_cases(const JobConfig& job, std::int64_t most_ranks, std::int64_t count,
+                                    std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
+  const std::vector<ProofLayout> degrees = all_degrees(job, most_ranks);
+  const auto draw = [&](bool documents) {
+    ProofLayout layout = degrees[below(degrees.size())];
+    if (layout.experts > 1 && below(2) == 0) layout = with(layout, kStandardExchange);
+    if (layout.experts > 1 && below(3) == 0) layout = with(layout, kBounded);
+    if (below(2) == 0) layout.microbatches = microbatches_of(layout);
+    if (documents) layout = with(layout, ways_of_all()[0]);
+    // Two ways at most, of different keys; an eager run knows no others.
+    std::vector<std::string> keys;
+    for (int i = 0; i < 2; ++i) {
+      const std::string way = ways_of_all()[1 + below(ways_of_all().size() - 1)];
+      const bool eager = way.starts_with("compile.enable=");
+      const std::string key = way.substr(0, way.find('='));
+      if (std::find(keys.begin(), keys.end(), key) != keys.end() || (eager && i > 0)) continue;
+      layout = with(layout, way);
+      keys.push_back(key);
+      if (eager) break;
+    }
+    return layout;
+  };
+  std::vector<ProofCase> cases;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool documents = below(2) == 0;
+    ProofCase one{{draw(documents)}};
+    if (below(5) == 0) one.layouts.push_back(draw(documents));
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+ProofLayout shrunk_layout(const Layout& layout) {
+  const auto shrunk = [](std::int64_t degree) { return degree == 1 ? 1 : degree % 2 == 0 ? 2 : 3; };
+  const Mesh& mesh = layout.mesh;
+  ProofLayout small;
+  small.replicate = shrunk(mesh.degree(Axis::dp_replicate));
+  small.shard = shrunk(mesh.degree(Axis::dp_shard));
+  small.tensor = shrunk(mesh.degree(Axis::tp));
+  while (small.ranks() > 8)
+    for (std::int64_t* degree : {&small.replicate, &small.shard, &small.tensor})
+      if (*degree == 3 && small.ranks() > 8) *degree = 2;
+  const std::int64_t experts = mesh.degree(Axis::ep), replica = small.shard * small.tensor;
+  if (experts > 1) small.experts = experts == mesh.degree(kWholeShardAxes) || replica < 4 ? replica : 2;
+  small.microbatches = std::min<std::int64_t>(layout.microbatches, 2);
+  return small;
+}
+
+}  // namespace rondo

@@ -1,0 +1,20 @@
+// Proofs as a table for people, a line as soon as there is one, and as JSON for programs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/prove/prover.h"
+
+namespace rondo {
+
+std::string proof_header(const std::vector<ProofCase>& cases);
+// One line, and one more where the proof does not hold. REQUIRES: of one of the cases of the header.
+std::string proof_line(const std::vector<ProofCase>& cases, const Proof& proof);
+// "312 of 312 layouts equal one rank", the largest differences, and the time.
+std::string proof_summary(const std::vector<Proof>& proofs, double seconds);
+// {"holds": true, "layouts": [{"layout", "ranks", "holds", "loss", ...}, ...]}
+std::string proof_json(const std::vector<Proof>& proofs);
+
+}  // namespace rondo

@@ -1,0 +1,105 @@
+// One pool of ranks lives at a time, so that proofs of one number of ranks after the other start it once. A
+// run folder goes when its proof holds.
+#include "trainer/prove/prover.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "models/parts/model_spec.h"
+#include "support/error.h"
+#include "support/flags/flag_values.h"
+#include "support/stopwatch.h"
+#include "trainer/prove/proof_job.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::chrono::seconds kPatience{300};  // against a hang, far above what a run takes
+
+// The line of a run's output that says why it failed.
+std::string reason_in(const std::string& output) {
+  std::string reason;
+  for (const std::string& line : split(output, '\n')) {
+    if (line.find("error") != line.npos) return line;
+    if (!line.empty()) reason = line;
+  }
+  return reason;
+}
+
+}  // namespace
+
+Prover::Prover(JobConfig job, std::filesystem::path folder, std::string worker)
+    : job_(std::move(job)),
+      folder_(std::move(folder)),
+      worker_(std::move(worker)),
+      config_file_(write_proof_job(job_, folder_).string()) {}
+
+std::string Prover::play(std::int64_t ranks, const std::filesystem::path& run,
+                         std::vector<std::string> flags) {
+  if (!pool_ || pool_->first != ranks) {
+    pool_.reset();
+    pool_.emplace(ranks, launch::RankPool(worker_, static_cast<int>(ranks)));
+  }
+  flags.insert(flags.begin(), {config_file_, "--job.dump_folder=" + run.string()});
+  const launch::PlayedRun played = pool_->second.play(flags, kPatience);
+  if (!played.timed_out && played.exit_code == 0) return "";
+  pool_.reset();
+  const std::string reason = reason_in(played.output);
+  if (played.timed_out) return fmt::format("hangs: not done after {} s; {}", kPatience.count(), reason);
+  return fmt::format("ends with exit code {}: {}", played.exit_code, reason);
+}
+
+std::string Prover::play_case(const ProofCase& layout, const std::filesystem::path& run) {
+  const std::size_t parts = layout.layouts.size();
+  for (std::size_t i = 0; i < parts; ++i) {
+    const ProofLayout& part = layout.layouts[i];
+    std::vector<std::string> flags = part.flags(layout.global_batch());
+    if (i + 1 < parts) flags.push_back(fmt::format("--training.steps={}", kProofSteps - 1));
+    if (std::string failure = play(part.ranks(), run, flags); !failure.empty()) return failure;
+  }
+  return "";
+}
+
+const std::filesystem::path& Prover::one_rank(const ProofCase& layout) {
+  std::vector<std::string> flags =
+      ProofLayout{.settings = layout.common_settings()}.flags(layout.global_batch());
+  flags.insert(flags.end(), {"--compile.enable=false", "--compile.memory_policy=auto",
+                             "--compile.numerics=exact", "--activation_checkpoint.mode=none"});
+  std::string key;
+  for (const std::string& flag : flags) key += flag + " ";
+  const auto [at, is_new] = one_rank_.try_emplace(key, folder_ / fmt::format("one-{}", one_rank_.size()));
+  if (!is_new) return at->second;
+  if (const std::string failure = play(1, at->second, flags); !failure.empty())
+    throw Error(ExitCode::internal, "the run of one rank that layouts are compared with " + failure);
+  return at->second;
+}
+
+Compared Prover::compared_with(const ProofCase& layout) const {
+  Compared compared;
+  for (const ParameterRule& rule : find_model_spec(job_.model.name)->parameters(job_.model.sizes))
+    compared.parameters.push_back(rule.name);
+  compared.beta1 = job_.optimizer.beta1;
+  compared.max_norm = job_.training.max_norm;
+  const ProofLayout& first = layout.layouts[0];
+  for (const auto& [name, degree] :
+       {std::pair("dp_replicate", first.replicate), std::pair("dp_shard", first.shard),
+        std::pair("tp", first.tensor), std::pair("ep", first.experts), std::pair("dp", first.data()),
+        std::pair("microbatches", first.microbatches), std::pair("all ranks", first.ranks())})
+    if (degree > 1) compared.axes.emplace_back(name, degree);
+  return compared;
+}
+
+Proof Prover::prove(const ProofCase& layout) {
+  const std::filesystem::path& one = one_rank(layout);
+  const Stopwatch time;
+  const std::filesystem::path run = folder_ / fmt::format("run-{}", runs_++);
+  Proof proof{layout, {}, play_case(layout, run)};
+  if (proof.failure.empty()) proof.differences = differences(one, run, compared_with(layout));
+  proof.seconds = time.seconds();
+  if (proof.holds()) std::filesystem::remove_all(run);
+  return proof;
+}
+
+}  // namespace rondo
