@@ -13,8 +13,8 @@
 #include "support/flags/flags.h"
 #include "support/stopwatch.h"
 #include "trainer/config/load.h"
-#include "trainer/prove/proof_job.h"
-#include "trainer/prove/proof_text.h"
+#include "trainer/run/prove/proof_job.h"
+#include "trainer/run/prove/proof_text.h"
 
 namespace rondo {
 namespace {
@@ -82,6 +82,9 @@ std::optional<ProveOptions> read_options(const Arguments& args) {
               "keeps the runs that differ, and those of one rank");
   flags.toggle("--json", &options.json, "the same numbers for programs");
   if (!flags.read(args)) return std::nullopt;
+  if (!options.keep.empty() && std::filesystem::exists(options.keep) &&
+      !std::filesystem::is_empty(options.keep))
+    flags.fail({flags.as_given("--keep") + " must be a folder that is empty or does not exist yet"});
   const JobConfig job = load_config(keys, "cpu");
   options.job = proof_job(job);
   for (const std::string& text : layouts) {
@@ -151,6 +154,7 @@ int run_prove(const Arguments& args) {
   std::fputs((options->json ? proof_json(proofs) : proof_summary(proofs, progress.seconds())).c_str(),
              stdout);
   const bool holds = std::all_of(proofs.begin(), proofs.end(), [](const Proof& one) { return one.holds(); });
+  if (!holds && options->keep.empty()) std::fputs("--keep DIR keeps the runs that differ\n", stderr);
   return holds ? 0 : static_cast<int>(ExitCode::numerics);
 }
 

@@ -5,7 +5,8 @@
 //   dp_replicate=2,dp_shard=2,tp=2,ep=4,accumulate=2,compile.memory_policy=full
 //
 // Axes with one rank are left out; `one rank` is the layout that has no other. accumulate: microbatches of a
-// step. What has a dot is a key of the configuration. `A/B` saves after two of three steps in layout A and
+// step. What has a dot is a key of the configuration, and a word
+// behind it one more of its list. `A/B` saves after two of three steps in layout A and
 // resumes in B.
 #pragma once
 

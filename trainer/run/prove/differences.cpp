@@ -1,6 +1,6 @@
 // Tensors are read whole, since models of proofs are small. A factor is found by least squares: where it
 // leaves nothing over, it tells more than any difference does.
-#include "trainer/prove/differences.h"
+#include "trainer/run/prove/differences.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +14,7 @@
 #include "support/flags/flag_values.h"
 #include "trainer/checkpoint/reader.h"
 #include "trainer/observe/metrics/step_metrics.h"
-#include "trainer/prove/proof_job.h"
+#include "trainer/run/prove/proof_job.h"
 
 namespace rondo {
 namespace {
@@ -172,7 +172,7 @@ std::string describe_difference(std::span<const double> right, std::span<const d
     last = i;
     ++count;
   }
-  if (left_over < 1e-9 * largest(found))
+  if (std::isfinite(factor) && left_over < 1e-9 * largest(found))
     return fmt::format("every element is {:.6g} times what it should be{}", factor,
                        cause_of(factor, compared));
   return fmt::format("{} of {} elements differ, from {} to {} of the flattened tensor", count, right.size(),

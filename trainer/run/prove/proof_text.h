@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/prove/prover.h"
+#include "trainer/run/prove/prover.h"
 
 namespace rondo {
 

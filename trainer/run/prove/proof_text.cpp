@@ -1,4 +1,4 @@
-#include "trainer/prove/proof_text.h"
+#include "trainer/run/prove/proof_text.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // Documents are from a few bytes to many sequences long, so that borders fall anywhere in a sequence, and
 // rows of a batch have different numbers of labels where attention stops at them.
-#include "trainer/prove/proof_job.h"
+#include "trainer/run/prove/proof_job.h"
 
 #include <fmt/format.h>
 
@@ -38,7 +38,6 @@ JobConfig proof_job(const JobConfig& job) {
   c.job.device = "cpu";
   c.model.sizes = find_model_spec(job.model.name)->small(job.model.sizes);
   c.model.hf_assets_path.clear();
-  c.lr_scheduler = {};
   c.lr_scheduler.warmup_steps = 0;
   c.lr_scheduler.total_steps = kProofSteps;
   c.training = {};

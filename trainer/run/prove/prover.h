@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "parallel/launch/rank_pool.h"
-#include "trainer/prove/differences.h"
-#include "trainer/prove/proof_layout.h"
+#include "trainer/run/prove/differences.h"
+#include "trainer/run/prove/proof_layout.h"
 
 namespace rondo {
 

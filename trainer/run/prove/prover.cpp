@@ -1,6 +1,6 @@
 // One pool of ranks lives at a time, so that proofs of one number of ranks after the other start it once. A
 // run folder goes when its proof holds.
-#include "trainer/prove/prover.h"
+#include "trainer/run/prove/prover.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "support/error.h"
 #include "support/flags/flag_values.h"
 #include "support/stopwatch.h"
-#include "trainer/prove/proof_job.h"
+#include "trainer/run/prove/proof_job.h"
 
 namespace rondo {
 namespace {

@@ -1,6 +1,6 @@
 // Which ways to train there are stands in two lists, one for any model and one for experts. The matrix gives
 // each to some layouts of any shape; the random cases draw several at once.
-#include "trainer/prove/proof_layout.h"
+#include "trainer/run/prove/proof_layout.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -48,7 +48,7 @@ const Ways& ways_of_all() {
       "compile.memory_policy=min_cut",
       "compile.memory_policy=sac_and_offload",
       "compile.disable_passes=transformer_block_bucketing",
-      "compile.passes=auto_bucketing",
+      "compile.passes=deduplicate_unshard,auto_bucketing",
       "compile.fsdp_buckets=layers.0+layers.1+norm",
       "compile.enable_fsdp_ag_rs_overlap=true",
       "compile.numerics=rounds",
@@ -70,6 +70,10 @@ std::string read_layout(const std::string& text, ProofLayout& layout) {
   for (const std::string& word : split(text, ',')) {
     const std::size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
+    if (equals == word.npos && !layout.settings.empty()) {  // one more of a list
+      layout.settings.back() += "," + word;
+      continue;
+    }
     const std::string value = equals == word.npos ? "" : word.substr(equals + 1);
     if (name.find('.') != name.npos) {
       if (known_field(name) == nullptr) return fmt::format("has no key {}{}", name, suggest_key(name));
@@ -220,7 +224,7 @@ std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) 
   cross(ways_of_all(), small);
   cross({kBounded, kBounded + " compile.memory_policy=full", kBounded + " compile.numerics=rounds"},
         of_experts);
-  for (std::size_t i = 0; i + 1 < small.size(); i += 2) {
+  for (std::size_t i = 0; i < small.size() / 2; i += 2) {
     cases.push_back({{small[i], small[small.size() - 1 - i]}});
     cases.push_back({{small[small.size() - 1 - i], small[i]}});
   }

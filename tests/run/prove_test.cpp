@@ -1,0 +1,89 @@
+// `rondo prove` on real ranks: layouts of both models equal one rank, and what does not is found and named.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/run/runs.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+ProgramResult prove(const std::string& model, const Words& words) {
+  return rondo(Words{"prove", RONDO_SOURCE_DIR "/configs/" + model + "_debug.toml"} + words);
+}
+ProgramResult prove_layouts(const std::string& model, const Words& layouts) {
+  Words words;
+  for (const std::string& layout : layouts) words.insert(words.end(), {"--layout", layout});
+  return prove(model, words);
+}
+
+void all_hold(const ProgramResult& proved, std::size_t count) {
+  INFO(proved.output);
+  CHECK(proved.exit_code == 0);
+  CHECK_THAT(proved.output, ContainsSubstring(fmt::format("{0} of {0} layouts equal one rank", count)));
+}
+
+TEST_CASE("layouts of Llama 3 equal one rank: gradients, norm, and parameters and state after three steps") {
+  const Words layouts = {
+      "accumulate=2",
+      "dp_shard=3",
+      "dp_replicate=2,training.document_attention=true",
+      "tp=2,compile.numerics=rounds,training.document_attention=true",
+      "dp_shard=2,compile.memory_policy=full,parallelism.fsdp_reshard_after_forward=always",
+      "dp_shard=2,tp=2,accumulate=2",
+      "dp_replicate=2,dp_shard=2,accumulate=3,compile.enable=false",
+      "dp_shard=2/tp=3"};
+  all_hold(prove_layouts("llama3", layouts), layouts.size());
+}
+
+TEST_CASE("layouts of DeepSeek-V3 equal one rank, and tokens go to the same experts") {
+  const std::string standard = ",parallelism.expert_parallel_comm_backend=standard";
+  const Words layouts = {"tp=2,ep=2",
+                         "dp_shard=2,ep=2,compile.numerics=rounds" + standard,
+                         "dp_shard=2,ep=2,parallelism.expert_capacity_factor=1.1",
+                         "dp_shard=2,tp=2,ep=4,accumulate=2,training.document_attention=true",
+                         "dp_shard=2,tp=2,ep=2,compile.memory_policy=min_cut" + standard,
+                         "dp_replicate=2,dp_shard=2,ep=2,model.sequence_balance_coeff=0.1",
+                         "dp_replicate=2,tp=2,model.n_expert_groups=4,model.n_limited_groups=2",
+                         "tp=2,ep=2/dp_shard=4,ep=4"};
+  all_hold(prove_layouts("deepseek_v3", layouts), layouts.size());
+}
+
+// The second rank's learning rate decays otherwise.
+TEST_CASE("a rank that computes with other numbers is found, and what differs first is named") {
+  setenv("LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so", 1);
+  setenv("OTHER_COSINE_RANK", "1", 1);
+  const ProgramResult proved =
+      prove("llama3", {"--layout", "dp_shard=2", "--layout", "tp=2", "--lr_scheduler.decay_type=cosine"});
+  unsetenv("LD_PRELOAD");
+  unsetenv("OTHER_COSINE_RANK");
+  INFO(proved.output);
+  CHECK(proved.exit_code == 8);
+  CHECK_THAT(proved.output, ContainsSubstring("0 of 2 layouts equal one rank"));
+  CHECK_THAT(proved.output, ContainsSubstring("differs: model/tok_embeddings.weight") &&
+                                ContainsSubstring("from 5310 to 10618"));
+}
+
+TEST_CASE("rondo prove refuses layouts that the small model cannot have, and says which ones it can") {
+  const ProgramResult refused = prove("llama3", {"--layout", "tp=5"});
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.output,
+             ContainsSubstring("--layout \"tp=5\": the small model is shared by 1, 2, 3, 4, 6"));
+  CHECK_THAT(prove("llama3", {"--layout", "pp=2"}).output, ContainsSubstring("must be like dp_replicate=2"));
+  CHECK(prove("llama3", {"--layout", "dp_shard=2,ep=2"}).exit_code == 2);
+  CHECK_THAT(prove("llama3", {"--keep", RONDO_SOURCE_DIR}).output,
+             ContainsSubstring("must be a folder that is empty"));
+}
+
+TEST_CASE("rondo prove --json tells a program of each layout and of all") {
+  const ProgramResult proved = prove("llama3", {"--layout", "one rank", "--json"});
+  REQUIRE(proved.exit_code == 0);
+  const nlohmann::json told = nlohmann::json::parse(proved.output);
+  CHECK(told["holds"] == true);
+  CHECK(told["layouts"][0]["layout"] == "one rank");
+  CHECK(told["layouts"][0]["gradients"] == 0);
+}
+
+}  // namespace
+}  // namespace rondo
