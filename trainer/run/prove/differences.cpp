@@ -99,53 +99,47 @@ std::string cause_of(double factor, const Compared& compared) {
   return "";
 }
 
-// Compares tensors of two checkpoints, and keeps what differs first.
+// Compares tensors of two checkpoints.
 class Comparison {
  public:
-  Comparison(const std::filesystem::path& one, const std::filesystem::path& other, const Compared& compared,
-             Differences& result)
-      : right_(one), found_(other), compared_(compared), result_(result) {}
+  Comparison(const std::filesystem::path& one, const std::filesystem::path& other, const Compared& compared)
+      : right_(one), found_(other), compared_(compared) {}
 
-  // `factor`: of what is found, before it is compared.
-  double compare(const std::string& name, double bound, double right_factor = 1, double found_factor = 1) {
+  // Returns how far they are apart; says in `finding` what is beyond the bound, unless it says something.
+  // Both sides are multiplied by their factors before.
+  double compare(const std::string& name, double bound, std::string& finding, double right_factor = 1,
+                 double found_factor = 1) {
     const checkpoint::TensorRecord* right = right_.manifest().find(name);
     const checkpoint::TensorRecord* found = found_.manifest().find(name);
-    if (right == nullptr) return 0;
-    ++result_.tensors;
-    if (found == nullptr || found->shape != right->shape) {
-      find(name + " is missing, or has another shape");
-      return std::numeric_limits<double>::infinity();
+    if (right == nullptr)
+      throw Error(ExitCode::data, name + " is not in the checkpoint of one rank, and a proof compares it");
+    ++tensors_;
+    double difference = std::numeric_limits<double>::infinity();
+    std::string what = "it is missing, or has another shape";
+    if (found != nullptr && found->shape == right->shape) {
+      Numbers a = read_tensor(right_, *right), b = read_tensor(found_, *found);
+      for (double& number : a) number *= right_factor;
+      for (double& number : b) number *= found_factor;
+      difference = apart(a, b);
+      if (difference <= bound) return difference;
+      what = describe_difference(a, b, bound, compared_);
     }
-    Numbers a = read_tensor(right_, *right), b = read_tensor(found_, *found);
-    for (double& number : a) number *= right_factor;
-    for (double& number : b) number *= found_factor;
-    const double difference = apart(a, b);
-    if (!(difference <= bound))
-      find(
-          fmt::format("{}: {:.1e} apart; {}", name, difference, describe_difference(a, b, bound, compared_)));
+    if (finding.empty()) finding = fmt::format("{}: {:.1e} apart; {}", name, difference, what);
     return difference;
   }
-  // All whose names begin so, but those of parameters, which were compared.
-  double compare_others(const std::string& prefix, double bound) {
+  // All whose names begin so, in the order of the checkpoint.
+  double compare_all(const std::string& prefix, double bound, std::string& finding) {
     double most = 0;
     for (const checkpoint::TensorRecord& tensor : right_.manifest().tensors)
-      if (tensor.name.starts_with(prefix) && !is_of_parameter(tensor.name))
-        most = std::max(most, compare(tensor.name, bound));
+      if (tensor.name.starts_with(prefix)) most = std::max(most, compare(tensor.name, bound, finding));
     return most;
   }
-  void find(const std::string& finding) {
-    if (result_.finding.empty()) result_.finding = finding;
-  }
+  std::size_t tensors() const { return tensors_; }
 
  private:
-  bool is_of_parameter(const std::string& name) const {
-    return std::any_of(compared_.parameters.begin(), compared_.parameters.end(),
-                       [&](const std::string& parameter) { return name == "model/" + parameter; });
-  }
-
   checkpoint::Reader right_, found_;
   const Compared& compared_;
-  Differences& result_;
+  std::size_t tensors_ = 0;
 };
 
 std::filesystem::path saved(const std::filesystem::path& run, std::int64_t step) {
@@ -182,35 +176,47 @@ std::string describe_difference(std::span<const double> right, std::span<const d
 Differences differences(const std::filesystem::path& one, const std::filesystem::path& other,
                         const Compared& compared, const Bounds& bounds) {
   Differences result;
+  const auto add = [&](const std::string& finding) {
+    if (!finding.empty()) result.findings.push_back(finding);
+  };
   const std::vector<StepMetrics> right = metrics_of(one), found = metrics_of(other);
+  // Of a norm, whose square is the sum.
+  const auto look_at = [&](const char* name, std::size_t step, double a, double b, int power, double& most) {
+    const double difference = apart(a, b);
+    most = std::max(most, difference);
+    if (difference <= (step == 0 ? bounds.gradients : bounds.state)) return;
+    std::string cause = cause_of(b / a, compared);
+    if (cause.empty() && power == 2) cause = cause_of(b / a * b / a, compared);
+    add(fmt::format("{} of step {}: {} instead of {}, {:.6g} times what it should be{}", name, step + 1, b, a,
+                    b / a, cause));
+  };
+  const auto look_at_step = [&](std::size_t step) {
+    look_at("loss", step, right[step].loss, found[step].loss, 1, result.loss);
+    look_at("grad_norm", step, right[step].grad_norm, found[step].grad_norm, 2, result.grad_norm);
+  };
+  look_at_step(0);
+
+  std::string gradient;
   const double of_right = clip_of(right[0], compared.max_norm) / (1 - compared.beta1),
                of_found = clip_of(found[0], compared.max_norm) / (1 - compared.beta1);
-  Comparison first(saved(one, 1), saved(other, 1), compared, result);
-  for (const std::string& parameter : compared.parameters)
-    result.gradients =
-        std::max(result.gradients, first.compare(kMoments + parameter, bounds.gradients, of_right, of_found));
-  if (result.tensors != compared.parameters.size())
-    throw Error(ExitCode::data, "the optimizer has no first moments (optimizer/exp_avg.*) to tell gradients");
-
-  for (std::size_t i = 0; i < right.size(); ++i) {
-    const auto look_at = [&](const char* name, double a, double b, double& most) {
-      const double difference = apart(a, b);
-      most = std::max(most, difference);
-      if (!(difference <= (i == 0 ? bounds.gradients : bounds.state)))
-        first.find(fmt::format("{} of step {}: {} instead of {}, {:.6g} times what it should be{}", name,
-                               right[i].step, b, a, b / a, cause_of(b / a, compared)));
-    };
-    look_at("loss", right[i].loss, found[i].loss, result.loss);
-    look_at("grad_norm", right[i].grad_norm, found[i].grad_norm, result.grad_norm);
-  }
+  Comparison first(saved(one, 1), saved(other, 1), compared);
+  for (auto name = compared.parameters.rbegin(); name != compared.parameters.rend(); ++name)
+    result.gradients = std::max(
+        result.gradients, first.compare(kMoments + *name, bounds.gradients, gradient, of_right, of_found));
+  add(gradient);
   if (lines_of(one / "expert_load.jsonl") != lines_of(other / "expert_load.jsonl"))
-    first.find("tokens went to other experts: expert_load.jsonl differs");
+    add("tokens went to other experts: expert_load.jsonl differs");
 
-  Comparison last(saved(one, kProofSteps), saved(other, kProofSteps), compared, result);
-  for (const std::string& parameter : compared.parameters)
-    result.parameters = std::max(result.parameters, last.compare("model/" + parameter, bounds.state));
-  result.state =
-      std::max(last.compare_others("model/", bounds.state), last.compare_others("optimizer/", bounds.state));
+  const std::vector<std::string> of_first_step = result.findings;
+  for (std::size_t step = 1; step < right.size(); ++step) look_at_step(step);
+  Comparison last(saved(one, kProofSteps), saved(other, kProofSteps), compared);
+  std::string parameter, state;
+  result.parameters = last.compare_all("model/", bounds.state, parameter);
+  result.state = last.compare_all("optimizer/", bounds.state, state);
+  add(parameter);
+  add(state);
+  if (!of_first_step.empty()) result.findings = of_first_step;  // the rest follows from it
+  result.tensors = first.tensors() + last.tensors();
   return result;
 }
 

@@ -25,7 +25,9 @@ struct Bounds {
 struct Differences {
   double loss = 0, grad_norm = 0, gradients = 0, parameters = 0, state = 0;
   std::size_t tensors = 0;  // that were compared
-  std::string finding;  // what differs first, and what that may come from; "": nothing is beyond its bound
+  // What is beyond its bound, a line each: of the first step loss, the first gradient in the order of the
+  // backward, norm and routing; where these are right, the first of what follows.
+  std::vector<std::string> findings = {};
 };
 
 // What tells which tensor comes first, and what its differences may come from.

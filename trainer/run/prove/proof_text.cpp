@@ -41,7 +41,7 @@ std::string proof_line(const std::vector<ProofCase>& cases, const Proof& proof) 
   for (const Column& column : kColumns)
     line += fmt::format("  {:>10}", number(proof.differences.*column.value));
   line += "\n";
-  if (!proof.holds()) line += "  differs: " + proof.differences.finding + "\n";
+  for (const std::string& finding : proof.differences.findings) line += "  differs: " + finding + "\n";
   return line;
 }
 
@@ -71,7 +71,7 @@ std::string proof_json(const std::vector<Proof>& proofs) {
       one["failure"] = proof.failure;
     } else {
       for (const Column& column : kColumns) one[column.key] = proof.differences.*column.value;
-      if (!proof.holds()) one["finding"] = proof.differences.finding;
+      if (!proof.holds()) one["findings"] = proof.differences.findings;
     }
     layouts.push_back(std::move(one));
   }

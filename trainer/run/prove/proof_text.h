@@ -10,7 +10,7 @@
 namespace rondo {
 
 std::string proof_header(const std::vector<ProofCase>& cases);
-// One line, and one more where the proof does not hold. REQUIRES: of one of the cases of the header.
+// One line, and one more for each finding. REQUIRES: of one of the cases of the header.
 std::string proof_line(const std::vector<ProofCase>& cases, const Proof& proof);
 // "312 of 312 layouts equal one rank", the largest differences, and the time.
 std::string proof_summary(const std::vector<Proof>& proofs, double seconds);

@@ -85,9 +85,16 @@ Compared Prover::compared_with(const ProofCase& layout) const {
   const ProofLayout& first = layout.layouts[0];
   for (const auto& [name, degree] :
        {std::pair("dp_replicate", first.replicate), std::pair("dp_shard", first.shard),
-        std::pair("tp", first.tensor), std::pair("ep", first.experts), std::pair("dp", first.data()),
-        std::pair("microbatches", first.microbatches), std::pair("all ranks", first.ranks())})
+        std::pair("tp", first.tensor), std::pair("ep", first.experts),
+        std::pair("microbatches", first.microbatches)})
     if (degree > 1) compared.axes.emplace_back(name, degree);
+  const auto add_product = [&](const char* name, std::int64_t degree) {
+    for (const auto& [other, of_other] : compared.axes)
+      if (of_other == degree) return;
+    if (degree > 1) compared.axes.emplace_back(name, degree);
+  };
+  add_product("dp", first.data());
+  add_product("all ranks", first.ranks());
   return compared;
 }
 

@@ -21,7 +21,7 @@ struct Proof {
   Differences differences;  // nothing where the run failed
   std::string failure;      // what ended the run of the layout; "": it ended well
   double seconds = 0;
-  bool holds() const { return failure.empty() && differences.finding.empty(); }
+  bool holds() const { return failure.empty() && differences.findings.empty(); }
 };
 
 class Prover {
