@@ -106,9 +106,9 @@ class Comparison {
       : right_(one), found_(other), compared_(compared) {}
 
   // Returns how far they are apart; says in `finding` what is beyond the bound, unless it says something.
-  // Both sides are multiplied by their factors before.
-  double compare(const std::string& name, double bound, std::string& finding, double right_factor = 1,
-                 double found_factor = 1) {
+  // Both sides are multiplied by their factors before, and then called `shown`.
+  double compare(const std::string& name, const std::string& shown, double bound, std::string& finding,
+                 double right_factor = 1, double found_factor = 1) {
     const checkpoint::TensorRecord* right = right_.manifest().find(name);
     const checkpoint::TensorRecord* found = found_.manifest().find(name);
     if (right == nullptr)
@@ -124,14 +124,15 @@ class Comparison {
       if (difference <= bound) return difference;
       what = describe_difference(a, b, bound, compared_);
     }
-    if (finding.empty()) finding = fmt::format("{}: {:.1e} apart; {}", name, difference, what);
+    if (finding.empty()) finding = fmt::format("{}: {:.1e} apart; {}", shown, difference, what);
     return difference;
   }
   // All whose names begin so, in the order of the checkpoint.
   double compare_all(const std::string& prefix, double bound, std::string& finding) {
     double most = 0;
     for (const checkpoint::TensorRecord& tensor : right_.manifest().tensors)
-      if (tensor.name.starts_with(prefix)) most = std::max(most, compare(tensor.name, bound, finding));
+      if (tensor.name.starts_with(prefix))
+        most = std::max(most, compare(tensor.name, tensor.name, bound, finding));
     return most;
   }
   std::size_t tensors() const { return tensors_; }
@@ -180,14 +181,14 @@ Differences differences(const std::filesystem::path& one, const std::filesystem:
     if (!finding.empty()) result.findings.push_back(finding);
   };
   const std::vector<StepMetrics> right = metrics_of(one), found = metrics_of(other);
-  // Of a norm, whose square is the sum.
+  // `power`: 2 of a norm, whose square is a sum.
   const auto look_at = [&](const char* name, std::size_t step, double a, double b, int power, double& most) {
     const double difference = apart(a, b);
     most = std::max(most, difference);
     if (difference <= (step == 0 ? bounds.gradients : bounds.state)) return;
     std::string cause = cause_of(b / a, compared);
     if (cause.empty() && power == 2) cause = cause_of(b / a * b / a, compared);
-    add(fmt::format("{} of step {}: {} instead of {}, {:.6g} times what it should be{}", name, step + 1, b, a,
+    add(fmt::format("{} of step {}: {} instead of {}, {:.9g} times what it should be{}", name, step + 1, b, a,
                     b / a, cause));
   };
   const auto look_at_step = [&](std::size_t step) {
@@ -201,8 +202,9 @@ Differences differences(const std::filesystem::path& one, const std::filesystem:
                of_found = clip_of(found[0], compared.max_norm) / (1 - compared.beta1);
   Comparison first(saved(one, 1), saved(other, 1), compared);
   for (auto name = compared.parameters.rbegin(); name != compared.parameters.rend(); ++name)
-    result.gradients = std::max(
-        result.gradients, first.compare(kMoments + *name, bounds.gradients, gradient, of_right, of_found));
+    result.gradients =
+        std::max(result.gradients, first.compare(kMoments + *name, "gradient of " + *name, bounds.gradients,
+                                                 gradient, of_right, of_found));
   add(gradient);
   if (lines_of(one / "expert_load.jsonl") != lines_of(other / "expert_load.jsonl"))
     add("tokens went to other experts: expert_load.jsonl differs");
