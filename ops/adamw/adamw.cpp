@@ -18,17 +18,25 @@
 namespace rondo {
 namespace {
 
-using adam::Factors, adam::kChunk;
+using adam::kChunk;
 using at::Tensor, at::TensorList;
 using Tensors = std::vector<Tensor>;
 
-// An element as the compiler vectorizes it: a float, or the bits of a bf16.
+// An element as the compiler vectorizes it: a float or a double, or the bits of a bf16.
 template <class T>
-using Stored = std::conditional_t<std::is_same_v<T, at::BFloat16>, std::uint16_t, float>;
+using Stored = std::conditional_t<std::is_same_v<T, at::BFloat16>, std::uint16_t, T>;
+// What it is computed in.
+template <class T>
+using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
 float widened(float x) { return x; }
+double widened(double x) { return x; }
 float widened(std::uint16_t bits) { return c10::detail::f32_from_bits(bits); }
 void store(float& to, float x) { to = x; }
+void store(double& to, double x) { to = x; }
 void store(std::uint16_t& to, float x) { to = c10::detail::round_to_nearest_even(x); }
+
+template <class T>
+using FactorsOf = adam::FactorsIn<Computed<T>>;
 
 template <class T>
 struct Run {
@@ -38,12 +46,12 @@ struct Run {
 };
 
 template <class T>
-[[gnu::always_inline]] inline void update_run(Factors f, Run<T> run) {
+[[gnu::always_inline]] inline void update_run(FactorsOf<T> f, Run<T> run) {
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < run.count; ++i) {
-    const adam::Element now =
-        adam::updated(f, {widened(run.parameter[i]), widened(run.exp_avg[i]), widened(run.exp_avg_sq[i])},
-                      widened(run.gradient[i]));
+    const auto now = adam::updated<Computed<T>>(
+        f, {widened(run.parameter[i]), widened(run.exp_avg[i]), widened(run.exp_avg_sq[i])},
+        widened(run.gradient[i]));
     store(run.parameter[i], now.parameter);
     store(run.exp_avg[i], now.exp_avg);
     store(run.exp_avg_sq[i], now.exp_avg_sq);
@@ -51,19 +59,19 @@ template <class T>
 }
 
 template <class T>
-using UpdateRun = void (*)(Factors f, Run<T> run);
+using UpdateRun = void (*)(FactorsOf<T> f, Run<T> run);
 template <class T>
-void update_everywhere(Factors f, Run<T> run) {
+void update_everywhere(FactorsOf<T> f, Run<T> run) {
   update_run(f, run);
 }
 #ifdef __x86_64__
 template <class T>
-[[gnu::target("avx2,fma")]] void update_avx2(Factors f, Run<T> run) {
+[[gnu::target("avx2,fma")]] void update_avx2(FactorsOf<T> f, Run<T> run) {
   update_run(f, run);
 }
 template <class T>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512")]] void update_avx512(
-    Factors f, Run<T> run) {
+    FactorsOf<T> f, Run<T> run) {
   update_run(f, run);
 }
 #endif
@@ -88,11 +96,12 @@ void adamw_cpu_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_s
                 bool decoupled_weight_decay) {
   check_adamw({parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale, found_inf});
   if (number(found_inf) != 0) return;
-  const Factors factors = adam::factors({decoupled_weight_decay, beta1, beta2, eps, weight_decay},
-                                        number(step), number(learning_rate), number(gradient_scale));
   for (std::size_t k = 0; k < parameters.size(); ++k)
-    with_f32_or_bf16(parameters[k], [&](auto type) {
+    with_dtype(parameters[k], "adamw", [&](auto type) {
       using T = Stored<decltype(type)>;
+      const auto factors =
+          adam::factors<Computed<T>>({decoupled_weight_decay, beta1, beta2, eps, weight_decay}, number(step),
+                                     number(learning_rate), number(gradient_scale));
       static const UpdateRun<T> update = best_update<T>();
       const Tensor gradient = gradients[k].contiguous();
       const auto elements = [](const Tensor& x) { return static_cast<T*>(x.mutable_data_ptr()); };
@@ -152,7 +161,7 @@ void check_adamw(const AdamWOperands& x) {
                "adamw: the lists differ in length");
   for (std::size_t k = 0; k < count; ++k) {
     const Tensor& parameter = x.parameters[k];
-    check_f32_or_bf16("adamw", "a parameter", parameter);
+    check_float("adamw", "a parameter", parameter);
     const auto like_parameter = [&](const char* name, const Tensor& tensor) {
       check_operand("adamw", name, tensor, parameter.sizes(), parameter.scalar_type());
     };

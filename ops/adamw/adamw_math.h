@@ -1,4 +1,5 @@
-// The arithmetic of an update (ops/adamw/adamw.h), in fp32: what CPU and CUDA share. No LibTorch.
+// The arithmetic of an update (ops/adamw/adamw.h), in fp32 or, of fp64 elements, in fp64: what CPU and CUDA
+// share. No LibTorch.
 //
 // REQUIRES: whoever includes it is compiled without contraction of products and sums. Then + - * /, square
 // roots and fused multiply-adds are all there is, which IEEE 754 rounds alike everywhere.
@@ -33,41 +34,52 @@ RONDO_DEVICE inline double power(double base, std::int64_t exponent) {
 }
 
 // What all elements of an update have in common.
-struct Factors {
-  float gradient_scale;
-  float kept, added;  // how much of the parameter stays, and how much is added to its gradient
-  float one_minus_beta1, beta2, one_minus_beta2;
-  float minus_step_size, correction2, eps;
+template <class Real>
+struct FactorsIn {
+  Real gradient_scale;
+  Real kept, added;  // how much of the parameter stays, and how much is added to its gradient
+  Real one_minus_beta1, beta2, one_minus_beta2;
+  Real minus_step_size, correction2, eps;
 };
+using Factors = FactorsIn<float>;
 
 // The update is the step-th, from 1.
-RONDO_DEVICE inline Factors factors(const AdamWOptions& o, float step, float learning_rate,
-                                    float gradient_scale) {
+template <class Real = float>
+RONDO_DEVICE inline FactorsIn<Real> factors(const AdamWOptions& o, float step, float learning_rate,
+                                            float gradient_scale) {
   const auto count = static_cast<std::int64_t>(step);
   const double lr = learning_rate;
-  Factors f{};
+  FactorsIn<Real> f{};
   f.gradient_scale = gradient_scale;
-  f.kept = o.decoupled_weight_decay ? static_cast<float>(1 - lr * o.weight_decay) : 1.0f;
-  f.added = o.decoupled_weight_decay ? 0.0f : static_cast<float>(o.weight_decay);
-  f.one_minus_beta1 = static_cast<float>(1 - o.beta1);
-  f.beta2 = static_cast<float>(o.beta2);
-  f.one_minus_beta2 = static_cast<float>(1 - o.beta2);
-  f.minus_step_size = static_cast<float>(-(lr / (1 - power(o.beta1, count))));
-  f.correction2 = static_cast<float>(sqrt(1 - power(o.beta2, count)));
-  f.eps = static_cast<float>(o.eps);
+  f.kept = o.decoupled_weight_decay ? static_cast<Real>(1 - lr * o.weight_decay) : Real(1);
+  f.added = o.decoupled_weight_decay ? Real(0) : static_cast<Real>(o.weight_decay);
+  f.one_minus_beta1 = static_cast<Real>(1 - o.beta1);
+  f.beta2 = static_cast<Real>(o.beta2);
+  f.one_minus_beta2 = static_cast<Real>(1 - o.beta2);
+  f.minus_step_size = static_cast<Real>(-(lr / (1 - power(o.beta1, count))));
+  f.correction2 = static_cast<Real>(sqrt(1 - power(o.beta2, count)));
+  f.eps = static_cast<Real>(o.eps);
   return f;
 }
 
-struct Element {
-  float parameter, exp_avg, exp_avg_sq;
+template <class Real>
+struct ElementIn {
+  Real parameter, exp_avg, exp_avg_sq;
 };
+using Element = ElementIn<float>;
 
-RONDO_DEVICE inline Element updated(const Factors& f, Element old, float gradient) {
-  const float g = fmaf(old.parameter, f.added, gradient / f.gradient_scale);
-  Element now{};
-  now.exp_avg = fmaf(f.one_minus_beta1, g - old.exp_avg, old.exp_avg);
-  now.exp_avg_sq = fmaf(f.one_minus_beta2 * g, g, old.exp_avg_sq * f.beta2);
-  const float denominator = sqrtf(now.exp_avg_sq) / f.correction2 + f.eps;
+RONDO_DEVICE inline float fused(float a, float b, float c) { return fmaf(a, b, c); }
+RONDO_DEVICE inline double fused(double a, double b, double c) { return fma(a, b, c); }
+RONDO_DEVICE inline float root(float x) { return sqrtf(x); }
+RONDO_DEVICE inline double root(double x) { return sqrt(x); }
+
+template <class Real>
+RONDO_DEVICE inline ElementIn<Real> updated(const FactorsIn<Real>& f, ElementIn<Real> old, Real gradient) {
+  const Real g = fused(old.parameter, f.added, gradient / f.gradient_scale);
+  ElementIn<Real> now{};
+  now.exp_avg = fused(f.one_minus_beta1, g - old.exp_avg, old.exp_avg);
+  now.exp_avg_sq = fused(f.one_minus_beta2 * g, g, old.exp_avg_sq * f.beta2);
+  const Real denominator = root(now.exp_avg_sq) / f.correction2 + f.eps;
   now.parameter = old.parameter * f.kept + f.minus_step_size * now.exp_avg / denominator;
   return now;
 }
