@@ -1,5 +1,6 @@
 // Types of sharding on the graphs of both models: what is right has them, through every pass, and what is
-// wrong has none. Nothing runs and no rank is met, so a layout may have any number of ranks.
+// wrong has none. Nothing runs and no rank is met, so a layout may have any number of ranks. RONDO_BLESS=1
+// rewrites the table in docs/proof.md.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -96,7 +97,7 @@ TEST_CASE("degrees that do not nest leave the graph without a mesh") {
   CHECK((InputSharding(Mesh(8, {1, 1, 4, 1, 2}, 4)).mesh().axes == nested));
 }
 
-TEST_CASE("mistakes in what ranks exchange are found before a step runs, in the shares that the file says") {
+TEST_CASE("docs/proof.md says how many mistakes in what ranks exchange are refused before a step runs") {
   struct Count {
     int made = 0, found = 0;
   };
@@ -118,24 +119,34 @@ TEST_CASE("mistakes in what ranks exchange are found before a step runs, in the 
             ++count.made;
             try {
               ir::shardings_agree(mutant);
-              if (count.made - count.found <= 30)
+              if (count.made - count.found <= 3)
                 escaped += fmt::format("{}: {} in {} of {}\n", kind, place, graph.name, job.model);
             } catch (const ir::VerifyError&) {
               ++count.found;
             }
           });
-  std::string text = "mistake | made | found\n";
+  std::string table = "| mistake | made | refused |\n|---|---|---|\n";
   Count all;
+  const auto add_row = [&](const std::string& name, const Count& count) {
+    table += fmt::format("| {} | {} | {} |\n", name, count.made, count.found);
+  };
   for (const auto& [kind, count] : kinds) {
-    text += fmt::format("{} | {} | {}\n", kind, count.made, count.found);
+    add_row(kind, count);
     all.made += count.made;
     all.found += count.found;
   }
-  text += fmt::format("all | {} | {}\n", all.made, all.found);
+  add_row("all", all);
   INFO(escaped);
-  const std::filesystem::path file = RONDO_SOURCE_DIR "/tests/trainer/step/sharding_mutants.txt";
-  if (std::getenv("RONDO_BLESS") != nullptr) write_text(file, text);
-  CHECK(text == text_of(file));
+  CHECK(all.found * 100 >= all.made * 80);
+  const std::filesystem::path file = RONDO_SOURCE_DIR "/docs/proof.md";
+  const std::string page = text_of(file);
+  const std::size_t begin = page.find("| mistake |"), end = page.find("\n\n", begin) + 1;
+  REQUIRE(begin != std::string::npos);
+  if (std::getenv("RONDO_BLESS") != nullptr) {
+    write_text(file, page.substr(0, begin) + table + page.substr(end));
+  } else {
+    CHECK(page.substr(begin, end - begin) == table);
+  }
 }
 
 }  // namespace rondo
