@@ -155,6 +155,8 @@ class CudaDevice final : public ReplayDevice {
     try {
       capturing_->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     } catch (...) {
+      // Kept for ever: where it had no memory for the generator's state, its destructor ends the process.
+      if (!is_capturing()) static_cast<void>(capturing_.release());
       abandon_capture();
       throw;
     }
@@ -170,7 +172,7 @@ class CudaDevice final : public ReplayDevice {
   void abandon_capture() noexcept override {
     // The stream must leave its capture even if that fails as well; the runtime's memory of the failure goes
     // too.
-    const bool ended = succeeds([&] { capturing_->capture_end(); });
+    const bool ended = is_capturing() && succeeds([&] { capturing_->capture_end(); });
     cudaGetLastError();
     // Where it failed before it stopped routing, the recording does not know that it uses the pool.
     if (!ended && succeeds([&] { allocator::endAllocateToPool(index_, pool_); }))
@@ -197,6 +199,12 @@ class CudaDevice final : public ReplayDevice {
   std::int64_t counted() const override { return std::atomic_ref(*seen_).load(); }
 
  private:
+  bool is_capturing() const noexcept {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    return cudaStreamIsCapturing(stream_.stream(), &status) == cudaSuccess &&
+           status != cudaStreamCaptureStatusNone;
+  }
+
   // From the first block to release_pool; the next first block begins another pool.
   void hold_pool() {
     if (holds_pool_) return;
