@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -29,9 +30,29 @@ void tell_launcher_error(const RunOutcome& end) {
   std::ofstream(file) << nlohmann::json{{"message", {{"message", end.reason}, {"extraInfo", extra}}}} << "\n";
 }
 
+// Without the advice at its end: a setting that does not go with recordings.
 std::string first_line(const char* text) {
   const std::string whole = text;
-  return whole.substr(0, whole.find('\n'));
+  return whole.substr(0, std::min(whole.find('\n'), whole.find(" If reserved but unallocated memory is")));
+}
+
+// LibTorch's allocator, the CUDA runtime (for pinned memory, streams, graphs) and cuBLAS tell it in their own
+// ways.
+bool is_full(const c10::Error& error, const std::string& what) {
+  constexpr int kMemoryAllocation = 2;  // cudaErrorMemoryAllocation
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
+  if (const auto* const of_runtime = dynamic_cast<const c10::AcceleratorError*>(&error))
+    return of_runtime->get_error_code() == kMemoryAllocation;
+  return what.find("CUBLAS_STATUS_ALLOC_FAILED") != std::string::npos;
+}
+
+// What no program can cause. A kernel of ours may be behind a failed launch or a wrong address.
+bool is_broken(const c10::Error& error) {
+  constexpr int kDevicesUnavailable = 46, kEccUncorrectable = 214;  // of cudaError
+  const auto* const of_runtime = dynamic_cast<const c10::AcceleratorError*>(&error);
+  if (of_runtime == nullptr) return false;
+  const int code = of_runtime->get_error_code();
+  return code == kDevicesUnavailable || code == kEccUncorrectable;
 }
 
 // By a signal, where no step was agreed on.
@@ -108,12 +129,17 @@ RunOutcome outcome_of(const std::function<RunOutcome()>& body,
     return lost_peer("lost contact with another rank after step " + std::to_string(steps_done()) + ": " +
                          first_line(error.what_without_backtrace()),
                      steps_done(), config, environment);
-  } catch (const c10::OutOfMemoryError& error) {
-    return {static_cast<int>(ExitCode::resources), std::nullopt,
-            "the GPU is out of memory: " + first_line(error.what_without_backtrace()) +
-                "; `rondo plan` says what a step needs and what would make it fit"};
   } catch (const c10::Error& error) {
-    return internal(first_line(error.what_without_backtrace()));
+    const std::string what = first_line(error.what_without_backtrace());
+    const auto resources = [](const std::string& reason) {
+      return RunOutcome{static_cast<int>(ExitCode::resources), std::nullopt, reason};
+    };
+    if (is_full(error, what))
+      return resources("the GPU is out of memory: " + what +
+                       "; `rondo plan` says what a step needs and what would make it fit");
+    if (is_broken(error))
+      return resources("the GPU failed: " + what + "; `nvidia-smi -q` tells more, try another GPU");
+    return internal(what);
   } catch (const std::bad_alloc&) {
     return {static_cast<int>(ExitCode::resources), std::nullopt, "out of memory"};
   } catch (const std::exception& error) {
