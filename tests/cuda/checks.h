@@ -3,7 +3,7 @@
 //   {"case":"...","status":"ok|failed|skipped","seconds":0.1,"figures":{...},"message":"..."}
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <chrono>
 #include <cstdio>

@@ -1,0 +1,152 @@
+// Every way in which a recorded run can end: what is left, in which order it goes, and what the user is told.
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/run/processes.h"
+#include "tests/stand_in_cuda/on_stand_in.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using launch::holds_soon;
+using launch::Launch;
+
+// A run of some ranks under the launcher that would not end by itself.
+struct EndlessRun {
+  explicit EndlessRun(int ranks) : launcher(words(ranks), environment()) {}
+
+  bool launches_recordings(int rank) const {
+    return holds_soon([&] { return run.journal(rank).of("launch").size() > 3; });
+  }
+
+  StandInRun run;
+  Mark mark;
+  Launch launcher;
+
+ private:
+  Words words(int ranks) const {
+    const Words train = run.words(1, kLlama, {"--training.steps=1000000"});
+    return Words{"--nproc-per-node", std::to_string(ranks), "--"} + Words(train.begin() + 1, train.end());
+  }
+  std::vector<std::pair<std::string, std::string>> environment() const {
+    std::vector<std::pair<std::string, std::string>> all = {mark.setting()};
+    for (const std::string& setting : stand_in_settings(run.journals())) {
+      const std::size_t at = setting.find('=');
+      all.emplace_back(setting.substr(0, at), setting.substr(at + 1));
+    }
+    return all;
+  }
+};
+
+// What must be gone however a rank ends by itself.
+void check_nothing_is_left(const JournalFile& journal) {
+  CHECK(journal.of("misused") == std::vector<std::string>{});
+  for (const char* kind : {"recordings", "graphs", "pinned_blocks"})
+    CHECK(journal.alive(kind) <= 0);  // -1: the run did not come so far that there are any
+  CHECK(journal.last_place("exit") >= 0);
+}
+
+ProgramResult failing(const StandInRun& run, const std::string& fault) {
+  return run.run(1, kLlama, steps(6), {"RONDO_STAND_IN_FAIL=" + fault});
+}
+
+}  // namespace
+
+TEST_CASE("a signal ends a recorded run as any other: the step ends, and recordings go before their memory") {
+  EndlessRun endless(1);
+  REQUIRE(endless.launches_recordings(0));
+  endless.launcher.signal(SIGTERM);
+  const launch::Finished end = endless.launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 143);
+  CHECK(endless.mark.all_gone());
+  CHECK(problems(endless.run.journal()) == std::vector<std::string>{});
+}
+
+TEST_CASE("a replayed run frees every block of the GPU, but for the handle of cuBLAS") {
+  const StandInRun run;
+  // Without its cache LibTorch asks the driver for each tensor; so no run is recorded.
+  const ProgramResult ended =
+      run.run(1, kLlama, steps(4) + Words{"--compile.passes=default"}, {"PYTORCH_NO_CUDA_MEMORY_CACHING=1"});
+  INFO(ended.output);
+  CHECK(ended.exit_code == 0);
+  CHECK(run.journal().alive("device_bytes") == 4 << 20);
+}
+
+TEST_CASE("a rank that loses another one destroys its recordings, and aborts its communicators") {
+  EndlessRun endless(2);
+  REQUIRE((endless.launches_recordings(0) && endless.launches_recordings(1)));
+  for (const int pid : endless.mark.processes("RANK=1")) kill(pid, SIGKILL);
+  const launch::Finished end = endless.launcher.wait(std::chrono::seconds(60));
+  INFO(end.out << end.err);
+  CHECK(end.code == 137);
+  CHECK(endless.mark.all_gone());
+  const JournalFile journal = endless.run.journal(0);
+  check_nothing_is_left(journal);
+  CHECK(journal.alive("communicators") == 0);
+}
+
+TEST_CASE("an op that waits for the device in a recording is named, and the run ends with 10") {
+  const StandInRun run;
+  const ProgramResult ended = run.run(1, kLlama, steps(6), {"RONDO_STAND_IN_BUG=synchronize:300"});
+  INFO(ended.output);
+  CHECK(ended.exit_code == 10);
+  CHECK_THAT(ended.output, ContainsSubstring("segment 1 of 1 of train_step cannot be recorded: at aten."));
+  CHECK_THAT(ended.output, ContainsSubstring("operation not permitted when stream is capturing"));
+  CHECK_THAT(ended.output, ContainsSubstring("likely cause: it waits for the device"));
+  check_nothing_is_left(run.journal());
+}
+
+TEST_CASE("a GPU without memory ends a run with 9, whoever asks for it") {
+  // Of 38 allocations of a run: state, the arena, cuBLAS's handle and workspace, temporaries.
+  for (const char* fault : {"cudaMalloc:1:2", "cudaMalloc:20:2", "cudaMalloc:32:2", "cudaMalloc:33:2",
+                            "cudaMalloc:34:2", "cudaMalloc:37:2", "cudaHostAlloc:1:2"})
+    DYNAMIC_SECTION(fault) {
+      const StandInRun run;
+      const ProgramResult ended = failing(run, fault);
+      INFO(ended.output);
+      CHECK(ended.exit_code == 9);
+      CHECK_THAT(ended.output, ContainsSubstring("the GPU is out of memory: CUDA"));
+      CHECK_THAT(ended.output, !ContainsSubstring("expandable_segments"));
+      check_nothing_is_left(run.journal());
+    }
+}
+
+TEST_CASE("a recording that cannot begin or cannot be made ends the run with 10") {
+  // The last allocation of a run is the random generator's, of its first recording.
+  for (const char* fault :
+       {"cudaMalloc:38:2", "cudaStreamBeginCapture:1:2", "cudaGraphInstantiateWithFlags:1:2"})
+    DYNAMIC_SECTION(fault) {
+      const StandInRun run;
+      const ProgramResult ended = failing(run, fault);
+      INFO(ended.output);
+      CHECK(ended.exit_code == 10);
+      CHECK_THAT(ended.output, ContainsSubstring("segment 1 of 1 of train_step cannot be recorded"));
+      CHECK_THAT(ended.output, ContainsSubstring("out of memory"));
+      check_nothing_is_left(run.journal());
+    }
+}
+
+TEST_CASE("a GPU that fails ends the run with an error and no signal, wherever it is noticed") {
+  struct Case {
+    const char* fault;
+    int code;
+  };
+  for (const Case& each : {Case{"cudaGraphLaunch:3:719", 1},
+                           {"cudaGraphLaunch:1:214", 9},
+                           {"cudaStreamSynchronize:1:719", 1},
+                           {"cudaMemcpyAsync:3:719", 1},
+                           {"cudaEventRecord:4:719", 1},
+                           {"cudaLaunchKernel:1300:719", 10},
+                           {"cudaStreamEndCapture:1:719", 10},
+                           {"cudaGraphExecDestroy:1:719", 0}})
+    DYNAMIC_SECTION(each.fault) {
+      const StandInRun run;
+      const ProgramResult ended = failing(run, each.fault);
+      INFO(ended.output);
+      CHECK(ended.exit_code == each.code);
+      CHECK(run.journal().last_place("exit") >= 0);
+    }
+}
+
+}  // namespace rondo

@@ -1,0 +1,28 @@
+// What the stand-ins of cuBLAS and NCCL ask of that of the runtime.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+// Memory that work reads or writes.
+struct stand_in_touched {
+  const void* begin;
+  std::size_t bytes;
+  bool written;
+};
+
+// A kernel of a library, given to a stream: written down, or a node of the capture.
+cudaError_t stand_in_launch(const char* name, cudaStream_t stream, const stand_in_touched* touched,
+                            int count);
+
+// A line of the journal.
+void stand_in_line(const char* text);
+
+// A number of the journal's summary.
+void stand_in_at_exit(const char* name, std::int64_t (*live)());
+
+}  // extern "C"

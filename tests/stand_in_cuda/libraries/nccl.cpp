@@ -1,0 +1,160 @@
+// NCCL without data: a collective is a kernel in its stream, and every rank goes on at once. What a group was
+// asked for, in which order, is kept as one number, so that a test can tell ranks that disagree. A
+// communicator takes memory of the device, as the real one does.
+#include <nccl.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+#include "tests/stand_in_cuda/libraries/library.h"
+
+struct ncclComm {
+  int number = 0, ranks = 0, rank = 0, device = 0;
+  std::uint64_t group = 0, calls = 0, order = 14695981039346656037ull;
+  void* memory = nullptr;
+};
+
+namespace {
+
+std::atomic<int> made{0}, alive{0};
+
+template <class... Numbers>
+void line(const char* format, Numbers... numbers) {
+  char text[256];
+  std::snprintf(text, sizeof text, format, numbers...);
+  stand_in_line(text);
+}
+
+ncclResult_t end(ncclComm_t comm, const char* how) {
+  line("communicator_%s number=%d group=%llx calls=%llu order=%llx", how, comm->number,
+       static_cast<unsigned long long>(comm->group), static_cast<unsigned long long>(comm->calls),
+       static_cast<unsigned long long>(comm->order));
+  cudaFree(comm->memory);
+  delete comm;
+  --alive;
+  return ncclSuccess;
+}
+
+std::size_t bytes_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclInt8:
+    case ncclUint8:
+      return 1;
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
+    case ncclInt64:
+    case ncclUint64:
+    case ncclFloat64:
+      return 8;
+    default:
+      return 4;
+  }
+}
+
+// `from` and `to` have so many elements.
+ncclResult_t collective(const char* name, const void* from, std::size_t from_count, void* to,
+                        std::size_t to_count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
+  ++comm->calls;
+  for (const char* letter = name; *letter != 0; ++letter)
+    comm->order = (comm->order ^ *letter) * 1099511628211ull;
+  for (const std::uint64_t number : {std::uint64_t(from_count), std::uint64_t(to_count), std::uint64_t(type)})
+    comm->order = (comm->order ^ number) * 1099511628211ull;
+  const stand_in_touched touched[] = {{from, from_count * bytes_of(type), false},
+                                      {to, to_count * bytes_of(type), true}};
+  return stand_in_launch(name, stream, touched, 2) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+}  // namespace
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  return result == ncclSuccess ? "no error" : "unhandled cuda error";
+}
+const char* ncclGetLastError(ncclComm_t) { return ""; }
+
+// --- communicators ---
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  std::random_device random;
+  for (char& byte : id->internal) byte = static_cast<char>(random());
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t*) {
+  static const bool told = (stand_in_at_exit("communicators", [] { return std::int64_t(alive); }), true);
+  (void)told;
+  auto* const one = new ncclComm;
+  one->number = ++made;
+  one->ranks = ranks;
+  one->rank = rank;
+  cudaGetDevice(&one->device);
+  std::memcpy(&one->group, id.internal, sizeof one->group);
+  if (cudaMalloc(&one->memory, 4 << 20) != cudaSuccess) return ncclUnhandledCudaError;
+  ++alive;
+  line("communicator_made number=%d ranks=%d rank=%d group=%llx", one->number, ranks, rank,
+       static_cast<unsigned long long>(one->group));
+  *comm = one;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  return ncclCommInitRankConfig(comm, ranks, id, rank, nullptr);
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
+ncclResult_t ncclCommDestroy(ncclComm_t comm) { return end(comm, "destroyed"); }
+ncclResult_t ncclCommAbort(ncclComm_t comm) { return end(comm, "aborted"); }
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* error) {
+  *error = ncclSuccess;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
+  *count = comm->ranks;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
+  *rank = comm->rank;
+  return ncclSuccess;
+}
+
+// --- collectives ---
+
+ncclResult_t ncclGroupStart() { return ncclSuccess; }
+ncclResult_t ncclGroupEnd() { return ncclSuccess; }
+
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclAllReduce", from, count, to, count, type, comm, stream);
+}
+ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t,
+                               ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclReduceScatter", from, count * comm->ranks, to, count, type, comm, stream);
+}
+ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return collective("ncclAllGather", from, count, to, count * comm->ranks, type, comm, stream);
+}
+ncclResult_t ncclAlltoAll(const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t comm,
+                          cudaStream_t stream) {
+  return collective("ncclAlltoAll", from, count * comm->ranks, to, count * comm->ranks, type, comm, stream);
+}
+ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclBroadcast", from, count, to, count, type, comm, stream);
+}
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return collective("ncclSend", from, count, nullptr, 0, type, comm, stream);
+}
+ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return collective("ncclRecv", nullptr, 0, to, count, type, comm, stream);
+}

@@ -1,0 +1,65 @@
+// Bugs put in on purpose: each is found, and what finds it names it. Otherwise the silence of the other tests
+// would mean nothing. A bug is something that an op does beside its work in a recording (RONDO_STAND_IN_BUG),
+// or a call of the program's that is lost (RONDO_STAND_IN_LOSE); runtime/journal.h has both.
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/stand_in_cuda/on_stand_in.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+struct Mutant {
+  const char* what;
+  const char* setting;
+  int ranks;
+  int code;           // of the run
+  const char* found;  // in the problems
+};
+
+constexpr Mutant kMutants[] = {
+    {"an op waits for the device", "RONDO_STAND_IN_BUG=synchronize:300", 1, 10,
+     "refused cudaStreamSynchronize error=900"},
+    {"an op asks for an event", "RONDO_STAND_IN_BUG=query_event:300", 1, 10,
+     "refused cudaEventQuery error=900"},
+    {"an op takes memory of the driver", "RONDO_STAND_IN_BUG=malloc:300", 1, 10,
+     "refused cudaMalloc error=900"},
+    {"an op takes memory behind the capture's back", "RONDO_STAND_IN_BUG=relaxed_malloc:300", 1, 0,
+     "after the first recording: alloc kind=device bytes=1048576"},
+    {"an op forks and does not join", "RONDO_STAND_IN_BUG=fork:300", 1, 10, "unjoined a kernel of a fork"},
+    {"an op copies to memory that is not pinned", "RONDO_STAND_IN_BUG=host_read:300", 1, 0,
+     "misused cudaMemcpyAsync error=0: a recorded copy of host memory that is not pinned"},
+    {"an op has no kernel for this GPU", "RONDO_STAND_IN_BUG=no_kernel:300", 1, 10,
+     "misused a launch error=98: the kernel was never registered"},
+    {"an op launches too many threads", "RONDO_STAND_IN_BUG=wide_block:300", 1, 10,
+     "misused a launch error=9: "},
+    {"the pool is freed under its recording", "RONDO_STAND_IN_BUG=free_pool:3", 1, 0,
+     "a launched graph copies memory that was freed"},
+    {"a collective is not waited for", "RONDO_STAND_IN_LOSE=cudaStreamWaitEvent:9", 2, 0,
+     "no order between it (node "},
+    {"a collective does not wait for its data", "RONDO_STAND_IN_LOSE=cudaStreamWaitEvent:1", 2, 10,
+     "refused cudaStreamWaitEvent error=905"},
+    {"recordings are not destroyed", "RONDO_STAND_IN_LOSE=cudaGraphExecDestroy:1", 1, 0,
+     "1 recordings at the end"},
+    {"recordings are destroyed while they run", "RONDO_STAND_IN_LOSE=cudaStreamSynchronize:0", 1, 0,
+     "misused cudaGraphExecDestroy error=0: the host has not waited for its last launch"},
+    {"pinned memory is not freed", "RONDO_STAND_IN_LOSE=cudaFreeHost:1", 1, 0, "1 pinned_blocks at the end"},
+    {"graphs are not destroyed", "RONDO_STAND_IN_LOSE=cudaGraphDestroy:1", 1, 0, "1 graphs at the end"},
+};
+
+}  // namespace
+
+TEST_CASE("what a recorded step must not do is found and named") {
+  for (const Mutant& mutant : kMutants) DYNAMIC_SECTION(mutant.what) {
+      const StandInRun run;
+      const ProgramResult ended = run.run(mutant.ranks, kLlama, steps(6), {mutant.setting});
+      INFO(ended.output);
+      CHECK(ended.exit_code == mutant.code);
+      std::string all;
+      for (const std::string& problem : problems(run.journal(), mutant.ranks > 1)) all += problem + "\n";
+      CHECK_THAT(all, ContainsSubstring(mutant.found));
+    }
+}
+
+}  // namespace rondo

@@ -1,0 +1,144 @@
+// Recorded steps of both models in many layouts, by the real worker on the stand-in: what a capture meets,
+// what a step costs the host, and in which order everything goes. Kernels are not executed, so the values are
+// zeros.
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <map>
+#include <set>
+
+#include "tests/stand_in_cuda/on_stand_in.h"
+
+namespace rondo {
+namespace {
+
+constexpr int kSteps = 10;
+
+struct Layout {
+  const char* name;
+  int ranks;
+  const char* config;
+  Words flags;
+  // Of every rank: nodes of each recording and edges between them, in the order of the recordings; calls of
+  // the CUDA runtime in a step that launches them. What changes a step's graph changes these numbers.
+  const char* golden;
+  Words settings = {};
+};
+
+const std::vector<Layout>& layouts() {
+  static const std::vector<Layout> all = {
+      {"Llama 3", 1, kLlama, {}, "nodes/edges 753/752, 26 calls a step"},
+      {"Llama 3, bf16",
+       1,
+       kLlama,
+       {"--training.mixed_precision_param=bfloat16"},
+       "nodes/edges 1005/1004, 26 calls a step"},
+      {"Llama 3, fused, full recomputation",
+       1,
+       kLlama,
+       {"--compile.numerics=rounds", "--compile.memory_policy=full"},
+       "nodes/edges 473/472, 26 calls a step"},
+      {"Llama 3, two microbatches, validation",
+       1,
+       kLlama,
+       {"--training.global_batch_size=8", "--validation.enable=true", "--validation.freq=3",
+        "--validation.steps=2"},
+       "nodes/edges 790/789 253/252 81/80, 108 calls a step"},
+      {"Llama 3, offloading",
+       1,
+       kLlama,
+       {"--compile.memory_policy=sac_and_offload"},
+       "nodes/edges 1017/1194, 26 calls a step"},
+      {"DeepSeek-V3", 1, kDeepSeek, {}, "nodes/edges 1163/1162, 26 calls a step"},
+      {"DeepSeek-V3, bf16",
+       1,
+       kDeepSeek,
+       {"--training.mixed_precision_param=bfloat16"},
+       "nodes/edges 1632/1631, 26 calls a step"},
+      {"Llama 3, FSDP over 2", 2, kLlama, {}, "nodes/edges 965/1010, 26 calls a step"},
+      {"Llama 3, HSDP and tensor parallelism over 4",
+       4,
+       kLlama,
+       {"--parallelism.data_parallel_replicate_degree=2", "--parallelism.tensor_parallel_degree=2"},
+       "nodes/edges 991/1156, 26 calls a step"},
+      // Each expert gets as many rows of each rank: i32[2, 2, 4] of 96 at each exchange. Its host calls vary
+      // with the watchdog of NCCL.
+      {"DeepSeek-V3, experts over 2, exact counts",
+       2,
+       kDeepSeek,
+       {"--parallelism.expert_parallel_degree=2", "--parallelism.expert_parallel_comm_backend=standard"},
+       "nodes/edges 144/150 10/9 88/89 10/9 88/89 10/9 88/89 10/9 88/89 10/9 74/80 12/11 121/123 12/11 "
+       "130/132 12/11 130/132 12/11 130/132 12/11 274/282,",
+       {"RONDO_STAND_IN_ANSWER=counts:64:96"}},
+      {"DeepSeek-V3, experts over 2",
+       2,
+       kDeepSeek,
+       {"--parallelism.expert_parallel_degree=2"},
+       "nodes/edges 1500/1616, 26 calls a step"},
+  };
+  return all;
+}
+
+std::string figures(const JournalFile& journal) {
+  std::string text = "nodes/edges";
+  for (const std::string& line : journal.of("capture_end"))
+    text += fmt::format(" {}/{}", JournalFile::number(line, "nodes"), JournalFile::number(line, "edges"));
+  // The recording that was launched last is launched once a step.
+  const std::vector<std::string> launches = journal.of("launch");
+  if (launches.empty()) return text + ", nothing was launched";
+  const std::string last = JournalFile::text(launches.back(), "recording");
+  std::vector<std::int64_t> calls;
+  for (const std::string& line : launches)
+    if (JournalFile::text(line, "recording") == last) calls.push_back(JournalFile::number(line, "calls"));
+  return text + fmt::format(", {} calls a step", calls[calls.size() - 1] - calls[calls.size() - 2]);
+}
+
+// Where the host put batch and learning rate before each launch of a recording. The first launch comes in the
+// run that records, where more is copied.
+std::map<std::string, std::set<std::string>> places_of_inputs(const JournalFile& journal) {
+  std::map<std::string, std::set<std::string>> of_recording;
+  for (const std::string& line : journal.of("launch"))
+    if (JournalFile::number(line, "launches") > 1)
+      of_recording[JournalFile::text(line, "recording")].insert(JournalFile::text(line, "copied_to"));
+  return of_recording;
+}
+
+// What the device has counted of segments, when the counter is freed: with those of the first run, which is
+// not recorded.
+std::int64_t segments_counted(const JournalFile& journal) {
+  std::int64_t most = 0;
+  for (const std::string& line : journal.of("free"))
+    most = std::max(most, JournalFile::number(line, "number"));
+  return most;
+}
+
+// By the group of a communicator: how many collectives, and which.
+std::map<std::string, std::set<std::string>> asked_for(const StandInRun& run, int ranks) {
+  std::map<std::string, std::set<std::string>> of_group;
+  for (int rank = 0; rank < ranks; ++rank)
+    for (const std::string& line : run.journal(rank).of("communicator_destroyed"))
+      of_group[JournalFile::text(line, "group")].insert(line.substr(line.find(" calls=")));
+  return of_group;
+}
+
+}  // namespace
+
+TEST_CASE("a recorded step meets nothing that CUDA forbids, takes no memory, and is torn down in order") {
+  for (const Layout& layout : layouts()) DYNAMIC_SECTION(layout.name) {
+      const StandInRun run;
+      const ProgramResult ended =
+          run.run(layout.ranks, layout.config, layout.flags + steps(kSteps), layout.settings);
+      INFO(ended.output);
+      REQUIRE(ended.exit_code == 0);
+      for (int rank = 0; rank < layout.ranks; ++rank) {
+        INFO("rank " << rank);
+        const JournalFile journal = run.journal(rank);
+        CHECK(problems(journal, layout.ranks > 1) == std::vector<std::string>{});
+        CHECK_THAT(figures(journal), Catch::Matchers::StartsWith(layout.golden));
+        for (const auto& [recording, places] : places_of_inputs(journal)) CHECK(places.size() == 1);
+        CHECK(segments_counted(journal) ==
+              static_cast<std::int64_t>(journal.of("launch").size() + journal.of("capture_end").size()));
+      }
+      for (const auto& [group, kinds] : asked_for(run, layout.ranks)) CHECK(kinds.size() == 1);
+    }
+}
+
+}  // namespace rondo

@@ -1,0 +1,145 @@
+// What a device says of itself is an H200's, where LibTorch asks for it. What it does not ask for ends the
+// process, so that nothing is made up unseen.
+#include "tests/stand_in_cuda/runtime/devices.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/stand_in_cuda/runtime/state.h"
+
+namespace stand_in {
+namespace {
+
+constexpr int kMultiprocessors = 132, kThreadsOfMultiprocessor = 2048;
+
+thread_local int chosen_device = 0;
+
+int device_count() {
+  const char* count = std::getenv("RONDO_STAND_IN_GPUS");
+  return count == nullptr ? 8 : std::atoi(count);
+}
+
+[[noreturn]] void unknown(const char* what, int number) {
+  std::fprintf(stderr, "stand-in CUDA: %s %d is not known\n", what, number);
+  std::_Exit(127);
+}
+
+int attribute(cudaDeviceAttr asked) {
+  switch (asked) {
+    case cudaDevAttrComputeCapabilityMajor:
+      return 9;
+    case cudaDevAttrComputeCapabilityMinor:
+      return 0;
+    case cudaDevAttrMultiProcessorCount:
+      return kMultiprocessors;
+    case cudaDevAttrMaxThreadsPerBlock:
+      return 1024;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      return kThreadsOfMultiprocessor;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      return 49152;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      return 232448;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      return 233472;
+    case cudaDevAttrMaxRegistersPerBlock:
+      return 65536;
+    case cudaDevAttrWarpSize:
+      return 32;
+    case cudaDevAttrMaxGridDimX:
+      return 2147483647;
+    case cudaDevAttrMaxGridDimY:
+    case cudaDevAttrMaxGridDimZ:
+      return 65535;
+    default:
+      unknown("device attribute", asked);
+  }
+}
+
+}  // namespace
+
+std::int64_t memory_of_device() { return 150'754'820'096; }
+int current_device() { return chosen_device; }
+
+}  // namespace stand_in
+
+using namespace stand_in;
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  return called(__func__, [&] {
+    *count = device_count();
+    return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+  });
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = chosen_device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  return called(__func__, [&] {
+    if (device < 0 || device >= device_count()) return cudaErrorInvalidDevice;
+    chosen_device = device;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  return called(__func__, [&] {
+    if (device < 0 || device >= device_count()) return cudaErrorInvalidDevice;
+    *properties = {};
+    std::strcpy(properties->name, "NVIDIA H200");
+    properties->totalGlobalMem = static_cast<std::size_t>(memory_of_device());
+    properties->major = attribute(cudaDevAttrComputeCapabilityMajor);
+    properties->minor = attribute(cudaDevAttrComputeCapabilityMinor);
+    properties->multiProcessorCount = kMultiprocessors;
+    properties->maxThreadsPerBlock = attribute(cudaDevAttrMaxThreadsPerBlock);
+    properties->maxThreadsPerMultiProcessor = kThreadsOfMultiprocessor;
+    properties->sharedMemPerBlock = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlock));
+    properties->sharedMemPerBlockOptin =
+        static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+    properties->sharedMemPerMultiprocessor =
+        static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor));
+    properties->regsPerBlock = properties->regsPerMultiprocessor = attribute(cudaDevAttrMaxRegistersPerBlock);
+    properties->warpSize = 32;
+    properties->l2CacheSize = 60 << 20;
+    properties->maxBlocksPerMultiProcessor = 32;
+    for (int i = 0; i < 3; ++i) {
+      properties->maxThreadsDim[i] = i < 2 ? 1024 : 64;
+      properties->maxGridSize[i] = i == 0 ? 2147483647 : 65535;
+    }
+    properties->textureAlignment = 512;
+    properties->concurrentKernels = properties->unifiedAddressing = 1;
+    properties->pciBusID = device + 1;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr asked, int) {
+  *value = attribute(asked);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
+  std::snprintf(id, static_cast<std::size_t>(length), "0000:%02x:00.0", device + 1);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  *can = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
