@@ -216,6 +216,7 @@ def sanitizer(stage):
 
 def contract(stage):
     program(stage, "graph_device_check")
+    program(stage, "refusal_check")
 
 
 # --- the same bits however a step is run ---

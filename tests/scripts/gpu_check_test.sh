@@ -22,7 +22,7 @@ ends_with() {  # CODE TEXT...
   for text in "${@:2}"; do [[ $output == *"$text"* ]] || return 1; done
 }
 holds() { grep -qF -- "$2" "$1"; }
-programs="rondo rondo-worker tests/kernel_check tests/graph_device_check"
+programs="rondo rondo-worker tests/kernel_check tests/graph_device_check tests/refusal_check"
 fake_build() {  # FOLDER
   mkdir -p "$1/tests"
   for program in $programs; do cp /bin/true "$1/$program"; done
@@ -41,7 +41,7 @@ export RONDO_CUDA_BUILD=$dir/build
 rm "$dir/build/tests/kernel_check"
 gpu_check pack "$dir/pack"
 check "a program that is not built is exit 6 with the line to type" \
-  ends_with 6 "lacks kernel_check" "scripts/build.sh cuda rondo rondo-worker kernel_check graph_device_check"
+  ends_with 6 "lacks kernel_check" "scripts/build.sh cuda rondo rondo-worker kernel_check graph_device_check refusal_check"
 
 fake_build "$dir/build"
 gpu_check pack "$dir/pack"
