@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -20,6 +19,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "parallel/groups/comm_record.h"
+#include "parallel/groups/endings.h"
 #include "parallel/groups/gpu_records.h"
 #include "parallel/groups/nccl.h"
 #include "parallel/groups/ordered_gloo.h"
@@ -206,7 +206,16 @@ struct ProcessGroups::Connection {
   std::vector<BackendPtr> gloo{}, nccl{};                        // of all groups
   std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups{};  // the registry does not keep them alive
 
-  std::atomic<bool> aborted = false;
+  Endings aborts{};  // of all of NCCL's
+
+  // NCCL tells the kernels of a group to stop, and then waits until no recording has any of them. So groups
+  // end beside each other, and beside the thread that destroys the recordings.
+  void abort() {
+    std::vector<std::function<void()>> all;
+    for (const auto& backend : nccl)
+      all.emplace_back([this, &backend] { without_throwing([&] { abort_nccl(*backend); }); });
+    aborts.begin(all);
+  }
 
   template <class Ending>
   void without_throwing(Ending ending) noexcept {
@@ -286,7 +295,8 @@ void ProcessGroups::add(const std::vector<GroupMembers>& groups) {
 ProcessGroups::~ProcessGroups() {
   if (!connection_) return;
   for (auto backend = connection_->nccl.rbegin(); backend != connection_->nccl.rend(); ++backend)
-    if (!connection_->aborted) connection_->without_throwing([&] { (*backend)->shutdown(); });
+    if (!connection_->aborts.begun()) connection_->without_throwing([&] { (*backend)->shutdown(); });
+  connection_->aborts.wait();
   c10d::unregister_all_process_groups();
 }
 
@@ -309,10 +319,7 @@ void ProcessGroups::refuse_failed() const {
 
 std::function<void()> ProcessGroups::ending_of_collectives() const {
   return [weak = std::weak_ptr<Connection>(connection_)] {
-    const std::shared_ptr<Connection> connection = weak.lock();
-    if (!connection) return;
-    connection->aborted = true;
-    for (const auto& backend : connection->nccl) connection->without_throwing([&] { abort_nccl(*backend); });
+    if (const std::shared_ptr<Connection> connection = weak.lock()) connection->abort();
   };
 }
 

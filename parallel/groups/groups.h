@@ -52,7 +52,8 @@ class ProcessGroups {
   void set_timeout(std::chrono::seconds timeout);
   // Throws Error(peer) where collectives between GPUs failed since the groups were made. Costs no exchange.
   void refuse_failed() const;
-  // Ends all connections between GPUs without the other ranks: what waits in a collective goes on, or fails.
+  // Begins to end all connections between GPUs without the other ranks: what waits in a collective goes on,
+  // or fails. Does not wait, since connections last as long as recordings that use them; the destructor does.
   // For teardown that hangs: any thread may call it, while the groups are destroyed and after that, too.
   std::function<void()> ending_of_collectives() const;
   void barrier();

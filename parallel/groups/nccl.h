@@ -29,7 +29,8 @@ c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::St
 // Empty, or what ended the group's connections: a late collective, or a rank that is gone.
 std::string failure_of_nccl(c10d::Backend& backend);
 // Ends the group's connections without the other ranks: kernels that wait for them end, and nothing may
-// follow. Any thread. May itself hang in the driver.
+// follow. Returns when no recording has a collective of the group any more. Any thread. May itself hang in
+// the driver.
 void abort_nccl(c10d::Backend& backend);
 
 // What makes recordings and NCCL safe together, set before the first group: "NCCL_GRAPH_REGISTER=0, ...", for

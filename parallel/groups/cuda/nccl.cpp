@@ -27,10 +27,11 @@ c10d::ProcessGroupNCCL& nccl(c10d::Backend& backend) {
 }  // namespace
 
 std::string prepare_nccl(bool records) {
-  // A late collective ends its connections, and the rank tells why and ends by itself: LibTorch's own way
-  // would be a signal without a word.
+  // A late collective ends its connections, and the rank tells why and ends by itself, as it does where its
+  // GPU fails: LibTorch's own way would be a signal without a word.
   set_unless_set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2");
   set_unless_set("TORCH_NCCL_ENABLE_MONITORING", "0");
+  set_unless_set("TORCH_NCCL_RETHROW_CUDA_ERRORS", "0");
   // Recordings keep the buffers of their collectives registered, and freeing those hangs.
   set_unless_set("NCCL_GRAPH_REGISTER", "0");
   if (!records) return "";
