@@ -1,6 +1,8 @@
 // Every way in which a recorded run can end: what is left, in which order it goes, and what the user is told.
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <future>
 
+#include "tests/run/held_port.h"
 #include "tests/run/processes.h"
 #include "tests/stand_in_cuda/on_stand_in.h"
 
@@ -84,6 +86,67 @@ TEST_CASE("a rank that loses another one destroys its recordings, and aborts its
   const JournalFile journal = endless.run.journal(0);
   check_nothing_is_left(journal);
   CHECK(journal.alive("communicators") == 0);
+}
+
+TEST_CASE(
+    "a rank that loses another one while it records collectives ends with 7, and hangs in no communicator") {
+  const StandInRun run;
+  const std::string port = std::to_string(HeldPort().number());
+  const auto play = [&](const std::string& rank) {
+    const Words settings = {"RANK=" + rank,
+                            "LOCAL_RANK=" + rank,
+                            "WORLD_SIZE=2",
+                            "LOCAL_WORLD_SIZE=2",
+                            "MASTER_ADDR=127.0.0.1",
+                            "MASTER_PORT=" + port,
+                            "RONDO_STAND_IN_BUG=die:5",
+                            "RONDO_STAND_IN_RANK=1"};
+    return run.run(1, kLlama, {"--training.steps=1000000"}, settings);
+  };
+  auto second = std::async(std::launch::async, play, "1");
+  const ProgramResult first = play("0");
+  INFO(first.output);
+  CHECK(second.get().exit_code == 137);
+  CHECK(first.exit_code == 7);
+  CHECK_THAT(first.output, ContainsSubstring("lost contact with another rank after step "));
+  const JournalFile journal = run.journal(0);
+  check_nothing_is_left(journal);
+  CHECK(journal.of("communicator_aborted").size() == 1);
+  // NCCL lets go of a communicator when no recording has a collective of it.
+  CHECK(journal.last_place("destroy ") < journal.last_place("communicator_aborted "));
+}
+
+TEST_CASE("a GPU that fails in one of two ranks is told by that rank, not by a signal of LibTorch's") {
+  const StandInRun run;
+  const ProgramResult ended = run.run(
+      2, kLlama, steps(6), {"RONDO_STAND_IN_FAIL=cudaStreamWaitEvent:10:719", "RONDO_STAND_IN_RANK=1"});
+  INFO(ended.output);
+  CHECK(ended.exit_code == 1);
+  CHECK_THAT(ended.output, ContainsSubstring("CUDA error: unspecified launch failure"));
+  CHECK_THAT(ended.output, !ContainsSubstring("crashed: SIGABRT"));
+}
+
+TEST_CASE("a recording that never ends ends the run with 7, and is named") {
+  const StandInRun run;
+  const ProgramResult ended =
+      run.run(1, kLlama, steps(100) + Words{"--comm.train_timeout_seconds=2"}, {"RONDO_STAND_IN_BUG=hang:5"});
+  INFO(ended.output);
+  CHECK(ended.exit_code == 7);
+  CHECK_THAT(ended.output, ContainsSubstring("step 6 has stood still for ") &&
+                               ContainsSubstring("segment 1 of 1 of train_step"));
+}
+
+TEST_CASE("a rank whose recording fails ends the others") {
+  const StandInRun run;
+  const ProgramResult ended =
+      run.run(2, kLlama, steps(6), {"RONDO_STAND_IN_BUG=synchronize:300", "RONDO_STAND_IN_RANK=1"});
+  INFO(ended.output);
+  CHECK(ended.exit_code == 10);
+  CHECK_THAT(ended.output, ContainsSubstring("rank 1 (local rank 1"));
+  for (int rank = 0; rank < 2; ++rank) {
+    check_nothing_is_left(run.journal(rank));
+    CHECK(run.journal(rank).alive("communicators") == 0);
+  }
 }
 
 TEST_CASE("an op that waits for the device in a recording is named, and the run ends with 10") {

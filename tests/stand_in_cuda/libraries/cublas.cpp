@@ -39,8 +39,9 @@ cublasStatus_t product(cublasHandle_t handle, const char* name, cublasOperation_
   const stand_in_touched all[] = {touched({a, of_a, m, k, a_stride, a_batch}, a_type, batches, false),
                                   touched({b, of_b, k, n, b_stride, b_batch}, b_type, batches, false),
                                   touched({c, CUBLAS_OP_N, m, n, c_stride, c_batch}, c_type, batches, true)};
-  return stand_in_launch(name, handle->stream, all, 3) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
-                                                                      : CUBLAS_STATUS_EXECUTION_FAILED;
+  return stand_in_launch(name, handle->stream, all, 3, nullptr) == cudaSuccess
+             ? CUBLAS_STATUS_SUCCESS
+             : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }  // namespace

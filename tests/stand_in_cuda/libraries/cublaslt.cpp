@@ -61,7 +61,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void
                               cublasLtMatrixLayout_t, const void*, cublasLtMatrixLayout_t, const void*,
                               const void*, cublasLtMatrixLayout_t, void*, cublasLtMatrixLayout_t,
                               const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t stream) {
-  return stand_in_launch("cublasLtMatmul", stream, nullptr, 0) == cudaSuccess
+  return stand_in_launch("cublasLtMatmul", stream, nullptr, 0, nullptr) == cudaSuccess
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_EXECUTION_FAILED;
 }

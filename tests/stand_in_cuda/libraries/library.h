@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 extern "C" {
 
@@ -15,9 +16,10 @@ struct stand_in_touched {
   bool written;
 };
 
-// A kernel of a library, given to a stream: written down, or a node of the capture.
-cudaError_t stand_in_launch(const char* name, cudaStream_t stream, const stand_in_touched* touched,
-                            int count);
+// A kernel of a library, given to a stream: written down, or a node of the capture, which keeps `kept` as
+// long as a graph has it.
+cudaError_t stand_in_launch(const char* name, cudaStream_t stream, const stand_in_touched* touched, int count,
+                            const std::shared_ptr<void>& kept);
 
 // A line of the journal.
 void stand_in_line(const char* text);

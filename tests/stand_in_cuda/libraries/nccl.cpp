@@ -4,9 +4,11 @@
 #include <nccl.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "tests/stand_in_cuda/libraries/library.h"
 
@@ -14,6 +16,7 @@ struct ncclComm {
   int number = 0, ranks = 0, rank = 0, device = 0;
   std::uint64_t group = 0, calls = 0, order = 14695981039346656037ull;
   void* memory = nullptr;
+  std::shared_ptr<void> in_graphs = std::make_shared<int>();  // kept by graphs with its collectives
 };
 
 namespace {
@@ -27,7 +30,12 @@ void line(const char* format, Numbers... numbers) {
   stand_in_line(text);
 }
 
+// NCCL waits until no graph has a collective of the communicator any more (its src/init.cc, commDestroySync),
+// whether it is destroyed or aborted.
 ncclResult_t end(ncclComm_t comm, const char* how) {
+  line("communicator_ends number=%d graphs=%d", comm->number,
+       static_cast<int>(comm->in_graphs.use_count()) - 1);
+  while (comm->in_graphs.use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   line("communicator_%s number=%d group=%llx calls=%llu order=%llx", how, comm->number,
        static_cast<unsigned long long>(comm->group), static_cast<unsigned long long>(comm->calls),
        static_cast<unsigned long long>(comm->order));
@@ -64,7 +72,8 @@ ncclResult_t collective(const char* name, const void* from, std::size_t from_cou
     comm->order = (comm->order ^ number) * 1099511628211ull;
   const stand_in_touched touched[] = {{from, from_count * bytes_of(type), false},
                                       {to, to_count * bytes_of(type), true}};
-  return stand_in_launch(name, stream, touched, 2) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+  return stand_in_launch(name, stream, touched, 2, comm->in_graphs) == cudaSuccess ? ncclSuccess
+                                                                                   : ncclUnhandledCudaError;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Captures, graphs and their launches. A capture holds the streams that joined it; each node knows the nodes
 // that it comes after, so that work which the first stream does not wait for is found at the end.
+#include <signal.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -88,6 +90,7 @@ std::int64_t count(const std::vector<std::shared_ptr<CUgraphNode_st>>& nodes, CU
 cudaError_t failed(const Capture& capture, cudaError_t error) {
   journal::line("capture_failed number=%d error=%d", capture.id, static_cast<int>(error));
   capture.graph->alive = false;
+  capture.graph->nodes.clear();
   --graphs_alive;
   return error;
 }
@@ -231,6 +234,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
     if (graph == nullptr || !graph->alive)
       return misused("cudaGraphDestroy", "the graph was destroyed", cudaErrorInvalidValue);
     graph->alive = false;
+    graph->nodes.clear();
     --graphs_alive;
     return cudaSuccess;
   });
@@ -264,8 +268,10 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t given) {
       const auto copy = std::find_if(exec->nodes.begin(), exec->nodes.end(), copies);
       cudaFree(range_around((*copy)->touches.front().begin).begin);
     }
+    if (journal::bug("hang")) hang();
+    if (journal::bug("die")) raise(SIGKILL);
     for (const auto& node : exec->nodes)
-      if (node->work) node->work();
+      if (node->work && !hangs()) node->work();
     stream->in_flight.push_back(exec);
     return cudaSuccess;
   });
@@ -278,6 +284,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
     if (in_flight(exec))
       journal::line("misused cudaGraphExecDestroy error=0: the host has not waited for its last launch");
     exec->alive = false;
+    exec->nodes.clear();
     --execs_alive;
     journal::line("destroy recording=%d launches=%lld", exec->id, (long long)exec->launches);
     return cudaSuccess;

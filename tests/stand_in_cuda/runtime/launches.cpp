@@ -240,13 +240,13 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function
 
 // --- the libraries beside the runtime ---
 
-cudaError_t stand_in_launch(const char* name, cudaStream_t stream, const stand_in_touched* touched,
-                            int count) {
+cudaError_t stand_in_launch(const char* name, cudaStream_t stream, const stand_in_touched* touched, int count,
+                            const std::shared_ptr<void>& kept) {
   return called("a library's kernel", [&] {
     const cudaStream_t to = resolved(stream);
     if (to != nullptr && to->capture != nullptr)
       if (const cudaError_t error = beside(to); error != cudaSuccess) return error;
-    return give(name, stream, CUgraphNode_st::Kind::kernel, name, {}, {touched, touched + count});
+    return give(name, stream, CUgraphNode_st::Kind::kernel, name, {}, {touched, touched + count}, kept);
   });
 }
 

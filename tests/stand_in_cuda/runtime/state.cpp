@@ -3,6 +3,7 @@
 #include "tests/stand_in_cuda/runtime/state.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <utility>
 
@@ -32,8 +33,19 @@ cudaError_t misused(const char* call, const char* what, cudaError_t error) {
   return error;
 }
 
+namespace {
+std::atomic<bool> hanging{false};
+}
+
+void hang() { hanging = true; }
+bool hangs() { return hanging; }
+void wait_while_it_hangs() {
+  while (hanging) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
 cudaError_t give(const char* call, cudaStream_t stream, CUgraphNode_st::Kind kind, const std::string& name,
-                 std::function<void()> work, std::vector<stand_in_touched> touches) {
+                 std::function<void()> work, std::vector<stand_in_touched> touches,
+                 const std::shared_ptr<void>& kept) {
   cudaStream_t to = resolved(stream);
   if (to == nullptr) return misused(call, "the stream was destroyed", cudaErrorInvalidResourceHandle);
   if (to->legacy) {
@@ -45,12 +57,12 @@ cudaError_t give(const char* call, cudaStream_t stream, CUgraphNode_st::Kind kin
     if (!blocking.empty()) return refuse(call, Rule::legacy_stream_beside_blocking_capture, blocking);
   }
   if (to->capture == nullptr) {
-    if (work) work();
+    if (work && !hangs()) work();
     return cudaSuccess;
   }
   if (!to->capture->valid) return refuse(call, Rule::work_after_invalidation);
   auto node = std::make_shared<CUgraphNode_st>(
-      CUgraphNode_st{kind, name, std::move(work), std::move(touches), to->last});
+      CUgraphNode_st{kind, name, std::move(work), std::move(touches), to->last, kept});
   to->last = {node.get()};
   to->capture->graph->nodes.push_back(std::move(node));
   return cudaSuccess;

@@ -27,6 +27,7 @@ struct CUgraphNode_st {
   std::function<void()> work;             // of copies and fills
   std::vector<stand_in_touched> touches;  // what it reads and writes, where that is known: not of kernels
   std::vector<CUgraphNode_st*> after;
+  std::shared_ptr<void> kept;
 };
 
 struct CUgraph_st {
@@ -111,12 +112,19 @@ cudaStream_t resolved(cudaStream_t stream);
 
 // Gives work to a stream.
 cudaError_t give(const char* call, cudaStream_t stream, CUgraphNode_st::Kind kind, const std::string& name,
-                 std::function<void()> work = {}, std::vector<stand_in_touched> touches = {});
+                 std::function<void()> work = {}, std::vector<stand_in_touched> touches = {},
+                 const std::shared_ptr<void>& kept = nullptr);
 
 // The host has waited for the stream, or for all of them.
 void waited_for(cudaStream_t stream);
 void waited_for_all();
 bool in_flight(cudaGraphExec_t exec);
+
+// A kernel that does not end (RONDO_STAND_IN_BUG=hang:N, the Nth launch of a graph): nothing is done any
+// more, and whoever waits for the device waits for ever.
+void hang();
+bool hangs();
+void wait_while_it_hangs();
 
 int current_device();
 

@@ -124,6 +124,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  wait_while_it_hangs();
   return called(__func__,
                 [&] { return ask("cudaStreamSynchronize", stream, Rule::synchronize_capturing_stream); });
 }
@@ -133,6 +134,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
+  wait_while_it_hangs();
   return called(__func__, [&] {
     if (!captures_under_way().empty())
       return refuse("cudaDeviceSynchronize", Rule::synchronize_device_under_capture, captures_under_way());
@@ -208,11 +210,12 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     }
     if (const Captures because = prohibiting(); !because.empty())
       return refuse("cudaEventQuery", Rule::event_query_under_capture, because);
-    return cudaSuccess;
+    return hangs() ? cudaErrorNotReady : cudaSuccess;
   });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  wait_while_it_hangs();
   return called(__func__, [&] {
     if (event == nullptr || !event->alive) return gone("cudaEventSynchronize");
     if (event->capture != nullptr)
