@@ -1,6 +1,6 @@
 // Memory: address ranges of the host, whether they stand for a device's or for pinned ones, zero at first and
 // never used again. Pages are taken only where something is written, so a range may be as large as a GPU's
-// memory.
+// memory. Large copies and fills within a device are not done, so that it stays so: no kernel reads them.
 #include "tests/stand_in_cuda/runtime/memory.h"
 
 #include <sys/mman.h>
@@ -18,6 +18,11 @@
 namespace stand_in {
 namespace {
 
+constexpr std::size_t kLarge = 1 << 20;
+
+std::int64_t captures_begun = 0, allocated = 0, most_in_use = 0;
+std::uint64_t copied_to = 0;
+
 struct Block {
   Range range;
   bool freed = false;
@@ -25,6 +30,7 @@ struct Block {
 std::map<const char*, Block>& blocks() {
   static auto* const all = [] {
     journal::at_exit("device_bytes", [] { return bytes_in_use(-1); });
+    journal::at_exit("most_device_bytes", [] { return most_in_use; });
     journal::at_exit("pinned_blocks", [] {
       return static_cast<std::int64_t>(std::count_if(blocks().begin(), blocks().end(), [](const auto& each) {
         return !each.second.freed && each.second.range.on_host;
@@ -34,9 +40,6 @@ std::map<const char*, Block>& blocks() {
   }();
   return *all;
 }
-
-std::int64_t captures_begun = 0, allocated = 0;
-std::uint64_t copied_to = 0;
 
 cudaError_t allocate(void** address, std::size_t bytes, bool on_host) {
   if (address == nullptr) return cudaErrorInvalidValue;
@@ -54,6 +57,7 @@ cudaError_t allocate(void** address, std::size_t bytes, bool on_host) {
   journal::line("alloc kind=%s bytes=%zu number=%lld captures_begun=%lld capturing=%d",
                 on_host ? "pinned" : "device", bytes, (long long)++allocated, (long long)captures_begun,
                 captures_under_way().empty() ? 0 : 1);
+  most_in_use = std::max(most_in_use, bytes_in_use(-1));
   *address = begin;
   return cudaSuccess;
 }
@@ -106,7 +110,7 @@ cudaError_t copy(const char* call, void* to, const void* from, std::size_t bytes
                   misused(call, "a launched graph copies memory that was freed", cudaErrorIllegalAddress);
                   return;
                 }
-                std::memmove(to, from, bytes);
+                if (bytes < kLarge || !is_device(to) || !is_device(from)) std::memmove(to, from, bytes);
                 const int answer = is_device(from) ? journal::answer(bytes) : -1;
                 if (answer >= 0)
                   std::fill_n(static_cast<std::int32_t*>(to), bytes / sizeof(std::int32_t), answer);
@@ -118,12 +122,11 @@ cudaError_t fill(const char* call, void* to, int value, std::size_t bytes, cudaS
   if (bytes == 0) return cudaSuccess;
   if (range_around(to).bytes == 0 || !may_touch(to, bytes))
     return misused(call, "a fill of memory that is not the device's", cudaErrorInvalidValue);
-  // A large block of zeros that nothing was written into stays without pages.
   return give(call, stream, CUgraphNode_st::Kind::fill, call,
               [=] {
                 if (!may_touch(to, bytes))
                   misused(call, "a launched graph fills memory that was freed", cudaErrorIllegalAddress);
-                else
+                else if (bytes < kLarge)
                   std::memset(to, value, bytes);
               },
               {{to, bytes, true}});

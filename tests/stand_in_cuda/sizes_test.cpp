@@ -1,0 +1,58 @@
+// Models of the sizes that GPUs are rented for. Since no kernel runs, a step of 8 billion parameters takes a
+// moment; what it asks of the driver is real.
+#include <map>
+
+#include "tests/stand_in_cuda/on_stand_in.h"
+
+namespace rondo {
+namespace {
+
+struct Size {
+  const char* config;
+  int ranks;
+  Words flags;
+};
+
+double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+std::int64_t planned_bytes(const StandInRun& run, const Size& size) {
+  const Words plan = {kRondo,   "plan",      size.config, "--world", std::to_string(size.ranks),
+                      "--json", "--search=0"};
+  const ProgramResult ended = run_program(
+      Words{"/usr/bin/env"} + stand_in_settings(run.journals()) + plan + size.flags, kRunTimeout_ms);
+  INFO(ended.output);
+  REQUIRE(ended.exit_code == 0);
+  return nlohmann::json::parse(ended.output)["memory"]["total_bytes"].get<std::int64_t>();
+}
+
+}  // namespace
+
+TEST_CASE("steps of models of real size are recorded, in at most 1 GiB more than planned") {
+  const std::map<std::string, Size> sizes = {
+      {"Llama 3 8B, bf16, one GPU",
+       {RONDO_SOURCE_DIR "/configs/llama3_8b.toml",
+        1,
+        {"--training.seq_len=4096", "--training.local_batch_size=2", "--training.dtype=bfloat16",
+         "--activation_checkpoint.mode=none", "--compile.numerics=rounds"}}},
+      {"Llama 3 8B over 8", {RONDO_SOURCE_DIR "/configs/llama3_8b.toml", 8, {}}},
+      {"DeepSeek-V3 16B, experts over 8",
+       {RONDO_SOURCE_DIR "/configs/deepseek_v3_16b.toml", 8, {"--parallelism.expert_parallel_degree=8"}}},
+  };
+  for (const auto& [name, size] : sizes) DYNAMIC_SECTION(name) {
+      const StandInRun run;
+      const ProgramResult ended = run.run(
+          size.ranks, size.config, size.flags + steps(3) + Words{"--compile.passes=default,cudagraph"});
+      INFO(ended.output);
+      REQUIRE(ended.exit_code == 0);
+      const double planned = gib(planned_bytes(run, size));
+      for (int rank = 0; rank < size.ranks; ++rank) {
+        const JournalFile journal = run.journal(rank);
+        CHECK(problems(journal, size.ranks > 1) == std::vector<std::string>{});
+        const double asked = gib(journal.alive("most_device_bytes"));
+        CHECK(asked > 0.99 * planned);
+        CHECK(asked < planned + 1);
+      }
+    }
+}
+
+}  // namespace rondo
