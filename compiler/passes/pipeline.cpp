@@ -99,6 +99,19 @@ constexpr std::array kPasses = {
         .numerics_detail = "once, not after every op",
     },
     PassInfo{
+        .name = "merge_linears",
+        .run = &merge_linears,
+        .numerics = Numerics::rounds,
+        .needs = kFunctional,
+        .does = "linear layers of one input, such as those of queries, keys and values, or of gate and up, "
+                "become one product, in the forward and in both products of the backward",
+        .guarantees = "weights stay apart; what the cost model takes for slower stays as it is, and the log "
+                      "says so",
+        .place = "after the fusions, whose ops read slices of a product; before `recompute`, which makes "
+                 "the weight of the product again",
+        .numerics_detail = "a product may add in another order, and gradients of an input are added in fp32",
+    },
+    PassInfo{
         .name = "recompute",
         .run = &recompute,
         .needs = kFunctional,

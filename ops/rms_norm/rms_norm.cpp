@@ -15,6 +15,7 @@
 #include "ops/kernel/check_operand.h"
 #include "ops/kernel/element.h"
 #include "ops/kernel/parallel_rows.h"
+#include "ops/kernel/rows.h"
 #include "ops/kernel/with_dtype.h"
 #include "ops/rms_norm/rms_norm_math.h"
 #include "support/error.h"
@@ -182,11 +183,6 @@ std::tuple<Tensor, Tensor> rms_norm_gradients(const Tensor& grad, const Tensor& 
   check_operand(kOp, "grad", grad, x.sizes(), dtype_of_y(x, weight));
   check_operand(kOp, "inverse_rms", inverse_rms, sizes_of_inverse(x), sum_dtype(x));
   return {at::empty(x.sizes(), x.options()), at::empty(weight.sizes(), x.options().dtype(sum_dtype(x)))};
-}
-
-Tensor rows_of(const Tensor& x) {
-  if (x.dim() == 2 && x.stride(1) == 1) return x;
-  return x.contiguous().view({-1, x.size(-1)});
 }
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {

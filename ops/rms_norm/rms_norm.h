@@ -28,7 +28,4 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_gradients(const at::Tensor& grad, co
                                                       const at::Tensor& weight,
                                                       const at::Tensor& inverse_rms);
 
-// [..., D] as [N, D], the elements of a row side by side; rows may lie apart.
-at::Tensor rows_of(const at::Tensor& x);
-
 }  // namespace rondo

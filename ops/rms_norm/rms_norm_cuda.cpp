@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include "ops/kernel/launch.h"
+#include "ops/kernel/rows.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/rms_norm/rms_norm_math.h"
 #include "support/error.h"

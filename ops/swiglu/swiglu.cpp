@@ -1,13 +1,19 @@
+// SwiGLU: checks, shape rules, and kernels for the CPU, a row at a time.
 #include "ops/swiglu/swiglu.h"
 
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include <string>
+#include <vector>
+
 #include "ops/kernel/check_operand.h"
 #include "ops/kernel/element.h"
 #include "ops/kernel/parallel_rows.h"
+#include "ops/kernel/rows.h"
 #include "ops/kernel/with_dtype.h"
 #include "ops/swiglu/swiglu_math.h"
+#include "support/error.h"
 
 namespace rondo {
 namespace {
@@ -16,38 +22,67 @@ using at::Tensor;
 
 Tensor swiglu_cpu(const Tensor& gate_in, const Tensor& up_in) {
   const Tensor result = swiglu_result(gate_in, up_in);
-  const Tensor gate = gate_in.contiguous(), up = up_in.contiguous();
+  const Tensor gate = rows_of(gate_in), up = rows_of(up_in);
+  const std::int64_t width = gate.size(1);
   with_dtype(gate, "swiglu", [&](auto type) {
     using T = decltype(type);
-    using Sum = SumOf<T>;
-    const T *const g = gate.const_data_ptr<T>(), *const u = up.const_data_ptr<T>();
-    T* const to = result.mutable_data_ptr<T>();
-    for_each_element(gate.numel(), [&](std::int64_t i) {
-      to[i] = static_cast<T>(swiglu::forward(static_cast<Sum>(g[i]), static_cast<Sum>(u[i])));
+    const T *const gates = gate.const_data_ptr<T>(), *const ups = up.const_data_ptr<T>();
+    T* const results = result.mutable_data_ptr<T>();
+    for_each_row(gate.size(0), width, [&](std::int64_t row) {
+      const T *const g = gates + row * gate.stride(0), *const u = ups + row * up.stride(0);
+      T* const to = results + row * width;
+      for (std::int64_t i = 0; i < width; ++i)
+        to[i] = static_cast<T>(swiglu::forward(static_cast<SumOf<T>>(g[i]), static_cast<SumOf<T>>(u[i])));
     });
   });
   return result;
 }
 
-std::tuple<Tensor, Tensor> swiglu_backward_cpu(const Tensor& grad_in, const Tensor& gate_in,
-                                               const Tensor& up_in) {
-  std::tuple<Tensor, Tensor> gradients = swiglu_gradients(grad_in, gate_in, up_in);
-  const Tensor grad = grad_in.contiguous(), gate = gate_in.contiguous(), up = up_in.contiguous();
-  with_dtype(gate, "swiglu_backward", [&](auto type) {
-    using T = decltype(type);
-    using Sum = SumOf<T>;
-    const T* const d = grad.const_data_ptr<T>();
-    const T *const g = gate.const_data_ptr<T>(), *const u = up.const_data_ptr<T>();
-    T* const of_gate = std::get<0>(gradients).template mutable_data_ptr<T>();
-    T* const of_up = std::get<1>(gradients).template mutable_data_ptr<T>();
-    for_each_element(gate.numel(), [&](std::int64_t i) {
+// Rows of both gradients, `stride` elements from one to the next.
+template <class T>
+void write_gradients(const Tensor& grad_in, const Tensor& gate_in, const Tensor& up_in, T* grad_gate,
+                     T* grad_up, std::int64_t stride) {
+  const Tensor grad = rows_of(grad_in), gate = rows_of(gate_in), up = rows_of(up_in);
+  const std::int64_t width = gate.size(1);
+  const T *const grads = grad.const_data_ptr<T>(), *const gates = gate.const_data_ptr<T>(),
+                 *const ups = up.const_data_ptr<T>();
+  for_each_row(gate.size(0), width, [&](std::int64_t row) {
+    const T *const d = grads + row * grad.stride(0), *const g = gates + row * gate.stride(0),
+                   *const u = ups + row * up.stride(0);
+    T *const of_gate = grad_gate + row * stride, *const of_up = grad_up + row * stride;
+    for (std::int64_t i = 0; i < width; ++i) {
       const swiglu::Gradients<Sum> made =
           swiglu::backward(static_cast<Sum>(d[i]), static_cast<Sum>(g[i]), static_cast<Sum>(u[i]));
       of_gate[i] = static_cast<T>(made.gate);
       of_up[i] = static_cast<T>(made.up);
-    });
+    }
+  });
+}
+
+std::tuple<Tensor, Tensor> swiglu_backward_cpu(const Tensor& grad, const Tensor& gate, const Tensor& up) {
+  std::tuple<Tensor, Tensor> gradients = swiglu_gradients(grad, gate, up);
+  with_dtype(gate, "swiglu", [&](auto type) {
+    using T = decltype(type);
+    write_gradients(grad, gate, up, std::get<0>(gradients).template mutable_data_ptr<T>(),
+                    std::get<1>(gradients).template mutable_data_ptr<T>(), rows_of(gate).size(1));
   });
   return gradients;
+}
+
+Tensor swiglu_backward_joined_cpu(const Tensor& grad, const Tensor& gate, const Tensor& up) {
+  const Tensor joined = swiglu_joined_gradient(grad, gate, up);
+  with_dtype(gate, "swiglu", [&](auto type) {
+    using T = decltype(type);
+    T* const to = joined.template mutable_data_ptr<T>();
+    write_gradients(grad, gate, up, to, to + gate.size(-1), 2 * gate.size(-1));
+  });
+  return joined;
+}
+
+void check_gradients(const char* op, const Tensor& grad, const Tensor& gate, const Tensor& up) {
+  check_float(op, "gate", gate);
+  check_operand(op, "up", up, gate.sizes(), gate.scalar_type());
+  check_operand(op, "grad", grad, gate.sizes(), gate.scalar_type());
 }
 
 }  // namespace
@@ -59,24 +94,33 @@ Tensor swiglu_result(const Tensor& gate, const Tensor& up) {
 }
 
 std::tuple<Tensor, Tensor> swiglu_gradients(const Tensor& grad, const Tensor& gate, const Tensor& up) {
-  constexpr const char* kOp = "swiglu_backward";
-  check_float(kOp, "gate", gate);
-  check_operand(kOp, "up", up, gate.sizes(), gate.scalar_type());
-  check_operand(kOp, "grad", grad, gate.sizes(), gate.scalar_type());
+  check_gradients("swiglu_backward", grad, gate, up);
   return {at::empty(gate.sizes(), gate.options()), at::empty(gate.sizes(), gate.options())};
+}
+
+Tensor swiglu_joined_gradient(const Tensor& grad, const Tensor& gate, const Tensor& up) {
+  constexpr const char* kOp = "swiglu_backward_joined";
+  check_gradients(kOp, grad, gate, up);
+  RONDO_ASSERT(gate.dim() > 0, std::string(kOp) + ": gate has rows");
+  std::vector<std::int64_t> sizes = gate.sizes().vec();
+  sizes.back() *= 2;
+  return at::empty(sizes, gate.options());
 }
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def("swiglu(Tensor gate, Tensor up) -> Tensor");
   m.def("swiglu_backward(Tensor grad, Tensor gate, Tensor up) -> (Tensor grad_gate, Tensor grad_up)");
+  m.def("swiglu_backward_joined(Tensor grad, Tensor gate, Tensor up) -> Tensor grad_gate_up");
 }
 TORCH_LIBRARY_IMPL(rondo, Meta, m) {
   m.impl("swiglu", &swiglu_result);
   m.impl("swiglu_backward", &swiglu_gradients);
+  m.impl("swiglu_backward_joined", &swiglu_joined_gradient);
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("swiglu", &swiglu_cpu);
   m.impl("swiglu_backward", &swiglu_backward_cpu);
+  m.impl("swiglu_backward_joined", &swiglu_backward_joined_cpu);
 }
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// A thread takes eight neighbours.
+// A thread takes eight neighbours, a block a piece of a row. Rows that lie side by side are one.
 #include "ops/kernel/kernel_launch.cuh"
 #include "ops/kernel/vectors.cuh"
 #include "ops/swiglu/swiglu_cuda.h"
@@ -9,61 +9,87 @@ namespace {
 
 constexpr int kThreads = 256, kOfBlock = kThreads * kVector;
 
-__device__ std::int64_t first_of_thread() {
-  return (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kVector;
+struct PieceOfRow {
+  std::int64_t row, first;
+};
+__device__ PieceOfRow piece_of_thread(unsigned blocks_of_row) {
+  return {blockIdx.x / blocks_of_row,
+          (static_cast<std::int64_t>(blockIdx.x % blocks_of_row) * kThreads + threadIdx.x) * kVector};
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    forward_kernel(const T* gate, const T* up, T* y, std::int64_t count, bool aligned) {
-  const std::int64_t first = first_of_thread();
-  if (first >= count) return;
+    forward_kernel(const T* gate, std::int64_t gate_stride, const T* up, std::int64_t up_stride, T* y,
+                   std::int64_t width, unsigned blocks_of_row, bool aligned) {
+  const auto [row, first] = piece_of_thread(blocks_of_row);
+  if (first >= width) return;
   float g[kVector], u[kVector];
-  load_some(gate, first, count, aligned, g);
-  load_some(up, first, count, aligned, u);
+  load_some(gate + row * gate_stride, first, width, aligned, g);
+  load_some(up + row * up_stride, first, width, aligned, u);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) g[i] = swiglu::forward(g[i], u[i]);
-  store_some(y, first, count, aligned, g);
+  store_some(y + row * width, first, width, aligned, g);
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    backward_kernel(const T* grad, const T* gate, const T* up, T* grad_gate, T* grad_up, std::int64_t count,
-                    bool aligned) {
-  const std::int64_t first = first_of_thread();
-  if (first >= count) return;
+    backward_kernel(const T* grad, const T* gate, std::int64_t gate_stride, const T* up,
+                    std::int64_t up_stride, T* grad_gate, T* grad_up, std::int64_t stride, std::int64_t width,
+                    unsigned blocks_of_row, bool aligned) {
+  const auto [row, first] = piece_of_thread(blocks_of_row);
+  if (first >= width) return;
   float d[kVector], g[kVector], u[kVector];
-  load_some(grad, first, count, aligned, d);
-  load_some(gate, first, count, aligned, g);
-  load_some(up, first, count, aligned, u);
+  load_some(grad + row * width, first, width, aligned, d);
+  load_some(gate + row * gate_stride, first, width, aligned, g);
+  load_some(up + row * up_stride, first, width, aligned, u);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
     const swiglu::Gradients<float> made = swiglu::backward(d[i], g[i], u[i]);
     g[i] = made.gate;
     u[i] = made.up;
   }
-  store_some(grad_gate, first, count, aligned, g);
-  store_some(grad_up, first, count, aligned, u);
+  store_some(grad_gate + row * stride, first, width, aligned, g);
+  store_some(grad_up + row * stride, first, width, aligned, u);
+}
+
+// The same as one row where nothing lies apart: results' rows are `stride` apart.
+SwigluRows as_few_rows(const SwigluRows& in, std::int64_t stride) {
+  if (in.gate_stride != in.width || in.up_stride != in.width || stride != in.width) return in;
+  SwigluRows one = in;
+  one.rows = 1;
+  one.width = in.rows * in.width;
+  return one;
+}
+
+bool aligned_rows(const SwigluRows& in, std::int64_t stride) {
+  const bool one = in.rows == 1;
+  return aligned(in.gate) && aligned(in.up) &&
+         (one || (in.width % kVector == 0 && in.gate_stride % kVector == 0 && in.up_stride % kVector == 0 &&
+                  stride % kVector == 0));
 }
 
 }  // namespace
 
-void swiglu(Element element, const void* gate, const void* up, void* y, std::int64_t count,
-            cudaStream_t stream) {
-  const bool all_aligned = aligned(gate) && aligned(up) && aligned(y);
-  with_f32_or_bf16(element, [&](auto type) {
-    launch(&forward_kernel<decltype(type)>, blocks_for(count, kOfBlock), kThreads, stream, gate, up, y, count,
-           all_aligned);
+void swiglu(const SwigluRows& of, void* y, cudaStream_t stream) {
+  const SwigluRows in = as_few_rows(of, of.width);
+  const bool all_aligned = aligned_rows(in, in.width) && aligned(y);
+  const unsigned blocks = blocks_for(in.width, kOfBlock);
+  with_f32_or_bf16(in.element, [&](auto type) {
+    launch(&forward_kernel<decltype(type)>, static_cast<unsigned>(in.rows) * blocks, kThreads, stream,
+           in.gate, in.gate_stride, in.up, in.up_stride, y, in.width, blocks, all_aligned);
   });
 }
 
-void swiglu_backward(Element element, const void* grad, const void* gate, const void* up, void* grad_gate,
-                     void* grad_up, std::int64_t count, cudaStream_t stream) {
+void swiglu_backward(const SwigluRows& of, const void* grad, void* grad_gate, void* grad_up,
+                     std::int64_t stride, cudaStream_t stream) {
+  const SwigluRows in = as_few_rows(of, stride);
   const bool all_aligned =
-      aligned(grad) && aligned(gate) && aligned(up) && aligned(grad_gate) && aligned(grad_up);
-  with_f32_or_bf16(element, [&](auto type) {
-    launch(&backward_kernel<decltype(type)>, blocks_for(count, kOfBlock), kThreads, stream, grad, gate, up,
-           grad_gate, grad_up, count, all_aligned);
+      aligned_rows(in, stride) && aligned(grad) && aligned(grad_gate) && aligned(grad_up);
+  const unsigned blocks = blocks_for(in.width, kOfBlock);
+  with_f32_or_bf16(in.element, [&](auto type) {
+    launch(&backward_kernel<decltype(type)>, static_cast<unsigned>(in.rows) * blocks, kThreads, stream, grad,
+           in.gate, in.gate_stride, in.up, in.up_stride, grad_gate, grad_up, stride, in.width, blocks,
+           all_aligned);
   });
 }
 

@@ -2,10 +2,11 @@
 //
 //   rondo::swiglu(gate, up) -> gate * sigmoid(gate) * up
 //   rondo::swiglu_backward(grad, gate, up) -> (grad_gate, grad_up)
+//   rondo::swiglu_backward_joined(grad, gate, up) -> grad_gate_up: the same side by side, [..., 2 D]
 //
-// All of one size and of one dtype, f32, bf16 or, on the CPU, f64; results are contiguous. All arithmetic is
-// f32, or f64 for f64, and results are rounded once. Neither op has a formula for autograd: passes put them
-// into graphs that have their backward already.
+// Operands [..., D] have one size and one dtype, f32, bf16 or, on the CPU, f64, and their rows may lie apart;
+// results are contiguous. All arithmetic is f32, or f64 for f64, and results are rounded once. None of the
+// ops has a formula for autograd: passes put them into graphs that have their backward already.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,5 +20,6 @@ namespace rondo {
 at::Tensor swiglu_result(const at::Tensor& gate, const at::Tensor& up);
 std::tuple<at::Tensor, at::Tensor> swiglu_gradients(const at::Tensor& grad, const at::Tensor& gate,
                                                     const at::Tensor& up);
+at::Tensor swiglu_joined_gradient(const at::Tensor& grad, const at::Tensor& gate, const at::Tensor& up);
 
 }  // namespace rondo

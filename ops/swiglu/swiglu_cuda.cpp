@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include "ops/kernel/launch.h"
+#include "ops/kernel/rows.h"
 #include "ops/swiglu/swiglu.h"
 
 namespace rondo {
@@ -10,13 +11,18 @@ namespace {
 
 using at::Tensor;
 
+// `gate` and `up` are rows.
+cuda::SwigluRows operands(const cuda::Launch& launch, const Tensor& gate, const Tensor& up) {
+  return {gate.size(0),   gate.size(1),        launch.element(gate), gate.const_data_ptr(),
+          gate.stride(0), up.const_data_ptr(), up.stride(0)};
+}
+
 Tensor swiglu_cuda(const Tensor& gate_in, const Tensor& up_in) {
   const cuda::Launch launch(gate_in, "swiglu");
   const Tensor y = swiglu_result(gate_in, up_in);
   if (y.numel() == 0) return y;
-  const Tensor gate = gate_in.contiguous(), up = up_in.contiguous();
-  cuda::swiglu(launch.element(gate), gate.const_data_ptr(), up.const_data_ptr(), y.mutable_data_ptr(),
-               y.numel(), launch.stream());
+  const Tensor gate = rows_of(gate_in), up = rows_of(up_in);
+  cuda::swiglu(operands(launch, gate, up), y.mutable_data_ptr(), launch.stream());
   launch.check();
   return y;
 }
@@ -26,12 +32,24 @@ std::tuple<Tensor, Tensor> swiglu_backward_cuda(const Tensor& grad_in, const Ten
   const cuda::Launch launch(gate_in, "swiglu_backward");
   const auto [grad_gate, grad_up] = swiglu_gradients(grad_in, gate_in, up_in);
   if (gate_in.numel() == 0) return {grad_gate, grad_up};
-  const Tensor grad = grad_in.contiguous(), gate = gate_in.contiguous(), up = up_in.contiguous();
-  cuda::swiglu_backward(launch.element(gate), grad.const_data_ptr(), gate.const_data_ptr(),
-                        up.const_data_ptr(), grad_gate.mutable_data_ptr(), grad_up.mutable_data_ptr(),
-                        gate.numel(), launch.stream());
+  const Tensor grad = grad_in.contiguous(), gate = rows_of(gate_in), up = rows_of(up_in);
+  cuda::swiglu_backward(operands(launch, gate, up), grad.const_data_ptr(), grad_gate.mutable_data_ptr(),
+                        grad_up.mutable_data_ptr(), gate.size(1), launch.stream());
   launch.check();
   return {grad_gate, grad_up};
+}
+
+Tensor swiglu_backward_joined_cuda(const Tensor& grad_in, const Tensor& gate_in, const Tensor& up_in) {
+  const cuda::Launch launch(gate_in, "swiglu_backward_joined");
+  const Tensor joined = swiglu_joined_gradient(grad_in, gate_in, up_in);
+  if (joined.numel() == 0) return joined;
+  const Tensor grad = grad_in.contiguous(), gate = rows_of(gate_in), up = rows_of(up_in);
+  const std::int64_t width = gate.size(1);
+  auto* const to = static_cast<char*>(joined.mutable_data_ptr());
+  cuda::swiglu_backward(operands(launch, gate, up), grad.const_data_ptr(), to,
+                        to + width * joined.element_size(), 2 * width, launch.stream());
+  launch.check();
+  return joined;
 }
 
 }  // namespace
@@ -39,6 +57,7 @@ std::tuple<Tensor, Tensor> swiglu_backward_cuda(const Tensor& grad_in, const Ten
 TORCH_LIBRARY_IMPL(rondo, CUDA, m) {
   m.impl("swiglu", &swiglu_cuda);
   m.impl("swiglu_backward", &swiglu_backward_cuda);
+  m.impl("swiglu_backward_joined", &swiglu_backward_joined_cuda);
 }
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// The kernels of ops/swiglu/swiglu.h on CUDA: plain addresses of `count` elements each, f32 or bf16, checked
-// by the caller. Launched on `stream`, no wait. No LibTorch.
+// The kernels of ops/swiglu/swiglu.h on CUDA: plain addresses, f32 or bf16, checked by the caller. Launched
+// on `stream`, no wait. No LibTorch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,10 +10,19 @@
 
 namespace rondo::cuda {
 
-// REQUIRES: count > 0.
-void swiglu(Element element, const void* gate, const void* up, void* y, std::int64_t count,
-            cudaStream_t stream);
-void swiglu_backward(Element element, const void* grad, const void* gate, const void* up, void* grad_gate,
-                     void* grad_up, std::int64_t count, cudaStream_t stream);
+struct SwigluRows {
+  std::int64_t rows, width;  // at least 1 each
+  Element element;
+  const void* gate;
+  std::int64_t gate_stride;  // elements from row to row
+  const void* up;
+  std::int64_t up_stride;
+};
+
+// The rows of y and of grad lie side by side.
+void swiglu(const SwigluRows& in, void* y, cudaStream_t stream);
+// The rows of both results are `stride` elements apart.
+void swiglu_backward(const SwigluRows& in, const void* grad, void* grad_gate, void* grad_up,
+                     std::int64_t stride, cudaStream_t stream);
 
 }  // namespace rondo::cuda

@@ -141,6 +141,36 @@ TEST_CASE("activations that wait in the host's memory are copied there and back,
   check_sums(p);
 }
 
+TEST_CASE("linear layers of one input are one product where the plan gets shorter, and memory stays") {
+  const auto planned = [](const std::string& layout, const std::string& words) {
+    return plan_json("llama3_8b.toml", layout + words +
+                                           " --model.n_layers=4 --training.dtype=bfloat16 "
+                                           "--activation_checkpoint.mode=none --compile.numerics=rounds");
+  };
+  const auto figure = [](const json& p, const char* key) { return p.at("step").at(key).get<int>(); };
+  const std::string apart = " --compile.disable_passes=merge_linears";
+  const auto total = [](const json& p) { return p.at("memory").at("total_bytes").get<std::int64_t>(); };
+
+  // Ranks with an eighth of each weight: small products, small copies.
+  const std::string shared = "--world 64 --parallelism.tensor_parallel_degree=8";
+  const json merged = planned(shared, ""), old = planned(shared, apart);
+  CHECK(merged.at("notes").dump().find("merged 20 linear layers into 8") != std::string::npos);
+  // Of a block: nine products and two sums become three, with three copies of weights and gradients and one
+  // of values; six products and a sum become three, with two copies of weights.
+  CHECK(figure(old, "ops") - figure(merged, "ops") == 4 * 6);
+  CHECK(number(merged, "step", "matmul_s") < 0.95 * number(old, "step", "matmul_s"));
+  CHECK(number(merged, "step", "memory_s") < number(old, "step", "memory_s"));
+  CHECK(total(merged) <= total(old));
+
+  // Whole weights: a copy takes longer than what one product saves.
+  for (const char* const whole : {"--world 1 --training.seq_len=4096", "--world 8 --training.seq_len=4096"}) {
+    INFO(whole);
+    const json left = planned(whole, "");
+    CHECK(left.at("notes").dump().find("left 8 groups of linear layers") != std::string::npos);
+    CHECK(total(left) == total(planned(whole, apart)));
+  }
+}
+
 TEST_CASE("rates that a machine was measured at make the plan slower by what they are of") {
   const std::string words = "--world 8 --model.n_layers=4 --device h100";
   const json own = plan_json("llama3_8b.toml", words);

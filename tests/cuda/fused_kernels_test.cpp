@@ -82,23 +82,32 @@ TEST_CASE(
   check_close(grad_weight, gradients[1]);
 }
 
-TEST_CASE("the kernels of swiglu equal the CPU's, wherever elements begin and end") {
+TEST_CASE("the kernels of swiglu equal the CPU's, for rows of one block or two, apart, askew, or one") {
   const at::ScalarType type = any_type();
-  const std::int64_t count = GENERATE(1, 64, 4099), first = GENERATE(0, 3);
-  const auto drawn = [&] { return (at::randn({first + count}) * 3).to(type).narrow(0, first, count); };
-  const Tensor gate = drawn(), up = drawn(), grad = drawn();
+  const auto [count, width] =
+      GENERATE(std::pair(1, 1), std::pair(1, 4099), std::pair(3, 64), std::pair(5, 37), std::pair(2, 2056));
+  const std::int64_t apart = GENERATE(0, 5, 16);
+  INFO(type << " " << count << " x " << width << ", apart by " << apart);
+  const Tensor gate = rows(count, width, apart, type), up = rows(count, width, apart, type),
+               grad = rows(count, width, 0, type);
+  const cuda::SwigluRows of{
+      count, width, element_of(up), gate.const_data_ptr(), gate.stride(0), up.const_data_ptr(), up.stride(0)};
 
-  const Tensor y = unwritten({count}, type);
-  cuda::swiglu(element_of(y), gate.const_data_ptr(), up.const_data_ptr(), y.mutable_data_ptr(), count,
-               nullptr);
+  const Tensor y = unwritten({count, width}, type);
+  cuda::swiglu(of, y.mutable_data_ptr(), nullptr);
   check_close(y, call("swiglu", gate, up)[0]);
 
-  const Tensor grad_gate = unwritten({count}, type), grad_up = unwritten({count}, type);
-  cuda::swiglu_backward(element_of(y), grad.const_data_ptr(), gate.const_data_ptr(), up.const_data_ptr(),
-                        grad_gate.mutable_data_ptr(), grad_up.mutable_data_ptr(), count, nullptr);
+  const Tensor grad_gate = unwritten({count, width}, type), grad_up = unwritten({count, width}, type);
+  cuda::swiglu_backward(of, grad.const_data_ptr(), grad_gate.mutable_data_ptr(), grad_up.mutable_data_ptr(),
+                        width, nullptr);
   const Tensors expected = call("swiglu_backward", grad, gate, up);
   check_close(grad_gate, expected[0]);
   check_close(grad_up, expected[1]);
+
+  const Tensor joined = unwritten({count, 2 * width}, type);
+  cuda::swiglu_backward(of, grad.const_data_ptr(), joined.mutable_data_ptr(),
+                        joined.narrow(1, width, width).mutable_data_ptr(), 2 * width, nullptr);
+  check_close(joined, call("swiglu_backward_joined", grad, gate, up)[0]);
 }
 
 TEST_CASE("the kernel of rope equals the CPU's, for halves and neighbours, to and fro, of heads apart") {

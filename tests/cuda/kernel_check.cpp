@@ -169,6 +169,14 @@ void check_fused(Checks& checks, c10::Device device) {
            true, [=](const Place& p) {
              return call("swiglu_backward", at_place(grad, p), at_place(gate, p), at_place(up, p));
            }});
+    const Tensor both = draw.normal({kRows, 2 * 384});
+    check(checks, device,
+          {fmt::format("swiglu_backward_joined, halves of rows, {}", in_words(type)),
+           "swiglu_backward_joined", type, at::kFloat, tolerance, true, [=](const Place& p) {
+             const Tensor halves = at_place(both, p);
+             return call("swiglu_backward_joined", at_place(grad, p), halves.narrow(1, 0, 384),
+                         halves.narrow(1, 384, 384));
+           }});
     const Tensor x = draw.normal({2, 129, 6, 64}), angles = draw.uniform_fp32({1, 129, 1, 32}) * 6.28;
     for (const bool interleaved : {false, true})
       for (const bool inverse : {false, true})

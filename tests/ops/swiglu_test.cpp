@@ -1,6 +1,8 @@
 // swiglu on the CPU against its formula in f64, forward and backward.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/silu.h>
@@ -20,7 +22,7 @@ using Tensors = std::vector<Tensor>;
 
 TEST_CASE("swiglu and its backward are the formula's, and keep what is infinite or not a number") {
   const at::ScalarType dtype = any_dtype();
-  const Tensor gate = rows(GENERATE("contiguous", "transposed"), 37, 131, dtype) * 4;
+  const Tensor gate = rows(GENERATE("contiguous", "apart", "transposed"), 37, 131, dtype) * 4;
   const Tensor up = rows("apart", 37, 131, dtype), grad = rows("contiguous", 37, 131, dtype);
   const Tensor gate64 = wide(gate), up64 = wide(up);
   const Tensor y = at::silu(gate64) * up64;
@@ -29,6 +31,7 @@ TEST_CASE("swiglu and its backward are the formula's, and keep what is infinite 
   const Tensors gradients = checked_call("swiglu_backward", {grad, gate, up});
   check_close(gradients[0], gate64.grad());
   check_close(gradients[1], up64.grad());
+  CHECK(at::equal(checked_call("swiglu_backward_joined", {grad, gate, up})[0], at::cat(gradients, -1)));
 
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   for (double special : {inf, -inf, nan, 1e30, -1e30, 0.0}) {
@@ -38,10 +41,18 @@ TEST_CASE("swiglu and its backward are the formula's, and keep what is infinite 
   }
 }
 
+TEST_CASE("swiglu of numbers gives numbers") {
+  const Tensor x = at::randn({});
+  CHECK(checked_call("swiglu", {x, x})[0].dim() == 0);
+  CHECK(checked_call("swiglu_backward", {x, x, x})[1].dim() == 0);
+  check_refused("swiglu_backward_joined: gate has rows", "swiglu_backward_joined", {x, x, x});
+}
+
 TEST_CASE("swiglu of nothing gives nothing") {
   const Tensor x = at::randn({0, 8});
   CHECK(checked_call("swiglu", {x, x})[0].numel() == 0);
   CHECK(checked_call("swiglu_backward", {x, x, x})[0].numel() == 0);
+  CHECK(checked_call("swiglu_backward_joined", {x, x, x})[0].sizes() == at::IntArrayRef{0, 16});
 }
 
 TEST_CASE("swiglu gives the same bits whatever the number of threads") {
@@ -62,6 +73,7 @@ TEST_CASE("swiglu refuses operands that do not fit each other, and says which on
   check_refused("up is Float [12]", "swiglu_backward", {x, x, flat});
   check_refused("grad is Float [12]", "swiglu_backward", {flat, x, x});
   check_refused("grad is BFloat16 [3, 4]", "swiglu_backward", {narrow, x, x});
+  check_refused("swiglu_backward_joined: grad is Float [12]", "swiglu_backward_joined", {flat, x, x});
 }
 
 }  // namespace rondo

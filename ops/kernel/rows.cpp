@@ -1,0 +1,10 @@
+#include "ops/kernel/rows.h"
+
+namespace rondo {
+
+at::Tensor rows_of(const at::Tensor& x) {
+  if (x.dim() == 2 && x.stride(1) == 1) return x;
+  return x.contiguous().view({-1, x.dim() == 0 ? 1 : x.size(-1)});
+}
+
+}  // namespace rondo
