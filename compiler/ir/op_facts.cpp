@@ -83,7 +83,8 @@ constexpr std::array kFacts = {
     view("aten.unfold.default", ViewKind::moved_start),
 
     heavy("aten._grouped_mm.default"),
-    heavy("aten.addmm.default"),
+    OpFacts{.name = "aten.addmm.default", .heavy = true, .in_place = "aten.addmm_.default", .overwritten = 1},
+    heavy("aten.addmm_.default"),
     heavy("aten.bmm.default"),
     heavy("aten.mm.default"),
     heavy("rondo.attention.default"),
@@ -203,7 +204,8 @@ double flops(const Graph& graph, const Node& node) {
   if (!facts(node.op).heavy) return 0;
   std::vector<const Sizes*> operands;
   for_each_operand(node, [&](ValueId id) { operands.push_back(&graph.value(id).type.sizes); });
-  const std::size_t first = node.op == "aten.addmm.default" || node.op == "rondo.attention_backward.default";
+  const std::size_t first =
+      node.op.starts_with("aten.addmm") || node.op == "rondo.attention_backward.default";
   const auto operand = [&](std::size_t i) -> const Sizes& {
     static const Sizes kNone;
     return first + i < operands.size() ? *operands[first + i] : kNone;

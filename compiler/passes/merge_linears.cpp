@@ -34,7 +34,7 @@
 namespace rondo::ir {
 namespace {
 
-constexpr std::string_view kView = "aten.view.default";
+constexpr std::string_view kView = "aten.view.default", kSum = "aten.add.Tensor";
 
 constexpr double kWorthIt = 0.999;  // less than that is the rounding of sums of estimates
 
@@ -251,11 +251,13 @@ class LinearMerger {
 
   // --- whether it is worth it ---
 
-  // The backward makes the merged weight again even where it reads the forward's: passes/recompute.cpp.
+  // The backward makes the merged weight again even where it reads the forward's: passes/recompute.cpp. Sums
+  // count for nothing, since passes/fuse_addmm.cpp makes them part of products.
   bool is_faster(const LinearGroup& group, const Merged& m) const {
     const auto seconds = [&](const Node& node) { return node_seconds(graph_, node, device_); };
     double before = 0, after = group.reads_forward_weights() ? seconds(m.nodes[0]) : 0;
-    for (NodeIndex i : m.dropped) before += seconds(node(i));
+    for (NodeIndex i : m.dropped)
+      if (node(i).op != kSum) before += seconds(node(i));
     for (const Node& made : m.nodes) after += seconds(made);
     return after < kWorthIt * before;
   }

@@ -17,6 +17,7 @@ Notes fuse_rms_norm(Graph& graph, const CompileOptions& options);
 Notes fuse_rope(Graph& graph, const CompileOptions& options);
 Notes fuse_swiglu(Graph& graph, const CompileOptions& options);
 Notes merge_linears(Graph& graph, const CompileOptions& options);
+Notes fuse_addmm(Graph& graph, const CompileOptions& options);
 Notes recompute(Graph& graph, const CompileOptions& options);
 Notes offload(Graph& graph, const CompileOptions& options);
 Notes deduplicate_unshard(Graph& graph, const CompileOptions& options);

@@ -112,6 +112,18 @@ constexpr std::array kPasses = {
         .numerics_detail = "a product may add in another order, and gradients of an input are added in fp32",
     },
     PassInfo{
+        .name = "fuse_addmm",
+        .run = &fuse_addmm,
+        .numerics = Numerics::rounds,
+        .needs = kFunctional,
+        .does = "a product that is added to what nobody else reads, such as gradients of one input, becomes "
+                "`aten.addmm`",
+        .guarantees = "the product stays in its place; `reinplace` then adds in the memory of what it is "
+                      "added to",
+        .place = "after `merge_linears`, which needs no sums; before `recompute`, as the fusions",
+        .numerics_detail = "once, not after product and sum",
+    },
+    PassInfo{
         .name = "recompute",
         .run = &recompute,
         .needs = kFunctional,

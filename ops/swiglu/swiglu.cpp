@@ -42,6 +42,7 @@ Tensor swiglu_cpu(const Tensor& gate_in, const Tensor& up_in) {
 template <class T>
 void write_gradients(const Tensor& grad_in, const Tensor& gate_in, const Tensor& up_in, T* grad_gate,
                      T* grad_up, std::int64_t stride) {
+  using Sum = SumOf<T>;
   const Tensor grad = rows_of(grad_in), gate = rows_of(gate_in), up = rows_of(up_in);
   const std::int64_t width = gate.size(1);
   const T *const grads = grad.const_data_ptr<T>(), *const gates = gate.const_data_ptr<T>(),
