@@ -1,0 +1,55 @@
+#include "trainer/run/run_outcome.h"
+
+#include <c10/util/Exception.h>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+RunOutcome outcome_of_throwing(const std::function<void()>& thrower) {
+  return outcome_of(
+      [&]() -> RunOutcome {
+        thrower();
+        return {};
+      },
+      [] { return 0; }, JobConfig(), RankEnvironment());
+}
+
+const c10::SourceLocation kHere{"", "", 0};
+
+TEST_CASE("a full GPU ends a run with 9, whoever tells it") {
+  const auto of_allocator = [] {
+    throw c10::OutOfMemoryError(
+        kHere,
+        "CUDA out of memory. Tried to allocate 2.00 MiB. If reserved but unallocated memory "
+        "is large try setting expandable_segments:True");
+  };
+  const auto of_runtime = [] { throw c10::AcceleratorError(kHere, 2, "CUDA error: out of memory"); };
+  const auto of_cublas = [] {
+    TORCH_CHECK(false, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `x`");
+  };
+  for (const std::function<void()>& thrower :
+       {std::function<void()>(of_allocator), {of_runtime}, {of_cublas}}) {
+    const RunOutcome outcome = outcome_of_throwing(thrower);
+    INFO(outcome.reason);
+    CHECK(outcome.exit_code == static_cast<int>(ExitCode::resources));
+    CHECK(outcome.reason.starts_with("the GPU is out of memory: CUDA "));
+    CHECK(outcome.reason.find("expandable_segments") == std::string::npos);
+  }
+}
+
+TEST_CASE("a GPU that fails by itself ends a run with 9, and a kernel that fails with 1") {
+  const RunOutcome broken = outcome_of_throwing(
+      [] { throw c10::AcceleratorError(kHere, 214, "CUDA error: uncorrectable ECC error"); });
+  CHECK(broken.exit_code == static_cast<int>(ExitCode::resources));
+  CHECK(broken.reason.starts_with("the GPU failed: CUDA error: uncorrectable ECC error; "));
+  const RunOutcome kernel = outcome_of_throwing(
+      [] { throw c10::AcceleratorError(kHere, 719, "CUDA error: unspecified launch failure"); });
+  CHECK(kernel.exit_code == static_cast<int>(ExitCode::internal));
+}
+
+}  // namespace
+}  // namespace rondo
