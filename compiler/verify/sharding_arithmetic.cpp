@@ -225,6 +225,7 @@ constexpr NamedRule kArithmeticRules[] = {
     {"aten.silu_backward.default", linear_in_the_first},
     {"rondo.rope.default", linear_in_the_first},
     {"rondo.swiglu_backward.default", linear_in_the_first},
+    {"rondo.swiglu_backward_joined.default", linear_in_the_first},
 
     {"aten.arange.default", constant},
     {"aten.arange.start", constant},

@@ -95,14 +95,14 @@ Placement squeeze(const OnAxis& at, std::size_t) {
   return moved(p, p.dim - gone);
 }
 
-// Of dimension `dim` one element is taken, or some. A flat buffer is taken apart where it was put together.
+// Of dimension `along` one element is taken, or some. What was put together along a dimension of which each
+// rank has a part, a buffer or the rows of several weights, is taken apart again: nothing is said of where.
 Placement taken(const OnAxis& at, std::int64_t along, bool leaves) {
   const Placement p = at.operand(0);
   if (p.kind != Kind::sharded) return p;
-  const Sizes& from = at.type(0).sizes;
-  const int dim = dim_of(along, from.size());
-  if (p.dim == dim && !leaves && (from.size() == 1 || at.result(0).sizes == from)) return p;
-  if (p.dim == dim) throw Refused{"it takes a part of a dimension of which each rank has another one"};
+  const int dim = dim_of(along, at.type(0).sizes.size());
+  if (p.dim == dim && leaves)
+    throw Refused{"it takes an element of a dimension of which each rank has a part"};
   return moved(p, p.dim - (leaves && p.dim > dim ? 1 : 0));
 }
 Placement select(const OnAxis& at, std::size_t) { return taken(at, at.integer(1), true); }

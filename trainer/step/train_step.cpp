@@ -101,7 +101,7 @@ Tensor local_loss(const Step& step, const Weights& weights, const ForwardInputs&
       tensor.group.ranks == 1
           ? at::cross_entropy_loss(flat, labels, {}, at::Reduction::Sum, kIgnoreLabel)
           : vocabulary_parallel_cross_entropy(flat, labels, step.model->vocabulary(), kIgnoreLabel, tensor);
-  return sum / sum_over_ranks(step.options.mesh, kDataAxes, valid_tokens);
+  return sum / sum_over_ranks(step.options.mesh, kDataAxes, valid_tokens).to(sum.scalar_type());
 }
 
 // Of all ranks and all microbatches.

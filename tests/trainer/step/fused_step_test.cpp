@@ -102,7 +102,7 @@ double relative_difference(const at::Tensor& a, const at::Tensor& b) {
 TEST_CASE("fused kernels change the loss and the gradients of a step by rounding alone") {
   cpu_memory::install();
   const at::ScalarType dtype = GENERATE(at::kFloat, at::kBFloat16, at::kDouble);
-  const bool deepseek = GENERATE(false, true);
+  const bool bf16 = dtype == at::kBFloat16, deepseek = GENERATE(false, true);
   INFO((deepseek ? "DeepSeek " : "Llama ") << dtype);
   const Step step = small_step(deepseek ? small_deepseek() : small_llama(), dtype);
   const ir::Graph plain = step.graph("exact"), fused = step.graph("rounds");
