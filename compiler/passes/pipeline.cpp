@@ -78,6 +78,18 @@ constexpr std::array kPasses = {
         .numerics_detail = "once, not after every op; the gradient of the weight is added up in fp32",
     },
     PassInfo{
+        .name = "fuse_add_rms_norm",
+        .run = &fuse_add_rms_norm,
+        .numerics = Numerics::rounds,
+        .needs = kFunctional,
+        .does =
+            "a sum and its RMSNorm become `rondo.add_rms_norm`; what is added to the gradient of a norm's "
+            "input, `rondo.add_rms_norm_backward`",
+        .guarantees = "a sum stays in its block, unless everything is kept for the backward",
+        .place = "after `fuse_rms_norm`, whose ops it extends",
+        .numerics_detail = "a sum with a gradient of a norm once; the forward keeps its bits",
+    },
+    PassInfo{
         .name = "fuse_rope",
         .run = &fuse_rope,
         .numerics = Numerics::rounds,

@@ -10,6 +10,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "ops/kernel/check_operand.h"
@@ -61,9 +62,9 @@ Sum sum_over(std::int64_t count, Term term) {
   return sum;
 }
 
-std::tuple<Tensor, Tensor> rms_norm_cpu(const Tensor& x_in, const Tensor& weight_in, double eps) {
-  Tensor y, inverse_rms;
-  std::tie(y, inverse_rms) = rms_norm_results(x_in, weight_in);
+// Of x, or of `sum`, which x + residual is written to; both are contiguous, or neither is there.
+void normalize(const Tensor& x_in, const Tensor& residual, const Tensor& sum, const Tensor& weight_in,
+               double eps, const Tensor& y, const Tensor& inverse_rms) {
   const Tensor x = rows_of(x_in), weight = weight_in.contiguous();
   const std::int64_t width = x.size(1);
   with_dtype(x, "rms_norm", [&](auto x_type) {
@@ -73,11 +74,20 @@ std::tuple<Tensor, Tensor> rms_norm_cpu(const Tensor& x_in, const Tensor& weight
       using Y = Wider<X, W>;
       using Sum = SumOf<X>;
       const X* const from = x.const_data_ptr<X>();
+      const X* const residuals = residual.defined() ? residual.const_data_ptr<X>() : nullptr;
+      X* const sums = sum.defined() ? sum.mutable_data_ptr<X>() : nullptr;
       const W* const w = weight.const_data_ptr<W>();
       Y* const to = y.template mutable_data_ptr<Y>();
       Sum* const inverses = inverse_rms.template mutable_data_ptr<Sum>();
       for_each_row(x.size(0), width, [&](std::int64_t row) {
-        const X* const in = from + row * x.stride(0);
+        const X* in = from + row * x.stride(0);
+        if (sums != nullptr) {
+          const X* const added = residuals + row * width;
+          X* const added_up = sums + row * width;
+          for (std::int64_t d = 0; d < width; ++d)
+            added_up[d] = static_cast<X>(static_cast<Sum>(in[d]) + static_cast<Sum>(added[d]));
+          in = added_up;
+        }
         Y* const out = to + row * width;
         const Sum squares = sum_over<Sum>(width, [&](std::int64_t d) {
           const auto value = static_cast<Sum>(in[d]);
@@ -91,7 +101,19 @@ std::tuple<Tensor, Tensor> rms_norm_cpu(const Tensor& x_in, const Tensor& weight
       });
     });
   });
+}
+
+std::tuple<Tensor, Tensor> rms_norm_cpu(const Tensor& x, const Tensor& weight, double eps) {
+  const auto [y, inverse_rms] = rms_norm_results(x, weight);
+  normalize(x, {}, {}, weight, eps, y, inverse_rms);
   return {y, inverse_rms};
+}
+
+std::tuple<Tensor, Tensor, Tensor> add_rms_norm_cpu(const Tensor& x, const Tensor& residual,
+                                                    const Tensor& weight, double eps) {
+  const auto [sum, y, inverse_rms] = add_rms_norm_results(x, residual, weight);
+  normalize(x, residual.contiguous(), sum, weight, eps, y, inverse_rms);
+  return {sum, y, inverse_rms};
 }
 
 // The gradients of a run of rows; adds to `sums` what they give the weight.
@@ -105,12 +127,14 @@ struct BackwardRows {
   const W* weight;
   const Sum* inverse_rms;
   std::int64_t width;
+  const X* grad_sum;  // contiguous, or none
   X* grad_x;
 
   void run(std::int64_t begin, std::int64_t end, Sum* sums) const {
     for (std::int64_t row = begin; row < end; ++row) {
       const G* const g = grad + row * grad_stride;
       const X* const in = x + row * x_stride;
+      const X* const added = grad_sum == nullptr ? nullptr : grad_sum + row * width;
       X* const out = grad_x + row * width;
       const auto of_normalized = [&](std::int64_t d) {
         return static_cast<Sum>(g[d]) * static_cast<Sum>(weight[d]);
@@ -121,7 +145,8 @@ struct BackwardRows {
       const Sum pull = rms_norm::pull(sum, width, inverse);
       for (std::int64_t d = 0; d < width; ++d) {
         const auto value = static_cast<Sum>(in[d]);
-        out[d] = static_cast<X>(rms_norm::gradient(of_normalized(d), value, inverse, pull));
+        const Sum of_x = rms_norm::gradient(of_normalized(d), value, inverse, pull);
+        out[d] = static_cast<X>(added == nullptr ? of_x : of_x + static_cast<Sum>(added[d]));
         sums[d] += static_cast<Sum>(g[d]) * value * inverse;
       }
     }
@@ -131,10 +156,10 @@ struct BackwardRows {
 // Sums of parts of the rows, then the sum of these, whatever the number of threads.
 constexpr std::int64_t kParts = 64;
 
-std::tuple<Tensor, Tensor> rms_norm_backward_cpu(const Tensor& grad_in, const Tensor& x_in,
-                                                 const Tensor& weight_in, const Tensor& inverse_in) {
-  Tensor grad_x, grad_weight;
-  std::tie(grad_x, grad_weight) = rms_norm_gradients(grad_in, x_in, weight_in, inverse_in);
+// grad_sum is contiguous, or not there.
+void write_gradients(const Tensor& grad_in, const Tensor& x_in, const Tensor& weight_in,
+                     const Tensor& inverse_in, const Tensor& grad_sum, const Tensor& grad_x,
+                     const Tensor& grad_weight) {
   const Tensor grad = rows_of(grad_in), x = rows_of(x_in);
   const Tensor weight = weight_in.contiguous(), inverse_rms = inverse_in.contiguous();
   const std::int64_t rows = x.size(0), width = x.size(1);
@@ -154,6 +179,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward_cpu(const Tensor& grad_in, const Te
                                            weight.const_data_ptr<W>(),
                                            inverse_rms.const_data_ptr<Sum>(),
                                            width,
+                                           grad_sum.defined() ? grad_sum.const_data_ptr<X>() : nullptr,
                                            grad_x.template mutable_data_ptr<X>()};
       parallel_runs(count, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t part = begin; part < end; ++part)
@@ -165,7 +191,21 @@ std::tuple<Tensor, Tensor> rms_norm_backward_cpu(const Tensor& grad_in, const Te
         for (std::int64_t d = 0; d < width; ++d) total[d] += sums[part * width + d];
     });
   });
-  return {grad_x, grad_weight};
+}
+
+std::tuple<Tensor, Tensor> rms_norm_backward_cpu(const Tensor& grad, const Tensor& x, const Tensor& weight,
+                                                 const Tensor& inverse_rms) {
+  std::tuple<Tensor, Tensor> made = rms_norm_gradients(grad, x, weight, inverse_rms);
+  write_gradients(grad, x, weight, inverse_rms, {}, std::get<0>(made), std::get<1>(made));
+  return made;
+}
+
+std::tuple<Tensor, Tensor> add_rms_norm_backward_cpu(const Tensor& grad, const Tensor& x,
+                                                     const Tensor& weight, const Tensor& inverse_rms,
+                                                     const Tensor& grad_sum) {
+  std::tuple<Tensor, Tensor> made = add_rms_norm_gradients(grad, x, weight, inverse_rms, grad_sum);
+  write_gradients(grad, x, weight, inverse_rms, grad_sum.contiguous(), std::get<0>(made), std::get<1>(made));
+  return made;
 }
 
 }  // namespace
@@ -185,20 +225,45 @@ std::tuple<Tensor, Tensor> rms_norm_gradients(const Tensor& grad, const Tensor& 
   return {at::empty(x.sizes(), x.options()), at::empty(weight.sizes(), x.options().dtype(sum_dtype(x)))};
 }
 
+std::tuple<Tensor, Tensor, Tensor> add_rms_norm_results(const Tensor& x, const Tensor& residual,
+                                                        const Tensor& weight) {
+  auto [y, inverse_rms] = rms_norm_results(x, weight);
+  check_operand("add_rms_norm", "residual", residual, x.sizes(), x.scalar_type());
+  return {at::empty(x.sizes(), x.options()), std::move(y), std::move(inverse_rms)};
+}
+
+std::tuple<Tensor, Tensor> add_rms_norm_gradients(const Tensor& grad, const Tensor& x, const Tensor& weight,
+                                                  const Tensor& inverse_rms, const Tensor& grad_sum) {
+  check_operand("add_rms_norm_backward", "grad_sum", grad_sum, x.sizes(), x.scalar_type());
+  return rms_norm_gradients(grad, x, weight, inverse_rms);
+}
+
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def("rms_norm(Tensor x, Tensor weight, float eps) -> (Tensor y, Tensor inverse_rms)");
   m.def(
       "rms_norm_backward(Tensor grad, Tensor x, Tensor weight, Tensor inverse_rms) "
+      "-> (Tensor grad_x, Tensor grad_weight)");
+  m.def(
+      "add_rms_norm(Tensor x, Tensor residual, Tensor weight, float eps) "
+      "-> (Tensor sum, Tensor y, Tensor inverse_rms)");
+  m.def(
+      "add_rms_norm_backward(Tensor grad, Tensor x, Tensor weight, Tensor inverse_rms, Tensor grad_sum) "
       "-> (Tensor grad_x, Tensor grad_weight)");
 }
 TORCH_LIBRARY_IMPL(rondo, Meta, m) {
   m.impl("rms_norm",
          [](const Tensor& x, const Tensor& weight, double) { return rms_norm_results(x, weight); });
   m.impl("rms_norm_backward", &rms_norm_gradients);
+  m.impl("add_rms_norm", [](const Tensor& x, const Tensor& residual, const Tensor& weight, double) {
+    return add_rms_norm_results(x, residual, weight);
+  });
+  m.impl("add_rms_norm_backward", &add_rms_norm_gradients);
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("rms_norm", &rms_norm_cpu);
   m.impl("rms_norm_backward", &rms_norm_backward_cpu);
+  m.impl("add_rms_norm", &add_rms_norm_cpu);
+  m.impl("add_rms_norm_backward", &add_rms_norm_backward_cpu);
 }
 
 }  // namespace rondo

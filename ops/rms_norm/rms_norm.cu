@@ -25,8 +25,8 @@ __device__ std::int64_t first_of(int piece) {
 
 template <class X, class W, int kPieces>
 __global__ void __launch_bounds__(kMostThreads)
-    forward_kernel(const X* x, std::int64_t x_stride, const W* weight, Wider<X, W>* y, float* inverse_rms,
-                   std::int64_t width, float eps, bool aligned) {
+    forward_kernel(const X* x, std::int64_t x_stride, const X* residual, X* sum, const W* weight,
+                   Wider<X, W>* y, float* inverse_rms, std::int64_t width, float eps, bool aligned) {
   __shared__ float warps[kWarp];
   const std::int64_t row = blockIdx.x;
   float values[kPieces][kVector];
@@ -34,6 +34,13 @@ __global__ void __launch_bounds__(kMostThreads)
 #pragma unroll
   for (int p = 0; p < kPieces; ++p) {
     load_some(x + row * x_stride, first_of(p), width, aligned, values[p]);
+    if (sum != nullptr) {
+      float added[kVector];
+      load_some(residual + row * width, first_of(p), width, aligned, added);
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) values[p][i] = widened(rounded<X>(values[p][i] + added[i]));
+      store_some(sum + row * width, first_of(p), width, aligned, values[p]);
+    }
 #pragma unroll
     for (int i = 0; i < kVector; ++i) squares += values[p][i] * values[p][i];
   }
@@ -52,8 +59,8 @@ __global__ void __launch_bounds__(kMostThreads)
 template <class X, class W, int kPieces>
 __global__ void __launch_bounds__(kMostThreads)
     backward_kernel(const Wider<X, W>* grad, std::int64_t grad_stride, const X* x, std::int64_t x_stride,
-                    const W* weight, const float* inverse_rms, X* grad_x, float* parts, std::int64_t rows,
-                    std::int64_t width, bool aligned) {
+                    const W* weight, const float* inverse_rms, const X* grad_sum, X* grad_x, float* parts,
+                    std::int64_t rows, std::int64_t width, bool aligned) {
   __shared__ float warps[kWarp];
   float sums[kPieces][kVector] = {};
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -78,6 +85,11 @@ __global__ void __launch_bounds__(kMostThreads)
     for (int p = 0; p < kPieces; ++p) {
 #pragma unroll
       for (int i = 0; i < kVector; ++i) g[p][i] = rms_norm::gradient(g[p][i], values[p][i], inverse, pull);
+      if (grad_sum != nullptr) {
+        load_some(grad_sum + row * width, first_of(p), width, aligned, values[p]);
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) g[p][i] += values[p][i];
+      }
       store_some(grad_x + row * width, first_of(p), width, aligned, g[p]);
     }
   }
@@ -126,27 +138,28 @@ bool aligned_rows(const RmsNormRows& in) {
 
 }  // namespace
 
-void rms_norm(const RmsNormRows& in, float eps, void* y, float* inverse_rms, cudaStream_t stream) {
-  const bool all_aligned = aligned_rows(in) && aligned(y);
+void rms_norm(const RmsNormRows& in, const void* residual, void* sum, float eps, void* y, float* inverse_rms,
+              cudaStream_t stream) {
+  const bool all_aligned = aligned_rows(in) && aligned(residual) && aligned(sum) && aligned(y);
   with_types(in, [&](auto x, auto w, auto pieces) {
     launch(&forward_kernel<decltype(x), decltype(w), pieces()>, static_cast<unsigned>(in.rows),
-           threads_for(in.width, pieces()), stream, in.x, in.x_stride, in.weight, y, inverse_rms, in.width,
-           eps, all_aligned);
+           threads_for(in.width, pieces()), stream, in.x, in.x_stride, residual, sum, in.weight, y,
+           inverse_rms, in.width, eps, all_aligned);
   });
 }
 
 std::int64_t rms_norm_parts(std::int64_t rows) { return std::min(rows, kMostParts); }
 
 void rms_norm_backward(const RmsNormRows& in, const void* grad, std::int64_t grad_stride,
-                       const float* inverse_rms, void* grad_x, float* parts, float* grad_weight,
-                       cudaStream_t stream) {
-  const bool all_aligned =
-      aligned_rows(in) && grad_stride % kVector == 0 && aligned(grad) && aligned(grad_x) && aligned(parts);
+                       const float* inverse_rms, const void* grad_sum, void* grad_x, float* parts,
+                       float* grad_weight, cudaStream_t stream) {
+  const bool all_aligned = aligned_rows(in) && grad_stride % kVector == 0 && aligned(grad) &&
+                           aligned(grad_sum) && aligned(grad_x) && aligned(parts);
   const std::int64_t count = rms_norm_parts(in.rows);
   with_types(in, [&](auto x, auto w, auto pieces) {
     launch(&backward_kernel<decltype(x), decltype(w), pieces()>, static_cast<unsigned>(count),
            threads_for(in.width, pieces()), stream, grad, grad_stride, in.x, in.x_stride, in.weight,
-           inverse_rms, grad_x, parts, in.rows, in.width, all_aligned);
+           inverse_rms, grad_sum, grad_x, parts, in.rows, in.width, all_aligned);
   });
   launch(&sum_kernel, blocks_for(in.width, kColumns), kColumns * kGroups, stream, parts, count, in.width,
          grad_weight);

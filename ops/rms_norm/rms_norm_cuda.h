@@ -18,15 +18,18 @@ struct RmsNormRows {
   const void* weight;     // `width`
 };
 
-// y is bf16 if both x and weight are, and f32 otherwise; inverse_rms holds `rows`.
-void rms_norm(const RmsNormRows& in, float eps, void* y, float* inverse_rms, cudaStream_t stream);
+// y is bf16 if both x and weight are, and f32 otherwise; inverse_rms holds `rows`. What is normalized is x,
+// or where there is a `sum`, that: x + residual, both in x's dtype with rows side by side.
+void rms_norm(const RmsNormRows& in, const void* residual, void* sum, float eps, void* y, float* inverse_rms,
+              cudaStream_t stream);
 
 // The sums of that many parts of the rows make grad_weight; `parts` below holds so many times `width`.
 std::int64_t rms_norm_parts(std::int64_t rows);
 
-// grad has y's dtype, grad_x has x's.
+// grad has y's dtype, grad_x and grad_sum have x's. grad_sum, with rows side by side, is added to grad_x; it
+// may be null.
 void rms_norm_backward(const RmsNormRows& in, const void* grad, std::int64_t grad_stride,
-                       const float* inverse_rms, void* grad_x, float* parts, float* grad_weight,
-                       cudaStream_t stream);
+                       const float* inverse_rms, const void* grad_sum, void* grad_x, float* parts,
+                       float* grad_weight, cudaStream_t stream);
 
 }  // namespace rondo::cuda

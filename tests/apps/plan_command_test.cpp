@@ -187,6 +187,23 @@ TEST_CASE("sums of gradients with products cost nothing of their own") {
         without.at("memory").at("total_bytes").get<std::int64_t>());
 }
 
+TEST_CASE("a residual's sum costs its norm one more tensor each way, and no launch of its own") {
+  const std::string words =
+      "--world 1 --training.seq_len=4096 --model.n_layers=4 "
+      "--training.dtype=bfloat16 --activation_checkpoint.mode=none --compile.numerics=rounds";
+  const json with = plan_json("llama3_8b.toml", words),
+             without = plan_json("llama3_8b.toml", words + " --compile.disable_passes=fuse_add_rms_norm");
+  // Two norms a block, and the last one: the embedding is no sum. The gradients of all but the last have a
+  // residual's.
+  CHECK(without.at("step").at("ops").get<int>() - with.at("step").at("ops").get<int>() == 2 * 4 * 2);
+  // The sum's result is not read again, the gradient of the norm's input neither written nor read.
+  const double tensor_s = 2 * 4096.0 * 4096 / (4.8e12 * 0.9);
+  CHECK(number(without, "step", "memory_s") - number(with, "step", "memory_s") ==
+        Approx((2 * 4 * 1 + 2 * 4 * 2) * tensor_s));
+  CHECK(with.at("memory").at("total_bytes").get<std::int64_t>() <=
+        without.at("memory").at("total_bytes").get<std::int64_t>());
+}
+
 TEST_CASE("rates that a machine was measured at make the plan slower by what they are of") {
   const std::string words = "--world 8 --model.n_layers=4 --device h100";
   const json own = plan_json("llama3_8b.toml", words);

@@ -68,16 +68,27 @@ TEST_CASE(
   const Tensors expected = call("rms_norm", x, weight, 1e-5);
   const Tensor y = unwritten({count, width}, expected[0].scalar_type());
   const Tensor inverse_rms = unwritten({count, 1}, at::kFloat);
-  cuda::rms_norm(of, 1e-5f, y.mutable_data_ptr(), floats(inverse_rms), nullptr);
+  cuda::rms_norm(of, nullptr, nullptr, 1e-5f, y.mutable_data_ptr(), floats(inverse_rms), nullptr);
   check_close(y, expected[0]);
   check_close(inverse_rms, expected[1]);
 
+  const Tensor residual = rows(count, width, 0, x_type), sum = unwritten({count, width}, x_type);
+  const Tensors of_sum = call("add_rms_norm", x, residual, weight, 1e-5);
+  cuda::rms_norm(of, residual.const_data_ptr(), sum.mutable_data_ptr(), 1e-5f, y.mutable_data_ptr(),
+                 floats(inverse_rms), nullptr);
+  CHECK(at::equal(sum, of_sum[0]));
+  check_close(y, of_sum[1]);
+  check_close(inverse_rms, of_sum[2]);
+
   const Tensor grad = rows(count, width, apart, y.scalar_type());
-  const Tensors gradients = call("rms_norm_backward", grad, x, weight, inverse_rms);
+  const bool adds = GENERATE(false, true);
+  const Tensors gradients = adds ? call("add_rms_norm_backward", grad, x, weight, inverse_rms, residual)
+                                 : call("rms_norm_backward", grad, x, weight, inverse_rms);
   const Tensor grad_x = unwritten({count, width}, x_type), grad_weight = unwritten({width}, at::kFloat);
   const Tensor parts = unwritten({cuda::rms_norm_parts(count), width}, at::kFloat);
   cuda::rms_norm_backward(of, grad.const_data_ptr(), grad.stride(0), floats(inverse_rms),
-                          grad_x.mutable_data_ptr(), floats(parts), floats(grad_weight), nullptr);
+                          adds ? residual.const_data_ptr() : nullptr, grad_x.mutable_data_ptr(),
+                          floats(parts), floats(grad_weight), nullptr);
   check_close(grad_x, gradients[0]);
   check_close(grad_weight, gradients[1]);
 }

@@ -157,6 +157,20 @@ void check_fused(Checks& checks, c10::Device device) {
                return call("rms_norm_backward", at_place(grad, p), at_place(x, p), at_place(weight, p),
                            inverse);
              }});
+      const Tensor residual = draw.normal({kRows, width});
+      check(checks, device,
+            {fmt::format("add_rms_norm, {} wide, {}", width, in_words(type)), "add_rms_norm", type,
+             at::kFloat, tolerance, true, [=](const Place& p) {
+               return call("add_rms_norm", at_place(x, p), at_place(residual, p), at_place(weight, p), 1e-5);
+             }});
+      check(
+          checks, device,
+          {fmt::format("add_rms_norm_backward, {} wide, {}", width, in_words(type)), "add_rms_norm_backward",
+           type, at::kFloat, type == at::kBFloat16 ? tolerance : 1e-5, true, [=](const Place& p) {
+             const Tensor inverse = (at_place(x, p).to(at::kFloat).square().mean(-1, true) + 1e-5).rsqrt();
+             return call("add_rms_norm_backward", at_place(grad, p), at_place(x, p), at_place(weight, p),
+                         inverse, at_place(residual, p));
+           }});
     }
     Inputs draw(type);
     const Tensor gate = draw.normal({kRows, 384}), up = draw.normal({kRows, 384}),

@@ -163,6 +163,25 @@ TEST_CASE("docs/graph.md says what the fusions save") {
   must_have("docs/graph.md", row("DeepSeek-V3, bf16", "deepseek_v3_debug.toml", "bfloat16"));
 }
 
+TEST_CASE("docs/graph.md says what fewer products and sums are planned to save") {
+  const auto cell = [](const Words& layout, const std::string& disabled) {
+    const json p =
+        plan(Words{config("llama3_8b.toml"), "--training.dtype=bfloat16", "--activation_checkpoint.mode=none",
+                   "--compile.numerics=rounds", "--compile.disable_passes=" + disabled} +
+             layout);
+    return fmt::format("{} launches, {:.0f} tokens/s", p["step"]["ops"].dump(),
+                       p["tokens_per_s_per_rank"].get<double>());
+  };
+  const auto row = [&](const std::string& name, const std::string& disabled) {
+    return fmt::format("| {} | {} | {} |", name, cell({"--world=1", "--training.seq_len=4096"}, disabled),
+                       cell({"--world=8", "--parallelism.tensor_parallel_degree=8"}, disabled));
+  };
+  must_have("docs/graph.md", row("none of them", "merge_linears,fuse_addmm,fuse_add_rms_norm"));
+  must_have("docs/graph.md", row("`merge_linears`", "fuse_addmm,fuse_add_rms_norm"));
+  must_have("docs/graph.md", row("and `fuse_addmm`", "fuse_add_rms_norm"));
+  must_have("docs/graph.md", row("and `fuse_add_rms_norm`", ""));
+}
+
 TEST_CASE("docs/memory.md says what a loss in chunks saves") {
   const auto planned = [](const char* numerics) {
     return plan({config("llama3_8b.toml"), "--world=8", "--training.local_batch_size=1",

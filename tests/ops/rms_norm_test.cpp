@@ -44,12 +44,34 @@ TEST_CASE("rms_norm and its backward are the formula's, for every dtype, width a
   check_close(gradients[1], weight64.grad());
 }
 
+TEST_CASE("add_rms_norm is the norm of the rounded sum, and its backward adds the sum's gradient") {
+  const at::ScalarType x_dtype = any_dtype(), weight_dtype = any_dtype();
+  const char* const layout = GENERATE("contiguous", "apart", "transposed", "deep");
+  INFO(x_dtype << " " << weight_dtype << " " << layout);
+  const Tensor x = rows(layout, 37, 131, x_dtype), residual = rows(layout, 37, 131, x_dtype);
+  const Tensor weight = (at::randn({131}) + 1).to(weight_dtype), sum = x + residual;
+  const Tensors made = checked_call("add_rms_norm", {x, residual, weight, 1e-5}),
+                expected = call("rms_norm", sum, weight, 1e-5);
+  CHECK(at::equal(made[0], sum));
+  CHECK(at::equal(made[1], expected[0]));
+  CHECK(at::equal(made[2], expected[1]));
+
+  const Tensor grad = rows(layout, 37, 131, made[1].scalar_type()), grad_sum = rows(layout, 37, 131, x_dtype);
+  const Tensors gradients = checked_call("add_rms_norm_backward", {grad, sum, weight, made[2], grad_sum}),
+                apart = call("rms_norm_backward", grad.to(at::kFloat), sum.to(at::kFloat),
+                             weight.to(at::kFloat), made[2]);
+  check_close(gradients[0], (apart[0] + grad_sum).to(at::kDouble));
+  CHECK(at::equal(gradients[1], call("rms_norm_backward", grad, sum, weight, made[2])[1]));
+}
+
 TEST_CASE("rms_norm of no rows gives no rows, and a zero gradient of the weight") {
   const Tensor x = at::randn({0, 8}), weight = at::randn({8});
   const Tensors made = checked_call("rms_norm", {x, weight, 1e-5});
   CHECK(made[0].sizes() == x.sizes());
   const Tensors gradients = checked_call("rms_norm_backward", {x, x, weight, made[1]});
   CHECK(at::equal(gradients[1], weight * 0));
+  CHECK(checked_call("add_rms_norm", {x, x, weight, 1e-5})[0].sizes() == x.sizes());
+  CHECK(at::equal(checked_call("add_rms_norm_backward", {x, x, weight, made[1], x})[1], weight * 0));
 }
 
 TEST_CASE("rms_norm gives the same bits whatever the number of threads") {
@@ -81,6 +103,9 @@ TEST_CASE("rms_norm refuses operands that do not fit each other, and says which 
   check_refused("grad is Float [12]", norm, {flat, x, weight, inverse});
   check_refused("weight is Float [3, 4]", norm, {x, x, x, inverse});
   check_refused("inverse_rms is Float [4]", norm, {x, x, weight, weight});
+  check_refused("residual is BFloat16 [3, 4], and has to be Float [3, 4]", "add_rms_norm",
+                {x, narrow, weight, 1e-5});
+  check_refused("grad_sum is Float [12]", "add_rms_norm_backward", {x, x, weight, inverse, flat});
   check_refused("inverse_rms is BFloat16 [3, 1]", norm, {x, x, weight, inverse.to(at::kBFloat16)});
 }
 
