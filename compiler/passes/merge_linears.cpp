@@ -22,7 +22,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "compiler/analysis/linear_groups.h"
