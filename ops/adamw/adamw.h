@@ -1,9 +1,9 @@
 // AdamW (Loshchilov and Hutter, 2019) and Adam (Kingma and Ba, 2015) on all parameters of a rank at once:
 //
-//   rondo::adamw(parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale,
-//   found_inf,
-//                beta1, beta2, eps, weight_decay, decoupled_weight_decay) -> (parameters, exp_avgs,
-//                exp_avg_sqs)
+//   rondo::adamw(parameters, exp_avgs, exp_avg_sqs, gradients,
+//                step, learning_rate, gradient_scale, found_inf,
+//                beta1, beta2, eps, weight_decay, decoupled_weight_decay)
+//     -> (parameters, exp_avgs, exp_avg_sqs)
 //   rondo::adamw_(parameters!, exp_avgs!, exp_avg_sqs!, ...) -> ()
 //
 //   g = gradient / gradient_scale                         g += weight_decay * parameter       (Adam)
