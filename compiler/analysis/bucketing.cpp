@@ -19,7 +19,8 @@
 namespace rondo::ir {
 namespace {
 
-constexpr std::string_view kSplit = "aten.split_with_sizes_copy.default";
+constexpr std::string_view kSplitCopy = "aten.split_with_sizes_copy.default";
+constexpr std::string_view kSplit = "aten.split_with_sizes.default";
 
 ValueId first_operand(const Node& node) { return operand(node, 0); }
 
@@ -171,7 +172,7 @@ class Bucketing {
     std::vector<TensorType> types;
     for (std::int64_t length : lengths) types.push_back(contiguous(dtype, {ranks, length}));
     const std::vector<ValueId> parts =
-        emit(place, key, std::string(kSplit), {Use{rows}, lengths, std::int64_t{1}}, std::move(types));
+        emit(place, key, std::string(kSplitCopy), {Use{rows}, lengths, std::int64_t{1}}, std::move(types));
     for (std::size_t k = 0; k < members.size(); ++k)
       replace(members[k], view(place, key, parts[k], {ranks * lengths[k]}));
   }
@@ -217,8 +218,8 @@ class Bucketing {
                   const Members& members) {
     std::vector<TensorType> types;
     for (std::int64_t length : lengths) types.push_back(contiguous(std::get<DType>(key), {length}));
-    const std::vector<ValueId> parts =
-        emit(place, key, std::string(kSplit), {Use{whole}, lengths, std::int64_t{0}}, std::move(types));
+    const std::vector<ValueId> parts = emit(place, key, std::string(kSplit),
+                                            {Use{whole}, lengths, std::int64_t{0}}, std::move(types), whole);
     for (std::size_t k = 0; k < members.size(); ++k) replace(members[k], parts[k]);
   }
 

@@ -2,8 +2,8 @@
 //
 // A rank's part of a bucket is its shards one after the other, in the order of the parameters. Gathers stand
 // where the first of them stood, reductions where the last did. A gathered bucket is [ranks, shards]; each
-// parameter is copied out of it. Reduced shards are copied out, too: a kernel may sum in another order from
-// an odd address.
+// parameter is copied out of it. Reduced shards stay in their buffer and are read there: by what computes
+// each element alone, and by ops whose sums have one order at any address (rondo.sums_of_squares).
 //
 //   %3: f32[8] = all_gather_into_tensor(%0, 2, "dp")      %20: f32[10] = cat([%0, %1], 0)
 //   %4: f32[8] views %3 = wait_tensor(%3)                 %21: f32[20] = all_gather_into_tensor(%20, 2, "dp")

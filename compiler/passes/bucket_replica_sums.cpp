@@ -1,9 +1,9 @@
 // The sums over replicas that belong to one bucket become one sum (compiler/analysis/bucketing.h).
 //
-//   %1: f32[4], %2: f32[6] = split_with_sizes_copy(%0, [4, 6], 0)    %7: f32[10] = all_reduce(%0, "sum",
+//   %1: f32[4], %2: f32[6] = split_with_sizes(%0, [4, 6], 0)    %7: f32[10] = all_reduce(%0, "sum",
 //   "dp_replicate") %3: f32[4] = all_reduce(%1, "sum", "dp_replicate")         ->    %8: f32[10] views %7 =
 //   wait_tensor(%7) %4: f32[4] views %3 = wait_tensor(%3)                            %9: f32[4], %10: f32[6]
-//   = split_with_sizes_copy( %5: f32[6] = all_reduce(%2, "sum", "dp_replicate") %8, [4, 6], 0) %6: f32[6]
+//   = split_with_sizes( %5: f32[6] = all_reduce(%2, "sum", "dp_replicate") %8, [4, 6], 0) %6: f32[6]
 //   views %5 = wait_tensor(%5)
 //
 // What was scattered as one bucket is summed as it arrived. Where nothing is scattered, gradients are packed
