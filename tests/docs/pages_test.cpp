@@ -190,7 +190,7 @@ TEST_CASE("docs/memory.md says what a loss in chunks saves") {
   const json exact = planned("exact")["memory"], chunks = planned("rounds")["memory"];
   must_have("docs/memory.md", fmt::format("| `exact` | {} GiB, {} of them of the head |",
                                           gib(exact["total_bytes"]), gib(exact["categories_bytes"]["head"])));
-  must_have("docs/memory.md", fmt::format("| `rounds`, 8 chunks | {} GiB |", gib(chunks["total_bytes"])));
+  must_have("docs/memory.md", fmt::format("| `rounds`, 4 chunks | {} GiB |", gib(chunks["total_bytes"])));
 }
 
 TEST_CASE("docs/experts.md says what the room for experts costs") {
