@@ -31,8 +31,10 @@ struct ProveOptions {
 // A fresh folder that goes with this object.
 class ScratchFolder {
  public:
-  ScratchFolder() : path_((std::filesystem::temp_directory_path() / "rondo-prove-XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr)
+  ScratchFolder() {
+    std::error_code unknown;
+    path_ = (std::filesystem::temp_directory_path(unknown) / "rondo-prove-XXXXXX").string();
+    if (unknown || mkdtemp(path_.data()) == nullptr)
       throw Error(ExitCode::resources, "cannot make the folder " + path_ + "; set TMPDIR to one with space");
   }
   ~ScratchFolder() {

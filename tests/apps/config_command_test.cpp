@@ -114,6 +114,7 @@ TEST_CASE("every command has a help page, and the manual holds every flag and ke
                               "train",
                               "launch",
                               "plan",
+                              "prove",
                               "convert",
                               "logits",
                               "compare",

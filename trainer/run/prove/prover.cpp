@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "models/parts/model_spec.h"
@@ -18,11 +19,15 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{300};  // against a hang, far above what a run takes
 
-// The line of a run's output that says why it failed.
+// What a run's output says of why it failed: behind the first "error", or its last line.
 std::string reason_in(const std::string& output) {
+  constexpr std::string_view kError = "error";
   std::string reason;
   for (const std::string& line : split(output, '\n')) {
-    if (line.find("error") != line.npos) return line;
+    if (const std::size_t at = line.find(kError); at != line.npos) {
+      const std::size_t begin = line.find_first_not_of(" :", at + kError.size());
+      return begin == line.npos ? line : line.substr(begin);
+    }
     if (!line.empty()) reason = line;
   }
   return reason;
