@@ -94,17 +94,25 @@ Placement whole_weight(const OnAxis& at, std::size_t i) {
   return weight;
 }
 
-Placement rms_norm(const OnAxis& at, std::size_t) {
-  whole_weight(at, 1);
-  const Placement x = nonlinear(at.operand(0));
+Placement whole_rows(const OnAxis& at, const Placement& x) {
   const int last = static_cast<int>(at.type(0).sizes.size()) - 1;
   if (x.kind == Kind::inner || x == sharded(last)) of_rows(sharded(1));
   return x;
 }
-Placement rms_norm_backward(const OnAxis& at, std::size_t i) {  // (gradient, x, weight, inverse_rms)
+Placement rms_norm(const OnAxis& at, std::size_t) {
+  whole_weight(at, 1);
+  return whole_rows(at, nonlinear(at.operand(0)));
+}
+// (x, residual, weight, eps): their sum, and the norm of it.
+Placement add_rms_norm(const OnAxis& at, std::size_t) {
+  whole_weight(at, 2);
+  return whole_rows(at, nonlinear(sum_of(at.operand(0), at.operand(1))));
+}
+// (gradient, x, weight, inverse_rms), and what is added to the gradient of x.
+Placement rms_norm_backward(const OnAxis& at, std::size_t i) {
   whole_weight(at, 2);
   const Placement x = product_of(at.operand(0), nonlinear(at.operand(1)));
-  if (i == 0) return x;
+  if (i == 0) return at.has(4) ? sum_of(x, at.operand(4)) : x;
   return x.kind == Kind::sharded ? kPartialSum : x;
 }
 
@@ -157,6 +165,8 @@ constexpr NamedRule kProductRules[] = {
     {"rondo.linear_cross_entropy_losses.default", whole_vocabulary},
     {"rondo.linear_cross_entropy_statistics.default", statistics},
     {"rondo.rms_norm.default", rms_norm},
+    {"rondo.add_rms_norm.default", add_rms_norm},
+    {"rondo.add_rms_norm_backward.default", rms_norm_backward},
     {"rondo.rms_norm_backward.default", rms_norm_backward},
 };
 
