@@ -232,7 +232,8 @@ class Bucketing {
       const NodeIndex i = def_use_.maker(operand);
       if (i < 0 || graph_.nodes[i].op != kToCopy || def_use_.readers(operand).size() != 1) continue;
       const ValueId source = first_operand(graph_.nodes[i]);
-      const bool flat = type(source).sizes == type(operand).sizes && is_contiguous(type(source));
+      const bool flat =
+          source != kNoValue && type(source).sizes == type(operand).sizes && is_contiguous(type(source));
       if (!flat || (!sources.empty() && type(source).dtype != type(sources[0]).dtype)) continue;
       sources.push_back(source);
       casts.push_back(i);
@@ -296,7 +297,7 @@ std::vector<FsdpCollective> fsdp_collectives(const Graph& graph) {
                        .group = std::string(c->group),
                        .ranks = c->ranks,
                        .dtype = type.dtype};
-    one.bytes = storage_bytes(type) * (gathers ? one.ranks : 1);
+    one.bytes = storage_bytes(gathers ? graph.value(start.results[0]).type : type);
     found.push_back(std::move(one));
   }
   return found;

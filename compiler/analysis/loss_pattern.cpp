@@ -52,7 +52,8 @@ const Node* LossMatcher::made_by(ValueId id, std::string_view op) const {
 }
 
 NodeIndex LossMatcher::only_reader(ValueId id, std::string_view op) const {
-  require(readers(id).size() == 1 && node(readers(id)[0]).op == op, kReadElsewhere);
+  require(readers(id).size() == 1 && node(readers(id)[0]).op == op && !node(readers(id)[0]).results.empty(),
+          kReadElsewhere);
   return readers(id)[0];
 }
 
@@ -61,7 +62,7 @@ NodeIndex LossMatcher::reader(ValueId id, std::string_view op) const {
   NodeIndex found = -1;
   for (NodeIndex i : readers(id)) {
     if (node(i).op != op) continue;
-    require(found < 0, kReadElsewhere);
+    require(found < 0 && !node(i).results.empty(), kReadElsewhere);
     found = i;
   }
   return found;
@@ -108,6 +109,7 @@ LossHead LossMatcher::head_of(ValueId logits) const {
   require(transposed != nullptr, kNoProduct);
   head.h = operand(*product, 0);
   head.weight = operand(*transposed, 0);
+  require(head.h != kNoValue && head.weight != kNoValue, kNoProduct);
   head.module = product->module;
   const DType dtype = type(head.h).dtype;
   const DType of_loss = dtype == DType::f64 ? DType::f64 : DType::f32;
@@ -149,15 +151,16 @@ WholeLoss LossMatcher::whole(NodeIndex nll) const {
   const Node& sum = node(nll);
   const ValueId log_p = operand(sum, 0);
   const Node* softmax = made_by(log_p, "aten._log_softmax.default");
-  const auto* ignored = std::get_if<std::int64_t>(&sum.args.at(4));
+  require(sum.args.size() == 5 && sum.results.size() == 2, kNoSum);
+  const auto* ignored = std::get_if<std::int64_t>(&sum.args[4]);
   require(softmax != nullptr && is_number(*softmax, 1, 1) && is_flag(*softmax, 2, false) &&
-              std::holds_alternative<None>(sum.args.at(2)) && is_number(sum, 3, kSum) && ignored != nullptr,
+              std::holds_alternative<None>(sum.args[2]) && is_number(sum, 3, kSum) && ignored != nullptr,
           kNoSum);
-  WholeLoss loss{.head = head_of(operand(*softmax, 0)), .nll = nll, .sum = sum.results.at(0)};
+  WholeLoss loss{.head = head_of(operand(*softmax, 0)), .nll = nll, .sum = sum.results[0]};
   loss.labels = operand(sum, 1);
   loss.ignored = *ignored;
   only_reader(loss.head.logits, softmax->op);
-  const ValueId count = sum.results.at(1);
+  const ValueId count = sum.results[1];
   if (readers(log_p).size() == 1) {
     require(readers(count).empty(), kReadElsewhere);
     return loss;

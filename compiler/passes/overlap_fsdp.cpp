@@ -51,7 +51,7 @@ class FsdpOverlap {
   }
 
  private:
-  ValueId first_operand(NodeIndex i) const { return std::get<Use>(graph_.nodes[i].args[0]).value; }
+  ValueId first_operand(NodeIndex i) const { return operand(graph_.nodes[i], 0); }
 
   std::vector<NodeIndex> starts(Phase phase, CollectiveKind kind) const {
     std::vector<NodeIndex> found;
@@ -157,7 +157,6 @@ class FsdpOverlap {
     for (NodeIndex i = def_use_.maker(first_operand(sum)); i != kNoNode && of_parameter(i);
          i = def_use_.maker(first_operand(i))) {
       if (is_collective(graph_.nodes[i], CollectiveKind::reduce_scatter)) return i;
-      if (!std::holds_alternative<Use>(graph_.nodes[i].args[0])) break;
     }
     return kNoNode;
   }

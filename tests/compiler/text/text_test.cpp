@@ -83,7 +83,8 @@ TEST_CASE("a parse error names place, problem and what was expected") {
   CHECK(error_of("") == "x.ir:1:1: unexpected text; expected \"graph\"");
   CHECK(error_of("graph") == "x.ir:1:6: no name here; expected the name of the graph");
   CHECK(error_of(head + "forwards\n") ==
-        "x.ir:3:1: unknown statement \"forwards\"; expected block, axis, group, parameter, optimizer, buffer, batch, "
+        "x.ir:3:1: unknown statement \"forwards\"; expected block, axis, group, parameter, optimizer, "
+        "buffer, batch, "
         "forward, "
         "backward, "
         "update, segment, eager, return or a node");
