@@ -12,7 +12,7 @@ namespace {
 using at::Tensor;
 
 // `gate` and `up` are rows.
-cuda::SwigluRows operands(const cuda::Launch& launch, const Tensor& gate, const Tensor& up) {
+cuda::SwigluRows rows_of_swiglu(const cuda::Launch& launch, const Tensor& gate, const Tensor& up) {
   return {gate.size(0),   gate.size(1),        launch.element(gate), gate.const_data_ptr(),
           gate.stride(0), up.const_data_ptr(), up.stride(0)};
 }
@@ -22,7 +22,7 @@ Tensor swiglu_cuda(const Tensor& gate_in, const Tensor& up_in) {
   const Tensor y = swiglu_result(gate_in, up_in);
   if (y.numel() == 0) return y;
   const Tensor gate = rows_of(gate_in), up = rows_of(up_in);
-  cuda::swiglu(operands(launch, gate, up), y.mutable_data_ptr(), launch.stream());
+  cuda::swiglu(rows_of_swiglu(launch, gate, up), y.mutable_data_ptr(), launch.stream());
   launch.check();
   return y;
 }
@@ -33,7 +33,7 @@ std::tuple<Tensor, Tensor> swiglu_backward_cuda(const Tensor& grad_in, const Ten
   const auto [grad_gate, grad_up] = swiglu_gradients(grad_in, gate_in, up_in);
   if (gate_in.numel() == 0) return {grad_gate, grad_up};
   const Tensor grad = grad_in.contiguous(), gate = rows_of(gate_in), up = rows_of(up_in);
-  cuda::swiglu_backward(operands(launch, gate, up), grad.const_data_ptr(), grad_gate.mutable_data_ptr(),
+  cuda::swiglu_backward(rows_of_swiglu(launch, gate, up), grad.const_data_ptr(), grad_gate.mutable_data_ptr(),
                         grad_up.mutable_data_ptr(), gate.size(1), launch.stream());
   launch.check();
   return {grad_gate, grad_up};
@@ -46,7 +46,7 @@ Tensor swiglu_backward_joined_cuda(const Tensor& grad_in, const Tensor& gate_in,
   const Tensor grad = grad_in.contiguous(), gate = rows_of(gate_in), up = rows_of(up_in);
   const std::int64_t width = gate.size(1);
   auto* const to = static_cast<char*>(joined.mutable_data_ptr());
-  cuda::swiglu_backward(operands(launch, gate, up), grad.const_data_ptr(), to,
+  cuda::swiglu_backward(rows_of_swiglu(launch, gate, up), grad.const_data_ptr(), to,
                         to + width * joined.element_size(), 2 * width, launch.stream());
   launch.check();
   return joined;

@@ -86,7 +86,7 @@ Tensors updated_by_libtorch(const Update& u) {
 
 TEST_CASE("an update has the bits of LibTorch's vectorized kernel") {
   if (at::get_cpu_capability() == "DEFAULT") SKIP("its kernel has no fused multiply-add on this machine");
-  const at::ScalarType type = any_dtype();
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);  // its f64 kernel rounds each product
   Update update = of({32, 4096, 100'000}, type);
   update.add({3, 5, 32}, type);
   update.options.decoupled_weight_decay = GENERATE(true, false);
