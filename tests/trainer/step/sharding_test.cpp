@@ -4,15 +4,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "compiler/verify/infer_sharding.h"
 #include "compiler/verify/verify.h"
 #include "models/parts/decoder.h"
 #include "support/error.h"
+#include "support/stopwatch.h"
 #include "tests/compiler/verify/mutants.h"
 #include "tests/trainer/observe/metrics/scratch.h"
 #include "trainer/config/load.h"
@@ -29,17 +32,19 @@ struct LaidOut {
   std::string model;
   std::int64_t ranks;
   Flags more = {};
+  std::int64_t length = 64;
 };
 
 // All functions of its step, as they would run; verified after the trace and after each pass.
-std::vector<ir::Graph> graphs_of(const LaidOut& job) {
+std::vector<ir::Graph> graphs_of(const LaidOut& job, std::int64_t rank = 0) {
   Flags flags = {"--job.config_file=" RONDO_SOURCE_DIR "/configs/" + job.model + ".toml",
-                 "--training.seq_len=64"};
+                 fmt::format("--training.seq_len={}", job.length)};
   for (const std::string& flag : job.more) flags.push_back("--" + flag);
   const JobConfig config = load_config(flags);
-  const TrainStepFunctions step = make_train_step(make_decoder(config.model.name, config.model.sizes),
-                                                  step_options(config, resolve_layout(config, job.ranks), 0));
-  const CompiledFunctions compiled(step, compile_request(config, "cpu", {}), /*validates=*/true);
+  const TrainStepFunctions step =
+      make_train_step(make_decoder(config.model.name, config.model.sizes),
+                      step_options(config, resolve_layout(config, job.ranks), rank));
+  const CompiledFunctions compiled(step, compile_request(config, "cpu", {}), config.validation.enable);
   std::vector<ir::Graph> graphs;
   for (const CompiledStep* function : compiled.all()) graphs.push_back(function->graph());
   return graphs;
@@ -90,11 +95,60 @@ TEST_CASE("the graphs of both models have types of sharding after every pass, in
   }
 }
 
+// One graph stands for those of all ranks. A number that differs between them says so by its op.
+TEST_CASE("ranks have the same graph but for what names its ranks, and the padding of a vocabulary") {
+  const std::vector<LaidOut> jobs = {
+      {"llama3_debug", 8, {key::replicate + "2", key::tensor + "2", "model.vocab_size=2051", key::documents}},
+      {"deepseek_v3_debug", 8, {key::tensor + "2", key::expert + "4", key::rounds}},
+      {"deepseek_v3_debug", 4, {key::expert + "4", key::standard, key::bounded}},
+  };
+  std::set<std::string> found;
+  for (const LaidOut& job : jobs) {
+    const std::vector<ir::Graph> first = graphs_of(job, 0);
+    for (std::int64_t rank = 1; rank < job.ranks; ++rank) {
+      const std::vector<ir::Graph> other = graphs_of(job, rank);
+      for (std::size_t g = 0; g < first.size(); ++g) {
+        REQUIRE(other[g].nodes.size() == first[g].nodes.size());
+        for (ir::NodeIndex i = 0; i < first[g].node_count(); ++i) {
+          const ir::Node &a = first[g].nodes[i], &b = other[g].nodes[i];
+          REQUIRE(a.op == b.op);
+          for (std::size_t k = 0; k < a.args.size(); ++k)
+            if (!(a.args[k] == b.args[k])) found.insert(fmt::format("{} argument {}", a.op, k));
+        }
+      }
+    }
+  }
+  const std::set<std::string> expected = {"aten.gt.Scalar argument 1", "rondo.local_ids.default argument 1",
+                                          "rondo.local_ids.default argument 2",
+                                          "rondo.local_part.default argument 2"};
+  CHECK(found == expected);
+}
+
 TEST_CASE("degrees that do not nest leave the graph without a mesh") {
   const Mesh mesh(6, {1, 1, 2, 1, 3}, 2);
   CHECK(InputSharding(mesh).mesh().axes.empty());
   const std::vector<ir::MeshAxis> nested = {{"dp_shard_efsdp", 2}, {"dp_shard_ep", 2}, {"tp", 2}};
   CHECK((InputSharding(Mesh(8, {1, 1, 4, 1, 2}, 4)).mesh().axes == nested));
+}
+
+// Not in the suite: times. `step_test "[time]"`.
+TEST_CASE("how long the types of large graphs take", "[.time]") {
+  const std::vector<LaidOut> jobs = {
+      {"llama3_8b", 512, {}, 8192},
+      {"llama3_405b", 512, {key::tensor + "8"}, 8192},
+      {"deepseek_v3_671b", 512, {key::expert + "64", key::tensor + "8"}, 4096},
+  };
+  for (const LaidOut& job : jobs) {
+    const ir::Graph graph = graphs_of(job).front();
+    std::vector<double> times;
+    for (int round = 0; round < 5; ++round) {
+      const Stopwatch time;
+      ir::shardings_agree(graph);
+      times.push_back(time.milliseconds());
+    }
+    std::sort(times.begin(), times.end());
+    fmt::print("{} on {}: {} nodes, {:.1f} ms a walk\n", job.model, job.ranks, graph.nodes.size(), times[2]);
+  }
 }
 
 TEST_CASE("docs/proof.md says how many mistakes in what ranks exchange are refused before a step runs") {
