@@ -111,14 +111,6 @@ class LinearMerger {
   bool is(NodeIndex i, std::string_view op, Phase phase) const {
     return i != kNoNode && node(i).op == op && node(i).phase == phase;
   }
-  bool is_matrix(ValueId id) const {
-    return type(id).sizes.size() == 2 && type(id) == contiguous(type(id).dtype, type(id).sizes);
-  }
-  // The parameter that a value is a copy of, -1 if it is none.
-  std::int32_t parameter_of(ValueId id) const {
-    const NodeIndex made = def_use_.maker(id);
-    return made == kNoNode ? -1 : parameters_[made];
-  }
 
   void look_at(const LinearGroup& group) {
     Merged merged = merge(group);
@@ -285,7 +277,6 @@ class LinearMerger {
   Graph& graph_;
   const DeviceModel& device_;
   DefUse def_use_;
-  IdMap<std::int32_t> parameters_;  // of each node
   IdMap<Place> places_;
   std::vector<bool> keep_;
   std::vector<Node> made_;
