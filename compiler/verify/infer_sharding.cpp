@@ -135,12 +135,8 @@ class Inference {
 
   ShardingType result(const Node& node, const Op& op, const MeshGroup* group, std::size_t i) {
     ShardingType made;
-    bool all_alike = true;
-    for_each_operand(node, [&](ValueId id) {
-      for (std::size_t a = 0; a < axes_; ++a) all_alike &= types_.on_axis(a)[id] == kReplicated;
-    });
     if (op.rule == nullptr) {
-      if (!all_alike || facts(node.op).effect == Effect::random)
+      if (!all_replicated(node) || facts(node.op).effect == Effect::random)
         throw Refused{"no rule says how its results lie on the ranks (compiler/verify/sharding_rules.h)"};
       return made;
     }
@@ -160,6 +156,12 @@ class Inference {
     carry_sizes(node, op, i, made);
     check_dims(node.results[i], made);
     return made;
+  }
+
+  bool all_replicated(const Node& node) const {
+    bool all = true;
+    for_each_operand(node, [&](ValueId id) { all = all && types_.of(id) == ShardingType{}; });
+    return all;
   }
 
   // What ranks counted repeatedly is divided by their number.
