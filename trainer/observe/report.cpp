@@ -158,6 +158,10 @@ void Report::compiled(const std::vector<const CompiledStep*>& steps) {
                    config_.compile.executor));
   tell(fmt::format("memory: {} planned for a rank, {} in its {}", size_text(planned),
                    size_text(costs_.device.memory_bytes), costs_.device.device.is_cpu() ? "machine" : "GPU"));
+  if (ranks_ > 1 && steps[0]->graph().mesh.axes.empty())
+    log_warning(
+        "what ranks exchange is not checked: the ranks of experts do not nest with those of the other layers "
+        "(docs/proof.md); prove this layout with `rondo prove`");
 }
 
 void Report::compiled(const CompiledStep& step) {
