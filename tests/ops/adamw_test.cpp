@@ -167,7 +167,7 @@ TEST_CASE("adamw refuses what it has no kernel for") {
     check_refused(words, "adamw", update.arguments());
     check_refused(words, "adamw_", update.arguments());
   };
-  check_update("a parameter is Double", [](Update& u) { u.parameters[0] = u.parameters[0].to(at::kDouble); });
+  check_update("a parameter is Half", [](Update& u) { u.parameters[0] = u.parameters[0].to(at::kHalf); });
   check_update("a gradient is BFloat16 [8]",
                [](Update& u) { u.gradients[0] = u.gradients[0].to(at::kBFloat16); });
   check_update("the lists differ in length", [](Update& u) { u.exp_avgs.clear(); });

@@ -112,9 +112,14 @@ fs::path choose_checkpoint(const JobConfig& config, const fs::path& root, const 
 
 fs::path told_folder(const std::string& folder, const fs::path& root, int rank) {
   const fs::path path = folder;
-  std::error_code ignored;
   const bool is_step = checkpoint::parse_folder_name(path.filename().string()).has_value();
-  if (!is_step || fs::weakly_canonical(path.parent_path(), ignored) != fs::weakly_canonical(root, ignored))
+  // A folder that vanishes in this moment is a save that fails, so only other names are looked up on the
+  // disk.
+  const auto is_root = [&](const fs::path& parent) {
+    std::error_code ignored;
+    return parent == root || fs::weakly_canonical(parent, ignored) == fs::weakly_canonical(root, ignored);
+  };
+  if (!is_step || !is_root(path.parent_path()))
     throw Error(
         ExitCode::config,
         fmt::format("rank {} was told to use the checkpoint \"{}\", which is none of the folder \"{}\" "
