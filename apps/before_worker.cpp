@@ -15,6 +15,7 @@
 #include "apps/model_source.h"
 #include "apps/plan_options.h"
 #include "support/flags/flags.h"
+#include "support/process_start.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/help.h"
 #include "trainer/config/load.h"
@@ -25,9 +26,8 @@ namespace {
 
 // ", such as configs/llama3_8b.toml": the files that ship, in this folder or beside the program.
 std::string presets() {
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
   for (const std::filesystem::path& folder :
-       {std::filesystem::path("configs"), program.parent_path() / "../../configs"}) {
+       {std::filesystem::path("configs"), program_folder() / "../../configs"}) {
     std::vector<std::string> names;
     std::error_code ignored;
     for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))

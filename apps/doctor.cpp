@@ -9,6 +9,7 @@
 #include "apps/doctor_checks.h"
 #include "support/error.h"
 #include "support/flags/flags.h"
+#include "support/process_start.h"
 
 namespace rondo {
 namespace {
@@ -60,8 +61,8 @@ int run_doctor(const Arguments& args) {
               "Exit code: 0 if training on CPU can work here, 6 if not.");
   flags.toggle("--json", &json, "one JSON object instead of text");
   if (!flags.read(args)) return 0;
-  const std::vector<Finding> findings = examine(std::filesystem::read_symlink("/proc/self/exe").parent_path(),
-                                                std::filesystem::current_path(), kWorkerTimeoutMs);
+  const std::vector<Finding> findings =
+      examine(program_folder(), std::filesystem::current_path(), kWorkerTimeoutMs);
   const bool healthy = std::none_of(findings.begin(), findings.end(),
                                     [](const Finding& f) { return f.health == Health::missing; });
   std::fputs((json ? json_report(findings, healthy) : text_report(findings, healthy)).c_str(), stdout);

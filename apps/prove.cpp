@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
 #include "apps/commands.h"
 #include "support/error.h"
+#include "support/files/temporary_folder.h"
 #include "support/flags/flags.h"
+#include "support/process_start.h"
 #include "support/stopwatch.h"
 #include "trainer/config/load.h"
 #include "trainer/run/prove/proof_job.h"
@@ -31,12 +32,7 @@ struct ProveOptions {
 // A fresh folder that goes with this object.
 class ScratchFolder {
  public:
-  ScratchFolder() {
-    std::error_code unknown;
-    path_ = (std::filesystem::temp_directory_path(unknown) / "rondo-prove-XXXXXX").string();
-    if (unknown || mkdtemp(path_.data()) == nullptr)
-      throw Error(ExitCode::resources, "cannot make the folder " + path_ + "; set TMPDIR to one with space");
-  }
+  ScratchFolder() = default;
   ~ScratchFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
@@ -46,7 +42,7 @@ class ScratchFolder {
   const std::string& path() const { return path_; }
 
  private:
-  std::string path_;
+  const std::string path_ = make_temporary_folder("rondo-prove");
 };
 
 // In an order in which the fewest pools of ranks start.
@@ -140,9 +136,7 @@ int run_prove(const Arguments& args) {
   if (!options) return 0;
   std::optional<ScratchFolder> scratch;
   const std::string folder = options->keep.empty() ? scratch.emplace().path() : options->keep;
-  const std::filesystem::path worker =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rondo-worker";
-  Prover prover(options->job, folder, worker.string());
+  Prover prover(options->job, folder, (program_folder() / "rondo-worker").string());
   std::vector<Proof> proofs;
   const Progress progress(options->cases.size());
   if (!options->json) std::fputs(proof_header(options->cases).c_str(), stdout);

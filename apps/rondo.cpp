@@ -16,8 +16,7 @@ namespace rondo {
 namespace {
 
 int exec_worker(const Arguments& words) {
-  const std::filesystem::path worker =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rondo-worker";
+  const std::filesystem::path worker = program_folder() / "rondo-worker";
   std::vector<char*> argv{const_cast<char*>(worker.c_str())};
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

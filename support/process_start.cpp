@@ -33,6 +33,10 @@ void prepare_process() {
   raise_descriptor_limit();
 }
 
+std::filesystem::path program_folder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
+}
+
 void require_descriptors(int needed) {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= static_cast<rlim_t>(needed)) return;

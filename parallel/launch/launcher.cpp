@@ -30,6 +30,8 @@
 #include "parallel/rendezvous/messages.h"
 #include "support/error.h"
 #include "support/files/folder_lock.h"
+#include "support/files/temporary_folder.h"
+#include "support/process_start.h"
 
 namespace rondo::launch {
 namespace {
@@ -42,20 +44,10 @@ constexpr double kSameSignal_s =
     1;  // a scheduler signals every node: what another node passed on is the same one
 constexpr double kLastWordsWithin_s = 2;  // for the other launchers to read that the job is finished
 
-std::string make_folder(const char* name) {
-  const char* parent = std::getenv("TMPDIR");
-  std::string path = std::string(parent && *parent ? parent : "/tmp") + "/" + name + "-XXXXXX";
-  if (mkdtemp(path.data()) == nullptr)
-    throw Error(ExitCode::resources,
-                fmt::format("cannot make the folder {}: {}; set TMPDIR to one that is writable", path,
-                            std::strerror(errno)));
-  return path;
-}
-
 // A missing program is told before other nodes are bothered.
 std::string program_path(const LaunchOptions& options) {
   if (options.runs_any_program) return find_program(options.program[0]);
-  return find_program(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rondo");
+  return find_program(program_folder() / "rondo");
 }
 
 std::string host_name() {
@@ -68,7 +60,7 @@ class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options)
       : options_(options),
-        private_folder_(make_folder("rondo-launch")),
+        private_folder_(make_temporary_folder("rondo-launch")),
         guard_(private_folder_),
         output_(options),
         host_(options.local_addr.empty() ? host_name() : options.local_addr) {
@@ -261,7 +253,7 @@ class Launcher {
     if (log_root_.empty() && !options_.log_dir.empty())
       log_root_ = std::filesystem::absolute(options_.log_dir);
     if (log_root_.empty() && keeps_logs) {
-      log_root_ = make_folder("rondo-logs");
+      log_root_ = make_temporary_folder("rondo-logs");
       output_.say("the logs of the ranks are in " + log_root_);
     }
     places_.logs = log_root_ + "/" + options_.run_id;
