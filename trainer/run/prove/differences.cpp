@@ -11,9 +11,8 @@
 
 #include "support/error.h"
 #include "support/files/file.h"
-#include "support/flags/flag_values.h"
 #include "trainer/checkpoint/reader.h"
-#include "trainer/observe/metrics/step_metrics.h"
+#include "trainer/observe/runs/read_run.h"
 #include "trainer/run/prove/proof_job.h"
 
 namespace rondo {
@@ -24,16 +23,14 @@ using Numbers = std::vector<double>;
 constexpr std::int64_t kMostBytes = 1 << 24;  // of a file of lines
 const std::string kMoments = "optimizer/exp_avg.";
 
-std::vector<std::string> lines_of(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) return {};
-  std::vector<std::string> lines = split(read_file(file, kMostBytes, FileUse::data), '\n');
-  std::erase(lines, "");
-  return lines;
+// What routers did, a line a step; "" without experts.
+std::string expert_load_of(const std::filesystem::path& run) {
+  const std::filesystem::path file = run / "expert_load.jsonl";
+  return std::filesystem::exists(file) ? read_file(file, kMostBytes, FileUse::data) : "";
 }
 
 std::vector<StepMetrics> metrics_of(const std::filesystem::path& run) {
-  std::vector<StepMetrics> steps;
-  for (const std::string& line : lines_of(run / "metrics.jsonl")) steps.push_back(parse_step_metrics(line));
+  std::vector<StepMetrics> steps = read_run(run).lines;
   if (std::ssize(steps) != kProofSteps)
     throw Error(ExitCode::data,
                 fmt::format("{}: {} steps are reported, not {}", run.string(), steps.size(), kProofSteps));
@@ -206,7 +203,7 @@ Differences differences(const std::filesystem::path& one, const std::filesystem:
         std::max(result.gradients, first.compare(kMoments + *name, "gradient of " + *name, bounds.gradients,
                                                  gradient, of_right, of_found));
   add(gradient);
-  if (lines_of(one / "expert_load.jsonl") != lines_of(other / "expert_load.jsonl"))
+  if (expert_load_of(one) != expert_load_of(other))
     add("tokens went to other experts: expert_load.jsonl differs");
 
   const std::vector<std::string> of_first_step = result.findings;
