@@ -1,0 +1,48 @@
+// Which keys a query sees, as an interval of positions: every term of a mask says from where to where, and
+// the query sees what all terms allow. So a tile of scores is full, partial or empty by four comparisons of
+// bounds, and no mask of tokens by tokens exists anywhere.
+//
+//   window    from `left` tokens before the query to `right` tokens behind it; right = 0 is causal (Child et
+//             al. 2019, arXiv 1904.10509; Jiang et al. 2023, arXiv 2310.06825)
+//   document  the query's own document
+//   chunk     the query's own piece of `chunk` tokens, counted from the beginning of its document, so that a
+//             document means the same wherever it is packed (Llama 4)
+//
+// Positions count the tokens of a row of the batch, from 0. CPU, CUDA and plans share this. No LibTorch.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/kernel/device.h"
+
+namespace rondo {
+
+struct AttentionMask {
+  static constexpr std::int64_t kUnlimited = -1;
+
+  std::int64_t left = kUnlimited;  // tokens, >= 0 or kUnlimited
+  std::int64_t right = 0;          // likewise
+  std::int64_t chunk = 0;          // tokens; 0: no chunks
+
+  bool operator==(const AttentionMask&) const = default;
+};
+
+// Positions from `first` up to and without `end`; none where end <= first.
+struct Span {
+  std::int64_t first, end;
+};
+
+// What the query at `position` sees of the document [document.first, document.end), which holds it.
+RONDO_DEVICE constexpr Span visible_keys(const AttentionMask& mask, std::int64_t position, Span document) {
+  std::int64_t first = document.first, end = document.end;
+  if (mask.chunk > 0) {
+    first += (position - first) / mask.chunk * mask.chunk;
+    end = end < first + mask.chunk ? end : first + mask.chunk;
+  }
+  if (mask.left != AttentionMask::kUnlimited && first < position - mask.left) first = position - mask.left;
+  if (mask.right != AttentionMask::kUnlimited && end > position + mask.right + 1)
+    end = position + mask.right + 1;
+  return {first, end};
+}
+
+}  // namespace rondo
