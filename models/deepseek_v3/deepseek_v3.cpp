@@ -60,8 +60,11 @@ Tensor attention(const Tensor& x_ND, const Weights& weights, const RotaryTables&
   const Tensor k_rope_BS1R = rotate_pairs(heads(kv_parts[1], c.qk_rope_head_dim), rope);
   const Tensor k = at::cat({k_and_v[0], k_rope_BS1R.expand({-1, -1, kv_BSH.size(2), -1})}, -1);
 
-  const Tensor out_BHSV = causal_attention(q.transpose(1, 2), k.transpose(1, 2), k_and_v[1].transpose(1, 2),
-                                           inputs.document_borders_N, softmax_scale(c));
+  const Tensor out_BHSV = rondo::attention({.q = q.transpose(1, 2),
+                                            .k = k.transpose(1, 2),
+                                            .v = k_and_v[1].transpose(1, 2),
+                                            .document_borders = inputs.document_borders_N,
+                                            .scale = softmax_scale(c)});
   return weights.reduce_scatter_sequence(
       linear("wo", out_BHSV.transpose(1, 2).reshape({batch * time, -1}), weights));
 }

@@ -39,8 +39,11 @@ Tensor attention(const Tensor& x_ND, const Weights& weights, const RotaryTables&
   const Tensor v_BTGK = heads(linear("wv", all_ND, weights));
   const Tensor q = rotate_halves(q_BTHK, rope).transpose(1, 2);
   const Tensor k = rotate_halves(k_BTGK, rope).transpose(1, 2);
-  const Tensor out_BHTK = causal_attention(q, k, v_BTGK.transpose(1, 2), inputs.document_borders_N,
-                                           1.0 / std::sqrt(static_cast<double>(head_dim)));
+  const Tensor out_BHTK = rondo::attention({.q = q,
+                                            .k = k,
+                                            .v = v_BTGK.transpose(1, 2),
+                                            .document_borders = inputs.document_borders_N,
+                                            .scale = 1.0 / std::sqrt(static_cast<double>(head_dim))});
   return weights.reduce_scatter_sequence(
       linear("wo", out_BHTK.transpose(1, 2).reshape({batch * time, -1}), weights));
 }

@@ -1,17 +1,15 @@
-// How heads lie, the CPU's kernels (ATen's flash attention, a document at a time), shape rules and autograd.
+// How heads lie, shape rules, autograd, and the gradient of sinks.
 #include "ops/attention/attention.h"
 
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include <algorithm>
 #include <tuple>
-#include <vector>
 
+#include "ops/attention/attention_cpu.h"
 #include "ops/kernel/op_handle.h"
 #include "ops/kernel/with_dtype.h"
 
@@ -19,129 +17,109 @@ namespace rondo {
 namespace {
 
 using at::Tensor;
-using Borders = std::optional<Tensor>;
-using Forward = std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, const Borders&,
-                                           double);
-using Backward = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
-                                                    const Tensor&, const Tensor&, const Tensor&,
-                                                    const Borders&, double);
+using MaybeTensor = std::optional<Tensor>;
+using Outputs = std::tuple<Tensor, Tensor>;
+using Gradients = std::tuple<Tensor, Tensor, Tensor>;
+using Forward = Outputs(const Tensor&, const Tensor&, const Tensor&, const MaybeTensor&, double, std::int64_t,
+                        std::int64_t, std::int64_t, const MaybeTensor&, const MaybeTensor&,
+                        const MaybeTensor&);
+using Backward = Gradients(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                           const Tensor&, const MaybeTensor&, double, std::int64_t, std::int64_t,
+                           std::int64_t, const MaybeTensor&, const MaybeTensor&);
+using SinksBackward = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&);
 
-// A run of tokens of one batch row that may see each other.
-struct Span {
-  std::int64_t row, begin, length;
-};
-std::vector<Span> document_spans(const Tensor& borders_N, std::int64_t row_length) {
-  const Tensor borders = borders_N.contiguous();
-  const auto* at = borders.const_data_ptr<std::int32_t>();
-  std::vector<Span> spans;
-  for (std::int64_t i = 0; i + 1 < borders.numel() && at[i + 1] > at[i]; ++i)
-    spans.push_back({at[i] / row_length, at[i] % row_length, at[i + 1] - at[i]});
-  return spans;
+Outputs call_forward(const AttentionOperands& in) {
+  static const auto handle = op_handle<Forward>("rondo::attention");
+  return handle.call(in.q, in.k, in.v, in.document_borders, in.scale, in.mask.left, in.mask.right,
+                     in.mask.chunk, in.sinks, in.query_positions, in.key_positions);
 }
-Tensor cut(const Tensor& x_BHTD, const Span& span) {
-  return x_BHTD.narrow(0, span.row, 1).narrow(2, span.begin, span.length);
-}
-
-std::tuple<Tensor, Tensor> forward_equal(const Tensor& q, const Tensor& k_grouped, const Tensor& v_grouped,
-                                         const Borders& borders, double scale) {
-  const Tensor k = repeat_groups(k_grouped, q.size(1));
-  const Tensor v = repeat_groups(v_grouped, q.size(1));
-  if (!borders) return at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, true, {}, scale);
-  Tensor output = empty_heads(q), logsumexp = empty_logsumexp(q);
-  for (const Span& span : document_spans(*borders, q.size(2))) {
-    auto [part, part_lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-        cut(q, span), cut(k, span), cut(v, span), 0.0, true, {}, scale);
-    cut(output, span).copy_(part);
-    logsumexp.narrow(0, span.row, 1).narrow(2, span.begin, span.length).copy_(part_lse);
-  }
-  return {output, logsumexp};
+Gradients call_backward(const AttentionOperands& in, const Tensor& grad, const Tensor& output,
+                        const Tensor& logsumexp) {
+  static const auto handle = op_handle<Backward>("rondo::attention_backward");
+  return handle.call(grad, in.q, in.k, in.v, output, logsumexp, in.document_borders, in.scale, in.mask.left,
+                     in.mask.right, in.mask.chunk, in.query_positions, in.key_positions);
 }
 
-std::tuple<Tensor, Tensor> forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v,
-                                       const Borders& borders, double scale) {
-  const std::int64_t width = std::max(q.size(3), v.size(3));
-  auto [output, logsumexp] = forward_equal(widen(q, width), widen(k, width), widen(v, width), borders, scale);
-  return {narrow_to(output, v.size(3)), logsumexp};
+Outputs forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const MaybeTensor& borders,
+                    double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
+                    const MaybeTensor& sinks, const MaybeTensor& query_positions,
+                    const MaybeTensor& key_positions) {
+  return attention_forward_cpu(
+      {q, k, v, borders, scale, {left, right, chunk}, sinks, query_positions, key_positions});
+}
+Gradients backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                       const Tensor& output, const Tensor& logsumexp, const MaybeTensor& borders,
+                       double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
+                       const MaybeTensor& query_positions, const MaybeTensor& key_positions) {
+  return attention_backward_cpu(
+      {q, k, v, borders, scale, {left, right, chunk}, {}, query_positions, key_positions}, grad, output,
+      logsumexp);
+}
+// -sum over the tokens of exp(sink - logsumexp) (grad . output): the same on every device.
+Tensor sinks_backward(const Tensor& grad, const Tensor& output, const Tensor& logsumexp,
+                      const Tensor& sinks) {
+  const at::ScalarType sums = logsumexp.scalar_type();
+  const Tensor products_BHT = (grad.to(sums) * output.to(sums)).sum(-1);
+  const Tensor weights_BHT = (sinks.to(sums).view({1, -1, 1}) - logsumexp).exp();
+  return (weights_BHT * products_BHT).sum(at::IntArrayRef{0, 2}).neg().to(sinks.scalar_type());
 }
 
-std::tuple<Tensor, Tensor, Tensor> backward_equal(const Tensor& grad, const Tensor& q,
-                                                  const Tensor& k_grouped, const Tensor& v_grouped,
-                                                  const Tensor& output, const Tensor& logsumexp,
-                                                  const Borders& borders, double scale) {
-  const Tensor k = repeat_groups(k_grouped, q.size(1));
-  const Tensor v = repeat_groups(v_grouped, q.size(1));
-  Tensor grad_q, grad_k, grad_v;
-  if (!borders) {
-    std::tie(grad_q, grad_k, grad_v) = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        grad, q, k, v, output, logsumexp, 0.0, true, {}, scale);
-  } else {
-    grad_q = empty_heads(q), grad_k = empty_heads(k), grad_v = empty_heads(v);
-    for (const Span& span : document_spans(*borders, q.size(2))) {
-      const Tensor lse = logsumexp.narrow(0, span.row, 1).narrow(2, span.begin, span.length);
-      auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          cut(grad, span), cut(q, span), cut(k, span), cut(v, span), cut(output, span), lse, 0.0, true, {},
-          scale);
-      cut(grad_q, span).copy_(dq);
-      cut(grad_k, span).copy_(dk);
-      cut(grad_v, span).copy_(dv);
-    }
-  }
-  return {grad_q, sum_groups(grad_k, k_grouped), sum_groups(grad_v, v_grouped)};
-}
-
-std::tuple<Tensor, Tensor, Tensor> backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k,
-                                                const Tensor& v, const Tensor& output,
-                                                const Tensor& logsumexp, const Borders& borders,
-                                                double scale) {
-  const std::int64_t width = std::max(q.size(3), v.size(3));
-  auto [grad_q, grad_k, grad_v] =
-      backward_equal(widen(grad, width), widen(q, width), widen(k, width), widen(v, width),
-                     widen(output, width), logsumexp, borders, scale);
-  return {narrow_to(grad_q, q.size(3)), narrow_to(grad_k, k.size(3)), narrow_to(grad_v, v.size(3))};
-}
-
-std::tuple<Tensor, Tensor> forward_meta(const Tensor& q, const Tensor&, const Tensor& v, const Borders&,
-                                        double) {
+Outputs forward_meta(const Tensor& q, const Tensor&, const Tensor& v, const MaybeTensor&, double,
+                     std::int64_t, std::int64_t, std::int64_t, const MaybeTensor&, const MaybeTensor&,
+                     const MaybeTensor&) {
   return {empty_heads(q, v.size(3)), empty_logsumexp(q)};
 }
-std::tuple<Tensor, Tensor, Tensor> backward_meta(const Tensor&, const Tensor& q, const Tensor& k,
-                                                 const Tensor& v, const Tensor&, const Tensor&,
-                                                 const Borders&, double) {
+Gradients backward_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&,
+                        const Tensor&, const MaybeTensor&, double, std::int64_t, std::int64_t, std::int64_t,
+                        const MaybeTensor&, const MaybeTensor&) {
   return {empty_heads(q), empty_heads(k), empty_heads(v)};
 }
 
-std::tuple<Tensor, Tensor> call_forward(const Tensor& q, const Tensor& k, const Tensor& v,
-                                        const Borders& borders, double scale) {
-  static const auto handle = op_handle<Forward>("rondo::attention");
-  return handle.call(q, k, v, borders, scale);
-}
-
 struct Attention : torch::autograd::Function<Attention> {
-  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const Tensor& q,
-                                                const Tensor& k, const Tensor& v, const Borders& borders,
-                                                double scale) {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const Tensor&,
+                                                const Tensor&, const Tensor&, const MaybeTensor& sinks,
+                                                const AttentionOperands& in) {
     at::AutoDispatchBelowAutograd below_autograd;
-    auto [output, logsumexp] = call_forward(q, k, v, borders, scale);
-    context->save_for_backward({q, k, v, output, logsumexp, borders.value_or(Tensor())});
-    context->saved_data["scale"] = scale;
+    auto [output, logsumexp] = call_forward(in);
+    const auto saved = [](const MaybeTensor& x) { return x.value_or(Tensor()); };
+    context->save_for_backward({in.q, in.k, in.v, output, logsumexp, saved(in.document_borders),
+                                saved(in.query_positions), saved(in.key_positions), saved(sinks)});
+    context->saved_data["scale"] = in.scale;
+    context->saved_data["mask"] = std::vector<std::int64_t>{in.mask.left, in.mask.right, in.mask.chunk};
     context->mark_non_differentiable({logsumexp});
     context->set_materialize_grads(false);  // logsumexp has no gradient: no zeros in its place
     return {output, logsumexp};
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
-    static const auto handle = op_handle<Backward>("rondo::attention_backward");
+    static const auto of_sinks = op_handle<SinksBackward>("rondo::attention_sinks_backward");
     const auto saved = context->get_saved_variables();
-    const Borders borders = saved[5].defined() ? Borders(saved[5]) : std::nullopt;
-    auto [q, k, v] = handle.call(gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], borders,
-                                 context->saved_data["scale"].toDouble());
-    return {q, k, v, {}, {}};
+    const auto maybe = [](const Tensor& x) { return x.defined() ? MaybeTensor(x) : std::nullopt; };
+    const std::vector<std::int64_t> mask = context->saved_data["mask"].toIntVector();
+    auto [q, k, v] = call_backward({saved[0],
+                                    saved[1],
+                                    saved[2],
+                                    maybe(saved[5]),
+                                    context->saved_data["scale"].toDouble(),
+                                    {mask[0], mask[1], mask[2]},
+                                    {},
+                                    maybe(saved[6]),
+                                    maybe(saved[7])},
+                                   gradients[0], saved[3], saved[4]);
+    Tensor sinks;
+    if (saved[8].defined()) sinks = of_sinks.call(gradients[0], saved[3], saved[4], saved[8]);
+    return {q, k, v, sinks, {}};
   }
 };
 
-std::tuple<Tensor, Tensor> forward_autograd(const Tensor& q, const Tensor& k, const Tensor& v,
-                                            const Borders& borders, double scale) {
-  const auto results = Attention::apply(q, k, v, borders, scale);
+Outputs forward_autograd(const Tensor& q, const Tensor& k, const Tensor& v, const MaybeTensor& borders,
+                         double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
+                         const MaybeTensor& sinks, const MaybeTensor& query_positions,
+                         const MaybeTensor& key_positions) {
+  const auto results = Attention::apply(
+      q, k, v, sinks,
+      AttentionOperands{
+          q, k, v, borders, scale, {left, right, chunk}, sinks, query_positions, key_positions});
   return {results[0], results[1]};
 }
 
@@ -186,16 +164,18 @@ Tensor narrow_to(const Tensor& x_BHTD, std::int64_t width) {
   return empty_heads(x_BHTD, width).copy_(x_BHTD.narrow(3, 0, width));
 }
 
-Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Borders& borders,
-                        double scale) {
-  return std::get<0>(call_forward(q, k, v, borders, scale));
-}
+Tensor attention(const AttentionOperands& operands) { return std::get<0>(call_forward(operands)); }
 
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
-  m.def("attention(Tensor q, Tensor k, Tensor v, Tensor? document_borders, float scale) -> (Tensor, Tensor)");
+  m.def(
+      "attention(Tensor q, Tensor k, Tensor v, Tensor? document_borders, float scale, int left=-1, "
+      "int right=0, int chunk=0, Tensor? sinks=None, Tensor? query_positions=None, "
+      "Tensor? key_positions=None) -> (Tensor, Tensor)");
   m.def(
       "attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor output, Tensor logsumexp, "
-      "Tensor? document_borders, float scale) -> (Tensor, Tensor, Tensor)");
+      "Tensor? document_borders, float scale, int left=-1, int right=0, int chunk=0, "
+      "Tensor? query_positions=None, Tensor? key_positions=None) -> (Tensor, Tensor, Tensor)");
+  m.def("attention_sinks_backward(Tensor grad, Tensor output, Tensor logsumexp, Tensor sinks) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("attention", &forward_cpu);
@@ -204,6 +184,9 @@ TORCH_LIBRARY_IMPL(rondo, CPU, m) {
 TORCH_LIBRARY_IMPL(rondo, Meta, m) {
   m.impl("attention", &forward_meta);
   m.impl("attention_backward", &backward_meta);
+}
+TORCH_LIBRARY_IMPL(rondo, CompositeExplicitAutograd, m) {
+  m.impl("attention_sinks_backward", &sinks_backward);
 }
 TORCH_LIBRARY_IMPL(rondo, Autograd, m) { m.impl("attention", &forward_autograd); }
 

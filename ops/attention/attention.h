@@ -1,21 +1,24 @@
-// Causal attention as one dispatcher op, so that a traced graph does not depend on the device.
+// Attention with masks as one dispatcher op, so that a traced graph does not depend on the device.
 //
-//   rondo::attention(q, k, v, document_borders?, scale) -> (output, logsumexp)
-//   rondo::attention_backward(grad, q, k, v, output, logsumexp, document_borders?, scale)
-//     -> (grad_q, grad_k, grad_v)
+//   rondo::attention(q, k, v, document_borders?, scale, left, right, chunk, sinks?, query_positions?,
+//                    key_positions?) -> (output, logsumexp)
+//   rondo::attention_backward(grad, q, k, v, output, logsumexp, document_borders?, scale, left, right, chunk,
+//                             query_positions?, key_positions?) -> (grad_q, grad_k, grad_v)
+//   rondo::attention_sinks_backward(grad, output, logsumexp, sinks) -> grad_sinks
 //
 //   output[t] = sum over s of exp(scale * q[t] k[s] - logsumexp[t]) v[s]
-//   logsumexp[t] = log(sum over s of exp(scale * q[t] k[s])), over the tokens s that token t sees: up to
-//   itself
+//   logsumexp[t] = log(exp(sink) + sum over s of exp(scale * q[t] k[s]))
 //
-// q [B, H, T, D]; k [B, G, T, D] and v [B, G, T, V] with H % G == 0 (grouped queries, Ainslie et al. 2023,
-// arXiv 2305.13245); output [B, H, T, V], logsumexp f32 [B, H, T]; all laid out [B, T, heads, ...].
+// over the keys s that t sees: attention_mask.h, from left, right, chunk and documents. A sink is a logit of
+// a head that takes part in the softmax and has no value (Xiao et al. 2023, arXiv 2309.17453; gpt-oss): the
+// backward needs no more of it than logsumexp. A token that sees no key has zero output, and its logsumexp is
+// the sink or, without one, +infinity, of which every weight is zero: nothing of it reaches a gradient.
 //
-// With document_borders (int32 cu_seqlens over the flattened B * T tokens; every row start is a border; the
-// tail repeats B * T), a token sees only its own document.
+// q [B, H, T, D]; k [B, G, S, D] and v [B, G, S, V] with H % G == 0 (grouped queries, Ainslie et al. 2023,
+// arXiv 2305.13245); output [B, H, T, V], logsumexp [B, H, T], f32, or f64 for f64; all laid out
+// [B, T, heads, ...].
 //
-// CPU: ATen's flash attention (Dao 2023, arXiv 2307.08691), document by document. CUDA: the kernel that
-// attention_choice.h names, for f32, bf16 and f64.
+// CPU: attention_cpu.h. CUDA: the kernel that attention_choice.h names.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,19 +26,34 @@
 #include <cstdint>
 #include <optional>
 
+#include "ops/attention/attention_mask.h"
+
 namespace rondo {
 
-// With autograd.
-at::Tensor causal_attention(const at::Tensor& q_BHTD, const at::Tensor& k_BGTD, const at::Tensor& v_BGTD,
-                            const std::optional<at::Tensor>& document_borders_N, double scale);
+struct AttentionOperands {
+  at::Tensor q, k, v;
+  // int32 cu_seqlens over the flattened positions of all rows; every row start is a border; the tail repeats
+  // their number. Absent: each row is one document.
+  std::optional<at::Tensor> document_borders = std::nullopt;
+  double scale = 1;
+  AttentionMask mask = {};
+  std::optional<at::Tensor> sinks = std::nullopt;  // [H], of q's dtype
+  // int32 [B, T] and [B, S]: where in the row a query and a key stand; of keys no two at one place. Absent:
+  // 0, 1, 2, ...
+  std::optional<at::Tensor> query_positions = std::nullopt, key_positions = std::nullopt;
+};
 
-// --- for kernels of every device and shape rules: how heads lie, [B, T, heads, width] in memory. No autograd
-// ---
+// With autograd.
+at::Tensor attention(const AttentionOperands& operands);
+
+// --- for kernels of every device and shape rules, without autograd ---
+//
+// Heads lie [B, T, heads, width] in memory.
 
 // For as many heads as `like` has, of its width or another.
 at::Tensor empty_heads(const at::Tensor& like_BHTD, std::int64_t width);
 at::Tensor empty_heads(const at::Tensor& like_BHTD);
-// fp32, [B, T, H] seen as [B, H, T].
+// In f32, f64 for f64: [B, T, H] seen as [B, H, T].
 at::Tensor empty_logsumexp(const at::Tensor& q_BHTD);
 
 // Each group's heads, as often as queries have heads of it; and the sum over them, for gradients.

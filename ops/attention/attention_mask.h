@@ -45,4 +45,18 @@ RONDO_DEVICE constexpr Span visible_keys(const AttentionMask& mask, std::int64_t
   return {first, end};
 }
 
+// How many (query, key) pairs a row of `tokens` has that is one document.
+constexpr double attended_pairs(const AttentionMask& mask, std::int64_t tokens) {
+  // Of a piece, each of whose queries sees the piece as far as the window goes.
+  const auto of_piece = [&mask](std::int64_t length) {
+    const auto on_one_side = [length](std::int64_t limit) {
+      const std::int64_t most = limit == AttentionMask::kUnlimited || limit >= length ? length - 1 : limit;
+      return static_cast<double>(most) * (static_cast<double>(length) - static_cast<double>(most + 1) / 2);
+    };
+    return length == 0 ? 0.0 : static_cast<double>(length) + on_one_side(mask.left) + on_one_side(mask.right);
+  };
+  if (mask.chunk == 0) return of_piece(tokens);
+  return static_cast<double>(tokens / mask.chunk) * of_piece(mask.chunk) + of_piece(tokens % mask.chunk);
+}
+
 }  // namespace rondo

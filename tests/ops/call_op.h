@@ -14,8 +14,8 @@ namespace rondo {
 using Argument =
     std::variant<at::Tensor, std::vector<at::Tensor>, std::optional<at::Tensor>, std::int64_t, double, bool>;
 
-// The results of rondo::`name`, lists flattened. Throws what the op throws, and c10::Error where this build
-// has no such op.
+// The results of rondo::`name`, lists flattened; arguments left out at the end have their defaults. Throws
+// what the op throws, and c10::Error where this build has no such op.
 std::vector<at::Tensor> call_op(const std::string& name, const std::vector<Argument>& arguments);
 
 template <class... Args>

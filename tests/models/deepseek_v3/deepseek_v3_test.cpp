@@ -201,7 +201,7 @@ TEST_CASE("attention takes values of another width than queries and keys, forwar
   std::vector<std::int32_t> borders(2 * kTime + 1, 2 * kTime);
   borders[0] = 0, borders[1] = kTime;
   const auto at_borders = documents ? std::optional<Tensor>(at::tensor(borders, at::kInt)) : std::nullopt;
-  const Tensor ours = causal_attention(q, k, v, at_borders, 0.3);
+  const Tensor ours = attention({q, k, v, at_borders, 0.3});
   REQUIRE(ours.sizes() == at::IntArrayRef({2, 4, kTime, v_width}));
   CHECK(ours.transpose(1, 2).is_contiguous());
   CHECK(at::allclose(ours, plain, 1e-4, 1e-5));

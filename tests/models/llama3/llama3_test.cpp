@@ -51,7 +51,7 @@ Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
 }
 
 Tensor attend(const Heads& h, const std::optional<Tensor>& borders = {}) {
-  return causal_attention(h.q, h.k, h.v, borders, 1.0 / std::sqrt(static_cast<double>(h.q.size(3))));
+  return attention({h.q, h.k, h.v, borders, 1.0 / std::sqrt(static_cast<double>(h.q.size(3)))});
 }
 
 Tensor borders_of(std::vector<std::int32_t> starts, std::int64_t tokens) {
