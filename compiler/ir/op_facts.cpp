@@ -143,11 +143,14 @@ double matrix_product(const Sizes& left, const Sizes& right) {
   return right.empty() ? 0 : 2 * product(left) * static_cast<double>(right.back());
 }
 
-// q [B, H, T, D], k [B, G, S, D] and v [B, G, S, V]: products of width D and of width V, with all scores.
-double attention(const Sizes& q, const Sizes& k, const Sizes& v, double of_qk, double of_v) {
-  if (q.size() != 4 || k.size() != 4 || v.size() != 4) return 0;
-  const double scores = product(q) / static_cast<double>(q[3]) * static_cast<double>(k[2]);
-  return 2 * scores * (of_qk * static_cast<double>(q[3]) + of_v * static_cast<double>(v[3]));
+// q [B, H, T, D], k [B, G, S, D] and v [B, G, S, V]: products of width D and of width V, of the pairs that
+// the mask lets meet. Where T of S queries are here, their share of all; each row is taken as one document.
+double attention(const AttentionMask& mask, const Sizes& q, const Sizes& k, const Sizes& v, double of_qk,
+                 double of_v) {
+  if (q.size() != 4 || k.size() != 4 || v.size() != 4 || k[2] == 0) return 0;
+  const double of_all = static_cast<double>(q[2]) / static_cast<double>(k[2]);
+  const double pairs = static_cast<double>(q[0] * q[1]) * of_all * attended_pairs(mask, k[2]);
+  return 2 * pairs * (of_qk * static_cast<double>(q[3]) + of_v * static_cast<double>(v[3]));
 }
 
 // Products of a head in chunks: the logits, and with gradients those of h [N, D] and of weight [V, D].
@@ -200,6 +203,16 @@ bool converts_on_device(const Node& node) {
   return !moves && !pins;
 }
 
+AttentionMask mask_of(const Node& node) {
+  AttentionMask mask;
+  int at = node.op == "rondo.attention.default" ? 5 : 8;
+  for (std::int64_t* term : {&mask.left, &mask.right, &mask.chunk}) {
+    if (const auto* given = argument<std::int64_t>(node, at)) *term = *given;
+    ++at;
+  }
+  return mask;
+}
+
 double flops(const Graph& graph, const Node& node) {
   if (!facts(node.op).heavy) return 0;
   std::vector<const Sizes*> operands;
@@ -210,10 +223,11 @@ double flops(const Graph& graph, const Node& node) {
     static const Sizes kNone;
     return first + i < operands.size() ? *operands[first + i] : kNone;
   };
-  if (node.op == "rondo.attention.default") return attention(operand(0), operand(1), operand(2), 1, 1);
+  if (node.op == "rondo.attention.default")
+    return attention(mask_of(node), operand(0), operand(1), operand(2), 1, 1);
   // The scores again, their gradient, and those of q, k and v.
   if (node.op == "rondo.attention_backward.default")
-    return attention(operand(0), operand(1), operand(2), 3, 2);
+    return attention(mask_of(node), operand(0), operand(1), operand(2), 3, 2);
   if (node.op.starts_with("rondo.linear_cross_entropy"))
     return linear_cross_entropy(node.op, operand(0), operand(1));
   return matrix_product(operand(0), operand(1));

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "compiler/ir/ir.h"
+#include "ops/attention/attention_mask.h"
 
 namespace rondo::ir {
 
@@ -91,8 +92,11 @@ bool is_collective(const Node& node, CollectiveKind kind);
 // does to dtype and strides is said by the types.
 bool converts_on_device(const Node& node);
 
+// Of rondo.attention and rondo.attention_backward; causal where the node says nothing.
+AttentionMask mask_of(const Node& node);
+
 // Floating-point operations of a heavy node (a multiply-add is 2), 0 for the others. Attention counts the
-// whole square, masked or not, as MFU does by convention.
+// pairs that its mask lets meet; documents are not known here, and each row is taken as one.
 double flops(const Graph& graph, const Node& node);
 
 }  // namespace rondo::ir

@@ -1,8 +1,8 @@
 // The roofline is a maximum: launch, then bytes over bandwidth, then operations over the rate for their kind.
 // Bytes of an operand are the smaller of its storage and its elements, so broadcasts and slices count what is
-// touched. Ops such as embedding read a few rows of an operand, which is left out. flops() counts the whole
-// square of attention, so the kernel's time takes half. A group that leaves the node divides the network by
-// its stride, up to the ranks of a node, since the groups between call at the same time.
+// touched. Ops such as embedding read a few rows of an operand, which is left out. A group that leaves the
+// node divides the network by its stride, up to the ranks of a node, since the groups between call at the
+// same time.
 #include "compiler/plan/cost_model.h"
 
 #include <algorithm>
@@ -148,14 +148,16 @@ double loss_seconds(const Graph& graph, const Node& node, double peak, const Dev
   return chunks * chunk;
 }
 
-// Attention over short sequences: `half` is the length at which half of the rate is reached.
+// Of the rate of long sequences: `half` is the causal sequence at which half of it is reached, and a query
+// counts as many keys as its mask lets it see on average.
 double share_of_attention(const Graph& graph, const Node& node, double half) {
-  double length = 0;
+  double keys = 0;
   for_each_operand(node, [&](ValueId id) {
     const Sizes& sizes = graph.value(id).type.sizes;
-    if (sizes.size() == 4) length = std::max(length, static_cast<double>(sizes[2]));
+    if (sizes.size() == 4) keys = std::max(keys, static_cast<double>(sizes[2]));
   });
-  return length / (length + half);
+  const double seen = attended_pairs(mask_of(node), static_cast<std::int64_t>(keys)) / keys;
+  return 2 * seen / (2 * seen + half);
 }
 
 double whole_bytes(const Graph& graph, const Node& node, bool results) {
@@ -192,16 +194,13 @@ NodeCost node_cost(const Graph& graph, const Node& node, const DeviceModel& devi
   const double operations = flops(graph, node);
   if (operations == 0) return cost;
   const double peak = peak_for(graph, node, device);
-  // flops() counts the whole square; a causal kernel computes half of it.
   if (node.op == "rondo.attention.default") {
-    at_least(operations / 2 /
-                 (peak * device.attention_forward_fraction *
-                  share_of_attention(graph, node, device.attention_forward_half)),
+    at_least(operations / (peak * device.attention_forward_fraction *
+                           share_of_attention(graph, node, device.attention_forward_half)),
              CostKind::attention);
   } else if (node.op == "rondo.attention_backward.default") {
-    at_least(operations / 2 /
-                 (peak * device.attention_backward_fraction *
-                  share_of_attention(graph, node, device.attention_backward_half)),
+    at_least(operations / (peak * device.attention_backward_fraction *
+                           share_of_attention(graph, node, device.attention_backward_half)),
              CostKind::attention);
   } else if (node.op.starts_with("rondo.linear_cross_entropy")) {
     at_least(loss_seconds(graph, node, peak, device), CostKind::matmul);

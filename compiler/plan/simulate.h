@@ -53,7 +53,7 @@ struct StepEstimate {
   double exposed_s = 0;     // of communication
   double slowed_s = 0;      // what compute loses to the communication beside it
   double step_s = 0;        // compute_s + exposed_s + slowed_s + transfers.exposed_s
-  double flops = 0;         // attention with the full square
+  double flops = 0;         // ir::flops
   double moved_bytes = 0;
   std::array<ComputeTotals, 5> compute{};                                          // by CostKind
   std::map<std::pair<CollectiveKind, std::string>, CollectiveTotals> collectives;  // by kind and group

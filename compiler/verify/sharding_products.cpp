@@ -68,9 +68,12 @@ Placement by_batch_or_head(const Placement& p) {
   if (p.kind == Kind::replicated || p == sharded(0) || p == sharded(1)) return p;
   throw Refused{"its operands are cut by neither batch nor head: \"" + print(p) + "\""};
 }
+// (q, k, v, borders, scale, left, right, chunk, sinks, ...)
 Placement attention(const OnAxis& at, std::size_t) {
   const Placement q = at.operand(0), k = at.operand(1), v = at.operand(2);
   if (q != k || q != v) throw Refused{"its queries, keys and values are cut in different ways"};
+  if (at.has(8) && at.operand(8) != (q == sharded(1) ? sharded(0) : kReplicated))
+    throw Refused{"its sinks are not those of its heads: \"" + print(at.operand(8)) + "\""};
   return by_batch_or_head(q);
 }
 Placement attention_backward(const OnAxis& at, std::size_t) {  // (gradient, q, k, v, output, logsumexp, ...)
@@ -78,6 +81,13 @@ Placement attention_backward(const OnAxis& at, std::size_t) {  // (gradient, q, 
   for (std::size_t i = 2; i < 6; ++i)
     if (at.operand(i) != q) throw Refused{"its operands are cut in different ways"};
   return product_of(at.operand(0), q);
+}
+Placement attention_sinks_backward(const OnAxis& at, std::size_t) {  // (gradient, output, logsumexp, sinks)
+  const Placement output = by_batch_or_head(at.operand(1));
+  if (at.operand(2) != output) throw Refused{"its operands are cut in different ways"};
+  const Placement of_tokens = product_of(at.operand(0), output);
+  if (of_tokens == sharded(0)) return kPartialSum;
+  return of_tokens == sharded(1) ? sharded(0) : of_tokens;
 }
 
 // A sum over the rows that results of rows are cut by.
@@ -159,6 +169,7 @@ constexpr NamedRule kProductRules[] = {
     {"aten.mm.default", mm},
     {"rondo.attention.default", attention},
     {"rondo.attention_backward.default", attention_backward},
+    {"rondo.attention_sinks_backward.default", attention_sinks_backward},
     {"rondo.grouped_mm.default", grouped_mm},
     {"rondo.linear_cross_entropy.default", whole_vocabulary},
     {"rondo.linear_cross_entropy_gradients.default", part_gradients},

@@ -108,17 +108,37 @@ TEST_CASE("fp32 products run at the fp32 peak") {
 TEST_CASE("attention computes the causal half, forward and backward at their own rates") {
   DeviceModel d = round_numbers();
   d.peak_memory_bytes_per_s = 1e15;
-  const double square = 4.0 * 2 * 32 * 512 * 128 * 512;
+  const double pairs = 4.0 * 2 * 32 * 128 * (512 * 513 / 2);  // operations of theirs
   const NodeCost forward =
       OneNode("%9: bf16[2,32,512,128], %10: f32[2,32,512] = rondo.attention.default(%4, %4, %4, none, 0.1)")
           .cost(d);
   CHECK(forward.kind == CostKind::attention);
-  CHECK(forward.seconds == Approx(square / 2 / (1e12 * 0.25)));
+  CHECK(forward.seconds == Approx(pairs / (1e12 * 0.25)));
   const NodeCost backward = OneNode(
                                 "%9: bf16[2,32,512,128], %10: bf16[2,32,512,128], %11: bf16[2,32,512,128] = "
                                 "rondo.attention_backward.default(%4, %4, %4, %4, %4, %5, none, 0.1)")
                                 .cost(d);
-  CHECK(backward.seconds == Approx(2.5 * square / 2 / (1e12 * 0.2)));
+  CHECK(backward.seconds == Approx(2.5 * pairs / (1e12 * 0.2)));
+}
+
+TEST_CASE("attention costs the pairs that its window and chunks let meet, at the rate of that many keys") {
+  DeviceModel d = round_numbers();
+  d.peak_memory_bytes_per_s = 1e15;
+  const auto seconds = [&](const char* mask) {
+    return OneNode(
+               "%9: bf16[2,32,512,128], %10: f32[2,32,512] = rondo.attention.default(%4, %4, %4, none, "
+               "0.1, " +
+               std::string(mask) + ", none, none, none)")
+        .cost(d)
+        .seconds;
+  };
+  const double of_a_pair = 4.0 * 2 * 32 * 128 / (1e12 * 0.25);
+  CHECK(seconds("-1, 0, 0") == Approx(of_a_pair * (512 * 513 / 2)));
+  CHECK(seconds("63, 0, 0") == Approx(of_a_pair * (64 * 65 / 2 + 448 * 64)));
+  CHECK(seconds("-1, 0, 128") == Approx(of_a_pair * 4 * (128 * 129 / 2)));
+  CHECK(seconds("63, 0, 128") == Approx(of_a_pair * 4 * (64 * 65 / 2 + 64 * 64)));
+  d.attention_forward_half = 129;
+  CHECK(seconds("-1, 0, 128") == Approx(2 * of_a_pair * 4 * (128 * 129 / 2)));
 }
 
 // TFLOP/s of a product in bf16.
@@ -191,7 +211,7 @@ TEST_CASE("attention has the rates published for sequences of 2, 4, 8 and 16 tho
                  : "  %4: " + q + ", %5: " + l + " = rondo.attention.default(%0, %0, %0, none, 0.1)";
     const Graph graph = parse(
         "graph g\nbatch %0: " + q + " q\nbatch %1: " + l + " l\nforward\n" + node + "\nreturn\n", "x.ir");
-    return flops(graph, graph.nodes[0]) / 2 * 1e-12 /
+    return flops(graph, graph.nodes[0]) * 1e-12 /
            node_seconds(graph, graph.nodes[0], *find_device_model("h200"));
   };
   const std::array<std::array<double, 3>, 4> published = {
