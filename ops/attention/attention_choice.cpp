@@ -18,6 +18,13 @@ using Type = AttentionCase::Type;
 constexpr std::int64_t kWidestDirect = 512, kWidestFlash = 256;
 
 std::int64_t widest(const AttentionCase& c) { return std::max(c.width, c.value_width); }
+bool has_sequences(const AttentionCase& c) { return c.documents || c.mask.chunk > 0; }
+// What cuDNN and efficient attention have no kernel for, "" for causal rows.
+const char* beyond_causal(const AttentionCase& c) {
+  if (c.documents) return "documents";
+  if (c.mask.chunk > 0) return "chunks";
+  return c.mask == AttentionMask{} ? "" : c.mask.left >= 0 ? "windows" : "tokens that see later ones";
+}
 bool multiples_of_8(const AttentionCase& c) { return c.width % 8 == 0 && c.value_width % 8 == 0; }
 
 // What LibTorch asks before it calls cuDNN, for training without dropout.
@@ -30,7 +37,7 @@ std::int64_t widest_for_cudnn(const AttentionCase& c) {
 // Why a kernel cannot, "" where it can.
 std::string against_cudnn(const AttentionCase& c) {
   if (c.type != Type::bf16) return "cuDNN's is for bf16";
-  if (c.documents) return "cuDNN's has no documents here";
+  if (const std::string mask = beyond_causal(c); !mask.empty()) return "cuDNN's has no " + mask + " here";
   if (c.deterministic) return "cuDNN's is not deterministic";
   if (c.cudnn < 90000) return c.cudnn == 0 ? "there is no cuDNN" : "cuDNN is older than 9.0";
   if (c.capability_major < 8) return "cuDNN's needs compute capability 8.0";
@@ -42,13 +49,14 @@ std::string against_flash(const AttentionCase& c) {
   if (c.type != Type::bf16) return "flash is for bf16";
   if (c.capability_major < 8) return "flash needs compute capability 8.0";
   if (c.tokens < 2) return "a row has one token";
-  if (!multiples_of_8(c) || widest(c) > kWidestFlash || (c.width != c.value_width && !c.documents))
+  if (!multiples_of_8(c) || widest(c) > kWidestFlash || (c.width != c.value_width && !has_sequences(c)))
     return fmt::format("flash has no heads of {} and {} elements", c.width, c.value_width);
   return "";
 }
 std::string against_efficient(const AttentionCase& c) {
   if (c.type == Type::fp64) return "efficient has no fp64";
-  if (c.documents) return "efficient would keep a row of scores a document";
+  if (has_sequences(c)) return "efficient would keep a row of scores a document";
+  if (c.mask != AttentionMask{}) return "efficient's has no windows here";
   if (c.width % 4 != 0 || c.value_width % 4 != 0) return "efficient wants heads in multiples of 4 elements";
   return "";
 }
@@ -71,7 +79,8 @@ Choice choice(const AttentionCase& c) {
         ExitCode::config,
         fmt::format("no attention kernel on CUDA has heads of {} and {} elements ({}): at most {}; make "
                     "heads narrower, or turn training.document_attention off with bf16 or fp32",
-                    c.width, c.value_width, c.documents ? "with documents" : next, kWidestDirect));
+                    c.width, c.value_width,
+                    *beyond_causal(c) ? fmt::format("with {}", beyond_causal(c)) : next, kWidestDirect));
   return {AttentionKernel::direct, next};
 }
 
@@ -96,8 +105,10 @@ AttentionKernel choose_attention(const AttentionCase& c) { return choice(c).kern
 std::string attention_kernel_in_words(const AttentionCase& c) {
   const auto [kernel, why] = choice(c);
   std::string words = fmt::format("attention: {}", name(kernel));
-  if (kernel == AttentionKernel::flash && c.documents)
+  if (kernel == AttentionKernel::flash && has_sequences(c))
     words += fmt::format(", documents of fewer than {} tokens direct", kShortDocument);
+  if (c.mask.left >= 0) words += fmt::format(", a window of {} tokens", c.mask.left + c.mask.right + 1);
+  if (c.mask.chunk > 0) words += fmt::format(", chunks of {} tokens", c.mask.chunk);
   return why.empty() ? words : fmt::format("{} ({})", words, why);
 }
 

@@ -2,18 +2,21 @@
 // a forward and its backward, and every run of a graph, choose alike.
 //
 // In this order, the first that can:
-//   cudnn      bf16 without documents. Not under debug.deterministic: its backward adds atomically.
-//   flash      bf16, heads of up to 256 elements in multiples of 8, keys as wide as values. Documents through
-//              cu_seqlens: values are widened there where they are narrower, and short documents go to
-//              `direct`.
-//   efficient  bf16 and fp32 without documents, of any width.
-//   direct     ours: fp32, bf16 and fp64 of up to 512 elements, with and without documents. A warp a row of
-//   scores: for
+//   cudnn      bf16, causal and no other mask. Not under debug.deterministic: its backward adds atomically.
+//   flash      bf16, heads of up to 256 elements in multiples of 8, keys as wide as values. Windows are
+//              arguments of it. Documents and chunks are its sequences: values are widened there where they
+//              are narrower, and short documents go to `direct`.
+//   efficient  bf16 and fp32 of any width, causal and no other mask.
+//   direct     ours: fp32, bf16 and fp64 of up to 512 elements, any mask. A warp a row of scores: for
 //              comparisons and short documents, many times slower than the others on long ones.
+//
+// Sinks are an epilogue of any of them.
 #pragma once
 
 #include <cstdint>
 #include <string>
+
+#include "ops/attention/attention_mask.h"
 
 namespace rondo {
 
@@ -29,6 +32,7 @@ struct AttentionCase {
   std::int64_t value_width = 0;  // and of its value
   std::int64_t tokens = 0;       // of a row of the batch
   bool documents = false;
+  AttentionMask mask = {};     // effective_mask()
   bool deterministic = false;  // debug.deterministic
   int capability_major = 9;    // of the device
   std::int64_t cudnn = 91000;  // version, as cuDNN counts them: 9.10.2 is 91002; 0: none
@@ -36,7 +40,8 @@ struct AttentionCase {
   bool operator==(const AttentionCase&) const = default;
 };
 
-// Throws Error(config) where no kernel can: heads of more than 512 elements, in fp64 or with documents.
+// Throws Error(config) where no kernel can: heads of more than 512 elements, in fp64 or with a mask that is
+// not causal alone.
 AttentionKernel choose_attention(const AttentionCase& c);
 
 // For the log: "attention: flash (cuDNN's is not deterministic)".

@@ -29,6 +29,7 @@
 #include <mutex>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "ops/attention/attention.h"
@@ -47,9 +48,10 @@ using Outputs = std::tuple<Tensor, Tensor>;            // [B, H, T, V] and fp32 
 using Gradients = std::tuple<Tensor, Tensor, Tensor>;  // of queries, keys and values, of any strides
 
 struct Operands {
-  Tensor q, k, v;  // [B, heads, T, width], readable
-  Borders borders;
+  Tensor q, k, v;   // [B, heads, T, width], readable
+  Borders borders;  // of documents, and of chunks
   double scale;
+  AttentionMask mask;  // its chunks are in the borders
   std::int64_t rows() const { return q.size(0); }
   std::int64_t heads() const { return q.size(1); }
   std::int64_t tokens() const { return q.size(2); }
@@ -79,6 +81,30 @@ Tensor unflattened(const Tensor& x, std::int64_t rows) {  // [B * T, H, ...] to 
   return x.unflatten(0, {rows, x.size(0) / rows}).transpose(1, 2);
 }
 
+// --- documents and chunks ---
+
+std::int32_t* data(const Tensor& x) { return x.mutable_data_ptr<std::int32_t>(); }
+
+// [B * T, 2]
+Tensor spans_of(const Tensor& q, const Borders& borders) {
+  const cuda::Launch launch(q, "attention");
+  const Tensor spans = at::empty({q.size(0) * q.size(2), 2}, q.options().dtype(at::kInt));
+  const Tensor given = borders ? borders->contiguous() : Tensor();
+  cuda::document_spans(borders ? given.const_data_ptr<std::int32_t>() : nullptr, borders ? given.numel() : 0,
+                       q.size(0), q.size(2), data(spans), launch.stream());
+  launch.check();
+  return spans;
+}
+
+Tensor cut_into_chunks(const Tensor& q, const Borders& borders, std::int64_t chunk) {
+  const cuda::Launch launch(q, "attention");
+  const std::int64_t all = q.size(0) * q.size(2);
+  const Tensor spans = spans_of(q, borders), pieces = at::empty({all + 1}, spans.options());
+  cuda::cut_documents(data(spans), all, chunk, data(pieces), launch.stream());
+  launch.check();
+  return pieces;
+}
+
 // --- cuDNN ---
 
 Outputs cudnn_forward(const Operands& in) {
@@ -97,19 +123,20 @@ Gradients cudnn_backward(const Operands& in, const Tensor& grad, const Tensor& o
 
 // --- flash: groups and all ---
 
+bool is_causal(const Operands& in) { return in.mask.right == 0; }
+
 Outputs flash_forward(const Operands& in) {
-  const auto results =
-      at::_flash_attention_forward(by_token(in.q), by_token(in.k), by_token(in.v), {}, {}, in.tokens(),
-                                   in.tokens(), 0.0, /*is_causal=*/true,
-                                   /*return_debug_mask=*/false, std::optional<double>(in.scale));
+  const auto results = at::_flash_attention_forward(
+      by_token(in.q), by_token(in.k), by_token(in.v), {}, {}, in.tokens(), in.tokens(), 0.0, is_causal(in),
+      /*return_debug_mask=*/false, std::optional<double>(in.scale), in.mask.left, in.mask.right);
   return {by_token(std::get<0>(results)), std::get<1>(results)};
 }
 Gradients flash_backward(const Operands& in, const Tensor& grad, const Tensor& output,
                          const Tensor& logsumexp) {
-  const auto [grad_q, grad_k, grad_v] =
-      at::_flash_attention_backward(by_token(grad), by_token(in.q), by_token(in.k), by_token(in.v),
-                                    by_token(output), logsumexp.contiguous(), Tensor(), Tensor(), in.tokens(),
-                                    in.tokens(), 0.0, /*is_causal=*/true, Tensor(), Tensor(), in.scale);
+  const auto [grad_q, grad_k, grad_v] = at::_flash_attention_backward(
+      by_token(grad), by_token(in.q), by_token(in.k), by_token(in.v), by_token(output),
+      logsumexp.contiguous(), Tensor(), Tensor(), in.tokens(), in.tokens(), 0.0, is_causal(in), Tensor(),
+      Tensor(), in.scale, in.mask.left, in.mask.right);
   return {by_token(grad_q), by_token(grad_k), by_token(grad_v)};
 }
 
@@ -136,9 +163,10 @@ Operands widened(const Operands& in) {
 Outputs flash_documents_forward(const Operands& narrow) {
   const Operands in = widened(narrow);
   const Tensor sequences = sequences_of(in);
-  const auto results = at::_flash_attention_forward(
-      flattened(in.q), flattened(in.k), flattened(in.v), sequences, sequences, in.tokens(), in.tokens(), 0.0,
-      /*is_causal=*/true, /*return_debug_mask=*/false, std::optional<double>(in.scale));
+  const auto results =
+      at::_flash_attention_forward(flattened(in.q), flattened(in.k), flattened(in.v), sequences, sequences,
+                                   in.tokens(), in.tokens(), 0.0, is_causal(in), /*return_debug_mask=*/false,
+                                   std::optional<double>(in.scale), in.mask.left, in.mask.right);
   const Tensor output = unflattened(std::get<0>(results), in.rows());
   return {narrow_to(output, narrow.v.size(3)), unflattened(std::get<1>(results).t(), in.rows())};
 }
@@ -151,7 +179,7 @@ Gradients flash_documents_backward(const Operands& narrow, const Tensor& grad, c
   const auto [grad_q, grad_k, grad_v] = at::_flash_attention_backward(
       flattened(widen(grad, width)), flattened(in.q), flattened(in.k), flattened(in.v),
       flattened(widen(output, width)), by_head, sequences, sequences, in.tokens(), in.tokens(), 0.0,
-      /*is_causal=*/true, Tensor(), Tensor(), in.scale);
+      is_causal(in), Tensor(), Tensor(), in.scale, in.mask.left, in.mask.right);
   const auto narrowed = [&](const Tensor& x, const Tensor& like) {
     return narrow_to(unflattened(x, in.rows()), like.size(3));
   };
@@ -195,20 +223,14 @@ class Direct {
   Direct(const Operands& in, std::int64_t shorter_than)
       : in_(in),
         launch_(in.q, "attention"),
-        spans_(at::empty({in.rows() * in.tokens(), 2}, in.q.options().dtype(at::kInt))),
-        shape_{launch_.element(in.q), in.rows(),    in.tokens(), in.heads(),  in.k.size(1),
-               in.q.size(3),          in.v.size(3), in.scale,    shorter_than} {
-    const Tensor borders = in.borders ? in.borders->contiguous() : Tensor();
-    cuda::document_spans(borders.defined() ? borders.const_data_ptr<std::int32_t>() : nullptr,
-                         borders.defined() ? borders.numel() : 0, in.rows(), in.tokens(), spans(),
-                         launch_.stream());
-    launch_.check();
-  }
+        spans_(spans_of(in.q, in.borders)),
+        shape_{launch_.element(in.q), in.rows(),    in.tokens(), in.heads(),   in.k.size(1),
+               in.q.size(3),          in.v.size(3), in.scale,    shorter_than, in.mask} {}
 
   // `output` and `logsumexp` as empty_heads and empty_logsumexp make them.
   void forward(const Tensor& output, const Tensor& logsumexp) const {
-    cuda::direct_forward(shape_, spans(), heads_of(in_.q), heads_of(in_.k), heads_of(in_.v), heads_of(output),
-                         logsumexp.mutable_data_ptr<float>(), launch_.stream());
+    cuda::direct_forward(shape_, data(spans_), heads_of(in_.q), heads_of(in_.k), heads_of(in_.v),
+                         heads_of(output), logsumexp.mutable_data_ptr(), launch_.stream());
     launch_.check();
   }
 
@@ -217,21 +239,31 @@ class Direct {
     const Tensor products =
         at::empty({in_.rows() * in_.tokens(), in_.heads()}, in_.q.options().dtype(sum_dtype(in_.q)));
     const Tensor by_token_of_scores = by_token(logsumexp).contiguous();
-    cuda::direct_backward(shape_, spans(), heads_of(grad), heads_of(in_.q), heads_of(in_.k), heads_of(in_.v),
-                          heads_of(output), by_token_of_scores.const_data_ptr<float>(),
+    cuda::direct_backward(shape_, data(spans_), heads_of(grad), heads_of(in_.q), heads_of(in_.k),
+                          heads_of(in_.v), heads_of(output), by_token_of_scores.const_data_ptr(),
                           heads_of(std::get<0>(to)), heads_of(std::get<1>(to)), heads_of(std::get<2>(to)),
                           products.mutable_data_ptr(), launch_.stream());
     launch_.check();
   }
 
  private:
-  std::int32_t* spans() const { return spans_.mutable_data_ptr<std::int32_t>(); }
-
   const Operands& in_;
   const cuda::Launch launch_;
   const Tensor spans_;
   const cuda::DirectShape shape_;
 };
+
+// --- sinks ---
+
+// `output` and `logsumexp` likewise.
+void add_sinks(const Tensor& sinks, const Tensor& output, const Tensor& logsumexp) {
+  const cuda::Launch launch(output, "attention");
+  const Tensor of_type = sinks.to(output.scalar_type()).contiguous();
+  cuda::add_sinks(launch.element(output), logsumexp.numel(), sinks.numel(), output.size(3),
+                  of_type.const_data_ptr(), output.mutable_data_ptr(), logsumexp.mutable_data_ptr(),
+                  launch.stream());
+  launch.check();
+}
 
 // --- the ops ---
 
@@ -246,7 +278,8 @@ void log_choice(const AttentionCase& now) {
 }
 
 // As LibTorch is set up now: deterministic or not.
-AttentionCase attention_case(const Tensor& q, const Tensor& v, const Borders& borders) {
+AttentionCase attention_case(const Tensor& q, const Tensor& v, const Borders& borders,
+                             const AttentionMask& mask) {
   using Type = AttentionCase::Type;
   const auto& hooks = at::detail::getCUDAHooks();
   static const std::int64_t cudnn = hooks.hasCuDNN() ? hooks.versionRuntimeCuDNN() : 0;
@@ -258,15 +291,25 @@ AttentionCase attention_case(const Tensor& q, const Tensor& v, const Borders& bo
           .value_width = v.size(3),
           .tokens = q.size(2),
           .documents = borders.has_value(),
+          .mask = mask,
           .deterministic = at::globalContext().deterministicAlgorithms(),
           .capability_major = at::cuda::getDeviceProperties(q.device().index())->major,
           .cudnn = cudnn};
 }
 
-AttentionKernel kernel_for(const Tensor& q, const Tensor& v, const Borders& borders) {
-  const AttentionCase now = attention_case(q, v, borders);
+struct Call {
+  Operands in;
+  AttentionKernel kernel;
+};
+Call call_of(const Tensor& q, const Tensor& k, const Tensor& v, const Borders& documents, double scale,
+             const AttentionMask& asked, const Borders& query_positions, const Borders& key_positions) {
+  RONDO_ASSERT(!query_positions && !key_positions, "attention has no positions on CUDA");
+  AttentionMask mask = effective_mask(asked, q.size(2));
+  const AttentionCase now = attention_case(q, v, documents, mask);
   log_choice(now);
-  return choose_attention(now);
+  Borders borders = documents;
+  if (mask.chunk > 0) borders = cut_into_chunks(q, documents, std::exchange(mask.chunk, 0));
+  return {{readable(q), readable(k), readable(v), borders, scale, mask}, choose_attention(now)};
 }
 
 Outputs forward_by(AttentionKernel kernel, const Operands& in) {
@@ -285,10 +328,12 @@ Outputs forward_by(AttentionKernel kernel, const Operands& in) {
   return results;
 }
 
-Outputs forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Borders& borders,
-                     double scale) {
-  const Operands in{readable(q), readable(k), readable(v), borders, scale};
-  const AttentionKernel kernel = kernel_for(q, v, borders);
+Outputs forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Borders& borders, double scale,
+                     std::int64_t left, std::int64_t right, std::int64_t chunk,
+                     const std::optional<Tensor>& sinks, const Borders& query_positions,
+                     const Borders& key_positions) {
+  const auto [in, kernel] =
+      call_of(q, k, v, borders, scale, {left, right, chunk}, query_positions, key_positions);
   const auto [computed, scores] = forward_by(kernel, in);
   const Tensor output = as_planned(computed);
   Tensor logsumexp = empty_logsumexp(q);
@@ -296,7 +341,8 @@ Outputs forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Bo
     logsumexp = scores;
   else
     logsumexp.copy_(scores);
-  if (kernel == AttentionKernel::flash && borders) Direct(in, kShortDocument).forward(output, logsumexp);
+  if (kernel == AttentionKernel::flash && in.borders) Direct(in, kShortDocument).forward(output, logsumexp);
+  if (sinks) add_sinks(*sinks, output, logsumexp);
   return {output, logsumexp};
 }
 
@@ -320,13 +366,14 @@ Gradients backward_by(AttentionKernel kernel, const Operands& in, const Tensor& 
 
 Gradients backward_cuda(const Tensor& grad_of_output, const Tensor& q, const Tensor& k, const Tensor& v,
                         const Tensor& saved_output, const Tensor& logsumexp, const Borders& borders,
-                        double scale) {
-  const Operands in{readable(q), readable(k), readable(v), borders, scale};
+                        double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
+                        const Borders& query_positions, const Borders& key_positions) {
+  const auto [in, kernel] =
+      call_of(q, k, v, borders, scale, {left, right, chunk}, query_positions, key_positions);
   const Tensor grad = readable(grad_of_output), output = as_planned(saved_output);
-  const AttentionKernel kernel = kernel_for(q, v, borders);
   const auto [grad_q, grad_k, grad_v] = backward_by(kernel, in, grad, output, logsumexp);
   const Gradients results{as_planned(grad_q), as_planned(grad_k), as_planned(grad_v)};
-  if (kernel == AttentionKernel::flash && borders)
+  if (kernel == AttentionKernel::flash && in.borders)
     Direct(in, kShortDocument).backward(grad, output, logsumexp, results);
   return results;
 }

@@ -1,6 +1,6 @@
-// The kernels of ops/attention/attention.h that are ours, on CUDA: attention over documents
-// (AttentionKernel::direct), and what flash needs to know of documents. Launched on `stream`; no wait, no
-// memory of their own, no atomics: results repeat. No LibTorch.
+// The kernels of ops/attention/attention.h that are ours, on CUDA: attention with any mask
+// (AttentionKernel::direct), what flash needs to know of documents and chunks, and sinks. Launched on
+// `stream`; no wait, no memory of their own, no atomics: results repeat. No LibTorch.
 //
 // Tokens are counted over all rows of the batch: B * T of them.
 #pragma once
@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "ops/attention/attention_mask.h"
 #include "ops/kernel/device.h"
 #include "ops/kernel/element.h"
 
@@ -27,6 +28,7 @@ struct DirectShape {
   std::int64_t rows, tokens, heads, groups, width, value_width;  // B, T, H, G, D, V
   double scale;
   std::int64_t shorter_than;  // only documents with fewer tokens; 0: all
+  AttentionMask mask;         // its chunks are documents here
 };
 
 // spans [B * T, 2]: where the document of each token begins and ends. `borders` [count] as in
@@ -34,15 +36,27 @@ struct DirectShape {
 void document_spans(const std::int32_t* borders, std::int64_t count, std::int64_t rows, std::int64_t tokens,
                     std::int32_t* spans, cudaStream_t stream);
 
-// logsumexp [B * T, H], in fp32.
+// logsumexp [B * T, H], of the type that is summed in: fp64 for fp64, else fp32.
 void direct_forward(const DirectShape& shape, const std::int32_t* spans, const Heads& q, const Heads& k,
-                    const Heads& v, const Heads& output, float* logsumexp, cudaStream_t stream);
+                    const Heads& v, const Heads& output, void* logsumexp, cudaStream_t stream);
 
-// `products`: memory for B * T * H numbers of the type that is summed in (fp64 for fp64, else fp32).
+// `products`: memory for B * T * H numbers of the type that is summed in.
 void direct_backward(const DirectShape& shape, const std::int32_t* spans, const Heads& grad, const Heads& q,
-                     const Heads& k, const Heads& v, const Heads& output, const float* logsumexp,
+                     const Heads& k, const Heads& v, const Heads& output, const void* logsumexp,
                      const Heads& grad_q, const Heads& grad_k, const Heads& grad_v, void* products,
                      cudaStream_t stream);
+
+// --- chunks and sinks ---
+
+// pieces [B * T + 1]: borders of the chunks of all documents, from the documents' spans; the tail repeats
+// B * T.
+void cut_documents(const std::int32_t* spans, std::int64_t all, std::int64_t chunk, std::int32_t* pieces,
+                   cudaStream_t stream);
+
+// Output and logsumexp of attention without sinks become those with them. `slots` = B * T * H; output
+// [slots, V], logsumexp [slots], sinks [H] of the output's type.
+void add_sinks(Element element, std::int64_t slots, std::int64_t heads, std::int64_t value_width,
+               const void* sinks, void* output, void* logsumexp, cudaStream_t stream);
 
 // --- sequences for flash: Note [Short documents] in ops/attention/attention_cuda.cpp ---
 

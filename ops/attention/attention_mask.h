@@ -45,6 +45,19 @@ RONDO_DEVICE constexpr Span visible_keys(const AttentionMask& mask, std::int64_t
   return {first, end};
 }
 
+// As queries see keys, so is a key seen by the queries of visible_keys(seen_from_keys(mask), ...).
+RONDO_DEVICE constexpr AttentionMask seen_from_keys(const AttentionMask& mask) {
+  return {mask.right, mask.left, mask.chunk};
+}
+
+// The same mask over rows of so many tokens, without the terms that hide nothing of them.
+constexpr AttentionMask effective_mask(AttentionMask mask, std::int64_t tokens) {
+  if (mask.left >= tokens - 1) mask.left = AttentionMask::kUnlimited;
+  if (mask.right >= tokens - 1 && mask.right > 0) mask.right = AttentionMask::kUnlimited;
+  if (mask.chunk >= tokens) mask.chunk = 0;
+  return mask;
+}
+
 // How many (query, key) pairs a row of `tokens` has that is one document.
 constexpr double attended_pairs(const AttentionMask& mask, std::int64_t tokens) {
   // Of a piece, each of whose queries sees the piece as far as the window goes.

@@ -1,12 +1,12 @@
-// rondo::attention, forward and backward: types, widths of heads, groups, documents, and both settings of
+// rondo::attention, forward and backward: types, widths of heads, groups, masks, sinks, and both settings of
 // debug.deterministic, against the formulas in fp64 with all scores in memory.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/logaddexp.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
@@ -14,6 +14,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/attention/attention_mask.h"
 #include "tests/cuda/kernel_case.h"
 
 namespace rondo {
@@ -22,6 +23,13 @@ namespace {
 struct Heads {
   const char* name;
   std::int64_t heads, groups, width, value_width;
+};
+
+struct Mask {
+  const char* name;
+  bool documents = false;
+  AttentionMask terms = {};
+  bool sinks = false;
 };
 
 // Documents of 1 token, of a few, and of many, in rows of `tokens`; cu_seqlens with a tail that repeats the
@@ -37,17 +45,29 @@ Tensor document_borders(std::int64_t rows, std::int64_t tokens) {
 }
 
 // [B, 1, T, T]: whether a token must not see another.
-Tensor hidden(const Tensor& borders, std::int64_t rows, std::int64_t tokens) {
+Tensor hidden(const Mask& mask, const Tensor& borders, std::int64_t rows, std::int64_t tokens) {
   const Tensor position = at::arange(tokens, at::kLong);
-  Tensor mask = position.view({-1, 1}).lt(position).expand({rows, 1, tokens, tokens});
-  if (!borders.defined()) return mask;
-  const Tensor begins = at::zeros({rows * tokens + 1}, at::kLong);
-  begins.index_fill_(0, borders.to(at::kLong), 1);
-  const Tensor document = begins.narrow(0, 0, rows * tokens).cumsum(0).view({rows, 1, tokens});
-  return mask.bitwise_or(document.unsqueeze(-1).ne(document.unsqueeze(-2)));
+  const Tensor back = position.view({-1, 1}) - position;  // from a query to a key
+  Tensor result = back.lt(-mask.terms.right).expand({rows, 1, tokens, tokens});
+  if (mask.terms.left >= 0) result = result.bitwise_or(back.gt(mask.terms.left));
+  Tensor begin = at::zeros({rows, 1, tokens}, at::kLong);  // of each token's document
+  if (mask.documents) {
+    const Tensor begins = at::zeros({rows * tokens + 1}, at::kLong);
+    begins.index_fill_(0, borders.to(at::kLong), 1);
+    const Tensor document = begins.narrow(0, 0, rows * tokens).cumsum(0).view({rows, 1, tokens});
+    result = result.bitwise_or(document.unsqueeze(-1).ne(document.unsqueeze(-2)));
+    const Tensor own = begins.narrow(0, 0, rows * tokens).view({rows, 1, tokens}) * position;
+    begin = std::get<0>(own.cummax(-1));
+  }
+  if (mask.terms.chunk > 0) {
+    const Tensor chunk = (position - begin).div(mask.terms.chunk, "floor");
+    result = result.bitwise_or(chunk.unsqueeze(-1).ne(chunk.unsqueeze(-2)));
+  }
+  return result;
 }
 
-Tensors formulas(const Tensors& in, const Tensor& borders) {
+// The outputs, and the gradients of queries, keys, values and, where there are some, sinks.
+Tensors formulas(const Tensors& in, const Mask& mask, const Tensor& borders) {
   const auto repeated = [&](const Tensor& x) {
     return x.repeat_interleave(in[0].size(2) / x.size(2), 2).transpose(1, 2);
   };
@@ -56,29 +76,42 @@ Tensors formulas(const Tensors& in, const Tensor& borders) {
   const double scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
   const Tensor scores =
       (at::matmul(q, k.transpose(-2, -1)) * scale)
-          .masked_fill(hidden(borders, q.size(0), q.size(2)), -std::numeric_limits<double>::infinity());
-  const Tensor weights = at::softmax(scores, -1), output = at::matmul(weights, v);
+          .masked_fill(hidden(mask, borders, q.size(0), q.size(2)), -std::numeric_limits<double>::infinity());
+  Tensor total = at::logsumexp(scores, {-1});
+  if (mask.sinks) total = at::logaddexp(total, in[4].view({1, -1, 1}));
+  const Tensor weights = (scores - total.unsqueeze(-1)).exp(), output = at::matmul(weights, v);
   const Tensor grad_weights = at::matmul(grad, v.transpose(-2, -1));
   const Tensor grad_scores = weights * (grad_weights - (grad * output).sum(-1, true)) * scale;
   const auto summed = [&](const Tensor& x, const Tensor& like) {
     return x.unflatten(1, {like.size(2), x.size(1) / like.size(2)}).sum(2);
   };
-  return {output, at::logsumexp(scores, {-1}), at::matmul(grad_scores, k),
-          summed(at::matmul(grad_scores.transpose(-2, -1), q), in[1]),
-          summed(at::matmul(weights.transpose(-2, -1), grad), in[2])};
+  Tensors results{output, total, at::matmul(grad_scores, k),
+                  summed(at::matmul(grad_scores.transpose(-2, -1), q), in[1]),
+                  summed(at::matmul(weights.transpose(-2, -1), grad), in[2])};
+  if (mask.sinks)
+    results.push_back(
+        -((in[4].view({1, -1, 1}) - total).exp() * (grad * output).sum(-1)).sum(at::IntArrayRef{0, 2}));
+  return results;
 }
 
-Tensors attention(const Tensors& in, const Tensor& borders, const Place& place) {
+Tensors attention(const Tensors& in, const Mask& mask, const Tensor& borders, const Place& place) {
   std::vector<Tensor> moved;
-  for (const Tensor& x : in)
-    moved.push_back(at_place(x, place).transpose(1, 2));  // [B, T, H, D] as [B, H, T, D]
-  std::optional<Tensor> documents;
-  if (borders.defined()) documents = borders.to(place.device);
+  for (std::size_t i = 0; i < 4; ++i)
+    moved.push_back(at_place(in[i], place).transpose(1, 2));  // [B, T, H, D] as [B, H, T, D]
+  std::optional<Tensor> documents, sinks;
+  if (mask.documents) documents = borders.to(place.device);
+  if (mask.sinks) sinks = at_place(in[4], place);
   const double scale = 1 / std::sqrt(static_cast<double>(moved[0].size(3)));
-  const Tensors out = call("attention", moved[0], moved[1], moved[2], documents, scale);
-  const Tensors gradients =
-      call("attention_backward", moved[3], moved[0], moved[1], moved[2], out[0], out[1], documents, scale);
-  return {out[0], out[1], gradients[0], gradients[1], gradients[2]};
+  const auto& [left, right, chunk] = mask.terms;
+  const Tensors out =
+      call("attention", moved[0], moved[1], moved[2], documents, scale, left, right, chunk, sinks);
+  Tensors gradients = call("attention_backward", moved[3], moved[0], moved[1], moved[2], out[0], out[1],
+                           documents, scale, left, right, chunk);
+  if (mask.sinks)
+    gradients.push_back(call("attention_sinks_backward", moved[3], out[0], out[1], *sinks).front());
+  Tensors results = out;
+  results.insert(results.end(), gradients.begin(), gradients.end());
+  return results;
 }
 
 }  // namespace
@@ -91,19 +124,26 @@ void check_attention(Checks& checks, c10::Device device) {
          {Heads{"16 heads of 64", 16, 16, 64, 64}, Heads{"8 heads of 128 in 2 groups", 8, 2, 128, 128},
           Heads{"4 heads of 16", 4, 4, 16, 16}, Heads{"4 heads of 192 and 128", 4, 4, 192, 128}}) {
       for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
-        for (const bool documents : {false, true}) {
+        for (const Mask& mask :
+             {Mask{""}, Mask{", documents", true}, Mask{", a window", false, {.left = 30}},
+              Mask{", chunks", false, {.chunk = 48}},
+              Mask{", documents, a window, chunks and sinks", true, {.left = 20, .chunk = 150}, true},
+              Mask{", sinks", false, {}, true}}) {
+          const bool beyond_documents = mask.sinks || mask.terms != AttentionMask{};
+          if (beyond_documents && (deterministic || h.heads == 4)) continue;  // they choose as documents do
           Inputs draw(type);
           const Tensors in = {draw.normal({kRows, kTokens, h.heads, h.width}),
                               draw.normal({kRows, kTokens, h.groups, h.width}),
                               draw.normal({kRows, kTokens, h.groups, h.value_width}),
-                              draw.normal({kRows, kTokens, h.heads, h.value_width})};
-          const Tensor borders = documents ? document_borders(kRows, kTokens) : Tensor();
+                              draw.normal({kRows, kTokens, h.heads, h.value_width}), draw.normal({h.heads})};
+          const Tensor borders = document_borders(kRows, kTokens);
           check(checks, device,
-                {fmt::format("attention, {}, {}{}{}", h.name, in_words(type), documents ? ", documents" : "",
+                {fmt::format("attention, {}, {}{}{}", h.name, in_words(type), mask.name,
                              deterministic ? ", deterministic" : ""),
                  "attention", type, at::kDouble, type == at::kBFloat16 ? 4 * rounding(type) : 2e-5,
-                 deterministic, [in, borders](const Place& place) {
-                   return place.type == at::kDouble ? formulas(in, borders) : attention(in, borders, place);
+                 deterministic, [in, mask, borders](const Place& place) {
+                   return place.type == at::kDouble ? formulas(in, mask, borders)
+                                                    : attention(in, mask, borders, place);
                  }});
         }
       }

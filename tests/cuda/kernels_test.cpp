@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
@@ -238,15 +239,16 @@ using Borders = std::optional<Tensor>;
 
 Sample computed_on_cpu(std::int64_t rows, std::int64_t tokens, std::int64_t count, std::int64_t groups,
                        std::int64_t width, std::int64_t value_width, at::ScalarType type,
-                       const Borders& borders, double scale) {
+                       const Borders& borders, double scale, const AttentionMask& mask = {}) {
   Sample s;
   s.q = heads(rows, count, tokens, width, type);
   s.k = heads(rows, groups, tokens, width, type);
   s.v = heads(rows, groups, tokens, value_width, type);
   s.grad = heads(rows, count, tokens, value_width, type);
-  const std::vector<Tensor> out = call("attention", s.q, s.k, s.v, borders, scale);
-  const std::vector<Tensor> gradients =
-      call("attention_backward", s.grad, s.q, s.k, s.v, out[0], out[1], borders, scale);
+  const std::vector<Tensor> out =
+      call("attention", s.q, s.k, s.v, borders, scale, mask.left, mask.right, mask.chunk);
+  const std::vector<Tensor> gradients = call("attention_backward", s.grad, s.q, s.k, s.v, out[0], out[1],
+                                             borders, scale, mask.left, mask.right, mask.chunk);
   s.output = out[0], s.logsumexp = out[1];
   s.grad_q = gradients[0], s.grad_k = gradients[1], s.grad_v = gradients[2];
   return s;
@@ -259,50 +261,81 @@ bool close(const Tensor& a, const Tensor& b, at::ScalarType type) {
 
 }  // namespace
 
-TEST_CASE("direct attention equals the CPU's, with and without documents, groups and narrower values") {
-  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
+TEST_CASE(
+    "direct attention equals the CPU's, with and without documents, windows, groups and narrower values") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16, at::kDouble);
   const bool documents = GENERATE(false, true);
+  const AttentionMask mask =
+      GENERATE(AttentionMask{}, AttentionMask{.left = 2}, AttentionMask{.left = 1, .right = 2},
+               AttentionMask{.right = AttentionMask::kUnlimited});
   const std::int64_t value_width = GENERATE(24, 16), width = 24, rows = 2, tokens = 8, count = 4, groups = 2;
   const double scale = 0.3;
   const Borders borders = documents ? Borders(borders_of({1, 4, 3, 2, 6}, rows * tokens)) : std::nullopt;
-  const Sample s = computed_on_cpu(rows, tokens, count, groups, width, value_width, type, borders, scale);
+  const Sample s =
+      computed_on_cpu(rows, tokens, count, groups, width, value_width, type, borders, scale, mask);
 
-  const cuda::DirectShape shape{element_of(s.q), rows, tokens, count, groups, width, value_width, scale, 0};
+  const cuda::DirectShape shape{element_of(s.q), rows,        tokens, count, groups,
+                                width,           value_width, scale,  0,     mask};
   const Tensor spans = at::empty({rows * tokens, 2}, at::kInt);
   auto* const spans_data = spans.mutable_data_ptr<std::int32_t>();
   cuda::document_spans(borders ? data(*borders) : nullptr, borders ? borders->numel() : 0, rows, tokens,
                        spans_data, nullptr);
   const Tensor output = heads(rows, count, tokens, value_width, type),
-               scores = at::empty({rows, tokens, count});
+               scores = at::empty({rows, tokens, count}, s.logsumexp.options());
   cuda::direct_forward(shape, spans_data, heads_of(s.q), heads_of(s.k), heads_of(s.v), heads_of(output),
-                       scores.mutable_data_ptr<float>(), nullptr);
+                       scores.mutable_data_ptr(), nullptr);
   CHECK(close(output, s.output, type));
   CHECK(close(scores.transpose(1, 2), s.logsumexp, at::kFloat));
 
   const Tensor grad_q = heads(rows, count, tokens, width, type),
                grad_k = heads(rows, groups, tokens, width, type),
-               grad_v = heads(rows, groups, tokens, value_width, type),
-               products = at::empty({rows, tokens, count});
+               grad_v = heads(rows, groups, tokens, value_width, type), products = at::empty_like(scores);
   cuda::direct_backward(shape, spans_data, heads_of(s.grad), heads_of(s.q), heads_of(s.k), heads_of(s.v),
-                        heads_of(s.output), scores.const_data_ptr<float>(), heads_of(grad_q),
-                        heads_of(grad_k), heads_of(grad_v), products.mutable_data_ptr(), nullptr);
+                        heads_of(s.output), scores.const_data_ptr(), heads_of(grad_q), heads_of(grad_k),
+                        heads_of(grad_v), products.mutable_data_ptr(), nullptr);
   CHECK(close(grad_q, s.grad_q, type));
   CHECK(close(grad_k, s.grad_k, type));
   CHECK(close(grad_v, s.grad_v, type));
+}
+
+TEST_CASE("sinks added on a device are those of the CPU's attention") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16, at::kDouble);
+  const std::int64_t rows = 2, tokens = 5, count = 3, width = 40;
+  const Tensor q = heads(rows, count, tokens, width, type), k = heads(rows, count, tokens, width, type),
+               v = heads(rows, count, tokens, width, type), sinks = at::randn({count}).to(type) * 3;
+  const auto no = std::optional<Tensor>();
+  const std::int64_t unlimited = AttentionMask::kUnlimited, none = 0;
+  const std::vector<Tensor> without = call("attention", q, k, v, no, 0.3),
+                            with = call("attention", q, k, v, no, 0.3, unlimited, none, none,
+                                        std::optional<Tensor>(sinks));
+  cuda::add_sinks(element_of(q), rows * tokens * count, count, width, sinks.const_data_ptr(),
+                  without[0].mutable_data_ptr(), without[1].mutable_data_ptr(), nullptr);
+  CHECK(close(without[0], with[0], type));
+  CHECK(close(without[1], with[1], at::kFloat));
+}
+
+TEST_CASE("documents cut into chunks begin anew with each document and end with it") {
+  const std::int64_t rows = 2, tokens = 11, all = rows * tokens;
+  const Tensor borders = borders_of({1, 7, 3, 11}, all), spans = at::empty({all, 2}, at::kInt),
+               pieces = at::full({all + 1}, -1, at::kInt);
+  auto* const spans_data = spans.mutable_data_ptr<std::int32_t>();
+  cuda::document_spans(data(borders), borders.numel(), rows, tokens, spans_data, nullptr);
+  cuda::cut_documents(spans_data, all, 3, pieces.mutable_data_ptr<std::int32_t>(), nullptr);
+  CHECK(at::equal(pieces, borders_of({1, 3, 3, 1, 3, 3, 3, 3, 2}, all)));
 }
 
 TEST_CASE("direct attention for short documents leaves what it has of long ones") {
   const std::int64_t tokens = 16;
   const Borders borders = borders_of({3, 9, 4}, tokens);
   const Sample s = computed_on_cpu(1, tokens, 1, 1, 8, 8, at::kFloat, borders, 0.5);
-  const cuda::DirectShape shape{Element::f32, 1, tokens, 1, 1, 8, 8, 0.5, 5};
+  const cuda::DirectShape shape{Element::f32, 1, tokens, 1, 1, 8, 8, 0.5, 5, {}};
   const Tensor spans = at::empty({tokens, 2}, at::kInt),
                output = at::full({1, tokens, 1, 8}, 9.0f).transpose(1, 2);
   const Tensor scores = at::full({1, tokens, 1}, 9.0f);
   auto* const spans_data = spans.mutable_data_ptr<std::int32_t>();
   cuda::document_spans(data(*borders), borders->numel(), 1, tokens, spans_data, nullptr);
   cuda::direct_forward(shape, spans_data, heads_of(s.q), heads_of(s.k), heads_of(s.v), heads_of(output),
-                       scores.mutable_data_ptr<float>(), nullptr);
+                       scores.mutable_data_ptr(), nullptr);
   const auto part = [](const Tensor& x, std::int64_t begin, std::int64_t length) {
     return x.narrow(2, begin, length);
   };

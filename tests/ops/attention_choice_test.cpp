@@ -58,6 +58,31 @@ TEST_CASE("odd widths and rows of one token go on to the next kernel") {
   CHECK(choose_attention(with(kLlama, [](auto& c) { c.tokens = 1; })) == AttentionKernel::efficient);
 }
 
+TEST_CASE("windows and chunks take flash in bf16, and direct in other types") {
+  const auto window = with(kLlama, [](auto& c) { c.mask.left = 127; });
+  const auto chunks = with(kLlama, [](auto& c) { c.mask.chunk = 2048; });
+  for (const AttentionCase& c : {window, chunks}) {
+    CHECK(choose_attention(c) == AttentionKernel::flash);
+    CHECK(choose_attention(with(c, [](auto& x) { x.type = Type::fp32; })) == AttentionKernel::direct);
+    CHECK(choose_attention(with(c, [](auto& x) { x.type = Type::fp64; })) == AttentionKernel::direct);
+  }
+  const auto latent = with(kLatent, [](auto& c) { c.mask.left = 127; });
+  CHECK(choose_attention(latent) == AttentionKernel::direct);
+  CHECK(choose_attention(with(latent, [](auto& c) { c.mask.chunk = 512; })) == AttentionKernel::flash);
+  CHECK(attention_kernel_in_words(window) ==
+        "attention: flash, a window of 128 tokens (cuDNN's has no windows here)");
+  CHECK(attention_kernel_in_words(chunks) ==
+        "attention: flash, documents of fewer than 128 tokens direct, chunks of 2048 tokens (cuDNN's has no "
+        "chunks here)");
+}
+
+TEST_CASE("terms of a mask that hide nothing of a row are none") {
+  CHECK(effective_mask({.left = 7, .chunk = 8}, 8) == AttentionMask{});
+  CHECK(effective_mask({.left = 6, .chunk = 7}, 8) == AttentionMask{.left = 6, .chunk = 7});
+  CHECK(effective_mask({.right = 7}, 8) == AttentionMask{.right = AttentionMask::kUnlimited});
+  CHECK(effective_mask({.right = 0}, 1) == AttentionMask{.left = -1, .right = 0});
+}
+
 TEST_CASE("heads too wide for every kernel are refused with what to do") {
   const auto wide = with(kLlama, [](auto& c) { c.width = c.value_width = 520, c.documents = true; });
   try {
