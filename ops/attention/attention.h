@@ -32,14 +32,14 @@ namespace rondo {
 
 struct AttentionOperands {
   at::Tensor q, k, v;
-  // int32 cu_seqlens over the flattened positions of all rows; every row start is a border; the tail repeats
-  // their number. Absent: each row is one document.
+  // int32 cu_seqlens over the flattened positions of all rows, B * S; every row start is a border; the tail
+  // repeats B * S. Absent: each row is one document.
   std::optional<at::Tensor> document_borders = std::nullopt;
   double scale = 1;
   AttentionMask mask = {};
   std::optional<at::Tensor> sinks = std::nullopt;  // [H], of q's dtype
-  // int32 [B, T] and [B, S]: where in the row a query and a key stand; of keys no two at one place. Absent:
-  // 0, 1, 2, ...
+  // int32 [B, T] and [B, S], below S: where in the row a query and a key stand; of keys one at each place.
+  // Absent: 0, 1, 2, ...
   std::optional<at::Tensor> query_positions = std::nullopt, key_positions = std::nullopt;
 };
 

@@ -1,185 +1,274 @@
-// ATen's flash attention, a document at a time, where a mask is causal; all scores in memory where it is not.
+// Divides attention among threads, for the tiles of attention_tiles.cpp: says what each query sees, where
+// rows lie, and who computes what. Blocks of queries are independent, forward. Backward a thread takes all
+// queries and keys of a group at once; where there are too few groups to keep the threads busy, one pass over
+// blocks of keys and another over blocks of queries compute the scores twice and add in the same order.
 #include "ops/attention/attention_cpu.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
-#include <ATen/ops/cat.h>
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/logsumexp.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <memory>
+#include <type_traits>
 #include <vector>
 
+#include "ops/attention/attention.h"
+#include "ops/attention/attention_tiles.h"
 #include "ops/kernel/with_dtype.h"
 
 namespace rondo {
 namespace {
 
+using namespace attention_tiles;  // NOLINT(google-build-using-namespace)
 using at::Tensor;
-using Borders = std::optional<Tensor>;
 
-// A run of tokens of one batch row that may see each other.
-struct Run {
-  std::int64_t row, begin, length;
-};
-std::vector<Run> document_spans(const Tensor& borders_N, std::int64_t row_length) {
-  const Tensor borders = borders_N.contiguous();
-  const auto* at = borders.const_data_ptr<std::int32_t>();
-  std::vector<Run> spans;
-  for (std::int64_t i = 0; i + 1 < borders.numel() && at[i + 1] > at[i]; ++i)
-    spans.push_back({at[i] / row_length, at[i] % row_length, at[i + 1] - at[i]});
-  return spans;
-}
-Tensor cut(const Tensor& x_BHTD, const Run& span) {
-  return x_BHTD.narrow(0, span.row, 1).narrow(2, span.begin, span.length);
+// Elements as tiles know them.
+template <class T>
+using Plain = std::conditional_t<std::is_same_v<T, at::BFloat16>, Bf16, T>;
+
+template <class T>
+const Kernels<T>& kernels_of(const Tiles& tiles) {
+  if constexpr (std::is_same_v<T, float>) return tiles.f32;
+  if constexpr (std::is_same_v<T, Bf16>) return tiles.bf16;
+  if constexpr (std::is_same_v<T, double>) return tiles.f64;
 }
 
-std::tuple<Tensor, Tensor> forward_equal(const Tensor& q, const Tensor& k_grouped, const Tensor& v_grouped,
-                                         const Borders& borders, double scale) {
-  const Tensor k = repeat_groups(k_grouped, q.size(1));
-  const Tensor v = repeat_groups(v_grouped, q.size(1));
-  if (!borders) return at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, true, {}, scale);
-  Tensor output = empty_heads(q), logsumexp = empty_logsumexp(q);
-  for (const Run& span : document_spans(*borders, q.size(2))) {
-    auto [part, part_lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-        cut(q, span), cut(k, span), cut(v, span), 0.0, true, {}, scale);
-    cut(output, span).copy_(part);
-    logsumexp.narrow(0, span.row, 1).narrow(2, span.begin, span.length).copy_(part_lse);
+const Tiles& best_tiles() {
+  static const Tiles& best = *supported_attention_tiles().back();
+  return best;
+}
+
+Tensor with_rows(const Tensor& x) { return x.stride(3) == 1 || x.size(3) == 1 ? x : x.contiguous(); }
+
+template <class T>
+Rows<T> rows_of_head(const Tensor& x_BHTD, std::int64_t batch, std::int64_t head) {
+  auto* const data = static_cast<T*>(const_cast<void*>(x_BHTD.const_data_ptr()));
+  return {data + batch * x_BHTD.stride(0) + head * x_BHTD.stride(1), x_BHTD.stride(2)};
+}
+
+std::optional<Tensor> contiguous(const std::optional<Tensor>& x) {
+  return x ? std::optional(x->contiguous()) : std::nullopt;
+}
+
+// Operands with rows that kernels can read, sizes, and what queries and positions are to each other.
+struct Problem {
+  Tensor q, k, v;
+  std::int64_t batch, heads, groups, queries, keys, width, value_width;
+  std::vector<Visible> visible;         // [B, T]
+  std::vector<std::int32_t> key_order;  // [B, S], the key at each position; empty: in order
+  double scale;
+
+  explicit Problem(const AttentionOperands& operands)
+      : q(with_rows(operands.q)),
+        k(with_rows(operands.k)),
+        v(with_rows(operands.v)),
+        batch(q.size(0)),
+        heads(q.size(1)),
+        groups(k.size(1)),
+        queries(q.size(2)),
+        keys(k.size(2)),
+        width(q.size(3)),
+        value_width(v.size(3)),
+        scale(operands.scale) {
+    find_visible(operands);
+    if (!operands.key_positions) return;
+    const Tensor positions = operands.key_positions->contiguous();
+    const auto* const at = positions.const_data_ptr<std::int32_t>();
+    key_order.resize(static_cast<std::size_t>(batch * keys));
+    for (std::int64_t b = 0; b < batch; ++b)
+      for (std::int64_t s = 0; s < keys; ++s)
+        key_order[static_cast<std::size_t>(b * keys + at[b * keys + s])] = static_cast<std::int32_t>(s);
   }
-  return {output, logsumexp};
-}
 
-std::tuple<Tensor, Tensor> forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v,
-                                       const Borders& borders, double scale) {
-  const std::int64_t width = std::max(q.size(3), v.size(3));
-  auto [output, logsumexp] = forward_equal(widen(q, width), widen(k, width), widen(v, width), borders, scale);
-  return {narrow_to(output, v.size(3)), logsumexp};
-}
-
-std::tuple<Tensor, Tensor, Tensor> backward_equal(const Tensor& grad, const Tensor& q,
-                                                  const Tensor& k_grouped, const Tensor& v_grouped,
-                                                  const Tensor& output, const Tensor& logsumexp,
-                                                  const Borders& borders, double scale) {
-  const Tensor k = repeat_groups(k_grouped, q.size(1));
-  const Tensor v = repeat_groups(v_grouped, q.size(1));
-  Tensor grad_q, grad_k, grad_v;
-  if (!borders) {
-    std::tie(grad_q, grad_k, grad_v) = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        grad, q, k, v, output, logsumexp, 0.0, true, {}, scale);
-  } else {
-    grad_q = empty_heads(q), grad_k = empty_heads(k), grad_v = empty_heads(v);
-    for (const Run& span : document_spans(*borders, q.size(2))) {
-      const Tensor lse = logsumexp.narrow(0, span.row, 1).narrow(2, span.begin, span.length);
-      auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          cut(grad, span), cut(q, span), cut(k, span), cut(v, span), cut(output, span), lse, 0.0, true, {},
-          scale);
-      cut(grad_q, span).copy_(dq);
-      cut(grad_k, span).copy_(dk);
-      cut(grad_v, span).copy_(dv);
-    }
-  }
-  return {grad_q, sum_groups(grad_k, k_grouped), sum_groups(grad_v, v_grouped)};
-}
-
-std::tuple<Tensor, Tensor, Tensor> backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k,
-                                                const Tensor& v, const Tensor& output,
-                                                const Tensor& logsumexp, const Borders& borders,
-                                                double scale) {
-  const std::int64_t width = std::max(q.size(3), v.size(3));
-  auto [grad_q, grad_k, grad_v] =
-      backward_equal(widen(grad, width), widen(q, width), widen(k, width), widen(v, width),
-                     widen(output, width), logsumexp, borders, scale);
-  return {narrow_to(grad_q, q.size(3)), narrow_to(grad_k, k.size(3)), narrow_to(grad_v, v.size(3))};
-}
-
-bool is_plain(const AttentionOperands& in) {
-  return in.mask == AttentionMask{} && !in.sinks && !in.query_positions && !in.key_positions;
-}
-
-// [B, 1, T, S]: whether a query must not see a key.
-Tensor hidden(const AttentionOperands& in) {
-  const std::int64_t rows = in.q.size(0), queries = in.q.size(2), keys = in.k.size(2);
-  const std::int64_t length =
-      in.document_borders ? in.document_borders->view({-1})[-1].item<std::int64_t>() / rows : 0;
-  std::vector<Span> documents(static_cast<std::size_t>(rows * length));
-  if (in.document_borders)
-    for (const Run& run : document_spans(*in.document_borders, length))
-      for (std::int64_t i = 0; i < run.length; ++i)
-        documents[static_cast<std::size_t>(run.row * length + run.begin + i)] = {run.begin,
-                                                                                 run.begin + run.length};
-  const auto position = [](const Borders& positions, std::int64_t row, std::int64_t i) -> std::int64_t {
-    return positions ? positions->const_data_ptr<std::int32_t>()[row * positions->size(1) + i] : i;
-  };
-  Tensor result = at::ones({rows, 1, queries, keys}, at::kBool);
-  auto* at = result.mutable_data_ptr<bool>();
-  for (std::int64_t row = 0; row < rows; ++row)
-    for (std::int64_t t = 0; t < queries; ++t) {
-      const std::int64_t here = position(in.query_positions, row, t);
-      const Span document = in.document_borders ? documents[static_cast<std::size_t>(row * length + here)]
-                                                : Span{0, std::numeric_limits<std::int32_t>::max()};
-      const Span sees = visible_keys(in.mask, here, document);
-      for (std::int64_t s = 0; s < keys; ++s) {
-        const std::int64_t there = position(in.key_positions, row, s);
-        at[(row * queries + t) * keys + s] = there < sees.first || there >= sees.end;
+  void find_visible(const AttentionOperands& operands) {
+    const std::optional<Tensor> positions = contiguous(operands.query_positions),
+                                borders = contiguous(operands.document_borders);
+    const auto* const position_at = positions ? positions->const_data_ptr<std::int32_t>() : nullptr;
+    const auto* const border_at = borders ? borders->const_data_ptr<std::int32_t>() : nullptr;
+    visible.resize(static_cast<std::size_t>(batch * queries));
+    for (std::int64_t b = 0; b < batch; ++b)
+      for (std::int64_t t = 0; t < queries; ++t) {
+        const std::int64_t position = position_at ? position_at[b * queries + t] : t;
+        Span document = {0, keys};
+        if (border_at) {
+          const auto* const behind =
+              std::upper_bound(border_at, border_at + borders->numel(), b * keys + position);
+          document = {behind[-1] - b * keys, *behind - b * keys};
+        }
+        const Span seen = visible_keys(operands.mask, position, document);
+        visible[static_cast<std::size_t>(b * queries + t)] = {static_cast<std::int32_t>(seen.first),
+                                                              static_cast<std::int32_t>(seen.end)};
       }
-    }
-  return result;
-}
+  }
 
-struct Dense {
-  Tensor q, k, v, scores;  // in the type that is summed in
-  explicit Dense(const AttentionOperands& in)
-      : q(in.q.to(sum_dtype(in.q))),
-        k(repeat_groups(in.k, in.q.size(1)).to(sum_dtype(in.q))),
-        v(repeat_groups(in.v, in.q.size(1)).to(sum_dtype(in.q))),
-        scores((at::matmul(q, k.transpose(-2, -1)) * in.scale)
-                   .masked_fill_(hidden(in), -std::numeric_limits<double>::infinity())) {}
+  template <class T>
+  void fill(Head<T>& head, std::int64_t b, std::int64_t h) const {
+    const std::int64_t group = h / (heads / groups);
+    head.q = rows_of_head<const T>(q, b, h);
+    head.k = rows_of_head<const T>(k, b, group);
+    head.v = rows_of_head<const T>(v, b, group);
+    head.visible = visible.data() + b * queries;
+    head.key_order = key_order.empty() ? nullptr : key_order.data() + b * keys;
+    head.queries = queries, head.keys = keys, head.width = width, head.value_width = value_width;
+    head.scale = scale;
+  }
 };
 
-std::tuple<Tensor, Tensor> dense_forward(const AttentionOperands& in) {
-  const Dense dense(in);
-  Tensor with_sink = dense.scores;
-  if (in.sinks)
-    with_sink = at::cat({dense.scores, in.sinks->to(dense.scores.scalar_type())
-                                           .view({1, -1, 1, 1})
-                                           .expand({in.q.size(0), -1, in.q.size(2), 1})},
-                        -1);
-  Tensor logsumexp = empty_logsumexp(in.q);
-  logsumexp.copy_(at::logsumexp(with_sink, {-1}));
-  logsumexp.masked_fill_(logsumexp.isneginf(), std::numeric_limits<double>::infinity());
-  Tensor output = empty_heads(in.q, in.v.size(3));
-  output.copy_(at::matmul((dense.scores - logsumexp.unsqueeze(-1)).exp(), dense.v));
-  return {output, logsumexp};
+struct Freed {
+  void operator()(std::byte* data) const { ::operator delete[](data, std::align_val_t(kAlignment)); }
+};
+using Memory = std::unique_ptr<std::byte[], Freed>;
+Memory aligned(std::size_t bytes) {
+  return Memory(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t(kAlignment))));
 }
 
-std::tuple<Tensor, Tensor, Tensor> dense_backward(const AttentionOperands& in, const Tensor& grad_of_output,
-                                                  const Tensor& output, const Tensor& logsumexp) {
-  const Dense dense(in);
-  const Tensor grad = grad_of_output.to(dense.q.scalar_type());
-  const Tensor weights = (dense.scores - logsumexp.unsqueeze(-1)).exp();
-  const Tensor grad_scores =
-      weights * (at::matmul(grad, dense.v.transpose(-2, -1)) - (grad * output).sum(-1, true)) * in.scale;
-  const auto as = [](const Tensor& like, const Tensor& x) { return empty_heads(like).copy_(x); };
-  return {as(in.q, at::matmul(grad_scores, dense.k)),
-          as(in.k, sum_groups(at::matmul(grad_scores.transpose(-2, -1), dense.q), in.k)),
-          as(in.v, sum_groups(at::matmul(weights.transpose(-2, -1), grad), in.v))};
+// Calls run(unit, memory) for each unit, on whichever thread is free. Units are independent.
+template <class F>
+void for_each_unit(std::int64_t units, std::size_t bytes, const F& run) {
+  std::atomic<std::int64_t> next = 0;
+  at::parallel_for(0, std::min<std::int64_t>(units, at::get_num_threads()), 1,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     const Memory memory = aligned(bytes);
+                     for (std::int64_t unit = next++; unit < units; unit = next++) run(unit, memory.get());
+                   });
+}
+
+std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return (count + block - 1) / block; }
+
+template <class T>
+void forward(const Problem& p, const std::optional<Tensor>& sinks, const Kernels<T>& kernels,
+             const Tensor& output, const Tensor& logsumexp) {
+  const std::int64_t blocks = blocks_of(p.queries, kBlock);
+  for_each_unit(p.batch * p.heads * blocks, kernels.scratch_bytes(p.width, p.value_width),
+                [&](std::int64_t unit, std::byte* scratch) {
+                  const std::int64_t head = unit / blocks, b = head / p.heads, h = head % p.heads;
+                  // Of causal attention the last blocks take longest, so they come first.
+                  const std::int64_t first = (blocks - 1 - unit % blocks) * kBlock;
+                  Forward<T> job;
+                  p.fill(job, b, h);
+                  job.sink =
+                      sinks ? sinks->const_data_ptr<double>()[h] : -std::numeric_limits<double>::infinity();
+                  job.output = rows_of_head<T>(output, b, h);
+                  job.logsumexp = rows_of_head<SumOf<T>>(logsumexp.unsqueeze(3), b, h);
+                  kernels.forward(job, first, std::min(first + kBlock, p.queries), scratch);
+                });
+}
+
+struct Gradients {
+  Tensor grad, output, logsumexp;  // given, the last as [B, H, T, 1]
+  Tensor grad_q, grad_k, grad_v;
+};
+
+template <class T>
+Backward<T> backward_job(const Problem& p, const Gradients& g, std::int64_t b, std::int64_t h) {
+  Backward<T> job;
+  p.fill(job, b, h);
+  job.grad = rows_of_head<const T>(g.grad, b, h);
+  job.output = rows_of_head<const T>(g.output, b, h);
+  job.logsumexp = rows_of_head<const SumOf<T>>(g.logsumexp, b, h);
+  job.end_key = p.keys;
+  return job;
+}
+
+template <class T>
+void all_queries(const Backward<T>& job, const Kernels<T>& kernels, std::byte* scratch) {
+  for (std::int64_t first = 0; first < job.queries; first += kBlock)
+    kernels.backward(job, first, std::min(first + kBlock, job.queries), scratch);
+}
+
+// Gradients of keys in blocks of `block`, and in the same pass those of queries where `with_queries`.
+template <class T>
+void backward_keys(const Problem& p, const Gradients& g, const Kernels<T>& kernels, std::int64_t block,
+                   bool with_queries) {
+  // One even without a key: gradients of queries are zero then.
+  const std::int64_t blocks = std::max<std::int64_t>(1, blocks_of(p.keys, block)),
+                     group_heads = p.heads / p.groups;
+  const std::size_t scratch_bytes = kernels.scratch_bytes(p.width, p.value_width),
+                    sums_bytes = kernels.key_sums_bytes(std::min(block, p.keys), p.width, p.value_width);
+  for_each_unit(
+      p.batch * p.groups * blocks, scratch_bytes + sums_bytes, [&](std::int64_t unit, std::byte* memory) {
+        const std::int64_t pair = unit / blocks, b = pair / p.groups, group = pair % p.groups;
+        const std::int64_t first = unit % blocks * block, end = std::min(first + block, p.keys);
+        std::fill_n(memory + scratch_bytes, sums_bytes, std::byte(0));
+        auto* const sums = reinterpret_cast<SumOf<T>*>(memory + scratch_bytes);
+        for (std::int64_t h = group * group_heads; h < (group + 1) * group_heads; ++h) {
+          Backward<T> job = backward_job<T>(p, g, b, h);
+          if (with_queries) job.grad_q = rows_of_head<T>(g.grad_q, b, h);
+          job.key_sums = sums, job.first_key = first, job.end_key = end;
+          all_queries(job, kernels, memory);
+        }
+        const Rows<T> grad_k = rows_of_head<T>(g.grad_k, b, group),
+                      grad_v = rows_of_head<T>(g.grad_v, b, group);
+        for (std::int64_t position = first; position < end; ++position) {
+          const std::int64_t key =
+              p.key_order.empty() ? position : p.key_order[static_cast<std::size_t>(b * p.keys + position)];
+          kernels.write_key_sums(sums, position - first, p.scale, p.width, p.value_width, grad_k[key],
+                                 grad_v[key]);
+        }
+      });
+}
+
+template <class T>
+void backward_queries(const Problem& p, const Gradients& g, const Kernels<T>& kernels) {
+  const std::int64_t blocks = blocks_of(p.queries, kBlock);
+  for_each_unit(p.batch * p.heads * blocks, kernels.scratch_bytes(p.width, p.value_width),
+                [&](std::int64_t unit, std::byte* scratch) {
+                  const std::int64_t head = unit / blocks, first = (blocks - 1 - unit % blocks) * kBlock;
+                  Backward<T> job = backward_job<T>(p, g, head / p.heads, head % p.heads);
+                  job.grad_q = rows_of_head<T>(g.grad_q, head / p.heads, head % p.heads);
+                  kernels.backward(job, first, std::min(first + kBlock, p.queries), scratch);
+                });
+}
+
+template <class T>
+void backward(const Problem& p, const Gradients& g, const Kernels<T>& kernels) {
+  // Two passes take 7 products where one takes 5, so threads may idle for a quarter of the time.
+  const std::int64_t units = p.batch * p.groups, threads = at::get_num_threads();
+  const std::int64_t rounds = blocks_of(units, threads);
+  if (units * 4 >= rounds * threads * 3) {
+    backward_keys(p, g, kernels, std::max<std::int64_t>(1, p.keys), true);
+  } else {
+    backward_keys(p, g, kernels, 4 * kKeys, false);
+    backward_queries(p, g, kernels);
+  }
 }
 
 }  // namespace
 
-std::tuple<Tensor, Tensor> attention_forward_cpu(const AttentionOperands& in) {
-  return is_plain(in) ? forward_cpu(in.q, in.k, in.v, in.document_borders, in.scale) : dense_forward(in);
+std::vector<const Tiles*> supported_attention_tiles() {
+  std::vector<const Tiles*> supported = {&portable};
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("x86-64-v3")) supported.push_back(&avx2);
+  if (__builtin_cpu_supports("x86-64-v4")) supported.push_back(&avx512);
+#endif
+  return supported;
 }
 
-std::tuple<Tensor, Tensor, Tensor> attention_backward_cpu(const AttentionOperands& in, const Tensor& grad,
-                                                          const Tensor& output, const Tensor& logsumexp) {
-  return is_plain(in) ? backward_cpu(grad, in.q, in.k, in.v, output, logsumexp, in.document_borders, in.scale)
-                      : dense_backward(in, grad, output, logsumexp);
+std::tuple<Tensor, Tensor> attention_forward_cpu(const AttentionOperands& operands, const Tiles* tiles) {
+  const Problem problem(operands);
+  Tensor output = empty_heads(problem.q, problem.value_width), logsumexp = empty_logsumexp(problem.q);
+  std::optional<Tensor> sinks;
+  if (operands.sinks) sinks = operands.sinks->to(at::kDouble).contiguous();
+  with_dtype(problem.q, "attention", [&](auto element) {
+    using T = Plain<decltype(element)>;
+    forward<T>(problem, sinks, kernels_of<T>(tiles ? *tiles : best_tiles()), output, logsumexp);
+  });
+  return {output, logsumexp};
+}
+
+std::tuple<Tensor, Tensor, Tensor> attention_backward_cpu(const AttentionOperands& operands,
+                                                          const Tensor& grad, const Tensor& output,
+                                                          const Tensor& logsumexp, const Tiles* tiles) {
+  const Problem problem(operands);
+  const Gradients gradients = {with_rows(grad),        with_rows(output),      logsumexp.unsqueeze(3),
+                               empty_heads(problem.q), empty_heads(problem.k), empty_heads(problem.v)};
+  with_dtype(problem.q, "attention_backward", [&](auto element) {
+    using T = Plain<decltype(element)>;
+    backward<T>(problem, gradients, kernels_of<T>(tiles ? *tiles : best_tiles()));
+  });
+  return {gradients.grad_q, gradients.grad_k, gradients.grad_v};
 }
 
 }  // namespace rondo
