@@ -5,6 +5,7 @@
 #include "ops/attention/attention_cpu.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/cpu/Utils.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -241,7 +242,13 @@ std::vector<const Tiles*> supported_attention_tiles() {
   std::vector<const Tiles*> supported = {&portable};
 #ifdef __x86_64__
   if (__builtin_cpu_supports("x86-64-v3")) supported.push_back(&avx2);
-  if (__builtin_cpu_supports("x86-64-v4")) supported.push_back(&avx512);
+  if (!__builtin_cpu_supports("x86-64-v4")) return supported;
+  supported.push_back(&avx512);
+  static const Tiles with_dot_products = {"avx512_bf16", avx512.f32, avx512_bf16, avx512.f64},
+                     with_amx = {"amx", avx512.f32, amx, avx512.f64};
+  if (!__builtin_cpu_supports("avx512bf16")) return supported;
+  supported.push_back(&with_dot_products);
+  if (__builtin_cpu_supports("amx-bf16") && at::cpu::init_amx()) supported.push_back(&with_amx);
 #endif
   return supported;
 }

@@ -8,73 +8,32 @@
 // What a query does not see has weight 0, which adds nothing: a lane's bits depend on no other lane.
 #include "ops/attention/attention_tiles.h"
 
-#include "ops/attention/attention_lanes.h"
+#include "ops/attention/attention_query_tile.h"
 
 namespace rondo::attention_tiles {
 namespace {
 
+// With queries transposed, [D][kQueries], and gradients of outputs, [V][kQueries]; backward as rows, too,
+// padded to vectors.
 template <class C>
-constexpr C log2_e() {
-  return static_cast<C>(1.4426950408889634073599246810018921L);
-}
-template <class C>
-constexpr C infinity() {
-  return static_cast<C>(__builtin_inf());
-}
-
-template <class C>
-std::int64_t padded(std::int64_t width) {
-  return (width + kLanes<C> - 1) / kLanes<C> * kLanes<C>;
-}
-
-// Hands out parts of scratch; without an address it measures.
-class Arena {
- public:
-  explicit Arena(std::byte* data) : data_(reinterpret_cast<std::uintptr_t>(data)) {}
-  template <class X>
-  X* take(std::int64_t count) {
-    X* const part = reinterpret_cast<X*>(data_ + used_);
-    used_ += (static_cast<std::size_t>(count) * sizeof(X) + kAlignment - 1) / kAlignment * kAlignment;
-    return part;
-  }
-  std::size_t used() const { return used_; }
-
- private:
-  std::uintptr_t data_;
-  std::size_t used_ = 0;
-};
-
-// A tile of queries, all [...][kQueries].
-template <class C>
-struct QueryTile {
-  using Integer = typename LanesOf<C>::Integer;
-  Integer *first, *end;        // positions that each sees
-  std::int64_t lowest, upper;  // that any sees; lowest >= upper: none
-  C *q, *out;                  // [D], [V]; backward: out is grad_q, [D]
-  C *maximum, *sum;       // of scores in units of log 2; backward: logsumexp in these units, grad * output
-  C* grad;                // backward: [V]
-  C *q_rows, *grad_rows;  // backward: as rows, padded
-  std::int64_t queries;   // that exist
+struct PackedQueries : QueryTile<C> {
+  C *q, *grad, *q_rows, *grad_rows;
 };
 
 template <class C>
 struct Scratch {
   C *keys, *values;         // [kKeys][D], [kKeys][V]
   C *scores, *score_grads;  // [kKeys][kQueries]
-  QueryTile<C> tiles[kBlockTiles];
+  PackedQueries<C> tiles[kBlockTiles];
 
   Scratch(Arena& arena, std::int64_t width, std::int64_t value_width, bool backward) {
     keys = arena.take<C>(kKeys * width);
     values = arena.take<C>(kKeys * value_width);
     scores = arena.take<C>(kKeys * kQueries);
     score_grads = backward ? arena.take<C>(kKeys * kQueries) : nullptr;
-    for (QueryTile<C>& tile : tiles) {
-      tile.first = arena.take<typename QueryTile<C>::Integer>(kQueries);
-      tile.end = arena.take<typename QueryTile<C>::Integer>(kQueries);
+    for (PackedQueries<C>& tile : tiles) {
+      tile.take(arena, backward ? width : value_width);
       tile.q = arena.take<C>(width * kQueries);
-      tile.out = arena.take<C>((backward ? width : value_width) * kQueries);
-      tile.maximum = arena.take<C>(kQueries);
-      tile.sum = arena.take<C>(kQueries);
       if (!backward) continue;
       tile.grad = arena.take<C>(value_width * kQueries);
       tile.q_rows = arena.take<C>(kQueries * padded<C>(width));
@@ -109,78 +68,14 @@ void pack_keys(const Rows<const T>& rows, const std::int32_t* order, std::int64_
   }
 }
 
-template <class T, class C>
-void begin_tile(const Head<T>& head, std::int64_t first, std::int64_t end, QueryTile<C>& tile) {
-  tile.queries = end - first < kQueries ? end - first : kQueries;
-  tile.lowest = head.keys, tile.upper = 0;
-  for (int i = 0; i < kQueries; ++i) {
-    const Visible seen =
-        head.visible[i < tile.queries ? first + i : end - 1];  // the missing see what the last does
-    tile.first[i] = seen.first, tile.end[i] = seen.end;
-    if (seen.first >= seen.end) continue;
-    if (seen.first < tile.lowest) tile.lowest = seen.first;
-    if (seen.end > tile.upper) tile.upper = seen.end;
-  }
-}
-
-// The tiles of queries from `first` up to `end`; the positions that any of them sees.
-template <class T, class C, class Begin>
-Visible begin_block(const Head<T>& head, std::int64_t first, std::int64_t end, Scratch<C>& scratch,
-                    const Begin& begin) {
-  Visible all = {static_cast<std::int32_t>(head.keys), 0};
-  for (int t = 0; t * kQueries < end - first; ++t) {
-    QueryTile<C>& tile = scratch.tiles[t];
-    begin_tile(head, first + t * kQueries, end, tile);
-    if (tile.lowest < all.first) all.first = static_cast<std::int32_t>(tile.lowest);
-    if (tile.upper > all.end) all.end = static_cast<std::int32_t>(tile.upper);
-    begin(first + t * kQueries, tile);
-  }
-  return all;
-}
-
-// What a tile of queries sees of positions [first, end).
-struct Cover {
-  std::int64_t first, end;  // none where end <= first
-  bool full;                // every query sees all of it
-};
-template <class C>
-Cover cover(const QueryTile<C>& tile, std::int64_t first, std::int64_t end) {
-  std::int64_t from = end, to = first, latest = first, earliest = end;
-  for (int i = 0; i < kQueries; ++i) {
-    const std::int64_t a = tile.first[i] > first ? tile.first[i] : first,
-                       b = tile.end[i] < end ? tile.end[i] : end;
-    if (a > latest) latest = a;
-    if (b < earliest) earliest = b;
-    if (a >= b) continue;
-    if (a < from) from = a;
-    if (b > to) to = b;
-  }
-  return {from, to, latest <= from && earliest >= to};
-}
-
-// Where the key at `position` is hidden, in each lane.
-template <class C>
-inline auto hidden(const QueryTile<C>& tile, std::int64_t position, int lane) {
-  using Integers = typename LanesOf<C>::Integers;
-  const auto at = static_cast<typename LanesOf<C>::Integer>(position);
-  return (*reinterpret_cast<const Integers*>(tile.first + lane) > at) |
-         (*reinterpret_cast<const Integers*>(tile.end + lane) <= at);
-}
-
 // Scores to weights; the sums and outputs so far to the new maxima.
 template <class T, class C>
 void softmax(QueryTile<C>& tile, const Cover& seen, C scale, std::int64_t value_width, C* scores) {
   const std::int64_t keys = seen.end - seen.first;
   for (int lane = 0; lane < kQueries; lane += kLanes<C>) {
-    const Vector<C> none = Vector<C>{} - infinity<C>(), before = lanes(tile.maximum + lane);
-    Vector<C> maximum = before;
-    for (std::int64_t j = 0; j < keys; ++j) {
-      Vector<C>& score = lanes(scores + j * kQueries + lane);
-      score *= scale;
-      if (!seen.full) score = hidden(tile, seen.first + j, lane) ? none : score;
-      maximum = score > maximum ? score : maximum;
-    }
-    const Vector<C> offset = maximum == none ? Vector<C>{} : maximum;
+    const Vector<C> before = lanes(tile.maximum + lane),
+                    maximum = scale_and_maximum(tile, seen, scale, lane, scores);
+    const Vector<C> offset = maximum == Vector<C>{} - infinity<C>() ? Vector<C>{} : maximum;
     const Vector<C> shrink = exp2(before - offset);
     Vector<C> sum = lanes(tile.sum + lane) * shrink;
     for (std::int64_t j = 0; j < keys; ++j) {
@@ -197,37 +92,22 @@ void softmax(QueryTile<C>& tile, const Cover& seen, C scale, std::int64_t value_
     for (std::int64_t i = 0; i < keys * kQueries; ++i) scores[i] = widened(rounded<T>(scores[i]));
 }
 
-template <class T, class C>
-void end_forward(const Forward<T>& head, std::int64_t first, const QueryTile<C>& tile) {
-  for (std::int64_t i = 0; i < tile.queries; ++i) {
-    const C sum = tile.sum[i], inverse = sum == 0 ? C(0) : C(1) / sum;
-    T* const row = head.output[first + i];
-    for (std::int64_t d = 0; d < head.value_width; ++d)
-      row[d] = rounded<T>(tile.out[d * kQueries + i] * inverse);
-    *head.logsumexp[first + i] =
-        sum == 0 ? infinity<C>()
-                 : static_cast<C>((tile.maximum[i] + __builtin_log2(sum)) / 1.4426950408889634074);
-  }
-}
-
 template <class T>
 void forward(const Forward<T>& head, std::int64_t first, std::int64_t end, std::byte* memory) {
   using C = SumOf<T>;
   Arena arena(memory);
   Scratch<C> scratch(arena, head.width, head.value_width, false);
   const C scale = static_cast<C>(head.scale * 1.4426950408889634074);
-  const C sink = static_cast<C>(head.sink) * log2_e<C>();
-  const Visible all = begin_block(head, first, end, scratch, [&](std::int64_t query, QueryTile<C>& tile) {
-    pack_queries(head.q, query, tile.queries, head.width, tile.q, static_cast<C*>(nullptr));
-    for (int i = 0; i < kQueries; ++i)
-      tile.maximum[i] = sink, tile.sum[i] = sink == -infinity<C>() ? C(0) : C(1);
-    for (std::int64_t i = 0; i < head.value_width * kQueries; ++i) tile.out[i] = 0;
-  });
+  const Visible all =
+      begin_block(head, first, end, scratch.tiles, [&](std::int64_t query, PackedQueries<C>& tile) {
+        pack_queries(head.q, query, tile.queries, head.width, tile.q, static_cast<C*>(nullptr));
+        begin_forward(head, tile, head.value_width);
+      });
   for (std::int64_t key = all.first / kKeys * kKeys; key < all.end; key += kKeys) {
     const std::int64_t key_end = key + kKeys < head.keys ? key + kKeys : head.keys;
     bool packed = false;
     for (int t = 0; t * kQueries < end - first; ++t) {
-      QueryTile<C>& tile = scratch.tiles[t];
+      PackedQueries<C>& tile = scratch.tiles[t];
       const Cover seen = cover(tile, key, key_end);
       if (seen.first >= seen.end) continue;
       if (!packed) {
@@ -268,23 +148,6 @@ void weights_and_score_grads(const QueryTile<C>& tile, const Cover& seen, C scal
     }
 }
 
-template <class T, class C>
-void begin_backward(const Backward<T>& head, std::int64_t query, QueryTile<C>& tile) {
-  pack_queries(head.q, query, tile.queries, head.width, tile.q, tile.q_rows);
-  pack_queries(head.grad, query, tile.queries, head.value_width, tile.grad, tile.grad_rows);
-  for (std::int64_t i = 0; i < head.width * kQueries; ++i) tile.out[i] = 0;
-  for (int i = 0; i < kQueries; ++i) {
-    C dot = 0;
-    if (i < tile.queries) {
-      const T* const output = head.output[query + i];
-      for (std::int64_t d = 0; d < head.value_width; ++d)
-        dot += tile.grad[d * kQueries + i] * static_cast<C>(widened(output[d]));
-    }
-    tile.sum[i] = dot;
-    tile.maximum[i] = i < tile.queries ? *head.logsumexp[query + i] * log2_e<C>() : infinity<C>();
-  }
-}
-
 template <class T>
 void backward(const Backward<T>& head, std::int64_t first, std::int64_t end, std::byte* memory) {
   using C = SumOf<T>;
@@ -292,17 +155,21 @@ void backward(const Backward<T>& head, std::int64_t first, std::int64_t end, std
   Scratch<C> scratch(arena, head.width, head.value_width, true);
   const C scale = static_cast<C>(head.scale * 1.4426950408889634074);
   const std::int64_t width = padded<C>(head.width), value_width = padded<C>(head.value_width);
-  const Visible all = begin_block(head, first, end, scratch, [&](std::int64_t query, QueryTile<C>& tile) {
-    if (head.grad_q.data != nullptr || (tile.lowest < head.end_key && tile.upper > head.first_key))
-      begin_backward(head, query, tile);
-  });
+  const Visible all =
+      begin_block(head, first, end, scratch.tiles, [&](std::int64_t query, PackedQueries<C>& tile) {
+        if (head.grad_q.data == nullptr && (tile.lowest >= head.end_key || tile.upper <= head.first_key))
+          return;
+        pack_queries(head.q, query, tile.queries, head.width, tile.q, tile.q_rows);
+        pack_queries(head.grad, query, tile.queries, head.value_width, tile.grad, tile.grad_rows);
+        begin_backward(head, query, tile, head.width);
+      });
   const std::int64_t from = all.first / kKeys * kKeys;
   for (std::int64_t key = from > head.first_key ? from : head.first_key; key < all.end && key < head.end_key;
        key += kKeys) {
     const std::int64_t key_end = key + kKeys < head.keys ? key + kKeys : head.keys;
     bool packed = false;
     for (int t = 0; t * kQueries < end - first; ++t) {
-      QueryTile<C>& tile = scratch.tiles[t];
+      PackedQueries<C>& tile = scratch.tiles[t];
       const Cover seen = cover(tile, key, key_end);
       if (seen.first >= seen.end) continue;
       if (!packed) {
@@ -331,35 +198,15 @@ void backward(const Backward<T>& head, std::int64_t first, std::int64_t end, std
     }
   }
   if (head.grad_q.data == nullptr) return;
-  for (int t = 0; t * kQueries < end - first; ++t)
-    for (std::int64_t i = 0; i < scratch.tiles[t].queries; ++i) {
-      T* const row = head.grad_q[first + t * kQueries + i];
-      for (std::int64_t d = 0; d < head.width; ++d)
-        row[d] = rounded<T>(scratch.tiles[t].out[d * kQueries + i] * static_cast<C>(head.scale));
-    }
-}
-
-template <class T>
-void write_key_sums(const SumOf<T>* key_sums, std::int64_t i, double scale, std::int64_t width,
-                    std::int64_t value_width, T* grad_k, T* grad_v) {
-  using C = SumOf<T>;
-  const C* const k = key_sums + i * (padded<C>(width) + padded<C>(value_width));
-  const C* const v = k + padded<C>(width);
-  for (std::int64_t d = 0; d < width; ++d) grad_k[d] = rounded<T>(k[d] * static_cast<C>(scale));
-  for (std::int64_t d = 0; d < value_width; ++d) grad_v[d] = rounded<T>(v[d]);
+  for (int t = 0; t * kQueries < end - first; ++t) end_backward(head, first + t * kQueries, scratch.tiles[t]);
 }
 
 template <class T>
 std::size_t scratch_bytes(std::int64_t width, std::int64_t value_width) {
   Arena forward(nullptr), backward(nullptr);
-  const Scratch<SumOf<T>> a(forward, width, value_width, false), b(backward, width, value_width, true);
+  [[maybe_unused]] const Scratch<SumOf<T>> a(forward, width, value_width, false),
+      b(backward, width, value_width, true);
   return forward.used() > backward.used() ? forward.used() : backward.used();
-}
-
-template <class T>
-std::size_t key_sums_bytes(std::int64_t keys, std::int64_t width, std::int64_t value_width) {
-  using C = SumOf<T>;
-  return static_cast<std::size_t>(keys * (padded<C>(width) + padded<C>(value_width))) * sizeof(C);
 }
 
 template <class T>

@@ -83,4 +83,7 @@ struct Tiles {
 
 extern const Tiles portable, avx2, avx512;
 
+// For machines that multiply bf16 in pairs: with AVX-512's dot products, or with AMX's tiles.
+extern const Kernels<Bf16> avx512_bf16, amx;
+
 }  // namespace rondo::attention_tiles

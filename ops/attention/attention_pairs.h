@@ -1,0 +1,203 @@
+// Products of bf16 in pairs, for attention_pairs.cpp, which alone includes this: AMX's tiles where they are
+// compiled for, else AVX-512's dot products. Both multiply a [rows][depth] with b [depth / 2][columns][2].
+// And what brings rows into these forms.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "ops/attention/attention_lanes.h"
+
+namespace rondo::attention_tiles {
+namespace {
+
+using Pair = std::uint32_t;  // two bf16; the lower half is the first
+
+constexpr int kSide = 16;   // rows of a tile of AMX, and lanes of f32
+constexpr int kDepth = 32;  // bf16 that a row of a tile holds
+
+inline std::int64_t up_to(std::int64_t multiple, std::int64_t x) {
+  return (x + multiple - 1) / multiple * multiple;
+}
+
+#ifdef __AMX_BF16__
+
+// While alive, this thread's tiles have the shape that products take: all of them 16 rows of 64 bytes.
+// Whoever had tiles before (oneDNN keeps its own set up from call to call) finds their shapes again.
+class ProductScope {
+ public:
+  ProductScope() {
+    _tile_storeconfig(before_);
+    alignas(64) std::uint8_t shape[64] = {1};  // palette 1
+    for (int tile = 0; tile < 8; ++tile) shape[16 + 2 * tile] = 64, shape[48 + tile] = kSide;
+    __asm__ volatile("" ::: "memory");
+    _tile_loadconfig(shape);
+  }
+  ~ProductScope() {
+    if (before_[0] == 0)
+      _tile_release();
+    else
+      _tile_loadconfig(before_);
+  }
+  ProductScope(const ProductScope&) = delete;
+  ProductScope& operator=(const ProductScope&) = delete;
+
+ private:
+  alignas(64) std::uint8_t before_[64];
+};
+
+// kRows and kColumns are 1 or 2 tiles. Tiles 0 to 3 are sums, 4 and 5 of a, 6 and 7 of b.
+template <int kRows, int kColumns>
+inline void product_block(std::int64_t depth, const Bf16* a, std::int64_t lda, const Pair* b,
+                          std::int64_t ldb, float* out, std::int64_t ldo, bool add) {
+  const std::int64_t out_bytes = ldo * 4, a_bytes = lda * 2, b_bytes = ldb * 4;
+  float* const out2 = out + kSide * ldo;
+  if (add) {
+    _tile_loadd(0, out, out_bytes);
+    if constexpr (kColumns == 2) _tile_loadd(1, out + kSide, out_bytes);
+    if constexpr (kRows == 2) _tile_loadd(2, out2, out_bytes);
+    if constexpr (kRows == 2 && kColumns == 2) _tile_loadd(3, out2 + kSide, out_bytes);
+  } else {
+    _tile_zero(0);
+    if constexpr (kColumns == 2) _tile_zero(1);
+    if constexpr (kRows == 2) _tile_zero(2);
+    if constexpr (kRows == 2 && kColumns == 2) _tile_zero(3);
+  }
+  for (std::int64_t k = 0; k < depth; k += kDepth) {
+    const Pair* const b_tile = b + k / 2 * ldb;
+    _tile_loadd(4, a + k, a_bytes);
+    _tile_loadd(6, b_tile, b_bytes);
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (kColumns == 2) {
+      _tile_loadd(7, b_tile + kSide, b_bytes);
+      _tile_dpbf16ps(1, 4, 7);
+    }
+    if constexpr (kRows == 2) {
+      _tile_loadd(5, a + kSide * lda + k, a_bytes);
+      _tile_dpbf16ps(2, 5, 6);
+    }
+    if constexpr (kRows == 2 && kColumns == 2) _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_stored(0, out, out_bytes);
+  if constexpr (kColumns == 2) _tile_stored(1, out + kSide, out_bytes);
+  if constexpr (kRows == 2) _tile_stored(2, out2, out_bytes);
+  if constexpr (kRows == 2 && kColumns == 2) _tile_stored(3, out2 + kSide, out_bytes);
+}
+
+template <int kRows>
+inline void product_rows(std::int64_t depth, std::int64_t columns, const Bf16* a, std::int64_t lda,
+                         const Pair* b, std::int64_t ldb, float* out, std::int64_t ldo, bool add) {
+  std::int64_t m = 0;
+  for (; m + 2 * kSide <= columns; m += 2 * kSide)
+    product_block<kRows, 2>(depth, a, lda, b + m, ldb, out + m, ldo, add);
+  if (m < columns) product_block<kRows, 1>(depth, a, lda, b + m, ldb, out + m, ldo, add);
+}
+
+// out[n][m] (+)= sum over k of a[n][k] * b[k][m]. rows and columns are multiples of kSide, depth of kDepth.
+inline void pair_product(std::int64_t rows, std::int64_t depth, std::int64_t columns, const Bf16* a,
+                         std::int64_t lda, const Pair* b, std::int64_t ldb, float* out, std::int64_t ldo,
+                         bool add) {
+  __asm__ volatile("" ::: "memory");  // the compiler does not see what tiles read
+  std::int64_t n = 0;
+  for (; n + 2 * kSide <= rows; n += 2 * kSide)
+    product_rows<2>(depth, columns, a + n * lda, lda, b, ldb, out + n * ldo, ldo, add);
+  if (n < rows) product_rows<1>(depth, columns, a + n * lda, lda, b, ldb, out + n * ldo, ldo, add);
+  __asm__ volatile("" ::: "memory");
+}
+
+#else
+
+class ProductScope {};
+
+template <int kColumns>
+inline void product_block(std::int64_t depth, const Bf16* a, std::int64_t lda, const Pair* b,
+                          std::int64_t ldb, float* out, std::int64_t ldo, bool add) {
+  constexpr int kRows = 8;
+  __m512 sums[kRows][kColumns];
+  for (int r = 0; r < kRows; ++r)
+    for (int c = 0; c < kColumns; ++c)
+      sums[r][c] = add ? _mm512_load_ps(out + r * ldo + c * kSide) : _mm512_setzero_ps();
+  for (std::int64_t k = 0; k < depth / 2; ++k) {
+    __m512bh row[kColumns];
+    for (int c = 0; c < kColumns; ++c) row[c] = (__m512bh)_mm512_load_si512(b + k * ldb + c * kSide);
+    for (int r = 0; r < kRows; ++r) {
+      std::int32_t pair;
+      std::memcpy(&pair, a + r * lda + 2 * k, sizeof(pair));
+      for (int c = 0; c < kColumns; ++c)
+        sums[r][c] = _mm512_dpbf16_ps(sums[r][c], (__m512bh)_mm512_set1_epi32(pair), row[c]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int c = 0; c < kColumns; ++c) _mm512_store_ps(out + r * ldo + c * kSide, sums[r][c]);
+}
+
+// out[n][m] (+)= sum over k of a[n][k] * b[k][m]. rows and columns are multiples of kSide, depth of kDepth.
+inline void pair_product(std::int64_t rows, std::int64_t depth, std::int64_t columns, const Bf16* a,
+                         std::int64_t lda, const Pair* b, std::int64_t ldb, float* out, std::int64_t ldo,
+                         bool add) {
+  for (std::int64_t n = 0; n < rows; n += 8) {
+    std::int64_t m = 0;
+    for (; m + 2 * kSide <= columns; m += 2 * kSide)
+      product_block<2>(depth, a + n * lda, lda, b + m, ldb, out + n * ldo + m, ldo, add);
+    if (m < columns) product_block<1>(depth, a + n * lda, lda, b + m, ldb, out + n * ldo + m, ldo, add);
+  }
+}
+
+#endif
+
+// Two vectors of f32 as one of bf16: to the nearest, ties to even; numbers below 2^-126 become zero.
+inline __m512i rounded_halves(Vector<float> lower, Vector<float> upper) {
+  return (__m512i)_mm512_cvtne2ps_pbh((__m512)upper, (__m512)lower);
+}
+// As pairs of a first and a second number in each lane.
+inline __m512i rounded_pairs(Vector<float> first, Vector<float> second) {
+  const __m512i interleaved = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8,
+                                               23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  return _mm512_permutexvar_epi16(interleaved, rounded_halves(first, second));
+}
+
+// to[c][r] = from[r][c], of 16 rows and columns.
+inline void transpose(const Pair* from, std::int64_t from_distance, Pair* to, std::int64_t to_distance) {
+  __m512i x[kSide], y[kSide];
+  for (int r = 0; r < kSide; ++r) x[r] = _mm512_loadu_si512(from + r * from_distance);
+  for (int r = 0; r < kSide; r += 2) {
+    y[r] = _mm512_unpacklo_epi32(x[r], x[r + 1]);
+    y[r + 1] = _mm512_unpackhi_epi32(x[r], x[r + 1]);
+  }
+  for (int r = 0; r < kSide; r += 4)
+    for (int i = 0; i < 2; ++i) {
+      x[r + 2 * i] = _mm512_unpacklo_epi64(y[r + i], y[r + i + 2]);
+      x[r + 2 * i + 1] = _mm512_unpackhi_epi64(y[r + i], y[r + i + 2]);
+    }
+  // x[4 g + i] holds columns i, i + 4, i + 8 and i + 12 of rows 4 g to 4 g + 3.
+  for (int i = 0; i < 4; ++i) {
+    const __m512i low = _mm512_shuffle_i32x4(x[i], x[4 + i], 0x88),
+                  high = _mm512_shuffle_i32x4(x[i], x[4 + i], 0xDD),
+                  low2 = _mm512_shuffle_i32x4(x[8 + i], x[12 + i], 0x88),
+                  high2 = _mm512_shuffle_i32x4(x[8 + i], x[12 + i], 0xDD);
+    _mm512_storeu_si512(to + i * to_distance, _mm512_shuffle_i32x4(low, low2, 0x88));
+    _mm512_storeu_si512(to + (i + 4) * to_distance, _mm512_shuffle_i32x4(high, high2, 0x88));
+    _mm512_storeu_si512(to + (i + 8) * to_distance, _mm512_shuffle_i32x4(low, low2, 0xDD));
+    _mm512_storeu_si512(to + (i + 12) * to_distance, _mm512_shuffle_i32x4(high, high2, 0xDD));
+  }
+}
+
+// to[r / 2][d] = {from[r][d], from[r + 1][d]}, of an even number of rows; width is a multiple of 32.
+inline void pair_rows(const Bf16* from, std::int64_t rows, std::int64_t width, Pair* to,
+                      std::int64_t to_distance) {
+  for (std::int64_t r = 0; r < rows; r += 2)
+    for (std::int64_t d = 0; d < width; d += kDepth) {
+      const __m512i first = _mm512_loadu_si512(from + r * width + d),
+                    second = _mm512_loadu_si512(from + (r + 1) * width + d);
+      const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39,
+                                           7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+      const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+      _mm512_storeu_si512(to + r / 2 * to_distance + d, _mm512_permutex2var_epi16(first, low, second));
+      _mm512_storeu_si512(to + r / 2 * to_distance + d + kSide,
+                          _mm512_permutex2var_epi16(first, high, second));
+    }
+}
+
+}  // namespace
+}  // namespace rondo::attention_tiles

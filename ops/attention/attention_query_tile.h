@@ -1,0 +1,197 @@
+// What attention_tiles.cpp and attention_pairs.cpp share, and nobody else includes: a tile of queries, what
+// it sees of a tile of keys, softmax's maxima and ends. RONDO_TILES is as in attention_lanes.h.
+#pragma once
+
+#include "ops/attention/attention_lanes.h"
+
+namespace rondo::attention_tiles {
+namespace {
+
+template <class C>
+constexpr C log2_e() {
+  return static_cast<C>(1.4426950408889634073599246810018921L);
+}
+template <class C>
+constexpr C infinity() {
+  return static_cast<C>(__builtin_inf());
+}
+
+template <class C>
+std::int64_t padded(std::int64_t width) {
+  return (width + kLanes<C> - 1) / kLanes<C> * kLanes<C>;
+}
+
+// Hands out parts of scratch; without an address it measures.
+class Arena {
+ public:
+  explicit Arena(std::byte* data) : data_(reinterpret_cast<std::uintptr_t>(data)) {}
+  template <class X>
+  X* take(std::int64_t count) {
+    X* const part = reinterpret_cast<X*>(data_ + used_);
+    used_ += (static_cast<std::size_t>(count) * sizeof(X) + kAlignment - 1) / kAlignment * kAlignment;
+    return part;
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::uintptr_t data_;
+  std::size_t used_ = 0;
+};
+
+// A tile of queries. Numbers of queries lie in lanes: [...][kQueries].
+template <class C>
+struct QueryTile {
+  using Integer = typename LanesOf<C>::Integer;
+  std::int64_t queries;        // that exist; the others' numbers are of no consequence
+  Integer *first, *end;        // positions that each sees
+  std::int64_t lowest, upper;  // that any sees; lowest >= upper: none
+  C* out;                      // outputs so far, [V]; backward: gradients of queries, [D]
+  C *maximum, *sum;            // of scores in units of log 2, and of their exponentials;
+                               // backward: logsumexp in these units, and grad * output
+
+  void take(Arena& arena, std::int64_t out_width) {
+    first = arena.take<Integer>(kQueries), end = arena.take<Integer>(kQueries);
+    out = arena.take<C>(out_width * kQueries);
+    maximum = arena.take<C>(kQueries), sum = arena.take<C>(kQueries);
+  }
+};
+
+template <class T, class C>
+void begin_tile(const Head<T>& head, std::int64_t first, std::int64_t end, QueryTile<C>& tile) {
+  tile.queries = end - first < kQueries ? end - first : kQueries;
+  tile.lowest = head.keys, tile.upper = 0;
+  for (int i = 0; i < kQueries; ++i) {
+    const Visible seen =
+        head.visible[i < tile.queries ? first + i : end - 1];  // the missing see what the last does
+    tile.first[i] = seen.first, tile.end[i] = seen.end;
+    if (seen.first >= seen.end) continue;
+    if (seen.first < tile.lowest) tile.lowest = seen.first;
+    if (seen.end > tile.upper) tile.upper = seen.end;
+  }
+}
+
+// The tiles of queries from `first` up to `end`, begin(first query, tile) called for each; the positions that
+// any of them sees.
+template <class T, class Tile, class Begin>
+Visible begin_block(const Head<T>& head, std::int64_t first, std::int64_t end, Tile* tiles,
+                    const Begin& begin) {
+  Visible all = {static_cast<std::int32_t>(head.keys), 0};
+  for (int t = 0; t * kQueries < end - first; ++t) {
+    Tile& tile = tiles[t];
+    begin_tile(head, first + t * kQueries, end, tile);
+    if (tile.lowest < all.first) all.first = static_cast<std::int32_t>(tile.lowest);
+    if (tile.upper > all.end) all.end = static_cast<std::int32_t>(tile.upper);
+    begin(first + t * kQueries, tile);
+  }
+  return all;
+}
+
+// What a tile of queries sees of positions [first, end).
+struct Cover {
+  std::int64_t first, end;  // none where end <= first
+  bool full;                // every query sees all of it
+};
+template <class C>
+Cover cover(const QueryTile<C>& tile, std::int64_t first, std::int64_t end) {
+  std::int64_t from = end, to = first, latest = first, earliest = end;
+  for (int i = 0; i < kQueries; ++i) {
+    const std::int64_t a = tile.first[i] > first ? tile.first[i] : first,
+                       b = tile.end[i] < end ? tile.end[i] : end;
+    if (a > latest) latest = a;
+    if (b < earliest) earliest = b;
+    if (a >= b) continue;
+    if (a < from) from = a;
+    if (b > to) to = b;
+  }
+  return {from, to, latest <= from && earliest >= to};
+}
+
+// Where the key at `position` is hidden, in each lane.
+template <class C>
+inline auto hidden(const QueryTile<C>& tile, std::int64_t position, int lane) {
+  using Integers = typename LanesOf<C>::Integers;
+  const auto at = static_cast<typename LanesOf<C>::Integer>(position);
+  return (*reinterpret_cast<const Integers*>(tile.first + lane) > at) |
+         (*reinterpret_cast<const Integers*>(tile.end + lane) <= at);
+}
+
+// Scores of a vector of queries to units of log 2, those of hidden keys to -infinity; their maximum, and
+// `maximum`.
+template <class C>
+inline Vector<C> scale_and_maximum(const QueryTile<C>& tile, const Cover& seen, C scale, int lane,
+                                   C* scores) {
+  const Vector<C> none = Vector<C>{} - infinity<C>();
+  Vector<C> maximum = lanes(tile.maximum + lane);
+  for (std::int64_t j = 0; j < seen.end - seen.first; ++j) {
+    Vector<C>& score = lanes(scores + j * kQueries + lane);
+    score *= scale;
+    if (!seen.full) score = hidden(tile, seen.first + j, lane) ? none : score;
+    maximum = score > maximum ? score : maximum;
+  }
+  return maximum;
+}
+
+// Before the first key: the sink is one that has no value.
+template <class T, class C>
+void begin_forward(const Forward<T>& head, QueryTile<C>& tile, std::int64_t out_width) {
+  const C sink = static_cast<C>(head.sink) * log2_e<C>();
+  for (int i = 0; i < kQueries; ++i)
+    tile.maximum[i] = sink, tile.sum[i] = sink == -infinity<C>() ? C(0) : C(1);
+  for (std::int64_t i = 0; i < out_width * kQueries; ++i) tile.out[i] = 0;
+}
+
+template <class T, class C>
+void end_forward(const Forward<T>& head, std::int64_t first, const QueryTile<C>& tile) {
+  for (std::int64_t i = 0; i < tile.queries; ++i) {
+    const C sum = tile.sum[i], inverse = sum == 0 ? C(0) : C(1) / sum;
+    T* const row = head.output[first + i];
+    for (std::int64_t d = 0; d < head.value_width; ++d)
+      row[d] = rounded<T>(tile.out[d * kQueries + i] * inverse);
+    *head.logsumexp[first + i] =
+        sum == 0 ? infinity<C>()
+                 : static_cast<C>((tile.maximum[i] + __builtin_log2(sum)) / 1.4426950408889634074);
+  }
+}
+
+// What every key's part of a query's gradient takes.
+template <class T, class C>
+void begin_backward(const Backward<T>& head, std::int64_t first, QueryTile<C>& tile, std::int64_t out_width) {
+  for (std::int64_t i = 0; i < out_width * kQueries; ++i) tile.out[i] = 0;
+  for (int i = 0; i < kQueries; ++i) {
+    tile.sum[i] = 0, tile.maximum[i] = infinity<C>();
+    if (i >= tile.queries) continue;
+    const T *const grad = head.grad[first + i], *const output = head.output[first + i];
+    for (std::int64_t d = 0; d < head.value_width; ++d)
+      tile.sum[i] += static_cast<C>(widened(grad[d])) * static_cast<C>(widened(output[d]));
+    tile.maximum[i] = *head.logsumexp[first + i] * log2_e<C>();
+  }
+}
+
+template <class T, class C>
+void end_backward(const Backward<T>& head, std::int64_t first, const QueryTile<C>& tile) {
+  for (std::int64_t i = 0; i < tile.queries; ++i)
+    for (std::int64_t d = 0; d < head.width; ++d)
+      head.grad_q[first + i][d] = rounded<T>(tile.out[d * kQueries + i] * static_cast<C>(head.scale));
+}
+
+// key_sums are rows of both gradients, padded to vectors.
+template <class T>
+std::size_t key_sums_bytes(std::int64_t keys, std::int64_t width, std::int64_t value_width) {
+  using C = SumOf<T>;
+  return static_cast<std::size_t>((keys + kKeys - 1) / kKeys * kKeys *
+                                  (padded<C>(width) + padded<C>(value_width))) *
+         sizeof(C);
+}
+
+template <class T>
+void write_key_sums(const SumOf<T>* key_sums, std::int64_t i, double scale, std::int64_t width,
+                    std::int64_t value_width, T* grad_k, T* grad_v) {
+  using C = SumOf<T>;
+  const C* const k = key_sums + i * (padded<C>(width) + padded<C>(value_width));
+  const C* const v = k + padded<C>(width);
+  for (std::int64_t d = 0; d < width; ++d) grad_k[d] = rounded<T>(k[d] * static_cast<C>(scale));
+  for (std::int64_t d = 0; d < value_width; ++d) grad_v[d] = rounded<T>(v[d]);
+}
+
+}  // namespace
+}  // namespace rondo::attention_tiles
