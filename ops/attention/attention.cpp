@@ -18,39 +18,39 @@ namespace {
 
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
-using Outputs = std::tuple<Tensor, Tensor>;
-using Gradients = std::tuple<Tensor, Tensor, Tensor>;
-using Forward = Outputs(const Tensor&, const Tensor&, const Tensor&, const MaybeTensor&, double, std::int64_t,
-                        std::int64_t, std::int64_t, const MaybeTensor&, const MaybeTensor&,
-                        const MaybeTensor&);
-using Backward = Gradients(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                           const Tensor&, const MaybeTensor&, double, std::int64_t, std::int64_t,
-                           std::int64_t, const MaybeTensor&, const MaybeTensor&);
+using TwoTensors = std::tuple<Tensor, Tensor>;
+using ThreeTensors = std::tuple<Tensor, Tensor, Tensor>;
+using ForwardOp = TwoTensors(const Tensor&, const Tensor&, const Tensor&, const MaybeTensor&, double,
+                             std::int64_t, std::int64_t, std::int64_t, const MaybeTensor&, const MaybeTensor&,
+                             const MaybeTensor&);
+using BackwardOp = ThreeTensors(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                const Tensor&, const MaybeTensor&, double, std::int64_t, std::int64_t,
+                                std::int64_t, const MaybeTensor&, const MaybeTensor&);
 using SinksBackward = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&);
 
-Outputs call_forward(const AttentionOperands& in) {
-  static const auto handle = op_handle<Forward>("rondo::attention");
+TwoTensors call_forward(const AttentionOperands& in) {
+  static const auto handle = op_handle<ForwardOp>("rondo::attention");
   return handle.call(in.q, in.k, in.v, in.document_borders, in.scale, in.mask.left, in.mask.right,
                      in.mask.chunk, in.sinks, in.query_positions, in.key_positions);
 }
-Gradients call_backward(const AttentionOperands& in, const Tensor& grad, const Tensor& output,
-                        const Tensor& logsumexp) {
-  static const auto handle = op_handle<Backward>("rondo::attention_backward");
+ThreeTensors call_backward(const AttentionOperands& in, const Tensor& grad, const Tensor& output,
+                           const Tensor& logsumexp) {
+  static const auto handle = op_handle<BackwardOp>("rondo::attention_backward");
   return handle.call(grad, in.q, in.k, in.v, output, logsumexp, in.document_borders, in.scale, in.mask.left,
                      in.mask.right, in.mask.chunk, in.query_positions, in.key_positions);
 }
 
-Outputs forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const MaybeTensor& borders,
-                    double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
-                    const MaybeTensor& sinks, const MaybeTensor& query_positions,
-                    const MaybeTensor& key_positions) {
+TwoTensors forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const MaybeTensor& borders,
+                       double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
+                       const MaybeTensor& sinks, const MaybeTensor& query_positions,
+                       const MaybeTensor& key_positions) {
   return attention_forward_cpu(
       {q, k, v, borders, scale, {left, right, chunk}, sinks, query_positions, key_positions});
 }
-Gradients backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
-                       const Tensor& output, const Tensor& logsumexp, const MaybeTensor& borders,
-                       double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
-                       const MaybeTensor& query_positions, const MaybeTensor& key_positions) {
+ThreeTensors backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                          const Tensor& output, const Tensor& logsumexp, const MaybeTensor& borders,
+                          double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
+                          const MaybeTensor& query_positions, const MaybeTensor& key_positions) {
   return attention_backward_cpu(
       {q, k, v, borders, scale, {left, right, chunk}, {}, query_positions, key_positions}, grad, output,
       logsumexp);
@@ -64,14 +64,14 @@ Tensor sinks_backward(const Tensor& grad, const Tensor& output, const Tensor& lo
   return (weights_BHT * products_BHT).sum(at::IntArrayRef{0, 2}).neg().to(sinks.scalar_type());
 }
 
-Outputs forward_meta(const Tensor& q, const Tensor&, const Tensor& v, const MaybeTensor&, double,
-                     std::int64_t, std::int64_t, std::int64_t, const MaybeTensor&, const MaybeTensor&,
-                     const MaybeTensor&) {
+TwoTensors forward_meta(const Tensor& q, const Tensor&, const Tensor& v, const MaybeTensor&, double,
+                        std::int64_t, std::int64_t, std::int64_t, const MaybeTensor&, const MaybeTensor&,
+                        const MaybeTensor&) {
   return {empty_heads(q, v.size(3)), empty_logsumexp(q)};
 }
-Gradients backward_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&,
-                        const Tensor&, const MaybeTensor&, double, std::int64_t, std::int64_t, std::int64_t,
-                        const MaybeTensor&, const MaybeTensor&) {
+ThreeTensors backward_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&,
+                           const Tensor&, const MaybeTensor&, double, std::int64_t, std::int64_t,
+                           std::int64_t, const MaybeTensor&, const MaybeTensor&) {
   return {empty_heads(q), empty_heads(k), empty_heads(v)};
 }
 
@@ -112,10 +112,10 @@ struct Attention : torch::autograd::Function<Attention> {
   }
 };
 
-Outputs forward_autograd(const Tensor& q, const Tensor& k, const Tensor& v, const MaybeTensor& borders,
-                         double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
-                         const MaybeTensor& sinks, const MaybeTensor& query_positions,
-                         const MaybeTensor& key_positions) {
+TwoTensors forward_autograd(const Tensor& q, const Tensor& k, const Tensor& v, const MaybeTensor& borders,
+                            double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
+                            const MaybeTensor& sinks, const MaybeTensor& query_positions,
+                            const MaybeTensor& key_positions) {
   const auto results = Attention::apply(
       q, k, v, sinks,
       AttentionOperands{
