@@ -2,6 +2,7 @@
 
 #include "models/embedded_sizes.h"
 #include "models/models.h"
+#include "models/parts/description.h"
 
 namespace rondo {
 namespace {
@@ -18,7 +19,7 @@ ModelSpec spec_of(const Config&) {
   const auto problems = [](const FieldValues& values) { return from_values<Config>(values).problems(); };
   const auto shared = [](const FieldValues& values) { return from_values<Config>(values).shared(); };
   const auto parameters = [](const FieldValues& values) {
-    return from_values<Config>(values).parameters().rules();
+    return described_parameters(from_values<Config>(values).description()).rules();
   };
   const auto plain = [](const FieldValues& values) { return from_values<Config>(values).plain(); };
   const auto small = [](const FieldValues& values) { return to_values(from_values<Config>(values).small()); };

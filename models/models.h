@@ -1,7 +1,18 @@
 // The models that exist: everything that names a model goes through this list. Adding one is a folder beside
-// llama3/ and its type here. A model's header is its half without LibTorch (llama3.h): the sizes with their
-// name, fields, rules and form at Hugging Face, and make_decoder(), which the other half defines
-// (llama3.cpp).
+// llama3/ and its type here. A model is a struct of sizes; its flavors are the files of sizes/. It has
+//
+//   kName                model.name
+//   fields()             its keys, with ranges and meanings
+//   problems()           the rules between fields that do not hold; each field alone is within its range
+//   shared()             what ranks that share layers or experts divide
+//   description()        what it is made of, which is its parameters and its forward
+//   plain()              what tells one model from another: widths spelt out that may be left to follow from
+//                        others; without what concerns training alone, and fields that have no effect
+//   small()              the same parts, few and narrow: 24 of what ranks share, so that 2, 3, 4, 6 and 8 of
+//                        them can; a vocabulary and a width that none of these divides
+//   hugging_face_type()  its names at Hugging Face
+//
+// No LibTorch.
 #pragma once
 
 #include <tuple>

@@ -7,12 +7,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "models/parts/description.h"
 #include "models/parts/model_spec.h"
-#include "models/parts/parameter_table.h"
 #include "support/fields.h"
 
 namespace rondo {
@@ -59,23 +58,14 @@ struct DeepSeekV3Config {
 
   std::int64_t qk_head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
 
+  // What models/models.h asks of a model.
   static const Fields& fields();
-  // What tells one model from another: without what concerns training alone, and fields of no effect.
   FieldValues plain() const;
-  // The same parts, few and narrow: 24 of what ranks share, so that 2, 3, 4, 6 and 8 of them can; a
-  // vocabulary and a width that none of these divides.
   DeepSeekV3Config small() const;
-  // The rules between fields that do not hold; each field alone is within its range.
   std::vector<SizeProblem> problems() const;
-  // What ranks that share layers or experts divide.
   SharedSizes shared() const;
-  ParameterTable parameters() const;
-  // Its names at Hugging Face.
+  Description description() const;
   static const hugging_face::ModelType& hugging_face_type();
 };
-
-// In the LibTorch half: deepseek_v3.cpp. Of the routed experts, the top_k that a token takes count in its
-// FLOPs.
-std::shared_ptr<const Decoder> make_decoder(const DeepSeekV3Config& config);
 
 }  // namespace rondo

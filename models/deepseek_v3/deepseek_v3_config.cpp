@@ -1,15 +1,16 @@
-// The fields of DeepSeek-V3's sizes, the rules between them, and its table of parameters.
+// The fields of DeepSeek-V3's sizes, the rules between them, and what it is made of.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/deepseek_v3/deepseek_v3.h"
+#include "models/parts/size_fields.h"
 
 namespace rondo {
 namespace {
 
 using C = DeepSeekV3Config;
-constexpr double kWidest = 1 << 24;
 
 Fields attention_fields() {
   return {
@@ -28,13 +29,10 @@ Fields attention_fields() {
   };
 }
 
-Fields expert_fields() {
+Fields router_fields() {
   return {
-      field("moe_hidden_dim", &C::moe_hidden_dim, "width of an expert", {.minimum = 1, .maximum = kWidest}),
-      field("n_experts", &C::n_experts, "routed experts of a layer", {.minimum = 1, .maximum = 1 << 16}),
       field("n_shared_experts", &C::n_shared_experts, "experts that every token takes",
             {.minimum = 0, .maximum = 1 << 10}),
-      field("top_k", &C::top_k, "routed experts that a token takes", {.minimum = 1, .maximum = 1 << 16}),
       field("score_func", &C::score_func, "what makes scores of the router's logits",
             {.allowed = {"softmax", "sigmoid"}}),
       field("n_expert_groups", &C::n_expert_groups, "equal groups of neighbouring experts; divides n_experts",
@@ -42,21 +40,12 @@ Fields expert_fields() {
       field("n_limited_groups", &C::n_limited_groups,
             "groups that a token may choose from: those with the best sum of two scores",
             {.minimum = 1, .maximum = 1 << 16}),
-      field("route_norm", &C::route_norm, "divide the chosen scores of a token by their sum"),
       field("route_scale", &C::route_scale, "factor on the chosen scores", {.above = 0}),
-      field("load_balance_coeff", &C::load_balance_coeff,
-            "step by which an expert's bias moves against its load, once an optimizer step",
-            {.minimum = 0, .below = 1}),
-      field("sequence_balance_coeff", &C::sequence_balance_coeff,
-            "factor on the auxiliary loss of each sequence's load, which is differentiated with the loss and "
-            "not reported in it; 0 is none",
-            {.minimum = 0}),
   };
 }
 
 Fields rope_fields() {
   return {
-      field("rope_theta", &C::rope_theta, "base of the rotary frequencies", {.above = 1}),
       field("rope_scaling_factor", &C::rope_scaling_factor,
             "YaRN: low rotary frequencies are divided by this; 1 is no scaling", {.minimum = 1}),
       field("rope_beta_fast", &C::rope_beta_fast,
@@ -72,59 +61,25 @@ Fields rope_fields() {
   };
 }
 
-void add_attention(ParameterTable& table, const C& c) {
-  using enum ParallelStyle;
-  const std::int64_t q_dim = c.n_heads * c.qk_head_dim();
-  if (c.q_lora_rank == 0) {
-    table.add("attention.wq", "self_attn.q_proj", {q_dim, c.dim}, colwise, kNormal);
-  } else {
-    table.add("attention.wq_a", "self_attn.q_a_proj", {c.q_lora_rank, c.dim}, replicated, kNormal);
-    table.add("attention.q_norm", "self_attn.q_a_layernorm", {c.q_lora_rank}, replicated, kOnes);
-    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, c.q_lora_rank}, colwise, kNormal);
-  }
-  table.add("attention.wkv_a", "self_attn.kv_a_proj_with_mqa", {c.kv_lora_rank + c.qk_rope_head_dim, c.dim},
-            replicated, kNormal);
-  table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {c.kv_lora_rank}, replicated, kOnes);
-  table.add("attention.wkv_b", "self_attn.kv_b_proj",
-            {c.n_heads * (c.qk_nope_head_dim + c.v_head_dim), c.kv_lora_rank}, colwise, kNormal);
-  table.add("attention.wo", "self_attn.o_proj", {c.dim, c.n_heads * c.v_head_dim}, rowwise,
-            table.deep_normal());
-}
-
-void add_experts(ParameterTable& table, const C& c) {
-  using enum ParallelStyle;
-  const std::int64_t e = c.n_experts, hidden = c.moe_hidden_dim;
-  const Init deep = table.deep_normal();
-  table.add("moe.router.gate", "mlp.gate", {e, c.dim}, replicated, deep);
-  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, hidden, c.dim}, experts, kNormal);
-  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, hidden, c.dim}, experts, deep);
-  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, c.dim, hidden}, experts, deep);
-  if (c.n_shared_experts > 0)
-    table.add_feed_forward("moe.shared_experts", "mlp.shared_experts", c.dim, hidden * c.n_shared_experts);
+double score_scale(const C& c) {
+  const double plain = 1.0 / std::sqrt(static_cast<double>(c.qk_head_dim()));
+  const double growth = 0.1 * c.rope_mscale * std::log(c.rope_scaling_factor) + 1.0;  // 1 without scaling
+  return plain * growth * growth;
 }
 
 }  // namespace
 
 const Fields& DeepSeekV3Config::fields() {
-  static const Fields list = [] {
-    Fields all = {
-        field("dim", &C::dim, "width of the residual stream", {.minimum = 1, .maximum = 1 << 20}),
-        field("n_layers", &C::n_layers, "transformer blocks", {.minimum = 1, .maximum = 10000}),
-        field("n_dense_layers", &C::n_dense_layers,
+  static const Fields list = joined(
+      {stream_fields<C>(),
+       {field("n_dense_layers", &C::n_dense_layers,
               "first blocks, which have one feed-forward and no experts", {.minimum = 0, .maximum = 10000}),
         field("n_heads", &C::n_heads, "attention heads", {.minimum = 1, .maximum = 1 << 16}),
-        field("vocab_size", &C::vocab_size, "rows of the token embedding",
-              {.minimum = 1, .maximum = kWidest}),
-        field("ffn_hidden_dim", &C::ffn_hidden_dim, "width of the dense layers' feed-forward",
-              {.minimum = 1, .maximum = kWidest}),
-        field("norm_eps", &C::norm_eps, "added to the mean square in RMSNorm", {.above = 0, .below = 1}),
-        field("max_seq_len", &C::max_seq_len, "longest sequence that the model takes",
-              {.minimum = 1, .maximum = kWidest, .unit = "tokens"}),
-    };
-    for (Fields part : {attention_fields(), expert_fields(), rope_fields()})
-      all.insert(all.end(), part.begin(), part.end());
-    return all;
-  }();
+        feed_forward_field<C>("width of the dense layers' feed-forward")},
+       attention_fields(),
+       expert_fields<C>(),
+       router_fields(),
+       rope_fields()});
   return list;
 }
 
@@ -196,18 +151,22 @@ std::vector<SizeProblem> DeepSeekV3Config::problems() const {
   return found;
 }
 
-ParameterTable DeepSeekV3Config::parameters() const {
-  using enum ParallelStyle;
-  const auto add_block = [this](ParameterTable& table, std::int64_t layer) {
-    table.add("attention_norm", "input_layernorm", {dim}, replicated, kOnes);
-    add_attention(table, *this);
-    table.add("ffn_norm", "post_attention_layernorm", {dim}, replicated, kOnes);
-    if (layer < n_dense_layers)
-      table.add_feed_forward("feed_forward", "mlp", dim, ffn_hidden_dim);
-    else
-      add_experts(table, *this);
-  };
-  return {{dim, n_layers, vocab_size, /*tie_embeddings=*/false}, add_block};
+Description DeepSeekV3Config::description() const {
+  const LatentAttention attention{n_heads,          q_lora_rank, kv_lora_rank,    qk_nope_head_dim,
+                                  qk_rope_head_dim, v_head_dim,  latent_norm_eps, score_scale(*this)};
+  const MixtureOfExperts experts{
+      {top_k, score_func == "sigmoid", n_expert_groups, n_limited_groups, route_norm, route_scale},
+      n_experts,
+      moe_hidden_dim,
+      moe_hidden_dim * n_shared_experts,
+      /*has_bias=*/true};
+  const YarnScaling yarn{rope_scaling_factor, rope_beta_fast, rope_beta_slow, rope_original_max_seq_len};
+  std::vector<Block> blocks(static_cast<std::size_t>(n_layers), {attention, experts});
+  for (std::size_t layer = 0; layer < static_cast<std::size_t>(n_dense_layers); ++layer)
+    blocks[layer].feed_forward = FeedForward{ffn_hidden_dim};
+  return {{dim, vocab_size},       norm_eps,          {rope_theta, qk_rope_head_dim, yarn},
+          torchtitan_weights(dim), std::move(blocks), load_balance_coeff,
+          sequence_balance_coeff};
 }
 
 }  // namespace rondo

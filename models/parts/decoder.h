@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "models/parts/description.h"
 #include "models/parts/kept_results.h"
-#include "models/parts/parameter_table.h"
 #include "parallel/sharding.h"
 #include "support/fields.h"
 
@@ -66,7 +66,7 @@ struct ForwardInputs {
   std::optional<at::Tensor> document_borders_N = std::nullopt;
   BlockCheckpoint checkpoint = {};
   std::vector<at::Tensor> expert_biases = {};  // fp32 [E] each, in the order of Decoder::expert_biases
-  std::vector<RouterLoad>* loads = nullptr;    // where given, as long: takes what the routers did
+  std::vector<RouterLoad>* loads = nullptr;    // where given, one a router: takes what it did
   // The weight of a sequence in losses of whole sequences that a model adds to its gradients; 0: none.
   double sequence_weight = 0;
 };
@@ -83,7 +83,9 @@ class Decoder {
   // Forward and backward, with the full attention square, as torchtitan counts it.
   virtual std::int64_t flops_per_token(std::int64_t seq_len) const = 0;
   virtual std::int64_t vocabulary() const = 0;
-  // Of the routers, in the order of the forward.
+  // The routers by their module paths, in the order of the forward: "layers.3.moe".
+  virtual std::vector<std::string> routers() const { return {}; }
+  // One for each of the routers, or none.
   virtual std::vector<ExpertBias> expert_biases() const { return {}; }
   // Of every layer that has experts.
   virtual std::optional<RoutedTokens> routed_tokens() const { return std::nullopt; }
@@ -91,6 +93,14 @@ class Decoder {
   virtual double load_balance_coeff() const { return 0; }
 };
 
+// models/described_decoder.cpp.
+std::shared_ptr<const Decoder> make_decoder(Description description);
+// Of the sizes of a model (models/llama3/llama3.h).
+template <class Config>
+requires requires(const Config& config) { config.description(); }
+std::shared_ptr<const Decoder> make_decoder(const Config& config) {
+  return make_decoder(config.description());
+}
 // The model of that name in the list of models/models.h. Throws Error(config) for an unknown name.
 std::shared_ptr<const Decoder> make_decoder(const std::string& name, const FieldValues& sizes);
 

@@ -2,15 +2,11 @@
 #include "models/parts/layers.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/index_select.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/silu.h>
-
-#include <cmath>
+#include <ATen/ops/sum.h>
 
 #include "models/parts/activation_checkpoint.h"
 #include "ops/kernel/with_dtype.h"
@@ -28,6 +24,19 @@ Tensor rms_norm(const char* name, const Tensor& x, const Weights& weights, doubl
   return (wide * inverse_rms).to(x.scalar_type()) * weights.get("weight");
 }
 
+// Ranks add up their sums of squares as they add up what layers make of all tokens, and gather them again; so
+// the backward adds up what each rank's elements ask of the sums.
+Tensor shared_rms_norm(const char* name, const Tensor& x, std::int64_t width, const Weights& weights,
+                       double eps) {
+  if (x.size(-1) == width) return rms_norm(name, x, weights, eps);
+  ModuleScope scope(name);
+  const Tensor wide = x.to(sum_dtype(x));
+  const Tensor squares_T1 = at::sum(wide * wide, at::IntArrayRef{-1}, /*keepdim=*/true);
+  const Tensor all_T1 = weights.all_gather_sequence(weights.reduce_scatter_sequence(squares_T1));
+  const Tensor inverse_rms = at::rsqrt(all_T1 / static_cast<double>(width) + eps);
+  return (wide * inverse_rms).to(x.scalar_type()) * weights.get("weight");
+}
+
 Tensor linear(const char* name, const Tensor& x, const Weights& weights) {
   ModuleScope scope(name);
   return weights.linear(x);
@@ -39,44 +48,6 @@ Tensor feed_forward(const char* name, const Tensor& x, const Weights& weights) {
   const Tensor gate = linear("w1", all, weights);
   const Tensor up = linear("w3", all, weights);
   return weights.reduce_scatter_sequence(linear("w2", at::silu(gate) * up, weights));
-}
-
-RotaryTables rotary_tables(const ForwardInputs& inputs) {
-  const Tensor &cos = inputs.buffers[0], &sin = inputs.buffers[1];
-  if (!inputs.positions_BT) {
-    const auto rows = [&](const Tensor& table) {
-      return table.narrow(0, 0, inputs.tokens_BT.size(1)).unsqueeze(0).unsqueeze(2);
-    };
-    return {rows(cos), rows(sin)};
-  }
-  const Tensor& positions = *inputs.positions_BT;
-  const std::int64_t batch = positions.size(0), time = positions.size(1);
-  const Tensor flat = positions.reshape({-1});
-  const auto pick = [&](const Tensor& table) {
-    return at::index_select(table, 0, flat).view({batch, time, 1, table.size(1)});
-  };
-  const Tensor picked_cos = pick(cos);
-  const Tensor picked_sin = pick(sin);
-  return {picked_cos, picked_sin};
-}
-
-Tensor apply_rotary(const Tensor& first, const Tensor& second, const RotaryTables& rope) {
-  const Tensor turned_first = first * rope.cos - second * rope.sin;
-  const Tensor turned_second = second * rope.cos + first * rope.sin;
-  return at::cat({turned_first, turned_second}, -1);
-}
-
-std::vector<Buffer> rotary_buffers(const std::vector<double>& frequencies, std::int64_t seq_len) {
-  const auto pairs = static_cast<std::int64_t>(frequencies.size());
-  Tensor cos = at::empty({seq_len, pairs}, at::kDouble), sin = at::empty({seq_len, pairs}, at::kDouble);
-  for (std::int64_t i = 0; i < pairs; ++i) {
-    for (std::int64_t t = 0; t < seq_len; ++t) {
-      const double angle = static_cast<double>(t) * frequencies[static_cast<std::size_t>(i)];
-      cos.data_ptr<double>()[t * pairs + i] = std::cos(angle);
-      sin.data_ptr<double>()[t * pairs + i] = std::sin(angle);
-    }
-  }
-  return {{"rope.cos", cos}, {"rope.sin", sin}};
 }
 
 Tensor decode(const Weights& weights, const ForwardInputs& inputs, const DecoderStack& stack) {

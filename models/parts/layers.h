@@ -1,14 +1,12 @@
-// What decoders share: norm, linear and feed-forward layers, rotary tables, and the way from tokens to
-// logits.
+// What decoders share: norm, linear and feed-forward layers, and the way from tokens to logits.
 //
 // Shape suffixes: B batch, T sequence, N tokens of this rank (parallel/sharding.h), D model dim, F
-// feed-forward, V vocabulary, K width of what is rotated.
+// feed-forward, V vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <vector>
 
 #include "models/parts/decoder.h"
 
@@ -19,19 +17,13 @@ namespace rondo {
 //
 // Root mean square norm over the last dimension, in fp32 (fp64 for fp64), scaled in x's dtype.
 at::Tensor rms_norm(const char* name, const at::Tensor& x, const Weights& weights, double eps);
+// The same over `width` elements that ranks share a layer by: x, of all tokens, and the weight are this
+// rank's part of them.
+at::Tensor shared_rms_norm(const char* name, const at::Tensor& x, std::int64_t width, const Weights& weights,
+                           double eps);
 at::Tensor linear(const char* name, const at::Tensor& x, const Weights& weights);
 // SwiGLU: w2(silu(w1 x) * w3 x).
 at::Tensor feed_forward(const char* name, const at::Tensor& x, const Weights& weights);
-
-// Cosines and sines at the positions of the tokens, of the tables' dtype: [B or 1, T, 1, K/2].
-struct RotaryTables {
-  at::Tensor cos, sin;
-};
-RotaryTables rotary_tables(const ForwardInputs& inputs);
-// The pairs (first_i, second_i) turned by their angles, all firsts and then all seconds.
-at::Tensor apply_rotary(const at::Tensor& first, const at::Tensor& second, const RotaryTables& rope);
-// "rope.cos" and "rope.sin", fp64 [seq_len, frequencies]; the angle of position t is t * frequency.
-std::vector<Buffer> rotary_buffers(const std::vector<double>& frequencies, std::int64_t seq_len);
 
 // Scopes "tok_embeddings", "layers.0" and so on, "norm", "output".
 struct DecoderStack {

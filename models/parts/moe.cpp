@@ -50,7 +50,8 @@ Tensor run_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& 
   return grouped("w2", at::silu(gate_RF) * up_RF, weights, ends_E);
 }
 
-Routing run_router(const Tensor& x_TD, const Weights& weights, const Tensor& bias_E, const RouterOptions& o) {
+Routing run_router(const RouterOptions& o, const Tensor& x_TD, const Weights& weights, const Tensor& bias_E,
+                   const SequenceBalance& balance) {
   ModuleScope router("router");
   Tensor gate_ED;
   {
@@ -58,9 +59,9 @@ Routing run_router(const Tensor& x_TD, const Weights& weights, const Tensor& bia
     gate_ED = weights.get("weight").to(sum_dtype(x_TD));
   }
   Routing routing = route(at::linear(x_TD.to(sum_dtype(x_TD)), gate_ED), bias_E, o);
-  if (o.balance.weight > 0)
-    routing.scores_TK = with_loss(
-        routing.scores_TK, sequence_loss(routing.all_scores_TE, routing.experts_TK, weights, o.balance));
+  if (balance.weight > 0)
+    routing.scores_TK = with_loss(routing.scores_TK,
+                                  sequence_loss(routing.all_scores_TE, routing.experts_TK, weights, balance));
   return routing;
 }
 
@@ -68,7 +69,8 @@ Routing run_router(const Tensor& x_TD, const Weights& weights, const Tensor& bia
 
 Routing route(const Tensor& logits_TE, const Tensor& bias_E, const RouterOptions& o) {
   const Tensor scores_TE = o.sigmoid ? at::sigmoid(logits_TE) : at::softmax(logits_TE, -1);
-  const Tensor for_choice = scores_TE.detach() + bias_E;
+  const bool biased = bias_E.defined();
+  const Tensor for_choice = biased ? scores_TE.detach() + bias_E : scores_TE.detach();
   Routing routing;
   routing.all_scores_TE = scores_TE;
   routing.experts_TK = best(o.n_groups > 1 ? limit_groups(for_choice, o) : for_choice, o.top_k);
@@ -76,14 +78,15 @@ Routing route(const Tensor& logits_TE, const Tensor& bias_E, const RouterOptions
   if (o.norm) chosen_TK = chosen_TK / (at::sum(chosen_TK, at::IntArrayRef{-1}, /*keepdim=*/true) + 1e-20);
   routing.scores_TK = o.scale == 1.0 ? chosen_TK : chosen_TK * o.scale;
   const Tensor slots_N = routing.experts_TK.view({-1});
-  routing.tokens_per_expert_E =
-      at::zeros_like(bias_E).scatter_add(0, slots_N, at::ones_like(slots_N, bias_E.scalar_type()));
+  const Tensor none_E =
+      biased ? at::zeros_like(bias_E) : scores_TE.new_zeros({scores_TE.size(1)}, at::kFloat);
+  routing.tokens_per_expert_E = none_E.scatter_add(0, slots_N, at::ones_like(slots_N, at::kFloat));
   return routing;
 }
 
-MoeOutput mixture_of_experts(const Tensor& x_TD, const Weights& weights, const Tensor& bias_E,
-                             const RouterOptions& o, bool shared_experts) {
-  const Routing routing = run_router(x_TD, weights, bias_E, o);
+MoeOutput mixture_of_experts(const MixtureOfExperts& m, const Tensor& x_TD, const Weights& weights,
+                             const Tensor& bias_E, const SequenceBalance& balance) {
+  const Routing routing = run_router(m.router, x_TD, weights, bias_E, balance);
   Dispatched dispatched;
   {
     ModuleScope scope("dispatch");
@@ -95,7 +98,7 @@ MoeOutput mixture_of_experts(const Tensor& x_TD, const Weights& weights, const T
     ModuleScope scope("combine");
     y_TD = weights.combine(results_RD, dispatched, routing.scores_TK);
   }
-  if (shared_experts) y_TD = y_TD + feed_forward("shared_experts", x_TD, weights);
+  if (m.shared_width > 0) y_TD = y_TD + feed_forward("shared_experts", x_TD, weights);
   return {y_TD, {routing.tokens_per_expert_E, dispatched.dropped_tokens}};
 }
 

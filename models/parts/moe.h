@@ -15,16 +15,6 @@
 
 namespace rondo {
 
-struct RouterOptions {
-  std::int64_t top_k = 1;
-  bool sigmoid = false;       // scores of the logits: sigmoid, or softmax over the experts
-  std::int64_t n_groups = 1;  // equal groups of neighbouring experts; a group's score is the sum of its
-  std::int64_t n_limited_groups = 1;  // two best, and a token chooses in this many of the best groups
-  bool norm = false;                  // divide the chosen scores of a token by their sum
-  double scale = 1.0;                 // then multiply them
-  SequenceBalance balance = {};       // what the load of each sequence adds to the loss
-};
-
 struct Routing {
   at::Tensor all_scores_TE;        // fp32, with gradient
   at::Tensor experts_TK;           // int64
@@ -32,7 +22,7 @@ struct Routing {
   at::Tensor tokens_per_expert_E;  // fp32 whole numbers
 };
 
-// logits fp32, or fp64 and then scores too. The bias, fp32, counts for the choice alone.
+// logits fp32, or fp64 and then scores too. The bias, fp32 or undefined, counts for the choice alone.
 Routing route(const at::Tensor& logits_TE, const at::Tensor& bias_E, const RouterOptions& options);
 
 struct MoeOutput {
@@ -41,8 +31,9 @@ struct MoeOutput {
 };
 
 // In the open scope: "router.gate" [E, D], "experts.w1" and "experts.w3" [E, F, D], "experts.w2" [E, D, F]
-// and, where there are shared experts, the feed-forward "shared_experts".
-MoeOutput mixture_of_experts(const at::Tensor& x_TD, const Weights& weights, const at::Tensor& bias_E,
-                             const RouterOptions& options, bool shared_experts);
+// and, where there are shared experts, the feed-forward "shared_experts". `balance`: what the load of each
+// sequence adds to the loss.
+MoeOutput mixture_of_experts(const MixtureOfExperts& m, const at::Tensor& x_TD, const Weights& weights,
+                             const at::Tensor& bias_E, const SequenceBalance& balance);
 
 }  // namespace rondo

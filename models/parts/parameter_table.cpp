@@ -18,39 +18,40 @@ std::string bucket_of(const std::string& name, bool tie_embeddings) {
 
 }  // namespace
 
-ParameterTable::ParameterTable(const Sizes& sizes, const AddBlock& add_block)
-    : tie_embeddings_(sizes.tie_embeddings) {
-  const double head_std = 1.0 / std::sqrt(static_cast<double>(sizes.dim));
-  const Init head{Init::Kind::truncated_normal, head_std, 3.0 * head_std};
-  const Init embedding{Init::Kind::normal, 1.0, 0.0};
-  add("tok_embeddings", "model.embed_tokens", {sizes.vocab_size, sizes.dim}, ParallelStyle::colwise,
-      tie_embeddings_ ? head : embedding);
-  for (layer_ = 0; layer_ < sizes.n_layers; ++layer_) {
+InitialWeights torchtitan_weights(std::int64_t dim) {
+  using enum Init::Kind;
+  const double head = 1.0 / std::sqrt(static_cast<double>(dim));
+  // A draw of the matrices' deviation is cut at 2, as torch's default bounds are.
+  return {{normal, 1.0, 0.0}, {truncated_normal, head, 3.0 * head}, {truncated_normal, 0.02, 2.0}, true};
+}
+
+ParameterTable::ParameterTable(const DecoderEnds& ends, std::size_t layers, const InitialWeights& initial,
+                               const AddBlock& add_block)
+    : ends_(ends), initial_(initial) {
+  const std::vector<std::int64_t> sizes = {ends.vocab_size, ends.dim};
+  add("tok_embeddings", "model.embed_tokens", sizes, ParallelStyle::colwise,
+      ends.tie_embeddings ? initial.head : initial.embedding);
+  for (layer_ = 0; layer_ < layers; ++layer_) {
     ours_ = "layers." + std::to_string(layer_) + ".";
     theirs_ = "model." + ours_;
     add_block(*this, layer_);
   }
   ours_ = theirs_ = "";
-  add("norm", "model.norm", {sizes.dim}, ParallelStyle::replicated, kOnes);
-  if (!tie_embeddings_) add("output", "lm_head", {sizes.vocab_size, sizes.dim}, ParallelStyle::colwise, head);
+  add("norm", "model.norm", {ends.dim}, ParallelStyle::replicated, kOnes);
+  if (!ends.tie_embeddings) add("output", "lm_head", sizes, ParallelStyle::colwise, initial.head);
 }
 
 void ParameterTable::add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
                          ParallelStyle style, const Init& init) {
   const std::string full = ours_ + name + ".weight";
-  rules_.push_back(
-      {full, std::move(sizes), style, init, theirs_ + theirs + ".weight", bucket_of(full, tie_embeddings_)});
+  rules_.push_back({full, std::move(sizes), style, init, theirs_ + theirs + ".weight",
+                    bucket_of(full, ends_.tie_embeddings)});
 }
 
-void ParameterTable::add_feed_forward(const std::string& name, const std::string& theirs, std::int64_t dim,
-                                      std::int64_t hidden) {
-  add(name + ".w1", theirs + ".gate_proj", {hidden, dim}, ParallelStyle::colwise, kNormal);
-  add(name + ".w3", theirs + ".up_proj", {hidden, dim}, ParallelStyle::colwise, deep_normal());
-  add(name + ".w2", theirs + ".down_proj", {dim, hidden}, ParallelStyle::rowwise, deep_normal());
-}
-
-Init ParameterTable::deep_normal() const {
-  return {kNormal.kind, kNormal.value / std::sqrt(2.0 * static_cast<double>(layer_ + 1)), kNormal.cut};
+Init ParameterTable::deep() const {
+  Init init = initial_.matrix;
+  if (initial_.falls_with_depth) init.value /= std::sqrt(2.0 * static_cast<double>(layer_ + 1));
+  return init;
 }
 
 }  // namespace rondo

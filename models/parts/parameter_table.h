@@ -1,6 +1,6 @@
 // A decoder's table of parameters: for each its name here and at Hugging Face, its sizes, how tensor
-// parallelism cuts it, and its initial values, which are torchtitan's. The parameters stand in the order in
-// which decode() (layers.h) and a model's block read them. No LibTorch.
+// parallelism cuts it, and its initial values. The parameters stand in the order in which decode() (layers.h)
+// and a block read them. No LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -40,36 +40,48 @@ struct ParameterRule {
 };
 
 inline constexpr Init kOnes{Init::Kind::constant, 1.0, 0.0};
-// A draw of this deviation is cut at 2, as torch's default bounds are.
-inline constexpr Init kNormal{Init::Kind::truncated_normal, 0.02, 2.0};
+
+// How the matrices of a model start. Norms start as ones.
+struct InitialWeights {
+  Init embedding, head;           // where they are one matrix, it starts as the head
+  Init matrix;                    // of a block
+  bool falls_with_depth = false;  // deviations of ParameterTable::deep() are divided by sqrt(2 (layer + 1))
+};
+// torchtitan's for Llama 3 and DeepSeek-V3 (their model.py, init_weights).
+InitialWeights torchtitan_weights(std::int64_t dim);
+// Every matrix alike.
+constexpr InitialWeights equal_weights(const Init& init) { return {init, init, init}; }
+
+// What stands before and behind the blocks.
+struct DecoderEnds {
+  std::int64_t dim, vocab_size;
+  bool tie_embeddings = false;  // the head is the token embedding
+};
 
 class ParameterTable {
  public:
-  struct Sizes {
-    std::int64_t dim, n_layers, vocab_size;
-    bool tie_embeddings;
-  };
-  using AddBlock = std::function<void(ParameterTable&, std::int64_t layer)>;
+  using AddBlock = std::function<void(ParameterTable&, std::size_t layer)>;
 
   // The embedding, what add_block adds for each layer, the last norm and, where it is not the embedding, the
   // head.
-  ParameterTable(const Sizes& sizes, const AddBlock& add_block);
+  ParameterTable(const DecoderEnds& ends, std::size_t layers, const InitialWeights& initial,
+                 const AddBlock& add_block);
 
   // Of the layer that add_block is called for: "layers.3.NAME.weight" and "model.layers.3.THEIRS.weight".
   void add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
            ParallelStyle style, const Init& init);
-  // The three matrices of feed_forward() (layers.h).
-  void add_feed_forward(const std::string& name, const std::string& theirs, std::int64_t dim,
-                        std::int64_t hidden);
 
-  // kNormal with a deviation that falls with the depth of the layer.
-  Init deep_normal() const;
+  std::int64_t dim() const { return ends_.dim; }
+  // How a matrix of this layer starts; and one near the stream, whose deviation may fall with the depth.
+  const Init& plain() const { return initial_.matrix; }
+  Init deep() const;
 
   const std::vector<ParameterRule>& rules() const { return rules_; }
 
  private:
-  bool tie_embeddings_;
-  std::int64_t layer_ = 0;
+  DecoderEnds ends_;
+  InitialWeights initial_;
+  std::size_t layer_ = 0;
   std::string ours_, theirs_;  // how the names begin
   std::vector<ParameterRule> rules_;
 };

@@ -119,10 +119,7 @@ void Report::data(const DataSummary& training, const DataSummary* validation) {
 }
 
 void Report::experts(const Decoder& model, const TrainStepOptions& options) {
-  std::vector<std::string> routers;
-  for (const ExpertBias& bias : model.expert_biases())
-    routers.push_back(bias.name.substr(0, bias.name.rfind('.')));
-  if (!routers.empty()) expert_load_.emplace(folder_.path(), std::move(routers));
+  if (!model.routers().empty()) expert_load_.emplace(folder_.path(), model.routers());
   const std::optional<ExpertRows> rows = expert_rows(model, options);
   if (!rows) return;
   const ExpertParallel& e = options.sharding.experts;

@@ -30,14 +30,14 @@ using Tensors = std::vector<Tensor>;
 struct Step {
   std::shared_ptr<const Decoder> model;
   TrainStepOptions options;
-  std::vector<ExpertBias> expert_biases;  // of its routers
-  std::vector<Placement> placements;      // of its parameters, in the table's order
+  std::int64_t routers;               // of the model
+  std::vector<Placement> placements;  // of its parameters, in the table's order
   InputSharding sharding;
   ModelInputs inputs;
 
   // What the loss is, and microbatches are summed in.
   ir::DType sums() const { return to_ir(sum_dtype(options.state_dtype)); }
-  bool has_routers() const { return !expert_biases.empty(); }
+  bool has_routers() const { return routers > 0; }
   bool counts_dropped_tokens() const { return has_routers() && options.sharding.experts.is_bounded(); }
 };
 using StepPtr = std::shared_ptr<const Step>;
@@ -120,7 +120,7 @@ LossAndGradients forward_backward(const Step& step, const BatchInputs& at_input,
   for (const Tensor& input : parameters.of(inputs)) shards.push_back(input.detach().requires_grad_(true));
   const ShardedWeights weights = weights_over(step, shards);  // these two outlive the backward
   ForwardInputs forward = forward_inputs(step, at_input, inputs);
-  std::vector<RouterLoad> loads(step.expert_biases.size());
+  std::vector<RouterLoad> loads(static_cast<std::size_t>(step.routers));
   forward.loads = &loads;
   forward.sequence_weight = 1.0 / static_cast<double>(sequences_of_a_step(step));
   const Tensor loss =
@@ -167,7 +167,7 @@ Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Up
       reduce_and_clip(step.options.mesh, step.options.max_norm, drops, from.totals, from.gradients);
   Balanced balanced;
   Tensor tokens_LE;
-  if (!from.expert_biases.empty()) {
+  if (step.has_routers()) {
     ModuleScope scope("load_balance");
     // A copy: what one rank counted may lie in the sums of microbatches, which begin again at zero.
     tokens_LE = sum_over_ranks(step.options.mesh, kAllAxes, from.totals.tokens_per_expert_LE)
@@ -228,9 +228,8 @@ Range totals(SignatureBuilder& b, const Step& step) {
     b.state(name, std::move(sizes), step.sharding.over(kAllAxes, placement));
     ++range.count;
   };
-  const auto routers = static_cast<std::int64_t>(step.expert_biases.size());
   if (step.has_routers())
-    add(kTokensPerExpert + "_sum", {routers, step.expert_biases[0].experts}, ir::kPartialSum);
+    add(kTokensPerExpert + "_sum", {step.routers, step.model->routed_tokens()->experts}, ir::kPartialSum);
   if (step.counts_dropped_tokens()) add(kDroppedTokens + "_sum", {}, ir::kPartialSum);
   return range;
 }
@@ -347,7 +346,7 @@ TrainStepFunctions make_train_step(const std::shared_ptr<const Decoder>& model,
   const InputSharding sharding(options.mesh);
   ModelInputs inputs = model_inputs(*model, placements, sharding, options);
   const auto step = std::make_shared<const Step>(
-      Step{model, options, model->expert_biases(), std::move(placements), sharding, std::move(inputs)});
+      Step{model, options, std::ssize(model->routers()), std::move(placements), sharding, std::move(inputs)});
   TrainStepFunctions functions;
   // A microbatch leaves the sum over replicas to the update, which takes it once.
   const bool accumulates = options.microbatches > 1;

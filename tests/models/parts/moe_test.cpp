@@ -158,8 +158,12 @@ void check_close(const Tensor& ours, const Tensor& wanted) {
   CHECK((ours.to(at::kDouble).flatten() - wanted.flatten()).abs().max().item<double>() / scale < 2e-5);
 }
 
-RouterOptions options_of(const Shape& s, bool sigmoid, double balance) {
-  return {s.top_k, sigmoid, s.groups, s.limited, s.norm, s.scale, {s.sequences, balance}};
+MixtureOfExperts experts_of(const Shape& s, bool sigmoid) {
+  return {{s.top_k, sigmoid, s.groups, s.limited, s.norm, s.scale},
+          s.experts,
+          s.hidden,
+          s.shared_hidden,
+          /*has_bias=*/true};
 }
 
 }  // namespace
@@ -180,8 +184,7 @@ TEST_CASE("outputs and all gradients of a mixture of experts are those of double
   MoeOutput made;
   {
     ModuleScope scope("moe");
-    made =
-        mixture_of_experts(our_x, *ours.weights, bias, options_of(s, sigmoid, balance), s.shared_hidden > 0);
+    made = mixture_of_experts(experts_of(s, sigmoid), our_x, *ours.weights, bias, {s.sequences, balance});
   }
   std::vector<Tensor> our_leaves = {our_x};
   our_leaves.insert(our_leaves.end(), ours.leaves.begin(), ours.leaves.end());

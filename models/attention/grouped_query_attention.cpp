@@ -1,0 +1,59 @@
+// Shape suffixes: B batch, T sequence, N tokens of this rank, D model dim, H query heads, G key/value heads,
+// K head dim.
+#include <ATen/TensorOperators.h>
+
+#include <cmath>
+
+#include "models/attention/attention_kinds.h"
+#include "models/parts/layers.h"
+#include "ops/attention/attention.h"
+#include "support/scope.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+// Queries or keys [T, heads * K], after their norm, as heads.
+Tensor normed_heads(const GroupedQueryAttention& a, const char* norm, const Tensor& x, std::int64_t heads,
+                    const Weights& weights, const ForwardInputs& inputs) {
+  const auto as_heads = [&](const Tensor& y) {
+    return y.view({inputs.tokens_BT.size(0), inputs.tokens_BT.size(1), -1, a.head_dim});
+  };
+  switch (a.qk_norm) {
+    case QkNorm::per_head:
+      return rms_norm(norm, as_heads(x), weights, a.norm_eps);
+    case QkNorm::whole:
+      return as_heads(shared_rms_norm(norm, x, heads * a.head_dim, weights, a.norm_eps));
+    case QkNorm::none:
+      break;
+  }
+  return as_heads(x);
+}
+
+}  // namespace
+
+Tensor attention(const GroupedQueryAttention& a, const Tensor& x_ND, const Weights& weights,
+                 const RotaryTables& rope, const ForwardInputs& inputs) {
+  ModuleScope scope("attention");
+  const Tensor all_ND = weights.all_gather_sequence(x_ND);
+  // Statements, not nested calls: C++ leaves the order of arguments open, and ranks must gather in the same
+  // order.
+  const Tensor queries = linear("wq", all_ND, weights);
+  const Tensor keys = linear("wk", all_ND, weights);
+  const Tensor values = linear("wv", all_ND, weights);
+  const Tensor q_BTHK = normed_heads(a, "q_norm", queries, a.heads, weights, inputs);
+  const Tensor k_BTGK = normed_heads(a, "k_norm", keys, a.kv_heads, weights, inputs);
+  const Tensor v_BTGK = values.view({k_BTGK.size(0), k_BTGK.size(1), -1, a.head_dim});
+  const Tensor q = rotate_halves(q_BTHK, rope).transpose(1, 2);
+  const Tensor k = rotate_halves(k_BTGK, rope).transpose(1, 2);
+  const Tensor out_BHTK = rondo::attention({.q = q,
+                                            .k = k,
+                                            .v = v_BTGK.transpose(1, 2),
+                                            .document_borders = inputs.document_borders_N,
+                                            .scale = 1.0 / std::sqrt(static_cast<double>(a.head_dim))});
+  return weights.reduce_scatter_sequence(
+      linear("wo", out_BHTK.transpose(1, 2).reshape({inputs.tokens_BT.numel(), -1}), weights));
+}
+
+}  // namespace rondo

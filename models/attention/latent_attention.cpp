@@ -1,0 +1,52 @@
+// Shape suffixes: B batch, S sequence, N tokens of this rank, D model dim, H heads, R width of what is
+// rotated, V width of a value's head, L latent.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+
+#include "models/attention/attention_kinds.h"
+#include "models/parts/layers.h"
+#include "ops/attention/attention.h"
+#include "support/scope.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+Tensor queries(const LatentAttention& a, const Tensor& x_ND, const Weights& weights) {
+  if (a.q_rank == 0) return linear("wq", weights.all_gather_sequence(x_ND), weights);
+  const Tensor latent_NL = linear("wq_a", x_ND, weights);
+  const Tensor normed_NL = rms_norm("q_norm", latent_NL, weights, a.norm_eps);
+  return linear("wq_b", weights.all_gather_sequence(normed_NL), weights);
+}
+
+}  // namespace
+
+// What ranks that share the heads send each other are the latents, which are narrower than the model.
+Tensor attention(const LatentAttention& a, const Tensor& x_ND, const Weights& weights,
+                 const RotaryTables& rope, const ForwardInputs& inputs) {
+  ModuleScope scope("attention");
+  const std::int64_t batch = inputs.tokens_BT.size(0), time = inputs.tokens_BT.size(1);
+  const auto heads = [&](const Tensor& x, std::int64_t width) { return x.view({batch, time, -1, width}); };
+  const Tensor q_BSH = heads(queries(a, x_ND, weights), a.plain_width + a.rotated_width);
+  const auto q_parts = q_BSH.split_with_sizes({a.plain_width, a.rotated_width}, -1);
+  const Tensor q = at::cat({q_parts[0], rotate_neighbours(q_parts[1], rope)}, -1);
+
+  const Tensor compressed = weights.all_gather_sequence(linear("wkv_a", x_ND, weights));
+  const auto kv_parts = compressed.split_with_sizes({a.kv_rank, a.rotated_width}, -1);
+  const Tensor latent_NL = rms_norm("kv_norm", kv_parts[0], weights, a.norm_eps);
+  const Tensor kv_BSH = heads(linear("wkv_b", latent_NL, weights), a.plain_width + a.value_width);
+  const auto k_and_v = kv_BSH.split_with_sizes({a.plain_width, a.value_width}, -1);
+  const Tensor k_rope_BS1R = rotate_neighbours(heads(kv_parts[1], a.rotated_width), rope);
+  const Tensor k = at::cat({k_and_v[0], k_rope_BS1R.expand({-1, -1, kv_BSH.size(2), -1})}, -1);
+
+  const Tensor out_BHSV = rondo::attention({.q = q.transpose(1, 2),
+                                            .k = k.transpose(1, 2),
+                                            .v = k_and_v[1].transpose(1, 2),
+                                            .document_borders = inputs.document_borders_N,
+                                            .scale = a.scale});
+  return weights.reduce_scatter_sequence(
+      linear("wo", out_BHSV.transpose(1, 2).reshape({batch * time, -1}), weights));
+}
+
+}  // namespace rondo

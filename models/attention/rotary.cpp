@@ -1,0 +1,113 @@
+// Frequencies and tables are made in fp64 on the host, once.
+#include "models/attention/rotary.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "ops/kernel/with_dtype.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+std::vector<double> frequencies(const Rotary& rotary, std::monostate) {
+  std::vector<double> plain;
+  for (std::int64_t i = 0; i < rotary.width; i += 2)
+    plain.push_back(std::pow(rotary.theta, -static_cast<double>(i) / static_cast<double>(rotary.width)));
+  return plain;
+}
+
+std::vector<double> frequencies(const Rotary& rotary, const WavelengthScaling& s) {
+  std::vector<double> scaled = frequencies(rotary, std::monostate());
+  const double original = static_cast<double>(s.original_max_seq_len);
+  for (double& frequency : scaled) {
+    const double wavelength = 2.0 * std::numbers::pi / frequency;
+    if (wavelength < original / s.high_freq_factor) continue;
+    const bool is_long = wavelength > original / s.low_freq_factor;
+    const double smooth =
+        is_long ? 0 : (original / wavelength - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
+    frequency = is_long ? frequency / s.factor : (1.0 - smooth) * frequency / s.factor + smooth * frequency;
+  }
+  return scaled;
+}
+
+std::vector<double> frequencies(const Rotary& rotary, const YarnScaling& s) {
+  const auto width = static_cast<double>(rotary.width);
+  // The pair, as a real number, that turns so often in the original length.
+  const auto pair_turning = [&](double rotations) {
+    const double wavelength = static_cast<double>(s.original_max_seq_len) / rotations;
+    return width * std::log(wavelength / (2.0 * std::numbers::pi)) / (2.0 * std::log(rotary.theta));
+  };
+  const double low = std::max(std::floor(pair_turning(s.beta_fast)), 0.0);
+  double high = std::min(std::ceil(pair_turning(s.beta_slow)), width - 1.0);
+  if (low == high) high += 0.001;
+  std::vector<double> scaled = frequencies(rotary, std::monostate());
+  for (std::size_t i = 0; i < scaled.size(); ++i) {
+    const double share = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    scaled[i] = scaled[i] * (1.0 - share) + scaled[i] / s.factor * share;
+  }
+  return scaled;
+}
+
+// The pairs (first_i, second_i) turned by their angles, all firsts and then all seconds.
+Tensor rotate(const Tensor& first, const Tensor& second, const RotaryTables& rope) {
+  const Tensor turned_first = first * rope.cos - second * rope.sin;
+  const Tensor turned_second = second * rope.cos + first * rope.sin;
+  return at::cat({turned_first, turned_second}, -1);
+}
+
+}  // namespace
+
+std::vector<Buffer> rotary_buffers(const Rotary& rotary, std::int64_t seq_len) {
+  const std::vector<double> turns =
+      std::visit([&](const auto& scaling) { return frequencies(rotary, scaling); }, rotary.scaling);
+  const auto pairs = static_cast<std::int64_t>(turns.size());
+  Tensor cos = at::empty({seq_len, pairs}, at::kDouble), sin = at::empty({seq_len, pairs}, at::kDouble);
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    for (std::int64_t t = 0; t < seq_len; ++t) {
+      const double angle = static_cast<double>(t) * turns[static_cast<std::size_t>(i)];
+      cos.data_ptr<double>()[t * pairs + i] = std::cos(angle);
+      sin.data_ptr<double>()[t * pairs + i] = std::sin(angle);
+    }
+  }
+  return {{"rope.cos", cos}, {"rope.sin", sin}};
+}
+
+RotaryTables rotary_tables(const ForwardInputs& inputs) {
+  const Tensor &cos = inputs.buffers[0], &sin = inputs.buffers[1];
+  if (!inputs.positions_BT) {
+    const auto rows = [&](const Tensor& table) {
+      return table.narrow(0, 0, inputs.tokens_BT.size(1)).unsqueeze(0).unsqueeze(2);
+    };
+    return {rows(cos), rows(sin)};
+  }
+  const Tensor& positions = *inputs.positions_BT;
+  const std::int64_t batch = positions.size(0), time = positions.size(1);
+  const Tensor flat = positions.reshape({-1});
+  const auto pick = [&](const Tensor& table) {
+    return at::index_select(table, 0, flat).view({batch, time, 1, table.size(1)});
+  };
+  const Tensor picked_cos = pick(cos);
+  const Tensor picked_sin = pick(sin);
+  return {picked_cos, picked_sin};
+}
+
+// The halves are unbound and not sliced, since the backward of a slice fills a whole tensor with zeros.
+Tensor rotate_halves(const Tensor& x, const RotaryTables& rope) {
+  const std::vector<Tensor> halves = x.to(sum_dtype(x)).unflatten(-1, {2, x.size(-1) / 2}).unbind(-2);
+  return rotate(halves[0], halves[1], rope).to(x.scalar_type());
+}
+
+Tensor rotate_neighbours(const Tensor& x, const RotaryTables& rope) {
+  const std::vector<Tensor> pairs = x.to(sum_dtype(x)).unflatten(-1, {x.size(-1) / 2, 2}).unbind(-1);
+  return rotate(pairs[0], pairs[1], rope).to(x.scalar_type());
+}
+
+}  // namespace rondo

@@ -1,0 +1,32 @@
+// Rotary embedding (Su et al., "RoFormer", 2021): its frequencies, its tables, and the two ways in which
+// models pair the elements of a head.
+//
+// Shape suffixes: B batch, T sequence, K width of what is rotated.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "models/parts/decoder.h"
+#include "models/parts/description.h"
+
+namespace rondo {
+
+// "rope.cos" and "rope.sin", fp64 [seq_len, K/2]; the angle of position t is t * frequency.
+std::vector<Buffer> rotary_buffers(const Rotary& rotary, std::int64_t seq_len);
+
+// Cosines and sines at the positions of the tokens, of the tables' dtype: [B or 1, T, 1, K/2].
+struct RotaryTables {
+  at::Tensor cos, sin;
+};
+RotaryTables rotary_tables(const ForwardInputs& inputs);
+
+// Each turns pairs of x [B, T, heads, K] in fp32 (fp64 for fp64): (x_i, x_{i + K/2}), as Hugging Face stores
+// Llama;
+at::Tensor rotate_halves(const at::Tensor& x, const RotaryTables& rope);
+// or the neighbours (x_2i, x_2i+1). Their results stand in halves, in the same order for queries and keys, so
+// that products of heads are those of neighbours.
+at::Tensor rotate_neighbours(const at::Tensor& x, const RotaryTables& rope);
+
+}  // namespace rondo

@@ -1,0 +1,136 @@
+// A decoder that follows from its description: the order of its parts, and what is counted of them. What a
+// part computes is in models/attention/ and models/parts/.
+//
+// Shape suffixes: N tokens of this rank, D model dim.
+#include <ATen/TensorOperators.h>
+
+#include <algorithm>
+
+#include "models/attention/attention_kinds.h"
+#include "models/attention/rotary.h"
+#include "models/parts/decoder.h"
+#include "models/parts/description.h"
+#include "models/parts/layers.h"
+#include "models/parts/moe.h"
+#include "support/scope.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+std::int64_t head_dims(const GroupedQueryAttention& a) { return a.heads * 2 * a.head_dim; }
+std::int64_t head_dims(const LatentAttention& a) {
+  return a.heads * (a.plain_width + a.rotated_width + a.value_width);
+}
+
+class DescribedDecoder final : public Decoder {
+ public:
+  explicit DescribedDecoder(Description description)
+      : d_(std::move(description)), table_(described_parameters(d_)) {
+    for (std::size_t layer = 0; layer < d_.blocks.size(); ++layer)
+      if (std::holds_alternative<MixtureOfExperts>(d_.blocks[layer].feed_forward)) routers_.push_back(layer);
+  }
+
+  const std::vector<ParameterRule>& parameters() const override { return table_.rules(); }
+  std::int64_t vocabulary() const override { return d_.ends.vocab_size; }
+  double load_balance_coeff() const override { return d_.load_balance_coeff; }
+  std::vector<Buffer> buffers(std::int64_t seq_len) const override {
+    return rotary_buffers(d_.rotary, seq_len);
+  }
+
+  std::vector<std::string> routers() const override {
+    std::vector<std::string> paths;
+    for (const std::size_t layer : routers_) paths.push_back("layers." + std::to_string(layer) + ".moe");
+    return paths;
+  }
+
+  std::vector<ExpertBias> expert_biases() const override {
+    std::vector<ExpertBias> biases;
+    if (routers_.empty() || !experts_of(routers_[0]).has_bias) return biases;
+    for (const std::size_t layer : routers_) {
+      const std::string at = "layers." + std::to_string(layer) + ".";
+      biases.push_back({at + "moe.expert_bias", experts_of(layer).experts,
+                        "model." + at + "mlp.gate.e_score_correction_bias"});
+    }
+    return biases;
+  }
+
+  std::optional<RoutedTokens> routed_tokens() const override {
+    if (routers_.empty()) return std::nullopt;
+    const MixtureOfExperts& m = experts_of(routers_[0]);
+    return RoutedTokens{m.experts, m.router.top_k, d_.ends.dim};
+  }
+
+  Tensor forward(const Weights& weights, const ForwardInputs& inputs) const override {
+    const RotaryTables rope = rotary_tables(inputs);
+    const auto one_block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t layer) {
+      return block(h_ND, static_cast<std::size_t>(layer), weights, rope, inputs);
+    };
+    const auto layers = static_cast<std::int64_t>(d_.blocks.size());
+    return decode(weights, inputs, {layers, d_.norm_eps, d_.ends.tie_embeddings, one_block});
+  }
+
+  // Of the routed experts, those that a token takes count.
+  std::int64_t flops_per_token(std::int64_t seq_len) const override {
+    std::int64_t active = d_.ends.tie_embeddings ? 0 : -d_.ends.vocab_size * d_.ends.dim, widths = 0;
+    std::int64_t routed = 0;
+    for (const ParameterRule& rule : parameters())
+      (rule.style == ParallelStyle::experts ? routed : active) += element_count(rule);
+    if (const auto tokens = routed_tokens()) active += routed * tokens->experts_per_token / tokens->experts;
+    for (const Block& b : d_.blocks)
+      widths += std::visit([](const auto& kind) { return head_dims(kind); }, b.attention);
+    return 6 * active + 6 * widths * seq_len;
+  }
+
+ private:
+  const MixtureOfExperts& experts_of(std::size_t layer) const {
+    return std::get<MixtureOfExperts>(d_.blocks[layer].feed_forward);
+  }
+
+  Tensor block(const Tensor& h_ND, std::size_t layer, const Weights& weights, const RotaryTables& rope,
+               const ForwardInputs& inputs) const {
+    const Block& b = d_.blocks[layer];
+    const auto attend = [&](const Tensor& x_ND) {
+      return std::visit([&](const auto& kind) { return attention(kind, x_ND, weights, rope, inputs); },
+                        b.attention);
+    };
+    const auto feed = [&](const Tensor& x_ND) {
+      return std::holds_alternative<FeedForward>(b.feed_forward) ? feed_forward("feed_forward", x_ND, weights)
+                                                                 : experts(x_ND, layer, weights, inputs);
+    };
+    const auto norm = [&](const char* name, const Tensor& x_ND) {
+      return rms_norm(name, x_ND, weights, d_.norm_eps);
+    };
+    const auto add = [&](const Tensor& h, const char* name, const auto& part) {
+      return h + (b.norms == NormPlacement::before ? part(norm(name, h)) : norm(name, part(h)));
+    };
+    return add(add(h_ND, "attention_norm", attend), "ffn_norm", feed);
+  }
+
+  Tensor experts(const Tensor& x_ND, std::size_t layer, const Weights& weights,
+                 const ForwardInputs& inputs) const {
+    ModuleScope scope("moe");
+    const auto router = static_cast<std::size_t>(std::lower_bound(routers_.begin(), routers_.end(), layer) -
+                                                 routers_.begin());
+    const SequenceBalance balance = {inputs.tokens_BT.size(0),
+                                     d_.sequence_balance_coeff * inputs.sequence_weight};
+    const MixtureOfExperts& m = experts_of(layer);
+    const Tensor bias_E = m.has_bias ? inputs.expert_biases.at(router) : Tensor();
+    const MoeOutput moe = mixture_of_experts(m, x_ND, weights, bias_E, balance);
+    if (inputs.loads != nullptr) inputs.loads->at(router) = moe.load;
+    return moe.y_TD;
+  }
+
+  Description d_;
+  ParameterTable table_;
+  std::vector<std::size_t> routers_;  // the layers that have one
+};
+
+}  // namespace
+
+std::shared_ptr<const Decoder> make_decoder(Description description) {
+  return std::make_shared<DescribedDecoder>(std::move(description));
+}
+
+}  // namespace rondo

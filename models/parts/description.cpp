@@ -1,0 +1,88 @@
+// The parameters of each part, in the order in which its forward reads them (models/attention/, layers.cpp,
+// moe.cpp).
+#include "models/parts/description.h"
+
+namespace rondo {
+namespace {
+
+using enum ParallelStyle;
+
+void add(ParameterTable& table, const GroupedQueryAttention& a) {
+  const std::int64_t q_dim = a.heads * a.head_dim, kv_dim = a.kv_heads * a.head_dim;
+  table.add("attention.wq", "self_attn.q_proj", {q_dim, table.dim()}, colwise, table.plain());
+  table.add("attention.wk", "self_attn.k_proj", {kv_dim, table.dim()}, colwise, table.plain());
+  table.add("attention.wv", "self_attn.v_proj", {kv_dim, table.dim()}, colwise, table.plain());
+  if (a.qk_norm == QkNorm::per_head) {
+    table.add("attention.q_norm", "self_attn.q_norm", {a.head_dim}, replicated, kOnes);
+    table.add("attention.k_norm", "self_attn.k_norm", {a.head_dim}, replicated, kOnes);
+  } else if (a.qk_norm == QkNorm::whole) {
+    table.add("attention.q_norm", "self_attn.q_norm", {q_dim}, colwise, kOnes);
+    table.add("attention.k_norm", "self_attn.k_norm", {kv_dim}, colwise, kOnes);
+  }
+  table.add("attention.wo", "self_attn.o_proj", {table.dim(), q_dim}, rowwise, table.deep());
+}
+
+void add(ParameterTable& table, const LatentAttention& a) {
+  const std::int64_t q_dim = a.heads * (a.plain_width + a.rotated_width);
+  if (a.q_rank == 0) {
+    table.add("attention.wq", "self_attn.q_proj", {q_dim, table.dim()}, colwise, table.plain());
+  } else {
+    table.add("attention.wq_a", "self_attn.q_a_proj", {a.q_rank, table.dim()}, replicated, table.plain());
+    table.add("attention.q_norm", "self_attn.q_a_layernorm", {a.q_rank}, replicated, kOnes);
+    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, a.q_rank}, colwise, table.plain());
+  }
+  table.add("attention.wkv_a", "self_attn.kv_a_proj_with_mqa", {a.kv_rank + a.rotated_width, table.dim()},
+            replicated, table.plain());
+  table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {a.kv_rank}, replicated, kOnes);
+  table.add("attention.wkv_b", "self_attn.kv_b_proj", {a.heads * (a.plain_width + a.value_width), a.kv_rank},
+            colwise, table.plain());
+  table.add("attention.wo", "self_attn.o_proj", {table.dim(), a.heads * a.value_width}, rowwise,
+            table.deep());
+}
+
+void add_swiglu(ParameterTable& table, const std::string& name, const std::string& theirs,
+                std::int64_t width) {
+  table.add(name + ".w1", theirs + ".gate_proj", {width, table.dim()}, colwise, table.plain());
+  table.add(name + ".w3", theirs + ".up_proj", {width, table.dim()}, colwise, table.deep());
+  table.add(name + ".w2", theirs + ".down_proj", {table.dim(), width}, rowwise, table.deep());
+}
+
+void add(ParameterTable& table, const FeedForward& f) { add_swiglu(table, "feed_forward", "mlp", f.width); }
+
+void add(ParameterTable& table, const MixtureOfExperts& m) {
+  const std::int64_t e = m.experts, dim = table.dim();
+  table.add("moe.router.gate", "mlp.gate", {e, dim}, replicated, table.deep());
+  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, m.width, dim}, experts, table.plain());
+  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, m.width, dim}, experts, table.deep());
+  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, dim, m.width}, experts, table.deep());
+  if (m.shared_width > 0) add_swiglu(table, "moe.shared_experts", "mlp.shared_experts", m.shared_width);
+}
+
+void add(ParameterTable& table, const Block& block) {
+  const auto norm = [&](const char* name, const char* theirs) {
+    table.add(name, theirs, {table.dim()}, replicated, kOnes);
+  };
+  const auto part = [&](const auto& kinds) {
+    std::visit([&](const auto& kind) { add(table, kind); }, kinds);
+  };
+  if (block.norms == NormPlacement::before) {
+    norm("attention_norm", "input_layernorm");
+    part(block.attention);
+    norm("ffn_norm", "post_attention_layernorm");
+    part(block.feed_forward);
+  } else {
+    part(block.attention);
+    norm("attention_norm", "post_attention_layernorm");
+    part(block.feed_forward);
+    norm("ffn_norm", "post_feedforward_layernorm");
+  }
+}
+
+}  // namespace
+
+ParameterTable described_parameters(const Description& d) {
+  const auto add_block = [&](ParameterTable& table, std::size_t layer) { add(table, d.blocks[layer]); };
+  return {d.ends, d.blocks.size(), d.initial_weights, add_block};
+}
+
+}  // namespace rondo

@@ -1,0 +1,128 @@
+// The sizes that models have in common: their fields, the rules between them and what ranks share. Fields are
+// templates over a model's struct, so that defaults are its own. No LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/parts/description.h"
+#include "models/parts/model_spec.h"
+#include "support/fields.h"
+
+namespace rondo {
+
+// Of a decoder with grouped queries.
+struct GroupedQuerySizes {
+  std::int64_t dim = 256;
+  std::int64_t n_layers = 6;
+  std::int64_t n_heads = 16;
+  std::int64_t n_kv_heads = 16;  // divides n_heads; each serves n_heads / n_kv_heads query heads
+  std::int64_t vocab_size = 2048;
+  std::int64_t head_dim = 0;  // 0 = dim / n_heads
+  double norm_eps = 1e-5;
+  double rope_theta = 500000.0;
+  std::int64_t max_seq_len = 131072;
+  bool tie_embeddings = false;  // the head is the token embedding
+
+  // Elements of one head; the heads together may be narrower or wider than dim.
+  std::int64_t head_width() const { return head_dim > 0 ? head_dim : dim / n_heads; }
+
+  // The rules between these that do not hold.
+  std::vector<SizeProblem> head_problems() const;
+  // Its values spelt out that may be left to follow from others.
+  void spell_out(FieldValues& values) const { values["head_dim"] = head_width(); }
+  // The same with few and narrow heads and layers: 24 of what ranks share, so that 2, 3, 4, 6 and 8 of them
+  // can; a vocabulary and a width that none of these divides.
+  void make_small();
+  DecoderEnds ends() const { return {dim, vocab_size, tie_embeddings}; }
+  GroupedQueryAttention attention(QkNorm norm) const {
+    return {n_heads, n_kv_heads, head_width(), norm, norm_eps};
+  }
+};
+
+// With a feed-forward in every layer.
+struct DenseSizes : GroupedQuerySizes {
+  std::int64_t ffn_hidden_dim = 768;
+
+  void make_small();
+  SharedSizes shared() const {
+    return {{{"n_heads", n_heads}, {"n_kv_heads", n_kv_heads}, {"ffn_hidden_dim", ffn_hidden_dim}}, {}};
+  }
+  // The same block n_layers times.
+  std::vector<Block> blocks(QkNorm qk_norm, NormPlacement norms) const {
+    const Block block{attention(qk_norm), FeedForward{ffn_hidden_dim}, norms};
+    return std::vector<Block>(static_cast<std::size_t>(n_layers), block);
+  }
+};
+
+inline constexpr double kWidest = 1 << 24;
+
+// `Member`s of C by their names, whether they are its own or a base's.
+template <class C>
+Fields stream_fields() {
+  using Count = std::int64_t;
+  return {
+      field<C, Count>("dim", &C::dim, "width of the residual stream", {.minimum = 1, .maximum = 1 << 20}),
+      field<C, Count>("n_layers", &C::n_layers, "transformer blocks", {.minimum = 1, .maximum = 10000}),
+      field<C, Count>("vocab_size", &C::vocab_size, "rows of the token embedding",
+                      {.minimum = 1, .maximum = kWidest}),
+      field<C, double>("norm_eps", &C::norm_eps, "added to the mean square in RMSNorm",
+                       {.above = 0, .below = 1}),
+      field<C, double>("rope_theta", &C::rope_theta, "base of the rotary frequencies", {.above = 1}),
+      field<C, Count>("max_seq_len", &C::max_seq_len, "longest sequence that the model takes",
+                      {.minimum = 1, .maximum = kWidest, .unit = "tokens"}),
+  };
+}
+
+template <class C>
+Fields grouped_query_fields() {
+  using Count = std::int64_t;
+  return {
+      field<C, Count>("n_heads", &C::n_heads, "query heads; divides dim where head_dim is 0",
+                      {.minimum = 1, .maximum = 1 << 16}),
+      field<C, Count>("n_kv_heads", &C::n_kv_heads, "key and value heads; divides n_heads",
+                      {.minimum = 1, .maximum = 1 << 16}),
+      field<C, Count>("head_dim", &C::head_dim, "width of one head; 0 is dim / n_heads",
+                      {.minimum = 0, .maximum = 1 << 16}),
+      field<C, bool>("tie_embeddings", &C::tie_embeddings,
+                     "the output head shares the token embedding's weight"),
+  };
+}
+
+template <class C>
+Field feed_forward_field(const char* meaning) {
+  return field<C, std::int64_t>("ffn_hidden_dim", &C::ffn_hidden_dim, meaning,
+                                {.minimum = 1, .maximum = kWidest});
+}
+
+// What routers and experts have wherever there are some.
+template <class C>
+Fields expert_fields() {
+  using Count = std::int64_t;
+  return {
+      field<C, Count>("moe_hidden_dim", &C::moe_hidden_dim, "width of an expert",
+                      {.minimum = 1, .maximum = kWidest}),
+      field<C, Count>("n_experts", &C::n_experts, "routed experts of a layer",
+                      {.minimum = 1, .maximum = 1 << 16}),
+      field<C, Count>("top_k", &C::top_k, "routed experts that a token takes",
+                      {.minimum = 1, .maximum = 1 << 16}),
+      field<C, bool>("route_norm", &C::route_norm, "divide the chosen scores of a token by their sum"),
+      field<C, double>("load_balance_coeff", &C::load_balance_coeff,
+                       "step by which an expert's bias moves against its load, once an optimizer step",
+                       {.minimum = 0, .below = 1}),
+      field<C, double>("sequence_balance_coeff", &C::sequence_balance_coeff,
+                       "factor on the auxiliary loss of each sequence's load, which is differentiated with "
+                       "the loss and not reported in it; 0 is none",
+                       {.minimum = 0}),
+  };
+}
+
+Fields joined(std::initializer_list<Fields> parts);
+
+template <class C>
+Fields dense_fields() {
+  return joined(
+      {stream_fields<C>(), grouped_query_fields<C>(), {feed_forward_field<C>("width of the feed-forward")}});
+}
+
+}  // namespace rondo
