@@ -28,12 +28,13 @@ void take_rope_object(const std::string& name, const Json& rope, const RopeScali
   if (type == nullptr) type = older;
   if (type == nullptr) {
     inner.require("rope_type");
-  } else if (*type == scaling.type) {
+  } else if (scaling.type != nullptr && *type == scaling.type) {
     take_sizes(inner, scaling.sizes, fields, sizes);
     if (scaling.read_rest != nullptr) scaling.read_rest(inner);
   } else if (*type != "default") {
-    return inner.fail("rope_type", *type,
-                      std::string("not in this version; default and ") + scaling.type + " are");
+    const std::string known =
+        scaling.type == nullptr ? "default is" : std::string("default and ") + scaling.type + " are";
+    return inner.fail("rope_type", *type, "not in this version; " + known);
   }
   inner.take_only("partial_rotary_factor", 1.0, "a rotation of a part of each head is");
   // Any of them might change the frequencies.
@@ -43,7 +44,7 @@ void take_rope_object(const std::string& name, const Json& rope, const RopeScali
 
 void take_rope(FieldsReader& reader, const RopeScaling& scaling, const Fields& fields, FieldValues& sizes) {
   sizes["rope_theta"] = 10000.0;  // where the file does not say, as in transformers
-  sizes["rope_scaling_factor"] = 1.0;
+  if (scaling.type != nullptr) sizes["rope_scaling_factor"] = 1.0;
   reader.take_size("rope_theta", fields, "rope_theta", sizes);
   const Json* older = reader.take("rope_scaling");
   const Json* parameters = reader.take("rope_parameters");
@@ -93,7 +94,7 @@ Json write_sizes(const ModelSpec& model, const FieldValues& sizes) {
   put_sizes(type.sizes, plain, config);
   put_sizes({{"rope_theta", "rope_theta"}}, plain, config);
   Json& scaling = config["rope_scaling"];  // null: none
-  if (plain.at("rope_scaling_factor") != FieldValue(1.0)) {
+  if (type.rope_scaling.type != nullptr && plain.at("rope_scaling_factor") != FieldValue(1.0)) {
     scaling["rope_type"] = type.rope_scaling.type;
     put_sizes(type.rope_scaling.sizes, plain, scaling);
   }

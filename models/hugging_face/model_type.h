@@ -26,26 +26,33 @@ struct FixedField {
   bool written = false;
 };
 
-// The scaling of rotary frequencies that a model knows besides "default". Every model has the sizes
-// rope_theta and rope_scaling_factor, which is 1 where there is none.
+// The scaling of rotary frequencies that a model knows besides "default"; such a model has the size
+// rope_scaling_factor, which is 1 where there is none. Every model has rope_theta.
 struct RopeScaling {
-  const char* type;  // "llama3"
-  std::vector<SizeName> sizes;
+  const char* type = nullptr;  // "llama3"
+  std::vector<SizeName> sizes = {};
   void (*read_rest)(FieldsReader&) = nullptr;  // what else such an object may hold
 };
 
 struct ModelType {
-  const char* name;          // of config.json's "model_type"
-  const char* architecture;  // the one of "architectures"
-  FieldValues defaults;      // sizes that no file says, or not every file
+  const char* name;                           // of config.json's "model_type"
+  std::vector<const char*> other_names = {};  // under which files have the same model
+  const char* architecture;                   // the one of "architectures"
+  FieldValues defaults;                       // sizes that no file says, or not every file
   std::vector<SizeName> sizes;
-  RopeScaling rope_scaling;
+  RopeScaling rope_scaling = {};
   std::vector<FixedField> fixed;
   // What the tables do not say. Reading comes last and may complete the sizes.
   void (*read_rest)(FieldsReader&, FieldValues& sizes) = nullptr;
   // Throws Error(checkpoint) for a model that transformers has not.
   void (*write_rest)(const FieldValues& sizes, nlohmann::json& config) = nullptr;
 };
+
+// What models with grouped queries share.
+std::vector<SizeName> grouped_query_names(std::vector<SizeName> more = {});
+std::vector<FixedField> grouped_query_fixed(std::vector<FixedField> more = {});
+// As many heads of keys as of queries where the file does not say; attention without a window in all layers.
+void read_grouped_query_rest(FieldsReader& reader, FieldValues& sizes);
 
 // Problems go to the reader; the values are good only where there are none.
 FieldValues read_sizes(const ModelSpec& model, FieldsReader& reader);

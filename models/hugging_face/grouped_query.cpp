@@ -1,0 +1,51 @@
+// The fields of a config.json that models with grouped queries share.
+#include "models/hugging_face/model_type.h"
+
+namespace rondo::hugging_face {
+namespace {
+
+using Json = nlohmann::json;
+
+template <class Row>
+std::vector<Row> joined(std::vector<Row> rows, std::vector<Row> more) {
+  rows.insert(rows.end(), more.begin(), more.end());
+  return rows;
+}
+
+}  // namespace
+
+std::vector<SizeName> grouped_query_names(std::vector<SizeName> more) {
+  constexpr bool kOptional = false;
+  return joined({{"hidden_size", "dim"},
+                 {"num_hidden_layers", "n_layers"},
+                 {"num_attention_heads", "n_heads"},
+                 {"num_key_value_heads", "n_kv_heads", kOptional},
+                 {"head_dim", "head_dim", kOptional},
+                 {"vocab_size", "vocab_size"},
+                 {"rms_norm_eps", "norm_eps", kOptional},
+                 {"max_position_embeddings", "max_seq_len", kOptional},
+                 {"tie_word_embeddings", "tie_embeddings", kOptional}},
+                std::move(more));
+}
+
+std::vector<FixedField> grouped_query_fixed(std::vector<FixedField> more) {
+  constexpr bool kWritten = true;
+  return joined({{"hidden_act", "silu", "another activation is", kWritten},
+                 {"attention_bias", false, "a bias in attention is", kWritten},
+                 {"attention_dropout", 0.0, "dropout is", kWritten},
+                 {"sliding_window", nullptr, "a sliding window is"},
+                 {"use_sliding_window", false, "a sliding window is"},
+                 {"partial_rotary_factor", 1.0, "a rotation of a part of each head is"}},
+                std::move(more));
+}
+
+void read_grouped_query_rest(FieldsReader& reader, FieldValues& sizes) {
+  if (!sizes.contains("n_kv_heads") && sizes.contains("n_heads")) sizes["n_kv_heads"] = sizes["n_heads"];
+  reader.take("max_window_layers");  // of a window that there is not
+  if (const Json* types = reader.take("layer_types"))
+    for (const Json& type : types->is_array() ? *types : Json::array({*types}))
+      if (type != "full_attention")
+        return reader.fail("layer_types", type, "not in this version; the only value is \"full_attention\"");
+}
+
+}  // namespace rondo::hugging_face
