@@ -16,6 +16,7 @@
 #include "trainer/config/dump.h"
 #include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/data/documents/files.h"
+#include "trainer/hugging_face/config.h"
 
 namespace rondo {
 namespace {
@@ -201,6 +202,10 @@ void check_checkpoint(Rules& rules, const JobConfig& config) {
   rules.require(!c.initial_load_in_hf_quantized || c.initial_load_in_hf,
                 {"checkpoint.initial_load_in_hf_quantized", "checkpoint.initial_load_in_hf"},
                 "checkpoint.initial_load_in_hf_quantized needs checkpoint.initial_load_in_hf = true");
+  const std::string no_form = c.enable && c.last_save_in_hf
+                                  ? hugging_face::why_not_exported(config.model.name, config.model.sizes)
+                                  : "";
+  rules.require(no_form.empty(), {"checkpoint.last_save_in_hf", "model.flavor", "model.name"}, no_form);
   needs_saving(c.create_seed_checkpoint, "create_seed_checkpoint");
   needs_saving(c.load_only, "load_only");
   rules.require(!c.initial_load_in_hf || !initial_hugging_face_folder(config).empty(),

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -102,13 +103,14 @@ const ModelSpec* read_model_type(FieldsReader& reader) {
   for (const ModelSpec& model : model_specs()) {
     const ModelType& known = *model.hugging_face_type;
     names.push_back(fmt::format("\"{}\"", known.name));
-    if (*type != known.name) continue;
+    const auto& others = known.other_names;
+    if (*type != known.name && std::find(others.begin(), others.end(), *type) == others.end()) continue;
     if (architectures != nullptr && *architectures != Json::array({known.architecture}))
       reader.fail("architectures", *architectures,
                   fmt::format("not in this version; the only value is [\"{}\"]", known.architecture));
     return &model;
   }
-  reader.fail("model_type", *type, fmt::format("not in this version; {} are", fmt::join(names, " and ")));
+  reader.fail("model_type", *type, fmt::format("not in this version; {} are", fmt::join(names, ", ")));
   return nullptr;
 }
 
@@ -195,7 +197,7 @@ std::string config_json(const ModelConfig& config) {
     for (const ModelSpec& known : model_specs()) names.push_back(known.name);
     throw Error(ExitCode::checkpoint,
                 fmt::format("model.name = \"{}\" has no Hugging Face form in this version; {} have",
-                            config.model, fmt::join(names, " and ")));
+                            config.model, fmt::join(names, ", ")));
   }
   Json object = write_sizes(*model, config.sizes);
   if (!config.dtype.empty()) object["torch_dtype"] = config.dtype;
@@ -204,6 +206,15 @@ std::string config_json(const ModelConfig& config) {
     if (!object.contains(name)) object[name] = nullptr;
   object["use_cache"] = true;
   return object.dump(2) + "\n";
+}
+
+std::string why_not_exported(const std::string& model, const FieldValues& sizes) {
+  try {
+    config_json({model, sizes, "", {}});
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 std::string generation_config_json(const TokenIds& tokens) {

@@ -42,6 +42,9 @@ struct ReadConfig {
 ReadConfig parse_config(std::string_view text, const std::string& file);
 ReadConfig read_config(const std::filesystem::path& file);
 
+// Why transformers has no model of these sizes, in words; "" where it has one. REQUIRES as config_json().
+std::string why_not_exported(const std::string& model, const FieldValues& sizes);
+
 // Texts of config.json and generation_config.json. REQUIRES a model that is exported, and sizes that obey its
 // rules. bos and eos are written even where unknown (null): transformers would assume 1 and 2.
 std::string config_json(const ModelConfig& config);
