@@ -19,9 +19,10 @@
 
 #include "models/deepseek_v3/deepseek_v3.h"
 #include "models/llama3/llama3.h"
+#include "models/qwen3/qwen3.h"
 
 namespace rondo {
 
-using Models = std::tuple<Llama3Config, DeepSeekV3Config>;
+using Models = std::tuple<Llama3Config, DeepSeekV3Config, Qwen3Config>;
 
 }  // namespace rondo

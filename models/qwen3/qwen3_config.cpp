@@ -1,0 +1,30 @@
+#include "models/qwen3/qwen3.h"
+
+namespace rondo {
+
+const Fields& Qwen3Config::fields() {
+  static const Fields list = dense_fields<Qwen3Config>();
+  return list;
+}
+
+FieldValues Qwen3Config::plain() const {
+  FieldValues values = to_values(*this);
+  spell_out(values);
+  return values;
+}
+
+Qwen3Config Qwen3Config::small() const {
+  Qwen3Config c = *this;
+  c.make_small();
+  return c;
+}
+
+Description Qwen3Config::description() const {
+  return {ends(),
+          norm_eps,
+          {rope_theta, head_width()},
+          equal_weights({Init::Kind::normal, 0.02, 0.0}),
+          blocks(QkNorm::per_head, NormPlacement::before)};
+}
+
+}  // namespace rondo

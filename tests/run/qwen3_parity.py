@@ -1,0 +1,26 @@
+"""Qwen3's dense models against transformers: python3 qwen3_parity.py RONDO. See parity.py."""
+import torch
+from parity import Family, compare_all
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+SMALL = dict(vocab_size=128, hidden_size=64, intermediate_size=160, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=24, max_position_embeddings=128, rms_norm_eps=1e-6,
+             tie_word_embeddings=False, rope_parameters={"rope_type": "default", "rope_theta": 1e6})
+
+# As Family says.
+SHAPES = {
+    "heads wider than dim / n_heads": ({}, 33, {}),
+    "one key head for each query head": (dict(num_key_value_heads=4), 33, {}),
+    "one key head in all": (dict(num_key_value_heads=1), 40, {}),
+    "odd head counts, odd vocabulary": (dict(hidden_size=45, num_attention_heads=9, num_key_value_heads=3, head_dim=10,
+                                             vocab_size=131), 21, {}),
+    "tied embeddings": (dict(tie_word_embeddings=True, vocab_size=257), 33, {}),
+    "another theta": (dict(rope_parameters={"rope_type": "default", "rope_theta": 10000.0}), 96, {}),
+    "six layers in many files": (dict(num_hidden_layers=6, intermediate_size=345), 33, dict(max_shard_size="60KB")),
+    "saved in bfloat16, tied": (dict(tie_word_embeddings=True), 33, dict(dtype=torch.bfloat16)),
+}
+
+FAMILY = Family(Qwen3Config, Qwen3ForCausalLM, SMALL, SHAPES)
+
+if __name__ == "__main__":
+    compare_all(FAMILY)
