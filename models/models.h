@@ -19,10 +19,11 @@
 
 #include "models/deepseek_v3/deepseek_v3.h"
 #include "models/llama3/llama3.h"
+#include "models/olmo2/olmo2.h"
 #include "models/qwen3/qwen3.h"
 
 namespace rondo {
 
-using Models = std::tuple<Llama3Config, DeepSeekV3Config, Qwen3Config>;
+using Models = std::tuple<Llama3Config, DeepSeekV3Config, Qwen3Config, Olmo2Config>;
 
 }  // namespace rondo

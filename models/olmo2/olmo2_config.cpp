@@ -1,0 +1,31 @@
+#include "models/olmo2/olmo2.h"
+
+namespace rondo {
+
+const Fields& Olmo2Config::fields() {
+  static const Fields list = dense_fields<Olmo2Config>();
+  return list;
+}
+
+FieldValues Olmo2Config::plain() const {
+  FieldValues values = to_values(*this);
+  spell_out(values);
+  return values;
+}
+
+Olmo2Config Olmo2Config::small() const {
+  Olmo2Config c = *this;
+  c.make_small();
+  return c;
+}
+
+Description Olmo2Config::description() const {
+  const Init cut_at_three_deviations{Init::Kind::truncated_normal, 0.02, 0.06};
+  return {ends(),
+          norm_eps,
+          {rope_theta, head_width()},
+          equal_weights(cut_at_three_deviations),
+          blocks(QkNorm::whole, NormPlacement::after)};
+}
+
+}  // namespace rondo
