@@ -144,9 +144,9 @@ std::vector<SizeProblem> DeepSeekV3Config::problems() const {
         fmt::format("model.top_k must be at most the {} experts that a token may choose from: "
                     "n_limited_groups * n_experts / n_expert_groups = {} * {}",
                     n_limited_groups * group, n_limited_groups, group));
-  if (rope_scaling_factor > 1 && rope_beta_slow >= rope_beta_fast)
+  if (rope_scaling_factor > 1 && rope_beta_slow > rope_beta_fast)
     add({"rope_beta_slow", "rope_beta_fast"},
-        fmt::format("model.rope_beta_slow = {} must be less than model.rope_beta_fast = {}", rope_beta_slow,
+        fmt::format("model.rope_beta_slow = {} must be at most model.rope_beta_fast = {}", rope_beta_slow,
                     rope_beta_fast));
   return found;
 }

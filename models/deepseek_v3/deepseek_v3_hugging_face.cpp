@@ -63,6 +63,7 @@ const ModelType& DeepSeekV3Config::hugging_face_type() {
   constexpr bool kOptional = false, kWritten = true;
   static const ModelType type = {
       .name = "deepseek_v3",
+      .other_names = {"kimi_k2"},
       .architecture = "DeepseekV3ForCausalLM",
       .defaults = {{"norm_eps", 1e-6},
                    {"latent_norm_eps", kLatentNormEps},

@@ -1,11 +1,11 @@
 """DeepSeek-V3 against transformers: python3 deepseek_parity.py RONDO. See parity.py.
 
-transformers keeps the experts of a layer in two tensors and saves one for each expert and matrix; gradients are
-compared as saved.
+Experts are compared as they are saved (expert_gradients.py).
 """
 import json
 
 import torch
+from expert_gradients import gradients_as_saved, measured_with
 from parity import Family, compare_all
 from safetensors.torch import load_file, save_file
 from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
@@ -38,6 +38,10 @@ SHAPES = {
     "odd sizes": (dict(hidden_size=45, intermediate_size=77, moe_intermediate_size=13, num_attention_heads=3,
                        num_key_value_heads=3, n_routed_experts=9, n_group=3, topk_group=2, kv_lora_rank=11,
                        q_lora_rank=7, qk_nope_head_dim=5, qk_rope_head_dim=6, v_head_dim=9, vocab_size=131), 21, {}),
+    "Kimi K2's shape, rotary included": (
+        dict(n_group=1, topk_group=1, n_routed_experts=12, num_experts_per_tok=4, routed_scaling_factor=2.827,
+             rope_parameters={**YARN, "rope_theta": 50000.0, "factor": 32.0, "beta_fast": 1.0, "beta_slow": 1.0}), 96,
+        {}),
     "values wider than keys": (dict(v_head_dim=40), 33, {}),
     "saved in bfloat16, in many files": ({}, 33, dict(dtype=torch.bfloat16, max_shard_size="100KB")),
     "saved in 8 bits, in blocks": (dict(hidden_size=200, intermediate_size=150, moe_intermediate_size=140,
@@ -74,33 +78,6 @@ def rewrite(folder, quantized=False):
     save_file(stored, folder / "model.safetensors", {"format": "pt"})
     save_file(plain, folder / "plain" / "model.safetensors", {"format": "pt"})
     return folder / "plain"
-
-
-def gradients_as_saved(model):
-    """Gradients by the names that the files have."""
-    gradients = {}
-    for name, parameter in model.named_parameters():
-        grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        stem, _, leaf = name.rpartition(".")
-        if leaf not in ("gate_up_proj", "down_proj"):
-            gradients[name] = grad
-            continue
-        for expert, of_expert in enumerate(grad):
-            parts = {"down_proj": of_expert}
-            if leaf == "gate_up_proj":
-                parts = dict(zip(("gate_proj", "up_proj"), of_expert.chunk(2)))
-            for part, value in parts.items():
-                gradients[f"{stem}.{expert}.{part}.weight"] = value
-    return gradients
-
-
-def measured_with(name, names):
-    """An expert's gradient is measured with those of its layer's experts: one of few tokens is sums of few."""
-    layer, _, tail = name.partition(".experts.")
-    if not tail:
-        return [name]
-    matrix = name.split(".")[-2]
-    return [other for other in names if other.startswith(layer + ".experts.") and other.split(".")[-2] == matrix]
 
 
 FAMILY = Family(DeepseekV3Config, DeepseekV3ForCausalLM, SMALL, SHAPES, rewrite, ("quantized",), gradients_as_saved,

@@ -97,7 +97,8 @@ TEST_CASE("DeepSeek-V3's parameters and FLOPs a token are the published ones") {
     double gflop_at_4096;
   };
   const Row row = GENERATE(Row{"debugmodel", 33'014'016, 0.920}, Row{"16B", 15'706'484'224, 18.106},
-                           Row{"236B", 235'741'434'880, 185.51}, Row{"671B", 671'026'404'352, 281.16});
+                           Row{"236B", 235'741'434'880, 185.51}, Row{"671B", 671'026'404'352, 281.16},
+                           Row{"kimi_k2_1T", 1'026'408'209'408, 220.825});
   const auto model = make_decoder(flavor(row.flavor));
   INFO(row.flavor);
   CHECK(parameter_count(*model) == row.parameters);
@@ -236,9 +237,10 @@ TEST_CASE("sizes of DeepSeek-V3 that cannot be are refused with the arithmetic")
       rule([](auto& c) { c.n_expert_groups = 4; }) ==
       "model.top_k must be at most the 2 experts that a token may choose from: n_limited_groups * n_experts "
       "/ n_expert_groups = 1 * 2");
-  CHECK(rule([](auto& c) { c.rope_beta_slow = 32; }) ==
-        "model.rope_beta_slow = 32 must be less than model.rope_beta_fast = 32");
-  for (const char* name : {"debugmodel", "16B", "236B", "671B"}) CHECK(flavor(name).problems().empty());
+  CHECK(rule([](auto& c) { c.rope_beta_slow = 33; }) ==
+        "model.rope_beta_slow = 33 must be at most model.rope_beta_fast = 32");
+  for (const char* name : {"debugmodel", "16B", "236B", "671B", "kimi_k2_debugmodel", "kimi_k2_1T"})
+    CHECK(flavor(name).problems().empty());
 }
 
 }  // namespace rondo
