@@ -21,9 +21,10 @@
 #include "models/llama3/llama3.h"
 #include "models/olmo2/olmo2.h"
 #include "models/qwen3/qwen3.h"
+#include "models/qwen3_moe/qwen3_moe.h"
 
 namespace rondo {
 
-using Models = std::tuple<Llama3Config, DeepSeekV3Config, Qwen3Config, Olmo2Config>;
+using Models = std::tuple<Llama3Config, DeepSeekV3Config, Qwen3Config, Qwen3MoeConfig, Olmo2Config>;
 
 }  // namespace rondo
