@@ -1,4 +1,4 @@
-// Every layout of up to 8 ranks and every way to train, for both models, against one rank. Label `full`.
+// Every layout of up to 8 ranks and every way to train, for every model, against one rank. Label `full`.
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/run/runs.h"
@@ -18,6 +18,10 @@ void prove_all(const std::string& model) {
 
 TEST_CASE("Llama 3 equals one rank in every layout and every way to train") { prove_all("llama3"); }
 TEST_CASE("DeepSeek-V3 equals one rank in every layout and every way to train") { prove_all("deepseek_v3"); }
+TEST_CASE("Qwen3 equals one rank in every layout and every way to train") { prove_all("qwen3"); }
+TEST_CASE("Qwen3 MoE equals one rank in every layout and every way to train") { prove_all("qwen3_moe"); }
+TEST_CASE("OLMo 2 equals one rank in every layout and every way to train") { prove_all("olmo2"); }
+TEST_CASE("Kimi K2 equals one rank in every layout and every way to train") { prove_all("kimi_k2"); }
 
 }  // namespace
 }  // namespace rondo

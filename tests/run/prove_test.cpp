@@ -1,4 +1,4 @@
-// `rondo prove` on real ranks: layouts of both models equal one rank, and what does not is found and named.
+// `rondo prove` on real ranks: layouts of all models equal one rank, and what does not is found and named.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -48,6 +48,13 @@ TEST_CASE("layouts of DeepSeek-V3 equal one rank, and tokens go to the same expe
                          "dp_replicate=2,tp=2,model.n_expert_groups=4,model.n_limited_groups=2",
                          "tp=2,ep=2/dp_shard=4,ep=4"};
   all_hold(prove_layouts("deepseek_v3", layouts), layouts.size());
+}
+
+TEST_CASE(
+    "layouts of models with norms of queries and keys equal one rank, those that divide such a norm too") {
+  all_hold(prove_layouts("qwen3", {"dp_shard=2,tp=2,compile.numerics=rounds"}), 1);
+  all_hold(prove_layouts("olmo2", {"tp=3,compile.memory_policy=full", "dp_shard=2,tp=2,accumulate=2"}), 2);
+  all_hold(prove_layouts("qwen3_moe", {"dp_shard=2,tp=2,ep=4"}), 1);
 }
 
 // The second rank's learning rate decays otherwise.

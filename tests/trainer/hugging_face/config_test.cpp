@@ -162,8 +162,10 @@ TEST_CASE("features that the model here has not are refused by field and value")
           "quantization_config.quant_method = \"awq\": not in this version; \"fp8\" is");
   refused("compression_config", {{"a", 1}}, "compressed weights are not in this version");
   refused("torch_dtype", "float8_e4m3fn", "dtype = \"float8_e4m3fn\": not in this version");
-  refused("model_type", "mistral",
-          "model_type = \"mistral\": not in this version; \"llama\" and \"deepseek_v3\" are");
+  refused(
+      "model_type", "mistral",
+      "model_type = \"mistral\": not in this version; \"llama\", \"deepseek_v3\", \"qwen3\", \"qwen3_moe\", "
+      "\"olmo2\" are");
   refused("architectures", {"LlamaForSequenceClassification"},
           "architectures = [\"LlamaForSequenceClassification\"]: not in this version");
 }
@@ -243,7 +245,9 @@ TEST_CASE("a file that is no object is refused with its place") {
 TEST_CASE("a model that transformers has not is not exported") {
   CHECK(error_of([] {
           config_json({"mine", {}, "", {}});
-        }) == "model.name = \"mine\" has no Hugging Face form in this version; llama3 and deepseek_v3 have");
+        }) ==
+        "model.name = \"mine\" has no Hugging Face form in this version; llama3, deepseek_v3, qwen3, "
+        "qwen3_moe, olmo2 have");
 }
 
 }  // namespace rondo::hugging_face

@@ -62,7 +62,7 @@ const std::string replicate = "parallelism.data_parallel_replicate_degree=",
 
 }  // namespace
 
-TEST_CASE("the graphs of both models have types of sharding after every pass, in every kind of layout") {
+TEST_CASE("the graphs of every model have types of sharding after every pass, in every kind of layout") {
   const std::vector<LaidOut> jobs = {
       {"llama3_debug", 2},
       {"llama3_debug", 512, {key::replicate + "8", key::tensor + "8"}},
@@ -86,6 +86,11 @@ TEST_CASE("the graphs of both models have types of sharding after every pass, in
       {"deepseek_v3_debug",
        4,
        {key::tensor + "2", "model.sequence_balance_coeff=0.01", key::policy + "full"}},
+      {"qwen3_debug", 8, {key::replicate + "2", key::tensor + "2", key::rounds, key::documents}},
+      {"olmo2_debug", 8, {key::tensor + "4", key::batch + "16", key::policy + "full"}},
+      {"olmo2_debug", 4, {key::tensor + "2", key::rounds, "training.dtype=bfloat16"}},
+      {"qwen3_moe_debug", 8, {key::tensor + "2", key::expert + "8", key::standard, key::bounded}},
+      {"kimi_k2_debug", 4, {key::tensor + "2", key::expert + "4", key::rounds}},
   };
   for (const LaidOut& job : jobs) {
     INFO(job.model << " on " << job.ranks << ": " << fmt::format("{}", fmt::join(job.more, " ")));

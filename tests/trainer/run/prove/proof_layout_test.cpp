@@ -105,6 +105,10 @@ TEST_CASE("the small model of a proof has the parts of the large one") {
   CHECK(size(deepseek, "q_lora_rank") > 0);
   CHECK(size(small("deepseek_v3_16b"), "q_lora_rank") == 0);
   CHECK(std::get<bool>(small("llama3_1b").sizes.at("tie_embeddings")));
+  const Model qwen = small("qwen3_235b_a22b");
+  CHECK(size(qwen, "n_heads") == 2 * size(qwen, "n_kv_heads"));
+  CHECK(size(qwen, "n_experts") == 24);
+  CHECK(size(small("olmo2_7b"), "n_heads") == size(small("olmo2_7b"), "n_kv_heads"));
 }
 
 }  // namespace

@@ -1,0 +1,156 @@
+// Configurations as they were published with the weights, and what is written for them.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+
+#include "models/parts/model_spec.h"
+#include "tests/trainer/hugging_face/safetensors/texts.h"
+#include "trainer/config/load.h"
+#include "trainer/hugging_face/config.h"
+
+namespace rondo::hugging_face {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using Json = nlohmann::json;
+using safetensors::error_of;
+
+struct Published {
+  const char *model, *flavor;
+  Json config;
+};
+
+Json qwen3_8b() {
+  return Json::parse(R"({
+    "architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+    "bos_token_id": 151643, "eos_token_id": 151645, "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096,
+    "initializer_range": 0.02, "intermediate_size": 12288, "max_position_embeddings": 40960,
+    "max_window_layers": 36, "model_type": "qwen3", "num_attention_heads": 32, "num_hidden_layers": 36,
+    "num_key_value_heads": 8, "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 1000000,
+    "sliding_window": null, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+    "transformers_version": "4.51.0", "use_cache": true, "use_sliding_window": false, "vocab_size": 151936})");
+}
+
+Json qwen3_30b_a3b() {
+  return Json::parse(R"({
+    "architectures": ["Qwen3MoeForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+    "bos_token_id": 151643, "decoder_sparse_step": 1, "eos_token_id": 151645, "head_dim": 128,
+    "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 6144,
+    "max_position_embeddings": 40960, "max_window_layers": 48, "mlp_only_layers": [],
+    "model_type": "qwen3_moe", "moe_intermediate_size": 768, "norm_topk_prob": true,
+    "num_attention_heads": 32, "num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 48,
+    "num_key_value_heads": 4, "output_router_logits": false, "rms_norm_eps": 1e-06, "rope_scaling": null,
+    "rope_theta": 1000000.0, "router_aux_loss_coef": 0.001, "sliding_window": null,
+    "tie_word_embeddings": false, "torch_dtype": "bfloat16", "transformers_version": "4.51.0",
+    "use_cache": true, "use_sliding_window": false, "vocab_size": 151936})");
+}
+
+Json olmo2_7b() {
+  return Json::parse(R"({
+    "architectures": ["Olmo2ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+    "eos_token_id": 100257, "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02,
+    "intermediate_size": 11008, "max_position_embeddings": 4096, "model_type": "olmo2",
+    "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 32, "pad_token_id": 100277,
+    "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 500000, "tie_word_embeddings": false,
+    "torch_dtype": "float32", "transformers_version": "4.47.0.dev0", "use_cache": false,
+    "vocab_size": 100352})");
+}
+
+// Of its kind are model_type, the rotation and the number of experts.
+Json kimi_k2() {
+  return Json::parse(R"({
+    "architectures": ["DeepseekV3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+    "aux_loss_alpha": 0.001, "bos_token_id": 163584, "eos_token_id": 163585, "ep_size": 1,
+    "first_k_dense_replace": 1, "hidden_act": "silu", "hidden_size": 7168, "initializer_range": 0.02,
+    "intermediate_size": 18432, "kv_lora_rank": 512, "max_position_embeddings": 131072,
+    "model_type": "kimi_k2", "moe_intermediate_size": 2048, "moe_layer_freq": 1, "n_group": 1,
+    "n_routed_experts": 384, "n_shared_experts": 1, "norm_topk_prob": true, "num_attention_heads": 64,
+    "num_experts_per_tok": 8, "num_hidden_layers": 61, "num_key_value_heads": 64,
+    "num_nextn_predict_layers": 0, "pretraining_tp": 1, "q_lora_rank": 1536, "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64, "quantization_config": {"activation_scheme": "dynamic", "fmt": "e4m3",
+    "quant_method": "fp8", "weight_block_size": [128, 128]}, "rms_norm_eps": 1e-06,
+    "rope_scaling": {"beta_fast": 1.0, "beta_slow": 1.0, "factor": 32.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+    "original_max_position_embeddings": 4096, "type": "yarn"}, "rope_theta": 50000.0,
+    "routed_scaling_factor": 2.827, "scoring_func": "sigmoid", "seq_aux": true, "tie_word_embeddings": false,
+    "topk_group": 1, "topk_method": "noaux_tc", "torch_dtype": "bfloat16", "transformers_version": "4.48.3",
+    "use_cache": true, "v_head_dim": 128, "vocab_size": 163840})");
+}
+
+std::vector<Published> published() {
+  return {{"qwen3", "8B", qwen3_8b()},
+          {"qwen3_moe", "30B-A3B", qwen3_30b_a3b()},
+          {"olmo2", "7B", olmo2_7b()},
+          {"deepseek_v3", "kimi_k2_1T", kimi_k2()}};
+}
+
+FieldValues flavor(const char* model, const char* name) {
+  return load_config({std::string("--model.name=") + model, std::string("--model.flavor=") + name})
+      .model.sizes;
+}
+
+FieldValues plain(const char* model, const FieldValues& sizes) {
+  return find_model_spec(model)->plain(sizes);
+}
+
+std::string problem_with(Json config, const char* field, const Json& value) {
+  config[field] = value;
+  return error_of([&] { parse_config(config.dump(), "config.json"); });
+}
+
+}  // namespace
+
+TEST_CASE("published configurations are those of the flavors, with nothing unknown in them") {
+  for (const Published& one : published()) {
+    INFO(one.model << " " << one.flavor);
+    const ReadConfig read = parse_config(one.config.dump(), "config.json");
+    CHECK(read.warnings.empty());
+    CHECK(read.config.model == one.model);
+    CHECK(plain(one.model, read.config.sizes) == plain(one.model, flavor(one.model, one.flavor)));
+  }
+}
+
+TEST_CASE("what is written is read back, and says all that the published file says of the model") {
+  for (const Published& one : published()) {
+    INFO(one.model << " " << one.flavor);
+    const FieldValues sizes = flavor(one.model, one.flavor);
+    const std::string text = config_json({one.model, sizes, "bfloat16", {}});
+    CHECK(plain(one.model, parse_config(text, "config.json").config.sizes) == plain(one.model, sizes));
+    CHECK(parse_config(text, "config.json").warnings.empty());
+    const Json written = Json::parse(text);
+    for (const char* field :
+         {"architectures", "hidden_size", "num_hidden_layers", "vocab_size", "rope_theta"})
+      CHECK(written[field] == one.config[field]);
+  }
+}
+
+TEST_CASE("what these models have not here is refused by its field") {
+  CHECK_THAT(problem_with(qwen3_8b(), "use_sliding_window", true),
+             ContainsSubstring("use_sliding_window = true: a sliding window is not in this version"));
+  CHECK_THAT(
+      problem_with(qwen3_8b(), "rope_scaling",
+                   {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}}),
+      ContainsSubstring("rope_scaling.rope_type = \"yarn\": not in this version; default is"));
+  CHECK_THAT(problem_with(qwen3_8b(), "attention_bias", true),
+             ContainsSubstring("a bias in attention is not in this version"));
+  CHECK_THAT(problem_with(qwen3_30b_a3b(), "mlp_only_layers", {0}),
+             ContainsSubstring("layers without experts are not in this version; the only value is []"));
+  CHECK_THAT(problem_with(qwen3_30b_a3b(), "decoder_sparse_step", 2),
+             ContainsSubstring("layers without experts are not in this version"));
+  CHECK_THAT(problem_with(qwen3_30b_a3b(), "num_experts", nullptr),
+             ContainsSubstring("num_experts is missing"));
+  CHECK_THAT(
+      problem_with(qwen3_30b_a3b(), "num_experts_per_tok", 129),
+      ContainsSubstring("num_experts_per_tok = 129: model.top_k must be at most model.n_experts = 128"));
+  CHECK_THAT(problem_with(olmo2_7b(), "num_key_value_heads", 5),
+             ContainsSubstring("num_key_value_heads = 5: model.n_kv_heads must divide model.n_heads"));
+}
+
+TEST_CASE("the number of experts has another name in files of transformers 5") {
+  Json config = qwen3_30b_a3b();
+  config.erase("num_experts");
+  config["num_local_experts"] = 128;
+  CHECK(plain("qwen3_moe", parse_config(config.dump(), "config.json").config.sizes) ==
+        plain("qwen3_moe", flavor("qwen3_moe", "30B-A3B")));
+}
+
+}  // namespace rondo::hugging_face

@@ -1,0 +1,25 @@
+// Small models for tests of whole runs: those beside Llama 3 (runs.h) and DeepSeek-V3 (deepseek.h).
+#pragma once
+
+#include <catch2/generators/catch_generators_range.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/run/ladder.h"
+
+namespace rondo {
+
+struct SmallModel {
+  std::string name, toml;
+};
+
+inline std::vector<SmallModel> small_models() {
+  const std::string sizes = "dim = 48\nn_layers = 2\nn_heads = 4\nn_kv_heads = 2\nvocab_size = 259\n";
+  const auto model = [&](const std::string& name, const std::string& more) {
+    return SmallModel{name, "\n[model]\nname = \"" + name + "\"\nflavor = \"debugmodel\"\n" + sizes + more};
+  };
+  return {model("qwen3", "head_dim = 16\nffn_hidden_dim = 80\n"), model("olmo2", "ffn_hidden_dim = 80\n"),
+          model("qwen3_moe", "head_dim = 16\nmoe_hidden_dim = 32\n")};
+}
+
+}  // namespace rondo
