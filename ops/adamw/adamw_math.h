@@ -19,6 +19,8 @@ struct AdamWOptions {
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
+
+  bool operator==(const AdamWOptions&) const = default;
 };
 
 namespace adam {

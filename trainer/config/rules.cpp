@@ -15,6 +15,7 @@
 #include "trainer/config/derived.h"
 #include "trainer/config/dump.h"
 #include "trainer/config/schema/bucket_patterns.h"
+#include "trainer/config/schema/parameter_groups.h"
 #include "trainer/data/documents/files.h"
 #include "trainer/hugging_face/config.h"
 
@@ -229,18 +230,24 @@ void check_profiling(Rules& rules, const JobConfig& config) {
 }
 
 // A name that means no parameter is a misspelt one.
-void check_buckets(Rules& rules, const JobConfig& config) {
+void check_names_of_parameters(Rules& rules, const JobConfig& config) {
   const ModelSpec* model = find_model_spec(config.model.name);
-  if (model == nullptr || config.compile.fsdp_buckets.empty()) return;
+  const bool named = !config.compile.fsdp_buckets.empty() || !config.optimizer.parameter_groups.empty();
+  if (model == nullptr || !named) return;
   const std::vector<ParameterRule> parameters = model->parameters(config.model.sizes);
-  for (const Bucket& bucket : read_buckets(config.compile.fsdp_buckets))
-    for (const std::string& name : bucket.names)
+  const auto check = [&](const char* key, const std::vector<std::string>& names) {
+    for (const std::string& name : names)
       rules.require(std::any_of(parameters.begin(), parameters.end(),
                                 [&](const ParameterRule& rule) { return names_parameter(name, rule.name); }),
-                    {"compile.fsdp_buckets", "model.flavor", "model.name"},
+                    {key, "model.flavor", "model.name"},
                     fmt::format("\"{}\" means no parameter of the model, which has {} to {}, as {}", name,
                                 parameters.front().name, parameters.back().name,
                                 parameters[parameters.size() / 2].name));
+  };
+  for (const Bucket& bucket : read_buckets(config.compile.fsdp_buckets))
+    check("compile.fsdp_buckets", bucket.names);
+  for (const ParameterGroup& group : read_parameter_groups(config.optimizer.parameter_groups))
+    check("optimizer.parameter_groups", group.names);
 }
 
 void check_passes(Rules& rules, const JobConfig& config, const std::string& device) {
@@ -262,7 +269,7 @@ void check_rules(const JobConfig& config, const Origins& origins, const std::str
   check_datasets(rules, config);
   check_features(rules, config, device);
   check_memory_policy(rules, config);
-  check_buckets(rules, config);
+  check_names_of_parameters(rules, config);
   check_passes(rules, config, device);
   check_checkpoint(rules, config);
   check_profiling(rules, config);

@@ -8,6 +8,7 @@
 
 #include "compiler/analysis/memory_policy.h"
 #include "trainer/config/schema/bucket_patterns.h"
+#include "trainer/config/schema/parameter_groups.h"
 #include "trainer/step/float_dtypes.h"
 
 namespace rondo {
@@ -69,6 +70,16 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
                                            : ExpertOverflow::drop;
   o.optimizer = {c.optimizer.name == "AdamW", c.optimizer.beta1, c.optimizer.beta2, c.optimizer.eps,
                  c.optimizer.weight_decay};
+  if (!c.optimizer.parameter_groups.empty())
+    o.update_of = [groups = read_parameter_groups(c.optimizer.parameter_groups),
+                   optimizer = o.optimizer](const std::string& parameter) {
+      ParameterUpdate update{optimizer};
+      const std::size_t group = group_of(groups, parameter);
+      if (group == groups.size()) return update;
+      update.lr_factor = groups[group].lr_factor;
+      update.options.weight_decay = groups[group].weight_decay.value_or(optimizer.weight_decay);
+      return update;
+    };
   return o;
 }
 

@@ -19,19 +19,36 @@ void stand_for(const Tensors& overwritten, const Tensors& now) {
   }
 }
 
+Tensors some_of(const Tensors& all, const std::vector<std::size_t>& places) {
+  Tensors some;
+  for (const std::size_t place : places) some.push_back(all[place]);
+  return some;
+}
+
 }  // namespace
 
 void optimizer_update(const OptimizerState& state, const Tensors& gradients, const at::Tensor& learning_rate,
                       const at::Tensor& gradient_scale, const at::Tensor& found_inf,
-                      const AdamWOptions& options) {
+                      const std::vector<UpdateGroup>& groups) {
   state.step.add_(1 - found_inf);  // the op counts the update being made from 1
-  const AdamWOperands operands{state.parameters, state.exp_avgs, state.exp_avg_sqs, gradients,
-                               state.step,       learning_rate,  gradient_scale,    found_inf};
-  if (!functional::isFunctionalTensor(state.step)) return adamw_(operands, options);
-  const auto [parameters, exp_avgs, exp_avg_sqs] = adamw(operands, options);
-  stand_for(state.parameters, parameters);
-  stand_for(state.exp_avgs, exp_avgs);
-  stand_for(state.exp_avg_sqs, exp_avg_sqs);
+  for (const UpdateGroup& group : groups) {
+    const double factor = group.update.lr_factor;
+    const at::Tensor rate = factor == 1 ? learning_rate : learning_rate * factor;
+    const Tensors old_parameters = some_of(state.parameters, group.parameters),
+                  old_exp_avgs = some_of(state.exp_avgs, group.parameters),
+                  old_exp_avg_sqs = some_of(state.exp_avg_sqs, group.parameters),
+                  of_group = some_of(gradients, group.parameters);
+    const AdamWOperands operands{old_parameters, old_exp_avgs, old_exp_avg_sqs, of_group,
+                                 state.step,     rate,         gradient_scale,  found_inf};
+    if (!functional::isFunctionalTensor(state.step)) {
+      adamw_(operands, group.update.options);
+      continue;
+    }
+    const auto [parameters, exp_avgs, exp_avg_sqs] = adamw(operands, group.update.options);
+    stand_for(old_parameters, parameters);
+    stand_for(old_exp_avgs, exp_avgs);
+    stand_for(old_exp_avg_sqs, exp_avg_sqs);
+  }
 }
 
 }  // namespace rondo

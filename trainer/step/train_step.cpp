@@ -10,6 +10,7 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <map>
 
 #include "ops/kernel/with_dtype.h"
@@ -32,6 +33,7 @@ struct Step {
   TrainStepOptions options;
   std::int64_t routers;               // of the model
   std::vector<Placement> placements;  // of its parameters, in the table's order
+  std::vector<UpdateGroup> update_groups;
   InputSharding sharding;
   ModelInputs inputs;
 
@@ -178,7 +180,7 @@ Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Up
   const OptimizerState state{at_input.parameters.of(inputs), at_input.exp_avgs.of(inputs),
                              at_input.exp_avg_sqs.of(inputs), inputs[at_input.step]};
   optimizer_update(state, from.gradients, inputs[at_input.learning_rate], r.gradient_scale, r.found_inf,
-                   step.options.optimizer);
+                   step.update_groups);
   Tensors outputs{r.loss, r.grad_norm, r.found_inf};
   if (tokens_LE.defined()) append(outputs, {balanced.load_imbalance, tokens_LE});
   if (r.dropped_tokens.defined()) outputs.push_back(r.dropped_tokens);
@@ -314,6 +316,19 @@ StepFunction make_validate(const StepPtr& step) {
   return b.function;
 }
 
+// In the order of their first parameters.
+std::vector<UpdateGroup> update_groups(const Decoder& model, const TrainStepOptions& options) {
+  std::vector<UpdateGroup> groups;
+  for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+    const ParameterUpdate update = options.update_of ? options.update_of(model.parameters()[i].name)
+                                                     : ParameterUpdate{options.optimizer};
+    const auto alike = std::find_if(groups.begin(), groups.end(),
+                                    [&](const UpdateGroup& group) { return group.update == update; });
+    (alike == groups.end() ? groups.emplace_back(UpdateGroup{update, {}}) : *alike).parameters.push_back(i);
+  }
+  return groups;
+}
+
 ModelInputs model_inputs(const Decoder& model, const std::vector<Placement>& placements,
                          const InputSharding& sharding, const TrainStepOptions& options) {
   ModelInputs inputs{.mesh = sharding.mesh(), .parameters = {}, .constants = {}, .expert_biases = {}};
@@ -345,8 +360,9 @@ TrainStepFunctions make_train_step(const std::shared_ptr<const Decoder>& model,
     placements.push_back(placement_of(rule, options.mesh, options.rank));
   const InputSharding sharding(options.mesh);
   ModelInputs inputs = model_inputs(*model, placements, sharding, options);
-  const auto step = std::make_shared<const Step>(
-      Step{model, options, std::ssize(model->routers()), std::move(placements), sharding, std::move(inputs)});
+  const auto step =
+      std::make_shared<const Step>(Step{model, options, std::ssize(model->routers()), std::move(placements),
+                                        update_groups(*model, options), sharding, std::move(inputs)});
   TrainStepFunctions functions;
   // A microbatch leaves the sum over replicas to the update, which takes it once.
   const bool accumulates = options.microbatches > 1;

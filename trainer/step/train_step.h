@@ -53,6 +53,8 @@ struct TrainStepOptions {
   ShardingOptions sharding;
   ExpertOverflow expert_overflow = ExpertOverflow::repeat;
   AdamWOptions optimizer;
+  // Of a parameter, given its name; empty: `optimizer` for all, with the step's learning rate.
+  std::function<ParameterUpdate(const std::string&)> update_of = {};
   // Of a parameter, given its name and the model's own bucket; empty: the model's own.
   std::function<std::string(const std::string&, const std::string&)> bucket = {};
 };

@@ -45,6 +45,7 @@ struct Optimizer {
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
+  std::vector<std::string> parameter_groups;
   std::string implementation = "fused";
   static const Fields& fields();
 };

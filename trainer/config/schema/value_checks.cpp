@@ -5,6 +5,7 @@
 #include <set>
 
 #include "trainer/config/schema/bucket_patterns.h"
+#include "trainer/config/schema/parameter_groups.h"
 
 namespace rondo {
 
@@ -49,6 +50,12 @@ std::string selectors(const FieldValue& value) {
 std::string buckets(const FieldValue& value) {
   std::string rule;
   read_buckets(std::get<std::vector<std::string>>(value), &rule);
+  return rule;
+}
+
+std::string groups_of_parameters(const FieldValue& value) {
+  std::string rule;
+  read_parameter_groups(std::get<std::vector<std::string>>(value), &rule);
   return rule;
 }
 
