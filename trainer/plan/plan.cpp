@@ -147,9 +147,16 @@ double JobPlan::mfu_percent() const {
   return *rondo::mfu_percent(tokens_per_s_per_rank(), flops_per_token, device->peak_16bit_flops_per_s);
 }
 
-double JobPlan::most_tokens_per_s_per_rank() const {
+StepFloor JobPlan::floor() const {
   const double dense_s = step.of(ir::CostKind::matmul).seconds + step.of(ir::CostKind::attention).seconds;
-  return tokens_per_s_per_rank() * step.step_s / std::max({dense_s, step.node_links_s, step.network_s});
+  return std::max({StepFloor{dense_s, "products and attention"},
+                   StepFloor{step.node_links_s, "communication within nodes"},
+                   StepFloor{step.network_s, "communication between nodes"}},
+                  [](const StepFloor& a, const StepFloor& b) { return a.seconds < b.seconds; });
+}
+
+double JobPlan::most_tokens_per_s_per_rank() const {
+  return tokens_per_s_per_rank() * step.step_s / floor().seconds;
 }
 
 double JobPlan::most_mfu_percent() const {

@@ -38,6 +38,12 @@ struct CheckpointBytes {
   std::int64_t weights = 0;  // of the last save of the model only, in checkpoint.export_dtype
 };
 
+// What no schedule and no fusion shortens, and what it is.
+struct StepFloor {
+  double seconds = 0;
+  const char* of = "";  // "products and attention"
+};
+
 struct JobPlan {
   std::string model, flavor;
   std::int64_t parameters = 0;
@@ -70,7 +76,9 @@ struct JobPlan {
   double device_hours() const { return run_s() / 3600 * static_cast<double>(layout.mesh.world_size()); }
   // Percent of the device's 16-bit peak, by torchtitan's convention.
   double mfu_percent() const;
-  // Were everything but matrix products and attention free, or hidden: no schedule or fusion gets beyond.
+  // The longest of matrix products with attention, and the lanes of communication, which run side by side.
+  StepFloor floor() const;
+  // Were everything but the floor free, or hidden.
   double most_tokens_per_s_per_rank() const;
   double most_mfu_percent() const;
   // What a step spends most of its time on: "matrix products, 61 % of the step".

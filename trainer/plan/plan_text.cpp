@@ -194,9 +194,9 @@ void add_step(Lines& lines, const JobPlan& p) {
                              : fmt::format(" of {:.0f} GFLOP/s, as measured in bf16",
                                            p.device->peak_16bit_flops_per_s * 1e-9));
   lines.add("  {:<22}{}", "bound by", p.bound());
-  lines.add("  {:<22}{:>9} tokens/s a rank, MFU {:.1f} %, if only products and attention took time",
-            "at most", grouped(static_cast<std::int64_t>(p.most_tokens_per_s_per_rank())),
-            p.most_mfu_percent());
+  lines.add("  {:<22}{:>9} tokens/s a rank, MFU {:.1f} %, if only {} took time", "at most",
+            grouped(static_cast<std::int64_t>(p.most_tokens_per_s_per_rank())), p.most_mfu_percent(),
+            p.floor().of);
 }
 
 nlohmann::ordered_json memory_json(const JobPlan& p) {
