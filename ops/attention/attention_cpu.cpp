@@ -12,6 +12,7 @@
 #include <atomic>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -19,10 +20,9 @@
 #include "ops/attention/attention_tiles.h"
 #include "ops/kernel/with_dtype.h"
 
-namespace rondo {
+namespace rondo::attention_tiles {
 namespace {
 
-using namespace attention_tiles;  // NOLINT(google-build-using-namespace)
 using at::Tensor;
 
 // Elements as tiles know them.
@@ -49,16 +49,24 @@ Rows<T> rows_of_head(const Tensor& x_BHTD, std::int64_t batch, std::int64_t head
   return {data + batch * x_BHTD.stride(0) + head * x_BHTD.stride(1), x_BHTD.stride(2)};
 }
 
-std::optional<Tensor> contiguous(const std::optional<Tensor>& x) {
-  return x ? std::optional(x->contiguous()) : std::nullopt;
-}
+// Numbers of an int32 tensor, in order.
+class Numbers {
+ public:
+  explicit Numbers(const std::optional<Tensor>& x) : tensor_(x ? x->contiguous() : Tensor()) {}
+  explicit operator bool() const { return tensor_.defined(); }
+  const std::int32_t* begin() const { return tensor_.const_data_ptr<std::int32_t>(); }
+  const std::int32_t* end() const { return begin() + tensor_.numel(); }
+
+ private:
+  Tensor tensor_;
+};
 
 // Operands with rows that kernels can read, sizes, and what queries and positions are to each other.
 struct Problem {
   Tensor q, k, v;
   std::int64_t batch, heads, groups, queries, keys, width, value_width;
-  std::vector<Visible> visible;         // [B, T]
-  std::vector<std::int32_t> key_order;  // [B, S], the key at each position; empty: in order
+  std::vector<std::int32_t> key_order;  // [B, S], keys by their positions; empty: they lie so
+  std::vector<Visible> visible;         // [B, T], of keys in this order
   double scale;
 
   explicit Problem(const AttentionOperands& operands)
@@ -73,35 +81,44 @@ struct Problem {
         width(q.size(3)),
         value_width(v.size(3)),
         scale(operands.scale) {
-    find_visible(operands);
-    if (!operands.key_positions) return;
-    const Tensor positions = operands.key_positions->contiguous();
-    const auto* const at = positions.const_data_ptr<std::int32_t>();
-    key_order.resize(static_cast<std::size_t>(batch * keys));
-    for (std::int64_t b = 0; b < batch; ++b)
-      for (std::int64_t s = 0; s < keys; ++s)
-        key_order[static_cast<std::size_t>(b * keys + at[b * keys + s])] = static_cast<std::int32_t>(s);
+    const Numbers key_positions(operands.key_positions), query_positions(operands.query_positions),
+        borders(operands.document_borders);
+    if (key_positions) key_order.resize(static_cast<std::size_t>(batch * keys));
+    visible.resize(static_cast<std::size_t>(batch * queries));
+    for (std::int64_t b = 0; b < batch; ++b) {
+      const std::vector<std::int32_t> before =
+          key_positions ? order_keys(b, key_positions.begin() + b * keys) : std::vector<std::int32_t>();
+      for (std::int64_t t = 0; t < queries; ++t) {
+        const std::int64_t position = query_positions ? query_positions.begin()[b * queries + t] : t;
+        const Span seen = visible_keys(operands.mask, position, document_of(borders, b, position));
+        // From positions to keys by their positions.
+        const auto key_at = [&](std::int64_t at) {
+          if (!key_positions) return static_cast<std::int32_t>(std::clamp<std::int64_t>(at, 0, keys));
+          return before[static_cast<std::size_t>(std::clamp<std::int64_t>(at, 0, std::ssize(before) - 1))];
+        };
+        visible[static_cast<std::size_t>(b * queries + t)] = {key_at(seen.first), key_at(seen.end)};
+      }
+    }
   }
 
-  void find_visible(const AttentionOperands& operands) {
-    const std::optional<Tensor> positions = contiguous(operands.query_positions),
-                                borders = contiguous(operands.document_borders);
-    const auto* const position_at = positions ? positions->const_data_ptr<std::int32_t>() : nullptr;
-    const auto* const border_at = borders ? borders->const_data_ptr<std::int32_t>() : nullptr;
-    visible.resize(static_cast<std::size_t>(batch * queries));
-    for (std::int64_t b = 0; b < batch; ++b)
-      for (std::int64_t t = 0; t < queries; ++t) {
-        const std::int64_t position = position_at ? position_at[b * queries + t] : t;
-        Span document = {0, keys};
-        if (border_at) {
-          const auto* const behind =
-              std::upper_bound(border_at, border_at + borders->numel(), b * keys + position);
-          document = {behind[-1] - b * keys, *behind - b * keys};
-        }
-        const Span seen = visible_keys(operands.mask, position, document);
-        visible[static_cast<std::size_t>(b * queries + t)] = {static_cast<std::int32_t>(seen.first),
-                                                              static_cast<std::int32_t>(seen.end)};
-      }
+  // Sorts a row's keys. How many of them stand before each position, up to the one behind the last key.
+  std::vector<std::int32_t> order_keys(std::int64_t row, const std::int32_t* positions) {
+    std::int32_t* const order = key_order.data() + row * keys;
+    std::iota(order, order + keys, 0);
+    std::sort(order, order + keys, [&](auto one, auto other) { return positions[one] < positions[other]; });
+    std::vector<std::int32_t> before = {0};
+    for (std::int32_t i = 0; i < keys; ++i) {
+      before.resize(static_cast<std::size_t>(positions[order[i]]) + 1, i);
+      before.push_back(i + 1);
+    }
+    return before;
+  }
+
+  Span document_of(const Numbers& borders, std::int64_t row, std::int64_t position) const {
+    if (!borders) return {0, std::numeric_limits<std::int32_t>::max()};
+    const std::int64_t begin = row * (borders.end()[-1] / batch);
+    const std::int32_t* const behind = std::upper_bound(borders.begin(), borders.end(), begin + position);
+    return {behind[-1] - begin, *behind - begin};
   }
 
   template <class T>
@@ -138,22 +155,31 @@ void for_each_unit(std::int64_t units, std::size_t bytes, const F& run) {
 
 std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return (count + block - 1) / block; }
 
+// Queries of a block: fewer where there would be too few blocks for the threads. Of no consequence for
+// results.
+std::int64_t queries_of_block(const Problem& p) {
+  std::int64_t block = kBlock;
+  while (block > kQueries && p.batch * p.heads * blocks_of(p.queries, block) < 4 * at::get_num_threads())
+    block /= 2;
+  return block;
+}
+
 template <class T>
 void forward(const Problem& p, const std::optional<Tensor>& sinks, const Kernels<T>& kernels,
              const Tensor& output, const Tensor& logsumexp) {
-  const std::int64_t blocks = blocks_of(p.queries, kBlock);
+  const std::int64_t block = queries_of_block(p), blocks = blocks_of(p.queries, block);
   for_each_unit(p.batch * p.heads * blocks, kernels.scratch_bytes(p.width, p.value_width),
                 [&](std::int64_t unit, std::byte* scratch) {
                   const std::int64_t head = unit / blocks, b = head / p.heads, h = head % p.heads;
                   // Of causal attention the last blocks take longest, so they come first.
-                  const std::int64_t first = (blocks - 1 - unit % blocks) * kBlock;
+                  const std::int64_t first = (blocks - 1 - unit % blocks) * block;
                   Forward<T> job;
                   p.fill(job, b, h);
                   job.sink =
                       sinks ? sinks->const_data_ptr<double>()[h] : -std::numeric_limits<double>::infinity();
                   job.output = rows_of_head<T>(output, b, h);
                   job.logsumexp = rows_of_head<SumOf<T>>(logsumexp.unsqueeze(3), b, h);
-                  kernels.forward(job, first, std::min(first + kBlock, p.queries), scratch);
+                  kernels.forward(job, first, std::min(first + block, p.queries), scratch);
                 });
 }
 
@@ -213,13 +239,13 @@ void backward_keys(const Problem& p, const Gradients& g, const Kernels<T>& kerne
 
 template <class T>
 void backward_queries(const Problem& p, const Gradients& g, const Kernels<T>& kernels) {
-  const std::int64_t blocks = blocks_of(p.queries, kBlock);
+  const std::int64_t block = queries_of_block(p), blocks = blocks_of(p.queries, block);
   for_each_unit(p.batch * p.heads * blocks, kernels.scratch_bytes(p.width, p.value_width),
                 [&](std::int64_t unit, std::byte* scratch) {
-                  const std::int64_t head = unit / blocks, first = (blocks - 1 - unit % blocks) * kBlock;
+                  const std::int64_t head = unit / blocks, first = (blocks - 1 - unit % blocks) * block;
                   Backward<T> job = backward_job<T>(p, g, head / p.heads, head % p.heads);
                   job.grad_q = rows_of_head<T>(g.grad_q, head / p.heads, head % p.heads);
-                  kernels.backward(job, first, std::min(first + kBlock, p.queries), scratch);
+                  kernels.backward(job, first, std::min(first + block, p.queries), scratch);
                 });
 }
 
@@ -236,9 +262,41 @@ void backward(const Problem& p, const Gradients& g, const Kernels<T>& kernels) {
   }
 }
 
+std::tuple<Tensor, Tensor> forward(const AttentionOperands& operands, const Tiles& tiles) {
+  const Problem problem(operands);
+  Tensor output = empty_heads(problem.q, problem.value_width), logsumexp = empty_logsumexp(problem.q);
+  std::optional<Tensor> sinks;
+  if (operands.sinks) sinks = operands.sinks->to(at::kDouble).contiguous();
+  with_dtype(problem.q, "attention", [&](auto element) {
+    using T = Plain<decltype(element)>;
+    forward<T>(problem, sinks, kernels_of<T>(tiles), output, logsumexp);
+  });
+  return {output, logsumexp};
+}
+
+std::tuple<Tensor, Tensor, Tensor> backward(const AttentionOperands& operands, const Tensor& grad,
+                                            const Tensor& output, const Tensor& logsumexp,
+                                            const Tiles& tiles) {
+  const Problem problem(operands);
+  const Gradients gradients = {with_rows(grad),        with_rows(output),      logsumexp.unsqueeze(3),
+                               empty_heads(problem.q), empty_heads(problem.k), empty_heads(problem.v)};
+  with_dtype(problem.q, "attention_backward", [&](auto element) {
+    using T = Plain<decltype(element)>;
+    backward<T>(problem, gradients, kernels_of<T>(tiles));
+  });
+  return {gradients.grad_q, gradients.grad_k, gradients.grad_v};
+}
+
 }  // namespace
+}  // namespace rondo::attention_tiles
+
+namespace rondo {
+
+using at::Tensor;
+using attention_tiles::Tiles;
 
 std::vector<const Tiles*> supported_attention_tiles() {
+  using namespace attention_tiles;  // NOLINT(google-build-using-namespace)
   std::vector<const Tiles*> supported = {&portable};
 #ifdef __x86_64__
   if (__builtin_cpu_supports("x86-64-v3")) supported.push_back(&avx2);
@@ -254,28 +312,14 @@ std::vector<const Tiles*> supported_attention_tiles() {
 }
 
 std::tuple<Tensor, Tensor> attention_forward_cpu(const AttentionOperands& operands, const Tiles* tiles) {
-  const Problem problem(operands);
-  Tensor output = empty_heads(problem.q, problem.value_width), logsumexp = empty_logsumexp(problem.q);
-  std::optional<Tensor> sinks;
-  if (operands.sinks) sinks = operands.sinks->to(at::kDouble).contiguous();
-  with_dtype(problem.q, "attention", [&](auto element) {
-    using T = Plain<decltype(element)>;
-    forward<T>(problem, sinks, kernels_of<T>(tiles ? *tiles : best_tiles()), output, logsumexp);
-  });
-  return {output, logsumexp};
+  return attention_tiles::forward(operands, tiles ? *tiles : attention_tiles::best_tiles());
 }
 
 std::tuple<Tensor, Tensor, Tensor> attention_backward_cpu(const AttentionOperands& operands,
                                                           const Tensor& grad, const Tensor& output,
                                                           const Tensor& logsumexp, const Tiles* tiles) {
-  const Problem problem(operands);
-  const Gradients gradients = {with_rows(grad),        with_rows(output),      logsumexp.unsqueeze(3),
-                               empty_heads(problem.q), empty_heads(problem.k), empty_heads(problem.v)};
-  with_dtype(problem.q, "attention_backward", [&](auto element) {
-    using T = Plain<decltype(element)>;
-    backward<T>(problem, gradients, kernels_of<T>(tiles ? *tiles : best_tiles()));
-  });
-  return {gradients.grad_q, gradients.grad_k, gradients.grad_v};
+  return attention_tiles::backward(operands, grad, output, logsumexp,
+                                   tiles ? *tiles : attention_tiles::best_tiles());
 }
 
 }  // namespace rondo

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 #include "ops/attention/attention_tiles.h"
 
@@ -108,28 +107,6 @@ void product(std::int64_t rows, std::int64_t depth, std::int64_t columns, const 
     product_columns<C, kRegisterRows, 2>(rows, depth, a, a_row, a_step, b + m, ldb, out + m, ldo, add);
   if (m < columns)
     product_columns<C, 2 * kRegisterRows, 1>(rows, depth, a, a_row, a_step, b + m, ldb, out + m, ldo, add);
-}
-
-inline float widened(Bf16 x) {
-  const std::uint32_t bits = static_cast<std::uint32_t>(x.bits) << 16;
-  float result;
-  std::memcpy(&result, &bits, sizeof(result));
-  return result;
-}
-inline float widened(float x) { return x; }
-inline double widened(double x) { return x; }
-
-// To the nearest, ties to even; NaN stays NaN.
-template <class T>
-inline T rounded(SumOf<T> x) {
-  if constexpr (sizeof(T) == 2) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &x, sizeof(bits));
-    const std::uint32_t nearest = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
-    return {static_cast<std::uint16_t>(x == x ? nearest : 0x7FC0)};
-  } else {
-    return x;
-  }
 }
 
 }  // namespace

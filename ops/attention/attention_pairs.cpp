@@ -48,24 +48,19 @@ struct Scratch {
   }
 };
 
-// Rows [first, end) as `count` rows of `padded_width`; zeros where there is none.
-void copy_rows(const Rows<const Bf16>& rows, const std::int32_t* order, std::int64_t first, std::int64_t end,
-               std::int64_t count, std::int64_t width, std::int64_t padded_width, Bf16* to) {
-  for (std::int64_t i = 0; i < count; ++i, to += padded_width) {
-    const std::int64_t own = first + i < end ? width : 0;
-    if (own > 0) std::memcpy(to, rows[order == nullptr ? first + i : order[first + i]], sizeof(Bf16) * own);
-    std::memset(to + own, 0, sizeof(Bf16) * (padded_width - own));
-  }
+// As transpose() of f32, which is as wide as a pair.
+void transpose_pairs(const Pair* from, std::int64_t from_distance, Pair* to, std::int64_t to_distance) {
+  transpose(reinterpret_cast<const float*>(from), from_distance, reinterpret_cast<float*>(to), to_distance);
 }
 
 // Queries of a tile in pairs along their rows; and in pairs of queries, where asked for.
-void pack_queries(const Rows<const Bf16>& rows, std::int64_t first, std::int64_t queries, std::int64_t width,
-                  std::int64_t padded_width, Bf16* copy, Pair* along, Pair* across) {
-  copy_rows(rows, nullptr, first, first + queries, kQueries, width, padded_width, copy);
+void pack_queries(const Rows<const Bf16>& rows, std::int64_t first, std::int64_t queries, std::int64_t last,
+                  std::int64_t width, std::int64_t padded_width, Bf16* copy, Pair* along, Pair* across) {
+  copy_rows(rows, nullptr, first, first + queries, last, kQueries, width, padded_width, copy);
   for (int i = 0; i < kQueries; i += kSide)
     for (std::int64_t d = 0; d < padded_width / 2; d += kSide)
-      transpose(reinterpret_cast<const Pair*>(copy + i * padded_width) + d, padded_width / 2,
-                along + d * kQueries + i, kQueries);
+      transpose_pairs(reinterpret_cast<const Pair*>(copy + i * padded_width) + d, padded_width / 2,
+                      along + d * kQueries + i, kQueries);
   if (across != nullptr) pair_rows(copy, kQueries, padded_width, across, padded_width);
 }
 
@@ -74,8 +69,8 @@ void pack_columns(const Bf16* rows, std::int64_t padded_width, Pair* pairs, Bf16
   pair_rows(rows, kKeys, padded_width, pairs, padded_width);
   for (std::int64_t j = 0; j < kKeys / 2; j += kSide)
     for (std::int64_t d = 0; d < padded_width; d += kSide)
-      transpose(pairs + j * padded_width + d, padded_width, reinterpret_cast<Pair*>(columns + d * kKeys) + j,
-                kKeys / 2);
+      transpose_pairs(pairs + j * padded_width + d, padded_width,
+                      reinterpret_cast<Pair*>(columns + d * kKeys) + j, kKeys / 2);
 }
 
 Cover widened_cover(const PackedQueries& tile, std::int64_t first, std::int64_t end) {
@@ -116,7 +111,8 @@ void forward(const Forward<Bf16>& head, std::int64_t first, std::int64_t end, st
   const auto scale = static_cast<float>(head.scale * 1.4426950408889634074);
   const Visible all =
       begin_block(head, first, end, scratch.tiles, [&](std::int64_t query, PackedQueries& tile) {
-        pack_queries(head.q, query, tile.queries, head.width, width, scratch.rows, tile.q, nullptr);
+        pack_queries(head.q, query, tile.queries, head.queries, head.width, width, scratch.rows, tile.q,
+                     nullptr);
         begin_forward(head, tile, value_rows);
       });
   for (std::int64_t key = all.first / kKeys * kKeys; key < all.end; key += kKeys) {
@@ -127,8 +123,9 @@ void forward(const Forward<Bf16>& head, std::int64_t first, std::int64_t end, st
       const Cover seen = widened_cover(tile, key, key_end);
       if (seen.first >= seen.end) continue;
       if (!packed) {
-        copy_rows(head.k, head.key_order, key, key_end, kKeys, head.width, width, scratch.keys);
-        copy_rows(head.v, head.key_order, key, key_end, kKeys, head.value_width, value_width, scratch.values);
+        copy_rows(head.k, head.key_order, key, key_end, head.keys, kKeys, head.width, width, scratch.keys);
+        copy_rows(head.v, head.key_order, key, key_end, head.keys, kKeys, head.value_width, value_width,
+                  scratch.values);
         pack_columns(scratch.values, value_width, scratch.pairs, scratch.columns);
         packed = true;
       }
@@ -183,9 +180,12 @@ void backward(const Backward<Bf16>& head, std::int64_t first, std::int64_t end, 
   const Visible all =
       begin_block(head, first, end, scratch.tiles, [&](std::int64_t query, PackedQueries& tile) {
         if (!with_queries && (tile.lowest >= head.end_key || tile.upper <= head.first_key)) return;
-        pack_queries(head.q, query, tile.queries, head.width, width, scratch.rows, tile.q, tile.q_pairs);
-        pack_queries(head.grad, query, tile.queries, head.value_width, value_width, scratch.rows, tile.grad,
-                     tile.grad_pairs);
+        for (std::int64_t i = query; i < query + tile.queries; ++i)
+          prefetch(head.output[i], head.value_width);
+        pack_queries(head.q, query, tile.queries, head.queries, head.width, width, scratch.rows, tile.q,
+                     tile.q_pairs);
+        pack_queries(head.grad, query, tile.queries, head.queries, head.value_width, value_width,
+                     scratch.rows, tile.grad, tile.grad_pairs);
         begin_backward(head, query, tile, out_rows);
       });
   const std::int64_t from = all.first / kKeys * kKeys;
@@ -198,8 +198,9 @@ void backward(const Backward<Bf16>& head, std::int64_t first, std::int64_t end, 
       const Cover seen = widened_cover(tile, key, key_end);
       if (seen.first >= seen.end) continue;
       if (!packed) {
-        copy_rows(head.k, head.key_order, key, key_end, kKeys, head.width, width, scratch.keys);
-        copy_rows(head.v, head.key_order, key, key_end, kKeys, head.value_width, value_width, scratch.values);
+        copy_rows(head.k, head.key_order, key, key_end, head.keys, kKeys, head.width, width, scratch.keys);
+        copy_rows(head.v, head.key_order, key, key_end, head.keys, kKeys, head.value_width, value_width,
+                  scratch.values);
         if (with_queries) pack_columns(scratch.keys, width, scratch.pairs, scratch.columns);
         packed = true;
       }

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "ops/attention/attention_lanes.h"
+#include "ops/attention/attention_rows.h"
 
 namespace rondo::attention_tiles {
 namespace {
@@ -155,32 +155,6 @@ inline __m512i rounded_pairs(Vector<float> first, Vector<float> second) {
   const __m512i interleaved = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8,
                                                23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   return _mm512_permutexvar_epi16(interleaved, rounded_halves(first, second));
-}
-
-// to[c][r] = from[r][c], of 16 rows and columns.
-inline void transpose(const Pair* from, std::int64_t from_distance, Pair* to, std::int64_t to_distance) {
-  __m512i x[kSide], y[kSide];
-  for (int r = 0; r < kSide; ++r) x[r] = _mm512_loadu_si512(from + r * from_distance);
-  for (int r = 0; r < kSide; r += 2) {
-    y[r] = _mm512_unpacklo_epi32(x[r], x[r + 1]);
-    y[r + 1] = _mm512_unpackhi_epi32(x[r], x[r + 1]);
-  }
-  for (int r = 0; r < kSide; r += 4)
-    for (int i = 0; i < 2; ++i) {
-      x[r + 2 * i] = _mm512_unpacklo_epi64(y[r + i], y[r + i + 2]);
-      x[r + 2 * i + 1] = _mm512_unpackhi_epi64(y[r + i], y[r + i + 2]);
-    }
-  // x[4 g + i] holds columns i, i + 4, i + 8 and i + 12 of rows 4 g to 4 g + 3.
-  for (int i = 0; i < 4; ++i) {
-    const __m512i low = _mm512_shuffle_i32x4(x[i], x[4 + i], 0x88),
-                  high = _mm512_shuffle_i32x4(x[i], x[4 + i], 0xDD),
-                  low2 = _mm512_shuffle_i32x4(x[8 + i], x[12 + i], 0x88),
-                  high2 = _mm512_shuffle_i32x4(x[8 + i], x[12 + i], 0xDD);
-    _mm512_storeu_si512(to + i * to_distance, _mm512_shuffle_i32x4(low, low2, 0x88));
-    _mm512_storeu_si512(to + (i + 4) * to_distance, _mm512_shuffle_i32x4(high, high2, 0x88));
-    _mm512_storeu_si512(to + (i + 8) * to_distance, _mm512_shuffle_i32x4(low, low2, 0xDD));
-    _mm512_storeu_si512(to + (i + 12) * to_distance, _mm512_shuffle_i32x4(high, high2, 0xDD));
-  }
 }
 
 // to[r / 2][d] = {from[r][d], from[r + 1][d]}, of an even number of rows; width is a multiple of 32.

@@ -2,7 +2,7 @@
 // it sees of a tile of keys, softmax's maxima and ends. RONDO_TILES is as in attention_lanes.h.
 #pragma once
 
-#include "ops/attention/attention_lanes.h"
+#include "ops/attention/attention_rows.h"
 
 namespace rondo::attention_tiles {
 namespace {
@@ -11,14 +11,11 @@ template <class C>
 constexpr C log2_e() {
   return static_cast<C>(1.4426950408889634073599246810018921L);
 }
+inline float log2(float x) { return __builtin_log2f(x); }
+inline double log2(double x) { return __builtin_log2(x); }
 template <class C>
 constexpr C infinity() {
   return static_cast<C>(__builtin_inf());
-}
-
-template <class C>
-std::int64_t padded(std::int64_t width) {
-  return (width + kLanes<C> - 1) / kLanes<C> * kLanes<C>;
 }
 
 // Hands out parts of scratch; without an address it measures.
@@ -142,15 +139,12 @@ void begin_forward(const Forward<T>& head, QueryTile<C>& tile, std::int64_t out_
 
 template <class T, class C>
 void end_forward(const Forward<T>& head, std::int64_t first, const QueryTile<C>& tile) {
-  for (std::int64_t i = 0; i < tile.queries; ++i) {
-    const C sum = tile.sum[i], inverse = sum == 0 ? C(0) : C(1) / sum;
-    T* const row = head.output[first + i];
-    for (std::int64_t d = 0; d < head.value_width; ++d)
-      row[d] = rounded<T>(tile.out[d * kQueries + i] * inverse);
+  C inverse[kQueries];
+  for (int i = 0; i < kQueries; ++i) inverse[i] = tile.sum[i] == 0 ? C(0) : C(1) / tile.sum[i];
+  write_rows(tile.out, inverse, tile.queries, head.value_width, head.output, first);
+  for (std::int64_t i = 0; i < tile.queries; ++i)
     *head.logsumexp[first + i] =
-        sum == 0 ? infinity<C>()
-                 : static_cast<C>((tile.maximum[i] + __builtin_log2(sum)) / 1.4426950408889634074);
-  }
+        tile.sum[i] == 0 ? infinity<C>() : (tile.maximum[i] + log2(tile.sum[i])) / log2_e<C>();
 }
 
 // What every key's part of a query's gradient takes.
@@ -158,20 +152,17 @@ template <class T, class C>
 void begin_backward(const Backward<T>& head, std::int64_t first, QueryTile<C>& tile, std::int64_t out_width) {
   for (std::int64_t i = 0; i < out_width * kQueries; ++i) tile.out[i] = 0;
   for (int i = 0; i < kQueries; ++i) {
-    tile.sum[i] = 0, tile.maximum[i] = infinity<C>();
-    if (i >= tile.queries) continue;
-    const T *const grad = head.grad[first + i], *const output = head.output[first + i];
-    for (std::int64_t d = 0; d < head.value_width; ++d)
-      tile.sum[i] += static_cast<C>(widened(grad[d])) * static_cast<C>(widened(output[d]));
-    tile.maximum[i] = *head.logsumexp[first + i] * log2_e<C>();
+    const bool exists = i < tile.queries;
+    tile.sum[i] = exists ? dot(head.grad[first + i], head.output[first + i], head.value_width) : C(0);
+    tile.maximum[i] = exists ? *head.logsumexp[first + i] * log2_e<C>() : infinity<C>();
   }
 }
 
 template <class T, class C>
 void end_backward(const Backward<T>& head, std::int64_t first, const QueryTile<C>& tile) {
-  for (std::int64_t i = 0; i < tile.queries; ++i)
-    for (std::int64_t d = 0; d < head.width; ++d)
-      head.grad_q[first + i][d] = rounded<T>(tile.out[d * kQueries + i] * static_cast<C>(head.scale));
+  C scale[kQueries];
+  for (C& x : scale) x = static_cast<C>(head.scale);
+  write_rows(tile.out, scale, tile.queries, head.width, head.grad_q, first);
 }
 
 // key_sums are rows of both gradients, padded to vectors.

@@ -13,59 +13,53 @@
 namespace rondo::attention_tiles {
 namespace {
 
-// With queries transposed, [D][kQueries], and gradients of outputs, [V][kQueries]; backward as rows, too,
-// padded to vectors.
+// With queries transposed, [D][kQueries], and gradients of outputs, [V][kQueries]; backward as rows, too.
 template <class C>
 struct PackedQueries : QueryTile<C> {
   C *q, *grad, *q_rows, *grad_rows;
 };
 
+// Widths of queries are padded to vectors.
 template <class C>
 struct Scratch {
   C *keys, *values;         // [kKeys][D], [kKeys][V]
   C *scores, *score_grads;  // [kKeys][kQueries]
+  C* rows;                  // forward: of queries, while they are packed
   PackedQueries<C> tiles[kBlockTiles];
 
   Scratch(Arena& arena, std::int64_t width, std::int64_t value_width, bool backward) {
+    const std::int64_t q_width = padded<C>(width), out_width = padded<C>(value_width);
     keys = arena.take<C>(kKeys * width);
     values = arena.take<C>(kKeys * value_width);
     scores = arena.take<C>(kKeys * kQueries);
-    score_grads = backward ? arena.take<C>(kKeys * kQueries) : nullptr;
+    (backward ? score_grads : rows) = arena.take<C>(backward ? kKeys * kQueries : kQueries * q_width);
     for (PackedQueries<C>& tile : tiles) {
-      tile.take(arena, backward ? width : value_width);
-      tile.q = arena.take<C>(width * kQueries);
+      tile.take(arena, backward ? q_width : out_width);
+      tile.q = arena.take<C>(q_width * kQueries);
       if (!backward) continue;
-      tile.grad = arena.take<C>(value_width * kQueries);
-      tile.q_rows = arena.take<C>(kQueries * padded<C>(width));
-      tile.grad_rows = arena.take<C>(kQueries * padded<C>(value_width));
+      tile.grad = arena.take<C>(out_width * kQueries);
+      tile.q_rows = arena.take<C>(kQueries * q_width);
+      tile.grad_rows = arena.take<C>(kQueries * out_width);
     }
   }
 };
 
-// Rows of up to kQueries queries, transposed; and as rows, where asked for. Missing queries are zero.
+// Queries of a tile as rows, and transposed.
 template <class T, class C>
-void pack_queries(const Rows<const T>& rows, std::int64_t first, std::int64_t queries, std::int64_t width,
-                  C* transposed, C* as_rows) {
-  for (int i = 0; i < kQueries; ++i) {
-    const bool exists = i < queries;
-    const T* const row = rows[exists ? first + i : first];
-    for (std::int64_t d = 0; d < width; ++d)
-      transposed[d * kQueries + i] = exists ? static_cast<C>(widened(row[d])) : C(0);
-    if (as_rows == nullptr) continue;
-    C* const copy = as_rows + i * padded<C>(width);
-    for (std::int64_t d = 0; d < padded<C>(width); ++d)
-      copy[d] = exists && d < width ? static_cast<C>(widened(row[d])) : C(0);
-  }
+void pack_queries(const Rows<const T>& rows, std::int64_t first, std::int64_t queries, std::int64_t last,
+                  std::int64_t width, C* as_rows, C* transposed) {
+  const std::int64_t end = first + queries, padded_width = padded<C>(width);
+  copy_rows(rows, nullptr, first, end, last, kQueries, width, padded_width, as_rows);
+  for (int i = 0; i < kQueries; i += kLanes<C>)
+    for (std::int64_t d = 0; d < padded_width; d += kLanes<C>)
+      transpose(as_rows + i * padded_width + d, padded_width, transposed + d * kQueries + i, kQueries);
 }
 
 template <class T, class C>
-void pack_keys(const Rows<const T>& rows, const std::int32_t* order, std::int64_t first, std::int64_t end,
-               std::int64_t width, C* packed) {
-  for (std::int64_t position = first; position < end; ++position) {
-    const T* const row = rows[order == nullptr ? position : order[position]];
-    for (std::int64_t d = 0; d < width; ++d) packed[d] = static_cast<C>(widened(row[d]));
-    packed += width;
-  }
+void pack_keys(const Head<T>& head, std::int64_t first, std::int64_t end, Scratch<C>& scratch) {
+  copy_rows(head.k, head.key_order, first, end, head.keys, end - first, head.width, head.width, scratch.keys);
+  copy_rows(head.v, head.key_order, first, end, head.keys, end - first, head.value_width, head.value_width,
+            scratch.values);
 }
 
 // Scores to weights; the sums and outputs so far to the new maxima.
@@ -100,8 +94,8 @@ void forward(const Forward<T>& head, std::int64_t first, std::int64_t end, std::
   const C scale = static_cast<C>(head.scale * 1.4426950408889634074);
   const Visible all =
       begin_block(head, first, end, scratch.tiles, [&](std::int64_t query, PackedQueries<C>& tile) {
-        pack_queries(head.q, query, tile.queries, head.width, tile.q, static_cast<C*>(nullptr));
-        begin_forward(head, tile, head.value_width);
+        pack_queries(head.q, query, tile.queries, head.queries, head.width, scratch.rows, tile.q);
+        begin_forward(head, tile, padded<C>(head.value_width));
       });
   for (std::int64_t key = all.first / kKeys * kKeys; key < all.end; key += kKeys) {
     const std::int64_t key_end = key + kKeys < head.keys ? key + kKeys : head.keys;
@@ -111,8 +105,7 @@ void forward(const Forward<T>& head, std::int64_t first, std::int64_t end, std::
       const Cover seen = cover(tile, key, key_end);
       if (seen.first >= seen.end) continue;
       if (!packed) {
-        pack_keys(head.k, head.key_order, key, key_end, head.width, scratch.keys);
-        pack_keys(head.v, head.key_order, key, key_end, head.value_width, scratch.values);
+        pack_keys(head, key, key_end, scratch);
         packed = true;
       }
       const std::int64_t keys = seen.end - seen.first, skipped = seen.first - key;
@@ -159,9 +152,12 @@ void backward(const Backward<T>& head, std::int64_t first, std::int64_t end, std
       begin_block(head, first, end, scratch.tiles, [&](std::int64_t query, PackedQueries<C>& tile) {
         if (head.grad_q.data == nullptr && (tile.lowest >= head.end_key || tile.upper <= head.first_key))
           return;
-        pack_queries(head.q, query, tile.queries, head.width, tile.q, tile.q_rows);
-        pack_queries(head.grad, query, tile.queries, head.value_width, tile.grad, tile.grad_rows);
-        begin_backward(head, query, tile, head.width);
+        for (std::int64_t i = query; i < query + tile.queries; ++i)
+          prefetch(head.output[i], head.value_width);
+        pack_queries(head.q, query, tile.queries, head.queries, head.width, tile.q_rows, tile.q);
+        pack_queries(head.grad, query, tile.queries, head.queries, head.value_width, tile.grad_rows,
+                     tile.grad);
+        begin_backward(head, query, tile, width);
       });
   const std::int64_t from = all.first / kKeys * kKeys;
   for (std::int64_t key = from > head.first_key ? from : head.first_key; key < all.end && key < head.end_key;
@@ -173,8 +169,7 @@ void backward(const Backward<T>& head, std::int64_t first, std::int64_t end, std
       const Cover seen = cover(tile, key, key_end);
       if (seen.first >= seen.end) continue;
       if (!packed) {
-        pack_keys(head.k, head.key_order, key, key_end, head.width, scratch.keys);
-        pack_keys(head.v, head.key_order, key, key_end, head.value_width, scratch.values);
+        pack_keys(head, key, key_end, scratch);
         packed = true;
       }
       const std::int64_t keys = seen.end - seen.first;

@@ -12,7 +12,7 @@ namespace rondo::attention_tiles {
 
 constexpr int kQueries = 32;                    // of a tile
 constexpr int kKeys = 64;                       // positions of a tile
-constexpr int kBlockTiles = 4;                  // query tiles that share a tile's packed keys
+constexpr int kBlockTiles = 8;                  // query tiles that share a tile's packed keys
 constexpr int kBlock = kQueries * kBlockTiles;  // queries of a block
 
 struct Bf16 {

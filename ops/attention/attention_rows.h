@@ -1,0 +1,129 @@
+// Rows of operands and results, which lie anywhere: into the forms that tiles compute with, and back.
+// Included as attention_query_tile.h is.
+#pragma once
+
+#include <cstring>
+#include <type_traits>
+
+#include "ops/attention/attention_lanes.h"
+
+namespace rondo::attention_tiles {
+namespace {
+
+template <class C>
+std::int64_t padded(std::int64_t width) {
+  return (width + kLanes<C> - 1) / kLanes<C> * kLanes<C>;
+}
+
+inline float widened(Bf16 x) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(x.bits) << 16;
+  float result;
+  std::memcpy(&result, &bits, sizeof(result));
+  return result;
+}
+inline float widened(float x) { return x; }
+inline double widened(double x) { return x; }
+
+// As an element of packed rows: bf16 as it is, or widened.
+template <class C, class T>
+inline C packed(T x) {
+  if constexpr (std::is_same_v<C, T>)
+    return x;
+  else
+    return widened(x);
+}
+
+// To the nearest, ties to even; NaN stays NaN.
+template <class T>
+inline T rounded(SumOf<T> x) {
+  if constexpr (sizeof(T) == 2) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &x, sizeof(bits));
+    const std::uint32_t nearest = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
+    return {static_cast<std::uint16_t>(x == x ? nearest : 0x7FC0)};
+  } else {
+    return x;
+  }
+}
+
+// Asks the memory for a row: neighbours in a head lie far apart, so that no hardware guesses the next.
+template <class T>
+inline void prefetch(const T* row, std::int64_t width) {
+  for (std::int64_t d = 0; d < width; d += 64 / std::int64_t{sizeof(T)}) __builtin_prefetch(row + d);
+}
+
+// Rows [first, end) as `count` rows of `padded_width`, zeros where there is none. Prefetches as many behind
+// them, but not from `last` on: those come next.
+template <class T, class C>
+void copy_rows(const Rows<const T>& rows, const std::int32_t* order, std::int64_t first, std::int64_t end,
+               std::int64_t last, std::int64_t count, std::int64_t width, std::int64_t padded_width, C* to) {
+  const auto row = [&](std::int64_t at) { return rows[order == nullptr ? at : order[at]]; };
+  for (std::int64_t i = first; i < first + count; ++i, to += padded_width) {
+    const std::int64_t own = i < end ? width : 0;
+    const T* const from = own > 0 ? row(i) : nullptr;
+    for (std::int64_t d = 0; d < own; ++d) to[d] = packed<C>(from[d]);
+    for (std::int64_t d = own; d < padded_width; ++d) to[d] = C{};
+    if (i + count < last) prefetch(row(i + count), width);
+  }
+}
+
+// to[c][r] = from[r][c], of as many rows and columns as a vector has lanes: blocks off the diagonal of blocks
+// change places, blocks of one first.
+template <class C>
+inline void transpose(const C* from, std::int64_t from_distance, C* to, std::int64_t to_distance) {
+  constexpr int kSide = kLanes<C>;
+  Vector<C> x[kSide];
+  for (int r = 0; r < kSide; ++r) std::memcpy(&x[r], from + r * from_distance, kVectorBytes);
+#pragma GCC unroll 4
+  for (int step = 1; step < kSide; step *= 2) {
+    typename LanesOf<C>::Integers upper, lower;
+    for (int i = 0; i < kSide; ++i) {
+      upper[i] = (i & step) != 0 ? kSide + i - step : i;
+      lower[i] = (i & step) != 0 ? kSide + i : i + step;
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kSide; ++r) {
+      if ((r & step) != 0) continue;
+      const Vector<C> one = x[r], other = x[r + step];
+      x[r] = __builtin_shuffle(one, other, upper);
+      x[r + step] = __builtin_shuffle(one, other, lower);
+    }
+  }
+  for (int r = 0; r < kSide; ++r) std::memcpy(to + r * to_distance, &x[r], kVectorBytes);
+}
+
+// Numbers of queries, [width][kQueries], times a factor each, to the queries' rows.
+template <class T, class C>
+void write_rows(const C* numbers, const C* factors, std::int64_t queries, std::int64_t width,
+                const Rows<T>& rows, std::int64_t first) {
+  constexpr int kSide = kLanes<C>;
+  for (std::int64_t i = 0; i < queries; i += kSide)
+    for (std::int64_t d = 0; d < width; d += kSide) {
+      C block[kSide][kSide];
+      transpose(numbers + d * kQueries + i, kQueries, block[0], kSide);
+      for (std::int64_t r = 0; r < kSide && i + r < queries; ++r) {
+        T row[kSide];
+        for (int c = 0; c < kSide; ++c) row[c] = rounded<T>(block[r][c] * factors[i + r]);
+        if (width - d >= kSide)
+          std::memcpy(rows[first + i + r] + d, row, sizeof(row));
+        else
+          std::memcpy(rows[first + i + r] + d, row, static_cast<std::size_t>(width - d) * sizeof(T));
+      }
+    }
+}
+
+// The sum of products of elements: as many sums as a vector has lanes, one after the other at the end.
+template <class T>
+SumOf<T> dot(const T* one, const T* other, std::int64_t width) {
+  using C = SumOf<T>;
+  C sums[kLanes<C>] = {}, result = 0;
+  std::int64_t d = 0;
+  for (; d + kLanes<C> <= width; d += kLanes<C>)
+    for (int i = 0; i < kLanes<C>; ++i) sums[i] += widened(one[d + i]) * widened(other[d + i]);
+  for (int i = 0; d + i < width; ++i) sums[i] += widened(one[d + i]) * widened(other[d + i]);
+  for (int i = 0; i < kLanes<C>; ++i) result += sums[i];
+  return result;
+}
+
+}  // namespace
+}  // namespace rondo::attention_tiles
