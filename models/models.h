@@ -18,6 +18,7 @@
 #include <tuple>
 
 #include "models/deepseek_v3/deepseek_v3.h"
+#include "models/gpt_oss/gpt_oss.h"
 #include "models/llama3/llama3.h"
 #include "models/olmo2/olmo2.h"
 #include "models/qwen3/qwen3.h"
@@ -25,6 +26,7 @@
 
 namespace rondo {
 
-using Models = std::tuple<Llama3Config, DeepSeekV3Config, Qwen3Config, Qwen3MoeConfig, Olmo2Config>;
+using Models =
+    std::tuple<Llama3Config, DeepSeekV3Config, Qwen3Config, Qwen3MoeConfig, Olmo2Config, GptOssConfig>;
 
 }  // namespace rondo

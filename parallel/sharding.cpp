@@ -16,6 +16,10 @@ Tensor Weights::grouped_linear(const Tensor& x, const Tensor& ends_E) const {
   return rondo::grouped_linear(x, get("weight"), ends_E);
 }
 
+Tensor Weights::grouped_product(const Tensor& x, const Tensor& ends_E) const {
+  return rondo::grouped_linear(x, get("weight").transpose(1, 2), ends_E);
+}
+
 Tensor Weights::lookup(const Tensor& embedding_VD, const Tensor& ids_BT) const {
   return at::embedding(embedding_VD, ids_BT.reshape({-1}));
 }

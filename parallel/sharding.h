@@ -38,6 +38,8 @@ class Weights {
   // x [N, in] times the transposes of the weights [E, out, in] of the open scope, one for each run of rows:
   // run e ends before row ends[e] (ops/grouped_mm/grouped_mm.h).
   virtual at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const;
+  // The same with weights [E, in, out], as they lie.
+  virtual at::Tensor grouped_product(const at::Tensor& x, const at::Tensor& ends_E) const;
   // The tensors whose gradients the weights below a module path feed, in the order of their names.
   virtual std::vector<at::Tensor> leaves(std::string_view module) const = 0;
 

@@ -107,22 +107,27 @@ struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
   }
 };
 
-// The same with a matrix for each run of rows.
+// The same with a matrix for each run of rows: [E, out, in], or [E, in, out] where inputs come first.
 struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& shard,
-                            const at::Tensor& ends, const Source& source) {
+                            const at::Tensor& ends, const Source& source, bool inputs_first) {
     at::AutoDispatchBelowAutograd below_autograd;
     context->save_for_backward({x, shard, ends});
+    context->saved_data["inputs_first"] = inputs_first;
     SavedSource::save(context, source);
-    return grouped_mm(x, gather(shard, source).transpose(1, 2), ends);
+    const at::Tensor weight = gather(shard, source);
+    return grouped_mm(x, inputs_first ? weight : weight.transpose(1, 2), ends);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Source source = SavedSource::restore(context);
+    const bool inputs_first = context->saved_data["inputs_first"].toBool();
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &shard = saved[1], &ends = saved[2];
-    const at::Tensor grad_x = grouped_mm(gradients[0], gather(shard, source), ends);
-    const at::Tensor grad_weight = grouped_mm(gradients[0].t(), x, ends);
-    return {grad_x, reduce(grad_weight, shard, source), {}, {}};
+    const at::Tensor &x = saved[0], &shard = saved[1], &ends = saved[2], &gradient = gradients[0];
+    const at::Tensor weight = gather(shard, source);
+    const at::Tensor grad_x = grouped_mm(gradient, inputs_first ? weight.transpose(1, 2) : weight, ends);
+    const at::Tensor grad_weight =
+        inputs_first ? grouped_mm(x.t(), gradient, ends) : grouped_mm(gradient.t(), x, ends);
+    return {grad_x, reduce(grad_weight, shard, source), {}, {}, {}};
   }
 };
 
@@ -169,7 +174,14 @@ at::Tensor ShardedWeights::grouped_linear(const at::Tensor& x, const at::Tensor&
   const auto& [name, parameter] = find("weight");
   if (!options_.reshard_after_forward || parameter.shards.ranks == 1)
     return Weights::grouped_linear(x, ends_E);
-  return ReshardingGroupedLinear::apply(x, parameter.shard, ends_E, Source{name, parameter, options_});
+  return ReshardingGroupedLinear::apply(x, parameter.shard, ends_E, Source{name, parameter, options_}, false);
+}
+
+at::Tensor ShardedWeights::grouped_product(const at::Tensor& x, const at::Tensor& ends_E) const {
+  const auto& [name, parameter] = find("weight");
+  if (!options_.reshard_after_forward || parameter.shards.ranks == 1)
+    return Weights::grouped_product(x, ends_E);
+  return ReshardingGroupedLinear::apply(x, parameter.shard, ends_E, Source{name, parameter, options_}, true);
 }
 
 at::Tensor ShardedWeights::lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_BT) const {

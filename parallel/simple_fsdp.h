@@ -52,6 +52,7 @@ class ShardedWeights final : public Weights {
   at::Tensor get(std::string_view leaf) const override;
   at::Tensor linear(const at::Tensor& x) const override;
   at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const override;
+  at::Tensor grouped_product(const at::Tensor& x, const at::Tensor& ends_E) const override;
   std::vector<at::Tensor> leaves(std::string_view module) const override;
   at::Tensor lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_BT) const override;
   at::Tensor all_gather_sequence(const at::Tensor& x_ND) const override;

@@ -15,7 +15,8 @@
 
 namespace rondo {
 
-// "wq", "wk", "wv", "wo" and, with a norm of queries and keys, "q_norm" and "k_norm".
+// "wq", "wk", "wv", "wo" and, with a norm of queries and keys, "q_norm" and "k_norm";
+// with sinks "sinks"; with biases one beside each weight.
 at::Tensor attention(const GroupedQueryAttention& a, const at::Tensor& x_ND, const Weights& weights,
                      const RotaryTables& rope, const ForwardInputs& inputs);
 

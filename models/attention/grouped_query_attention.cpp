@@ -14,6 +14,21 @@ namespace {
 
 using at::Tensor;
 
+// Of this rank's outputs.
+Tensor projected(const GroupedQueryAttention& a, const char* name, const Tensor& x, const Weights& weights) {
+  ModuleScope scope(name);
+  const Tensor y = weights.linear(x);
+  return a.biases ? y + weights.get("bias") : y;
+}
+
+// The sum of what ranks find for the outputs, which have one bias.
+Tensor summed_output(const GroupedQueryAttention& a, const Tensor& heads_TD, const Weights& weights) {
+  const Tensor sum_ND = weights.reduce_scatter_sequence(linear("wo", heads_TD, weights));
+  if (!a.biases) return sum_ND;
+  ModuleScope scope("wo");
+  return sum_ND + weights.get("bias");
+}
+
 // Queries or keys [T, heads * K], after their norm, as heads.
 Tensor normed_heads(const GroupedQueryAttention& a, const char* norm, const Tensor& x, std::int64_t heads,
                     const Weights& weights, const ForwardInputs& inputs) {
@@ -39,21 +54,23 @@ Tensor attention(const GroupedQueryAttention& a, const Tensor& x_ND, const Weigh
   const Tensor all_ND = weights.all_gather_sequence(x_ND);
   // Statements, not nested calls: C++ leaves the order of arguments open, and ranks must gather in the same
   // order.
-  const Tensor queries = linear("wq", all_ND, weights);
-  const Tensor keys = linear("wk", all_ND, weights);
-  const Tensor values = linear("wv", all_ND, weights);
+  const Tensor queries = projected(a, "wq", all_ND, weights);
+  const Tensor keys = projected(a, "wk", all_ND, weights);
+  const Tensor values = projected(a, "wv", all_ND, weights);
   const Tensor q_BTHK = normed_heads(a, "q_norm", queries, a.heads, weights, inputs);
   const Tensor k_BTGK = normed_heads(a, "k_norm", keys, a.kv_heads, weights, inputs);
   const Tensor v_BTGK = values.view({k_BTGK.size(0), k_BTGK.size(1), -1, a.head_dim});
   const Tensor q = rotate_halves(q_BTHK, rope).transpose(1, 2);
   const Tensor k = rotate_halves(k_BTGK, rope).transpose(1, 2);
+  const auto sinks = a.sinks ? std::optional(weights.get("sinks")) : std::nullopt;
   const Tensor out_BHTK = rondo::attention({.q = q,
                                             .k = k,
                                             .v = v_BTGK.transpose(1, 2),
                                             .document_borders = inputs.document_borders_N,
-                                            .scale = 1.0 / std::sqrt(static_cast<double>(a.head_dim))});
-  return weights.reduce_scatter_sequence(
-      linear("wo", out_BHTK.transpose(1, 2).reshape({inputs.tokens_BT.numel(), -1}), weights));
+                                            .scale = 1.0 / std::sqrt(static_cast<double>(a.head_dim)),
+                                            .mask = a.mask,
+                                            .sinks = sinks});
+  return summed_output(a, out_BHTK.transpose(1, 2).reshape({inputs.tokens_BT.numel(), -1}), weights);
 }
 
 }  // namespace rondo

@@ -45,8 +45,9 @@ std::vector<double> frequencies(const Rotary& rotary, const YarnScaling& s) {
     const double wavelength = static_cast<double>(s.original_max_seq_len) / rotations;
     return width * std::log(wavelength / (2.0 * std::numbers::pi)) / (2.0 * std::log(rotary.theta));
   };
-  const double low = std::max(std::floor(pair_turning(s.beta_fast)), 0.0);
-  double high = std::min(std::ceil(pair_turning(s.beta_slow)), width - 1.0);
+  const double fast = pair_turning(s.beta_fast), slow = pair_turning(s.beta_slow);
+  const double low = std::max(s.whole_pairs ? std::floor(fast) : fast, 0.0);
+  double high = std::min(s.whole_pairs ? std::ceil(slow) : slow, width - 1.0);
   if (low == high) high += 0.001;
   std::vector<double> scaled = frequencies(rotary, std::monostate());
   for (std::size_t i = 0; i < scaled.size(); ++i) {
@@ -68,13 +69,15 @@ Tensor rotate(const Tensor& first, const Tensor& second, const RotaryTables& rop
 std::vector<Buffer> rotary_buffers(const Rotary& rotary, std::int64_t seq_len) {
   const std::vector<double> turns =
       std::visit([&](const auto& scaling) { return frequencies(rotary, scaling); }, rotary.scaling);
+  const auto* yarn = std::get_if<YarnScaling>(&rotary.scaling);
+  const double scale = yarn == nullptr ? 1.0 : yarn->scale_of_tables;
   const auto pairs = static_cast<std::int64_t>(turns.size());
   Tensor cos = at::empty({seq_len, pairs}, at::kDouble), sin = at::empty({seq_len, pairs}, at::kDouble);
   for (std::int64_t i = 0; i < pairs; ++i) {
     for (std::int64_t t = 0; t < seq_len; ++t) {
       const double angle = static_cast<double>(t) * turns[static_cast<std::size_t>(i)];
-      cos.data_ptr<double>()[t * pairs + i] = std::cos(angle);
-      sin.data_ptr<double>()[t * pairs + i] = std::sin(angle);
+      cos.data_ptr<double>()[t * pairs + i] = scale * std::cos(angle);
+      sin.data_ptr<double>()[t * pairs + i] = scale * std::sin(angle);
     }
   }
   return {{"rope.cos", cos}, {"rope.sin", sin}};

@@ -40,25 +40,15 @@ Fields router_fields() {
       field("n_limited_groups", &C::n_limited_groups,
             "groups that a token may choose from: those with the best sum of two scores",
             {.minimum = 1, .maximum = 1 << 16}),
+      route_norm_field<C>(),
       field("route_scale", &C::route_scale, "factor on the chosen scores", {.above = 0}),
   };
 }
 
-Fields rope_fields() {
-  return {
-      field("rope_scaling_factor", &C::rope_scaling_factor,
-            "YaRN: low rotary frequencies are divided by this; 1 is no scaling", {.minimum = 1}),
-      field("rope_beta_fast", &C::rope_beta_fast,
-            "YaRN: what turns more often in rope_original_max_seq_len is not scaled", {.above = 0}),
-      field("rope_beta_slow", &C::rope_beta_slow,
-            "YaRN: what turns less often in rope_original_max_seq_len is scaled in full", {.above = 0}),
-      field("rope_mscale", &C::rope_mscale,
-            "YaRN: attention scores grow by (0.1 rope_mscale ln(rope_scaling_factor) + 1) squared",
-            {.minimum = 0}),
-      field("rope_original_max_seq_len", &C::rope_original_max_seq_len,
-            "sequence length that the scaling starts from",
-            {.minimum = 1, .maximum = kWidest, .unit = "tokens"}),
-  };
+Fields mscale_field() {
+  return {field("rope_mscale", &C::rope_mscale,
+                "YaRN: attention scores grow by (0.1 rope_mscale ln(rope_scaling_factor) + 1) squared",
+                {.minimum = 0})};
 }
 
 double score_scale(const C& c) {
@@ -79,7 +69,8 @@ const Fields& DeepSeekV3Config::fields() {
        attention_fields(),
        expert_fields<C>(),
        router_fields(),
-       rope_fields()});
+       yarn_fields<C>(),
+       mscale_field()});
   return list;
 }
 
@@ -144,10 +135,7 @@ std::vector<SizeProblem> DeepSeekV3Config::problems() const {
         fmt::format("model.top_k must be at most the {} experts that a token may choose from: "
                     "n_limited_groups * n_experts / n_expert_groups = {} * {}",
                     n_limited_groups * group, n_limited_groups, group));
-  if (rope_scaling_factor > 1 && rope_beta_slow > rope_beta_fast)
-    add({"rope_beta_slow", "rope_beta_fast"},
-        fmt::format("model.rope_beta_slow = {} must be at most model.rope_beta_fast = {}", rope_beta_slow,
-                    rope_beta_fast));
+  check_yarn(rope_scaling_factor, rope_beta_fast, rope_beta_slow, found);
   return found;
 }
 

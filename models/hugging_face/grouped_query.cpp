@@ -1,5 +1,8 @@
 // The fields of a config.json that models with grouped queries share.
+#include <fmt/format.h>
+
 #include "models/hugging_face/model_type.h"
+#include "support/error.h"
 
 namespace rondo::hugging_face {
 namespace {
@@ -37,6 +40,16 @@ std::vector<FixedField> grouped_query_fixed(std::vector<FixedField> more) {
                  {"use_sliding_window", false, "a sliding window is"},
                  {"partial_rotary_factor", 1.0, "a rotation of a part of each head is"}},
                 std::move(more));
+}
+
+void refuse_load_bias(const FieldValues& sizes, const char* architecture) {
+  if (sizes.contains("load_balance_coeff"))
+    throw Error(
+        ExitCode::checkpoint,
+        fmt::format("this model has no Hugging Face form: no bias balances the load of {} of transformers; "
+                    "train with model.load_balance_coeff = 0 and balance by "
+                    "model.sequence_balance_coeff",
+                    architecture));
 }
 
 void read_grouped_query_rest(FieldsReader& reader, FieldValues& sizes) {

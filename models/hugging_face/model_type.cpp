@@ -43,7 +43,7 @@ void take_rope_object(const std::string& name, const Json& rope, const RopeScali
 }
 
 void take_rope(FieldsReader& reader, const RopeScaling& scaling, const Fields& fields, FieldValues& sizes) {
-  sizes["rope_theta"] = 10000.0;  // where the file does not say, as in transformers
+  sizes.try_emplace("rope_theta", 10000.0);  // where the file does not say, as in transformers
   if (scaling.type != nullptr) sizes["rope_scaling_factor"] = 1.0;
   reader.take_size("rope_theta", fields, "rope_theta", sizes);
   const Json* older = reader.take("rope_scaling");

@@ -51,6 +51,8 @@ struct ModelType {
 // What models with grouped queries share.
 std::vector<SizeName> grouped_query_names(std::vector<SizeName> more = {});
 std::vector<FixedField> grouped_query_fixed(std::vector<FixedField> more = {});
+// Throws where a bias balances the load of experts, which `architecture` of transformers has not.
+void refuse_load_bias(const FieldValues& sizes, const char* architecture);
 // As many heads of keys as of queries where the file does not say; attention without a window in all layers.
 void read_grouped_query_rest(FieldsReader& reader, FieldValues& sizes);
 

@@ -9,9 +9,17 @@ using enum ParallelStyle;
 
 void add(ParameterTable& table, const GroupedQueryAttention& a) {
   const std::int64_t q_dim = a.heads * a.head_dim, kv_dim = a.kv_heads * a.head_dim;
+  const auto bias = [&](const char* name, const char* theirs, std::int64_t size, ParallelStyle style) {
+    if (!a.biases) return;
+    const std::string ours = std::string("attention.") + name + ".bias";
+    table.add_named(ours, std::string("self_attn.") + theirs + ".bias", {size}, style, kZeros);
+  };
   table.add("attention.wq", "self_attn.q_proj", {q_dim, table.dim()}, colwise, table.plain());
+  bias("wq", "q_proj", q_dim, colwise);
   table.add("attention.wk", "self_attn.k_proj", {kv_dim, table.dim()}, colwise, table.plain());
+  bias("wk", "k_proj", kv_dim, colwise);
   table.add("attention.wv", "self_attn.v_proj", {kv_dim, table.dim()}, colwise, table.plain());
+  bias("wv", "v_proj", kv_dim, colwise);
   if (a.qk_norm == QkNorm::per_head) {
     table.add("attention.q_norm", "self_attn.q_norm", {a.head_dim}, replicated, kOnes);
     table.add("attention.k_norm", "self_attn.k_norm", {a.head_dim}, replicated, kOnes);
@@ -19,7 +27,9 @@ void add(ParameterTable& table, const GroupedQueryAttention& a) {
     table.add("attention.q_norm", "self_attn.q_norm", {q_dim}, colwise, kOnes);
     table.add("attention.k_norm", "self_attn.k_norm", {kv_dim}, colwise, kOnes);
   }
+  if (a.sinks) table.add_named("attention.sinks", "self_attn.sinks", {a.heads}, colwise, table.plain());
   table.add("attention.wo", "self_attn.o_proj", {table.dim(), q_dim}, rowwise, table.deep());
+  bias("wo", "o_proj", table.dim(), replicated);
 }
 
 void add(ParameterTable& table, const LatentAttention& a) {
@@ -49,12 +59,29 @@ void add_swiglu(ParameterTable& table, const std::string& name, const std::strin
 
 void add(ParameterTable& table, const FeedForward& f) { add_swiglu(table, "feed_forward", "mlp", f.width); }
 
-void add(ParameterTable& table, const MixtureOfExperts& m) {
+void add_experts(ParameterTable& table, const MixtureOfExperts& m) {
   const std::int64_t e = m.experts, dim = table.dim();
-  table.add("moe.router.gate", "mlp.gate", {e, dim}, replicated, table.deep());
   table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, m.width, dim}, experts, table.plain());
   table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, m.width, dim}, experts, table.deep());
   table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, dim, m.width}, experts, table.deep());
+}
+
+// As they lie at Hugging Face: inputs before outputs.
+void add_clamped_experts(ParameterTable& table, const MixtureOfExperts& m) {
+  const std::int64_t e = m.experts, dim = table.dim(), both = 2 * m.width;
+  const std::string ours = "moe.experts.", theirs = "mlp.experts.";
+  table.add_named(ours + "gate_up.weight", theirs + "gate_up_proj", {e, dim, both}, experts, table.plain());
+  table.add_named(ours + "gate_up.bias", theirs + "gate_up_proj_bias", {e, both}, experts, kZeros);
+  table.add_named(ours + "down.weight", theirs + "down_proj", {e, m.width, dim}, experts, table.deep());
+  table.add_named(ours + "down.bias", theirs + "down_proj_bias", {e, dim}, experts, kZeros);
+}
+
+void add(ParameterTable& table, const MixtureOfExperts& m) {
+  const std::string router = m.router_has_bias ? "mlp.router" : "mlp.gate";
+  table.add("moe.router.gate", router, {m.experts, table.dim()}, replicated, table.deep());
+  if (m.router_has_bias)
+    table.add_named("moe.router.gate.bias", router + ".bias", {m.experts}, replicated, table.deep());
+  m.kind == ExpertKind::swiglu ? add_experts(table, m) : add_clamped_experts(table, m);
   if (m.shared_width > 0) add_swiglu(table, "moe.shared_experts", "mlp.shared_experts", m.shared_width);
 }
 

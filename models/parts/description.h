@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/parts/parameter_table.h"
+#include "ops/attention/attention_mask.h"
 
 namespace rondo {
 
@@ -23,6 +24,8 @@ struct WavelengthScaling {
 struct YarnScaling {
   double factor, beta_fast, beta_slow;
   std::int64_t original_max_seq_len;
+  bool whole_pairs = true;     // the blend begins and ends at one
+  double scale_of_tables = 1;  // factor on cosines and sines
 };
 struct Rotary {
   double theta;
@@ -41,6 +44,9 @@ struct GroupedQueryAttention {
   std::int64_t heads, kv_heads, head_dim;
   QkNorm qk_norm = QkNorm::none;
   double norm_eps = 0;
+  AttentionMask mask = {};
+  bool biases = false;  // of all four projections
+  bool sinks = false;   // a logit of each head that takes part in the softmax and has no value
 };
 
 // Multi-head latent attention (DeepSeek-AI, "DeepSeek-V2", 2024); neighbours are rotated against each other.
@@ -71,13 +77,19 @@ struct RouterOptions {
   double scale = 1.0;                 // then multiply them
 };
 
-// Each expert is a SwiGLU, and so is what all tokens take.
+// A SwiGLU of two matrices; or gpt-oss's, of one matrix whose columns are gates and ups in turn, with biases:
+//   gate = min(gate, 7), up = clamp(up, -7, 7), (up + 1) * gate * sigmoid(1.702 gate)
+enum class ExpertKind : std::uint8_t { swiglu, clamped_swiglu };
+
+// What all tokens take is a SwiGLU.
 struct MixtureOfExperts {
   RouterOptions router;
   std::int64_t experts;
   std::int64_t width;         // of one
   std::int64_t shared_width;  // of what all tokens take; 0: there is none
   bool has_bias;              // on the choice of an expert, against its load
+  ExpertKind kind = ExpertKind::swiglu;
+  bool router_has_bias = false;  // a parameter that is added to the logits
 };
 
 // --- the whole ---

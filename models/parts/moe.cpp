@@ -3,6 +3,8 @@
 #include "models/parts/moe.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_max.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
@@ -15,6 +17,7 @@
 #include <limits>
 
 #include "models/parts/layers.h"
+#include "ops/grouped_mm/grouped_mm.h"
 #include "ops/kernel/with_dtype.h"
 #include "support/scope.h"
 
@@ -50,15 +53,36 @@ Tensor run_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& 
   return grouped("w2", at::silu(gate_RF) * up_RF, weights, ends_E);
 }
 
-Routing run_router(const RouterOptions& o, const Tensor& x_TD, const Weights& weights, const Tensor& bias_E,
-                   const SequenceBalance& balance) {
+// Rows times the matrix of their expert, and its bias: rows that are ones times that.
+Tensor biased_product(const char* name, const Tensor& x_RD, const Weights& weights, const Tensor& ends_E) {
+  ModuleScope scope(name);
+  const Tensor product = weights.grouped_product(x_RD, ends_E);
+  const Tensor ones_R1 = at::ones_like(x_RD.narrow(1, 0, 1));
+  return product + grouped_linear(ones_R1, weights.get("bias").unsqueeze(-1), ends_E);
+}
+
+Tensor run_clamped_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& ends_E) {
+  constexpr double kLimit = 7.0, kSlope = 1.702;
+  ModuleScope scope("experts");
+  const Tensor both = biased_product("gate_up", rows_RD, weights, ends_E);
+  const std::vector<Tensor> gate_and_up = both.unflatten(-1, {both.size(-1) / 2, 2}).unbind(-1);
+  const Tensor gate = at::clamp_max(gate_and_up[0], kLimit);
+  const Tensor up = at::clamp(gate_and_up[1], -kLimit, kLimit);
+  return biased_product("down", (up + 1) * (gate * at::sigmoid(gate * kSlope)), weights, ends_E);
+}
+
+Routing run_router(const MixtureOfExperts& m, const Tensor& x_TD, const Weights& weights,
+                   const Tensor& load_bias_E, const SequenceBalance& balance) {
   ModuleScope router("router");
-  Tensor gate_ED;
+  const at::ScalarType wide = sum_dtype(x_TD);
+  Tensor gate_ED, bias_E;
   {
     ModuleScope gate("gate");
-    gate_ED = weights.get("weight").to(sum_dtype(x_TD));
+    gate_ED = weights.get("weight").to(wide);
+    if (m.router_has_bias) bias_E = weights.get("bias").to(wide);
   }
-  Routing routing = route(at::linear(x_TD.to(sum_dtype(x_TD)), gate_ED), bias_E, o);
+  const Tensor plain_TE = at::linear(x_TD.to(wide), gate_ED);
+  Routing routing = route(m.router_has_bias ? plain_TE + bias_E : plain_TE, load_bias_E, m.router);
   if (balance.weight > 0)
     routing.scores_TK = with_loss(routing.scores_TK,
                                   sequence_loss(routing.all_scores_TE, routing.experts_TK, weights, balance));
@@ -86,13 +110,14 @@ Routing route(const Tensor& logits_TE, const Tensor& bias_E, const RouterOptions
 
 MoeOutput mixture_of_experts(const MixtureOfExperts& m, const Tensor& x_TD, const Weights& weights,
                              const Tensor& bias_E, const SequenceBalance& balance) {
-  const Routing routing = run_router(m.router, x_TD, weights, bias_E, balance);
+  const Routing routing = run_router(m, x_TD, weights, bias_E, balance);
   Dispatched dispatched;
   {
     ModuleScope scope("dispatch");
     dispatched = weights.dispatch(x_TD, routing.experts_TK, routing.tokens_per_expert_E);
   }
-  const Tensor results_RD = run_experts(dispatched.rows_RD, weights, dispatched.ends_E);
+  const auto run = m.kind == ExpertKind::swiglu ? run_experts : run_clamped_experts;
+  const Tensor results_RD = run(dispatched.rows_RD, weights, dispatched.ends_E);
   Tensor y_TD;
   {
     ModuleScope scope("combine");

@@ -43,9 +43,14 @@ ParameterTable::ParameterTable(const DecoderEnds& ends, std::size_t layers, cons
 
 void ParameterTable::add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
                          ParallelStyle style, const Init& init) {
-  const std::string full = ours_ + name + ".weight";
-  rules_.push_back({full, std::move(sizes), style, init, theirs_ + theirs + ".weight",
-                    bucket_of(full, ends_.tie_embeddings)});
+  add_named(name + ".weight", theirs + ".weight", std::move(sizes), style, init);
+}
+
+void ParameterTable::add_named(const std::string& name, const std::string& theirs,
+                               std::vector<std::int64_t> sizes, ParallelStyle style, const Init& init) {
+  const std::string full = ours_ + name;
+  rules_.push_back(
+      {full, std::move(sizes), style, init, theirs_ + theirs, bucket_of(full, ends_.tie_embeddings)});
 }
 
 Init ParameterTable::deep() const {

@@ -40,6 +40,7 @@ struct ParameterRule {
 };
 
 inline constexpr Init kOnes{Init::Kind::constant, 1.0, 0.0};
+inline constexpr Init kZeros{Init::Kind::constant, 0.0, 0.0};
 
 // How the matrices of a model start. Norms start as ones.
 struct InitialWeights {
@@ -70,6 +71,10 @@ class ParameterTable {
   // Of the layer that add_block is called for: "layers.3.NAME.weight" and "model.layers.3.THEIRS.weight".
   void add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
            ParallelStyle style, const Init& init);
+
+  // The same with whole names: "layers.3.NAME" and "model.layers.3.THEIRS".
+  void add_named(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
+                 ParallelStyle style, const Init& init);
 
   std::int64_t dim() const { return ends_.dim; }
   // How a matrix of this layer starts; and one near the stream, whose deviation may fall with the depth.

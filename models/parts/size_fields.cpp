@@ -37,6 +37,13 @@ void DenseSizes::make_small() {
   ffn_hidden_dim = 48;
 }
 
+void check_yarn(double factor, double beta_fast, double beta_slow, std::vector<SizeProblem>& found) {
+  if (factor > 1 && beta_slow > beta_fast)
+    found.push_back({{"rope_beta_slow", "rope_beta_fast"},
+                     fmt::format("model.rope_beta_slow = {} must be at most model.rope_beta_fast = {}",
+                                 beta_slow, beta_fast)});
+}
+
 Fields joined(std::initializer_list<Fields> parts) {
   Fields all;
   for (const Fields& part : parts) all.insert(all.end(), part.begin(), part.end());

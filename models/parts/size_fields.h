@@ -106,7 +106,6 @@ Fields expert_fields() {
                       {.minimum = 1, .maximum = 1 << 16}),
       field<C, Count>("top_k", &C::top_k, "routed experts that a token takes",
                       {.minimum = 1, .maximum = 1 << 16}),
-      field<C, bool>("route_norm", &C::route_norm, "divide the chosen scores of a token by their sum"),
       field<C, double>("load_balance_coeff", &C::load_balance_coeff,
                        "step by which an expert's bias moves against its load, once an optimizer step",
                        {.minimum = 0, .below = 1}),
@@ -116,6 +115,30 @@ Fields expert_fields() {
                        {.minimum = 0}),
   };
 }
+
+template <class C>
+Field route_norm_field() {
+  return field<C, bool>("route_norm", &C::route_norm, "divide the chosen scores of a token by their sum");
+}
+
+template <class C>
+Fields yarn_fields() {
+  return {
+      field<C, double>("rope_scaling_factor", &C::rope_scaling_factor,
+                       "YaRN: low rotary frequencies are divided by this; 1 is no scaling", {.minimum = 1}),
+      field<C, double>("rope_beta_fast", &C::rope_beta_fast,
+                       "YaRN: what turns more often in rope_original_max_seq_len is not scaled",
+                       {.above = 0}),
+      field<C, double>("rope_beta_slow", &C::rope_beta_slow,
+                       "YaRN: what turns less often in rope_original_max_seq_len is scaled in full",
+                       {.above = 0}),
+      field<C, std::int64_t>("rope_original_max_seq_len", &C::rope_original_max_seq_len,
+                             "sequence length that the scaling starts from",
+                             {.minimum = 1, .maximum = kWidest, .unit = "tokens"}),
+  };
+}
+// The rule between them that does not hold, if one does not.
+void check_yarn(double factor, double beta_fast, double beta_slow, std::vector<SizeProblem>& found);
 
 Fields joined(std::initializer_list<Fields> parts);
 

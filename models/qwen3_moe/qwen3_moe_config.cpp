@@ -8,7 +8,8 @@ namespace rondo {
 
 const Fields& Qwen3MoeConfig::fields() {
   using C = Qwen3MoeConfig;
-  static const Fields list = joined({stream_fields<C>(), grouped_query_fields<C>(), expert_fields<C>()});
+  static const Fields list =
+      joined({stream_fields<C>(), grouped_query_fields<C>(), expert_fields<C>(), {route_norm_field<C>()}});
   return list;
 }
 

@@ -1,7 +1,6 @@
 // "model_type": "qwen3_moe".
 #include "models/hugging_face/model_type.h"
 #include "models/qwen3_moe/qwen3_moe.h"
-#include "support/error.h"
 
 namespace rondo {
 namespace {
@@ -19,11 +18,8 @@ void read_experts(FieldsReader& reader, FieldValues& sizes) {
     reader.take(name);
 }
 
-void write_experts(const FieldValues& sizes, Json& config) {
-  if (sizes.contains("load_balance_coeff"))
-    throw Error(ExitCode::checkpoint,
-                "this model has no Hugging Face form: routers of Qwen3MoeForCausalLM of transformers have no "
-                "bias; train with model.load_balance_coeff = 0 and balance by model.sequence_balance_coeff");
+void write_experts(const FieldValues& sizes, Json&) {
+  hugging_face::refuse_load_bias(sizes, "Qwen3MoeForCausalLM");
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ inline std::vector<SmallModel> small_models() {
     return SmallModel{name, "\n[model]\nname = \"" + name + "\"\nflavor = \"debugmodel\"\n" + sizes + more};
   };
   return {model("qwen3", "head_dim = 16\nffn_hidden_dim = 80\n"), model("olmo2", "ffn_hidden_dim = 80\n"),
-          model("qwen3_moe", "head_dim = 16\nmoe_hidden_dim = 32\n")};
+          model("qwen3_moe", "head_dim = 16\nmoe_hidden_dim = 32\n"),
+          model("gpt_oss", "head_dim = 16\nmoe_hidden_dim = 32\nsliding_window = 5\n")};
 }
 
 }  // namespace rondo

@@ -55,6 +55,7 @@ TEST_CASE(
   all_hold(prove_layouts("qwen3", {"dp_shard=2,tp=2,compile.numerics=rounds"}), 1);
   all_hold(prove_layouts("olmo2", {"tp=3,compile.memory_policy=full", "dp_shard=2,tp=2,accumulate=2"}), 2);
   all_hold(prove_layouts("qwen3_moe", {"dp_shard=2,tp=2,ep=4"}), 1);
+  all_hold(prove_layouts("gpt_oss", {"dp_shard=2,tp=2,ep=2"}), 1);
 }
 
 // The second rank's learning rate decays otherwise.

@@ -76,10 +76,32 @@ Json kimi_k2() {
     "use_cache": true, "v_head_dim": 128, "vocab_size": 163840})");
 }
 
+// Without its quantization_config: of weights that were written out.
+Json gpt_oss_20b() {
+  Json types = Json::array();
+  for (int layer = 0; layer < 24; ++layer)
+    types.push_back(layer % 2 == 0 ? "sliding_attention" : "full_attention");
+  Json config = Json::parse(R"({
+    "architectures": ["GptOssForCausalLM"], "attention_bias": true, "attention_dropout": 0.0,
+    "eos_token_id": 200002, "experts_per_token": 4, "head_dim": 64, "hidden_act": "silu", "hidden_size": 2880,
+    "initial_context_length": 4096, "initializer_range": 0.02, "intermediate_size": 2880,
+    "max_position_embeddings": 131072, "model_type": "gpt_oss", "num_attention_heads": 64,
+    "num_experts_per_tok": 4, "num_hidden_layers": 24, "num_key_value_heads": 8, "num_local_experts": 32,
+    "output_router_logits": false, "pad_token_id": 199999, "rms_norm_eps": 1e-05,
+    "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,
+    "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": false}, "rope_theta": 150000,
+    "router_aux_loss_coef": 0.9, "sliding_window": 128, "swiglu_limit": 7.0, "tie_word_embeddings": false,
+    "torch_dtype": "bfloat16", "transformers_version": "4.55.0.dev0", "use_cache": true,
+    "vocab_size": 201088})");
+  config["layer_types"] = types;
+  return config;
+}
+
 std::vector<Published> published() {
   return {{"qwen3", "8B", qwen3_8b()},
           {"qwen3_moe", "30B-A3B", qwen3_30b_a3b()},
           {"olmo2", "7B", olmo2_7b()},
+          {"gpt_oss", "20B", gpt_oss_20b()},
           {"deepseek_v3", "kimi_k2_1T", kimi_k2()}};
 }
 
@@ -141,6 +163,18 @@ TEST_CASE("what these models have not here is refused by its field") {
   CHECK_THAT(
       problem_with(qwen3_30b_a3b(), "num_experts_per_tok", 129),
       ContainsSubstring("num_experts_per_tok = 129: model.top_k must be at most model.n_experts = 128"));
+  CHECK_THAT(problem_with(gpt_oss_20b(), "layer_types", {"full_attention"}),
+             ContainsSubstring("must be a window in layers 0, 2, ... and none in the others"));
+  CHECK_THAT(problem_with(gpt_oss_20b(), "swiglu_limit", 5.0),
+             ContainsSubstring("another clamp is not in this version; the only value is 7.0"));
+  CHECK_THAT(problem_with(gpt_oss_20b(), "attention_bias", false),
+             ContainsSubstring("attention without biases is not in this version"));
+  CHECK_THAT(problem_with(gpt_oss_20b(), "quantization_config", {{"quant_method", "mxfp4"}}),
+             ContainsSubstring("quantization_config.quant_method = \"mxfp4\": not in this version"));
+  Json yarn = gpt_oss_20b()["rope_scaling"];
+  yarn.erase("truncate");
+  CHECK_THAT(problem_with(gpt_oss_20b(), "rope_scaling", yarn),
+             ContainsSubstring("rope_scaling.truncate is missing"));
   CHECK_THAT(problem_with(olmo2_7b(), "num_key_value_heads", 5),
              ContainsSubstring("num_key_value_heads = 5: model.n_kv_heads must divide model.n_heads"));
 }

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "models/deepseek_v3/deepseek_v3.h"
+#include "models/gpt_oss/gpt_oss.h"
 #include "models/olmo2/olmo2.h"
 #include "models/parts/decoder.h"
 #include "models/parts/description.h"
@@ -47,6 +48,8 @@ TEST_CASE("every flavor has as many parameters as transformers' class of its siz
                          {"qwen3", "32B", 32'762'123'264},
                          {"qwen3_moe", "30B-A3B", 30'532'122'624},
                          {"qwen3_moe", "235B-A22B", 235'093'634'560},
+                         {"gpt_oss", "20B", 20'914'757'184},
+                         {"gpt_oss", "120B", 116'829'156'672},
                          {"olmo2", "1B", 1'484'916'736},
                          {"olmo2", "7B", 7'298'617'344},
                          {"olmo2", "13B", 13'716'198'400},
@@ -104,6 +107,28 @@ TEST_CASE("matrices start by the rule of their model, norms as ones") {
   check(*make_decoder(Qwen3Config()), Init::Kind::normal, 0);
   check(*make_decoder(Qwen3MoeConfig()), Init::Kind::normal, 0);
   check(*make_decoder(Olmo2Config()), Init::Kind::truncated_normal, 0.06);
+}
+
+TEST_CASE("gpt-oss has sinks and biases in all layers, and a window in every second one from the first on") {
+  GptOssConfig config;
+  config.sliding_window = 100;
+  const auto mask = [&](std::size_t layer) {
+    return std::get<GroupedQueryAttention>(config.description().blocks[layer].attention).mask;
+  };
+  CHECK(mask(0) == AttentionMask{.left = 99});
+  CHECK(mask(1) == AttentionMask{});
+  CHECK(mask(4) == mask(0));
+  const auto rules = by_name(*make_decoder(config));
+  CHECK(rules.at("layers.1.attention.sinks").sizes == std::vector<std::int64_t>{16});
+  CHECK(rules.at("layers.1.attention.sinks").hugging_face_name == "model.layers.1.self_attn.sinks");
+  CHECK(rules.at("layers.1.attention.wo.bias").style == ParallelStyle::replicated);
+  CHECK(rules.at("layers.1.attention.wk.bias").style == ParallelStyle::colwise);
+  const ParameterRule& bias = rules.at("layers.0.moe.experts.gate_up.bias");
+  CHECK(bias.sizes == std::vector<std::int64_t>{8, 512});
+  CHECK(bias.init.value == 0);
+  CHECK(bias.bucket == "layers.0.experts");
+  CHECK(bias.hugging_face_name == "model.layers.0.mlp.experts.gate_up_proj_bias");
+  CHECK(rules.at("layers.0.moe.router.gate.bias").hugging_face_name == "model.layers.0.mlp.router.bias");
 }
 
 TEST_CASE("a router has a bias where its load is balanced by one, and is a router all the same") {

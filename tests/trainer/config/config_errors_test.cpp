@@ -150,7 +150,7 @@ TEST_CASE("a model or a flavor that does not exist is refused with those that do
       {"[model]\nname = \"lama3\"\n",
        {},
        "x.toml:2:1: model.name = \"lama3\": no such model (did you mean llama3?); allowed: llama3, "
-       "deepseek_v3, qwen3, qwen3_moe, olmo2"},
+       "deepseek_v3, qwen3, qwen3_moe, olmo2, gpt_oss"},
       {"",
        {"--model.flavor=8b-instruct"},
        "command line: --model.flavor=8b-instruct: no such flavor; allowed: 1B, 3B, 8B, 70B, 405B, "
@@ -182,10 +182,11 @@ TEST_CASE("weights that transformers has no model for are refused before a run t
         "and not \"sigmoid\"");
   CHECK(message_of("[model]\nname = \"deepseek_v3\"\nflavor = \"671B\"\n" + saves).empty());
   CHECK(message_of("[model]\nname = \"qwen3_moe\"\n" + saves).empty());
-  CHECK(message_of("[model]\nname = \"qwen3_moe\"\nload_balance_coeff = 1e-3\n" + saves) ==
-        "x.toml:6:1: checkpoint.last_save_in_hf = true: this model has no Hugging Face form: routers of "
-        "Qwen3MoeForCausalLM of transformers have no bias; train with model.load_balance_coeff = 0 and "
-        "balance by model.sequence_balance_coeff");
+  CHECK(
+      message_of("[model]\nname = \"qwen3_moe\"\nload_balance_coeff = 1e-3\n" + saves) ==
+      "x.toml:6:1: checkpoint.last_save_in_hf = true: this model has no Hugging Face form: no bias balances "
+      "the load of Qwen3MoeForCausalLM of transformers; train with model.load_balance_coeff = 0 and balance "
+      "by model.sequence_balance_coeff");
 }
 
 TEST_CASE("the keys of [checkpoint] that contradict each other are refused") {

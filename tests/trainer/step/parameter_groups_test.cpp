@@ -19,7 +19,7 @@ namespace {
 
 using at::Tensor;
 
-const std::string kGroups = "--optimizer.parameter_groups=";
+const std::string kGroupsFlag = "--optimizer.parameter_groups=";
 
 // Three parameters of four ones after one update by gradients of ones.
 std::vector<Tensor> updated(const std::vector<UpdateGroup>& groups) {
@@ -85,7 +85,7 @@ TEST_CASE("entries that are none are refused with what they lack") {
     CHECK(broken(std::string("norm: lr_factor=") + value).starts_with("must give weight_decay=NUMBER"));
   CHECK(broken("a||b: lr_factor=1").starts_with("must hold names of parameters"));
   CHECK(broken(": lr_factor=1").starts_with("must hold names of parameters"));
-  CHECK_THROWS_AS(load_config({kGroups + "no_such: lr_factor=1"}), Error);
+  CHECK_THROWS_AS(load_config({kGroupsFlag + "no_such: lr_factor=1"}), Error);
 }
 
 TEST_CASE("each group is updated with its own weight decay and share of the learning rate") {
@@ -102,12 +102,12 @@ TEST_CASE("each group is updated with its own weight decay and share of the lear
 
 TEST_CASE("a step has one update for all parameters that are treated alike, and none overwrites a copy") {
   CHECK(updates_of(SmallJob("llama3", 1, {})) == 1);
-  CHECK(updates_of(SmallJob("llama3", 2, {kGroups + "*norm*+tok_embeddings: weight_decay=0"})) == 2);
-  CHECK(updates_of(SmallJob("llama3", 1, {kGroups + "*norm*: weight_decay=0.1"})) == 1);
-  CHECK(updates_of(SmallJob(
-            "llama3", 1,
-            {kGroups + "[\"*norm*: weight_decay=0\", \"*: weight_decay=0\", \"output: lr_factor=2\"]"})) ==
-        1);
+  CHECK(updates_of(SmallJob("llama3", 2, {kGroupsFlag + "*norm*+tok_embeddings: weight_decay=0"})) == 2);
+  CHECK(updates_of(SmallJob("llama3", 1, {kGroupsFlag + "*norm*: weight_decay=0.1"})) == 1);
+  CHECK(updates_of(
+            SmallJob("llama3", 1,
+                     {kGroupsFlag +
+                      "[\"*norm*: weight_decay=0\", \"*: weight_decay=0\", \"output: lr_factor=2\"]"})) == 1);
 }
 
 }  // namespace rondo

@@ -90,6 +90,8 @@ TEST_CASE("the graphs of every model have types of sharding after every pass, in
       {"olmo2_debug", 8, {key::tensor + "4", key::batch + "16", key::policy + "full"}},
       {"olmo2_debug", 4, {key::tensor + "2", key::rounds, "training.dtype=bfloat16"}},
       {"qwen3_moe_debug", 8, {key::tensor + "2", key::expert + "8", key::standard, key::bounded}},
+      {"gpt_oss_debug", 8, {key::tensor + "2", key::expert + "8", key::rounds, key::documents}},
+      {"gpt_oss_debug", 4, {key::tensor + "4", key::expert + "2", key::standard, key::batch + "8"}},
       {"kimi_k2_debug", 4, {key::tensor + "2", key::expert + "4", key::rounds}},
   };
   for (const LaidOut& job : jobs) {

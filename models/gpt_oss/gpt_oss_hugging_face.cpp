@@ -1,0 +1,74 @@
+// "model_type": "gpt_oss". Weights in MXFP4 are refused by their quantization_config.
+#include "models/gpt_oss/gpt_oss.h"
+#include "models/hugging_face/model_type.h"
+
+namespace rondo {
+namespace {
+
+using hugging_face::FieldsReader;
+using Json = nlohmann::json;
+
+Json layer_types(const FieldValues& sizes) {
+  Json types = Json::array();
+  for (std::int64_t layer = 0; layer < std::get<std::int64_t>(sizes.at("n_layers")); ++layer)
+    types.push_back(layer % 2 == 0 ? "sliding_attention" : "full_attention");
+  return types;
+}
+
+void read_gpt_oss_yarn(FieldsReader& yarn) {
+  const Json* truncate = yarn.require("truncate");
+  if (truncate != nullptr && *truncate != false)
+    yarn.fail("truncate", *truncate, "a correction range that is truncated is not in this version");
+  for (const char* name : {"attention_factor", "mscale", "mscale_all_dim"})
+    yarn.take_only(name, nullptr, "another factor on cosines and sines is");
+}
+
+void read_gpt_oss_rest(FieldsReader& reader, FieldValues& sizes) {
+  const Json* types = reader.take("layer_types");
+  if (types != nullptr && sizes.contains("n_layers") && *types != layer_types(sizes))
+    reader.fail("layer_types", *types, "must be a window in layers 0, 2, ... and none in the others");
+  // Other names of what is said before, and what concerns training.
+  for (const char* name :
+       {"initial_context_length", "experts_per_token", "output_router_logits", "router_aux_loss_coef"})
+    reader.take(name);
+}
+
+void write_gpt_oss_rest(const FieldValues& sizes, Json& config) {
+  hugging_face::refuse_load_bias(sizes, "GptOssForCausalLM");
+  config["layer_types"] = layer_types(sizes);
+  if (!config["rope_scaling"].is_null()) config["rope_scaling"]["truncate"] = false;
+}
+
+}  // namespace
+
+const hugging_face::ModelType& GptOssConfig::hugging_face_type() {
+  constexpr bool kOptional = false, kWritten = true;
+  static const hugging_face::ModelType type = {
+      .name = "gpt_oss",
+      .architecture = "GptOssForCausalLM",
+      .defaults = {{"norm_eps", 1e-5},
+                   {"rope_theta", 150000.0},
+                   {"max_seq_len", std::int64_t{131072}},
+                   {"tie_embeddings", false}},
+      .sizes = hugging_face::grouped_query_names({{"intermediate_size", "moe_hidden_dim"},
+                                                  {"num_local_experts", "n_experts"},
+                                                  {"num_experts_per_tok", "top_k"},
+                                                  {"sliding_window", "sliding_window"}}),
+      .rope_scaling = {.type = "yarn",
+                       .sizes = {{"factor", "rope_scaling_factor"},
+                                 {"beta_fast", "rope_beta_fast", kOptional},
+                                 {"beta_slow", "rope_beta_slow", kOptional},
+                                 {"original_max_position_embeddings", "rope_original_max_seq_len"}},
+                       .read_rest = read_gpt_oss_yarn},
+      .fixed = {{"hidden_act", "silu", "another activation is", kWritten},
+                {"attention_bias", true, "attention without biases is", kWritten},
+                {"attention_dropout", 0.0, "dropout is", kWritten},
+                {"swiglu_limit", 7.0, "another clamp is", kWritten},
+                {"swiglu_alpha", 1.702, "another slope is", kWritten},
+                {"partial_rotary_factor", 1.0, "a rotation of a part of each head is"}},
+      .read_rest = read_gpt_oss_rest,
+      .write_rest = write_gpt_oss_rest};
+  return type;
+}
+
+}  // namespace rondo

@@ -1,0 +1,33 @@
+"""gpt-oss against transformers: python3 gpt_oss_parity.py RONDO. See parity.py."""
+import torch
+from parity import Family, compare_all
+from transformers import GptOssConfig, GptOssForCausalLM
+
+YARN = {"rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
+        "truncate": False, "original_max_position_embeddings": 64}
+SMALL = dict(vocab_size=128, hidden_size=64, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=24, num_local_experts=8, num_experts_per_tok=3, sliding_window=7,
+             max_position_embeddings=2048, rms_norm_eps=1e-5, tie_word_embeddings=False, pad_token_id=None,
+             rope_parameters=YARN)
+
+# As Family says.
+SHAPES = {
+    "a window shorter than the sequence": ({}, 33, {}),
+    "a window of one token": (dict(sliding_window=1), 21, {}),
+    "a window longer than the sequence": (dict(sliding_window=128), 33, {}),
+    "one key head for each query head": (dict(num_key_value_heads=4), 33, {}),
+    "beyond the original length": ({}, 96, {}),
+    "another YaRN": (dict(rope_parameters={**YARN, "factor": 4.0, "beta_fast": 16.0, "beta_slow": 2.0,
+                                           "rope_theta": 10000.0}), 80, {}),
+    "rotation without scaling": (dict(rope_parameters={"rope_type": "default", "rope_theta": 10000.0}), 33, {}),
+    "experts that get no token": (dict(num_local_experts=64, num_experts_per_tok=2), 5, {}),
+    "odd sizes": (dict(hidden_size=45, intermediate_size=13, num_attention_heads=9, num_key_value_heads=3, head_dim=10,
+                       num_local_experts=9, vocab_size=131), 21, {}),
+    "tied embeddings": (dict(tie_word_embeddings=True), 33, {}),
+    "saved in bfloat16, in many files": ({}, 33, dict(dtype=torch.bfloat16, max_shard_size="60KB")),
+}
+
+FAMILY = Family(GptOssConfig, GptOssForCausalLM, SMALL, SHAPES, options=dict(experts_implementation="eager"))
+
+if __name__ == "__main__":
+    compare_all(FAMILY)
