@@ -18,47 +18,53 @@ struct Layout {
   const char* config;
   Words flags;
   // Of every rank: nodes of each recording and edges between them, in the order of the recordings; calls of
-  // the CUDA runtime in a step that launches them. What changes a step's graph changes these numbers.
+  // the CUDA runtime in a step that launches them, and how often the host waits there for what it launched.
+  // What changes a step's graph changes these numbers.
   const char* golden;
   Words settings = {};
 };
 
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all = {
-      {"Llama 3", 1, kLlama, {}, "nodes/edges 752/751, 26 calls a step"},
+      {"Llama 3", 1, kLlama, {}, "nodes/edges 753/752, 26 calls and 0 waits a step"},
+      {"Llama 3, read at once",
+       1,
+       kLlama,
+       {"--metrics.lag=0"},
+       "nodes/edges 753/752, 26 calls and 6 waits a step"},
       {"Llama 3, bf16",
        1,
        kLlama,
        {"--training.mixed_precision_param=bfloat16"},
-       "nodes/edges 1004/1003, 26 calls a step"},
+       "nodes/edges 1005/1004, 26 calls and 0 waits a step"},
       {"Llama 3, fused, full recomputation",
        1,
        kLlama,
        {"--compile.numerics=rounds", "--compile.memory_policy=full"},
-       "nodes/edges 396/395, 26 calls a step"},
+       "nodes/edges 397/396, 26 calls and 0 waits a step"},
       {"Llama 3, two microbatches, validation",
        1,
        kLlama,
        {"--training.global_batch_size=8", "--validation.enable=true", "--validation.freq=3",
         "--validation.steps=2"},
-       "nodes/edges 790/789 253/252 80/79, 108 calls a step"},
+       "nodes/edges 790/789 253/252 81/80, 108 calls and 0 waits a step"},
       {"Llama 3, offloading",
        1,
        kLlama,
        {"--compile.memory_policy=sac_and_offload"},
-       "nodes/edges 1016/1193, 26 calls a step"},
-      {"DeepSeek-V3", 1, kDeepSeek, {}, "nodes/edges 1159/1158, 26 calls a step"},
+       "nodes/edges 1017/1194, 26 calls and 0 waits a step"},
+      {"DeepSeek-V3", 1, kDeepSeek, {}, "nodes/edges 1160/1159, 26 calls and 0 waits a step"},
       {"DeepSeek-V3, bf16",
        1,
        kDeepSeek,
        {"--training.mixed_precision_param=bfloat16"},
-       "nodes/edges 1628/1627, 26 calls a step"},
-      {"Llama 3, FSDP over 2", 2, kLlama, {}, "nodes/edges 908/958, 26 calls a step"},
+       "nodes/edges 1629/1628, 26 calls and 0 waits a step"},
+      {"Llama 3, FSDP over 2", 2, kLlama, {}, "nodes/edges 909/959, 26 calls and 0 waits a step"},
       {"Llama 3, HSDP and tensor parallelism over 4",
        4,
        kLlama,
        {"--parallelism.data_parallel_replicate_degree=2", "--parallelism.tensor_parallel_degree=2"},
-       "nodes/edges 926/1091, 26 calls a step"},
+       "nodes/edges 927/1092, 26 calls and 0 waits a step"},
       // Each expert gets as many rows of each rank: i32[2, 2, 4] of 96 at each exchange. Its host calls vary
       // with the watchdog of NCCL.
       {"DeepSeek-V3, experts over 2, exact counts",
@@ -66,13 +72,13 @@ const std::vector<Layout>& layouts() {
        kDeepSeek,
        {"--parallelism.expert_parallel_degree=2", "--parallelism.expert_parallel_comm_backend=standard"},
        "nodes/edges 144/150 10/9 88/89 10/9 88/89 10/9 88/89 10/9 88/89 10/9 74/80 12/11 119/121 12/11 "
-       "119/121 12/11 119/121 12/11 119/121 12/11 238/246,",
+       "119/121 12/11 119/121 12/11 119/121 12/11 239/247,",
        {"RONDO_STAND_IN_ANSWER=counts:64:96"}},
       {"DeepSeek-V3, experts over 2",
        2,
        kDeepSeek,
        {"--parallelism.expert_parallel_degree=2"},
-       "nodes/edges 1439/1560, 26 calls a step"},
+       "nodes/edges 1440/1561, 26 calls and 0 waits a step"},
   };
   return all;
 }
@@ -85,10 +91,14 @@ std::string figures(const JournalFile& journal) {
   const std::vector<std::string> launches = journal.of("launch");
   if (launches.empty()) return text + ", nothing was launched";
   const std::string last = JournalFile::text(launches.back(), "recording");
-  std::vector<std::int64_t> calls;
+  std::vector<std::string> of_last;
   for (const std::string& line : launches)
-    if (JournalFile::text(line, "recording") == last) calls.push_back(JournalFile::number(line, "calls"));
-  return text + fmt::format(", {} calls a step", calls[calls.size() - 1] - calls[calls.size() - 2]);
+    if (JournalFile::text(line, "recording") == last) of_last.push_back(line);
+  const auto between = [&](const char* key) {
+    return JournalFile::number(of_last[of_last.size() - 1], key) -
+           JournalFile::number(of_last[of_last.size() - 2], key);
+  };
+  return text + fmt::format(", {} calls and {} waits a step", between("calls"), between("waits"));
 }
 
 // Where the host put batch and learning rate before each launch of a recording. The first launch comes in the

@@ -34,6 +34,8 @@ class Profile {
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
 
+  // Whether the step is in a window or right before one: then it has to be done before the next begins.
+  bool is_beside_window(std::int64_t step) const { return step + 1 >= schedule_.first_active(step); }
   void step_begins(std::int64_t step);
   // Writes the file, where the step was the last of a window. Throws Error(resources) where it cannot be
   // written.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -58,7 +59,8 @@ class Trainer {
   // step) and where many steps in a row are skipped, Error(peer) when another rank is lost.
   std::optional<Stop> train();
 
-  std::int64_t steps_done() const { return progress_.step; }
+  // Steps whose numbers were read.
+  std::int64_t steps_done() const { return progress_.step - std::ssize(under_way_); }
   // Waits for what is still being written; deletes nothing more.
   void close_checkpoints();
   // Ends collectives that wait for other ranks, so that the trainer can be destroyed; it is of no other use
@@ -82,7 +84,11 @@ class Trainer {
   bool fetch(DataLoader& data, StepBatch& batch);
   void fetch_next();
   void train_one_step();
-  StepResult run_step(const StepBatch& batch, double learning_rate);
+  void begin_step();
+  bool reads_at_once() const;
+  void finish_steps();
+  StepResult wait_for_oldest();
+  void step_is_done(const StepResult& result);
   // What all ranks do after this step; the one exchange of host data a step.
   struct Agreement {
     StopRequest request = StopRequest::none;
@@ -101,10 +107,11 @@ class Trainer {
   void save_last();
   void save_weights_beside();
   void export_weights();
-  [[noreturn]] void refuse(const StepResult& result) const;
-  void count_skipped(const StepResult& result);
+  [[noreturn]] void refuse(const StepResult& result, std::int64_t step) const;
+  void count_skipped(const StepResult& result, std::int64_t step);
   void validate();
-  std::optional<std::string> inspect_state();  // the hash, where it is due
+  bool inspection_is_due(std::int64_t step) const;
+  std::optional<std::string> inspect_state(std::int64_t step);  // the hash, where it is due
   void refuse_drift();
 
   const JobConfig& config_;
@@ -132,10 +139,11 @@ class Trainer {
   std::optional<FolderLock> checkpoint_lock_;  // rank 0's
   std::unique_ptr<CheckpointSaver> saver_;     // nullptr: nothing is saved
   std::optional<StopRequests> stop_requests_;  // rank 0's
-  Progress progress_;
-  std::int64_t compared_at_ = -1;      // the step at which replicas were found alike
-  std::int64_t steps_here_ = 0;        // since the process started
-  std::int64_t skipped_in_a_row_ = 0;  // of the latest of these
+  Progress progress_;                          // the steps under way are counted
+  std::deque<DoneStep> under_way_;             // begun, and not read
+  std::int64_t compared_at_ = -1;              // the step at which replicas were found alike
+  std::int64_t steps_here_ = 0;                // read since the process started
+  std::int64_t skipped_in_a_row_ = 0;          // of the latest of these
 };
 
 }  // namespace rondo

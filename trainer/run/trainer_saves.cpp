@@ -80,6 +80,7 @@ void Trainer::set_aside_newer(const std::filesystem::path& root) {
 
 void Trainer::save() {
   if (!saver_) return;
+  finish_steps();
   const progress::Work saving(progress::Doing::saving);
   if (report_) report_->pause();
   if (config_.debug.check_replicas_every > 0) refuse_drift();
@@ -88,6 +89,7 @@ void Trainer::save() {
 }
 
 std::optional<Stop> Trainer::stop(const Agreement& asked) {
+  finish_steps();
   if (report_)
     log_info(fmt::format("{} asks the run to end after step {}", describe(asked.request, asked.signal),
                          progress_.step));

@@ -1,5 +1,6 @@
-// Batches are wrapped by from_blob and not copied; the caller keeps them until the step has run. All numbers
-// of a step are concatenated and copied to the host at once, because each copy would wait for the device.
+// Batches are wrapped by from_blob, and staged where the device fetches them by itself. All numbers of a step
+// are concatenated and copied to the host at once. A step that halted is followed by at most one that did
+// nothing: it is waited for before the state goes on, so that nothing reads what is overwritten then.
 // Executors exist only for functions that were compiled. Shared resources are declared before the executors
 // and outlive them. Whether dropped tokens alone stopped a step is asked as the step asks for infinities: the
 // sum of loss and norm is finite.
@@ -44,16 +45,21 @@ std::vector<at::Tensor> batch_tensors(const Batch& batch, const std::vector<std:
   return tensors;
 }
 
-// The numbers of a step's plain results (fp32 or fp64) by their names, in one copy: each would wait for the
-// device.
-std::map<std::string, std::vector<double>> on_host(const StepFunction& function,
-                                                   const std::vector<at::Tensor>& results) {
+// All plain results (fp32 or fp64) in a row.
+at::Tensor row_of(const std::vector<at::Tensor>& results) {
   std::vector<at::Tensor> flat;
   for (const at::Tensor& result : results) flat.push_back(result.reshape({-1}));
-  const at::Tensor all = at::cat(flat).cpu().to(at::kDouble);
+  return at::cat(flat);
+}
+
+// The numbers of such a row on the host, by the names of the results.
+std::map<std::string, std::vector<double>> by_name(const StepFunction& function,
+                                                   const std::vector<at::Tensor>& results,
+                                                   const at::Tensor& row) {
+  const at::Tensor all = row.to(at::kDouble);
   const double* next = all.const_data_ptr<double>();
   std::map<std::string, std::vector<double>> numbers;
-  auto result = flat.begin();
+  auto result = results.begin();
   for (const ir::Output& output : function.outputs) {
     if (output.updates >= 0) continue;
     numbers[output.name].assign(next, next + result->numel());
@@ -62,8 +68,8 @@ std::map<std::string, std::vector<double>> on_host(const StepFunction& function,
   return numbers;
 }
 
-StepResult read(const CompiledStep& step, const std::vector<at::Tensor>& results) {
-  const auto numbers = on_host(step.function(), results);
+StepResult read(const StepFunction& function, const std::vector<at::Tensor>& results, const at::Tensor& row) {
+  const auto numbers = by_name(function, results, row);
   const auto number = [&](const std::string& name) {
     const auto found = numbers.find(name);
     return found == numbers.end() ? std::nullopt : std::optional(found->second.at(0));
@@ -129,13 +135,17 @@ bool CompiledFunctions::repeat_fits(std::int64_t bytes) const {
 
 StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state,
                        const SharedResources& shared)
-    : functions_(functions), shared_(shared) {
+    : functions_(functions),
+      shared_(shared),
+      learning_rates_(shared.memory, kUnderWay),
+      numbers_(shared.memory, kUnderWay) {
   const auto bind = [&](const CompiledStep& step) {
     return step.bind(state.inputs_of(step.function()), shared_);
   };
   if (functions.trains()) {
     forward_backward_ = bind(functions.forward_backward());
     training_shape_ = token_shape(functions.forward_backward());
+    halted_ = state.tensor(kHalted);
   }
   if (functions.update) update_ = bind(*functions.update);
   if (functions.repeat) repeat_ = bind(*functions.repeat);
@@ -144,28 +154,61 @@ StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& sta
   validation_shape_ = token_shape(*functions.validate);
 }
 
-StepResult StepRunner::run_once(Executor& forward_backward, const CompiledStep& compiled,
-                                const StepBatch& batch, double learning_rate) {
-  const auto tensors_of = [&](const Batch& microbatch) {
-    return batch_tensors(microbatch, training_shape_, batch.valid_tokens);
-  };
-  if (!update_) {
-    std::vector<at::Tensor> tensors = tensors_of(batch.microbatches[0]);
-    tensors.push_back(scalar(learning_rate));
-    return read(compiled, forward_backward.run(tensors));
-  }
-  for (const Batch& microbatch : batch.microbatches) forward_backward.run(tensors_of(microbatch));
-  return read(*functions_.update, update_->run({scalar(learning_rate)}));
+const StepFunction& StepRunner::last_function(const CompiledStep& forward_backward) const {
+  return functions_.update ? functions_.update->function() : forward_backward.function();
 }
 
-StepResult StepRunner::run(const StepBatch& batch, double learning_rate) {
-  StepResult result = run_once(*forward_backward_, functions_.forward_backward(), batch, learning_rate);
-  if (result.finite || result.dropped_tokens == 0) return result;
+std::vector<at::Tensor> StepRunner::issue(Executor& forward_backward, const Step& step) {
+  const std::vector<Batch>& microbatches = step.batch.microbatches;
+  if (!microbatches_) microbatches_.emplace(shared_.memory, kUnderWay * microbatches.size());
+  const at::Tensor learning_rate = scalar(step.learning_rate);
+  for (const Batch& microbatch : microbatches) {
+    std::vector<at::Tensor> tensors = batch_tensors(microbatch, training_shape_, step.batch.valid_tokens);
+    if (!update_) tensors.push_back(learning_rate);
+    std::vector<at::Tensor> results = forward_backward.run(microbatches_->stage(tensors));
+    if (!update_) return results;
+  }
+  return update_->run(learning_rates_.stage({learning_rate}));
+}
+
+void StepRunner::begin(StepBatch batch, double learning_rate) {
+  begin_again();
+  steps_.push_back({std::move(batch), learning_rate});
+  launch(steps_.back());
+}
+
+void StepRunner::launch(Step& step) {
+  step.results = issue(*forward_backward_, step);
+  numbers_.ask(row_of(step.results));
+}
+
+void StepRunner::begin_again() {
+  for (Step& step : steps_) {
+    if (!std::exchange(step.did_nothing, false)) continue;
+    launch(step);
+  }
+}
+
+StepResult StepRunner::finish() {
+  begin_again();
+  const Step step = std::move(steps_.front());
+  steps_.pop_front();
+  const CompiledStep& compiled = functions_.forward_backward();
+  StepResult result = read(last_function(compiled), step.results, numbers_.read());
+  if (result.finite) return result;
+  for (Step& later : steps_) {
+    numbers_.read();
+    later.did_nothing = true;
+  }
+  if (result.dropped_tokens == 0) return result;
   if (!repeat_) {
     result.finite = result.skipped = std::isfinite(result.loss + result.grad_norm);
+    if (result.skipped) halted_.zero_();
     return result;
   }
-  StepResult again = run_once(*repeat_, *functions_.repeat, batch, learning_rate);
+  halted_.zero_();
+  const std::vector<at::Tensor> results = issue(*repeat_, step);
+  StepResult again = read(last_function(*functions_.repeat), results, row_of(results).cpu());
   again.repeated = true;
   again.dropped_tokens = result.dropped_tokens;
   return again;
@@ -173,9 +216,9 @@ StepResult StepRunner::run(const StepBatch& batch, double learning_rate) {
 
 double StepRunner::validate(const StepBatch& batch) {
   const Batch& only = batch.microbatches[0];
-  return read(*functions_.validate,
-              validate_->run(batch_tensors(only, validation_shape_, batch.valid_tokens)))
-      .loss;
+  const std::vector<at::Tensor> results =
+      validate_->run(batch_tensors(only, validation_shape_, batch.valid_tokens));
+  return read(functions_.validate->function(), results, row_of(results).cpu()).loss;
 }
 
 }  // namespace rondo

@@ -1,5 +1,10 @@
 // Runs optimizer steps and validation batches with whichever executor the configuration asks for.
 //
+// A step may be begun before the one before it is known to have done anything: at most two are under way. One
+// that is not finite or has no room for all rows halts the state (train_step.h: kHalted), so what was begun
+// behind it changed nothing. It is begun again once the state may go on, with the bits that it would have
+// had.
+//
 // A step whose experts have no room for all rows changes nothing but the totals of its microbatches, which
 // its update clears. The runner then runs it again with room for all, where that was compiled; otherwise the
 // step is skipped. Ranks decide alike, since they read the same sum.
@@ -7,12 +12,14 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "compiler/compile.h"
+#include "compiler/execute/host_transfers.h"
 #include "trainer/data/loader.h"
 #include "trainer/step/train_state.h"
 #include "trainer/step/train_step.h"
@@ -64,7 +71,16 @@ class StepRunner {
   // `functions` outlive this. `shared` comes from share_resources(functions.all(), ...).
   StepRunner(const CompiledFunctions& functions, const TrainState& state, const SharedResources& shared);
 
-  StepResult run(const StepBatch& batch, double learning_rate);
+  // Hands the device a step behind those under way, at most one. REQUIRES: none of these was not finite.
+  void begin(StepBatch batch, double learning_rate);
+  // Waits for the oldest step under way and for nothing behind it. Where its experts had no room it was
+  // repeated or skipped, and the step behind it comes again. REQUIRES: under_way() > 0.
+  StepResult finish();
+  std::size_t under_way() const { return steps_.size(); }
+  StepResult run(StepBatch batch, double learning_rate) {
+    begin(std::move(batch), learning_rate);
+    return finish();
+  }
   // The loss.
   double validate(const StepBatch& batch);
   // Of the executor that does forward and backward, complete after its second run; nullptr unless it is a
@@ -72,13 +88,29 @@ class StepRunner {
   const ReplayFacts* replay_facts() const { return forward_backward_->facts(); }
 
  private:
-  StepResult run_once(Executor& forward_backward, const CompiledStep& compiled, const StepBatch& batch,
-                      double learning_rate);
+  struct Step {
+    StepBatch batch;
+    double learning_rate = 0;
+    std::vector<at::Tensor> results = {};  // on the device, until the next step
+    bool did_nothing = false;              // since the one before it halted
+  };
+  static constexpr std::size_t kUnderWay = 2;
+
+  std::vector<at::Tensor> issue(Executor& forward_backward, const Step& step);
+  void launch(Step& step);
+  void begin_again();
+  // Of the function that has the step's results.
+  const StepFunction& last_function(const CompiledStep& forward_backward) const;
 
   const CompiledFunctions& functions_;
+  at::Tensor halted_;       // of the state; undefined where nothing is trained
   SharedResources shared_;  // above the executors, which go first
   std::unique_ptr<Executor> forward_backward_, repeat_, update_, validate_;  // nullptr: not compiled
   std::vector<std::int64_t> training_shape_, validation_shape_;              // [B, T] of the tokens
+  std::deque<Step> steps_;                                                   // under way, the oldest first
+  std::optional<StagedBatches> microbatches_;
+  StagedBatches learning_rates_;
+  LateNumbers numbers_;
 };
 
 }  // namespace rondo

@@ -1,13 +1,13 @@
 // Loss, dropped rows and the sums of squares of all gradients go through one all-reduce over all ranks, in
 // f64, which gives every rank the same bits. Ranks that share the layers bring the same loss, and replicas
 // the same gradients; their sums are divided by their numbers. A value is not finite if x - x is not 0, which
-// needs no read on the host. The clip is a factor that the optimizer divides by while it reads the gradients,
-// so no scaled copy is made.
+// needs no read on the host; what stops later steps is a sum of such differences and of rows without room,
+// none of which brings it back to 0. The clip is a factor that the optimizer divides by while it reads the
+// gradients, so no scaled copy is made.
 #include "trainer/step/step_totals.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/clamp_max.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/sqrt.h>
@@ -63,7 +63,7 @@ Tensor sum_over_ranks(const Mesh& mesh, Axes axes, const Tensor& tensor) {
 }
 
 Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, const StepTotals& totals,
-                        const Tensors& gradients) {
+                        const Tensors& gradients, const Tensor& halted) {
   ModuleScope scope("gradient_norm");
   Tensors parts{totals.loss.to(at::kDouble)};
   if (totals.dropped_tokens.defined()) parts.push_back(totals.dropped_tokens.to(at::kDouble));
@@ -82,11 +82,12 @@ Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, co
                                             : at::clamp_min((r.grad_norm + 1e-6) / max_norm, 1);
   r.gradient_scale = scale.to(at::kFloat);  // the optimizer's kernel takes no other
   const Tensor both = r.loss + r.grad_norm;
-  r.found_inf = at::ne(both - both, 0).to(at::kFloat);  // inf - inf and nan - nan are nan, and nan != 0
+  halted.add_(both - both);  // inf - inf and nan - nan are nan
   if (totals.dropped_tokens.defined()) {
     r.dropped_tokens = sums.select(0, 1).to(at::kFloat);
-    if (!drops_tokens) r.found_inf = at::clamp_max(r.found_inf + r.dropped_tokens, 1);
+    if (!drops_tokens) halted.add_(r.dropped_tokens);
   }
+  r.found_inf = at::ne(halted, 0).to(at::kFloat);  // nan != 0, too
   return r;
 }
 

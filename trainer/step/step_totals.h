@@ -30,10 +30,10 @@ struct Reduced {
 };
 // Loss, rows without room and the sum of squares of each gradient in one all-reduce; of these sums the global
 // gradient norm, exact but for its rounding, and the scale that clips it to `max_norm`; whether
-// anything is not finite or, unless such rows are dropped, a row had no room: then the step must change
-// nothing.
+// anything is not finite or, unless such rows are dropped, a row had no room, in this step or in one before:
+// then the step must change nothing. `halted` ([], of the loss's dtype) is overwritten by whether it did.
 Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, const StepTotals& totals,
-                        const std::vector<at::Tensor>& gradients);
+                        const std::vector<at::Tensor>& gradients, const at::Tensor& halted);
 
 // The loss of a batch over all ranks, given this rank's.
 at::Tensor total_loss(const Mesh& mesh, const at::Tensor& loss);

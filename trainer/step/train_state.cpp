@@ -13,6 +13,7 @@
 #include "models/parts/initialize.h"
 #include "support/error.h"
 #include "trainer/step/placement.h"
+#include "trainer/step/train_step.h"
 
 namespace rondo {
 namespace {
@@ -73,7 +74,7 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
 std::vector<at::Tensor> TrainState::inputs_of(const StepFunction& function) const {
   std::vector<at::Tensor> inputs;
   for (const StepInput& input : function.inputs)
-    if (input.kind != ir::InputKind::batch) inputs.push_back(entries_[by_name_.at(input.name)].tensor);
+    if (input.kind != ir::InputKind::batch) inputs.push_back(tensor(input.name));
   return inputs;
 }
 
@@ -96,7 +97,7 @@ std::vector<StatePart> TrainState::parts() const {
 std::string TrainState::hash(ProcessGroups& groups) const {
   XXH64_hash_t mine = 0;
   for (const Entry& entry : entries_) {
-    if (entry.constant) continue;
+    if (entry.constant || entry.name == kHalted) continue;
     mine = XXH3_64bits_withSeed(entry.name.data(), entry.name.size(), mine);
     const at::Tensor on_host = entry.tensor.cpu();
     mine = XXH3_64bits_withSeed(on_host.const_data_ptr(), on_host.nbytes(), mine);

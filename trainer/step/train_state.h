@@ -35,6 +35,7 @@ class TrainState {
   TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions, std::uint64_t seed,
              const Mesh& mesh, int rank, std::int64_t seq_len, c10::Device device = c10::kCPU);
 
+  const at::Tensor& tensor(const std::string& name) const { return entries_[by_name_.at(name)].tensor; }
   // The function's state inputs, in its order.
   std::vector<at::Tensor> inputs_of(const StepFunction& function) const;
   std::int64_t bytes() const;
@@ -42,8 +43,8 @@ class TrainState {
   // the accumulators, which are zero between steps. The tensors are the state itself.
   std::vector<StatePart> parts() const;
 
-  // Hash (XXH3) of names and bits of all state on the ranks of the first replica, constants left out: 16 hex
-  // digits, the same on every rank.
+  // Hash (XXH3) of names and bits of all state on the ranks of the first replica, constants and what halts
+  // steps left out: 16 hex digits, the same on every rank.
   std::string hash(ProcessGroups& groups) const;
 
  private:

@@ -135,18 +135,20 @@ LossAndGradients forward_backward(const Step& step, const BatchInputs& at_input,
 
 struct OptimizerInputs {
   Range parameters, exp_avgs, exp_avg_sqs;
-  std::size_t step, learning_rate = 0;
+  std::size_t step, halted, learning_rate = 0;
 
-  OptimizerInputs(SignatureBuilder& b, Range parameters) : parameters(parameters) {
+  OptimizerInputs(SignatureBuilder& b, const Step& of, Range parameters) : parameters(parameters) {
     exp_avgs = b.per_parameter("exp_avg.", ir::InputKind::optimizer, {});
     exp_avg_sqs = b.per_parameter("exp_avg_sq.", ir::InputKind::optimizer, {});
     step = b.scalar("step", ir::InputKind::optimizer);
+    halted = b.scalar(kHalted, ir::InputKind::buffer, {}, of.sums());
   }
   void updates(SignatureBuilder& b) const {
     b.updates(parameters);
     b.updates(exp_avgs);
     b.updates(exp_avg_sqs);
     b.update(step);
+    b.update(halted);
   }
 };
 
@@ -159,14 +161,15 @@ struct UpdateFrom {
   Tensors expert_biases;
 };
 // loss, grad_norm, found_inf (load_imbalance, tokens_per_expert (dropped_tokens)), then the new parameters,
-// exp_avgs, exp_avg_sqs, step and expert biases.
+// exp_avgs, exp_avg_sqs, step, halted and expert biases.
 Tensors update_state(const Step& step, const OptimizerInputs& at_input, const UpdateFrom& from,
                      const Tensors& inputs) {
   const PhaseScope update(Phase::update);
   const c10::AutoGradMode no_gradients(false);
   const bool drops = step.options.expert_overflow == ExpertOverflow::drop;
+  const Tensor& halted = inputs[at_input.halted];
   const Reduced r =
-      reduce_and_clip(step.options.mesh, step.options.max_norm, drops, from.totals, from.gradients);
+      reduce_and_clip(step.options.mesh, step.options.max_norm, drops, from.totals, from.gradients, halted);
   Balanced balanced;
   Tensor tokens_LE;
   if (step.has_routers()) {
@@ -187,7 +190,7 @@ Tensors update_state(const Step& step, const OptimizerInputs& at_input, const Up
   append(outputs, state.parameters);
   append(outputs, state.exp_avgs);
   append(outputs, state.exp_avg_sqs);
-  outputs.push_back(state.step);
+  append(outputs, {state.step, halted});
   append(outputs, balanced.expert_biases);
   return outputs;
 }
@@ -206,7 +209,7 @@ void plain_results(SignatureBuilder& b, const Step& step) {
 StepFunction make_single(const StepPtr& step) {
   SignatureBuilder b(step->inputs);
   b.function.name = "train_step";
-  OptimizerInputs optimizer(b, b.parameters());
+  OptimizerInputs optimizer(b, *step, b.parameters());
   const BatchInputs batch = training_batch(b, *step);
   optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
   plain_results(b, *step);
@@ -270,7 +273,7 @@ StepFunction make_accumulate(const StepPtr& step) {
 StepFunction make_update(const StepPtr& step) {
   SignatureBuilder b(step->inputs);
   b.function.name = "update";
-  OptimizerInputs optimizer(b, b.parameters());
+  OptimizerInputs optimizer(b, *step, b.parameters());
   const Range sums = gradient_sums(b, *step);
   const Range other = totals(b, *step);
   const Range biases = b.expert_biases();

@@ -13,8 +13,9 @@
 //
 // A mixture of experts balances its load without a loss of its own: each step moves the bias of every expert
 // by the tokens that all ranks and microbatches sent to it. A step that is not finite changes no bit of it
-// either. Where a model has a loss of each sequence's load besides, what is differentiated is the loss plus
-// the mean of that over the sequences of all ranks and microbatches; what is reported is the loss alone.
+// either, and no later step changes anything until the host says so: it may have begun some before it knows.
+// Where a model has a loss of each sequence's load besides, what is differentiated is the loss plus the mean
+// of that over the sequences of all ranks and microbatches; what is reported is the loss alone.
 #pragma once
 
 #include <algorithm>
@@ -69,6 +70,10 @@ inline const std::string kTokensPerExpert = "tokens_per_expert";
 // Only where experts have room for a number of rows that may not do (parallel/expert_parallel.h): rows of all
 // ranks, layers and microbatches that were left out. Unless they are dropped, found_inf is then 1.
 inline const std::string kDroppedTokens = "dropped_tokens";
+// The state of a run that stops its steps: [], of the loss's dtype, alike on all ranks. 0; not 0, or nan,
+// from a step on that is not finite, or whose experts overflow and drops nothing. While it is not 0 found_inf
+// is 1, and no step changes anything. The host sets it to 0 again.
+inline const std::string kHalted = "halted";
 
 struct TrainStepFunctions {
   StepFunction train_step;  // with one microbatch; otherwise the two below

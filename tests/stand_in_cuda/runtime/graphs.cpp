@@ -14,7 +14,7 @@ namespace {
 
 Captures under_way;
 int captures_begun = 0, graphs_made = 0;
-std::int64_t graphs_alive = 0, execs_alive = 0;
+std::int64_t graphs_alive = 0, execs_alive = 0, launches_so_far = 0;
 
 thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 
@@ -87,6 +87,14 @@ std::int64_t count(const std::vector<std::shared_ptr<CUgraphNode_st>>& nodes, CU
   return std::count_if(nodes.begin(), nodes.end(), [&](const auto& node) { return node->kind == kind; });
 }
 
+// What was recorded, and how often.
+void tell_names(const Capture& capture) {
+  std::map<std::string, std::int64_t> counts;
+  for (const auto& node : capture.graph->nodes) ++counts[node->name];
+  for (const auto& [name, count] : counts)
+    journal::line("captured number=%d count=%lld %.800s", capture.id, (long long)count, name.c_str());
+}
+
 cudaError_t failed(const Capture& capture, cudaError_t error) {
   journal::line("capture_failed number=%d error=%d", capture.id, static_cast<int>(error));
   capture.graph->alive = false;
@@ -98,6 +106,7 @@ cudaError_t failed(const Capture& capture, cudaError_t error) {
 }  // namespace
 
 const Captures& captures_under_way() { return under_way; }
+std::int64_t launches() { return launches_so_far; }
 
 Captures prohibiting() {
   Captures found;
@@ -175,6 +184,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t given, cudaGraph_t* graph) {
       return failed(*capture, refuse(call, Rule::fork_without_join));
     }
     tell_races(*capture);
+    tell_names(*capture);
     const auto& nodes = capture->graph->nodes;
     journal::line(
         "capture_end number=%d nodes=%zu edges=%lld kernels=%lld copies=%lld fills=%lld streams=%zu",
@@ -260,8 +270,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t given) {
       return misused("cudaGraphLaunch", "the recording or the stream was destroyed", cudaErrorInvalidValue);
     if (stream->capture != nullptr)
       return misused("cudaGraphLaunch", "a launch within a capture", cudaErrorStreamCaptureUnsupported);
-    journal::line("launch recording=%d launches=%lld calls=%lld copied_to=%llx", exec->id,
-                  (long long)++exec->launches, (long long)journal::calls(),
+    ++launches_so_far;
+    journal::line("launch recording=%d launches=%lld calls=%lld waits=%lld copied_to=%llx", exec->id,
+                  (long long)++exec->launches, (long long)journal::calls(), (long long)waits(),
                   (unsigned long long)take_copied_to());
     if (journal::bug("free_pool")) {
       const auto copies = [](const auto& node) { return node->kind == CUgraphNode_st::Kind::copy; };

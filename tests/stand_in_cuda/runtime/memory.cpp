@@ -100,10 +100,13 @@ cudaError_t copy(const char* call, void* to, const void* from, std::size_t bytes
   const bool recorded = in != nullptr && in->capture != nullptr;
   if (!recorded && is_device(to) && !is_device(from))
     copied_to = copied_to * 1099511628211ull + reinterpret_cast<std::uintptr_t>(to);
-  if (recorded)
-    for (const void* side : {static_cast<const void*>(to), from})
-      if (range_around(side).bytes == 0)
-        journal::line("misused %s error=0: a recorded copy of host memory that is not pinned", call);
+  for (const void* side : {static_cast<const void*>(to), from}) {
+    if (range_around(side).bytes != 0) continue;
+    if (recorded)
+      journal::line("misused %s error=0: a recorded copy of host memory that is not pinned", call);
+    else
+      note_wait();
+  }
   return give(call, stream, CUgraphNode_st::Kind::copy, call,
               [=] {
                 if (!may_touch(to, bytes) || !may_touch(from, bytes)) {

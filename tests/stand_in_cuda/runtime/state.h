@@ -63,6 +63,8 @@ struct CUstream_st {
 struct CUevent_st {
   unsigned flags = 0;
   bool alive = true, recorded = false;
+  bool behind_a_hang = false;
+  std::int64_t launches = 0;                   // of recordings before it
   std::shared_ptr<stand_in::Capture> capture;  // where it was last recorded in one
   stand_in::Place at;
   std::chrono::steady_clock::time_point when;
@@ -119,6 +121,12 @@ cudaError_t give(const char* call, cudaStream_t stream, CUgraphNode_st::Kind kin
 void waited_for(cudaStream_t stream);
 void waited_for_all();
 bool in_flight(cudaGraphExec_t exec);
+// How often the host has waited for what was launched last, or may have: a copy of its memory that is not
+// pinned may wait for the stream ("API synchronization behavior").
+std::int64_t waits();
+void note_wait();
+// Launches of recordings so far.
+std::int64_t launches();
 
 // A kernel that does not end (RONDO_STAND_IN_BUG=hang:N, the Nth launch of a graph): nothing is done any
 // more, and whoever waits for the device waits for ever.

@@ -19,7 +19,7 @@ std::vector<cudaStream_t>& streams() {
   return *all;
 }
 
-std::int64_t events_alive = 0;
+std::int64_t events_alive = 0, waits_so_far = 0;
 
 cudaStream_t make_stream(unsigned flags, bool legacy) {
   auto* const made = new CUstream_st;
@@ -90,6 +90,8 @@ void waited_for(cudaStream_t stream) { stream->in_flight.clear(); }
 void waited_for_all() {
   for (cudaStream_t stream : streams()) waited_for(stream);
 }
+std::int64_t waits() { return waits_so_far; }
+void note_wait() { ++waits_so_far; }
 bool in_flight(cudaGraphExec_t exec) {
   return std::any_of(streams().begin(), streams().end(), [&](cudaStream_t stream) {
     return std::find(stream->in_flight.begin(), stream->in_flight.end(), exec) != stream->in_flight.end();
@@ -125,8 +127,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   wait_while_it_hangs();
-  return called(__func__,
-                [&] { return ask("cudaStreamSynchronize", stream, Rule::synchronize_capturing_stream); });
+  return called(__func__, [&] {
+    note_wait();
+    return ask("cudaStreamSynchronize", stream, Rule::synchronize_capturing_stream);
+  });
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
@@ -138,6 +142,7 @@ cudaError_t cudaDeviceSynchronize() {
   return called(__func__, [&] {
     if (!captures_under_way().empty())
       return refuse("cudaDeviceSynchronize", Rule::synchronize_device_under_capture, captures_under_way());
+    note_wait();
     waited_for_all();
     return cudaSuccess;
   });
@@ -192,6 +197,8 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t given, unsi
     event->capture = stream->capture;
     event->at = stream->last;
     event->recorded = true;
+    event->behind_a_hang = hangs();
+    event->launches = launches();
     event->when = std::chrono::steady_clock::now();
     return cudaSuccess;
   });
@@ -215,12 +222,13 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  wait_while_it_hangs();
+  if (event != nullptr && event->behind_a_hang) wait_while_it_hangs();
   return called(__func__, [&] {
     if (event == nullptr || !event->alive) return gone("cudaEventSynchronize");
     if (event->capture != nullptr)
       return refuse("cudaEventSynchronize", Rule::synchronize_captured_event,
                     event->capture->active ? Captures{event->capture} : Captures{});
+    if (event->launches == launches()) note_wait();
     return cudaSuccess;
   });
 }

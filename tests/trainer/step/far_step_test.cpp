@@ -21,32 +21,6 @@
 namespace rondo {
 namespace {
 
-// Two documents in the first row.
-Batch microbatch(bool with_documents, std::int64_t seed) {
-  constexpr std::int64_t kRows = 2, kLength = 32;
-  Batch batch;
-  for (std::int64_t i = 0; i < kRows * kLength; ++i) {
-    batch.tokens.push_back((i * 31 + seed * 7) % 257);
-    batch.labels.push_back(i % 9 == 0 ? kIgnoreLabel : (i * 31 + 31 + seed * 7) % 257);
-    batch.positions.push_back(i < 20 ? i : i < kLength ? i - 20 : i - kLength);
-    batch.valid_tokens += i % 9 != 0;
-  }
-  batch.cu_seqlens.assign(kRows * kLength + 1, kRows * kLength);
-  const std::vector<std::int32_t> begins = {0, 20, 32};
-  std::copy(begins.begin(), begins.end(), batch.cu_seqlens.begin());
-  if (!with_documents) batch.cu_seqlens.clear();
-  return batch;
-}
-
-StepBatch batch_of(const SmallJob& job, std::int64_t microbatches, std::int64_t seed) {
-  StepBatch batch;
-  for (std::int64_t i = 0; i < microbatches; ++i) {
-    batch.microbatches.push_back(microbatch(job.options.document_attention, seed + i));
-    batch.valid_tokens += batch.microbatches.back().valid_tokens;
-  }
-  return batch;
-}
-
 // In the order of the function's inputs.
 std::vector<at::Tensor> tensors_of(const StepFunction& function, const Batch& batch) {
   const auto copy = [](const auto& numbers, const StepInput& input) {
@@ -65,8 +39,6 @@ std::vector<at::Tensor> tensors_of(const StepFunction& function, const Batch& ba
   }
   return tensors;
 }
-
-ProcessGroups alone() { return {RankEnvironment{}, "all", std::chrono::seconds(1)}; }
 
 // All numbers that the runner reads in two steps and a validation, and the hash of the state behind them.
 struct Outcome {

@@ -1,11 +1,13 @@
 // A model of the debug configurations made smaller still, and its step, for tests that need no launcher.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "models/parts/decoder.h"
+#include "parallel/groups/groups.h"
 #include "trainer/config/load.h"
 #include "trainer/step/from_config.h"
 #include "trainer/step/step_runner.h"
@@ -68,5 +70,34 @@ struct SmallJob {
     return all;
   }
 };
+
+// Two documents in the first row.
+inline Batch microbatch(bool with_documents, std::int64_t seed) {
+  constexpr std::int64_t kRows = 2, kLength = 32;
+  Batch batch;
+  for (std::int64_t i = 0; i < kRows * kLength; ++i) {
+    batch.tokens.push_back((i * 31 + seed * 7) % 257);
+    batch.labels.push_back(i % 9 == 0 ? kIgnoreLabel : (i * 31 + 31 + seed * 7) % 257);
+    batch.positions.push_back(i < 20 ? i : i < kLength ? i - 20 : i - kLength);
+    batch.valid_tokens += i % 9 != 0;
+  }
+  batch.cu_seqlens.assign(kRows * kLength + 1, kRows * kLength);
+  const std::vector<std::int32_t> begins = {0, 20, 32};
+  std::copy(begins.begin(), begins.end(), batch.cu_seqlens.begin());
+  if (!with_documents) batch.cu_seqlens.clear();
+  return batch;
+}
+
+inline StepBatch batch_of(const SmallJob& job, std::int64_t microbatches, std::int64_t seed) {
+  StepBatch batch;
+  for (std::int64_t i = 0; i < microbatches; ++i) {
+    batch.microbatches.push_back(microbatch(job.options.document_attention, seed + i));
+    batch.valid_tokens += batch.microbatches.back().valid_tokens;
+  }
+  return batch;
+}
+
+// The groups of one rank.
+inline ProcessGroups alone() { return {RankEnvironment{}, "all", std::chrono::seconds(1)}; }
 
 }  // namespace rondo

@@ -7,6 +7,10 @@ const Fields& Metrics::fields() {
   static const Fields list = {
       field("log_freq", &Metrics::log_freq, "a line on the console every so many steps",
             {.minimum = 1, .maximum = kMaxSteps, .unit = "steps"}),
+      field("lag", &Metrics::lag,
+            "how many steps late loss and gradient norm are read, so that a GPU has its next step while the "
+            "host waits for them: 0 or 1, with the same numbers; -1: 1 on GPUs, 0 on CPUs",
+            {.minimum = -1, .maximum = 1, .unit = "steps"}),
       field("enable_tensorboard", &Metrics::enable_tensorboard, "write TensorBoard events"),
       field("save_tb_folder", &Metrics::save_tb_folder, "their folder, below job.dump_folder",
             {.check = not_empty}),

@@ -11,6 +11,7 @@ namespace rondo {
 
 struct Metrics {
   std::int64_t log_freq = 10;
+  std::int64_t lag = -1;  // -1: 1 on GPUs, 0 on CPUs
   bool enable_tensorboard = false;
   std::string save_tb_folder = "tb";
   bool disable_color_printing = false;
