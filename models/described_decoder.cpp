@@ -5,6 +5,7 @@
 #include <ATen/TensorOperators.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/attention/attention_kinds.h"
 #include "models/attention/rotary.h"
@@ -22,6 +23,13 @@ using at::Tensor;
 std::int64_t head_dims(const GroupedQueryAttention& a) { return a.heads * 2 * a.head_dim; }
 std::int64_t head_dims(const LatentAttention& a) {
   return a.heads * (a.plain_width + a.rotated_width + a.value_width);
+}
+
+AttentionMask mask_of(const GroupedQueryAttention& a) { return a.mask; }
+AttentionMask mask_of(const LatentAttention&) { return {}; }
+// Of the pairs of a causal row, those that the mask lets meet.
+double share_of_causal(const AttentionMask& mask, std::int64_t tokens) {
+  return attended_pairs(mask, tokens) / attended_pairs({}, tokens);
 }
 
 class DescribedDecoder final : public Decoder {
@@ -73,14 +81,19 @@ class DescribedDecoder final : public Decoder {
 
   // Of the routed experts, those that a token takes count.
   std::int64_t flops_per_token(std::int64_t seq_len) const override {
-    std::int64_t active = d_.ends.tie_embeddings ? 0 : -d_.ends.vocab_size * d_.ends.dim, widths = 0;
+    std::int64_t active = d_.ends.tie_embeddings ? 0 : -d_.ends.vocab_size * d_.ends.dim;
+    double widths = 0;
     std::int64_t routed = 0;
     for (const ParameterRule& rule : parameters())
       (rule.style == ParallelStyle::experts ? routed : active) += element_count(rule);
     if (const auto tokens = routed_tokens()) active += routed * tokens->experts_per_token / tokens->experts;
     for (const Block& b : d_.blocks)
-      widths += std::visit([](const auto& kind) { return head_dims(kind); }, b.attention);
-    return 6 * active + 6 * widths * seq_len;
+      widths += std::visit(
+          [&](const auto& kind) {
+            return static_cast<double>(head_dims(kind)) * share_of_causal(mask_of(kind), seq_len);
+          },
+          b.attention);
+    return 6 * (active + std::llround(widths * static_cast<double>(seq_len)));
   }
 
  private:

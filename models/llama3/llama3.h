@@ -25,6 +25,8 @@ struct Llama3Config : GroupedQuerySizes {
   double rope_low_freq_factor = 1.0;
   double rope_high_freq_factor = 4.0;
   std::int64_t rope_original_max_seq_len = 8192;
+  // Masks of all layers beside the causal one; 0: none.
+  std::int64_t sliding_window = 0, attention_chunk = 0;
 
   // Hidden width of the feed-forward: ffn_hidden_dim, or 8 dim / 3 truncated, times the multiplier truncated,
   // rounded up to a multiple of `multiple_of`.

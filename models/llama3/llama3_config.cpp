@@ -1,6 +1,8 @@
 // The fields of Llama 3's sizes, what follows from them, the rules between them, and what it is made of.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "models/llama3/llama3.h"
 
 namespace rondo {
@@ -36,6 +38,12 @@ const Fields& Llama3Config::fields() {
            field("rope_original_max_seq_len", &C::rope_original_max_seq_len,
                  "sequence length that the scaling starts from",
                  {.minimum = 1, .maximum = kWidest, .unit = "tokens"}),
+           field("sliding_window", &C::sliding_window,
+                 "tokens that a token sees at most, itself among them; 0: all before it",
+                 {.minimum = 0, .maximum = kWidest, .unit = "tokens"}),
+           field("attention_chunk", &C::attention_chunk,
+                 "a document is cut into pieces of so many tokens that do not see each other; 0: it is not",
+                 {.minimum = 0, .maximum = kWidest, .unit = "tokens"}),
        }});
   return list;
 }
@@ -48,6 +56,8 @@ FieldValues Llama3Config::plain() const {
   if (rope_scaling_factor == 1.0)
     for (const char* unused : {"rope_low_freq_factor", "rope_high_freq_factor", "rope_original_max_seq_len"})
       values.erase(unused);
+  for (const char* mask : {"sliding_window", "attention_chunk"})
+    if (values.at(mask) == FieldValue(std::int64_t{0})) values.erase(mask);
   return values;
 }
 
@@ -55,6 +65,8 @@ Llama3Config Llama3Config::small() const {
   Llama3Config c = *this;
   c.make_small();
   c.ffn_hidden_dim = 48;
+  c.sliding_window = std::min<std::int64_t>(sliding_window, 5);
+  c.attention_chunk = std::min<std::int64_t>(attention_chunk, 7);
   return c;
 }
 
@@ -77,7 +89,10 @@ Description Llama3Config::description() const {
   if (rope_scaling_factor != 1.0)
     rotary.scaling = WavelengthScaling{rope_scaling_factor, rope_low_freq_factor, rope_high_freq_factor,
                                        rope_original_max_seq_len};
-  const Block block{attention(QkNorm::none), FeedForward{ffn_width()}};
+  Block block{attention(QkNorm::none), FeedForward{ffn_width()}};
+  auto& mask = std::get<GroupedQueryAttention>(block.attention).mask;
+  if (sliding_window > 0) mask.left = sliding_window - 1;
+  mask.chunk = attention_chunk;
   return {ends(), norm_eps, rotary, torchtitan_weights(dim),
           std::vector<Block>(static_cast<std::size_t>(n_layers), block)};
 }

@@ -80,7 +80,8 @@ class Decoder {
   virtual std::vector<Buffer> buffers(std::int64_t seq_len) const = 0;
   // Logits [B, T, vocabulary] in the weights' dtype; of the vocabulary this rank's part.
   virtual at::Tensor forward(const Weights& weights, const ForwardInputs& inputs) const = 0;
-  // Forward and backward, with the full attention square, as torchtitan counts it.
+  // Forward and backward. A causal row counts as its whole square, as torchtitan counts it, and any other
+  // mask by its pairs in proportion to a causal row's; each row is taken as one document.
   virtual std::int64_t flops_per_token(std::int64_t seq_len) const = 0;
   virtual std::int64_t vocabulary() const = 0;
   // The routers by their module paths, in the order of the forward: "layers.3.moe".

@@ -47,7 +47,7 @@ struct StepFloor {
 struct JobPlan {
   std::string model, flavor;
   std::int64_t parameters = 0;
-  double flops_per_token = 0;  // forward and backward, full attention square
+  double flops_per_token = 0;  // Decoder::flops_per_token
   Layout layout;
   std::int64_t rank = 0;
   std::string memory_policy;

@@ -126,6 +126,18 @@ TEST_CASE("parameters and FLOPs a token are the published ones") {
         Catch::Approx(row.gflop_at_8192).epsilon(5e-4));
 }
 
+TEST_CASE("a window and chunks change the cost of attention by the pairs they leave, and nothing else") {
+  Llama3Config config;
+  const std::int64_t whole = make_decoder(config)->flops_per_token(100), attention = 12 * 6 * 256 * 100;
+  config.sliding_window = 10;  // 10 * 11 / 2 + 90 * 10 pairs of 100 * 101 / 2
+  CHECK(make_decoder(config)->flops_per_token(100) - (whole - attention) ==
+        Catch::Approx(static_cast<double>(attention) * 955 / 5050));
+  config.attention_chunk = 20;  // and of each chunk 10 * 11 / 2 + 10 * 10
+  CHECK(make_decoder(config)->flops_per_token(100) - (whole - attention) ==
+        Catch::Approx(static_cast<double>(attention) * 5 * 155 / 5050));
+  CHECK(parameter_count(*make_decoder(config)) == parameter_count(*make_decoder(Llama3Config())));
+}
+
 TEST_CASE("heads of a width of their own change the attention's matrices and cost alone") {
   Llama3Config config;
   const std::int64_t before = parameter_count(*make_decoder(config)),

@@ -187,6 +187,10 @@ TEST_CASE("weights that transformers has no model for are refused before a run t
       "x.toml:6:1: checkpoint.last_save_in_hf = true: this model has no Hugging Face form: no bias balances "
       "the load of Qwen3MoeForCausalLM of transformers; train with model.load_balance_coeff = 0 and balance "
       "by model.sequence_balance_coeff");
+  CHECK(
+      message_of("[model]\nsliding_window = 64\n" + saves) ==
+      "x.toml:4:1: checkpoint.last_save_in_hf = true: this model has no Hugging Face form: LlamaForCausalLM "
+      "of transformers sees all tokens before each; train with model.sliding_window = 0");
 }
 
 TEST_CASE("the keys of [checkpoint] that contradict each other are refused") {
