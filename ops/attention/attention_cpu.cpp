@@ -257,7 +257,7 @@ void backward(const Problem& p, const Gradients& g, const Kernels<T>& kernels) {
   if (units * 4 >= rounds * threads * 3) {
     backward_keys(p, g, kernels, std::max<std::int64_t>(1, p.keys), true);
   } else {
-    backward_keys(p, g, kernels, 4 * kKeys, false);
+    backward_keys(p, g, kernels, 2 * kKeys, false);
     backward_queries(p, g, kernels);
   }
 }

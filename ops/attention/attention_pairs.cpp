@@ -98,7 +98,7 @@ void softmax(PackedQueries& tile, const Cover& seen, float scale, std::int64_t v
     }
     lanes(tile.maximum + lane) = maximum;
     lanes(tile.sum + lane) = sum;
-    for (std::int64_t d = 0; d < value_width; ++d) lanes(tile.out + d * kQueries + lane) *= shrink;
+    shrink_out(tile, shrink, value_width, lane);
   }
 }
 

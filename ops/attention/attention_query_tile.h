@@ -128,6 +128,16 @@ inline Vector<C> scale_and_maximum(const QueryTile<C>& tile, const Cover& seen, 
   return maximum;
 }
 
+// Outputs so far of a vector of queries to new maxima; often none is new.
+template <class C>
+inline void shrink_out(const QueryTile<C>& tile, Vector<C> shrink, std::int64_t width, int lane) {
+  const auto same = shrink == Vector<C>{} + 1;
+  typename LanesOf<C>::Integer all = -1;
+  for (int i = 0; i < kLanes<C>; ++i) all &= same[i];
+  if (all == -1) return;
+  for (std::int64_t d = 0; d < width; ++d) lanes(tile.out + d * kQueries + lane) *= shrink;
+}
+
 // Before the first key: the sink is one that has no value.
 template <class T, class C>
 void begin_forward(const Forward<T>& head, QueryTile<C>& tile, std::int64_t out_width) {
@@ -180,8 +190,8 @@ void write_key_sums(const SumOf<T>* key_sums, std::int64_t i, double scale, std:
   using C = SumOf<T>;
   const C* const k = key_sums + i * (padded<C>(width) + padded<C>(value_width));
   const C* const v = k + padded<C>(width);
-  for (std::int64_t d = 0; d < width; ++d) grad_k[d] = rounded<T>(k[d] * static_cast<C>(scale));
-  for (std::int64_t d = 0; d < value_width; ++d) grad_v[d] = rounded<T>(v[d]);
+  write_row(k, static_cast<C>(scale), width, grad_k);
+  write_row(v, C(1), value_width, grad_v);
 }
 
 }  // namespace

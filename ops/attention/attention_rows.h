@@ -33,17 +33,36 @@ inline C packed(T x) {
     return widened(x);
 }
 
-// To the nearest, ties to even; NaN stays NaN.
+// To the nearest bf16, ties to even; NaN stays NaN.
+inline Vector<float> rounded(Vector<float> x) {
+  typedef std::uint32_t Bits __attribute__((vector_size(kVectorBytes)));
+  const Bits bits = reinterpret_cast<Bits>(x), nearest = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000U;
+  return x == x ? reinterpret_cast<Vector<float>>(nearest) : x;
+}
+
+// A vector of numbers as elements.
 template <class T>
-inline T rounded(SumOf<T> x) {
+inline void store(Vector<SumOf<T>> x, T* to) {
   if constexpr (sizeof(T) == 2) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &x, sizeof(bits));
-    const std::uint32_t nearest = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
-    return {static_cast<std::uint16_t>(x == x ? nearest : 0x7FC0)};
+    typedef std::uint32_t Bits __attribute__((vector_size(kVectorBytes)));
+    typedef std::uint16_t Halves __attribute__((vector_size(kVectorBytes / 2)));
+    const Halves halves = __builtin_convertvector(reinterpret_cast<Bits>(rounded(x)) >> 16, Halves);
+    std::memcpy(to, &halves, sizeof(halves));
   } else {
-    return x;
+    std::memcpy(to, &x, sizeof(x));
   }
+}
+
+// A row of `width` numbers, padded to vectors, times a factor.
+template <class T>
+inline void write_row(const SumOf<T>* numbers, SumOf<T> factor, std::int64_t width, T* to) {
+  constexpr int kSide = kLanes<SumOf<T>>;
+  std::int64_t d = 0;
+  for (; d + kSide <= width; d += kSide) store(lanes(numbers + d) * factor, to + d);
+  if (d == width) return;
+  T rest[kSide];
+  store(lanes(numbers + d) * factor, rest);
+  std::memcpy(to + d, rest, static_cast<std::size_t>(width - d) * sizeof(T));
 }
 
 // Asks the memory for a row: neighbours in a head lie far apart, so that no hardware guesses the next.
@@ -99,15 +118,10 @@ void write_rows(const C* numbers, const C* factors, std::int64_t queries, std::i
   constexpr int kSide = kLanes<C>;
   for (std::int64_t i = 0; i < queries; i += kSide)
     for (std::int64_t d = 0; d < width; d += kSide) {
-      C block[kSide][kSide];
+      alignas(kVectorBytes) C block[kSide][kSide];
       transpose(numbers + d * kQueries + i, kQueries, block[0], kSide);
       for (std::int64_t r = 0; r < kSide && i + r < queries; ++r) {
-        T row[kSide];
-        for (int c = 0; c < kSide; ++c) row[c] = rounded<T>(block[r][c] * factors[i + r]);
-        if (width - d >= kSide)
-          std::memcpy(rows[first + i + r] + d, row, sizeof(row));
-        else
-          std::memcpy(rows[first + i + r] + d, row, static_cast<std::size_t>(width - d) * sizeof(T));
+        write_row(block[r], factors[i + r], width - d < kSide ? width - d : kSide, rows[first + i + r] + d);
       }
     }
 }

@@ -80,10 +80,11 @@ void softmax(QueryTile<C>& tile, const Cover& seen, C scale, std::int64_t value_
     }
     lanes(tile.maximum + lane) = maximum;
     lanes(tile.sum + lane) = sum;
-    for (std::int64_t d = 0; d < value_width; ++d) lanes(tile.out + d * kQueries + lane) *= shrink;
+    shrink_out(tile, shrink, value_width, lane);
   }
   if constexpr (sizeof(T) == 2)
-    for (std::int64_t i = 0; i < keys * kQueries; ++i) scores[i] = widened(rounded<T>(scores[i]));
+    for (std::int64_t i = 0; i < keys * kQueries; i += kLanes<C>)
+      lanes(scores + i) = rounded(lanes(scores + i));
 }
 
 template <class T>
@@ -135,9 +136,9 @@ void weights_and_score_grads(const QueryTile<C>& tile, const Cover& seen, C scal
     }
   }
   if constexpr (sizeof(T) == 2)
-    for (std::int64_t i = 0; i < keys * kQueries; ++i) {
-      scores[i] = widened(rounded<T>(scores[i]));
-      score_grads[i] = widened(rounded<T>(score_grads[i]));
+    for (std::int64_t i = 0; i < keys * kQueries; i += kLanes<C>) {
+      lanes(scores + i) = rounded(lanes(scores + i));
+      lanes(score_grads + i) = rounded(lanes(score_grads + i));
     }
 }
 

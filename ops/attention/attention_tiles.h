@@ -11,7 +11,7 @@
 namespace rondo::attention_tiles {
 
 constexpr int kQueries = 32;                    // of a tile
-constexpr int kKeys = 64;                       // positions of a tile
+constexpr int kKeys = 128;                      // positions of a tile
 constexpr int kBlockTiles = 8;                  // query tiles that share a tile's packed keys
 constexpr int kBlock = kQueries * kBlockTiles;  // queries of a block
 
