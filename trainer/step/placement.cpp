@@ -7,11 +7,11 @@ namespace rondo {
 namespace {
 
 // Ranks that differ by `stride`, 2 * `stride`, ... below `end`.
-struct Span {
+struct RankSpan {
   Axis axis;
   std::int64_t stride, end;
 };
-using Spans = std::vector<Span>;
+using Spans = std::vector<RankSpan>;
 
 // Innermost first; axes of one rank are left out.
 Spans spans_of(const Mesh& mesh, std::initializer_list<Axis> axes) {
@@ -25,9 +25,9 @@ Spans spans_of(const Mesh& mesh, std::initializer_list<Axis> axes) {
   return spans;
 }
 
-const Span* span_with(const Spans& spans, std::int64_t stride) {
+const RankSpan* span_with(const Spans& spans, std::int64_t stride) {
   const auto found = std::find_if(spans.begin(), spans.end(),
-                                  [&](const Span& s) { return s.stride <= stride && stride < s.end; });
+                                  [&](const RankSpan& s) { return s.stride <= stride && stride < s.end; });
   return found == spans.end() ? nullptr : &*found;
 }
 
@@ -59,15 +59,15 @@ InputSharding::InputSharding(const Mesh& mesh) {
   const Spans experts = mesh.degree(Axis::ep) > 1 ? spans_of(mesh, {Axis::ep, Axis::efsdp}) : Spans();
   std::vector<std::int64_t> borders = {1, mesh.world_size()};
   for (const Spans& spans : {dense, experts})
-    for (const Span& span : spans) borders.insert(borders.end(), {span.stride, span.end});
+    for (const RankSpan& span : spans) borders.insert(borders.end(), {span.stride, span.end});
   std::sort(borders.begin(), borders.end());
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
   for (std::size_t i = 0; i + 1 < borders.size(); ++i)
     if (borders[i + 1] % borders[i] != 0) return;
   for (std::size_t i = borders.size() - 1; i-- > 0;) {  // the outermost first
     const std::int64_t stride = borders[i], end = borders[i + 1];
-    const Span* const of_dense = span_with(dense, stride);
-    const Span* const of_experts = span_with(experts, stride);
+    const RankSpan* const of_dense = span_with(dense, stride);
+    const RankSpan* const of_experts = span_with(experts, stride);
     if (of_dense == nullptr) continue;
     Axes parts(of_dense->axis);
     std::string name(axis_name(of_dense->axis));

@@ -70,13 +70,10 @@ const Fields& Optimizer::fields() {
       field("beta2", &Optimizer::beta2, "decay of the second moment", {.minimum = 0, .below = 1}),
       field("eps", &Optimizer::eps, "added to the root of the second moment", {.above = 0}),
       field("weight_decay", &Optimizer::weight_decay, "decay of every parameter", {.minimum = 0}),
-      field(
-          "parameter_groups", &Optimizer::parameter_groups,
-          "parameters with a weight_decay of their own or a factor on the learning rate, lr_factor: entries "
-          "like *norm*+tok_embeddings: weight_decay=0, with names as in compile.fsdp_buckets; the first "
-          "entry "
-          "that names a parameter counts",
-          {.check = groups_of_parameters}),
+      field("parameter_groups", &Optimizer::parameter_groups,
+            "what is treated otherwise, as *norm*+tok_embeddings: weight_decay=0 lr_factor=0.5; names as in "
+            "compile.fsdp_buckets, the first entry that names a parameter counts",
+            {.check = groups_of_parameters}),
       field("implementation", &Optimizer::implementation,
             "torchtitan's ways to compute the update; here all mean the one of the graph, with the same "
             "numbers",

@@ -41,8 +41,7 @@ struct Model {
 struct Optimizer {
   std::string name = "AdamW";  // AdamW | Adam
   double lr = 8e-4;
-  double beta1 = 0.9;
-  double beta2 = 0.95;
+  double beta1 = 0.9, beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
   std::vector<std::string> parameter_groups;
