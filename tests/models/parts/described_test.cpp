@@ -60,10 +60,13 @@ TEST_CASE("every flavor has as many parameters as transformers' class of its siz
 }
 
 TEST_CASE("of experts, those that a token takes count in its cost") {
-  // 3.3 B of 30.5 B parameters are active, 22.2 B of 235 B; embeddings are looked up.
-  const std::int64_t embedding_30 = 151936 * 2048, embedding_235 = 151936LL * 4096;
-  CHECK(flavor("qwen3_moe", "30B-A3B")->flops_per_token(0) == 6 * (3'353'032'704 - embedding_30));
-  CHECK(flavor("qwen3_moe", "235B-A22B")->flops_per_token(0) == 6 * (22'190'763'520 - embedding_235));
+  // 3.3 B of 30.5 B parameters are active, 22.2 B of 235 B; embeddings are looked up. With one token a
+  // sequence each head meets one key and one value.
+  const auto cost = [](std::int64_t active, std::int64_t dim, std::int64_t layers, std::int64_t heads) {
+    return 6 * (active - 151936 * dim) + 6 * layers * heads * 2 * 128;
+  };
+  CHECK(flavor("qwen3_moe", "30B-A3B")->flops_per_token(1) == cost(3'353'032'704, 2048, 48, 32));
+  CHECK(flavor("qwen3_moe", "235B-A22B")->flops_per_token(1) == cost(22'190'763'520, 4096, 94, 64));
 }
 
 TEST_CASE("Qwen3 has one weight for the norms of all heads, and OLMo 2 one for each element of them") {
