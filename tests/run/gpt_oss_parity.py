@@ -16,7 +16,7 @@ SHAPES = {
     "a window of one token": (dict(sliding_window=1), 21, {}),
     "a window longer than the sequence": (dict(sliding_window=128), 33, {}),
     "one key head for each query head": (dict(num_key_value_heads=4), 33, {}),
-    "beyond the original length": ({}, 96, {}),
+    "beyond the original length": ({}, 72, {}),
     "another YaRN": (dict(rope_parameters={**YARN, "factor": 4.0, "beta_fast": 16.0, "beta_slow": 2.0,
                                            "rope_theta": 10000.0}), 80, {}),
     "rotation without scaling": (dict(rope_parameters={"rope_type": "default", "rope_theta": 10000.0}), 33, {}),
