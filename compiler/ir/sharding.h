@@ -4,8 +4,7 @@
 //   replicated   alike on all ranks
 //   zero         nothing but zeros; goes with everything
 //   sharded      cut along a dimension; which rank has which rows is not said, so permuted tokens are
-//   sharded,
-//                and so is what parallel/flat_shard.h cuts (along dim 0 of the flattened tensor)
+//                sharded, and so is what parallel/flat_shard.h cuts (along dim 0 of the flattened tensor)
 //   inner        cut along a dimension other than the first of `unflattened`, and flattened since
 //   partial_sum  a summand: the tensor is the sum over the ranks
 //   partial_max  likewise the maximum
@@ -15,9 +14,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace rondo::ir {
@@ -57,10 +54,6 @@ constexpr Placement kPartialSum{Placement::Kind::partial_sum};
 constexpr Placement kPartialMax{Placement::Kind::partial_max};
 constexpr Placement kLocal{Placement::Kind::local};
 constexpr Placement kZero{Placement::Kind::zero};
-
-// "0" where it is sharded along dim 0, "inner 1", "sum", "max", "local", "zero", "replicated"; with "
-// repeated" behind it where that is so.
-std::string print(const Placement& placement);
 
 // Of an input.
 struct Sharding {

@@ -43,8 +43,7 @@ class Parser : private ValueParser {
       if (word == phase_name(phase)) return place(phase);
     fail(start, fmt::format("unknown statement \"{}\"", word),
          "block, axis, group, parameter, optimizer, buffer, batch, forward, backward, update, segment, "
-         "eager, return or a "
-         "node");
+         "eager, return or a node");
   }
 
   void block(std::size_t start) {

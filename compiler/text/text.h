@@ -53,6 +53,9 @@ namespace rondo::ir {
 std::string print(const Graph& graph, const IdMap<std::string>* comments = nullptr);
 std::string print(const TensorType& type);
 std::string print(const Graph& graph, const Node& node);  // one line, without phase and module
+// "0" where it is sharded along dim 0, "inner 1", "sum", "max", "local", "zero", "replicated"; where it is
+// repeated, that word behind it.
+std::string print(const Placement& placement);
 
 // Throws Error(ExitCode::graph) "file_name:line:column: what; expected ...". Checks that values are defined
 // once and above their use, that sizes and strides stay within 2^60 bytes, and the syntax; the rest is

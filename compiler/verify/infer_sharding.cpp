@@ -10,6 +10,7 @@
 
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/verify_error.h"
+#include "compiler/text/text.h"
 #include "compiler/verify/sharding_rules.h"
 #include "compiler/verify/value_shardings.h"
 
@@ -52,24 +53,30 @@ class Inference {
 
   // --- nodes ---
 
+  // What a name says, asked for once.
   struct Op {
-    std::string functional;
     ShardingRule rule;
+    OpKind kind;
+    bool keeps_parts, names_group, is_random;
   };
   const Op& op_of(const Node& node) {
     const auto found = ops_.find(node.op);
     if (found != ops_.end()) return found->second;
     const std::string functional = without_overwriting(node.op);
-    return ops_.emplace(node.op, Op{functional, sharding_rule(functional)}).first->second;
+    const NamedRule rule = sharding_rule(functional);
+    const OpFacts& known = facts(node.op);
+    const Op op{rule.rule, rule.kind, keeps_parts(functional),
+                is_collective(known) || functional.starts_with("rondo.local_"),
+                known.effect == Effect::random};
+    return ops_.emplace(node.op, op).first->second;
   }
 
   void node(const Node& node) {
     const Op& op = op_of(node);
-    if (op.functional == "rondo.adamw.default") return optimizer(node);
-    if (op.functional == "rondo.sums_of_squares.default") return sums_of_squares(node);
-    if (op.functional == "aten.cat.default" || op.functional == "aten.stack.default")
-      if (unlike_parts(node)) return;
-    const MeshGroup* const group = group_of(node);
+    if (op.kind == OpKind::optimizer) return optimizer(node);
+    if (op.kind == OpKind::squares) return sums_of_squares(node);
+    if (op.kind == OpKind::list && unlike_parts(node)) return;
+    const MeshGroup* const group = op.names_group ? group_of(node) : nullptr;
     ValueId buffer = kNoValue;
     for_each_operand(node, [&](ValueId id) {
       if (types_.parts(id) != nullptr) buffer = id;
@@ -77,12 +84,12 @@ class Inference {
     if (buffer == kNoValue) {
       for (std::size_t i = 0; i < node.results.size(); ++i)
         types_.set(node.results[i], result(node, op, group, i));
-    } else if (op.functional.starts_with("aten.split_with_sizes")) {
+    } else if (op.kind == OpKind::split) {
       std::int64_t begin = 0;
       for (const ValueId id : node.results) begin = take(buffer, begin, id);
-    } else if (op.functional == "aten.slice.Tensor" || op.functional == "aten.select.int") {
+    } else if (op.kind == OpKind::piece) {
       take(buffer, OnAxis{graph_, node, types_.on_axis(0)}.integer(2), node.results[0]);
-    } else if (keeps_parts(node)) {
+    } else if (op.keeps_parts) {
       each_part(node, op, group, buffer);
     } else {
       throw Refused{"it takes a buffer whose parts lie in different ways"};
@@ -118,10 +125,8 @@ class Inference {
     if (const auto collective = collective_of(node)) {
       name = collective->group;
       ranks = collective->ranks;
-    } else if (node.op.starts_with("rondo.local_") && !node.args.empty()) {
-      if (const auto* text = std::get_if<std::string>(&node.args.back())) name = *text;
-    } else {
-      return nullptr;
+    } else if (const auto* text = node.args.empty() ? nullptr : std::get_if<std::string>(&node.args.back())) {
+      name = *text;
     }
     const auto found = groups_.find(name);
     if (found == groups_.end())
@@ -136,7 +141,7 @@ class Inference {
   ShardingType result(const Node& node, const Op& op, const MeshGroup* group, std::size_t i) {
     ShardingType made;
     if (op.rule == nullptr) {
-      if (!all_replicated(node) || facts(node.op).effect == Effect::random)
+      if (!all_replicated(node) || op.is_random)
         throw Refused{"no rule says how its results lie on the ranks (compiler/verify/sharding_rules.h)"};
       return made;
     }
@@ -166,8 +171,7 @@ class Inference {
 
   // What ranks counted repeatedly is divided by their number.
   void divide_repeated(const Node& node, const Op& op, ShardingType& made) const {
-    if (op.functional != "aten.div.Tensor" && op.functional != "aten.div.Scalar") return;
-    if (node.args.size() < 2) return;
+    if (op.kind != OpKind::division || node.args.size() < 2) return;
     const Argument& arg = node.args[1];
     double by = 0;
     if (const auto* wrapped = std::get_if<WrappedNumber>(&arg))
@@ -200,7 +204,7 @@ class Inference {
         throw Refused{"it mixes tensors that were flattened from different sizes"};
       sizes = types_.unflattened(id);
     });
-    const bool is_view = op.functional == "aten.view.default" || op.functional == "aten._unsafe_view.default";
+    const bool is_view = op.kind == OpKind::view;
     if (sizes == -1 && is_view) sizes = types_.number_of(graph_.value(operand(node, 0)).type.sizes);
     if (is_view && sizes != -1 && graph_.value(node.results[i]).type.sizes == types_.sizes(sizes)) {
       for (Placement& p : made.on)
@@ -323,7 +327,7 @@ class Inference {
   const std::size_t axes_;
   std::vector<ValueId> squared_;  // what the gradient norm adds up
   std::map<std::string, const MeshGroup*, std::less<>> groups_;
-  std::unordered_map<std::string, Op> ops_;
+  std::unordered_map<std::string_view, Op> ops_;  // by the names in the graph
 };
 
 }  // namespace

@@ -116,9 +116,13 @@ Placement kept_dim(const OnAxis& at, Placement p) {
   return p;
 }
 
+// Whether it reduces over a dimension of which each rank has a part.
+bool over_cut(const OnAxis& at, const Placement& p) {
+  return p.kind == Kind::inner || (p.kind == Kind::sharded && reduces(at, p.dim));
+}
+
 Placement reduce(const OnAxis& at, const Placement& p, const Placement& partial) {
-  const bool over_cut = p.kind == Kind::inner || (p.kind == Kind::sharded && reduces(at, p.dim));
-  if (!over_cut) return kept_dim(at, p);
+  if (!over_cut(at, p)) return kept_dim(at, p);
   Placement made = partial;
   made.repeated = p.repeated;
   return made;
@@ -128,8 +132,7 @@ Placement sum(const OnAxis& at, std::size_t) { return reduce(at, at.operand(0), 
 Placement largest(const OnAxis& at, std::size_t) { return reduce(at, nonlinear(at.operand(0)), kPartialMax); }
 Placement mean(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
-  if (p.kind == Kind::inner || (p.kind == Kind::sharded && reduces(at, p.dim)))
-    throw Refused{"it takes the mean over a dimension of which each rank has a part"};
+  if (over_cut(at, p)) throw Refused{"it takes the mean over a dimension of which each rank has a part"};
   return kept_dim(at, p);
 }
 
@@ -172,7 +175,7 @@ constexpr NamedRule kArithmeticRules[] = {
     {"aten.alias.default", linear},
     {"aten.clone.default", linear},
     {"aten.detach.default", linear},
-    {"aten.div.Scalar", linear},
+    {"aten.div.Scalar", linear, OpKind::division},
     {"aten.mul.Scalar", linear},
     {"aten.neg.default", linear},
     {kOffload, linear},
@@ -182,7 +185,7 @@ constexpr NamedRule kArithmeticRules[] = {
     {"aten.add.Tensor", add},
     {"aten.sub.Tensor", add},
     {"aten.mul.Tensor", multiply},
-    {"aten.div.Tensor", divide},
+    {"aten.div.Tensor", divide, OpKind::division},
     {"aten.where.self", choose},
     {"aten.masked_fill.Scalar", masked_fill},
 
@@ -244,6 +247,8 @@ constexpr NamedRule kArithmeticRules[] = {
     {"aten.zeros.default", zeros},
     {"aten.zeros_like.default", zeros},
 
+    {"rondo.adamw.default", nullptr, OpKind::optimizer},
+    {"rondo.sums_of_squares.default", nullptr, OpKind::squares},
     {"aten.amax.default", largest},
     {"aten.mean.dim", mean},
     {"aten.sum.default", sum},

@@ -1,5 +1,6 @@
 // Collectives: each takes what it is for, on the axes of its group, and leaves the other axes alone.
 #include "compiler/ir/op_facts.h"
+#include "compiler/text/text.h"
 #include "compiler/verify/sharding_rules.h"
 
 namespace rondo::ir {

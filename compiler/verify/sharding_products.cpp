@@ -1,5 +1,6 @@
 // Matrix products, and fused ops that hold some. Contracting over a dimension of which each rank has a part
 // gives a summand. An axis cuts the result along one dimension at most.
+#include "compiler/text/text.h"
 #include "compiler/verify/sharding_rules.h"
 
 namespace rondo::ir {

@@ -2,6 +2,7 @@
 // its own part is local; where all ranks together have each row once, their sums are summands.
 #include <fmt/format.h>
 
+#include "compiler/text/text.h"
 #include "compiler/verify/sharding_rules.h"
 
 namespace rondo::ir {
@@ -68,9 +69,12 @@ Placement scatter_ids(const OnAxis& at, std::size_t) {
   return sum_of(x, put == sharded(dim) ? kPartialSum : put);
 }
 
-// (x, order, count, copies, scores): rows of x in an order.
+// (x, order, count, copies, scores): rows of x in an order. One of the rank's own is of what all have.
 Placement permute_tokens(const OnAxis& at, std::size_t) {
-  return product_of(product_of(at.operand(0), nonlinear(at.operand(1))), nonlinear(at.operand(4)));
+  const Placement x = at.operand(0), order = nonlinear(at.operand(1));
+  if (order.kind == Kind::local && x.kind == Kind::sharded)
+    throw Refused{"an order of the rows of all ranks meets those of this rank"};
+  return product_of(product_of(x, order), nonlinear(at.operand(4)));
 }
 // Sums over rows that a rank has, for all tokens: (rows, place) of tokens that ranks share.
 Placement sums_of_rows(const Placement& rows, const Placement& place) {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "compiler/ir/op_facts.h"
+#include "compiler/text/text.h"
 
 namespace rondo::ir {
 namespace {
@@ -89,24 +90,24 @@ std::string without_overwriting(const std::string& op) {
   return op.substr(0, dot - 1) + op.substr(dot);
 }
 
-bool keeps_parts(const Node& node) {
+bool keeps_parts(std::string_view op) {
   static constexpr std::string_view kOps[] = {
       "aten._to_copy.default", "aten._unsafe_view.default", "aten.clone.default", "aten.detach.default",
       "aten.div.Scalar",       "aten.div.Tensor",           "aten.mul.Scalar",    "aten.view.default"};
-  return is_collective(facts(node.op)) || facts(node.op).effect == Effect::wait ||
-         std::find(std::begin(kOps), std::end(kOps), node.op) != std::end(kOps);
+  return is_collective(facts(op)) || facts(op).effect == Effect::wait ||
+         std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 
-ShardingRule sharding_rule(std::string_view op) {
+NamedRule sharding_rule(std::string_view op) {
   static const auto* const table = [] {
-    auto* all = new std::unordered_map<std::string_view, ShardingRule>;
+    auto* all = new std::unordered_map<std::string_view, NamedRule>;
     for (const auto& rules :
          {arithmetic_rules(), product_rules(), row_rules(), view_rules(), collective_rules()})
-      for (const NamedRule& row : rules) all->emplace(row.op, row.rule);
+      for (const NamedRule& row : rules) all->emplace(row.op, row);
     return all;
   }();
   const auto found = table->find(op);
-  return found == table->end() ? nullptr : found->second;
+  return found == table->end() ? NamedRule{op, nullptr} : found->second;
 }
 
 }  // namespace rondo::ir

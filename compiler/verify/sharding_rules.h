@@ -38,15 +38,28 @@ using ShardingRule = Placement (*)(const OnAxis&, std::size_t i);
 
 // "aten.add_.Tensor" -> "aten.add.Tensor"
 std::string without_overwriting(const std::string& op);
-// Whether a node passes the parts of a buffer on as they are.
-bool keeps_parts(const Node& node);
-// Of an op in the form that overwrites nothing; nullptr where there is none.
-ShardingRule sharding_rule(std::string_view op);
 
+// Ops with types that are not of one axis alone: what infer_sharding.cpp does besides, or instead.
+enum class OpKind : std::uint8_t {
+  other,
+  optimizer,  // lists of parameters, moments and gradients
+  squares,    // one sum of squares of each tensor of a list
+  list,       // tensors one behind the other
+  split,      // consecutive pieces
+  piece,      // one of them
+  view,
+  division,
+};
 struct NamedRule {
   std::string_view op;
-  ShardingRule rule;
+  ShardingRule rule;  // nullptr: none
+  OpKind kind = OpKind::other;
 };
+// Of an op in the form that overwrites nothing.
+NamedRule sharding_rule(std::string_view op);
+// Whether an op passes the parts of a buffer on as they are. In the same form.
+bool keeps_parts(std::string_view op);
+
 std::span<const NamedRule> arithmetic_rules();  // element by element, constants, reductions
 std::span<const NamedRule> product_rules();     // matrix products, attention, fused ops
 std::span<const NamedRule> row_rules();         // ids, rows, experts

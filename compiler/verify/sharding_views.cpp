@@ -14,31 +14,24 @@ using Sizes = std::vector<std::int64_t>;
 
 Placement moved(Placement p, int dim) { return p.dim = static_cast<std::int8_t>(dim), p; }
 
-std::int64_t product(const Sizes& sizes, std::size_t count) {
-  std::int64_t elements = 1;
-  for (std::size_t d = 0; d < count; ++d) elements *= sizes[d];
-  return elements;
-}
-
-// The dimensions that begin behind `before` elements: some of one element, then one of more.
-std::vector<int> dims_behind(const Sizes& sizes, std::int64_t before) {
-  std::vector<int> dims;
-  for (std::size_t d = 0; d < sizes.size(); ++d)
-    if (product(sizes, d) == before) dims.push_back(static_cast<int>(d));
-  return dims;
-}
-
 // The dimension of `to` that begins where dimension `dim` of `from` does and divides it, or is made of it and
 // those behind it; -1 where there is none. A part may be of one element, so of several that begin there the
 // place among them counts.
 int dim_in_view(const Sizes& from, int dim, const Sizes& to) {
-  const std::int64_t before = product(from, static_cast<std::size_t>(dim));
-  const std::vector<int> here = dims_behind(from, before), there = dims_behind(to, before);
-  if (before == 0 || there.empty()) return -1;
-  const auto place = std::find(here.begin(), here.end(), dim) - here.begin();
-  const int found = there[static_cast<std::size_t>(std::min(place, std::ssize(there) - 1))];
-  const std::int64_t size = from[static_cast<std::size_t>(dim)], made = to[static_cast<std::size_t>(found)];
-  return size != 0 && made != 0 && (made % size == 0 || size % made == 0) ? found : -1;
+  const auto at = static_cast<std::size_t>(dim);
+  std::int64_t before = 1;  // elements in front of it
+  std::size_t place = 0;    // dimensions of one element in front of it
+  for (std::size_t d = 0; d < at; ++d) {
+    before *= from[d];
+    place = from[d] == 1 ? place + 1 : 0;
+  }
+  std::size_t found = 0;
+  std::int64_t behind = 1;
+  while (found < to.size() && behind != before) behind *= to[found++];
+  if (before == 0 || found == to.size()) return -1;
+  for (; place > 0 && to[found] == 1 && found + 1 < to.size(); --place) ++found;
+  const std::int64_t size = from[at], made = to[found];
+  return size != 0 && made != 0 && (made % size == 0 || size % made == 0) ? static_cast<int>(found) : -1;
 }
 
 // What was flattened has its sizes again: infer_sharding.cpp.
@@ -135,25 +128,25 @@ Placement pad(const OnAxis& at, std::size_t) {
 }
 
 constexpr NamedRule kViewRules[] = {
-    {"aten._unsafe_view.default", view},
-    {"aten.cat.default", cat},
+    {"aten._unsafe_view.default", view, OpKind::view},
+    {"aten.cat.default", cat, OpKind::list},
     {"aten.constant_pad_nd.default", pad},
     {"aten.expand.default", expand},
     {"aten.permute.default", permute},
-    {"aten.select.int", select},
-    {"aten.slice.Tensor", slice},
+    {"aten.select.int", select, OpKind::piece},
+    {"aten.slice.Tensor", slice, OpKind::piece},
     {"aten.split.Tensor", split},
-    {"aten.split_with_sizes.default", split},
-    {"aten.split_with_sizes_copy.default", split},
+    {"aten.split_with_sizes.default", split, OpKind::split},
+    {"aten.split_with_sizes_copy.default", split, OpKind::split},
     {"aten.squeeze.default", squeeze},
     {"aten.squeeze.dim", squeeze},
     {"aten.squeeze.dims", squeeze},
-    {"aten.stack.default", stack},
+    {"aten.stack.default", stack, OpKind::list},
     {"aten.t.default", t},
     {"aten.transpose.int", transpose},
     {"aten.unbind.int", unbind},
     {"aten.unsqueeze.default", unsqueeze},
-    {"aten.view.default", view},
+    {"aten.view.default", view, OpKind::view},
 };
 
 }  // namespace

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "compiler/text/text.h"
+
 namespace rondo::ir {
 
 ValueShardings::ValueShardings(const Graph& graph) : graph_(graph) {
   placed_.assign(graph.mesh.axes.size(), IdMap<Placement>(graph.values.size()));
   unflattened_.assign(graph.values.size(), -1);
+  buffer_of_.assign(graph.values.size(), -1);
 }
 
 ShardingType ValueShardings::of(ValueId id) const {
@@ -34,21 +37,21 @@ std::int32_t ValueShardings::number_of(const std::vector<std::int64_t>& sizes) {
 }
 
 const BufferParts* ValueShardings::parts(ValueId id) const {
-  const auto found = parts_.find(id);
-  return found == parts_.end() ? nullptr : &found->second;
+  return buffer_of_[id] < 0 ? nullptr : &buffers_[static_cast<std::size_t>(buffer_of_[id])];
 }
 
 void ValueShardings::set(ValueId id, BufferParts parts) {
   const bool alike = std::all_of(parts.begin(), parts.end(),
                                  [&](const BufferPart& part) { return part.type == parts.front().type; });
   if (alike) return set(id, parts.front().type);
-  parts_.insert_or_assign(id, std::move(parts));
+  buffer_of_[id] = static_cast<std::int32_t>(buffers_.size());
+  buffers_.push_back(std::move(parts));
 }
 
 BufferParts ValueShardings::cut(ValueId buffer, std::int64_t begin, std::int64_t end) const {
   BufferParts found;
   std::int64_t at = 0;
-  for (const BufferPart& part : parts_.at(buffer)) {
+  for (const BufferPart& part : *parts(buffer)) {
     const std::int64_t from = std::max(begin, at), to = std::min(end, at + part.length);
     if (from < to) found.push_back({to - from, part.type});
     at += part.length;

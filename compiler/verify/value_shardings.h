@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "compiler/ir/ir.h"
@@ -59,7 +58,8 @@ class ValueShardings {
   std::vector<IdMap<Placement>> placed_;  // by axis
   IdMap<std::int32_t> unflattened_;
   std::vector<std::vector<std::int64_t>> sizes_;
-  std::unordered_map<ValueId, BufferParts> parts_;
+  std::vector<BufferParts> buffers_;
+  IdMap<std::int32_t> buffer_of_;  // -1: no buffer of unlike parts
 };
 
 }  // namespace rondo::ir

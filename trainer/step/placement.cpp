@@ -54,7 +54,7 @@ Placement placement_of(const ParameterRule& rule, const Mesh& mesh, std::int64_t
   return {FlatShard(rule.sizes, cut, mesh.degree(shards), mesh.coordinate(rank, shards)), mesh.group(shards)};
 }
 
-InputSharding::InputSharding(const Mesh& mesh) {
+InputSharding::InputSharding(const Mesh& mesh) : ranks_(mesh) {
   const Spans dense = spans_of(mesh, {Axis::tp, Axis::cp, Axis::dp_shard, Axis::dp_replicate, Axis::pp});
   const Spans experts = mesh.degree(Axis::ep) > 1 ? spans_of(mesh, {Axis::ep, Axis::efsdp}) : Spans();
   std::vector<std::int64_t> borders = {1, mesh.world_size()};
@@ -114,12 +114,7 @@ ir::Sharding InputSharding::of_parameter(const ParameterRule& rule) const {
   const bool has_inner = std::any_of(sharding.axes.begin(), sharding.axes.end(), [](const ir::Placement& p) {
     return p.kind == ir::Placement::Kind::inner;
   });
-  if (has_inner) {
-    std::int64_t parts = 1;
-    for (std::size_t a = 0; a < parts_of_.size(); ++a)
-      if (parts_of_[a].meets(*partition.cut)) parts *= mesh_.axes[a].ranks;
-    sharding.unflattened = FlatShard(rule.sizes, {partition.dim, parts, 0}, 1, 0).part_sizes();
-  }
+  if (has_inner) sharding.unflattened = placement_of(rule, ranks_, 0).shard.part_sizes();
   return sharding;
 }
 

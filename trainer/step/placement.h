@@ -49,6 +49,7 @@ class InputSharding {
  private:
   void mark(ir::Sharding& sharding, const Axes& axes, ir::Placement placement) const;
 
+  Mesh ranks_;
   ir::MeshAxes mesh_;
   std::vector<Axes> parts_of_;  // by axis of mesh_: the axes of the run that it is a part of
 };

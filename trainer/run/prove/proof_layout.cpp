@@ -201,8 +201,9 @@ std::vector<ProofCase> all_layouts(const JobConfig& job, std::int64_t most_ranks
 }
 
 std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) {
-  const std::vector<ProofLayout> layouts = with_exchanges(all_degrees(job, most_ranks));
   std::vector<ProofCase> cases = all_layouts(job, most_ranks);
+  std::vector<ProofLayout> layouts;
+  for (const ProofCase& alone : cases) layouts.push_back(alone.layouts[0]);
   for (ProofLayout layout : layouts) {
     layout.microbatches = microbatches_of(layout);
     cases.push_back({{layout}});
