@@ -16,6 +16,7 @@
 #include "compiler/ir/segments.h"
 #include "compiler/text/text.h"
 #include "compiler/verify/infer_sharding.h"
+#include "compiler/verify/parameter_owners.h"
 #include "support/error.h"
 
 namespace rondo::ir {
@@ -362,6 +363,9 @@ constexpr std::array kRules = {
          "on each axis of the mesh every op takes what it can, updates lie as their inputs, and results are "
          "alike on all ranks",
          &shardings_agree},
+    Rule{"parameters_keep_their_places",
+         "what is gathered, reduced and updated as a parameter's is that parameter's",
+         &parameters_keep_their_places},
 };
 
 }  // namespace

@@ -287,6 +287,12 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
           "replicated");
   }
 
+  SECTION("what updates a parameter is its own") {
+    const std::string text = "graph g\nparameter %0: f32[8] a\nparameter %1: f32[8] b\n";
+    CHECK(breach(parse(text + "return\n  a = %1 -> a\n", "x.ir")) ==
+          "parameters_keep_their_places after a pass: node 0 (return) takes the update of b for that of a");
+  }
+
   SECTION("every rule is broken by a test above") {
     for (const Rule& rule : rules()) {
       INFO(rule.name);
