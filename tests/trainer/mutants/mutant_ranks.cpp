@@ -1,0 +1,225 @@
+// `mutant_ranks play FD`: one rank of a pool (parallel/launch/rank_pool.h) that plays mistakes. Its flags are
+// the name of a job, how many of the mistakes that a machine makes are tried, the seed that draws them, and
+// then those of the configuration.
+//
+// The step is traced and played as it is; then each mistake is put into its graph. What the verifier refuses
+// is found. Everything else trains the same steps from the same weights on the same batches, and is compared
+// with the step as it is, which `rondo prove` compares with one rank: the same numbers within the same bounds
+// (trainer/run/prove/differences.h). Rank 0 prints a line each: kind, name and verdict, with tabs between.
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/max.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <random>
+
+#include "parallel/launch/rank_pool.h"
+#include "support/error.h"
+#include "tests/compiler/verify/mutants.h"
+#include "tests/trainer/mutants/mistakes.h"
+#include "trainer/config/load.h"
+#include "trainer/data/tokenizer/tokenizer.h"
+#include "trainer/run/prove/differences.h"
+#include "trainer/run/prove/proof_job.h"
+#include "trainer/step/from_config.h"
+#include "trainer/step/step_runner.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::chrono::seconds kTimeout{60};
+
+// What a run of the steps brings.
+struct Played {
+  std::vector<StepResult> steps;
+  std::vector<at::Tensor> first_moments;  // after step 1: the gradients as the update takes them
+  std::vector<at::Tensor> state;          // after the last step
+};
+
+double largest(const at::Tensor& x) {
+  return x.numel() == 0 ? 0 : x.abs().max().to(at::kDouble).item<double>();
+}
+double difference(double right, double found) {
+  return right == found ? 0 : std::abs(right - found) / std::abs(right);
+}
+double difference(const std::vector<at::Tensor>& right, const std::vector<at::Tensor>& found) {
+  double most = 0;
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    const double apart = largest(right[i].to(at::kDouble) - found[i].to(at::kDouble)),
+                 size = largest(right[i]);
+    if (apart != 0) most = std::max(most, size == 0 ? INFINITY : apart / size);
+    if (std::isnan(apart)) return NAN;
+  }
+  return most;
+}
+// Of what lies beyond its bound; 0: nothing does.
+double beyond_bounds(const Played& right, const Played& found) {
+  const Bounds bounds;
+  double most = 0;
+  const auto add = [&](double difference, double bound) {
+    if (!(difference <= bound)) most = std::isnan(difference) ? INFINITY : std::max(most, difference);
+  };
+  for (std::size_t i = 0; i < right.steps.size(); ++i) {
+    const StepResult &a = right.steps[i], &b = found.steps[i];
+    const double bound = i == 0 ? bounds.gradients : bounds.state;
+    add(difference(a.loss, b.loss), bound);
+    add(difference(a.grad_norm, b.grad_norm), bound);
+    if (a.tokens_per_expert != b.tokens_per_expert || a.finite != b.finite) add(INFINITY, bound);
+  }
+  add(difference(right.first_moments, found.first_moments), bounds.gradients);
+  add(difference(right.state, found.state), bounds.state);
+  return most;
+}
+
+class MutantRank {
+ public:
+  explicit MutantRank(const JobConfig& config)
+      : config_(config),
+        environment_(rank_environment()),
+        layout_(resolve_layout(config, environment_.world_size)),
+        decoder_(make_decoder(config.model.name, config.model.sizes)),
+        options_(step_options(config, layout_, environment_.rank)),
+        functions_(make_train_step(decoder_, options_)),
+        groups_(environment_, layout_.mesh.group(kAllAxes).name, kTimeout) {
+    groups_.add(process_groups(config, layout_, environment_.rank));
+    const auto tokenizer = load_tokenizer(tokenizer_name(config));
+    DataLoader data(training_data(config, layout_, environment_), *tokenizer);
+    for (std::int64_t i = 0; i < kProofSteps; ++i) batches_.push_back(data.next());
+    traced_ = graphs(*compile({}, /*passes=*/false));
+    passed_ = graphs(*compile({}, /*passes=*/true));
+    healthy_ = play(*compile(traced_, /*passes=*/false));
+  }
+
+  void play_mistakes(std::string_view job) {
+    for (const Mistake& mistake : mistakes()) {
+      if (mistake.job != job) continue;
+      TracedGraphs graphs = mistake.after_passes ? passed_ : traced_;
+      ir::Patient patient(graphs.at(std::string(mistake.function)));
+      mistake.make(patient);
+      graphs.at(std::string(mistake.function)) = std::move(patient.graph);
+      tell("hand", mistake.name, verdict(graphs));
+    }
+  }
+
+  // `count` of all that a machine makes, drawn by `seed`.
+  void play_some(std::size_t count, std::uint64_t seed) {
+    std::size_t all = 0;
+    for (const auto& [name, graph] : passed_)
+      ir::for_each_mutant(graph, [&](const auto&, const auto&, const auto&) { ++all; });
+    std::mt19937_64 random(seed);
+    std::vector<bool> drawn(all, false);
+    for (std::size_t i = 0; i < count; ++i) drawn[random() % all] = true;
+    std::size_t next = 0;
+    for (const auto& [name, graph] : passed_)
+      ir::for_each_mutant(graph,
+                          [&](const std::string& kind, const std::string& place, const ir::Graph& mutant) {
+                            if (!drawn[next++]) return;
+                            TracedGraphs graphs = passed_;
+                            graphs.at(name) = mutant;
+                            tell("machine", fmt::format("{}: {} in {}", kind, place, name), verdict(graphs));
+                          });
+  }
+
+ private:
+  // Of graphs that were traced, or have been through passes already.
+  std::optional<CompiledFunctions> compile(const TracedGraphs& graphs, bool passes) const {
+    CompileRequest request = compile_request(config_, "cpu", {});
+    request.executor = ExecutorKind::interpreter;
+    if (!passes) request.options.passes = {};
+    request.traces = std::make_shared<TracedGraphs>(graphs);
+    return std::optional<CompiledFunctions>(std::in_place, functions_, request, /*with_validation=*/false);
+  }
+  static TracedGraphs graphs(const CompiledFunctions& compiled) {
+    TracedGraphs all;
+    for (const CompiledStep* step : compiled.all()) all.emplace(step->function().name, step->graph());
+    return all;
+  }
+
+  Played play(const CompiledFunctions& compiled) {
+    std::vector<const StepFunction*> functions;
+    for (const CompiledStep* step : compiled.all()) functions.push_back(&step->function());
+    const TrainState state(*decoder_, functions, /*seed=*/1, layout_.mesh, environment_.rank,
+                           table_length(options_));
+    const SharedResources shared = share_resources(compiled.all(), c10::kCPU);
+    StepRunner runner(compiled, state, shared);
+    Played played;
+    for (const StepBatch& batch : batches_) {
+      played.steps.push_back(runner.run(batch, config_.optimizer.lr));
+      for (const StatePart& part : state.parts()) {
+        if (played.steps.size() == 1 && part.name.starts_with("optimizer/exp_avg."))
+          played.first_moments.push_back(part.tensor.clone());
+        if (played.steps.size() == batches_.size()) played.state.push_back(part.tensor.clone());
+      }
+    }
+    return played;
+  }
+
+  // "refused: RULE", "differs by 0.5", "fails: WHY" or "escapes"; alike on all ranks.
+  std::string verdict(const TracedGraphs& graphs) {
+    std::optional<CompiledFunctions> compiled;
+    try {
+      compiled = compile(graphs, /*passes=*/false);
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      for (const std::string rule : {"shardings_agree", "parameters_keep_their_places"})
+        if (what.find("breaks rule " + rule) != std::string::npos) return "refused: " + rule;
+      return "is no graph: " + what;
+    }
+    double beyond = 0;
+    std::string failure;
+    try {
+      beyond = beyond_bounds(healthy_, play(*compiled));
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+    // Of all ranks. The bits of numbers that are not negative are in their order.
+    const std::vector<std::int64_t> most =
+        groups_.maximum({failure.empty() ? 0 : 1, std::bit_cast<std::int64_t>(beyond)});
+    if (most[0] != 0) return "fails: " + failure.substr(0, failure.find('\n'));
+    return most[1] == 0 ? "escapes" : fmt::format("differs by {:.1e}", std::bit_cast<double>(most[1]));
+  }
+
+  void tell(const char* kind, const std::string& name, const std::string& verdict) const {
+    if (environment_.rank == 0) fmt::print("{}\t{}\t{}\n", kind, name, verdict);
+    std::fflush(stdout);
+  }
+
+  const JobConfig config_;
+  const RankEnvironment environment_;
+  const Layout layout_;
+  const std::shared_ptr<const Decoder> decoder_;
+  const TrainStepOptions options_;
+  const TrainStepFunctions functions_;
+  ProcessGroups groups_;
+  std::vector<StepBatch> batches_;
+  TracedGraphs traced_, passed_;
+  Played healthy_;
+};
+
+int play(const std::vector<std::string>& flags) {
+  try {
+    at::globalContext().setDeterministicFillUninitializedMemory(false);
+    at::set_num_threads(1);
+    MutantRank rank(load_config({flags.begin() + 3, flags.end()}));
+    rank.play_mistakes(flags.at(0));
+    rank.play_some(std::stoul(flags.at(1)), std::stoull(flags.at(2)));
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print("error: {}\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace rondo
+
+int main(int argc, char** argv) {
+  return argc == 3 ? rondo::launch::serve_runs(std::atoi(argv[2]), &rondo::play) : 2;
+}

@@ -1,0 +1,72 @@
+// Mistakes in real steps of both models, on real ranks: what the types of sharding and the owners of
+// parameters refuse, and what differs when it is played. RONDO_BLESS=1 rewrites docs/mistakes.md.
+#include <fmt/format.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/trainer/mutants/mistakes.h"
+#include "tests/trainer/mutants/played.h"
+#include "tests/trainer/observe/metrics/scratch.h"
+
+namespace rondo {
+namespace {
+
+// Every mistake has a place in its graph, and leaves a graph.
+void check_all_are_graphs(const std::vector<Verdict>& verdicts) {
+  for (const Verdict& verdict : verdicts) {
+    INFO(verdict.job << ", " << verdict.name << ": " << verdict.found);
+    CHECK_FALSE(verdict.found.starts_with("is no graph"));
+  }
+}
+
+}  // namespace
+
+TEST_CASE(
+    "99 in 100 mistakes written by hand are found, 80 by the types of a graph alone; docs/mistakes.md") {
+  const Verdicts all = played(/*sample=*/5, /*seed=*/1);
+  const std::vector<Verdict>& verdicts = all.at("hand");
+  check_all_are_graphs(verdicts);
+  REQUIRE(verdicts.size() == mistakes().size());
+  REQUIRE(verdicts.size() >= 60);
+  std::size_t refused = 0, caught = 0;
+  std::string rows, escaped;
+  for (const Verdict& verdict : verdicts) {
+    refused += verdict.refused();
+    caught += verdict.caught();
+    if (!verdict.caught()) escaped += verdict.job + ": " + verdict.name + "\n";
+    const char* by = verdict.found == "refused: parameters_keep_their_places" ? "owners"
+                     : verdict.refused()                                      ? "types"
+                     : verdict.caught()                                       ? "play"
+                                                                              : "nothing";
+    rows += fmt::format("| {} | {} | {} |\n", verdict.name, verdict.job, by);
+  }
+  INFO(escaped);
+  CHECK(caught * 100 >= verdicts.size() * 99);
+  CHECK(refused * 100 >= verdicts.size() * 80);
+  std::string layouts;
+  for (const MutantJob& job : mutant_jobs())
+    layouts += fmt::format("| {} | `configs/{}.toml` | `{}` |\n", job.name, job.model, job.layout);
+  const std::string page = fmt::format(
+      "# Mistakes and what finds them\n\n"
+      "{0} mistakes in how ranks share a step, each put into the graph of a small model. Of these {1} are\n"
+      "refused before a step runs, by the types of sharding or the owners of parameters, and {2} more are "
+      "found\n"
+      "when three steps of them are played in float64 beside the step as it is ([proof.md](proof.md)).\n"
+      "`tests/trainer/mutants/` writes this page.\n\n"
+      "| layout | model | as for `rondo prove` |\n|---|---|---|\n{3}\n"
+      "| mistake | layout | found by |\n|---|---|---|\n{4}",
+      verdicts.size(), refused, caught - refused, layouts, rows);
+  const std::filesystem::path file = RONDO_SOURCE_DIR "/docs/mistakes.md";
+  if (std::getenv("RONDO_BLESS") != nullptr) write_text(file, page);
+  CHECK(text_of(file) == page);
+
+  // Some of those that a machine makes.
+  for (const Verdict& verdict : all.at("machine")) {
+    INFO(verdict.job << ", " << verdict.name << ": " << verdict.found);
+    CHECK(verdict.caught());
+  }
+}
+
+}  // namespace rondo

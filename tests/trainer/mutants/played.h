@@ -1,0 +1,30 @@
+// Mistakes played on ranks (mutant_ranks.cpp), and what became of each.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rondo {
+
+// What ranks play with a mistake in it: a small model of the configuration, in a layout of `rondo prove`.
+struct MutantJob {
+  std::string_view name;
+  std::string_view model;  // "llama3_debug"
+  std::string_view layout;
+};
+const std::vector<MutantJob>& mutant_jobs();
+
+struct Verdict {
+  std::string job, name, found;  // "refused: RULE", "differs by 2.0e-01", "fails: WHY", "escapes"
+  bool refused() const { return found.starts_with("refused"); }
+  bool caught() const { return found != "escapes"; }
+};
+// By kind: "hand", "machine".
+using Verdicts = std::map<std::string, std::vector<Verdict>>;
+
+// All that are written by hand, and in each job `sample` of those that a machine makes, drawn by `seed`.
+Verdicts played(int sample, int seed);
+
+}  // namespace rondo
