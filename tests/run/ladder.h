@@ -59,6 +59,23 @@ inline void check_equal(const Place& place, const std::string& a, const std::str
                                   "equal bit for bit on 20 steps (loss, grad_norm, lr; state_hash on 20)"));
 }
 
+// A run that rounds otherwise than one without: a replay has the interpreter's bits, and the numbers of the
+// other within `tolerance`. Returns what the replay printed.
+inline std::string check_rounding(const Place& place, int ranks, const Words& without, const Words& with,
+                                  const std::string& tolerance) {
+  place.play(ranks, "without", without);
+  const ProgramResult run = place.play(ranks, "with", with);
+  INFO(run.output);
+  place.play(ranks, "interpreted", with + kInterpreter);
+  const ProgramResult same = place.compare("with", "interpreted");
+  INFO(same.output);
+  CHECK(same.exit_code == 0);
+  const ProgramResult near = place.compare("without", "with", {"--tolerance", tolerance});
+  INFO(near.output);
+  CHECK(near.exit_code == 0);
+  return run.output;
+}
+
 inline void climb(const Point& point, const Words& flags = {}) {
   INFO(point.name() << ", " << fmt::format("{}", fmt::join(flags, " ")));
   const Place place;
