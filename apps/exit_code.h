@@ -6,8 +6,10 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <system_error>
 
 #include "support/error.h"
+#include "support/files/file_error.h"
 #include "support/text/printable.h"
 
 namespace rondo {
@@ -32,6 +34,13 @@ int exit_code_of(Body body) {
   } catch (const std::bad_alloc&) {
     std::fputs("rondo: error: out of memory; free some or raise the limit (ulimit -v)\n", stderr);
     return static_cast<int>(ExitCode::resources);
+  } catch (const std::system_error& error) {
+    // A folder that could not be listed, a thread that could not start.
+    const bool lacks = error.code() == std::errc::resource_unavailable_try_again ||
+                       exit_code_of(error.code().value(), FileUse::run) == ExitCode::resources;
+    std::fprintf(stderr, "rondo: %serror: %s%s\n", lacks ? "" : "internal ", printable(error.what()).c_str(),
+                 lacks ? "; raise the limit (ulimit -a), or free some" : "");
+    return static_cast<int>(lacks ? ExitCode::resources : ExitCode::internal);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rondo: internal error: %s\n", printable(error.what()).c_str());
     return static_cast<int>(ExitCode::internal);

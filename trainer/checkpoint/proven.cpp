@@ -37,7 +37,7 @@ bool Proven::holds(const fs::path& folder) const {
   const Files files = files_of(folder);
   const std::scoped_lock lock(mutex_);
   const auto known = known_.find(folder);
-  return known != known_.end() && known->second == files;
+  return known != known_.end() && !files.empty() && known->second == files;
 }
 
 std::string Proven::problem_of(const fs::path& folder, const std::stop_token& stop) {
