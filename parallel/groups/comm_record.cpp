@@ -39,6 +39,7 @@ struct Record {
   std::mutex mutex;
   std::size_t capacity = 0;
   std::int64_t next = 0;
+  double waited_s = 0;      // for all that are done
   std::vector<Entry> ring;  // entry `number` at number % capacity
   std::map<std::string, std::int64_t, std::less<>> calls_of_group;
 
@@ -193,6 +194,13 @@ void done(std::int64_t number) {
   progress::waits_no_more();
   if (entry->state == State::called) entry->waited_for = entry->done;
   entry->state = State::done;
+  r.waited_s += seconds(entry->waited_for, entry->done);
+}
+
+double waited_s() {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  return r.waited_s;
 }
 
 bool is_empty() {

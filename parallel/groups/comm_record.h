@@ -41,6 +41,9 @@ std::int64_t called(const Call& call);
 void waited_for(std::int64_t number);
 void done(std::int64_t number);
 
+// How long this process has waited in collectives that are done, since it started.
+double waited_s();
+
 bool is_empty();
 // "all_gather of 512 Float in group dp for layers.0 (forward, step 12), waited for 5.0 s"; empty: nothing is.
 std::string under_way();

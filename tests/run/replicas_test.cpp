@@ -151,6 +151,24 @@ TEST_CASE("a replica that drifts ends the run with 8 at the next check or hash, 
   CHECK_THAT(end.err, ContainsSubstring("which of them is right cannot be told"));
 }
 
+TEST_CASE("PRO-07: a rank that holds the others up is named, once") {
+  const Place place;
+  const Words words =
+      place.launch(2, "run",
+                   Grid{2, 1}.flags() + Words{"--lr_scheduler.decay_type=cosine", "--training.steps=6",
+                                              "--lr_scheduler.warmup_steps=0", "--validation.enable=false",
+                                              "--debug.check_replicas_every=2"});
+  const launch::Finished end =
+      launch::Launch(without_launch(words), {{"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so"},
+                                             {"SLOW_COSINE_RANK", "1"}})
+          .wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 0);
+  const std::string said = end.out + end.err, warning = "rank 1 holds the others up: in steps 3 to 4";
+  REQUIRE(said.find(warning) != std::string::npos);
+  CHECK(said.find("holds the others up", said.find(warning) + warning.size()) == std::string::npos);
+}
+
 TEST_CASE("a killed rank of any replica ends the run with 137, and nobody survives") {
   const int victim = GENERATE(0, 3);
   const Place place;

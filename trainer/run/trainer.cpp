@@ -229,7 +229,10 @@ Trainer::Agreement Trainer::agree() {
   if (data_trouble_) request = std::max(request, static_cast<std::int64_t>(StopRequest::data));
   const std::vector<std::int64_t> all = [&] {
     const StepWatch::Span watched(*watch_, progress::Doing::agreeing);
-    return groups_->maximum({request, signal, writing});
+    const Stopwatch waiting;
+    std::vector<std::int64_t> most = groups_->maximum({request, signal, writing});
+    stragglers_.waited(waiting.seconds());
+    return most;
   }();
   if (saver_ && saver_->under_way() && all[2] == 0) saver_->settle();
   const Agreement asked{static_cast<StopRequest>(all[0]), static_cast<int>(all[1])};

@@ -24,6 +24,7 @@
 #include "trainer/resume/checkpoint_saver.h"
 #include "trainer/resume/progress.h"
 #include "trainer/run/stop_request.h"
+#include "trainer/run/stragglers.h"
 #include "trainer/step/step_runner.h"
 #include "trainer/step/train_state.h"
 
@@ -141,9 +142,10 @@ class Trainer {
   std::optional<StopRequests> stop_requests_;  // rank 0's
   Progress progress_;                          // the steps under way are counted
   std::deque<DoneStep> under_way_;             // begun, and not read
-  std::int64_t compared_at_ = -1;              // the step at which replicas were found alike
-  std::int64_t steps_here_ = 0;                // read since the process started
-  std::int64_t skipped_in_a_row_ = 0;          // of the latest of these
+  Stragglers stragglers_;
+  std::int64_t compared_at_ = -1;      // the step at which replicas were found alike
+  std::int64_t steps_here_ = 0;        // read since the process started
+  std::int64_t skipped_in_a_row_ = 0;  // of the latest of these
 };
 
 }  // namespace rondo

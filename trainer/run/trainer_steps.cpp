@@ -160,6 +160,7 @@ bool Trainer::inspection_is_due(std::int64_t step) const {
 
 std::optional<std::string> Trainer::inspect_state(std::int64_t step) {
   if (inspection_is_due(step)) refuse_drift();
+  if (is_due(config_.debug.check_replicas_every, step)) stragglers_.look(*groups_, step);
   return is_due(config_.debug.hash_every, step) ? std::optional(state_->hash(*groups_)) : std::nullopt;
 }
 
