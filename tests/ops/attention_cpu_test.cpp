@@ -2,6 +2,7 @@
 // has, every dtype, every mask; and that bits depend on a query's own keys alone.
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
@@ -301,6 +302,21 @@ TEST_CASE("a NaN reaches the queries that see it, and no others") {
     INFO(dtype << ", tiles " << tiles->name);
     CHECK(wrong.narrow(2, 50, 40).all().item<bool>());
     CHECK_FALSE(wrong.narrow(2, 0, 32).any().item<bool>());
+  }
+}
+
+// oneDNN's products of bf16 keep AMX's tiles set up from call to call.
+TEST_CASE("products of others have the same bits before and after attention") {
+  const auto product = [x = at::randn({4, 64, 96}).to(at::kBFloat16)] {
+    const Tensor heads = x.view({1, 4, 64, 96});
+    return std::get<0>(
+        at::_scaled_dot_product_flash_attention_for_cpu(heads, heads, heads, 0.0, true, {}, 0.1));
+  };
+  const AttentionOperands operands = in_dtype(operands_of({.keys = 90}, 10), at::kBFloat16);
+  const Tensor before = product();
+  for (const Tiles* const tiles : supported_attention_tiles()) {
+    attention_forward_cpu(operands, tiles);
+    CHECK(at::equal(product(), before));
   }
 }
 
