@@ -86,6 +86,7 @@ Placement constant_like(const OnAxis& at, std::size_t) {
   p.repeated = false;
   return is_partial(p) || p.kind == Kind::zero ? kReplicated : p;
 }
+Placement scalar(const OnAxis& at, std::size_t) { return is_zero(at, 0) ? kZero : kReplicated; }
 Placement fill(const OnAxis& at, std::size_t i) { return is_zero(at, 1) ? kZero : constant_like(at, i); }
 
 // A summand that is made a whole number is what a rank has counted, and what it has counted is a summand.
@@ -242,7 +243,7 @@ constexpr NamedRule kArithmeticRules[] = {
     {"aten.new_zeros.default", zeros},
     {"aten.ones.default", constant},
     {"aten.ones_like.default", constant_like},
-    {"aten.scalar_tensor.default", constant},
+    {"aten.scalar_tensor.default", scalar},
     {"aten.zero.default", zeros},
     {"aten.zeros.default", zeros},
     {"aten.zeros_like.default", zeros},
