@@ -268,11 +268,11 @@ class Inference {
         lists.push_back(list);
     if (lists.size() < 4) throw Refused{"it has no parameters, moments and gradients"};
     const UseList& parameters = *lists[0];
-    if (!squared_.empty()) {
-      std::vector<ValueId> gradients = lists.back()->values;
-      std::sort(gradients.begin(), gradients.end());
+    updated_.insert(updated_.end(), lists.back()->values.begin(), lists.back()->values.end());
+    if (!squared_.empty() && is_last_update(node)) {
+      std::sort(updated_.begin(), updated_.end());
       std::sort(squared_.begin(), squared_.end());
-      if (gradients != squared_)
+      if (updated_ != squared_)
         throw Refused{"the norm is not that of the gradients that it takes, each once"};
     }
     std::size_t next = 0;
@@ -290,6 +290,13 @@ class Inference {
       if (const auto* use = std::get_if<Use>(&arg); use != nullptr && types_.of(use->value) != ShardingType{})
         throw Refused{
             fmt::format("a number that all ranks share lies as {}", types_.text(types_.of(use->value)))};
+  }
+  // Groups of parameters have an update each.
+  bool is_last_update(const Node& node) {
+    const auto last = std::find_if(graph_.nodes.rbegin(), graph_.nodes.rend(), [&](const Node& other) {
+      return op_of(other).functional == "rondo.adamw.default";
+    });
+    return &*last == &node;
   }
   std::string input_name(ValueId id) const {
     const ValueId root = storage_root(graph_, id);
@@ -326,6 +333,7 @@ class Inference {
   ValueShardings types_;
   const std::size_t axes_;
   std::vector<ValueId> squared_;  // what the gradient norm adds up
+  std::vector<ValueId> updated_;  // the gradients of the updates so far
   std::map<std::string, const MeshGroup*, std::less<>> groups_;
   std::unordered_map<std::string_view, Op> ops_;  // by the names in the graph
 };

@@ -3,8 +3,8 @@
 #include "models/parts/moe.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/clamp.h>
 #include <ATen/ops/clamp_max.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
@@ -67,7 +67,7 @@ Tensor run_clamped_experts(const Tensor& rows_RD, const Weights& weights, const 
   const Tensor both = biased_product("gate_up", rows_RD, weights, ends_E);
   const std::vector<Tensor> gate_and_up = both.unflatten(-1, {both.size(-1) / 2, 2}).unbind(-1);
   const Tensor gate = at::clamp_max(gate_and_up[0], kLimit);
-  const Tensor up = at::clamp(gate_and_up[1], -kLimit, kLimit);
+  const Tensor up = at::clamp_max(at::clamp_min(gate_and_up[1], -kLimit), kLimit);
   return biased_product("down", (up + 1) * (gate * at::sigmoid(gate * kSlope)), weights, ends_E);
 }
 
