@@ -44,15 +44,6 @@ double touched_bytes(const TensorType& type) {
   return static_cast<double>(std::min(storage_bytes(type), element_count(type) * dtype_bytes(type.dtype)));
 }
 
-// A node that makes nothing new: views and waits.
-bool moves_nothing(const Graph& graph, const Node& node) {
-  if (node.op == kReturn || only_allocates(node.op)) return true;
-  const Effect effect = facts(node.op).effect;
-  if (effect == Effect::wait || runs_in_background(effect)) return true;
-  return std::all_of(node.results.begin(), node.results.end(),
-                     [&](ValueId id) { return graph.value(id).views != kNoValue; });
-}
-
 // Of what is multiplied: its results may be sums of another dtype.
 double peak_for(const Graph& graph, const Node& node, const DeviceModel& device) {
   DType dtype = DType::f32;
@@ -172,6 +163,14 @@ double whole_bytes(const Graph& graph, const Node& node, bool results) {
 }
 
 }  // namespace
+
+bool moves_nothing(const Graph& graph, const Node& node) {
+  if (node.op == kReturn || only_allocates(node.op)) return true;
+  const Effect effect = facts(node.op).effect;
+  if (effect == Effect::wait || runs_in_background(effect)) return true;
+  return std::all_of(node.results.begin(), node.results.end(),
+                     [&](ValueId id) { return graph.value(id).views != kNoValue; });
+}
 
 double bytes_moved(const Graph& graph, const Node& node) {
   if (moves_nothing(graph, node)) return 0;

@@ -30,6 +30,8 @@ struct NodeCost {
   double seconds = 0;
   CostKind kind = CostKind::nothing;
 };
+// A node that makes nothing new on the compute lane: views, waits, allocations, what runs beside it.
+bool moves_nothing(const Graph& graph, const Node& node);
 // Bytes read and written by a node: operands and results, each once.
 double bytes_moved(const Graph& graph, const Node& node);
 // Of compute alone: a collective's start costs nothing here.

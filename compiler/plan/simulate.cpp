@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/ir/op_facts.h"
+#include "compiler/plan/launches.h"
 
 namespace rondo::ir {
 namespace {
@@ -30,6 +31,7 @@ class Lanes {
 
   StepEstimate run() {
     for (const Node& node : graph_.nodes) {
+      if (const std::int64_t count = launches(graph_, node); count > 0) made_.launches[node.op] += count;
       switch (facts(node.op).effect) {
         case Effect::collective_start:
           start(node);
@@ -150,6 +152,12 @@ CollectiveTotals StepEstimate::of(CollectiveKind kind) const {
   return sum;
 }
 
+std::int64_t StepEstimate::all_launches() const {
+  std::int64_t sum = 0;
+  for (const auto& [op, count] : launches) sum += count;
+  return sum;
+}
+
 void StepEstimate::add(const StepEstimate& other, double times) {
   compute_s += times * other.compute_s;
   node_links_s += times * other.node_links_s;
@@ -169,6 +177,7 @@ void StepEstimate::add(const StepEstimate& other, double times) {
     compute[i].seconds += times * other.compute[i].seconds;
   }
   for (const auto& [key, totals] : other.collectives) collectives[key].add(totals, times);
+  for (const auto& [op, count] : other.launches) launches[op] += whole(count);
 }
 
 }  // namespace rondo::ir

@@ -58,7 +58,9 @@ struct StepEstimate {
   std::array<ComputeTotals, 5> compute{};                                          // by CostKind
   std::map<std::pair<CollectiveKind, std::string>, CollectiveTotals> collectives;  // by kind and group
   TransferTotals transfers;
+  std::map<std::string, std::int64_t> launches;  // by op (launches.h)
 
+  std::int64_t all_launches() const;
   const ComputeTotals& of(CostKind kind) const { return compute[static_cast<std::size_t>(kind)]; }
   CollectiveTotals of(CollectiveKind kind) const;  // over all groups
   double communication_s() const { return node_links_s + network_s; }

@@ -199,6 +199,21 @@ void add_step(Lines& lines, const JobPlan& p) {
             p.floor().of);
 }
 
+// The ops with most of them.
+void add_launches(Lines& lines, const JobPlan& p) {
+  constexpr std::size_t kShown = 6;
+  std::vector<std::pair<std::string, std::int64_t>> ops(p.step.launches.begin(), p.step.launches.end());
+  std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::int64_t rest = p.step.all_launches();
+  lines.add("");
+  lines.add("{:<40}{:>9}", "kernels, copies and fills of a step", grouped(rest));
+  for (std::size_t i = 0; i < std::min(kShown, ops.size()); ++i) {
+    lines.add("  {:<38}{:>9}", ops[i].first, grouped(ops[i].second));
+    rest -= ops[i].second;
+  }
+  if (rest > 0) lines.add("  {:<38}{:>9}", "of other ops", grouped(rest));
+}
+
 nlohmann::ordered_json memory_json(const JobPlan& p) {
   nlohmann::ordered_json rows;
   for (const MemoryRow& row : memory_rows(p.memory)) rows[row.name] = row.bytes;
@@ -229,6 +244,7 @@ nlohmann::ordered_json step_json(const JobPlan& p) {
   return {{"flops", p.step.flops},
           {"moved_bytes", p.step.moved_bytes},
           {"ops", ops},
+          {"launches", {{"total", p.step.all_launches()}, {"by_op", p.step.launches}}},
           {"compute_s", p.step.compute_s},
           {"matmul_s", p.step.of(CostKind::matmul).seconds},
           {"attention_s", p.step.of(CostKind::attention).seconds},
@@ -273,6 +289,7 @@ std::string plan_text(const JobPlan& p, const std::optional<Remedies>& remedies)
   if (remedies) add_remedies(lines, p, *remedies);
   add_collectives(lines, p);
   add_step(lines, p);
+  if (p.device->is_gpu) add_launches(lines, p);
   add_run(lines, p);
   lines.add("");
   for (const std::string& note : p.notes) lines.add("note: {}", note);

@@ -1,5 +1,7 @@
 #include "compiler/plan/cost_model.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -9,6 +11,7 @@
 #include <string>
 
 #include "compiler/ir/op_facts.h"
+#include "compiler/plan/launches.h"
 #include "compiler/text/text.h"
 
 using namespace rondo::ir;
@@ -64,6 +67,25 @@ TEST_CASE("what a broadcast or a look-up does not read is not counted") {
   CHECK(bytes_moved(graph, graph.nodes[1]) == 4.0 * 4096 + 4.0 * 1024 * 4096);
   CHECK(OneNode("%9: bf16[16,2048] = aten.embedding.default(%1, %3, -1, false, false)").bytes() ==
         16 * 8 + 2.0 * 16 * 2048);
+}
+
+TEST_CASE("an op is one launch, a view none, and one over a list as many as a kernel's parameters ask for") {
+  const auto count = [](const std::string& line) {
+    const OneNode one(line);
+    return launches(one.graph, one.node());
+  };
+  CHECK(count("%9: bf16[1024,2048] = aten.mm.default(%0, %1)") == 1);
+  CHECK(count("%9: bf16[4096,1024]{1,4096} views %0 = aten.t.default(%0)") == 0);
+  CHECK(count("%9: bf16[1024,4096] = aten.empty_like.default(%0)") == 0);
+  CHECK(count("%9: bf16[2048,4096] = _c10d_functional.all_gather_into_tensor.default(%0, 2, \"dp\")") == 1);
+  const auto squares = [&](int tensors) {
+    std::string list = "%0";
+    for (int i = 1; i < tensors; ++i) list += ", %0";
+    return count(fmt::format("%9: f64[{}] = rondo.sums_of_squares.default([{}])", tensors, list));
+  };
+  CHECK(squares(1) == 2);
+  CHECK(squares(141) == 2);
+  CHECK(squares(142) == 4);
 }
 
 TEST_CASE("views, waits, allocations and starts of collectives take no time") {
