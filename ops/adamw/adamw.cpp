@@ -1,6 +1,4 @@
-// A tensor is updated in chunks, each by one thread, in a loop that the compiler vectorizes. It does so for
-// three instruction sets, since a fused multiply-add is a call where the processor has none; the bits are the
-// same. Compiled without contraction and without errno: adamw_math.h.
+// A tensor is updated in chunks, each by one thread, in a loop that the compiler vectorizes.
 #include "ops/adamw/adamw.h"
 
 #include <torch/library.h>
@@ -46,7 +44,7 @@ struct Run {
 };
 
 template <class T>
-[[gnu::always_inline]] inline void update_run(FactorsOf<T> f, Run<T> run) {
+void update(FactorsOf<T> f, Run<T> run) {
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < run.count; ++i) {
     const auto now = adam::updated<Computed<T>>(
@@ -56,36 +54,6 @@ template <class T>
     store(run.exp_avg[i], now.exp_avg);
     store(run.exp_avg_sq[i], now.exp_avg_sq);
   }
-}
-
-template <class T>
-using UpdateRun = void (*)(FactorsOf<T> f, Run<T> run);
-template <class T>
-void update_everywhere(FactorsOf<T> f, Run<T> run) {
-  update_run(f, run);
-}
-#ifdef __x86_64__
-template <class T>
-[[gnu::target("avx2,fma")]] void update_avx2(FactorsOf<T> f, Run<T> run) {
-  update_run(f, run);
-}
-template <class T>
-[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512")]] void update_avx512(
-    FactorsOf<T> f, Run<T> run) {
-  update_run(f, run);
-}
-#endif
-
-template <class T>
-UpdateRun<T> best_update() {
-#ifdef __x86_64__
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (has_avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq"))
-    return &update_avx512<T>;
-  if (has_avx2) return &update_avx2<T>;
-#endif
-  return &update_everywhere<T>;
 }
 
 float number(const Tensor& scalar) { return *scalar.const_data_ptr<float>(); }
@@ -102,15 +70,14 @@ void adamw_cpu_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_s
       const auto factors =
           adam::factors<Computed<T>>({decoupled_weight_decay, beta1, beta2, eps, weight_decay}, number(step),
                                      number(learning_rate), number(gradient_scale));
-      static const UpdateRun<T> update = best_update<T>();
       const Tensor gradient = gradients[k].contiguous();
       const auto elements = [](const Tensor& x) { return static_cast<T*>(x.mutable_data_ptr()); };
       const Run<T> whole{elements(parameters[k]), elements(exp_avgs[k]), elements(exp_avg_sqs[k]),
                          static_cast<const T*>(gradient.const_data_ptr()), gradient.numel()};
       for_each_row((whole.count + kChunk - 1) / kChunk, kChunk, [&](std::int64_t chunk) {
         const std::int64_t i = chunk * kChunk;
-        update(factors, {whole.parameter + i, whole.exp_avg + i, whole.exp_avg_sq + i, whole.gradient + i,
-                         std::min(kChunk, whole.count - i)});
+        update<T>(factors, {whole.parameter + i, whole.exp_avg + i, whole.exp_avg_sq + i, whole.gradient + i,
+                            std::min(kChunk, whole.count - i)});
       });
     });
 }

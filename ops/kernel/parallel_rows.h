@@ -1,4 +1,9 @@
 // Loops over rows and elements on the CPU, on LibTorch's threads. No result may depend on how many there are.
+//
+// The program is for any x86-64, whose vectors hold four floats, so loops are compiled for several
+// processors, and take the widest vectors that the one at hand has. REQUIRES: compiled without contraction of
+// products and sums (ops/CMakeLists.txt). Then the bits are the same with all of them, as long as a loop says
+// itself in which lanes it sums.
 #pragma once
 
 #include <algorithm>
@@ -7,26 +12,65 @@
 
 namespace rondo {
 
+// Calls f(). What f calls is compiled with it, if its body is at hand.
+#ifdef __x86_64__
+enum class Instructions { any, avx2, avx512 };
+inline Instructions best_instructions() {
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool has_avx512 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                          __builtin_cpu_supports("avx512dq");
+  if (!has_avx2) return Instructions::any;
+  return has_avx512 ? Instructions::avx512 : Instructions::avx2;
+}
+template <class F>
+[[gnu::flatten, gnu::target("avx2,fma")]] void call_avx2(const F& f) {
+  f();
+}
+template <class F>
+[[gnu::flatten, gnu::target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512")]] void
+call_avx512(const F& f) {
+  f();
+}
+template <class F>
+void with_best_vectors(const F& f) {
+  static const Instructions best = best_instructions();
+  if (best == Instructions::avx512) return call_avx512(f);
+  if (best == Instructions::avx2) return call_avx2(f);
+  f();
+}
+#else
+template <class F>
+void with_best_vectors(const F& f) {
+  f();
+}
+#endif
+
 // Calls run(begin, end) for runs that make up [0, count), as long as `grain` where there is more than one.
 void parallel_runs(std::int64_t count, std::int64_t grain,
                    const std::function<void(std::int64_t begin, std::int64_t end)>& run);
+
+// Calls f(i) for each i of [0, count); at least `grain` of them are a task.
+template <class F>
+void parallel_for_each(std::int64_t count, std::int64_t grain, const F& f) {
+  parallel_runs(count, grain, [&f](std::int64_t begin, std::int64_t end) {
+    with_best_vectors([&f, begin, end] {
+      for (std::int64_t i = begin; i < end; ++i) f(i);
+    });
+  });
+}
 
 // Calls f(row) for each row; as many are a task as make it worth a thread.
 template <class F>
 void for_each_row(std::int64_t rows, std::int64_t elements_of_row, const F& f) {
   constexpr std::int64_t kElementsOfTask = 16384;
   const std::int64_t grain = kElementsOfTask / std::max<std::int64_t>(1, elements_of_row);
-  parallel_runs(rows, std::max<std::int64_t>(1, grain), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) f(row);
-  });
+  parallel_for_each(rows, std::max<std::int64_t>(1, grain), f);
 }
 
 // Calls f(i) for each element, where that is some arithmetic.
 template <class F>
 void for_each_element(std::int64_t count, const F& f) {
-  parallel_runs(count, 4096, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) f(i);
-  });
+  parallel_for_each(count, 4096, f);
 }
 
 }  // namespace rondo

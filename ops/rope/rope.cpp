@@ -6,6 +6,7 @@
 #include "ops/kernel/check_operand.h"
 #include "ops/kernel/element.h"
 #include "ops/kernel/parallel_rows.h"
+#include "ops/kernel/vectors.h"
 #include "ops/kernel/with_dtype.h"
 #include "ops/rope/rope_math.h"
 #include "support/error.h"
@@ -15,12 +16,46 @@ namespace {
 
 using at::Tensor;
 
+// Turns a head of `half` pairs; `sign` turns it back.
+template <class T, class Sum>
+void turn_head(const T* from, rope::Pairs in, T* to, rope::Pairs out, const Sum* cos, const Sum* sin,
+               Sum sign, std::int64_t half) {
+  std::int64_t i = 0;
+  for (; i + kVector <= half; i += kVector) {
+    Vector<Sum> x, y, c, s;
+    if (in.step == 2) {
+      load_pairs(from + 2 * i, x, y);
+    } else {
+      load(from + i, x);
+      load(from + i + half, y);
+    }
+    load(cos + i, c);
+    load(sin + i, s);
+    s *= sign;
+    const rope::Pair<Vector<Sum>> turned = rope::apply_rotary<Vector<Sum>>(x, y, c, s);
+    if (out.step == 2) {
+      store_pairs(turned.first, turned.second, to + 2 * i);
+    } else {
+      store(turned.first, to + i);
+      store(turned.second, to + i + half);
+    }
+  }
+  for (; i < half; ++i) {
+    const rope::Pair<Sum> turned =
+        rope::apply_rotary(static_cast<Sum>(from[i * in.step]),
+                           static_cast<Sum>(from[i * in.step + in.second]), cos[i], sign * sin[i]);
+    to[i * out.step] = static_cast<T>(turned.first);
+    to[i * out.step + out.second] = static_cast<T>(turned.second);
+  }
+}
+
 Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, bool interleaved,
                 bool inverse) {
   const Tensor y = rope_result(x_in, cos_in, sin_in);
   const Tensor x = x_in.stride(3) == 1 ? x_in : x_in.contiguous();
   const Tensor cos = cos_in.contiguous(), sin = sin_in.contiguous();
   const std::int64_t time = x.size(1), heads = x.size(2), width = x.size(3), half = width / 2;
+  const std::int64_t row = x.stride(0), place = x.stride(1), apart = x.stride(2);
   const std::int64_t table_rows = cos.size(0) == 1 ? time : x.size(0) * time;
   const rope::Pairs in = rope::pairs(width, interleaved && !inverse);
   const rope::Pairs out = rope::pairs(width, interleaved && inverse);
@@ -35,17 +70,11 @@ Tensor rope_cpu(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, 
     for_each_row(x.size(0) * time, heads * width, [&](std::int64_t token) {
       const Sum* const c = cosines + token % table_rows * half;
       const Sum* const s = sines + token % table_rows * half;
+      const T* const of_token = from + token / time * row + token % time * place;
       for (std::int64_t head = 0; head < heads; ++head) {
-        const T* const a =
-            from + token / time * x.stride(0) + token % time * x.stride(1) + head * x.stride(2);
+        const T* const a = of_token + head * apart;
         T* const b = to + (token * heads + head) * width;
-        for (std::int64_t i = 0; i < half; ++i) {
-          const rope::Pair<Sum> rotated =
-              rope::apply_rotary(static_cast<Sum>(a[i * in.step]),
-                                 static_cast<Sum>(a[i * in.step + in.second]), c[i], sign * s[i]);
-          b[i * out.step] = static_cast<T>(rotated.first);
-          b[i * out.step + out.second] = static_cast<T>(rotated.second);
-        }
+        turn_head(a, in, b, out, c, s, sign, half);
       }
     });
   });

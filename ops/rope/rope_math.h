@@ -15,13 +15,13 @@ RONDO_DEVICE inline Pairs pairs(std::int64_t width, bool interleaved) {
   return interleaved ? Pairs{2, 1} : Pairs{1, width / 2};
 }
 
-// T: float or double.
+// T: float or double, or on the CPU a vector of them.
 template <class T>
 struct Pair {
   T first, second;
 };
 template <class T>
-RONDO_DEVICE inline Pair<T> apply_rotary(T first, T second, T cos, T sin) {
+RONDO_DEVICE inline Pair<T> apply_rotary(const T& first, const T& second, const T& cos, const T& sin) {
   return {first * cos - second * sin, second * cos + first * sin};
 }
 

@@ -1,14 +1,10 @@
 // The arithmetic of one element of SwiGLU (ops/swiglu/swiglu.h): what CPU and CUDA share. No LibTorch.
 #pragma once
 
-#include <cmath>
-
 #include "ops/kernel/device.h"
+#include "ops/kernel/exponential.h"
 
 namespace rondo::swiglu {
-
-RONDO_DEVICE inline float exponential(float x) { return expf(x); }
-RONDO_DEVICE inline double exponential(double x) { return exp(x); }
 
 // T: float or double.
 template <class T>
