@@ -27,9 +27,9 @@ DEVICE = {"contention": 0.75, "exchange": 0.10}  # of every GPU in compiler/plan
 
 # How a published program differs from the planned step: which of its ops are one kernel.
 PROGRAMS = {
-    "separate ops": [],
-    "RMSNorm": ["compile.numerics=rounds", "compile.disable_passes=fuse_rope,fuse_swiglu,chunk_loss"],
-    "RMSNorm, loss in chunks": ["compile.numerics=rounds", "compile.loss_chunks=8", "compile.disable_passes=fuse_rope,fuse_swiglu"],
+    "separate ops": ["compile.disable_passes=fuse_rope,fuse_add_rms_norm"],
+    "RMSNorm": ["compile.numerics=rounds", "compile.disable_passes=fuse_rope,chunk_loss"],
+    "RMSNorm, loss in chunks": ["compile.numerics=rounds", "compile.loss_chunks=8", "compile.disable_passes=fuse_rope"],
     "compiled": ["compile.numerics=rounds", "compile.disable_passes=chunk_loss"],
     "compiled, loss in chunks": ["compile.numerics=rounds", "compile.loss_chunks=8"],
 }

@@ -66,49 +66,24 @@ constexpr std::array kPasses = {
         .numerics_detail = "sums have another order, and the gradient of the weight is rounded once",
     },
     PassInfo{
-        .name = "fuse_rms_norm",
-        .run = &fuse_rms_norm,
-        .numerics = Numerics::rounds,
-        .needs = kFunctional,
-        .does = "RMSNorm and its backward become `rondo.rms_norm` and `rondo.rms_norm_backward`",
-        .guarantees = "statistics stay fp32; a norm whose inner values have other readers stays as it is, "
-                      "and the log says why",
-        .place = "after `common_subexpressions`, so that the backward reads the very values of its forward; "
-                 "before `recompute`, so that memory policies see what is left to keep",
-        .numerics_detail = "once, not after every op; the gradient of the weight is added up in fp32",
-    },
-    PassInfo{
         .name = "fuse_add_rms_norm",
         .run = &fuse_add_rms_norm,
-        .numerics = Numerics::rounds,
         .needs = kFunctional,
         .does =
             "a sum and its RMSNorm become `rondo.add_rms_norm`; what is added to the gradient of a norm's "
             "input, `rondo.add_rms_norm_backward`",
         .guarantees = "a sum stays in its block, unless everything is kept for the backward",
-        .place = "after `fuse_rms_norm`, whose ops it extends",
-        .numerics_detail = "a sum with a gradient of a norm once; the forward keeps its bits",
+        .place = "after `common_subexpressions`, so that the backward reads the very values of its forward; "
+                 "before `recompute`, so that memory policies see what is left to keep",
     },
     PassInfo{
         .name = "fuse_rope",
         .run = &fuse_rope,
-        .numerics = Numerics::rounds,
         .needs = kFunctional,
         .does = "rotary embeddings, of halves or neighbours, and their backward become `rondo.rope`",
         .guarantees = "rotations whose inner values have other readers stay as they are, and the log says "
                       "why",
-        .place = "as `fuse_rms_norm`",
-        .numerics_detail = "a compiler may contract products and sums",
-    },
-    PassInfo{
-        .name = "fuse_swiglu",
-        .run = &fuse_swiglu,
-        .numerics = Numerics::rounds,
-        .needs = kFunctional,
-        .does = "`silu(gate) * up` and its backward become `rondo.swiglu` and `rondo.swiglu_backward`",
-        .guarantees = "products whose inner values have other readers stay as they are, and the log says why",
-        .place = "as `fuse_rms_norm`",
-        .numerics_detail = "once, not after every op",
+        .place = "as `fuse_add_rms_norm`",
     },
     PassInfo{
         .name = "merge_linears",

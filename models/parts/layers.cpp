@@ -1,27 +1,25 @@
-// The layers and the way through a decoder, in plain ATen: fused kernels come in by compiler passes alone.
+// The layers and the way through a decoder. What is not plain ATen is an op of ours in eager runs, too: a
+// pass could not fuse it and keep its bits.
 #include "models/parts/layers.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/mean.h>
 #include <ATen/ops/rsqrt.h>
-#include <ATen/ops/silu.h>
 #include <ATen/ops/sum.h>
 
 #include "models/parts/activation_checkpoint.h"
 #include "ops/kernel/with_dtype.h"
+#include "ops/rms_norm/rms_norm.h"
+#include "ops/swiglu/swiglu.h"
 #include "support/scope.h"
 
 namespace rondo {
 
 using at::Tensor;
 
-// Written out, since `rms_norm` is one kernel on CUDA and a composite on CPU.
 Tensor rms_norm(const char* name, const Tensor& x, const Weights& weights, double eps) {
   ModuleScope scope(name);
-  const Tensor wide = x.to(sum_dtype(x));
-  const Tensor inverse_rms = at::rsqrt(at::mean(wide * wide, at::IntArrayRef{-1}, /*keepdim=*/true) + eps);
-  return (wide * inverse_rms).to(x.scalar_type()) * weights.get("weight");
+  return rms_norm_of(x, weights.get("weight"), eps);
 }
 
 // Ranks add up their sums of squares as they add up what layers make of all tokens, and gather them again; so
@@ -47,7 +45,7 @@ Tensor feed_forward(const char* name, const Tensor& x, const Weights& weights) {
   const Tensor all = weights.all_gather_sequence(x);
   const Tensor gate = linear("w1", all, weights);
   const Tensor up = linear("w3", all, weights);
-  return weights.reduce_scatter_sequence(linear("w2", at::silu(gate) * up, weights));
+  return weights.reduce_scatter_sequence(linear("w2", swiglu_of(gate, up), weights));
 }
 
 Tensor decode(const Weights& weights, const ForwardInputs& inputs, const DecoderStack& stack) {

@@ -1,4 +1,4 @@
-// The router and its experts in plain ATen, as one rank sees them. Scores are fp32 whatever the weights are,
+// The router and its experts as one rank sees them. Scores are fp32 whatever the weights are,
 // but for weights in fp64.
 #include "models/parts/moe.h"
 
@@ -8,7 +8,6 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
-#include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/topk.h>
@@ -19,6 +18,7 @@
 #include "models/parts/layers.h"
 #include "ops/grouped_mm/grouped_mm.h"
 #include "ops/kernel/with_dtype.h"
+#include "ops/swiglu/swiglu.h"
 #include "support/scope.h"
 
 namespace rondo {
@@ -50,7 +50,7 @@ Tensor run_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& 
   ModuleScope scope("experts");
   const Tensor gate_RF = grouped("w1", rows_RD, weights, ends_E);
   const Tensor up_RF = grouped("w3", rows_RD, weights, ends_E);
-  return grouped("w2", at::silu(gate_RF) * up_RF, weights, ends_E);
+  return grouped("w2", swiglu_of(gate_RF, up_RF), weights, ends_E);
 }
 
 // Rows times the matrix of their expert, and its bias: rows that are ones times that.

@@ -4,6 +4,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 
 #include "ops/kernel/check_operand.h"
 #include "ops/kernel/element.h"
+#include "ops/kernel/op_handle.h"
 #include "ops/kernel/parallel_rows.h"
 #include "ops/kernel/rows.h"
 #include "ops/kernel/with_dtype.h"
@@ -84,6 +86,7 @@ void normalize(const Tensor& x_in, const Tensor& residual, const Tensor& sum, co
         if (sums != nullptr) {
           const X* const added = residuals + row * width;
           X* const added_up = sums + row * width;
+#pragma GCC ivdep
           for (std::int64_t d = 0; d < width; ++d)
             added_up[d] = static_cast<X>(static_cast<Sum>(in[d]) + static_cast<Sum>(added[d]));
           in = added_up;
@@ -95,6 +98,7 @@ void normalize(const Tensor& x_in, const Tensor& residual, const Tensor& sum, co
         });
         const Sum inverse = rms_norm::inverse_rms(squares, width, static_cast<Sum>(eps));
         inverses[row] = inverse;
+#pragma GCC ivdep
         for (std::int64_t d = 0; d < width; ++d)
           out[d] =
               static_cast<Y>(rms_norm::normalized(static_cast<Sum>(in[d]), inverse, static_cast<Sum>(w[d])));
@@ -143,11 +147,19 @@ struct BackwardRows {
       const Sum sum =
           sum_over<Sum>(width, [&](std::int64_t d) { return of_normalized(d) * static_cast<Sum>(in[d]); });
       const Sum pull = rms_norm::pull(sum, width, inverse);
-      for (std::int64_t d = 0; d < width; ++d) {
+      // Rounded before a sum, as the op without one does.
+      const auto gradient_at = [&](std::int64_t d) {
         const auto value = static_cast<Sum>(in[d]);
-        const Sum of_x = rms_norm::gradient(of_normalized(d), value, inverse, pull);
-        out[d] = static_cast<X>(added == nullptr ? of_x : of_x + static_cast<Sum>(added[d]));
         sums[d] += static_cast<Sum>(g[d]) * value * inverse;
+        return static_cast<X>(rms_norm::gradient(of_normalized(d), value, inverse, pull));
+      };
+      if (added == nullptr) {
+#pragma GCC ivdep
+        for (std::int64_t d = 0; d < width; ++d) out[d] = gradient_at(d);
+      } else {
+#pragma GCC ivdep
+        for (std::int64_t d = 0; d < width; ++d)
+          out[d] = static_cast<X>(static_cast<Sum>(gradient_at(d)) + static_cast<Sum>(added[d]));
       }
     }
   }
@@ -181,9 +193,8 @@ void write_gradients(const Tensor& grad_in, const Tensor& x_in, const Tensor& we
                                            width,
                                            grad_sum.defined() ? grad_sum.const_data_ptr<X>() : nullptr,
                                            grad_x.template mutable_data_ptr<X>()};
-      parallel_runs(count, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t part = begin; part < end; ++part)
-          backward.run(part * rows / count, (part + 1) * rows / count, sums + part * width);
+      for_each_row(count, rows / kParts * width, [&](std::int64_t part) {
+        backward.run(part * rows / count, (part + 1) * rows / count, sums + part * width);
       });
       Sum* const total = grad_weight.template mutable_data_ptr<Sum>();
       std::fill(total, total + width, Sum(0));
@@ -208,7 +219,36 @@ std::tuple<Tensor, Tensor> add_rms_norm_backward_cpu(const Tensor& grad, const T
   return made;
 }
 
+struct RmsNorm : torch::autograd::Function<RmsNorm> {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const Tensor& x,
+                                                const Tensor& weight, double eps) {
+    static const auto handle = op_handle<decltype(rms_norm_cpu)>("rondo::rms_norm");
+    at::AutoDispatchBelowAutograd below_autograd;
+    auto [y, inverse_rms] = handle.call(x, weight, eps);
+    context->save_for_backward({x, weight, inverse_rms});
+    context->mark_non_differentiable({inverse_rms});
+    context->set_materialize_grads(false);  // inverse_rms has no gradient: no zeros in its place
+    return {y, inverse_rms};
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    static const auto handle = op_handle<decltype(rms_norm_backward_cpu)>("rondo::rms_norm_backward");
+    const auto saved = context->get_saved_variables();
+    auto [of_x, of_weight] = handle.call(gradients[0], saved[0], saved[1], saved[2]);
+    return {of_x, of_weight.to(saved[1].scalar_type()), {}};
+  }
+};
+std::tuple<Tensor, Tensor> rms_norm_autograd(const Tensor& x, const Tensor& weight, double eps) {
+  const auto results = RmsNorm::apply(x, weight, eps);
+  return {results[0], results[1]};
+}
+
 }  // namespace
+
+Tensor rms_norm_of(const Tensor& x, const Tensor& weight, double eps) {
+  static const auto handle = op_handle<decltype(rms_norm_cpu)>("rondo::rms_norm");
+  return std::get<0>(handle.call(x, weight, eps));
+}
 
 std::tuple<Tensor, Tensor> rms_norm_results(const Tensor& x, const Tensor& weight) {
   check_norm("rms_norm", x, weight);
@@ -265,5 +305,6 @@ TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("add_rms_norm", &add_rms_norm_cpu);
   m.impl("add_rms_norm_backward", &add_rms_norm_backward_cpu);
 }
+TORCH_LIBRARY_IMPL(rondo, Autograd, m) { m.impl("rms_norm", &rms_norm_autograd); }
 
 }  // namespace rondo

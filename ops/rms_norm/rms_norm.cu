@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kMostThreads)
       if (grad_sum != nullptr) {
         load_some(grad_sum + row * width, first_of(p), width, aligned, values[p]);
 #pragma unroll
-        for (int i = 0; i < kVector; ++i) g[p][i] += values[p][i];
+        for (int i = 0; i < kVector; ++i) g[p][i] = widened(rounded<X>(g[p][i])) + values[p][i];
       }
       store_some(grad_x + row * width, first_of(p), width, aligned, g[p]);
     }

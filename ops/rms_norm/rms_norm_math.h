@@ -1,4 +1,4 @@
-// The arithmetic of RMSNorm (ops/rms_norm/rms_norm.h): what CPU, CUDA and passes share. No LibTorch.
+// The arithmetic of RMSNorm (ops/rms_norm/rms_norm.h): what CPU and CUDA share. No LibTorch.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace rondo::rms_norm {
 
-// What the CUDA kernel holds in registers. Passes leave wider rows alone.
+// What the CUDA kernel holds in registers.
 constexpr std::int64_t kWidestRow = 16384;
 
 RONDO_DEVICE inline float square_root(float x) { return sqrtf(x); }

@@ -12,7 +12,7 @@
 // y[D / 2 + i]) in y. `inverse` rotates back, and pairs then lie the other way round: interleaved in y. So
 // the backward of rope is rope of the gradient with the other `inverse`; the op has no formula for autograd,
 // since passes put it into graphs that have their backward already. All arithmetic is in
-// the dtype of cos and sin, and y is rounded once.
+// the dtype of cos and sin, products and sums one by one, and y is rounded once: the bits of ATen's ops.
 #pragma once
 
 #include <ATen/core/Tensor.h>

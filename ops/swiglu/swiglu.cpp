@@ -2,6 +2,7 @@
 #include "ops/swiglu/swiglu.h"
 
 #include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "ops/kernel/check_operand.h"
 #include "ops/kernel/element.h"
+#include "ops/kernel/op_handle.h"
 #include "ops/kernel/parallel_rows.h"
 #include "ops/kernel/rows.h"
 #include "ops/kernel/with_dtype.h"
@@ -31,6 +33,7 @@ Tensor swiglu_cpu(const Tensor& gate_in, const Tensor& up_in) {
     for_each_row(gate.size(0), width, [&](std::int64_t row) {
       const T *const g = gates + row * gate.stride(0), *const u = ups + row * up.stride(0);
       T* const to = results + row * width;
+#pragma GCC ivdep
       for (std::int64_t i = 0; i < width; ++i)
         to[i] = static_cast<T>(swiglu::forward(static_cast<SumOf<T>>(g[i]), static_cast<SumOf<T>>(u[i])));
     });
@@ -51,6 +54,7 @@ void write_gradients(const Tensor& grad_in, const Tensor& gate_in, const Tensor&
     const T *const d = grads + row * grad.stride(0), *const g = gates + row * gate.stride(0),
                    *const u = ups + row * up.stride(0);
     T *const of_gate = grad_gate + row * stride, *const of_up = grad_up + row * stride;
+#pragma GCC ivdep
     for (std::int64_t i = 0; i < width; ++i) {
       const swiglu::Gradients<Sum> made =
           swiglu::backward(static_cast<Sum>(d[i]), static_cast<Sum>(g[i]), static_cast<Sum>(u[i]));
@@ -80,6 +84,22 @@ Tensor swiglu_backward_joined_cpu(const Tensor& grad, const Tensor& gate, const 
   return joined;
 }
 
+struct Swiglu : torch::autograd::Function<Swiglu> {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& gate, const Tensor& up) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    context->save_for_backward({gate, up});
+    return swiglu_of(gate, up);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    static const auto handle = op_handle<decltype(swiglu_backward_cpu)>("rondo::swiglu_backward");
+    const auto saved = context->get_saved_variables();
+    auto [of_gate, of_up] = handle.call(gradients[0], saved[0], saved[1]);
+    return {of_gate, of_up};
+  }
+};
+Tensor swiglu_autograd(const Tensor& gate, const Tensor& up) { return Swiglu::apply(gate, up); }
+
 void check_gradients(const char* op, const Tensor& grad, const Tensor& gate, const Tensor& up) {
   check_float(op, "gate", gate);
   check_operand(op, "up", up, gate.sizes(), gate.scalar_type());
@@ -87,6 +107,11 @@ void check_gradients(const char* op, const Tensor& grad, const Tensor& gate, con
 }
 
 }  // namespace
+
+Tensor swiglu_of(const Tensor& gate, const Tensor& up) {
+  static const auto handle = op_handle<decltype(swiglu_cpu)>("rondo::swiglu");
+  return handle.call(gate, up);
+}
 
 Tensor swiglu_result(const Tensor& gate, const Tensor& up) {
   check_float("swiglu", "gate", gate);
@@ -123,5 +148,6 @@ TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("swiglu_backward", &swiglu_backward_cpu);
   m.impl("swiglu_backward_joined", &swiglu_backward_joined_cpu);
 }
+TORCH_LIBRARY_IMPL(rondo, Autograd, m) { m.impl("swiglu", &swiglu_autograd); }
 
 }  // namespace rondo

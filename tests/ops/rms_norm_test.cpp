@@ -1,4 +1,6 @@
 // rms_norm on the CPU against its formula in f64, forward and backward.
+#include "ops/rms_norm/rms_norm.h"
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/mean.h>
@@ -44,7 +46,7 @@ TEST_CASE("rms_norm and its backward are the formula's, for every dtype, width a
   check_close(gradients[1], weight64.grad());
 }
 
-TEST_CASE("add_rms_norm is the norm of the rounded sum, and its backward adds the sum's gradient") {
+TEST_CASE("add_rms_norm and its backward have the bits of the norm and the sums apart") {
   const at::ScalarType x_dtype = any_dtype(), weight_dtype = any_dtype();
   if ((x_dtype == at::kDouble) != (weight_dtype == at::kDouble)) return;
   const char* const layout = GENERATE("contiguous", "apart", "transposed", "deep");
@@ -57,12 +59,22 @@ TEST_CASE("add_rms_norm is the norm of the rounded sum, and its backward adds th
   CHECK(at::equal(made[1], expected[0]));
   CHECK(at::equal(made[2], expected[1]));
 
-  const at::ScalarType sums = made[2].scalar_type();
   const Tensor grad = rows(layout, 37, 131, made[1].scalar_type()), grad_sum = rows(layout, 37, 131, x_dtype);
   const Tensors gradients = checked_call("add_rms_norm_backward", {grad, sum, weight, made[2], grad_sum}),
-                apart = call("rms_norm_backward", grad.to(sums), sum.to(sums), weight.to(sums), made[2]);
-  check_close(gradients[0], (apart[0] + grad_sum).to(at::kDouble));
-  CHECK(at::equal(gradients[1], call("rms_norm_backward", grad, sum, weight, made[2])[1]));
+                apart = call("rms_norm_backward", grad, sum, weight, made[2]);
+  CHECK(at::equal(gradients[0], apart[0] + grad_sum));
+  CHECK(at::equal(gradients[1], apart[1]));
+}
+
+TEST_CASE("autograd of rms_norm calls its backward, and gives weights gradients of their dtype") {
+  const Tensor x = rows("apart", 37, 131, at::kBFloat16).requires_grad_();
+  const Tensor weight = rows("contiguous", 1, 131, at::kBFloat16)[0].detach().requires_grad_();
+  const Tensor y = rms_norm_of(x, weight, 1e-5), grad = rows("contiguous", 37, 131, at::kBFloat16);
+  y.backward(grad);
+  const Tensor inverse = call("rms_norm", x.detach(), weight.detach(), 1e-5)[1];
+  const Tensors expected = call("rms_norm_backward", grad, x.detach(), weight.detach(), inverse);
+  CHECK(at::equal(x.grad(), expected[0]));
+  CHECK(at::equal(weight.grad(), expected[1].to(at::kBFloat16)));
 }
 
 TEST_CASE("rms_norm of no rows gives no rows, and a zero gradient of the weight") {

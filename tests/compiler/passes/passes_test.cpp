@@ -101,27 +101,36 @@ TEST_CASE("every subset of the passes leaves a graph that computes the same, or 
 
 TEST_CASE("a fusion says how many it made, and what looked like it and was left, and why") {
   Graph graph = parse(R"(graph notes
-batch %0: f32[2,4] gate
-batch %1: f32[4] row
+batch %0: f32[2,3,2,4] q
+batch %1: f32[1,3,1,2] cos
+batch %2: f32[1,3,1,2] sin
 forward layers.0
-  %2: f32[2,4] = aten.silu.default(%0)
-  %3: f32[2,4] = aten.mul.Tensor(%2, %0)
+  %3: f32[2,3,2,2,2] views %0 = aten.view.default(%0, [2, 3, 2, 2, 2])
+  %4: f32[2,3,2,2]{24,8,4,1} views %3, %5: f32[2,3,2,2]{24,8,4,1} views %3 = aten.unbind.int(%3, -2)
+  %6: f32[2,3,2,2] = aten.mul.Tensor(%4, %1)
+  %7: f32[2,3,2,2] = aten.mul.Tensor(%5, %2)
+  %8: f32[2,3,2,2] = aten.sub.Tensor(%6, %7, 1)
+  %9: f32[2,3,2,2] = aten.mul.Tensor(%5, %1)
+  %10: f32[2,3,2,2] = aten.mul.Tensor(%4, %2)
+  %11: f32[2,3,2,2] = aten.add.Tensor(%9, %10, 1)
+  %12: f32[2,3,2,4] = aten.cat.default([%8, %11], -1)
 forward layers.1
-  %4: f32[2,4] = aten.silu.default(%3)
-  %5: f32[2,4] = aten.mul.Tensor(%4, %1)
-forward layers.2
-  %6: f32[2,4] = aten.silu.default(%5)
-  %7: f32[2,4] = aten.mul.Tensor(%6, %6)
-  %8: f32[2,4] = aten.silu.default(%7)
+  %13: f32[2,3,2,2,2] views %12 = aten.view.default(%12, [2, 3, 2, 2, 2])
+  %14: f32[2,3,2,2]{24,8,4,1} views %13, %15: f32[2,3,2,2]{24,8,4,1} views %13 = aten.unbind.int(%13, -2)
+  %16: f32[2,3,2,2] = aten.mul.Tensor(%14, %1)
+  %17: f32[2,3,2,2] = aten.mul.Tensor(%15, %2)
+  %18: f32[2,3,2,2] = aten.sub.Tensor(%16, %17, 1)
+  %19: f32[2,3,2,2] = aten.mul.Tensor(%14, %1)
+  %20: f32[2,3,2,2] = aten.mul.Tensor(%15, %2)
+  %21: f32[2,3,2,2] = aten.add.Tensor(%19, %20, 1)
+  %22: f32[2,3,2,4] = aten.cat.default([%18, %21], -1)
 return
-  y = %8
+  y = %22
 )",
                       "notes.ir");
-  CHECK(
-      fuse_swiglu(graph, {}) ==
-      Notes{"fused 1 gated units",
-            "left 1 as they are: an inner value has another reader (the first in \"layers.2\")",
-            "left 1 as they are: not of one contiguous type, f64, f32 or bf16 (the first in \"layers.1\")"});
+  CHECK(fuse_rope(graph, {}) ==
+        Notes{"fused 1 rotations",
+              "left 1 as they are: the products are not those of a rotation (the first in \"layers.1\")"});
 }
 
 TEST_CASE("reordering never raises what the plan needs, and often lowers it") {

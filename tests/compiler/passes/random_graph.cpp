@@ -119,9 +119,7 @@ class Generator : GraphBuilder {
     if (a == kNoValue) return;
     const ValueId b = any_where([&](const TensorType& t) { return t == type(a); });
     const std::size_t op = pick(std::size(ops));
-    // mul(silu(a), b) is what fuse_swiglu looks for.
-    const ValueId first = chance(3) ? emit("aten.silu.default", {Use{a}}, type(a)) : a;
-    std::vector<Argument> args = {Use{first}};
+    std::vector<Argument> args = {Use{a}};
     args.push_back(b == kNoValue || chance(4) ? Argument(WrappedNumber{chance(2) ? 0.5 : -0.0})
                                               : Argument(Use{b}));
     if (op < 2) args.push_back(std::int64_t{1});
