@@ -108,7 +108,11 @@ constexpr std::array kFacts = {
     in_place("aten.sqrt.default", "aten.sqrt_.default"),
     in_place("aten.sub.Tensor", "aten.sub_.Tensor"),
     in_place("aten.zero.default", "aten.zero_.default"),
-    in_place("rondo.adamw.default", "rondo.adamw_.default", 3),  // parameters, exp_avgs, exp_avg_sqs
+    OpFacts{.name = "rondo.adamw.default",
+            .in_place = "rondo.adamw_.default",
+            .overwritten = 3,  // parameters, exp_avgs, exp_avg_sqs
+            .widens = 3},      // gradients
+    OpFacts{.name = "rondo.sums_of_squares.default", .widens = 0},
 
     reuses("aten._log_softmax_backward_data.default", 0),
     reuses("aten.silu_backward.default", 0),

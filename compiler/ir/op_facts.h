@@ -61,6 +61,9 @@ struct OpFacts {
   // Index of the argument whose memory the result may take in a plan when this node is its last reader: the
   // kernel reads each element of it before it writes the result's element in that place. -1: none.
   int reuses = -1;
+  // Index of the argument, a tensor or a list, whose bf16 elements the kernel takes as they are where its
+  // others are f32, and then gives the same bits as for what they were cast to. -1: none.
+  int widens = -1;
 };
 
 constexpr bool is_collective(const OpFacts& op) { return op.collective.has_value(); }

@@ -3,10 +3,12 @@
 //   %1: f32[8] = aten._to_copy.default(%0, f32, ...)       (%0 is bf16)
 //   %2: bf16[8] = aten._to_copy.default(%1, bf16, ...)     gone, readers read %0
 //   %3: f64[8] = aten._to_copy.default(%1, f64, ...)       %3 = aten._to_copy.default(%0, f64, ...)
+//   %4: f64[1] = rondo.sums_of_squares.default([%1])       %4 = rondo.sums_of_squares.default([%0])
 //
 // f32 holds every bf16 and every f16, f64 every f32, so %1 has the very numbers of %0, and rounding them once
 // is all that is left. A cast that narrows ends such a chain: what follows it reads rounded numbers. Of a
-// nan, sign and payload may differ.
+// nan, sign and payload may differ. Some ops widen by themselves (OpFacts::widens): the optimizer reads
+// gradients as the products wrote them.
 #include "compiler/ir/op_facts.h"
 #include "compiler/passes/passes.h"
 
@@ -46,9 +48,10 @@ class CastFolder {
       for_each_operand(node, [&](ValueId& id) {
         if (replacement_[id] != kNoValue) id = replacement_[id];
       });
+      const OpFacts& op = facts(node.op);
+      if (op.widens >= 0) read_narrow(node.args[static_cast<std::size_t>(op.widens)]);
       if (node.results.size() != 1 || node.args.empty() || !std::holds_alternative<Use>(node.args[0]))
         continue;
-      const OpFacts& op = facts(node.op);
       if (op.effect == Effect::wait || op.view == ViewKind::same_start)
         at_start_[node.results[0]] = at_start_[std::get<Use>(node.args[0]).value];
       if (!casts_only(node) || !fold(node)) continue;
@@ -68,6 +71,17 @@ class CastFolder {
   bool casts_only(const Node& node) const {
     return converts_on_device(node) &&
            type(node.results[0]).strides == type(std::get<Use>(node.args[0]).value).strides;
+  }
+
+  void read_narrow(Argument& argument) {
+    const auto read = [&](ValueId& id) {
+      const ValueId narrow = widened_[id];
+      if (narrow != kNoValue && type(narrow).dtype == DType::bf16 && type(id).dtype == DType::f32)
+        id = narrow;
+    };
+    if (auto* one = std::get_if<Use>(&argument)) read(one->value);
+    if (auto* list = std::get_if<UseList>(&argument))
+      for (ValueId& id : list->values) read(id);
   }
 
   // True if readers of the result read an earlier value instead.

@@ -34,8 +34,9 @@ constexpr std::array kPasses = {
         .name = "fold_casts",
         .run = &fold_casts,
         .needs = kFunctional,
-        .does = "drops a cast back to the dtype of the start, and lets a cast of a widening cast read what "
-                "that one read",
+        .does =
+            "drops a cast back to the dtype of the start, and lets a cast of a widening cast, the optimizer "
+            "and the sums of squares read what that one read",
         .guarantees = "a cast that narrows is never left out; copies that are returned or overwritten stay; "
                       "what `canonicalize` guarantees",
         .place = "after `canonicalize`, which drops views between two casts; before "

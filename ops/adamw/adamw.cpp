@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <string>
-#include <type_traits>
 
 #include "ops/kernel/check_operand.h"
+#include "ops/kernel/element.h"
 #include "ops/kernel/op_handle.h"
 #include "ops/kernel/parallel_rows.h"
 #include "ops/kernel/with_dtype.h"
@@ -20,40 +20,39 @@ using adam::kChunk;
 using at::Tensor, at::TensorList;
 using Tensors = std::vector<Tensor>;
 
-// An element as the compiler vectorizes it: a float or a double, or the bits of a bf16.
 template <class T>
-using Stored = std::conditional_t<std::is_same_v<T, at::BFloat16>, std::uint16_t, T>;
-// What it is computed in.
-template <class T>
-using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
-float widened(float x) { return x; }
-double widened(double x) { return x; }
-float widened(std::uint16_t bits) { return c10::detail::f32_from_bits(bits); }
-void store(float& to, float x) { to = x; }
-void store(double& to, double x) { to = x; }
-void store(std::uint16_t& to, float x) { to = c10::detail::round_to_nearest_even(x); }
+using FactorsOf = adam::FactorsIn<SumOf<T>>;
 
-template <class T>
-using FactorsOf = adam::FactorsIn<Computed<T>>;
-
-template <class T>
+template <class T, class Gradient>
 struct Run {
   T *parameter, *exp_avg, *exp_avg_sq;
-  const T* gradient;
+  const Gradient* gradient;
   std::int64_t count;
 };
 
-template <class T>
-void update(FactorsOf<T> f, Run<T> run) {
+template <class T, class Gradient>
+void update(FactorsOf<T> f, Run<T, Gradient> run) {
+  using Real = SumOf<T>;
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < run.count; ++i) {
-    const auto now = adam::updated<Computed<T>>(
-        f, {widened(run.parameter[i]), widened(run.exp_avg[i]), widened(run.exp_avg_sq[i])},
-        widened(run.gradient[i]));
-    store(run.parameter[i], now.parameter);
-    store(run.exp_avg[i], now.exp_avg);
-    store(run.exp_avg_sq[i], now.exp_avg_sq);
+    const auto now =
+        adam::updated<Real>(f,
+                            {static_cast<Real>(run.parameter[i]), static_cast<Real>(run.exp_avg[i]),
+                             static_cast<Real>(run.exp_avg_sq[i])},
+                            static_cast<Real>(run.gradient[i]));
+    run.parameter[i] = static_cast<T>(now.parameter);
+    run.exp_avg[i] = static_cast<T>(now.exp_avg);
+    run.exp_avg_sq[i] = static_cast<T>(now.exp_avg_sq);
   }
+}
+
+template <class T, class Gradient>
+void update_chunks(FactorsOf<T> factors, Run<T, Gradient> whole) {
+  for_each_row((whole.count + kChunk - 1) / kChunk, kChunk, [&](std::int64_t chunk) {
+    const std::int64_t i = chunk * kChunk;
+    update<T, Gradient>(factors, {whole.parameter + i, whole.exp_avg + i, whole.exp_avg_sq + i,
+                                  whole.gradient + i, std::min(kChunk, whole.count - i)});
+  });
 }
 
 float number(const Tensor& scalar) { return *scalar.const_data_ptr<float>(); }
@@ -66,19 +65,22 @@ void adamw_cpu_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_s
   if (number(found_inf) != 0) return;
   for (std::size_t k = 0; k < parameters.size(); ++k)
     with_dtype(parameters[k], "adamw", [&](auto type) {
-      using T = Stored<decltype(type)>;
+      using T = decltype(type);
       const auto factors =
-          adam::factors<Computed<T>>({decoupled_weight_decay, beta1, beta2, eps, weight_decay}, number(step),
-                                     number(learning_rate), number(gradient_scale));
+          adam::factors<SumOf<T>>({decoupled_weight_decay, beta1, beta2, eps, weight_decay}, number(step),
+                                  number(learning_rate), number(gradient_scale));
       const Tensor gradient = gradients[k].contiguous();
-      const auto elements = [](const Tensor& x) { return static_cast<T*>(x.mutable_data_ptr()); };
-      const Run<T> whole{elements(parameters[k]), elements(exp_avgs[k]), elements(exp_avg_sqs[k]),
-                         static_cast<const T*>(gradient.const_data_ptr()), gradient.numel()};
-      for_each_row((whole.count + kChunk - 1) / kChunk, kChunk, [&](std::int64_t chunk) {
-        const std::int64_t i = chunk * kChunk;
-        update<T>(factors, {whole.parameter + i, whole.exp_avg + i, whole.exp_avg_sq + i, whole.gradient + i,
-                            std::min(kChunk, whole.count - i)});
-      });
+      const auto update_by = [&](auto of_gradient) {
+        using Gradient = decltype(of_gradient);
+        update_chunks<T, Gradient>(
+            factors,
+            {parameters[k].mutable_data_ptr<T>(), exp_avgs[k].mutable_data_ptr<T>(),
+             exp_avg_sqs[k].mutable_data_ptr<T>(), gradient.const_data_ptr<Gradient>(), gradient.numel()});
+      };
+      if (gradient.scalar_type() == at::kBFloat16)
+        update_by(at::BFloat16());
+      else
+        update_by(type);
     });
 }
 
@@ -134,7 +136,10 @@ void check_adamw(const AdamWOperands& x) {
     };
     like_parameter("an exp_avg", x.exp_avgs[k]);
     like_parameter("an exp_avg_sq", x.exp_avg_sqs[k]);
-    like_parameter("a gradient", x.gradients[k]);
+    const Tensor& gradient = x.gradients[k];
+    const bool narrow = gradient.scalar_type() == at::kBFloat16 && parameter.scalar_type() == at::kFloat;
+    check_operand("adamw", "a gradient", gradient, parameter.sizes(),
+                  narrow ? at::kBFloat16 : parameter.scalar_type());
     RONDO_ASSERT(
         parameter.is_contiguous() && x.exp_avgs[k].is_contiguous() && x.exp_avg_sqs[k].is_contiguous(),
         "adamw: what is overwritten has to be contiguous");

@@ -14,7 +14,7 @@ using Table = TensorTable<UpdatedTensor>;
 
 constexpr int kThreads = 256;
 
-template <class T>
+template <class T, class Gradient>
 __global__ void __launch_bounds__(kThreads)
     update_kernel(const Table table, const AdamWScalars scalars, const AdamWOptions options) {
   if (*scalars.found_inf != 0) return;
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads)
   T* const parameter = static_cast<T*>(table.tensors[tensor].parameter);
   T* const exp_avg = static_cast<T*>(table.tensors[tensor].exp_avg);
   T* const exp_avg_sq = static_cast<T*>(table.tensors[tensor].exp_avg_sq);
-  const T* const gradient = static_cast<const T*>(table.tensors[tensor].gradient);
+  const Gradient* const gradient = static_cast<const Gradient*>(table.tensors[tensor].gradient);
   const bool wide = aligned(parameter) && aligned(exp_avg) && aligned(exp_avg_sq) && aligned(gradient);
   const adam::Factors factors =
       adam::factors(options, *scalars.step, *scalars.learning_rate, *scalars.gradient_scale);
@@ -50,14 +50,16 @@ static_assert(kChunk % (kThreads * kVector) == 0, "a thread's neighbours lie in 
 
 }  // namespace
 
-void adamw(Element element, std::span<const UpdatedTensor> tensors, const AdamWScalars& scalars,
-           const AdamWOptions& options, cudaStream_t stream) {
+void adamw(Element element, Element of_gradients, std::span<const UpdatedTensor> tensors,
+           const AdamWScalars& scalars, const AdamWOptions& options, cudaStream_t stream) {
   for_each_table(tensors, kChunk, [&](const Table& table, std::int32_t chunks) {
     if (chunks == 0) return;
-    with_f32_or_bf16(element, [&](auto type) {
-      launch(&update_kernel<decltype(type)>, static_cast<unsigned>(chunks), kThreads, stream, table, scalars,
-             options);
-    });
+    const auto update = [&](auto type, auto gradient) {
+      launch(&update_kernel<decltype(type), decltype(gradient)>, static_cast<unsigned>(chunks), kThreads,
+             stream, table, scalars, options);
+    };
+    if (element == Element::bf16) return update(__nv_bfloat16(), __nv_bfloat16());
+    with_f32_or_bf16(of_gradients, [&](auto gradient) { update(float(), gradient); });
   });
 }
 

@@ -12,9 +12,9 @@
 //   parameter -= lr / (1 - beta1^step) * exp_avg / (sqrt(exp_avg_sq) / sqrt(1 - beta2^step) + eps)
 //
 // The four lists are equally long; tensors of one place have one shape and one dtype, f32, bf16 or (on the
-// CPU) f64, and those that are overwritten are contiguous. step (the update being made, from 1),
-// learning_rate, gradient_scale and found_inf are f32 []. All lie on one device. Where found_inf is not 0,
-// nothing changes, not a bit. Gradients are read and never written.
+// CPU) f64, but that a gradient may be bf16 beside f32; those that are overwritten are contiguous. step (the
+// update being made, from 1), learning_rate, gradient_scale and found_inf are f32 []. All lie on one device.
+// Where found_inf is not 0, nothing changes, not a bit. Gradients are read and never written.
 //
 // Elements are computed in f32 (f64 in f64) and rounded once, in one order of operations on every device
 // (adamw_math.h), so CPU and CUDA give the same bits. With beta1 above 0.5 these are the bits of LibTorch's

@@ -23,8 +23,9 @@ struct AdamWScalars {
   const float *step, *learning_rate, *gradient_scale, *found_inf;
 };
 
-// All tensors are of `element`, f32 or bf16. A launch for every 90 tensors.
-void adamw(Element element, std::span<const UpdatedTensor> tensors, const AdamWScalars& scalars,
-           const AdamWOptions& options, cudaStream_t stream);
+// All tensors are of `element`, f32 or bf16, and the gradients of `of_gradients`, the same or bf16. A launch
+// for every 90 tensors.
+void adamw(Element element, Element of_gradients, std::span<const UpdatedTensor> tensors,
+           const AdamWScalars& scalars, const AdamWOptions& options, cudaStream_t stream);
 
 }  // namespace rondo::cuda

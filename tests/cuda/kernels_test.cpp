@@ -162,20 +162,21 @@ TEST_CASE("sums of squares have the bits of the CPU's kernel, of more tensors th
 }
 
 TEST_CASE("an optimizer update has the bits of the CPU's kernel, of more tensors than a launch takes") {
-  const at::ScalarType type = GENERATE(at::kFloat, at::kBFloat16);
+  const auto [type, of_gradients] = GENERATE(table<at::ScalarType, at::ScalarType>(
+      {{at::kFloat, at::kFloat}, {at::kBFloat16, at::kBFloat16}, {at::kFloat, at::kBFloat16}}));
   const AdamWOptions o{.decoupled_weight_decay = GENERATE(true, false)};
   const bool skipped = GENERATE(false, true);
   std::vector<Tensor> parameters, exp_avgs, exp_avg_sqs, gradients;
   std::vector<cuda::UpdatedTensor> updated;
   const auto add = [&](std::int64_t count) {
     // Every third at an odd address.
-    const auto made = [&, odd = std::ssize(parameters) % 3 == 2](const Tensor& x) {
-      return at::empty({count + odd}, type).narrow(0, odd, count).copy_(x);
+    const auto made = [&, odd = std::ssize(parameters) % 3 == 2](const Tensor& x, at::ScalarType dtype) {
+      return at::empty({count + odd}, dtype).narrow(0, odd, count).copy_(x);
     };
-    parameters.push_back(made(at::randn({count})));
-    exp_avgs.push_back(made(at::randn({count})));
-    exp_avg_sqs.push_back(made(at::rand({count})));
-    gradients.push_back(made(at::randn({count})));
+    parameters.push_back(made(at::randn({count}), type));
+    exp_avgs.push_back(made(at::randn({count}), type));
+    exp_avg_sqs.push_back(made(at::rand({count}), type));
+    gradients.push_back(made(at::randn({count}), of_gradients));
   };
   for (const std::int64_t count : {1, 255, 0, 16384, 2 * 16384 + 700, 16391}) add(count);
   for (int i = 0; i < 90; ++i) add(1 + i);
@@ -188,7 +189,7 @@ TEST_CASE("an optimizer update has the bits of the CPU's kernel, of more tensors
     updated.push_back({parameters[i].mutable_data_ptr(), exp_avgs[i].mutable_data_ptr(),
                        exp_avg_sqs[i].mutable_data_ptr(), gradients[i].const_data_ptr(),
                        parameters[i].numel()});
-  cuda::adamw(element_of(parameters[0]), updated,
+  cuda::adamw(element_of(parameters[0]), element_of(gradients[0]), updated,
               {step.const_data_ptr<float>(), lr.const_data_ptr<float>(), scale.const_data_ptr<float>(),
                found_inf.const_data_ptr<float>()},
               o, nullptr);
