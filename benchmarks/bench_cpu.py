@@ -1,10 +1,12 @@
 """Runs the contestants of scripts/bench_cpu.sh in turns and writes the comparison. Needs Python's own library only."""
 import argparse
+import collections
 import datetime
 import json
 import os
 import pathlib
 import platform
+import random
 import re
 import shutil
 import statistics
@@ -15,16 +17,22 @@ import time
 WARMUP = 3
 CONFIG = "configs/llama3_debug.toml"
 CORPUS = "data/corpus/headers.packed"
-TOKENS_PER_RANK = 4 * 256
 FIRST_STEP = re.compile(r"step:\s+1\b")
 WORK = pathlib.Path("build/bench")
+SHORT_DOCUMENTS = WORK / "short_documents.jsonl"
+
+# Sequences of a step, tokens of each, and whether attention ends where documents do.
+Workload = collections.namedtuple("Workload", "title batch length documents")
+DEBUG = Workload("4 x 256 tokens", 4, 256, False)
+SMALL = Workload("1 x 64 tokens", 1, 64, False)
+PACKED = Workload("1 x 2048 tokens in documents of 256 (PyTorch: causal attention over whole rows)", 1, 2048, True)
 
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--rondo", default="build/cpu/rondo")
-    p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--steps", type=int, default=25)
+    p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--steps", type=int, default=10)
     p.add_argument("--starts", type=int, default=3)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--idle-wait-s", type=float, default=60)
@@ -32,12 +40,18 @@ def arguments():
     return p.parse_args()
 
 
+FLOOR = "matrix products alone"
+
+
 class Rondo:
-    def __init__(self, a, executor, precision, ranks=1):
-        self.ranks, self.precision = ranks, precision
+    def __init__(self, a, executor, precision, workload=DEBUG, ranks=1):
+        self.ranks, self.precision, self.workload = ranks, precision, workload
         self.name = f"rondo {executor}" + (f", {ranks} ranks" if ranks > 1 else "")
-        self.folder = WORK / f"{executor}-{precision}-{ranks}"
-        train = ["train", f"--job.config_file={CONFIG}", f"--job.dump_folder={self.folder}"]
+        self.folder = WORK / f"{executor}-{precision}-{ranks}-{workload.batch}x{workload.length}"
+        train = ["train", f"--job.config_file={CONFIG}", f"--job.dump_folder={self.folder}",
+                 f"--training.local_batch_size={workload.batch}", f"--training.seq_len={workload.length}"]
+        if workload.documents:
+            train += ["--training.document_attention=true", f"--training.dataset_path={SHORT_DOCUMENTS}"]
         if executor == "eager":
             train.append("--compile.enable=false")
         else:
@@ -73,14 +87,14 @@ class Rondo:
 class Torch:
     ranks = 1
 
-    def __init__(self, a, mode, precision, variant):
-        self.precision, self.threads = precision, a.threads
-        self.name = {"eager": "PyTorch eager", "compile": "torch.compile"}[mode]
-        if precision == "bf16":
+    def __init__(self, a, mode, precision, variant, workload=DEBUG):
+        self.precision, self.threads, self.workload = precision, a.threads, workload
+        self.name = {"eager": "PyTorch eager", "compile": "torch.compile", "products": FLOOR}[mode]
+        if precision == "bf16" and mode != "products":
             self.name += ", autocast" if variant == "bf16-autocast" else ", weights cast"
         self.compiled = mode == "compile"
         self.command = ["scripts/oracle_python.sh", "benchmarks/torch_llama.py", "--mode", mode, "--precision", variant,
-                        "--text", CORPUS]
+                        "--text", CORPUS, "--batch", str(workload.batch), "--length", str(workload.length)]
 
     def run(self, a):
         # Turns share one cache, so that only the first of them compiles.
@@ -135,15 +149,30 @@ def contestants(a):
     for precision, variants in {"fp32": ["fp32"], "bf16": ["bf16-cast", "bf16-autocast"]}.items():
         yield from (Rondo(a, executor, precision) for executor in ("eager", "interpreter", "replay"))
         yield from (Torch(a, mode, precision, variant) for mode in ("eager", "compile") for variant in variants)
+        yield Torch(a, "products", precision, variants[0])
         yield Rondo(a, "replay", precision, ranks=2)
+        for workload in (SMALL, PACKED):
+            yield Rondo(a, "replay", precision, workload)
+            yield from (Torch(a, mode, precision, variants[0], workload) for mode in ("eager", "products"))
+
+
+def write_short_documents():
+    """Pieces of the corpus, 1 to 511 bytes long: 256 on average."""
+    text, lengths, begin = pathlib.Path(CORPUS).read_bytes()[:1 << 22], random.Random(0), 0
+    with SHORT_DOCUMENTS.open("w") as file:
+        while begin < len(text):
+            length = lengths.randint(1, 511)
+            file.write(json.dumps({"text": text[begin:begin + length].decode("latin-1")}) + "\n")
+            begin += length
 
 
 def summary(contestant, runs):
     steps = [s for run in runs for s in run["step_s"]]
-    return {"name": contestant.name, "precision": contestant.precision, "command": contestant.command,
+    return {"name": contestant.name, "workload": contestant.workload.title, "precision": contestant.precision, "command": contestant.command,
             "threads": contestant.threads, "median_ms": statistics.median(steps) * 1e3, "min_ms": min(steps) * 1e3,
             "round_medians_ms": [statistics.median(run["step_s"]) * 1e3 for run in runs],
-            "tokens_per_s": TOKENS_PER_RANK * contestant.ranks / statistics.median(steps),
+            "tokens_per_s": contestant.workload.batch * contestant.workload.length * contestant.ranks /
+                            statistics.median(steps),
             "rss_mib": max(run["rss_mib"] for run in runs),
             "tensor_mib": max(run.get("tensor_mib", 0) for run in runs), "losses": runs[0]["losses"],
             "others": [run["others"] for run in runs], "step_s": [run["step_s"] for run in runs]}
@@ -174,15 +203,25 @@ def measure_starts(a):
     return {"first_step_s": taken, "compile_ms": compile_ms}
 
 
+def lower_quartile_of_ratios(of, to):
+    """Of the rounds' medians: machines are noisy, and what three of four rounds show is believed."""
+    ratios = sorted(a / b for a, b in zip(of["round_medians_ms"], to["round_medians_ms"]))
+    return ratios[(len(ratios) - 1) // 4]
+
+
 def steps_table(rows):
-    yield "| | step, median | minimum | tokens/s | medians of the rounds | peak of tensors | peak resident | loss 1, 2, last |"
-    yield "|---|---|---|---|---|---|---|---|"
+    replay = next(r for r in rows if r["name"] == "rondo replay")
+    floor = next(r for r in rows if r["name"] == FLOOR)
+    yield ("| | step, median | minimum | tokens/s | time over replay's | share of the products | peak of tensors | "
+           "peak resident | loss 1, 2, last |")
+    yield "|---|---|---|---|---|---|---|---|---|"
     for r in rows:
-        rounds = ", ".join(f"{m:.0f}" for m in r["round_medians_ms"])
         tensors = f"{r['tensor_mib']:.0f} MiB" if r["tensor_mib"] else ""
-        losses = ", ".join(f"{r['losses'][i]:.4f}" for i in (0, 1, -1))
-        yield (f"| {r['name']} | {r['median_ms']:.1f} ms | {r['min_ms']:.1f} ms | {r['tokens_per_s']:,.0f} | {rounds} | "
-               f"{tensors} | {r['rss_mib']:.0f} MiB | {losses} |")
+        losses = ", ".join(f"{r['losses'][i]:.4f}" for i in (0, 1, -1) if r["losses"])
+        over = f"{lower_quartile_of_ratios(r, replay):.2f}" if r is not replay else ""
+        share = f"{100 * lower_quartile_of_ratios(floor, r):.0f} %" if r is not floor else ""
+        yield (f"| {r['name']} | {r['median_ms']:.1f} ms | {r['min_ms']:.1f} ms | {r['tokens_per_s']:,.0f} | {over} | "
+               f"{share} | {tensors} | {r['rss_mib']:.0f} MiB | {losses} |")
 
 
 def starts_table(starts):
@@ -208,17 +247,21 @@ def report(a, rows, starts, load):
     others = [o for r in rows for o in r["others"]]
     yield f"# The debug step on CPU, {datetime.date.today()}"
     yield ""
-    yield (f"`{CONFIG}`: 6.2M parameters, 4 x 256 tokens a rank and step. {machine()}. {a.rounds} interleaved rounds of "
+    yield (f"`{CONFIG}`: 6.2M parameters. {machine()}. {a.rounds} interleaved rounds of "
            f"{a.steps} steps each after {WARMUP} that are not counted; every contestant has {a.threads} threads in all. "
            f"Load average {load[0]} before and {load[1]} after; during a turn, other processes used "
            f"{statistics.median(others):.2f} cores (median; at most {max(others):.2f}).")
     yield ""
     yield f"Command: `ROUNDS={a.rounds} STEPS={a.steps} STARTS={a.starts} THREADS={a.threads} scripts/bench_cpu.sh`."
-    for precision in ("fp32", "bf16"):
-        yield ""
-        yield f"## {precision}"
-        yield ""
-        yield from steps_table([r for r in rows if r["precision"] == precision])
+    yield ""
+    yield (f"\"{FLOOR}\" are the step's products of linear layers alone, in PyTorch. Ratios are lower quartiles over the rounds: "
+           "of a contestant's time over that of replay in the same round, and of the products' over a contestant's.")
+    for workload in (DEBUG, SMALL, PACKED):
+        for precision in ("fp32", "bf16"):
+            yield ""
+            yield f"## {workload.title}, {precision}"
+            yield ""
+            yield from steps_table([r for r in rows if r["precision"] == precision and r["workload"] == workload.title])
     yield ""
     yield ("Losses of Rondo's executors are equal where the ranks are; PyTorch starts from other random numbers of the same "
            "distributions and reads other lines of the same text.")
@@ -231,6 +274,7 @@ def report(a, rows, starts, load):
 def main():
     a = arguments()
     WORK.mkdir(parents=True, exist_ok=True)
+    write_short_documents()
     def load():
         return " ".join(pathlib.Path("/proc/loadavg").read_text().split()[:3])
     before = load()

@@ -1,4 +1,5 @@
 """The training step of configs/llama3_debug.toml in plain PyTorch: what scripts/bench_cpu.sh compares Rondo with.
+With --mode products, the step's matrix products alone: the floor of any program that calls the same libraries.
 
 Same sizes, initial distributions, arithmetic, optimizer and schedule, and text of the same kind; other random numbers.
 Prints one line when the first step is done, and one JSON object at the end.
@@ -13,13 +14,14 @@ import torch.nn.functional as F
 from torch import nn
 
 DIM, LAYERS, HEADS, FFN, VOCABULARY, EPS = 256, 6, 16, 768, 2048, 1e-5
-BATCH, LENGTH = 4, 256
 LEARNING_RATE, WARMUP_STEPS, DECAY_RATIO, MAX_NORM = 8e-4, 2, 0.8, 1.0
 
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--mode", choices=["eager", "compile"], default="eager")
+    p.add_argument("--mode", choices=["eager", "compile", "products"], default="eager")
+    p.add_argument("--batch", type=int, default=4, help="sequences of a step")
+    p.add_argument("--length", type=int, default=256, help="tokens of a sequence")
     p.add_argument("--precision", choices=["fp32", "bf16-cast", "bf16-autocast"], default="fp32",
                    help="bf16-cast: fp32 weights are cast where they are used, as Rondo does; bf16-autocast: "
                         "torch.autocast chooses the dtype of every op")
@@ -76,7 +78,7 @@ class Block(nn.Module):
 
 
 class Llama(nn.Module):
-    def __init__(self, dtype):
+    def __init__(self, dtype, length):
         super().__init__()
         self.dtype = dtype
         self.embedding = nn.Parameter(torch.randn(VOCABULARY, DIM))
@@ -84,7 +86,7 @@ class Llama(nn.Module):
         self.norm = RmsNorm()
         self.output = Linear(DIM, VOCABULARY, DIM**-0.5, 3 * DIM**-0.5)
         half = DIM // HEADS // 2
-        angles = torch.outer(torch.arange(LENGTH), 500000.0 ** (-torch.arange(half) / half)).unsqueeze(1)
+        angles = torch.outer(torch.arange(length), 500000.0 ** (-torch.arange(half) / half)).unsqueeze(1)
         self.register_buffer("cos", angles.cos(), persistent=False)
         self.register_buffer("sin", angles.sin(), persistent=False)
 
@@ -96,13 +98,13 @@ class Llama(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum") / labels.numel()
 
 
-def batches(path):
+def batches(path, batch, length):
     with open(path, "rb") as file:
         text = torch.frombuffer(bytearray(file.read(1 << 24)), dtype=torch.uint8)
     generator = torch.Generator().manual_seed(0)
     while True:
-        begin = torch.randint(0, len(text) - LENGTH - 1, (BATCH,), generator=generator)
-        rows = torch.stack([text[b:b + LENGTH + 1] for b in begin.tolist()]).long()
+        begin = torch.randint(0, len(text) - length - 1, (batch,), generator=generator)
+        rows = torch.stack([text[b:b + length + 1] for b in begin.tolist()]).long()
         yield rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
 
 
@@ -118,15 +120,41 @@ def status_mib(key):
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith(key))
 
 
+def products(a):
+    """The products of the linear layers, forward and for both gradients, each of tensors of its own."""
+    dtype = torch.float32 if a.precision == "fp32" else torch.bfloat16
+    sizes = LAYERS * (4 * [(DIM, DIM)] + 2 * [(FFN, DIM)] + [(DIM, FFN)]) + [(VOCABULARY, DIM)]
+    layers = [[torch.randn(shape, dtype=dtype) for shape in ((a.batch * a.length, i), (o, i), (a.batch * a.length, o))]
+              for o, i in sizes]
+
+    def step():
+        for x, weight, _ in layers:
+            torch.mm(x, weight.t())
+        for x, weight, gradient in reversed(layers):
+            torch.mm(gradient.t(), x)
+            torch.mm(gradient, weight)
+
+    step_s = []
+    for number in range(a.warmup + a.steps):
+        started = time.perf_counter()
+        step()
+        step_s.append(time.perf_counter() - started)
+        if number == 0:
+            print("step: 1", flush=True)
+    print(json.dumps({"step_s": step_s, "losses": [], "threads": torch.get_num_threads()}))
+
+
 def main():
     a = arguments()
     torch.manual_seed(0)
+    if a.mode == "products":
+        return products(a)
     imported_mib = status_mib("VmRSS")
-    model = Llama(torch.bfloat16 if a.precision == "bf16-cast" else torch.float32)
+    model = Llama(torch.bfloat16 if a.precision == "bf16-cast" else torch.float32, a.length)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, fused=True)
     if a.mode == "compile":
         model.compile(mode=a.compile_mode, fullgraph=True, dynamic=False)
-    data, total = batches(a.text), a.warmup + a.steps
+    data, total = batches(a.text, a.batch, a.length), a.warmup + a.steps
 
     def train_step(step):
         optimizer.param_groups[0]["lr"] = learning_rate(step, total)

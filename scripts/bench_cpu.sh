@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Compares the training step of configs/llama3_debug.toml with the same step in PyTorch of the same wheel, eager and
-# compiled, on this machine's CPU. Contestants take turns in every round; medians and minima go to
-# docs/results/cpu_debug_DATE.md, every number behind them to build/bench/. Takes about 20 minutes on two cores.
+# compiled, and with the step's matrix products alone, on this machine's CPU; then one short row and one long row of packed
+# documents. Contestants take turns in every round; medians, minima and ratios of the rounds go to
+# docs/results/cpu_debug_DATE.md, every number behind them to build/bench/. Takes about 40 minutes on two cores.
 #
-# ROUNDS    turns of every contestant (3)
-# STEPS     measured steps in a turn (25); a few more are run before them
+# ROUNDS    turns of every contestant (9)
+# STEPS     measured steps in a turn (10); a few more are run before them
 # STARTS    measured process starts of every contestant (3)
 # THREADS   of every contestant (2)
 # IDLE_WAIT_S  how long to wait before a turn for other processes to fall silent (60)
@@ -16,5 +17,5 @@ cd "$RONDO_ROOT"
 
 scripts/setup.sh --oracles
 [[ -n ${RONDO:-} ]] || scripts/build.sh cpu rondo rondo-worker
-exec python3 benchmarks/bench_cpu.py --rondo "${RONDO:-build/cpu/rondo}" --rounds "${ROUNDS:-3}" --steps "${STEPS:-25}" \
+exec python3 benchmarks/bench_cpu.py --rondo "${RONDO:-build/cpu/rondo}" --rounds "${ROUNDS:-9}" --steps "${STEPS:-10}" \
   --starts "${STARTS:-3}" --threads "${THREADS:-2}" --idle-wait-s "${IDLE_WAIT_S:-60}" "$@"
