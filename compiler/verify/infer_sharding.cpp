@@ -294,7 +294,7 @@ class Inference {
   // Groups of parameters have an update each.
   bool is_last_update(const Node& node) {
     const auto last = std::find_if(graph_.nodes.rbegin(), graph_.nodes.rend(), [&](const Node& other) {
-      return op_of(other).functional == "rondo.adamw.default";
+      return op_of(other).kind == OpKind::optimizer;
     });
     return &*last == &node;
   }
