@@ -3,8 +3,6 @@
 #include "models/parts/moe.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/clamp_max.h>
-#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
@@ -61,13 +59,20 @@ Tensor biased_product(const char* name, const Tensor& x_RD, const Weights& weigh
   return product + grouped_linear(ones_R1, weights.get("bias").unsqueeze(-1), ends_E);
 }
 
+// Its gradient passes where x is kept: products, since a clamp's own gradient chooses a constant, which no
+// trace can hold.
+Tensor at_most(const Tensor& x, double limit) {
+  const Tensor kept = x.le(limit).to(x.scalar_type());
+  return x * kept + (1 - kept) * limit;
+}
+
 Tensor run_clamped_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& ends_E) {
   constexpr double kLimit = 7.0, kSlope = 1.702;
   ModuleScope scope("experts");
   const Tensor both = biased_product("gate_up", rows_RD, weights, ends_E);
   const std::vector<Tensor> gate_and_up = both.unflatten(-1, {both.size(-1) / 2, 2}).unbind(-1);
-  const Tensor gate = at::clamp_max(gate_and_up[0], kLimit);
-  const Tensor up = at::clamp_max(at::clamp_min(gate_and_up[1], -kLimit), kLimit);
+  const Tensor gate = at_most(gate_and_up[0], kLimit);
+  const Tensor up = -at_most(-at_most(gate_and_up[1], kLimit), kLimit);
   return biased_product("down", (up + 1) * (gate * at::sigmoid(gate * kSlope)), weights, ends_E);
 }
 
