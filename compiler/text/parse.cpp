@@ -59,6 +59,9 @@ class Parser : private ValueParser {
            fmt::format("at most {} axes, above the inputs", MeshAxes::kMost));
     axes.push_back({name("the name of the axis"), integer()});
     if (axes.back().ranks < 2) fail(start, "an axis of fewer than 2 ranks", "the number of its ranks");
+    constexpr std::int64_t kMostRanks = 1 << 24;
+    if (axes.back().ranks > kMostRanks)
+      fail(start, "an axis of too many ranks", fmt::format("at most {}", kMostRanks));
     end_of_line();
   }
 

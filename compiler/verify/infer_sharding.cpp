@@ -74,6 +74,7 @@ class Inference {
   void node(const Node& node) {
     const Op& op = op_of(node);
     if (op.kind == OpKind::optimizer) return optimizer(node);
+    if (node.results.empty()) return;
     if (op.kind == OpKind::squares) return sums_of_squares(node);
     if (op.kind == OpKind::list && unlike_parts(node)) return;
     const MeshGroup* const group = op.names_group ? group_of(node) : nullptr;
@@ -99,6 +100,8 @@ class Inference {
   // `result` is the elements from `begin` on; returns where they end. A scalar is one.
   std::int64_t take(ValueId buffer, std::int64_t begin, ValueId result) {
     const Sizes& sizes = graph_.value(result).type.sizes;
+    constexpr std::int64_t kMost = std::int64_t{1} << 60;  // elements of any tensor
+    if (begin < 0 || begin > kMost) throw Refused{"it takes a part that its buffer does not have"};
     const std::int64_t end = begin + (sizes.empty() ? 1 : sizes.back());
     BufferParts parts = types_.cut(buffer, begin, end);
     if (parts.empty()) throw Refused{"it takes a part that its buffer does not have"};
@@ -132,7 +135,8 @@ class Inference {
     if (found == groups_.end())
       throw Refused{fmt::format("it names a group \"{}\" that the mesh lacks", name)};
     std::int64_t product = 1;
-    for (const std::int32_t axis : found->second->axes) product *= graph_.mesh.axes.at(axis).ranks;
+    for (const std::int32_t axis : found->second->axes)
+      product = std::min(product * graph_.mesh.axes.at(axis).ranks, std::int64_t{1} << 32);  // no overflow
     if (ranks != 0 && ranks != product)
       throw Refused{fmt::format("it names {} ranks, but group \"{}\" has {}", ranks, name, product)};
     return found->second;
@@ -226,6 +230,7 @@ class Inference {
     if (dim_of(at.integer(1), sizes.size()) != static_cast<int>(sizes.size()) - 1) return false;
     BufferParts parts;
     for (const ValueId id : list->values) {
+      if (id == kNoValue) continue;
       const Sizes& own = graph_.value(id).type.sizes;
       const std::int64_t length = stacks || own.empty() ? 1 : own.back();
       if (const BufferParts* inside = types_.parts(id)) {
@@ -278,6 +283,8 @@ class Inference {
     std::size_t next = 0;
     for (const UseList* list : lists) {
       for (std::size_t i = 0; i < list->values.size() && i < parameters.values.size(); ++i) {
+        if (parameters.values[i] == kNoValue || list->values[i] == kNoValue)
+          throw Refused{"a tensor of its lists is missing"};
         const ShardingType parameter = types_.of(parameters.values[i]), own = types_.of(list->values[i]);
         if (own != parameter)
           throw Refused{fmt::format("parameter {} lies as {}, and what updates it as {}",

@@ -86,6 +86,10 @@ class Owners {
     const auto own = static_cast<std::int32_t>(&input - graph_.inputs.data());
     return {of == parameters_.end() ? own : of->second, Owner::Of::state};
   }
+  // And no other input's.
+  bool is_parameters(const Owner& owner) const {
+    return owner.parameter >= 0 && graph_.inputs[owner.parameter].kind == InputKind::parameter;
+  }
   const std::string& name_of(const Owner& owner) const { return graph_.inputs[owner.parameter].name; }
 
   void enter(std::string_view module) {
@@ -108,6 +112,7 @@ class Owners {
   // Nobody's, where it has several.
   Owner owner(ValueId id) const { return id == kNoValue ? Owner{} : held_[id].owner; }
   OwnedParts parts(ValueId id) const {
+    if (id == kNoValue) return {};
     if (held_[id].buffer >= 0) return buffers_[static_cast<std::size_t>(held_[id].buffer)];
     return {{length(id), held_[id].owner}};
   }
@@ -126,6 +131,7 @@ class Owners {
 
   void handled(NodeIndex i, const Op& op) {
     const Node& node = graph_.nodes[i];
+    if (node.results.empty()) return;
     if (op.kind == OpKind::list) {
       concatenate(node);
     } else if (op.kind == OpKind::split || op.kind == OpKind::piece) {
@@ -136,8 +142,11 @@ class Owners {
       hand_on(node, op);
     }
     if (at_ < 0 || op.kind == OpKind::list) return;  // several may be put together in the module of one
+    const auto collective = collective_of(node);
+    const bool reduces = collective && !collective->reduction.empty();  // no weight is summed
     for_each_operand(node, [&](ValueId id) {
       const Owner own = owner(id);
+      if (reduces) return;
       if (own.parameter >= 0 && own.of == Owner::Of::parameter && own.parameter != at_)
         throw VerifyError{i, fmt::format("takes {} in the place of {}", name_of(own), module_)};
     });
@@ -166,11 +175,13 @@ class Owners {
   }
 
   // What is added to an input is its update: for the parameter whose gradient that is.
-  static Owner sum(const Owner& a, const Owner& b) {
+  Owner sum(const Owner& a, const Owner& b) const {
     const auto is = [](const Owner& owner, Owner::Of of) { return owner.parameter >= 0 && owner.of == of; };
-    for (const auto& [input, other] : {std::pair(a, b), std::pair(b, a)})
-      if (is(input, Owner::Of::state) || is(input, Owner::Of::parameter))
-        return {is(other, Owner::Of::gradient) ? other.parameter : input.parameter, Owner::Of::update};
+    for (const auto& [input, other] : {std::pair(a, b), std::pair(b, a)}) {
+      if (!is(input, Owner::Of::state) && !is(input, Owner::Of::parameter)) continue;
+      const bool of_gradient = is_parameters(input) && is(other, Owner::Of::gradient);
+      return {of_gradient ? other.parameter : input.parameter, Owner::Of::update};
+    }
     return a.parameter < 0 || is(b, Owner::Of::gradient) ? b : a;
   }
 
@@ -199,16 +210,21 @@ class Owners {
     const std::size_t dims = graph_.value(source).type.sizes.size();
     const int dim = dim_of(integer(kind == OpKind::piece ? 1 : 2), dims);
     const bool keeps_all = from.size() == 1 || dim + 1 != static_cast<int>(dims);
-    std::int64_t begin = kind == OpKind::piece ? integer(2) : 0;
+    constexpr std::int64_t kMost = std::int64_t{1} << 60;  // elements of any tensor
+    std::int64_t begin = kind == OpKind::piece ? std::clamp(integer(2), std::int64_t{0}, kMost) : 0;
     for (const ValueId id : node.results) {
+      if (keeps_all) {
+        set(id, from);
+        continue;
+      }
       const bool keeps_dims = graph_.value(id).type.sizes.size() == dims;
       const std::int64_t end = begin + (keeps_dims ? length(id) : 1);
       OwnedParts taken;
       std::int64_t at = 0;
       for (const OwnedPart& part : from) {
         const std::int64_t low = std::max(begin, at), high = std::min(end, at + part.length);
-        if (keeps_all || low < high) taken.push_back({keeps_all ? part.length : high - low, part.owner});
-        at += part.length;
+        if (low < high) taken.push_back({high - low, part.owner});
+        if ((at += part.length) >= end) break;
       }
       if (!taken.empty()) set(id, std::move(taken));
       begin = end;
@@ -243,12 +259,11 @@ class Owners {
         const Owner own = owner(list->values[k]), wanted = owner(updated[k]);
         const auto place = place_of.find(own.parameter);
         const bool has_place = place != place_of.end() && place->second < list->values.size();
-        if (wanted.parameter >= 0)
+        if (wanted.parameter >= 0 && is_parameters(own) &&
+            (own.of == Owner::Of::gradient || own.of == Owner::Of::state))
           check_place(i, own.of == Owner::Of::gradient ? "gradient" : "state", own, wanted,
                       has_place ? owner(list->values[place->second]) : Owner{});
-        if (next < node.results.size()) {
-          set(node.results[next++], Owner{wanted.parameter, Owner::Of::update});
-        }
+        if (next < node.results.size()) set(node.results[next++], Owner{own.parameter, Owner::Of::update});
       }
     }
   }

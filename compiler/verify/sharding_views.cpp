@@ -108,7 +108,8 @@ Placement of_list(const OnAxis& at) {
   Placement made = kZero;
   const auto* list = at.node.args.empty() ? nullptr : std::get_if<UseList>(&at.node.args[0]);
   if (list == nullptr) return kReplicated;
-  for (const ValueId id : list->values) made = sum_of(made, at.placed[id]);
+  for (const ValueId id : list->values)
+    if (id != kNoValue) made = sum_of(made, at.placed[id]);
   return made;
 }
 Placement cat(const OnAxis& at, std::size_t) { return of_list(at); }
