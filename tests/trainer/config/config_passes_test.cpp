@@ -25,8 +25,9 @@ TEST_CASE("passes are asked of the device that the configuration names, and not 
   CHECK(message_of(graphs + "job.device = \"cuda\"\n").empty());
   CHECK_FALSE(message_of(graphs + "job.device = \"cpu\"\n").empty());
   CHECK(message_of(graphs + "job.device = \"cpu\"\ncompile.enable = false\n").empty());
-  CHECK_THAT(message_of("", {"--compile.passes=fuse_addmm"}),
-             ContainsSubstring("command line: --compile.passes=fuse_addmm: compile.passes: fuse_addmm rounds"));
+  CHECK_THAT(
+      message_of("", {"--compile.passes=fuse_addmm"}),
+      ContainsSubstring("command line: --compile.passes=fuse_addmm: compile.passes: fuse_addmm rounds"));
 }
 
 TEST_CASE("a bucket's names are parameters, modules, patterns, and ranges of numbers") {
