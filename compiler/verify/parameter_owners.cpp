@@ -142,11 +142,10 @@ class Owners {
       hand_on(node, op);
     }
     if (at_ < 0 || op.kind == OpKind::list) return;  // several may be put together in the module of one
-    const auto collective = collective_of(node);
-    const bool reduces = collective && !collective->reduction.empty();  // no weight is summed
+    const bool becomes_whole = op.kind == OpKind::view || is_collective(node, CollectiveKind::all_gather);
     for_each_operand(node, [&](ValueId id) {
       const Owner own = owner(id);
-      if (reduces) return;
+      if (!becomes_whole) return;
       if (own.parameter >= 0 && own.of == Owner::Of::parameter && own.parameter != at_)
         throw VerifyError{i, fmt::format("takes {} in the place of {}", name_of(own), module_)};
     });

@@ -48,8 +48,8 @@ std::string when_added(const std::string& to_a, const std::string& to_b) {
 }  // namespace
 
 TEST_CASE("a parameter belongs into its own module") {
-  CHECK(owner_refusal("forward a.weight\n  %10: f32[4] = aten.clone.default(%0, none)\n").empty());
-  CHECK(owner_refusal("forward b.weight\n  %10: f32[4] = aten.clone.default(%0, none)\n") ==
+  CHECK(owner_refusal("forward a.weight\n  %10: f32[4] views %0 = aten.view.default(%0, [4])\n").empty());
+  CHECK(owner_refusal("forward b.weight\n  %10: f32[4] views %0 = aten.view.default(%0, [4])\n") ==
         "takes a.weight in the place of b.weight");
 }
 
@@ -95,6 +95,6 @@ TEST_CASE("a parameter that becomes another one is refused") {
 
 TEST_CASE("what is computed from parameters is nobody's") {
   CHECK(owner_refusal("forward\n  %10: f32[4] = aten.mul.Tensor(%0, %1)\nforward a.weight\n"
-                      "  %11: f32[4] = aten.clone.default(%10, none)\n")
+                      "  %11: f32[4] views %10 = aten.view.default(%10, [4])\n")
             .empty());
 }
