@@ -117,6 +117,7 @@ constexpr std::array kFacts = {
     reuses("aten._log_softmax_backward_data.default", 0),
     reuses("aten.silu_backward.default", 0),
     reuses("rondo.swiglu.default", 0),
+    reuses("rondo.swiglu_backward.default", 0),
 };
 
 constexpr std::array<std::string_view, kCollectiveKinds> kCollectiveNames = {

@@ -58,8 +58,8 @@ struct OpFacts {
   // these, lists flattened.
   std::string_view in_place = {};
   int overwritten = 0;
-  // Index of the argument whose memory the result may take in a plan when this node is its last reader: the
-  // kernel reads each element of it before it writes the result's element in that place. -1: none.
+  // Index of the argument whose memory the first result may take in a plan when this node is its last reader:
+  // the kernel reads each element of it before it writes the result's element in that place. -1: none.
   int reuses = -1;
   // Index of the argument, a tensor or a list, whose bf16 elements the kernel takes as they are where its
   // others are f32, and then gives the same bits as for what they were cast to. -1: none.

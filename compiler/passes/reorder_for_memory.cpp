@@ -74,10 +74,10 @@ class Storages {
   bool is_wait(NodeIndex i) const { return op(i).effect == Effect::wait; }
   bool is_product(NodeIndex i) const { return op(i).heavy; }
 
-  // The storage that the node's result takes the place of, provided that the node is the last to touch it.
+  // The storage that the node's first result takes the place of, provided that the node is the last to touch it.
   ValueId reusable(NodeIndex i) const {
     const int argument = op(i).overwritten == 1 ? 0 : op(i).reuses;
-    if (argument < 0 || node(i).results.size() != 1) return kNoValue;
+    if (argument < 0 || node(i).results.empty()) return kNoValue;
     const ValueId reused = operand(node(i), argument);
     if (reused == kNoValue) return kNoValue;
     const ValueId result = node(i).results[0], storage = root(reused);
@@ -198,7 +198,7 @@ class Reorderer {
     std::int64_t live = stretch.live_before, peak = live;
     for (NodeIndex i : order) {
       const ValueId reused = dying_reusable(i, stretch);
-      if (reused == kNoValue) live += storages_.made_bytes(i);
+      live += taken_bytes(i, reused);
       peak = std::max(peak, live);
       for (ValueId root : storages_.touched(i))
         if (--left_[root] == 0 && root != reused && storages_.dies_before(root, stretch.end))
@@ -206,6 +206,10 @@ class Reorderer {
     }
     stretch.live_after = live;
     return peak;
+  }
+  // By the results of node `i`, of which one may stand in memory that is there.
+  std::int64_t taken_bytes(NodeIndex i, ValueId reused) const {
+    return storages_.made_bytes(i) - (reused == kNoValue ? 0 : storages_.bytes(reused));
   }
   ValueId dying_reusable(NodeIndex i, const Stretch& stretch) const {
     const ValueId storage = storages_.reusable(i);
@@ -242,7 +246,7 @@ class Reorderer {
   // such place. Counts the node as placed.
   bool finds_gain(NodeIndex i, const Stretch& stretch, Place& target) {
     const ValueId reused = dying_reusable(i, stretch);
-    std::int64_t gain = reused == kNoValue ? -storages_.made_bytes(i) : 0;
+    std::int64_t gain = -taken_bytes(i, reused);
     Place first = reused == kNoValue ? target : std::max(target, touch_[reused]);
     std::vector<std::pair<Place, std::int64_t>> freed;
     for (ValueId root : storages_.touched(i))

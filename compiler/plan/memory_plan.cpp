@@ -84,12 +84,12 @@ class Planner {
     blocks.push_back({bytes(value), node, last(value)});
   }
 
-  // Gives the result of node `i` the memory of an operand that dies there, if the op allows it: one block
-  // that lives on.
+  // Gives the first result of node `i` the memory of an operand that dies there, if the op allows it: one
+  // block that lives on.
   bool take_over(NodeIndex i, ValueId result) {
     const Node& node = graph_.nodes[i];
     const int argument = facts(node.op).reuses;
-    if (argument < 0 || node.results.size() != 1) return false;
+    if (argument < 0 || result != node.results[0]) return false;
     const ValueId operand = std::get<Use>(node.args[argument]).value;
     const ValueId storage = root(operand);
     const bool dies = last(storage) == i && block_of_[storage] >= 0;
