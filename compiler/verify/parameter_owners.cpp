@@ -267,6 +267,10 @@ class Owners {
     }
   }
 
+  // A count or a flag that is kept for no parameter.
+  bool is_number(const Input& input) const {
+    return graph_.value(input.value).type.sizes.empty() && !is_parameters(owner_by_name(input));
+  }
   // What an input becomes: something new of its own, or what nobody owns, as where a sum is cleared.
   void outputs(NodeIndex i) {
     const Node& node = graph_.nodes[i];
@@ -281,8 +285,10 @@ class Owners {
       const Input& input = graph_.inputs[graph_.outputs[k].updates];
       const Owner own = owner(operand(node, k)), wanted = owner_by_name(input);
       if (own.parameter < 0 || wanted.parameter < 0) continue;
+      const bool is_its_own = own.parameter == wanted.parameter;
+      if (!is_its_own && is_number(input)) continue;  // one number may follow from another
       Owner other;
-      if (own.parameter != wanted.parameter)
+      if (!is_its_own)
         other = update_of(input.name.substr(0, input.name.size() - name_of(wanted).size()) + name_of(own));
       check_place(i, "update", own, wanted, other);
       if (own.of == Owner::Of::gradient)

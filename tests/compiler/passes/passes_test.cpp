@@ -65,9 +65,11 @@ TEST_CASE("every pass alone leaves a valid graph that computes the same") {
       changed[pass.name] += print(after) != print(graph);
     }
   }
-  for (const PassInfo& pass : all_passes())
+  for (const PassInfo& pass : all_passes()) {
+    INFO(pass.name);
     if (pass.run != nullptr && !finds_nothing(pass))
       CHECK(changed[pass.name] > static_cast<int>(kGraphs) / 20);
+  }
 }
 
 TEST_CASE("every subset of the passes leaves a graph that computes the same, or says who is missing") {

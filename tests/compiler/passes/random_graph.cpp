@@ -252,7 +252,7 @@ class Generator : GraphBuilder {
   // As sharded parameters are gathered: all nodes carry the parameter's name.
   void gather() {
     const std::size_t i = block();
-    module_ = shard_name(i) + ".shard";  // of any values: no parameter has that name
+    module_ = shard_name(i);
     ValueId shard = kFirstShard + 3 * static_cast<ValueId>(i);
     if (chance(2)) shard = cast(shard, DType::bf16);
     const ValueId started =
@@ -270,7 +270,8 @@ class Generator : GraphBuilder {
         [](const TensorType& t) { return is_plain(t) && is_row_major(t) && element_count(t) == 24; });
     if (gradient == kNoValue) return;
     const std::size_t i = block();
-    module_ = shard_name(i) + ".shard";  // of any values: no parameter has that name
+    gradient = emit("aten.exp.default", {Use{gradient}}, type(gradient));  // no other parameter's
+    module_ = shard_name(i);
     gradient = emit("aten.view.default", {Use{gradient}, std::vector<std::int64_t>{24}},
                     contiguous(type(gradient).dtype, {24}), gradient);
     if (type(gradient).dtype != DType::f32) gradient = cast(gradient, DType::f32);
@@ -314,7 +315,7 @@ class Generator : GraphBuilder {
       squares.values.push_back(weight + 2);
     };
     const ValueId whole = any_where([](const TensorType& t) { return t == contiguous(DType::f32, {4, 6}); });
-    if (whole != kNoValue) add(0, emit("aten.neg.default", {Use{whole}}, type(whole)));
+    if (whole != kNoValue) add(0, emit("aten.exp.default", {Use{whole}}, type(whole)));
     for (std::size_t i = 0; i < kBlocks; ++i)
       if (std::count(pool_.begin(), pool_.end(), gradients_[i]) > 0)
         add(kFirstShard + 3 * static_cast<ValueId>(i), gradients_[i]);

@@ -189,7 +189,7 @@ TEST_CASE("weights that transformers has no model for are refused before a run t
       "by model.sequence_balance_coeff");
   CHECK(
       message_of("[model]\nsliding_window = 64\n" + saves) ==
-      "x.toml:4:1: checkpoint.last_save_in_hf = true: this model has no Hugging Face form: LlamaForCausalLM "
+      "x.toml:5:1: checkpoint.last_save_in_hf = true: this model has no Hugging Face form: LlamaForCausalLM "
       "of transformers sees all tokens before each; train with model.sliding_window = 0");
 }
 

@@ -152,9 +152,9 @@ void add_residual_before_the_sum(Patient& p) {
 }
 
 void sum_before_activation(Patient& p) {
-  const NodeIndex silu = p.find({"aten.silu", "layers.0.feed_forward", F});
-  const ValueId sum = p.insert_sum(silu, ir::operand(p.graph.nodes[silu], 0), "tp");
-  p.graph.nodes[silu + 2].args[0] = Use{sum};
+  const NodeIndex swiglu = p.find({"rondo.swiglu", "layers.0.feed_forward", F});
+  const ValueId sum = p.insert_sum(swiglu, ir::operand(p.graph.nodes[swiglu], 0), "tp");
+  p.graph.nodes[swiglu + 2].args[0] = Use{sum};
 }
 
 // The biases of the routers of two layers.
