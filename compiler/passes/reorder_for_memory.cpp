@@ -74,7 +74,8 @@ class Storages {
   bool is_wait(NodeIndex i) const { return op(i).effect == Effect::wait; }
   bool is_product(NodeIndex i) const { return op(i).heavy; }
 
-  // The storage that the node's first result takes the place of, provided that the node is the last to touch it.
+  // The storage that the node's first result takes the place of, provided that the node is the last to touch
+  // it.
   ValueId reusable(NodeIndex i) const {
     const int argument = op(i).overwritten == 1 ? 0 : op(i).reuses;
     if (argument < 0 || node(i).results.empty()) return kNoValue;

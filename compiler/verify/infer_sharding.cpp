@@ -300,9 +300,8 @@ class Inference {
   }
   // Groups of parameters have an update each.
   bool is_last_update(const Node& node) {
-    const auto last = std::find_if(graph_.nodes.rbegin(), graph_.nodes.rend(), [&](const Node& other) {
-      return op_of(other).kind == OpKind::optimizer;
-    });
+    const auto last = std::find_if(graph_.nodes.rbegin(), graph_.nodes.rend(),
+                                   [&](const Node& other) { return op_of(other).kind == OpKind::optimizer; });
     return &*last == &node;
   }
   std::string input_name(ValueId id) const {

@@ -80,7 +80,8 @@ __global__ void __launch_bounds__(kMerging)
   std::int64_t at = sum_up_to(counts, mine) - mine;
   for (std::int64_t i = first; i < last; ++i)
     if (begins(i)) pieces[at++] = static_cast<std::int32_t>(i);
-  for (std::int64_t i = counts[kMerging - 1] + static_cast<std::int64_t>(threadIdx.x); i <= all; i += kMerging)
+  for (std::int64_t i = counts[kMerging - 1] + static_cast<std::int64_t>(threadIdx.x); i <= all;
+       i += kMerging)
     pieces[i] = static_cast<std::int32_t>(all);
 }
 
@@ -182,8 +183,7 @@ __global__ void __launch_bounds__(kThreads)
     most = now;
   }
   store<T, kPer>(place<T>(output, shape, row.token, row.head), result, shape.value_width, Sum(1) / total);
-  if (threadIdx.x % kWarp == 0)
-    logsumexp[row.token * shape.heads + row.head] = most + log(total);
+  if (threadIdx.x % kWarp == 0) logsumexp[row.token * shape.heads + row.head] = most + log(total);
 }
 
 // Gradients of queries, and the products of outputs with their gradients, which the other kernel reads.
