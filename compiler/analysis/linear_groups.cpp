@@ -98,15 +98,14 @@ class LinearFinder {
     }
     group.merges_weight_gradients =
         std::none_of(group.linears.begin(), group.linears.end(),
-                     [&](const Linear& linear) { return is_updated_with(result(linear.of_weight)); });
+                     [&](const Linear& linear) { return is_returned(result(linear.of_weight)); });
     return find_sums(group);
   }
 
-  bool is_updated_with(ValueId id) const {
+  bool is_returned(ValueId id) const {
     for (NodeIndex i : def_use_.readers(id)) {
-      const bool views = facts(node(i).op).view != ViewKind::none;
-      if (node(i).op == kReturn || (!views && node(i).phase == Phase::update)) return true;
-      if (views && is_updated_with(result(i))) return true;
+      if (node(i).op == kReturn) return true;
+      if (facts(node(i).op).view != ViewKind::none && is_returned(result(i))) return true;
     }
     return false;
   }

@@ -29,8 +29,7 @@ struct LinearGroup {
   ValueId x = kNoValue;
   std::vector<Linear> linears = {};
   bool backward = false;
-  // Whether no gradient of a weight goes to the optimizer as it is. That overwrites gradients, so each then
-  // needs a storage of its own.
+  // Whether no gradient of a weight is a result of the graph, which needs a storage of its own.
   bool merges_weight_gradients = false;
   std::vector<NodeIndex> sums = {};  // of what `of_input` make, and of nothing else; the last one is of all
 
