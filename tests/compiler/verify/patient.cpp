@@ -99,6 +99,7 @@ void Patient::sum_again(NodeIndex node, const std::string& group) {
 }
 
 void Patient::scale(NodeIndex node, double factor) {
+  if (const NodeIndex wait = wait_for(graph, node); wait != kNoNode) node = wait;
   const ValueId made = graph.nodes[node].results[0];
   const TensorType& type = graph.value(made).type;
   const ValueId scaled =

@@ -48,7 +48,7 @@ class Patient {
 
   // What it makes is summed over a group: of a collective, what is waited for.
   void sum_again(NodeIndex node, const std::string& group);
-  void scale(NodeIndex node, double factor);
+  void scale(NodeIndex node, double factor);  // likewise
   // Readers of what it makes read its operand `argument`.
   void skip(NodeIndex node, std::size_t argument = 0);
   // Two of its results take each other's place.

@@ -253,7 +253,7 @@ std::vector<Mistake> of_tensor_parallelism() {
       row("feed-forward: a sum comes before the activation", sum_before_activation),
       row("norm: its gradient is not added", left_out({kScatter, kAttention + "_norm.weight", B})),
       row("norm: its gradient is added twice", again({kScatter, kAttention + "_norm.weight", B}, "dp_tp")),
-      row("norm: its gradient counts each rank of tp", scaled({"aten.sum", kAttention + "_norm", B}, 2)),
+      row("norm: its gradient counts each rank of tp", scaled({kScatter, kAttention + "_norm.weight", B}, 2)),
       row("wq: its gradient is added over tp", over({kScatter, kWqWeight, B}, "tp")),
       row("wq: its gradient is not added", left_out({kScatter, kWqWeight, B})),
       row("wq: its gradient is added twice", again({kScatter, kWqWeight, B}, "dp")),
