@@ -200,7 +200,7 @@ TEST_CASE("a GPU that fails ends the run with an error and no signal, wherever i
                            {"cudaStreamSynchronize:1:719", 1},
                            {"cudaMemcpyAsync:3:719", 1},
                            {"cudaEventRecord:4:719", 1},
-                           {"cudaLaunchKernel:1300:719", 10},
+                           {"cudaLaunchKernel:600:719", 10},
                            {"cudaStreamEndCapture:1:719", 10},
                            {"cudaGraphExecDestroy:1:719", 0}})
     DYNAMIC_SECTION(each.fault) {
