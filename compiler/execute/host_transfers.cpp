@@ -33,12 +33,15 @@ std::vector<at::Tensor> StagedBatches::stage(const std::vector<at::Tensor>& batc
 }
 
 struct LateNumbers::Answer {
+  void* pinned = nullptr;            // kMostBytes, where the device copies by itself
   at::Tensor numbers;                // on the host
   std::optional<c10::Event> copied;  // where the device copies by itself
 };
 
-LateNumbers::LateNumbers(std::shared_ptr<ReplayMemory> memory, std::size_t under_way)
-    : memory_(std::move(memory)), answers_(under_way) {}
+LateNumbers::LateNumbers(std::shared_ptr<ReplayMemory> memory, std::size_t under_way) : answers_(under_way) {
+  if (copies_by_itself(memory))
+    for (Answer& each : answers_) each.pinned = memory->device().reserve_on_host(kMostBytes);
+}
 
 LateNumbers::~LateNumbers() {
   try {
@@ -50,13 +53,12 @@ LateNumbers::~LateNumbers() {
 
 void LateNumbers::ask(const at::Tensor& numbers) {
   RONDO_ASSERT(asked_ - read_ < answers_.size(), "more numbers are asked for than can be under way");
-  if (copies_by_itself(memory_) && !answers_[0].copied)
-    for (Answer& each : answers_) {
-      each.numbers = pinned_like(numbers, *memory_);
-      each.copied.emplace(c10::kCUDA);
-    }
   Answer& answer = answers_[asked_ % answers_.size()];
-  if (answer.copied) {
+  if (answer.pinned != nullptr) {
+    RONDO_ASSERT(numbers.nbytes() <= kMostBytes, "more numbers are asked for than there is room");
+    if (!answer.copied) answer.copied.emplace(c10::kCUDA);
+    answer.numbers =
+        at::from_blob(answer.pinned, numbers.sizes(), at::TensorOptions().dtype(numbers.scalar_type()));
     answer.numbers.copy_(numbers, /*non_blocking=*/true);
     answer.copied->record(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(numbers.device()));
   } else {

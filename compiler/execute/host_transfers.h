@@ -2,8 +2,8 @@
 // fetches by itself, and numbers that are read later than they are asked for. Where CUDA replays, both lie in
 // pinned memory of its; elsewhere a copy is done when it is called.
 //
-// All memory is taken at the first use, so that a recording that comes later meets no allocation. Not
-// thread-safe.
+// Memory is taken by the constructor, or at the first use, so that a recording that comes later meets no
+// allocation. Not thread-safe.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,6 +35,7 @@ class StagedBatches {
 // A queue of questions to the device.
 class LateNumbers {
  public:
+  static constexpr std::size_t kMostBytes = 1 << 20;  // of one answer: counts of 256 experts in 1,000 layers
   // `memory`, `under_way`: as above.
   LateNumbers(std::shared_ptr<ReplayMemory> memory, std::size_t under_way);
   ~LateNumbers();  // waits for what was not read
@@ -49,7 +50,6 @@ class LateNumbers {
 
  private:
   struct Answer;
-  std::shared_ptr<ReplayMemory> memory_;
   std::vector<Answer> answers_;
   std::size_t asked_ = 0, read_ = 0;
 };

@@ -36,7 +36,7 @@ constexpr Mutant kMutants[] = {
      "misused a launch error=9: "},
     {"the pool is freed under its recording", "RONDO_STAND_IN_BUG=free_pool:3", 1, 0,
      "a launched graph copies memory that was freed"},
-    {"a collective is not waited for", "RONDO_STAND_IN_LOSE=cudaStreamWaitEvent:7", 2, 0,
+    {"a collective is not waited for", "RONDO_STAND_IN_LOSE=cudaStreamWaitEvent:4", 2, 0,
      "no order between it (node "},
     {"a collective does not wait for its data", "RONDO_STAND_IN_LOSE=cudaStreamWaitEvent:1", 2, 10,
      "refused cudaStreamWaitEvent error=905"},

@@ -162,13 +162,15 @@ std::vector<at::Tensor> StepRunner::issue(Executor& forward_backward, const Step
   const std::vector<Batch>& microbatches = step.batch.microbatches;
   if (!microbatches_) microbatches_.emplace(shared_.memory, kUnderWay * microbatches.size());
   const at::Tensor learning_rate = scalar(step.learning_rate);
+  std::vector<at::Tensor> of_update;
+  if (update_) of_update = learning_rates_.stage({learning_rate});  // before anything is recorded
   for (const Batch& microbatch : microbatches) {
     std::vector<at::Tensor> tensors = batch_tensors(microbatch, training_shape_, step.batch.valid_tokens);
     if (!update_) tensors.push_back(learning_rate);
     std::vector<at::Tensor> results = forward_backward.run(microbatches_->stage(tensors));
     if (!update_) return results;
   }
-  return update_->run(learning_rates_.stage({learning_rate}));
+  return update_->run(of_update);
 }
 
 void StepRunner::begin(StepBatch batch, double learning_rate) {
