@@ -45,6 +45,17 @@ inline const Vector<C>& lanes(const C* at) {
   return *reinterpret_cast<const Vector<C>*>(at);
 }
 
+template <class C>
+constexpr C log2_e() {
+  return static_cast<C>(1.4426950408889634073599246810018921L);
+}
+inline float log2(float x) { return __builtin_log2f(x); }
+inline double log2(double x) { return __builtin_log2(x); }
+template <class C>
+constexpr C infinity() {
+  return static_cast<C>(__builtin_inf());
+}
+
 // 2^x, the same function in each lane. f32: at most 2 units in the last place off for x from -126 to 127,
 // zero below, exactly 1 at 0, and NaN for NaN. x is split into a whole number, which becomes an exponent,
 // and a rest from -1/2 to 1/2, for which 1 + x * (a polynomial of degree 5) is within 1e-8.

@@ -73,11 +73,10 @@ void pack_columns(const Bf16* rows, std::int64_t padded_width, Pair* pairs, Bf16
                       reinterpret_cast<Pair*>(columns + d * kKeys) + j, kKeys / 2);
 }
 
-Cover widened_cover(const PackedQueries& tile, std::int64_t first, std::int64_t end) {
-  Cover seen = cover(tile, first, end);
-  if (seen.first >= seen.end) return seen;
-  const std::int64_t from = seen.first / kDepth * kDepth, to = up_to(kDepth, seen.end);
-  return {from, to, seen.full && from == seen.first && to == seen.end};
+void pack_keys(const Head<Bf16>& head, std::int64_t first, std::int64_t end, const Scratch& scratch) {
+  copy_rows(head.k, head.key_order, first, end, head.keys, kKeys, head.width, scratch.width, scratch.keys);
+  copy_rows(head.v, head.key_order, first, end, head.keys, kKeys, head.value_width, scratch.value_width,
+            scratch.values);
 }
 
 // Scores to weights, in pairs of keys; the sums and outputs so far to the new maxima.
@@ -108,35 +107,26 @@ void forward(const Forward<Bf16>& head, std::int64_t first, std::int64_t end, st
   Scratch scratch(arena, head.width, head.value_width, false);
   const std::int64_t width = scratch.width, value_width = scratch.value_width,
                      value_rows = up_to(kSide, head.value_width);
-  const auto scale = static_cast<float>(head.scale * 1.4426950408889634074);
+  const auto scale = static_cast<float>(head.scale * log2_e<double>());
   const Visible all =
       begin_block(head, first, end, scratch.tiles, [&](std::int64_t query, PackedQueries& tile) {
         pack_queries(head.q, query, tile.queries, head.queries, head.width, width, scratch.rows, tile.q,
                      nullptr);
         begin_forward(head, tile, value_rows);
       });
-  for (std::int64_t key = all.first / kKeys * kKeys; key < all.end; key += kKeys) {
-    const std::int64_t key_end = key + kKeys < head.keys ? key + kKeys : head.keys;
-    bool packed = false;
-    for (int t = 0; t * kQueries < end - first; ++t) {
-      PackedQueries& tile = scratch.tiles[t];
-      const Cover seen = widened_cover(tile, key, key_end);
-      if (seen.first >= seen.end) continue;
-      if (!packed) {
-        copy_rows(head.k, head.key_order, key, key_end, head.keys, kKeys, head.width, width, scratch.keys);
-        copy_rows(head.v, head.key_order, key, key_end, head.keys, kKeys, head.value_width, value_width,
-                  scratch.values);
-        pack_columns(scratch.values, value_width, scratch.pairs, scratch.columns);
-        packed = true;
-      }
-      const std::int64_t keys = seen.end - seen.first, skipped = seen.first - key;
-      pair_product(keys, width, kQueries, scratch.keys + skipped * width, width, tile.q, kQueries,
-                   scratch.scores, kQueries, false);
-      softmax(tile, seen, scale, value_rows, scratch.scores, scratch.score_pairs);
-      pair_product(value_rows, keys, kQueries, scratch.columns + skipped, kKeys, scratch.score_pairs,
-                   kQueries, tile.out, kQueries, true);
-    }
-  }
+  const auto pack = [&](std::int64_t key, std::int64_t key_end) {
+    pack_keys(head, key, key_end, scratch);
+    pack_columns(scratch.values, value_width, scratch.pairs, scratch.columns);
+  };
+  const auto run = [&](PackedQueries& tile, std::int64_t key, const Cover& seen) {
+    const std::int64_t keys = seen.end - seen.first, skipped = seen.first - key;
+    pair_product(keys, width, kQueries, scratch.keys + skipped * width, width, tile.q, kQueries,
+                 scratch.scores, kQueries, false);
+    softmax(tile, seen, scale, value_rows, scratch.scores, scratch.score_pairs);
+    pair_product(value_rows, keys, kQueries, scratch.columns + skipped, kKeys, scratch.score_pairs, kQueries,
+                 tile.out, kQueries, true);
+  };
+  for_each_cover<kDepth>(head, all, end - first, scratch.tiles, pack, run);
   for (int t = 0; t * kQueries < end - first; ++t) end_forward(head, first + t * kQueries, scratch.tiles[t]);
 }
 
@@ -175,7 +165,7 @@ void backward(const Backward<Bf16>& head, std::int64_t first, std::int64_t end, 
   Scratch scratch(arena, head.width, head.value_width, true);
   const std::int64_t width = scratch.width, value_width = scratch.value_width,
                      out_rows = up_to(kSide, head.width), value_rows = up_to(kSide, head.value_width);
-  const auto scale = static_cast<float>(head.scale * 1.4426950408889634074);
+  const auto scale = static_cast<float>(head.scale * log2_e<double>());
   const bool with_queries = head.grad_q.data != nullptr;
   const Visible all =
       begin_block(head, first, end, scratch.tiles, [&](std::int64_t query, PackedQueries& tile) {
@@ -188,39 +178,28 @@ void backward(const Backward<Bf16>& head, std::int64_t first, std::int64_t end, 
                      scratch.rows, tile.grad, tile.grad_pairs);
         begin_backward(head, query, tile, out_rows);
       });
-  const std::int64_t from = all.first / kKeys * kKeys;
-  for (std::int64_t key = from > head.first_key ? from : head.first_key; key < all.end && key < head.end_key;
-       key += kKeys) {
-    const std::int64_t key_end = key + kKeys < head.keys ? key + kKeys : head.keys;
-    bool packed = false;
-    for (int t = 0; t * kQueries < end - first; ++t) {
-      PackedQueries& tile = scratch.tiles[t];
-      const Cover seen = widened_cover(tile, key, key_end);
-      if (seen.first >= seen.end) continue;
-      if (!packed) {
-        copy_rows(head.k, head.key_order, key, key_end, head.keys, kKeys, head.width, width, scratch.keys);
-        copy_rows(head.v, head.key_order, key, key_end, head.keys, kKeys, head.value_width, value_width,
-                  scratch.values);
-        if (with_queries) pack_columns(scratch.keys, width, scratch.pairs, scratch.columns);
-        packed = true;
-      }
-      const std::int64_t keys = seen.end - seen.first, skipped = seen.first - key;
-      pair_product(keys, width, kQueries, scratch.keys + skipped * width, width, tile.q, kQueries,
-                   scratch.scores, kQueries, false);
-      pair_product(keys, value_width, kQueries, scratch.values + skipped * value_width, value_width,
-                   tile.grad, kQueries, scratch.score_grads, kQueries, false);
-      weights_and_score_grads(tile, seen, scale, scratch);
-      if (with_queries)
-        pair_product(out_rows, keys, kQueries, scratch.columns + skipped, kKeys, scratch.score_pairs,
-                     kQueries, tile.out, kQueries, true);
-      if (head.key_sums == nullptr) continue;
-      float* const sums = head.key_sums + (seen.first - head.first_key) * (out_rows + value_rows);
-      pair_product(keys, kQueries, out_rows, scratch.grad_rows, kQueries, tile.q_pairs, width, sums,
-                   out_rows + value_rows, true);
-      pair_product(keys, kQueries, value_rows, scratch.weight_rows, kQueries, tile.grad_pairs, value_width,
-                   sums + out_rows, out_rows + value_rows, true);
-    }
-  }
+  const auto pack = [&](std::int64_t key, std::int64_t key_end) {
+    pack_keys(head, key, key_end, scratch);
+    if (with_queries) pack_columns(scratch.keys, width, scratch.pairs, scratch.columns);
+  };
+  const auto run = [&](PackedQueries& tile, std::int64_t key, const Cover& seen) {
+    const std::int64_t keys = seen.end - seen.first, skipped = seen.first - key;
+    pair_product(keys, width, kQueries, scratch.keys + skipped * width, width, tile.q, kQueries,
+                 scratch.scores, kQueries, false);
+    pair_product(keys, value_width, kQueries, scratch.values + skipped * value_width, value_width, tile.grad,
+                 kQueries, scratch.score_grads, kQueries, false);
+    weights_and_score_grads(tile, seen, scale, scratch);
+    if (with_queries)
+      pair_product(out_rows, keys, kQueries, scratch.columns + skipped, kKeys, scratch.score_pairs, kQueries,
+                   tile.out, kQueries, true);
+    if (head.key_sums == nullptr) return;
+    float* const sums = head.key_sums + (seen.first - head.first_key) * (out_rows + value_rows);
+    pair_product(keys, kQueries, out_rows, scratch.grad_rows, kQueries, tile.q_pairs, width, sums,
+                 out_rows + value_rows, true);
+    pair_product(keys, kQueries, value_rows, scratch.weight_rows, kQueries, tile.grad_pairs, value_width,
+                 sums + out_rows, out_rows + value_rows, true);
+  };
+  for_each_cover<kDepth>(head, asked(head, all), end - first, scratch.tiles, pack, run);
   if (!with_queries) return;
   for (int t = 0; t * kQueries < end - first; ++t) end_backward(head, first + t * kQueries, scratch.tiles[t]);
 }

@@ -1,22 +1,11 @@
 // What attention_tiles.cpp and attention_pairs.cpp share, and nobody else includes: a tile of queries, what
-// it sees of a tile of keys, softmax's maxima and ends. RONDO_TILES is as in attention_lanes.h.
+// it sees of tiles of keys, softmax's maxima and ends. RONDO_TILES is as in attention_lanes.h.
 #pragma once
 
 #include "ops/attention/attention_rows.h"
 
 namespace rondo::attention_tiles {
 namespace {
-
-template <class C>
-constexpr C log2_e() {
-  return static_cast<C>(1.4426950408889634073599246810018921L);
-}
-inline float log2(float x) { return __builtin_log2f(x); }
-inline double log2(double x) { return __builtin_log2(x); }
-template <class C>
-constexpr C infinity() {
-  return static_cast<C>(__builtin_inf());
-}
 
 // Hands out parts of scratch; without an address it measures.
 class Arena {
@@ -83,12 +72,12 @@ Visible begin_block(const Head<T>& head, std::int64_t first, std::int64_t end, T
   return all;
 }
 
-// What a tile of queries sees of positions [first, end).
+// What a tile of queries sees of positions [first, end), widened to multiples of kStep.
 struct Cover {
   std::int64_t first, end;  // none where end <= first
   bool full;                // every query sees all of it
 };
-template <class C>
+template <int kStep, class C>
 Cover cover(const QueryTile<C>& tile, std::int64_t first, std::int64_t end) {
   std::int64_t from = end, to = first, latest = first, earliest = end;
   for (int i = 0; i < kQueries; ++i) {
@@ -100,7 +89,36 @@ Cover cover(const QueryTile<C>& tile, std::int64_t first, std::int64_t end) {
     if (a < from) from = a;
     if (b > to) to = b;
   }
+  if (from >= to) return {from, to, false};
+  from = from / kStep * kStep, to = (to + kStep - 1) / kStep * kStep;
   return {from, to, latest <= from && earliest >= to};
+}
+
+// What of `seen` a backward is asked for.
+template <class T>
+Visible asked(const Backward<T>& head, Visible seen) {
+  if (seen.first < head.first_key) seen.first = static_cast<std::int32_t>(head.first_key);
+  if (seen.end > head.end_key) seen.end = static_cast<std::int32_t>(head.end_key);
+  return seen;
+}
+
+// Tiles of keys with positions from `range`, and in each of them the tiles of the first `queries` queries of
+// a block that see any of it: run(tile, first position of the tile of keys, what is seen of it), and
+// pack(first, end) once before, for a tile of keys that any of them sees.
+template <int kStep, class T, class Tile, class Pack, class Run>
+inline void for_each_cover(const Head<T>& head, const Visible& range, std::int64_t queries, Tile* tiles,
+                           const Pack& pack, const Run& run) {
+  for (std::int64_t key = range.first / kKeys * kKeys; key < range.end; key += kKeys) {
+    const std::int64_t end = key + kKeys < head.keys ? key + kKeys : head.keys;
+    bool packed = false;
+    for (int t = 0; t * kQueries < queries; ++t) {
+      const Cover seen = cover<kStep>(tiles[t], key, end);
+      if (seen.first >= seen.end) continue;
+      if (!packed) pack(key, end);
+      packed = true;
+      run(tiles[t], key, seen);
+    }
+  }
 }
 
 // Where the key at `position` is hidden, in each lane.
@@ -173,25 +191,6 @@ void end_backward(const Backward<T>& head, std::int64_t first, const QueryTile<C
   C scale[kQueries];
   for (C& x : scale) x = static_cast<C>(head.scale);
   write_rows(tile.out, scale, tile.queries, head.width, head.grad_q, first);
-}
-
-// key_sums are rows of both gradients, padded to vectors.
-template <class T>
-std::size_t key_sums_bytes(std::int64_t keys, std::int64_t width, std::int64_t value_width) {
-  using C = SumOf<T>;
-  return static_cast<std::size_t>((keys + kKeys - 1) / kKeys * kKeys *
-                                  (padded<C>(width) + padded<C>(value_width))) *
-         sizeof(C);
-}
-
-template <class T>
-void write_key_sums(const SumOf<T>* key_sums, std::int64_t i, double scale, std::int64_t width,
-                    std::int64_t value_width, T* grad_k, T* grad_v) {
-  using C = SumOf<T>;
-  const C* const k = key_sums + i * (padded<C>(width) + padded<C>(value_width));
-  const C* const v = k + padded<C>(width);
-  write_row(k, static_cast<C>(scale), width, grad_k);
-  write_row(v, C(1), value_width, grad_v);
 }
 
 }  // namespace

@@ -126,6 +126,25 @@ void write_rows(const C* numbers, const C* factors, std::int64_t queries, std::i
     }
 }
 
+// Sums of keys are rows of both gradients, padded to vectors.
+template <class T>
+std::size_t key_sums_bytes(std::int64_t keys, std::int64_t width, std::int64_t value_width) {
+  using C = SumOf<T>;
+  return static_cast<std::size_t>((keys + kKeys - 1) / kKeys * kKeys *
+                                  (padded<C>(width) + padded<C>(value_width))) *
+         sizeof(C);
+}
+
+template <class T>
+void write_key_sums(const SumOf<T>* key_sums, std::int64_t i, double scale, std::int64_t width,
+                    std::int64_t value_width, T* grad_k, T* grad_v) {
+  using C = SumOf<T>;
+  const C* const k = key_sums + i * (padded<C>(width) + padded<C>(value_width));
+  const C* const v = k + padded<C>(width);
+  write_row(k, static_cast<C>(scale), width, grad_k);
+  write_row(v, C(1), value_width, grad_v);
+}
+
 // The sum of products of elements: as many sums as a vector has lanes, one after the other at the end.
 template <class T>
 SumOf<T> dot(const T* one, const T* other, std::int64_t width) {

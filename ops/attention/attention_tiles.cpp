@@ -92,31 +92,22 @@ void forward(const Forward<T>& head, std::int64_t first, std::int64_t end, std::
   using C = SumOf<T>;
   Arena arena(memory);
   Scratch<C> scratch(arena, head.width, head.value_width, false);
-  const C scale = static_cast<C>(head.scale * 1.4426950408889634074);
+  const C scale = static_cast<C>(head.scale * log2_e<double>());
   const Visible all =
       begin_block(head, first, end, scratch.tiles, [&](std::int64_t query, PackedQueries<C>& tile) {
         pack_queries(head.q, query, tile.queries, head.queries, head.width, scratch.rows, tile.q);
         begin_forward(head, tile, padded<C>(head.value_width));
       });
-  for (std::int64_t key = all.first / kKeys * kKeys; key < all.end; key += kKeys) {
-    const std::int64_t key_end = key + kKeys < head.keys ? key + kKeys : head.keys;
-    bool packed = false;
-    for (int t = 0; t * kQueries < end - first; ++t) {
-      PackedQueries<C>& tile = scratch.tiles[t];
-      const Cover seen = cover(tile, key, key_end);
-      if (seen.first >= seen.end) continue;
-      if (!packed) {
-        pack_keys(head, key, key_end, scratch);
-        packed = true;
-      }
-      const std::int64_t keys = seen.end - seen.first, skipped = seen.first - key;
-      product(keys, head.width, kQueries, scratch.keys + skipped * head.width, head.width, 1, tile.q,
-              kQueries, scratch.scores, kQueries, false);
-      softmax<T>(tile, seen, scale, head.value_width, scratch.scores);
-      product(head.value_width, keys, kQueries, scratch.values + skipped * head.value_width, 1,
-              head.value_width, scratch.scores, kQueries, tile.out, kQueries, true);
-    }
-  }
+  const auto pack = [&](std::int64_t key, std::int64_t key_end) { pack_keys(head, key, key_end, scratch); };
+  const auto run = [&](PackedQueries<C>& tile, std::int64_t key, const Cover& seen) {
+    const std::int64_t keys = seen.end - seen.first, skipped = seen.first - key;
+    product(keys, head.width, kQueries, scratch.keys + skipped * head.width, head.width, 1, tile.q, kQueries,
+            scratch.scores, kQueries, false);
+    softmax<T>(tile, seen, scale, head.value_width, scratch.scores);
+    product(head.value_width, keys, kQueries, scratch.values + skipped * head.value_width, 1,
+            head.value_width, scratch.scores, kQueries, tile.out, kQueries, true);
+  };
+  for_each_cover<1>(head, all, end - first, scratch.tiles, pack, run);
   for (int t = 0; t * kQueries < end - first; ++t) end_forward(head, first + t * kQueries, scratch.tiles[t]);
 }
 
@@ -147,7 +138,7 @@ void backward(const Backward<T>& head, std::int64_t first, std::int64_t end, std
   using C = SumOf<T>;
   Arena arena(memory);
   Scratch<C> scratch(arena, head.width, head.value_width, true);
-  const C scale = static_cast<C>(head.scale * 1.4426950408889634074);
+  const C scale = static_cast<C>(head.scale * log2_e<double>());
   const std::int64_t width = padded<C>(head.width), value_width = padded<C>(head.value_width);
   const Visible all =
       begin_block(head, first, end, scratch.tiles, [&](std::int64_t query, PackedQueries<C>& tile) {
@@ -160,39 +151,26 @@ void backward(const Backward<T>& head, std::int64_t first, std::int64_t end, std
                      tile.grad);
         begin_backward(head, query, tile, width);
       });
-  const std::int64_t from = all.first / kKeys * kKeys;
-  for (std::int64_t key = from > head.first_key ? from : head.first_key; key < all.end && key < head.end_key;
-       key += kKeys) {
-    const std::int64_t key_end = key + kKeys < head.keys ? key + kKeys : head.keys;
-    bool packed = false;
-    for (int t = 0; t * kQueries < end - first; ++t) {
-      PackedQueries<C>& tile = scratch.tiles[t];
-      const Cover seen = cover(tile, key, key_end);
-      if (seen.first >= seen.end) continue;
-      if (!packed) {
-        pack_keys(head, key, key_end, scratch);
-        packed = true;
-      }
-      const std::int64_t keys = seen.end - seen.first;
-      const C *const k = scratch.keys + (seen.first - key) * head.width, *const v = scratch.values +
-                                                                                    (seen.first - key) *
-                                                                                        head.value_width;
-      product(keys, head.width, kQueries, k, head.width, 1, tile.q, kQueries, scratch.scores, kQueries,
-              false);
-      product(keys, head.value_width, kQueries, v, head.value_width, 1, tile.grad, kQueries,
-              scratch.score_grads, kQueries, false);
-      weights_and_score_grads<T>(tile, seen, scale, scratch.scores, scratch.score_grads);
-      if (head.grad_q.data != nullptr)
-        product(head.width, keys, kQueries, k, 1, head.width, scratch.score_grads, kQueries, tile.out,
-                kQueries, true);
-      if (head.key_sums == nullptr) continue;
-      C* const sums = head.key_sums + (seen.first - head.first_key) * (width + value_width);
-      product(keys, kQueries, width, scratch.score_grads, kQueries, 1, tile.q_rows, width, sums,
-              width + value_width, true);
-      product(keys, kQueries, value_width, scratch.scores, kQueries, 1, tile.grad_rows, value_width,
-              sums + width, width + value_width, true);
-    }
-  }
+  const auto pack = [&](std::int64_t key, std::int64_t key_end) { pack_keys(head, key, key_end, scratch); };
+  const auto run = [&](PackedQueries<C>& tile, std::int64_t key, const Cover& seen) {
+    const std::int64_t keys = seen.end - seen.first, skipped = seen.first - key;
+    const C *const k = scratch.keys + skipped * head.width, *const v =
+                                                                scratch.values + skipped * head.value_width;
+    product(keys, head.width, kQueries, k, head.width, 1, tile.q, kQueries, scratch.scores, kQueries, false);
+    product(keys, head.value_width, kQueries, v, head.value_width, 1, tile.grad, kQueries,
+            scratch.score_grads, kQueries, false);
+    weights_and_score_grads<T>(tile, seen, scale, scratch.scores, scratch.score_grads);
+    if (head.grad_q.data != nullptr)
+      product(head.width, keys, kQueries, k, 1, head.width, scratch.score_grads, kQueries, tile.out, kQueries,
+              true);
+    if (head.key_sums == nullptr) return;
+    C* const sums = head.key_sums + (seen.first - head.first_key) * (width + value_width);
+    product(keys, kQueries, width, scratch.score_grads, kQueries, 1, tile.q_rows, width, sums,
+            width + value_width, true);
+    product(keys, kQueries, value_width, scratch.scores, kQueries, 1, tile.grad_rows, value_width,
+            sums + width, width + value_width, true);
+  };
+  for_each_cover<1>(head, asked(head, all), end - first, scratch.tiles, pack, run);
   if (head.grad_q.data == nullptr) return;
   for (int t = 0; t * kQueries < end - first; ++t) end_backward(head, first + t * kQueries, scratch.tiles[t]);
 }
