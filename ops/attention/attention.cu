@@ -48,41 +48,38 @@ __device__ std::int32_t sum_up_to(std::int32_t* counts, std::int32_t mine) {
   return counts[threadIdx.x];
 }
 
-// One block. Each thread looks at a piece of the documents: first it counts the sequences that begin there,
-// then it writes them.
+// By one block: border_at(i) for each i below `count` at which something begins, one behind the other, at
+// most `room` of them, and `all` in what is left up to borders[room]. Each thread looks at a piece of the
+// i: first it counts what begins there, then it writes it.
+template <class Begins, class BorderAt>
+__device__ void write_borders(std::int64_t count, const Begins& begins, const BorderAt& border_at,
+                              std::int32_t* borders, std::int64_t room, std::int64_t all) {
+  __shared__ std::int32_t counts[kMerging];
+  const std::int64_t piece = (count + kMerging - 1) / kMerging;
+  const std::int64_t first = min(count, threadIdx.x * piece), last = min(count, first + piece);
+  std::int32_t mine = 0;
+  for (std::int64_t i = first; i < last; ++i) mine += begins(i);
+  std::int64_t at = sum_up_to(counts, mine) - mine;
+  for (std::int64_t i = first; i < last; ++i)
+    if (begins(i) && at < room) borders[at++] = border_at(i);
+  for (std::int64_t i = counts[kMerging - 1] + static_cast<std::int64_t>(threadIdx.x); i <= room;
+       i += kMerging)
+    borders[i] = static_cast<std::int32_t>(all);
+}
+
 __global__ void __launch_bounds__(kMerging)
     merge_kernel(const std::int32_t* borders, std::int64_t documents, std::int64_t all, std::int64_t tokens,
                  std::int64_t shorter_than, std::int32_t* sequences, std::int64_t room) {
-  __shared__ std::int32_t counts[kMerging];
-  const auto begins = [&](std::int64_t i) { return sequence_begins(borders, i, tokens, shorter_than); };
-  const std::int64_t piece = (documents + kMerging - 1) / kMerging;
-  const std::int64_t first = min(documents, threadIdx.x * piece), last = min(documents, first + piece);
-  std::int32_t mine = 0;
-  for (std::int64_t i = first; i < last; ++i) mine += begins(i);
-  std::int64_t at = sum_up_to(counts, mine) - mine;
-  for (std::int64_t i = first; i < last; ++i)
-    if (begins(i) && at < room) sequences[at++] = borders[i];
-  for (std::int64_t i = counts[kMerging - 1] + static_cast<std::int64_t>(threadIdx.x); i <= room;
-       i += kMerging)
-    sequences[i] = static_cast<std::int32_t>(all);
+  write_borders(
+      documents, [&](std::int64_t i) { return sequence_begins(borders, i, tokens, shorter_than); },
+      [&](std::int64_t i) { return borders[i]; }, sequences, room, all);
 }
 
-// One block. Each thread looks at some of the tokens: first it counts the chunks that begin there, then it
-// writes them.
 __global__ void __launch_bounds__(kMerging)
     cut_kernel(const std::int32_t* spans, std::int64_t all, std::int64_t chunk, std::int32_t* pieces) {
-  __shared__ std::int32_t counts[kMerging];
-  const auto begins = [&](std::int64_t token) { return (token - spans[2 * token]) % chunk == 0; };
-  const std::int64_t of_thread = (all + kMerging - 1) / kMerging;
-  const std::int64_t first = min(all, threadIdx.x * of_thread), last = min(all, first + of_thread);
-  std::int32_t mine = 0;
-  for (std::int64_t i = first; i < last; ++i) mine += begins(i);
-  std::int64_t at = sum_up_to(counts, mine) - mine;
-  for (std::int64_t i = first; i < last; ++i)
-    if (begins(i)) pieces[at++] = static_cast<std::int32_t>(i);
-  for (std::int64_t i = counts[kMerging - 1] + static_cast<std::int64_t>(threadIdx.x); i <= all;
-       i += kMerging)
-    pieces[i] = static_cast<std::int32_t>(all);
+  write_borders(
+      all, [&](std::int64_t token) { return (token - spans[2 * token]) % chunk == 0; },
+      [](std::int64_t token) { return static_cast<std::int32_t>(token); }, pieces, all, all);
 }
 
 // A lane's elements of a head.
