@@ -34,6 +34,7 @@
 
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_choice.h"
+#include "ops/attention/attention_heads.h"
 #include "ops/kernel/launch.h"
 #include "ops/kernel/with_dtype.h"
 #include "support/error.h"
@@ -56,21 +57,6 @@ struct Operands {
   std::int64_t heads() const { return q.size(1); }
   std::int64_t tokens() const { return q.size(2); }
 };
-
-Tensor as_planned(const Tensor& x_BHTD) {
-  Tensor planned = empty_heads(x_BHTD);
-  return planned.strides() == x_BHTD.strides() ? x_BHTD : planned.copy_(x_BHTD);
-}
-
-// Heads that kernels can read 16 bytes at a time: elements side by side, nothing expanded.
-Tensor readable(const Tensor& x_BHTD) {
-  const std::int64_t aligned =
-      std::max<std::int64_t>(1, 16 / static_cast<std::int64_t>(x_BHTD.element_size()));
-  bool good = x_BHTD.stride(3) == 1 && reinterpret_cast<std::uintptr_t>(x_BHTD.const_data_ptr()) % 16 == 0;
-  for (int dim = 0; dim < 3; ++dim)
-    if (x_BHTD.size(dim) > 1) good = good && x_BHTD.stride(dim) > 0 && x_BHTD.stride(dim) % aligned == 0;
-  return good ? x_BHTD : empty_heads(x_BHTD).copy_(x_BHTD);
-}
 
 Tensor by_token(const Tensor& x_BHTD) { return x_BHTD.transpose(1, 2); }  // [B, T, H, D]
 Tensor flattened(const Tensor& x_BHTD) {                                  // [B * T, H, D]

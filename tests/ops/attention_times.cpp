@@ -10,6 +10,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
@@ -64,17 +65,26 @@ struct AtenCall {
   Tensor q, k, v, grad, output, logsumexp;
 };
 
+// As many heads as q has, as wide; and the gradient of that, summed over the heads of a group.
+Tensor like_queries(const Tensor& x, const Tensor& q) {
+  const std::int64_t of_group = q.size(1) / x.size(1), missing = q.size(3) - x.size(3);
+  const Tensor repeated = of_group == 1 ? x : x.repeat_interleave(of_group, 1);
+  return missing == 0 ? repeated : at::constant_pad_nd(repeated, {0, missing});
+}
+Tensor sum_groups(const Tensor& grad, std::int64_t groups) {
+  return grad.size(1) == groups ? grad : grad.unflatten(1, {groups, -1}).sum(2);
+}
+
 void aten_forward(AtenCall& call, const AttentionOperands& in) {
-  call.q = in.q, call.k = widen(repeat_groups(in.k, in.q.size(1)), in.q.size(3));
-  call.v = widen(repeat_groups(in.v, in.q.size(1)), in.q.size(3));
+  call.q = in.q, call.k = like_queries(in.k, in.q), call.v = like_queries(in.v, in.q);
   std::tie(call.output, call.logsumexp) =
       at::_scaled_dot_product_flash_attention_for_cpu(call.q, call.k, call.v, 0.0, true, {}, in.scale);
 }
 void aten_backward(const AtenCall& call, const AttentionOperands& in, const Tensor& grad) {
   const auto gradients = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      widen(grad, call.q.size(3)), call.q, call.k, call.v, call.output, call.logsumexp, 0.0, true, {},
+      like_queries(grad, call.q), call.q, call.k, call.v, call.output, call.logsumexp, 0.0, true, {},
       in.scale);
-  sum_groups(std::get<1>(gradients), in.k), sum_groups(std::get<2>(gradients), in.v);
+  sum_groups(std::get<1>(gradients), in.k.size(1)), sum_groups(std::get<2>(gradients), in.v.size(1));
 }
 
 // Lengths around the mean, in one row.
