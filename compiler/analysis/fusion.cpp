@@ -51,7 +51,6 @@ Fusion::Fusion(Graph& graph, std::string_view pass)
       pass_(pass),
       def_use_(graph),
       taken_(graph.nodes.size(), false),
-      dropped_(graph.nodes.size(), false),
       inserted_(graph.nodes.size()),
       replacement_(graph.values.size(), kNoValue) {}
 
@@ -73,7 +72,7 @@ bool Fusion::take(const std::vector<NodeIndex>& nodes, const std::vector<ValueId
     for (ValueId id : node(i).results)
       if (!holds(results, id) && !std::all_of(readers(id).begin(), readers(id).end(), among)) return false;
   }
-  for (NodeIndex i : nodes) taken_[i] = dropped_[i] = true;
+  for (NodeIndex i : nodes) taken_[i] = true;
   return true;
 }
 
@@ -94,11 +93,6 @@ std::vector<ValueId> Fusion::insert(NodeIndex before, std::string op, std::vecto
   return results;
 }
 
-void Fusion::rewrite(NodeIndex i, std::vector<Argument> args) {
-  graph_.nodes[i].args = std::move(args);
-  dropped_[i] = false;
-}
-
 void Fusion::leave(NodeIndex i, const std::string& why) {
   Left& left = left_[why];
   if (left.count++ == 0) left.first = node(i).module;
@@ -109,7 +103,7 @@ Notes Fusion::finish() {
   graph_.nodes.clear();
   for (std::size_t i = 0; i < old.size(); ++i) {
     for (Node& node : inserted_[i]) graph_.nodes.push_back(std::move(node));
-    if (!dropped_[i]) graph_.nodes.push_back(std::move(old[i]));
+    if (!taken_[i]) graph_.nodes.push_back(std::move(old[i]));
   }
   replace_uses(graph_, replacement_);
   Notes notes;

@@ -43,13 +43,6 @@ class Fusion {
   std::span<const NodeIndex> readers(ValueId id) const { return def_use_.readers(id); }
   // The reader if there is one only, else kNoNode.
   NodeIndex only_reader(ValueId id) const { return def_use_.only_reader(id); }
-  // The first reader that fits, kNoNode if none does.
-  template <class Fits>
-  NodeIndex find_reader(ValueId id, Fits fits) const {
-    for (NodeIndex i : readers(id))
-      if (fits(node(i))) return i;
-    return kNoNode;
-  }
 
   // Takes the nodes out, if none of them was taken before, nobody else reads what they make, `results` aside,
   // and they make none of `operands`, which the new nodes will read.
@@ -61,8 +54,6 @@ class Fusion {
                               std::vector<TensorType> types, ValueId views = kNoValue);
   // Readers of `old` read `by`, which must be new.
   void replace(ValueId old, ValueId by) { replacement_[old] = by; }
-  // Leaves a node that was taken where it is, with other operands.
-  void rewrite(NodeIndex i, std::vector<Argument> args);
 
   // For the notes: what was fused, and what looked like it.
   void count(const std::string& what) { ++fused_[what]; }
@@ -73,7 +64,7 @@ class Fusion {
   Graph& graph_;
   std::string_view pass_;
   DefUse def_use_;
-  IdMap<bool> taken_, dropped_;
+  IdMap<bool> taken_;
   IdMap<std::vector<Node>> inserted_;  // above each node
   IdMap<ValueId> replacement_;
   std::map<std::string, int> fused_;
