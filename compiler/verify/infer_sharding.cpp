@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/verify_error.h"
@@ -53,26 +52,24 @@ class Inference {
 
   // --- nodes ---
 
-  // What a name says, asked for once.
+  // What a name says.
   struct Op {
+    explicit Op(const std::string& name) {
+      const std::string functional = without_overwriting(name);
+      const NamedRule named = sharding_rule(functional);
+      rule = named.rule;
+      kind = named.kind;
+      keeps_parts = ir::keeps_parts(functional);
+      names_group = is_collective(facts(name)) || functional.starts_with("rondo.local_");
+      is_random = facts(name).effect == Effect::random;
+    }
     ShardingRule rule;
     OpKind kind;
     bool keeps_parts, names_group, is_random;
   };
-  const Op& op_of(const Node& node) {
-    const auto found = ops_.find(node.op);
-    if (found != ops_.end()) return found->second;
-    const std::string functional = without_overwriting(node.op);
-    const NamedRule rule = sharding_rule(functional);
-    const OpFacts& known = facts(node.op);
-    const Op op{rule.rule, rule.kind, keeps_parts(functional),
-                is_collective(known) || functional.starts_with("rondo.local_"),
-                known.effect == Effect::random};
-    return ops_.emplace(node.op, op).first->second;
-  }
 
   void node(const Node& node) {
-    const Op& op = op_of(node);
+    const Op& op = ops_.of(node);
     if (op.kind == OpKind::optimizer) return optimizer(node);
     if (node.results.empty()) return;
     if (op.kind == OpKind::squares) return sums_of_squares(node);
@@ -300,8 +297,9 @@ class Inference {
   }
   // Groups of parameters have an update each.
   bool is_last_update(const Node& node) {
-    const auto last = std::find_if(graph_.nodes.rbegin(), graph_.nodes.rend(),
-                                   [&](const Node& other) { return op_of(other).kind == OpKind::optimizer; });
+    const auto last = std::find_if(graph_.nodes.rbegin(), graph_.nodes.rend(), [&](const Node& other) {
+      return ops_.of(other).kind == OpKind::optimizer;
+    });
     return &*last == &node;
   }
   std::string input_name(ValueId id) const {
@@ -341,7 +339,7 @@ class Inference {
   std::vector<ValueId> squared_;  // what the gradient norm adds up
   std::vector<ValueId> updated_;  // the gradients of the updates so far
   std::map<std::string, const MeshGroup*, std::less<>> groups_;
-  std::unordered_map<std::string_view, Op> ops_;  // by the names in the graph
+  KnownOps<Op> ops_;
 };
 
 }  // namespace

@@ -48,7 +48,7 @@ class Owners {
       const Node& node = graph_.nodes[i];
       if (node.module != module_ || i == 0) enter(node.module);
       if (!is_concerned(node)) continue;
-      const Op& op = op_of(node);
+      const Op& op = ops_.of(node);
       if (node.op == kReturn) {
         outputs(i);
       } else if (op.kind == OpKind::optimizer) {
@@ -60,22 +60,18 @@ class Owners {
   }
 
  private:
-  // What a name says, asked for once.
+  // What a name says.
   struct Op {
+    explicit Op(const std::string& name) {
+      const std::string op = without_overwriting(name);
+      kind = sharding_rule(op).kind;
+      adds = op == "aten.add.Tensor";
+      scales = op == "aten.neg.default" || op.starts_with("aten.mul.") || op.starts_with("aten.div.");
+      hands_on = Owners::hands_on(op);
+    }
     OpKind kind;
     bool adds, scales, hands_on;
   };
-  const Op& op_of(const Node& node) {
-    const auto found = ops_.find(node.op);
-    if (found != ops_.end()) return found->second;
-    const std::string op = without_overwriting(node.op);
-    return ops_
-        .emplace(node.op,
-                 Op{sharding_rule(op).kind, op == "aten.add.Tensor",
-                    op == "aten.neg.default" || op.starts_with("aten.mul.") || op.starts_with("aten.div."),
-                    hands_on(op)})
-        .first->second;
-  }
 
   Owner owner_by_name(const Input& input) const {
     if (input.kind == InputKind::batch) return {};
@@ -299,7 +295,7 @@ class Owners {
 
   const Graph& graph_;
   std::unordered_map<std::string_view, std::int32_t> parameters_;
-  std::unordered_map<std::string_view, Op> ops_;  // by the names in the graph
+  KnownOps<Op> ops_;
   std::vector<OwnedParts> buffers_;
   IdMap<Held> held_;
   std::string_view module_;

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "compiler/ir/id_map.h"
 #include "compiler/ir/ir.h"
@@ -59,6 +60,20 @@ struct NamedRule {
 NamedRule sharding_rule(std::string_view op);
 // Whether an op passes the parts of a buffer on as they are. In the same form.
 bool keeps_parts(std::string_view op);
+
+// What the names of a graph's ops say, Known(name), each worked out once. The graph outlives this.
+template <class Known>
+class KnownOps {
+ public:
+  const Known& of(const Node& node) {
+    auto found = known_.find(node.op);
+    if (found == known_.end()) found = known_.emplace(node.op, Known(node.op)).first;
+    return found->second;
+  }
+
+ private:
+  std::unordered_map<std::string_view, Known> known_;
+};
 
 std::span<const NamedRule> arithmetic_rules();  // element by element, constants, reductions
 std::span<const NamedRule> product_rules();     // matrix products, attention, fused ops
