@@ -137,17 +137,31 @@ class Owners {
     } else if (op.hands_on) {
       hand_on(node, op);
     }
-    if (at_ < 0 || op.kind == OpKind::list) return;  // several may be put together in the module of one
-    const bool becomes_whole = op.kind == OpKind::view || is_collective(node, CollectiveKind::all_gather);
+    if (op.kind == OpKind::list) return;  // several may be put together in the module of one
     for_each_operand(node, [&](ValueId id) {
       const Owner own = owner(id);
-      if (!becomes_whole) return;
-      if (own.parameter >= 0 && own.of == Owner::Of::parameter && own.parameter != at_)
-        throw VerifyError{i, fmt::format("takes {} in the place of {}", name_of(own), module_)};
+      if (own.parameter < 0 || own.of != Owner::Of::parameter) return;
+      const std::int32_t wanted = parameter_of_module(own, node, op);
+      if (own.parameter != wanted)
+        throw VerifyError{i, fmt::format("takes {} in the place of {}", name_of(own), name_of({wanted}))};
     });
-    if (node.phase != Phase::backward) return;
+    if (at_ < 0 || node.phase != Phase::backward) return;
     for (const ValueId id : node.results)
       if (!is_owned(id)) set(id, Owner{at_, Owner::Of::gradient});
+  }
+
+  // The parameter that a node of this module may take where it takes `own`: the one that the module is named
+  // as, where parameters become whole there; else what lies in the module, or is called as nothing in it is.
+  std::int32_t parameter_of_module(const Owner& own, const Node& node, const Op& op) const {
+    if (at_ >= 0) {
+      const bool whole = op.kind == OpKind::view || is_collective(node, CollectiveKind::all_gather);
+      return whole ? at_ : own.parameter;
+    }
+    const std::string& name = name_of(own);
+    if (name.starts_with(module_) && name[module_.size()] == '.') return own.parameter;
+    const auto found =
+        parameters_.find(std::string(module_).append(name, std::min(name.rfind('.'), name.size())));
+    return found == parameters_.end() ? own.parameter : found->second;
   }
 
   static bool hands_on(std::string_view op) {

@@ -7,11 +7,11 @@
 // the gradient of that parameter. Copies, views, casts, scales, collectives and sums hand the owner on, and a
 // buffer has an owner for each of its parts, in their order. What anything else makes is nobody's.
 //
-// Refused: a parameter in the module of another one; a gradient, moment, bias or new parameter in the place
-// of another one; a gradient that replaces the sum that it should be added to; an update that is none. Not
-// seen: gradients that change places before they reach the module of their parameter. Parameters that share
-// one gradient, since a pass has found that theirs are equal, are taken for what they are. Linear in the
-// graph.
+// Refused: a parameter in the module of another one, or read by a module beside its own that has one of that
+// name ("ffn_norm.weight" by "attention_norm"); a gradient, moment, bias or new parameter in the place of
+// another one; a gradient that replaces the sum that it should be added to; an update that is none. Not seen:
+// gradients that change places before they reach the module of their parameter. Parameters that share one
+// gradient, since a pass has found that theirs are equal, are taken for what they are. Linear in the graph.
 #pragma once
 
 #include "compiler/ir/ir.h"

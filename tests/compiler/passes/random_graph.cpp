@@ -50,7 +50,7 @@ class Generator : GraphBuilder {
   void add_inputs() {
     for (std::size_t i = 0; i < kBlocks; ++i) {
       graph_.blocks.push_back(fmt::format("layers.{}", i));
-      const std::string name = fmt::format("layers.{}.weight", i);
+      const std::string name = fmt::format("layers.{}.table.weight", i);
       add_input(name, InputKind::parameter, contiguous(DType::f32, {4, 6}));
       add_input(name + ".exp_avg", InputKind::optimizer, contiguous(DType::f32, {4, 6}));
       add_input(name + ".exp_avg_sq", InputKind::optimizer, contiguous(DType::f32, {4, 6}));

@@ -53,6 +53,16 @@ TEST_CASE("a parameter belongs into its own module") {
         "takes a.weight in the place of b.weight");
 }
 
+TEST_CASE("a module reads no other module's parameter where it has one of that name") {
+  const auto read = [](const std::string& module, const std::string& parameter) {
+    return owner_refusal("forward " + module + "\n  %10: f32[2,4] = aten.mul.Tensor(%4, " + parameter +
+                         ")\n");
+  };
+  CHECK(read("a", "%0").empty());
+  CHECK(read("a", "%1") == "takes b.weight in the place of a.weight");
+  CHECK(read("tied", "%1").empty());
+}
+
 TEST_CASE("a sum of gradients takes those of its parameter") {
   CHECK(when_added("%22", "%23").empty());
   CHECK(when_added("%23", "%22") == "takes the update of b.weight for that of a.weight");
