@@ -97,9 +97,9 @@ class Flood {
 TEST_CASE(
     "SEC-06: a flood of hostile connections costs the launcher little, and the job ends as without it") {
   const std::string port = free_port();
-  const TemporaryFolder folder;
+  const Scratch folder;
   const std::string script =
-      "echo up; while ! test -e " + (folder / "end") + "; do sleep 0.05; done; echo well";
+      "echo up; while ! test -e " + folder.path("end") + "; do sleep 0.05; done; echo well";
   const auto node = [&](const char* rank) {
     return shell({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-id=j", "--rdzv-endpoint=127.0.0.1:" + port,
                   "--node-rank=" + std::string(rank)},
@@ -128,7 +128,7 @@ TEST_CASE(
   CHECK(joined_after_s > 0);
   waves(connections_wanted);
   const double seconds = now_s() - began_s, cpu_s = cpu_seconds(first.pid()) - cpu_began_s;
-  std::ofstream(folder / "end") << "";
+  std::ofstream(folder.path("end")) << "";
   const Finished a = first.wait(), b = second.wait();
   fmt::print(
       "{} connections in {:.1f} s, {} more found no place; launcher: {} MiB at most, {:.2f} s of its core "

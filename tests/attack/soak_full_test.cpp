@@ -128,8 +128,7 @@ class Soak : public KilledRun {
   void kill_guard_and_launcher() {
     disturb({137}, {}, [](auto& launcher, const Mark& mark) {
       for (const int pid : mark.processes())
-        if (launch::read_file(fmt::format("/proc/{}/environ", pid)).find("LOCAL_RANK=") ==
-                std::string::npos &&
+        if (text_of(fmt::format("/proc/{}/environ", pid)).find("LOCAL_RANK=") == std::string::npos &&
             pid != launcher.pid())
           kill(pid, SIGKILL);
       launcher.signal(SIGKILL);

@@ -32,7 +32,7 @@ class Mark {
       const std::string name = entry.path().filename();
       if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
         continue;
-      const std::string environment = '\0' + launch::read_file(entry.path() / "environ");
+      const std::string environment = '\0' + text_of(entry.path() / "environ");
       if (!has(environment, std::string(kVariable) + "=" + value_)) continue;
       if (!variable.empty() && !has(environment, variable)) continue;
       if (!launch::is_gone(std::stoi(name))) found.push_back(std::stoi(name));

@@ -170,8 +170,8 @@ TEST_CASE("two nodes of the same rank do not both get in") {
 }
 
 TEST_CASE("SEC-05: a node must know the secret, from the environment or a file, and ranks never see it") {
-  TemporaryFolder folder;
-  std::ofstream(folder / "secret") << "open sesame\n";
+  Scratch folder;
+  std::ofstream(folder.path("secret")) << "open sesame\n";
   const std::string port = free_port();
   const std::string script = "echo secret:$RONDO_RDZV_SECRET. $RONDO_STORE_TOKEN";
   Launch first(shell(fixed(port, 0), script), {{"RONDO_RDZV_SECRET", "open sesame"}});
@@ -180,7 +180,7 @@ TEST_CASE("SEC-05: a node must know the secret, from the environment or a file, 
     CHECK(end.code == 6);
     CHECK_THAT(end.err, ContainsSubstring("refused this node: another job, or another secret"));
   }
-  Launch second(shell(fixed(port, 1, {"--rdzv-secret-file=" + folder / "secret"}), script));
+  Launch second(shell(fixed(port, 1, {"--rdzv-secret-file=" + folder.path("secret")}), script));
   const Finished a = first.wait(), b = second.wait();
   CHECK(a.code == 0);
   CHECK(b.code == 0);

@@ -19,7 +19,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 
 std::vector<int> numbers_in(const std::string& path) {
-  std::istringstream text(read_file(path));
+  std::istringstream text(text_of(path));
   std::vector<int> numbers;
   for (int number; text >> number;) numbers.push_back(number);
   return numbers;
@@ -69,34 +69,34 @@ TEST_CASE("the first failure gives the exit code, is named, and ends the others"
 }
 
 TEST_CASE("a rank's error file is shown, and names the cause though a peer died first") {
-  TemporaryFolder folder;
+  Scratch folder;
   const Finished run = launch(
       shell({"--nproc-per-node=2"}, "if [ $RANK = 0 ]; then while [ ! -e " +
-                                        (folder / "told ]; do sleep 0.01; done; exit 7; fi; ") +
+                                        folder.path("told ]; do sleep 0.01; done; exit 7; fi; ") +
                                         "echo '{\"message\":{\"message\":\"disk "
                                         "full\",\"errorCode\":9,\"extraInfo\":{\"timestamp\":\"1\"}}}' "
                                         "> $TORCHELASTIC_ERROR_FILE; touch " +
-                                        (folder / "told; sleep 60")));
+                                        folder.path("told; sleep 60")));
   CHECK(run.code == 9);
   CHECK_THAT(run.err, ContainsSubstring("rank 1 (local rank 1"));
   CHECK_THAT(run.err, ContainsSubstring("it said: disk full"));
 }
 
 TEST_CASE("a killed rank gives 128 + its signal and takes the others along") {
-  TemporaryFolder folder;
-  Launch run(shell({"--nproc-per-node=3"}, "echo $$ > " + (folder / "pid.$RANK.new; mv ") +
-                                               (folder / "pid.$RANK.new ") +
-                                               (folder / "pid.$RANK; exec sleep 60")));
+  Scratch folder;
+  Launch run(shell({"--nproc-per-node=3"}, "echo $$ > " + folder.path("pid.$RANK.new; mv ") +
+                                               folder.path("pid.$RANK.new ") +
+                                               folder.path("pid.$RANK; exec sleep 60")));
   REQUIRE(holds_soon([&] {
-    return !numbers_in(folder / "pid.0").empty() && !numbers_in(folder / "pid.1").empty() &&
-           !numbers_in(folder / "pid.2").empty();
+    return !numbers_in(folder.path("pid.0")).empty() && !numbers_in(folder.path("pid.1")).empty() &&
+           !numbers_in(folder.path("pid.2")).empty();
   }));
-  kill(numbers_in(folder / "pid.1")[0], SIGKILL);
+  kill(numbers_in(folder.path("pid.1"))[0], SIGKILL);
   const Finished end = run.wait();
   CHECK(end.code == 137);
   CHECK_THAT(end.err,
              ContainsSubstring("rank 1 (local rank 1") && ContainsSubstring("was killed by SIGKILL"));
-  for (const char* name : {"pid.0", "pid.2"}) CHECK(is_gone(numbers_in(folder / name)[0]));
+  for (const char* name : {"pid.0", "pid.2"}) CHECK(is_gone(numbers_in(folder.path(name))[0]));
 }
 
 TEST_CASE("ranks that ignore SIGTERM are killed after the grace") {
@@ -124,28 +124,30 @@ TEST_CASE("PRO-17: a rank that ignores a forwarded signal, or stands still, is k
 }
 
 TEST_CASE("nobody survives a killed launcher, not even what a rank started") {
-  TemporaryFolder folder;
+  Scratch folder;
   Launch run(shell({"--nproc-per-node=2"},
                    "sleep 60 & echo $$ $! $(dirname $RONDO_RUN_FOLDER_FILE | tr -cd 0-9) > " +
-                       (folder / "new.$RANK; dirname $RONDO_RUN_FOLDER_FILE > ") + (folder / "private; mv ") +
-                       (folder / "new.$RANK ") + (folder / "pids.$RANK; wait")));
-  REQUIRE(holds_soon(
-      [&] { return numbers_in(folder / "pids.0").size() > 1 && numbers_in(folder / "pids.1").size() > 1; }));
+                       folder.path("new.$RANK; dirname $RONDO_RUN_FOLDER_FILE > ") +
+                       folder.path("private; mv ") + folder.path("new.$RANK ") +
+                       folder.path("pids.$RANK; wait")));
+  REQUIRE(holds_soon([&] {
+    return numbers_in(folder.path("pids.0")).size() > 1 && numbers_in(folder.path("pids.1")).size() > 1;
+  }));
   run.signal(SIGKILL);
   CHECK(run.wait().code == 137);
   for (const char* name : {"pids.0", "pids.1"}) {
-    const auto pids = numbers_in(folder / name);
+    const auto pids = numbers_in(folder.path(name));
     CHECK(holds_soon([&] { return is_gone(pids[0]) && is_gone(pids[1]); }));
   }
-  std::string private_folder = read_file(folder / "private");
+  std::string private_folder = text_of(folder.path("private"));
   private_folder.pop_back();
   CHECK(holds_soon([&] { return !std::filesystem::exists(private_folder); }));
 }
 
 TEST_CASE("what a rank left running ends with it") {
-  TemporaryFolder folder;
-  CHECK(launch(shell({}, "sleep 60 & echo $! > " + (folder / "pid"))).code == 0);
-  CHECK(holds_soon([&] { return is_gone(numbers_in(folder / "pid")[0]); }));
+  Scratch folder;
+  CHECK(launch(shell({}, "sleep 60 & echo $! > " + folder.path("pid"))).code == 0);
+  CHECK(holds_soon([&] { return is_gone(numbers_in(folder.path("pid"))[0]); }));
 }
 
 // Ranks set a trap, say "ready" and wait.
@@ -212,15 +214,15 @@ TEST_CASE("the user's mistakes are not tried again") {
 }
 
 TEST_CASE("streams go to files, to both, or to the console, by local rank") {
-  TemporaryFolder folder;
+  Scratch folder;
   const Finished run = launch(
       shell({"--nproc-per-node=3", "--rdzv-id=j", "--log-dir", folder.path(), "-r", "0:3", "-t", "1:1"},
             "echo out $RANK; echo err $RANK >&2"));
   CHECK(run.code == 0);
-  const std::string logs = folder / "j/attempt_0/";
-  CHECK(read_file(logs + "0/stdout.log") == "out 0\n");
-  CHECK(read_file(logs + "0/stderr.log") == "err 0\n");
-  CHECK(read_file(logs + "1/stdout.log") == "out 1\n");
+  const std::string logs = folder.path("j/attempt_0/");
+  CHECK(text_of(logs + "0/stdout.log") == "out 0\n");
+  CHECK(text_of(logs + "0/stderr.log") == "err 0\n");
+  CHECK(text_of(logs + "1/stdout.log") == "out 1\n");
   CHECK_FALSE(std::filesystem::exists(logs + "1/stderr.log"));
   CHECK_THAT(run.out, !ContainsSubstring("out 0") && ContainsSubstring("[default1]: out 1\n") &&
                           ContainsSubstring("[default2]: out 2\n"));
@@ -228,13 +230,13 @@ TEST_CASE("streams go to files, to both, or to the console, by local rank") {
 }
 
 TEST_CASE("only the ranks of the filter reach the console, one alone without a prefix") {
-  TemporaryFolder folder;
+  Scratch folder;
   const std::string script = "echo out $RANK";
   CHECK(launch(shell({"--nproc-per-node=3", "--local-ranks-filter=1"}, script)).out == "out 1\n");
   const Finished run = launch(shell(
       {"--nproc-per-node=3", "--local-ranks-filter=0,1", "--rdzv-id=j", "--log-dir", folder.path()}, script));
   CHECK_THAT(run.out, ContainsSubstring("[default0]: out 0\n") && !ContainsSubstring("out 2"));
-  CHECK(read_file(folder / "j/attempt_0/2/stdout.log") == "out 2\n");
+  CHECK(text_of(folder.path("j/attempt_0/2/stdout.log")) == "out 2\n");
 }
 
 TEST_CASE("lines of different ranks are never mixed, and an unfinished one is shown") {
@@ -249,12 +251,12 @@ TEST_CASE("lines of different ranks are never mixed, and an unfinished one is sh
 }
 
 TEST_CASE("a failed rank's log is named, and its last line shown") {
-  TemporaryFolder folder;
+  Scratch folder;
   const Finished run =
       launch(shell({"--rdzv-id=j", "-r3", "--log-dir", folder.path()}, "echo reason >&2; echo >&2; exit 8"));
   CHECK(run.code == 8);
   CHECK_THAT(run.err, ContainsSubstring("it said: reason"));
-  CHECK_THAT(run.err, ContainsSubstring("its log: " + (folder / "j/attempt_0/0/stderr.log")));
+  CHECK_THAT(run.err, ContainsSubstring("its log: " + folder.path("j/attempt_0/0/stderr.log")));
 }
 
 TEST_CASE("a folder for logs that cannot be written is refused") {
@@ -265,7 +267,7 @@ TEST_CASE("a folder for logs that cannot be written is refused") {
 }
 
 TEST_CASE("logs that another launcher is writing are refused to a second one") {
-  TemporaryFolder folder;
+  Scratch folder;
   const std::vector<std::string> words = shell({"--log-dir", folder.path(), "--tee=3"}, "echo up; sleep 60");
   Launch first(words);
   REQUIRE(holds_soon([&] { return first.out().find("up") != std::string::npos; }));
@@ -282,13 +284,13 @@ TEST_CASE("no room for temporary files is exit 9") {
 }
 
 TEST_CASE("a killed rank leaves an exit.json in the run folder that rank 0 named") {
-  TemporaryFolder folder;
+  Scratch folder;
   const Finished run = launch(shell(
       {"--nproc-per-node=2"}, "if [ $RANK = 0 ]; then echo run_folder=" + folder.path() +
-                                  " > $RONDO_RUN_FOLDER_FILE; touch " + (folder / "named; sleep 60; fi; ") +
-                                  "while [ ! -e " + (folder / "named ]; do sleep 0.01; done; kill -9 $$")));
+                                  " > $RONDO_RUN_FOLDER_FILE; touch " + folder.path("named; sleep 60; fi; ") +
+                                  "while [ ! -e " + folder.path("named ]; do sleep 0.01; done; kill -9 $$")));
   CHECK(run.code == 137);
-  const auto end = nlohmann::json::parse(read_file(folder / "exit.json"));
+  const auto end = nlohmann::json::parse(text_of(folder.path("exit.json")));
   CHECK(end["exit_code"] == 137);
   CHECK(end["signal"] == SIGKILL);
   CHECK(end["rank"] == 1);

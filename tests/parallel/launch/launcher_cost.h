@@ -32,7 +32,7 @@ inline Fd connected(const std::string& port) {
 
 // Of the processor, so far.
 inline double cpu_seconds(int pid) {
-  const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
   std::istringstream fields(stat.substr(stat.rfind(')') + 2));
   std::string word;
   double ticks = 0;
@@ -42,7 +42,7 @@ inline double cpu_seconds(int pid) {
 }
 
 inline int resident_mib(int pid) {
-  std::istringstream pages(read_file("/proc/" + std::to_string(pid) + "/statm"));
+  std::istringstream pages(text_of("/proc/" + std::to_string(pid) + "/statm"));
   long size = 0, resident = 0;
   pages >> size >> resident;
   return static_cast<int>(resident * sysconf(_SC_PAGESIZE) >> 20);

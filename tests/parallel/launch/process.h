@@ -8,23 +8,15 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-namespace rondo::launch {
+#include "tests/trainer/observe/metrics/scratch.h"
 
-inline std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+namespace rondo::launch {
 
 // Polls until it holds; false when patience ends.
 template <typename Condition>
@@ -39,26 +31,9 @@ bool holds_soon(Condition condition, std::chrono::seconds patience = std::chrono
 
 // Zombies are gone: they only wait for init.
 inline bool is_gone(int pid) {
-  const std::string status = read_file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string status = text_of("/proc/" + std::to_string(pid) + "/stat");
   return status.empty() || status.substr(status.rfind(')') + 2, 1) == "Z";
 }
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string path = std::filesystem::temp_directory_path() / "rondo-test-XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    path_ = path;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string operator/(const std::string& name) const { return path_ / name; }
-  std::string path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct Finished {
   int code;  // 128 + n for signal n
@@ -91,8 +66,8 @@ class Launch {
 
   int pid() const { return pid_; }
   void signal(int number) const { kill(pid_, number); }
-  std::string out() const { return read_file(folder_ / "out"); }
-  std::string err() const { return read_file(folder_ / "err"); }
+  std::string out() const { return text_of(folder_ / "out"); }
+  std::string err() const { return text_of(folder_ / "err"); }
 
   Finished wait(std::chrono::seconds patience = std::chrono::seconds(20)) {
     int status = 0;
@@ -102,7 +77,7 @@ class Launch {
   }
 
  private:
-  TemporaryFolder folder_;
+  Scratch folder_;
   pid_t pid_ = -1;
   bool ended_ = false;
 };

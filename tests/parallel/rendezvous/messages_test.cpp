@@ -133,8 +133,8 @@ TEST_CASE("a message with any field missing or damaged is refused") {
 }
 
 TEST_CASE("an error file is read in torchrun's format, and nonsense is ignored") {
-  TemporaryFolder folder;
-  const std::string path = folder / "error.json";
+  Scratch folder;
+  const std::string path = folder.path("error.json");
   const auto read = [&](const std::string& text) {
     std::ofstream(path) << text;
     return read_error_file(path);
@@ -148,7 +148,7 @@ TEST_CASE("an error file is read in torchrun's format, and nonsense is ignored")
   CHECK(read(R"({"message":"plain"})")->message == "plain");
   CHECK(read(R"({"message":{"message":")" + std::string(5000, 'x') + "\"}}")->message.size() == 2000);
   for (const char* text : {"", "{", "[]", "{\"a\":1}", "\xff"}) CHECK_FALSE(read(text));
-  CHECK_FALSE(read_error_file(folder / "absent"));
+  CHECK_FALSE(read_error_file(folder.path("absent")));
 }
 
 TEST_CASE("the cause is the earliest death that another rank did not bring about") {
@@ -180,14 +180,14 @@ TEST_CASE("ranks that ended apart give the first code that tells something") {
 }
 
 TEST_CASE("the launcher's exit.json leaves a rank's own alone if it names the same code") {
-  TemporaryFolder folder;
-  const std::string path = folder / "exit.json";
+  Scratch folder;
+  const std::string path = folder.path("exit.json");
   Failure failure;
   failure.rank = 1;
   failure.exit_code = 4;
   failure.message = "no file";
   write_exit_json(folder.path(), failure, 2, file_time_now_s());
-  Json written = Json::parse(read_file(path));
+  Json written = Json::parse(text_of(path));
   CHECK(written["exit_code"] == 4);
   CHECK(written["signal"].is_null());
   CHECK(written["rank"] == 1);
@@ -201,23 +201,23 @@ TEST_CASE("the launcher's exit.json leaves a rank's own alone if it names the sa
   const std::string own = R"({"exit_code":4,"by":"rank 1"})";
   std::ofstream(path) << own;
   write_exit_json(folder.path(), failure, 0, began_s);
-  CHECK(read_file(path) == own);
+  CHECK(text_of(path) == own);
   const Holdup holdup{{3, 11, 80, false, false, 3, "at aten.mm", "", "layers.0"},
                       "rank 3 holds the others up"};
   write_exit_json(folder.path(), failure, 0, began_s, holdup);
-  written = Json::parse(read_file(path));
+  written = Json::parse(text_of(path));
   CHECK(written["by"] == "rank 1");
   CHECK(written["culprit"]["rank"] == 3);
   CHECK(written["culprit"]["step"] == 11);
   CHECK(written["culprit"]["text"] == "rank 3 holds the others up");
-  const Json event = Json::parse(read_file(folder / "events.jsonl"));
+  const Json event = Json::parse(text_of(folder.path("events.jsonl")));
   CHECK(event["event"] == "held_up");
   CHECK(event["culprit"] == written["culprit"]);
   failure.signal = 9;
   write_exit_json(folder.path(), failure, 0, began_s);
-  CHECK(Json::parse(read_file(path))["exit_code"] == 137);
-  CHECK(Json::parse(read_file(path))["signal"] == SIGKILL);
-  CHECK_THROWS_AS(write_exit_json(folder / "absent", failure, 0, began_s), rondo::Error);
+  CHECK(Json::parse(text_of(path))["exit_code"] == 137);
+  CHECK(Json::parse(text_of(path))["signal"] == SIGKILL);
+  CHECK_THROWS_AS(write_exit_json(folder.path("absent"), failure, 0, began_s), rondo::Error);
 }
 
 TEST_CASE("a listening port is refused to others, a bound one is kept for a program that listens itself") {
@@ -234,11 +234,11 @@ TEST_CASE("a listening port is refused to others, a bound one is kept for a prog
 }
 
 TEST_CASE("the last line of a log is its last that is not blank") {
-  TemporaryFolder folder;
-  const std::string path = folder / "log";
+  Scratch folder;
+  const std::string path = folder.path("log");
   std::ofstream(path) << std::string(20000, 'x') << "\nfirst\nlast \n\n";
   CHECK(last_line_of(path) == "last");
-  CHECK(last_line_of(folder / "absent").empty());
+  CHECK(last_line_of(folder.path("absent")).empty());
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ using namespace rondo;
 namespace {
 
 // The text of a line, or the column and reason of the error.
-std::string text_of(std::string_view line) {
+std::string text_at(std::string_view line) {
   try {
     const JsonText found = find_json_text(line);
     std::string text;
@@ -62,40 +62,40 @@ TEST_CASE("the field that is named is the text, and its name may have escapes in
 }
 
 TEST_CASE("the text of a line is the value of its field text with escapes undone") {
-  CHECK(text_of(kLines[0]) == "plain");
-  CHECK(text_of(kLines[1]) == "a\n\t\"b\"\\ \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
-  CHECK(text_of(kLines[2]) == "");
-  CHECK(text_of(kLines[3]) == "escaped key");
-  CHECK(text_of(kLines[4]) == "second");
+  CHECK(text_at(kLines[0]) == "plain");
+  CHECK(text_at(kLines[1]) == "a\n\t\"b\"\\ \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
+  CHECK(text_at(kLines[2]) == "");
+  CHECK(text_at(kLines[3]) == "escaped key");
+  CHECK(text_at(kLines[4]) == "second");
 }
 
 TEST_CASE("bytes that are not UTF-8 pass through a line unchanged") {
-  CHECK(text_of("{\"text\": \"\xff\xfe \x80\"}") == "\xff\xfe \x80");
+  CHECK(text_at("{\"text\": \"\xff\xfe \x80\"}") == "\xff\xfe \x80");
 }
 
 TEST_CASE("a malformed line is refused with column and reason") {
-  CHECK(text_of("") == "1: expected '{' before an object");
-  CHECK(text_of("[1]") == "1: expected '{' before an object");
-  CHECK(text_of(R"({"text": "open)") == "15: the string does not end");
-  CHECK(text_of(R"({"text" "x"})") == "9: expected ':' after a key");
-  CHECK(text_of(R"({"text": "x"} y)") == "15: text after the object");
-  CHECK(text_of(R"({"text": "x",})") == "14: expected '\"' before a key");
-  CHECK(text_of(R"({"text": "\q"})") == "12: unknown escape in a string");
-  CHECK(text_of(R"({"text": "\u12g4"})") == "15: \\u needs four hexadecimal digits");
-  CHECK(text_of(R"({"text": "\ud83d!"})") == "17: half a surrogate pair");
-  CHECK(text_of(R"({"text": "\ude00"})") == "17: half a surrogate pair");
-  CHECK(text_of("{\"text\": \"a\tb\"}") == "12: a control character must be escaped in a string");
-  CHECK(text_of(R"({"a": 01, "text": "x"})") == "8: expected '}' or ',' in an object");
-  CHECK(text_of(R"({"a": -, "text": "x"})") == "8: expected a digit");
-  CHECK(text_of(R"({"a": nul, "text": "x"})") == "7: expected a value");
-  CHECK(text_of(std::string(100000, '[')) == "1: expected '{' before an object");
-  CHECK(text_of("{\"a\": " + std::string(100000, '[')) == "519: nested too deeply");
+  CHECK(text_at("") == "1: expected '{' before an object");
+  CHECK(text_at("[1]") == "1: expected '{' before an object");
+  CHECK(text_at(R"({"text": "open)") == "15: the string does not end");
+  CHECK(text_at(R"({"text" "x"})") == "9: expected ':' after a key");
+  CHECK(text_at(R"({"text": "x"} y)") == "15: text after the object");
+  CHECK(text_at(R"({"text": "x",})") == "14: expected '\"' before a key");
+  CHECK(text_at(R"({"text": "\q"})") == "12: unknown escape in a string");
+  CHECK(text_at(R"({"text": "\u12g4"})") == "15: \\u needs four hexadecimal digits");
+  CHECK(text_at(R"({"text": "\ud83d!"})") == "17: half a surrogate pair");
+  CHECK(text_at(R"({"text": "\ude00"})") == "17: half a surrogate pair");
+  CHECK(text_at("{\"text\": \"a\tb\"}") == "12: a control character must be escaped in a string");
+  CHECK(text_at(R"({"a": 01, "text": "x"})") == "8: expected '}' or ',' in an object");
+  CHECK(text_at(R"({"a": -, "text": "x"})") == "8: expected a digit");
+  CHECK(text_at(R"({"a": nul, "text": "x"})") == "7: expected a value");
+  CHECK(text_at(std::string(100000, '[')) == "1: expected '{' before an object");
+  CHECK(text_at("{\"a\": " + std::string(100000, '[')) == "519: nested too deeply");
 }
 
 TEST_CASE("a field text that is missing or no string is refused") {
-  CHECK(text_of(R"({"txt": "x"})") == "1: the object has no field \"text\"");
-  CHECK(text_of(R"({"text": 7})") == "10: the field \"text\" is not a string");
-  CHECK(text_of(R"({"text": null, "a": 1})") == "10: the field \"text\" is not a string");
+  CHECK(text_at(R"({"txt": "x"})") == "1: the object has no field \"text\"");
+  CHECK(text_at(R"({"text": 7})") == "10: the field \"text\" is not a string");
+  CHECK(text_at(R"({"text": null, "a": 1})") == "10: the field \"text\" is not a string");
 }
 
 TEST_CASE("20000 random mutations of lines are read as an independent parser reads them") {

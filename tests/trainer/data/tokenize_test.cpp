@@ -42,15 +42,6 @@ TokenizeResult run(const TempFolder& folder, const std::string& output, int thre
   return tokenize(options, tokenizer, [](const TokenizeProgress&) {});
 }
 
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::to_string(static_cast<int>(error.code())) + ": " + error.what();
-  }
-  return "no error";
-}
-
 }  // namespace
 
 TEST_CASE("training on tokenized text equals training on the text, sample by sample") {

@@ -5,7 +5,6 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -13,6 +12,7 @@
 
 #include "compiler/execute/planned_step.h"
 #include "tests/compiler/execute/far_device.h"
+#include "tests/trainer/observe/metrics/scratch.h"
 #include "tests/trainer/step/small_job.h"
 #include "trainer/observe/report.h"
 #include "trainer/resume/checkpoint_restore.h"
@@ -103,13 +103,6 @@ class FarPlan final : public Executor {
   std::unique_ptr<PlannedStep> step_;
 };
 
-struct TemporaryFolder {
-  TemporaryFolder() { std::filesystem::create_directories(path); }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / fmt::format("rondo_far_{}", getpid());
-};
-
 const std::string kAccumulates = "--training.global_batch_size=4";
 
 }  // namespace
@@ -153,10 +146,10 @@ TEST_CASE("planned steps on another device have the bits of the CPU") {
 }
 
 TEST_CASE("state on another device is saved as it is on the CPU, and restored to either") {
-  const TemporaryFolder folder;
+  const Scratch folder;
   const std::string mode = GENERATE("disabled", "async");
   const SmallJob job("deepseek_v3", 1,
-                     {"--job.dump_folder=" + (folder.path / mode).string(), "--checkpoint.enable=true",
+                     {"--job.dump_folder=" + folder.path(mode), "--checkpoint.enable=true",
                       "--checkpoint.async_mode=" + mode});
   const CompiledFunctions compiled = job.compile(ExecutorKind::eager);
   ProcessGroups groups = alone();
@@ -190,8 +183,8 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
 }
 
 TEST_CASE("weights on another device are saved alone as they are on the CPU") {
-  const TemporaryFolder folder;
-  const SmallJob job("llama3", 1, {"--job.dump_folder=" + folder.path.string(), "--checkpoint.enable=true"});
+  const Scratch folder;
+  const SmallJob job("llama3", 1, {"--job.dump_folder=" + folder.path(), "--checkpoint.enable=true"});
   const CompiledFunctions compiled = job.compile(ExecutorKind::eager);
   ProcessGroups groups = alone();
   const std::filesystem::path root = checkpoint_root(job.config);

@@ -21,7 +21,7 @@ namespace rondo {
 class Scratch {
  public:
   Scratch() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "rondo_metrics_XXXXXX").string();
+    std::string pattern = (std::filesystem::temp_directory_path() / "rondo_test_XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
     root_ = pattern;
   }
@@ -31,6 +31,9 @@ class Scratch {
 
   std::filesystem::path operator/(const std::string& name) const { return root_ / name; }
   const std::filesystem::path& root() const { return root_; }
+  // The same as words: its own, and of what it holds.
+  std::string path() const { return root_.string(); }
+  std::string path(const std::string& name) const { return (root_ / name).string(); }
 
  private:
   std::filesystem::path root_;
