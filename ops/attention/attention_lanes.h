@@ -56,9 +56,11 @@ constexpr C infinity() {
   return static_cast<C>(__builtin_inf());
 }
 
-// 2^x, the same function in each lane. f32: at most 2 units in the last place off for x from -126 to 127,
-// zero below, exactly 1 at 0, and NaN for NaN. x is split into a whole number, which becomes an exponent,
-// and a rest from -1/2 to 1/2, for which 1 + x * (a polynomial of degree 5) is within 1e-8.
+// 2^x, the same function in each lane. ops/kernel/exponential.h has e^x, for results down to the smallest and
+// up to infinity; weights of scores in units of log 2 need neither that nor a reduction by log 2. f32: at
+// most 2 units in the last place off for x from -126 to 127, zero below, exactly 1 at 0, and NaN for NaN. x
+// is split into a whole number, which becomes an exponent, and a rest from -1/2 to 1/2, for which 1 + x * (a
+// polynomial of degree 5) is within 1e-8.
 inline Vector<float> exp2(Vector<float> x) {
   using Integers = LanesOf<float>::Integers;
   constexpr float kRound = 12582912.0F + 127.0F;  // 1.5 * 2^23: a sum's last bit is worth 1

@@ -1,6 +1,7 @@
 // What attention_cpu.cpp asks of the tiles: one query head's block of queries, forward or backward. The same
-// source is compiled for several sets of vector instructions (ops/CMakeLists.txt). No LibTorch: a standard
-// function compiled for AVX-512 must not be the one that the linker keeps for all.
+// source is compiled for several sets of vector instructions (ops/CMakeLists.txt): unlike the loops of
+// ops/kernel/parallel_rows.h, tiles are written in vectors of a set's width, and contract products and sums.
+// No LibTorch: a standard function compiled for AVX-512 must not be the one that the linker keeps for all.
 #pragma once
 
 #include <cstddef>
