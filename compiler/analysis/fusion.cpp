@@ -21,16 +21,6 @@ bool is_of(const Node& node, std::string_view op, ValueId a, ValueId b) {
 
 }  // namespace
 
-std::optional<double> number(const Node& node, std::size_t argument) {
-  if (argument >= node.args.size()) return std::nullopt;
-  const Argument& arg = node.args[argument];
-  if (const auto* real = std::get_if<double>(&arg)) return *real;
-  if (const auto* whole = std::get_if<std::int64_t>(&arg)) return static_cast<double>(*whole);
-  if (const auto* wrapped = std::get_if<WrappedNumber>(&arg))
-    return std::visit([](auto n) { return static_cast<double>(n); }, wrapped->number);
-  return std::nullopt;
-}
-
 bool is_product(const Node& node, ValueId a, ValueId b) { return is_of(node, "aten.mul.Tensor", a, b); }
 bool is_sum(const Node& node, ValueId a, ValueId b) {
   return is_of(node, "aten.add.Tensor", a, b) && number(node, 2) == 1;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,8 +14,6 @@
 
 namespace rondo::ir {
 
-// The number at an argument, plain or wrapped.
-std::optional<double> number(const Node& node, std::size_t argument);
 // Whether it is a product (aten.mul.Tensor) or sum (aten.add.Tensor, alpha 1) of these two, in either order.
 bool is_product(const Node& node, ValueId a, ValueId b);
 bool is_sum(const Node& node, ValueId a, ValueId b);

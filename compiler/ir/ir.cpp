@@ -105,6 +105,16 @@ ValueId operand(const Node& node, std::size_t argument) {
   return use != nullptr ? use->value : kNoValue;
 }
 
+std::optional<double> number(const Node& node, std::size_t argument) {
+  if (argument >= node.args.size()) return std::nullopt;
+  const Argument& arg = node.args[argument];
+  if (const auto* real = std::get_if<double>(&arg)) return *real;
+  if (const auto* whole = std::get_if<std::int64_t>(&arg)) return static_cast<double>(*whole);
+  if (const auto* wrapped = std::get_if<WrappedNumber>(&arg))
+    return std::visit([](auto n) { return static_cast<double>(n); }, wrapped->number);
+  return std::nullopt;
+}
+
 ValueId storage_root(const Graph& graph, ValueId id) {
   for (;;) {
     const Value& value = graph.value(id);

@@ -145,6 +145,8 @@ struct Graph {
 
 // The operand at an argument; kNoValue if that is something else, or there is no such argument.
 ValueId operand(const Node& node, std::size_t argument);
+// The number at an argument, plain or wrapped.
+std::optional<double> number(const Node& node, std::size_t argument);
 
 // Calls f(ValueId) for each operand in order; absent optional tensors are left out.
 template <class F>

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/verify_error.h"
@@ -172,13 +173,8 @@ class Inference {
 
   // What ranks counted repeatedly is divided by their number.
   void divide_repeated(const Node& node, const Op& op, ShardingType& made) const {
-    if (op.kind != OpKind::division || node.args.size() < 2) return;
-    const Argument& arg = node.args[1];
-    double by = 0;
-    if (const auto* wrapped = std::get_if<WrappedNumber>(&arg))
-      by = std::visit([](auto number) { return static_cast<double>(number); }, wrapped->number);
-    if (const auto* whole = std::get_if<std::int64_t>(&arg)) by = static_cast<double>(*whole);
-    if (const auto* real = std::get_if<double>(&arg)) by = *real;
+    const std::optional<double> by = op.kind == OpKind::division ? number(node, 1) : std::nullopt;
+    if (!by) return;
     for (unsigned chosen = 1; chosen < (1U << axes_); ++chosen) {
       double times = 1;
       bool repeated = true;
@@ -187,7 +183,7 @@ class Inference {
           times *= static_cast<double>(graph_.mesh.axes[a].ranks);
           repeated = repeated && made.on[a].repeated;
         }
-      if (!repeated || times != by) continue;
+      if (!repeated || times != *by) continue;
       for (std::size_t a = 0; a < axes_; ++a)
         if ((chosen >> a & 1) != 0) made.on[a].repeated = false;
       return;
