@@ -332,7 +332,7 @@ Notes bucket_sums(Graph& graph, std::string_view origin) {
     const Key key{bucket, start.phase, false, std::string(c->group), 1, type.dtype};
     if (!bucket.empty()) by_key[key].push_back(&sums.back());
   }
-  if (sums.empty()) return {};
+  if (sums.empty()) return unchanged();
   std::size_t after = sums.size();
   Bucketing bucketing(graph, origin);
   for (const auto& [key, members] : by_key) {

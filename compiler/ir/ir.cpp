@@ -138,6 +138,9 @@ IdMap<ValueId> storage_roots(const Graph& graph) {
 }
 
 bool overwrites(const Graph& graph) {
+  // Values that no node makes any more may be marked, too.
+  const auto is_write = [](const Value& value) { return value.writes != kNoValue; };
+  if (std::none_of(graph.values.begin(), graph.values.end(), is_write)) return false;
   for (const Node& node : graph.nodes)
     for (ValueId id : node.results)
       if (graph.value(id).writes != kNoValue) return true;

@@ -203,7 +203,7 @@ class Offloader {
 
 Notes offload(Graph& graph, const CompileOptions& options) {
   const bool has_backward = std::any_of(graph.nodes.begin(), graph.nodes.end(), is_backward);
-  if (options.memory_policy != MemoryPolicy::sac_and_offload || !has_backward) return {};
+  if (options.memory_policy != MemoryPolicy::sac_and_offload || !has_backward) return unchanged();
   if (overwrites(graph)) return left_alone();
   return Offloader(graph, options).run();
 }

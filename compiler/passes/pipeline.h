@@ -63,7 +63,7 @@ std::vector<std::string> order_problems(std::span<const PassInfo> table,
 struct PassReport {
   std::string_view name;
   double ms = 0;         // the pass alone
-  double verify_ms = 0;  // the verifier after it
+  double verify_ms = 0;  // the verifier after it, if it changed anything
   std::size_t nodes_before = 0;
   std::size_t nodes_after = 0;
   std::vector<std::pair<std::string, int>> op_difference;  // ops whose number changed, by name
@@ -77,8 +77,8 @@ struct PipelineReport {
 // Called after each pass, before the verifier, so that a broken graph can be looked at.
 using DumpCallback = std::function<void(std::string_view pass, const Graph&)>;
 
-// Runs the selected passes on a verified graph, and verifies after each. Throws what select_passes and verify
-// throw; the graph is then in the state that the failing pass left.
+// Runs the selected passes on a verified graph, and verifies after each that changes it. Throws what
+// select_passes and verify throw; the graph is then in the state that the failing pass left.
 PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump = {});
 
 }  // namespace rondo::ir

@@ -143,7 +143,7 @@ Notes table(const Graph& graph, const IdMap<bool>& recompute, MemoryPolicy polic
 
 Notes recompute(Graph& graph, const CompileOptions& options) {
   const bool has_backward = std::any_of(graph.nodes.begin(), graph.nodes.end(), is_backward);
-  if (!has_backward) return {};
+  if (!has_backward) return unchanged();
   if (overwrites(graph)) return left_alone();
   const MemoryDecision decision = decide_memory(graph, options);
   Notes notes = table(graph, decision.recompute, options.memory_policy);

@@ -50,6 +50,7 @@ Notes remove_dead_collectives(Graph& graph, const CompileOptions&) {
   const IdMap<bool> lives = living_nodes(graph);
   IdMap<bool> keep(graph.nodes.size(), true), gone(graph.values.size(), false);
   int dropped = 0;
+  bool any = false;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (lives[i]) continue;
@@ -57,9 +58,11 @@ Notes remove_dead_collectives(Graph& graph, const CompileOptions&) {
     for_each_operand(node, [&](ValueId id) { goes |= gone[id]; });
     if (!goes) continue;
     keep[i] = false;
+    any = true;
     dropped += facts(node.op).effect == Effect::collective_start;
     for (ValueId id : node.results) gone[id] = true;
   }
+  if (!any) return unchanged();
   keep_nodes(graph, keep);
   if (dropped == 0) return {};
   return {fmt::format("{} collectives that nobody reads", dropped)};

@@ -11,7 +11,7 @@
 namespace rondo::ir {
 
 Notes separate_gather_group(Graph& graph, const CompileOptions& options) {
-  if (options.gather_group_suffix.empty()) return {};
+  if (options.gather_group_suffix.empty()) return unchanged();
   for (const FsdpCollective& one : fsdp_collectives(graph)) {
     if (!one.gathers()) continue;
     Node& start = graph.nodes[one.start];

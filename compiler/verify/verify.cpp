@@ -59,7 +59,7 @@ void defined_once_above_use(const Graph& graph) {
 }
 
 void inputs_are_named_once(const Graph& graph) {
-  std::unordered_set<std::string_view> names;
+  std::unordered_set<std::string_view> names(graph.inputs.size());
   for (const Input& input : graph.inputs) {
     if (!names.insert(input.name).second)
       throw VerifyError{-1, fmt::format("two inputs are named \"{}\"", input.name)};
@@ -171,6 +171,7 @@ void phases_go_forward(const Graph& graph) {
 
 // Note [Aliases]
 void nothing_overwritten_is_read(const Graph& graph) {
+  if (!overwrites(graph)) return;
   const IdMap<ValueId> roots = storage_roots(graph);
   const DefUse def_use(graph);
   IdMap<std::int32_t> written(graph.values.size(),
@@ -193,6 +194,7 @@ void nothing_overwritten_is_read(const Graph& graph) {
 }
 
 void batch_inputs_are_not_written(const Graph& graph) {
+  if (!overwrites(graph)) return;
   const IdMap<ValueId> roots = storage_roots(graph);
   IdMap<bool> batch(graph.values.size(), false);
   for (const Input& input : graph.inputs) batch[input.value] = input.kind == InputKind::batch;
@@ -252,7 +254,7 @@ void outputs_are_whole(const Graph& graph) {
   if (graph.outputs.size() != returned.size())
     throw VerifyError{last, fmt::format("{} outputs are named and {} values returned", graph.outputs.size(),
                                         returned.size())};
-  std::unordered_set<std::string_view> names;
+  std::unordered_set<std::string_view> names(graph.outputs.size());
   for (const Output& output : graph.outputs)
     if (!names.insert(output.name).second)
       throw VerifyError{last, fmt::format("two outputs are named \"{}\"", output.name)};
@@ -260,7 +262,6 @@ void outputs_are_whole(const Graph& graph) {
 
 void updates_fit_their_inputs(const Graph& graph) {
   const NodeIndex last = graph.node_count() - 1;
-  const IdMap<ValueId> roots = storage_roots(graph);
   IdMap<ValueId> owner(graph.values.size(),
                        kNoValue);  // for a root: the input whose storage it is or becomes
   for (const Input& input : graph.inputs) owner[input.value] = input.value;
@@ -281,7 +282,7 @@ void updates_fit_their_inputs(const Graph& graph) {
     if (graph.value(id).type != graph.value(input.value).type)
       throw VerifyError{last, fmt::format("output \"{}\" is {} but the input it updates is {}", output.name,
                                           print(graph.value(id).type), print(graph.value(input.value).type))};
-    ValueId& holder = owner[roots[id]];
+    ValueId& holder = owner[storage_root(graph, id)];
     if (holder != kNoValue && holder != input.value)
       throw VerifyError{
           last, fmt::format("output \"{}\" shares its storage with another input or update", output.name)};
@@ -291,6 +292,7 @@ void updates_fit_their_inputs(const Graph& graph) {
 
 // An input that is overwritten has lost its content; an output must bring the next.
 void overwritten_inputs_are_updates(const Graph& graph) {
+  if (!overwrites(graph)) return;
   const IdMap<ValueId> roots = storage_roots(graph);
   IdMap<std::int32_t> writer(graph.values.size(), -1);
   for_each_node(graph, [&](NodeIndex i, const Node& node) {

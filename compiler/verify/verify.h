@@ -1,4 +1,5 @@
-// What every graph must satisfy, as named rules. Run after the trace and after every pass, in every build.
+// What every graph must satisfy, as named rules. Run after the trace and after every pass that
+// changes the graph, in every build.
 #pragma once
 
 #include <span>
