@@ -60,7 +60,9 @@ Description GptOssConfig::description() const {
           equal_weights({Init::Kind::normal, 0.02, 0.0}),
           std::move(blocks),
           load_balance_coeff,
-          sequence_balance_coeff};
+          sequence_balance_coeff,
+          {},
+          {.router = "router"}};
 }
 
 }  // namespace rondo

@@ -21,10 +21,10 @@ Rotary WavelengthSizes::rotary(double theta, std::int64_t width) const {
 }
 
 void WavelengthSizes::check_rotary(std::vector<SizeProblem>& found) const {
-  if (rope_scaling_factor > 1 && rope_low_freq_factor >= rope_high_freq_factor)
+  if (rope_scaling_factor > 1 && rope_low_freq_factor > rope_high_freq_factor)
     found.push_back(
         {{"rope_low_freq_factor", "rope_high_freq_factor"},
-         fmt::format("model.rope_low_freq_factor = {} must be less than model.rope_high_freq_factor = {}",
+         fmt::format("model.rope_low_freq_factor = {} must be at most model.rope_high_freq_factor = {}",
                      rope_low_freq_factor, rope_high_freq_factor)});
 }
 

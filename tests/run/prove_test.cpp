@@ -58,6 +58,13 @@ TEST_CASE(
   all_hold(prove_layouts("gpt_oss", {"dp_shard=2,tp=2,ep=2"}), 1);
 }
 
+TEST_CASE("layouts of Llama 4 equal one rank, over documents and with two experts a token, too") {
+  all_hold(prove_layouts("llama4", {"dp_shard=2,tp=2,ep=4,accumulate=2",
+                                    "tp=2,training.document_attention=true,compile.memory_policy=full",
+                                    "dp_shard=2,ep=2,model.top_k=2,compile.numerics=rounds"}),
+           3);
+}
+
 // The second rank's learning rate decays otherwise.
 TEST_CASE("a rank that computes with other numbers is found, and what differs first is named") {
   setenv("LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so", 1);

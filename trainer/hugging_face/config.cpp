@@ -114,6 +114,27 @@ const ModelSpec* read_model_type(FieldsReader& reader) {
   return nullptr;
 }
 
+// Of a model of texts and other things, the text model: its own fields, and those of the whole beside them.
+Json text_model_of(Json object, FieldsReader& problems, ReadConfig& read) {
+  for (const ModelSpec& model : model_specs()) {
+    const ModelType& type = *model.hugging_face_type;
+    const Multimodal& whole = type.multimodal;
+    if (whole.name == nullptr || object.value("model_type", Json()) != whole.name) continue;
+    const Json* text = problems.require("text_config");
+    if (text != nullptr && !text->is_object()) problems.fail("text_config", *text, "must be an object");
+    problems.take_only("architectures", Json::array({whole.architecture}), "another architecture is");
+    Json fields = text != nullptr && text->is_object() ? *text : Json::object();
+    fields.emplace("model_type", type.name);
+    for (const char* other : whole.fields) object.erase(other);
+    for (const char* replaced : {"text_config", "architectures", "model_type"}) object.erase(replaced);
+    object.update(fields);
+    read.prefix = whole.prefix;
+    read.passed_over.assign(whole.others.begin(), whole.others.end());
+    return object;
+  }
+  return object;
+}
+
 // Whether weights are in 8 bits, in the one form of them that is read. Fields of another form are only noise.
 bool read_quantization(FieldsReader& reader) {
   const char* name = "quantization_config";
@@ -161,10 +182,12 @@ void pass_over_layers_ahead(FieldsReader& reader, const std::string& file, ReadC
 }  // namespace
 
 ReadConfig parse_config(std::string_view text, const std::string& file) {
-  const Json object = parse_object(text, file);
+  const Json whole = parse_object(text, file);
   std::vector<std::string> problems;
-  FieldsReader reader(object, problems);
+  FieldsReader of_whole(whole, problems);
   ReadConfig read;
+  const Json object = text_model_of(whole, of_whole, read);
+  FieldsReader reader(object, problems);
   const ModelSpec* model = read_model_type(reader);
   // The other fields of another model would only be noise.
   if (model != nullptr) {

@@ -35,6 +35,7 @@ struct ReadConfig {
   ModelConfig config;
   bool quantized = false;                // matrices may be in 8 bits (fp8_blocks.h)
   std::vector<std::string> passed_over;  // prefixes of tensors that are no part of the model here
+  std::string prefix;                    // before the names of those that are
   std::vector<std::string> warnings;  // "FILE: field: ...": what nobody here knows, and what is passed over
 };
 

@@ -129,8 +129,15 @@ Folder::Folder(std::filesystem::path path) : path_(std::move(path)), config_(rea
                     "as safetensors first",
                     path_.string(), kWeights, kIndex));
   }
+  const std::string& prefix = config_.prefix;
   for (const safetensors::File& file : files_)
-    for (const safetensors::TensorInfo& info : file.tensors()) tensors_[info.name] = {&file, &info};
+    for (const safetensors::TensorInfo& info : file.tensors()) {
+      const bool has_prefix = info.name.starts_with(prefix);
+      const std::string name = has_prefix ? info.name.substr(prefix.size()) : info.name;
+      if (!tensors_.try_emplace(name, StoredTensor{&file, &info}).second)
+        throw Error(ExitCode::checkpoint, fmt::format("{}: both {} and {}; fetch it again", path_.string(),
+                                                      shown_name(name), shown_name(prefix + name)));
+    }
   find_scales();
 }
 

@@ -97,11 +97,57 @@ Json gpt_oss_20b() {
   return config;
 }
 
+// The text model's part of a file, as in transformers 4.
+Json llama4_text(const Json& of_size) {
+  Json text = Json::parse(R"({
+    "attention_bias": false, "attention_chunk_size": 8192, "attention_dropout": 0.0, "bos_token_id": 200000,
+    "eos_token_id": [200001, 200007, 200008], "head_dim": 128, "hidden_act": "silu", "hidden_size": 5120,
+    "initializer_range": 0.02, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
+    "model_type": "llama4_text", "no_rope_layers": [], "num_attention_heads": 40, "num_experts_per_tok": 1,
+    "num_hidden_layers": 48, "num_key_value_heads": 8, "output_router_logits": false, "pad_token_id": 200018,
+    "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "router_aux_loss_coef": 0.001, "router_jitter_noise": 0.0,
+    "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 202048})");
+  text.update(of_size);
+  return text;
+}
+
+Json llama4_scout() {
+  return llama4_text(Json::parse(R"({
+    "architectures": ["Llama4ForCausalLM"], "attn_temperature_tuning": 4, "interleave_moe_layer_step": 1,
+    "max_position_embeddings": 10485760, "num_local_experts": 16, "rope_scaling": {"factor": 16.0,
+    "high_freq_factor": 1.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192,
+    "rope_type": "llama3"}, "use_qk_norm": true})"));
+}
+
+Json llama4_maverick() {
+  return llama4_text(Json::parse(R"({
+    "architectures": ["Llama4ForCausalLM"], "attn_temperature_tuning": true, "interleave_moe_layer_step": 2,
+    "max_position_embeddings": 1048576, "num_local_experts": 128, "rope_scaling": null,
+    "use_qk_norm": false})"));
+}
+
+// As published: the text model in one of texts and images.
+Json llama4_whole() {
+  Json text = llama4_scout();
+  text.erase("architectures");
+  return {{"architectures", {"Llama4ForConditionalGeneration"}},
+          {"boi_token_index", 200080},
+          {"eoi_token_index", 200081},
+          {"image_token_index", 200092},
+          {"model_type", "llama4"},
+          {"text_config", text},
+          {"torch_dtype", "bfloat16"},
+          {"transformers_version", "4.51.0.dev0"},
+          {"vision_config", {{"hidden_size", 1408}, {"model_type", "llama4_vision_model"}}}};
+}
+
 std::vector<Published> published() {
   return {{"qwen3", "8B", qwen3_8b()},
           {"qwen3_moe", "30B-A3B", qwen3_30b_a3b()},
           {"olmo2", "7B", olmo2_7b()},
           {"gpt_oss", "20B", gpt_oss_20b()},
+          {"llama4", "scout", llama4_scout()},
+          {"llama4", "maverick", llama4_maverick()},
           {"deepseek_v3", "kimi_k2_1T", kimi_k2()}};
 }
 
@@ -177,6 +223,39 @@ TEST_CASE("what these models have not here is refused by its field") {
              ContainsSubstring("rope_scaling.truncate is missing"));
   CHECK_THAT(problem_with(olmo2_7b(), "num_key_value_heads", 5),
              ContainsSubstring("num_key_value_heads = 5: model.n_kv_heads must divide model.n_heads"));
+}
+
+TEST_CASE("Llama 4's text model is read out of one of texts and images, and nothing else of it") {
+  const ReadConfig read = parse_config(llama4_whole().dump(), "config.json");
+  CHECK(read.warnings.empty());
+  CHECK(plain("llama4", read.config.sizes) == plain("llama4", flavor("llama4", "scout")));
+  CHECK(read.config.dtype == "bfloat16");
+  CHECK(read.config.tokens.eos.size() == 3);
+  CHECK(read.prefix == "language_model.");
+  CHECK(read.passed_over == std::vector<std::string>{"vision_model.", "multi_modal_projector."});
+  CHECK_THAT(problem_with(llama4_whole(), "text_config", nullptr),
+             ContainsSubstring("text_config is missing"));
+  CHECK_THAT(problem_with(llama4_whole(), "text_config", 7),
+             ContainsSubstring("text_config = 7: must be an object"));
+  CHECK_THAT(problem_with(llama4_whole(), "architectures", {"Llama4Model"}),
+             ContainsSubstring("the only value is [\"Llama4ForConditionalGeneration\"]"));
+  CHECK_THAT(
+      problem_with(llama4_whole(), "quantization_config", {{"quant_method", "compressed-tensors"}}),
+      ContainsSubstring("quantization_config.quant_method = \"compressed-tensors\": not in this version"));
+}
+
+TEST_CASE("what Llama 4's files say of layers must be what its intervals say") {
+  CHECK_THAT(problem_with(llama4_maverick(), "moe_layers", {0, 1}),
+             ContainsSubstring("must be the layers of interleave_moe_layer_step in this version"));
+  CHECK_THAT(problem_with(llama4_scout(), "no_rope_layers", {1, 1}),
+             ContainsSubstring("must be the layers of no_rope_layer_interval in this version"));
+  CHECK_THAT(problem_with(llama4_scout(), "attention_chunk_size", nullptr),
+             ContainsSubstring("attention_chunk_size is missing"));
+  CHECK_THAT(problem_with(llama4_scout(), "attn_temperature_tuning", "on"),
+             ContainsSubstring("attn_temperature_tuning = \"on\": must be a boolean"));
+  Json still = llama4_scout();
+  still["attn_temperature_tuning"] = false;
+  CHECK(parse_config(still.dump(), "config.json").config.sizes.at("attn_scale") == FieldValue(0.0));
 }
 
 TEST_CASE("the number of experts has another name in files of transformers 5") {

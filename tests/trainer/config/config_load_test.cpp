@@ -130,7 +130,8 @@ TEST_CASE("every preset is valid and has the learning rate, batch and length of 
                                        {"olmo2_13b", "13B", 9e-4, 2000, 2, 4096, 10000},
                                        {"qwen3_0_6b", "0.6B", 3e-4, 200, 4, 4096, 1000},
                                        {"qwen3_moe_debug", "debugmodel", 8e-4, 2, 2, 128, 200},
-                                       {"qwen3_235b_a22b", "235B-A22B", 2e-4, 200, 2, 4096, 1000}};
+                                       {"qwen3_235b_a22b", "235B-A22B", 2e-4, 200, 2, 4096, 1000},
+                                       {"llama4_maverick", "maverick", 3e-4, 200, 2, 8192, 1000}};
   for (const Preset& preset : presets) {
     INFO(preset.name);
     const JobConfig config =

@@ -165,7 +165,7 @@ TEST_CASE("features that the model here has not are refused by field and value")
   refused(
       "model_type", "mistral",
       "model_type = \"mistral\": not in this version; \"llama\", \"deepseek_v3\", \"qwen3\", \"qwen3_moe\", "
-      "\"olmo2\", \"gpt_oss\" are");
+      "\"olmo2\", \"gpt_oss\", \"llama4_text\" are");
   refused("architectures", {"LlamaForSequenceClassification"},
           "architectures = [\"LlamaForSequenceClassification\"]: not in this version");
 }
@@ -247,7 +247,7 @@ TEST_CASE("a model that transformers has not is not exported") {
           config_json({"mine", {}, "", {}});
         }) ==
         "model.name = \"mine\" has no Hugging Face form in this version; llama3, deepseek_v3, qwen3, "
-        "qwen3_moe, olmo2, gpt_oss have");
+        "qwen3_moe, olmo2, gpt_oss, llama4 have");
 }
 
 }  // namespace rondo::hugging_face

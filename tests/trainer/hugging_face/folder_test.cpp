@@ -7,6 +7,7 @@
 #include "models/llama3/llama3.h"
 #include "tests/trainer/data/temp_folder.h"
 #include "tests/trainer/hugging_face/safetensors/texts.h"
+#include "trainer/config/load.h"
 #include "trainer/hugging_face/folder_files.h"
 #include "trainer/hugging_face/folder_writer.h"
 
@@ -160,6 +161,24 @@ TEST_CASE("a matrix in 8 bits comes with its scales, and layers that are passed 
   REQUIRE(read.find("a").scales != nullptr);
   CHECK(read.find("a").scales->info->name == "a_scale_inv");
   CHECK(read.find("b").scales == nullptr);
+}
+
+TEST_CASE("tensors of a text model are found behind their prefix, and those of images are passed over") {
+  TempFolder folder;
+  Json config =
+      Json::parse(config_json({"llama4", load_config({"--model.name=llama4"}).model.sizes, "float32", {}}));
+  config.erase("architectures");
+  folder.write(kConfig, Json{{"model_type", "llama4"}, {"text_config", config}}.dump());
+  write_tensors(folder.path(kWeights), {tensor("language_model.a", Dtype::f32, {2}),
+                                        tensor("multi_modal_projector.linear_1.weight", Dtype::f32, {3}),
+                                        tensor("vision_model.class_embedding", Dtype::f32, {3})});
+  const Folder read(folder.path());
+  read.check(std::vector<Parameter>{{"a", {2}}});
+  CHECK(read.find("a").info->name == "language_model.a");
+  write_tensors(folder.path(kWeights),
+                {tensor("a", Dtype::f32, {2}), tensor("language_model.a", Dtype::f32, {2})});
+  CHECK_THAT(error_of([&] { Folder(folder.path()); }),
+             ContainsSubstring("both \"a\" and \"language_model.a\"; fetch it again"));
 }
 
 TEST_CASE("matrices in 8 bits that cannot be read are told at once") {

@@ -97,6 +97,8 @@ TEST_CASE("the graphs of every model have types of sharding after every pass, in
       {"gpt_oss_debug", 8, {key::tensor + "2", key::expert + "8", key::rounds, key::documents}},
       {"gpt_oss_debug", 4, {key::tensor + "4", key::expert + "2", key::standard, key::batch + "8"}},
       {"kimi_k2_debug", 4, {key::tensor + "2", key::expert + "4", key::rounds}},
+      {"llama4_debug", 8, {key::tensor + "2", key::expert + "8", key::rounds, key::documents}},
+      {"llama4_debug", 4, {key::tensor + "2", key::expert + "2", key::standard, "model.top_k=2"}},
   };
   for (const LaidOut& job : jobs) {
     INFO(job.model << " on " << job.ranks << ": " << fmt::format("{}", fmt::join(job.more, " ")));
