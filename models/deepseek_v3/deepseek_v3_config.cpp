@@ -102,7 +102,8 @@ SharedSizes DeepSeekV3Config::shared() const {
   return {{{"n_heads", n_heads},
            {"ffn_hidden_dim", ffn_hidden_dim},
            {"moe_hidden_dim", moe_hidden_dim * n_shared_experts}},
-          {{"n_experts", n_experts}}};
+          {{"n_experts", n_experts}},
+          {{"moe_hidden_dim", moe_hidden_dim}}};
 }
 
 std::vector<SizeProblem> DeepSeekV3Config::problems() const {

@@ -63,9 +63,9 @@ void add(ParameterTable& table, const FeedForward& f, const LayerNames& names) {
 
 void add_experts(ParameterTable& table, const MixtureOfExperts& m, const std::string& theirs) {
   const std::int64_t e = m.experts, dim = table.dim();
-  table.add("moe.experts.w1", theirs + "*.gate_proj", {e, m.width, dim}, experts, table.plain());
-  table.add("moe.experts.w3", theirs + "*.up_proj", {e, m.width, dim}, experts, table.deep());
-  table.add("moe.experts.w2", theirs + "*.down_proj", {e, dim, m.width}, experts, table.deep());
+  table.add("moe.experts.w1", theirs + "*.gate_proj", {e, m.width, dim}, experts, table.plain(), 1);
+  table.add("moe.experts.w3", theirs + "*.up_proj", {e, m.width, dim}, experts, table.deep(), 1);
+  table.add("moe.experts.w2", theirs + "*.down_proj", {e, dim, m.width}, experts, table.deep(), 2);
 }
 
 // As they lie at Hugging Face: inputs before outputs.

@@ -68,7 +68,9 @@ struct RoutedSizes : GroupedQuerySizes {
   void make_plain(FieldValues& values) const;
   void make_small();
   SharedSizes shared() const {
-    return {{{"n_heads", n_heads}, {"n_kv_heads", n_kv_heads}}, {{"n_experts", n_experts}}};
+    return {{{"n_heads", n_heads}, {"n_kv_heads", n_kv_heads}},
+            {{"n_experts", n_experts}},
+            {{"moe_hidden_dim", moe_hidden_dim}}};
   }
   MixtureOfExperts experts(const RouterOptions& router) const {
     return {router, n_experts, moe_hidden_dim, /*shared_width=*/0, /*has_bias=*/load_balance_coeff > 0};

@@ -208,6 +208,23 @@ TEST_CASE("ranks that the degrees do not make are refused with the arithmetic") 
         "3 = 12; the nearest is 12");
 }
 
+TEST_CASE("experts are cut by all of tensor parallelism, where they can be, or not at all") {
+  const auto message = [](const std::string& model, const std::string& tensor, const std::string& cut) {
+    return message_of("[model]\nname = \"" + model + "\"\n",
+                      {"--parallelism.tensor_parallel_degree=" + tensor,
+                       "--parallelism.expert_tensor_parallel_degree=" + cut});
+  };
+  CHECK(message("qwen3_moe", "2", "2").empty());
+  CHECK(message("qwen3_moe", "4", "2") ==
+        "command line: --parallelism.expert_tensor_parallel_degree=2: "
+        "parallelism.expert_tensor_parallel_degree = 2 must be 1, or parallelism.tensor_parallel_degree = 4");
+  CHECK(
+      message("gpt_oss", "2", "2") ==
+      "command line: --parallelism.expert_tensor_parallel_degree=2: "
+      "parallelism.expert_tensor_parallel_degree = 2 needs a model with experts that can be cut, and gpt_oss "
+      "has none; set it to 1");
+}
+
 TEST_CASE(
     "warm-up, plateau and decay add up to the schedule; the decay gives way to the warm-up, and that to the "
     "end") {
