@@ -90,6 +90,11 @@ std::string compute_dtype(const JobConfig& config) {
   return t.dtype == "float64" ? t.dtype : t.mixed_precision_param;
 }
 
+std::string moment_dtype(const JobConfig& config) {
+  const bool narrow = config.optimizer.implementation == "fused_opt_states_bf16";
+  return narrow && config.training.dtype == "float32" ? "bfloat16" : config.training.dtype;
+}
+
 std::string reduce_dtype(const JobConfig& config) {
   const Training& t = config.training;
   return t.dtype == "float64" ? t.dtype : t.mixed_precision_reduce;

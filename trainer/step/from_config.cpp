@@ -53,6 +53,7 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
     };
   o.max_norm = c.training.max_norm;
   o.state_dtype = float_named(c.training.dtype);
+  o.moment_dtype = float_named(moment_dtype(c));
   o.mesh = layout.mesh;
   o.rank = rank;
   o.sharding = {layout.mesh.group(Axis::dp_replicate),

@@ -75,8 +75,8 @@ const Fields& Optimizer::fields() {
             "compile.fsdp_buckets, the first entry that names a parameter counts",
             {.check = groups_of_parameters}),
       field("implementation", &Optimizer::implementation,
-            "torchtitan's ways to compute the update; here all mean the one of the graph",
-            {.allowed = {"fused", "foreach", "for-loop"}, .later = {"fused_opt_states_bf16"}}),
+            "the graph's update for any of these; with the last, moments are bf16 beside f32",
+            {.allowed = {"fused", "foreach", "for-loop", "fused_opt_states_bf16"}}),
   };
   return list;
 }
