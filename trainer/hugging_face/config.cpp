@@ -135,32 +135,41 @@ Json text_model_of(Json object, FieldsReader& problems, ReadConfig& read) {
   return object;
 }
 
-// Whether weights are in 8 bits, in the one form of them that is read. Fields of another form are only noise.
-bool read_quantization(FieldsReader& reader) {
+void read_fp8(FieldsReader& quantization) {
+  const Json block = Json::array({kBlock, kBlock});
+  const Json* size = quantization.require("weight_block_size");
+  if (size != nullptr) quantization.take_only("weight_block_size", block, "blocks of another size are");
+  quantization.take_only("fmt", "e4m3", "another format of 8 bits is");
+  quantization.take_only("expert_dtype", "fp8", "another format of experts is");
+  quantization.take_only("activation_scheme", "dynamic", "a fixed scale of activations is");
+}
+
+// What weights are quantized in. Fields of another form are only noise.
+Quantization read_quantization(FieldsReader& reader) {
   const char* name = "quantization_config";
   const Json* object = reader.take(name);
-  if (object == nullptr) return false;
+  if (object == nullptr) return Quantization::none;
   FieldsReader inner = reader.inner(name, *object);
   if (!object->is_object()) {
     reader.fail(name, *object, "must be an object");
-  } else if (const Json* method = inner.require("quant_method"); method != nullptr && *method != "fp8") {
-    inner.fail("quant_method", *method, "not in this version; \"fp8\" is");
-  } else {
-    const Json block = Json::array({kBlock, kBlock});
-    const Json* size = inner.require("weight_block_size");
-    if (size != nullptr) inner.take_only("weight_block_size", block, "blocks of another size are");
-    inner.take_only("fmt", "e4m3", "another format of 8 bits is");
-    inner.take_only("expert_dtype", "fp8", "another format of experts is");
-    inner.take_only("activation_scheme", "dynamic", "a fixed scale of activations is");
-    // How scales were chosen, what has none, and what transformers does with them: the files hold the
-    // numbers.
-    for (const char* known :
-         {"scale_fmt", "modules_to_not_convert", "modules_to_convert", "ignored_layers", "dequantize"})
-      inner.take(known);
-    for (const std::string& unknown : inner.unknown())
-      inner.fail(unknown, object->at(unknown), "not known here, and may change what the weights are");
+    return Quantization::none;
   }
-  return true;
+  const Json* method = inner.require("quant_method");
+  if (method == nullptr) return Quantization::none;
+  const bool fp8 = *method == "fp8";
+  if (!fp8 && *method != "mxfp4") {
+    inner.fail("quant_method", *method, "not in this version; \"fp8\" and \"mxfp4\" are");
+    return Quantization::none;
+  }
+  if (fp8) read_fp8(inner);
+  // How scales were chosen, what has none, and what transformers does with them: the files hold the
+  // numbers.
+  for (const char* known :
+       {"scale_fmt", "modules_to_not_convert", "modules_to_convert", "ignored_layers", "dequantize"})
+    inner.take(known);
+  for (const std::string& unknown : inner.unknown())
+    inner.fail(unknown, object->at(unknown), "not known here, and may change what the weights are");
+  return fp8 ? Quantization::fp8 : Quantization::mxfp4;
 }
 
 // Layers behind the last that predict tokens further ahead are no part of the model here.
@@ -195,7 +204,7 @@ ReadConfig parse_config(std::string_view text, const std::string& file) {
     read.config.sizes = read_sizes(*model, reader);
     read.config.dtype = read_dtype(reader);
     read.config.tokens = read_token_ids(reader);
-    read.quantized = read_quantization(reader);
+    read.quantization = read_quantization(reader);
     pass_over_layers_ahead(reader, file, read);
     reader.take_only("compression_config", nullptr, "compressed weights are");
   }

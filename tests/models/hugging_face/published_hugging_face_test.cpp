@@ -76,7 +76,6 @@ Json kimi_k2() {
     "use_cache": true, "v_head_dim": 128, "vocab_size": 163840})");
 }
 
-// Without its quantization_config: of weights that were written out.
 Json gpt_oss_20b() {
   Json types = Json::array();
   for (int layer = 0; layer < 24; ++layer)
@@ -87,7 +86,9 @@ Json gpt_oss_20b() {
     "initial_context_length": 4096, "initializer_range": 0.02, "intermediate_size": 2880,
     "max_position_embeddings": 131072, "model_type": "gpt_oss", "num_attention_heads": 64,
     "num_experts_per_tok": 4, "num_hidden_layers": 24, "num_key_value_heads": 8, "num_local_experts": 32,
-    "output_router_logits": false, "pad_token_id": 199999, "rms_norm_eps": 1e-05,
+    "output_router_logits": false, "pad_token_id": 199999,
+    "quantization_config": {"modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router",
+    "model.embed_tokens", "lm_head"], "quant_method": "mxfp4"}, "rms_norm_eps": 1e-05,
     "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,
     "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": false}, "rope_theta": 150000,
     "router_aux_loss_coef": 0.9, "sliding_window": 128, "swiglu_limit": 7.0, "tie_word_embeddings": false,
@@ -215,8 +216,8 @@ TEST_CASE("what these models have not here is refused by its field") {
              ContainsSubstring("another clamp is not in this version; the only value is 7.0"));
   CHECK_THAT(problem_with(gpt_oss_20b(), "attention_bias", false),
              ContainsSubstring("attention without biases is not in this version"));
-  CHECK_THAT(problem_with(gpt_oss_20b(), "quantization_config", {{"quant_method", "mxfp4"}}),
-             ContainsSubstring("quantization_config.quant_method = \"mxfp4\": not in this version"));
+  CHECK_THAT(problem_with(gpt_oss_20b(), "quantization_config", {{"quant_method", "mxfp4"}, {"bits", 3}}),
+             ContainsSubstring("quantization_config.bits = 3: not known here"));
   Json yarn = gpt_oss_20b()["rope_scaling"];
   yarn.erase("truncate");
   CHECK_THAT(problem_with(gpt_oss_20b(), "rope_scaling", yarn),

@@ -159,7 +159,7 @@ TEST_CASE("features that the model here has not are refused by field and value")
   refused("is_encoder_decoder", true, "is_encoder_decoder = true");
   refused("layer_types", {"full_attention", "sliding_attention"}, "layer_types = \"sliding_attention\"");
   refused("quantization_config", {{"quant_method", "awq"}},
-          "quantization_config.quant_method = \"awq\": not in this version; \"fp8\" is");
+          "quantization_config.quant_method = \"awq\": not in this version; \"fp8\" and \"mxfp4\" are");
   refused("compression_config", {{"a", 1}}, "compressed weights are not in this version");
   refused("torch_dtype", "float8_e4m3fn", "dtype = \"float8_e4m3fn\": not in this version");
   refused(

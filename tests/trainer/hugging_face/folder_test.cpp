@@ -163,6 +163,36 @@ TEST_CASE("a matrix in 8 bits comes with its scales, and layers that are passed 
   CHECK(read.find("b").scales == nullptr);
 }
 
+TEST_CASE("experts in 4 bits are found by their blocks and scales, which must be those of the parameter") {
+  TempFolder folder;
+  Json config = Json::parse(config_json(small_config()));
+  config["quantization_config"] = {{"quant_method", "mxfp4"}};
+  folder.write(kConfig, config.dump());
+  const auto problems_of = [&](const std::vector<safetensors::TensorInfo>& tensors) {
+    write_tensors(folder.path(kWeights), tensors);
+    return error_of([&] {
+      const Folder read(folder.path());
+      read.check(std::vector<Parameter>{{"a", {2, 64, 6}}});
+      CHECK(read.find("a").together() == 64 * 6);
+    });
+  };
+  CHECK(problems_of({tensor("a_blocks", Dtype::u8, {2, 6, 2, 16}),
+                     tensor("a_scales", Dtype::u8, {2, 6, 2})}) == "no error");
+  CHECK_THAT(
+      problems_of({tensor("a_blocks", Dtype::u8, {2, 6, 3, 16}), tensor("a_scales", Dtype::u8, {2, 6})}),
+      ContainsSubstring("\"a_blocks\" is [2, 6, 3, 16] and must be [2, 6, 2, 16], \"a_scales\" is [2, 6] "
+                        "and must be [2, 6, 2]"));
+  CHECK_THAT(problems_of({tensor("a_blocks", Dtype::u8, {2, 6, 2, 16})}),
+             ContainsSubstring("missing: \"a\"") && ContainsSubstring("unexpected: \"a_blocks\""));
+  CHECK_THAT(
+      problems_of({tensor("a_blocks", Dtype::u8, {2, 6, 2, 16}), tensor("a_scales", Dtype::f32, {2, 6, 2})}),
+      ContainsSubstring("scales of a dtype that is not U8: \"a_scales\" is F32"));
+  with_config(folder);
+  CHECK_THAT(
+      problems_of({tensor("a_blocks", Dtype::u8, {2, 6, 2, 16}), tensor("a_scales", Dtype::u8, {2, 6, 2})}),
+      ContainsSubstring("unexpected: \"a_blocks\", \"a_scales\""));
+}
+
 TEST_CASE("tensors of a text model are found behind their prefix, and those of images are passed over") {
   TempFolder folder;
   Json config =
