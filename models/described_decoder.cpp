@@ -44,7 +44,9 @@ class DescribedDecoder final : public Decoder {
   std::int64_t vocabulary() const override { return d_.ends.vocab_size; }
   double load_balance_coeff() const override { return d_.load_balance_coeff; }
   std::vector<Buffer> buffers(std::int64_t seq_len) const override {
-    return rotary_buffers(d_.rotary, seq_len);
+    std::vector<Buffer> tables = rotary_buffers(d_.rotary, seq_len);
+    if (d_.query_growth.scale > 0) tables.push_back(query_growth_buffer(d_.query_growth, seq_len));
+    return tables;
   }
 
   std::vector<std::string> routers() const override {
@@ -58,8 +60,9 @@ class DescribedDecoder final : public Decoder {
     if (routers_.empty() || !experts_of(routers_[0]).has_bias) return biases;
     for (const std::size_t layer : routers_) {
       const std::string at = "layers." + std::to_string(layer) + ".";
-      biases.push_back({at + "moe.expert_bias", experts_of(layer).experts,
-                        "model." + at + "mlp.gate.e_score_correction_bias"});
+      biases.push_back(
+          {at + "moe.expert_bias", experts_of(layer).experts,
+           "model." + at + d_.names.feed_forward + "." + d_.names.router + ".e_score_correction_bias"});
     }
     return biases;
   }

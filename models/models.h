@@ -20,13 +20,14 @@
 #include "models/deepseek_v3/deepseek_v3.h"
 #include "models/gpt_oss/gpt_oss.h"
 #include "models/llama3/llama3.h"
+#include "models/llama4/llama4.h"
 #include "models/olmo2/olmo2.h"
 #include "models/qwen3/qwen3.h"
 #include "models/qwen3_moe/qwen3_moe.h"
 
 namespace rondo {
 
-using Models =
-    std::tuple<Llama3Config, DeepSeekV3Config, Qwen3Config, Qwen3MoeConfig, Olmo2Config, GptOssConfig>;
+using Models = std::tuple<Llama3Config, DeepSeekV3Config, Qwen3Config, Qwen3MoeConfig, Olmo2Config,
+                          GptOssConfig, Llama4Config>;
 
 }  // namespace rondo

@@ -93,8 +93,8 @@ Sorted sorted_slots(const Tensor& keys_N) {
   return {order_N, at::argsort(order_N, /*stable=*/true, 0)};
 }
 
-Tensor count_each(const Tensor& keys_N, std::int64_t kinds) {  // int32 [kinds]
-  const at::TensorOptions whole = keys_N.options().dtype(at::kInt);
+Tensor count_each(const Tensor& keys_N, std::int64_t kinds, at::ScalarType dtype) {  // [kinds]
+  const at::TensorOptions whole = keys_N.options().dtype(dtype);
   return keys_N.new_zeros({kinds}, whole).scatter_add(0, keys_N, at::ones_like(keys_N, whole));
 }
 
@@ -109,42 +109,57 @@ Runs runs_within(std::int64_t room, const Tensor& counts_E, bool bounded) {
   return {at::clamp_max(ends_E, room), at::clamp_min(all - room, 0).to(at::kFloat)};
 }
 
-Dispatched dispatch_here(const Tensor& x_TD, const Tensor& experts_TK, const Tensor& tokens_per_expert) {
-  const Sorted sorted = sorted_slots(experts_TK.view({-1}));
-  const Tensor place_TK = sorted.place_N.view(experts_TK.sizes());
-  const Tensor rows_RD = TakeRows::apply(x_TD, sorted.order_N, place_TK, MaybeTensor(), AxisGroup());
-  return {rows_RD, at::cumsum(tokens_per_expert, 0, at::kInt), {}, {sorted.order_N, place_TK}};
+Tensor gather_ids(const Tensor& experts_TK, const AxisGroup& group) {
+  return gather(experts_TK.to(at::kInt), group).to(at::kLong);
+}
+
+// The choices of the tokens of all sharers, and how often each expert is chosen (fp32).
+struct Choices {
+  Tensor experts_PK, tokens_per_expert;
+};
+Choices choices_of(const Tensor& experts_TK, const Tensor& tokens_per_expert, const AxisGroup& sharers) {
+  if (sharers.ranks == 1) return {experts_TK, tokens_per_expert};
+  const Tensor experts_PK = gather_ids(experts_TK, sharers);
+  return {experts_PK, count_each(experts_PK.view({-1}), tokens_per_expert.size(0), at::kFloat)};
+}
+
+Dispatched dispatch_here(const Tensor& x_TD, const Choices& choices, const ExpertParallel& o) {
+  const Sorted sorted = sorted_slots(choices.experts_PK.view({-1}));
+  const Tensor place_PK = sorted.place_N.view(choices.experts_PK.sizes());
+  const Tensor rows_RD = TakeRows::apply(x_TD, sorted.order_N, place_PK, MaybeTensor(), o.sharers);
+  return {rows_RD, at::cumsum(choices.tokens_per_expert, 0, at::kInt), {}, {sorted.order_N, place_PK}};
 }
 
 Dispatched dispatch_fixed(const Tensor& x_TD, const Tensor& experts_TK, std::int64_t experts,
                           const ExpertParallel& o) {
   const std::int64_t each = experts / o.group.ranks;
   const std::int64_t room = o.room(experts_TK.size(0), experts_TK.size(1), experts);
-  const Tensor ids_PK = gather(experts_TK.to(at::kInt), o.group).to(at::kLong);
+  const Tensor ids_PK = gather_ids(experts_TK, o.meeting());
   const Tensor keys_N = local_ids(ids_PK.view({-1}), o.place * each, each, each, o.group.name).local;
   const Sorted sorted = sorted_slots(keys_N);  // slots of other ranks' experts last
   const Tensor order_R = sorted.order_N.narrow(0, 0, room);
   const Tensor place_PK = sorted.place_N.view(ids_PK.sizes());
-  const Runs runs = runs_within(room, count_each(keys_N, each + 1).narrow(0, 0, each), o.is_bounded());
+  const Runs runs =
+      runs_within(room, count_each(keys_N, each + 1, at::kInt).narrow(0, 0, each), o.is_bounded());
   const Tensor count = runs.ends_E.select(0, each - 1);
-  const Tensor rows_RD = TakeRows::apply(x_TD, order_R, place_PK, MaybeTensor(count), o.group);
+  const Tensor rows_RD = TakeRows::apply(x_TD, order_R, place_PK, MaybeTensor(count), o.meeting());
   return {rows_RD, runs.ends_E, runs.dropped_tokens, {order_R, place_PK, count}};
 }
 
-Dispatched dispatch_exact(const Tensor& x_TD, const Tensor& experts_TK, const Tensor& tokens_per_expert,
-                          const ExpertParallel& o) {
-  const std::int64_t ranks = o.group.ranks, experts = tokens_per_expert.size(0), each = experts / ranks;
-  const std::int64_t room = o.room(experts_TK.size(0), experts_TK.size(1), experts);
-  const Sorted sorted = sorted_slots(experts_TK.view({-1}));
-  const Tensor place_TK = sorted.place_N.view(experts_TK.sizes());
-  const Tensor sent_E = tokens_per_expert.to(at::kInt);
+Dispatched dispatch_exact(const Tensor& x_TD, const Choices& choices, const ExpertParallel& o) {
+  const std::int64_t ranks = o.group.ranks, experts = choices.tokens_per_expert.size(0),
+                     each = experts / ranks;
+  const std::int64_t room = o.room(x_TD.size(0), choices.experts_PK.size(1), experts);
+  const Sorted sorted = sorted_slots(choices.experts_PK.view({-1}));
+  const Tensor place_PK = sorted.place_N.view(choices.experts_PK.sizes());
+  const Tensor sent_E = choices.tokens_per_expert.to(at::kInt);
   const Tensor everyones = gather(sent_E, o.group).view({ranks, ranks, each});
   const Tensor received = local_part(everyones, 1, o.place, o.group.name);
   const Tensor sent = sent_E.view({ranks, each});
-  const Tensor home_ND = TakeRows::apply(x_TD, sorted.order_N, place_TK, MaybeTensor(), AxisGroup());
+  const Tensor home_ND = TakeRows::apply(x_TD, sorted.order_N, place_PK, MaybeTensor(), o.sharers);
   const Tensor rows_RD = all_to_all_tokens(home_ND, sent, received, /*back=*/false, room, o.group.name);
   const Runs runs = runs_within(room, at::sum(received, at::IntArrayRef{0}, false, at::kInt), o.is_bounded());
-  return {rows_RD, runs.ends_E, runs.dropped_tokens, {sorted.order_N, place_TK, sent, received}};
+  return {rows_RD, runs.ends_E, runs.dropped_tokens, {sorted.order_N, place_PK, sent, received}};
 }
 
 }  // namespace
@@ -152,18 +167,19 @@ Dispatched dispatch_exact(const Tensor& x_TD, const Tensor& experts_TK, const Te
 std::int64_t ExpertParallel::room(std::int64_t tokens, std::int64_t experts_a_token,
                                   std::int64_t experts) const {
   const std::int64_t here = std::min(experts_a_token, experts / group.ranks);
-  const std::int64_t worst = group.ranks * tokens * here;
+  const std::int64_t met = sharers.ranks * tokens, worst = group.ranks * met * here;
   if (!is_bounded()) return worst;
-  const double asked = std::ceil(capacity_factor * static_cast<double>(tokens * experts_a_token));
+  const double asked = std::ceil(capacity_factor * static_cast<double>(met * experts_a_token));
   return asked < static_cast<double>(worst) ? static_cast<std::int64_t>(asked) : worst;
 }
 
 Dispatched dispatch_tokens(const Tensor& x_TD, const Tensor& experts_TK, const Tensor& tokens_per_expert,
                            const ExpertParallel& options) {
-  if (options.group.ranks == 1) return dispatch_here(x_TD, experts_TK, tokens_per_expert);
-  return options.exchange == ExpertExchange::fixed_size
-             ? dispatch_fixed(x_TD, experts_TK, tokens_per_expert.size(0), options)
-             : dispatch_exact(x_TD, experts_TK, tokens_per_expert, options);
+  if (options.group.ranks > 1 && options.exchange == ExpertExchange::fixed_size)
+    return dispatch_fixed(x_TD, experts_TK, tokens_per_expert.size(0), options);
+  const Choices choices = choices_of(experts_TK, tokens_per_expert, options.sharers);
+  return options.group.ranks == 1 ? dispatch_here(x_TD, choices, options)
+                                  : dispatch_exact(x_TD, choices, options);
 }
 
 Tensor combine_rows(const Tensor& rows_RD, const Dispatched& dispatched, const Tensor& scores_TK,
@@ -172,11 +188,11 @@ Tensor combine_rows(const Tensor& rows_RD, const Dispatched& dispatched, const T
   const bool exact = options.group.ranks > 1 && options.exchange == ExpertExchange::exact_counts;
   if (!exact) {
     const MaybeTensor count = count_in(way, 2);
-    return SumRows::apply(rows_RD, scores_TK, way[0], way[1], count, options.group);
+    return SumRows::apply(rows_RD, scores_TK, way[0], way[1], count, options.meeting());
   }
   const Tensor home_ND =
       all_to_all_tokens(rows_RD, way[2], way[3], /*back=*/true, way[0].size(0), options.group.name);
-  return SumRows::apply(home_ND, scores_TK, way[0], way[1], MaybeTensor(), AxisGroup());
+  return SumRows::apply(home_ND, scores_TK, way[0], way[1], MaybeTensor(), options.sharers);
 }
 
 }  // namespace rondo

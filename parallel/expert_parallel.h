@@ -3,6 +3,14 @@
 // fixed number of rows, and how many it gets stays in a device tensor. docs/experts.md has a picture of both
 // exchanges.
 //
+// Where tensor parallelism cuts each expert, too, the ranks that share one (`sharers`) compute with each
+// other's tokens, and their results are partial sums.
+//
+// Note [Tokens of cut experts]: they are gathered over the sharers before the exchange, and partial sums are
+// reduce-scattered behind the way back. With the fixed size both gathers are one, over the ranks of both
+// kinds, and so are both sums: it costs no collective. Behind an exchange by exact counts, rows are ragged,
+// and gathering those would ask the host for counts and sort once more.
+//
 //   fixed_size    no host sync. Every rank gathers the tokens of all ranks of the group and picks the rows
 //   for its own
 //                 experts; sums over its own slots go home in a reduce-scatter.
@@ -30,6 +38,11 @@ struct ExpertParallel {
   ExpertExchange exchange = ExpertExchange::fixed_size;
   // Room for this many times the rows that a rank gets from balanced routers; 0: for all that can come.
   double capacity_factor = 0;
+  AxisGroup sharers{};  // of each expert; with one rank experts are whole
+  AxisGroup both{};     // where there are sharers: the ranks of the group and theirs
+
+  // The ranks whose tokens meet in an expert.
+  const AxisGroup& meeting() const { return sharers.ranks > 1 ? both : group; }
 
   // Whether rows may come that have no room: then dispatch counts them.
   bool is_bounded() const { return group.ranks > 1 && capacity_factor > 0; }

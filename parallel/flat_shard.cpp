@@ -12,16 +12,25 @@ std::int64_t element_count(const Sizes& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-FlatShard::FlatShard(Sizes sizes, const Cut& cut, std::int64_t ranks, std::int64_t rank)
-    : sizes_(std::move(sizes)), cut_(cut), ranks_(ranks), rank_(rank) {
+FlatShard::FlatShard(Sizes sizes, const Cut& cut, std::int64_t ranks, std::int64_t rank, const RowPart& rows)
+    : sizes_(std::move(sizes)), cut_(cut), rows_(rows), ranks_(ranks), rank_(rank) {
   RONDO_ASSERT(cut_.parts == 1 || (0 <= cut_.dim && cut_.dim < static_cast<int>(sizes_.size())),
                "a parameter is cut along one of its dimensions");
   RONDO_ASSERT(0 <= cut_.part && cut_.part < cut_.parts && 0 <= rank_ && rank_ < ranks_,
                "a rank has one part of those that there are");
+  RONDO_ASSERT(rows_.parts == 1 || (!sizes_.empty() && sizes_[0] % rows_.parts == 0 && 0 <= rows_.part &&
+                                    rows_.part < rows_.parts && (cut_.parts == 1 || cut_.dim > 0)),
+               "parts of rows are equal, and cut along another dimension");
+}
+
+Sizes FlatShard::row_sizes() const {
+  Sizes sizes = sizes_;
+  if (rows_.parts > 1) sizes[0] /= rows_.parts;
+  return sizes;
 }
 
 Sizes FlatShard::part_sizes() const {
-  Sizes sizes = sizes_;
+  Sizes sizes = row_sizes();
   if (cut_.parts > 1) {
     std::int64_t& cut = sizes[static_cast<std::size_t>(cut_.dim)];
     cut = (cut + cut_.parts - 1) / cut_.parts;
@@ -36,8 +45,9 @@ std::int64_t FlatShard::end() const { return std::min(part_elements(), (rank_ + 
 
 void FlatShard::for_each_run(const std::function<void(const ElementRun&)>& visit) const {
   const std::int64_t begin = this->begin(), end = this->end();
+  const std::int64_t before = rows_.part * element_count(row_sizes());
   if (cut_.parts == 1) {
-    if (begin < end) visit({0, begin, end - begin});
+    if (begin < end) visit({0, before + begin, end - begin});
     return;
   }
   const auto dim = static_cast<std::size_t>(cut_.dim);
@@ -49,7 +59,7 @@ void FlatShard::for_each_run(const std::function<void(const ElementRun&)>& visit
   for (std::int64_t row = part_row == 0 ? 0 : begin / part_row; row * part_row < end; ++row) {
     const std::int64_t from = std::max(begin, row * part_row);
     const std::int64_t to = std::min(end, row * part_row + real);
-    if (from < to) visit({from - begin, row * whole_row + first + from - row * part_row, to - from});
+    if (from < to) visit({from - begin, before + row * whole_row + first + from - row * part_row, to - from});
   }
 }
 

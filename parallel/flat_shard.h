@@ -28,6 +28,12 @@ struct Cut {
   std::int64_t part = 0;
 };
 
+// Before that, part `part` of `parts` along dimension 0, which they divide: some of the experts.
+struct RowPart {
+  std::int64_t parts = 1;
+  std::int64_t part = 0;
+};
+
 // Elements that follow each other both in a rank's shard and in the flattened parameter.
 struct ElementRun {
   std::int64_t in_shard = 0;  // the first, counted from the shard's beginning
@@ -38,14 +44,15 @@ struct ElementRun {
 class FlatShard {
  public:
   FlatShard() = default;
-  // Shard `rank` of `ranks` of what `cut` leaves of a parameter of `sizes`. REQUIRES: cut.dim is one of its
-  // dimensions, unless there is one part.
-  FlatShard(Sizes sizes, const Cut& cut, std::int64_t ranks, std::int64_t rank);
+  // Shard `rank` of `ranks` of what `cut` leaves of `rows` of a parameter of `sizes`. REQUIRES: cut.dim is
+  // one of its dimensions, unless there is one part, and not that of rows.
+  FlatShard(Sizes sizes, const Cut& cut, std::int64_t ranks, std::int64_t rank, const RowPart& rows = {});
   // All of it.
   explicit FlatShard(Sizes sizes) : FlatShard(std::move(sizes), {}, 1, 0) {}
 
   const Sizes& sizes() const { return sizes_; }  // of the parameter
   const Cut& cut() const { return cut_; }
+  const RowPart& rows() const { return rows_; }
   Sizes part_sizes() const;  // of what a rank computes with, padding and all
   std::int64_t part_elements() const;
   std::int64_t stored() const;  // elements that a rank keeps, padding and all
@@ -57,8 +64,11 @@ class FlatShard {
   void for_each_run(const std::function<void(const ElementRun&)>& visit) const;
 
  private:
+  Sizes row_sizes() const;  // of its rows
+
   Sizes sizes_;
   Cut cut_;
+  RowPart rows_;
   std::int64_t ranks_ = 1;
   std::int64_t rank_ = 0;
 };

@@ -28,6 +28,7 @@ constexpr std::array<AxisRow, kAxes> kRows = {{
     {Axis::tp, "tp", "tensor_parallel_degree", "tensor"},
     {Axis::efsdp, "efsdp", "", ""},
     {Axis::ep, "ep", "expert_parallel_degree", ""},
+    {Axis::etp, "etp", "expert_tensor_parallel_degree", ""},
 }};
 constexpr std::span<const AxisRow> kDenseRows = std::span(kRows).first<kDenseAxes>();
 
@@ -72,7 +73,9 @@ void infer(std::int64_t world_size, Degrees& degrees) {
 
 std::string_view axis_name(Axis axis) { return kRows[index(axis)].name; }
 
-Mesh::Mesh(std::int64_t world_size, Degrees degrees, std::int64_t expert_degree) : world_size_(world_size) {
+Mesh::Mesh(std::int64_t world_size, Degrees degrees, std::int64_t expert_degree,
+           std::int64_t expert_tensor_degree)
+    : world_size_(world_size) {
   for (const AxisRow& row : kDenseRows)
     if (const std::int64_t degree = degrees[index(row.axis)]; degree < 1 && degree != kInferred)
       throw Error(ExitCode::config,
@@ -86,17 +89,30 @@ Mesh::Mesh(std::int64_t world_size, Degrees degrees, std::int64_t expert_degree)
     made *= degrees[axis];
   }
   if (made != world_size_) refuse(world_size_, degrees, made);
-  const std::int64_t replica = degree(kWholeShardAxes);
-  if (expert_degree < 1 || replica % expert_degree != 0)
+  if (expert_tensor_degree != 1 && expert_tensor_degree != degree(Axis::tp))
+    throw Error(ExitCode::config, fmt::format("parallelism.expert_tensor_parallel_degree = {} must be 1, or "
+                                              "parallelism.tensor_parallel_degree = {}",
+                                              expert_tensor_degree, degree(Axis::tp)));
+  const bool cut = expert_tensor_degree > 1;
+  const std::int64_t sharers = degree(cut ? kCutShardAxes : kWholeShardAxes);
+  if (expert_degree < 1 || sharers % expert_degree != 0)
     throw Error(
         ExitCode::config,
-        fmt::format("parallelism.expert_parallel_degree = {} must divide the ranks of a replica: shard {} * "
-                    "context {} * tensor {} = {}",
-                    expert_degree, degree(Axis::dp_shard), degree(Axis::cp), degree(Axis::tp), replica));
-  degrees_[index(Axis::ep)] = expert_degree;
-  strides_[index(Axis::ep)] = 1;
-  degrees_[index(Axis::efsdp)] = replica / expert_degree;
-  strides_[index(Axis::efsdp)] = expert_degree;
+        fmt::format(
+            "parallelism.expert_parallel_degree = {} must divide the ranks of a replica: shard {} * "
+            "context {}{} = {}",
+            expert_degree, degree(Axis::dp_shard), degree(Axis::cp),
+            cut ? " (tensor parallelism cuts each expert)" : fmt::format(" * tensor {}", degree(Axis::tp)),
+            sharers));
+  std::int64_t stride = 1;
+  const auto set = [&](Axis axis, std::int64_t ranks) {
+    degrees_[index(axis)] = ranks;
+    strides_[index(axis)] = stride;
+    stride *= ranks;
+  };
+  set(Axis::etp, expert_tensor_degree);
+  set(Axis::ep, expert_degree);
+  set(Axis::efsdp, sharers / expert_degree);
 }
 
 std::int64_t Mesh::degree(Axes axes) const {
@@ -132,7 +148,7 @@ std::vector<std::int64_t> Mesh::members(std::int64_t rank, Axes axes) const {
 
 AxisGroup Mesh::group(Axes axes) const {
   if (axes.has(Axis::efsdp) && degree(Axis::ep) == 1) {
-    Axes dense = kWholeShardAxes;
+    Axes dense = degree(Axis::etp) > 1 ? kCutShardAxes : kWholeShardAxes;
     if (axes.has(Axis::dp_replicate)) dense.add(Axis::dp_replicate);
     return group(dense);
   }
@@ -161,7 +177,7 @@ std::string Mesh::text() const {
     std::string& text = index(row.axis) < kDenseAxes ? dense : experts;
     text += fmt::format("{}{} {}", text.empty() ? "" : " x ", row.name, degree(row.axis));
   }
-  return degree(Axis::ep) == 1 ? dense : dense + ", experts " + experts;
+  return degree(kExpertTokenAxes) == 1 ? dense : dense + ", experts " + experts;
 }
 
 }  // namespace rondo

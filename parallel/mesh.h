@@ -9,8 +9,9 @@
 //   8 ranks, dp_replicate 2, dp_shard 4:   replica 0 is 0 1 2 3    "dp" has all of them
 //                                          replica 1 is 4 5 6 7    "dp_replicate" of rank 5 is 1 5
 //
-// Experts divide the ranks of a replica in a way of their own: efsdp * ep = dp_shard * cp * tp. Ranks of one
-// ep group have different experts, those of one efsdp group shards of the same.
+// Experts divide the ranks of a replica in a way of their own: efsdp * ep * etp = dp_shard * cp * tp. Ranks
+// of one ep group have different experts, those of one efsdp group shards of the same; etp is tp where that
+// cuts experts, too, and then ep does not include it.
 //
 //   8 ranks, dp_shard 4, tp 2, ep 4:   "tp" of rank 5 is 4 5,  "dp_shard" is 1 3 5 7,  "ep" is 4 5 6 7,
 //   "efsdp" is 1 5
@@ -27,12 +28,12 @@
 namespace rondo {
 
 // Outermost first.
-enum class Axis : std::uint8_t { pp, dp_replicate, dp_shard, cp, tp, efsdp, ep };
-inline constexpr std::size_t kAxes = 7;
+enum class Axis : std::uint8_t { pp, dp_replicate, dp_shard, cp, tp, efsdp, ep, etp };
+inline constexpr std::size_t kAxes = 8;
 inline constexpr std::size_t kDenseAxes = 5;  // all but the experts' own
 std::string_view axis_name(Axis axis);        // "dp_shard": as torchtitan calls it
 
-// One axis, or the union of several: of dp_shard, cp and tp, or of efsdp and ep, but not of both kinds.
+// One axis, or the union of several: of dp_shard, cp and tp, or of efsdp, ep and etp, but not of both kinds.
 class Axes {
  public:
   constexpr Axes(Axis axis) : Axes({axis}) {}
@@ -58,10 +59,12 @@ inline constexpr Axes kAllAxes = {Axis::pp, Axis::dp_replicate, Axis::dp_shard, 
 // all that have tokens of their own (parallel/sharding.h).
 inline constexpr Axes kCutShardAxes = {Axis::dp_shard, Axis::cp};
 inline constexpr Axes kWholeShardAxes = {Axis::dp_shard, Axis::cp, Axis::tp};
+// The ranks whose tokens meet in an expert (parallel/expert_parallel.h).
+inline constexpr Axes kExpertTokenAxes = {Axis::ep, Axis::etp};
 // Those that collectives use, each a group where it has more than one rank.
-inline constexpr std::array<Axes, 8> kGroups = {
-    kAllAxes,    kDataAxes, kWholeShardAxes,          kCutShardAxes,
-    Axis::efsdp, Axis::ep,  Axes(Axis::dp_replicate), Axis::tp};
+inline constexpr std::array<Axes, 10> kGroups = {
+    kAllAxes, kDataAxes, kWholeShardAxes, kCutShardAxes, Axis::efsdp, Axis::ep, Axes(Axis::dp_replicate),
+    Axis::tp, Axis::etp, kExpertTokenAxes};
 // The name of the group of kDataAxes.
 inline const std::string kDataParallelGroup = "dp";
 
@@ -79,8 +82,9 @@ class Mesh {
  public:
   Mesh() : Mesh(1, {1, 1, 1, 1, 1}) {}
   // Throws Error(config), with the arithmetic, where the degrees do not make `world_size` ranks.
-  // `expert_degree`: of Axis::ep.
-  Mesh(std::int64_t world_size, Degrees degrees, std::int64_t expert_degree = 1);
+  // `expert_degree`: of Axis::ep; `expert_tensor_degree`: of Axis::etp, 1 or that of Axis::tp.
+  Mesh(std::int64_t world_size, Degrees degrees, std::int64_t expert_degree = 1,
+       std::int64_t expert_tensor_degree = 1);
 
   std::int64_t world_size() const { return world_size_; }
   std::int64_t degree(Axes axes) const;

@@ -41,9 +41,18 @@ Tensor normed_heads(const GroupedQueryAttention& a, const char* norm, const Tens
     case QkNorm::whole:
       return as_heads(shared_rms_norm(norm, x, heads * a.head_dim, weights, a.norm_eps));
     case QkNorm::none:
+    case QkNorm::rotated:
       break;
   }
   return as_heads(x);
+}
+
+// Heads [B, T, heads, K] at the positions of their tokens.
+Tensor placed(const GroupedQueryAttention& a, const Tensor& x, const RotaryTables& rope) {
+  Tensor turned = x;
+  if (a.pairs == RotatedPairs::halves) turned = rotate_halves(x, rope);
+  if (a.pairs == RotatedPairs::neighbours) turned = rotate_neighbours(x, rope);
+  return a.qk_norm == QkNorm::rotated ? unweighted_rms_norm(turned, a.norm_eps) : turned;
 }
 
 }  // namespace
@@ -60,8 +69,11 @@ Tensor attention(const GroupedQueryAttention& a, const Tensor& x_ND, const Weigh
   const Tensor q_BTHK = normed_heads(a, "q_norm", queries, a.heads, weights, inputs);
   const Tensor k_BTGK = normed_heads(a, "k_norm", keys, a.kv_heads, weights, inputs);
   const Tensor v_BTGK = values.view({k_BTGK.size(0), k_BTGK.size(1), -1, a.head_dim});
-  const Tensor q = rotate_halves(q_BTHK, rope).transpose(1, 2);
-  const Tensor k = rotate_halves(k_BTGK, rope).transpose(1, 2);
+  const Tensor placed_q = placed(a, q_BTHK, rope);
+  const Tensor grown_q =
+      a.queries_grow ? (placed_q * rope.query_growth).to(placed_q.scalar_type()) : placed_q;
+  const Tensor q = grown_q.transpose(1, 2);
+  const Tensor k = placed(a, k_BTGK, rope).transpose(1, 2);
   const auto sinks = a.sinks ? std::optional(weights.get("sinks")) : std::nullopt;
   const Tensor out_BHTK = rondo::attention({.q = q,
                                             .k = k,

@@ -30,7 +30,7 @@ std::vector<double> frequencies(const Rotary& rotary, const WavelengthScaling& s
   for (double& frequency : scaled) {
     const double wavelength = 2.0 * std::numbers::pi / frequency;
     if (wavelength < original / s.high_freq_factor) continue;
-    const bool is_long = wavelength > original / s.low_freq_factor;
+    const bool is_long = wavelength >= original / s.low_freq_factor;
     const double smooth =
         is_long ? 0 : (original / wavelength - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
     frequency = is_long ? frequency / s.factor : (1.0 - smooth) * frequency / s.factor + smooth * frequency;
@@ -83,23 +83,29 @@ std::vector<Buffer> rotary_buffers(const Rotary& rotary, std::int64_t seq_len) {
   return {{"rope.cos", cos}, {"rope.sin", sin}};
 }
 
+Buffer query_growth_buffer(const QueryGrowth& growth, std::int64_t seq_len) {
+  Tensor factors = at::empty({seq_len, 1}, at::kDouble);
+  for (std::int64_t t = 0; t < seq_len; ++t)
+    factors.data_ptr<double>()[t] =
+        1.0 + growth.scale * std::log1p(static_cast<double>((t + 1) / growth.step));
+  return {"query_growth", factors};
+}
+
 RotaryTables rotary_tables(const ForwardInputs& inputs) {
-  const Tensor &cos = inputs.buffers[0], &sin = inputs.buffers[1];
-  if (!inputs.positions_BT) {
-    const auto rows = [&](const Tensor& table) {
-      return table.narrow(0, 0, inputs.tokens_BT.size(1)).unsqueeze(0).unsqueeze(2);
-    };
-    return {rows(cos), rows(sin)};
-  }
-  const Tensor& positions = *inputs.positions_BT;
-  const std::int64_t batch = positions.size(0), time = positions.size(1);
-  const Tensor flat = positions.reshape({-1});
-  const auto pick = [&](const Tensor& table) {
-    return at::index_select(table, 0, flat).view({batch, time, 1, table.size(1)});
+  const auto at_positions = [&](auto&& rows) -> RotaryTables {
+    const Tensor cos = rows(inputs.buffers[0]);
+    const Tensor sin = rows(inputs.buffers[1]);
+    return {cos, sin, inputs.buffers.size() > 2 ? rows(inputs.buffers[2]) : Tensor()};
   };
-  const Tensor picked_cos = pick(cos);
-  const Tensor picked_sin = pick(sin);
-  return {picked_cos, picked_sin};
+  if (!inputs.positions_BT)
+    return at_positions([&](const Tensor& table) {
+      return table.narrow(0, 0, inputs.tokens_BT.size(1)).unsqueeze(0).unsqueeze(2);
+    });
+  const Tensor& positions = *inputs.positions_BT;
+  const Tensor flat = positions.reshape({-1});
+  return at_positions([&](const Tensor& table) {
+    return at::index_select(table, 0, flat).view({positions.size(0), positions.size(1), 1, table.size(1)});
+  });
 }
 
 // The halves are unbound and not sliced, since the backward of a slice fills a whole tensor with zeros.

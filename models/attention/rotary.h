@@ -1,5 +1,6 @@
-// Rotary embedding (Su et al., "RoFormer", 2021): its frequencies, its tables, and the two ways in which
-// models pair the elements of a head.
+// What attention does by the positions of tokens. Rotary embedding (Su et al., "RoFormer", 2021): its
+// frequencies, its tables, and the two ways in which models pair the elements of a head. And how queries
+// grow.
 //
 // Shape suffixes: B batch, T sequence, K width of what is rotated.
 #pragma once
@@ -16,9 +17,13 @@ namespace rondo {
 // "rope.cos" and "rope.sin", fp64 [seq_len, K/2]; the angle of position t is t * frequency.
 std::vector<Buffer> rotary_buffers(const Rotary& rotary, std::int64_t seq_len);
 
-// Cosines and sines at the positions of the tokens, of the tables' dtype: [B or 1, T, 1, K/2].
+// "query_growth", fp64 [seq_len, 1]: the factor on a query at position t.
+Buffer query_growth_buffer(const QueryGrowth& growth, std::int64_t seq_len);
+
+// The tables at the positions of the tokens, of the tables' dtype: [B or 1, T, 1, K/2], and of the last
+// [B or 1, T, 1, 1], undefined where queries do not grow.
 struct RotaryTables {
-  at::Tensor cos, sin;
+  at::Tensor cos, sin, query_growth;
 };
 RotaryTables rotary_tables(const ForwardInputs& inputs);
 

@@ -12,11 +12,12 @@
 
 #include "models/parts/description.h"
 #include "models/parts/model_spec.h"
+#include "models/parts/rotary_sizes.h"
 #include "support/fields.h"
 
 namespace rondo {
 
-struct DeepSeekV3Config {
+struct DeepSeekV3Config : YarnSizes {
   static constexpr const char* kName = "deepseek_v3";
 
   std::int64_t dim = 256;
@@ -49,12 +50,10 @@ struct DeepSeekV3Config {
   double norm_eps = 1e-5;
   double latent_norm_eps = 1e-6;  // of the norms inside attention
   double rope_theta = 10000.0;
-  double rope_scaling_factor = 40.0;  // YaRN; 1 = no scaling
-  double rope_beta_fast = 32.0;
-  double rope_beta_slow = 1.0;
   double rope_mscale = 0.7;
-  std::int64_t rope_original_max_seq_len = 4096;
   std::int64_t max_seq_len = 16384;
+
+  DeepSeekV3Config() { rope_scaling_factor = 40.0, rope_original_max_seq_len = 4096; }
 
   std::int64_t qk_head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
 

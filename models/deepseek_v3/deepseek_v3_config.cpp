@@ -78,10 +78,8 @@ FieldValues DeepSeekV3Config::plain() const {
   FieldValues values = to_values(*this);
   values.erase("load_balance_coeff");
   values.erase("sequence_balance_coeff");
-  if (rope_scaling_factor == 1.0)
-    for (const char* unused :
-         {"rope_beta_fast", "rope_beta_slow", "rope_mscale", "rope_original_max_seq_len"})
-      values.erase(unused);
+  make_plain_rotary(values);
+  if (rope_scaling_factor == 1.0) values.erase("rope_mscale");
   return values;
 }
 
@@ -104,7 +102,8 @@ SharedSizes DeepSeekV3Config::shared() const {
   return {{{"n_heads", n_heads},
            {"ffn_hidden_dim", ffn_hidden_dim},
            {"moe_hidden_dim", moe_hidden_dim * n_shared_experts}},
-          {{"n_experts", n_experts}}};
+          {{"n_experts", n_experts}},
+          {{"moe_hidden_dim", moe_hidden_dim}}};
 }
 
 std::vector<SizeProblem> DeepSeekV3Config::problems() const {
@@ -135,7 +134,7 @@ std::vector<SizeProblem> DeepSeekV3Config::problems() const {
         fmt::format("model.top_k must be at most the {} experts that a token may choose from: "
                     "n_limited_groups * n_experts / n_expert_groups = {} * {}",
                     n_limited_groups * group, n_limited_groups, group));
-  check_yarn(rope_scaling_factor, rope_beta_fast, rope_beta_slow, found);
+  check_rotary(found);
   return found;
 }
 
@@ -148,11 +147,10 @@ Description DeepSeekV3Config::description() const {
       moe_hidden_dim,
       moe_hidden_dim * n_shared_experts,
       /*has_bias=*/true};
-  const YarnScaling yarn{rope_scaling_factor, rope_beta_fast, rope_beta_slow, rope_original_max_seq_len};
   std::vector<Block> blocks(static_cast<std::size_t>(n_layers), {attention, experts});
   for (std::size_t layer = 0; layer < static_cast<std::size_t>(n_dense_layers); ++layer)
     blocks[layer].feed_forward = FeedForward{ffn_hidden_dim};
-  return {{dim, vocab_size},       norm_eps,          {rope_theta, qk_rope_head_dim, yarn},
+  return {{dim, vocab_size},       norm_eps,          {rope_theta, qk_rope_head_dim, yarn()},
           torchtitan_weights(dim), std::move(blocks), load_balance_coeff,
           sequence_balance_coeff};
 }

@@ -1,4 +1,4 @@
-// "model_type": "gpt_oss". Weights in MXFP4 are refused by their quantization_config.
+// "model_type": "gpt_oss".
 #include "models/gpt_oss/gpt_oss.h"
 #include "models/hugging_face/model_type.h"
 

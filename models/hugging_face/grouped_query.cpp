@@ -42,6 +42,14 @@ std::vector<FixedField> grouped_query_fixed(std::vector<FixedField> more) {
                 std::move(more));
 }
 
+RopeScaling llama3_rope_scaling() {
+  return {.type = "llama3",
+          .sizes = {{"factor", "rope_scaling_factor"},
+                    {"low_freq_factor", "rope_low_freq_factor"},
+                    {"high_freq_factor", "rope_high_freq_factor"},
+                    {"original_max_position_embeddings", "rope_original_max_seq_len"}}};
+}
+
 void refuse_load_bias(const FieldValues& sizes, const char* architecture) {
   if (sizes.contains("load_balance_coeff"))
     throw Error(

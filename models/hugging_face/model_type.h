@@ -34,11 +34,22 @@ struct RopeScaling {
   void (*read_rest)(FieldsReader&) = nullptr;  // what else such an object may hold
 };
 
+// A model of texts and other things, one part of which is a model here: that part's fields are its
+// "text_config".
+struct Multimodal {
+  const char* name = nullptr;  // of its "model_type"; there is none
+  const char* architecture = nullptr;
+  const char* prefix = "";               // before the names of the part's tensors
+  std::vector<const char*> others = {};  // before those of other parts
+  std::vector<const char*> fields = {};  // of other parts
+};
+
 struct ModelType {
   const char* name;                           // of config.json's "model_type"
   std::vector<const char*> other_names = {};  // under which files have the same model
-  const char* architecture;                   // the one of "architectures"
-  FieldValues defaults;                       // sizes that no file says, or not every file
+  Multimodal multimodal = {};
+  const char* architecture;  // the one of "architectures"
+  FieldValues defaults;      // sizes that no file says, or not every file
   std::vector<SizeName> sizes;
   RopeScaling rope_scaling = {};
   std::vector<FixedField> fixed;
@@ -51,6 +62,8 @@ struct ModelType {
 // What models with grouped queries share.
 std::vector<SizeName> grouped_query_names(std::vector<SizeName> more = {});
 std::vector<FixedField> grouped_query_fixed(std::vector<FixedField> more = {});
+// Llama 3.1's, of models with WavelengthSizes (models/parts/rotary_sizes.h).
+RopeScaling llama3_rope_scaling();
 // Throws where a bias balances the load of experts, which `architecture` of transformers has not.
 void refuse_load_bias(const FieldValues& sizes, const char* architecture);
 // As many heads of keys as of queries where the file does not say; attention without a window in all layers.

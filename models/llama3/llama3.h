@@ -10,23 +10,22 @@
 
 #include "models/parts/description.h"
 #include "models/parts/model_spec.h"
+#include "models/parts/rotary_sizes.h"
 #include "models/parts/size_fields.h"
 #include "support/fields.h"
 
 namespace rondo {
 
-struct Llama3Config : GroupedQuerySizes {
+struct Llama3Config : GroupedQuerySizes, WavelengthSizes {
   static constexpr const char* kName = "llama3";
 
   double ffn_dim_multiplier = 1.0;
   std::int64_t multiple_of = 256;
-  std::int64_t ffn_hidden_dim = 0;   // 0 = from dim, ffn_dim_multiplier and multiple_of
-  double rope_scaling_factor = 8.0;  // 1 = no scaling
-  double rope_low_freq_factor = 1.0;
-  double rope_high_freq_factor = 4.0;
-  std::int64_t rope_original_max_seq_len = 8192;
+  std::int64_t ffn_hidden_dim = 0;  // 0 = from dim, ffn_dim_multiplier and multiple_of
   // Masks of all layers beside the causal one; 0: none.
   std::int64_t sliding_window = 0, attention_chunk = 0;
+
+  Llama3Config() { rope_scaling_factor = 8.0; }
 
   // Hidden width of the feed-forward: ffn_hidden_dim, or 8 dim / 3 truncated, times the multiplier truncated,
   // rounded up to a multiple of `multiple_of`.

@@ -28,16 +28,9 @@ const Fields& Llama3Config::fields() {
            field("ffn_hidden_dim", &C::ffn_hidden_dim,
                  "width of the feed-forward; 0 is from dim, ffn_dim_multiplier and multiple_of",
                  {.minimum = 0, .maximum = kWidest}),
-           field("rope_scaling_factor", &C::rope_scaling_factor,
-                 "Llama 3.1 scaling: low rotary frequencies are divided by this; 1 is no scaling",
-                 {.minimum = 1}),
-           field("rope_low_freq_factor", &C::rope_low_freq_factor,
-                 "waves longer than rope_original_max_seq_len / this are scaled in full", {.above = 0}),
-           field("rope_high_freq_factor", &C::rope_high_freq_factor,
-                 "waves shorter than rope_original_max_seq_len / this are not scaled", {.above = 0}),
-           field("rope_original_max_seq_len", &C::rope_original_max_seq_len,
-                 "sequence length that the scaling starts from",
-                 {.minimum = 1, .maximum = kWidest, .unit = "tokens"}),
+       },
+       wavelength_fields<C>(),
+       {
            field("sliding_window", &C::sliding_window,
                  "tokens that a token sees at most, itself among them; 0: all before it",
                  {.minimum = 0, .maximum = kWidest, .unit = "tokens"}),
@@ -50,12 +43,10 @@ const Fields& Llama3Config::fields() {
 
 FieldValues Llama3Config::plain() const {
   FieldValues values = to_values(*this);
-  spell_out(values);
+  make_plain(values);
   values["ffn_hidden_dim"] = ffn_width();
   for (const char* derives : {"ffn_dim_multiplier", "multiple_of"}) values.erase(derives);
-  if (rope_scaling_factor == 1.0)
-    for (const char* unused : {"rope_low_freq_factor", "rope_high_freq_factor", "rope_original_max_seq_len"})
-      values.erase(unused);
+  make_plain_rotary(values);
   for (const char* mask : {"sliding_window", "attention_chunk"})
     if (values.at(mask) == FieldValue(std::int64_t{0})) values.erase(mask);
   return values;
@@ -76,24 +67,16 @@ SharedSizes Llama3Config::shared() const {
 
 std::vector<SizeProblem> Llama3Config::problems() const {
   std::vector<SizeProblem> found = head_problems();
-  if (rope_scaling_factor > 1 && rope_low_freq_factor >= rope_high_freq_factor)
-    found.push_back(
-        {{"rope_low_freq_factor", "rope_high_freq_factor"},
-         fmt::format("model.rope_low_freq_factor = {} must be less than model.rope_high_freq_factor = {}",
-                     rope_low_freq_factor, rope_high_freq_factor)});
+  check_rotary(found);
   return found;
 }
 
 Description Llama3Config::description() const {
-  Rotary rotary{rope_theta, head_width()};
-  if (rope_scaling_factor != 1.0)
-    rotary.scaling = WavelengthScaling{rope_scaling_factor, rope_low_freq_factor, rope_high_freq_factor,
-                                       rope_original_max_seq_len};
   Block block{attention(QkNorm::none), FeedForward{ffn_width()}};
   auto& mask = std::get<GroupedQueryAttention>(block.attention).mask;
   if (sliding_window > 0) mask.left = sliding_window - 1;
   mask.chunk = attention_chunk;
-  return {ends(), norm_eps, rotary, torchtitan_weights(dim),
+  return {ends(), norm_eps, rotary(rope_theta, head_width()), torchtitan_weights(dim),
           std::vector<Block>(static_cast<std::size_t>(n_layers), block)};
 }
 

@@ -24,18 +24,12 @@ using hugging_face::ModelType;
 
 const ModelType& Llama3Config::hugging_face_type() {
   constexpr bool kWritten = true;
-  static const hugging_face::RopeScaling scaling = {
-      .type = "llama3",
-      .sizes = {{"factor", "rope_scaling_factor"},
-                {"low_freq_factor", "rope_low_freq_factor"},
-                {"high_freq_factor", "rope_high_freq_factor"},
-                {"original_max_position_embeddings", "rope_original_max_seq_len"}}};
   static const ModelType type = {
       .name = "llama",
       .architecture = "LlamaForCausalLM",
       .defaults = {{"norm_eps", 1e-6}, {"max_seq_len", std::int64_t{2048}}, {"tie_embeddings", false}},
       .sizes = hugging_face::grouped_query_names({{"intermediate_size", "ffn_hidden_dim"}}),
-      .rope_scaling = scaling,
+      .rope_scaling = hugging_face::llama3_rope_scaling(),
       .fixed =
           hugging_face::grouped_query_fixed({{"mlp_bias", false, "a bias in the feed-forward is", kWritten},
                                              {"add_cross_attention", false, "cross attention is"},

@@ -9,7 +9,7 @@ const Fields& Olmo2Config::fields() {
 
 FieldValues Olmo2Config::plain() const {
   FieldValues values = to_values(*this);
-  spell_out(values);
+  make_plain(values);
   return values;
 }
 

@@ -57,50 +57,57 @@ void add_swiglu(ParameterTable& table, const std::string& name, const std::strin
   table.add(name + ".w2", theirs + ".down_proj", {table.dim(), width}, rowwise, table.deep());
 }
 
-void add(ParameterTable& table, const FeedForward& f) { add_swiglu(table, "feed_forward", "mlp", f.width); }
+void add(ParameterTable& table, const FeedForward& f, const LayerNames& names) {
+  add_swiglu(table, "feed_forward", names.feed_forward, f.width);
+}
 
-void add_experts(ParameterTable& table, const MixtureOfExperts& m) {
+void add_experts(ParameterTable& table, const MixtureOfExperts& m, const std::string& theirs) {
   const std::int64_t e = m.experts, dim = table.dim();
-  table.add("moe.experts.w1", "mlp.experts.*.gate_proj", {e, m.width, dim}, experts, table.plain());
-  table.add("moe.experts.w3", "mlp.experts.*.up_proj", {e, m.width, dim}, experts, table.deep());
-  table.add("moe.experts.w2", "mlp.experts.*.down_proj", {e, dim, m.width}, experts, table.deep());
+  table.add("moe.experts.w1", theirs + "*.gate_proj", {e, m.width, dim}, experts, table.plain(), 1);
+  table.add("moe.experts.w3", theirs + "*.up_proj", {e, m.width, dim}, experts, table.deep(), 1);
+  table.add("moe.experts.w2", theirs + "*.down_proj", {e, dim, m.width}, experts, table.deep(), 2);
 }
 
 // As they lie at Hugging Face: inputs before outputs.
-void add_clamped_experts(ParameterTable& table, const MixtureOfExperts& m) {
+void add_fused_experts(ParameterTable& table, const MixtureOfExperts& m, const std::string& theirs) {
   const std::int64_t e = m.experts, dim = table.dim(), both = 2 * m.width;
-  const std::string ours = "moe.experts.", theirs = "mlp.experts.";
+  const bool biases = m.kind == ExpertKind::clamped_swiglu;
+  const std::string ours = "moe.experts.";
   table.add_named(ours + "gate_up.weight", theirs + "gate_up_proj", {e, dim, both}, experts, table.plain());
-  table.add_named(ours + "gate_up.bias", theirs + "gate_up_proj_bias", {e, both}, experts, kZeros);
+  if (biases)
+    table.add_named(ours + "gate_up.bias", theirs + "gate_up_proj_bias", {e, both}, experts, kZeros);
   table.add_named(ours + "down.weight", theirs + "down_proj", {e, m.width, dim}, experts, table.deep());
-  table.add_named(ours + "down.bias", theirs + "down_proj_bias", {e, dim}, experts, kZeros);
+  if (biases) table.add_named(ours + "down.bias", theirs + "down_proj_bias", {e, dim}, experts, kZeros);
 }
 
-void add(ParameterTable& table, const MixtureOfExperts& m) {
-  const std::string router = m.router_has_bias ? "mlp.router" : "mlp.gate";
+void add(ParameterTable& table, const MixtureOfExperts& m, const LayerNames& names) {
+  const std::string theirs = names.feed_forward + ".", router = theirs + names.router;
   table.add("moe.router.gate", router, {m.experts, table.dim()}, replicated, table.deep());
   if (m.router_has_bias)
     table.add_named("moe.router.gate.bias", router + ".bias", {m.experts}, replicated, table.deep());
-  m.kind == ExpertKind::swiglu ? add_experts(table, m) : add_clamped_experts(table, m);
-  if (m.shared_width > 0) add_swiglu(table, "moe.shared_experts", "mlp.shared_experts", m.shared_width);
+  const auto add_routed = m.kind == ExpertKind::swiglu ? add_experts : add_fused_experts;
+  add_routed(table, m, theirs + "experts.");
+  if (m.shared_width > 0)
+    add_swiglu(table, "moe.shared_experts", theirs + names.shared_experts, m.shared_width);
 }
 
-void add(ParameterTable& table, const Block& block) {
+void add(ParameterTable& table, const Block& block, const LayerNames& names) {
   const auto norm = [&](const char* name, const char* theirs) {
     table.add(name, theirs, {table.dim()}, replicated, kOnes);
   };
-  const auto part = [&](const auto& kinds) {
-    std::visit([&](const auto& kind) { add(table, kind); }, kinds);
+  const auto attention = [&] { std::visit([&](const auto& kind) { add(table, kind); }, block.attention); };
+  const auto feed = [&] {
+    std::visit([&](const auto& kind) { add(table, kind, names); }, block.feed_forward);
   };
   if (block.norms == NormPlacement::before) {
     norm("attention_norm", "input_layernorm");
-    part(block.attention);
+    attention();
     norm("ffn_norm", "post_attention_layernorm");
-    part(block.feed_forward);
+    feed();
   } else {
-    part(block.attention);
+    attention();
     norm("attention_norm", "post_attention_layernorm");
-    part(block.feed_forward);
+    feed();
     norm("ffn_norm", "post_feedforward_layernorm");
   }
 }
@@ -108,7 +115,9 @@ void add(ParameterTable& table, const Block& block) {
 }  // namespace
 
 ParameterTable described_parameters(const Description& d) {
-  const auto add_block = [&](ParameterTable& table, std::size_t layer) { add(table, d.blocks[layer]); };
+  const auto add_block = [&](ParameterTable& table, std::size_t layer) {
+    add(table, d.blocks[layer], d.names);
+  };
   return {d.ends, d.blocks.size(), d.initial_weights, add_block};
 }
 

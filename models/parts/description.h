@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -35,11 +36,22 @@ struct Rotary {
 
 // --- attention: what becomes of the normed stream ---
 
-// RMSNorm of queries and keys before they are rotated: with one weight for all heads, over each head; or over
-// all of the projection.
-enum class QkNorm : std::uint8_t { none, per_head, whole };
+// RMSNorm of queries and keys: before they are rotated with one weight for all heads, over each head, or over
+// all of the projection; or over each head when it is rotated, without a weight.
+enum class QkNorm : std::uint8_t { none, per_head, whole, rotated };
 
-// Grouped queries (Ainslie et al. 2023); the halves of a head are rotated against each other.
+// What turns together of a head: the elements i and i + width / 2, as Hugging Face stores Llama; or
+// neighbours, 2i and 2i + 1.
+enum class RotatedPairs : std::uint8_t { none, halves, neighbours };
+
+// Queries grow with their position t, by 1 + scale ln(1 + floor((t + 1) / step)) (after Nakanishi,
+// "Scalable-Softmax Is Superior for Attention", 2025, arXiv 2501.19399).
+struct QueryGrowth {
+  double scale = 0;  // 0: they do not
+  std::int64_t step = 8192;
+};
+
+// Grouped queries (Ainslie et al. 2023).
 struct GroupedQueryAttention {
   std::int64_t heads, kv_heads, head_dim;
   QkNorm qk_norm = QkNorm::none;
@@ -47,6 +59,8 @@ struct GroupedQueryAttention {
   AttentionMask mask = {};
   bool biases = false;  // of all four projections
   bool sinks = false;   // a logit of each head that takes part in the softmax and has no value
+  RotatedPairs pairs = RotatedPairs::halves;
+  bool queries_grow = false;  // as the description's query_growth says
 };
 
 // Multi-head latent attention (DeepSeek-AI, "DeepSeek-V2", 2024); neighbours are rotated against each other.
@@ -77,9 +91,10 @@ struct RouterOptions {
   double scale = 1.0;                 // then multiply them
 };
 
-// A SwiGLU of two matrices; or gpt-oss's, of one matrix whose columns are gates and ups in turn, with biases:
+// A SwiGLU of two matrices; of one matrix, gates before ups; or gpt-oss's, of one matrix whose columns are
+// gates and ups in turn, with biases:
 //   gate = min(gate, 7), up = clamp(up, -7, 7), (up + 1) * gate * sigmoid(1.702 gate)
-enum class ExpertKind : std::uint8_t { swiglu, clamped_swiglu };
+enum class ExpertKind : std::uint8_t { swiglu, fused_swiglu, clamped_swiglu };
 
 // What all tokens take is a SwiGLU.
 struct MixtureOfExperts {
@@ -89,7 +104,8 @@ struct MixtureOfExperts {
   std::int64_t shared_width;  // of what all tokens take; 0: there is none
   bool has_bias;              // on the choice of an expert, against its load
   ExpertKind kind = ExpertKind::swiglu;
-  bool router_has_bias = false;  // a parameter that is added to the logits
+  bool router_has_bias = false;      // a parameter that is added to the logits
+  bool scores_scale_inputs = false;  // a score multiplies what its expert reads, and not what it gives
 };
 
 // --- the whole ---
@@ -103,6 +119,11 @@ struct Block {
   NormPlacement norms = NormPlacement::before;
 };
 
+// How transformers names parts of a layer where models differ.
+struct LayerNames {
+  std::string feed_forward = "mlp", router = "gate", shared_experts = "shared_experts";
+};
+
 struct Description {
   DecoderEnds ends;  // embedding, last norm and head
   double norm_eps;   // of all norms but those inside attention
@@ -112,6 +133,8 @@ struct Description {
   // Of the routers: how far the bias of an expert's choice moves in a step, and the factor on the auxiliary
   // loss of a sequence's load (models/parts/sequence_balance.h).
   double load_balance_coeff = 0, sequence_balance_coeff = 0;
+  QueryGrowth query_growth = {};
+  LayerNames names = {};
 };
 
 ParameterTable described_parameters(const Description& description);

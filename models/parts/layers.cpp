@@ -35,6 +35,10 @@ Tensor shared_rms_norm(const char* name, const Tensor& x, std::int64_t width, co
   return (wide * inverse_rms).to(x.scalar_type()) * weights.get("weight");
 }
 
+Tensor unweighted_rms_norm(const Tensor& x, double eps) {
+  return rms_norm_of(x, x.new_ones({x.size(-1)}), eps);
+}
+
 Tensor linear(const char* name, const Tensor& x, const Weights& weights) {
   ModuleScope scope(name);
   return weights.linear(x);

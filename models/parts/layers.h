@@ -21,6 +21,8 @@ at::Tensor rms_norm(const char* name, const at::Tensor& x, const Weights& weight
 // rank's part of them.
 at::Tensor shared_rms_norm(const char* name, const at::Tensor& x, std::int64_t width, const Weights& weights,
                            double eps);
+// The same without a weight, in no scope of its own.
+at::Tensor unweighted_rms_norm(const at::Tensor& x, double eps);
 at::Tensor linear(const char* name, const at::Tensor& x, const Weights& weights);
 // SwiGLU: w2(silu(w1 x) * w3 x).
 at::Tensor feed_forward(const char* name, const at::Tensor& x, const Weights& weights);

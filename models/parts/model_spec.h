@@ -35,8 +35,9 @@ struct SharedSize {
   std::int64_t size = 0;
 };
 struct SharedSizes {
-  std::vector<SharedSize> layers;   // by ranks that share each layer
-  std::vector<SharedSize> experts;  // by ranks that share the experts; empty: the model has none
+  std::vector<SharedSize> layers;              // by ranks that share each layer
+  std::vector<SharedSize> experts;             // by ranks that share the experts; empty: the model has none
+  std::vector<SharedSize> expert_widths = {};  // by ranks that share each expert; empty: none can
 };
 
 struct Flavor {

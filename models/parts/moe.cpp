@@ -51,6 +51,18 @@ Tensor run_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& 
   return grouped("w2", swiglu_of(gate_RF, up_RF), weights, ends_E);
 }
 
+Tensor grouped_product(const char* name, const Tensor& x_RD, const Weights& weights, const Tensor& ends_E) {
+  ModuleScope scope(name);
+  return weights.grouped_product(x_RD, ends_E);
+}
+
+Tensor run_fused_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& ends_E) {
+  ModuleScope scope("experts");
+  const Tensor both = grouped_product("gate_up", rows_RD, weights, ends_E);
+  const std::vector<Tensor> gate_and_up = both.unflatten(-1, {2, both.size(-1) / 2}).unbind(-2);
+  return grouped_product("down", swiglu_of(gate_and_up[0], gate_and_up[1]), weights, ends_E);
+}
+
 // Rows times the matrix of their expert, and its bias: rows that are ones times that.
 Tensor biased_product(const char* name, const Tensor& x_RD, const Weights& weights, const Tensor& ends_E) {
   ModuleScope scope(name);
@@ -94,6 +106,45 @@ Routing run_router(const MixtureOfExperts& m, const Tensor& x_TD, const Weights&
   return routing;
 }
 
+using RunExperts = Tensor (*)(const Tensor& rows_RD, const Weights& weights, const Tensor& ends_E);
+
+RunExperts kind_of(ExpertKind kind) {
+  switch (kind) {
+    case ExpertKind::fused_swiglu:
+      return run_fused_experts;
+    case ExpertKind::clamped_swiglu:
+      return run_clamped_experts;
+    case ExpertKind::swiglu:
+      break;
+  }
+  return run_experts;
+}
+
+// There and back.
+Tensor through_experts(const MixtureOfExperts& m, const Tensor& x_TD, const Routing& routing,
+                       const Weights& weights, RouterLoad& load) {
+  Dispatched dispatched;
+  {
+    ModuleScope scope("dispatch");
+    dispatched = weights.dispatch(x_TD, routing.experts_TK, routing.tokens_per_expert_E);
+  }
+  load = {routing.tokens_per_expert_E, dispatched.dropped_tokens};
+  const Tensor results_RD = kind_of(m.kind)(dispatched.rows_RD, weights, dispatched.ends_E);
+  ModuleScope scope("combine");
+  return weights.combine(results_RD, dispatched, routing.scores_TK);
+}
+
+// Each slot of a token is a token of its own, times its score, for one expert that it counts in full.
+Tensor through_scaled(const MixtureOfExperts& m, const Tensor& x_TD, const Routing& routing,
+                      const Weights& weights, RouterLoad& load) {
+  const Tensor scaled_TKD = (x_TD.unsqueeze(1) * routing.scores_TK.unsqueeze(-1)).to(x_TD.scalar_type());
+  Routing slots = routing;
+  slots.experts_TK = routing.experts_TK.view({-1, 1});
+  slots.scores_TK = at::ones_like(routing.scores_TK).view({-1, 1});
+  const Tensor y_SD = through_experts(m, scaled_TKD.flatten(0, 1), slots, weights, load);
+  return m.router.top_k == 1 ? y_SD : at::sum(y_SD.view(scaled_TKD.sizes()), at::IntArrayRef{1});
+}
+
 }  // namespace
 
 Routing route(const Tensor& logits_TE, const Tensor& bias_E, const RouterOptions& o) {
@@ -116,20 +167,11 @@ Routing route(const Tensor& logits_TE, const Tensor& bias_E, const RouterOptions
 MoeOutput mixture_of_experts(const MixtureOfExperts& m, const Tensor& x_TD, const Weights& weights,
                              const Tensor& bias_E, const SequenceBalance& balance) {
   const Routing routing = run_router(m, x_TD, weights, bias_E, balance);
-  Dispatched dispatched;
-  {
-    ModuleScope scope("dispatch");
-    dispatched = weights.dispatch(x_TD, routing.experts_TK, routing.tokens_per_expert_E);
-  }
-  const auto run = m.kind == ExpertKind::swiglu ? run_experts : run_clamped_experts;
-  const Tensor results_RD = run(dispatched.rows_RD, weights, dispatched.ends_E);
-  Tensor y_TD;
-  {
-    ModuleScope scope("combine");
-    y_TD = weights.combine(results_RD, dispatched, routing.scores_TK);
-  }
-  if (m.shared_width > 0) y_TD = y_TD + feed_forward("shared_experts", x_TD, weights);
-  return {y_TD, {routing.tokens_per_expert_E, dispatched.dropped_tokens}};
+  MoeOutput output;
+  const auto through = m.scores_scale_inputs ? through_scaled : through_experts;
+  output.y_TD = through(m, x_TD, routing, weights, output.load);
+  if (m.shared_width > 0) output.y_TD = output.y_TD + feed_forward("shared_experts", x_TD, weights);
+  return output;
 }
 
 }  // namespace rondo

@@ -30,9 +30,9 @@ struct MoeOutput {
   RouterLoad load;
 };
 
-// In the open scope: "router.gate" [E, D], "experts.w1" and "experts.w3" [E, F, D], "experts.w2" [E, D, F]
-// and, where there are shared experts, the feed-forward "shared_experts". `balance`: what the load of each
-// sequence adds to the loss.
+// In the open scope: "router.gate" [E, D]; "experts.w1" and "experts.w3" [E, F, D], "experts.w2" [E, D, F],
+// or "experts.gate_up" [E, D, 2 F] and "experts.down" [E, F, D]; and, where there are shared experts, the
+// feed-forward "shared_experts". `balance`: what the load of each sequence adds to the loss.
 MoeOutput mixture_of_experts(const MixtureOfExperts& m, const at::Tensor& x_TD, const Weights& weights,
                              const at::Tensor& bias_E, const SequenceBalance& balance);
 

@@ -42,15 +42,16 @@ ParameterTable::ParameterTable(const DecoderEnds& ends, std::size_t layers, cons
 }
 
 void ParameterTable::add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
-                         ParallelStyle style, const Init& init) {
-  add_named(name + ".weight", theirs + ".weight", std::move(sizes), style, init);
+                         ParallelStyle style, const Init& init, int expert_dim) {
+  add_named(name + ".weight", theirs + ".weight", std::move(sizes), style, init, expert_dim);
 }
 
 void ParameterTable::add_named(const std::string& name, const std::string& theirs,
-                               std::vector<std::int64_t> sizes, ParallelStyle style, const Init& init) {
+                               std::vector<std::int64_t> sizes, ParallelStyle style, const Init& init,
+                               int expert_dim) {
   const std::string full = ours_ + name;
-  rules_.push_back(
-      {full, std::move(sizes), style, init, theirs_ + theirs, bucket_of(full, ends_.tie_embeddings)});
+  rules_.push_back({full, std::move(sizes), style, init, theirs_ + theirs, expert_dim,
+                    bucket_of(full, ends_.tie_embeddings)});
 }
 
 Init ParameterTable::deep() const {

@@ -37,11 +37,23 @@ void DenseSizes::make_small() {
   ffn_hidden_dim = 48;
 }
 
-void check_yarn(double factor, double beta_fast, double beta_slow, std::vector<SizeProblem>& found) {
-  if (factor > 1 && beta_slow > beta_fast)
-    found.push_back({{"rope_beta_slow", "rope_beta_fast"},
-                     fmt::format("model.rope_beta_slow = {} must be at most model.rope_beta_fast = {}",
-                                 beta_slow, beta_fast)});
+std::vector<SizeProblem> RoutedSizes::routed_problems() const {
+  std::vector<SizeProblem> found = head_problems();
+  if (top_k > n_experts)
+    found.push_back(
+        {{"top_k", "n_experts"}, fmt::format("model.top_k must be at most model.n_experts = {}", n_experts)});
+  return found;
+}
+
+void RoutedSizes::make_plain(FieldValues& values) const {
+  GroupedQuerySizes::make_plain(values);
+  values.erase("sequence_balance_coeff");
+  if (load_balance_coeff == 0) values.erase("load_balance_coeff");
+}
+
+void RoutedSizes::make_small() {
+  GroupedQuerySizes::make_small();
+  moe_hidden_dim = 24, n_experts = 24, top_k = std::min<std::int64_t>(top_k, 3);
 }
 
 Fields joined(std::initializer_list<Fields> parts) {

@@ -29,8 +29,8 @@ struct GroupedQuerySizes {
 
   // The rules between these that do not hold.
   std::vector<SizeProblem> head_problems() const;
-  // Its values spelt out that may be left to follow from others.
-  void spell_out(FieldValues& values) const { values["head_dim"] = head_width(); }
+  // The values of plain() (models/models.h), from those of all fields.
+  void make_plain(FieldValues& values) const { values["head_dim"] = head_width(); }
   // The same with few and narrow heads and layers: 24 of what ranks share, so that 2, 3, 4, 6 and 8 of them
   // can; a vocabulary and a width that none of these divides.
   void make_small();
@@ -52,6 +52,28 @@ struct DenseSizes : GroupedQuerySizes {
   std::vector<Block> blocks(QkNorm qk_norm, NormPlacement norms) const {
     const Block block{attention(qk_norm), FeedForward{ffn_hidden_dim}, norms};
     return std::vector<Block>(static_cast<std::size_t>(n_layers), block);
+  }
+};
+
+// With routed experts. Load is balanced by the auxiliary loss of each sequence alone
+// (models/parts/sequence_balance.h), but for models that ask for a bias on the choice, too.
+struct RoutedSizes : GroupedQuerySizes {
+  std::int64_t moe_hidden_dim = 256;  // of one expert
+  std::int64_t n_experts = 8;
+  std::int64_t top_k = 3;
+  double load_balance_coeff = 0.0;  // 0: no bias
+  double sequence_balance_coeff = 1e-3;
+
+  std::vector<SizeProblem> routed_problems() const;
+  void make_plain(FieldValues& values) const;
+  void make_small();
+  SharedSizes shared() const {
+    return {{{"n_heads", n_heads}, {"n_kv_heads", n_kv_heads}},
+            {{"n_experts", n_experts}},
+            {{"moe_hidden_dim", moe_hidden_dim}}};
+  }
+  MixtureOfExperts experts(const RouterOptions& router) const {
+    return {router, n_experts, moe_hidden_dim, /*shared_width=*/0, /*has_bias=*/load_balance_coeff > 0};
   }
 };
 
@@ -121,26 +143,12 @@ Field route_norm_field() {
   return field<C, bool>("route_norm", &C::route_norm, "divide the chosen scores of a token by their sum");
 }
 
-template <class C>
-Fields yarn_fields() {
-  return {
-      field<C, double>("rope_scaling_factor", &C::rope_scaling_factor,
-                       "YaRN: low rotary frequencies are divided by this; 1 is no scaling", {.minimum = 1}),
-      field<C, double>("rope_beta_fast", &C::rope_beta_fast,
-                       "YaRN: what turns more often in rope_original_max_seq_len is not scaled",
-                       {.above = 0}),
-      field<C, double>("rope_beta_slow", &C::rope_beta_slow,
-                       "YaRN: what turns less often in rope_original_max_seq_len is scaled in full",
-                       {.above = 0}),
-      field<C, std::int64_t>("rope_original_max_seq_len", &C::rope_original_max_seq_len,
-                             "sequence length that the scaling starts from",
-                             {.minimum = 1, .maximum = kWidest, .unit = "tokens"}),
-  };
-}
-// The rule between them that does not hold, if one does not.
-void check_yarn(double factor, double beta_fast, double beta_slow, std::vector<SizeProblem>& found);
-
 Fields joined(std::initializer_list<Fields> parts);
+
+template <class C>
+Fields routed_fields() {
+  return joined({stream_fields<C>(), grouped_query_fields<C>(), expert_fields<C>()});
+}
 
 template <class C>
 Fields dense_fields() {

@@ -9,7 +9,7 @@ const Fields& Qwen3Config::fields() {
 
 FieldValues Qwen3Config::plain() const {
   FieldValues values = to_values(*this);
-  spell_out(values);
+  make_plain(values);
   return values;
 }
 

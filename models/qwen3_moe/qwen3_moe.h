@@ -2,9 +2,8 @@
 // experts in every layer, chosen by softmax scores, with none that all tokens take; initialised as
 // Qwen3MoePreTrainedModel of transformers does.
 //
-// Load is balanced by the auxiliary loss alone, of each sequence (models/parts/sequence_balance.h): the
-// original takes it over the global batch. A bias on the choice (load_balance_coeff above 0) is not known at
-// Hugging Face.
+// The original takes the auxiliary loss over the global batch. A bias on the choice (load_balance_coeff above
+// 0) is not known at Hugging Face.
 //
 // Its configuration: the [model] section of a run with model.name = "qwen3_moe". No LibTorch.
 #pragma once
@@ -19,15 +18,10 @@
 
 namespace rondo {
 
-struct Qwen3MoeConfig : GroupedQuerySizes {
+struct Qwen3MoeConfig : RoutedSizes {
   static constexpr const char* kName = "qwen3_moe";
 
-  std::int64_t moe_hidden_dim = 256;  // of one expert
-  std::int64_t n_experts = 8;
-  std::int64_t top_k = 3;
-  bool route_norm = true;           // the chosen scores of a token add up to 1
-  double load_balance_coeff = 0.0;  // 0: no bias
-  double sequence_balance_coeff = 1e-3;
+  bool route_norm = true;  // the chosen scores of a token add up to 1
 
   Qwen3MoeConfig() { norm_eps = 1e-6, rope_theta = 1e6, max_seq_len = 40960; }
 
@@ -35,10 +29,7 @@ struct Qwen3MoeConfig : GroupedQuerySizes {
   static const Fields& fields();
   FieldValues plain() const;
   Qwen3MoeConfig small() const;
-  std::vector<SizeProblem> problems() const;
-  SharedSizes shared() const {
-    return {{{"n_heads", n_heads}, {"n_kv_heads", n_kv_heads}}, {{"n_experts", n_experts}}};
-  }
+  std::vector<SizeProblem> problems() const { return routed_problems(); }
   Description description() const;
   static const hugging_face::ModelType& hugging_face_type();
 };

@@ -23,15 +23,16 @@ using Tensors = std::vector<Tensor>;
 template <class T>
 using FactorsOf = adam::FactorsIn<SumOf<T>>;
 
-template <class T, class Gradient>
+template <class T, class Moment, class Gradient>
 struct Run {
-  T *parameter, *exp_avg, *exp_avg_sq;
+  T* parameter;
+  Moment *exp_avg, *exp_avg_sq;
   const Gradient* gradient;
   std::int64_t count;
 };
 
-template <class T, class Gradient>
-void update(FactorsOf<T> f, Run<T, Gradient> run) {
+template <class T, class Moment, class Gradient>
+void update(FactorsOf<T> f, Run<T, Moment, Gradient> run) {
   using Real = SumOf<T>;
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < run.count; ++i) {
@@ -41,17 +42,17 @@ void update(FactorsOf<T> f, Run<T, Gradient> run) {
                              static_cast<Real>(run.exp_avg_sq[i])},
                             static_cast<Real>(run.gradient[i]));
     run.parameter[i] = static_cast<T>(now.parameter);
-    run.exp_avg[i] = static_cast<T>(now.exp_avg);
-    run.exp_avg_sq[i] = static_cast<T>(now.exp_avg_sq);
+    run.exp_avg[i] = static_cast<Moment>(now.exp_avg);
+    run.exp_avg_sq[i] = static_cast<Moment>(now.exp_avg_sq);
   }
 }
 
-template <class T, class Gradient>
-void update_chunks(FactorsOf<T> factors, Run<T, Gradient> whole) {
+template <class T, class Moment, class Gradient>
+void update_chunks(FactorsOf<T> factors, Run<T, Moment, Gradient> whole) {
   for_each_row((whole.count + kChunk - 1) / kChunk, kChunk, [&](std::int64_t chunk) {
     const std::int64_t i = chunk * kChunk;
-    update<T, Gradient>(factors, {whole.parameter + i, whole.exp_avg + i, whole.exp_avg_sq + i,
-                                  whole.gradient + i, std::min(kChunk, whole.count - i)});
+    update<T, Moment, Gradient>(factors, {whole.parameter + i, whole.exp_avg + i, whole.exp_avg_sq + i,
+                                          whole.gradient + i, std::min(kChunk, whole.count - i)});
   });
 }
 
@@ -70,17 +71,19 @@ void adamw_cpu_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_s
           adam::factors<SumOf<T>>({decoupled_weight_decay, beta1, beta2, eps, weight_decay}, number(step),
                                   number(learning_rate), number(gradient_scale));
       const Tensor gradient = gradients[k].contiguous();
-      const auto update_by = [&](auto of_gradient) {
-        using Gradient = decltype(of_gradient);
-        update_chunks<T, Gradient>(
-            factors,
-            {parameters[k].mutable_data_ptr<T>(), exp_avgs[k].mutable_data_ptr<T>(),
-             exp_avg_sqs[k].mutable_data_ptr<T>(), gradient.const_data_ptr<Gradient>(), gradient.numel()});
+      const auto or_bf16 = [&](const Tensor& tensor, const auto& use) {
+        tensor.scalar_type() == at::kBFloat16 ? use(at::BFloat16()) : use(type);
       };
-      if (gradient.scalar_type() == at::kBFloat16)
-        update_by(at::BFloat16());
-      else
-        update_by(type);
+      or_bf16(exp_avgs[k], [&](auto of_moments) {
+        or_bf16(gradient, [&](auto of_gradient) {
+          using Moment = decltype(of_moments);
+          using Gradient = decltype(of_gradient);
+          update_chunks<T, Moment, Gradient>(
+              factors, {parameters[k].mutable_data_ptr<T>(), exp_avgs[k].mutable_data_ptr<Moment>(),
+                        exp_avg_sqs[k].mutable_data_ptr<Moment>(), gradient.const_data_ptr<Gradient>(),
+                        gradient.numel()});
+        });
+      });
     });
 }
 
@@ -131,15 +134,15 @@ void check_adamw(const AdamWOperands& x) {
   for (std::size_t k = 0; k < count; ++k) {
     const Tensor& parameter = x.parameters[k];
     check_float("adamw", "a parameter", parameter);
-    const auto like_parameter = [&](const char* name, const Tensor& tensor) {
-      check_operand("adamw", name, tensor, parameter.sizes(), parameter.scalar_type());
+    // Or in bf16, where `other` is, beside f32.
+    const auto like_parameter = [&](const char* name, const Tensor& tensor, const Tensor& other) {
+      const bool narrow = other.scalar_type() == at::kBFloat16 && parameter.scalar_type() == at::kFloat;
+      check_operand("adamw", name, tensor, parameter.sizes(),
+                    narrow ? at::kBFloat16 : parameter.scalar_type());
     };
-    like_parameter("an exp_avg", x.exp_avgs[k]);
-    like_parameter("an exp_avg_sq", x.exp_avg_sqs[k]);
-    const Tensor& gradient = x.gradients[k];
-    const bool narrow = gradient.scalar_type() == at::kBFloat16 && parameter.scalar_type() == at::kFloat;
-    check_operand("adamw", "a gradient", gradient, parameter.sizes(),
-                  narrow ? at::kBFloat16 : parameter.scalar_type());
+    like_parameter("an exp_avg", x.exp_avgs[k], x.exp_avgs[k]);
+    like_parameter("an exp_avg_sq", x.exp_avg_sqs[k], x.exp_avgs[k]);
+    like_parameter("a gradient", x.gradients[k], x.gradients[k]);
     RONDO_ASSERT(
         parameter.is_contiguous() && x.exp_avgs[k].is_contiguous() && x.exp_avg_sqs[k].is_contiguous(),
         "adamw: what is overwritten has to be contiguous");

@@ -14,7 +14,7 @@ using Table = TensorTable<UpdatedTensor>;
 
 constexpr int kThreads = 256;
 
-template <class T, class Gradient>
+template <class T, class Moment, class Gradient>
 __global__ void __launch_bounds__(kThreads)
     update_kernel(const Table table, const AdamWScalars scalars, const AdamWOptions options) {
   if (*scalars.found_inf != 0) return;
@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t count = table.tensors[tensor].count;
   const std::int64_t end = count - begin < kChunk ? count : begin + kChunk;
   T* const parameter = static_cast<T*>(table.tensors[tensor].parameter);
-  T* const exp_avg = static_cast<T*>(table.tensors[tensor].exp_avg);
-  T* const exp_avg_sq = static_cast<T*>(table.tensors[tensor].exp_avg_sq);
+  Moment* const exp_avg = static_cast<Moment*>(table.tensors[tensor].exp_avg);
+  Moment* const exp_avg_sq = static_cast<Moment*>(table.tensors[tensor].exp_avg_sq);
   const Gradient* const gradient = static_cast<const Gradient*>(table.tensors[tensor].gradient);
   const bool wide = aligned(parameter) && aligned(exp_avg) && aligned(exp_avg_sq) && aligned(gradient);
   const adam::Factors factors =
@@ -50,16 +50,18 @@ static_assert(kChunk % (kThreads * kVector) == 0, "a thread's neighbours lie in 
 
 }  // namespace
 
-void adamw(Element element, Element of_gradients, std::span<const UpdatedTensor> tensors,
+void adamw(const UpdatedElements& elements, std::span<const UpdatedTensor> tensors,
            const AdamWScalars& scalars, const AdamWOptions& options, cudaStream_t stream) {
   for_each_table(tensors, kChunk, [&](const Table& table, std::int32_t chunks) {
     if (chunks == 0) return;
-    const auto update = [&](auto type, auto gradient) {
-      launch(&update_kernel<decltype(type), decltype(gradient)>, static_cast<unsigned>(chunks), kThreads,
-             stream, table, scalars, options);
+    const auto update = [&](auto type, auto moment, auto gradient) {
+      launch(&update_kernel<decltype(type), decltype(moment), decltype(gradient)>,
+             static_cast<unsigned>(chunks), kThreads, stream, table, scalars, options);
     };
-    if (element == Element::bf16) return update(__nv_bfloat16(), __nv_bfloat16());
-    with_f32_or_bf16(of_gradients, [&](auto gradient) { update(float(), gradient); });
+    if (elements.parameter == Element::bf16) return update(__nv_bfloat16(), __nv_bfloat16(), __nv_bfloat16());
+    with_f32_or_bf16(elements.moments, [&](auto moment) {
+      with_f32_or_bf16(elements.gradient, [&](auto gradient) { update(float(), moment, gradient); });
+    });
   });
 }
 

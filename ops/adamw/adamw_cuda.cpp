@@ -3,7 +3,6 @@
 #include <torch/library.h>
 
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "ops/adamw/adamw.h"
@@ -21,18 +20,18 @@ void adamw_cuda_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_
   check_adamw({parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale, found_inf});
   const cuda::Launch launch(step, "adamw");
   std::vector<Tensor> contiguous;  // until the launches
-  std::map<std::pair<cuda::Element, cuda::Element>, std::vector<cuda::UpdatedTensor>> by_elements;
+  std::map<cuda::UpdatedElements, std::vector<cuda::UpdatedTensor>> by_elements;
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     const Tensor& gradient = contiguous.emplace_back(gradients[k].contiguous());
-    by_elements[{launch.element(parameters[k]), launch.element(gradient)}].push_back(
-        {parameters[k].mutable_data_ptr(), exp_avgs[k].mutable_data_ptr(), exp_avg_sqs[k].mutable_data_ptr(),
-         gradient.const_data_ptr(), gradient.numel()});
+    by_elements[{launch.element(parameters[k]), launch.element(exp_avgs[k]), launch.element(gradient)}]
+        .push_back({parameters[k].mutable_data_ptr(), exp_avgs[k].mutable_data_ptr(),
+                    exp_avg_sqs[k].mutable_data_ptr(), gradient.const_data_ptr(), gradient.numel()});
   }
   const cuda::AdamWScalars scalars{step.const_data_ptr<float>(), learning_rate.const_data_ptr<float>(),
                                    gradient_scale.const_data_ptr<float>(), found_inf.const_data_ptr<float>()};
   for (const auto& [elements, tensors] : by_elements)
-    cuda::adamw(elements.first, elements.second, tensors, scalars,
-                {decoupled_weight_decay, beta1, beta2, eps, weight_decay}, launch.stream());
+    cuda::adamw(elements, tensors, scalars, {decoupled_weight_decay, beta1, beta2, eps, weight_decay},
+                launch.stream());
   launch.check();
 }
 

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <compare>
 #include <cstdint>
 #include <span>
 
@@ -18,14 +19,19 @@ struct UpdatedTensor {
   std::int64_t count;  // elements
 };
 
+// f32 or bf16 each; beside parameters of bf16 all are.
+struct UpdatedElements {
+  Element parameter, moments, gradient;
+  auto operator<=>(const UpdatedElements&) const = default;
+};
+
 // On the device, f32 [].
 struct AdamWScalars {
   const float *step, *learning_rate, *gradient_scale, *found_inf;
 };
 
-// All tensors are of `element`, f32 or bf16, and the gradients of `of_gradients`, the same or bf16. A launch
-// for every 90 tensors.
-void adamw(Element element, Element of_gradients, std::span<const UpdatedTensor> tensors,
+// All tensors are of these elements. A launch for every 90 tensors.
+void adamw(const UpdatedElements& elements, std::span<const UpdatedTensor> tensors,
            const AdamWScalars& scalars, const AdamWOptions& options, cudaStream_t stream);
 
 }  // namespace rondo::cuda

@@ -119,6 +119,16 @@ void check_bits(Checks& checks, c10::Device device) {
              return call("adamw", same, same, squares, same, two, two, two, none.to(p.device), 0.9, 0.95,
                          1e-8, 0.1, true);
            }});
+    const Tensor narrow = gradient.to(at::kBFloat16);
+    check(checks, device,
+          {fmt::format("adamw, moments in bf16 beside {}: the CPU's bits", in_words(type)), "adamw", type,
+           type, 0, true, [=](const Place& p) {
+             const Tensors same(100, at_place(gradient, p)), moments(100, narrow.to(p.device)),
+                 squares(100, narrow.square().to(p.device));
+             const Tensor two = number.to(p.device);
+             return call("adamw", same, moments, squares, same, two, two, two, none.to(p.device), 0.9, 0.95,
+                         1e-8, 0.1, true);
+           }});
     const Tensor x = draw.normal({257, 129});
     check(checks, device,
           {fmt::format("a transfer to the host's pinned memory and back, {}: the same bits", in_words(type)),

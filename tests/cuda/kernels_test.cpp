@@ -162,8 +162,13 @@ TEST_CASE("sums of squares have the bits of the CPU's kernel, of more tensors th
 }
 
 TEST_CASE("an optimizer update has the bits of the CPU's kernel, of more tensors than a launch takes") {
-  const auto [type, of_gradients] = GENERATE(table<at::ScalarType, at::ScalarType>(
-      {{at::kFloat, at::kFloat}, {at::kBFloat16, at::kBFloat16}, {at::kFloat, at::kBFloat16}}));
+  using Types = std::tuple<at::ScalarType, at::ScalarType, at::ScalarType>;
+  const auto [type, of_moments, of_gradients] =
+      GENERATE(values<Types>({{at::kFloat, at::kFloat, at::kFloat},
+                              {at::kBFloat16, at::kBFloat16, at::kBFloat16},
+                              {at::kFloat, at::kFloat, at::kBFloat16},
+                              {at::kFloat, at::kBFloat16, at::kFloat},
+                              {at::kFloat, at::kBFloat16, at::kBFloat16}}));
   const AdamWOptions o{.decoupled_weight_decay = GENERATE(true, false)};
   const bool skipped = GENERATE(false, true);
   std::vector<Tensor> parameters, exp_avgs, exp_avg_sqs, gradients;
@@ -174,8 +179,8 @@ TEST_CASE("an optimizer update has the bits of the CPU's kernel, of more tensors
       return at::empty({count + odd}, dtype).narrow(0, odd, count).copy_(x);
     };
     parameters.push_back(made(at::randn({count}), type));
-    exp_avgs.push_back(made(at::randn({count}), type));
-    exp_avg_sqs.push_back(made(at::rand({count}), type));
+    exp_avgs.push_back(made(at::randn({count}), of_moments));
+    exp_avg_sqs.push_back(made(at::rand({count}), of_moments));
     gradients.push_back(made(at::randn({count}), of_gradients));
   };
   for (const std::int64_t count : {1, 255, 0, 16384, 2 * 16384 + 700, 16391}) add(count);
@@ -189,7 +194,7 @@ TEST_CASE("an optimizer update has the bits of the CPU's kernel, of more tensors
     updated.push_back({parameters[i].mutable_data_ptr(), exp_avgs[i].mutable_data_ptr(),
                        exp_avg_sqs[i].mutable_data_ptr(), gradients[i].const_data_ptr(),
                        parameters[i].numel()});
-  cuda::adamw(element_of(parameters[0]), element_of(gradients[0]), updated,
+  cuda::adamw({element_of(parameters[0]), element_of(exp_avgs[0]), element_of(gradients[0])}, updated,
               {step.const_data_ptr<float>(), lr.const_data_ptr<float>(), scale.const_data_ptr<float>(),
                found_inf.const_data_ptr<float>()},
               o, nullptr);

@@ -169,6 +169,25 @@ TEST_CASE("of a bf16 gradient beside f32 an update has the bits of that gradient
   for (std::size_t i = 0; i < made.size(); ++i) CHECK(at::equal(made[i], expected[i]));
 }
 
+TEST_CASE("moments in bf16 beside f32 are those of f32, rounded, and the parameter sees them unrounded") {
+  Update narrow = of({5, 40'001}, at::kFloat);
+  if (GENERATE(false, true))
+    for (Tensor& gradient : narrow.gradients) gradient = gradient.to(at::kBFloat16);
+  Update wide = narrow;
+  const std::size_t count = narrow.parameters.size();
+  for (std::size_t k = 0; k < count; ++k) {
+    narrow.exp_avgs[k] = narrow.exp_avgs[k].to(at::kBFloat16);
+    narrow.exp_avg_sqs[k] = narrow.exp_avg_sqs[k].to(at::kBFloat16);
+    wide.exp_avgs[k] = narrow.exp_avgs[k].to(at::kFloat);
+    wide.exp_avg_sqs[k] = narrow.exp_avg_sqs[k].to(at::kFloat);
+  }
+  const Tensors made = narrow.updated(), expected = wide.updated();
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    CHECK(made[i].scalar_type() == (i < count ? at::kFloat : at::kBFloat16));
+    CHECK(at::equal(made[i], expected[i].to(made[i].scalar_type())));
+  }
+}
+
 TEST_CASE("adamw refuses what it has no kernel for") {
   const auto check_update = [](const std::string& words, const auto& change) {
     Update update = of({8}, at::kFloat);
@@ -179,6 +198,8 @@ TEST_CASE("adamw refuses what it has no kernel for") {
   check_update("a parameter is Half", [](Update& u) { u.parameters[0] = u.parameters[0].to(at::kHalf); });
   check_update("a gradient is Double [8]",
                [](Update& u) { u.gradients[0] = u.gradients[0].to(at::kDouble); });
+  check_update("an exp_avg_sq is BFloat16 [8]",
+               [](Update& u) { u.exp_avg_sqs[0] = u.exp_avg_sqs[0].to(at::kBFloat16); });
   check_update("the lists differ in length", [](Update& u) { u.exp_avgs.clear(); });
   check_update("step is Float [1]", [](Update& u) { u.step = u.step.view({1}); });
   Update apart = of({8}, at::kFloat);

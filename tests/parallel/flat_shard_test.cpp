@@ -63,6 +63,27 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("some of the experts, cut along a later dimension and sharded, are in one run of one rank") {
+  const Sizes sizes = {6, 3, 10};
+  for (const int dim : {1, 2}) {
+    std::vector<int> held(static_cast<std::size_t>(element_count(sizes)));
+    for (std::int64_t rows = 0; rows < 3; ++rows)
+      for (std::int64_t part = 0; part < 2; ++part)
+        for (std::int64_t rank = 0; rank < 4; ++rank) {
+          const FlatShard place(sizes, {dim, 2, part}, 4, rank, {3, rows});
+          for (const ElementRun& run : runs_of(place))
+            for (std::int64_t i = run.in_whole; i < run.in_whole + run.count; ++i) {
+              ++held.at(static_cast<std::size_t>(i));
+              CHECK(i / 30 / 2 == rows);
+              CHECK((dim == 1 ? i / 10 % 3 / 2 : i % 10 / 5) == part);
+            }
+        }
+    CHECK(held == std::vector<int>(held.size(), 1));
+  }
+  CHECK(FlatShard(sizes, {2, 2, 1}, 1, 0, {3, 2}).part_sizes() == Sizes{2, 3, 5});
+  CHECK(runs_of(FlatShard(sizes, {2, 2, 1}, 1, 0, {3, 2})).front().in_whole == 4 * 30 + 5);
+}
+
 TEST_CASE("rows are one run, columns one for each row") {
   CHECK(runs_of(FlatShard({8, 6}, {0, 2, 1}, 1, 0)).size() == 1);
   CHECK(runs_of(FlatShard({8, 6}, {1, 2, 1}, 1, 0)).size() == 8);
@@ -86,6 +107,8 @@ TEST_CASE("a place of no parameter, part or rank is refused") {
   CHECK_THROWS_AS(FlatShard({4}, {1, 2, 0}, 1, 0), Error);
   CHECK_THROWS_AS(FlatShard({4}, {0, 2, 2}, 1, 0), Error);
   CHECK_THROWS_AS(FlatShard({4}, {}, 2, 2), Error);
+  CHECK_THROWS_AS(FlatShard({5, 4}, {1, 2, 0}, 1, 0, {2, 0}), Error);
+  CHECK_THROWS_AS(FlatShard({4, 4}, {0, 2, 0}, 1, 0, {2, 0}), Error);
 }
 
 }  // namespace rondo

@@ -170,6 +170,40 @@ TEST_CASE("experts that all ranks have are sharded as other whole parameters are
   CHECK(mesh.members(5, Axis::efsdp) == mesh.members(5, kWholeShardAxes));
 }
 
+TEST_CASE("experts that tensor parallelism cuts divide the other ranks of a replica") {
+  const Mesh mesh(16, {1, 2, 4, 1, 2}, 2, 2);
+  CHECK(mesh.degree(Axis::efsdp) == 2);
+  CHECK(mesh.members(13, Axis::etp) == mesh.members(13, Axis::tp));
+  CHECK(mesh.members(13, Axis::ep) == std::vector<std::int64_t>{13, 15});
+  CHECK(mesh.members(13, Axis::efsdp) == std::vector<std::int64_t>{9, 13});
+  CHECK(mesh.members(13, kExpertTokenAxes) == std::vector<std::int64_t>{12, 13, 14, 15});
+  CHECK(mesh.coordinate(14, kExpertTokenAxes) == 2);
+  CHECK(mesh.group(kExpertTokenAxes).name == "ep_etp");
+  CHECK(mesh.group(kExpertTokenAxes).stride == 1);
+  CHECK(mesh.group(Axis::ep).stride == 2);
+  CHECK(mesh.text() == "dp_replicate 2 x dp_shard 4 x tp 2, experts efsdp 2 x ep 2 x etp 2");
+  const Mesh whole(8, {1, 1, 4, 1, 2}, 1, 2);
+  CHECK(whole.group(Axis::efsdp).name == whole.group(kCutShardAxes).name);
+  CHECK(whole.members(5, Axis::efsdp) == whole.members(5, kCutShardAxes));
+}
+
+TEST_CASE("an expert is cut by all of tensor parallelism or not at all") {
+  const auto message = [](std::int64_t experts, std::int64_t cut) -> std::string {
+    try {
+      Mesh(8, {1, 1, 2, 1, 4}, experts, cut);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(message(2, 4).empty());
+  CHECK(message(2, 2) ==
+        "parallelism.expert_tensor_parallel_degree = 2 must be 1, or parallelism.tensor_parallel_degree = 4");
+  CHECK(message(8, 4) ==
+        "parallelism.expert_parallel_degree = 8 must divide the ranks of a replica: shard 2 * context 1 "
+        "(tensor parallelism cuts each expert) = 2");
+}
+
 TEST_CASE("ranks of a replica that the experts cannot divide are refused with the arithmetic") {
   try {
     Mesh(8, {1, 2, 2, 1, 2}, 3);

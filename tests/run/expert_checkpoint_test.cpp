@@ -48,6 +48,22 @@ TEST_CASE("layouts take over every bit of one that shares experts") {
   }
 }
 
+TEST_CASE("layouts take over every bit of one whose experts are cut, and it takes over theirs") {
+  const Place place(kTinyDeepSeek);
+  const Layout cut{1, 2, 2, 2, "static"};
+  const Words flags = {"--parallelism.expert_tensor_parallel_degree=2", "--model.n_heads=4"};
+  const auto take_over = [&](const std::string& from, const Layout& layout, const std::string& name,
+                             const Words& more) {
+    run_to(place, layout, name, 2,
+           more + Words{"--checkpoint.initial_load_model_only=false",
+                        "--checkpoint.initial_load_path=" + (place / from / "checkpoint/step-2").string()});
+    CHECK(check_same_tensors(place / from / "checkpoint/step-2", place / name / "checkpoint/step-2") > 60);
+  };
+  run_to(place, cut, "first", 2, flags);
+  take_over("first", kTwo, "whole", kFourHeads);
+  take_over("whole", cut, "cut", flags);
+}
+
 TEST_CASE(
     "a run goes on in other layouts than one that shares experts, and so does what it says of their load") {
   const Place place(kTinyDeepSeek);

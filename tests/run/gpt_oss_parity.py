@@ -1,7 +1,11 @@
 """gpt-oss against transformers: python3 gpt_oss_parity.py RONDO. See parity.py."""
+import json
+
 import torch
 from parity import Family, compare_all
+from safetensors.torch import load_file, save_file
 from transformers import GptOssConfig, GptOssForCausalLM
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 YARN = {"rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
         "truncate": False, "original_max_position_embeddings": 64}
@@ -25,9 +29,33 @@ SHAPES = {
                        num_local_experts=9, vocab_size=131), 21, {}),
     "tied embeddings": (dict(tie_word_embeddings=True), 33, {}),
     "saved in bfloat16, in many files": ({}, 33, dict(dtype=torch.bfloat16, max_shard_size="60KB")),
+    "experts in MXFP4": (dict(intermediate_size=96), 33, dict(quantized=True)),
 }
 
-FAMILY = Family(GptOssConfig, GptOssForCausalLM, SMALL, SHAPES, options=dict(experts_implementation="eager"))
+
+def rewrite(folder, quantized=False):
+    """Gives a saved model other experts, in MXFP4, and saves in folder/plain what transformers makes of them."""
+    if not quantized:
+        return folder
+    (folder / "plain").mkdir()
+    plain = load_file(folder / "model.safetensors")
+    stored = dict(plain)
+    for name in [name for name in stored if name.endswith(("experts.gate_up_proj", "experts.down_proj"))]:
+        experts, inputs, outputs = stored.pop(name).shape
+        blocks = torch.randint(256, (experts, outputs, inputs // 32, 16), dtype=torch.uint8)
+        scales = torch.randint(120, 123, (experts, outputs, inputs // 32), dtype=torch.uint8)
+        stored[name + "_blocks"], stored[name + "_scales"] = blocks, scales
+        plain[name] = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "plain" / "config.json").write_text(json.dumps(config))
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file(stored, folder / "model.safetensors", {"format": "pt"})
+    save_file(plain, folder / "plain" / "model.safetensors", {"format": "pt"})
+    return folder / "plain"
+
+
+FAMILY = Family(GptOssConfig, GptOssForCausalLM, SMALL, SHAPES, rewrite, ("quantized",), options=dict(experts_implementation="eager"))
 
 if __name__ == "__main__":
     compare_all(FAMILY)

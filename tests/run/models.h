@@ -20,7 +20,10 @@ inline std::vector<SmallModel> small_models() {
   };
   return {model("qwen3", "head_dim = 16\nffn_hidden_dim = 80\n"), model("olmo2", "ffn_hidden_dim = 80\n"),
           model("qwen3_moe", "head_dim = 16\nmoe_hidden_dim = 32\n"),
-          model("gpt_oss", "head_dim = 16\nmoe_hidden_dim = 32\nsliding_window = 5\n")};
+          model("gpt_oss", "head_dim = 16\nmoe_hidden_dim = 32\nsliding_window = 5\n"),
+          model("llama4",
+                "head_dim = 16\nmoe_hidden_dim = 32\nffn_hidden_dim = 80\nno_rope_layer_interval = 2\n"
+                "attention_chunk = 5\nfloor_scale = 3\n")};
 }
 
 }  // namespace rondo

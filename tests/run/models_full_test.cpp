@@ -8,7 +8,7 @@ namespace {
 
 TEST_CASE("the loss of every debug model falls in 200 steps") {
   const std::string name =
-      GENERATE("llama3", "deepseek_v3", "qwen3", "qwen3_moe", "olmo2", "gpt_oss", "kimi_k2");
+      GENERATE("llama3", "deepseek_v3", "qwen3", "qwen3_moe", "olmo2", "gpt_oss", "llama4", "kimi_k2");
   INFO(name);
   const Place place("");
   const ProgramResult result = run_program(

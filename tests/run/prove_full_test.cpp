@@ -22,6 +22,7 @@ TEST_CASE("Qwen3 equals one rank in every layout and every way to train") { prov
 TEST_CASE("Qwen3 MoE equals one rank in every layout and every way to train") { prove_all("qwen3_moe"); }
 TEST_CASE("OLMo 2 equals one rank in every layout and every way to train") { prove_all("olmo2"); }
 TEST_CASE("gpt-oss equals one rank in every layout and every way to train") { prove_all("gpt_oss"); }
+TEST_CASE("Llama 4 equals one rank in every layout and every way to train") { prove_all("llama4"); }
 TEST_CASE("Kimi K2 equals one rank in every layout and every way to train") { prove_all("kimi_k2"); }
 
 }  // namespace

@@ -58,6 +58,26 @@ TEST_CASE(
   all_hold(prove_layouts("gpt_oss", {"dp_shard=2,tp=2,ep=2"}), 1);
 }
 
+TEST_CASE("layouts whose experts are cut by tensor parallelism equal one rank, and resume the others") {
+  const std::string standard = ",parallelism.expert_parallel_comm_backend=standard",
+                    bounded = ",parallelism.expert_capacity_factor=1.1";
+  const Words of_qwen = {"dp_shard=2,tp=2,etp=2,compile.numerics=rounds",
+                         "dp_shard=2,tp=2,ep=2,etp=2" + standard + bounded, "tp=3,etp=3,accumulate=2"};
+  all_hold(prove_layouts("qwen3_moe", of_qwen), of_qwen.size());
+  const Words of_deepseek = {"dp_shard=2,tp=2,ep=2,etp=2" + bounded,
+                             "dp_shard=2,tp=2,ep=2,etp=2,compile.memory_policy=full" + standard,
+                             "dp_shard=2,tp=2,ep=2,etp=2/dp_shard=2,ep=2",
+                             "dp_shard=2,tp=2,ep=4/dp_shard=2,tp=2,etp=2"};
+  all_hold(prove_layouts("deepseek_v3", of_deepseek), of_deepseek.size());
+}
+
+TEST_CASE("layouts of Llama 4 equal one rank, over documents and with two experts a token, too") {
+  all_hold(prove_layouts("llama4", {"dp_shard=2,tp=2,ep=4,accumulate=2",
+                                    "tp=2,training.document_attention=true,compile.memory_policy=full",
+                                    "dp_shard=2,ep=2,model.top_k=2,compile.numerics=rounds"}),
+           3);
+}
+
 // The second rank's learning rate decays otherwise.
 TEST_CASE("a rank that computes with other numbers is found, and what differs first is named") {
   setenv("LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so", 1);

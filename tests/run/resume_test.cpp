@@ -33,7 +33,8 @@ TEST_CASE("a resumed run has the bits of a run that never stopped") {
       {"replay", {"--compile.executor=replay"}},
       {"interpreter", {"--compile.executor=interpreter", "--training.document_attention=true"}},
       {"eager", {"--compile.enable=false", "--training.mixed_precision_param=bfloat16"}},
-      {"accumulation", {"--training.global_batch_size=8"}},
+      {"accumulation, moments in bf16",
+       {"--training.global_batch_size=8", "--optimizer.implementation=fused_opt_states_bf16"}},
       {"bfloat16 state, async", {"--training.dtype=bfloat16", "--checkpoint.async_mode=async"}},
   }));
   INFO(name);

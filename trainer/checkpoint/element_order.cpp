@@ -30,7 +30,7 @@ std::string problem_of(const ElementOrder& order, const Sizes& shape) {
 
 ElementRange range_of(const FlatShard& place) {
   const Cut& cut = place.cut();
-  const std::int64_t first = cut.part * place.part_elements();
+  const std::int64_t first = (cut.part * place.rows().parts + place.rows().part) * place.part_elements();
   ElementRange range{{}, first + place.begin(), first + place.end()};
   if (cut.parts > 1 && cut.dim > 0) {
     range.order = {cut.dim, cut.parts};

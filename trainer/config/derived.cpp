@@ -31,13 +31,21 @@ std::vector<BrokenShare> broken_shares(const JobConfig& config, std::int64_t ten
                           name, size));
   };
   const std::string tensor = "parallelism.tensor_parallel_degree",
-                    expert = "parallelism.expert_parallel_degree";
+                    expert = "parallelism.expert_parallel_degree",
+                    cut = "parallelism.expert_tensor_parallel_degree";
   const std::int64_t expert_parallel = config.parallelism.expert_parallel_degree;
   check_sizes(tensor, tensor_parallel, shared.layers);
   check_sizes(expert, expert_parallel, shared.experts);
   require(expert_parallel == 1 || !shared.experts.empty(), {expert, "model.name"},
           fmt::format("{} = {} needs a model with experts, and {} has none; set it to 1", expert,
                       expert_parallel, config.model.name));
+  const std::int64_t sharers = config.parallelism.expert_tensor_parallel_degree;
+  require(sharers == 1 || sharers == tensor_parallel, {cut, tensor},
+          fmt::format("{} = {} must be 1, or {} = {}", cut, sharers, tensor, tensor_parallel));
+  require(sharers == 1 || !shared.expert_widths.empty(), {cut, "model.name"},
+          fmt::format("{} = {} needs a model with experts that can be cut, and {} has none; set it to 1", cut,
+                      sharers, config.model.name));
+  check_sizes(cut, sharers, shared.expert_widths);
   const auto check_tokens = [&](const std::string& section, std::int64_t batch, std::int64_t length) {
     require(batch * length % tensor_parallel == 0,
             {tensor, section + ".local_batch_size", section + ".seq_len"},
@@ -59,7 +67,7 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
       world_size,
       {degrees.pipeline_parallel_degree, degrees.data_parallel_replicate_degree,
        degrees.data_parallel_shard_degree, degrees.context_parallel_degree, degrees.tensor_parallel_degree},
-      degrees.expert_parallel_degree);
+      degrees.expert_parallel_degree, degrees.expert_tensor_parallel_degree);
   const std::vector<BrokenShare> broken = broken_shares(config, layout.mesh.degree(Axis::tp));
   if (!broken.empty()) throw Error(ExitCode::config, broken[0].rule);
   const std::int64_t local = config.training.local_batch_size;
@@ -80,6 +88,11 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
 std::string compute_dtype(const JobConfig& config) {
   const Training& t = config.training;
   return t.dtype == "float64" ? t.dtype : t.mixed_precision_param;
+}
+
+std::string moment_dtype(const JobConfig& config) {
+  const bool narrow = config.optimizer.implementation == "fused_opt_states_bf16";
+  return narrow && config.training.dtype == "float32" ? "bfloat16" : config.training.dtype;
 }
 
 std::string reduce_dtype(const JobConfig& config) {

@@ -32,6 +32,9 @@ std::vector<BrokenShare> broken_shares(const JobConfig& config, std::int64_t ten
 // mixed precision say, or float64 where training.dtype says so.
 std::string compute_dtype(const JobConfig& config);
 std::string reduce_dtype(const JobConfig& config);
+// Of the optimizer's moments: training.dtype, or bfloat16 beside float32 where optimizer.implementation says
+// so.
+std::string moment_dtype(const JobConfig& config);
 
 // Error(ExitCode::config), with the arithmetic, where the degrees do not make `world_size` or the global
 // batch cannot be divided.

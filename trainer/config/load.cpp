@@ -79,7 +79,7 @@ class Loader {
                       "through the whole run",
                       schedule.warmup_steps,
                       schedule.total_steps ? "lr_scheduler.total_steps" : "training.steps", steps.warmup));
-    if (config_.optimizer.implementation != Optimizer().implementation)
+    if (config_.optimizer.implementation == "foreach" || config_.optimizer.implementation == "for-loop")
       config_.notes.push_back(
           fmt::format("optimizer.implementation = \"{}\": the update is part of the graph, as with \"{}\"; "
                       "the numbers are "

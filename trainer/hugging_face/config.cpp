@@ -114,32 +114,62 @@ const ModelSpec* read_model_type(FieldsReader& reader) {
   return nullptr;
 }
 
-// Whether weights are in 8 bits, in the one form of them that is read. Fields of another form are only noise.
-bool read_quantization(FieldsReader& reader) {
+// Of a model of texts and other things, the text model: its own fields, and those of the whole beside them.
+Json text_model_of(Json object, FieldsReader& problems, ReadConfig& read) {
+  for (const ModelSpec& model : model_specs()) {
+    const ModelType& type = *model.hugging_face_type;
+    const Multimodal& whole = type.multimodal;
+    if (whole.name == nullptr || object.value("model_type", Json()) != whole.name) continue;
+    const Json* text = problems.require("text_config");
+    if (text != nullptr && !text->is_object()) problems.fail("text_config", *text, "must be an object");
+    problems.take_only("architectures", Json::array({whole.architecture}), "another architecture is");
+    Json fields = text != nullptr && text->is_object() ? *text : Json::object();
+    fields.emplace("model_type", type.name);
+    for (const char* other : whole.fields) object.erase(other);
+    for (const char* replaced : {"text_config", "architectures", "model_type"}) object.erase(replaced);
+    object.update(fields);
+    read.prefix = whole.prefix;
+    read.passed_over.assign(whole.others.begin(), whole.others.end());
+    return object;
+  }
+  return object;
+}
+
+void read_fp8(FieldsReader& quantization) {
+  const Json block = Json::array({kBlock, kBlock});
+  const Json* size = quantization.require("weight_block_size");
+  if (size != nullptr) quantization.take_only("weight_block_size", block, "blocks of another size are");
+  quantization.take_only("fmt", "e4m3", "another format of 8 bits is");
+  quantization.take_only("expert_dtype", "fp8", "another format of experts is");
+  quantization.take_only("activation_scheme", "dynamic", "a fixed scale of activations is");
+}
+
+// What weights are quantized in. Fields of another form are only noise.
+Quantization read_quantization(FieldsReader& reader) {
   const char* name = "quantization_config";
   const Json* object = reader.take(name);
-  if (object == nullptr) return false;
+  if (object == nullptr) return Quantization::none;
   FieldsReader inner = reader.inner(name, *object);
   if (!object->is_object()) {
     reader.fail(name, *object, "must be an object");
-  } else if (const Json* method = inner.require("quant_method"); method != nullptr && *method != "fp8") {
-    inner.fail("quant_method", *method, "not in this version; \"fp8\" is");
-  } else {
-    const Json block = Json::array({kBlock, kBlock});
-    const Json* size = inner.require("weight_block_size");
-    if (size != nullptr) inner.take_only("weight_block_size", block, "blocks of another size are");
-    inner.take_only("fmt", "e4m3", "another format of 8 bits is");
-    inner.take_only("expert_dtype", "fp8", "another format of experts is");
-    inner.take_only("activation_scheme", "dynamic", "a fixed scale of activations is");
-    // How scales were chosen, what has none, and what transformers does with them: the files hold the
-    // numbers.
-    for (const char* known :
-         {"scale_fmt", "modules_to_not_convert", "modules_to_convert", "ignored_layers", "dequantize"})
-      inner.take(known);
-    for (const std::string& unknown : inner.unknown())
-      inner.fail(unknown, object->at(unknown), "not known here, and may change what the weights are");
+    return Quantization::none;
   }
-  return true;
+  const Json* method = inner.require("quant_method");
+  if (method == nullptr) return Quantization::none;
+  const bool fp8 = *method == "fp8";
+  if (!fp8 && *method != "mxfp4") {
+    inner.fail("quant_method", *method, "not in this version; \"fp8\" and \"mxfp4\" are");
+    return Quantization::none;
+  }
+  if (fp8) read_fp8(inner);
+  // How scales were chosen, what has none, and what transformers does with them: the files hold the
+  // numbers.
+  for (const char* known :
+       {"scale_fmt", "modules_to_not_convert", "modules_to_convert", "ignored_layers", "dequantize"})
+    inner.take(known);
+  for (const std::string& unknown : inner.unknown())
+    inner.fail(unknown, object->at(unknown), "not known here, and may change what the weights are");
+  return fp8 ? Quantization::fp8 : Quantization::mxfp4;
 }
 
 // Layers behind the last that predict tokens further ahead are no part of the model here.
@@ -161,10 +191,12 @@ void pass_over_layers_ahead(FieldsReader& reader, const std::string& file, ReadC
 }  // namespace
 
 ReadConfig parse_config(std::string_view text, const std::string& file) {
-  const Json object = parse_object(text, file);
+  const Json whole = parse_object(text, file);
   std::vector<std::string> problems;
-  FieldsReader reader(object, problems);
+  FieldsReader of_whole(whole, problems);
   ReadConfig read;
+  const Json object = text_model_of(whole, of_whole, read);
+  FieldsReader reader(object, problems);
   const ModelSpec* model = read_model_type(reader);
   // The other fields of another model would only be noise.
   if (model != nullptr) {
@@ -172,7 +204,7 @@ ReadConfig parse_config(std::string_view text, const std::string& file) {
     read.config.sizes = read_sizes(*model, reader);
     read.config.dtype = read_dtype(reader);
     read.config.tokens = read_token_ids(reader);
-    read.quantized = read_quantization(reader);
+    read.quantization = read_quantization(reader);
     pass_over_layers_ahead(reader, file, read);
     reader.take_only("compression_config", nullptr, "compressed weights are");
   }

@@ -31,10 +31,14 @@ struct ModelConfig {
   TokenIds tokens;
 };
 
+// What matrices may be in besides numbers: fp8_blocks.h, mxfp4_blocks.h.
+enum class Quantization : std::uint8_t { none, fp8, mxfp4 };
+
 struct ReadConfig {
   ModelConfig config;
-  bool quantized = false;                // matrices may be in 8 bits (fp8_blocks.h)
+  Quantization quantization = Quantization::none;
   std::vector<std::string> passed_over;  // prefixes of tensors that are no part of the model here
+  std::string prefix;                    // before the names of those that are
   std::vector<std::string> warnings;  // "FILE: field: ...": what nobody here knows, and what is passed over
 };
 

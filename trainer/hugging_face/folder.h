@@ -2,8 +2,8 @@
 // model.safetensors or in the shards that model.safetensors.index.json names.
 //
 // Opening reads the headers of the files alone; of the weights only what is asked for is read.
-// Matrices may be in 8 bits (fp8_blocks.h) where config.json says so. Used by one thread at a
-// time; movable. Errors are Error(checkpoint), or Error(resources) where memory or descriptors ran out.
+// Matrices may be in 8 bits or 4 (fp8_blocks.h, mxfp4_blocks.h) where config.json says so. Used by one thread
+// at a time; movable. Errors are Error(checkpoint), or Error(resources) where memory or descriptors ran out.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,7 @@ std::vector<Parameter> parameters_of(const Model& model) {
 struct StoredTensor {
   const safetensors::File* file;
   const safetensors::TensorInfo* info;
-  const StoredTensor* scales = nullptr;  // of a matrix in 8 bits
+  const StoredTensor* scales = nullptr;  // of matrices in 8 bits, or in 4, whose blocks `info` is
 
   safetensors::Dtype dtype() const { return info->dtype; }
   // As safetensors::File reads: into `out`, or elements [begin, end) in memory of its own.
@@ -55,7 +55,9 @@ struct StoredTensor {
   std::vector<std::byte> elements(std::uint64_t begin, std::uint64_t end) const {
     return file->bytes(*info, begin, end);
   }
-  // The same as numbers, of a matrix in 8 bits. REQUIRES scales, and a matrix that Folder::check() passed.
+  // How many elements are read together: those of an expert in 4 bits.
+  std::uint64_t together() const;
+  // The same as numbers. REQUIRES scales, and matrices that Folder::check() passed.
   void dequantize(std::uint64_t begin, std::span<float> to) const;
 };
 
@@ -67,12 +69,13 @@ class Folder {
 
   const std::filesystem::path& path() const { return path_; }
   const ModelConfig& config() const { return config_.config; }
-  bool quantized() const { return config_.quantized; }
+  bool quantized() const { return config_.quantization != Quantization::none; }
   const std::vector<std::string>& warnings() const { return config_.warnings; }
 
   // Throws, listing them all, unless the tensors are exactly `parameters`: none missing, none unexpected,
-  // each of its shape and of dtype F32, F16 or BF16, or a matrix of F8_E4M3 with its scales. Tables of rotary
-  // frequencies, which old files carry, pass, as do layers that predict tokens further ahead.
+  // each of its shape and of dtype F32, F16 or BF16, or a matrix of F8_E4M3 or experts in MXFP4, with scales.
+  // Tables of rotary frequencies, which old files carry, pass, as do layers that predict tokens further
+  // ahead.
   void check(std::span<const Parameter> parameters) const;
 
   // REQUIRES a name that check() found.
@@ -81,6 +84,7 @@ class Folder {
  private:
   void open_shards();
   void find_scales();
+  void find_blocks();
 
   std::filesystem::path path_;
   ReadConfig config_;

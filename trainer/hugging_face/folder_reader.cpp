@@ -13,6 +13,7 @@
 #include "trainer/hugging_face/folder.h"
 #include "trainer/hugging_face/folder_files.h"
 #include "trainer/hugging_face/fp8_blocks.h"
+#include "trainer/hugging_face/mxfp4_blocks.h"
 
 namespace rondo::hugging_face {
 namespace {
@@ -105,6 +106,18 @@ void check_quantized(const Parameter& parameter, const StoredTensor& stored, boo
     problems.add("scales of a dtype that is not F32", with_dtype(*stored.scales->info));
 }
 
+// Of the experts that a parameter is, in 4 bits.
+void check_mxfp4(const Parameter& parameter, const StoredTensor& stored, TensorProblems& problems) {
+  std::vector<std::int64_t> shape = mxfp4_shape(parameter.shape);
+  if (shape.empty())
+    return problems.add("in 4 bits and no experts with inputs in blocks of 32", shown_name(parameter.name));
+  check_shape(*stored.info, shape, problems);
+  shape.pop_back();
+  check_shape(*stored.scales->info, shape, problems);
+  if (stored.scales->dtype() != Dtype::u8)
+    problems.add("scales of a dtype that is not U8", with_dtype(*stored.scales->info));
+}
+
 }  // namespace
 
 std::vector<Parameter> stacked(const std::string& name, const std::vector<std::int64_t>& sizes) {
@@ -129,9 +142,30 @@ Folder::Folder(std::filesystem::path path) : path_(std::move(path)), config_(rea
                     "as safetensors first",
                     path_.string(), kWeights, kIndex));
   }
+  const std::string& prefix = config_.prefix;
   for (const safetensors::File& file : files_)
-    for (const safetensors::TensorInfo& info : file.tensors()) tensors_[info.name] = {&file, &info};
+    for (const safetensors::TensorInfo& info : file.tensors()) {
+      const bool has_prefix = info.name.starts_with(prefix);
+      const std::string name = has_prefix ? info.name.substr(prefix.size()) : info.name;
+      if (!tensors_.try_emplace(name, StoredTensor{&file, &info}).second)
+        throw Error(ExitCode::checkpoint, fmt::format("{}: both {} and {}; fetch it again", path_.string(),
+                                                      shown_name(name), shown_name(prefix + name)));
+    }
   find_scales();
+  find_blocks();
+}
+
+// A parameter in 4 bits has no tensor of its name.
+void Folder::find_blocks() {
+  if (config_.quantization != Quantization::mxfp4) return;
+  std::map<std::string, StoredTensor> found;
+  for (const auto& [name, stored] : tensors_) {
+    if (!name.ends_with(kMxfp4Blocks) || stored.dtype() != Dtype::u8) continue;
+    const std::string parameter = name.substr(0, name.size() - kMxfp4Blocks.size());
+    const auto scales = tensors_.find(parameter + std::string(kMxfp4Scales));
+    if (scales != tensors_.end()) found[parameter] = {stored.file, stored.info, &scales->second};
+  }
+  tensors_.insert(found.begin(), found.end());
 }
 
 void Folder::find_scales() {
@@ -175,10 +209,16 @@ void Folder::check(std::span<const Parameter> parameters) const {
       continue;
     }
     const StoredTensor& stored = found->second;
+    if (stored.scales != nullptr && stored.dtype() == Dtype::u8) {
+      check_mxfp4(parameter, stored, problems);
+      expected.insert(stored.info->name);
+      expected.insert(stored.scales->info->name);
+      continue;
+    }
     check_shape(*stored.info, parameter.shape, problems);
     const std::string scales = scales_of(parameter.name);
     if (stored.dtype() == Dtype::f8_e4m3)
-      check_quantized(parameter, stored, config_.quantized, problems);
+      check_quantized(parameter, stored, config_.quantization == Quantization::fp8, problems);
     else if (tensors_.contains(scales))
       problems.add("scales of what is not F8_E4M3",
                    fmt::format("{}, where {}", shown_name(scales), with_dtype(*stored.info)));
@@ -196,8 +236,22 @@ void Folder::check(std::span<const Parameter> parameters) const {
   problems.throw_if_any(path_);
 }
 
+std::uint64_t StoredTensor::together() const {
+  return scales != nullptr && dtype() == Dtype::u8
+             ? 2 * info->elements() / static_cast<std::uint64_t>(info->shape[0])
+             : 1;
+}
+
 void StoredTensor::dequantize(std::uint64_t begin, std::span<float> to) const {
-  RONDO_ASSERT(scales != nullptr && info->shape.size() == 2, "a matrix in 8 bits has scales");
+  RONDO_ASSERT(scales != nullptr, "a quantized matrix has scales");
+  if (dtype() == Dtype::u8) {
+    const auto outputs = static_cast<std::uint64_t>(info->shape[1]);
+    const std::uint64_t each = together();  // two in a byte of the blocks, 32 to one of the scales
+    const std::uint64_t first = begin / each, end = (begin + to.size() + each - 1) / each;
+    const std::vector<std::byte> blocks = elements(first * each / 2, end * each / 2),
+                                 powers = scales->elements(first * each / 32, end * each / 32);
+    return hugging_face::dequantize({each / outputs, outputs, blocks, powers}, begin - first * each, to);
+  }
   hugging_face::dequantize(elements(begin, begin + to.size()), begin,
                            static_cast<std::uint64_t>(info->shape[1]),
                            scales->elements(0, scales->info->elements()), to);

@@ -312,6 +312,7 @@ std::string plan_json(const JobPlan& p, const std::optional<Remedies>& remedies)
       {"data_parallel_replicate", p.layout.mesh.degree(Axis::dp_replicate)},
       {"tensor_parallel", p.layout.mesh.degree(Axis::tp)},
       {"expert_parallel", p.layout.mesh.degree(Axis::ep)},
+      {"expert_tensor_parallel", p.layout.mesh.degree(Axis::etp)},
       {"global_batch_size", p.layout.global_batch_size},
       {"microbatches", p.layout.microbatches},
       {"memory_policy", p.memory_policy},

@@ -85,6 +85,7 @@ std::vector<Variant> layouts(const Variant& job, std::int64_t world, std::int64_
         degrees.data_parallel_replicate_degree = replicas;
         degrees.tensor_parallel_degree = tensor;
         degrees.expert_parallel_degree = expert;
+        if (own.expert_tensor_parallel_degree > 1) degrees.expert_tensor_parallel_degree = tensor;
         v.config.compile.enable = true;  // what is planned is the replay
         v.config.compile.executor = "replay";
         if (!resolves(v, /*batch_is_open=*/true)) degrees.data_parallel_shard_degree = -1;

@@ -11,6 +11,7 @@
 
 #include "models/parts/model_spec.h"
 #include "support/text/printable.h"
+#include "trainer/config/derived.h"
 #include "trainer/config/setting_changes.h"
 #include "trainer/config/sizes.h"
 #include "trainer/step/float_dtypes.h"
@@ -86,13 +87,13 @@ void check_optimizer(const checkpoint::Manifest& manifest, const JobConfig& conf
     if (setting.starts_with(key) && setting != key + name)
       throw Misfit(fmt::format("{} holds the moments of another optimizer; set {} (here {}){}", where,
                                printable(setting), name, anew));
-  const char* dtype = stored_name(float_named(config.training.dtype));
+  const char* dtype = stored_name(float_named(moment_dtype(config)));
   for (const checkpoint::TensorRecord& tensor : manifest.tensors)
     if (tensor.name.starts_with("optimizer/exp_avg.") && tensor.dtype != dtype)
       throw Misfit(
-          fmt::format("{} holds the optimizer's state in {}, which training.dtype = \"{}\" would "
-                      "convert; set it back{}",
-                      where, tensor.dtype, config.training.dtype, anew));
+          fmt::format("{} holds the optimizer's state in {}, which training.dtype = \"{}\" with "
+                      "optimizer.implementation = \"{}\" would convert; set them back{}",
+                      where, tensor.dtype, config.training.dtype, config.optimizer.implementation, anew));
 }
 
 std::vector<std::string> told_changes(const checkpoint::Manifest& manifest,

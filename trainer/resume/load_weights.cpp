@@ -45,8 +45,9 @@ void load_weights(at::Tensor& shard, const hugging_face::StoredTensor& stored, s
   RONDO_ASSERT(shard.is_contiguous() && 0 <= begin && begin <= end && end - begin <= shard.numel(),
                "a shard has room for the elements that it is filled with");
   const at::Tensor flat = shard.view({-1});
-  for (std::int64_t at = begin; at < end; at += kReadElements) {
-    const std::int64_t count = std::min(kReadElements, end - at);
+  const std::int64_t most = std::max(kReadElements, static_cast<std::int64_t>(stored.together()));
+  for (std::int64_t at = begin; at < end; at += most) {
+    const std::int64_t count = std::min(most, end - at);
     flat.narrow(0, at - begin, count).copy_(read(stored, at, count));
   }
   flat.narrow(0, end - begin, flat.numel() - (end - begin)).zero_();

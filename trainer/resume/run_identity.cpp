@@ -31,7 +31,8 @@ RunIdentity identity_of(const JobConfig& c, const Layout& layout, const RankEnvi
                      {"data_parallel_shard", layout.mesh.degree(Axis::dp_shard)},
                      {"data_parallel_replicate", layout.mesh.degree(Axis::dp_replicate)},
                      {"tensor_parallel", layout.mesh.degree(Axis::tp)},
-                     {"expert_parallel", layout.mesh.degree(Axis::ep)}};
+                     {"expert_parallel", layout.mesh.degree(Axis::ep)},
+                     {"expert_tensor_parallel", layout.mesh.degree(Axis::etp)}};
   return identity;
 }
 

@@ -12,7 +12,7 @@ std::optional<ExpertRows> expert_rows(const Decoder& model, const TrainStepOptio
       options.local_batch_size * options.seq_len / options.sharding.tensor.group.ranks;
   ExpertRows rows;
   rows.room = parallel.room(tokens, routed->experts_per_token, routed->experts);
-  rows.balanced = tokens * routed->experts_per_token;
+  rows.balanced = parallel.sharers.ranks * tokens * routed->experts_per_token;
   rows.bytes =
       rows.room * routed->dim * static_cast<std::int64_t>(c10::elementSize(options.sharding.compute_dtype));
   return rows;

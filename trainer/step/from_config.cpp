@@ -53,6 +53,7 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
     };
   o.max_norm = c.training.max_norm;
   o.state_dtype = float_named(c.training.dtype);
+  o.moment_dtype = float_named(moment_dtype(c));
   o.mesh = layout.mesh;
   o.rank = rank;
   o.sharding = {layout.mesh.group(Axis::dp_replicate),
@@ -60,7 +61,8 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
                 {layout.mesh.group(Axis::ep), layout.mesh.coordinate(rank, Axis::ep),
                  c.parallelism.expert_parallel_comm_backend == "static" ? ExpertExchange::fixed_size
                                                                         : ExpertExchange::exact_counts,
-                 c.parallelism.expert_capacity_factor},
+                 c.parallelism.expert_capacity_factor, layout.mesh.group(Axis::etp),
+                 layout.mesh.group(kExpertTokenAxes)},
                 float_named(compute_dtype(c)),
                 float_named(reduce_dtype(c)),
                 c.parallelism.fsdp_reshard_after_forward != "never"};

@@ -42,21 +42,26 @@ Partition partition_of(const ParameterRule& rule) {
     case ParallelStyle::rowwise:
       return {kCutShardAxes, Axis::tp, 1};
     case ParallelStyle::experts:
-      return {Axis::efsdp, Axis::ep, 0};
+      if (rule.expert_dim == 0) return {Axis::efsdp, Axis::ep, 0};
+      return {Axis::efsdp, Axis::etp, rule.expert_dim, Axis::ep};
   }
   return {};
 }
 
 Placement placement_of(const ParameterRule& rule, const Mesh& mesh, std::int64_t rank) {
-  const auto [shards, axis, dim] = partition_of(rule);
+  const auto [shards, axis, dim, of_rows] = partition_of(rule);
   Cut cut;
   if (axis) cut = {dim, mesh.degree(*axis), mesh.coordinate(rank, *axis)};
-  return {FlatShard(rule.sizes, cut, mesh.degree(shards), mesh.coordinate(rank, shards)), mesh.group(shards)};
+  RowPart rows;
+  if (of_rows) rows = {mesh.degree(*of_rows), mesh.coordinate(rank, *of_rows)};
+  return {FlatShard(rule.sizes, cut, mesh.degree(shards), mesh.coordinate(rank, shards), rows),
+          mesh.group(shards)};
 }
 
 InputSharding::InputSharding(const Mesh& mesh) : ranks_(mesh) {
   const Spans dense = spans_of(mesh, {Axis::tp, Axis::cp, Axis::dp_shard, Axis::dp_replicate, Axis::pp});
-  const Spans experts = mesh.degree(Axis::ep) > 1 ? spans_of(mesh, {Axis::ep, Axis::efsdp}) : Spans();
+  const Spans experts =
+      mesh.degree(kExpertTokenAxes) > 1 ? spans_of(mesh, {Axis::etp, Axis::ep, Axis::efsdp}) : Spans();
   std::vector<std::int64_t> borders = {1, mesh.world_size()};
   for (const Spans& spans : {dense, experts})
     for (const RankSpan& span : spans) borders.insert(borders.end(), {span.stride, span.end});
@@ -109,6 +114,7 @@ ir::Sharding InputSharding::over(const Axes& axes, ir::Placement placement) cons
 ir::Sharding InputSharding::of_parameter(const ParameterRule& rule) const {
   const Partition partition = partition_of(rule);
   ir::Sharding sharding = over(partition.shards, ir::sharded(0));
+  if (partition.rows) mark(sharding, *partition.rows, ir::sharded(0));
   if (!partition.cut) return sharding;
   mark(sharding, *partition.cut, partition.dim == 0 ? ir::sharded(0) : ir::inner(partition.dim));
   const bool has_inner = std::any_of(sharding.axes.begin(), sharding.axes.end(), [](const ir::Placement& p) {

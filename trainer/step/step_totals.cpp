@@ -84,7 +84,7 @@ Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, co
   const Tensor both = r.loss + r.grad_norm;
   halted.add_(both - both);  // inf - inf and nan - nan are nan
   if (totals.dropped_tokens.defined()) {
-    r.dropped_tokens = sums.select(0, 1).to(at::kFloat);
+    r.dropped_tokens = once(sums.select(0, 1), Axis::etp).to(at::kFloat);
     if (!drops_tokens) halted.add_(r.dropped_tokens);
   }
   r.found_inf = at::ne(halted, 0).to(at::kFloat);  // nan != 0, too

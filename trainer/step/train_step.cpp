@@ -138,8 +138,9 @@ struct OptimizerInputs {
   std::size_t step, halted, learning_rate = 0;
 
   OptimizerInputs(SignatureBuilder& b, const Step& of, Range parameters) : parameters(parameters) {
-    exp_avgs = b.per_parameter("exp_avg.", ir::InputKind::optimizer, {});
-    exp_avg_sqs = b.per_parameter("exp_avg_sq.", ir::InputKind::optimizer, {});
+    const ir::DType moments = to_ir(of.options.moment_dtype.value_or(of.options.state_dtype));
+    exp_avgs = b.per_parameter("exp_avg.", ir::InputKind::optimizer, moments);
+    exp_avg_sqs = b.per_parameter("exp_avg_sq.", ir::InputKind::optimizer, moments);
     step = b.scalar("step", ir::InputKind::optimizer);
     halted = b.scalar(kHalted, ir::InputKind::buffer, {}, of.sums());
   }

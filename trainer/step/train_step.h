@@ -49,6 +49,8 @@ struct TrainStepOptions {
   BlockCheckpoint checkpoint = {};  // of eager steps; a graph has a memory policy
   double max_norm = 1.0;            // infinity: no clipping
   at::ScalarType state_dtype = at::kFloat;
+  std::optional<at::ScalarType> moment_dtype =
+      std::nullopt;  // of the optimizer, bf16 beside f32; absent: the same
   Mesh mesh{};
   std::int64_t rank = 0;
   ShardingOptions sharding;

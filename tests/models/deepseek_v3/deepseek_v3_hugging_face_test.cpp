@@ -57,7 +57,7 @@ FieldValues flavor(const std::string& name) {
 
 TEST_CASE("the published configuration of DeepSeek-V3 is that of the flavor 671B") {
   const ReadConfig read = parse(published_671b());
-  CHECK(read.quantized);
+  CHECK(read.quantization == Quantization::fp8);
   CHECK(read.passed_over == std::vector<std::string>{"model.layers.61."});
   CHECK(read.warnings == std::vector<std::string>{"config.json: num_nextn_predict_layers = 1: layers that "
                                                   "predict tokens further ahead are not in this "
@@ -113,7 +113,7 @@ TEST_CASE("of quantizations one is read, and any other is refused by its field")
     CHECK_THAT(problem_with("quantization_config", quantization),
                ContainsSubstring("quantization_config." + message));
   };
-  refused("quant_method", "gptq", "quant_method = \"gptq\": not in this version; \"fp8\" is");
+  refused("quant_method", "gptq", "quant_method = \"gptq\": not in this version; \"fp8\" and \"mxfp4\" are");
   refused("quant_method", nullptr, "quant_method is missing");
   refused("weight_block_size", {1, 128},
           "weight_block_size = [1,128]: blocks of another size are not in this version; the only value is "
@@ -131,9 +131,9 @@ TEST_CASE("of quantizations one is read, and any other is refused by its field")
   Json object = published_671b();
   object["quantization_config"]["scale_fmt"] = "ue8m0";
   object["quantization_config"]["modules_to_not_convert"] = nullptr;
-  CHECK(parse(object).quantized);
+  CHECK(parse(object).quantization == Quantization::fp8);
   object["quantization_config"] = nullptr;
-  CHECK_FALSE(parse(object).quantized);
+  CHECK(parse(object).quantization == Quantization::none);
 }
 
 TEST_CASE("a DeepSeek-V3 that transformers has not is not written, and all reasons are said") {

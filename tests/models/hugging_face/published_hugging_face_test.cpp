@@ -76,7 +76,6 @@ Json kimi_k2() {
     "use_cache": true, "v_head_dim": 128, "vocab_size": 163840})");
 }
 
-// Without its quantization_config: of weights that were written out.
 Json gpt_oss_20b() {
   Json types = Json::array();
   for (int layer = 0; layer < 24; ++layer)
@@ -87,7 +86,9 @@ Json gpt_oss_20b() {
     "initial_context_length": 4096, "initializer_range": 0.02, "intermediate_size": 2880,
     "max_position_embeddings": 131072, "model_type": "gpt_oss", "num_attention_heads": 64,
     "num_experts_per_tok": 4, "num_hidden_layers": 24, "num_key_value_heads": 8, "num_local_experts": 32,
-    "output_router_logits": false, "pad_token_id": 199999, "rms_norm_eps": 1e-05,
+    "output_router_logits": false, "pad_token_id": 199999,
+    "quantization_config": {"modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router",
+    "model.embed_tokens", "lm_head"], "quant_method": "mxfp4"}, "rms_norm_eps": 1e-05,
     "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,
     "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": false}, "rope_theta": 150000,
     "router_aux_loss_coef": 0.9, "sliding_window": 128, "swiglu_limit": 7.0, "tie_word_embeddings": false,
@@ -97,11 +98,57 @@ Json gpt_oss_20b() {
   return config;
 }
 
+// The text model's part of a file, as in transformers 4.
+Json llama4_text(const Json& of_size) {
+  Json text = Json::parse(R"({
+    "attention_bias": false, "attention_chunk_size": 8192, "attention_dropout": 0.0, "bos_token_id": 200000,
+    "eos_token_id": [200001, 200007, 200008], "head_dim": 128, "hidden_act": "silu", "hidden_size": 5120,
+    "initializer_range": 0.02, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
+    "model_type": "llama4_text", "no_rope_layers": [], "num_attention_heads": 40, "num_experts_per_tok": 1,
+    "num_hidden_layers": 48, "num_key_value_heads": 8, "output_router_logits": false, "pad_token_id": 200018,
+    "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "router_aux_loss_coef": 0.001, "router_jitter_noise": 0.0,
+    "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 202048})");
+  text.update(of_size);
+  return text;
+}
+
+Json llama4_scout() {
+  return llama4_text(Json::parse(R"({
+    "architectures": ["Llama4ForCausalLM"], "attn_temperature_tuning": 4, "interleave_moe_layer_step": 1,
+    "max_position_embeddings": 10485760, "num_local_experts": 16, "rope_scaling": {"factor": 16.0,
+    "high_freq_factor": 1.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192,
+    "rope_type": "llama3"}, "use_qk_norm": true})"));
+}
+
+Json llama4_maverick() {
+  return llama4_text(Json::parse(R"({
+    "architectures": ["Llama4ForCausalLM"], "attn_temperature_tuning": true, "interleave_moe_layer_step": 2,
+    "max_position_embeddings": 1048576, "num_local_experts": 128, "rope_scaling": null,
+    "use_qk_norm": false})"));
+}
+
+// As published: the text model in one of texts and images.
+Json llama4_whole() {
+  Json text = llama4_scout();
+  text.erase("architectures");
+  return {{"architectures", {"Llama4ForConditionalGeneration"}},
+          {"boi_token_index", 200080},
+          {"eoi_token_index", 200081},
+          {"image_token_index", 200092},
+          {"model_type", "llama4"},
+          {"text_config", text},
+          {"torch_dtype", "bfloat16"},
+          {"transformers_version", "4.51.0.dev0"},
+          {"vision_config", {{"hidden_size", 1408}, {"model_type", "llama4_vision_model"}}}};
+}
+
 std::vector<Published> published() {
   return {{"qwen3", "8B", qwen3_8b()},
           {"qwen3_moe", "30B-A3B", qwen3_30b_a3b()},
           {"olmo2", "7B", olmo2_7b()},
           {"gpt_oss", "20B", gpt_oss_20b()},
+          {"llama4", "scout", llama4_scout()},
+          {"llama4", "maverick", llama4_maverick()},
           {"deepseek_v3", "kimi_k2_1T", kimi_k2()}};
 }
 
@@ -169,14 +216,47 @@ TEST_CASE("what these models have not here is refused by its field") {
              ContainsSubstring("another clamp is not in this version; the only value is 7.0"));
   CHECK_THAT(problem_with(gpt_oss_20b(), "attention_bias", false),
              ContainsSubstring("attention without biases is not in this version"));
-  CHECK_THAT(problem_with(gpt_oss_20b(), "quantization_config", {{"quant_method", "mxfp4"}}),
-             ContainsSubstring("quantization_config.quant_method = \"mxfp4\": not in this version"));
+  CHECK_THAT(problem_with(gpt_oss_20b(), "quantization_config", {{"quant_method", "mxfp4"}, {"bits", 3}}),
+             ContainsSubstring("quantization_config.bits = 3: not known here"));
   Json yarn = gpt_oss_20b()["rope_scaling"];
   yarn.erase("truncate");
   CHECK_THAT(problem_with(gpt_oss_20b(), "rope_scaling", yarn),
              ContainsSubstring("rope_scaling.truncate is missing"));
   CHECK_THAT(problem_with(olmo2_7b(), "num_key_value_heads", 5),
              ContainsSubstring("num_key_value_heads = 5: model.n_kv_heads must divide model.n_heads"));
+}
+
+TEST_CASE("Llama 4's text model is read out of one of texts and images, and nothing else of it") {
+  const ReadConfig read = parse_config(llama4_whole().dump(), "config.json");
+  CHECK(read.warnings.empty());
+  CHECK(plain("llama4", read.config.sizes) == plain("llama4", flavor("llama4", "scout")));
+  CHECK(read.config.dtype == "bfloat16");
+  CHECK(read.config.tokens.eos.size() == 3);
+  CHECK(read.prefix == "language_model.");
+  CHECK(read.passed_over == std::vector<std::string>{"vision_model.", "multi_modal_projector."});
+  CHECK_THAT(problem_with(llama4_whole(), "text_config", nullptr),
+             ContainsSubstring("text_config is missing"));
+  CHECK_THAT(problem_with(llama4_whole(), "text_config", 7),
+             ContainsSubstring("text_config = 7: must be an object"));
+  CHECK_THAT(problem_with(llama4_whole(), "architectures", {"Llama4Model"}),
+             ContainsSubstring("the only value is [\"Llama4ForConditionalGeneration\"]"));
+  CHECK_THAT(
+      problem_with(llama4_whole(), "quantization_config", {{"quant_method", "compressed-tensors"}}),
+      ContainsSubstring("quantization_config.quant_method = \"compressed-tensors\": not in this version"));
+}
+
+TEST_CASE("what Llama 4's files say of layers must be what its intervals say") {
+  CHECK_THAT(problem_with(llama4_maverick(), "moe_layers", {0, 1}),
+             ContainsSubstring("must be the layers of interleave_moe_layer_step in this version"));
+  CHECK_THAT(problem_with(llama4_scout(), "no_rope_layers", {1, 1}),
+             ContainsSubstring("must be the layers of no_rope_layer_interval in this version"));
+  CHECK_THAT(problem_with(llama4_scout(), "attention_chunk_size", nullptr),
+             ContainsSubstring("attention_chunk_size is missing"));
+  CHECK_THAT(problem_with(llama4_scout(), "attn_temperature_tuning", "on"),
+             ContainsSubstring("attn_temperature_tuning = \"on\": must be a boolean"));
+  Json still = llama4_scout();
+  still["attn_temperature_tuning"] = false;
+  CHECK(parse_config(still.dump(), "config.json").config.sizes.at("attn_scale") == FieldValue(0.0));
 }
 
 TEST_CASE("the number of experts has another name in files of transformers 5") {

@@ -1,10 +1,12 @@
 // What follows from a description: parameters, their order, how they start, and what a token costs.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <cmath>
 #include <map>
 
 #include "models/deepseek_v3/deepseek_v3.h"
 #include "models/gpt_oss/gpt_oss.h"
+#include "models/llama4/llama4.h"
 #include "models/olmo2/olmo2.h"
 #include "models/parts/decoder.h"
 #include "models/parts/description.h"
@@ -50,6 +52,8 @@ TEST_CASE("every flavor has as many parameters as transformers' class of its siz
                          {"qwen3_moe", "235B-A22B", 235'093'634'560},
                          {"gpt_oss", "20B", 20'914'757'184},
                          {"gpt_oss", "120B", 116'829'156'672},
+                         {"llama4", "scout", 107'769'861'120},
+                         {"llama4", "maverick", 400'711'848'960},
                          {"olmo2", "1B", 1'484'916'736},
                          {"olmo2", "7B", 7'298'617'344},
                          {"olmo2", "13B", 13'716'198'400},
@@ -132,6 +136,47 @@ TEST_CASE("gpt-oss has sinks and biases in all layers, and a window in every sec
   CHECK(bias.bucket == "layers.0.experts");
   CHECK(bias.hugging_face_name == "model.layers.0.mlp.experts.gate_up_proj_bias");
   CHECK(rules.at("layers.0.moe.router.gate.bias").hugging_face_name == "model.layers.0.mlp.router.bias");
+}
+
+TEST_CASE(
+    "Llama 4 has no rotation and no chunks in every fourth layer, and in Maverick experts in every second") {
+  Llama4Config config;
+  config.n_layers = 8, config.interleave_moe_layer_step = 2;
+  const std::vector<Block> blocks = config.description().blocks;
+  const auto attention = [&](std::size_t layer) {
+    return std::get<GroupedQueryAttention>(blocks[layer].attention);
+  };
+  for (const std::size_t layer : {3, 7}) {
+    CHECK(attention(layer).pairs == RotatedPairs::none);
+    CHECK(attention(layer).qk_norm == QkNorm::none);
+    CHECK(attention(layer).mask == AttentionMask{});
+    CHECK(attention(layer).queries_grow);
+  }
+  CHECK(attention(4).pairs == RotatedPairs::neighbours);
+  CHECK(attention(4).qk_norm == QkNorm::rotated);
+  CHECK(attention(4).mask == AttentionMask{.chunk = 8192});
+  CHECK_FALSE(attention(4).queries_grow);
+  CHECK(make_decoder(config)->routers() ==
+        std::vector<std::string>{"layers.1.moe", "layers.3.moe", "layers.5.moe", "layers.7.moe"});
+  const auto rules = by_name(*make_decoder(config));
+  CHECK(rules.at("layers.1.moe.experts.gate_up.weight").sizes == std::vector<std::int64_t>{8, 256, 512});
+  CHECK(rules.at("layers.1.moe.shared_experts.w1.weight").hugging_face_name ==
+        "model.layers.1.feed_forward.shared_expert.gate_proj.weight");
+  CHECK(rules.at("layers.0.feed_forward.w1.weight").sizes == std::vector<std::int64_t>{512, 256});
+  CHECK_FALSE(rules.contains("layers.0.attention.q_norm.weight"));
+}
+
+TEST_CASE("queries grow where a step of positions begins, by the logarithm of the steps") {
+  Llama4Config config;
+  config.floor_scale = 3;
+  const Buffer table = make_decoder(config)->buffers(6).at(2);
+  const auto factor = [&](std::int64_t position) { return table.value.const_data_ptr<double>()[position]; };
+  CHECK(factor(1) == 1.0);
+  CHECK(factor(2) == 1.0 + 0.1 * std::log(2.0));
+  CHECK(factor(4) == factor(2));
+  CHECK(factor(5) == 1.0 + 0.1 * std::log(3.0));
+  config.attn_scale = 0;
+  CHECK(make_decoder(config)->buffers(6).size() == 2);
 }
 
 TEST_CASE("a router has a bias where its load is balanced by one, and is a router all the same") {

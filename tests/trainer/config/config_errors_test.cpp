@@ -150,7 +150,7 @@ TEST_CASE("a model or a flavor that does not exist is refused with those that do
       {"[model]\nname = \"lama3\"\n",
        {},
        "x.toml:2:1: model.name = \"lama3\": no such model (did you mean llama3?); allowed: llama3, "
-       "deepseek_v3, qwen3, qwen3_moe, olmo2, gpt_oss"},
+       "deepseek_v3, qwen3, qwen3_moe, olmo2, gpt_oss, llama4"},
       {"",
        {"--model.flavor=8b-instruct"},
        "command line: --model.flavor=8b-instruct: no such flavor; allowed: 1B, 3B, 8B, 70B, 405B, "
@@ -257,9 +257,9 @@ TEST_CASE("a rule between keys spells out its arithmetic and blames what the use
       {"[model]\nn_kv_heads = 6\n",
        {"--model.n_heads=32"},
        "command line: --model.n_heads=32: model.n_kv_heads must divide model.n_heads, and 32 = 6 * 5 + 2"},
-      {"[model]\nrope_low_freq_factor = 4\n",
+      {"[model]\nrope_low_freq_factor = 5\n",
        {},
-       "x.toml:2:1: model.rope_low_freq_factor = 4: model.rope_low_freq_factor = 4 must be less than "
+       "x.toml:2:1: model.rope_low_freq_factor = 5: model.rope_low_freq_factor = 5 must be at most "
        "model.rope_high_freq_factor = 4"},
       {"[model]\nvocab_size = 257\n",
        {},

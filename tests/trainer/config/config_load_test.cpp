@@ -130,7 +130,8 @@ TEST_CASE("every preset is valid and has the learning rate, batch and length of 
                                        {"olmo2_13b", "13B", 9e-4, 2000, 2, 4096, 10000},
                                        {"qwen3_0_6b", "0.6B", 3e-4, 200, 4, 4096, 1000},
                                        {"qwen3_moe_debug", "debugmodel", 8e-4, 2, 2, 128, 200},
-                                       {"qwen3_235b_a22b", "235B-A22B", 2e-4, 200, 2, 4096, 1000}};
+                                       {"qwen3_235b_a22b", "235B-A22B", 2e-4, 200, 2, 4096, 1000},
+                                       {"llama4_maverick", "maverick", 3e-4, 200, 2, 8192, 1000}};
   for (const Preset& preset : presets) {
     INFO(preset.name);
     const JobConfig config =
@@ -205,6 +206,23 @@ TEST_CASE("ranks that the degrees do not make are refused with the arithmetic") 
         "training.global_batch_size = 16 must be a multiple of training.local_batch_size * data-parallel "
         "degree = 4 * "
         "3 = 12; the nearest is 12");
+}
+
+TEST_CASE("experts are cut by all of tensor parallelism, where they can be, or not at all") {
+  const auto message = [](const std::string& model, const std::string& tensor, const std::string& cut) {
+    return message_of("[model]\nname = \"" + model + "\"\n",
+                      {"--parallelism.tensor_parallel_degree=" + tensor,
+                       "--parallelism.expert_tensor_parallel_degree=" + cut});
+  };
+  CHECK(message("qwen3_moe", "2", "2").empty());
+  CHECK(message("qwen3_moe", "4", "2") ==
+        "command line: --parallelism.expert_tensor_parallel_degree=2: "
+        "parallelism.expert_tensor_parallel_degree = 2 must be 1, or parallelism.tensor_parallel_degree = 4");
+  CHECK(
+      message("gpt_oss", "2", "2") ==
+      "command line: --parallelism.expert_tensor_parallel_degree=2: "
+      "parallelism.expert_tensor_parallel_degree = 2 needs a model with experts that can be cut, and gpt_oss "
+      "has none; set it to 1");
 }
 
 TEST_CASE(

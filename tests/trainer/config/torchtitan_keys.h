@@ -91,7 +91,7 @@ inline const std::vector<Key> kKeys = {
     {"parallelism.context_parallel_load_balancer", R"("headtail")", harmless},
     {"parallelism.context_parallel_rotate_method", R"("allgather")", harmless},
     {"parallelism.expert_parallel_degree", "1", served},
-    {"parallelism.expert_tensor_parallel_degree", "1", refused},
+    {"parallelism.expert_tensor_parallel_degree", "1", served},
     {"parallelism.expert_parallel_comm_backend", R"("standard")", served},
     {"checkpoint.enable", "false", served},
     {"checkpoint.enable_ft_dataloader_checkpoints", "true", harmless},

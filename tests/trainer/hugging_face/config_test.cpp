@@ -159,13 +159,13 @@ TEST_CASE("features that the model here has not are refused by field and value")
   refused("is_encoder_decoder", true, "is_encoder_decoder = true");
   refused("layer_types", {"full_attention", "sliding_attention"}, "layer_types = \"sliding_attention\"");
   refused("quantization_config", {{"quant_method", "awq"}},
-          "quantization_config.quant_method = \"awq\": not in this version; \"fp8\" is");
+          "quantization_config.quant_method = \"awq\": not in this version; \"fp8\" and \"mxfp4\" are");
   refused("compression_config", {{"a", 1}}, "compressed weights are not in this version");
   refused("torch_dtype", "float8_e4m3fn", "dtype = \"float8_e4m3fn\": not in this version");
   refused(
       "model_type", "mistral",
       "model_type = \"mistral\": not in this version; \"llama\", \"deepseek_v3\", \"qwen3\", \"qwen3_moe\", "
-      "\"olmo2\", \"gpt_oss\" are");
+      "\"olmo2\", \"gpt_oss\", \"llama4_text\" are");
   refused("architectures", {"LlamaForSequenceClassification"},
           "architectures = [\"LlamaForSequenceClassification\"]: not in this version");
 }
@@ -247,7 +247,7 @@ TEST_CASE("a model that transformers has not is not exported") {
           config_json({"mine", {}, "", {}});
         }) ==
         "model.name = \"mine\" has no Hugging Face form in this version; llama3, deepseek_v3, qwen3, "
-        "qwen3_moe, olmo2, gpt_oss have");
+        "qwen3_moe, olmo2, gpt_oss, llama4 have");
 }
 
 }  // namespace rondo::hugging_face

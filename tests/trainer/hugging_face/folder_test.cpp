@@ -7,6 +7,7 @@
 #include "models/llama3/llama3.h"
 #include "tests/trainer/data/temp_folder.h"
 #include "tests/trainer/hugging_face/safetensors/texts.h"
+#include "trainer/config/load.h"
 #include "trainer/hugging_face/folder_files.h"
 #include "trainer/hugging_face/folder_writer.h"
 
@@ -160,6 +161,54 @@ TEST_CASE("a matrix in 8 bits comes with its scales, and layers that are passed 
   REQUIRE(read.find("a").scales != nullptr);
   CHECK(read.find("a").scales->info->name == "a_scale_inv");
   CHECK(read.find("b").scales == nullptr);
+}
+
+TEST_CASE("experts in 4 bits are found by their blocks and scales, which must be those of the parameter") {
+  TempFolder folder;
+  Json config = Json::parse(config_json(small_config()));
+  config["quantization_config"] = {{"quant_method", "mxfp4"}};
+  folder.write(kConfig, config.dump());
+  const auto problems_of = [&](const std::vector<safetensors::TensorInfo>& tensors) {
+    write_tensors(folder.path(kWeights), tensors);
+    return error_of([&] {
+      const Folder read(folder.path());
+      read.check(std::vector<Parameter>{{"a", {2, 64, 6}}});
+      CHECK(read.find("a").together() == 64 * 6);
+    });
+  };
+  CHECK(problems_of({tensor("a_blocks", Dtype::u8, {2, 6, 2, 16}),
+                     tensor("a_scales", Dtype::u8, {2, 6, 2})}) == "no error");
+  CHECK_THAT(
+      problems_of({tensor("a_blocks", Dtype::u8, {2, 6, 3, 16}), tensor("a_scales", Dtype::u8, {2, 6})}),
+      ContainsSubstring("\"a_blocks\" is [2, 6, 3, 16] and must be [2, 6, 2, 16], \"a_scales\" is [2, 6] "
+                        "and must be [2, 6, 2]"));
+  CHECK_THAT(problems_of({tensor("a_blocks", Dtype::u8, {2, 6, 2, 16})}),
+             ContainsSubstring("missing: \"a\"") && ContainsSubstring("unexpected: \"a_blocks\""));
+  CHECK_THAT(
+      problems_of({tensor("a_blocks", Dtype::u8, {2, 6, 2, 16}), tensor("a_scales", Dtype::f32, {2, 6, 2})}),
+      ContainsSubstring("scales of a dtype that is not U8: \"a_scales\" is F32"));
+  with_config(folder);
+  CHECK_THAT(
+      problems_of({tensor("a_blocks", Dtype::u8, {2, 6, 2, 16}), tensor("a_scales", Dtype::u8, {2, 6, 2})}),
+      ContainsSubstring("unexpected: \"a_blocks\", \"a_scales\""));
+}
+
+TEST_CASE("tensors of a text model are found behind their prefix, and those of images are passed over") {
+  TempFolder folder;
+  Json config =
+      Json::parse(config_json({"llama4", load_config({"--model.name=llama4"}).model.sizes, "float32", {}}));
+  config.erase("architectures");
+  folder.write(kConfig, Json{{"model_type", "llama4"}, {"text_config", config}}.dump());
+  write_tensors(folder.path(kWeights), {tensor("language_model.a", Dtype::f32, {2}),
+                                        tensor("multi_modal_projector.linear_1.weight", Dtype::f32, {3}),
+                                        tensor("vision_model.class_embedding", Dtype::f32, {3})});
+  const Folder read(folder.path());
+  read.check(std::vector<Parameter>{{"a", {2}}});
+  CHECK(read.find("a").info->name == "language_model.a");
+  write_tensors(folder.path(kWeights),
+                {tensor("a", Dtype::f32, {2}), tensor("language_model.a", Dtype::f32, {2})});
+  CHECK_THAT(error_of([&] { Folder(folder.path()); }),
+             ContainsSubstring("both \"a\" and \"language_model.a\"; fetch it again"));
 }
 
 TEST_CASE("matrices in 8 bits that cannot be read are told at once") {

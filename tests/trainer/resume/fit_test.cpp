@@ -57,10 +57,13 @@ TEST_CASE("the moments of another optimizer, or in another dtype, are refused wi
   CHECK(refusal(of_adamw("f32"), {"--optimizer.name=Adam"}) ==
         "step-5 holds the moments of another optimizer; set optimizer.name = \"AdamW\" (here \"Adam\"), or "
         "begin the optimizer anew with checkpoint.exclude_from_loading = [\"optimizer\"]");
-  CHECK_THAT(
-      refusal(of_adamw("bf16"), {}),
-      ContainsSubstring("holds the optimizer's state in bf16, which training.dtype = \"float32\" would "
-                        "convert; set it back"));
+  CHECK_THAT(refusal(of_adamw("bf16"), {}),
+             ContainsSubstring("holds the optimizer's state in bf16, which training.dtype = \"float32\" with "
+                               "optimizer.implementation = \"fused\" would convert; set them back"));
+  const std::string narrow = "--optimizer.implementation=fused_opt_states_bf16";
+  CHECK(refusal(of_adamw("bf16"), {narrow}).empty());
+  CHECK_THAT(refusal(of_adamw("f32"), {narrow}), ContainsSubstring("holds the optimizer's state in f32"));
+  CHECK(refusal(of_adamw("f64"), {narrow, "--training.dtype=float64"}).empty());
 }
 
 }  // namespace

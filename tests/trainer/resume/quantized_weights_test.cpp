@@ -1,4 +1,4 @@
-// Folders with matrices in 8 bits, number by number against LibTorch's own conversion, for any cut over
+// Folders with matrices in 8 bits and 4, number by number against LibTorch's own conversion, for any cut over
 // ranks.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -12,6 +12,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,7 @@
 #include "tests/trainer/data/temp_folder.h"
 #include "trainer/checkpoint/reader.h"
 #include "trainer/hugging_face/fp8_blocks.h"
+#include "trainer/hugging_face/mxfp4_blocks.h"
 #include "trainer/hugging_face/safetensors/writer.h"
 #include "trainer/resume/convert.h"
 #include "trainer/resume/load_weights.h"
@@ -206,6 +208,73 @@ TEST_CASE(
     CHECK(same(read, expected));
   }
   CHECK(reader.manifest().find("model/layers.1.moe.expert_bias")->dtype == "f32");
+}
+
+// E2M1 by its bits: a sign, an exponent with bias 1, a half.
+double number_of_code(unsigned code) {
+  const unsigned exponent = code >> 1 & 3, half = code & 1;
+  const double size =
+      exponent == 0 ? 0.5 * half : (1 + 0.5 * half) * std::ldexp(1.0, static_cast<int>(exponent) - 1);
+  return (code & 8) != 0 ? -size : size;
+}
+
+TEST_CASE("every code of 4 bits, with every scale, is its number times a power of two") {
+  // One expert of one output: codes 0 to 15 and 15 to 0, the first of two in the low half.
+  std::vector<std::byte> blocks;
+  for (unsigned code = 0; code < 16; code += 2)
+    blocks.push_back(static_cast<std::byte>(code | (code + 1) << 4));
+  for (unsigned code = 0; code < 16; code += 2)
+    blocks.push_back(static_cast<std::byte>((15 - code) | (14 - code) << 4));
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    INFO(bits);
+    const std::vector<std::byte> scales = {static_cast<std::byte>(bits)};
+    std::vector<float> numbers(32);
+    hugging_face::dequantize({32, 1, blocks, scales}, 0, numbers);
+    for (unsigned i = 0; i < 32; ++i) {
+      const double exact =
+          number_of_code(i < 16 ? i : 31 - i) * std::ldexp(1.0, static_cast<int>(bits) - 127);
+      const auto expected = static_cast<float>(exact);  // infinite where fp32 has none so large
+      if (bits == 255)
+        CHECK(std::isnan(numbers[i]));
+      else
+        CHECK((numbers[i] == expected && std::signbit(numbers[i]) == std::signbit(expected)));
+    }
+  }
+}
+
+TEST_CASE("experts in 4 bits are read as inputs before outputs, any range of them") {
+  constexpr std::int64_t kExperts = 3, kInputs = 64, kOutputs = 5;
+  const Tensor blocks = at::randint(256, {kExperts, kOutputs, kInputs / 32, 16}, at::kByte),
+               scales = at::randint(120, 130, {kExperts, kOutputs, kInputs / 32}, at::kByte);
+  const auto byte = [](const Tensor& tensor, std::int64_t i) {
+    return unsigned{tensor.const_data_ptr<std::uint8_t>()[i]};
+  };
+  Tensor expected = at::zeros({kExperts, kInputs, kOutputs});
+  for (std::int64_t e = 0; e < kExperts; ++e)
+    for (std::int64_t i = 0; i < kInputs; ++i)
+      for (std::int64_t o = 0; o < kOutputs; ++o) {
+        const std::int64_t block = (e * kOutputs + o) * 2 + i / 32;
+        const unsigned both = byte(blocks, block * 16 + i % 32 / 2);
+        const double power = std::ldexp(1.0, static_cast<int>(byte(scales, block)) - 127);
+        expected[e][i][o] = number_of_code(i % 2 == 0 ? both & 15 : both >> 4) * power;
+      }
+  TempFolder folder;
+  safetensors::Writer writer(
+      folder.path("model.safetensors"),
+      {{"w_blocks", Dtype::u8, blocks.sizes().vec()}, {"w_scales", Dtype::u8, scales.sizes().vec()}});
+  writer.write("w_blocks", 0, bytes_of(blocks));
+  writer.write("w_scales", 0, bytes_of(scales));
+  writer.finish();
+  const safetensors::File file(folder.path("model.safetensors"));
+  const hugging_face::StoredTensor of_scales{&file, file.find("w_scales")};
+  const hugging_face::StoredTensor stored{&file, file.find("w_blocks"), &of_scales};
+  const std::int64_t all = expected.numel();
+  for (const auto& [begin, end] :
+       {std::pair<std::int64_t, std::int64_t>{0, all}, {1, 7}, {318, 323}, {319, 641}, {700, all}}) {
+    Tensor part = at::zeros({end - begin});
+    load_weights(part, stored, begin, end);
+    CHECK(at::equal(part, expected.view({-1}).narrow(0, begin, end - begin)));
+  }
 }
 
 }  // namespace rondo

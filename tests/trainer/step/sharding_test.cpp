@@ -97,7 +97,8 @@ Times times_of_checks(ir::Graph graph, const CompileOptions& options) {
 namespace key {
 const std::string replicate = "parallelism.data_parallel_replicate_degree=",
                   tensor = "parallelism.tensor_parallel_degree=",
-                  expert = "parallelism.expert_parallel_degree=", batch = "training.global_batch_size=",
+                  expert = "parallelism.expert_parallel_degree=",
+                  cut = "parallelism.expert_tensor_parallel_degree=", batch = "training.global_batch_size=",
                   policy = "compile.memory_policy=", rounds = "compile.numerics=rounds",
                   standard = "parallelism.expert_parallel_comm_backend=standard",
                   bounded = "parallelism.expert_capacity_factor=1.5",
@@ -137,6 +138,16 @@ TEST_CASE("the graphs of every model have types of sharding after every pass, in
       {"gpt_oss_debug", 8, {key::tensor + "2", key::expert + "8", key::rounds, key::documents}},
       {"gpt_oss_debug", 4, {key::tensor + "4", key::expert + "2", key::standard, key::batch + "8"}},
       {"kimi_k2_debug", 4, {key::tensor + "2", key::expert + "4", key::rounds}},
+      {"llama4_debug", 8, {key::tensor + "2", key::expert + "8", key::rounds, key::documents}},
+      {"qwen3_moe_debug", 8, {key::tensor + "2", key::expert + "2", key::cut + "2", key::rounds}},
+      {"qwen3_moe_debug",
+       8,
+       {key::replicate + "2", key::tensor + "4", key::cut + "4", key::batch + "32", key::policy + "full"}},
+      {"deepseek_v3_debug",
+       8,
+       {key::tensor + "2", key::expert + "4", key::cut + "2", key::bounded, key::standard}},
+      {"deepseek_v3_debug", 8, {key::tensor + "2", key::expert + "4", key::cut + "2", key::bounded}},
+      {"llama4_debug", 4, {key::tensor + "2", key::expert + "2", key::standard, "model.top_k=2"}},
   };
   for (const LaidOut& job : jobs) {
     INFO(job.model << " on " << job.ranks << ": " << fmt::format("{}", fmt::join(job.more, " ")));
@@ -152,6 +163,7 @@ TEST_CASE("ranks have the same graph but for what names its ranks, and the paddi
       {"llama3_debug", 8, {key::replicate + "2", key::tensor + "2", "model.vocab_size=2051", key::documents}},
       {"deepseek_v3_debug", 8, {key::tensor + "2", key::expert + "4", key::rounds}},
       {"deepseek_v3_debug", 4, {key::expert + "4", key::standard, key::bounded}},
+      {"deepseek_v3_debug", 8, {key::tensor + "2", key::expert + "2", key::cut + "2"}},
   };
   std::set<std::string> found;
   for (const LaidOut& job : jobs) {

@@ -75,9 +75,8 @@ const Fields& Optimizer::fields() {
             "compile.fsdp_buckets, the first entry that names a parameter counts",
             {.check = groups_of_parameters}),
       field("implementation", &Optimizer::implementation,
-            "torchtitan's ways to compute the update; here all mean the one of the graph, with the same "
-            "numbers",
-            {.allowed = {"fused", "foreach", "for-loop"}, .later = {"fused_opt_states_bf16"}}),
+            "the graph's update for any of these; with the last, moments are bf16 beside f32",
+            {.allowed = {"fused", "foreach", "for-loop", "fused_opt_states_bf16"}}),
   };
   return list;
 }
@@ -177,6 +176,9 @@ const Fields& Parallelism::fields() {
       field("expert_parallel_degree", &P::expert_parallel_degree,
             "ranks that split the experts; of the ranks of a replica, neighbours",
             {.minimum = 1, .maximum = kMaxDegree, .unit = "ranks"}),
+      field("expert_tensor_parallel_degree", &P::expert_tensor_parallel_degree,
+            "ranks that share each expert: 1, or tensor_parallel_degree",
+            {.minimum = 1, .maximum = kMaxDegree, .unit = "ranks"}),
       field("expert_parallel_comm_backend", &P::expert_parallel_comm_backend,
             "how tokens reach experts of other ranks: gathered, without a host sync, or by exact counts",
             {.allowed = {"static", "standard"}, .later = {"deepep"}}),
@@ -185,9 +187,8 @@ const Fields& Parallelism::fields() {
             "that can come",
             {.minimum = 0, .maximum = 1 << 16}),
       field("expert_overflow", &P::expert_overflow,
-            "what a step does whose experts get more rows than they have room for: repeat it with room for "
-            "all that can come, skip it, or drop the tokens without room; a repeat that does not fit into "
-            "memory is skipped",
+            "a step whose experts have no room for all rows is repeated with room for them, where that fits "
+            "into memory, or skipped, or drops the tokens without room",
             {.allowed = {"repeat", "skip", "drop"}}),
   };
   return list;

@@ -31,6 +31,7 @@ constexpr NamedDegree kDegrees[] = {{"dp_replicate", &ProofLayout::replicate},
                                     {"dp_shard", &ProofLayout::shard},
                                     {"tp", &ProofLayout::tensor},
                                     {"ep", &ProofLayout::experts},
+                                    {"etp", &ProofLayout::expert_tensor},
                                     {"accumulate", &ProofLayout::microbatches}};
 
 // Settings, separated by blanks, each line one way to train.
@@ -88,9 +89,11 @@ std::string read_layout(const std::string& text, ProofLayout& layout) {
              "configuration, such as compile.memory_policy=full";
     layout.*known->degree = *degree;
   }
-  if (layout.shard * layout.tensor % layout.experts != 0)
-    return fmt::format("has ep={}, which must divide dp_shard * tp = {}", layout.experts,
-                       layout.shard * layout.tensor);
+  if (layout.expert_tensor != 1 && layout.expert_tensor != layout.tensor)
+    return fmt::format("has etp={}, which must be 1, or tp = {}", layout.expert_tensor, layout.tensor);
+  if (layout.expert_ranks() % layout.experts != 0)
+    return fmt::format("has ep={}, which must divide dp_shard{} = {}", layout.experts,
+                       layout.expert_tensor > 1 ? "" : " * tp", layout.expert_ranks());
   return "";
 }
 
@@ -105,9 +108,11 @@ std::vector<ProofLayout> all_degrees(const JobConfig& job, std::int64_t most_ran
     for (std::int64_t replicate = 1; replicate <= ranks; ++replicate)
       for (std::int64_t tensor = 1; tensor <= ranks; ++tensor)
         for (std::int64_t experts = 1; experts <= ranks; ++experts) {
-          if (ranks % (replicate * tensor) != 0 || ranks / replicate % experts != 0) continue;
-          const ProofLayout layout{replicate, ranks / replicate / tensor, tensor, experts};
+          if (ranks % (replicate * tensor) != 0) continue;
+          ProofLayout layout{replicate, ranks / replicate / tensor, tensor, experts};
           if (has_layout(job, layout)) made.push_back(layout);
+          layout.expert_tensor = tensor;
+          if (tensor > 1 && has_layout(job, layout)) made.push_back(layout);
         }
   return made;
 }
@@ -145,6 +150,7 @@ std::vector<std::string> ProofLayout::flags(std::int64_t global_batch) const {
       fmt::format("--parallelism.data_parallel_shard_degree={}", shard),
       fmt::format("--parallelism.tensor_parallel_degree={}", tensor),
       fmt::format("--parallelism.expert_parallel_degree={}", experts),
+      fmt::format("--parallelism.expert_tensor_parallel_degree={}", expert_tensor),
       fmt::format("--training.global_batch_size={}", global_batch),
       fmt::format("--training.local_batch_size={}", global_batch / (data() * microbatches))};
   for (const std::string& setting : settings) words.push_back("--" + setting);
@@ -191,7 +197,8 @@ std::string read_case(const std::string& text, ProofCase& read) {
 bool has_layout(const JobConfig& job, const ProofLayout& layout) {
   JobConfig config = job;
   config.parallelism.expert_parallel_degree = layout.experts;
-  return layout.shard * layout.tensor % layout.experts == 0 && broken_shares(config, layout.tensor).empty();
+  config.parallelism.expert_tensor_parallel_degree = layout.expert_tensor;
+  return layout.expert_ranks() % layout.experts == 0 && broken_shares(config, layout.tensor).empty();
 }
 
 std::vector<ProofCase> all_layouts(const JobConfig& job, std::int64_t most_ranks) {
@@ -276,8 +283,9 @@ ProofLayout shrunk_layout(const Layout& layout) {
   while (small.ranks() > 8)
     for (std::int64_t* degree : {&small.replicate, &small.shard, &small.tensor})
       if (*degree == 3 && small.ranks() > 8) *degree = 2;
-  const std::int64_t experts = mesh.degree(Axis::ep), replica = small.shard * small.tensor;
-  if (experts > 1) small.experts = experts == mesh.degree(kWholeShardAxes) || replica < 4 ? replica : 2;
+  if (mesh.degree(Axis::etp) > 1) small.expert_tensor = small.tensor;
+  const std::int64_t experts = mesh.degree(Axis::ep), ranks = small.expert_ranks();
+  if (experts > 1) small.experts = mesh.degree(Axis::efsdp) == 1 || ranks < 4 ? ranks : 2;
   small.microbatches = std::min<std::int64_t>(layout.microbatches, 2);
   return small;
 }

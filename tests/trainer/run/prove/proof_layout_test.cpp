@@ -23,7 +23,7 @@ TEST_CASE("the text of a layout reads back, with settings and with a layout that
   for (const char* text :
        {"one rank", "dp_shard=2", "dp_replicate=2,dp_shard=3,tp=4,ep=6,accumulate=2",
         "tp=2,compile.passes=deduplicate_unshard,auto_bucketing,training.document_attention=true",
-        "dp_shard=4/tp=2,accumulate=3"}) {
+        "dp_shard=4/tp=2,accumulate=3", "dp_shard=2,tp=2,ep=2,etp=2"}) {
     ProofCase read;
     CHECK(read_case(text, read) == "");
     CHECK(read.text() == text);
@@ -34,6 +34,9 @@ TEST_CASE("the text of a layout reads back, with settings and with a layout that
   CHECK_THAT(read_case("compile.memory_polcy=full", read),
              ContainsSubstring("did you mean compile.memory_policy?"));
   CHECK_THAT(read_case("dp_shard=2,ep=4", read), ContainsSubstring("must divide dp_shard * tp = 2"));
+  CHECK_THAT(read_case("dp_shard=2,tp=4,etp=2", read),
+             ContainsSubstring("has etp=2, which must be 1, or tp = 4"));
+  CHECK_THAT(read_case("dp_shard=2,tp=2,ep=4,etp=2", read), ContainsSubstring("must divide dp_shard = 2"));
   CHECK_THAT(read_case("dp_shard=2/tp=2/ep=1", read), ContainsSubstring("or two with a / between"));
 }
 
@@ -57,7 +60,8 @@ TEST_CASE(
     }
     count += texts.size();
     CHECK(texts.contains("dp_replicate=2,dp_shard=2,tp=2"));
-    CHECK(texts.contains("dp_shard=2,tp=2,ep=4") == (std::string(model) == "deepseek_v3"));
+    for (const char* of_experts : {"dp_shard=2,tp=2,ep=4", "dp_shard=2,tp=2,ep=2,etp=2"})
+      CHECK(texts.contains(of_experts) == (std::string(model) == "deepseek_v3"));
   }
   CHECK(count >= 300);
 }
@@ -86,6 +90,8 @@ TEST_CASE("a job keeps its axes and takes degrees of 2, or of 3 where 2 does not
         "dp_replicate=2,dp_shard=2,tp=2,ep=2");
   CHECK(shrunk(8, {"--parallelism.expert_parallel_degree=8", "--parallelism.tensor_parallel_degree=2"}) ==
         "dp_shard=2,tp=2,ep=4");
+  CHECK(shrunk(16, {"--parallelism.expert_parallel_degree=4", "--parallelism.tensor_parallel_degree=4",
+                    "--parallelism.expert_tensor_parallel_degree=4"}) == "dp_shard=2,tp=2,ep=2,etp=2");
 }
 
 TEST_CASE("the small model of a proof has the parts of the large one") {
