@@ -57,7 +57,7 @@ class RankActions {
     std::int32_t forwards = 0, backwards = 0;
   };
   using Pending = std::deque<std::pair<std::int32_t, std::int32_t>>;  // chunk, microbatch
-  void weight(Pending::iterator pending) {
+  void weight(const Pending::const_iterator& pending) {
     add(ActionType::backward_weight, pending->first, pending->second);
     pending_.erase(pending);
   }

@@ -28,9 +28,8 @@ class Clock {
     timeline_.busy.assign(ranks, 0);
     timeline_.last.assign(ranks, 0);
     timeline_.first.assign(ranks, kUnknown);
-    for (auto* tables : {&posted_, &arrived_})
-      for (std::vector<double>& table : *tables)
-        table.assign(static_cast<std::size_t>(program.stages) * program.microbatches, kUnknown);
+    for (std::vector<double>& arrived : arrived_)
+      arrived.assign(static_cast<std::size_t>(program.stages) * program.microbatches, kUnknown);
   }
 
   Timeline run() {
@@ -57,7 +56,7 @@ class Clock {
   bool step(std::size_t rank) {
     const Action& action = program_.ranks[rank][next_[rank]];
     if (is_message(action.type)) {
-      post(rank, is_send(action.type) ? action : other_end(action), program_.peer_of(action));
+      if (is_send(action.type)) leave(action, now_[rank]);
       ++next_[rank];
       return true;
     }
@@ -96,23 +95,15 @@ class Clock {
     return true;
   }
 
-  // One end of the message has come to it; the second one sends it on its way.
-  void post(std::size_t rank, const Action& send, std::size_t peer) {
-    const int direction = direction_of(send);
-    const std::size_t index = program_.index(send);
-    double& posted = posted_[direction][index];
-    if (posted == kUnknown) {
-      posted = now_[rank];
-      return;
-    }
-    double& edge_free = edge_free_[edges_.of(send)];
-    edge_free = std::max({edge_free, posted, now_[rank]}) + times_.message;
-    arrived_[direction][index] = edge_free;
-    const std::size_t receiver = program_.rank_of_stage[other_end(send).stage];
-    if (receiver == peer && waits_[peer]) {
-      waits_[peer] = false;
-      ready_.push_back(peer);
-    }
+  // The message goes on its way, and is at the other rank later.
+  void leave(const Action& send, double now) {
+    double& arrival = edge_free_[edges_.of(send)];
+    arrival = std::max(arrival, now) + times_.message;
+    arrived_[direction_of(send)][program_.index(send)] = arrival;
+    const std::size_t receiver = program_.peer_of(send);
+    if (!waits_[receiver]) return;
+    waits_[receiver] = false;
+    ready_.push_back(receiver);
   }
 
   const Program& program_;
@@ -124,7 +115,7 @@ class Clock {
   std::vector<double> now_;
   std::vector<bool> waits_;
   std::vector<std::size_t> ready_;
-  std::array<std::vector<double>, 2> posted_, arrived_;  // by direction; by the place of the send
+  std::array<std::vector<double>, 2> arrived_;  // by direction; by the place of the send
   std::vector<std::vector<Span>> spans_;
   Timeline timeline_;
 };

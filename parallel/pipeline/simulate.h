@@ -2,8 +2,9 @@
 // runs, how long ranks wait. One pass over the actions; there is no clock, since nothing depends on who comes
 // first.
 //
-// Compute runs in the program's order. Messages cost a rank no time: one travels when both ends have come to
-// it and the message before it on its edge has arrived. Compute waits for the messages that it reads.
+// Compute runs in the program's order, and waits for the messages that it reads. Messages cost a rank no
+// time: one leaves when it is sent and the message before it on its edge has arrived. So receives are posted
+// ahead of their place in the program; the buffers that this takes are not counted.
 #pragma once
 
 #include <cstdint>

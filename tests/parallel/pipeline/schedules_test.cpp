@@ -130,11 +130,13 @@ TEST_CASE("a message delays what reads it, and messages of one edge travel one a
   times.message = 0.5;
   // One microbatch: every stage and every message, there and back.
   CHECK(played("1F1B", {4, 1, 1}, times).timeline.end == Catch::Approx(4 * 3 + 6 * 0.5));
+  // There and back, once; all others travel beside compute.
+  CHECK(played("GPipe", {4, 1, 8}, times).timeline.end == Catch::Approx((8 + 3) * 3 + 6 * 0.5));
   times.message = 10;
-  // Rank 1 comes to its second receive behind its first forward, at 12.
+  // Two forwards leave rank 0 at 1 and 2; the second one waits for the edge, and arrives 10 behind the first.
   const Played two = played("GPipe", {2, 1, 2}, times);
   CHECK(two.timeline.first[1] == 11);
-  CHECK(two.timeline.last[1] == 12 + 10 + 1 + 2 + 2);
+  CHECK(two.timeline.last[1] == 21 + 1 + 2 + 2);
   // F of four stages, I of three and W of one before the last I and W; a V sends nothing at its turn.
   times.message = 1;
   CHECK(played("ZBVZeroBubble", {2, 2, 1}, times).timeline.end == Catch::Approx(4 + 3 + 1 + 2 + 4 * 1));
