@@ -174,19 +174,19 @@ Made with_layers(const Schedule& schedule, const Options& options) {
   double best_time = 0;
   if (least < most) fmt::print("stages a rank      time   bubbles  largest stage, in layers\n");
   for (std::int32_t per_rank = least; per_rank <= most; ++per_rank) {
-    Made made;
-    made.layers = split_layers(*options.layers, *options.ranks * per_rank, options.ends);
-    if (made.layers.empty()) break;
-    made.program = generated(schedule, {*options.ranks, per_rank, *options.microbatches});
-    const Timeline timeline = simulate(lower(made.program), times_of(made.layers, options), false);
+    Made tried;
+    tried.layers = split_layers(*options.layers, *options.ranks * per_rank, options.ends);
+    if (tried.layers.empty()) break;
+    tried.program = generated(schedule, {*options.ranks, per_rank, *options.microbatches});
+    const Timeline timeline = simulate(lower(tried.program), times_of(tried.layers, options), false);
     double largest = 0;
-    for (const StageLayers& stage : made.layers) largest = std::max(largest, cost_of(stage, options.ends));
+    for (const StageLayers& stage : tried.layers) largest = std::max(largest, cost_of(stage, options.ends));
     if (least < most)
       fmt::print("{:>13}{:>10.6g}{:>8.1f} %{:>26.6g}\n", per_rank, timeline.end,
                  100 * timeline.bubble_share(), largest);
     if (!best.layers.empty() && timeline.end >= best_time) continue;
     best_time = timeline.end;
-    best = std::move(made);
+    best = std::move(tried);
   }
   if (best.layers.empty())
     throw Error(
@@ -215,8 +215,8 @@ void print_summary(const std::string& title, const Program& program, const Proof
                    const Timeline& timeline) {
   fmt::print("{}: {}\n", title, shape_text(program));
   fmt::print(
-      "proven: {} actions, {} messages; no rank waits for ever, no message is lost, and gradients are "
-      "those of accumulation\n",
+      "proven: {} actions, {} messages; no rank waits for ever, no message is lost, and weight "
+      "gradients are summed in order\n",
       proof.actions, proof.messages);
   fmt::print("time of a step {:.6g}, bubbles {:.1f} % of it; {:.1f} % without the ends of the step\n",
              timeline.end, 100 * timeline.bubble_share(), 100 * timeline.inner_bubble_share());

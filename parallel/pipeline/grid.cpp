@@ -45,6 +45,7 @@ std::string to_grid(const Timeline& timeline, std::int64_t columns, bool color) 
   for (const Span& span : timeline.spans) {
     std::string& line = lines[span.rank];
     const std::int64_t begin = cell_of(span.begin) * width, end = cell_of(span.end) * width;
+    if (begin == end) continue;  // it takes no time
     const std::string text = fmt::format("{:<{}}", label(span, with_stage), end - begin - 1);
     line.append(begin - at[span.rank], color ? ' ' : '.');
     line += color ? kInks[static_cast<std::size_t>(span.action.type)] + text + "\033[0m " : text + " ";

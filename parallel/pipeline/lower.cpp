@@ -2,8 +2,6 @@
 // action that makes what it waits for, so no step looks at ranks that wait.
 #include "parallel/pipeline/lower.h"
 
-#include <fmt/format.h>
-
 #include "parallel/pipeline/circle.h"
 #include "support/error.h"
 
@@ -24,6 +22,7 @@ bool makes_same(const Action& other, const Action& source) {
   return same_type && other.stage == source.stage && other.microbatch == source.microbatch;
 }
 
+// The ranks, played in time steps.
 class Play {
  public:
   explicit Play(const Program& program)
@@ -112,9 +111,9 @@ class Play {
   }
 
   [[noreturn]] void fail_at(std::size_t rank) const {
-    throw Error(ExitCode::config,
-                fmt::format("deadlock: {}; order the actions so that what is read is made before",
-                            circle_of(program_, rank, [&](std::size_t other) { return wait_of(other); })));
+    throw Error(ExitCode::config, std::string(kDeadlock) + circle_of(program_, rank, [&](std::size_t other) {
+                                    return wait_of(other);
+                                  }));
   }
 
   const Program& program_;

@@ -133,12 +133,13 @@ Proof prove(const Program& lowered, std::int32_t slots) {
   const std::string path = find_deadlock(lowered, Buffers::none, &proof.events);
   if (path.empty()) return proof;
   if (find_deadlock(lowered, Buffers::unlimited).empty())
-    throw Error(ExitCode::config,
-                "deadlock unless messages are buffered: " + path +
-                    "; order sends and receives so that each pair can meet, or leave them to the program: "
-                    "without messages a schedule gets its own");
-  throw Error(ExitCode::config,
-              "deadlock: " + path + "; order the actions so that what is read is made before");
+    throw Error(
+        ExitCode::config,
+        "deadlock unless messages are buffered: ranks wait for each other in a circle; order sends and "
+        "receives so that each pair can meet, or leave them out: a schedule without messages gets its "
+        "own" +
+            path);
+  throw Error(ExitCode::config, kDeadlock + path);
 }
 
 }  // namespace rondo::pipeline

@@ -37,9 +37,8 @@ TEST_CASE("a schedule that is written is read back with the same numbers, with m
 TEST_CASE("it prints the proof, the grid, and what ranks and edges have") {
   CHECK(pipeline({"1F1B", "--ranks", "2", "--microbatches", "2", "--send", "0.5"}).output ==
         "1F1B: 2 ranks, 1 stage a rank, 2 microbatches\n"
-        "proven: 18 actions, 4 messages; no rank waits for ever, no message is lost, and gradients are those "
-        "of "
-        "accumulation\n"
+        "proven: 18 actions, 4 messages; no rank waits for ever, no message is lost, and weight gradients "
+        "are summed in order\n"
         "time of a step 10, bubbles 40.0 % of it; 25.0 % without the ends of the step\n"
         "\n"
         "rank   0  F0 F1 .........B0    ...B1\n"

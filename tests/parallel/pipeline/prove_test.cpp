@@ -35,19 +35,19 @@ TEST_CASE("right programs are proven") {
 
 TEST_CASE("compute that waits in a circle of two ranks is shown with its path") {
   CHECK(verdict("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n") ==
-        "3: deadlock: ranks wait for each other in a circle\n"
+        "3: deadlock: ranks wait for each other in a circle; order the actions so that what is read is made "
+        "before\n"
         "  rank 0, action 1 (0B0) waits for rank 1, action 2 (1B0)\n"
-        "  rank 1, action 1 (1F1) waits for rank 0, action 2 (0F1)\n"
-        "; order the actions so that what is read is made before");
+        "  rank 1, action 1 (1F1) waits for rank 0, action 2 (0F1)");
 }
 
 TEST_CASE("a circle of three ranks is shown without the rank that waits for it") {
   // Rank 3 waits for rank 2, which is in no circle with it.
   CHECK(verdict("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n2F0,2F1,2B0,2B1\n3F1,3F0,3B0,3B1\n") ==
-        "3: deadlock: ranks wait for each other in a circle\n"
+        "3: deadlock: ranks wait for each other in a circle; order the actions so that what is read is made "
+        "before\n"
         "  rank 0, action 1 (0B0) waits for rank 1, action 2 (1B0)\n"
-        "  rank 1, action 1 (1F1) waits for rank 0, action 2 (0F1)\n"
-        "; order the actions so that what is read is made before");
+        "  rank 1, action 1 (1F1) waits for rank 0, action 2 (0F1)");
 }
 
 TEST_CASE("sends that meet no receive without buffers are a deadlock, and the buffers are named") {
@@ -55,12 +55,11 @@ TEST_CASE("sends that meet no receive without buffers are a deadlock, and the bu
       "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD\n"
       "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1REDUCE_GRAD\n";
   CHECK(verdict(naive) ==
-        "3: deadlock unless messages are buffered: ranks wait for each other in a circle\n"
+        "3: deadlock unless messages are buffered: ranks wait for each other in a circle; order sends and "
+        "receives so "
+        "that each pair can meet, or leave them out: a schedule without messages gets its own\n"
         "  rank 0, action 3 (0SEND_F1) waits for rank 1, action 4 (1RECV_F1)\n"
-        "  rank 1, action 3 (1SEND_B0) waits for rank 0, action 4 (0RECV_B0)\n"
-        "; order sends and receives so that each pair can meet, or leave them to the program: without "
-        "messages a "
-        "schedule gets its own");
+        "  rank 1, action 3 (1SEND_B0) waits for rank 0, action 4 (0RECV_B0)");
   CHECK(find_deadlock(read_csv(naive, "s.csv"), Buffers::unlimited) == "");
 }
 
@@ -69,10 +68,10 @@ TEST_CASE("receives that wait for each other are a deadlock with buffers, too") 
       "0F0,0SEND_F0,0F1,0RECV_B0,0SEND_F1,0B0,0RECV_B1,0B1,0REDUCE_GRAD\n"
       "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1,1REDUCE_GRAD\n";
   CHECK(verdict(both) ==
-        "3: deadlock: ranks wait for each other in a circle\n"
+        "3: deadlock: ranks wait for each other in a circle; order the actions so that what is read is made "
+        "before\n"
         "  rank 0, action 3 (0RECV_B0) waits for rank 1, action 4 (1SEND_B0)\n"
-        "  rank 1, action 2 (1RECV_F1) waits for rank 0, action 4 (0SEND_F1)\n"
-        "; order the actions so that what is read is made before");
+        "  rank 1, action 2 (1RECV_F1) waits for rank 0, action 4 (0SEND_F1)");
 }
 
 TEST_CASE("a message without its other end is lost") {
