@@ -23,6 +23,7 @@ int run_doctor(const Arguments& args);      // 0 where training on CPU can work,
 int run_help(const Arguments& args);        // sections and keys of the configuration
 int run_launch(const Arguments& args);      // torchrun's part
 int run_opt(const Arguments& args);         // passes on the text of a graph
+int run_pipeline(const Arguments& args);    // a pipeline schedule, proven, timed and drawn
 int run_prove(const Arguments& args);       // layouts of ranks against one rank
 int run_report(const Arguments& args);      // runs as a page of HTML, or as plots of text
 int run_top(const Arguments& args);         // a run while it trains

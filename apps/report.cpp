@@ -32,7 +32,7 @@ int run_report(const Arguments& args) {
     std::fputs(report_text(runs, terminal.columns, terminal.color).c_str(), stdout);
     return 0;
   }
-  replace_file(output, report_page(runs), FileUse::run);
+  replace_file(output, report_page(runs), FileUse::output);
   fmt::print("{}\n", output.string());
   return 0;
 }

@@ -14,7 +14,7 @@ namespace rondo {
 enum class FileUse {
   run,         // the folder of a run: ExitCode::environment
   data,        // what a run trains on, and tokenizers: ExitCode::data
-  tokens,      // what `rondo data tokenize` writes: ExitCode::environment
+  output,      // what a command is asked to write: ExitCode::environment
   weights,     // safetensors files and Hugging Face folders: ExitCode::checkpoint
   checkpoint,  // ExitCode::checkpoint
 };

@@ -15,6 +15,10 @@
 #include "compiler/text/text.h"
 #include "compiler/verify/verify.h"
 #include "parallel/launch/options.h"
+#include "parallel/pipeline/csv.h"
+#include "parallel/pipeline/lower.h"
+#include "parallel/pipeline/prove.h"
+#include "parallel/pipeline/schedules.h"
 #include "parallel/rendezvous/environment.h"
 #include "parallel/rendezvous/handshake.h"
 #include "parallel/rendezvous/hostlist.h"
@@ -97,6 +101,32 @@ void read_compile_options(const Input& input) {
     options.set(line.substr(0, equals), line.substr(std::min(equals + 1, line.size())));
   }
   ir::choose_passes(ir::all_passes(), options);
+}
+
+// --- pipeline schedules ---
+
+std::vector<std::string> csvs_of_schedules() {
+  std::vector<std::string> csvs;
+  for (const pipeline::Schedule& schedule : pipeline::schedules()) {
+    const pipeline::Program program =
+        pipeline::make_program(schedule, {2, schedule.default_stages_per_rank, 4});
+    csvs.push_back(to_csv(program));
+    csvs.push_back(to_csv(lower(program)));
+  }
+  return csvs;
+}
+
+void read_schedule(const Input& input) {
+  namespace pp = pipeline;
+  pp::Program program = pp::read_csv(input.text, "s.csv");
+  if (!program.has_messages()) {
+    check(program, pp::Form::compute);
+    program = lower(program);
+  }
+  const pp::Proof proof = prove(program);
+  must(proof.events <= 2 * proof.actions, "a proof is linear");
+  must(find_deadlock(program, pp::Buffers::unlimited).empty(), "what runs without buffers runs with them");
+  must(pp::read_csv(to_csv(program), "again").ranks == program.ranks, "what is written reads back");
 }
 
 // --- flags and variables ---
@@ -266,6 +296,7 @@ std::vector<Parser> parsers_of_text() {
   using enum ExitCode;
   return {
       {.name = "graph", .refusals = {graph, config}, .read = read_graph, .made = golden_graphs},
+      {.name = "schedule", .refusals = {config}, .read = read_schedule, .made = csvs_of_schedules},
       {.name = "compile_options", .refusals = {config}, .read = read_compile_options},
       {.name = "config_flags", .cost = 10, .refusals = {config}, .read = read_config_flags},
       {.name = "launch_flags", .cost = 4, .refusals = {usage, environment}, .read = read_launch_flags},

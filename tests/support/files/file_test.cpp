@@ -30,7 +30,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 TEST_CASE(
     "what the machine lacks ends with 9 whatever the file is for, and all else with the code of its use") {
   for (const FileUse use :
-       {FileUse::run, FileUse::data, FileUse::tokens, FileUse::weights, FileUse::checkpoint}) {
+       {FileUse::run, FileUse::data, FileUse::output, FileUse::weights, FileUse::checkpoint}) {
     for (const int lacking :
          {ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, EIO, ESTALE, ETIMEDOUT, ENOTCONN})
       CHECK(FileError("write", "f", lacking, use).code() == ExitCode::resources);
@@ -39,7 +39,7 @@ TEST_CASE(
   }
   CHECK(exit_code_of(FileUse::run) == ExitCode::environment);
   CHECK(exit_code_of(FileUse::data) == ExitCode::data);
-  CHECK(exit_code_of(FileUse::tokens) == ExitCode::environment);
+  CHECK(exit_code_of(FileUse::output) == ExitCode::environment);
   CHECK(exit_code_of(FileUse::weights) == ExitCode::checkpoint);
   CHECK(exit_code_of(FileUse::checkpoint) == ExitCode::checkpoint);
 }

@@ -71,16 +71,16 @@ PartsFolder::PartsFolder(const std::string& output, const std::string& job) {
                   fmt::format("{} exists already: remove it, or name another output", there));
     }
   } else if (errno != EEXIST) {
-    throw FileError("write", folder_, errno, FileUse::tokens);
+    throw FileError("write", folder_, errno, FileUse::output);
   }
-  lock_ = FolderLock::take(folder_, FileUse::tokens);
+  lock_ = FolderLock::take(folder_, FileUse::output);
   if (!lock_)
     throw Error(ExitCode::usage,
                 fmt::format("another process is writing {}: wait for it, or name another output", output));
   std::ifstream in(folder_ / "job", std::ios::binary);
   if (const std::string before{std::istreambuf_iterator<char>(in), {}}; before != job) {
     remove_contents(folder_);
-    replace_file(folder_ / "job", job, FileUse::tokens);
+    replace_file(folder_ / "job", job, FileUse::output);
   }
 }
 

@@ -32,7 +32,7 @@ void widen_range(const std::byte* ids, std::size_t count, TokenFileHeader& heade
 }  // namespace
 
 TokenFileWriter::TokenFileWriter(std::string path, const TokenizerMark& mark, bool durable)
-    : file_(std::move(path), FileUse::tokens), durable_(durable), hash_(XXH3_createState()) {
+    : file_(std::move(path), FileUse::output), durable_(durable), hash_(XXH3_createState()) {
   RONDO_ASSERT(mark.name.size() <= kTokenizerNameBytes, "the name of a tokenizer is at most 176 bytes");
   std::memcpy(header_.magic, kTokenMagic, sizeof header_.magic);
   header_.version = kTokenVersion;

@@ -63,7 +63,7 @@ struct TokenizerMark {
   std::int32_t bos = -1, eos = 0;  // bos -1: none
 };
 
-// Every call may throw a FileError of FileUse::tokens that names the path. One thread at a time.
+// Every call may throw a FileError of FileUse::output that names the path. One thread at a time.
 class TokenFileWriter {
  public:
   // `durable`: finish() syncs the contents and the folder. Without finish() nothing is left.

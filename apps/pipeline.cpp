@@ -1,0 +1,291 @@
+// `rondo pipeline`: a pipeline schedule by name or from a CSV file, proven, timed, printed and drawn. No
+// model is needed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "apps/commands.h"
+#include "apps/terminal.h"
+#include "parallel/pipeline/csv.h"
+#include "parallel/pipeline/grid.h"
+#include "parallel/pipeline/layers.h"
+#include "parallel/pipeline/lower.h"
+#include "parallel/pipeline/picture.h"
+#include "parallel/pipeline/prove.h"
+#include "parallel/pipeline/schedules.h"
+#include "parallel/pipeline/simulate.h"
+#include "support/error.h"
+#include "support/files/atomic_file.h"
+#include "support/flags/flags.h"
+
+namespace rondo::pipeline {
+namespace {
+
+constexpr std::int64_t kMostActions = 1 << 26;  // of compute; a program of them takes about 3 GiB
+constexpr std::int64_t kLargestCsv = std::int64_t{1} << 30;
+constexpr std::size_t kListedRanks = 16;
+constexpr std::int64_t kPipedColumns = 240;  // of a grid that goes to no terminal
+
+struct Options {
+  std::string schedule, csv, write_csv, picture;
+  std::optional<std::int32_t> ranks, stages_per_rank, microbatches;
+  std::optional<std::int32_t> layers;
+  std::vector<StageLayers> layout;  // of --layout
+  EndCosts ends;
+  std::int32_t slots = 0;
+  bool messages = false;
+  Times times;  // of a stage; of a layer where layers or a layout are given
+};
+
+ReadValue layout(std::vector<StageLayers>* stages) {
+  return [stages](const std::string& value) { return read_layout(value, *stages); };
+}
+
+// "F,I,W"
+ReadValue durations(StageTimes* times) {
+  return [times](const std::string& value) -> std::string {
+    const std::vector<std::string> parts = split(value, ',');
+    double* const targets[] = {&times->forward, &times->backward_input, &times->backward_weight};
+    const std::string rule = "must be three times above 0, of F, I and W, such as 1,1.2,0.8";
+    if (parts.size() != 3) return rule;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto number = number_in<double>(parts[i], 1e-9, 1e9);
+      if (!number) return rule;
+      *targets[i] = *number;
+    }
+    return "";
+  };
+}
+
+bool read_options(const Arguments& args, Options& options) {
+  std::string names;
+  for (const Schedule& known : schedules()) names += (names.empty() ? "" : ", ") + known.name;
+  Flags flags(
+      "pipeline",
+      "Makes the program of each rank for a pipeline schedule, proves that it ends and computes the right\n"
+      "gradients, and simulates its time. SCHEDULE is one of\n" +
+          names + ".",
+      "Exit code: 0 proven, 2 usage, 3 a schedule that is wrong: where, and what rule it breaks.");
+  flags.positional("SCHEDULE", flag::text(&options.schedule), "its name; without one --csv has the schedule",
+                   Need::optional);
+  flags.value("--ranks", "P", flag::whole(&options.ranks, 1, 8192), "ranks of the pipeline");
+  flags.value("--microbatches", "M", flag::whole(&options.microbatches, 1, kMostMicrobatches),
+              "microbatches of a step");
+  flags.value("--stages-per-rank", "V", flag::whole(&options.stages_per_rank, 1, kMostStages),
+              "stages of each rank (1, or 2 where a schedule needs more)");
+  flags.value("--csv", "FILE", flag::text(&options.csv), "a schedule in torch's CSV form, a row a rank");
+  flags.value("--layers", "N", flag::whole(&options.layers, 1, 4096),
+              "layers of the model, divided over the stages; without --stages-per-rank in the fastest way");
+  flags.value("--layout", "TEXT", layout(&options.layout),
+              "how layers are divided, in Megatron's form, such as Et*3|(tt|)*29,m|L");
+  flags.value("--first-stage-less-layers", "A", flag::number(&options.ends.embedding, 0, 4096),
+              "cost of the embedding, in layers (1)");
+  flags.value("--last-stage-less-layers", "B", flag::number(&options.ends.head, 0, 4096),
+              "cost of the head and the loss, in layers (1)");
+  flags.value("--slots", "N", flag::whole(&options.slots, 1, kMostMicrobatches),
+              "fail where a stage has more than N microbatches in flight");
+  flags.value(
+      "--durations", "F,I,W", durations(&options.times.stages[0]),
+      "times of a forward and of the backward of inputs and of weights of a stage, or of a layer (1,1,1)");
+  flags.value("--overlap", "R", flag::number(&options.times.stages[0].overlap, 0.01, 1),
+              "time of a forward and a backward that run together, as a share of both apart (1)");
+  flags.value("--send", "T", flag::number(&options.times.message, 0, 1e9), "time of a message (0)");
+  flags.value("--write-csv", "FILE", flag::text(&options.write_csv),
+              "write the schedule in torch's CSV form");
+  flags.toggle("--messages", &options.messages, "write sends, receives and reductions to that file, too");
+  flags.value("--write", "FILE", flag::text(&options.picture),
+              "write a picture: .svg, or .html with numbers");
+  if (!flags.read(args)) return false;
+
+  std::vector<std::string> problems;
+  if (options.schedule.empty() == options.csv.empty())
+    problems.emplace_back("either SCHEDULE or --csv must be given");
+  for (const char* name : {"--ranks", "--microbatches", "--stages-per-rank"})
+    if (!options.csv.empty() && flags.given(name))
+      problems.push_back(flags.as_given(name) + " must not be given with --csv: the file says it");
+  if (!options.schedule.empty())
+    for (const char* name : {"--ranks", "--microbatches"})
+      if (!flags.given(name)) problems.push_back(std::string(name) + " is missing");
+  if (!options.csv.empty() && (options.layers || !options.layout.empty()))
+    problems.emplace_back("--layers and --layout need SCHEDULE, not --csv");
+  if (options.layers && !options.layout.empty())
+    problems.emplace_back("--layers and --layout exclude each other");
+  if (!options.layers && options.layout.empty())
+    for (const char* name : {"--first-stage-less-layers", "--last-stage-less-layers"})
+      if (flags.given(name)) problems.push_back(flags.as_given(name) + " needs --layers or --layout");
+  if (options.messages && options.write_csv.empty()) problems.emplace_back("--messages needs --write-csv");
+  const std::string kind = std::filesystem::path(options.picture).extension();
+  if (!options.picture.empty() && kind != ".svg" && kind != ".html")
+    problems.push_back(flags.as_given("--write") + " must end in .svg or .html");
+  if (!problems.empty()) flags.fail(problems);
+  return true;
+}
+
+// A schedule, and the layers of its stages if there are any.
+struct Made {
+  Program program;
+  std::vector<StageLayers> layers;
+};
+
+Program generated(const Schedule& schedule, const PipelineShape& shape) {
+  const std::int64_t stages = std::int64_t{shape.ranks} * shape.stages_per_rank;
+  if (3 * stages * shape.microbatches > kMostActions)
+    throw Error(
+        ExitCode::usage,
+        fmt::format("pipeline: {} stages and {} microbatches are too many: their product must be at most {}",
+                    stages, shape.microbatches, kMostActions / 3));
+  return make_program(schedule, shape);
+}
+
+// Of a stage that has these layers.
+Times times_of(const std::vector<StageLayers>& layers, const Options& options) {
+  if (layers.empty()) return options.times;
+  Times times{{}, options.times.message};
+  for (const StageLayers& stage : layers) {
+    const double cost = cost_of(stage, options.ends);
+    StageTimes scaled = options.times.stages[0];
+    for (double* time : {&scaled.forward, &scaled.backward_input, &scaled.backward_weight}) *time *= cost;
+    times.stages.push_back(scaled);
+  }
+  return times;
+}
+
+Made with_layout(const Schedule& schedule, const Options& options) {
+  const std::int32_t stages = static_cast<std::int32_t>(options.layout.size());
+  if (stages % *options.ranks != 0)
+    throw Error(ExitCode::usage,
+                fmt::format("pipeline: --layout has {} stages, which must be a multiple of --ranks {}",
+                            stages, *options.ranks));
+  const std::int32_t per_rank = stages / *options.ranks;
+  if (options.stages_per_rank.value_or(per_rank) != per_rank)
+    throw Error(ExitCode::usage, fmt::format("pipeline: --layout has {} stages, {} a rank, and not {}",
+                                             stages, per_rank, *options.stages_per_rank));
+  return {generated(schedule, {*options.ranks, per_rank, *options.microbatches}), options.layout};
+}
+
+// Tries every number of stages that there are layers for, if none is given, and prints what they take.
+Made with_layers(const Schedule& schedule, const Options& options) {
+  const std::int32_t least = options.stages_per_rank.value_or(schedule.least_stages_per_rank);
+  const std::int32_t most = options.stages_per_rank.value_or(schedule.most_stages_per_rank);
+  Made best;
+  double best_time = 0;
+  if (least < most) fmt::print("stages a rank      time   bubbles  largest stage, in layers\n");
+  for (std::int32_t per_rank = least; per_rank <= most; ++per_rank) {
+    Made tried;
+    tried.layers = split_layers(*options.layers, *options.ranks * per_rank, options.ends);
+    if (tried.layers.empty()) break;
+    tried.program = generated(schedule, {*options.ranks, per_rank, *options.microbatches});
+    const Timeline timeline = simulate(lower(tried.program), times_of(tried.layers, options), false);
+    double largest = 0;
+    for (const StageLayers& stage : tried.layers) largest = std::max(largest, cost_of(stage, options.ends));
+    if (least < most)
+      fmt::print("{:>13}{:>10.6g}{:>8.1f} %{:>26.6g}\n", per_rank, timeline.end,
+                 100 * timeline.bubble_share(), largest);
+    if (!best.layers.empty() && timeline.end >= best_time) continue;
+    best_time = timeline.end;
+    best = std::move(tried);
+  }
+  if (best.layers.empty())
+    throw Error(
+        ExitCode::usage,
+        fmt::format(
+            "pipeline: --layers \"{}\" must be at least {}: one for each stage of {} ranks with {} each, but "
+            "for the first and the last",
+            *options.layers, *options.ranks * least - 2, *options.ranks, least));
+  if (least < most) fmt::print("\n");
+  return best;
+}
+
+Made made(const Options& options) {
+  if (!options.csv.empty())
+    return {read_csv(read_file(options.csv, kLargestCsv, FileUse::data), options.csv), {}};
+  const Schedule& schedule = schedule_named(options.schedule);
+  if (!options.layout.empty()) return with_layout(schedule, options);
+  if (options.layers) return with_layers(schedule, options);
+  return {
+      generated(schedule, {*options.ranks, options.stages_per_rank.value_or(schedule.default_stages_per_rank),
+                           *options.microbatches}),
+      {}};
+}
+
+void print_summary(const std::string& title, const Program& program, const Proof& proof,
+                   const Timeline& timeline) {
+  fmt::print("{}: {}\n", title, shape_text(program));
+  fmt::print(
+      "proven: {} actions, {} messages; no rank waits for ever, no message is lost, and weight "
+      "gradients are summed in order\n",
+      proof.actions, proof.messages);
+  fmt::print("time of a step {:.6g}, bubbles {:.1f} % of it; {:.1f} % without the ends of the step\n",
+             timeline.end, 100 * timeline.bubble_share(), 100 * timeline.inner_bubble_share());
+}
+
+// What a rank computes and holds, and what travels; of a large pipeline the least and the most.
+void print_tables(const Program& program, const Proof& proof, const Timeline& timeline) {
+  const std::size_t ranks = program.ranks.size();
+  if (ranks <= kListedRanks) {
+    fmt::print("\nrank      busy   bubbles  microbatches in flight\n");
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      fmt::print("{:>4}{:>10.6g}{:>8.1f} %{:>24.4g}\n", rank, timeline.busy[rank],
+                 100 * timeline.bubble_share(rank), microbatches_in_flight(program, proof, rank));
+    if (proof.edges.empty()) return;
+    fmt::print("\nedge      messages\n");
+    for (const Edge& edge : proof.edges)
+      fmt::print("{:>3} -> {:<3}{:>9}\n", edge.from, edge.to, edge.messages);
+    return;
+  }
+  std::vector<double> in_flight;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    in_flight.push_back(microbatches_in_flight(program, proof, rank));
+  const auto [least, most] = std::minmax_element(in_flight.begin(), in_flight.end());
+  const auto [few, many] =
+      std::minmax_element(proof.edges.begin(), proof.edges.end(),
+                          [](const Edge& a, const Edge& b) { return a.messages < b.messages; });
+  fmt::print("microbatches in flight: {:.4g} to {:.4g} on a rank\nedges: {}, with {} to {} messages\n",
+             *least, *most, proof.edges.size(), few->messages, many->messages);
+}
+
+int run(const Arguments& args) {
+  Options options;
+  if (!read_options(args, options)) return 0;
+  const Made all = made(options);
+  const Program& program = all.program;
+  const std::string title =
+      options.csv.empty() ? options.schedule : std::filesystem::path(options.csv).filename().string();
+  const bool has_messages = program.has_messages();
+  if (!has_messages) check(program, Form::compute, options.slots);
+  const Program lowered = has_messages ? program : lower(program);
+  const Proof proof = prove(lowered, options.slots);
+
+  const bool draws = lowered.action_count() <= kMostDrawn;
+  if (!draws && !options.picture.empty())
+    throw Error(ExitCode::usage,
+                fmt::format("pipeline: a picture of {} actions is too large: at most {} are drawn; "
+                            "draw fewer ranks or microbatches",
+                            lowered.action_count(), kMostDrawn));
+  const Timeline timeline = simulate(lowered, times_of(all.layers, options), draws);
+  print_summary(title, program, proof, timeline);
+  if (!all.layers.empty()) fmt::print("layers {}\n", print_layout(all.layers));
+  const Terminal terminal = stdout_terminal();
+  const std::string grid =
+      draws ? to_grid(timeline, terminal.is_one ? terminal.columns : kPipedColumns, terminal.color) : "";
+  fmt::print("\n{}", grid.empty() ? "too wide for a grid of text; --write FILE.svg draws it\n" : grid);
+  print_tables(program, proof, timeline);
+
+  if (!options.write_csv.empty())
+    replace_file(options.write_csv, to_csv(options.messages ? lowered : program), FileUse::output);
+  if (options.picture.empty()) return 0;
+  const Drawing drawing{title, program, proof, timeline};
+  replace_file(
+      options.picture,
+      std::filesystem::path(options.picture).extension() == ".svg" ? to_svg(drawing) : to_page(drawing),
+      FileUse::output);
+  return 0;
+}
+
+}  // namespace
+}  // namespace rondo::pipeline
+
+int rondo::run_pipeline(const Arguments& args) { return pipeline::run(args); }

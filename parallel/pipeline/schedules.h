@@ -1,0 +1,48 @@
+// The known schedules, one plain function each: the actions of every rank in the form of compute. Orders are
+// those of torch.distributed.pipelining, which an oracle test compares. 1F1B may also have fewer microbatches
+// than ranks, which torch refuses: it warms up with what there is.
+//
+//   GPipe                  arXiv:1811.06965     all forwards, then all backwards
+//   1F1B                   arXiv:1806.03377     one forward, one backward, once the pipeline is full
+//   Interleaved1F1B        arXiv:2104.04473     the same with several stages a rank
+//   InterleavedZeroBubble  arXiv:2401.10241     W apart from I, delayed into the bubbles (ZB1P)
+//   ZBVZeroBubble          arXiv:2401.10241     two stages a rank in a V: no bubble where F, I and W are
+//   equal DualPipeV              arXiv:2412.19437     the same V, with forwards and backwards that run
+//   together
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "parallel/pipeline/program.h"
+
+namespace rondo::pipeline {
+
+struct PipelineShape {
+  std::int32_t ranks = 1, stages_per_rank = 1, microbatches = 1;
+  std::int32_t stages() const { return ranks * stages_per_rank; }
+};
+
+Program gpipe(const PipelineShape& shape);
+Program one_f_one_b(const PipelineShape& shape);
+Program interleaved_1f1b(const PipelineShape& shape);
+Program interleaved_zero_bubble(const PipelineShape& shape);
+Program zbv_zero_bubble(const PipelineShape& shape);
+Program dual_pipe_v(const PipelineShape& shape);
+
+struct Schedule {
+  std::string name;
+  StageStyle style;
+  std::int32_t least_stages_per_rank, most_stages_per_rank, default_stages_per_rank;
+  Program (*make)(const PipelineShape& shape);
+};
+const std::vector<Schedule>& schedules();
+
+// The schedule of this name. Throws Error(usage) with the nearest name.
+const Schedule& schedule_named(const std::string& name);
+// Its program. Throws Error(usage) where the shape is not one that it can have; names in it are those of the
+// command's flags.
+Program make_program(const Schedule& schedule, const PipelineShape& shape);
+
+}  // namespace rondo::pipeline

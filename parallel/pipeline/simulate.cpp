@@ -1,0 +1,159 @@
+// Any order in which the ranks are played gives the same times: an action begins at the largest of the end of
+// the one before it and the arrivals that it reads. So a rank is played until it reads a message whose
+// arrival is not known yet, and is looked at again when it is.
+#include "parallel/pipeline/simulate.h"
+
+#include <algorithm>
+
+#include "support/error.h"
+
+namespace rondo::pipeline {
+namespace {
+
+constexpr double kUnknown = -1;
+
+class Clock {
+ public:
+  Clock(const Program& program, const Times& times, bool with_spans)
+      : program_(program),
+        times_(times),
+        with_spans_(with_spans),
+        edges_(program),
+        edge_free_(edges_.ends.size()),
+        next_(program.ranks.size()),
+        now_(program.ranks.size()),
+        waits_(program.ranks.size()),
+        spans_(program.ranks.size()) {
+    const std::size_t ranks = program.ranks.size();
+    timeline_.busy.assign(ranks, 0);
+    timeline_.last.assign(ranks, 0);
+    timeline_.first.assign(ranks, kUnknown);
+    for (std::vector<double>& arrived : arrived_)
+      arrived.assign(static_cast<std::size_t>(program.stages) * program.microbatches, kUnknown);
+  }
+
+  Timeline run() {
+    for (std::size_t rank = next_.size(); rank-- > 0;) ready_.push_back(rank);
+    while (!ready_.empty()) {
+      const std::size_t rank = ready_.back();
+      ready_.pop_back();
+      waits_[rank] = false;
+      while (next_[rank] < program_.ranks[rank].size() && step(rank)) {
+      }
+    }
+    for (std::size_t rank = 0; rank < next_.size(); ++rank) {
+      RONDO_ASSERT(next_[rank] == program_.ranks[rank].size(), "a program that was not proven");
+      timeline_.end = std::max(timeline_.end, timeline_.last[rank]);
+      timeline_.spans.insert(timeline_.spans.end(), spans_[rank].begin(), spans_[rank].end());
+    }
+    return std::move(timeline_);
+  }
+
+ private:
+  // Messages to the next stage, and to the one before.
+  static int direction_of(const Action& send) { return to_next_stage(send.type) ? 0 : 1; }
+
+  bool step(std::size_t rank) {
+    const Action& action = program_.ranks[rank][next_[rank]];
+    if (is_message(action.type)) {
+      if (is_send(action.type)) leave(action, now_[rank]);
+      ++next_[rank];
+      return true;
+    }
+    double begin = now_[rank];
+    if (!wait_for_read(rank, action, begin)) return false;
+    double duration = times_.of(action.stage).of(action.type);
+    const Action* together = nullptr;
+    if (action.with_next) {
+      together = &program_.ranks[rank][next_[rank] + 1];
+      if (!wait_for_read(rank, *together, begin)) return false;
+      duration += times_.of(together->stage).of(together->type);
+      duration *= times_.of(action.stage).overlap;
+    }
+    next_[rank] += together != nullptr ? 2 : 1;
+    if (!is_compute(action.type)) return true;
+    now_[rank] = begin + duration;
+    timeline_.busy[rank] += duration;
+    timeline_.last[rank] = now_[rank];
+    if (timeline_.first[rank] == kUnknown) timeline_.first[rank] = begin;
+    if (with_spans_)
+      spans_[rank].push_back({static_cast<std::int32_t>(rank), action,
+                              together != nullptr ? *together : Action{}, begin, now_[rank]});
+    return true;
+  }
+
+  // Moves `begin` behind the arrival of what is read; false where that is not known.
+  bool wait_for_read(std::size_t rank, const Action& action, double& begin) {
+    if (!is_compute(action.type) || !program_.reads_message(action)) return true;
+    const Action send = other_end(receive_of(action));
+    const std::size_t index = program_.index(send);
+    if (arrived_[direction_of(send)][index] == kUnknown) {
+      waits_[rank] = true;
+      return false;
+    }
+    begin = std::max(begin, arrived_[direction_of(send)][index]);
+    return true;
+  }
+
+  // The message goes on its way, and is at the other rank later.
+  void leave(const Action& send, double now) {
+    double& arrival = edge_free_[edges_.of(send)];
+    arrival = std::max(arrival, now) + times_.message;
+    arrived_[direction_of(send)][program_.index(send)] = arrival;
+    const std::size_t receiver = program_.peer_of(send);
+    if (!waits_[receiver]) return;
+    waits_[receiver] = false;
+    ready_.push_back(receiver);
+  }
+
+  const Program& program_;
+  const Times& times_;
+  const bool with_spans_;
+  const Edges edges_;
+  std::vector<double> edge_free_;  // when the last message so far of an edge arrives
+  std::vector<std::size_t> next_;
+  std::vector<double> now_;
+  std::vector<bool> waits_;
+  std::vector<std::size_t> ready_;
+  std::array<std::vector<double>, 2> arrived_;  // by direction; by the place of the send
+  std::vector<std::vector<Span>> spans_;
+  Timeline timeline_;
+};
+
+}  // namespace
+
+double StageTimes::of(ActionType type) const {
+  switch (type) {
+    case ActionType::forward:
+      return forward;
+    case ActionType::backward:
+      return backward_input + backward_weight;
+    case ActionType::backward_input:
+      return backward_input;
+    case ActionType::backward_weight:
+      return backward_weight;
+    default:
+      return 0;
+  }
+}
+
+double Timeline::bubble_share() const {
+  double computing = 0;
+  for (const double rank : busy) computing += rank;
+  return end > 0 ? 1 - computing / (end * static_cast<double>(busy.size())) : 0;
+}
+
+double Timeline::inner_bubble_share() const {
+  double computing = 0, standing = 0;
+  for (std::size_t rank = 0; rank < busy.size(); ++rank) {
+    computing += busy[rank];
+    standing += last[rank] - first[rank];
+  }
+  return standing > 0 ? 1 - computing / standing : 0;
+}
+
+Timeline simulate(const Program& lowered, const Times& times, bool with_spans) {
+  return Clock(lowered, times, with_spans).run();
+}
+
+}  // namespace rondo::pipeline

@@ -1,0 +1,175 @@
+// Every schedule in many shapes is proven, and takes the time and memory of its paper.
+#include "parallel/pipeline/schedules.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <map>
+
+#include "parallel/pipeline/lower.h"
+#include "parallel/pipeline/prove.h"
+#include "parallel/pipeline/simulate.h"
+#include "tests/parallel/pipeline/programs.h"
+#include "tests/trainer/observe/metrics/scratch.h"
+
+namespace rondo::pipeline {
+namespace {
+
+Times times_of(double forward, double input, double weight) { return {{{forward, input, weight}}, 0}; }
+
+struct Played {
+  Program program;
+  Proof proof;
+  Timeline timeline;
+};
+Played played(const std::string& name, const PipelineShape& shape, const Times& times = {}) {
+  Played all{lower(make_program(schedule_named(name), shape)), {}, {}};
+  all.proof = prove(all.program);
+  all.timeline = simulate(all.program, times, false);
+  return all;
+}
+
+TEST_CASE("every schedule is proven in every shape, with buffers and without") {
+  for_each_schedule([](const Schedule& schedule, const PipelineShape& shape) {
+    INFO(name_of(schedule, shape));
+    const Program lowered = lower(make_program(schedule, shape));
+    const Proof proof = prove(lowered);
+    CHECK(find_deadlock(lowered, Buffers::unlimited) == "");
+    // An F and a backward for each stage and microbatch, and a reduction a stage.
+    CHECK(proof.actions >= std::int64_t{2} * shape.stages() * shape.microbatches + shape.stages());
+    // Each rank does all that is its own.
+    const Timeline timeline = simulate(lowered, {}, false);
+    for (const double busy : timeline.busy) CHECK(busy == 3.0 * shape.stages_per_rank * shape.microbatches);
+  });
+}
+
+TEST_CASE("stages lie in loops, or in a V whose ends share rank 0") {
+  CHECK(make_program(schedule_named("Interleaved1F1B"), {3, 2, 3}).rank_of_stage ==
+        std::vector<std::int32_t>{0, 1, 2, 0, 1, 2});
+  CHECK(make_program(schedule_named("ZBVZeroBubble"), {3, 2, 6}).rank_of_stage ==
+        std::vector<std::int32_t>{0, 1, 2, 2, 1, 0});
+}
+
+TEST_CASE("neighbours on one rank send nothing; every other pair has both its messages a microbatch") {
+  CHECK(played("1F1B", {4, 1, 8}).proof.messages == 2 * 3 * 8);
+  CHECK(played("Interleaved1F1B", {4, 2, 8}).proof.messages == 2 * 7 * 8);
+  CHECK(played("ZBVZeroBubble", {4, 2, 8}).proof.messages == 2 * 6 * 8);
+  CHECK(played("1F1B", {1, 1, 8}).proof.messages == 0);
+  const std::vector<Edge> edges = played("Interleaved1F1B", {3, 2, 3}).proof.edges;
+  std::map<std::pair<int, int>, std::int64_t> messages;
+  for (const Edge& edge : edges) messages[{edge.from, edge.to}] = edge.messages;
+  CHECK(messages == std::map<std::pair<int, int>, std::int64_t>{
+                        {{0, 1}, 6}, {{1, 0}, 6}, {{1, 2}, 6}, {{2, 1}, 6}, {{2, 0}, 3}, {{0, 2}, 3}});
+}
+
+// The bubble of a rank in units of time, by the papers.
+TEST_CASE("the bubbles are those of the papers, within half a percent") {
+  const double f = 1, i = 1.2, w = 0.9;
+  for (const auto& [p, m] :
+       std::vector<std::pair<int, int>>{{2, 4}, {4, 8}, {4, 16}, {8, 16}, {8, 32}, {16, 64}}) {
+    const auto bubble = [&, p = p, m = m](const std::string& name, int stages, const Times& times) {
+      const Timeline timeline = played(name, {p, stages, m}, times).timeline;
+      return timeline.end - timeline.busy[0];
+    };
+    const auto within = [](double value) { return Catch::Approx(value).epsilon(0.005).margin(1e-9); };
+    INFO(p << " ranks, " << m << " microbatches");
+    CHECK(bubble("GPipe", 1, times_of(f, i, w)) == within((p - 1) * (f + i + w)));
+    CHECK(bubble("1F1B", 1, times_of(f, i, w)) == within((p - 1) * (f + i + w)));
+    // Times of a stage, of which a rank has several: the bubble is that of one.
+    for (const int stages : {2, 4})
+      CHECK(bubble("Interleaved1F1B", stages, times_of(f, i, w)) == within((p - 1) * (f + i + w)));
+    for (const int stages : {1, 2, 4})
+      CHECK(bubble("InterleavedZeroBubble", stages, times_of(1, 1, 1)) == within((p - 1) * 1));
+    CHECK(bubble("ZBVZeroBubble", 2, times_of(1, 1, 1)) == within(p - 1));  // from the ends of the step alone
+    CHECK(played("ZBVZeroBubble", {p, 2, m}).timeline.inner_bubble_share() == Catch::Approx(0).margin(1e-9));
+    CHECK(bubble("DualPipeV", 2, times_of(1, 1, 1)) == within((p - 1) * (3 + 2 - 3)));
+  }
+}
+
+TEST_CASE("what a forward and a backward save by running together shortens DualPipeV's step") {
+  Times times = times_of(1, 1, 1);
+  const double apart = played("DualPipeV", {4, 2, 16}, times).timeline.end;
+  times.stages[0].overlap = 0.8;
+  CHECK(played("DualPipeV", {4, 2, 16}, times).timeline.end < 0.85 * apart);
+  CHECK(played("1F1B", {4, 1, 16}, times).timeline.end == played("1F1B", {4, 1, 16}).timeline.end);
+}
+
+TEST_CASE("the shares of bubbles for equal F, I and W") {
+  const auto share = [](const std::string& name, const PipelineShape& shape) {
+    return fmt::format("{:.1f}", 100 * played(name, shape).timeline.bubble_share());
+  };
+  CHECK(share("1F1B", {4, 1, 8}) == "27.3");
+  CHECK(share("Interleaved1F1B", {4, 2, 8}) == "15.8");
+  CHECK(share("Interleaved1F1B", {4, 4, 8}) == "8.6");
+  CHECK(share("InterleavedZeroBubble", {4, 1, 8}) == "11.1");
+  CHECK(share("DualPipeV", {4, 2, 8}) == "11.1");
+  CHECK(share("1F1B", {16, 1, 64}) == "19.0");
+  CHECK(share("Interleaved1F1B", {16, 4, 64}) == "5.5");
+}
+
+TEST_CASE("activations in flight are those of the papers") {
+  for (const int p : {2, 4, 8})
+    for (const int m : {2 * p, 4 * p}) {
+      const auto most = [&](const std::string& name, int stages) {
+        const std::vector<std::int32_t> of_rank = played(name, {p, stages, m}).proof.in_flight.of_rank;
+        return *std::max_element(of_rank.begin(), of_rank.end());
+      };
+      INFO(p << " ranks, " << m << " microbatches");
+      CHECK(most("GPipe", 1) == m);
+      CHECK(most("1F1B", 1) == p);
+      for (const int stages : {2, 4}) CHECK(most("Interleaved1F1B", stages) == p * stages + p - 1);
+      for (const int stages : {1, 2}) CHECK(most("InterleavedZeroBubble", stages) == p * stages);
+      CHECK(most("ZBVZeroBubble", 2) == 2 * p);
+      CHECK(most("DualPipeV", 2) == 2 * p + 1);
+    }
+  CHECK(played("1F1B", {4, 1, 8}).proof.in_flight.of_rank == std::vector<std::int32_t>{4, 3, 2, 1});
+  CHECK(played("1F1B", {4, 1, 8}).proof.in_flight.of_stage == std::vector<std::int32_t>{4, 3, 2, 1});
+}
+
+TEST_CASE("a message delays what reads it, and messages of one edge travel one after the other") {
+  Times times;
+  times.message = 0.5;
+  // One microbatch: every stage and every message, there and back.
+  CHECK(played("1F1B", {4, 1, 1}, times).timeline.end == Catch::Approx(4 * 3 + 6 * 0.5));
+  // There and back, once; all others travel beside compute.
+  CHECK(played("GPipe", {4, 1, 8}, times).timeline.end == Catch::Approx((8 + 3) * 3 + 6 * 0.5));
+  times.message = 10;
+  // Two forwards leave rank 0 at 1 and 2; the second one waits for the edge, and arrives 10 behind the first.
+  const Played two = played("GPipe", {2, 1, 2}, times);
+  CHECK(two.timeline.first[1] == 11);
+  CHECK(two.timeline.last[1] == 21 + 1 + 2 + 2);
+  // F of four stages, I of three and W of one before the last I and W; a V sends nothing at its turn.
+  times.message = 1;
+  CHECK(played("ZBVZeroBubble", {2, 2, 1}, times).timeline.end == Catch::Approx(4 + 3 + 1 + 2 + 4 * 1));
+}
+
+TEST_CASE("times may differ by stage") {
+  Times times{{{1, 1, 1}, {2, 2, 2}}, 0};
+  const Timeline timeline = played("1F1B", {2, 1, 4}, times).timeline;
+  CHECK(timeline.busy == std::vector<double>{12, 24});
+  CHECK(timeline.end == 1 + 24 + 2);  // the slower rank has no bubble but at its ends
+}
+
+TEST_CASE("a shape that a schedule cannot have is refused with flag, value and rule") {
+  const auto error = [](const std::string& name, const PipelineShape& shape) {
+    return error_of([&] { make_program(schedule_named(name), shape); });
+  };
+  CHECK(error("1F1B", {4, 2, 8}) == "2: pipeline: --stages-per-rank \"2\" must be 1 with 1F1B");
+  CHECK(error("Interleaved1F1B", {4, 1, 8}) ==
+        "2: pipeline: --stages-per-rank \"1\" must be at least 2 with Interleaved1F1B");
+  CHECK(error("ZBVZeroBubble", {4, 3, 8}) ==
+        "2: pipeline: --stages-per-rank \"3\" must be 2 with ZBVZeroBubble");
+  CHECK(
+      error("Interleaved1F1B", {4, 2, 13}) ==
+      "2: pipeline: --microbatches \"13\" must be a multiple of 3, the rounds of Interleaved1F1B on 4 ranks; "
+      "12 is");
+  CHECK(error("DualPipeV", {4, 2, 7}) ==
+        "2: pipeline: --microbatches \"7\" must be at least the number of stages, 8, with DualPipeV");
+  CHECK(error("Interleaved1F1B", {1024, 128, 1024}) ==
+        "2: pipeline: --stages-per-rank \"128\" must give at most 65535 stages on 1024 ranks");
+  CHECK(error("interleaved1f1b", {4, 2, 8}) ==
+        "2: pipeline: unknown schedule \"interleaved1f1b\" (did you mean Interleaved1F1B?); `rondo pipeline "
+        "--help` lists them");
+}
+
+}  // namespace
+}  // namespace rondo::pipeline
