@@ -21,35 +21,36 @@ using TwoTensors = std::tuple<Tensor, Tensor>;
 using ThreeTensors = std::tuple<Tensor, Tensor, Tensor>;
 using ForwardOp = TwoTensors(const Tensor&, const Tensor&, const Tensor&, const MaybeTensor&, double,
                              std::int64_t, std::int64_t, std::int64_t, const MaybeTensor&, const MaybeTensor&,
-                             const MaybeTensor&);
+                             const MaybeTensor&, std::int64_t);
 using BackwardOp = ThreeTensors(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                                 const Tensor&, const MaybeTensor&, double, std::int64_t, std::int64_t,
-                                std::int64_t, const MaybeTensor&, const MaybeTensor&);
+                                std::int64_t, const MaybeTensor&, const MaybeTensor&, std::int64_t);
 using SinksBackward = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&);
 
 TwoTensors call_forward(const AttentionOperands& in) {
   static const auto handle = op_handle<ForwardOp>("rondo::attention");
   return handle.call(in.q, in.k, in.v, in.document_borders, in.scale, in.mask.left, in.mask.right,
-                     in.mask.chunk, in.sinks, in.query_positions, in.key_positions);
+                     in.mask.chunk, in.sinks, in.query_positions, in.key_positions, in.query_runs);
 }
 ThreeTensors call_backward(const AttentionOperands& in, const Tensor& grad, const Tensor& output,
                            const Tensor& logsumexp) {
   static const auto handle = op_handle<BackwardOp>("rondo::attention_backward");
   return handle.call(grad, in.q, in.k, in.v, output, logsumexp, in.document_borders, in.scale, in.mask.left,
-                     in.mask.right, in.mask.chunk, in.query_positions, in.key_positions);
+                     in.mask.right, in.mask.chunk, in.query_positions, in.key_positions, in.query_runs);
 }
 
 TwoTensors forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const MaybeTensor& borders,
                        double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
                        const MaybeTensor& sinks, const MaybeTensor& query_positions,
-                       const MaybeTensor& key_positions) {
+                       const MaybeTensor& key_positions, std::int64_t) {
   return attention_forward_cpu(
       {q, k, v, borders, scale, {left, right, chunk}, sinks, query_positions, key_positions});
 }
 ThreeTensors backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
                           const Tensor& output, const Tensor& logsumexp, const MaybeTensor& borders,
                           double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
-                          const MaybeTensor& query_positions, const MaybeTensor& key_positions) {
+                          const MaybeTensor& query_positions, const MaybeTensor& key_positions,
+                          std::int64_t) {
   return attention_backward_cpu(
       {q, k, v, borders, scale, {left, right, chunk}, {}, query_positions, key_positions}, grad, output,
       logsumexp);
@@ -65,12 +66,12 @@ Tensor sinks_backward(const Tensor& grad, const Tensor& output, const Tensor& lo
 
 TwoTensors forward_meta(const Tensor& q, const Tensor&, const Tensor& v, const MaybeTensor&, double,
                         std::int64_t, std::int64_t, std::int64_t, const MaybeTensor&, const MaybeTensor&,
-                        const MaybeTensor&) {
+                        const MaybeTensor&, std::int64_t) {
   return {empty_heads(q, v.size(3)), empty_logsumexp(q)};
 }
 ThreeTensors backward_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&,
                            const Tensor&, const MaybeTensor&, double, std::int64_t, std::int64_t,
-                           std::int64_t, const MaybeTensor&, const MaybeTensor&) {
+                           std::int64_t, const MaybeTensor&, const MaybeTensor&, std::int64_t) {
   return {empty_heads(q), empty_heads(k), empty_heads(v)};
 }
 
@@ -84,7 +85,8 @@ struct Attention : torch::autograd::Function<Attention> {
     context->save_for_backward({in.q, in.k, in.v, output, logsumexp, saved(in.document_borders),
                                 saved(in.query_positions), saved(in.key_positions), saved(sinks)});
     context->saved_data["scale"] = in.scale;
-    context->saved_data["mask"] = std::vector<std::int64_t>{in.mask.left, in.mask.right, in.mask.chunk};
+    context->saved_data["mask"] =
+        std::vector<std::int64_t>{in.mask.left, in.mask.right, in.mask.chunk, in.query_runs};
     context->mark_non_differentiable({logsumexp});
     context->set_materialize_grads(false);  // logsumexp has no gradient: no zeros in its place
     return {output, logsumexp};
@@ -103,7 +105,8 @@ struct Attention : torch::autograd::Function<Attention> {
                                     {mask[0], mask[1], mask[2]},
                                     {},
                                     maybe(saved[6]),
-                                    maybe(saved[7])},
+                                    maybe(saved[7]),
+                                    mask[3]},
                                    gradients[0], saved[3], saved[4]);
     Tensor sinks;
     if (saved[8].defined()) sinks = of_sinks.call(gradients[0], saved[3], saved[4], saved[8]);
@@ -114,11 +117,11 @@ struct Attention : torch::autograd::Function<Attention> {
 TwoTensors forward_autograd(const Tensor& q, const Tensor& k, const Tensor& v, const MaybeTensor& borders,
                             double scale, std::int64_t left, std::int64_t right, std::int64_t chunk,
                             const MaybeTensor& sinks, const MaybeTensor& query_positions,
-                            const MaybeTensor& key_positions) {
+                            const MaybeTensor& key_positions, std::int64_t query_runs) {
   const auto results = Attention::apply(
       q, k, v, sinks,
       AttentionOperands{
-          q, k, v, borders, scale, {left, right, chunk}, sinks, query_positions, key_positions});
+          q, k, v, borders, scale, {left, right, chunk}, sinks, query_positions, key_positions, query_runs});
   return {results[0], results[1]};
 }
 
@@ -140,11 +143,12 @@ TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def(
       "attention(Tensor q, Tensor k, Tensor v, Tensor? document_borders, float scale, int left=-1, "
       "int right=0, int chunk=0, Tensor? sinks=None, Tensor? query_positions=None, "
-      "Tensor? key_positions=None) -> (Tensor, Tensor)");
+      "Tensor? key_positions=None, int query_runs=0) -> (Tensor, Tensor)");
   m.def(
       "attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor output, Tensor logsumexp, "
       "Tensor? document_borders, float scale, int left=-1, int right=0, int chunk=0, "
-      "Tensor? query_positions=None, Tensor? key_positions=None) -> (Tensor, Tensor, Tensor)");
+      "Tensor? query_positions=None, Tensor? key_positions=None, int query_runs=0) -> (Tensor, Tensor, "
+      "Tensor)");
   m.def("attention_sinks_backward(Tensor grad, Tensor output, Tensor logsumexp, Tensor sinks) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {

@@ -33,6 +33,17 @@ __global__ void spans_kernel(const std::int32_t* borders, std::int64_t count, st
   spans[2 * token + 1] = static_cast<std::int32_t>(end);
 }
 
+__global__ void places_kernel(const std::int32_t* of_token, std::int64_t all, std::int64_t tokens,
+                              std::int64_t positions, std::int32_t* at) {
+  const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (token < all)
+    at[token / tokens * positions + of_token[token]] = static_cast<std::int32_t>(token % tokens);
+}
+__global__ void nobody_kernel(std::int64_t all, std::int32_t* at) {
+  const std::int64_t position = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (position < all) at[position] = -1;
+}
+
 constexpr int kMerging = 1024;
 
 // The sum over the threads of one block up to this one, which `counts` then holds for each of them.
@@ -82,17 +93,38 @@ __global__ void __launch_bounds__(kMerging)
       [](std::int64_t token) { return static_cast<std::int32_t>(token); }, pieces, all, all);
 }
 
+// A border for each of the given ones, and in each row one more where the run ends: behind it no sequence has
+// queries.
+__global__ void run_kernel(const std::int32_t* borders, std::int64_t count, std::int64_t rows,
+                           std::int64_t keys, RunOfQueries run, std::int32_t* of_queries,
+                           std::int32_t* of_keys) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  const auto border = [&](std::int64_t at) { return borders == nullptr ? at * keys : borders[at]; };
+  const auto put = [&](std::int64_t at, std::int64_t queries, std::int64_t key) {
+    of_queries[at] = static_cast<std::int32_t>(queries);
+    of_keys[at] = static_cast<std::int32_t>(key);
+  };
+  const std::int64_t here = border(i), row = here / keys;
+  if (row >= rows) return put(i + rows, rows * run.length, rows * keys);
+  const std::int64_t begin = row * keys + run.positions[row * run.queries + run.first];
+  const std::int64_t end = begin + run.length;
+  const std::int64_t before = max(std::int64_t{0}, min(here - begin, run.length));
+  put(i + row + (here >= end), row * run.length + before, here);
+  if (here < end && border(i + 1) >= min(end, (row + 1) * keys))
+    put(i + 1 + row, (row + 1) * run.length, end);
+}
+
 // A lane's elements of a head.
 template <class Sum, int kPer>
 struct Lane {
   Sum at[kPer];
 };
 
-// The place of a head of a token.
+// A head of a row of the batch, whose tokens lie `token` elements apart.
 template <class T>
-__device__ T* place(const Heads& x, const DirectShape& shape, std::int64_t token, std::int64_t head) {
-  return static_cast<T*>(x.data) + token / shape.tokens * x.row + head * x.head +
-         token % shape.tokens * x.token;
+__device__ T* head_of(const Heads& x, std::int64_t row, std::int64_t head) {
+  return static_cast<T*>(x.data) + row * x.row + head * x.head;
 }
 
 template <class T, int kPer>
@@ -127,42 +159,57 @@ __device__ void add(Lane<Sum, kPer>& to, Sum factor, const Lane<Sum, kPer>& x) {
   for (int i = 0; i < kPer; ++i) to.at[i] += factor * x.at[i];
 }
 
-// The token and head (or group) of this warp, and what the token sees of its document, or is seen by;
-// `valid` is the same in all of its lanes.
+// The row, token and head (or group) of this warp, and the positions of the row that the token sees of its
+// document, or is seen from; `valid` is the same in all of its lanes.
 struct Row {
-  std::int64_t token, head;
-  Span sees;
+  std::int64_t row, token, head, slot;
+  std::int32_t first, end;
   bool valid;
 };
+// Of `tokens` a row, which stand at `positions`.
 __device__ Row row_of_warp(const DirectShape& shape, const AttentionMask& mask, const std::int32_t* spans,
-                           std::int64_t heads) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarpsOfBlock + threadIdx.x / kWarp;
-  Row row{i / heads, i % heads, {0, 0}, false};
-  if (row.token >= shape.rows * shape.tokens) return row;
-  const Span document{spans[2 * row.token], spans[2 * row.token + 1]};
-  row.sees = visible_keys(mask, row.token, document);
+                           std::int64_t heads, std::int64_t tokens, const std::int32_t* positions) {
+  const std::int64_t slot = static_cast<std::int64_t>(blockIdx.x) * kWarpsOfBlock + threadIdx.x / kWarp;
+  const std::int64_t number = slot / heads, of_row = number / tokens;
+  Row row{of_row, number - of_row * tokens, slot % heads, slot, 0, 0, false};
+  if (of_row >= shape.rows) return row;
+  const std::int64_t first = of_row * shape.keys;
+  const std::int64_t position = first + (positions == nullptr ? row.token : positions[number]);
+  const Span document{spans[2 * position], spans[2 * position + 1]};
+  const Span sees = visible_keys(mask, position, document);
+  row.first = static_cast<std::int32_t>(sees.first - first);
+  row.end = static_cast<std::int32_t>(sees.end - first);
   row.valid = shape.shorter_than == 0 || document.end - document.first < shape.shorter_than;
   return row;
+}
+// Who stands where in this row; null: each at its own number.
+__device__ const std::int32_t* of_row(const std::int32_t* at, const Row& row, std::int64_t positions) {
+  return at == nullptr ? nullptr : at + row.row * positions;
+}
+__device__ std::int32_t who(const std::int32_t* at, std::int32_t position) {
+  return at == nullptr ? position : at[position];
 }
 
 template <class T, int kPer>
 __global__ void __launch_bounds__(kThreads)
-    forward_kernel(DirectShape shape, const std::int32_t* spans, Heads q, Heads k, Heads v, Heads output,
-                   SumOf<T>* logsumexp) {
+    forward_kernel(DirectShape shape, const std::int32_t* spans, Places places, Heads q, Heads k, Heads v,
+                   Heads output, SumOf<T>* logsumexp) {
   using Sum = SumOf<T>;
-  const Row row = row_of_warp(shape, shape.mask, spans, shape.heads);
+  const Row row = row_of_warp(shape, shape.mask, spans, shape.heads, shape.queries, places.of_query);
   if (!row.valid) return;
   const std::int64_t group = row.head / (shape.heads / shape.groups);
-  const auto query = load<T, kPer>(place<T>(q, shape, row.token, row.head), shape.width);
+  const T *const keys = head_of<T>(k, row.row, group), *const values = head_of<T>(v, row.row, group);
+  const std::int32_t* const key_at = of_row(places.key_at, row, shape.keys);
+  const auto query = load<T, kPer>(head_of<T>(q, row.row, row.head) + row.token * q.token, shape.width);
   const Sum scale = static_cast<Sum>(shape.scale);
   Lane<Sum, kPer> result = {};
   Sum most = -INFINITY, total = 0;
-  for (std::int64_t first = row.sees.first; first < row.sees.end; first += kAtOnce) {
+  for (std::int32_t first = row.first; first < row.end; first += kAtOnce) {
     Sum scores[kAtOnce], now = most;
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      const std::int64_t key = min(first + i, row.sees.end - 1);
-      scores[i] = warp_sum(part(query, load<T, kPer>(place<T>(k, shape, key, group), shape.width))) * scale;
+      const std::int64_t key = who(key_at, min(first + i, row.end - 1));
+      scores[i] = warp_sum(part(query, load<T, kPer>(keys + key * k.token, shape.width))) * scale;
       now = max(now, scores[i]);
     }
     const Sum shrink = exp(most - now);
@@ -171,71 +218,79 @@ __global__ void __launch_bounds__(kThreads)
     for (int i = 0; i < kPer; ++i) result.at[i] *= shrink;
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      const std::int64_t key = first + i;
-      if (key >= row.sees.end) break;
+      if (first + i >= row.end) break;
       const Sum weight = exp(scores[i] - now);
       total += weight;
-      add(result, weight, load<T, kPer>(place<T>(v, shape, key, group), shape.value_width));
+      add(result, weight, load<T, kPer>(values + who(key_at, first + i) * v.token, shape.value_width));
     }
     most = now;
   }
-  store<T, kPer>(place<T>(output, shape, row.token, row.head), result, shape.value_width, Sum(1) / total);
-  if (threadIdx.x % kWarp == 0) logsumexp[row.token * shape.heads + row.head] = most + log(total);
+  store<T, kPer>(head_of<T>(output, row.row, row.head) + row.token * output.token, result, shape.value_width,
+                 Sum(1) / total);
+  if (threadIdx.x % kWarp == 0) logsumexp[row.slot] = most + log(total);
 }
 
 // Gradients of queries, and the products of outputs with their gradients, which the other kernel reads.
 template <class T, int kPer>
 __global__ void __launch_bounds__(kThreads)
-    queries_kernel(DirectShape shape, const std::int32_t* spans, Heads grad, Heads q, Heads k, Heads v,
-                   Heads output, const SumOf<T>* logsumexp, Heads grad_q, SumOf<T>* products) {
+    queries_kernel(DirectShape shape, const std::int32_t* spans, Places places, Heads grad, Heads q, Heads k,
+                   Heads v, Heads output, const SumOf<T>* logsumexp, Heads grad_q, SumOf<T>* products) {
   using Sum = SumOf<T>;
-  const Row row = row_of_warp(shape, shape.mask, spans, shape.heads);
+  const Row row = row_of_warp(shape, shape.mask, spans, shape.heads, shape.queries, places.of_query);
   if (!row.valid) return;
-  const std::int64_t group = row.head / (shape.heads / shape.groups),
-                     slot = row.token * shape.heads + row.head;
-  const auto query = load<T, kPer>(place<T>(q, shape, row.token, row.head), shape.width);
-  const auto above = load<T, kPer>(place<T>(grad, shape, row.token, row.head), shape.value_width);
-  const Sum product =
-      warp_sum(part(above, load<T, kPer>(place<T>(output, shape, row.token, row.head), shape.value_width)));
-  if (threadIdx.x % kWarp == 0) products[slot] = product;
-  const Sum scale = static_cast<Sum>(shape.scale), total = logsumexp[slot];
+  const std::int64_t group = row.head / (shape.heads / shape.groups);
+  const auto own = [&](const Heads& x) { return head_of<T>(x, row.row, row.head) + row.token * x.token; };
+  const auto query = load<T, kPer>(own(q), shape.width);
+  const auto above = load<T, kPer>(own(grad), shape.value_width);
+  const Sum product = warp_sum(part(above, load<T, kPer>(own(output), shape.value_width)));
+  if (threadIdx.x % kWarp == 0) products[row.slot] = product;
+  const Sum scale = static_cast<Sum>(shape.scale), total = logsumexp[row.slot];
+  const T *const all_keys = head_of<T>(k, row.row, group), *const all_values = head_of<T>(v, row.row, group);
+  const std::int32_t* const key_at = of_row(places.key_at, row, shape.keys);
   Lane<Sum, kPer> result = {};
 #pragma unroll 2
-  for (std::int64_t key = row.sees.first; key < row.sees.end; ++key) {
-    const auto keys = load<T, kPer>(place<T>(k, shape, key, group), shape.width);
-    const auto values = load<T, kPer>(place<T>(v, shape, key, group), shape.value_width);
+  for (std::int32_t position = row.first; position < row.end; ++position) {
+    const std::int64_t key = who(key_at, position);
+    const auto keys = load<T, kPer>(all_keys + key * k.token, shape.width);
+    const auto values = load<T, kPer>(all_values + key * v.token, shape.value_width);
     const Sum weight = exp(warp_sum(part(query, keys)) * scale - total);
     add(result, weight * (warp_sum(part(above, values)) - product), keys);
   }
-  store<T, kPer>(place<T>(grad_q, shape, row.token, row.head), result, shape.width, scale);
+  store<T, kPer>(own(grad_q), result, shape.width, scale);
 }
 
 // Gradients of keys and values: over the heads of the group, and in each over the queries that see the key.
 template <class T, int kPer>
 __global__ void __launch_bounds__(kThreads)
-    keys_kernel(DirectShape shape, const std::int32_t* spans, Heads grad, Heads q, Heads k, Heads v,
-                const SumOf<T>* logsumexp, const SumOf<T>* products, Heads grad_k, Heads grad_v) {
+    keys_kernel(DirectShape shape, const std::int32_t* spans, Places places, Heads grad, Heads q, Heads k,
+                Heads v, const SumOf<T>* logsumexp, const SumOf<T>* products, Heads grad_k, Heads grad_v) {
   using Sum = SumOf<T>;
-  const Row row = row_of_warp(shape, seen_from_keys(shape.mask), spans, shape.groups);
+  const Row row =
+      row_of_warp(shape, seen_from_keys(shape.mask), spans, shape.groups, shape.keys, places.of_key);
   if (!row.valid) return;
   const std::int64_t heads_of_group = shape.heads / shape.groups;
-  const auto key = load<T, kPer>(place<T>(k, shape, row.token, row.head), shape.width);
-  const auto value = load<T, kPer>(place<T>(v, shape, row.token, row.head), shape.value_width);
+  const auto own = [&](const Heads& x) { return head_of<T>(x, row.row, row.head) + row.token * x.token; };
+  const auto key = load<T, kPer>(own(k), shape.width);
+  const auto value = load<T, kPer>(own(v), shape.value_width);
   const Sum scale = static_cast<Sum>(shape.scale);
+  const std::int32_t* const query_at = of_row(places.query_at, row, shape.keys);
   Lane<Sum, kPer> key_result = {}, value_result = {};
   for (std::int64_t head = row.head * heads_of_group; head < (row.head + 1) * heads_of_group; ++head) {
+    const T *const queries = head_of<T>(q, row.row, head), *const grads = head_of<T>(grad, row.row, head);
 #pragma unroll 2
-    for (std::int64_t token = row.sees.first; token < row.sees.end; ++token) {
-      const std::int64_t slot = token * shape.heads + head;
-      const auto query = load<T, kPer>(place<T>(q, shape, token, head), shape.width);
-      const auto above = load<T, kPer>(place<T>(grad, shape, token, head), shape.value_width);
+    for (std::int32_t position = row.first; position < row.end; ++position) {
+      const std::int64_t token = who(query_at, position);
+      if (token < 0) continue;
+      const std::int64_t slot = (row.row * shape.queries + token) * shape.heads + head;
+      const auto query = load<T, kPer>(queries + token * q.token, shape.width);
+      const auto above = load<T, kPer>(grads + token * grad.token, shape.value_width);
       const Sum weight = exp(warp_sum(part(query, key)) * scale - logsumexp[slot]);
       add(value_result, weight, above);
       add(key_result, weight * (warp_sum(part(above, value)) - products[slot]), query);
     }
   }
-  store<T, kPer>(place<T>(grad_k, shape, row.token, row.head), key_result, shape.width, scale);
-  store<T, kPer>(place<T>(grad_v, shape, row.token, row.head), value_result, shape.value_width, Sum(1));
+  store<T, kPer>(own(grad_k), key_result, shape.width, scale);
+  store<T, kPer>(own(grad_v), value_result, shape.value_width, Sum(1));
 }
 
 template <class T>
@@ -290,6 +345,13 @@ void cut_documents(const std::int32_t* spans, std::int64_t all, std::int64_t chu
   launch(cut_kernel, 1, kMerging, stream, spans, all, chunk, pieces);
 }
 
+void sequences_of_run(const std::int32_t* borders, std::int64_t count, std::int64_t rows, std::int64_t keys,
+                      const RunOfQueries& run, std::int32_t* of_queries, std::int32_t* of_keys,
+                      cudaStream_t stream) {
+  launch(run_kernel, blocks_for(count, 256), 256, stream, borders, count, rows, keys, run, of_queries,
+         of_keys);
+}
+
 void add_sinks(Element element, std::int64_t slots, std::int64_t heads, std::int64_t value_width,
                const void* sinks, void* output, void* logsumexp, cudaStream_t stream) {
   with_dtype(element, [&](auto type) {
@@ -299,28 +361,36 @@ void add_sinks(Element element, std::int64_t slots, std::int64_t heads, std::int
   });
 }
 
-void direct_forward(const DirectShape& shape, const std::int32_t* spans, const Heads& q, const Heads& k,
-                    const Heads& v, const Heads& output, void* logsumexp, cudaStream_t stream) {
+void who_stands_where(const std::int32_t* of_token, std::int64_t rows, std::int64_t tokens,
+                      std::int64_t positions, std::int32_t* at, cudaStream_t stream) {
+  launch(nobody_kernel, blocks_for(rows * positions, 256), 256, stream, rows * positions, at);
+  launch(places_kernel, blocks_for(rows * tokens, 256), 256, stream, of_token, rows * tokens, tokens,
+         positions, at);
+}
+
+void direct_forward(const DirectShape& shape, const std::int32_t* spans, const Places& places, const Heads& q,
+                    const Heads& k, const Heads& v, const Heads& output, void* logsumexp,
+                    cudaStream_t stream) {
   with_lanes(shape, [&](auto type, auto per) {
     using T = decltype(type);
-    launch(forward_kernel<T, per>, blocks_for(shape.rows * shape.tokens * shape.heads, kWarpsOfBlock),
-           kThreads, stream, shape, spans, q, k, v, output, static_cast<SumOf<T>*>(logsumexp));
+    launch(forward_kernel<T, per>, blocks_for(shape.rows * shape.queries * shape.heads, kWarpsOfBlock),
+           kThreads, stream, shape, spans, places, q, k, v, output, static_cast<SumOf<T>*>(logsumexp));
   });
 }
 
-void direct_backward(const DirectShape& shape, const std::int32_t* spans, const Heads& grad, const Heads& q,
-                     const Heads& k, const Heads& v, const Heads& output, const void* logsumexp,
-                     const Heads& grad_q, const Heads& grad_k, const Heads& grad_v, void* products,
-                     cudaStream_t stream) {
+void direct_backward(const DirectShape& shape, const std::int32_t* spans, const Places& places,
+                     const Heads& grad, const Heads& q, const Heads& k, const Heads& v, const Heads& output,
+                     const void* logsumexp, const Heads& grad_q, const Heads& grad_k, const Heads& grad_v,
+                     void* products, cudaStream_t stream) {
   with_lanes(shape, [&](auto type, auto per) {
     using T = decltype(type);
     auto* const sums = static_cast<SumOf<T>*>(products);
     const auto* const totals = static_cast<const SumOf<T>*>(logsumexp);
-    const std::int64_t tokens = shape.rows * shape.tokens;
-    launch(queries_kernel<T, per>, blocks_for(tokens * shape.heads, kWarpsOfBlock), kThreads, stream, shape,
-           spans, grad, q, k, v, output, totals, grad_q, sums);
-    launch(keys_kernel<T, per>, blocks_for(tokens * shape.groups, kWarpsOfBlock), kThreads, stream, shape,
-           spans, grad, q, k, v, totals, sums, grad_k, grad_v);
+    const std::int64_t queries = shape.rows * shape.queries, keys = shape.rows * shape.keys;
+    launch(queries_kernel<T, per>, blocks_for(queries * shape.heads, kWarpsOfBlock), kThreads, stream, shape,
+           spans, places, grad, q, k, v, output, totals, grad_q, sums);
+    launch(keys_kernel<T, per>, blocks_for(keys * shape.groups, kWarpsOfBlock), kThreads, stream, shape,
+           spans, places, grad, q, k, v, totals, sums, grad_k, grad_v);
   });
 }
 

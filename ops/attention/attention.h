@@ -1,9 +1,9 @@
 // Attention with masks as one dispatcher op, so that a traced graph does not depend on the device.
 //
 //   rondo::attention(q, k, v, document_borders?, scale, left, right, chunk, sinks?, query_positions?,
-//                    key_positions?) -> (output, logsumexp)
+//                    key_positions?, query_runs) -> (output, logsumexp)
 //   rondo::attention_backward(grad, q, k, v, output, logsumexp, document_borders?, scale, left, right, chunk,
-//                             query_positions?, key_positions?) -> (grad_q, grad_k, grad_v)
+//                             query_positions?, key_positions?, query_runs) -> (grad_q, grad_k, grad_v)
 //   rondo::attention_sinks_backward(grad, output, logsumexp, sinks) -> grad_sinks
 //
 //   output[t] = sum over s of exp(scale * q[t] k[s] - logsumexp[t]) v[s]
@@ -41,6 +41,9 @@ struct AttentionOperands {
   // int32 [B, T] and [B, S], below S: where in the row a query and a key stand; of keys one at each place.
   // Absent: 0, 1, 2, ...
   std::optional<at::Tensor> query_positions = std::nullopt, key_positions = std::nullopt;
+  // The queries of a row are so many runs of neighbouring positions, of equal lengths and ascending: no
+  // result depends on it, but flash takes one or two. 0: nobody knows.
+  std::int64_t query_runs = 0;
 };
 
 // With autograd.

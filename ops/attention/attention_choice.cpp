@@ -18,9 +18,10 @@ using Type = AttentionCase::Type;
 constexpr std::int64_t kWidestDirect = 512, kWidestFlash = 256;
 
 std::int64_t widest(const AttentionCase& c) { return std::max(c.width, c.value_width); }
-bool has_sequences(const AttentionCase& c) { return c.documents || c.mask.chunk > 0; }
+bool has_sequences(const AttentionCase& c) { return c.documents || c.mask.chunk > 0 || c.positions; }
 // What cuDNN and efficient attention have no kernel for, "" for causal rows.
 const char* beyond_causal(const AttentionCase& c) {
+  if (c.positions) return "positions";
   if (c.documents) return "documents";
   if (c.mask.chunk > 0) return "chunks";
   return c.mask == AttentionMask{} ? "" : c.mask.left >= 0 ? "windows" : "tokens that see later ones";
@@ -49,12 +50,15 @@ std::string against_flash(const AttentionCase& c) {
   if (c.type != Type::bf16) return "flash is for bf16";
   if (c.capability_major < 8) return "flash needs compute capability 8.0";
   if (c.tokens < 2) return "a row has one token";
+  if (c.positions && c.mask.right != 0) return "flash has no positions with tokens that see later ones here";
+  if (c.positions && c.query_runs == 0) return "flash has no blocks of queries at any positions";
   if (!multiples_of_8(c) || widest(c) > kWidestFlash || (c.width != c.value_width && !has_sequences(c)))
     return fmt::format("flash has no heads of {} and {} elements", c.width, c.value_width);
   return "";
 }
 std::string against_efficient(const AttentionCase& c) {
   if (c.type == Type::fp64) return "efficient has no fp64";
+  if (c.positions) return "efficient has no positions here";
   if (has_sequences(c)) return "efficient would keep a row of scores a document";
   if (c.mask != AttentionMask{}) return "efficient's has no windows here";
   if (c.width % 4 != 0 || c.value_width % 4 != 0) return "efficient wants heads in multiples of 4 elements";
@@ -105,8 +109,9 @@ AttentionKernel choose_attention(const AttentionCase& c) { return choice(c).kern
 std::string attention_kernel_in_words(const AttentionCase& c) {
   const auto [kernel, why] = choice(c);
   std::string words = fmt::format("attention: {}", name(kernel));
-  if (kernel == AttentionKernel::flash && has_sequences(c))
+  if (kernel == AttentionKernel::flash && (c.documents || c.mask.chunk > 0))
     words += fmt::format(", documents of fewer than {} tokens direct", kShortDocument);
+  if (c.positions && c.query_runs > 0) words += fmt::format(", {} runs of queries", c.query_runs);
   if (c.mask.left >= 0) words += fmt::format(", a window of {} tokens", c.mask.left + c.mask.right + 1);
   if (c.mask.chunk > 0) words += fmt::format(", chunks of {} tokens", c.mask.chunk);
   return why.empty() ? words : fmt::format("{} ({})", words, why);

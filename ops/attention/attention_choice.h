@@ -5,9 +5,11 @@
 //   cudnn      bf16, causal and no other mask. Not under debug.deterministic: its backward adds atomically.
 //   flash      bf16, heads of up to 256 elements in multiples of 8, keys as wide as values. Windows are
 //              arguments of it. Documents and chunks are its sequences: values are widened there where they
-//              are narrower, and short documents go to `direct`.
+//              are narrower, and short documents go to `direct`. Queries of a row that are one or two runs of
+//              neighbours are calls of it.
 //   efficient  bf16 and fp32 of any width, causal and no other mask.
-//   direct     ours: fp32, bf16 and fp64 of up to 512 elements, any mask. A warp a row of scores: for
+//   direct     ours: fp32, bf16 and fp64 of up to 512 elements, any mask, queries and keys at any positions.
+//   A warp a row of scores: for
 //              comparisons and short documents, many times slower than the others on long ones.
 //
 // Sinks are an epilogue of any of them.
@@ -32,10 +34,12 @@ struct AttentionCase {
   std::int64_t value_width = 0;  // and of its value
   std::int64_t tokens = 0;       // of a row of the batch
   bool documents = false;
-  AttentionMask mask = {};     // effective_mask()
-  bool deterministic = false;  // debug.deterministic
-  int capability_major = 9;    // of the device
-  std::int64_t cudnn = 91000;  // version, as cuDNN counts them: 9.10.2 is 91002; 0: none
+  bool positions = false;       // queries or keys say where they stand
+  std::int64_t query_runs = 0;  // of queries that do, where keys do not: AttentionOperands::query_runs
+  AttentionMask mask = {};      // effective_mask()
+  bool deterministic = false;   // debug.deterministic
+  int capability_major = 9;     // of the device
+  std::int64_t cudnn = 91000;   // version, as cuDNN counts them: 9.10.2 is 91002; 0: none
 
   bool operator==(const AttentionCase&) const = default;
 };

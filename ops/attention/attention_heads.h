@@ -1,5 +1,5 @@
-// Heads as the kernels want them that attention_cuda.cpp calls, and results as ops/attention/attention.h has
-// them. What is so already is not copied.
+// Heads as the kernels want them that attention_library.cpp calls, and results as ops/attention/attention.h
+// has them. What is so already is not copied.
 #pragma once
 
 #include <ATen/core/Tensor.h>

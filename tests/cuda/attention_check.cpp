@@ -25,11 +25,15 @@ struct Heads {
   std::int64_t heads, groups, width, value_width;
 };
 
+// Where queries and keys stand.
+enum class Positions : std::uint8_t { own, any, head_and_tail };
+
 struct Mask {
   const char* name;
   bool documents = false;
   AttentionMask terms = {};
   bool sinks = false;
+  Positions positions = Positions::own;
 };
 
 // Documents of 1 token, of a few, and of many, in rows of `tokens`; cu_seqlens with a tail that repeats the
@@ -94,23 +98,70 @@ Tensors formulas(const Tensors& in, const Mask& mask, const Tensor& borders) {
   return results;
 }
 
+// Which queries one call computes, and in which order it has the keys.
+struct Part {
+  Tensor queries, keys;
+  std::int64_t runs = 0;
+};
+std::vector<Part> parts_of(const Mask& mask, std::int64_t tokens) {
+  const Tensor natural = at::arange(tokens);
+  switch (mask.positions) {
+    case Positions::own:
+      break;
+    case Positions::any:
+      return {{natural * 7 % tokens, natural * 3 % tokens}};
+    case Positions::head_and_tail: {
+      const Tensor head = natural.narrow(0, 0, tokens / 4),
+                   tail = natural.narrow(0, tokens / 4 * 3, tokens / 4);
+      return {{at::cat({head, tail}), natural, 2}, {natural.narrow(0, tokens / 4, tokens / 2), natural, 1}};
+    }
+  }
+  return {{natural, natural}};
+}
+
 Tensors attention(const Tensors& in, const Mask& mask, const Tensor& borders, const Place& place) {
-  std::vector<Tensor> moved;
-  for (std::size_t i = 0; i < 4; ++i)
-    moved.push_back(at_place(in[i], place).transpose(1, 2));  // [B, T, H, D] as [B, H, T, D]
+  const std::int64_t rows = in[0].size(0), tokens = in[0].size(1);
   std::optional<Tensor> documents, sinks;
   if (mask.documents) documents = borders.to(place.device);
   if (mask.sinks) sinks = at_place(in[4], place);
-  const double scale = 1 / std::sqrt(static_cast<double>(moved[0].size(3)));
   const auto& [left, right, chunk] = mask.terms;
-  const Tensors out =
-      call("attention", moved[0], moved[1], moved[2], documents, scale, left, right, chunk, sinks);
-  Tensors gradients = call("attention_backward", moved[3], moved[0], moved[1], moved[2], out[0], out[1],
-                           documents, scale, left, right, chunk);
-  if (mask.sinks)
-    gradients.push_back(call("attention_sinks_backward", moved[3], out[0], out[1], *sinks).front());
-  Tensors results = out;
-  results.insert(results.end(), gradients.begin(), gradients.end());
+  Tensors results;
+  for (const Part& part : parts_of(mask, tokens)) {
+    const auto as_positions = [&](const Tensor& order, bool given) -> std::optional<Tensor> {
+      if (!given) return std::nullopt;
+      return order.to(at::kInt).expand({rows, order.size(0)}).contiguous().to(place.device);
+    };
+    const std::optional<Tensor> query_positions =
+                                    as_positions(part.queries, mask.positions != Positions::own),
+                                key_positions = as_positions(part.keys, mask.positions == Positions::any);
+    std::vector<Tensor> moved;
+    for (std::size_t i = 0; i < 4; ++i)  // [B, T, H, D] as [B, H, T, D]
+      moved.push_back(at_place(in[i].index_select(1, i == 0 || i == 3 ? part.queries : part.keys), place)
+                          .transpose(1, 2));
+    const double scale = 1 / std::sqrt(static_cast<double>(moved[0].size(3)));
+    const Tensors out = call("attention", moved[0], moved[1], moved[2], documents, scale, left, right, chunk,
+                             sinks, query_positions, key_positions, part.runs);
+    Tensors made = out;
+    for (const Tensor& gradient :
+         call("attention_backward", moved[3], moved[0], moved[1], moved[2], out[0], out[1], documents, scale,
+              left, right, chunk, query_positions, key_positions, part.runs))
+      made.push_back(gradient);
+    if (mask.sinks)
+      made.push_back(call("attention_sinks_backward", moved[3], out[0], out[1], *sinks).front());
+    // What queries have comes to its place, what keys and sinks have is added up.
+    const Tensor queries = part.queries.to(place.device), keys = part.keys.to(place.device);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (results.size() == i) {
+        std::vector<std::int64_t> sizes = made[i].sizes().vec();
+        if (i < 3) sizes[2] = tokens;
+        results.push_back(at::zeros(sizes, made[i].options()));
+      }
+      if (i < 5)
+        results[i].index_add_(2, i < 3 ? queries : keys, made[i]);
+      else
+        results[i].add_(made[i]);
+    }
+  }
   return results;
 }
 
@@ -128,8 +179,16 @@ void check_attention(Checks& checks, c10::Device device) {
              {Mask{""}, Mask{", documents", true}, Mask{", a window", false, {.left = 30}},
               Mask{", chunks", false, {.chunk = 48}},
               Mask{", documents, a window, chunks and sinks", true, {.left = 20, .chunk = 150}, true},
-              Mask{", sinks", false, {}, true}}) {
-          const bool beyond_documents = mask.sinks || mask.terms != AttentionMask{};
+              Mask{", sinks", false, {}, true},
+              Mask{", documents at any positions", true, {}, false, Positions::any},
+              Mask{", heads and tails of rows", false, {}, false, Positions::head_and_tail},
+              Mask{", heads and tails of documents, a window and sinks",
+                   true,
+                   {.left = 40},
+                   true,
+                   Positions::head_and_tail}}) {
+          const bool beyond_documents =
+              mask.sinks || mask.positions != Positions::own || mask.terms != AttentionMask{};
           if (beyond_documents && (deterministic || h.heads == 4)) continue;  // they choose as documents do
           Inputs draw(type);
           const Tensors in = {draw.normal({kRows, kTokens, h.heads, h.width}),

@@ -1,0 +1,219 @@
+// The cases that each kernel takes are those of attention_choice.h; here is how its operands are put to it.
+//
+// Note [Short documents]. There can be as many documents as tokens, and shapes do not know how many there
+// are. Flash launches blocks for each sequence it is told of, and its backward keeps 128 further rows of sums
+// in fp32 for each: for 8,192 tokens and as many sequences, 16.8 million blocks and 17 GB (32 heads of 128).
+// So flash is told of at most most_sequences(): documents of kShortDocument tokens and more are one each, of
+// which there cannot be many, and what short documents lie between them are one together, whose results are
+// wrong and are overwritten by `direct`. What is left are 264,000 blocks, nearly all of which end at once,
+// and 0.4 GB of sums.
+#include "ops/attention/attention_library.h"
+
+#include <ATen/ops/_efficient_attention_backward.h>
+#include <ATen/ops/_efficient_attention_forward.h>
+#include <ATen/ops/_flash_attention_backward.h>
+#include <ATen/ops/_flash_attention_forward.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "ops/attention/attention_cuda.h"
+#include "ops/attention/attention_heads.h"
+#include "ops/kernel/launch.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Operands = KernelOperands;
+using Outputs = AttentionOutputs;
+using Gradients = AttentionGradients;
+
+Tensor by_token(const Tensor& x_BHTD) { return x_BHTD.transpose(1, 2); }  // [B, T, H, D]
+Tensor flattened(const Tensor& x_BHTD) {                                  // [B * T, H, D]
+  const Tensor x = by_token(x_BHTD);
+  return x.reshape({x.size(0) * x.size(1), x.size(2), x.size(3)});
+}
+Tensor unflattened(const Tensor& x, std::int64_t rows) {  // [B * T, H, ...] to [B, H, T, ...]
+  return x.unflatten(0, {rows, x.size(0) / rows}).transpose(1, 2);
+}
+
+std::int32_t* data(const Tensor& x) { return x.mutable_data_ptr<std::int32_t>(); }
+
+// --- cuDNN ---
+
+Outputs cudnn_forward(const Operands& in) {
+  auto results =
+      at::_scaled_dot_product_cudnn_attention(in.q, in.k, in.v, {}, /*compute_log_sumexp=*/true, 0.0,
+                                              /*is_causal=*/true, /*return_debug_mask=*/false, in.scale);
+  return {std::get<0>(results), std::get<1>(results).reshape({in.rows(), in.heads(), in.tokens()})};
+}
+Gradients cudnn_backward(const Operands& in, const Tensor& grad, const Tensor& output,
+                         const Tensor& logsumexp) {
+  const Tensor no_seed = at::empty({}, in.q.options().dtype(at::kLong));  // there is no dropout
+  return at::_scaled_dot_product_cudnn_attention_backward(
+      grad, in.q, in.k, in.v, output, logsumexp.contiguous().unsqueeze(-1), no_seed, no_seed, Tensor(),
+      Tensor(), Tensor(), in.tokens(), in.tokens(), 0.0, /*is_causal=*/true, in.scale);
+}
+
+// --- flash: groups and all ---
+
+bool is_causal(const Operands& in) { return in.mask.right == 0; }
+
+Outputs flash_forward(const Operands& in) {
+  const auto results = at::_flash_attention_forward(
+      by_token(in.q), by_token(in.k), by_token(in.v), {}, {}, in.tokens(), in.tokens(), 0.0, is_causal(in),
+      /*return_debug_mask=*/false, std::optional<double>(in.scale), in.mask.left, in.mask.right);
+  return {by_token(std::get<0>(results)), std::get<1>(results)};
+}
+Gradients flash_backward(const Operands& in, const Tensor& grad, const Tensor& output,
+                         const Tensor& logsumexp) {
+  const auto [grad_q, grad_k, grad_v] = at::_flash_attention_backward(
+      by_token(grad), by_token(in.q), by_token(in.k), by_token(in.v), by_token(output),
+      logsumexp.contiguous(), Tensor(), Tensor(), in.tokens(), in.tokens(), 0.0, is_causal(in), Tensor(),
+      Tensor(), in.scale, in.mask.left, in.mask.right);
+  return {by_token(grad_q), by_token(grad_k), by_token(grad_v)};
+}
+
+// The borders that flash is told of: Note [Short documents].
+Tensor merged_borders(const Operands& in) {
+  const cuda::Launch launch(in.q, "attention");
+  const Tensor borders = in.borders->contiguous();
+  const std::int64_t room = cuda::most_sequences(in.rows(), in.keys(), kShortDocument);
+  const Tensor merged = at::empty({room + 1}, borders.options());
+  cuda::merge_short_documents(borders.const_data_ptr<std::int32_t>(), borders.numel(), in.rows(), in.keys(),
+                              kShortDocument, data(merged), room, launch.stream());
+  launch.check();
+  return merged;
+}
+
+// Queries [first, first + length) of each row, and the sequences that they and all keys are cut into.
+struct Run {
+  std::int64_t first, length;
+  Tensor of_queries, of_keys;
+};
+
+// Note [Runs of queries]: flash aligns the last query of a sequence with its last key. So a run of queries at
+// positions [s, e) of a row is a call of its own, with keys in their order: what documents have before e are
+// sequences, and what lies behind e is one without queries, to which flash gives zero gradients.
+std::vector<Run> runs_of(const Operands& in) {
+  const Tensor borders = in.borders ? merged_borders(in) : Tensor();
+  if (!in.query_positions) return {{0, in.tokens(), borders, borders}};
+  const cuda::Launch launch(in.q, "attention");
+  const std::int64_t count = borders.defined() ? borders.numel() : in.rows() + 1;
+  const std::int64_t length = in.tokens() / in.query_runs;
+  RONDO_ASSERT(length * in.query_runs == in.tokens(), "runs of queries have equal lengths");
+  std::vector<Run> runs;
+  for (std::int64_t first = 0; first < in.tokens(); first += length) {
+    const auto sequences = [&] { return at::empty({count + in.rows()}, in.query_positions->options()); };
+    const Run& run = runs.emplace_back(Run{first, length, sequences(), sequences()});
+    cuda::sequences_of_run(borders.defined() ? borders.const_data_ptr<std::int32_t>() : nullptr, count,
+                           in.rows(), in.keys(),
+                           {first, length, in.tokens(), in.query_positions->const_data_ptr<std::int32_t>()},
+                           data(run.of_queries), data(run.of_keys), launch.stream());
+    launch.check();
+  }
+  return runs;
+}
+
+Operands widened(const Operands& in) {
+  Operands wide = in;
+  const std::int64_t width = std::max(in.q.size(3), in.v.size(3));
+  wide.q = widen(in.q, width), wide.k = widen(in.k, width), wide.v = widen(in.v, width);
+  return wide;
+}
+
+Tensor one_behind_the_other(const std::vector<Tensor>& of_runs) {
+  return of_runs.size() == 1 ? of_runs[0] : at::cat(of_runs, 2);
+}
+
+Outputs flash_sequences_forward(const Operands& narrow) {
+  const Operands in = widened(narrow);
+  std::vector<Tensor> outputs, scores;
+  for (const Run& run : runs_of(in)) {
+    const auto results = at::_flash_attention_forward(
+        flattened(in.q.narrow(2, run.first, run.length)), flattened(in.k), flattened(in.v), run.of_queries,
+        run.of_keys, run.length, in.keys(), 0.0, is_causal(in), /*return_debug_mask=*/false,
+        std::optional<double>(in.scale), in.mask.left, in.mask.right);
+    outputs.push_back(unflattened(std::get<0>(results), in.rows()));
+    scores.push_back(unflattened(std::get<1>(results).t(), in.rows()));
+  }
+  return {narrow_to(one_behind_the_other(outputs), narrow.v.size(3)), one_behind_the_other(scores)};
+}
+Gradients flash_sequences_backward(const Operands& narrow, const Tensor& grad, const Tensor& output,
+                                   const Tensor& logsumexp) {
+  const Operands in = widened(narrow);
+  const std::int64_t width = in.v.size(3);
+  const Tensor wide_grad = widen(grad, width), wide_output = widen(output, width);
+  std::vector<Tensor> grads_of_q;
+  Tensor grad_k, grad_v;
+  const auto add = [](Tensor& sum, const Tensor& more) { sum = sum.defined() ? sum.add_(more) : more; };
+  for (const Run& run : runs_of(in)) {
+    const auto own = [&](const Tensor& x) { return x.narrow(2, run.first, run.length); };
+    const Tensor by_head =
+        by_token(own(logsumexp)).reshape({in.rows() * run.length, in.heads()}).t().contiguous();
+    const auto [of_q, of_k, of_v] = at::_flash_attention_backward(
+        flattened(own(wide_grad)), flattened(own(in.q)), flattened(in.k), flattened(in.v),
+        flattened(own(wide_output)), by_head, run.of_queries, run.of_keys, run.length, in.keys(), 0.0,
+        is_causal(in), Tensor(), Tensor(), in.scale, in.mask.left, in.mask.right);
+    grads_of_q.push_back(unflattened(of_q, in.rows()));
+    add(grad_k, of_k);
+    add(grad_v, of_v);
+  }
+  return {narrow_to(one_behind_the_other(grads_of_q), narrow.q.size(3)),
+          narrow_to(unflattened(grad_k, in.rows()), narrow.k.size(3)),
+          narrow_to(unflattened(grad_v, in.rows()), narrow.v.size(3))};
+}
+
+// --- efficient: every query has a head of its own, and scores' rows are padded ---
+
+constexpr std::int64_t kCausalFromTopLeft = 1;  // LibTorch's CustomMaskType
+constexpr std::int64_t kEfficientPadding = 32;
+
+Outputs efficient_forward(const Operands& in) {
+  const Tensor k = repeat_groups(in.k, in.heads()), v = repeat_groups(in.v, in.heads());
+  const auto results =
+      at::_efficient_attention_forward(by_token(in.q), by_token(k), by_token(v), {}, {}, {}, {}, {}, 0.0,
+                                       kCausalFromTopLeft, /*compute_log_sumexp=*/true, in.scale);
+  return {by_token(std::get<0>(results)), std::get<1>(results).narrow(2, 0, in.tokens())};
+}
+Gradients efficient_backward(const Operands& in, const Tensor& grad, const Tensor& output,
+                             const Tensor& logsumexp) {
+  const Tensor k = repeat_groups(in.k, in.heads()), v = repeat_groups(in.v, in.heads());
+  const std::int64_t padded = (in.tokens() + kEfficientPadding - 1) / kEfficientPadding * kEfficientPadding;
+  // Behind the last token weights are exp(-infinity).
+  const Tensor rows =
+      at::full({in.rows(), in.heads(), padded}, std::numeric_limits<float>::infinity(), logsumexp.options());
+  rows.narrow(2, 0, in.tokens()).copy_(logsumexp);
+  const auto [grad_q, grad_k, grad_v, grad_bias] = at::_efficient_attention_backward(
+      by_token(grad), by_token(in.q), by_token(k), by_token(v), {}, by_token(output), {}, {}, in.tokens(),
+      in.tokens(), rows, 0.0, Tensor(), Tensor(), kCausalFromTopLeft, /*bias_requires_grad=*/false, in.scale);
+  return {by_token(grad_q), sum_groups(by_token(grad_k), in.k), sum_groups(by_token(grad_v), in.v)};
+}
+
+}  // namespace
+
+Outputs library_attention(AttentionKernel kernel, const Operands& in) {
+  if (kernel == AttentionKernel::cudnn) return cudnn_forward(in);
+  if (kernel == AttentionKernel::efficient) return efficient_forward(in);
+  RONDO_ASSERT(kernel == AttentionKernel::flash, "LibTorch has this kernel");
+  return in.has_sequences() ? flash_sequences_forward(in) : flash_forward(in);
+}
+
+Gradients library_attention_backward(AttentionKernel kernel, const Operands& in, const Tensor& grad,
+                                     const Tensor& output, const Tensor& logsumexp) {
+  if (kernel == AttentionKernel::cudnn) return cudnn_backward(in, grad, output, logsumexp);
+  if (kernel == AttentionKernel::efficient) return efficient_backward(in, grad, output, logsumexp);
+  RONDO_ASSERT(kernel == AttentionKernel::flash, "LibTorch has this kernel");
+  return in.has_sequences() ? flash_sequences_backward(in, grad, output, logsumexp)
+                            : flash_backward(in, grad, output, logsumexp);
+}
+
+}  // namespace rondo

@@ -1,0 +1,14 @@
+// Tensors of int32, as kernels of tokens and of documents read them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace rondo {
+
+at::Tensor ints(const std::vector<std::int32_t>& values);
+const std::int32_t* data(const at::Tensor& x);
+
+}  // namespace rondo
