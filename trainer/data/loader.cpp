@@ -16,6 +16,7 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -64,6 +65,8 @@ const DataOptions& checked(const DataOptions& options) {
   RONDO_ASSERT(0 <= options.dp_rank && options.dp_rank < options.dp_size, "dp_rank is in [0, dp_size)");
   RONDO_ASSERT(0 <= options.holdout_fraction && options.holdout_fraction < 1,
                "holdout_fraction is in [0, 1)");
+  RONDO_ASSERT(0 <= options.context.rank && options.context.rank < options.context.ranks,
+               "context.rank is in [0, context.ranks)");
   RONDO_ASSERT(options.num_prefetch_batches >= 0, "num_prefetch_batches is at least 0");
   return options;
 }
@@ -155,6 +158,7 @@ class DataLoader::Impl {
         global_batch_(options_.dp_size * options_.local_batch * options_.accumulation),
         samples_(options_, shuffle_, tokenizer),
         sample_(static_cast<std::size_t>(options_.seq_len) + 1),
+        split_(options_.context.balance, options_.context.ranks, options_.seq_len),
         summary_(samples_.summary(global_batch_)),
         fingerprint_(samples_.fingerprint()) {
     if (!options_.weights.empty() && options_.dp_rank == 0 && options_.split == Split::train)
@@ -193,7 +197,8 @@ class DataLoader::Impl {
   std::optional<StepBatch> make_step(std::int64_t step, std::stop_token stop) {
     StepBatch out;
     out.step = step;
-    out.tokens = options_.accumulation * options_.local_batch * options_.seq_len;
+    out.tokens = options_.accumulation * options_.local_batch * options_.seq_len / options_.context.ranks;
+    split_.begin();
     for (std::int64_t m = 0; m < options_.accumulation; ++m) {
       const std::int64_t first_row = (m * options_.dp_size + options_.dp_rank) * options_.local_batch;
       Batch& batch = out.microbatches.emplace_back(make_batch());
@@ -204,8 +209,10 @@ class DataLoader::Impl {
       }
       if (options_.document_attention)
         batch.cu_seqlens.resize(batch.tokens.size() + 1, static_cast<std::int32_t>(batch.tokens.size()));
+      if (options_.context.ranks > 1) batch = own_part(std::move(batch));
       out.valid_tokens += batch.valid_tokens;
     }
+    if (options_.context.ranks > 1) out.attention_imbalance = split_.imbalance();
     return out;
   }
 
@@ -231,8 +238,9 @@ class DataLoader::Impl {
     };
     std::int64_t begin = 0;
     for (const std::int64_t start : starts_) {
+      if (!options_.document_attention) break;  // the row is one sequence
       // Where attention ends with the document, nothing foretells the next one's BOS.
-      if (options_.document_attention && start > 0) {
+      if (start > 0) {
         batch.labels[static_cast<std::size_t>(row + start - 1)] = kIgnoreLabel;
         --batch.valid_tokens;
       }
@@ -241,6 +249,31 @@ class DataLoader::Impl {
       begin = start;
     }
     restart(begin, T);
+  }
+
+  // Of whole rows, what is this rank's.
+  Batch own_part(Batch whole) {
+    const std::int64_t T = options_.seq_len, own = T / options_.context.ranks;
+    Batch part;
+    auto next = whole.cu_seqlens.begin();
+    for (std::int64_t b = 0; b < options_.local_batch; ++b) {
+      std::vector<std::int32_t> begins = {0};
+      for (; next != whole.cu_seqlens.end() && *next < (b + 1) * T; ++next)
+        if (*next > b * T) begins.push_back(static_cast<std::int32_t>(*next - b * T));
+      const std::span<const std::int32_t> places = split_.deal(begins);
+      part.key_positions.insert(part.key_positions.end(), places.begin(), places.end());
+      for (const std::int32_t place : places.subspan(static_cast<std::size_t>(options_.context.rank * own),
+                                                     static_cast<std::size_t>(own))) {
+        const auto at = static_cast<std::size_t>(b * T + place);
+        part.tokens.push_back(whole.tokens[at]);
+        part.labels.push_back(whole.labels[at]);
+        part.positions.push_back(whole.positions[at]);
+        part.query_positions.push_back(place);
+        part.valid_tokens += whole.labels[at] != kIgnoreLabel;
+      }
+    }
+    part.cu_seqlens = std::move(whole.cu_seqlens);
+    return part;
   }
 
   StepBatch take_prepared() {
@@ -276,8 +309,9 @@ class DataLoader::Impl {
   const bool shuffle_;
   const std::int64_t global_batch_;
   std::int64_t before_step_0_ = 0;  // global samples; other than 0 where the global batch changed on the way
-  SampleReader samples_;            // these three belong to the
+  SampleReader samples_;            // these four belong to the
   std::vector<std::int64_t> sample_, starts_;  // thread that makes steps
+  ContextSplit split_;
   const DataSummary summary_;
   const std::uint64_t fingerprint_;
   std::int64_t step_ = 0;  // that next() gives next

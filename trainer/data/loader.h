@@ -32,6 +32,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/data/context_split.h"
 #include "trainer/data/token_cache.h"
 #include "trainer/data/tokenizer/tokenizer.h"
 
@@ -55,17 +56,22 @@ struct DataOptions {
   std::int64_t accumulation = 1;  // microbatches a step
   std::int64_t dp_rank = 0;
   std::int64_t dp_size = 1;
+  ContextShare context{};                 // of the ranks that read the same rows
   bool document_attention = false;        // fills cu_seqlens, and masks the label "next document's BOS"
   std::int64_t num_prefetch_batches = 2;  // steps prepared ahead; 0 prepares inside next()
 };
 
-// One microbatch of B = local_batch rows, row-major.
+// One microbatch of B = local_batch rows, row-major. Of each row N = T / context.ranks tokens are this
+// rank's.
 struct Batch {
-  std::vector<std::int64_t> tokens;     // [B, T]
-  std::vector<std::int64_t> labels;     // [B, T], the following token or kIgnoreLabel
-  std::vector<std::int64_t> positions;  // [B, T], from 0 at every row and every document start
-  // [B*T + 1]: where sequences begin in the flattened tokens, ascending from 0 (every row and document
-  // start), then B*T to the end; empty without document_attention.
+  std::vector<std::int64_t> tokens;     // [B, N]
+  std::vector<std::int64_t> labels;     // [B, N], the following token or kIgnoreLabel
+  std::vector<std::int64_t> positions;  // [B, N], from 0 at every row and, with document_attention, document
+  // Where in their rows this rank's tokens stand [B, N], and those of all ranks of the context, by rank
+  // [B, T]; empty where a rank has whole rows.
+  std::vector<std::int32_t> query_positions, key_positions;
+  // [B*T + 1]: where sequences begin in the flattened tokens of whole rows, ascending from 0 (every row and
+  // document start), then B*T to the end; empty without document_attention.
   std::vector<std::int32_t> cu_seqlens;
   std::int64_t valid_tokens = 0;  // labels that are not kIgnoreLabel
 };
@@ -75,7 +81,8 @@ struct StepBatch {
   std::int64_t step = 0;
   std::vector<Batch> microbatches;  // `accumulation` of them
   std::int64_t valid_tokens = 0;    // over all microbatches of this rank
-  std::int64_t tokens = 0;          // accumulation * B * T
+  std::int64_t tokens = 0;          // accumulation * B * N
+  double attention_imbalance = 0;   // ContextSplit::imbalance() of these rows
 };
 
 // All that a resumed run needs. Neither the number of ranks nor the global batch is a part of it: whatever
