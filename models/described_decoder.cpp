@@ -129,8 +129,8 @@ class DescribedDecoder final : public Decoder {
     ModuleScope scope("moe");
     const auto router = static_cast<std::size_t>(std::lower_bound(routers_.begin(), routers_.end(), layer) -
                                                  routers_.begin());
-    const SequenceBalance balance = {inputs.tokens_BT.size(0),
-                                     d_.sequence_balance_coeff * inputs.sequence_weight};
+    const SequenceBalance balance = {
+        inputs.tokens_BT.size(0), d_.sequence_balance_coeff * inputs.sequence_weight, inputs.context_ranks};
     const MixtureOfExperts& m = experts_of(layer);
     const Tensor bias_E = m.has_bias ? inputs.expert_biases.at(router) : Tensor();
     const MoeOutput moe = mixture_of_experts(m, x_ND, weights, bias_E, balance);

@@ -37,6 +37,10 @@ at::Tensor meta_reduce_scatter(const at::Tensor& full, std::string, std::int64_t
   return at::empty(sizes, full.options());
 }
 
+at::Tensor meta_all_to_all(const at::Tensor& pieces, c10::SymIntArrayRef, c10::SymIntArrayRef, std::string) {
+  return at::empty_like(pieces);  // equal pieces
+}
+
 at::Tensor meta_all_reduce(const at::Tensor& tensor, std::string, std::string) {
   return at::empty_like(tensor);
 }
@@ -59,6 +63,15 @@ at::Tensor reduce_scatter_sum(const at::Tensor& full, const AxisGroup& group) {
   return wait(handle.call(full, "sum", group.ranks, group.name));
 }
 
+at::Tensor all_to_all(const at::Tensor& pieces, const AxisGroup& group) {
+  if (group.ranks == 1) return pieces;
+  static const auto handle =
+      op_handle<at::Tensor(const at::Tensor&, c10::SymIntArrayRef, c10::SymIntArrayRef, std::string)>(
+          "_c10d_functional::all_to_all_single");
+  const std::vector<c10::SymInt> each(static_cast<std::size_t>(group.ranks), pieces.size(0) / group.ranks);
+  return wait(handle.call(pieces, each, each, group.name));
+}
+
 at::Tensor all_reduce_sum(const at::Tensor& tensor, const AxisGroup& group) {
   return all_reduce(tensor, "sum", group);
 }
@@ -71,6 +84,7 @@ TORCH_LIBRARY_IMPL(_c10d_functional, Meta, m) {
   m.impl("all_gather_into_tensor", &meta_all_gather);
   m.impl("reduce_scatter_tensor", &meta_reduce_scatter);
   m.impl("all_reduce", &meta_all_reduce);
+  m.impl("all_to_all_single", &meta_all_to_all);
   m.impl("wait_tensor", &meta_wait);
 }
 

@@ -15,6 +15,8 @@ namespace rondo {
 at::Tensor all_gather(const at::Tensor& shard, const AxisGroup& group);
 // [ranks * k, ...] on each rank -> [k, ...]: the sum over the ranks of the k rows that are this rank's.
 at::Tensor reduce_scatter_sum(const at::Tensor& full, const AxisGroup& group);
+// [ranks * k, ...]: the k rows r to rank r; then those from rank s in place s.
+at::Tensor all_to_all(const at::Tensor& pieces, const AxisGroup& group);
 // Any shape; the sum over the ranks, the same bits on all of them.
 at::Tensor all_reduce_sum(const at::Tensor& tensor, const AxisGroup& group);
 at::Tensor all_reduce_max(const at::Tensor& tensor, const AxisGroup& group);

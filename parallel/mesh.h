@@ -52,8 +52,10 @@ class Axes {
   std::array<bool, kAxes> has_{};
 };
 
-// The ranks that read data of their own: every copy of the model times every shard of it.
+// The ranks that read rows of their own: every copy of the model times every shard of it.
 inline constexpr Axes kDataAxes = {Axis::dp_replicate, Axis::dp_shard};
+// Those that read tokens of their own: a row's are divided among the ranks of its context.
+inline constexpr Axes kTokenAxes = {Axis::dp_replicate, Axis::dp_shard, Axis::cp};
 inline constexpr Axes kAllAxes = {Axis::pp, Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp};
 // The ranks that share one copy of a parameter: those that have the same part of it, and where it is not cut
 // all that have tokens of their own (parallel/sharding.h).
@@ -62,9 +64,9 @@ inline constexpr Axes kWholeShardAxes = {Axis::dp_shard, Axis::cp, Axis::tp};
 // The ranks whose tokens meet in an expert (parallel/expert_parallel.h).
 inline constexpr Axes kExpertTokenAxes = {Axis::ep, Axis::etp};
 // Those that collectives use, each a group where it has more than one rank.
-inline constexpr std::array<Axes, 10> kGroups = {
-    kAllAxes, kDataAxes, kWholeShardAxes, kCutShardAxes, Axis::efsdp, Axis::ep, Axes(Axis::dp_replicate),
-    Axis::tp, Axis::etp, kExpertTokenAxes};
+inline constexpr std::array<Axes, 11> kGroups = {kAllAxes,    kTokenAxes, kWholeShardAxes,    kCutShardAxes,
+                                                 Axis::efsdp, Axis::ep,   Axis::dp_replicate, Axis::cp,
+                                                 Axis::tp,    Axis::etp,  kExpertTokenAxes};
 // The name of the group of kDataAxes.
 inline const std::string kDataParallelGroup = "dp";
 

@@ -24,6 +24,8 @@ Tensor Weights::lookup(const Tensor& embedding_VD, const Tensor& ids_BT) const {
   return at::embedding(embedding_VD, ids_BT.reshape({-1}));
 }
 
+Tensor Weights::attend(const AttentionOperands& own) const { return attention(own); }
+
 Dispatched Weights::dispatch(const Tensor& x_TD, const Tensor& experts_TK,
                              const Tensor& tokens_per_expert) const {
   return dispatch_tokens(x_TD, experts_TK, tokens_per_expert, {});

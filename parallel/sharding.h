@@ -5,8 +5,8 @@
 // cut (parallel/flat_shard.h) meets those alone, so that its gradient is a sum over ranks as it is over
 // tokens.
 //
-// Shape suffixes: N tokens of this rank, D model dim, T tokens, K experts a token, R rows, E experts of this
-// rank.
+// Shape suffixes: B rows of the batch, N tokens of this rank, of a row where there is a B, S of all of it, D
+// model dim, T tokens, K experts a token, R rows, E experts of this rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <string_view>
 #include <vector>
+
+#include "ops/attention/attention.h"
 
 namespace rondo {
 
@@ -51,6 +53,15 @@ class Weights {
   virtual at::Tensor all_gather_sequence(const at::Tensor& x_ND) const { return x_ND; }
   // Of what those ranks found for all tokens, the sum; of that, own tokens.
   virtual at::Tensor reduce_scatter_sequence(const at::Tensor& partial_sums) const { return partial_sums; }
+
+  // What keys and values are made of, of own tokens [B, N, ...] -> of all tokens of these rows [B, S, ...],
+  // in the order that ForwardInputs::key_positions (models/parts/decoder.h) says. Where heads are exchanged
+  // instead, `attend` does it, and this is the identity.
+  virtual at::Tensor all_gather_context(const at::Tensor& x_BN) const { return x_BN; }
+  // The sum over the ranks that share these rows [B, ...] of what each has found in its tokens of them.
+  virtual at::Tensor sum_over_context(const at::Tensor& x_B) const { return x_B; }
+  // Attention of own queries to the keys and values of all_gather_context.
+  virtual at::Tensor attend(const AttentionOperands& own) const;
 
   // To the experts that each token has chosen (int64 ids), wherever they are. `tokens_per_expert`, fp32 [all
   // experts], counts these choices.

@@ -189,11 +189,23 @@ at::Tensor ShardedWeights::lookup(const at::Tensor& embedding_VD, const at::Tens
 }
 
 at::Tensor ShardedWeights::all_gather_sequence(const at::Tensor& x_ND) const {
-  return gather_tokens(x_ND, options_.tensor);
+  return gather_tokens(x_ND, options_.tensor.group);
 }
 
 at::Tensor ShardedWeights::reduce_scatter_sequence(const at::Tensor& partial_sums) const {
-  return scatter_token_sums(partial_sums, options_.tensor);
+  return scatter_token_sums(partial_sums, options_.tensor.group);
+}
+
+at::Tensor ShardedWeights::all_gather_context(const at::Tensor& x_BN) const {
+  return gather_context(x_BN, options_.context);
+}
+
+at::Tensor ShardedWeights::sum_over_context(const at::Tensor& x_B) const {
+  return rondo::sum_over_context(x_B, options_.context);
+}
+
+at::Tensor ShardedWeights::attend(const AttentionOperands& own) const {
+  return attend_over_context(own, options_.context);
 }
 
 Dispatched ShardedWeights::dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/context_parallel.h"
 #include "parallel/expert_parallel.h"
 #include "parallel/mesh.h"
 #include "parallel/sharding.h"
@@ -27,6 +28,7 @@ namespace rondo {
 struct ShardingOptions {
   AxisGroup replicas{};                       // the ranks that hold the same shard
   TensorParallel tensor{};                    // the ranks that share each layer
+  ContextParallel context{};                  // the ranks that share each row of the batch
   ExpertParallel experts{};                   // the ranks that share the experts
   at::ScalarType compute_dtype = at::kFloat;  // what the model sees, and what is gathered
   at::ScalarType reduce_dtype = at::kFloat;   // what gradients are reduced in
@@ -57,6 +59,9 @@ class ShardedWeights final : public Weights {
   at::Tensor lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_BT) const override;
   at::Tensor all_gather_sequence(const at::Tensor& x_ND) const override;
   at::Tensor reduce_scatter_sequence(const at::Tensor& partial_sums) const override;
+  at::Tensor all_gather_context(const at::Tensor& x_BN) const override;
+  at::Tensor sum_over_context(const at::Tensor& x_B) const override;
+  at::Tensor attend(const AttentionOperands& own) const override;
   Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
                       const at::Tensor& tokens_per_expert) const override;
   at::Tensor combine(const at::Tensor& rows_RD, const Dispatched& dispatched,

@@ -85,12 +85,12 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
 
 }  // namespace
 
-Tensor gather_tokens(const Tensor& x_ND, const TensorParallel& tensor) {
-  return tensor.group.ranks > 1 ? MoveTokens::apply(x_ND, true, tensor.group) : x_ND;
+Tensor gather_tokens(const Tensor& own, const AxisGroup& group) {
+  return group.ranks > 1 ? MoveTokens::apply(own, true, group) : own;
 }
 
-Tensor scatter_token_sums(const Tensor& x_TD, const TensorParallel& tensor) {
-  return tensor.group.ranks > 1 ? MoveTokens::apply(x_TD, false, tensor.group) : x_TD;
+Tensor scatter_token_sums(const Tensor& all, const AxisGroup& group) {
+  return group.ranks > 1 ? MoveTokens::apply(all, false, group) : all;
 }
 
 Tensor vocabulary_parallel_lookup(const Tensor& embedding_VD, const Tensor& ids_T,
@@ -99,7 +99,7 @@ Tensor vocabulary_parallel_lookup(const Tensor& embedding_VD, const Tensor& ids_
   const std::int64_t each = embedding_VD.size(0);
   const LocalIds id = local_ids(ids_T, tensor.place * each, each, 0, tensor.group.name);
   const Tensor rows_TD = at::embedding(embedding_VD, id.local);
-  return scatter_token_sums(rows_TD.masked_fill(id.elsewhere.unsqueeze(1), 0), tensor);
+  return scatter_token_sums(rows_TD.masked_fill(id.elsewhere.unsqueeze(1), 0), tensor.group);
 }
 
 Tensor vocabulary_parallel_cross_entropy(const Tensor& logits_TV, const Tensor& labels_T,

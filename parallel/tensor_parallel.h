@@ -20,10 +20,10 @@ struct TensorParallel {
   std::int64_t place = 0;  // this rank's in it
 };
 
-// [N, D] -> [T, D], by rank. Backward: the sum over the ranks of what is this rank's.
-at::Tensor gather_tokens(const at::Tensor& x_ND, const TensorParallel& tensor);
-// [T, D] -> [N, D]: the sum over the ranks of what is this rank's. Backward: gathered again.
-at::Tensor scatter_token_sums(const at::Tensor& x_TD, const TensorParallel& tensor);
+// [N, ...] -> [T, ...], by rank. Backward: the sum over the ranks of what is this rank's.
+at::Tensor gather_tokens(const at::Tensor& own, const AxisGroup& group);
+// [T, ...] -> [N, ...]: the sum over the ranks of what is this rank's. Backward: gathered again.
+at::Tensor scatter_token_sums(const at::Tensor& all, const AxisGroup& group);
 
 // Rows of an embedding of which rank r has ids [r * V, (r + 1) * V), for the ids [T] of all; this rank's
 // tokens [N, D].

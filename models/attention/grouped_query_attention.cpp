@@ -1,5 +1,5 @@
-// Shape suffixes: B batch, T sequence, N tokens of this rank, D model dim, H query heads, G key/value heads,
-// K head dim.
+// Shape suffixes: B batch, T tokens of a row that this rank has, S those that its queries attend to, N tokens
+// of this rank, D model dim, H query heads, G key/value heads, K head dim.
 #include <ATen/TensorOperators.h>
 
 #include <cmath>
@@ -73,15 +73,18 @@ Tensor attention(const GroupedQueryAttention& a, const Tensor& x_ND, const Weigh
   const Tensor grown_q =
       a.queries_grow ? (placed_q * rope.query_growth).to(placed_q.scalar_type()) : placed_q;
   const Tensor q = grown_q.transpose(1, 2);
-  const Tensor k = placed(a, k_BTGK, rope).transpose(1, 2);
+  const Tensor k_BSGK = weights.all_gather_context(placed(a, k_BTGK, rope));
+  const Tensor v_BSGK = weights.all_gather_context(v_BTGK);
   const auto sinks = a.sinks ? std::optional(weights.get("sinks")) : std::nullopt;
-  const Tensor out_BHTK = rondo::attention({.q = q,
-                                            .k = k,
-                                            .v = v_BTGK.transpose(1, 2),
-                                            .document_borders = inputs.document_borders_N,
-                                            .scale = 1.0 / std::sqrt(static_cast<double>(a.head_dim)),
-                                            .mask = a.mask,
-                                            .sinks = sinks});
+  const Tensor out_BHTK = weights.attend({.q = q,
+                                          .k = k_BSGK.transpose(1, 2),
+                                          .v = v_BSGK.transpose(1, 2),
+                                          .document_borders = inputs.document_borders_N,
+                                          .scale = 1.0 / std::sqrt(static_cast<double>(a.head_dim)),
+                                          .mask = a.mask,
+                                          .sinks = sinks,
+                                          .query_positions = inputs.query_positions_BT,
+                                          .key_positions = inputs.key_positions_BS});
   return summed_output(a, out_BHTK.transpose(1, 2).reshape({inputs.tokens_BT.numel(), -1}), weights);
 }
 

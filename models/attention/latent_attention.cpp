@@ -1,5 +1,5 @@
-// Shape suffixes: B batch, S sequence, N tokens of this rank, D model dim, H heads, R width of what is
-// rotated, V width of a value's head, L latent.
+// Shape suffixes: B batch, T tokens of a row that this rank has, S those that its queries attend to, N tokens
+// of this rank, D model dim, H heads, R width of what is rotated, V width of a value's head, L latent.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 
@@ -22,31 +22,39 @@ Tensor queries(const LatentAttention& a, const Tensor& x_ND, const Weights& weig
 
 }  // namespace
 
-// What ranks that share the heads send each other are the latents, which are narrower than the model.
+// What ranks that share the heads or the rows send each other are the latents, which are narrower than the
+// model and than keys and values. Ranks that share the rows make keys and values of all of them.
 Tensor attention(const LatentAttention& a, const Tensor& x_ND, const Weights& weights,
                  const RotaryTables& rope, const ForwardInputs& inputs) {
   ModuleScope scope("attention");
   const std::int64_t batch = inputs.tokens_BT.size(0), time = inputs.tokens_BT.size(1);
-  const auto heads = [&](const Tensor& x, std::int64_t width) { return x.view({batch, time, -1, width}); };
-  const Tensor q_BSH = heads(queries(a, x_ND, weights), a.plain_width + a.rotated_width);
-  const auto q_parts = q_BSH.split_with_sizes({a.plain_width, a.rotated_width}, -1);
+  const auto heads = [&](const Tensor& x, std::int64_t width) {
+    return x.view({batch, -1, x.size(-1) / width, width});
+  };
+  const Tensor q_BTH = heads(queries(a, x_ND, weights), a.plain_width + a.rotated_width);
+  const auto q_parts = q_BTH.split_with_sizes({a.plain_width, a.rotated_width}, -1);
   const Tensor q = at::cat({q_parts[0], rotate_neighbours(q_parts[1], rope)}, -1);
 
   const Tensor compressed = weights.all_gather_sequence(linear("wkv_a", x_ND, weights));
   const auto kv_parts = compressed.split_with_sizes({a.kv_rank, a.rotated_width}, -1);
   const Tensor latent_NL = rms_norm("kv_norm", kv_parts[0], weights, a.norm_eps);
-  const Tensor kv_BSH = heads(linear("wkv_b", latent_NL, weights), a.plain_width + a.value_width);
+  const Tensor latent_BSL = weights.all_gather_context(latent_NL.view({batch, time, a.kv_rank}));
+  const Tensor kv_BSH =
+      heads(linear("wkv_b", latent_BSL.view({-1, a.kv_rank}), weights), a.plain_width + a.value_width);
   const auto k_and_v = kv_BSH.split_with_sizes({a.plain_width, a.value_width}, -1);
-  const Tensor k_rope_BS1R = rotate_neighbours(heads(kv_parts[1], a.rotated_width), rope);
+  const Tensor k_rope_BS1R =
+      weights.all_gather_context(rotate_neighbours(heads(kv_parts[1], a.rotated_width), rope));
   const Tensor k = at::cat({k_and_v[0], k_rope_BS1R.expand({-1, -1, kv_BSH.size(2), -1})}, -1);
 
-  const Tensor out_BHSV = rondo::attention({.q = q.transpose(1, 2),
-                                            .k = k.transpose(1, 2),
-                                            .v = k_and_v[1].transpose(1, 2),
-                                            .document_borders = inputs.document_borders_N,
-                                            .scale = a.scale});
+  const Tensor out_BHTV = weights.attend({.q = q.transpose(1, 2),
+                                          .k = k.transpose(1, 2),
+                                          .v = k_and_v[1].transpose(1, 2),
+                                          .document_borders = inputs.document_borders_N,
+                                          .scale = a.scale,
+                                          .query_positions = inputs.query_positions_BT,
+                                          .key_positions = inputs.key_positions_BS});
   return weights.reduce_scatter_sequence(
-      linear("wo", out_BHSV.transpose(1, 2).reshape({batch * time, -1}), weights));
+      linear("wo", out_BHTV.transpose(1, 2).reshape({batch * time, -1}), weights));
 }
 
 }  // namespace rondo

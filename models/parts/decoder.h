@@ -58,15 +58,19 @@ struct BlockCheckpoint {
 
 // REQUIRES with a checkpoint: this object and the weights outlive the backward.
 struct ForwardInputs {
-  at::Tensor tokens_BT;             // int64 ids
+  at::Tensor tokens_BT;             // int64 ids: of each row those that this rank has
   std::vector<at::Tensor> buffers;  // in the order of Decoder::buffers; fp32, or fp64 with fp64 weights
   // int64, restarting at document borders; absent: 0, 1, 2, ... in each row
   std::optional<at::Tensor> positions_BT = std::nullopt;
-  // int32 cu_seqlens over the flattened tokens, padded with B*T at the end
+  // int32 cu_seqlens over the flattened tokens of whole rows, padded with their number at the end
   std::optional<at::Tensor> document_borders_N = std::nullopt;
+  // int32: the places in their row of own tokens [B, T], and of all tokens as Weights::all_gather_context
+  // orders them [B, S]; absent: 0, 1, 2, ...
+  std::optional<at::Tensor> query_positions_BT = std::nullopt, key_positions_BS = std::nullopt;
   BlockCheckpoint checkpoint = {};
   std::vector<at::Tensor> expert_biases = {};  // fp32 [E] each, in the order of Decoder::expert_biases
   std::vector<RouterLoad>* loads = nullptr;    // where given, one a router: takes what it did
+  std::int64_t context_ranks = 1;              // that share each row of the batch
   // The weight of a sequence in losses of whole sequences that a model adds to its gradients; 0: none.
   double sequence_weight = 0;
 };

@@ -17,8 +17,9 @@
 namespace rondo {
 
 struct SequenceBalance {
-  std::int64_t sequences = 1;  // of equal lengths, of all ranks that share the layer
+  std::int64_t sequences = 1;  // of all ranks that share the layer
   double weight = 0;           // factor on the loss of each; 0: there is none
+  std::int64_t context = 1;    // ranks that share each sequence's tokens
 };
 
 // What own tokens add to the weighted sum of the sequences' losses is sum(affinities * slopes). fp32 [N, E]

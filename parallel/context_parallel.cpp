@@ -1,0 +1,167 @@
+// To all but attention a rank's part of a row is a row of its own. An exchange turns a matrix [P, Q] of which
+// each rank has some rows into one of which each has some columns. The pieces of heads are every n-th group
+// of queries with its keys, and not neighbours, so that heads may be divided over tensor parallelism besides:
+// that divides their outermost dimension. What comes from the ranks is taken apart and put together along
+// another dimension, instead of viewed and transposed: so the types of sharding know rows from ranks, one row
+// or many.
+#include "parallel/context_parallel.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "ops/kernel/with_dtype.h"
+#include "parallel/collectives.h"
+#include "parallel/saved_group.h"
+#include "parallel/tensor_parallel.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+// [n, P, Q]: piece r to rank r; of rank s it is then piece s. Its own backward.
+struct Exchange : torch::autograd::Function<Exchange> {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, const AxisGroup& group) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    save_group(context, group);
+    return all_to_all(x.contiguous(), group);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    return {all_to_all(gradients[0].contiguous(), saved_group(context)), {}};
+  }
+};
+
+// [n, Q], the same on every rank -> [Q] of row r on rank r: a sum of equal rows that is divided, so that no
+// graph knows its rank. Backward: of all rows the gradients, which the first rank gets; those of the others
+// are zero.
+struct RowOfRank : torch::autograd::Function<RowOfRank> {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, const AxisGroup& group) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    save_group(context, group);
+    return (reduce_scatter_sum(x.contiguous(), group) / group.ranks).view({-1});
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const AxisGroup group = saved_group(context);
+    std::vector<Tensor> pieces(static_cast<std::size_t>(group.ranks), at::zeros_like(gradients[0]));
+    pieces[0] = gradients[0];
+    return {at::sum(all_to_all(at::stack(pieces).unsqueeze(2), group), at::IntArrayRef{2}), {}};
+  }
+};
+
+// Heads by group of queries: `groups` of them on this rank, `each` elements in one.
+struct Heads {
+  std::int64_t groups, each;
+};
+
+// Own tokens of all groups [B, N, groups * each] -> all tokens of own groups [B, S, groups / n * each].
+Tensor exchange_for_heads(const Tensor& x_BNQ, const Heads& heads, const AxisGroup& group) {
+  const std::int64_t rows = x_BNQ.size(0), own = x_BNQ.size(1), n = group.ranks, groups = heads.groups / n;
+  const Tensor pieces = x_BNQ.view({rows, own, groups, n, heads.each}).permute({3, 0, 1, 2, 4});
+  const Tensor moved = Exchange::apply(pieces.reshape({n, rows * own, groups * heads.each}), group);
+  std::vector<Tensor> by_rank;
+  for (const Tensor& piece : moved.unbind(0)) by_rank.push_back(piece.view({rows, own, groups * heads.each}));
+  return at::cat(by_rank, 1);
+}
+
+// And back.
+Tensor exchange_for_tokens(const Tensor& x_BSQ, const Heads& heads, const AxisGroup& group) {
+  const std::int64_t rows = x_BSQ.size(0), n = group.ranks, own = x_BSQ.size(1) / n,
+                     groups = heads.groups / n;
+  std::vector<Tensor> pieces;
+  for (const Tensor& piece : x_BSQ.split(own, 1))
+    pieces.push_back(piece.reshape({rows * own, groups * heads.each}));
+  const Tensor moved = Exchange::apply(at::stack(pieces), group);
+  return moved.view({n, rows, own, groups, heads.each})
+      .permute({1, 2, 3, 0, 4})
+      .reshape({rows, own, heads.groups * heads.each});
+}
+
+// [B, G, N, K] with each head as often as it takes for a head on every rank.
+Tensor repeated(const Tensor& x_BGNK, std::int64_t times) {
+  if (times == 1) return x_BGNK;
+  const auto s = x_BGNK.sizes();
+  return x_BGNK.unsqueeze(2)
+      .expand({s[0], s[1], times, s[2], s[3]})
+      .reshape({s[0], s[1] * times, s[2], s[3]});
+}
+
+// [B, N, ...] of each rank, whose parts are r and 2n - 1 - r of 2n, to [B, S, ...].
+Tensor heads_then_tails(const std::vector<Tensor>& by_rank) {
+  const std::size_t n = by_rank.size();
+  std::vector<Tensor> parts(2 * n);
+  for (std::size_t r = 0; r < n; ++r) {
+    const std::vector<Tensor> both = by_rank[r].split(by_rank[r].size(1) / 2, 1);
+    parts[r] = both[0];
+    parts[2 * n - 1 - r] = both[1];
+  }
+  return at::cat(parts, 1);
+}
+
+}  // namespace
+
+Tensor gather_context(const Tensor& x_BN, const ContextParallel& context) {
+  const std::int64_t n = context.group.ranks, rows = x_BN.size(0);
+  if (n == 1 || context.exchange == ContextExchange::all_to_all) return x_BN;
+  const Tensor by_rank = gather_tokens(x_BN, context.group);  // [n * B, N, ...]
+  if (context.runs == 2) return heads_then_tails(by_rank.split(rows));
+  if (rows > 1) return at::cat(by_rank.split(rows), 1);
+  std::vector<std::int64_t> sizes = x_BN.sizes().vec();
+  sizes[1] *= n;
+  return by_rank.view(sizes);
+}
+
+// Gathered, added, and scattered again: so the sum is one of rows of which each rank has some, as x is. n
+// equal sums divided by n.
+Tensor sum_over_context(const Tensor& x_B, const ContextParallel& context) {
+  const std::int64_t n = context.group.ranks;
+  if (n == 1) return x_B;
+  const Tensor sum =
+      at::sum(at::stack(gather_tokens(x_B, context.group).split(x_B.size(0))), at::IntArrayRef{0});
+  const std::vector<Tensor> for_each(static_cast<std::size_t>(n), sum);
+  return scatter_token_sums(at::cat(for_each), context.group) / n;
+}
+
+Tensor attend_over_context(const AttentionOperands& own, const ContextParallel& context) {
+  const AxisGroup& group = context.group;
+  if (group.ranks == 1) return attention(own);
+  if (context.exchange == ContextExchange::all_gather) {
+    AttentionOperands of_runs = own;
+    of_runs.query_runs = context.runs;
+    return attention(of_runs);
+  }
+  const std::int64_t given = own.k.size(1), times = given < group.ranks ? group.ranks / given : 1;
+  const Tensor k = repeated(own.k, times), v = repeated(own.v, times);
+  const std::int64_t groups = k.size(1), heads_of_one = own.q.size(1) / groups;
+  RONDO_ASSERT(groups % group.ranks == 0, "every rank has some heads of keys");
+  const auto heads = [&](std::int64_t each) { return Heads{groups, each}; };
+  const auto to_heads = [&](const Tensor& x_BHNK, std::int64_t of_group) {
+    const Tensor x_BNHK = x_BHNK.transpose(1, 2);
+    const std::int64_t width = x_BNHK.size(3);
+    const Tensor moved = exchange_for_heads(x_BNHK.reshape({x_BNHK.size(0), x_BNHK.size(1), -1}),
+                                            heads(of_group * width), group);
+    return moved.view({moved.size(0), moved.size(1), -1, width}).transpose(1, 2);
+  };
+  AttentionOperands whole = own;
+  whole.q = to_heads(own.q, heads_of_one);
+  whole.k = to_heads(k, 1);
+  whole.v = to_heads(v, 1);
+  if (own.sinks) {
+    const Tensor wide = own.sinks->to(sum_dtype(*own.sinks)).view({-1, group.ranks, heads_of_one});
+    whole.sinks =
+        RowOfRank::apply(wide.transpose(0, 1).reshape({group.ranks, -1}), group).to(own.q.scalar_type());
+  }
+  const Tensor out_BSHV = attention(whole).transpose(1, 2);
+  const std::int64_t width = out_BSHV.size(3);
+  const Tensor back = exchange_for_tokens(out_BSHV.reshape({out_BSHV.size(0), out_BSHV.size(1), -1}),
+                                          heads(heads_of_one * width), group);
+  return back.view({back.size(0), back.size(1), -1, width}).transpose(1, 2);
+}
+
+}  // namespace rondo
