@@ -1,6 +1,5 @@
-// Collectives are called on their group directly, with the planned tensors as buffers; every other op in its
-// ordinary form, and the allocator hands it the planned address for its result (cpu_memory.h, Note [Placing
-// results]).
+// Collectives are called on their group, with planned tensors as buffers; other ops in their ordinary form,
+// and the allocator hands them the planned address of their result (cpu_memory.h, Note [Placing results]).
 #include "compiler/execute/planned_step.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -30,18 +29,16 @@ void check_type(const ir::Node& node, const ir::TensorType& type, const Tensor& 
   if (made.sizes() == type.sizes && made.strides() == type.strides &&
       made.scalar_type() == to_aten(type.dtype))
     return;
-  throw Error(ExitCode::graph, node.op + " (module \"" + node.module +
-                                   "\") returned a tensor of another shape, strides or "
-                                   "dtype than its shape rule said when the step was traced");
+  throw Error(ExitCode::graph, node.op + " (module \"" + node.module + "\") returned a tensor of another " +
+                                   "shape, strides or dtype than its shape rule said in the trace");
 }
 
 class OpCall final : public Instruction {
  public:
-  struct Result {
+  struct Result {  // that the op allocates
     Tensor planned;
     ir::TensorType type;
   };
-  // `results`: those that the op allocates.
   OpCall(std::size_t index, const ir::Node& node, BoxedNode op, Stack arguments, std::vector<Result> results,
          Stack& stack)
       : Instruction(index, node),
@@ -144,13 +141,13 @@ class CollectiveStart final : public Instruction {
       : Instruction(index, node), input_(std::move(input)), output_(std::move(output)), work_(work) {
     placements_ = std::move(workspace);
     const ir::Collective c = *ir::collective_of(node);
-    const auto reduction = reduction_named(c.reduction);
     kind_ = c.kind;
-    reduction_ = reduction.value_or(c10d::ReduceOp::SUM);
-    const bool reduces = kind_ == Kind::reduce_scatter || kind_ == Kind::all_reduce;
-    if (reduces ? !reduction : kind_ != Kind::all_gather)
+    const bool moves = kind_ == Kind::all_gather || ir::sends_equal_pieces(node);
+    const auto reduction = moves ? c10d::ReduceOp::SUM : reduction_named(c.reduction);
+    if (!reduction || (!moves && kind_ != Kind::reduce_scatter && kind_ != Kind::all_reduce))
       throw Error(ExitCode::graph,
                   "the replay cannot play collective " + node.op + " (module \"" + node.module + "\")");
+    reduction_ = *reduction;
     backend_ = c10d::resolve_process_group(std::string(c.group))->getBackend(device);
   }
 
@@ -168,13 +165,17 @@ class CollectiveStart final : public Instruction {
         work_ = backend_->allreduce(tensors, {.reduceOp = reduction_});
         break;
       }
-      default:  // refused when the step was built
+      case Kind::all_to_all:
+        work_ = backend_->alltoall_base(output_, input_, equal_, equal_);
+        break;
+      case Kind::broadcast:  // refused when the step was built
         break;
     }
   }
 
  private:
   Kind kind_ = Kind::all_gather;
+  std::vector<std::int64_t> equal_;  // splits that are not said
   c10d::ReduceOp reduction_ = c10d::ReduceOp::SUM;
   c10::intrusive_ptr<c10d::Backend> backend_;
   Tensor input_, output_;

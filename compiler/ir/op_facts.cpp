@@ -4,7 +4,9 @@
 // CPU. Floating-point operations follow from the sizes of the operands alone.
 #include "compiler/ir/op_facts.h"
 
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -192,6 +194,17 @@ std::optional<Collective> collective_of(const Node& node) {
                     .group = text_argument(node, op.collective->group),
                     .ranks = ranks != nullptr ? *ranks : 0,
                     .reduction = text_argument(node, op.collective->reduction)};
+}
+
+bool sends_equal_pieces(const Node& node) {
+  if (node.op != "_c10d_functional.all_to_all_single.default") return false;
+  for (const int splits : {1, 2}) {
+    const auto* rows = argument<std::vector<std::int64_t>>(node, splits);
+    if (rows == nullptr ||
+        std::adjacent_find(rows->begin(), rows->end(), std::not_equal_to<>()) != rows->end())
+      return false;
+  }
+  return true;
 }
 
 bool is_collective(const Node& node, CollectiveKind kind) {

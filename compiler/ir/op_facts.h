@@ -89,6 +89,8 @@ struct Collective {
   std::string_view reduction;  // empty: it reduces nothing
 };
 std::optional<Collective> collective_of(const Node& node);  // empty: the node is none
+// An all-to-all in which every rank sends each rank as many rows.
+bool sends_equal_pieces(const Node& node);
 bool is_collective(const Node& node, CollectiveKind kind);
 
 // Whether the node is an aten._to_copy that neither moves its operand to another device nor pins it. What it

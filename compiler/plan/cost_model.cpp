@@ -151,6 +151,11 @@ double share_of_attention(const Graph& graph, const Node& node, double half) {
   return 2 * seen / (2 * seen + half);
 }
 
+// Keys at any positions are met by a kernel of ours that multiplies row by row.
+bool has_key_positions(const Node& node) {
+  return operand(node, node.op == "rondo.attention.default" ? 10 : 12) != kNoValue;
+}
+
 double whole_bytes(const Graph& graph, const Node& node, bool results) {
   double bytes = 0;
   const auto add = [&](ValueId id) { bytes += touched_bytes(graph.value(id).type); };
@@ -193,7 +198,11 @@ NodeCost node_cost(const Graph& graph, const Node& node, const DeviceModel& devi
   const double operations = flops(graph, node);
   if (operations == 0) return cost;
   const double peak = peak_for(graph, node, device);
-  if (node.op == "rondo.attention.default") {
+  const bool is_attention =
+      node.op == "rondo.attention.default" || node.op == "rondo.attention_backward.default";
+  if (is_attention && device.is_gpu && has_key_positions(node)) {
+    at_least(operations / (peak * device.any_positions_fraction), CostKind::attention);
+  } else if (node.op == "rondo.attention.default") {
     at_least(operations / (peak * device.attention_forward_fraction *
                            share_of_attention(graph, node, device.attention_forward_half)),
              CostKind::attention);

@@ -6,6 +6,8 @@
 // - attention: cuDNN 9 on an H200, causal, bf16, head 128, counting the causal half: with 2, 4, 8 and 16
 //   thousand tokens 484, 591, 644 and 673 TFLOP/s forward, 370, 474, 541 and 579 backward. Rate and half-way
 //   length are fitted to these.
+// - attention to keys at any positions 0.01 of the peak: a kernel without tensor cores that reads keys from
+//   the L2 cache once a query. An assumption.
 // - memory 0.90: 4.3 of 4.8 TB/s for a large copy on an H200.
 // - launch 4 us: the usual cost of a CUDA launch with its arguments, issued by a C++ executor.
 // - within a node, 0.80 of the links and 9 us a hop give the published rates of NCCL all-reduces on 8 H100:
@@ -110,6 +112,7 @@ bool scale_rate(DeviceModel& device, std::string_view what, double factor) {
   } else if (what == "attention") {
     device.attention_forward_fraction *= factor;
     device.attention_backward_fraction *= factor;
+    device.any_positions_fraction *= factor;
   } else if (what == "memory") {
     device.memory_fraction *= factor;
   } else if (what == "links") {

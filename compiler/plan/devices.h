@@ -46,7 +46,8 @@ struct DeviceModel {
   double matmul_fraction = 1;  // of the peak, in tiles that are full
   double attention_forward_fraction = 1;  // of the peak, with a long sequence
   double attention_backward_fraction = 1;
-  double attention_forward_half = 0;  // the sequence, in tokens, at which half of that is reached
+  double any_positions_fraction = 0.01;  // of attention to keys at any positions; an assumption
+  double attention_forward_half = 0;     // the sequence, in tokens, at which half of that is reached
   double attention_backward_half = 0;
   double memory_fraction = 1;
   double launch_s = 0;     // the least that an op takes on the device

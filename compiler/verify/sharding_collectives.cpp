@@ -45,6 +45,8 @@ Placement broadcast(const OnAxis& at, std::size_t) { return at.in_group ? kRepli
 Placement exchange(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
   if (!at.in_group || p == sharded(0)) return p;
+  // Pieces [n, P, Q]: a matrix of which each rank has rows becomes one of which each has columns, or back.
+  if (at.type(0).sizes.size() == 3 && (p == sharded(1) || p == sharded(2))) return sharded(3 - p.dim);
   throw Refused{"it exchanges rows, but they are \"" + print(p) + "\""};
 }
 Placement wait(const OnAxis& at, std::size_t) { return at.operand(0); }

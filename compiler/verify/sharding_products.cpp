@@ -69,19 +69,30 @@ Placement by_batch_or_head(const Placement& p) {
   if (p.kind == Kind::replicated || p == sharded(0) || p == sharded(1)) return p;
   throw Refused{"its operands are cut by neither batch nor head: \"" + print(p) + "\""};
 }
-// (q, k, v, borders, scale, left, right, chunk, sinks, ...)
+// Some queries of each row on every rank, and all keys, where queries say their places: their argument, and
+// that of the keys'. The results are of the queries.
+bool divides_queries(const OnAxis& at, std::size_t q, std::size_t query_positions) {
+  return at.operand(q) == sharded(0) && at.operand(q + 1) == kReplicated &&
+         at.operand(q + 2) == kReplicated && at.has(query_positions) &&
+         at.operand(query_positions) == sharded(0) && at.operand(query_positions + 1) == kReplicated;
+}
+// (q, k, v, borders, scale, left, right, chunk, sinks, query_positions, key_positions)
 Placement attention(const OnAxis& at, std::size_t) {
   const Placement q = at.operand(0), k = at.operand(1), v = at.operand(2);
-  if (q != k || q != v) throw Refused{"its queries, keys and values are cut in different ways"};
+  const bool divides = divides_queries(at, 0, 9);
+  if (!divides && (q != k || q != v)) throw Refused{"its queries, keys and values are cut in different ways"};
   if (at.has(8) && at.operand(8) != (q == sharded(1) ? sharded(0) : kReplicated))
     throw Refused{"its sinks are not those of its heads: \"" + print(at.operand(8)) + "\""};
   return by_batch_or_head(q);
 }
-Placement attention_backward(const OnAxis& at, std::size_t) {  // (gradient, q, k, v, output, logsumexp, ...)
+// (gradient, q, k, v, output, logsumexp, borders, scale, left, right, chunk, query_positions, key_positions)
+Placement attention_backward(const OnAxis& at, std::size_t i) {
   const Placement q = by_batch_or_head(at.operand(1));
-  for (std::size_t i = 2; i < 6; ++i)
-    if (at.operand(i) != q) throw Refused{"its operands are cut in different ways"};
-  return product_of(at.operand(0), q);
+  const bool divides = divides_queries(at, 1, 11);
+  for (std::size_t operand = divides ? 4 : 2; operand < 6; ++operand)
+    if (at.operand(operand) != q) throw Refused{"its operands are cut in different ways"};
+  const Placement of_queries = product_of(at.operand(0), q);
+  return divides && i > 0 && of_queries == q ? kPartialSum : of_queries;
 }
 Placement attention_sinks_backward(const OnAxis& at, std::size_t) {  // (gradient, output, logsumexp, sinks)
   const Placement output = by_batch_or_head(at.operand(1));

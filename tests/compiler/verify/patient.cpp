@@ -68,7 +68,7 @@ void Patient::leave_out(NodeIndex start) {
   const NodeIndex wait = wait_for(graph, start);
   const ValueId to = graph.nodes[wait].results[0];
   const TensorType type = graph.value(to).type;
-  if (collective.kind == CollectiveKind::all_reduce) return replace(to, from, wait + 1);
+  if (graph.value(from).type == type) return replace(to, from, wait + 1);  // a sum, or an exchange of pieces
   if (collective.kind == CollectiveKind::reduce_scatter) {
     const ValueId piece =
         insert(wait + 1, "aten.slice.Tensor",

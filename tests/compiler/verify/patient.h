@@ -39,7 +39,8 @@ class Patient {
 
   // --- of the collective at `start` ---
 
-  // What it brings is what the rank had: the summand of a sum, its own piece of one, or copies of its part.
+  // What it brings is what the rank had: the summand of a sum, its own piece of one, copies
+  // of its part, or what it sends.
   void leave_out(NodeIndex start);
   void name_group(NodeIndex start, const std::string& group);
   void name_reduction(NodeIndex start, const std::string& reduction);
