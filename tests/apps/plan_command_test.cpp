@@ -342,7 +342,7 @@ TEST_CASE("a mistake is one line and its own exit code") {
               "replicate 1 * shard 8 * context 1 * tensor 1 = 8 ranks, but the run has 12"},
       Mistake{"--world 8 --training.global_batch_size=12", 3,
               "training.global_batch_size = 12 must be a multiple of"},
-      Mistake{"--world 8 --parallelism.context_parallel_degree=8", 3, "context parallelism is"},
+      Mistake{"--world 8 --parallelism.pipeline_parallel_degree=8", 3, "pipeline parallelism is"},
       Mistake{"--world 8 --compile.passes=canonicalise", 3, "canonicalize"},
       Mistake{"", 2, "plan: --world is missing; `rondo plan --help` lists the flags"},
       Mistake{"--world 0", 2, "plan: --world \"0\" must be a whole number from 1 to 1000000"},

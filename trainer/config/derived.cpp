@@ -15,7 +15,37 @@
 
 namespace rondo {
 
-std::vector<BrokenShare> broken_shares(const JobConfig& config, std::int64_t tensor_parallel) {
+namespace {
+
+constexpr const char* kContext = "parallelism.context_parallel_degree";
+
+// The rule that ranks break which exchange heads for tokens, or "".
+std::string broken_exchange(const SharedSizes& shared, const ShareDegrees& degrees) {
+  const auto size = [&](const char* name) -> std::int64_t {
+    for (const SharedSize& one : shared.layers)
+      if (one.key == name) return one.size;
+    return 0;
+  };
+  const std::int64_t queries = size("n_heads") / degrees.tensor, n = degrees.context;
+  const std::int64_t of_keys = size("n_kv_heads") > 0 ? size("n_kv_heads") / degrees.tensor : queries;
+  // Fewer heads of keys than ranks are sent to several.
+  if (queries % n == 0 && (of_keys % n == 0 || (of_keys > 0 && n % of_keys == 0))) return "";
+  return fmt::format(
+      "{} = {} with context_parallel_rotate_method = \"alltoall\" must divide the {} heads of queries on a "
+      "rank, and divide the {} of keys or be a multiple of them; choose such a degree, or \"allgather\"",
+      kContext, n, queries, of_keys);
+}
+
+}  // namespace
+
+ContextBalance context_balance(const Parallelism& p) {
+  const std::string& name = p.context_parallel_load_balancer;
+  if (name == "none" || p.context_parallel_rotate_method == "alltoall") return ContextBalance::none;
+  return name == "headtail" ? ContextBalance::headtail : ContextBalance::documents;
+}
+
+std::vector<BrokenShare> broken_shares(const JobConfig& config, const ShareDegrees& degrees) {
+  const std::int64_t tensor_parallel = degrees.tensor, context_parallel = degrees.context;
   std::vector<BrokenShare> broken;
   const auto require = [&](bool holds, std::vector<std::string> keys, const std::string& rule) {
     if (!holds) broken.push_back({std::move(keys), rule});
@@ -47,13 +77,28 @@ std::vector<BrokenShare> broken_shares(const JobConfig& config, std::int64_t ten
                       sharers, config.model.name));
   check_sizes(cut, sharers, shared.expert_widths);
   const auto check_tokens = [&](const std::string& section, std::int64_t batch, std::int64_t length) {
-    require(batch * length % tensor_parallel == 0,
-            {tensor, section + ".local_batch_size", section + ".seq_len"},
-            fmt::format(
-                "{} = {} must divide {}.local_batch_size * seq_len = {} * {} = {}: the ranks that share the "
-                "layers share the tokens",
-                tensor, tensor_parallel, section, batch, length, batch * length));
+    const ContextBalance balance = context_balance(config.parallelism);
+    const std::int64_t unit = context_unit(balance, context_parallel, length),
+                       next = (length / unit + 1) * unit;
+    require(length % unit == 0,
+            {kContext, section + ".seq_len", "parallelism.context_parallel_load_balancer"},
+            fmt::format("{} = {} with this load balancer needs a {}.seq_len that is a multiple of {}, and {} "
+                        "is none; the next is {}",
+                        kContext, context_parallel, section, unit, length, next));
+    if (length % context_parallel != 0) return;
+    const std::int64_t own = length / context_parallel;
+    require(
+        batch * own % tensor_parallel == 0, {tensor, section + ".local_batch_size", section + ".seq_len"},
+        fmt::format(
+            "{} = {} must divide {}.local_batch_size * seq_len{} = {} * {} = {}: the ranks that share the "
+            "layers share the tokens",
+            tensor, tensor_parallel, section,
+            context_parallel > 1 ? fmt::format(" / {}", context_parallel) : "", batch, own, batch * own));
   };
+  if (config.parallelism.context_parallel_rotate_method == "alltoall" && context_parallel > 1) {
+    const std::string rule = broken_exchange(shared, degrees);
+    require(rule.empty(), {kContext, "parallelism.context_parallel_rotate_method", "model.name"}, rule);
+  }
   check_tokens("training", config.training.local_batch_size, config.training.seq_len);
   if (config.validation.enable)
     check_tokens("validation", config.validation.local_batch_size, config.validation.seq_len);
@@ -68,7 +113,8 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
       {degrees.pipeline_parallel_degree, degrees.data_parallel_replicate_degree,
        degrees.data_parallel_shard_degree, degrees.context_parallel_degree, degrees.tensor_parallel_degree},
       degrees.expert_parallel_degree, degrees.expert_tensor_parallel_degree);
-  const std::vector<BrokenShare> broken = broken_shares(config, layout.mesh.degree(Axis::tp));
+  const std::vector<BrokenShare> broken =
+      broken_shares(config, {layout.mesh.degree(Axis::tp), layout.mesh.degree(Axis::cp)});
   if (!broken.empty()) throw Error(ExitCode::config, broken[0].rule);
   const std::int64_t local = config.training.local_batch_size;
   const std::int64_t unit = local * layout.data_parallel();

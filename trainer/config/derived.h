@@ -9,6 +9,7 @@
 #include "compiler/ir/options.h"
 #include "parallel/mesh.h"
 #include "trainer/config/schema/job_config.h"
+#include "trainer/data/context_split.h"
 
 namespace rondo {
 
@@ -21,12 +22,19 @@ struct Layout {
   std::int64_t data_parallel() const { return mesh.degree(kDataAxes); }
 };
 
+// Of the ranks that share layers, and sequences.
+struct ShareDegrees {
+  std::int64_t tensor = 1, context = 1;
+};
 // Heads, hidden widths, tokens or experts that ranks cannot share, each having a whole number of them.
 struct BrokenShare {
   std::vector<std::string> keys;  // the one to blame first
   std::string rule;
 };
-std::vector<BrokenShare> broken_shares(const JobConfig& config, std::int64_t tensor_parallel);
+std::vector<BrokenShare> broken_shares(const JobConfig& config, const ShareDegrees& degrees);
+
+// How ranks that share sequences divide the tokens of each.
+ContextBalance context_balance(const Parallelism& parallelism);
 
 // The types that weights are gathered and computed in, and that gradients are reduced in: what the keys of
 // mixed precision say, or float64 where training.dtype says so.

@@ -114,6 +114,7 @@ void check_degrees(Rules& rules, const JobConfig& config) {
   for (const auto& [key, degree] :
        {std::pair("parallelism.data_parallel_replicate_degree", p.data_parallel_replicate_degree),
         std::pair("parallelism.data_parallel_shard_degree", p.data_parallel_shard_degree),
+        std::pair("parallelism.context_parallel_degree", p.context_parallel_degree),
         std::pair("parallelism.tensor_parallel_degree", p.tensor_parallel_degree)})
     if (degree == -1) inferred.emplace_back(key);
   rules.require(
@@ -121,7 +122,9 @@ void check_degrees(Rules& rules, const JobConfig& config) {
       fmt::format("{} are both -1, but only one degree can take the ranks that are left; set the other",
                   fmt::join(inferred, " and ")));
   // -1 is known with the number of ranks: resolve_layout.
-  for (const BrokenShare& broken : broken_shares(config, std::max<std::int64_t>(1, p.tensor_parallel_degree)))
+  const auto known = [](std::int64_t degree) { return std::max<std::int64_t>(1, degree); };
+  const ShareDegrees degrees = {known(p.tensor_parallel_degree), known(p.context_parallel_degree)};
+  for (const BrokenShare& broken : broken_shares(config, degrees))
     rules.require(false, broken.keys, broken.rule);
 }
 

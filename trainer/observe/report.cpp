@@ -277,6 +277,7 @@ void Report::step_done(const DoneStep& done, const StepResult& result) {
   m.tokens_seen = done.tokens_seen;
   m.progress = static_cast<double>(done.tokens_seen) / static_cast<double>(done.tokens_seen + tokens_left);
   m.load_imbalance = result.load_imbalance;
+  m.attention_imbalance = done.attention_imbalance;
   if (line_overflow_) {
     m.overflow = {std::lround(result.dropped_tokens), result.repeated, result.skipped};
     line_overflow_->add(*m.overflow);

@@ -37,6 +37,7 @@ struct DoneStep {
   std::int64_t tokens_seen = 0;  // over all ranks and steps
   double learning_rate = 0;
   double data_wait_s = 0;  // how long the step waited for its batch
+  std::optional<double> attention_imbalance;
   std::optional<std::string> state_hash;
   bool validates = false;  // validation_done follows, so that its line has both losses
 };

@@ -310,6 +310,7 @@ std::string plan_json(const JobPlan& p, const std::optional<Remedies>& remedies)
       {"rank", p.rank},
       {"data_parallel_shard", p.layout.mesh.degree(Axis::dp_shard)},
       {"data_parallel_replicate", p.layout.mesh.degree(Axis::dp_replicate)},
+      {"context_parallel", p.layout.mesh.degree(Axis::cp)},
       {"tensor_parallel", p.layout.mesh.degree(Axis::tp)},
       {"expert_parallel", p.layout.mesh.degree(Axis::ep)},
       {"expert_tensor_parallel", p.layout.mesh.degree(Axis::etp)},

@@ -30,6 +30,7 @@ RunIdentity identity_of(const JobConfig& c, const Layout& layout, const RankEnvi
   identity.layout = {{"world_size", layout.mesh.world_size()},
                      {"data_parallel_shard", layout.mesh.degree(Axis::dp_shard)},
                      {"data_parallel_replicate", layout.mesh.degree(Axis::dp_replicate)},
+                     {"context_parallel", layout.mesh.degree(Axis::cp)},
                      {"tensor_parallel", layout.mesh.degree(Axis::tp)},
                      {"expert_parallel", layout.mesh.degree(Axis::ep)},
                      {"expert_tensor_parallel", layout.mesh.degree(Axis::etp)}};

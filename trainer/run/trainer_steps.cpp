@@ -93,14 +93,22 @@ void Trainer::begin_step() {
   const float learning_rate =
       static_cast<float>(config_.optimizer.lr * lr_factor(progress_.schedule_step, schedule_steps(config_),
                                                           s.decay_type, s.min_lr_factor));
-  const std::int64_t tokens = batch_.tokens * layout_.data_parallel();
+  std::optional<double> imbalance;
+  if (layout_.mesh.degree(Axis::cp) > 1 && config_.parallelism.context_parallel_rotate_method == "allgather")
+    imbalance = batch_.attention_imbalance;
+  const std::int64_t tokens = batch_.tokens * layout_.mesh.degree(kTokenAxes);
   runner_->begin(std::move(batch_), learning_rate);
   ++progress_.step;
   ++progress_.schedule_step;
   progress_.tokens_seen += tokens;
   progress_.data = data_->state();
-  under_way_.push_back(
-      {progress_.step, progress_.tokens_seen, learning_rate, data_wait_s_, {}, validation_is_due()});
+  under_way_.push_back({progress_.step,
+                        progress_.tokens_seen,
+                        learning_rate,
+                        data_wait_s_,
+                        imbalance,
+                        {},
+                        validation_is_due()});
 }
 
 // Whether the host has to know of the latest step before it begins another one.

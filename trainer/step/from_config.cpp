@@ -35,6 +35,16 @@ BlockCheckpoint checkpoint_of(const ActivationCheckpoint& a) {
   return {.every = std::stoll(a.selective_ac_option)};
 }
 
+ContextParallel context_parallel(const JobConfig& c, const Layout& layout) {
+  const ContextBalance balance = context_balance(c.parallelism);
+  return {layout.mesh.group(Axis::cp),
+          c.parallelism.context_parallel_rotate_method == "alltoall" ? ContextExchange::all_to_all
+                                                                     : ContextExchange::all_gather,
+          balance == ContextBalance::none       ? 1
+          : balance == ContextBalance::headtail ? 2
+                                                : 0};
+}
+
 }  // namespace
 
 TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int64_t rank) {
@@ -58,6 +68,7 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   o.rank = rank;
   o.sharding = {layout.mesh.group(Axis::dp_replicate),
                 {layout.mesh.group(Axis::tp), layout.mesh.coordinate(rank, Axis::tp)},
+                context_parallel(c, layout),
                 {layout.mesh.group(Axis::ep), layout.mesh.coordinate(rank, Axis::ep),
                  c.parallelism.expert_parallel_comm_backend == "static" ? ExpertExchange::fixed_size
                                                                         : ExpertExchange::exact_counts,
@@ -113,6 +124,8 @@ DataOptions training_data(const JobConfig& c, const Layout& layout, const RankEn
   o.accumulation = layout.microbatches;
   o.dp_rank = layout.mesh.coordinate(environment.rank, kDataAxes);
   o.dp_size = layout.data_parallel();
+  o.context = {layout.mesh.coordinate(environment.rank, Axis::cp), layout.mesh.degree(Axis::cp),
+               context_balance(c.parallelism)};
   o.document_attention = c.training.document_attention;
   o.num_prefetch_batches = c.training.num_prefetch_batches;
   return o;

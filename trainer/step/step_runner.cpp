@@ -14,34 +14,39 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <string_view>
+
+#include "support/error.h"
 
 namespace rondo {
 namespace {
 
 template <class T>
-at::Tensor view_of(const std::vector<T>& data, std::vector<std::int64_t> sizes, at::ScalarType dtype) {
-  return at::from_blob(const_cast<T*>(data.data()), sizes, at::TensorOptions().dtype(dtype));
+at::Tensor view_of(const std::vector<T>& data, const ir::TensorType& type) {
+  RONDO_ASSERT(std::ssize(data) == ir::element_count(type), "a batch is as long as the step's inputs");
+  return at::from_blob(const_cast<T*>(data.data()), type.sizes,
+                       at::TensorOptions().dtype(to_aten(type.dtype)));
 }
 
 at::Tensor scalar(double value) { return at::full({}, value, at::TensorOptions().dtype(at::kFloat)); }
 
-std::vector<std::int64_t> token_shape(const CompiledStep& step) {
-  for (const StepInput& input : step.function().inputs)
-    if (input.name == "tokens") return input.type.sizes;
-  return {};
-}
-
-// In the order of the function's batch inputs.
-std::vector<at::Tensor> batch_tensors(const Batch& batch, const std::vector<std::int64_t>& shape,
+// What a function reads of a batch, in the order of its inputs.
+std::vector<at::Tensor> batch_tensors(const Batch& batch, const StepFunction& function,
                                       std::int64_t valid_tokens) {
-  std::vector<at::Tensor> tensors{view_of(batch.tokens, shape, at::kLong),
-                                  view_of(batch.labels, shape, at::kLong)};
-  if (!batch.cu_seqlens.empty()) {
-    tensors.push_back(view_of(batch.positions, shape, at::kLong));
-    tensors.push_back(
-        view_of(batch.cu_seqlens, {static_cast<std::int64_t>(batch.cu_seqlens.size())}, at::kInt));
+  std::vector<at::Tensor> tensors;
+  for (const StepInput& input : function.inputs) {
+    if (input.kind != ir::InputKind::batch) continue;
+    const auto add = [&](std::string_view name, const auto& numbers) {
+      if (input.name == name) tensors.push_back(view_of(numbers, input.type));
+    };
+    add("tokens", batch.tokens);
+    add("labels", batch.labels);
+    add("positions", batch.positions);
+    add("query_positions", batch.query_positions);
+    add("key_positions", batch.key_positions);
+    add("document_borders", batch.cu_seqlens);
+    if (input.name == "valid_tokens") tensors.push_back(scalar(static_cast<double>(valid_tokens)));
   }
-  tensors.push_back(scalar(static_cast<double>(valid_tokens)));
   return tensors;
 }
 
@@ -144,14 +149,12 @@ StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& sta
   };
   if (functions.trains()) {
     forward_backward_ = bind(functions.forward_backward());
-    training_shape_ = token_shape(functions.forward_backward());
     halted_ = state.tensor(kHalted);
   }
   if (functions.update) update_ = bind(*functions.update);
   if (functions.repeat) repeat_ = bind(*functions.repeat);
   if (!functions.validate) return;
   validate_ = bind(*functions.validate);
-  validation_shape_ = token_shape(*functions.validate);
 }
 
 const StepFunction& StepRunner::last_function(const CompiledStep& forward_backward) const {
@@ -165,7 +168,8 @@ std::vector<at::Tensor> StepRunner::issue(Executor& forward_backward, const Step
   std::vector<at::Tensor> of_update;
   if (update_) of_update = learning_rates_.stage({learning_rate});  // before anything is recorded
   for (const Batch& microbatch : microbatches) {
-    std::vector<at::Tensor> tensors = batch_tensors(microbatch, training_shape_, step.batch.valid_tokens);
+    std::vector<at::Tensor> tensors =
+        batch_tensors(microbatch, functions_.forward_backward().function(), step.batch.valid_tokens);
     if (!update_) tensors.push_back(learning_rate);
     std::vector<at::Tensor> results = forward_backward.run(microbatches_->stage(tensors));
     if (!update_) return results;
@@ -219,7 +223,7 @@ StepResult StepRunner::finish() {
 double StepRunner::validate(const StepBatch& batch) {
   const Batch& only = batch.microbatches[0];
   const std::vector<at::Tensor> results =
-      validate_->run(batch_tensors(only, validation_shape_, batch.valid_tokens));
+      validate_->run(batch_tensors(only, functions_.validate->function(), batch.valid_tokens));
   return read(functions_.validate->function(), results, row_of(results).cpu()).loss;
 }
 

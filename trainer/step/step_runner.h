@@ -106,7 +106,6 @@ class StepRunner {
   at::Tensor halted_;       // of the state; undefined where nothing is trained
   SharedResources shared_;  // above the executors, which go first
   std::unique_ptr<Executor> forward_backward_, repeat_, update_, validate_;  // nullptr: not compiled
-  std::vector<std::int64_t> training_shape_, validation_shape_;              // [B, T] of the tokens
   std::deque<Step> steps_;                                                   // under way, the oldest first
   std::optional<StagedBatches> microbatches_;
   StagedBatches learning_rates_;

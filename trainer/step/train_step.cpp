@@ -47,20 +47,28 @@ using StepPtr = std::shared_ptr<const Step>;
 // The batch as the loss reads it.
 struct BatchInputs {
   Range buffers, expert_biases;
-  std::size_t tokens, labels, positions = 0, borders = 0, valid_tokens;
+  std::size_t tokens, labels, positions = 0, query_positions = 0, key_positions = 0, borders = 0,
+                              valid_tokens;
 
   BatchInputs(SignatureBuilder& b, const Step& step, std::int64_t rows, std::int64_t length) {
-    const auto over_data = [&](ir::Placement placement) { return step.sharding.over(kDataAxes, placement); };
-    const ir::Sharding own_rows = over_data(ir::sharded(0));
+    const TrainStepOptions& o = step.options;
+    const std::int64_t own = length / o.mesh.degree(Axis::cp);  // tokens of each row
+    const auto over = [&](const Axes& axes, ir::Placement p) { return step.sharding.over(axes, p); };
+    // A rank's part of a row is a row of its own to all but attention.
+    const ir::Sharding own_tokens = over(kTokenAxes, ir::sharded(0));
     buffers = b.constants();
     expert_biases = b.expert_biases();
-    tokens = b.batch("tokens", ir::DType::i64, {rows, length}, own_rows);
-    labels = b.batch("labels", ir::DType::i64, {rows, length}, own_rows);
-    if (step.options.document_attention) {
-      positions = b.batch("positions", ir::DType::i64, {rows, length}, own_rows);
-      borders = b.batch("document_borders", ir::DType::i32, {rows * length + 1}, over_data(ir::kLocal));
-    }
-    valid_tokens = b.scalar("valid_tokens", ir::InputKind::batch, over_data(ir::kPartialSum));
+    tokens = b.batch("tokens", ir::DType::i64, {rows, own}, own_tokens);
+    labels = b.batch("labels", ir::DType::i64, {rows, own}, own_tokens);
+    if (o.has_positions()) positions = b.batch("positions", ir::DType::i64, {rows, own}, own_tokens);
+    if (o.divides_queries())
+      query_positions = b.batch("query_positions", ir::DType::i32, {rows, own}, own_tokens);
+    if (o.divides_keys())
+      key_positions =
+          b.batch("key_positions", ir::DType::i32, {rows, length}, over(kDataAxes, ir::sharded(0)));
+    if (o.document_attention)
+      borders = b.batch("document_borders", ir::DType::i32, {rows * length + 1}, over(kDataAxes, ir::kLocal));
+    valid_tokens = b.scalar("valid_tokens", ir::InputKind::batch, over(kTokenAxes, ir::kPartialSum));
   }
 };
 
@@ -82,11 +90,12 @@ ForwardInputs forward_inputs(const Step& step, const BatchInputs& at_input, cons
   ForwardInputs forward{.tokens_BT = inputs[at_input.tokens],
                         .buffers = at_input.buffers.of(inputs),
                         .checkpoint = step.options.checkpoint,
-                        .expert_biases = at_input.expert_biases.of(inputs)};
-  if (step.options.document_attention) {
-    forward.positions_BT = inputs[at_input.positions];
-    forward.document_borders_N = inputs[at_input.borders];
-  }
+                        .expert_biases = at_input.expert_biases.of(inputs),
+                        .context_ranks = step.options.mesh.degree(Axis::cp)};
+  if (step.options.has_positions()) forward.positions_BT = inputs[at_input.positions];
+  if (step.options.divides_queries()) forward.query_positions_BT = inputs[at_input.query_positions];
+  if (step.options.divides_keys()) forward.key_positions_BS = inputs[at_input.key_positions];
+  if (step.options.document_attention) forward.document_borders_N = inputs[at_input.borders];
   return forward;
 }
 
@@ -103,7 +112,7 @@ Tensor local_loss(const Step& step, const Weights& weights, const ForwardInputs&
       tensor.group.ranks == 1
           ? at::cross_entropy_loss(flat, labels, {}, at::Reduction::Sum, kIgnoreLabel)
           : vocabulary_parallel_cross_entropy(flat, labels, step.model->vocabulary(), kIgnoreLabel, tensor);
-  return sum / sum_over_ranks(step.options.mesh, kDataAxes, valid_tokens).to(sum.scalar_type());
+  return sum / sum_over_ranks(step.options.mesh, kTokenAxes, valid_tokens).to(sum.scalar_type());
 }
 
 // Of all ranks and all microbatches.
@@ -228,7 +237,7 @@ constexpr const char* kLossSum = "loss_sum";
 
 // StepTotals::list() of the microbatches.
 Range totals(SignatureBuilder& b, const Step& step) {
-  const ir::Sharding of_loss = step.sharding.over(kDataAxes, ir::kPartialSum);
+  const ir::Sharding of_loss = step.sharding.over(kTokenAxes, ir::kPartialSum);
   Range range{b.scalar(kLossSum, ir::InputKind::buffer, of_loss, step.sums()), 1};
   const auto add = [&](const std::string& name, std::vector<std::int64_t> sizes, ir::Placement placement) {
     b.state(name, std::move(sizes), step.sharding.over(kAllAxes, placement));

@@ -41,11 +41,18 @@ enum class ExpertOverflow : std::uint8_t {
 
 struct TrainStepOptions {
   std::int64_t local_batch_size = 1;
-  std::int64_t seq_len = 1;
+  std::int64_t seq_len = 1;  // of whole rows, here and in validation
   std::int64_t microbatches = 1;
   std::int64_t validation_batch_size = 1;
   std::int64_t validation_seq_len = 1;
   bool document_attention = false;
+  // Of rows that ranks share tokens know their places. Where queries stay on their ranks attention knows
+  // them, too, and those of keys that are not gathered in order.
+  bool has_positions() const { return document_attention || mesh.degree(Axis::cp) > 1; }
+  bool divides_queries() const {
+    return mesh.degree(Axis::cp) > 1 && sharding.context.exchange == ContextExchange::all_gather;
+  }
+  bool divides_keys() const { return divides_queries() && sharding.context.runs == 0; }
   BlockCheckpoint checkpoint = {};  // of eager steps; a graph has a memory policy
   double max_norm = 1.0;            // infinity: no clipping
   at::ScalarType state_dtype = at::kFloat;

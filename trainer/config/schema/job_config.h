@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/fields.h"
+#include "trainer/config/schema/parallelism.h"
 #include "trainer/config/schema/watching.h"
 
 namespace rondo {
@@ -76,18 +77,6 @@ struct Training {
   std::string mixed_precision_reduce = "float32";  // float32 | bfloat16
   bool document_attention = false, shuffle = true;
   std::int64_t num_prefetch_batches = 2;
-  static const Fields& fields();
-};
-
-struct Parallelism {
-  std::int64_t data_parallel_replicate_degree = 1;     // -1: the copies that the other degrees leave
-  std::int64_t data_parallel_shard_degree = -1;        // -1: the ranks that the other degrees leave
-  std::string fsdp_reshard_after_forward = "default";  // default | always | never
-  std::int64_t tensor_parallel_degree = 1, expert_parallel_degree = 1, expert_tensor_parallel_degree = 1;
-  std::int64_t context_parallel_degree = 1, pipeline_parallel_degree = 1;
-  std::string expert_parallel_comm_backend = "static";  // static | standard
-  double expert_capacity_factor = 0;                    // 0: room for all rows that can come
-  std::string expert_overflow = "repeat";               // repeat | skip | drop
   static const Fields& fields();
 };
 

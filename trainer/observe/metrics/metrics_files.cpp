@@ -37,6 +37,8 @@ constexpr Column kColumns[] = {
      [](const StepMetrics& m) { return std::optional<double>(m.tokens_seen); }},
     {"load_imbalance", "tokens of the fullest expert over the mean",
      [](const StepMetrics& m) { return m.load_imbalance; }},
+    {"attention_imbalance", "query-key pairs of the busiest context-parallel rank over the mean, less 1",
+     [](const StepMetrics& m) { return m.attention_imbalance; }},
 };
 
 // `not_a_number`, `infinity`: how the format writes them.

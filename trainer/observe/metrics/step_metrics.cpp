@@ -119,6 +119,8 @@ std::string to_json(const StepMetrics& m) {
       json_number(m.memory_gib), json_number(m.data_wait_fraction), json_number(m.data_wait_s), m.tokens_seen,
       json_number(m.progress));
   if (m.load_imbalance) line += fmt::format(R"(,"load_imbalance":{})", json_number(*m.load_imbalance));
+  if (m.attention_imbalance)
+    line += fmt::format(R"(,"attention_imbalance":{})", json_number(*m.attention_imbalance));
   if (m.overflow)
     line += fmt::format(R"(,"dropped_tokens":{},"repeated_steps":{},"skipped_steps":{})",
                         m.overflow->dropped_tokens, m.overflow->repeated_steps, m.overflow->skipped_steps);
@@ -145,6 +147,8 @@ StepMetrics parse_step_metrics(std::string_view text) {
   m.progress = optional_number(line, "progress");
   if (line.contains("tokens_seen")) m.tokens_seen = count_of(line["tokens_seen"], "tokens_seen");
   if (line.contains("load_imbalance")) m.load_imbalance = required_number(line, "load_imbalance");
+  if (line.contains("attention_imbalance"))
+    m.attention_imbalance = required_number(line, "attention_imbalance");
   if (line.contains("dropped_tokens")) {
     const auto count = [&](const char* key) { return count_of(line.value(key, json()), key); };
     m.overflow = {count("dropped_tokens"), count("repeated_steps"), count("skipped_steps")};

@@ -3,8 +3,8 @@
 // metrics.jsonl: one JSON object a line, keys as the fields below. Numbers are the shortest decimals that
 // read back to the same bits; what JSON cannot say is a string: "NaN", "Infinity", "-Infinity". `mfu` is null
 // where the peak of the device is unknown; `state_hash` is left out where no hash was taken, `load_imbalance`
-// for a model without experts, the overflow where experts always have room, and `validation_loss` at steps
-// without a validation.
+// for a model without experts, `attention_imbalance` where ranks have whole rows, the overflow where experts
+// always have room, and `validation_loss` at steps without a validation.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +43,8 @@ struct StepMetrics {
   std::optional<std::string> state_hash;  // hexadecimal
   // Tokens of the fullest expert over the mean, of the layer where that is largest; without experts: none.
   std::optional<double> load_imbalance = {};
+  // Query-key pairs of the busiest of rank 0's context-parallel ranks over their mean, less 1.
+  std::optional<double> attention_imbalance = {};
   std::optional<OverflowMetrics> overflow = {};  // since the last line, or of the step
   std::optional<double> validation_loss = {};    // with the state after this step
 };

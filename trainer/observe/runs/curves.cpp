@@ -21,6 +21,8 @@ std::span<const Quantity> quantities() {
       {"data_wait_s", "Waiting for data", "s", false, [](const M& m) -> Value { return m.data_wait_s; }},
       {"load_imbalance", "Tokens of the fullest expert over the mean", "", false,
        [](const M& m) { return m.load_imbalance; }},
+      {"attention_imbalance", "Attention of the busiest context-parallel rank above the mean", "", false,
+       [](const M& m) { return m.attention_imbalance; }},
   };
   return list;
 }

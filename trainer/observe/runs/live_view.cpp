@@ -76,6 +76,8 @@ std::vector<std::string> step_lines(const RunRecord& run, int columns) {
   if (validated != lines.rend())
     text[2] += fmt::format("   validation {:.4f} (step {})", *validated->validation_loss, validated->step);
   if (last.load_imbalance) text[3] += fmt::format("   fullest expert {:.2f} x", *last.load_imbalance);
+  if (last.attention_imbalance)
+    text[3] += fmt::format("   attention {:.1f} % uneven", 100 * *last.attention_imbalance);
   return text;
 }
 

@@ -13,7 +13,7 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kSeqLen = 24;  // tokens, which 2, 3, 4, 6 and 8 ranks of a row share
+constexpr std::int64_t kSeqLen = 48;  // tokens, of which 2, 3, 4, 6 and 8 ranks can each have two parts
 constexpr double kMaxNorm = 0.05;     // below the norm of any first gradient
 constexpr const char* kCorpus = "corpus";
 
@@ -50,8 +50,8 @@ JobConfig proof_job(const JobConfig& job) {
   c.training.dtype = "float64";
   c.training.num_prefetch_batches = 0;
   Parallelism& p = c.parallelism;
-  p.data_parallel_replicate_degree = p.data_parallel_shard_degree = p.tensor_parallel_degree =
-      p.expert_parallel_degree = p.expert_tensor_parallel_degree = 1;
+  p.data_parallel_replicate_degree = p.data_parallel_shard_degree = p.context_parallel_degree =
+      p.tensor_parallel_degree = p.expert_parallel_degree = p.expert_tensor_parallel_degree = 1;
   p.expert_overflow = "repeat";
   c.compile.dump = "none";
   c.compile.memory_budget_gib = 0;

@@ -29,6 +29,7 @@ struct NamedDegree {
 };
 constexpr NamedDegree kDegrees[] = {{"dp_replicate", &ProofLayout::replicate},
                                     {"dp_shard", &ProofLayout::shard},
+                                    {"cp", &ProofLayout::context},
                                     {"tp", &ProofLayout::tensor},
                                     {"ep", &ProofLayout::experts},
                                     {"etp", &ProofLayout::expert_tensor},
@@ -37,6 +38,7 @@ constexpr NamedDegree kDegrees[] = {{"dp_replicate", &ProofLayout::replicate},
 // Settings, separated by blanks, each line one way to train.
 using Ways = std::vector<std::string>;
 const std::string kStandardExchange = "parallelism.expert_parallel_comm_backend=standard";
+const std::string kHeads = "parallelism.context_parallel_rotate_method=alltoall";
 const std::string kBounded = "parallelism.expert_capacity_factor=1.1";
 
 const Ways& ways_of_all() {
@@ -61,6 +63,23 @@ const Ways& ways_of_all() {
       "compile.enable=false",
       "compile.enable=false activation_checkpoint.mode=full",
       "compile.enable=false activation_checkpoint.mode=selective",
+  };
+  return list;
+}
+
+// Of ranks that share sequences.
+const Ways& ways_of_context() {
+  static const std::string documents = "training.document_attention=true";
+  static const Ways list = {
+      documents,
+      documents + " parallelism.context_parallel_load_balancer=documents",
+      "parallelism.context_parallel_load_balancer=none",
+      "compile.memory_policy=full",
+      "compile.numerics=rounds",
+      "compile.enable=false",
+      kHeads + " " + documents,
+      kHeads + " compile.memory_policy=full",
+      kHeads + " compile.enable=false",
   };
   return list;
 }
@@ -92,7 +111,7 @@ std::string read_layout(const std::string& text, ProofLayout& layout) {
   if (layout.expert_tensor != 1 && layout.expert_tensor != layout.tensor)
     return fmt::format("has etp={}, which must be 1, or tp = {}", layout.expert_tensor, layout.tensor);
   if (layout.expert_ranks() % layout.experts != 0)
-    return fmt::format("has ep={}, which must divide dp_shard{} = {}", layout.experts,
+    return fmt::format("has ep={}, which must divide dp_shard * cp{} = {}", layout.experts,
                        layout.expert_tensor > 1 ? "" : " * tp", layout.expert_ranks());
   return "";
 }
@@ -106,23 +125,26 @@ std::vector<ProofLayout> all_degrees(const JobConfig& job, std::int64_t most_ran
   std::vector<ProofLayout> made;
   for (std::int64_t ranks = 1; ranks <= most_ranks; ++ranks)
     for (std::int64_t replicate = 1; replicate <= ranks; ++replicate)
-      for (std::int64_t tensor = 1; tensor <= ranks; ++tensor)
-        for (std::int64_t experts = 1; experts <= ranks; ++experts) {
-          if (ranks % (replicate * tensor) != 0) continue;
-          ProofLayout layout{replicate, ranks / replicate / tensor, tensor, experts};
-          if (has_layout(job, layout)) made.push_back(layout);
-          layout.expert_tensor = tensor;
-          if (tensor > 1 && has_layout(job, layout)) made.push_back(layout);
-        }
+      for (std::int64_t context = 1; context <= ranks / replicate; ++context)
+        for (std::int64_t tensor = 1; tensor <= ranks; ++tensor)
+          for (std::int64_t experts = 1; experts <= ranks; ++experts) {
+            const std::int64_t others = replicate * context * tensor;
+            if (ranks % others != 0) continue;
+            ProofLayout layout{replicate, ranks / others, context, tensor, experts};
+            if (has_layout(job, layout)) made.push_back(layout);
+            layout.expert_tensor = tensor;
+            if (tensor > 1 && has_layout(job, layout)) made.push_back(layout);
+          }
   return made;
 }
 
-// Where experts are divided, with either exchange.
-std::vector<ProofLayout> with_exchanges(const std::vector<ProofLayout>& layouts) {
+// Where experts are divided, with either exchange; where sequences are, also by heads.
+std::vector<ProofLayout> with_exchanges(const JobConfig& job, const std::vector<ProofLayout>& layouts) {
   std::vector<ProofLayout> made;
   for (const ProofLayout& layout : layouts) {
     made.push_back(layout);
     if (layout.experts > 1) made.push_back(with(layout, kStandardExchange));
+    if (layout.context > 1 && has_layout(job, with(layout, kHeads))) made.push_back(with(layout, kHeads));
   }
   return made;
 }
@@ -148,6 +170,7 @@ std::vector<std::string> ProofLayout::flags(std::int64_t global_batch) const {
   std::vector<std::string> words = {
       fmt::format("--parallelism.data_parallel_replicate_degree={}", replicate),
       fmt::format("--parallelism.data_parallel_shard_degree={}", shard),
+      fmt::format("--parallelism.context_parallel_degree={}", context),
       fmt::format("--parallelism.tensor_parallel_degree={}", tensor),
       fmt::format("--parallelism.expert_parallel_degree={}", experts),
       fmt::format("--parallelism.expert_tensor_parallel_degree={}", expert_tensor),
@@ -198,12 +221,16 @@ bool has_layout(const JobConfig& job, const ProofLayout& layout) {
   JobConfig config = job;
   config.parallelism.expert_parallel_degree = layout.experts;
   config.parallelism.expert_tensor_parallel_degree = layout.expert_tensor;
-  return layout.expert_ranks() % layout.experts == 0 && broken_shares(config, layout.tensor).empty();
+  if (std::find(layout.settings.begin(), layout.settings.end(), kHeads) != layout.settings.end())
+    config.parallelism.context_parallel_rotate_method = "alltoall";
+  return layout.expert_ranks() % layout.experts == 0 &&
+         broken_shares(config, {layout.tensor, layout.context}).empty();
 }
 
 std::vector<ProofCase> all_layouts(const JobConfig& job, std::int64_t most_ranks) {
   std::vector<ProofCase> cases;
-  for (const ProofLayout& layout : with_exchanges(all_degrees(job, most_ranks))) cases.push_back({{layout}});
+  for (const ProofLayout& layout : with_exchanges(job, all_degrees(job, most_ranks)))
+    cases.push_back({{layout}});
   return cases;
 }
 
@@ -212,6 +239,7 @@ std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) 
   std::vector<ProofLayout> layouts;
   for (const ProofCase& alone : cases) layouts.push_back(alone.layouts[0]);
   for (ProofLayout layout : layouts) {
+    if (layout.context > 1 && layout.ranks() > 4) continue;
     layout.microbatches = microbatches_of(layout);
     cases.push_back({{layout}});
   }
@@ -224,14 +252,24 @@ std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) 
         cases.push_back({{layout}});
       }
   };
-  std::vector<ProofLayout> small, of_experts;
+  std::vector<ProofLayout> small, of_experts, of_context;
   for (const ProofLayout& layout : layouts) {
+    if (layout.context > 1) {
+      const bool plain = layout.settings.empty() && has_layout(job, with(layout, kHeads));
+      if (plain && layout.ranks() <= 4) of_context.push_back(layout);
+      continue;
+    }
     if (layout.ranks() <= 4 || layout.experts == 4) small.push_back(layout);
     if (layout.experts > 1) of_experts.push_back(layout);
   }
   cross(ways_of_all(), small);
+  cross(ways_of_context(), of_context);
   cross({kBounded, kBounded + " compile.memory_policy=full", kBounded + " compile.numerics=rounds"},
         of_experts);
+  for (std::size_t i = 0; i < of_context.size(); i += 2) {
+    cases.push_back({{of_context[i], small[i % small.size()]}});
+    cases.push_back({{small[i % small.size()], of_context[i]}});
+  }
   for (std::size_t i = 0; i < small.size() / 2; i += 2) {
     cases.push_back({{small[i], small[small.size() - 1 - i]}});
     cases.push_back({{small[small.size() - 1 - i], small[i]}});
@@ -246,6 +284,8 @@ std::vector<ProofCase> random_cases(const JobConfig& job, std::int64_t most_rank
   const std::vector<ProofLayout> degrees = all_degrees(job, most_ranks);
   const auto draw = [&](bool documents) {
     ProofLayout layout = degrees[below(degrees.size())];
+    if (layout.context > 1 && below(3) == 0 && has_layout(job, with(layout, kHeads)))
+      layout = with(layout, kHeads);
     if (layout.experts > 1 && below(2) == 0) layout = with(layout, kStandardExchange);
     if (layout.experts > 1 && below(3) == 0) layout = with(layout, kBounded);
     if (below(2) == 0) layout.microbatches = microbatches_of(layout);
@@ -279,9 +319,10 @@ ProofLayout shrunk_layout(const Layout& layout) {
   ProofLayout small;
   small.replicate = shrunk(mesh.degree(Axis::dp_replicate));
   small.shard = shrunk(mesh.degree(Axis::dp_shard));
+  small.context = shrunk(mesh.degree(Axis::cp));
   small.tensor = shrunk(mesh.degree(Axis::tp));
   while (small.ranks() > 8)
-    for (std::int64_t* degree : {&small.replicate, &small.shard, &small.tensor})
+    for (std::int64_t* degree : {&small.replicate, &small.shard, &small.context, &small.tensor})
       if (*degree == 3 && small.ranks() > 8) *degree = 2;
   if (mesh.degree(Axis::etp) > 1) small.expert_tensor = small.tensor;
   const std::int64_t experts = mesh.degree(Axis::ep), ranks = small.expert_ranks();

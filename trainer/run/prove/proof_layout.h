@@ -2,7 +2,7 @@
 //
 // As text, which `rondo prove --layout` takes and prints:
 //
-//   dp_replicate=2,dp_shard=2,tp=2,ep=4,accumulate=2,compile.memory_policy=full
+//   dp_replicate=2,dp_shard=2,cp=2,tp=2,ep=4,accumulate=2,compile.memory_policy=full
 //   dp_shard=2,tp=2,ep=2,etp=2
 //
 // Axes with one rank are left out; `one rank` is the layout that has no other. accumulate: microbatches of a
@@ -21,13 +21,14 @@
 namespace rondo {
 
 struct ProofLayout {
-  std::int64_t replicate = 1, shard = 1, tensor = 1, experts = 1, expert_tensor = 1, microbatches = 1;
+  std::int64_t replicate = 1, shard = 1, context = 1, tensor = 1, experts = 1, expert_tensor = 1,
+               microbatches = 1;
   std::vector<std::string> settings = {};  // "compile.memory_policy=full"
 
   std::int64_t data() const { return replicate * shard; }
-  std::int64_t ranks() const { return data() * tensor; }
+  std::int64_t ranks() const { return data() * context * tensor; }
   // Of a replica, those that experts are divided among.
-  std::int64_t expert_ranks() const { return shard * tensor / expert_tensor; }
+  std::int64_t expert_ranks() const { return shard * context * tensor / expert_tensor; }
   std::string text() const;
   // Of `rondo train`, for a step of so many sequences.
   std::vector<std::string> flags(std::int64_t global_batch) const;

@@ -33,14 +33,15 @@ TEST_CASE("metrics.csv has a line of names, then as many cells a step, empty whe
   full.grad_norm = -std::numeric_limits<double>::infinity();
   full.mfu = 40;
   full.load_imbalance = 1.25;
+  full.attention_imbalance = 0.5;
   full.state_hash = "00ff";
   table.write(full);
   CHECK(lines_of(place / "metrics.csv") ==
         std::vector<std::string>{
             "step,loss,grad_norm,lr,step_time_s,tokens_per_s,tflops,mfu,memory_gib,data_wait_fraction,"
-            "tokens_seen,load_imbalance,state_hash",
-            "1,2.5,NaN,0.001,0,0,0,,0.1,0,123456789012,,",
-            "2,2.5,-Infinity,0.001,0,0,0,40,0.1,0,123456789012,1.25,00ff"});
+            "tokens_seen,load_imbalance,attention_imbalance,state_hash",
+            "1,2.5,NaN,0.001,0,0,0,,0.1,0,123456789012,,,",
+            "2,2.5,-Infinity,0.001,0,0,0,40,0.1,0,123456789012,1.25,0.5,00ff"});
 }
 
 TEST_CASE("the table takes over lines of metrics.jsonl as it would have written them") {

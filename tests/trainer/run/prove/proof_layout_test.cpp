@@ -33,10 +33,11 @@ TEST_CASE("the text of a layout reads back, with settings and with a layout that
   CHECK_THAT(read_case("dp_shard=0", read), ContainsSubstring("must be like"));
   CHECK_THAT(read_case("compile.memory_polcy=full", read),
              ContainsSubstring("did you mean compile.memory_policy?"));
-  CHECK_THAT(read_case("dp_shard=2,ep=4", read), ContainsSubstring("must divide dp_shard * tp = 2"));
+  CHECK_THAT(read_case("dp_shard=2,ep=4", read), ContainsSubstring("must divide dp_shard * cp * tp = 2"));
   CHECK_THAT(read_case("dp_shard=2,tp=4,etp=2", read),
              ContainsSubstring("has etp=2, which must be 1, or tp = 4"));
-  CHECK_THAT(read_case("dp_shard=2,tp=2,ep=4,etp=2", read), ContainsSubstring("must divide dp_shard = 2"));
+  CHECK_THAT(read_case("dp_shard=2,tp=2,ep=4,etp=2", read),
+             ContainsSubstring("must divide dp_shard * cp = 2"));
   CHECK_THAT(read_case("dp_shard=2/tp=2/ep=1", read), ContainsSubstring("or two with a / between"));
 }
 

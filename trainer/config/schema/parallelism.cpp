@@ -1,0 +1,65 @@
+#include "trainer/config/schema/parallelism.h"
+
+#include "compiler/ir/options.h"
+#include "trainer/config/schema/value_checks.h"
+
+namespace rondo {
+namespace {
+
+constexpr double kMaxDegree = 1 << 20;
+
+}  // namespace
+
+const Fields& Parallelism::fields() {
+  using P = Parallelism;
+  static const Fields list = {
+      field("data_parallel_replicate_degree", &P::data_parallel_replicate_degree,
+            "copies of the whole sharded model; -1: as many as the other degrees leave",
+            {.minimum = -1, .maximum = kMaxDegree, .unit = "copies", .check = minus_one_or_positive}),
+      field("data_parallel_shard_degree", &P::data_parallel_shard_degree,
+            "ranks that share one copy of the weights; -1: the ranks that the other degrees leave",
+            {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),
+      field("fsdp_reshard_after_forward", &P::fsdp_reshard_after_forward,
+            "free gathered weights after the forward and gather them again in the backward",
+            {.allowed = names_of<ReshardAfterForward>()}),
+      field("tensor_parallel_degree", &P::tensor_parallel_degree,
+            "ranks that share each layer and its tokens; -1: the ranks that the other degrees leave",
+            {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),
+      field("context_parallel_degree", &P::context_parallel_degree,
+            "ranks that share the tokens of each sequence; -1: the ranks that the other degrees leave",
+            {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),
+      field(
+          "context_parallel_rotate_method", &P::context_parallel_rotate_method,
+          "how attention meets the tokens of other ranks: keys and values of whole sequences on every rank, "
+          "or heads exchanged for tokens",
+          {.allowed = {"allgather", "alltoall"}}),
+      field(
+          "context_parallel_load_balancer", &P::context_parallel_load_balancer,
+          "which tokens of a sequence a rank has, with allgather: neighbours, two parts of 2n for equal work "
+          "under a causal mask, or blocks dealt by the work that the batch's documents make of them (ptrr is "
+          "torchtitan's name of that); alltoall needs none",
+          {.allowed = {"headtail", "documents", "ptrr", "none"}}),
+      field("pipeline_parallel_degree", &P::pipeline_parallel_degree, "groups of ranks that split the layers",
+            {.unsupported = "pipeline parallelism is"}),
+      field("expert_parallel_degree", &P::expert_parallel_degree,
+            "ranks that split the experts; of the ranks of a replica, neighbours",
+            {.minimum = 1, .maximum = kMaxDegree, .unit = "ranks"}),
+      field("expert_tensor_parallel_degree", &P::expert_tensor_parallel_degree,
+            "ranks that share each expert: 1, or tensor_parallel_degree",
+            {.minimum = 1, .maximum = kMaxDegree, .unit = "ranks"}),
+      field("expert_parallel_comm_backend", &P::expert_parallel_comm_backend,
+            "how tokens reach experts of other ranks: gathered, without a host sync, or by exact counts",
+            {.allowed = {"static", "standard"}, .later = {"deepep"}}),
+      field("expert_capacity_factor", &P::expert_capacity_factor,
+            "rows that a rank's experts have room for, as a multiple of what balanced routers send; 0: all "
+            "that can come",
+            {.minimum = 0, .maximum = 1 << 16}),
+      field("expert_overflow", &P::expert_overflow,
+            "a step whose experts have no room for all rows is repeated with room for them, where that fits "
+            "into memory, or skipped, or drops the tokens without room",
+            {.allowed = {"repeat", "skip", "drop"}}),
+  };
+  return list;
+}
+
+}  // namespace rondo
