@@ -32,6 +32,21 @@ TEST_CASE("bfloat16 master weights have the same bits eager, interpreted and rep
   check_equal(place, "eager", "replay");
 }
 
+TEST_CASE("ranks that share sequences have the same bits eager, interpreted and replayed") {
+  for (const char* method : {"allgather", "alltoall"}) {
+    const Place place;
+    const Point point{2, true, false, false, false};
+    const Words flags = {"--parallelism.context_parallel_degree=2",
+                         "--parallelism.data_parallel_shard_degree=1",
+                         std::string("--parallelism.context_parallel_rotate_method=") + method};
+    run_at(place, point, "eager", kEager + flags);
+    run_at(place, point, "interpreter", kInterpreter + flags);
+    run_at(place, point, "replay", kReplay + flags);
+    check_equal(place, "eager", "interpreter");
+    check_equal(place, "eager", "replay");
+  }
+}
+
 TEST_CASE("leaving out an exact pass changes no bit") {
   leave_out_passes({2, true, false, false, true}, "interpreter");
   leave_out_passes({2, false, true, true, false}, "replay");

@@ -78,6 +78,24 @@ TEST_CASE("layouts of Llama 4 equal one rank, over documents and with two expert
            3);
 }
 
+TEST_CASE("layouts that share sequences equal one rank, with every mask, balance and way to attend") {
+  const std::string heads = ",parallelism.context_parallel_rotate_method=alltoall",
+                    documents = ",training.document_attention=true",
+                    dealt = documents + ",parallelism.context_parallel_load_balancer=documents";
+  const Words of_llama = {"cp=4,accumulate=2" + documents,
+                          "dp_replicate=2,cp=2,compile.memory_policy=full,model.sliding_window=11",
+                          "dp_shard=2,cp=2" + dealt,
+                          "dp_shard=2,cp=2,compile.enable=false,model.attention_chunk=9" + heads,
+                          "cp=2,tp=2,compile.numerics=rounds" + heads + documents,
+                          "cp=3,parallelism.context_parallel_load_balancer=none/dp_shard=2,tp=2"};
+  all_hold(prove_layouts("llama3", of_llama), of_llama.size());
+  const Words of_deepseek = {"dp_shard=2,cp=2,ep=4,model.sequence_balance_coeff=0.1" + documents,
+                             "cp=2,tp=2,ep=2,etp=2", "cp=2,ep=2" + heads};
+  all_hold(prove_layouts("deepseek_v3", of_deepseek), of_deepseek.size());
+  const Words of_gpt_oss = {"cp=2,tp=2" + documents, "dp_shard=2,cp=2,ep=2" + heads};  // windows and sinks
+  all_hold(prove_layouts("gpt_oss", of_gpt_oss), of_gpt_oss.size());
+}
+
 // The second rank's learning rate decays otherwise.
 TEST_CASE("a rank that computes with other numbers is found, and what differs first is named") {
   setenv("LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so", 1);

@@ -1,227 +1,17 @@
-// A mistake is a row: where, what, and one of the things that can go wrong (patient.h), or a few lines of its
-// own. Modules are those of the first layers, which the others repeat.
+// A mistake is a row: where, what, and one of the things that can go wrong (ways_to_err.h). Modules are those
+// of the first layers, which the others repeat.
 #include "tests/trainer/mutants/mistakes.h"
 
-#include <algorithm>
-#include <stdexcept>
 #include <utility>
 
-#include "compiler/ir/op_facts.h"
+#include "tests/trainer/mutants/ways_to_err.h"
 
 namespace rondo {
 namespace {
 
-using ir::Argument, ir::NodeIndex, ir::Patient, ir::Place, ir::Use, ir::UseList, ir::ValueId;
-using Make = std::function<void(Patient&)>;
+using namespace mistake;
 
-constexpr Phase F = Phase::forward, B = Phase::backward, U = Phase::update;
-constexpr std::string_view kScatter = ir::kReduceScatter, kGather = ir::kAllGather, kReduce = ir::kAllReduce;
-constexpr std::string_view kAdam = "rondo.adamw", kSquares = "rondo.sums_of_squares";
 constexpr std::string_view kStep = "train_step";
-// Arguments of AdamW behind parameters and moments.
-enum : std::size_t { kGradients = 3, kCount = 4, kRate = 5, kClip = 6 };
-
-Make left_out(Place at) {
-  return [=](Patient& p) { p.leave_out(p.find(at)); };
-}
-Make over(Place at, const char* group) {
-  return [=](Patient& p) { p.name_group(p.find(at), group); };
-}
-Make maximum(Place at) {
-  return [=](Patient& p) { p.name_reduction(p.find(at), "max"); };
-}
-Make again(Place at, const char* group) {
-  return [=](Patient& p) { p.sum_again(p.find(at), group); };
-}
-Make scaled(Place at, double factor) {
-  return [=](Patient& p) { p.scale(p.find(at), factor); };
-}
-Make skipped(Place at, std::size_t argument = 0) {
-  return [=](Patient& p) { p.skip(p.find(at), argument); };
-}
-
-std::vector<ValueId>& list(Patient& p, std::string_view op, std::size_t argument) {
-  const char* module = op == kAdam ? "optimizer" : "gradient_norm";
-  return std::get<UseList>(p.graph.nodes[p.find({op, module, U})].args[argument]).values;
-}
-std::size_t place_of(const Patient& p, const std::string& parameter) {
-  std::size_t place = 0;
-  for (const ir::Input& input : p.graph.inputs) {
-    if (input.name == parameter) return place;
-    place += input.kind == ir::InputKind::parameter;
-  }
-  throw std::runtime_error(p.graph.name + " has no parameter " + parameter);
-}
-// In lists of AdamW, and in that of the norm where `in_norm` says so.
-Make exchanged(std::size_t argument, const char* a, const char* b, bool in_norm = false) {
-  return [=](Patient& p) {
-    auto& values = list(p, kAdam, argument);
-    std::swap(values[place_of(p, a)], values[place_of(p, b)]);
-    if (!in_norm) return;
-    auto& squared = list(p, kSquares, 0);
-    std::swap(squared[place_of(p, a)], squared[place_of(p, b)]);
-  };
-}
-// The parameters that are gathered in two modules.
-Make gathered_for_each_other(const std::string& a, const std::string& b, Phase phase) {
-  return [=](Patient& p) {
-    std::swap(p.graph.nodes[p.find({kGather, a, phase})].args[0],
-              p.graph.nodes[p.find({kGather, b, phase})].args[0]);
-  };
-}
-// What AdamW takes as a number becomes `op` of it and itself, or of it and a number.
-Make number(std::size_t argument, const char* op, std::optional<double> other = {}) {
-  return [=](Patient& p) {
-    const NodeIndex adam = p.find({kAdam, "optimizer", U});
-    const ValueId own = ir::operand(p.graph.nodes[adam], argument);
-    const Argument second = other ? Argument(*other) : Argument(Use{own});
-    const ir::TensorType type = p.graph.value(own).type;
-    const ValueId made = p.insert(adam, op, {Use{own}, second}, type);
-    p.graph.nodes[adam + 1].args[argument] = Use{made};
-  };
-}
-
-// Before the optimizer, or before the norm as well.
-Make all_gradients_scaled(double factor, bool before_norm) {
-  return [=](Patient& p) {
-    std::vector<ValueId> gradients = list(p, kAdam, kGradients);
-    for (ValueId& gradient : gradients) {
-      const NodeIndex at =
-          p.find({before_norm ? kSquares : kAdam, before_norm ? "gradient_norm" : "optimizer", U});
-      const ir::TensorType type = p.graph.value(gradient).type;
-      gradient = p.insert(at, "aten.mul.Scalar", {Use{gradient}, factor}, type);
-    }
-    list(p, kAdam, kGradients) = gradients;
-    if (before_norm) list(p, kSquares, 0) = gradients;
-  };
-}
-
-Make norm_takes(const char* counted, const char* left_out) {
-  return [=](Patient& p) {
-    auto& squared = list(p, kSquares, 0);
-    squared[place_of(p, left_out)] = squared[place_of(p, counted)];
-  };
-}
-
-// Rows of a table, or labels of each sequence, one place too early; the last ones are the first.
-ValueId turned(Patient& p, NodeIndex at, ValueId of, std::int64_t dim) {
-  const ir::TensorType type = p.graph.value(of).type;
-  const std::int64_t size = type.sizes[static_cast<std::size_t>(dim)];
-  const auto slice = [&](NodeIndex where, std::int64_t begin, std::int64_t end) {
-    ir::TensorType piece = type;
-    piece.sizes[static_cast<std::size_t>(dim)] = end - begin;
-    return p.insert(where, "aten.slice.Tensor", {Use{of}, dim, begin, end, std::int64_t{1}}, piece, of);
-  };
-  const ValueId rest = slice(at, 1, size), first = slice(at + 1, 0, 1);
-  const ValueId made = p.insert(at + 2, "aten.cat.default", {UseList{{rest, first}}, dim}, type);
-  p.replace(of, made, at + 3);
-  return made;
-}
-ValueId input(const Patient& p, std::string_view name) {
-  for (const ir::Input& one : p.graph.inputs)
-    if (one.name == name) return one.value;
-  throw std::runtime_error(p.graph.name + " has no input " + std::string(name));
-}
-Make input_turned(const char* name, std::int64_t dim) {
-  return [=](Patient& p) { turned(p, 0, input(p, name), dim); };
-}
-// Positions are off by one on the second rank of tp.
-void turn_on_one_rank(Patient& p) {
-  const ValueId table = input(p, "rope.cos");
-  const auto& ids = p.graph.nodes[p.find({"rondo.local_ids", "tok_embeddings", F})].args;
-  const std::int64_t rank = std::get<std::int64_t>(ids[1]) / std::get<std::int64_t>(ids[2]);
-  const ir::TensorType type = p.graph.value(table).type;
-  const ValueId other = turned(p, 0, table, 0);
-  ir::TensorType both = ir::contiguous(type.dtype, {2, type.sizes[0], type.sizes[1]});
-  const ValueId stacked = p.insert(3, "aten.stack.default", {UseList{{table, other}}, std::int64_t{0}}, both);
-  const ValueId own =
-      p.insert(4, "rondo.local_part.default", {Use{stacked}, std::int64_t{0}, rank, std::string("tp")}, type);
-  p.replace(other, own, 5);
-}
-
-void add_residual_before_the_sum(Patient& p) {
-  NodeIndex scatter = p.find({kScatter, "layers.0.attention", F});
-  const NodeIndex sum = p.find({"aten.add.Tensor", "layers.0", F});
-  const ValueId residual = ir::operand(p.graph.nodes[sum], 0),
-                summand = ir::operand(p.graph.nodes[scatter], 0);
-  p.skip(sum, 1);
-  const ValueId whole = p.insert_gather(scatter, residual, 2, "tp");
-  const ValueId added = p.insert(scatter + 2, "aten.add.Tensor", {Use{summand}, Use{whole}, std::int64_t{1}},
-                                 p.graph.value(summand).type);
-  p.graph.nodes[scatter + 3].args[0] = Use{added};
-}
-
-void sum_before_activation(Patient& p) {
-  const NodeIndex swiglu = p.find({"rondo.swiglu", "layers.0.feed_forward", F});
-  const ValueId sum = p.insert_sum(swiglu, ir::operand(p.graph.nodes[swiglu], 0), "tp");
-  p.graph.nodes[swiglu + 2].args[0] = Use{sum};
-}
-
-// The biases of the routers of two layers.
-void exchange_biases(Patient& p) {
-  std::vector<std::size_t> biases;
-  for (std::size_t i = 0; i < p.graph.outputs.size(); ++i)
-    if (p.graph.outputs[i].name.ends_with(".expert_bias")) biases.push_back(i);
-  std::swap(p.graph.return_node().args.at(biases.at(0)), p.graph.return_node().args.at(biases.at(1)));
-}
-
-// Where a microbatch is added to what its predecessors brought.
-NodeIndex addition_to(const Patient& p, std::string_view sum) {
-  for (NodeIndex i = 0; i < p.graph.node_count(); ++i)
-    if (p.graph.nodes[i].module == "accumulate" && ir::operand(p.graph.nodes[i], 0) == input(p, sum))
-      return i;
-  throw std::runtime_error(p.graph.name + " adds nothing to " + std::string(sum));
-}
-
-void keep_sum(Patient& p) {
-  for (std::size_t i = 0; i < p.graph.outputs.size(); ++i)
-    if (p.graph.outputs[i].name == "new.grad.layers.0.attention.wq.weight")
-      p.graph.return_node().args[i] = Use{input(p, "grad.layers.0.attention.wq.weight")};
-}
-
-void take_neighbours_experts(Patient& p) {
-  auto& ids = p.graph.nodes[p.find({"rondo.local_ids", "layers.1.moe.dispatch", F})].args;
-  auto& first = std::get<std::int64_t>(ids[1]);
-  const std::int64_t count = std::get<std::int64_t>(ids[2]);
-  first = (first + count) % (4 * count);
-}
-
-void replicas_are_not_summed(Patient& p) {
-  for (NodeIndex i = 0; i < p.graph.node_count(); ++i)
-    if (p.graph.nodes[i].op == kReduce && p.graph.nodes[i].module.ends_with(".weight")) p.leave_out(i);
-}
-
-void adam_takes_a_summand(Patient& p) {
-  list(p, kAdam, kGradients)[place_of(p, "layers.0.attention.wq.weight")] =
-      input(p, "grad.layers.0.attention.wq.weight");
-}
-
-// The first node of the phase that takes a bucket apart, with two pieces of one type.
-Make pieces_exchanged(Phase phase, std::size_t dims) {
-  return [=](Patient& p) {
-    for (ir::Node& node : p.graph.nodes) {
-      if (!node.op.starts_with("aten.split_with_sizes") || node.phase != phase || node.origin.empty() ||
-          p.graph.value(node.results[0]).type.sizes.size() != dims)
-        continue;
-      for (std::size_t k = 0; k + 1 < node.results.size(); ++k)
-        if (p.graph.value(node.results[k]).type == p.graph.value(node.results[k + 1]).type)
-          return std::swap(node.results[k], node.results[k + 1]);
-    }
-    throw std::runtime_error(p.graph.name + " takes no bucket apart");
-  };
-}
-// The first bucket of gradients that is put together, with two pieces of one type.
-void put_together_otherwise(Patient& p) {
-  for (ir::Node& node : p.graph.nodes) {
-    if (node.op != "aten.cat.default" || node.phase != B || node.origin.empty()) continue;
-    auto& values = std::get<UseList>(node.args[0]).values;
-    for (std::size_t k = 0; k + 1 < values.size(); ++k)
-      if (p.graph.value(values[k]).type == p.graph.value(values[k + 1]).type)
-        return std::swap(values[k], values[k + 1]);
-  }
-  throw std::runtime_error(p.graph.name + " puts no bucket together");
-}
-
 const std::string kWq = "layers.0.attention.wq", kWqWeight = kWq + ".weight";
 const std::string kFeed = "layers.0.feed_forward", kAttention = "layers.0.attention";
 const std::string kMoe = "layers.1.moe", kExpertsW1 = kMoe + ".experts.w1";
@@ -292,6 +82,37 @@ std::vector<Mistake> of_tensor_parallelism() {
       late("bucket: two gathered parameters change places in the backward", pieces_exchanged(B, 2)),
       late("bucket: two reduced gradients change places", pieces_exchanged(B, 1)),
       late("bucket: two gradients are put in each other's place", put_together_otherwise),
+  };
+}
+
+std::vector<Mistake> of_context_parallelism() {
+  constexpr std::string_view kExchange = "_c10d_functional.all_to_all_single";
+  const auto row = [](const char* name, Make make) {
+    return Mistake{"context", kStep, name, std::move(make)};
+  };
+  const auto of_heads = [](const char* name, Make make) {
+    return Mistake{"heads", kStep, name, std::move(make)};
+  };
+  return {
+      row("context: keys are not gathered", left_out({kGather, kAttention, F})),
+      row("context: keys are gathered over dp, too", over({kGather, kAttention, F}, "dp_cp")),
+      row("context: parts of keys change places", parts_exchanged({"aten.cat", kAttention, F, 2})),
+      row("context: gradients of keys are not added", left_out({kScatter, kAttention, B})),
+      row("context: gradients of keys are added twice", again({kScatter, kAttention, B}, "cp")),
+      row("context: gradients of keys are the largest", maximum({kScatter, kAttention, B})),
+      row("context: queries stand one place off", input_turned("query_positions", 1)),
+      row("context: rotations are one place off", input_turned("positions", 1)),
+      row("context: wq's gradient is added over cp alone", over({kScatter, kWqWeight, B}, "cp")),
+      row("context: the loss is divided by the tokens of a row's ranks", over({kReduce, "loss", F, 0}, "cp")),
+      row("context: the loss is divided by the rank's own tokens", left_out({kReduce, "loss", F, 0})),
+      of_heads("heads: queries are not exchanged", left_out({kExchange, kAttention, F, 0})),
+      of_heads("heads: attention takes keys and values for each other",
+               [=](Patient& p) {
+                 auto& args = p.graph.nodes[p.find({"rondo.attention", kAttention, F})].args;
+                 std::swap(args[1], args[2]);
+               }),
+      of_heads("heads: results are not exchanged back", left_out({kExchange, kAttention, F, 3})),
+      of_heads("heads: a gradient is not exchanged", left_out({kExchange, kAttention, B, 1})),
   };
 }
 
@@ -384,7 +205,8 @@ std::vector<Mistake> of_few_experts() {
 const std::vector<Mistake>& mistakes() {
   static const auto* const all = [] {
     auto* rows = new std::vector<Mistake>;
-    for (const auto& some : {of_tensor_parallelism(), of_replicas(), of_experts(), of_few_experts()})
+    for (const auto& some :
+         {of_tensor_parallelism(), of_context_parallelism(), of_replicas(), of_experts(), of_few_experts()})
       rows->insert(rows->end(), some.begin(), some.end());
     return rows;
   }();

@@ -18,6 +18,8 @@ const std::vector<MutantJob>& mutant_jobs() {
       {"llama tp", "llama3_debug", "dp_shard=2,tp=2"},
       {"llama hsdp", "llama3_debug",
        "dp_replicate=2,dp_shard=2,accumulate=2,training.document_attention=true"},
+      {"context", "llama3_debug", "dp_shard=2,cp=2,training.document_attention=true"},
+      {"heads", "llama3_debug", "dp_shard=2,cp=2,parallelism.context_parallel_rotate_method=alltoall"},
       {"experts", "deepseek_v3_debug", "dp_shard=2,tp=2,ep=4"},
       {"few experts", "deepseek_v3_debug",
        "dp_shard=4,ep=2,parallelism.expert_parallel_comm_backend=standard"},
