@@ -10,6 +10,7 @@
 #include "tests/trainer/config/torchtitan_keys.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/dump.h"
+#include "trainer/config/load.h"
 #include "trainer/config/schema/keys.h"
 #include "trainer/config/schema/unsupported.h"
 
@@ -338,6 +339,47 @@ TEST_CASE("validation.steps = -1 is the whole batches of the data, and at least 
   CHECK(validation_steps(config, layout, 11) == 1);
   config.validation.steps = 5;
   CHECK(validation_steps(config, layout, 100) == 5);
+}
+
+TEST_CASE("the flags of torchtitan's own runs with context parallelism give their layouts") {
+  struct Flavor {
+    const char* config;
+    std::vector<std::string> degrees;
+    std::int64_t ranks;
+    const char* layout;
+  };
+  const Flavor flavors[] = {
+      {"llama3_debug", {"context_parallel_degree=4", "context_parallel_rotate_method=allgather"}, 4, "cp 4"},
+      {"llama3_debug", {"context_parallel_degree=4", "context_parallel_rotate_method=alltoall"}, 4, "cp 4"},
+      {"llama3_debug", {"data_parallel_shard_degree=2", "context_parallel_degree=2"}, 4, "dp_shard 2 x cp 2"},
+      {"llama3_debug",
+       {"data_parallel_shard_degree=1", "data_parallel_replicate_degree=2", "context_parallel_degree=2"},
+       4,
+       "dp_replicate 2 x cp 2"},
+      {"llama3_debug",
+       {"data_parallel_shard_degree=2", "data_parallel_replicate_degree=2", "context_parallel_degree=2"},
+       8,
+       "dp_replicate 2 x dp_shard 2 x cp 2"},
+      {"llama3_debug",
+       {"data_parallel_shard_degree=2", "tensor_parallel_degree=2", "context_parallel_degree=2"},
+       8,
+       "dp_shard 2 x cp 2 x tp 2"},
+      {"deepseek_v3_debug",
+       {"data_parallel_shard_degree=2", "tensor_parallel_degree=2", "context_parallel_degree=2",
+        "expert_parallel_degree=4"},
+       8,
+       "dp_shard 2 x cp 2 x tp 2, experts efsdp 2 x ep 4"},
+      {"deepseek_v3_debug",
+       {"data_parallel_shard_degree=2", "tensor_parallel_degree=2", "context_parallel_degree=2",
+        "expert_parallel_degree=2", "expert_tensor_parallel_degree=2"},
+       8,
+       "dp_shard 2 x cp 2 x tp 2, experts efsdp 2 x ep 2 x etp 2"}};
+  for (const Flavor& flavor : flavors) {
+    std::vector<std::string> flags = {"--job.config_file=" RONDO_SOURCE_DIR "/configs/" +
+                                      std::string(flavor.config) + ".toml"};
+    for (const std::string& degree : flavor.degrees) flags.push_back("--parallelism." + degree);
+    CHECK(resolve_layout(rondo::load_config(flags), flavor.ranks).mesh.text() == flavor.layout);
+  }
 }
 
 TEST_CASE("what torchtitan only runs slower, or ends late, is accepted and told") {
