@@ -156,6 +156,22 @@ bool has_key_positions(const Node& node) {
   return operand(node, node.op == "rondo.attention.default" ? 10 : 12) != kNoValue;
 }
 
+// Where ranks have neighbouring queries of each row, the last has the keys of nearly all of it under a causal
+// mask, while the mean is half; and the others wait for it. Its share over the mean.
+double busiest_over_mean(const Graph& graph, const Node& node) {
+  const bool forward = node.op == "rondo.attention.default";
+  const AttentionMask mask = mask_of(node);
+  const bool causal = mask.left == AttentionMask::kUnlimited && mask.right == 0 && mask.chunk == 0;
+  if (number(node, forward ? 11 : 13) != 1.0 || !causal) return 1;
+  const auto tokens = [&](std::size_t argument) {
+    const ValueId id = operand(node, argument);
+    const bool heads = id != kNoValue && graph.value(id).type.sizes.size() == 4;
+    return heads ? static_cast<double>(graph.value(id).type.sizes[2]) : 0.0;
+  };
+  const double queries = tokens(forward ? 0 : 1), keys = tokens(forward ? 1 : 2);
+  return queries < keys ? 2 - queries / keys : 1;
+}
+
 double whole_bytes(const Graph& graph, const Node& node, bool results) {
   double bytes = 0;
   const auto add = [&](ValueId id) { bytes += touched_bytes(graph.value(id).type); };
@@ -195,11 +211,12 @@ NodeCost node_cost(const Graph& graph, const Node& node, const DeviceModel& devi
     if (seconds > cost.seconds) cost = {seconds, kind};
   };
   at_least(memory_seconds(bytes_moved(graph, node), device), CostKind::memory);
-  const double operations = flops(graph, node);
+  double operations = flops(graph, node);
   if (operations == 0) return cost;
   const double peak = peak_for(graph, node, device);
   const bool is_attention =
       node.op == "rondo.attention.default" || node.op == "rondo.attention_backward.default";
+  if (is_attention) operations *= busiest_over_mean(graph, node);
   if (is_attention && device.is_gpu && has_key_positions(node)) {
     at_least(operations / (peak * device.any_positions_fraction), CostKind::attention);
   } else if (node.op == "rondo.attention.default") {

@@ -163,6 +163,25 @@ TEST_CASE("attention costs the pairs that its window and chunks let meet, at the
   CHECK(seconds("-1, 0, 128") == Approx(2 * of_a_pair * 4 * (128 * 129 / 2)));
 }
 
+// A quarter of the queries of a row, to all of its keys.
+TEST_CASE(
+    "attention to a part of the queries costs its share, that of the last rank where ranks have neighbours") {
+  DeviceModel d = round_numbers();
+  d.peak_memory_bytes_per_s = 1e15;
+  const auto seconds = [&](const std::string& runs) {
+    const Graph graph = parse(
+        "graph g\nbatch %0: bf16[1,2,128,64] q\nbatch %1: bf16[1,2,512,64] k\nbatch %2: i32[1,128] places\n"
+        "forward\n  %3: bf16[1,2,128,64], %4: f32[1,2,128] = rondo.attention.default(%0, %1, %1, none, 0.1, "
+        "-1, 0, 0, none, %2, none, " +
+            runs + ")\nreturn\n",
+        "x.ir");
+    return node_cost(graph, graph.nodes[0], d).seconds;
+  };
+  const double share = 4.0 * 2 * 64 * (512 * 513 / 2) / 4 / (1e12 * 0.25);
+  CHECK(seconds("2") == Approx(share));
+  CHECK(seconds("1") == Approx(share * (2 - 0.25)));
+}
+
 // TFLOP/s of a product in bf16.
 double tera_per_s(const DeviceModel& device, const std::string& m, const std::string& k,
                   const std::string& n) {
