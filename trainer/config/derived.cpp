@@ -40,7 +40,7 @@ std::string broken_exchange(const SharedSizes& shared, const ShareDegrees& degre
 
 ContextBalance context_balance(const Parallelism& p) {
   const std::string& name = p.context_parallel_load_balancer;
-  if (name == "none" || p.context_parallel_rotate_method == "alltoall") return ContextBalance::none;
+  if (name == "none" || p.exchanges_heads()) return ContextBalance::none;
   return name == "headtail" ? ContextBalance::headtail : ContextBalance::documents;
 }
 
@@ -95,7 +95,7 @@ std::vector<BrokenShare> broken_shares(const JobConfig& config, const ShareDegre
             tensor, tensor_parallel, section,
             context_parallel > 1 ? fmt::format(" / {}", context_parallel) : "", batch, own, batch * own));
   };
-  if (config.parallelism.context_parallel_rotate_method == "alltoall" && context_parallel > 1) {
+  if (config.parallelism.exchanges_heads() && context_parallel > 1) {
     const std::string rule = broken_exchange(shared, degrees);
     require(rule.empty(), {kContext, "parallelism.context_parallel_rotate_method", "model.name"}, rule);
   }

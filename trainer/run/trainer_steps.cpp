@@ -94,7 +94,7 @@ void Trainer::begin_step() {
       static_cast<float>(config_.optimizer.lr * lr_factor(progress_.schedule_step, schedule_steps(config_),
                                                           s.decay_type, s.min_lr_factor));
   std::optional<double> imbalance;
-  if (layout_.mesh.degree(Axis::cp) > 1 && config_.parallelism.context_parallel_rotate_method == "allgather")
+  if (layout_.mesh.degree(Axis::cp) > 1 && !config_.parallelism.exchanges_heads())
     imbalance = batch_.attention_imbalance;
   const std::int64_t tokens = batch_.tokens * layout_.mesh.degree(kTokenAxes);
   runner_->begin(std::move(batch_), learning_rate);

@@ -38,8 +38,7 @@ BlockCheckpoint checkpoint_of(const ActivationCheckpoint& a) {
 ContextParallel context_parallel(const JobConfig& c, const Layout& layout) {
   const ContextBalance balance = context_balance(c.parallelism);
   return {layout.mesh.group(Axis::cp),
-          c.parallelism.context_parallel_rotate_method == "alltoall" ? ContextExchange::all_to_all
-                                                                     : ContextExchange::all_gather,
+          c.parallelism.exchanges_heads() ? ContextExchange::all_to_all : ContextExchange::all_gather,
           balance == ContextBalance::none       ? 1
           : balance == ContextBalance::headtail ? 2
                                                 : 0};

@@ -20,6 +20,7 @@ struct Parallelism {
   std::string expert_parallel_comm_backend = "static";       // static | standard
   double expert_capacity_factor = 0;                         // 0: room for all rows that can come
   std::string expert_overflow = "repeat";                    // repeat | skip | drop
+  bool exchanges_heads() const { return context_parallel_rotate_method == "alltoall"; }
   static const Fields& fields();
 };
 
