@@ -17,8 +17,8 @@
 #include "trainer/observe/metrics/step_metrics.h"
 #include "trainer/observe/metrics/tensorboard.h"
 #include "trainer/observe/metrics/throughput.h"
+#include "trainer/step/functions/train_step.h"
 #include "trainer/step/step_runner.h"
-#include "trainer/step/train_step.h"
 
 namespace rondo {
 

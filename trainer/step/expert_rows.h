@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "trainer/step/train_step.h"
+#include "trainer/step/functions/train_step.h"
 
 namespace rondo {
 

@@ -10,7 +10,7 @@
 #include "trainer/config/derived.h"
 #include "trainer/config/schema/job_config.h"
 #include "trainer/data/loader.h"
-#include "trainer/step/train_step.h"
+#include "trainer/step/functions/train_step.h"
 
 namespace rondo {
 

@@ -21,8 +21,8 @@
 #include "compiler/compile.h"
 #include "compiler/execute/host_transfers.h"
 #include "trainer/data/loader.h"
+#include "trainer/step/functions/train_step.h"
 #include "trainer/step/train_state.h"
-#include "trainer/step/train_step.h"
 
 namespace rondo {
 

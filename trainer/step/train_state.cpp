@@ -12,8 +12,8 @@
 
 #include "models/parts/initialize.h"
 #include "support/error.h"
-#include "trainer/step/placement.h"
-#include "trainer/step/train_step.h"
+#include "trainer/step/functions/placement.h"
+#include "trainer/step/functions/train_step.h"
 
 namespace rondo {
 namespace {

@@ -19,7 +19,7 @@
 #include "models/llama3/llama3.h"
 #include "models/parts/decoder.h"
 #include "tests/trainer/step/initial_state.h"
-#include "trainer/step/train_step.h"
+#include "trainer/step/functions/train_step.h"
 
 namespace rondo {
 namespace {

@@ -1,5 +1,5 @@
 // The biases that balance the load of experts.
-#include "trainer/step/load_balance.h"
+#include "trainer/step/functions/load_balance.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>

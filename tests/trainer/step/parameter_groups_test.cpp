@@ -12,7 +12,7 @@
 #include "compiler/ir/ir.h"
 #include "support/error.h"
 #include "tests/trainer/step/small_job.h"
-#include "trainer/step/optimizer.h"
+#include "trainer/step/functions/optimizer.h"
 
 namespace rondo {
 namespace {

@@ -22,7 +22,7 @@
 #include "tests/trainer/observe/metrics/scratch.h"
 #include "trainer/config/load.h"
 #include "trainer/step/from_config.h"
-#include "trainer/step/placement.h"
+#include "trainer/step/functions/placement.h"
 #include "trainer/step/step_runner.h"
 
 namespace rondo {

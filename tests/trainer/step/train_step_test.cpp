@@ -1,6 +1,6 @@
 // The bitwise ladder on one rank: eager == interpreter == replay, over steps, for losses, norms and the whole
 // state.
-#include "trainer/step/train_step.h"
+#include "trainer/step/functions/train_step.h"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>

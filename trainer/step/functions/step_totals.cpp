@@ -4,7 +4,7 @@
 // needs no read on the host; what stops later steps is a sum of such differences and of rows without room,
 // none of which brings it back to 0. The clip is a factor that the optimizer divides by while it reads the
 // gradients, so no scaled copy is made.
-#include "trainer/step/step_totals.h"
+#include "trainer/step/functions/step_totals.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>

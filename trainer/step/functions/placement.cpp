@@ -1,4 +1,4 @@
-#include "trainer/step/placement.h"
+#include "trainer/step/functions/placement.h"
 
 #include <algorithm>
 #include <string>

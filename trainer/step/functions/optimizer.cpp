@@ -1,4 +1,4 @@
-#include "trainer/step/optimizer.h"
+#include "trainer/step/functions/optimizer.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/TensorOperators.h>

@@ -3,7 +3,7 @@
 // a trace and every eager run call them. Shards are detached first, so a gradient ends at the shard. State is
 // overwritten where it lies; in a trace functionalization makes that a new value. Nothing here knows who runs
 // it.
-#include "trainer/step/train_step.h"
+#include "trainer/step/functions/train_step.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -17,10 +17,10 @@
 #include "support/error.h"
 #include "support/scope.h"
 #include "trainer/data/loader.h"
-#include "trainer/step/load_balance.h"
-#include "trainer/step/placement.h"
-#include "trainer/step/step_signature.h"
-#include "trainer/step/step_totals.h"
+#include "trainer/step/functions/load_balance.h"
+#include "trainer/step/functions/placement.h"
+#include "trainer/step/functions/step_signature.h"
+#include "trainer/step/functions/step_totals.h"
 
 namespace rondo {
 namespace {

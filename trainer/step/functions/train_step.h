@@ -28,7 +28,7 @@
 #include "compiler/trace/step_function.h"
 #include "models/parts/decoder.h"
 #include "parallel/simple_fsdp.h"
-#include "trainer/step/optimizer.h"
+#include "trainer/step/functions/optimizer.h"
 
 namespace rondo {
 

@@ -1,4 +1,4 @@
-#include "trainer/step/load_balance.h"
+#include "trainer/step/functions/load_balance.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/amax.h>
