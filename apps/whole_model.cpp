@@ -25,8 +25,9 @@ WholeModel::WholeModel(StoredModel& stored, std::int64_t max_length, bool gradie
 }
 
 at::Tensor WholeModel::logits(const at::Tensor& tokens_BT) const {
-  return decoder_->forward(*weights_,
-                           {.tokens_BT = tokens_BT, .buffers = buffers_, .expert_biases = biases_});
+  ForwardInputs inputs = ForwardInputs::of(tokens_BT);
+  inputs.buffers = buffers_, inputs.expert_biases = biases_;
+  return decoder_->forward(*weights_, inputs);
 }
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// A decoder that follows from its description: the order of its parts, and what is counted of them. What a
-// part computes is in models/attention/ and models/parts/.
+// A decoder, or a stage of one, that follows from its description: the order of its parts, and what is
+// counted of them. What a part computes is in models/attention/ and models/parts/.
 //
 // Shape suffixes: N tokens of this rank, D model dim.
 #include <ATen/TensorOperators.h>
@@ -13,6 +13,7 @@
 #include "models/parts/description.h"
 #include "models/parts/layers.h"
 #include "models/parts/moe.h"
+#include "support/error.h"
 #include "support/scope.h"
 
 namespace rondo {
@@ -34,15 +35,33 @@ double share_of_causal(const AttentionMask& mask, std::int64_t tokens) {
 
 class DescribedDecoder final : public Decoder {
  public:
-  explicit DescribedDecoder(Description description)
-      : d_(std::move(description)), table_(described_parameters(d_)) {
-    for (std::size_t layer = 0; layer < d_.blocks.size(); ++layer)
-      if (std::holds_alternative<MixtureOfExperts>(d_.blocks[layer].feed_forward)) routers_.push_back(layer);
+  DescribedDecoder(Description description, const StagePart& part)
+      : d_(std::move(description)), part_(part), table_(described_parameters(d_, part)) {
+    for (std::int64_t layer = 0; layer < std::ssize(d_.blocks); ++layer) {
+      const Block& block = d_.blocks[static_cast<std::size_t>(layer)];
+      const auto* m = std::get_if<MixtureOfExperts>(&block.feed_forward);
+      if (m == nullptr) continue;
+      if (!routed_tokens_) routed_tokens_ = RoutedTokens{m->experts, m->router.top_k, d_.ends.dim};
+      if (layer >= part.first_layer && layer < part.end()) routers_.push_back(layer);
+    }
   }
 
   const std::vector<ParameterRule>& parameters() const override { return table_.rules(); }
   std::int64_t vocabulary() const override { return d_.ends.vocab_size; }
+  std::int64_t dim() const override { return d_.ends.dim; }
+  std::int64_t layers() const override { return part_.layers; }
+  bool ties_embeddings() const override { return d_.ends.tie_embeddings; }
   double load_balance_coeff() const override { return d_.load_balance_coeff; }
+
+  std::shared_ptr<const Decoder> stage(const StagePart& part) const override {
+    const StagePart whole = whole_of(d_);
+    RONDO_ASSERT(part_ == whole, "stages are those of a whole model");
+    RONDO_ASSERT(part.first_layer >= 0 && part.layers >= 0 && part.end() <= whole.layers,
+                 "a stage's layers are the model's");
+    RONDO_ASSERT(!ties_embeddings() || part == whole, "embedding and head are one matrix, on one stage");
+    return std::make_shared<DescribedDecoder>(d_, part);
+  }
+
   std::vector<Buffer> buffers(std::int64_t seq_len) const override {
     std::vector<Buffer> tables = rotary_buffers(d_.rotary, seq_len);
     if (d_.query_growth.scale > 0) tables.push_back(query_growth_buffer(d_.query_growth, seq_len));
@@ -51,14 +70,14 @@ class DescribedDecoder final : public Decoder {
 
   std::vector<std::string> routers() const override {
     std::vector<std::string> paths;
-    for (const std::size_t layer : routers_) paths.push_back("layers." + std::to_string(layer) + ".moe");
+    for (const std::int64_t layer : routers_) paths.push_back("layers." + std::to_string(layer) + ".moe");
     return paths;
   }
 
   std::vector<ExpertBias> expert_biases() const override {
     std::vector<ExpertBias> biases;
     if (routers_.empty() || !experts_of(routers_[0]).has_bias) return biases;
-    for (const std::size_t layer : routers_) {
+    for (const std::int64_t layer : routers_) {
       const std::string at = "layers." + std::to_string(layer) + ".";
       biases.push_back(
           {at + "moe.expert_bias", experts_of(layer).experts,
@@ -67,46 +86,43 @@ class DescribedDecoder final : public Decoder {
     return biases;
   }
 
-  std::optional<RoutedTokens> routed_tokens() const override {
-    if (routers_.empty()) return std::nullopt;
-    const MixtureOfExperts& m = experts_of(routers_[0]);
-    return RoutedTokens{m.experts, m.router.top_k, d_.ends.dim};
-  }
+  std::optional<RoutedTokens> routed_tokens() const override { return routed_tokens_; }
 
   Tensor forward(const Weights& weights, const ForwardInputs& inputs) const override {
     const RotaryTables rope = rotary_tables(inputs);
     const auto one_block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t layer) {
-      return block(h_ND, static_cast<std::size_t>(layer), weights, rope, inputs);
+      return block(h_ND, layer, weights, rope, inputs);
     };
-    const auto layers = static_cast<std::int64_t>(d_.blocks.size());
-    return decode(weights, inputs, {layers, d_.norm_eps, d_.ends.tie_embeddings, one_block});
+    return decode(weights, inputs, {part_, d_.norm_eps, d_.ends.tie_embeddings, one_block});
   }
 
   // Of the routed experts, those that a token takes count.
   std::int64_t flops_per_token(std::int64_t seq_len) const override {
-    std::int64_t active = d_.ends.tie_embeddings ? 0 : -d_.ends.vocab_size * d_.ends.dim;
+    const bool looked_up = part_.embedding && !d_.ends.tie_embeddings;
+    std::int64_t active = looked_up ? -d_.ends.vocab_size * d_.ends.dim : 0;
     double widths = 0;
     std::int64_t routed = 0;
     for (const ParameterRule& rule : parameters())
       (rule.style == ParallelStyle::experts ? routed : active) += element_count(rule);
-    if (const auto tokens = routed_tokens()) active += routed * tokens->experts_per_token / tokens->experts;
-    for (const Block& b : d_.blocks)
+    if (routed_tokens_) active += routed * routed_tokens_->experts_per_token / routed_tokens_->experts;
+    for (std::int64_t layer = part_.first_layer; layer < part_.end(); ++layer)
       widths += std::visit(
           [&](const auto& kind) {
             return static_cast<double>(head_dims(kind)) * share_of_causal(mask_of(kind), seq_len);
           },
-          b.attention);
+          block_of(layer).attention);
     return 6 * (active + std::llround(widths * static_cast<double>(seq_len)));
   }
 
  private:
-  const MixtureOfExperts& experts_of(std::size_t layer) const {
-    return std::get<MixtureOfExperts>(d_.blocks[layer].feed_forward);
+  const Block& block_of(std::int64_t layer) const { return d_.blocks[static_cast<std::size_t>(layer)]; }
+  const MixtureOfExperts& experts_of(std::int64_t layer) const {
+    return std::get<MixtureOfExperts>(block_of(layer).feed_forward);
   }
 
-  Tensor block(const Tensor& h_ND, std::size_t layer, const Weights& weights, const RotaryTables& rope,
+  Tensor block(const Tensor& h_ND, std::int64_t layer, const Weights& weights, const RotaryTables& rope,
                const ForwardInputs& inputs) const {
-    const Block& b = d_.blocks[layer];
+    const Block& b = block_of(layer);
     const auto attend = [&](const Tensor& x_ND) {
       return std::visit([&](const auto& kind) { return attention(kind, x_ND, weights, rope, inputs); },
                         b.attention);
@@ -124,13 +140,13 @@ class DescribedDecoder final : public Decoder {
     return add(add(h_ND, "attention_norm", attend), "ffn_norm", feed);
   }
 
-  Tensor experts(const Tensor& x_ND, std::size_t layer, const Weights& weights,
+  Tensor experts(const Tensor& x_ND, std::int64_t layer, const Weights& weights,
                  const ForwardInputs& inputs) const {
     ModuleScope scope("moe");
     const auto router = static_cast<std::size_t>(std::lower_bound(routers_.begin(), routers_.end(), layer) -
                                                  routers_.begin());
-    const SequenceBalance balance = {
-        inputs.tokens_BT.size(0), d_.sequence_balance_coeff * inputs.sequence_weight, inputs.context_ranks};
+    const SequenceBalance balance = {inputs.rows, d_.sequence_balance_coeff * inputs.sequence_weight,
+                                     inputs.context_ranks};
     const MixtureOfExperts& m = experts_of(layer);
     const Tensor bias_E = m.has_bias ? inputs.expert_biases.at(router) : Tensor();
     const MoeOutput moe = mixture_of_experts(m, x_ND, weights, bias_E, balance);
@@ -138,15 +154,18 @@ class DescribedDecoder final : public Decoder {
     return moe.y_TD;
   }
 
-  Description d_;
+  Description d_;   // of the whole model
+  StagePart part_;  // that this is
   ParameterTable table_;
-  std::vector<std::size_t> routers_;  // the layers that have one
+  std::vector<std::int64_t> routers_;            // the layers of the part that have one
+  std::optional<RoutedTokens> routed_tokens_{};  // of the whole model
 };
 
 }  // namespace
 
 std::shared_ptr<const Decoder> make_decoder(Description description) {
-  return std::make_shared<DescribedDecoder>(std::move(description));
+  const StagePart whole = whole_of(description);
+  return std::make_shared<DescribedDecoder>(std::move(description), whole);
 }
 
 }  // namespace rondo

@@ -19,7 +19,8 @@ ModelSpec spec_of(const Config&) {
   const auto problems = [](const FieldValues& values) { return from_values<Config>(values).problems(); };
   const auto shared = [](const FieldValues& values) { return from_values<Config>(values).shared(); };
   const auto parameters = [](const FieldValues& values) {
-    return described_parameters(from_values<Config>(values).description()).rules();
+    const Description description = from_values<Config>(values).description();
+    return described_parameters(description, whole_of(description)).rules();
   };
   const auto plain = [](const FieldValues& values) { return from_values<Config>(values).plain(); };
   const auto small = [](const FieldValues& values) { return to_values(from_values<Config>(values).small()); };

@@ -32,9 +32,7 @@ Tensor summed_output(const GroupedQueryAttention& a, const Tensor& heads_TD, con
 // Queries or keys [T, heads * K], after their norm, as heads.
 Tensor normed_heads(const GroupedQueryAttention& a, const char* norm, const Tensor& x, std::int64_t heads,
                     const Weights& weights, const ForwardInputs& inputs) {
-  const auto as_heads = [&](const Tensor& y) {
-    return y.view({inputs.tokens_BT.size(0), inputs.tokens_BT.size(1), -1, a.head_dim});
-  };
+  const auto as_heads = [&](const Tensor& y) { return y.view({inputs.rows, inputs.length, -1, a.head_dim}); };
   switch (a.qk_norm) {
     case QkNorm::per_head:
       return rms_norm(norm, as_heads(x), weights, a.norm_eps);
@@ -85,7 +83,7 @@ Tensor attention(const GroupedQueryAttention& a, const Tensor& x_ND, const Weigh
                                           .sinks = sinks,
                                           .query_positions = inputs.query_positions_BT,
                                           .key_positions = inputs.key_positions_BS});
-  return summed_output(a, out_BHTK.transpose(1, 2).reshape({inputs.tokens_BT.numel(), -1}), weights);
+  return summed_output(a, out_BHTK.transpose(1, 2).reshape({inputs.rows * inputs.length, -1}), weights);
 }
 
 }  // namespace rondo

@@ -27,7 +27,7 @@ Tensor queries(const LatentAttention& a, const Tensor& x_ND, const Weights& weig
 Tensor attention(const LatentAttention& a, const Tensor& x_ND, const Weights& weights,
                  const RotaryTables& rope, const ForwardInputs& inputs) {
   ModuleScope scope("attention");
-  const std::int64_t batch = inputs.tokens_BT.size(0), time = inputs.tokens_BT.size(1);
+  const std::int64_t batch = inputs.rows, time = inputs.length;
   const auto heads = [&](const Tensor& x, std::int64_t width) {
     return x.view({batch, -1, x.size(-1) / width, width});
   };

@@ -98,9 +98,8 @@ RotaryTables rotary_tables(const ForwardInputs& inputs) {
     return {cos, sin, inputs.buffers.size() > 2 ? rows(inputs.buffers[2]) : Tensor()};
   };
   if (!inputs.positions_BT)
-    return at_positions([&](const Tensor& table) {
-      return table.narrow(0, 0, inputs.tokens_BT.size(1)).unsqueeze(0).unsqueeze(2);
-    });
+    return at_positions(
+        [&](const Tensor& table) { return table.narrow(0, 0, inputs.length).unsqueeze(0).unsqueeze(2); });
   const Tensor& positions = *inputs.positions_BT;
   const Tensor flat = positions.reshape({-1});
   return at_positions([&](const Tensor& table) {

@@ -1,4 +1,5 @@
-// What the trainer knows of a model: its parameter table, its constant buffers, its forward and its cost.
+// What the trainer knows of a model: its parameter table, its constant buffers, its forward and its cost; and
+// the same of a stage of it, which is a decoder, too.
 //
 // A model is single-device code in plain ATen over parallel/sharding.h's Weights; it knows no rank, mesh or
 // collective.
@@ -58,8 +59,11 @@ struct BlockCheckpoint {
 
 // REQUIRES with a checkpoint: this object and the weights outlive the backward.
 struct ForwardInputs {
-  at::Tensor tokens_BT;             // int64 ids: of each row those that this rank has
-  std::vector<at::Tensor> buffers;  // in the order of Decoder::buffers; fp32, or fp64 with fp64 weights
+  std::int64_t rows = 0, length = 0;  // B, and T: of each row the tokens that this rank has
+  at::Tensor tokens_BT = {};          // int64 ids; undefined where a stage has no embedding
+  // What the stage before gave, in the compute dtype: there where tokens are not.
+  std::optional<at::Tensor> hidden_ND = std::nullopt;
+  std::vector<at::Tensor> buffers = {};  // in the order of Decoder::buffers; fp32, or fp64 with fp64 weights
   // int64, restarting at document borders; absent: 0, 1, 2, ... in each row
   std::optional<at::Tensor> positions_BT = std::nullopt;
   // int32 cu_seqlens over the flattened tokens of whole rows, padded with their number at the end
@@ -73,6 +77,10 @@ struct ForwardInputs {
   std::int64_t context_ranks = 1;              // that share each row of the batch
   // The weight of a sequence in losses of whole sequences that a model adds to its gradients; 0: none.
   double sequence_weight = 0;
+
+  static ForwardInputs of(const at::Tensor& tokens_BT) {
+    return {.rows = tokens_BT.size(0), .length = tokens_BT.size(1), .tokens_BT = tokens_BT};
+  }
 };
 
 class Decoder {
@@ -82,12 +90,21 @@ class Decoder {
   virtual const std::vector<ParameterRule>& parameters() const = 0;
   // Tables for sequences of up to seq_len tokens.
   virtual std::vector<Buffer> buffers(std::int64_t seq_len) const = 0;
-  // Logits [B, T, vocabulary] in the weights' dtype; of the vocabulary this rank's part.
+  // Logits [B, T, vocabulary] in the weights' dtype; of the vocabulary this rank's part. Of a stage without
+  // the head: h [N, dim], N as parallel/sharding.h says.
   virtual at::Tensor forward(const Weights& weights, const ForwardInputs& inputs) const = 0;
   // Forward and backward. A causal row counts as its whole square, as torchtitan counts it, and any other
   // mask by its pairs in proportion to a causal row's; each row is taken as one document.
   virtual std::int64_t flops_per_token(std::int64_t seq_len) const = 0;
   virtual std::int64_t vocabulary() const = 0;
+  virtual std::int64_t dim() const = 0;     // of a token between layers
+  virtual std::int64_t layers() const = 0;  // of this part
+  virtual bool ties_embeddings() const = 0;
+  // These layers alone as a decoder: parameters(), routers(), expert_biases(), their forward and its cost are
+  // those of the part, under the names that they have in the whole model; buffers(), vocabulary(), dim(),
+  // routed_tokens() and load_balance_coeff() are the whole's. REQUIRES: this is the whole, which has these
+  // layers; not tied embeddings, unless the part is everything.
+  virtual std::shared_ptr<const Decoder> stage(const StagePart& part) const = 0;
   // The routers by their module paths, in the order of the forward: "layers.3.moe".
   virtual std::vector<std::string> routers() const { return {}; }
   // One for each of the routers, or none.

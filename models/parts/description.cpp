@@ -114,11 +114,13 @@ void add(ParameterTable& table, const Block& block, const LayerNames& names) {
 
 }  // namespace
 
-ParameterTable described_parameters(const Description& d) {
+StagePart whole_of(const Description& d) { return {0, std::ssize(d.blocks)}; }
+
+ParameterTable described_parameters(const Description& d, const StagePart& part) {
   const auto add_block = [&](ParameterTable& table, std::size_t layer) {
     add(table, d.blocks[layer], d.names);
   };
-  return {d.ends, d.blocks.size(), d.initial_weights, add_block};
+  return {d.ends, part, d.initial_weights, add_block};
 }
 
 }  // namespace rondo

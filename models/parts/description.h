@@ -137,6 +137,7 @@ struct Description {
   LayerNames names = {};
 };
 
-ParameterTable described_parameters(const Description& description);
+StagePart whole_of(const Description& description);
+ParameterTable described_parameters(const Description& description, const StagePart& part);
 
 }  // namespace rondo

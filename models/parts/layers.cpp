@@ -11,6 +11,7 @@
 #include "ops/kernel/with_dtype.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/swiglu/swiglu.h"
+#include "support/error.h"
 #include "support/scope.h"
 
 namespace rondo {
@@ -53,13 +54,18 @@ Tensor feed_forward(const char* name, const Tensor& x, const Weights& weights) {
 }
 
 Tensor decode(const Weights& weights, const ForwardInputs& inputs, const DecoderStack& stack) {
+  const StagePart& part = stack.part;
+  RONDO_ASSERT(inputs.tokens_BT.defined() == part.embedding && inputs.hidden_ND.has_value() != part.embedding,
+               "a part with the embedding begins with tokens, and any other with what the one before gave");
   Tensor embedding_VD, h_ND;
-  {
+  if (part.embedding) {
     ModuleScope scope("tok_embeddings");
     embedding_VD = weights.get("weight");
     h_ND = weights.lookup(embedding_VD, inputs.tokens_BT);
+  } else {
+    h_ND = *inputs.hidden_ND;
   }
-  for (std::int64_t layer = 0; layer < stack.n_layers; ++layer) {
+  for (std::int64_t layer = part.first_layer; layer < part.end(); ++layer) {
     const auto block = [inner = stack.block, layer](const Tensor& h) {
       ModuleScope layers("layers");
       BlockScope scope(std::to_string(layer));
@@ -72,11 +78,12 @@ Tensor decode(const Weights& weights, const ForwardInputs& inputs, const Decoder
     h_ND =
         checkpoint(block, h_ND, weights.leaves("layers." + std::to_string(layer)), inputs.checkpoint.keeps);
   }
+  if (!part.head) return h_ND;
   h_ND = rms_norm("norm", h_ND, weights, stack.norm_eps);
   ModuleScope scope("output");
   const Tensor all_ND = weights.all_gather_sequence(h_ND);
   const Tensor logits = stack.tie_embeddings ? at::linear(all_ND, embedding_VD) : weights.linear(all_ND);
-  return logits.view({inputs.tokens_BT.size(0), inputs.tokens_BT.size(1), -1});
+  return logits.view({inputs.rows, inputs.length, -1});
 }
 
 }  // namespace rondo

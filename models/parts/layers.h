@@ -29,14 +29,14 @@ at::Tensor feed_forward(const char* name, const at::Tensor& x, const Weights& we
 
 // Scopes "tok_embeddings", "layers.0" and so on, "norm", "output".
 struct DecoderStack {
-  std::int64_t n_layers;
+  StagePart part;
   double norm_eps;
   bool tie_embeddings;
   // The block of a layer, h [N, D] of this rank's tokens to h, in its scope. Copied; what it refers to
   // outlives the backward.
   std::function<at::Tensor(const at::Tensor& h_ND, std::int64_t layer)> block;
 };
-// Logits [B, T, V], of this rank's part of the vocabulary.
+// Logits [B, T, V], of this rank's part of the vocabulary; h [N, D] where the part has no head.
 at::Tensor decode(const Weights& weights, const ForwardInputs& inputs, const DecoderStack& stack);
 
 }  // namespace rondo

@@ -25,18 +25,21 @@ InitialWeights torchtitan_weights(std::int64_t dim) {
   return {{normal, 1.0, 0.0}, {truncated_normal, head, 3.0 * head}, {truncated_normal, 0.02, 2.0}, true};
 }
 
-ParameterTable::ParameterTable(const DecoderEnds& ends, std::size_t layers, const InitialWeights& initial,
+ParameterTable::ParameterTable(const DecoderEnds& ends, const StagePart& part, const InitialWeights& initial,
                                const AddBlock& add_block)
     : ends_(ends), initial_(initial) {
   const std::vector<std::int64_t> sizes = {ends.vocab_size, ends.dim};
-  add("tok_embeddings", "model.embed_tokens", sizes, ParallelStyle::colwise,
-      ends.tie_embeddings ? initial.head : initial.embedding);
-  for (layer_ = 0; layer_ < layers; ++layer_) {
+  if (part.embedding)
+    add("tok_embeddings", "model.embed_tokens", sizes, ParallelStyle::colwise,
+        ends.tie_embeddings ? initial.head : initial.embedding);
+  for (std::int64_t layer = part.first_layer; layer < part.end(); ++layer) {
+    layer_ = static_cast<std::size_t>(layer);
     ours_ = "layers." + std::to_string(layer_) + ".";
     theirs_ = "model." + ours_;
     add_block(*this, layer_);
   }
   ours_ = theirs_ = "";
+  if (!part.head) return;
   add("norm", "model.norm", {ends.dim}, ParallelStyle::replicated, kOnes);
   if (!ends.tie_embeddings) add("output", "lm_head", sizes, ParallelStyle::colwise, initial.head);
 }

@@ -60,13 +60,22 @@ struct DecoderEnds {
   bool tie_embeddings = false;  // the head is the token embedding
 };
 
+// Consecutive layers of a decoder, with the embedding before them or the head behind them: a stage of a
+// pipeline. The last norm belongs to the head.
+struct StagePart {
+  std::int64_t first_layer = 0, layers = 0;
+  bool embedding = true, head = true;
+  std::int64_t end() const { return first_layer + layers; }
+  bool operator==(const StagePart&) const = default;
+};
+
 class ParameterTable {
  public:
   using AddBlock = std::function<void(ParameterTable&, std::size_t layer)>;
 
-  // The embedding, what add_block adds for each layer, the last norm and, where it is not the embedding, the
-  // head.
-  ParameterTable(const DecoderEnds& ends, std::size_t layers, const InitialWeights& initial,
+  // Of the part: the embedding, what add_block adds for each layer, the last norm and, where it is not the
+  // embedding, the head.
+  ParameterTable(const DecoderEnds& ends, const StagePart& part, const InitialWeights& initial,
                  const AddBlock& add_block);
 
   // Of the layer that add_block is called for: "layers.3.NAME.weight" and "model.layers.3.THEIRS.weight".

@@ -87,11 +87,11 @@ ShardedWeights weights_over(const Step& step, const Tensors& shards) {
 }
 
 ForwardInputs forward_inputs(const Step& step, const BatchInputs& at_input, const Tensors& inputs) {
-  ForwardInputs forward{.tokens_BT = inputs[at_input.tokens],
-                        .buffers = at_input.buffers.of(inputs),
-                        .checkpoint = step.options.checkpoint,
-                        .expert_biases = at_input.expert_biases.of(inputs),
-                        .context_ranks = step.options.mesh.degree(Axis::cp)};
+  ForwardInputs forward = ForwardInputs::of(inputs[at_input.tokens]);
+  forward.buffers = at_input.buffers.of(inputs);
+  forward.checkpoint = step.options.checkpoint;
+  forward.expert_biases = at_input.expert_biases.of(inputs);
+  forward.context_ranks = step.options.mesh.degree(Axis::cp);
   if (step.options.has_positions()) forward.positions_BT = inputs[at_input.positions];
   if (step.options.divides_queries()) forward.query_positions_BT = inputs[at_input.query_positions];
   if (step.options.divides_keys()) forward.key_positions_BS = inputs[at_input.key_positions];
