@@ -62,18 +62,37 @@ std::size_t bytes_of(ncclDataType_t type) {
   }
 }
 
-// `from` and `to` have so many elements.
-ncclResult_t collective(const char* name, const void* from, std::size_t from_count, void* to,
-                        std::size_t to_count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
+void note(ncclComm_t comm, const char* name, std::size_t from_count, std::size_t to_count,
+          ncclDataType_t type) {
   ++comm->calls;
   for (const char* letter = name; *letter != 0; ++letter)
     comm->order = (comm->order ^ *letter) * 1099511628211ull;
   for (const std::uint64_t number : {std::uint64_t(from_count), std::uint64_t(to_count), std::uint64_t(type)})
     comm->order = (comm->order ^ number) * 1099511628211ull;
+}
+
+ncclResult_t launch(const char* name, const stand_in_touched* touched, int touches, ncclComm_t comm,
+                    cudaStream_t stream) {
+  return stand_in_launch(name, stream, touched, touches, comm->in_graphs) == cudaSuccess
+             ? ncclSuccess
+             : ncclUnhandledCudaError;
+}
+
+// `from` and `to` have so many elements.
+ncclResult_t collective(const char* name, const void* from, std::size_t from_count, void* to,
+                        std::size_t to_count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
+  note(comm, name, from_count, to_count, type);
   const stand_in_touched touched[] = {{from, from_count * bytes_of(type), false},
                                       {to, to_count * bytes_of(type), true}};
-  return stand_in_launch(name, stream, touched, 2, comm->in_graphs) == cudaSuccess ? ncclSuccess
-                                                                                   : ncclUnhandledCudaError;
+  return launch(name, touched, 2, comm, stream);
+}
+
+// Both ends of a message ask for the same.
+ncclResult_t message(const char* name, const void* place, std::size_t elements, ncclDataType_t type,
+                     bool written, ncclComm_t comm, cudaStream_t stream) {
+  note(comm, "message", elements, elements, type);
+  const stand_in_touched touched = {place, elements * bytes_of(type), written};
+  return launch(name, &touched, 1, comm, stream);
 }
 
 }  // namespace
@@ -161,9 +180,9 @@ ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataTyp
 }
 ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int, ncclComm_t comm,
                       cudaStream_t stream) {
-  return collective("ncclSend", from, count, nullptr, 0, type, comm, stream);
+  return message("ncclSend", from, count, type, false, comm, stream);
 }
 ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int, ncclComm_t comm,
                       cudaStream_t stream) {
-  return collective("ncclRecv", nullptr, 0, to, count, type, comm, stream);
+  return message("ncclRecv", to, count, type, true, comm, stream);
 }
