@@ -1,5 +1,5 @@
-// The flight recorder: the latest collectives of this process, so that a lost peer or a hang has a name. What
-// a rank waits for and the others never called is the first difference between their files.
+// The flight recorder: the latest collectives and messages of this process, so that a lost peer or a hang has
+// a name. What a rank waits for and the others never called is the first difference between their files.
 //
 // Process-wide, like the crash report; any thread. Steps are those of progress.h, which is told of each call,
 // too. Off until `keep`. Entries own their texts and overwrite the oldest; an entry costs less than a
@@ -30,7 +30,7 @@ void keep(std::size_t entries);
 std::size_t kept();
 
 struct Call {
-  std::string_view collective;  // "all_gather"
+  std::string_view collective;  // "all_gather"; of a message "send" or "receive"
   std::string_view group;
   std::string_view dtype;
   std::int64_t input_elements = 0, output_elements = 0;

@@ -24,8 +24,10 @@ namespace rondo {
 
 // Some of the ranks, as one of them sees it.
 struct GroupMembers {
-  std::string name;                 // collectives find it by this; the ranks of other groups may use the same
-  std::vector<std::int64_t> ranks;  // in the order that they have in the group
+  // Collectives find it by this. Other groups may have the same, but none of this rank, and none with the
+  // same first rank.
+  std::string name;
+  std::vector<std::int64_t> ranks;  // in the order that they have in the group, which need not ascend
 };
 
 class ProcessGroups {
@@ -41,8 +43,10 @@ class ProcessGroups {
   ProcessGroups(const ProcessGroups&) = delete;
   ProcessGroups& operator=(const ProcessGroups&) = delete;
 
-  // Makes further groups of this rank, each with connections of its own. All ranks call it once, with groups
-  // of the same names in the same order. Throws as the constructor does.
+  // Makes further groups of this rank, each with connections of its own. A rank waits in each for the group's
+  // other ranks, so every rank adds the groups that it is in, over all calls, in one order of all groups
+  // (those of a mesh, then edges by from, then to). Then no circle can close: of the first group that is not
+  // made, every rank has made all that comes before it. Throws as the constructor does.
   void add(const std::vector<GroupMembers>& groups);
 
   int rank() const { return rank_; }

@@ -105,11 +105,12 @@ auto naming_peers(F f) {
 // Tells the record when somebody waits, and that the wait ended well.
 class RecordedWork final : public c10d::Work {
  public:
-  RecordedWork(WorkPtr work, std::int64_t number) : work_(std::move(work)), number_(number) {}
+  RecordedWork(WorkPtr work, std::int64_t number, std::chrono::milliseconds limit)
+      : work_(std::move(work)), number_(number), limit_(limit) {}
   bool isCompleted() override { return work_->isCompleted(); }
   bool wait(std::chrono::milliseconds timeout) override {
     comm_record::waited_for(number_);
-    const bool ended = naming_peers([&] { return work_->wait(timeout); });
+    const bool ended = naming_peers([&] { return work_->wait(timeout == kNoTimeout ? limit_ : timeout); });
     comm_record::done(number_);
     return ended;
   }
@@ -117,15 +118,16 @@ class RecordedWork final : public c10d::Work {
  private:
   WorkPtr work_;
   std::int64_t number_;
+  std::chrono::milliseconds limit_;
 };
 
-// `start` calls the collective.
+// `start` calls the collective. `limit`: of the wait, or kNoTimeout where the work knows its own.
 template <class Start>
 WorkPtr recorded(std::string_view collective, const std::string& group, const at::Tensor& input,
-                 const at::Tensor& output, Start start) {
+                 const at::Tensor& output, Start start, std::chrono::milliseconds limit = kNoTimeout) {
   const std::int64_t number = comm_record::called(
       {collective, group, c10::toString(input.scalar_type()), input.numel(), output.numel()});
-  return c10::make_intrusive<RecordedWork>(naming_peers([&]() -> WorkPtr { return start(); }), number);
+  return c10::make_intrusive<RecordedWork>(naming_peers([&]() -> WorkPtr { return start(); }), number, limit);
 }
 
 ReduceOp::RedOpType supported(const ReduceOp& op) {
@@ -234,6 +236,20 @@ WorkPtr OrderedGloo::alltoall_base(at::Tensor& output, at::Tensor& input,
 WorkPtr OrderedGloo::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   return recorded("broadcast", getGroupUid(), tensors.at(0), tensors.at(0),
                   [&] { return gloo_->broadcast(tensors, options); });
+}
+
+// A message of Gloo's would wait for as long as its connections were made for, whatever setTimeout said
+// since.
+WorkPtr OrderedGloo::send(Tensors& tensors, int to, int tag) {
+  return recorded(
+      "send", getGroupUid(), tensors.at(0), tensors.at(0), [&] { return gloo_->send(tensors, to, tag); },
+      gloo_->getBackendOptions()->timeout);
+}
+
+WorkPtr OrderedGloo::recv(Tensors& tensors, int from, int tag) {
+  return recorded(
+      "receive", getGroupUid(), tensors.at(0), tensors.at(0), [&] { return gloo_->recv(tensors, from, tag); },
+      gloo_->getBackendOptions()->timeout);
 }
 
 WorkPtr OrderedGloo::barrier(const c10d::BarrierOptions& options) {

@@ -4,7 +4,7 @@
 // the same gradient reduced alone or inside a bucket differs by an ulp. Here every reduction moves the
 // contributions unreduced (all-to-all for reduce-scatter, all-gather for all-reduce) and adds them in rank
 // order: ((x0 + x1) + x2) + ... The bits are equal on all ranks and for every packing of buffers. Gathers,
-// broadcasts and barriers are Gloo's own.
+// broadcasts, barriers and messages are Gloo's own.
 //
 // Reductions are finished in Work::wait() on the thread that waits. Sum and max only; sums are in the
 // buffer's dtype.
@@ -53,6 +53,9 @@ class OrderedGloo final : public c10d::Backend {
                         const c10d::AllToAllOptions& options) override;
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  // To and from one rank of the group, in the order of the calls.
+  WorkPtr send(Tensors& tensors, int to, int tag) override;
+  WorkPtr recv(Tensors& tensors, int from, int tag) override;
 
  private:
   c10::intrusive_ptr<c10d::Backend> gloo_;
