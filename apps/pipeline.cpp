@@ -24,8 +24,6 @@
 namespace rondo::pipeline {
 namespace {
 
-constexpr std::int64_t kMostActions = 1 << 26;  // of compute; a program of them takes about 3 GiB
-constexpr std::int64_t kLargestCsv = std::int64_t{1} << 30;
 constexpr std::size_t kListedRanks = 16;
 constexpr std::int64_t kPipedColumns = 240;  // of a grid that goes to no terminal
 
@@ -75,7 +73,7 @@ bool read_options(const Arguments& args, Options& options) {
   flags.value("--microbatches", "M", flag::whole(&options.microbatches, 1, kMostMicrobatches),
               "microbatches of a step");
   flags.value("--stages-per-rank", "V", flag::whole(&options.stages_per_rank, 1, kMostStages),
-              "stages of each rank (1, or 2 where a schedule needs more)");
+              "stages of each rank (1, or 2 where a schedule takes several)");
   flags.value("--csv", "FILE", flag::text(&options.csv), "a schedule in torch's CSV form, a row a rank");
   flags.value("--layers", "N", flag::whole(&options.layers, 1, 4096),
               "layers of the model, divided over the stages; without --stages-per-rank in the fastest way");
@@ -130,16 +128,6 @@ struct Made {
   std::vector<StageLayers> layers;
 };
 
-Program generated(const Schedule& schedule, const PipelineShape& shape) {
-  const std::int64_t stages = std::int64_t{shape.ranks} * shape.stages_per_rank;
-  if (3 * stages * shape.microbatches > kMostActions)
-    throw Error(
-        ExitCode::usage,
-        fmt::format("pipeline: {} stages and {} microbatches are too many: their product must be at most {}",
-                    stages, shape.microbatches, kMostActions / 3));
-  return make_program(schedule, shape);
-}
-
 // Of a stage that has these layers.
 Times times_of(const std::vector<StageLayers>& layers, const Options& options) {
   if (layers.empty()) return options.times;
@@ -163,7 +151,7 @@ Made with_layout(const Schedule& schedule, const Options& options) {
   if (options.stages_per_rank.value_or(per_rank) != per_rank)
     throw Error(ExitCode::usage, fmt::format("pipeline: --layout has {} stages, {} a rank, and not {}",
                                              stages, per_rank, *options.stages_per_rank));
-  return {generated(schedule, {*options.ranks, per_rank, *options.microbatches}), options.layout};
+  return {make_program(schedule, {*options.ranks, per_rank, *options.microbatches}), options.layout};
 }
 
 // Tries every number of stages that there are layers for, if none is given, and prints what they take.
@@ -177,7 +165,7 @@ Made with_layers(const Schedule& schedule, const Options& options) {
     Made tried;
     tried.layers = split_layers(*options.layers, *options.ranks * per_rank, options.ends);
     if (tried.layers.empty()) break;
-    tried.program = generated(schedule, {*options.ranks, per_rank, *options.microbatches});
+    tried.program = make_program(schedule, {*options.ranks, per_rank, *options.microbatches});
     const Timeline timeline = simulate(lower(tried.program), times_of(tried.layers, options), false);
     double largest = 0;
     for (const StageLayers& stage : tried.layers) largest = std::max(largest, cost_of(stage, options.ends));
@@ -205,10 +193,10 @@ Made made(const Options& options) {
   const Schedule& schedule = schedule_named(options.schedule);
   if (!options.layout.empty()) return with_layout(schedule, options);
   if (options.layers) return with_layers(schedule, options);
-  return {
-      generated(schedule, {*options.ranks, options.stages_per_rank.value_or(schedule.default_stages_per_rank),
-                           *options.microbatches}),
-      {}};
+  return {make_program(schedule,
+                       {*options.ranks, options.stages_per_rank.value_or(schedule.default_stages_per_rank),
+                        *options.microbatches}),
+          {}};
 }
 
 void print_summary(const std::string& title, const Program& program, const Proof& proof,
@@ -254,10 +242,7 @@ int run(const Arguments& args) {
   const Program& program = all.program;
   const std::string title =
       options.csv.empty() ? options.schedule : std::filesystem::path(options.csv).filename().string();
-  const bool has_messages = program.has_messages();
-  if (!has_messages) check(program, Form::compute, options.slots);
-  const Program lowered = has_messages ? program : lower(program);
-  const Proof proof = prove(lowered, options.slots);
+  const auto [lowered, proof] = lower_and_prove(program, options.slots);
 
   const bool draws = lowered.action_count() <= kMostDrawn;
   if (!draws && !options.picture.empty())

@@ -47,6 +47,7 @@ struct FieldRule {
   std::string unit{};
   std::string unsupported{};  // not empty: only the default is accepted, because this feature is missing
   bool flag_only = false;     // of the command, not of the run: no key of a file
+  bool of_lists = false;      // for texts: each may be a list, which reads as its texts with + between
   // An extra bound that is no interval: returns the broken rule ("must be ..."), or "".
   std::function<std::string(const FieldValue&)> check{};
 };

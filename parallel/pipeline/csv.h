@@ -5,12 +5,15 @@
 // has them where a rank waits, if every action took one time step; with messages it has none.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "parallel/pipeline/program.h"
 
 namespace rondo::pipeline {
+
+inline constexpr std::int64_t kLargestCsv = std::int64_t{1} << 30;  // bytes
 
 // `place`: the file's name, for errors. Throws Error(config), as in
 //   schedule.csv: row 2, column 3: "0X1" must be a stage, a type and a microbatch, ...

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "parallel/pipeline/circle.h"
+#include "parallel/pipeline/lower.h"
 #include "support/error.h"
 
 namespace rondo::pipeline {
@@ -140,6 +141,15 @@ Proof prove(const Program& lowered, std::int32_t slots) {
         "own" +
             path);
   throw Error(ExitCode::config, kDeadlock + path);
+}
+
+Proven lower_and_prove(Program program, std::int32_t slots) {
+  if (!program.has_messages()) {
+    check(program, Form::compute, slots);
+    program = lower(program);
+  }
+  Proof proof = prove(program, slots);
+  return {std::move(program), std::move(proof)};
 }
 
 }  // namespace rondo::pipeline

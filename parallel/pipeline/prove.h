@@ -31,6 +31,14 @@ struct Proof {
 // out of order, and what check() finds.
 Proof prove(const Program& lowered, std::int32_t slots = 0);
 
+// Sends, receives and reductions added where a program has none, and its proof.
+struct Proven {
+  Program lowered;
+  Proof proof;
+};
+// Throws Error(config): what check(), lower() and prove() throw.
+Proven lower_and_prove(Program program, std::int32_t slots = 0);
+
 // Its play alone, with no buffers, or with one for every message. "" or the path. REQUIRES: check() passed.
 enum class Buffers { none, unlimited };
 std::string find_deadlock(const Program& lowered, Buffers buffers, std::int64_t* events = nullptr);

@@ -236,49 +236,62 @@ const std::vector<Schedule>& schedules() {
       {"GPipe", StageStyle::loop, 1, 1, 1, gpipe},
       {"1F1B", StageStyle::loop, 1, 1, 1, one_f_one_b},
       {"Interleaved1F1B", StageStyle::loop, 2, any, 2, interleaved_1f1b},
-      {"InterleavedZeroBubble", StageStyle::loop, 1, any, 1, interleaved_zero_bubble},
+      {"InterleavedZeroBubble", StageStyle::loop, 1, any, 2, interleaved_zero_bubble},
       {"ZBVZeroBubble", StageStyle::v, 2, 2, 2, zbv_zero_bubble},
       {"DualPipeV", StageStyle::v, 2, 2, 2, dual_pipe_v},
   };
   return known;
 }
 
+const Schedule* find_schedule(std::string_view name) {
+  for (const Schedule& known : schedules())
+    if (edit_distance(known.name, name) == 0) return &known;
+  return nullptr;
+}
+
 const Schedule& schedule_named(const std::string& name) {
+  if (const Schedule* const found = find_schedule(name)) return *found;
   std::vector<std::string> names;
-  for (const Schedule& known : schedules()) {
-    if (known.name == name) return known;
-    names.push_back(known.name);
-  }
+  for (const Schedule& known : schedules()) names.push_back(known.name);
   throw Error(ExitCode::usage,
               fmt::format("pipeline: unknown schedule \"{}\"{}; `rondo pipeline --help` lists them", name,
                           did_you_mean(name, names)));
 }
 
-Program make_program(const Schedule& schedule, const PipelineShape& shape) {
-  const auto fail = [&](const std::string& flag, std::int64_t value, const std::string& rule) {
-    throw Error(ExitCode::usage, fmt::format("pipeline: {} \"{}\" {}", flag, value, rule));
-  };
-  const std::int32_t v = shape.stages_per_rank;
-  if (v < schedule.least_stages_per_rank || v > schedule.most_stages_per_rank)
-    fail("--stages-per-rank", v,
-         schedule.least_stages_per_rank == schedule.most_stages_per_rank
-             ? fmt::format("must be {} with {}", schedule.least_stages_per_rank, schedule.name)
-             : fmt::format("must be at least {} with {}", schedule.least_stages_per_rank, schedule.name));
+std::optional<BrokenShape> broken_shape(const Schedule& schedule, const PipelineShape& shape) {
+  using enum BrokenShape::Number;
+  const std::int32_t v = shape.stages_per_rank, m = shape.microbatches;
+  const std::int32_t least = schedule.least_stages_per_rank, most = schedule.most_stages_per_rank;
+  if (v < least || v > most)
+    return BrokenShape{stages_per_rank, fmt::format("must be {}{} with {}", least == most ? "" : "at least ",
+                                                    least, schedule.name)};
   if (static_cast<std::int64_t>(shape.ranks) * v > kMostStages)
-    fail("--stages-per-rank", v,
-         fmt::format("must give at most {} stages on {} ranks", kMostStages, shape.ranks));
-  const std::int32_t m = shape.microbatches;
+    return BrokenShape{stages_per_rank,
+                       fmt::format("must give at most {} stages on {} ranks", kMostStages, shape.ranks)};
   if (schedule.make == interleaved_1f1b || schedule.make == interleaved_zero_bubble) {
     const std::int32_t rounds = std::max(1, m / shape.ranks);
     if (m % rounds != 0)
-      fail("--microbatches", m,
-           fmt::format("must be a multiple of {}, the rounds of {} on {} ranks; {} is", rounds, schedule.name,
-                       shape.ranks, m / rounds * rounds));
+      return BrokenShape{microbatches,
+                         fmt::format("must be a multiple of {}, the rounds of {} on {} ranks; {} is", rounds,
+                                     schedule.name, shape.ranks, m / rounds * rounds)};
   }
   if (schedule.make == dual_pipe_v && m < shape.stages())
-    fail("--microbatches", m,
-         fmt::format("must be at least the number of stages, {}, with {}", shape.stages(), schedule.name));
-  return schedule.make(shape);
+    return BrokenShape{microbatches, fmt::format("must be at least the number of stages, {}, with {}",
+                                                 shape.stages(), schedule.name)};
+  if (const std::int64_t each = std::int64_t{3} * shape.stages(); each * m > kMostActions)
+    return BrokenShape{microbatches,
+                       fmt::format("must be at most {} with {} stages: a program has at most {} actions",
+                                   kMostActions / each, shape.stages(), kMostActions)};
+  return std::nullopt;
+}
+
+Program make_program(const Schedule& schedule, const PipelineShape& shape) {
+  const std::optional<BrokenShape> broken = broken_shape(schedule, shape);
+  if (!broken) return schedule.make(shape);
+  const bool of_stages = broken->number == BrokenShape::Number::stages_per_rank;
+  throw Error(ExitCode::usage,
+              fmt::format("pipeline: {} \"{}\" {}", of_stages ? "--stages-per-rank" : "--microbatches",
+                          of_stages ? shape.stages_per_rank : shape.microbatches, broken->rule));
 }
 
 }  // namespace rondo::pipeline

@@ -12,7 +12,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "parallel/pipeline/program.h"
@@ -39,10 +41,20 @@ struct Schedule {
 };
 const std::vector<Schedule>& schedules();
 
-// The schedule of this name. Throws Error(usage) with the nearest name.
+// nullptr where there is none of this name. As in torch, case does not matter.
+const Schedule* find_schedule(std::string_view name);
+// Throws Error(usage) with the nearest name.
 const Schedule& schedule_named(const std::string& name);
-// Its program. Throws Error(usage) where the shape is not one that it can have; names in it are those of the
-// command's flags.
+
+inline constexpr std::int64_t kMostActions = 1 << 26;  // of compute; a program of them takes about 3 GiB
+
+// What a schedule says of a shape that it cannot have: of which of its numbers, and "must be ...".
+struct BrokenShape {
+  enum class Number : std::uint8_t { stages_per_rank, microbatches } number;
+  std::string rule;
+};
+std::optional<BrokenShape> broken_shape(const Schedule& schedule, const PipelineShape& shape);
+// Its program. Throws Error(usage) for a broken shape, with the name of the command's flag.
 Program make_program(const Schedule& schedule, const PipelineShape& shape);
 
 }  // namespace rondo::pipeline

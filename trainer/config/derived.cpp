@@ -12,6 +12,7 @@
 #include "models/parts/model_spec.h"
 #include "parallel/launch/gpus.h"
 #include "support/error.h"
+#include "trainer/config/pipeline_layout.h"
 
 namespace rondo {
 
@@ -44,9 +45,9 @@ ContextBalance context_balance(const Parallelism& p) {
   return name == "headtail" ? ContextBalance::headtail : ContextBalance::documents;
 }
 
-std::vector<BrokenShare> broken_shares(const JobConfig& config, const ShareDegrees& degrees) {
+std::vector<BrokenRule> broken_shares(const JobConfig& config, const ShareDegrees& degrees) {
   const std::int64_t tensor_parallel = degrees.tensor, context_parallel = degrees.context;
-  std::vector<BrokenShare> broken;
+  std::vector<BrokenRule> broken;
   const auto require = [&](bool holds, std::vector<std::string> keys, const std::string& rule) {
     if (!holds) broken.push_back({std::move(keys), rule});
   };
@@ -76,7 +77,8 @@ std::vector<BrokenShare> broken_shares(const JobConfig& config, const ShareDegre
           fmt::format("{} = {} needs a model with experts that can be cut, and {} has none; set it to 1", cut,
                       sharers, config.model.name));
   check_sizes(cut, sharers, shared.expert_widths);
-  const auto check_tokens = [&](const std::string& section, std::int64_t batch, std::int64_t length) {
+  const auto check_tokens = [&](const std::string& section, const std::string& batch_key, std::int64_t batch,
+                                std::int64_t length) {
     const ContextBalance balance = context_balance(config.parallelism);
     const std::int64_t unit = context_unit(balance, context_parallel, length),
                        next = (length / unit + 1) * unit;
@@ -88,21 +90,41 @@ std::vector<BrokenShare> broken_shares(const JobConfig& config, const ShareDegre
     if (length % context_parallel != 0) return;
     const std::int64_t own = length / context_parallel;
     require(
-        batch * own % tensor_parallel == 0, {tensor, section + ".local_batch_size", section + ".seq_len"},
+        batch * own % tensor_parallel == 0, {tensor, batch_key, section + ".seq_len"},
         fmt::format(
-            "{} = {} must divide {}.local_batch_size * seq_len{} = {} * {} = {}: the ranks that share the "
-            "layers share the tokens",
-            tensor, tensor_parallel, section,
+            "{} = {} must divide {} * seq_len{} = {} * {} = {}: the ranks that share the layers share the "
+            "tokens",
+            tensor, tensor_parallel, batch_key,
             context_parallel > 1 ? fmt::format(" / {}", context_parallel) : "", batch, own, batch * own));
   };
   if (config.parallelism.exchanges_heads() && context_parallel > 1) {
     const std::string rule = broken_exchange(shared, degrees);
     require(rule.empty(), {kContext, "parallelism.context_parallel_rotate_method", "model.name"}, rule);
   }
-  check_tokens("training", config.training.local_batch_size, config.training.seq_len);
+  check_tokens("training",
+               config.parallelism.has_pipeline() ? "parallelism.pipeline_parallel_microbatch_size"
+                                                 : "training.local_batch_size",
+               microbatch_size(config), config.training.seq_len);
   if (config.validation.enable)
-    check_tokens("validation", config.validation.local_batch_size, config.validation.seq_len);
+    check_tokens("validation", "validation.local_batch_size", config.validation.local_batch_size,
+                 config.validation.seq_len);
   return broken;
+}
+
+std::int64_t microbatch_size(const JobConfig& config) {
+  const Parallelism& p = config.parallelism;
+  return p.has_pipeline() ? p.pipeline_parallel_microbatch_size : config.training.local_batch_size;
+}
+
+std::optional<std::int64_t> known_microbatches(const JobConfig& config) {
+  const Parallelism& p = config.parallelism;
+  const std::int64_t local = config.training.local_batch_size, global = config.training.global_batch_size;
+  const std::int64_t copies = p.data_parallel_replicate_degree, shards = p.data_parallel_shard_degree;
+  const bool any_ranks = global == -1;
+  if (!any_ranks && (copies == -1 || shards == -1)) return std::nullopt;
+  const std::int64_t rows = any_ranks ? local : global,
+                     each = microbatch_size(config) * (any_ranks ? 1 : copies * shards);
+  return rows % each == 0 ? std::optional(rows / each) : std::nullopt;
 }
 
 Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
@@ -113,7 +135,7 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
       {degrees.pipeline_parallel_degree, degrees.data_parallel_replicate_degree,
        degrees.data_parallel_shard_degree, degrees.context_parallel_degree, degrees.tensor_parallel_degree},
       degrees.expert_parallel_degree, degrees.expert_tensor_parallel_degree);
-  const std::vector<BrokenShare> broken =
+  const std::vector<BrokenRule> broken =
       broken_shares(config, {layout.mesh.degree(Axis::tp), layout.mesh.degree(Axis::cp)});
   if (!broken.empty()) throw Error(ExitCode::config, broken[0].rule);
   const std::int64_t local = config.training.local_batch_size;
@@ -127,7 +149,10 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
                     "data-parallel degree = {} * {} = {}; the nearest is {}",
                     global, local, layout.data_parallel(), unit,
                     std::max<std::int64_t>(unit, (global + unit / 2) / unit * unit)));
-  layout.microbatches = layout.global_batch_size / unit;
+  layout.microbatch_size = microbatch_size(config);
+  layout.microbatches = layout.global_batch_size / (layout.microbatch_size * layout.data_parallel());
+  const std::vector<BrokenRule> of_pipeline = broken_pipeline(config, layout.microbatches);
+  if (!of_pipeline.empty()) throw Error(ExitCode::config, of_pipeline[0].rule);
   return layout;
 }
 
@@ -184,6 +209,12 @@ std::string choose_device(const std::string& asked, bool built_with_cuda, int gp
   return asked;
 }
 
+ReshardAfterForward reshard_after_forward(const JobConfig& config) {
+  const Parallelism& p = config.parallelism;
+  const auto asked = option_named<ReshardAfterForward>(p.fsdp_reshard_after_forward);
+  return p.has_pipeline() && asked == ReshardAfterForward::all_but_last ? ReshardAfterForward::never : asked;
+}
+
 CompileOptions compile_options(const JobConfig& config, const std::string& device) {
   const Compile& c = config.compile;
   CompileOptions options;
@@ -200,8 +231,7 @@ CompileOptions compile_options(const JobConfig& config, const std::string& devic
   options.cpu_offload_defer_n_layers = c.cpu_offload_defer_n_layers;
   options.cpu_offload_prefetch_n_layers = c.cpu_offload_prefetch_n_layers;
   if (c.enable_fsdp_ag_rs_overlap) options.gather_group_suffix = kGatherGroupSuffix;
-  options.reshard_after_forward =
-      option_named<ReshardAfterForward>(config.parallelism.fsdp_reshard_after_forward);
+  options.reshard_after_forward = reshard_after_forward(config);
   return options;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace rondo {
 struct Layout {
   Mesh mesh;
   std::int64_t global_batch_size = 1;  // sequences of a step over all ranks
-  std::int64_t microbatches = 1;       // of one rank in a step; more than 1 is gradient accumulation
+  std::int64_t microbatch_size = 1;    // sequences of a rank in one microbatch
+  std::int64_t microbatches = 1;       // of one rank in a step; more than 1: a pipeline's, or accumulation
 
   std::int64_t data_parallel() const { return mesh.degree(kDataAxes); }
 };
@@ -26,12 +28,13 @@ struct Layout {
 struct ShareDegrees {
   std::int64_t tensor = 1, context = 1;
 };
-// Heads, hidden widths, tokens or experts that ranks cannot share, each having a whole number of them.
-struct BrokenShare {
+// A rule between keys that does not hold.
+struct BrokenRule {
   std::vector<std::string> keys;  // the one to blame first
   std::string rule;
 };
-std::vector<BrokenShare> broken_shares(const JobConfig& config, const ShareDegrees& degrees);
+// Heads, hidden widths, tokens or experts that ranks cannot share, each having a whole number of them.
+std::vector<BrokenRule> broken_shares(const JobConfig& config, const ShareDegrees& degrees);
 
 // How ranks that share sequences divide the tokens of each.
 ContextBalance context_balance(const Parallelism& parallelism);
@@ -44,8 +47,13 @@ std::string reduce_dtype(const JobConfig& config);
 // so.
 std::string moment_dtype(const JobConfig& config);
 
-// Error(ExitCode::config), with the arithmetic, where the degrees do not make `world_size` or the global
-// batch cannot be divided.
+// Sequences of a rank in one microbatch: of a pipeline, or else training.local_batch_size.
+std::int64_t microbatch_size(const JobConfig& config);
+// Microbatches of a step, where that is the same for any number of ranks, and whole.
+std::optional<std::int64_t> known_microbatches(const JobConfig& config);
+
+// Error(ExitCode::config), with the arithmetic, where the degrees do not make `world_size`, the global batch
+// cannot be divided, or a pipeline's schedule cannot have so many microbatches.
 Layout resolve_layout(const JobConfig& config, std::int64_t world_size);
 
 // The memory policy of a recorded graph that a mode of activation checkpointing means.
@@ -58,6 +66,9 @@ std::string memory_policy(const JobConfig& config);
 std::string device_of(const JobConfig& config);
 // The rule behind it.
 std::string choose_device(const std::string& asked, bool built_with_cuda, int gpus);
+
+// What parallelism.fsdp_reshard_after_forward comes to: "default" is never in a pipeline, as in torchtitan.
+ReshardAfterForward reshard_after_forward(const JobConfig& config);
 
 // For graphs that run on `device`.
 CompileOptions compile_options(const JobConfig& config, const std::string& device);

@@ -40,6 +40,7 @@ Json property_of(const Field& field) {
   if (const Json value = json_of(field.default_value); !value.is_null()) property["default"] = value;
   if (!rule.unsupported.empty()) property["const"] = json_of(field.default_value);
   if (!rule.allowed.empty()) property["enum"] = rule.allowed;
+  if (rule.of_lists) property["items"] = {{"type", {"string", "array"}}, {"items", {{"type", "string"}}}};
   Json& bounded = field.type == FieldType::numbers ? property["items"] : property;
   const auto bound = [&](const char* name, const std::optional<double>& value) {
     if (value) bounded[name] = *value;

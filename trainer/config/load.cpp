@@ -17,6 +17,7 @@
 #include "support/error.h"
 #include "support/text/nearest.h"
 #include "trainer/config/derived.h"
+#include "trainer/config/pipeline_layout.h"
 #include "trainer/config/rules.h"
 #include "trainer/config/schema/keys.h"
 #include "trainer/config/schema/unsupported.h"
@@ -25,6 +26,11 @@
 
 namespace rondo {
 namespace {
+
+bool counts_in_pipelines(const std::string& key) {
+  return (key.starts_with("parallelism.pipeline_parallel_") && key_of(key) != "pipeline_parallel_degree") ||
+         key == "parallelism.module_fqns_per_model_part";
+}
 
 class Loader {
  public:
@@ -90,6 +96,12 @@ class Loader {
         if (config_.training.dtype == "float64" && given->second.from_flag)
           config_.notes.push_back(fmt::format(
               "without effect: {} (training.dtype = \"float64\" is the type of all numbers)", key));
+    for (const auto& [key, given] : origins_.assigned)
+      if (given.from_flag && counts_in_pipelines(key) && !config_.parallelism.has_pipeline())
+        config_.notes.push_back(
+            fmt::format("without effect: {} (parallelism.pipeline_parallel_degree = 1)", key));
+    if (std::string note = few_microbatches(config_, known_microbatches(config_)); !note.empty())
+      config_.notes.push_back(std::move(note));
     for (std::string& note : torchtitan_notes(config_, origins_)) config_.notes.push_back(std::move(note));
   }
 

@@ -14,6 +14,7 @@
 #include "support/text/nearest.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/dump.h"
+#include "trainer/config/pipeline_layout.h"
 #include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/config/schema/parameter_groups.h"
 #include "trainer/data/documents/files.h"
@@ -88,6 +89,12 @@ void check_lengths(Rules& rules, const JobConfig& config) {
 // What holds for any number of ranks; resolve_layout checks the rest when that is known.
 void check_batch(Rules& rules, const JobConfig& config) {
   const std::int64_t local = config.training.local_batch_size, global = config.training.global_batch_size;
+  const std::int64_t microbatch = microbatch_size(config);
+  rules.require(local % microbatch == 0,
+                {"parallelism.pipeline_parallel_microbatch_size", "training.local_batch_size"},
+                fmt::format("parallelism.pipeline_parallel_microbatch_size = {} must divide "
+                            "training.local_batch_size = {}: a microbatch has whole sequences",
+                            microbatch, local));
   if (global == -1) return;
   const Keys keys = {"training.global_batch_size", "training.local_batch_size",
                      "parallelism.data_parallel_shard_degree", "parallelism.data_parallel_replicate_degree"};
@@ -124,8 +131,29 @@ void check_degrees(Rules& rules, const JobConfig& config) {
   // -1 is known with the number of ranks: resolve_layout.
   const auto known = [](std::int64_t degree) { return std::max<std::int64_t>(1, degree); };
   const ShareDegrees degrees = {known(p.tensor_parallel_degree), known(p.context_parallel_degree)};
-  for (const BrokenShare& broken : broken_shares(config, degrees))
+  for (const BrokenRule& broken : broken_shares(config, degrees))
     rules.require(false, broken.keys, broken.rule);
+}
+
+void check_pipeline(Rules& rules, const JobConfig& config) {
+  const Parallelism& p = config.parallelism;
+  if (!p.has_pipeline()) return;
+  for (const BrokenRule& broken : broken_pipeline(config, known_microbatches(config)))
+    rules.require(false, broken.keys, broken.rule);
+  const std::string degree = "parallelism.pipeline_parallel_degree";
+  const auto tied = config.model.sizes.find("tie_embeddings");
+  rules.require(tied == config.model.sizes.end() || !std::get<bool>(tied->second),
+                {degree, "model.tie_embeddings", "model.flavor", "model.name"},
+                "a head that is the token embedding would live on the first and on the last stage; set "
+                "model.tie_embeddings = false, or parallelism.pipeline_parallel_degree = 1");
+  rules.require(memory_policy(config) != "sac_and_offload",
+                {"compile.memory_policy", "activation_checkpoint.mode", degree},
+                "a pipeline holds activations of many microbatches, and none of them can wait in the host's "
+                "memory; take compile.memory_policy = \"default\" or \"full\"");
+  rules.require(p.expert_capacity_factor == 0 || p.expert_overflow != "repeat",
+                {"parallelism.expert_overflow", "parallelism.expert_capacity_factor", degree},
+                "a pipeline cannot repeat a step whose experts overflow; set parallelism.expert_overflow = "
+                "\"skip\" or \"drop\", or parallelism.expert_capacity_factor = 0");
 }
 
 void check_datasets(Rules& rules, const JobConfig& config) {
@@ -269,6 +297,7 @@ void check_rules(const JobConfig& config, const Origins& origins, const std::str
   check_lengths(rules, config);
   check_degrees(rules, config);
   check_batch(rules, config);
+  check_pipeline(rules, config);
   check_datasets(rules, config);
   check_features(rules, config, device);
   check_memory_policy(rules, config);

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "compiler/analysis/memory_policy.h"
+#include "support/error.h"
 #include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/config/schema/parameter_groups.h"
 #include "trainer/step/float_dtypes.h"
@@ -48,7 +49,7 @@ ContextParallel context_parallel(const JobConfig& c, const Layout& layout) {
 
 TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int64_t rank) {
   TrainStepOptions o;
-  o.local_batch_size = c.training.local_batch_size;
+  o.local_batch_size = layout.microbatch_size;
   o.seq_len = c.training.seq_len;
   o.microbatches = layout.microbatches;
   o.validation_batch_size = c.validation.enable ? c.validation.local_batch_size : 1;
@@ -75,7 +76,7 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
                  layout.mesh.group(kExpertTokenAxes)},
                 float_named(compute_dtype(c)),
                 float_named(reduce_dtype(c)),
-                c.parallelism.fsdp_reshard_after_forward != "never"};
+                reshard_after_forward(c) != ReshardAfterForward::never};
   const std::string& overflow = c.parallelism.expert_overflow;
   o.expert_overflow = overflow == "repeat" ? ExpertOverflow::repeat
                       : overflow == "skip" ? ExpertOverflow::skip
@@ -97,6 +98,10 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
 
 CompileRequest compile_request(const JobConfig& c, const std::string& device,
                                const std::filesystem::path& graph_folder) {
+  if (c.parallelism.has_pipeline())
+    throw Error(
+        ExitCode::config,
+        "parallelism.pipeline_parallel_degree: pipeline parallelism is not in this version; set it to 1");
   CompileRequest request;
   request.executor = !c.compile.enable                     ? ExecutorKind::eager
                      : c.compile.executor == "interpreter" ? ExecutorKind::interpreter
@@ -119,7 +124,7 @@ DataOptions training_data(const JobConfig& c, const Layout& layout, const RankEn
   o.seed = static_cast<std::uint64_t>(c.debug.seed);
   o.shuffle = c.training.shuffle;
   o.seq_len = c.training.seq_len;
-  o.local_batch = c.training.local_batch_size;
+  o.local_batch = layout.microbatch_size;
   o.accumulation = layout.microbatches;
   o.dp_rank = layout.mesh.coordinate(environment.rank, kDataAxes);
   o.dp_size = layout.data_parallel();

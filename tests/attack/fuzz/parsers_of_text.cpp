@@ -118,12 +118,7 @@ std::vector<std::string> csvs_of_schedules() {
 
 void read_schedule(const Input& input) {
   namespace pp = pipeline;
-  pp::Program program = pp::read_csv(input.text, "s.csv");
-  if (!program.has_messages()) {
-    check(program, pp::Form::compute);
-    program = lower(program);
-  }
-  const pp::Proof proof = prove(program);
+  const auto [program, proof] = pp::lower_and_prove(pp::read_csv(input.text, "s.csv"));
   must(proof.events <= 2 * proof.actions, "a proof is linear");
   must(find_deadlock(program, pp::Buffers::unlimited).empty(), "what runs without buffers runs with them");
   must(pp::read_csv(to_csv(program), "again").ranks == program.ranks, "what is written reads back");

@@ -166,9 +166,14 @@ TEST_CASE("a shape that a schedule cannot have is refused with flag, value and r
         "2: pipeline: --microbatches \"7\" must be at least the number of stages, 8, with DualPipeV");
   CHECK(error("Interleaved1F1B", {1024, 128, 1024}) ==
         "2: pipeline: --stages-per-rank \"128\" must give at most 65535 stages on 1024 ranks");
-  CHECK(error("interleaved1f1b", {4, 2, 8}) ==
-        "2: pipeline: unknown schedule \"interleaved1f1b\" (did you mean Interleaved1F1B?); `rondo pipeline "
+  CHECK(
+      error("1F1B", {4, 1, 10'000'000}) ==
+      "2: pipeline: --microbatches \"10000000\" must be at most 5592405 with 4 stages: a program has at most "
+      "67108864 actions");
+  CHECK(error("interleaved1f2b", {4, 2, 8}) ==
+        "2: pipeline: unknown schedule \"interleaved1f2b\" (did you mean Interleaved1F1B?); `rondo pipeline "
         "--help` lists them");
+  CHECK(schedule_named("interleaved1f1b").name == "Interleaved1F1B");  // as in torch
 }
 
 }  // namespace

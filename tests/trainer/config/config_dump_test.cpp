@@ -95,7 +95,7 @@ JobConfig random_config(unsigned seed) {
   config.validation.enable = config.profiling.enable_profiling = false;
   config.parallelism.tensor_parallel_degree = 1;  // no random size need divide by it, or by the next two
   config.parallelism.expert_parallel_degree = config.parallelism.expert_tensor_parallel_degree = 1;
-  config.parallelism.context_parallel_degree = 1;
+  config.parallelism.context_parallel_degree = config.parallelism.pipeline_parallel_degree = 1;
   config.checkpoint.enable = true;
   config.checkpoint.folder = "checkpoint";
   config.checkpoint.load_only = config.checkpoint.initial_load_in_hf = config.checkpoint.last_save_in_hf =

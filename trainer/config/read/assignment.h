@@ -16,6 +16,7 @@ struct Assignment {
   std::string shown;  // as the user wrote it: "training.steps = 20" or "--training.steps=20"
   FieldValue value;   // from a file; std::monostate where it has a type that no field has (`kind` says which)
   std::string kind;   // "a date", "a table", ...; "" with a value
+  bool of_lists = false;  // `value` was a list of lists of texts: each is one text, with + between
   bool from_flag = false;
   std::string flag_text;           // from a flag: the words after "=", to be read as the field's type
   bool flag_without_text = false;  // `--section.key` alone, and `--section.no-key`

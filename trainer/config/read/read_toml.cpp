@@ -1,5 +1,6 @@
 // The only source that includes toml++.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <toml++/toml.h>
 
 #include <cerrno>
@@ -50,6 +51,21 @@ FieldValue value_of(const toml::node& node) {
   return {};
 }
 
+// [["a", "b"], ["c"]] as ["a+b", "c"]; std::monostate for anything else.
+FieldValue joined_lists(const toml::node& node) {
+  const toml::array* array = node.as_array();
+  if (array == nullptr) return {};
+  std::vector<std::string> joined;
+  for (const toml::node& item : *array) {
+    if (!item.is_array()) return {};
+    const FieldValue inner = value_of(item);
+    const auto* texts = std::get_if<std::vector<std::string>>(&inner);
+    if (texts == nullptr) return {};
+    joined.push_back(fmt::format("{}", fmt::join(*texts, "+")));
+  }
+  return joined;
+}
+
 class Flatten {
  public:
   explicit Flatten(std::string name) : name_(std::move(name)) {}
@@ -82,6 +98,10 @@ class Flatten {
     assignment.key = path;
     assignment.place = fmt::format("{}:{}:{}", name_, at.line, at.column);
     assignment.value = value_of(node);
+    if (std::holds_alternative<std::monostate>(assignment.value)) {
+      assignment.value = joined_lists(node);
+      assignment.of_lists = !std::holds_alternative<std::monostate>(assignment.value);
+    }
     if (std::holds_alternative<std::monostate>(assignment.value)) assignment.kind = kind_of(node);
     assignment.shown = path;
     if (assignment.kind.empty()) assignment.shown += " = " + to_toml(assignment.value);

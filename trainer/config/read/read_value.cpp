@@ -49,8 +49,14 @@ FieldValue number_from(const std::string& text, const char* wanted, std::string&
   return value;
 }
 
+// A list of lists only where the field knows what it means.
+bool has_form(const Assignment& assignment, const Field& field) {
+  return !assignment.of_lists || field.rule.of_lists;
+}
+
 // `a,b` or a TOML list.
-FieldValue list_from(const std::string& text, FieldType type, std::string& rule) {
+FieldValue list_from(const std::string& text, const Field& field, std::string& rule) {
+  const FieldType type = field.type;
   const bool of_texts = type == FieldType::texts;
   const std::string wanted =
       of_texts ? "a list of texts: a,b or [\"a\", \"b\"]" : "a list of numbers: 1,2 or [1, 2]";
@@ -58,7 +64,7 @@ FieldValue list_from(const std::string& text, FieldType type, std::string& rule)
     Problems problems;
     const auto parsed =
         read_toml("list = " + (text.starts_with('[') ? text : "[" + text + "]"), "", problems);
-    if (problems.empty() && parsed.size() == 1)
+    if (problems.empty() && parsed.size() == 1 && has_form(parsed[0], field))
       if (FieldValue list = as_list(parsed[0].value, type); has_type(list, type)) return list;
     rule = "must be " + wanted;
     return {};
@@ -96,7 +102,7 @@ FieldValue from_flag(const Assignment& assignment, const Field& field, std::stri
       return number_from<double>(text, "a number", rule);
     case FieldType::numbers:
     case FieldType::texts:
-      return list_from(text, field.type, rule);
+      return list_from(text, field, rule);
     default:
       return text;
   }
@@ -105,9 +111,13 @@ FieldValue from_flag(const Assignment& assignment, const Field& field, std::stri
 FieldValue from_file(const Assignment& assignment, const Field& field, std::string& rule) {
   const auto* integer = std::get_if<std::int64_t>(&assignment.value);
   if (field.type == FieldType::number && integer != nullptr) return static_cast<double>(*integer);
-  if (FieldValue value = as_list(assignment.value, field.type); has_type(value, field.type)) return value;
+  if (FieldValue value = as_list(assignment.value, field.type);
+      has_type(value, field.type) && has_form(assignment, field))
+    return value;
   rule = fmt::format("must be {}{}", type_name(field.type),
-                     assignment.kind.empty() ? "" : ", and is " + assignment.kind);
+                     assignment.of_lists       ? ", and is a list of lists"
+                     : assignment.kind.empty() ? ""
+                                               : ", and is " + assignment.kind);
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "trainer/config/schema/parallelism.h"
 
 #include "compiler/ir/options.h"
+#include "parallel/pipeline/action.h"
 #include "trainer/config/schema/value_checks.h"
 
 namespace rondo {
@@ -20,7 +21,8 @@ const Fields& Parallelism::fields() {
             "ranks that share one copy of the weights; -1: the ranks that the other degrees leave",
             {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),
       field("fsdp_reshard_after_forward", &P::fsdp_reshard_after_forward,
-            "free gathered weights after the forward and gather them again in the backward",
+            "free gathered weights after the forward and gather them again in the backward; default: but for "
+            "the last ones, and never in a pipeline, which gathers its weights once a step",
             {.allowed = names_of<ReshardAfterForward>()}),
       field("tensor_parallel_degree", &P::tensor_parallel_degree,
             "ranks that share each layer and its tokens; -1: the ranks that the other degrees leave",
@@ -39,8 +41,41 @@ const Fields& Parallelism::fields() {
           "under a causal mask, or blocks dealt by the work that the batch's documents make of them (ptrr is "
           "torchtitan's name of that); alltoall needs none",
           {.allowed = {"headtail", "documents", "ptrr", "none"}}),
-      field("pipeline_parallel_degree", &P::pipeline_parallel_degree, "groups of ranks that split the layers",
-            {.unsupported = "pipeline parallelism is"}),
+      field(
+          "pipeline_parallel_degree", &P::pipeline_parallel_degree,
+          "ranks of a pipeline, which divide the layers into stages; with 1 no other key of pipelines counts",
+          {.minimum = 1, .maximum = pipeline::kMostStages, .unit = "ranks"}),
+      field("pipeline_parallel_schedule", &P::pipeline_parallel_schedule,
+            "order of forwards and backwards: GPipe, 1F1B, Interleaved1F1B, InterleavedZeroBubble, "
+            "ZBVZeroBubble or DualPipeV; `rondo pipeline` compares them",
+            {.check = schedule_of_pipeline}),
+      field("pipeline_parallel_schedule_csv", &P::pipeline_parallel_schedule_csv,
+            "file with a schedule in torch's CSV form, in place of one that has a name; empty: none"),
+      field("pipeline_parallel_microbatch_size", &P::pipeline_parallel_microbatch_size,
+            "sequences of one microbatch of a pipeline; a step is one pass of its schedule over all of its "
+            "microbatches, those that accumulate gradients included",
+            {.minimum = 1, .maximum = 1 << 20, .unit = "sequences"}),
+      field("pipeline_parallel_layers_per_stage", &P::pipeline_parallel_layers_per_stage,
+            "layers of a stage, embedding and head counted as the next two keys say; not set: one stage a "
+            "rank, "
+            "or two where the schedule takes several",
+            {.minimum = 1, .maximum = pipeline::kMostStages, .unit = "layers"}),
+      field("pipeline_parallel_first_stage_less_layers", &P::pipeline_parallel_first_stage_less_layers,
+            "layers that the embedding counts as when layers are divided",
+            {.minimum = 0, .maximum = pipeline::kMostStages, .unit = "layers"}),
+      field("pipeline_parallel_last_stage_less_layers", &P::pipeline_parallel_last_stage_less_layers,
+            "layers that the head counts as when layers are divided",
+            {.minimum = 0, .maximum = pipeline::kMostStages, .unit = "layers"}),
+      field("module_fqns_per_model_part", &P::module_fqns_per_model_part,
+            "modules of each stage, as [[\"tok_embeddings\", \"layers.0\"], [\"layers.1\", \"norm\", "
+            "\"output\"]] or "
+            "[\"tok_embeddings+layers.0\", \"layers.1+norm+output\"]; empty: as the other keys say",
+            {.of_lists = true}),
+      field("pipeline_parallel_layout", &P::pipeline_parallel_layout,
+            "layers of each stage as Megatron writes them: E the embedding, t a layer, L the head, | the end "
+            "of a "
+            "stage, as in Et*3|(t*4|)*6t*3L; empty: as the other keys say",
+            {.check = layout_of_pipeline}),
       field("expert_parallel_degree", &P::expert_parallel_degree,
             "ranks that split the experts; of the ranks of a replica, neighbours",
             {.minimum = 1, .maximum = kMaxDegree, .unit = "ranks"}),

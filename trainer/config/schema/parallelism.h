@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "support/fields.h"
 
@@ -20,6 +22,14 @@ struct Parallelism {
   std::string expert_parallel_comm_backend = "static";       // static | standard
   double expert_capacity_factor = 0;                         // 0: room for all rows that can come
   std::string expert_overflow = "repeat";                    // repeat | skip | drop
+  // Of pipelines (trainer/config/pipeline_layout.h).
+  std::string pipeline_parallel_schedule = "1F1B", pipeline_parallel_schedule_csv;
+  std::int64_t pipeline_parallel_microbatch_size = 1;
+  std::optional<std::int64_t> pipeline_parallel_layers_per_stage;
+  std::int64_t pipeline_parallel_first_stage_less_layers = 1, pipeline_parallel_last_stage_less_layers = 1;
+  std::vector<std::string> module_fqns_per_model_part;  // a text a stage: "tok_embeddings+layers.0"
+  std::string pipeline_parallel_layout;
+  bool has_pipeline() const { return pipeline_parallel_degree > 1; }
   bool exchanges_heads() const { return context_parallel_rotate_method == "alltoall"; }
   static const Fields& fields();
 };

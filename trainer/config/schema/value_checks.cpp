@@ -1,9 +1,15 @@
 #include "trainer/config/schema/value_checks.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <set>
 
+#include "parallel/pipeline/layers.h"
+#include "parallel/pipeline/schedules.h"
+#include "support/text/nearest.h"
 #include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/config/schema/parameter_groups.h"
 
@@ -80,6 +86,25 @@ std::string op_or_number(const FieldValue& value) {
   const bool number = !text.empty() && text.size() < 10 && text[0] != '0' &&
                       text.find_first_not_of("0123456789") == std::string::npos;
   return text == "op" || number ? "" : "must be \"op\" or a number of at least 1, as text";
+}
+
+bool is_schedule_of_csv(const std::string& name) {
+  return name == "PipelineScheduleSingle" || name == "PipelineScheduleMulti" ||
+         name == "_PipelineScheduleRuntime";
+}
+
+std::string schedule_of_pipeline(const FieldValue& value) {
+  const auto& name = std::get<std::string>(value);
+  if (pipeline::find_schedule(name) != nullptr || is_schedule_of_csv(name)) return "";
+  std::vector<std::string> names;
+  for (const pipeline::Schedule& schedule : pipeline::schedules()) names.push_back(schedule.name);
+  return fmt::format("must be one of {}{}", fmt::join(names, ", "), did_you_mean(name, names));
+}
+
+std::string layout_of_pipeline(const FieldValue& value) {
+  const auto& text = std::get<std::string>(value);
+  std::vector<pipeline::StageLayers> stages;
+  return text.empty() ? "" : pipeline::read_layout(text, stages);
 }
 
 }  // namespace rondo

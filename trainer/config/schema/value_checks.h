@@ -21,5 +21,10 @@ std::string groups_of_parameters(const FieldValue& value);
 std::string named_paths(const FieldValue& value);
 std::string minus_one_or_positive(const FieldValue& value);
 std::string op_or_number(const FieldValue& value);
+std::string schedule_of_pipeline(const FieldValue& value);
+std::string layout_of_pipeline(const FieldValue& value);
+
+// torch's names of schedules that a CSV file has to say.
+bool is_schedule_of_csv(const std::string& name);
 
 }  // namespace rondo
