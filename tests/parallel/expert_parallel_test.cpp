@@ -18,41 +18,16 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <functional>
-#include <thread>
-#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "parallel/groups/ordered_gloo.h"
+#include "tests/parallel/rank_threads.h"
 
 namespace rondo {
 namespace {
 
 using at::Tensor;
-using namespace std::chrono_literals;
 using Tensors = std::vector<Tensor>;
 
 constexpr std::int64_t kRanks = 3, kTokens = 11, kCopies = 2, kWidth = 5, kExperts = 6;
-
-// Runs body(rank, group) on a thread for each rank.
-void on_ranks(const std::function<void(std::int64_t, const AxisGroup&)>& body) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank)
-    threads.emplace_back([&, rank] {
-      const auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, kRanks);
-      group->setBackend(
-          c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM,
-          c10::make_intrusive<OrderedGloo>(connect_gloo(store, rank, kRanks, "127.0.0.1", 30s)));
-      group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
-      const std::string name = "experts of " + std::to_string(rank);
-      c10d::register_process_group(name, group);
-      body(rank, {name, kRanks, 1});
-      c10d::unregister_process_group(name);
-    });
-  for (std::thread& thread : threads) thread.join();
-}
 
 Tensor tokens_per_expert(const Tensor& experts_TK) {
   return at::sum(experts_TK.view({-1, 1}) == at::arange(kExperts), 0).to(at::kFloat);
@@ -109,7 +84,7 @@ TEST_CASE(
   const Problem p = problem(routing);
   const Tensors expected = forward_backward(p, 0, kRanks * kTokens, {});
   std::vector<Tensors> made(kRanks);
-  on_ranks([&](std::int64_t rank, const AxisGroup& group) {
+  on_ranks(kRanks, [&](std::int64_t rank, const AxisGroup& group) {
     made[static_cast<std::size_t>(rank)] =
         forward_backward(p, rank * kTokens, kTokens, {group, rank, exchange});
   });
@@ -129,7 +104,7 @@ TEST_CASE("rows beyond the room are counted, and left out on both ways") {
   Problem p = problem("all to one");
   std::vector<double> without_room(kRanks);
   std::vector<Tensor> y(kRanks);
-  on_ranks([&](std::int64_t rank, const AxisGroup& group) {
+  on_ranks(kRanks, [&](std::int64_t rank, const AxisGroup& group) {
     const ExpertParallel options{group, rank, exchange, 0.5};  // room for 11 rows
     const Tensor experts = p.experts.narrow(0, 0, kTokens), x = p.x.narrow(0, rank * kTokens, kTokens);
     const Dispatched d = dispatch_tokens(x, experts, tokens_per_expert(experts), options);

@@ -9,25 +9,11 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <functional>
-#include <thread>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "tests/parallel/rank_threads.h"
 
 namespace rondo {
 namespace {
-
-// Runs `body(rank, group)` on `ranks` threads, each with its own member of one group.
-void on_ranks(int ranks, const std::function<void(int, OrderedGloo&)>& body) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      OrderedGloo group(connect_gloo(store, rank, ranks, "127.0.0.1", std::chrono::seconds(30)));
-      body(rank, group);
-    });
-  for (std::thread& thread : threads) thread.join();
-}
 
 // Rank r's contribution: deterministic, of very different magnitudes, so that the order of a sum shows.
 at::Tensor contribution(int rank, std::int64_t elements) {
@@ -43,7 +29,7 @@ TEST_CASE("a reduce-scatter adds in rank order, whatever the number of ranks") {
   const int ranks = GENERATE(2, 3, 4);
   constexpr std::int64_t kShard = 1001;
   std::vector<at::Tensor> results(static_cast<std::size_t>(ranks));
-  on_ranks(ranks, [&](int rank, OrderedGloo& group) {
+  on_gloo(ranks, [&](int rank, OrderedGloo& group) {
     at::Tensor input = contribution(rank, kShard * ranks), output = at::empty({kShard});
     group._reduce_scatter_base(output, input, {})->wait();
     results[static_cast<std::size_t>(rank)] = output;
@@ -57,7 +43,7 @@ TEST_CASE("an element's sum does not depend on the buffer it is packed in") {
   constexpr int kRanks = 3;
   constexpr std::int64_t kSmall = 7, kLarge = 4096 + 13;
   std::vector<at::Tensor> alone(kRanks), packed(kRanks);
-  on_ranks(kRanks, [&](int rank, OrderedGloo& group) {
+  on_gloo(kRanks, [&](int rank, OrderedGloo& group) {
     at::Tensor small = contribution(rank, kSmall);
     at::Tensor large = at::cat({contribution(rank + 5, kLarge), small});
     std::vector<at::Tensor> one{small}, other{large};
@@ -74,7 +60,7 @@ TEST_CASE("an element's sum does not depend on the buffer it is packed in") {
 
 TEST_CASE("gathers are exact and by rank, in bf16 too") {
   constexpr int kRanks = 3;
-  on_ranks(kRanks, [&](int rank, OrderedGloo& group) {
+  on_gloo(kRanks, [&](int rank, OrderedGloo& group) {
     at::Tensor mine = at::full({5}, rank + 0.5, at::TensorOptions().dtype(at::kBFloat16));
     at::Tensor all = at::empty({5 * kRanks}, mine.options());
     group._allgather_base(all, mine, {})->wait();
@@ -90,7 +76,7 @@ TEST_CASE("gathers are exact and by rank, in bf16 too") {
 // With two threads a group, as is Gloo's default, this corrupts the heap.
 TEST_CASE("thousands of collectives, several in flight at a time, leave the heap whole") {
   constexpr int kRanks = 2, kRounds = 1500, kInFlight = 4;
-  on_ranks(kRanks, [&](int rank, OrderedGloo& group) {
+  on_gloo(kRanks, [&](int rank, OrderedGloo& group) {
     for (int round = 0; round < kRounds; ++round) {
       std::vector<c10::intrusive_ptr<c10d::Work>> works;
       std::vector<at::Tensor> gathered;
