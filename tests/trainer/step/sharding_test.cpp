@@ -145,7 +145,8 @@ TEST_CASE("the graphs of every model have types of sharding after every pass, in
        {key::replicate + "2", key::tensor + "4", key::cut + "4", key::batch + "32", key::policy + "full"}},
       {"deepseek_v3_debug",
        8,
-       {key::tensor + "2", key::expert + "4", key::cut + "2", key::bounded, key::standard}},
+       {key::tensor + "2", key::expert + "4", key::cut + "2", key::bounded, key::standard,
+        key::batch + "64"}},
       {"deepseek_v3_debug", 8, {key::tensor + "2", key::expert + "4", key::cut + "2", key::bounded}},
       {"llama4_debug", 4, {key::tensor + "2", key::expert + "2", key::standard, "model.top_k=2"}},
   };

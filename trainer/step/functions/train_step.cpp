@@ -239,13 +239,14 @@ constexpr const char* kLossSum = "loss_sum";
 Range totals(SignatureBuilder& b, const Step& step) {
   const ir::Sharding of_loss = step.sharding.over(kTokenAxes, ir::kPartialSum);
   Range range{b.scalar(kLossSum, ir::InputKind::buffer, of_loss, step.sums()), 1};
-  const auto add = [&](const std::string& name, std::vector<std::int64_t> sizes, ir::Placement placement) {
-    b.state(name, std::move(sizes), step.sharding.over(kAllAxes, placement));
+  const auto add = [&](const std::string& name, std::vector<std::int64_t> sizes, const Axes& counted_by) {
+    b.state(name, std::move(sizes), step.sharding.over(counted_by, ir::kPartialSum));
     ++range.count;
   };
   if (step.has_routers())
-    add(kTokensPerExpert + "_sum", {step.routers, step.model->routed_tokens()->experts}, ir::kPartialSum);
-  if (step.counts_dropped_tokens()) add(kDroppedTokens + "_sum", {}, ir::kPartialSum);
+    add(kTokensPerExpert + "_sum", {step.routers, step.model->routed_tokens()->experts}, kAllAxes);
+  if (step.counts_dropped_tokens())  // ranks that share an expert count the same rows
+    add(kDroppedTokens + "_sum", {}, step.options.mesh.degree(Axis::etp) > 1 ? kTokenAxes : kAllAxes);
   return range;
 }
 
