@@ -39,6 +39,16 @@ std::string broken_exchange(const SharedSizes& shared, const ShareDegrees& degre
 
 }  // namespace
 
+std::vector<std::pair<const char*, std::int64_t>> named_degrees(const Mesh& mesh) {
+  return {{"pipeline_parallel", mesh.degree(Axis::pp)},
+          {"data_parallel_shard", mesh.degree(Axis::dp_shard)},
+          {"data_parallel_replicate", mesh.degree(Axis::dp_replicate)},
+          {"context_parallel", mesh.degree(Axis::cp)},
+          {"tensor_parallel", mesh.degree(Axis::tp)},
+          {"expert_parallel", mesh.degree(Axis::ep)},
+          {"expert_tensor_parallel", mesh.degree(Axis::etp)}};
+}
+
 ContextBalance context_balance(const Parallelism& p) {
   const std::string& name = p.context_parallel_load_balancer;
   if (name == "none" || p.exchanges_heads()) return ContextBalance::none;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/ir/options.h"
@@ -23,6 +24,9 @@ struct Layout {
 
   std::int64_t data_parallel() const { return mesh.degree(kDataAxes); }
 };
+
+// The degrees as plans and checkpoints name them: {"data_parallel_shard", 8}, ...
+std::vector<std::pair<const char*, std::int64_t>> named_degrees(const Mesh& mesh);
 
 // Of the ranks that share layers, and sequences.
 struct ShareDegrees {

@@ -300,7 +300,7 @@ std::string plan_text(const JobPlan& p, const std::optional<Remedies>& remedies)
 }
 
 std::string plan_json(const JobPlan& p, const std::optional<Remedies>& remedies) {
-  const nlohmann::ordered_json all = {
+  nlohmann::ordered_json all = {
       {"model", p.model},
       {"flavor", p.flavor},
       {"parameters", p.parameters},
@@ -308,12 +308,9 @@ std::string plan_json(const JobPlan& p, const std::optional<Remedies>& remedies)
       {"device", p.device->name},
       {"world_size", p.layout.mesh.world_size()},
       {"rank", p.rank},
-      {"data_parallel_shard", p.layout.mesh.degree(Axis::dp_shard)},
-      {"data_parallel_replicate", p.layout.mesh.degree(Axis::dp_replicate)},
-      {"context_parallel", p.layout.mesh.degree(Axis::cp)},
-      {"tensor_parallel", p.layout.mesh.degree(Axis::tp)},
-      {"expert_parallel", p.layout.mesh.degree(Axis::ep)},
-      {"expert_tensor_parallel", p.layout.mesh.degree(Axis::etp)},
+  };
+  for (const auto& [name, degree] : named_degrees(p.layout.mesh)) all[name] = degree;
+  all.update(nlohmann::ordered_json{
       {"global_batch_size", p.layout.global_batch_size},
       {"microbatches", p.layout.microbatches},
       {"memory_policy", p.memory_policy},
@@ -340,7 +337,7 @@ std::string plan_json(const JobPlan& p, const std::optional<Remedies>& remedies)
         {"plan", p.times.plan_ms},
         {"total", p.times.total_ms()}}},
       {"nodes", p.times.nodes},
-      {"notes", p.notes}};
+      {"notes", p.notes}});
   return all.dump(2) + "\n";
 }
 

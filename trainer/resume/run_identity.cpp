@@ -27,13 +27,8 @@ RunIdentity identity_of(const JobConfig& c, const Layout& layout, const RankEnvi
   identity.model = model_facts(c.model.name, c.model.sizes);
   identity.config_hash = fingerprint(c);
   identity.settings = std::move(settings);
-  identity.layout = {{"world_size", layout.mesh.world_size()},
-                     {"data_parallel_shard", layout.mesh.degree(Axis::dp_shard)},
-                     {"data_parallel_replicate", layout.mesh.degree(Axis::dp_replicate)},
-                     {"context_parallel", layout.mesh.degree(Axis::cp)},
-                     {"tensor_parallel", layout.mesh.degree(Axis::tp)},
-                     {"expert_parallel", layout.mesh.degree(Axis::ep)},
-                     {"expert_tensor_parallel", layout.mesh.degree(Axis::etp)}};
+  identity.layout = {{"world_size", layout.mesh.world_size()}};
+  for (const auto& [name, degree] : named_degrees(layout.mesh)) identity.layout[name] = degree;
   return identity;
 }
 
