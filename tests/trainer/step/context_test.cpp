@@ -208,7 +208,7 @@ TEST_CASE("each token has the logits that one rank gives it, bit for bit, howeve
   constexpr int kRanks = 4;
   for (const Way& way : kWays) {
     const SmallJob job(model.name, kRanks, sizes + shared_by(kRanks, way.method, way.balance));
-    std::vector<char> equal(kRanks);
+    std::vector<int> equal(kRanks);
     on_ranks(kRanks, [&](std::int64_t rank, const AxisGroup& group) {
       DataOptions own = data;
       own.context = {rank, kRanks, context_balance(job.config.parallelism)};
@@ -223,7 +223,7 @@ TEST_CASE("each token has the logits that one rank gives it, bit for bit, howeve
       equal[static_cast<std::size_t>(rank)] = at::equal(logits_BNV, at::stack(expected).view_as(logits_BNV));
     });
     INFO(model.name << ", " << way.method << ", " << way.balance);
-    CHECK(equal == std::vector<char>(equal.size(), 1));
+    CHECK(equal == std::vector<int>(equal.size(), 1));
   }
 }
 
