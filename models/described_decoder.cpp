@@ -26,8 +26,6 @@ std::int64_t head_dims(const LatentAttention& a) {
   return a.heads * (a.plain_width + a.rotated_width + a.value_width);
 }
 
-AttentionMask mask_of(const GroupedQueryAttention& a) { return a.mask; }
-AttentionMask mask_of(const LatentAttention&) { return {}; }
 // Of the pairs of a causal row, those that the mask lets meet.
 double share_of_causal(const AttentionMask& mask, std::int64_t tokens) {
   return attended_pairs(mask, tokens) / attended_pairs({}, tokens);
@@ -108,7 +106,7 @@ class DescribedDecoder final : public Decoder {
     for (std::int64_t layer = part_.first_layer; layer < part_.end(); ++layer)
       widths += std::visit(
           [&](const auto& kind) {
-            return static_cast<double>(head_dims(kind)) * share_of_causal(mask_of(kind), seq_len);
+            return static_cast<double>(head_dims(kind)) * share_of_causal(kind.mask, seq_len);
           },
           block_of(layer).attention);
     return 6 * (active + std::llround(widths * static_cast<double>(seq_len)));

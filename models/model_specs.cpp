@@ -22,6 +22,9 @@ ModelSpec spec_of(const Config&) {
     const Description description = from_values<Config>(values).description();
     return described_parameters(description, whole_of(description)).rules();
   };
+  const auto masks = [](const FieldValues& values) {
+    return attention_masks(from_values<Config>(values).description());
+  };
   const auto plain = [](const FieldValues& values) { return from_values<Config>(values).plain(); };
   const auto small = [](const FieldValues& values) { return to_values(from_values<Config>(values).small()); };
   return {Config::kName,
@@ -30,6 +33,7 @@ ModelSpec spec_of(const Config&) {
           problems,
           shared,
           parameters,
+          masks,
           plain,
           small,
           &Config::hugging_face_type()};

@@ -123,4 +123,11 @@ ParameterTable described_parameters(const Description& d, const StagePart& part)
   return {d.ends, part, d.initial_weights, add_block};
 }
 
+std::vector<AttentionMask> attention_masks(const Description& d) {
+  std::vector<AttentionMask> masks;
+  for (const Block& block : d.blocks)
+    masks.push_back(std::visit([](const auto& kind) { return kind.mask; }, block.attention));
+  return masks;
+}
+
 }  // namespace rondo

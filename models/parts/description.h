@@ -72,6 +72,7 @@ struct LatentAttention {
   std::int64_t value_width;
   double norm_eps;  // of the latents' norms
   double scale;     // of the scores
+  static constexpr AttentionMask mask = {};
 };
 
 // --- what follows attention ---
@@ -139,5 +140,7 @@ struct Description {
 
 StagePart whole_of(const Description& description);
 ParameterTable described_parameters(const Description& description, const StagePart& part);
+// Of the attention of each layer.
+std::vector<AttentionMask> attention_masks(const Description& description);
 
 }  // namespace rondo

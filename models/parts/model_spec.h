@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/parts/parameter_table.h"
+#include "ops/attention/attention_mask.h"
 #include "support/fields.h"
 
 namespace rondo::hugging_face {
@@ -52,7 +53,8 @@ struct ModelSpec {
   std::vector<SizeProblem> (*problems)(const FieldValues&);
   SharedSizes (*shared)(const FieldValues&);
   std::vector<ParameterRule> (*parameters)(const FieldValues&);
-  FieldValues (*plain)(const FieldValues&);  // equal for two runs' sizes that are of one model
+  std::vector<AttentionMask> (*masks)(const FieldValues&);  // of the layers
+  FieldValues (*plain)(const FieldValues&);                 // equal for two runs' sizes that are of one model
   FieldValues (*small)(const FieldValues&);  // the same parts, in sizes that a proof runs in a second
   const hugging_face::ModelType* hugging_face_type;
 };

@@ -25,18 +25,28 @@ std::int64_t context_unit(ContextBalance balance, std::int64_t ranks, std::int64
   return whole_blocks ? ranks * kBlock : 2 * ranks;
 }
 
-ContextSplit::ContextSplit(ContextBalance balance, std::int64_t ranks, std::int64_t seq_len)
-    : balance_(balance),
-      block_(block_of(balance, ranks, seq_len)),
-      blocks_of_rank_(seq_len / block_ / ranks),
+ContextSplit::ContextSplit(const ContextShare& share, std::int64_t seq_len)
+    : balance_(share.balance),
+      block_(block_of(share.balance, share.ranks, seq_len)),
+      blocks_of_rank_(seq_len / block_ / share.ranks),
       owner_(static_cast<std::size_t>(seq_len / block_)),
       block_pairs_(owner_.size()),
-      pairs_(static_cast<std::size_t>(ranks)),
+      pairs_(static_cast<std::size_t>(share.ranks)),
       places_(static_cast<std::size_t>(seq_len)) {
-  RONDO_ASSERT(seq_len % context_unit(balance, ranks, seq_len) == 0, "ranks share a row in equal parts");
+  RONDO_ASSERT(seq_len % context_unit(share.balance, share.ranks, seq_len) == 0,
+               "ranks share a row in equal parts");
+  for (const AttentionMask& mask : share.masks) {
+    RONDO_ASSERT(mask.right == 0, "queries see no later keys");
+    const auto known =
+        std::find_if(masks_.begin(), masks_.end(), [&](const auto& m) { return m.mask == mask; });
+    if (known == masks_.end())
+      masks_.push_back({mask, 1});
+    else
+      ++known->layers;
+  }
   const auto blocks = std::ssize(owner_);
   for (std::int64_t b = 0; b < blocks; ++b)
-    owner_[static_cast<std::size_t>(b)] = balance == ContextBalance::none ? b : std::min(b, blocks - 1 - b);
+    owner_[static_cast<std::size_t>(b)] = balance_ == ContextBalance::none ? b : std::min(b, blocks - 1 - b);
 }
 
 void ContextSplit::begin() { std::fill(pairs_.begin(), pairs_.end(), 0); }
@@ -47,10 +57,12 @@ void ContextSplit::count_pairs(std::span<const std::int32_t> begins) {
   for (std::size_t d = 0; d < begins.size(); ++d) {
     const std::int64_t first = begins[d], last = d + 1 < begins.size() ? begins[d + 1] : end;
     for (std::int64_t from = first; from < last;) {
-      const std::int64_t to = std::min(last, (from / block_ + 1) * block_), tokens = to - from;
-      // The token at place t of its document meets t + 1 keys.
-      block_pairs_[static_cast<std::size_t>(from / block_)] +=
-          tokens * (from - first) + tokens * (tokens + 1) / 2;
+      const std::int64_t to = std::min(last, (from / block_ + 1) * block_);
+      // Masks are causal: the pairs of a document up to a token do not depend on what comes behind it.
+      for (const auto& [mask, layers] : masks_)
+        block_pairs_[static_cast<std::size_t>(from / block_)] +=
+            static_cast<double>(layers) *
+            (attended_pairs(mask, to - first) - attended_pairs(mask, from - first));
       from = to;
     }
   }
@@ -61,7 +73,8 @@ void ContextSplit::deal_blocks() {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return block_pairs_[a] > block_pairs_[b]; });
-  std::vector<std::int64_t> room(pairs_.size(), blocks_of_rank_), pairs = pairs_;
+  std::vector<std::int64_t> room(pairs_.size(), blocks_of_rank_);
+  std::vector<double> pairs = pairs_;
   for (const std::size_t block : order) {
     std::size_t best = pairs.size();
     for (std::size_t r = 0; r < pairs.size(); ++r)
@@ -90,7 +103,7 @@ std::span<const std::int32_t> ContextSplit::deal(std::span<const std::int32_t> b
 
 double ContextSplit::imbalance() const {
   const double all = std::accumulate(pairs_.begin(), pairs_.end(), 0.0);
-  const auto most = static_cast<double>(*std::max_element(pairs_.begin(), pairs_.end()));
+  const double most = *std::max_element(pairs_.begin(), pairs_.end());
   return all == 0 ? 0 : most * static_cast<double>(pairs_.size()) / all - 1;
 }
 

@@ -158,7 +158,7 @@ class DataLoader::Impl {
         global_batch_(options_.dp_size * options_.local_batch * options_.accumulation),
         samples_(options_, shuffle_, tokenizer),
         sample_(static_cast<std::size_t>(options_.seq_len) + 1),
-        split_(options_.context.balance, options_.context.ranks, options_.seq_len),
+        split_(options_.context, options_.seq_len),
         summary_(samples_.summary(global_batch_)),
         fingerprint_(samples_.fingerprint()) {
     if (!options_.weights.empty() && options_.dp_rank == 0 && options_.split == Split::train)

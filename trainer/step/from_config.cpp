@@ -7,6 +7,7 @@
 #include <map>
 
 #include "compiler/analysis/memory_policy.h"
+#include "models/parts/model_spec.h"
 #include "support/error.h"
 #include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/config/schema/parameter_groups.h"
@@ -129,7 +130,7 @@ DataOptions training_data(const JobConfig& c, const Layout& layout, const RankEn
   o.dp_rank = layout.mesh.coordinate(environment.rank, kDataAxes);
   o.dp_size = layout.data_parallel();
   o.context = {layout.mesh.coordinate(environment.rank, Axis::cp), layout.mesh.degree(Axis::cp),
-               context_balance(c.parallelism)};
+               context_balance(c.parallelism), find_model_spec(c.model.name)->masks(c.model.sizes)};
   o.document_attention = c.training.document_attention;
   o.num_prefetch_batches = c.training.num_prefetch_batches;
   return o;

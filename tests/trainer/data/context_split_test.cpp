@@ -23,12 +23,17 @@ Places dealt(ContextSplit& split, const Places& begins) {
 }
 
 // Pairs of the busiest rank over the mean less 1, token by token.
-double counted(const Places& places, const Places& begins, std::int64_t ranks) {
+double counted(const Places& places, const Places& begins, std::int64_t ranks,
+               const std::vector<AttentionMask>& masks = {{}}) {
   const std::size_t each = places.size() / static_cast<std::size_t>(ranks);
   std::vector<double> pairs(static_cast<std::size_t>(ranks));
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto behind = std::upper_bound(begins.begin(), begins.end(), places[i]);
-    pairs[i / each] += places[i] - *(behind - 1) + 1;
+    const Span document = {*(behind - 1), behind == begins.end() ? std::ssize(places) : *behind};
+    for (const AttentionMask& mask : masks) {
+      const Span keys = visible_keys(mask, places[i], document);
+      pairs[i / each] += static_cast<double>(keys.end - keys.first);
+    }
   }
   const double all = std::accumulate(pairs.begin(), pairs.end(), 0.0);
   return *std::max_element(pairs.begin(), pairs.end()) * static_cast<double>(ranks) / all - 1;
@@ -45,12 +50,12 @@ Places packed(std::int64_t tokens, std::int64_t longest, unsigned seed) {
 }
 
 TEST_CASE("ranks without a balance have neighbouring tokens") {
-  ContextSplit split(ContextBalance::none, 2, 6);
+  ContextSplit split({0, 2, ContextBalance::none}, 6);
   CHECK(dealt(split, {0}) == Places{0, 1, 2, 3, 4, 5});
 }
 
 TEST_CASE("head-tail gives rank r the parts r and 2n - 1 - r, and a row of one document equal work") {
-  ContextSplit split(ContextBalance::headtail, 2, 8);
+  ContextSplit split({0, 2, ContextBalance::headtail}, 8);
   CHECK(dealt(split, {0}) == Places{0, 1, 6, 7, 2, 3, 4, 5});
   CHECK(split.imbalance() == 0);
 }
@@ -59,7 +64,7 @@ TEST_CASE("every balance deals each token once, in the order of its row, whateve
   const auto balance = GENERATE(ContextBalance::none, ContextBalance::headtail, ContextBalance::documents);
   for (const std::int64_t ranks : {2, 3, 4, 8}) {
     const std::int64_t tokens = context_unit(balance, ranks, 3000) * 5;
-    ContextSplit split(balance, ranks, tokens);
+    ContextSplit split({0, ranks, balance}, tokens);
     for (const std::int64_t longest : {1, 50, 700, 100'000}) {
       const Places begins = packed(tokens, longest, 7);
       split.begin();
@@ -82,8 +87,8 @@ TEST_CASE("blocks dealt by their pairs leave ranks at most 3 % apart where head-
   for (unsigned seed = 0; seed < 50; ++seed)
     for (const std::int64_t longest : {300, 2000, 6000, 8192}) {
       const Places begins = packed(kTokens, longest, seed);
-      ContextSplit split(ContextBalance::documents, kRanks, kTokens),
-          by_parts(ContextBalance::headtail, kRanks, kTokens);
+      ContextSplit split({0, kRanks, ContextBalance::documents}, kTokens),
+          by_parts({0, kRanks, ContextBalance::headtail}, kTokens);
       split.deal(begins);
       by_parts.deal(begins);
       worst = std::max(worst, split.imbalance());
@@ -93,12 +98,34 @@ TEST_CASE("blocks dealt by their pairs leave ranks at most 3 % apart where head-
   CHECK(worst_by_parts > 0.5);
 }
 
+TEST_CASE("blocks are dealt by the pairs of all layers, whatever masks these have") {
+  constexpr std::int64_t kRanks = 8;
+  constexpr AttentionMask kCausal, kWindow = {.left = 127}, kChunks = {.chunk = 2048};
+  // One mask, gpt-oss's and Llama 4's.
+  for (const std::vector<AttentionMask>& masks : std::vector<std::vector<AttentionMask>>{
+           {kWindow}, {kChunks}, {kWindow, kCausal}, {kChunks, kChunks, kChunks, kCausal}})
+    for (const std::int64_t tokens : {8192, 32768})
+      for (const std::int64_t longest : {300, 6000, 32768})
+        for (unsigned seed = 0; seed < 5; ++seed) {
+          const Places begins = packed(tokens, longest, seed);
+          ContextSplit split({0, kRanks, ContextBalance::documents, masks}, tokens);
+          const Places places = dealt(split, begins);
+          REQUIRE(split.imbalance() <= 0.03);
+          REQUIRE_THAT(split.imbalance(),
+                       Catch::Matchers::WithinAbs(counted(places, begins, kRanks, masks), 1e-12));
+        }
+  // Of chunks, head and tail of a row have no more than the middle.
+  ContextSplit by_parts({0, kRanks, ContextBalance::headtail, {kChunks}}, 8192 + 1024);
+  by_parts.deal(Places{0});
+  CHECK(by_parts.imbalance() > 0.1);
+}
+
 TEST_CASE("rows of a step are balanced together") {
   constexpr std::int64_t kRanks = 4, kTokens = 64;
-  ContextSplit split(ContextBalance::documents, kRanks, kTokens);
+  ContextSplit split({0, kRanks, ContextBalance::documents}, kTokens);
   double alone = 0;
   for (unsigned row = 0; row < 8; ++row) {
-    ContextSplit one(ContextBalance::documents, kRanks, kTokens);
+    ContextSplit one({0, kRanks, ContextBalance::documents}, kTokens);
     one.deal(packed(kTokens, 40, row));
     alone = std::max(alone, one.imbalance());
     split.deal(packed(kTokens, 40, row));
