@@ -106,6 +106,7 @@ void install() {
   c10::SetCPUAllocator(&allocator, /*priority=*/100);
 }
 
+bool is_in_arena(const void* address) { return arena_of(address) != nullptr; }
 std::int64_t live_bytes() { return live.load(); }
 std::int64_t peak_bytes() { return peak.load(); }
 void reset_peak() { peak.store(live.load()); }

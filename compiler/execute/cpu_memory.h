@@ -21,6 +21,8 @@ namespace rondo::cpu_memory {
 
 void install();
 
+bool is_in_arena(const void* address);
+
 // Bytes in live blocks now, and the most there were since the last `reset_peak`. Arenas count as a whole.
 std::int64_t live_bytes();
 std::int64_t peak_bytes();

@@ -5,6 +5,7 @@
 #include "compiler/execute/input_contract.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_strided.h>
 
 #include "compiler/trace/step_function.h"
 #include "support/error.h"
@@ -116,6 +117,14 @@ std::vector<at::Tensor> InputContract::write_back(const std::vector<ir::Output>&
     if (state.const_data_ptr() != tensors[i].const_data_ptr()) state.copy_(tensors[i]);
   }
   return results;
+}
+
+at::Tensor SharedBatch::place(const std::string& name, const ir::TensorType& type, c10::Device device) {
+  at::Tensor& tensor = tensors_[{name, type.sizes}];
+  if (!tensor.defined())
+    tensor = at::empty_strided(type.sizes, type.strides,
+                               at::TensorOptions().device(device).dtype(to_aten(type.dtype)));
+  return tensor;
 }
 
 std::vector<InputContract::Expected> expected_inputs(const ir::Graph& graph) {

@@ -4,7 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/ir/ir.h"
@@ -45,6 +47,15 @@ class InputContract {
       state_index_;  // of each input in the state; of a batch input, that of the next state input
   c10::Device device_;
   std::vector<const void*> addresses_;  // of the state, when it was bound
+};
+
+// Where batch inputs lie on a device: one tensor a name and type, for all steps that take turns.
+class SharedBatch {
+ public:
+  at::Tensor place(const std::string& name, const ir::TensorType& type, c10::Device device);
+
+ private:
+  std::map<std::pair<std::string, std::vector<std::int64_t>>, at::Tensor> tensors_;
 };
 
 // The contract's view of a graph's inputs, with each input's type taken from its value.

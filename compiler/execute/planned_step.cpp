@@ -23,8 +23,6 @@ using at::Tensor;
 using torch::jit::Stack;
 using Work = c10::intrusive_ptr<c10d::Work>;
 
-std::size_t at(ir::ValueId id) { return static_cast<std::size_t>(id); }
-
 void check_type(const ir::Node& node, const ir::TensorType& type, const Tensor& made) {
   if (made.sizes() == type.sizes && made.strides() == type.strides &&
       made.scalar_type() == to_aten(type.dtype))
@@ -47,7 +45,8 @@ class OpCall final : public Instruction {
         results_(std::move(results)),
         stack_(stack) {
     for (const Result& result : results_)
-      if (const auto bytes = static_cast<std::size_t>(ir::storage_bytes(result.type)); bytes > 0)
+      if (const auto bytes = static_cast<std::size_t>(ir::storage_bytes(result.type));
+          bytes > 0 && (!result.planned.is_cpu() || cpu_memory::is_in_arena(result.planned.const_data_ptr())))
         placements_.push_back({result.planned.mutable_data_ptr(), bytes});
   }
 
@@ -128,8 +127,7 @@ class OpCall final : public Instruction {
 
 std::optional<c10d::ReduceOp> reduction_named(std::string_view name) {
   if (name == "sum") return c10d::ReduceOp::SUM;
-  if (name == "max") return c10d::ReduceOp::MAX;
-  return std::nullopt;
+  return name == "max" ? std::optional<c10d::ReduceOp>(c10d::ReduceOp::MAX) : std::nullopt;
 }
 
 class CollectiveStart final : public Instruction {
@@ -229,7 +227,7 @@ class StateCopy final : public Instruction {
 
 struct PlannedStep::Shared {
   Stack stack;
-  std::vector<Work> works;  // of each collective; one slot a node, so that references stay
+  std::vector<Work> works;  // of each collective; one a node, so that references stay
 };
 
 class PlannedStep::Builder {
@@ -245,7 +243,7 @@ class PlannedStep::Builder {
   }
 
  private:
-  Tensor& tensor(ir::ValueId id) { return tensors_[at(id)]; }
+  Tensor& tensor(ir::ValueId id) { return tensors_[id]; }
 
   template <class T, class... Arguments>
   void add(std::size_t index, Arguments&&... arguments) {
@@ -258,6 +256,8 @@ class PlannedStep::Builder {
   }
 
   void bind_inputs() {
+    SharedBatch own;
+    SharedBatch& batch = memory_.batch != nullptr ? *memory_.batch : own;
     for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
       const ir::Input& input = graph_.inputs[i];
       if (input.kind != ir::InputKind::batch) {
@@ -265,14 +265,13 @@ class PlannedStep::Builder {
         continue;
       }
       const ir::TensorType& type = graph_.value(input.value).type;
-      tensor(input.value) = at::empty_strided(type.sizes, type.strides, options(type));
+      tensor(input.value) = batch.place(input.name, type, memory_.device);
       step_.batch_.emplace_back(i, tensor(input.value));
       step_.batch_bytes_ += ir::storage_bytes(type);
     }
   }
 
   void bind_outputs() {
-    const std::size_t last = graph_.nodes.size() - 1;
     std::size_t i = 0;
     ir::for_each_operand(graph_.return_node(), [&](ir::ValueId id) {
       const ir::Output& output = graph_.outputs[i++];
@@ -282,7 +281,7 @@ class PlannedStep::Builder {
       }
       const Tensor state = step_.contract_.state_of(static_cast<std::size_t>(output.updates)).detach();
       if (state.const_data_ptr() == tensor(id).const_data_ptr()) return;
-      add<StateCopy>(last, state, tensor(id));
+      add<StateCopy>(graph_.nodes.size() - 1, state, tensor(id));
       step_.state_bytes_ += ir::storage_bytes(graph_.value(id).type);
     });
   }
@@ -295,11 +294,10 @@ class PlannedStep::Builder {
     for (ir::ValueId id : node.results) tensor(id) = planned_tensor(id);
     if (effect == ir::Effect::collective_start) {
       started_[node.results.at(0)] = index;
-      const ir::ValueId operand = std::get<ir::Use>(node.args[0]).value;
-      add<CollectiveStart>(index, tensor(operand), tensor(node.results.at(0)), workspaces_of(index),
-                           memory_.device.type(), step_.shared_->works[index]);
+      add<CollectiveStart>(index, tensor(ir::operand(node, 0)), tensor(node.results.at(0)),
+                           workspaces_of(index), memory_.device.type(), step_.shared_->works[index]);
     } else if (effect == ir::Effect::transfer_start) {
-      const Tensor& from = tensor(std::get<ir::Use>(node.args.at(0)).value);
+      const Tensor& from = tensor(ir::operand(node, 0));
       sources_[node.results.at(0)] = from;
       add<Transfer>(index, Transfer::End::start, tensor(node.results.at(0)), from);
     } else {
@@ -332,9 +330,12 @@ class PlannedStep::Builder {
   Tensor planned_tensor(ir::ValueId id) {
     const ir::Value& value = graph_.value(id);
     if (value.writes != ir::kNoValue) return tensor(value.writes);
-    const std::int64_t offset = step_.plan_.offsets[at(id)];
+    const std::int64_t offset = step_.plan_.offsets[id];
     const ir::TensorType& type = value.type;
     const at::TensorOptions where = value.on_host ? options(type).device(c10::kCPU) : options(type);
+    if (const std::int32_t input = step_.plan_.inputs[id]; input >= 0)
+      return at::from_blob(step_.contract_.state_of(static_cast<std::size_t>(input)).mutable_data_ptr(),
+                           type.sizes, type.strides, where);
     if (offset < 0) return at::empty_strided(type.sizes, type.strides, where);  // no elements
     char* base = value.on_host ? memory_.host : memory_.arena;
     return at::from_blob(base + offset, type.sizes, type.strides, where);
@@ -360,9 +361,8 @@ class PlannedStep::Builder {
   }
 
   void build_wait(std::size_t index) {
-    const ir::Node& node = graph_.nodes[index];
-    const ir::ValueId started = std::get<ir::Use>(node.args.at(0)).value;
-    tensor(node.results.at(0)) = tensor(started);
+    const ir::ValueId started = ir::operand(graph_.nodes[index], 0);
+    tensor(graph_.nodes[index].results.at(0)) = tensor(started);
     if (const auto start = started_.find(started); start != started_.end())
       add<CollectiveWait>(index, step_.shared_->works[start->second]);
     else if (memory_.device.type() != c10::kCPU)  // there a transfer is done when it is started
@@ -372,7 +372,7 @@ class PlannedStep::Builder {
   PlannedStep& step_;
   const ir::Graph& graph_;
   const StepMemory memory_;
-  std::vector<Tensor> tensors_;                           // of every value, over its planned memory
+  ir::IdMap<Tensor> tensors_;                             // of every value, over its planned memory
   std::unordered_map<ir::ValueId, std::size_t> started_;  // the collective that makes what is waited for
   std::unordered_map<ir::ValueId, Tensor> sources_;       // of transfers, by what they make
 };

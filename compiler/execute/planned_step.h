@@ -46,6 +46,7 @@ struct StepMemory {
   c10::Device device = c10::kCPU;
   char* arena = nullptr;
   char* host = nullptr;
+  SharedBatch* batch = nullptr;  // nullptr: the step has its own
 };
 
 class PlannedStep {

@@ -110,7 +110,7 @@ class Replay final : public Executor {
       : memory_(std::move(memory)),
         device_(memory_->device()),
         watch_(watch),
-        step_(graph, plan, {device_.device(), memory_->arena(), memory_->host()},
+        step_(graph, plan, {device_.device(), memory_->arena(), memory_->host(), &memory_->batch()},
               checked_state(graph, std::move(state), device_.device())),
         calls_(step_.instructions().size()) {
     RONDO_ASSERT(graph.segments.empty() || graph.segments == ir::find_segments(graph),

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "compiler/execute/executor.h"
+#include "compiler/execute/planned_step.h"
 #include "compiler/execute/replay_device.h"
 #include "compiler/ir/ir.h"
 #include "compiler/plan/memory_plan.h"
@@ -39,11 +40,13 @@ class ReplayMemory {
   ReplayDevice& device() const { return *device_; }
   char* arena() const { return arena_; }
   char* host() const { return host_; }  // offloaded values
+  SharedBatch& batch() { return batch_; }
 
  private:
   std::shared_ptr<ReplayDevice> device_;
   char* arena_ = nullptr;
   char* host_ = nullptr;
+  SharedBatch batch_;
 };
 
 // `graph`: its segments come from the pass cudagraph. Throws Error(graph): an op, a collective or a state

@@ -94,7 +94,9 @@ struct Node {
 };
 constexpr std::string_view kReturn = "return";
 
-enum class InputKind : std::uint8_t { parameter, optimizer, buffer, batch };
+// `saved`: memory that lasts between graphs that share a step (compiler/bodies/bodies.h): one leaves values
+// in it, others read them.
+enum class InputKind : std::uint8_t { parameter, optimizer, buffer, batch, saved };
 std::string_view input_kind_name(InputKind kind);
 std::optional<InputKind> input_kind_from_name(std::string_view name);
 

@@ -52,9 +52,11 @@ class Planner {
 
   MemoryPlan run() {
     plan_.alignment = needs_.alignment;
+    find_inputs();
     for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
       for (ValueId result : graph_.nodes[i].results)
-        if (root(result) == result && bytes(result) > 0 && !take_over(i, result)) add_storage(i, result);
+        if (root(result) == result && bytes(result) > 0 && plan_.inputs[result] < 0 && !take_over(i, result))
+          add_storage(i, result);
       add_workspace(i);
     }
     const ArenaSize arena = lay_out(blocks_);
@@ -76,6 +78,23 @@ class Planner {
   NodeIndex last(ValueId value) const { return lives_.last[value]; }
   std::int64_t bytes(ValueId value) const {
     return planned_bytes(graph_.value(value).type, needs_.alignment);
+  }
+
+  // Storages that can stand where the input does that they update, since nobody reads what it was.
+  void find_inputs() {
+    plan_.inputs.assign(graph_.values.size(), -1);
+    IdMap<bool> read(graph_.values.size(), false), made(graph_.values.size(), false);
+    for (const Node& node : graph_.nodes) {
+      for_each_operand(node, [&](ValueId operand) { read[root(operand)] = true; });
+      for (const ValueId result : node.results) made[result] = true;
+    }
+    for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const std::int32_t updated = graph_.outputs[i].updates;
+      if (updated < 0 || read[graph_.inputs[updated].value]) continue;
+      const ValueId value = operand(graph_.return_node(), i), storage = root(value);
+      const bool whole = storage_bytes(graph_.value(storage).type) == storage_bytes(graph_.value(value).type);
+      if (made[storage] && whole && !graph_.value(storage).on_host) plan_.inputs[storage] = updated;
+    }
   }
 
   void add_storage(NodeIndex node, ValueId value) {

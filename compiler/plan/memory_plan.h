@@ -1,9 +1,9 @@
 // Where every value of a graph lives during a replay: one arena, fixed offsets, planned once. Plain C++.
 //
 // A storage is live from the node that defines its first value to the last node that reads any view of it;
-// what a collective reads stays until its wait. Storages of inputs are not planned (they are the caller's);
-// results of the return node stay to the end. Offsets are multiples of what the device aligns to. Equal
-// graphs have equal plans.
+// what a collective reads stays until its wait. Storages of inputs are not planned (they are the caller's),
+// and what updates an input that the graph does not read is put where that stands; results of the return node
+// stay to the end. Offsets are multiples of what the device aligns to. Equal graphs have equal plans.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,8 @@ struct Workspace {
 struct MemoryPlan {
   // Offset of each value that owns a planned storage; -1 for views, inputs and empty values.
   IdMap<std::int64_t> offsets;
+  // Of each value that is made in the memory of an input, its index; -1 for the others.
+  IdMap<std::int32_t> inputs;
   std::vector<Workspace> workspaces;  // by start
   std::int64_t arena_bytes = 0;
   std::int64_t alignment = 64;       // of every offset

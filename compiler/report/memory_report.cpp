@@ -215,7 +215,7 @@ std::string_view category_name(StorageCategory category) {
 
 std::string_view input_category_name(InputKind kind) {
   static constexpr std::array<std::string_view, kInputKinds> kNames = {"parameters", "optimizer", "buffers",
-                                                                       "batch"};
+                                                                       "batch", "between bodies"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -46,7 +46,7 @@ enum class StorageCategory : std::uint8_t {
   temporaries,
 };
 constexpr std::size_t kStorageCategories = 7;
-constexpr std::size_t kInputKinds = 4;                     // of InputKind
+constexpr std::size_t kInputKinds = 5;                     // of InputKind
 std::string_view category_name(StorageCategory category);  // "saved activations"
 std::string_view input_category_name(InputKind kind);      // "parameters"
 
@@ -81,8 +81,9 @@ struct SavedByModule {
 
 struct MemoryReport {
   std::string graph;  // its name
-  // Parameters, optimizer state, buffers (sums of gradients over microbatches are among them) and batch (the
-  // executor's copy), by InputKind. All of them stand all the time; not rounded up.
+  // Parameters, optimizer state, buffers (sums of gradients over microbatches are among them), batch (the
+  // executor's copy) and what lasts between bodies, by InputKind. All of them stand all the time; not rounded
+  // up.
   std::array<std::int64_t, kInputKinds> input_bytes{};
 
   std::vector<PlannedStorage> storages;  // in the order of the schedule

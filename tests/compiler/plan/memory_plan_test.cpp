@@ -47,7 +47,7 @@ std::vector<Stand> stands(const Graph& graph, const MemoryPlan& plan) {
   std::vector<Stand> found;
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    const bool owns = def_use.maker(id) != kNoNode && storage_root(graph, id) == id;
+    const bool owns = def_use.maker(id) != kNoNode && storage_root(graph, id) == id && plan.inputs[v] < 0;
     const std::int64_t bytes = storage_bytes(graph.values[v].type);
     REQUIRE((plan.offsets[v] >= 0) == (owns && bytes > 0));
     if (plan.offsets[v] >= 0 && !graph.values[v].on_host)
@@ -206,6 +206,26 @@ TEST_CASE("a transformer's step wastes less than one percent, whatever its activ
     INFO(saved << " bytes: " << arena.live_peak_bytes << " alive, " << arena.bytes << " planned");
     CHECK(static_cast<double>(arena.bytes) <= 1.01 * static_cast<double>(arena.live_peak_bytes));
   }
+}
+
+TEST_CASE("what updates an input that nobody reads is made where that stands, and takes no arena") {
+  const Graph graph = verified_graph(R"(graph g
+batch %0: f32[64] x
+saved %1: f32[64] kept
+buffer %2: f32[64] sum
+
+forward
+  %3: f32[64] = aten.neg.default(%0)
+  %4: f32[8,8] views %3 = aten.view.default(%3, [8, 8])
+  %5: f32[64] = aten.add.Tensor(%2, %3, 1)
+return
+  new.kept = %3 -> kept
+  new.sum = %5 -> sum
+)");
+  const MemoryPlan plan = plan_memory(graph);
+  CHECK(plan.inputs[3] == 1);
+  CHECK(plan.inputs[5] == -1);  // what is added to is read
+  CHECK(plan.arena_bytes == 256);
 }
 
 TEST_CASE("a plan of nothing is empty") {

@@ -306,7 +306,7 @@ TEST_CASE("the page holds every node, storage and collective of the graph, and i
   CHECK(data["modules"][data["module"][5].get<int>()] == "loss");
   CHECK(data["ops"][data["op"][5].get<int>()] == "aten.exp.default");
   CHECK(data["storages"].size() == 5 * report.storages.size());
-  CHECK(data["input_bytes"] == json({256, 256, 40, 512}));
+  CHECK(data["input_bytes"] == json({256, 256, 40, 512, 0}));
   CHECK(data["kinds"] == json({"all_gather_into_tensor", "reduce_scatter_tensor"}));
   CHECK(data["groups"] == json({"dp"}));
   CHECK(data["collectives"] == json({0, 1, 0, 512, 0, 10, 1, 1, 512, 0}));
