@@ -77,10 +77,16 @@ class Inference {
     if (op.kind == OpKind::list && unlike_parts(node)) return;
     const MeshGroup* const group = op.names_group ? group_of(node) : nullptr;
     ValueId buffer = kNoValue;
+    bool by_parts = op.kind == OpKind::split || op.kind == OpKind::piece || op.keeps_parts;
     for_each_operand(node, [&](ValueId id) {
-      if (types_.parts(id) != nullptr) buffer = id;
+      const BufferParts* const parts = types_.parts(id);
+      if (parts == nullptr) return;
+      buffer = id;
+      const auto common = common_type(*parts);
+      if (common) types_.set(id, *common);
+      by_parts = by_parts || !common;
     });
-    if (buffer == kNoValue) {
+    if (buffer == kNoValue || !by_parts) {
       for (std::size_t i = 0; i < node.results.size(); ++i)
         types_.set(node.results[i], result(node, op, group, i));
     } else if (op.kind == OpKind::split) {
@@ -311,13 +317,14 @@ class Inference {
       const Output& output = graph_.outputs[i];
       const ValueId id = operand(end, i);
       if (id == kNoValue) continue;
-      if (types_.parts(id) != nullptr)
-        throw Refused{fmt::format("output \"{}\" has parts that lie differently", output.name)};
+      const BufferParts* const parts = types_.parts(id);
+      const auto common = parts == nullptr ? types_.of(id) : common_type(*parts);
+      if (!common) throw Refused{fmt::format("output \"{}\" has parts that lie differently", output.name)};
       const ShardingType wanted =
           output.updates < 0
               ? ShardingType{}
               : types_.type_of(graph_.inputs[static_cast<std::size_t>(output.updates)].sharding);
-      ShardingType made = types_.of(id);
+      ShardingType made = *common;
       for (std::size_t a = 0; a < axes_; ++a)
         if (made.on[a].kind == Kind::zero) {
           made.on[a] = wanted.on[a];
@@ -342,6 +349,23 @@ class Inference {
 
 void shardings_agree(const Graph& graph) {
   if (!graph.mesh.axes.empty()) Inference(graph).walk();
+}
+
+IdMap<std::optional<Sharding>> value_shardings(const Graph& graph) {
+  IdMap<std::optional<Sharding>> shardings(graph.values.size(), Sharding{});
+  if (graph.mesh.axes.empty()) return shardings;
+  Inference inference(graph);
+  inference.walk();
+  const ValueShardings& types = inference.types();
+  for (ValueId id = 0; id < graph.value_count(); ++id) {
+    const ShardingType type = types.of(id);
+    Sharding& sharding = *shardings[id];
+    for (std::size_t a = 0; a < types.axes(); ++a)  // zeros are alike on all ranks
+      sharding.axes.push_back(type.on[a].kind == Kind::zero ? kReplicated : type.on[a]);
+    if (type.unflattened >= 0) sharding.unflattened = types.sizes(type.unflattened);
+    if (types.parts(id) != nullptr) shardings[id].reset();
+  }
+  return shardings;
 }
 
 IdMap<std::string> sharding_comments(const Graph& graph) {

@@ -7,6 +7,7 @@
 // that are not a number of ranks, and values. Linear in the graph.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "compiler/ir/ir.h"
@@ -15,6 +16,10 @@ namespace rondo::ir {
 
 // A rule of the verifier: nothing to do for a graph without a mesh. Throws VerifyError.
 void shardings_agree(const Graph& graph);
+
+// By value, as an input of another graph may say it; none where a value has unlike parts. REQUIRES: a graph
+// that is not refused.
+IdMap<std::optional<Sharding>> value_shardings(const Graph& graph);
 
 // By value, "dp 0, tp sum": where it is not replicated on an axis. Of a graph that is refused, up to the node
 // that is, with the reason at its results.

@@ -74,7 +74,7 @@ class Owners {
   };
 
   Owner owner_by_name(const Input& input) const {
-    if (input.kind == InputKind::batch) return {};
+    if (input.kind == InputKind::batch || input.kind == InputKind::saved) return {};
     if (const auto own = parameters_.find(input.name); own != parameters_.end())
       return {own->second, Owner::Of::parameter};
     const std::string_view name = input.name;

@@ -1,6 +1,7 @@
 #include "compiler/verify/value_shardings.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/text/text.h"
 
@@ -38,6 +39,26 @@ std::int32_t ValueShardings::number_of(const std::vector<std::int64_t>& sizes) {
 
 const BufferParts* ValueShardings::parts(ValueId id) const {
   return buffer_of_[id] < 0 ? nullptr : &buffers_[static_cast<std::size_t>(buffer_of_[id])];
+}
+
+namespace {
+
+bool is_zero(const Placement& p) { return p.kind == Placement::Kind::zero; }
+
+}  // namespace
+
+std::optional<ShardingType> common_type(const BufferParts& parts) {
+  ShardingType common = parts.front().type;
+  for (const BufferPart& part : parts) {
+    for (std::size_t a = 0; a < common.on.size(); ++a) {
+      const Placement& p = part.type.on[a];
+      if (is_zero(common.on[a])) common.on[a] = p;
+      if (!is_zero(p) && p != common.on[a]) return std::nullopt;
+    }
+    common.unflattened = std::max(common.unflattened, part.type.unflattened);
+    if (part.type.unflattened >= 0 && part.type.unflattened != common.unflattened) return std::nullopt;
+  }
+  return common;
 }
 
 void ValueShardings::set(ValueId id, BufferParts parts) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct BufferPart {
   ShardingType type;
 };
 using BufferParts = std::vector<BufferPart>;
+// The type of all of it, for a reader that does not take it apart: zeros go with everything.
+std::optional<ShardingType> common_type(const BufferParts& parts);
 
 class ValueShardings {
  public:
@@ -45,7 +48,7 @@ class ValueShardings {
 
   // nullptr where the value is no buffer of unlike parts.
   const BufferParts* parts(ValueId id) const;
-  // One type where the parts are alike.
+  // One type where the parts are alike. Zeros stay apart, since a sum over ranks leaves them zeros.
   void set(ValueId id, BufferParts parts);
   // Of elements [begin, end) of the last dimension; empty where the buffer has none.
   BufferParts cut(ValueId buffer, std::int64_t begin, std::int64_t end) const;

@@ -167,6 +167,24 @@ TEST_CASE("a buffer of parts that lie in different ways is taken apart where it 
   CHECK(type_of(gathered, 45) == "tp inner 1");
 }
 
+TEST_CASE("zeros of a rank stay zeros in a summed buffer, and go with what else is in it where all is read") {
+  const std::string buffer =
+      "  %40: f32[1] = aten.zeros.default([1], f32, none, none, none)\n"
+      "  %41: f32[3] = aten.ones.default([3], f32, none, none, none)\n"
+      "  %42: f32[4] = aten.cat.default([%40, %41], 0)\n"
+      "  %43: f32[4] = _c10d_functional.all_reduce.default(%42, \"sum\", \"dp\")\n"
+      "  %44: f32[4] views %43 = _c10d_functional.wait_tensor.default(%43)\n"
+      "  %45: f32[1] views %44 = aten.slice.Tensor(%44, 0, 0, 1, 1)\n"
+      "  %46: f32[3] views %44 = aten.slice.Tensor(%44, 0, 1, 4, 1)\n"
+      "  %47: f32[] = aten.sum.default(%44)\n";
+  CHECK(type_of(buffer, 44) == "parts");
+  CHECK(type_of(buffer, 45) == "dp zero, tp zero");
+  CHECK(type_of(buffer, 46) == "dp replicated repeated");
+  CHECK(type_of(buffer, 47) == "dp replicated repeated");
+  // Of replicas: what each of them counted, and a zero.
+  CHECK(refusal_of(buffer + "  %48: f32[3] = aten.add.Tensor(%45, %41)\n").empty());
+}
+
 TEST_CASE("a graph keeps its mesh and the sharding of its inputs in its text") {
   const std::string text = print(parse(std::string(kHead) + "return\n", "x.ir"));
   CHECK(text.find("axis dp 4\naxis tp 2\ngroup dp dp\ngroup tp tp\ngroup dp_tp dp tp\n") !=
