@@ -4,8 +4,9 @@
 // segments to record. The text of the collectives is what ranks compare before the first of them runs.
 #include "compiler/compile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 
 #include "compiler/execute/cpu_device.h"
@@ -46,33 +47,61 @@ std::shared_ptr<ReplayDevice> make_replay_device(c10::Device device) {
 
 }  // namespace
 
+namespace {
+
+ir::Graph traced(const StepFunction& function, const CompileRequest& request) {
+  if (request.traces == nullptr) return trace(function);
+  if (!request.traces->contains(function.name)) request.traces->emplace(function.name, trace(function));
+  return request.traces->at(function.name);
+}
+
+// What writes a graph after each pass, where that is asked for; and now, if nothing has run yet.
+ir::DumpCallback dump_of(const ir::Graph& graph, const CompileRequest& request) {
+  if (!request.dump_all || request.dump_folder.empty()) return {};
+  write_graph(request.dump_folder / (graph.name + ".00-trace.ir"), graph);
+  return [folder = request.dump_folder, name = graph.name, number = 0](std::string_view pass,
+                                                                       const ir::Graph& now) mutable {
+    write_graph(folder / fmt::format("{}.{:02}-{}.ir", name, ++number, pass), now);
+  };
+}
+
+// What a body reads and returns, as a function.
+StepFunction signature_of(const ir::Graph& graph) {
+  StepFunction function{
+      .name = graph.name, .inputs = {}, .outputs = graph.outputs, .body = {}, .mesh = graph.mesh};
+  for (const ir::Input& input : graph.inputs)
+    function.inputs.push_back(
+        {input.name, input.kind, graph.value(input.value).type, input.bucket, input.sharding});
+  return function;
+}
+
+}  // namespace
+
 CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
     : function_(std::move(function)), kind_(request.executor) {
   if (kind_ == ExecutorKind::eager) return;
   const Stopwatch started;
-  if (request.traces == nullptr) {
-    graph_ = trace(function_);
-  } else {
-    if (!request.traces->contains(function_.name)) request.traces->emplace(function_.name, trace(function_));
-    graph_ = request.traces->at(function_.name);
-  }
+  graph_ = traced(function_, request);
   report_.trace_ms = started.milliseconds();
-  report_.traced_nodes = graph_.nodes.size();
-
-  const Stopwatch traced;
-  int number = 0;
-  ir::DumpCallback dump;
-  if (request.dump_all && !request.dump_folder.empty()) {
-    write_graph(request.dump_folder / (function_.name + ".00-trace.ir"), graph_);
-    dump = [&](std::string_view pass, const ir::Graph& graph) {
-      char prefix[16];
-      std::snprintf(prefix, sizeof prefix, ".%02d-", ++number);
-      write_graph(request.dump_folder / (function_.name + prefix + std::string(pass) + ".ir"), graph);
-    };
-  }
   ir::verify(graph_, "trace");
-  report_.pipeline = ir::run_pipeline(graph_, request.options, dump);
-  report_.passes_ms = traced.milliseconds();
+  run_passes(request, ir::Stretch::all);
+}
+
+CompiledStep::CompiledStep(ir::Graph body, const CompileRequest& request, CompileReport before)
+    : function_(signature_of(body)),
+      kind_(request.executor),
+      graph_(std::move(body)),
+      report_(std::move(before)) {
+  run_passes(request, ir::Stretch::behind_cut);
+}
+
+void CompiledStep::run_passes(const CompileRequest& request, ir::Stretch stretch) {
+  if (report_.traced_nodes == 0) report_.traced_nodes = graph_.nodes.size();
+  const Stopwatch started;
+  ir::PipelineReport done = ir::run_pipeline(graph_, request.options, dump_of(graph_, request), stretch);
+  std::move(done.passes.begin(), done.passes.end(), std::back_inserter(report_.pipeline.passes));
+  report_.pipeline.notes = std::move(done.notes);
+  report_.passes_ms += started.milliseconds();
   report_.nodes = graph_.nodes.size();
   report_.segments = ir::find_segments(graph_).size();
   report_.segments_in_words = ir::describe_segments(graph_);
@@ -83,6 +112,27 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   if (request.dump_folder.empty()) return;
   write_graph(request.dump_folder / (function_.name + ".ir"), graph_);
   write(request.dump_folder / (function_.name + ".memory.html"), ir::memory_timeline(graph_, report_.memory));
+}
+
+std::vector<CompiledBody> compile_bodies(const StepFunction& function, const CompileRequest& request,
+                                         const ir::CutOptions& cut) {
+  CompileReport report;
+  const Stopwatch started;
+  ir::Graph joint = traced(function, request);
+  report.trace_ms = started.milliseconds();
+  report.traced_nodes = joint.nodes.size();
+  const Stopwatch passes;
+  ir::verify(joint, "trace");
+  report.pipeline =
+      ir::run_pipeline(joint, request.options, dump_of(joint, request), ir::Stretch::before_cut);
+  std::vector<ir::BodyGraph> cut_up = ir::cut_into_bodies(joint, cut);
+  for (const ir::BodyGraph& body : cut_up) ir::verify(body.graph, "the cut into bodies");
+  report.passes_ms = passes.milliseconds();
+  std::vector<CompiledBody> bodies;
+  for (ir::BodyGraph& body : cut_up)
+    bodies.push_back(
+        {body.body, CompiledStep(std::move(body.graph), request, std::exchange(report, CompileReport{}))});
+  return bodies;
 }
 
 std::string CompiledStep::collective_sequence() const {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/bodies/bodies.h"
 #include "compiler/execute/executor.h"
 #include "compiler/execute/replay.h"
 #include "compiler/ir/ir.h"
@@ -59,6 +60,8 @@ struct SharedResources {
 class CompiledStep {
  public:
   CompiledStep(StepFunction function, const CompileRequest& request);
+  // Of a body that was cut, and is verified. `before`: of what was done until then, for one of the bodies.
+  CompiledStep(ir::Graph body, const CompileRequest& request, CompileReport before);
 
   // One line per collective in the order of the schedule: op, group, dtype and sizes. Equal on all ranks, or
   // they would wait for each other for ever. Empty for eager steps.
@@ -76,12 +79,22 @@ class CompiledStep {
   std::unique_ptr<Executor> bind(std::vector<at::Tensor> state, const SharedResources& shared) const;
 
  private:
+  void run_passes(const CompileRequest& request, ir::Stretch stretch);
+
   StepFunction function_;
   ExecutorKind kind_;
   ir::Graph graph_;
   ir::MemoryPlan plan_;
   CompileReport report_;
 };
+
+struct CompiledBody {
+  ir::Body body;
+  CompiledStep step;
+};
+// Of a function that runs in bodies (compiler/bodies/bodies.h), in their order. REQUIRES: not eager.
+std::vector<CompiledBody> compile_bodies(const StepFunction& function, const CompileRequest& request,
+                                         const ir::CutOptions& cut);
 
 // Before the first tensor on `device`, where steps will be replayed. On the CPU: cpu_memory::install.
 void prepare_allocator(c10::Device device);

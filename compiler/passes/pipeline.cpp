@@ -160,6 +160,7 @@ constexpr std::array kPasses = {
     PassInfo{
         .name = "separate_gather_group",
         .run = &separate_gather_group,
+        .of_bodies = true,
         .needs = kFunctional,
         .does = "gives gathers of parameters a group of their own, under `compile.enable_fsdp_ag_rs_overlap`",
         .guarantees = "other collectives keep their groups",
@@ -168,6 +169,7 @@ constexpr std::array kPasses = {
     PassInfo{
         .name = "transformer_block_bucketing",
         .run = &transformer_block_bucketing,
+        .of_bodies = true,
         .needs = kFunctional | kGatheredOnce,
         .does = "one gather and one reduce-scatter for the parameters of a bucket: a block, what stands "
                 "before the first, what stands behind the last, or `compile.fsdp_buckets`",
@@ -179,6 +181,7 @@ constexpr std::array kPasses = {
         .name = "auto_bucketing",
         .run = &auto_bucketing,
         .in_default = false,
+        .of_bodies = true,
         .needs = kFunctional | kGatheredOnce,
         .replaces = "transformer_block_bucketing",
         .does = "buckets by size and overlap instead of by block",
@@ -189,6 +192,7 @@ constexpr std::array kPasses = {
     PassInfo{
         .name = "bucket_replica_sums",
         .run = &bucket_replica_sums,
+        .of_bodies = true,
         .needs = kFunctional,
         .does = "one sum over replicas for the gradients of a bucket: of what a reduce-scatter brought, "
                 "before it is taken apart; packed where nothing is scattered (DDP)",
@@ -199,6 +203,7 @@ constexpr std::array kPasses = {
     PassInfo{
         .name = "overlap_fsdp",
         .run = &overlap_fsdp,
+        .of_bodies = true,
         .needs = kFunctional,
         .does = "starts each gather of parameters one gather earlier; waits for each reduce-scatter of "
                 "gradients one later, and for the sums over replicas that follow it one later still",
@@ -209,6 +214,7 @@ constexpr std::array kPasses = {
     PassInfo{
         .name = "overlap_activations",
         .run = &overlap_activations,
+        .of_bodies = true,
         .needs = kFunctional,
         .does = "puts what a collective of activations does not need behind its start, as much as takes its "
                 "time: gradients of weights while ranks that share a layer exchange activations",
@@ -218,6 +224,7 @@ constexpr std::array kPasses = {
     PassInfo{
         .name = "reorder_for_memory",
         .run = &reorder_for_memory,
+        .of_bodies = true,
         .needs = kFunctional,
         .does = "moves up what frees more than it takes, and down to its first reader what takes more than "
                 "it frees, where that lowers the planned peak; n log n",
@@ -229,6 +236,7 @@ constexpr std::array kPasses = {
     PassInfo{
         .name = "reinplace",
         .run = &reinplace,
+        .of_bodies = true,
         .needs = kFunctional,
         .breaks = kFunctional,
         .does = "writes a result over an operand nobody reads again; updates state in place",
@@ -239,6 +247,7 @@ constexpr std::array kPasses = {
         .name = "cudagraph",
         .run = &cudagraph,
         .in_default = false,
+        .of_bodies = true,
         .only_on = TargetDevice::cuda,
         .does = "marks the segments that the device records once and replays without the host; waits for "
                 "what is under way at a cut before it",
@@ -279,11 +288,13 @@ std::string passes_as_markdown() {
   return text;
 }
 
-PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump) {
+PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump,
+                            Stretch stretch) {
   Selection selection = select_passes(all_passes(), options);
   PipelineReport report{.passes = {}, .notes = std::move(selection.notes)};
   std::map<std::string, int> before = count_ops(graph);
   for (const PassInfo* pass : selection.passes) {
+    if (stretch != Stretch::all && pass->of_bodies != (stretch == Stretch::behind_cut)) continue;
     PassReport row{.name = pass->name, .nodes_before = graph.nodes.size(), .op_difference = {}, .notes = {}};
     const Stopwatch start;
     row.notes = pass->run(graph, options);

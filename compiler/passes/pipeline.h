@@ -28,6 +28,7 @@ struct PassInfo {
   Notes (*run)(Graph&, const CompileOptions&);
   Numerics numerics = Numerics::exact;
   bool in_default = true;  // part of what "default" stands for
+  bool of_bodies = false;  // where a graph is cut into bodies: runs on each of them, behind the cut
   Properties needs = 0;
   Properties gives = 0;
   Properties breaks = 0;
@@ -77,8 +78,13 @@ struct PipelineReport {
 // Called after each pass, before the verifier, so that a broken graph can be looked at.
 using DumpCallback = std::function<void(std::string_view pass, const Graph&)>;
 
+// Which of the passes: those of a graph that is cut into bodies (compiler/bodies/bodies.h) run before the cut
+// or behind it.
+enum class Stretch : std::uint8_t { all, before_cut, behind_cut };
+
 // Runs the selected passes on a verified graph, and verifies after each that changes it. Throws what
 // select_passes and verify throw; the graph is then in the state that the failing pass left.
-PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump = {});
+PipelineReport run_pipeline(Graph& graph, const CompileOptions& options, const DumpCallback& dump = {},
+                            Stretch stretch = Stretch::all);
 
 }  // namespace rondo::ir

@@ -1,0 +1,127 @@
+// A stage's graph, cut: what each body has, what it leaves and what it reads.
+#include "compiler/bodies/bodies.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <set>
+#include <string>
+
+#include "compiler/text/text.h"
+#include "compiler/verify/verify.h"
+#include "tests/compiler/ir/verified_graph.h"
+
+using namespace rondo;
+using namespace rondo::ir;
+
+namespace {
+
+// y = tanh(x w^T); its backward, with a cast of the weight that follows from the weight alone.
+constexpr const char* kStage = R"(graph stage_1
+parameter %0: f32[64] w
+buffer %1: f32[64] grad.w
+saved %2: f32[4,8] sent_hidden
+saved %3: f32[4,8] sent_gradient
+batch %4: f32[4,8] x
+batch %5: f32[4,8] dy
+
+forward w
+  %6: bf16[64] = aten._to_copy.default(%0, bf16, none, none, none, false, none)
+forward
+  %7: bf16[8,8] views %6 = aten.view.default(%6, [8, 8])
+  %8: bf16[4,8] = aten._to_copy.default(%4, bf16, none, none, none, false, none)
+  %9: bf16[8,8]{1,8} views %7 = aten.t.default(%7)
+  %10: bf16[4,8] = aten.mm.default(%8, %9)
+  %11: bf16[4,8] = aten.tanh.default(%10)
+  %12: f32[4,8] = aten._to_copy.default(%11, f32, none, none, none, false, none)
+backward
+  %13: bf16[4,8] = aten._to_copy.default(%5, bf16, none, none, none, false, none)
+  %14: bf16[4,8] = aten.tanh_backward.default(%13, %11)
+  %15: bf16[4,8] = aten.mm.default(%14, %7)
+  %16: f32[4,8] = aten._to_copy.default(%15, f32, none, none, none, false, none)
+  %17: bf16[8,4]{1,8} views %14 = aten.t.default(%14)
+  %18: bf16[8,8] = aten.mm.default(%17, %8)
+  %19: bf16[64] views %18 = aten.view.default(%18, [64])
+backward w
+  %20: f32[64] = aten._to_copy.default(%19, f32, none, none, none, false, none)
+update accumulate
+  %21: f32[64] = aten.add.Tensor(%1, %20, 1)
+return
+  new.grad.w = %21 -> grad.w
+  new.sent_hidden = %12 -> sent_hidden
+  new.sent_gradient = %16 -> sent_gradient
+)";
+
+std::set<std::string> inputs(const Graph& graph) {
+  std::set<std::string> names;
+  for (const Input& input : graph.inputs) names.insert(input.name);
+  return names;
+}
+std::set<std::string> outputs(const Graph& graph) {
+  std::set<std::string> names;
+  for (const Output& output : graph.outputs) names.insert(output.name);
+  return names;
+}
+const Graph& graph_of(const std::vector<BodyGraph>& bodies, Body body) {
+  return std::find_if(bodies.begin(), bodies.end(), [&](const BodyGraph& b) { return b.body == body; })
+      ->graph;
+}
+using Names = std::set<std::string>;
+
+}  // namespace
+
+TEST_CASE("a body leaves what later ones read, and views are made again where they are read") {
+  const Graph joint = verified_graph(kStage);
+  const std::vector<BodyGraph> bodies = cut_into_bodies(
+      joint, {.unshard = true, .divided_backward = true, .input_gradient = "new.sent_gradient"});
+  REQUIRE(bodies.size() == 5);
+  for (const BodyGraph& body : bodies) verify(body.graph, "cut");
+
+  const Graph& unshard = graph_of(bodies, Body::unshard);
+  CHECK(inputs(unshard) == Names{"w", "unsharded.6"});
+  CHECK(outputs(unshard) == Names{"new.unsharded.6"});
+
+  const Graph& forward = graph_of(bodies, Body::forward);
+  CHECK(inputs(forward) == Names{"x", "unsharded.6", "sent_hidden", "saved.8", "saved.11"});
+  CHECK(outputs(forward) == Names{"new.sent_hidden", "new.saved.8", "new.saved.11"});
+
+  const Graph& whole = graph_of(bodies, Body::backward);
+  CHECK(inputs(whole) == Names{"w", "grad.w", "dy", "sent_gradient", "unsharded.6", "saved.8", "saved.11"});
+  CHECK(outputs(whole) == Names{"new.grad.w", "new.sent_gradient"});
+
+  const Graph& input = graph_of(bodies, Body::backward_input);
+  CHECK(inputs(input) == Names{"dy", "sent_gradient", "unsharded.6", "saved.11", "pending.14"});
+  CHECK(outputs(input) == Names{"new.sent_gradient", "new.pending.14"});
+
+  // The parameter that its gradient belongs to is there, though nothing reads it.
+  const Graph& weight = graph_of(bodies, Body::backward_weight);
+  CHECK(inputs(weight) == Names{"w", "grad.w", "saved.8", "pending.14"});
+  CHECK(outputs(weight) == Names{"new.grad.w"});
+}
+
+TEST_CASE("where nobody wants the gradient of the input, the gradients of weights are the whole backward") {
+  const Graph joint = verified_graph(kStage);
+  const std::vector<BodyGraph> bodies =
+      cut_into_bodies(joint, {.whole_backward = false, .divided_backward = true, .input_gradient = ""});
+  REQUIRE(bodies.size() == 2);  // no unshard either
+  CHECK(bodies[0].body == Body::forward);
+  CHECK(bodies[1].body == Body::backward_weight);
+  CHECK(outputs(bodies[1].graph) == Names{"new.grad.w", "new.sent_gradient"});
+}
+
+TEST_CASE("a value that is sent and kept stands in two places") {
+  std::string text = kStage;
+  const std::string sent = "new.sent_hidden = %12";
+  text.replace(text.find("bf16[4,8] = aten.tanh.default"), 9, "f32[4,8]");
+  text.replace(text.find("%10: bf16[4,8]"), 14, "%10: f32[4,8]");
+  text.replace(text.find("%13: bf16[4,8]"), 14, "%13: f32[4,8]");
+  text.replace(text.find("%14: bf16[4,8]"), 14, "%14: f32[4,8]");
+  text.replace(text.find("%17: bf16[8,4]"), 14, "%17: f32[8,4]");
+  text.replace(text.find(sent), sent.size(), "new.sent_hidden = %11");
+  const Graph joint = verified_graph(text);
+  const std::vector<BodyGraph> bodies = cut_into_bodies(joint, {.input_gradient = "new.sent_gradient"});
+  const Graph& forward = graph_of(bodies, Body::forward);
+  verify(forward, "cut");
+  const auto copies = std::count_if(forward.nodes.begin(), forward.nodes.end(),
+                                    [](const Node& node) { return node.op == "aten.clone.default"; });
+  CHECK(copies == 1);
+}
