@@ -15,8 +15,8 @@ struct Balanced {
 // The biases after a step in which `tokens_LE` of all ranks went to the experts (a row for each router, fp32
 // whole numbers). An expert above the mean load loses `coeff`, one below it wins as much; then the mean of a
 // layer's changes is taken off, so that biases do not drift. Where `found_inf` (fp32 []) is 1 nothing
-// changes.
-Balanced balance_load(const std::vector<at::Tensor>& expert_biases, const at::Tensor& tokens_LE, double coeff,
-                      const at::Tensor& found_inf);
+// changes. `rows`: of each bias.
+Balanced balance_load(const std::vector<at::Tensor>& expert_biases, const std::vector<std::int64_t>& rows,
+                      const at::Tensor& tokens_LE, double coeff, const at::Tensor& found_inf);
 
 }  // namespace rondo

@@ -59,10 +59,10 @@ Placement placement_of(const ParameterRule& rule, const Mesh& mesh, std::int64_t
 }
 
 InputSharding::InputSharding(const Mesh& mesh) : ranks_(mesh) {
-  const Spans dense = spans_of(mesh, {Axis::tp, Axis::cp, Axis::dp_shard, Axis::dp_replicate, Axis::pp});
+  const Spans dense = spans_of(mesh, {Axis::tp, Axis::cp, Axis::dp_shard, Axis::dp_replicate});
   const Spans experts =
       mesh.degree(kExpertTokenAxes) > 1 ? spans_of(mesh, {Axis::etp, Axis::ep, Axis::efsdp}) : Spans();
-  std::vector<std::int64_t> borders = {1, mesh.world_size()};
+  std::vector<std::int64_t> borders = {1, mesh.degree(kStageAxes)};
   for (const Spans& spans : {dense, experts})
     for (const RankSpan& span : spans) borders.insert(borders.end(), {span.stride, span.end});
   std::sort(borders.begin(), borders.end());
@@ -84,7 +84,7 @@ InputSharding::InputSharding(const Mesh& mesh) : ranks_(mesh) {
   }
   if (experts.empty())
     for (Axes& parts : parts_of_)
-      if (!parts.has(Axis::dp_replicate) && !parts.has(Axis::pp)) parts.add(Axis::efsdp);
+      if (!parts.has(Axis::dp_replicate)) parts.add(Axis::efsdp);
   for (const Axes& group : kGroups) {
     const AxisGroup named = mesh.group(group);
     const bool known = std::any_of(mesh_.groups.begin(), mesh_.groups.end(),

@@ -33,6 +33,9 @@ Placement placement_of(const ParameterRule& rule, const Mesh& mesh, std::int64_t
 
 // How the ranks of a mesh hold the inputs of a step, in the compiler's words (compiler/ir/sharding.h).
 //
+// Stages of a pipeline hold other parameters and run other functions, so these are the ranks of one stage: a
+// group of all ranks has the axes of the stage alone, and sums over stages are not typed.
+//
 // The experts divide a replica's ranks in a way of their own, so axes are split until each belongs to one
 // dense axis and one of the experts': dp_shard 4 and tp 2 with ep 4 are "dp_shard_efsdp" 2, "dp_shard_ep" 2
 // and "tp" 2. Where the degrees of both ways do not nest (tp 3 with ep 2) there are no such axes.

@@ -49,10 +49,14 @@ class SignatureBuilder {
     }
     return append(inputs);
   }
-  // fp32, kept between calls.
-  std::size_t state(const std::string& name, std::vector<std::int64_t> sizes, ir::Sharding sharding) {
-    return append(name, ir::InputKind::buffer, ir::contiguous(ir::DType::f32, std::move(sizes)),
-                  std::move(sharding));
+  // Kept between calls.
+  std::size_t state(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes,
+                    ir::Sharding sharding) {
+    return append(name, ir::InputKind::buffer, ir::contiguous(dtype, std::move(sizes)), std::move(sharding));
+  }
+  std::size_t add(StepInput input) {
+    function.inputs.push_back(std::move(input));
+    return function.inputs.size() - 1;
   }
   std::size_t scalar(const std::string& name, ir::InputKind kind, ir::Sharding sharding = {},
                      ir::DType dtype = ir::DType::f32) {
@@ -75,8 +79,7 @@ class SignatureBuilder {
  private:
   std::size_t append(const std::string& name, ir::InputKind kind, ir::TensorType type,
                      ir::Sharding sharding) {
-    function.inputs.push_back({name, kind, std::move(type), {}, std::move(sharding)});
-    return function.inputs.size() - 1;
+    return add({name, kind, std::move(type), {}, std::move(sharding)});
   }
   Range append(const std::vector<StepInput>& inputs) {
     const Range range{function.inputs.size(), inputs.size()};

@@ -1,9 +1,9 @@
 // Loss, dropped rows and the sums of squares of all gradients go through one all-reduce over all ranks, in
-// f64, which gives every rank the same bits. Ranks that share the layers bring the same loss, and replicas
-// the same gradients; their sums are divided by their numbers. A value is not finite if x - x is not 0, which
-// needs no read on the host; what stops later steps is a sum of such differences and of rows without room,
-// none of which brings it back to 0. The clip is a factor that the optimizer divides by while it reads the
-// gradients, so no scaled copy is made.
+// f64, which gives every rank the same bits; of parameters that a rank has not it brings zeros. Ranks that
+// share the layers bring the same loss, and replicas the same gradients; their sums are divided by their
+// numbers. A value is not finite if x - x is not 0, which needs no read on the host; what stops later steps
+// is a sum of such differences and of rows without room, none of which brings it back to 0. The clip is a
+// factor that the optimizer divides by while it reads the gradients, so no scaled copy is made.
 #include "trainer/step/functions/step_totals.h"
 
 #include <ATen/TensorOperators.h>
@@ -18,6 +18,7 @@
 
 #include "ops/sums_of_squares/sums_of_squares.h"
 #include "parallel/collectives.h"
+#include "support/error.h"
 #include "support/scope.h"
 
 namespace rondo {
@@ -30,6 +31,31 @@ using Tensors = std::vector<Tensor>;
 Tensor counted_once(const Tensor& sum, std::int64_t copies) { return copies > 1 ? sum / copies : sum; }
 
 }  // namespace
+
+void Runs::add(std::int64_t place) {
+  RONDO_ASSERT(places_.empty() || places_.back() < place, "what a rank has stands in the table's order");
+  places_.push_back(place);
+}
+
+Tensor Runs::spread(const Tensor& some) const {
+  if (count() == of_) return some;
+  Tensors rows;
+  std::int64_t next = 0;  // of the table
+  const auto zeros_up_to = [&](std::int64_t place) {
+    std::vector<std::int64_t> sizes = some.sizes().vec();
+    sizes[0] = place - next;
+    if (place > next) rows.push_back(some.new_zeros(sizes));
+  };
+  for (std::int64_t i = 0; i < count();) {
+    const std::int64_t first = i, place = places_[static_cast<std::size_t>(i)];
+    while (i < count() && places_[static_cast<std::size_t>(i)] - place == i - first) ++i;
+    zeros_up_to(place);
+    rows.push_back(some.slice(0, first, i));
+    next = place + i - first;
+  }
+  zeros_up_to(of_);
+  return at::cat(rows);
+}
 
 StepTotals StepTotals::of(const Tensor& loss, const std::vector<RouterLoad>& loads) {
   StepTotals totals{loss, {}, {}};
@@ -44,6 +70,22 @@ StepTotals StepTotals::of(const Tensor& loss, const std::vector<RouterLoad>& loa
   return totals;
 }
 
+StepTotals StepTotals::together(const std::vector<StepTotals>& stages) {
+  if (stages.size() == 1) return stages[0];
+  StepTotals all;
+  Tensors tokens;
+  const auto add = [](Tensor& to, const Tensor& more) {
+    if (more.defined()) to = to.defined() ? to + more : more;
+  };
+  for (const StepTotals& stage : stages) {
+    add(all.loss, stage.loss);
+    add(all.dropped_tokens, stage.dropped_tokens);
+    if (stage.tokens_per_expert_LE.defined()) tokens.push_back(stage.tokens_per_expert_LE);
+  }
+  if (!tokens.empty()) all.tokens_per_expert_LE = at::cat(tokens);
+  return all;
+}
+
 Tensors StepTotals::list() const {
   Tensors all;
   for (const Tensor& total : {loss, tokens_per_expert_LE, dropped_tokens})
@@ -51,24 +93,18 @@ Tensors StepTotals::list() const {
   return all;
 }
 
-StepTotals StepTotals::from(const Tensors& list, bool routers, bool bounded) {
-  StepTotals totals{list.at(0), {}, {}};
-  if (routers) totals.tokens_per_expert_LE = list.at(1);
-  if (bounded) totals.dropped_tokens = list.at(2);
-  return totals;
-}
-
 Tensor sum_over_ranks(const Mesh& mesh, Axes axes, const Tensor& tensor) {
   return all_reduce_sum(tensor, mesh.group(axes));
 }
 
 Reduced reduce_and_clip(const Mesh& mesh, double max_norm, bool drops_tokens, const StepTotals& totals,
-                        const Tensors& gradients, const Tensor& halted) {
+                        const Tensors& gradients, const Runs& parameters, const Tensor& halted) {
   ModuleScope scope("gradient_norm");
   Tensors parts{totals.loss.to(at::kDouble)};
   if (totals.dropped_tokens.defined()) parts.push_back(totals.dropped_tokens.to(at::kDouble));
   const std::int64_t others = std::ssize(parts);
-  const Tensor sums = sum_over_ranks(mesh, kAllAxes, at::cat({at::stack(parts), sums_of_squares(gradients)}));
+  const Tensor sums = sum_over_ranks(
+      mesh, kAllAxes, at::cat({at::stack(parts), parameters.spread(sums_of_squares(gradients))}));
   const auto once = [&](const Tensor& sum, Axis of_copies) {
     return counted_once(sum, mesh.degree(of_copies));
   };

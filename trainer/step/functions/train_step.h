@@ -84,6 +84,11 @@ inline const std::string kDroppedTokens = "dropped_tokens";
 // is 1, and no step changes anything. The host sets it to 0 again.
 inline const std::string kHalted = "halted";
 
+// Between two stages of a pipeline, of this rank's tokens [N, dim] in the compute dtype: what a stage gives
+// to the next one and takes from the one before, and the gradients of that the other way round.
+inline const std::string kSentHidden = "sent_hidden", kReceivedHidden = "received_hidden",
+                         kSentGradient = "sent_gradient", kReceivedGradient = "received_gradient";
+
 struct TrainStepFunctions {
   StepFunction train_step;  // with one microbatch; otherwise the two below
   StepFunction accumulate;

@@ -1,0 +1,142 @@
+// The signature of make_accumulate's function is made in one place, so that the traced body, the eager bodies
+// and the update agree on it.
+#include "trainer/step/functions/microbatches.h"
+
+#include <ATen/TensorOperators.h>
+#include <c10/core/GradMode.h>
+
+#include <unordered_map>
+
+#include "support/error.h"
+#include "support/scope.h"
+#include "trainer/step/functions/update_state.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+struct Accumulate {
+  explicit Accumulate(const StepContext& step) : b(step.inputs) {
+    const TrainStepOptions& o = step.options;
+    b.function.name = step.stage.empty() ? "accumulate" : step.stage;
+    parameters = b.parameters();
+    sums = gradient_sums(b, step);
+    totals = totals_sums(b, step);
+    const auto add_stream = [&](const std::string& name, ir::InputKind kind) {
+      return b.add(stream(step, name, kind, o.local_batch_size, o.seq_len));
+    };
+    if (!step.head) sent_hidden = add_stream(kSentHidden, ir::InputKind::saved);
+    if (!step.embedding) sent_gradient = add_stream(kSentGradient, ir::InputKind::saved);
+    batch.emplace(training_batch(b, step));
+    if (!step.head) received_gradient = add_stream(kReceivedGradient, ir::InputKind::batch);
+    b.updates(sums);
+    b.updates(totals);
+    if (!step.head) b.update(sent_hidden);
+    if (!step.embedding) b.update(sent_gradient);
+  }
+
+  SignatureBuilder b;
+  Range parameters, sums, totals;
+  std::size_t sent_hidden = 0, sent_gradient = 0, received_gradient = 0;
+  std::optional<BatchInputs> batch;
+};
+
+// In place.
+Tensors added(Tensors so_far, const Tensors& more) {
+  const PhaseScope update(Phase::update);
+  const c10::AutoGradMode no_gradients(false);
+  ModuleScope scope("accumulate");
+  for (std::size_t i = 0; i < more.size(); ++i) so_far[i].add_(more[i]);
+  return so_far;
+}
+
+}  // namespace
+
+StepFunction make_accumulate(const StepContextPtr& step) {
+  const auto at_input = std::make_shared<const Accumulate>(*step);
+  StepFunction function = at_input->b.function;
+  function.body = [step, at_input](const Tensors& inputs) {
+    const auto& in = *at_input;
+    const auto pass = forward_pass(step, *in.batch, in.parameters, inputs);
+    const Tensor gradient = step->head ? Tensor() : inputs[in.received_gradient];
+    Tensors streams;
+    if (!step->head) streams.push_back(pass->loss_or_hidden.detach());
+    Tensors made = gradients_of(*step, *pass, gradient, {});
+    if (!step->embedding) {
+      streams.push_back(made.back());
+      made.pop_back();
+    }
+    Tensors so_far = in.sums.of(inputs);
+    append(so_far, in.totals.of(inputs));
+    append(made, pass->totals.list());
+    Tensors outputs = added(so_far, made);
+    append(outputs, streams);
+    return outputs;
+  };
+  return function;
+}
+
+EagerBody make_eager_body(const StepContextPtr& step) {
+  const auto in = std::make_shared<const Accumulate>(*step);
+  const auto passes = std::make_shared<std::unordered_map<std::int64_t, std::shared_ptr<ForwardPass>>>();
+  return [step, in, passes](ir::Body body, std::int64_t microbatch, const Tensors& inputs) {
+    if (body == ir::Body::unshard) return;
+    if (body == ir::Body::forward) {
+      const auto pass = forward_pass(step, *in->batch, in->parameters, inputs);
+      added(in->totals.of(inputs), pass->totals.list());
+      const c10::AutoGradMode no_gradients(false);
+      if (!step->head) inputs[in->sent_hidden].copy_(pass->loss_or_hidden);
+      (*passes)[microbatch] = pass;
+      return;
+    }
+    const Tensor gradient = step->head ? Tensor() : inputs[in->received_gradient];
+    const bool first_half = body == ir::Body::backward_input;
+    const Wanted wanted{.parameters = !first_half, .hidden = body != ir::Body::backward_weight};
+    Tensors made = gradients_of(*step, *passes->at(microbatch), gradient, wanted, first_half);
+    if (wanted.hidden && !step->embedding) {
+      const c10::AutoGradMode no_gradients(false);
+      inputs[in->sent_gradient].copy_(made.back());
+      made.pop_back();
+    }
+    added(in->sums.of(inputs), made);
+    if (!first_half) passes->erase(microbatch);
+  };
+}
+
+StepFunction make_update(const StepContextPtr& step, const std::vector<StepContextPtr>& stages) {
+  SignatureBuilder b(step->inputs);
+  b.function.name = "update";
+  OptimizerInputs optimizer(b, *step, b.parameters());
+  const Range sums = gradient_sums(b, *step);
+  std::vector<Range> totals;
+  for (const StepContextPtr& stage : stages) totals.push_back(totals_sums(b, *stage));
+  const Range biases = b.expert_biases();
+  optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
+  plain_results(b, *step);
+  optimizer.updates(b);
+  b.updates(biases);
+  b.updates(sums);
+  for (const Range& range : totals) b.updates(range);
+  b.function.body = [=](const Tensors& inputs) {
+    const PhaseScope update(Phase::update);
+    const c10::AutoGradMode no_gradients(false);
+    Tensors gradients;
+    for (std::size_t i = 0; const Tensor& sum : sums.of(inputs)) {
+      const PathScope scope(step->parameters[i++].name);
+      gradients.push_back(sum_over_replicas(sum, step->options.sharding).to(step->options.state_dtype));
+    }
+    std::vector<StepTotals> of_stages;
+    for (std::size_t i = 0; i < stages.size(); ++i)
+      of_stages.push_back(totals_from(*stages[i], totals[i].of(inputs)));
+    const UpdateFrom from{StepTotals::together(of_stages), gradients, biases.of(inputs)};
+    Tensors outputs = update_state(*step, optimizer, from, inputs);
+    for (const Tensor& sum : sums.of(inputs)) outputs.push_back(sum.zero_());
+    for (const Range& range : totals)
+      for (const Tensor& sum : range.of(inputs)) outputs.push_back(sum.zero_());
+    return outputs;
+  };
+  return b.function;
+}
+
+}  // namespace rondo

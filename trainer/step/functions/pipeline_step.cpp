@@ -1,0 +1,72 @@
+#include "trainer/step/functions/pipeline_step.h"
+
+#include <c10/core/GradMode.h>
+
+#include <string>
+
+#include "trainer/step/functions/step_parts.h"
+#include "trainer/step/functions/update_state.h"
+
+namespace rondo {
+namespace {
+
+// Forward alone.
+StepFunction make_stage_validate(const StepContextPtr& step) {
+  const TrainStepOptions& o = step->options;
+  SignatureBuilder b(step->inputs);
+  b.function.name = "validate_" + step->stage;
+  const Range parameters = b.parameters();
+  const std::size_t made = step->head
+                               ? b.scalar(kStageLoss, ir::InputKind::saved,
+                                          step->sharding.over(kTokenAxes, ir::kPartialSum), step->sums())
+                               : b.add(stream(*step, kSentHidden, ir::InputKind::saved,
+                                              o.validation_batch_size, o.validation_seq_len));
+  const BatchInputs batch(b, *step, o.validation_batch_size, o.validation_seq_len);
+  b.update(made);
+  b.function.body = [=](const Tensors& inputs) -> Tensors {
+    return {evaluate(*step, batch, parameters, inputs)};
+  };
+  return b.function;
+}
+
+StepFunction make_validate_total(const StepContextPtr& step) {
+  SignatureBuilder b(step->inputs);
+  b.function.name = "validate";
+  const std::size_t loss = b.scalar(kStageLoss, ir::InputKind::batch,
+                                    step->sharding.over(kTokenAxes, ir::kPartialSum), step->sums());
+  b.result(kLoss);
+  b.function.body = [step, loss](const Tensors& inputs) -> Tensors {
+    const c10::AutoGradMode no_gradients(false);
+    return {total_loss(step->options.mesh, inputs[loss])};
+  };
+  return b.function;
+}
+
+}  // namespace
+
+PipelineFunctions make_pipeline_step(const std::shared_ptr<const Decoder>& model,
+                                     const std::vector<StagePart>& parts,
+                                     const std::vector<std::int64_t>& of_rank,
+                                     const TrainStepOptions& options) {
+  TrainStepOptions of_microbatch = options, with_room = options;
+  of_microbatch.sharding.replicas = {};  // the update takes the sum over replicas once
+  with_room.sharding.experts.capacity_factor = 0;
+  PipelineFunctions functions;
+  Decoders decoders;
+  std::vector<StepContextPtr> stages;
+  for (const std::int64_t stage : of_rank) {
+    const StagePart& part = parts.at(static_cast<std::size_t>(stage));
+    decoders.push_back(model->stage(part));
+    const StageEnds ends{"stage_" + std::to_string(stage), part.embedding, part.head};
+    const StepContextPtr step = stages.emplace_back(make_step(model, {decoders.back()}, ends, of_microbatch));
+    functions.stages.push_back({stage, part.embedding, part.head, make_accumulate(step),
+                                make_eager_body(step),
+                                make_stage_validate(make_step(model, {decoders.back()}, ends, with_room))});
+  }
+  const StepContextPtr rank = make_step(model, decoders, {}, options);
+  functions.update = make_update(rank, stages);
+  functions.validate = make_validate_total(rank);
+  return functions;
+}
+
+}  // namespace rondo

@@ -1,0 +1,284 @@
+// Inputs are found by positions that the signature handed out. Bodies capture shared, constant data only,
+// since a trace and every eager run call them. Shards are detached first, so a gradient ends at the shard.
+#include "trainer/step/functions/step_parts.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ops/kernel/with_dtype.h"
+#include "support/error.h"
+#include "support/scope.h"
+#include "trainer/data/loader.h"
+
+namespace rondo {
+
+using at::Tensor;
+
+void append(Tensors& to, const Tensors& from) { to.insert(to.end(), from.begin(), from.end()); }
+
+namespace {
+
+// In the order of their first parameters.
+std::vector<UpdateGroup> update_groups(const std::vector<ParameterRule>& rules,
+                                       const TrainStepOptions& options) {
+  std::vector<UpdateGroup> groups;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const ParameterUpdate update =
+        options.update_of ? options.update_of(rules[i].name) : ParameterUpdate{options.optimizer};
+    const auto alike = std::find_if(groups.begin(), groups.end(),
+                                    [&](const UpdateGroup& group) { return group.update == update; });
+    (alike == groups.end() ? groups.emplace_back(UpdateGroup{update, {}}) : *alike).parameters.push_back(i);
+  }
+  return groups;
+}
+
+ModelInputs model_inputs(const Decoder& whole, const StepContext& step) {
+  const TrainStepOptions& options = step.options;
+  ModelInputs inputs{.mesh = step.sharding.mesh(), .parameters = {}, .constants = {}, .expert_biases = {}};
+  for (std::size_t i = 0; i < step.parameters.size(); ++i) {
+    const ParameterRule& rule = step.parameters[i];
+    inputs.parameters.push_back(
+        {rule.name, ir::InputKind::parameter,
+         ir::contiguous(to_ir(options.state_dtype), {step.placements[i].shard.stored()}),
+         options.bucket ? options.bucket(rule.name, rule.bucket) : rule.bucket,
+         step.sharding.of_parameter(rule)});
+  }
+  for (const Buffer& buffer : whole.buffers(1)) {
+    ir::TensorType type = type_of(buffer.value);
+    type.sizes[0] = table_length(options);  // tables are [T, ...], contiguous
+    type.dtype = step.sums();
+    inputs.constants.push_back({buffer.name, ir::InputKind::buffer, type, {}});
+  }
+  for (const ExpertBias& bias : step.expert_biases)
+    inputs.expert_biases.push_back(
+        {bias.name, ir::InputKind::buffer, ir::contiguous(ir::DType::f32, {bias.experts}), {}});
+  return inputs;
+}
+
+ShardedWeights weights_over(const StepContext& step, const Tensors& shards) {
+  std::map<std::string, ShardedWeights::Parameter> by_name;
+  for (std::size_t i = 0; i < step.parameters.size(); ++i) {
+    const Placement& place = step.placements[i];
+    by_name[step.parameters[i].name] = {shards[i], place.shard.part_sizes(), place.shards};
+  }
+  return {std::move(by_name), step.options.sharding};
+}
+
+ForwardInputs forward_inputs(const StepContext& step, const BatchInputs& at_input, const Tensors& inputs) {
+  ForwardInputs forward{.rows = at_input.rows,
+                        .length = at_input.length,
+                        .buffers = at_input.buffers.of(inputs),
+                        .checkpoint = step.options.checkpoint,
+                        .expert_biases = at_input.expert_biases.of(inputs),
+                        .context_ranks = step.options.mesh.degree(Axis::cp)};
+  if (step.embedding)
+    forward.tokens_BT = inputs[at_input.tokens];
+  else
+    forward.hidden_ND = inputs[at_input.hidden];
+  if (step.options.has_positions()) forward.positions_BT = inputs[at_input.positions];
+  if (step.options.divides_queries()) forward.query_positions_BT = inputs[at_input.query_positions];
+  if (step.options.divides_keys()) forward.key_positions_BS = inputs[at_input.key_positions];
+  if (step.options.document_attention) forward.document_borders_N = inputs[at_input.borders];
+  return forward;
+}
+
+// Of logits the share of this rank's batch in the mean loss: sum over its valid tokens / valid tokens of all
+// batches of the step.
+Tensor loss_of(const StepContext& step, const Tensor& logits_BTV, const Tensor& labels_BT,
+               const Tensor& valid_tokens) {
+  ModuleScope scope("loss");
+  const Tensor flat = logits_BTV.view({-1, logits_BTV.size(-1)}).to(sum_dtype(logits_BTV));
+  const Tensor labels = labels_BT.view({-1});
+  const TensorParallel& tensor = step.options.sharding.tensor;
+  const Tensor sum =
+      tensor.group.ranks == 1
+          ? at::cross_entropy_loss(flat, labels, {}, at::Reduction::Sum, kIgnoreLabel)
+          : vocabulary_parallel_cross_entropy(flat, labels, step.model->vocabulary(), kIgnoreLabel, tensor);
+  return sum / sum_over_ranks(step.options.mesh, kTokenAxes, valid_tokens).to(sum.scalar_type());
+}
+
+Tensor loss_or_hidden(const StepContext& step, const Weights& weights, const ForwardInputs& forward,
+                      const BatchInputs& at_input, const Tensors& inputs) {
+  const Tensor made = step.model->forward(weights, forward);
+  if (step.head) return loss_of(step, made, inputs[at_input.labels], inputs[at_input.valid_tokens]);
+  // A stage without layers: what it gives is another tensor all the same.
+  return step.parameters.empty() ? made.clone() : made;
+}
+
+// Of all ranks and all microbatches.
+std::int64_t sequences_of_a_step(const TrainStepOptions& options) {
+  return options.local_batch_size * options.mesh.degree(kDataAxes) * options.microbatches;
+}
+
+// Where the things of some parts stand among those of the whole, by their names.
+template <class Things, class Name>
+Runs runs_of(const Things& all, const Things& some, Name name) {
+  Runs runs(std::ssize(all));
+  std::map<std::string, std::int64_t> places;
+  for (std::int64_t i = 0; i < std::ssize(all); ++i) places[name(all[static_cast<std::size_t>(i)])] = i;
+  for (const auto& one : some) runs.add(places.at(name(one)));
+  return runs;
+}
+
+}  // namespace
+
+ir::DType StepContext::sums() const { return to_ir(sum_dtype(options.state_dtype)); }
+
+StepContextPtr make_step(const std::shared_ptr<const Decoder>& whole, const Decoders& parts,
+                         const StageEnds& ends, const TrainStepOptions& options) {
+  const auto made = std::make_shared<StepContext>(StepContext{.model = parts.size() == 1 ? parts[0] : whole,
+                                                              .options = options,
+                                                              .stage = ends.name,
+                                                              .embedding = ends.embedding,
+                                                              .head = ends.head,
+                                                              .parameters = {},
+                                                              .placements = {},
+                                                              .expert_biases = {},
+                                                              .parameter_runs = {},
+                                                              .router_runs = {},
+                                                              .update_groups = {},
+                                                              .sharding = InputSharding(options.mesh),
+                                                              .inputs = {}});
+  StepContext& step = *made;
+  std::vector<std::string> routers;
+  for (const auto& part : parts) {
+    const std::vector<std::string> more = part->routers();
+    routers.insert(routers.end(), more.begin(), more.end());
+    const auto& rules = part->parameters();
+    step.parameters.insert(step.parameters.end(), rules.begin(), rules.end());
+    const std::vector<ExpertBias> biases = part->expert_biases();
+    step.expert_biases.insert(step.expert_biases.end(), biases.begin(), biases.end());
+  }
+  for (const ParameterRule& rule : step.parameters)
+    step.placements.push_back(placement_of(rule, options.mesh, options.rank));
+  step.parameter_runs =
+      runs_of(whole->parameters(), step.parameters, [](const ParameterRule& rule) { return rule.name; });
+  step.router_runs = runs_of(whole->routers(), routers, [](const std::string& name) { return name; });
+  step.update_groups = update_groups(step.parameters, options);
+  step.inputs = model_inputs(*whole, step);
+  return made;
+}
+
+BatchInputs::BatchInputs(SignatureBuilder& b, const StepContext& step, std::int64_t rows,
+                         std::int64_t whole_length)
+    : rows(rows), length(whole_length / step.options.mesh.degree(Axis::cp)) {
+  const TrainStepOptions& o = step.options;
+  const auto over = [&](const Axes& axes, ir::Placement p) { return step.sharding.over(axes, p); };
+  // A rank's part of a row is a row of its own to all but attention.
+  const ir::Sharding own_tokens = over(kTokenAxes, ir::sharded(0));
+  buffers = b.constants();
+  expert_biases = b.expert_biases();
+  if (step.embedding)
+    tokens = b.batch("tokens", ir::DType::i64, {rows, length}, own_tokens);
+  else
+    hidden = b.add(stream(step, kReceivedHidden, ir::InputKind::batch, rows, whole_length));
+  if (step.head) labels = b.batch("labels", ir::DType::i64, {rows, length}, own_tokens);
+  if (o.has_positions()) positions = b.batch("positions", ir::DType::i64, {rows, length}, own_tokens);
+  if (o.divides_queries())
+    query_positions = b.batch("query_positions", ir::DType::i32, {rows, length}, own_tokens);
+  if (o.divides_keys())
+    key_positions =
+        b.batch("key_positions", ir::DType::i32, {rows, whole_length}, over(kDataAxes, ir::sharded(0)));
+  if (o.document_attention)
+    borders =
+        b.batch("document_borders", ir::DType::i32, {rows * whole_length + 1}, over(kDataAxes, ir::kLocal));
+  if (step.head)
+    valid_tokens = b.scalar("valid_tokens", ir::InputKind::batch, over(kTokenAxes, ir::kPartialSum));
+}
+
+BatchInputs training_batch(SignatureBuilder& b, const StepContext& step) {
+  return {b, step, step.options.local_batch_size, step.options.seq_len};
+}
+
+StepInput stream(const StepContext& step, const std::string& name, ir::InputKind kind, std::int64_t rows,
+                 std::int64_t length) {
+  const TrainStepOptions& o = step.options;
+  const std::int64_t tokens = rows * length / (o.mesh.degree(Axis::cp) * o.mesh.degree(Axis::tp));
+  Axes owners = kTokenAxes;
+  owners.add(Axis::tp);
+  return {name,
+          kind,
+          ir::contiguous(to_ir(o.sharding.compute_dtype), {tokens, step.model->dim()}),
+          {},
+          step.sharding.over(owners, ir::sharded(0))};
+}
+
+std::shared_ptr<ForwardPass> forward_pass(const StepContextPtr& of, const BatchInputs& at_input,
+                                          const Range& parameters, const Tensors& inputs) {
+  const StepContext& step = *of;
+  const c10::AutoGradMode with_gradients(true);
+  const auto pass = std::make_shared<ForwardPass>();
+  for (const Tensor& input : parameters.of(inputs))
+    pass->shards.push_back(input.detach().requires_grad_(true));
+  pass->weights = std::make_unique<ShardedWeights>(weights_over(step, pass->shards));
+  ForwardInputs& forward = pass->inputs = forward_inputs(step, at_input, inputs);
+  if (!step.embedding) forward.hidden_ND = pass->hidden = forward.hidden_ND->detach().requires_grad_(true);
+  pass->loads.resize(static_cast<std::size_t>(step.router_runs.count()));
+  forward.loads = &pass->loads;
+  forward.sequence_weight = 1.0 / static_cast<double>(sequences_of_a_step(step.options));
+  pass->loss_or_hidden = loss_or_hidden(step, *pass->weights, forward, at_input, inputs);
+  pass->totals = StepTotals::of(step.head ? pass->loss_or_hidden.detach() : Tensor(), pass->loads);
+  return pass;
+}
+
+Tensors gradients_of(const StepContext& step, const ForwardPass& pass, const Tensor& gradient, Wanted wanted,
+                     bool keep) {
+  const PhaseScope backward(Phase::backward);
+  Tensors leaves, seeds;
+  if (wanted.parameters) leaves = pass.shards;
+  if (wanted.hidden && !step.embedding) leaves.push_back(pass.hidden);
+  if (leaves.empty()) return {};
+  if (!step.head) seeds = {gradient};
+  Tensors made = torch::autograd::grad({pass.loss_or_hidden}, leaves, seeds, keep);
+  if (step.parameters.empty())
+    for (Tensor& one : made) one = one.clone();
+  return made;
+}
+
+Tensor evaluate(const StepContext& step, const BatchInputs& at_input, const Range& parameters,
+                const Tensors& inputs) {
+  const c10::AutoGradMode no_gradients(false);
+  const ShardedWeights weights = weights_over(step, parameters.of(inputs));
+  return loss_or_hidden(step, weights, forward_inputs(step, at_input, inputs), at_input, inputs);
+}
+
+Range gradient_sums(SignatureBuilder& b, const StepContext& step) {
+  const Range sums = b.per_parameter("grad.", ir::InputKind::buffer, step.sums());
+  for (std::size_t i = 0; i < sums.count; ++i)
+    b.function.inputs[sums.begin + i].sharding = step.sharding.of_gradient_sum(step.parameters[i]);
+  return sums;
+}
+
+Range totals_sums(SignatureBuilder& b, const StepContext& step) {
+  const std::string of_stage = step.stage.empty() ? "" : "." + step.stage;
+  Range range{b.function.inputs.size(), 0};
+  const auto add = [&](const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes,
+                       const Axes& axes) {
+    b.state(name + of_stage, dtype, std::move(sizes), step.sharding.over(axes, ir::kPartialSum));
+    ++range.count;
+  };
+  if (step.head) add(kLoss + "_sum", step.sums(), {}, kTokenAxes);
+  if (!step.has_routers()) return range;
+  add(kTokensPerExpert + "_sum", ir::DType::f32,
+      {step.router_runs.count(), step.model->routed_tokens()->experts}, kAllAxes);
+  if (step.is_bounded())  // ranks that share an expert count the same rows
+    add(kDroppedTokens + "_sum", ir::DType::f32, {},
+        step.options.mesh.degree(Axis::etp) > 1 ? kTokenAxes : kAllAxes);
+  return range;
+}
+
+StepTotals totals_from(const StepContext& step, const Tensors& sums) {
+  StepTotals totals;
+  auto next = sums.begin();
+  if (step.head) totals.loss = *next++;
+  if (step.has_routers()) totals.tokens_per_expert_LE = *next++;
+  if (step.has_routers() && step.is_bounded()) totals.dropped_tokens = *next++;
+  return totals;
+}
+
+}  // namespace rondo

@@ -1,0 +1,95 @@
+// State is overwritten where it lies; in a trace functionalization makes that a new value. Ranks of other
+// stages bring what this one lacks: a sum over all ranks makes the whole model's totals of zeros here.
+#include "trainer/step/functions/update_state.h"
+
+#include <ATen/TensorOperators.h>
+#include <c10/core/GradMode.h>
+
+#include "support/scope.h"
+#include "trainer/step/functions/load_balance.h"
+
+namespace rondo {
+
+using at::Tensor;
+
+OptimizerInputs::OptimizerInputs(SignatureBuilder& b, const StepContext& of, Range parameters)
+    : parameters(parameters) {
+  const ir::DType moments = to_ir(of.options.moment_dtype.value_or(of.options.state_dtype));
+  exp_avgs = b.per_parameter("exp_avg.", ir::InputKind::optimizer, moments);
+  exp_avg_sqs = b.per_parameter("exp_avg_sq.", ir::InputKind::optimizer, moments);
+  step = b.scalar("step", ir::InputKind::optimizer);
+  halted = b.scalar(kHalted, ir::InputKind::buffer, {}, of.sums());
+}
+
+void OptimizerInputs::updates(SignatureBuilder& b) const {
+  b.updates(parameters);
+  b.updates(exp_avgs);
+  b.updates(exp_avg_sqs);
+  b.update(step);
+  b.update(halted);
+}
+
+namespace {
+
+// Of the ranks' stages together; `like` lies where the step runs.
+StepTotals with_zeros(const StepContext& step, StepTotals totals, const Tensor& like) {
+  const at::TensorOptions fp32(at::kFloat);
+  if (!totals.loss.defined()) totals.loss = like.new_zeros({});
+  if (!step.model_has_routers()) return totals;
+  if (!totals.tokens_per_expert_LE.defined())
+    totals.tokens_per_expert_LE =
+        like.new_zeros({step.router_runs.of(), step.model->routed_tokens()->experts}, fp32);
+  else
+    totals.tokens_per_expert_LE = step.router_runs.spread(totals.tokens_per_expert_LE);
+  if (step.is_bounded() && !totals.dropped_tokens.defined()) totals.dropped_tokens = like.new_zeros({}, fp32);
+  return totals;
+}
+
+}  // namespace
+
+Tensors update_state(const StepContext& step, const OptimizerInputs& at_input, const UpdateFrom& from,
+                     const Tensors& inputs) {
+  const PhaseScope update(Phase::update);
+  const c10::AutoGradMode no_gradients(false);
+  const bool drops = step.options.expert_overflow == ExpertOverflow::drop;
+  const Tensor& halted = inputs[at_input.halted];
+  const StepTotals totals = with_zeros(step, from.totals, halted);
+  const Reduced r = reduce_and_clip(step.options.mesh, step.options.max_norm, drops, totals, from.gradients,
+                                    step.parameter_runs, halted);
+  Balanced balanced;
+  Tensor tokens_LE;
+  if (step.model_has_routers()) {
+    ModuleScope scope("load_balance");
+    // A copy: what one rank counted may lie in the sums of microbatches, which begin again at zero.
+    tokens_LE = sum_over_ranks(step.options.mesh, kAllAxes, totals.tokens_per_expert_LE)
+                    .to(at::kFloat, false, /*copy=*/true);
+    balanced = balance_load(from.expert_biases, step.router_runs.places(), tokens_LE,
+                            step.model->load_balance_coeff(), r.found_inf);
+  }
+  ModuleScope scope("optimizer");
+  const OptimizerState state{at_input.parameters.of(inputs), at_input.exp_avgs.of(inputs),
+                             at_input.exp_avg_sqs.of(inputs), inputs[at_input.step]};
+  optimizer_update(state, from.gradients, inputs[at_input.learning_rate], r.gradient_scale, r.found_inf,
+                   step.update_groups);
+  Tensors outputs{r.loss, r.grad_norm, r.found_inf};
+  if (tokens_LE.defined()) append(outputs, {balanced.load_imbalance, tokens_LE});
+  if (r.dropped_tokens.defined()) outputs.push_back(r.dropped_tokens);
+  append(outputs, state.parameters);
+  append(outputs, state.exp_avgs);
+  append(outputs, state.exp_avg_sqs);
+  append(outputs, {state.step, halted});
+  append(outputs, balanced.expert_biases);
+  return outputs;
+}
+
+void plain_results(SignatureBuilder& b, const StepContext& step) {
+  b.result(kLoss);
+  b.result(kGradNorm);
+  b.result(kFoundInf);
+  if (!step.model_has_routers()) return;
+  b.result(kLoadImbalance);
+  b.result(kTokensPerExpert);
+  if (step.is_bounded()) b.result(kDroppedTokens);
+}
+
+}  // namespace rondo
