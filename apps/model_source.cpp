@@ -37,7 +37,8 @@ std::optional<JobConfig> config_of_run(const ModelSource& model) {
   const fs::path step = fs::weakly_canonical(model.folder);
   const fs::path file = step.parent_path().parent_path() / "config.toml";
   if (!fs::exists(file)) return std::nullopt;
-  return load_config({"--job.config_file=" + file.string()});
+  // One rank reads it, which needs no schedule of a pipeline, nor the file that has it.
+  return load_config({"--job.config_file=" + file.string(), "--parallelism.pipeline_parallel_degree=1"});
 }
 
 std::string tokenizer_of(const ModelSource& model, const std::string& given) {

@@ -4,7 +4,8 @@
 //
 // Rank numbers run through the grid row by row: the last axis varies fastest. So the ranks of one
 // tensor-parallel group are neighbours, then those of one shard group, and a node holds whole shard groups
-// where it has room for them; replicas of a shard stand farther apart.
+// where it has room for them; replicas of a shard stand farther apart, and stages of a pipeline farthest: the
+// ranks of a stage are a block of neighbours.
 //
 //   8 ranks, dp_replicate 2, dp_shard 4:   replica 0 is 0 1 2 3    "dp" has all of them
 //                                          replica 1 is 4 5 6 7    "dp_replicate" of rank 5 is 1 5
@@ -57,6 +58,8 @@ inline constexpr Axes kDataAxes = {Axis::dp_replicate, Axis::dp_shard};
 // Those that read tokens of their own: a row's are divided among the ranks of its context.
 inline constexpr Axes kTokenAxes = {Axis::dp_replicate, Axis::dp_shard, Axis::cp};
 inline constexpr Axes kAllAxes = {Axis::pp, Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp};
+// The ranks with the same stages of a pipeline. They run the same functions.
+inline constexpr Axes kStageAxes = {Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp};
 // The ranks that share one copy of a parameter: those that have the same part of it, and where it is not cut
 // all that have tokens of their own (parallel/sharding.h).
 inline constexpr Axes kCutShardAxes = {Axis::dp_shard, Axis::cp};

@@ -380,15 +380,12 @@ std::string ProcessGroups::broadcast_text(std::string_view key, const std::strin
 }
 
 std::optional<ProcessGroups::OtherText> ProcessGroups::first_other_text(std::string_view key,
-                                                                        const std::string& text) {
-  const std::vector<std::int64_t> hashes =
-      all_gather(static_cast<std::int64_t>(std::hash<std::string>{}(text)));
+                                                                        const std::string& text, int block) {
   const auto odd =
-      std::find_if(hashes.begin(), hashes.end(), [&](std::int64_t hash) { return hash != hashes.front(); });
-  if (odd == hashes.end()) return std::nullopt;
-  OtherText found;
-  found.rank = static_cast<int>(odd - hashes.begin());
-  found.text_of_rank_0 = broadcast_text(std::string(key) + "/0", text);
+      first_odd_rank(all_gather(static_cast<std::int64_t>(std::hash<std::string>{}(text))), block);
+  if (!odd) return std::nullopt;
+  OtherText found{*odd, "", ""};
+  found.text_of_first = broadcast_text(std::string(key) + "/first", text, found.first);
   found.text = broadcast_text(std::string(key) + "/other", text, found.rank);
   barrier();  // rank 0, which holds the texts, may leave now
   return found;

@@ -30,6 +30,20 @@ struct GroupMembers {
   std::vector<std::int64_t> ranks;  // in the order that they have in the group, which need not ascend
 };
 
+// The first rank with another hash than the first rank of its block of `block` neighbours (0: of all ranks).
+struct OddRank {
+  int first, rank;
+};
+inline std::optional<OddRank> first_odd_rank(const std::vector<std::int64_t>& hashes, int block) {
+  const int ranks = static_cast<int>(hashes.size());
+  for (int rank = 0, first = 0; rank < ranks; ++rank) {
+    if (block > 0 && rank % block == 0) first = rank;
+    if (hashes[static_cast<std::size_t>(rank)] != hashes[static_cast<std::size_t>(first)])
+      return OddRank{first, rank};
+  }
+  return std::nullopt;
+}
+
 class ProcessGroups {
  public:
   // Meets the other ranks: the group of all of them, which the calls below use too, and collectives by
@@ -70,13 +84,12 @@ class ProcessGroups {
   std::vector<std::string> gather_text(std::string_view key, const std::string& text);
   // Rank `from`'s text on every rank.
   std::string broadcast_text(std::string_view key, const std::string& text, int from = 0);
-  // The first rank with another text than rank 0's, if there is one: alike on all ranks. Hashes are
-  // exchanged, and those two texts where they differ.
-  struct OtherText {
-    int rank;
-    std::string text_of_rank_0, text;
+  // The first_odd_rank by these texts, if there is one, and what it differs from: alike on all ranks. Hashes
+  // are exchanged, and those two texts where they differ.
+  struct OtherText : OddRank {
+    std::string text_of_first, text;
   };
-  std::optional<OtherText> first_other_text(std::string_view key, const std::string& text);
+  std::optional<OtherText> first_other_text(std::string_view key, const std::string& text, int block = 0);
 
  private:
   struct Connection;  // keeps c10d's headers out of this one

@@ -23,7 +23,7 @@ class Work;
 
 namespace rondo {
 
-// The name of the edge between two ranks of a pipeline: "pp_0_to_1".
+// The name of the edge between two ranks of the job: "pp_0_to_1".
 std::string edge_name(std::int64_t from, std::int64_t to);
 
 // Keeps its tensor alive until it is waited for or destroyed. One that is destroyed before it was waited for,

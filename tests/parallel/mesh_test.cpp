@@ -145,7 +145,24 @@ TEST_CASE("a group is named by its axes, and where one data axis has one rank, t
   CHECK(name({2, 2, 2, 2, 2}, {Axis::dp_replicate, Axis::dp_shard, Axis::cp}) == "dp_cp");
   CHECK(name({2, 2, 2, 2, 2}, Axis::pp) == "pp");
   CHECK(name({2, 2, 2, 2, 2}, Axis::tp) == "tp");
+  CHECK(name({2, 1, 2, 1, 1}, kAllAxes) == "pp_dp");
+  CHECK(name({2, 1, 2, 1, 1}, kStageAxes) == "dp");
+  CHECK(name({2, 1, 1, 1, 1}, kAllAxes) == "pp");
   CHECK(Mesh(4, {1, 1, 4, 1, 1}).group(Axis::dp_replicate).ranks == 1);
+}
+
+TEST_CASE(
+    "the ranks of a pipeline's stage are a block of neighbours, and divide it like a run of their own") {
+  const Mesh mesh(16, {2, 2, 2, 1, 2}, 2), stage(8, {1, 2, 2, 1, 2}, 2);
+  CHECK(mesh.members(3, Axis::pp) == std::vector<std::int64_t>{3, 11});
+  CHECK(mesh.members(13, kStageAxes) == std::vector<std::int64_t>{8, 9, 10, 11, 12, 13, 14, 15});
+  for (const Axes axes : kGroups)
+    for (std::int64_t rank = 0; rank < 8; ++rank) {
+      if (axes.has(Axis::pp)) continue;
+      CHECK(mesh.coordinate(rank + 8, axes) == stage.coordinate(rank, axes));
+      CHECK(mesh.members(rank, axes) == stage.members(rank, axes));
+      CHECK(mesh.group(axes).name == stage.group(axes).name);
+    }
 }
 
 TEST_CASE("experts divide the ranks of each replica in their own way") {

@@ -91,6 +91,20 @@ const std::vector<Layout>& layouts() {
        kDeepSeek,
        {"--parallelism.expert_parallel_degree=2"},
        "nodes/edges 911/1032, 27 calls and 0 waits a step"},
+      // A rank of a pipeline records the bodies of its own stages, once for each slot.
+      {"Llama 3, pipeline over 2, FSDP over 2, validation",
+       4,
+       kLlama,
+       {"--parallelism.pipeline_parallel_degree=2", "--validation.enable=true", "--validation.freq=3",
+        "--validation.steps=2"},
+       "nodes/edges"},
+      {"DeepSeek-V3, bf16, a V of stages over 2, weights late",
+       2,
+       kDeepSeek,
+       {"--parallelism.pipeline_parallel_degree=2", "--training.mixed_precision_param=bfloat16",
+        "--parallelism.pipeline_parallel_schedule=ZBVZeroBubble",
+        "--parallelism.fsdp_reshard_after_forward=always"},
+       "nodes/edges"},
   };
   return all;
 }

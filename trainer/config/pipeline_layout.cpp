@@ -4,6 +4,7 @@
 #include "trainer/config/pipeline_layout.h"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <utility>
@@ -82,6 +83,7 @@ class Division {
         ranks_(static_cast<std::int32_t>(p_.pipeline_parallel_degree)),
         microbatches_(microbatches) {
     if (layers_ == 0) return;  // no such model: told where its name is read
+    check_features();
     read_schedule();
     divide();
     if (!stages_.empty()) check_stages();
@@ -99,6 +101,22 @@ class Division {
  private:
   void require(bool holds, std::vector<std::string> keys, std::string rule) {
     if (!holds) broken_.push_back({std::move(keys), std::move(rule)});
+  }
+
+  void check_features() {
+    const auto tied = config_.model.sizes.find("tie_embeddings");
+    require(tied == config_.model.sizes.end() || !std::get<bool>(tied->second),
+            {kDegree, "model.tie_embeddings", "model.flavor", "model.name"},
+            "a head that is the token embedding would live on the first and on the last stage; set "
+            "model.tie_embeddings = false, or parallelism.pipeline_parallel_degree = 1");
+    require(memory_policy(config_) != "sac_and_offload",
+            {"compile.memory_policy", "activation_checkpoint.mode", kDegree},
+            "a pipeline holds activations of many microbatches, and none of them can wait in the host's "
+            "memory; take compile.memory_policy = \"default\" or \"full\"");
+    require(p_.expert_capacity_factor == 0 || p_.expert_overflow != "repeat",
+            {"parallelism.expert_overflow", "parallelism.expert_capacity_factor", kDegree},
+            "a pipeline cannot repeat a step whose experts overflow; set parallelism.expert_overflow = "
+            "\"skip\" or \"drop\", or parallelism.expert_capacity_factor = 0");
   }
 
   void read_schedule() {
@@ -179,13 +197,13 @@ class Division {
     std::int64_t count = 0;
     if (p_.pipeline_parallel_layers_per_stage) {
       divided_by_ = kPerStage;
-      const std::int64_t each = *p_.pipeline_parallel_layers_per_stage, all = layers_ + first + last;
-      count = (all + each - 1) / each;
-      require(count % ranks_ == 0, {kPerStage, kDegree},
-              fmt::format(
-                  "{} layers, embedding and head counted as {} and {}, are {} stages of {}, which must be a "
-                  "multiple of {} = {}",
-                  all, first, last, count, each, kDegree, ranks_));
+      const std::int64_t each = *p_.pipeline_parallel_layers_per_stage;
+      count = (layers_ + first + last + each - 1) / each;
+      require(
+          count % ranks_ == 0, {kPerStage, kDegree},
+          fmt::format("ceil(({} layers + {} + {}) / {}) = {}, the number of stages, must be a multiple of "
+                      "{} = {}",
+                      layers_, first, last, each, count, kDegree, ranks_));
       if (count % ranks_ != 0) return;
     } else if (of_file_) {
       divided_by_ = kCsv;
@@ -260,6 +278,13 @@ std::optional<PipelineLayout> pipeline_layout(const JobConfig& config, const Lay
   Division division(config, layout.microbatches);
   if (!division.broken().empty()) throw Error(ExitCode::config, division.broken()[0].rule);
   return std::move(division).made();
+}
+
+std::string fingerprint(const PipelineLayout& layout) {
+  std::string text = to_csv(layout.program);
+  for (const StagePart& stage : layout.stages)
+    text += fmt::format("{} {} {} {}\n", stage.first_layer, stage.layers, stage.embedding, stage.head);
+  return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 
 std::vector<BrokenRule> broken_pipeline(const JobConfig& config, std::optional<std::int64_t> microbatches) {

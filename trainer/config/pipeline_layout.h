@@ -28,8 +28,11 @@ struct PipelineLayout {
 // the program of a CSV file cannot be proven.
 std::optional<PipelineLayout> pipeline_layout(const JobConfig& config, const Layout& layout);
 
-// What is wrong with schedule and stages; with `microbatches` also whether the schedule can have so many.
-// Reads and proves a CSV file. Empty with pipeline_parallel_degree 1.
+// 16 hex digits of all of it: what ranks that read copies of a CSV file compare.
+std::string fingerprint(const PipelineLayout& layout);
+
+// What is wrong with schedule and stages, and what no pipeline can do; with `microbatches` also whether the
+// schedule can have so many. Reads and proves a CSV file. Empty with pipeline_parallel_degree 1.
 std::vector<BrokenRule> broken_pipeline(const JobConfig& config, std::optional<std::int64_t> microbatches);
 
 // A warning where there are fewer microbatches than stages, or "".

@@ -136,24 +136,8 @@ void check_degrees(Rules& rules, const JobConfig& config) {
 }
 
 void check_pipeline(Rules& rules, const JobConfig& config) {
-  const Parallelism& p = config.parallelism;
-  if (!p.has_pipeline()) return;
   for (const BrokenRule& broken : broken_pipeline(config, known_microbatches(config)))
     rules.require(false, broken.keys, broken.rule);
-  const std::string degree = "parallelism.pipeline_parallel_degree";
-  const auto tied = config.model.sizes.find("tie_embeddings");
-  rules.require(tied == config.model.sizes.end() || !std::get<bool>(tied->second),
-                {degree, "model.tie_embeddings", "model.flavor", "model.name"},
-                "a head that is the token embedding would live on the first and on the last stage; set "
-                "model.tie_embeddings = false, or parallelism.pipeline_parallel_degree = 1");
-  rules.require(memory_policy(config) != "sac_and_offload",
-                {"compile.memory_policy", "activation_checkpoint.mode", degree},
-                "a pipeline holds activations of many microbatches, and none of them can wait in the host's "
-                "memory; take compile.memory_policy = \"default\" or \"full\"");
-  rules.require(p.expert_capacity_factor == 0 || p.expert_overflow != "repeat",
-                {"parallelism.expert_overflow", "parallelism.expert_capacity_factor", degree},
-                "a pipeline cannot repeat a step whose experts overflow; set parallelism.expert_overflow = "
-                "\"skip\" or \"drop\", or parallelism.expert_capacity_factor = 0");
 }
 
 void check_datasets(Rules& rules, const JobConfig& config) {

@@ -138,15 +138,15 @@ void Report::experts(const Decoder& model, const TrainStepOptions& options) {
   folder_.event("experts", {{"ranks", e.group.ranks}, {"rows", rows->room}, {"bytes", rows->bytes}});
 }
 
-void Report::compiled(const std::vector<const CompiledStep*>& steps) {
-  std::int64_t planned = 0;
+void Report::compiled(const CompiledFunctions& functions) {
+  const std::int64_t planned = planned_memory(functions).total_bytes();
   double ms = 0;
   std::vector<std::string> graphs;
+  const std::vector<const CompiledStep*> steps = functions.all();
   for (const CompiledStep* step : steps) {
     const CompileReport& r = step->report();
     if (r.traced_nodes == 0) continue;
     compiled(*step);
-    planned = std::max(planned, r.memory.total_bytes());
     ms += r.trace_ms + r.passes_ms + r.plan_ms;
     graphs.push_back(fmt::format("{} {} nodes", step->function().name, r.nodes));
   }
@@ -155,7 +155,7 @@ void Report::compiled(const std::vector<const CompiledStep*>& steps) {
                    config_.compile.executor));
   tell(fmt::format("memory: {} planned for a rank, {} in its {}", size_text(planned),
                    size_text(costs_.device.memory_bytes), costs_.device.device.is_cpu() ? "machine" : "GPU"));
-  if (ranks_ > 1 && steps[0]->graph().mesh.axes.empty())
+  if (costs_.mesh.degree(kStageAxes) > 1 && steps[0]->graph().mesh.axes.empty())
     log_warning(
         "what ranks exchange is not checked: the ranks of experts do not nest with those of the other layers "
         "(docs/proof.md); prove this layout with `rondo prove`");

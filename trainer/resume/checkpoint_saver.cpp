@@ -93,7 +93,7 @@ void CheckpointSaver::save(const std::vector<StatePart>& parts, const Progress& 
   Pending pending;
   pending.progress = progress;
   for (const StatePart& part : parts) {
-    if (!writes_ || (part.everywhere && groups_.rank() != 0)) continue;
+    if (!writes_ || !part.speaks) continue;
     pending.pieces.push_back(piece_of(part));
     pending.keeps_alive.push_back(part.tensor);
   }
@@ -107,9 +107,9 @@ bool CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Prog
   pending.suffix = suffix;
   pending.progress = progress;
   for (StatePart part : parts) {
-    if (!writes_ || !part.of_model() || (part.everywhere && groups_.rank() != 0)) continue;
+    if (!writes_ || !part.of_model() || !part.speaks) continue;
     // The bias of a router is small, and moves by less than bfloat16 shows.
-    if (!part.everywhere) part.tensor = part.tensor.to(float_named(dtype));
+    if (!part.whole) part.tensor = part.tensor.to(float_named(dtype));
     pending.pieces.push_back(piece_of(part));
     pending.keeps_alive.push_back(part.tensor);
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <sstream>
 
 #include "support/error.h"
@@ -15,10 +16,10 @@ namespace rondo {
 namespace {
 
 // Every node may have its own copy; the data's fingerprint is compared instead.
-constexpr std::array<std::string_view, 8> kPaths = {
+constexpr std::array<std::string_view, 9> kPaths = {
     "training.dataset_path",        "training.datasets",       "training.tokenizer",
     "training.token_cache",         "validation.dataset_path", "model.hf_assets_path",
-    "checkpoint.initial_load_path", "metrics.prometheus_file"};
+    "checkpoint.initial_load_path", "metrics.prometheus_file", "parallelism.pipeline_parallel_schedule_csv"};
 constexpr std::size_t kShown = 5;
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -52,26 +53,32 @@ std::string describe_settings(const std::string& rank_0, const std::string& othe
       fmt::join(different, "; "), rest > 0 ? fmt::format("; and {} more", rest) : "");
 }
 
-std::string describe_collectives(const std::string& step, const std::string& rank_0, const std::string& other,
+std::string describe_collectives(const std::string& text_of_first, const std::string& other, int first,
                                  int rank) {
-  const std::vector<std::string> a = lines_of(rank_0), b = lines_of(other);
-  const auto first = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  const std::vector<std::string> a = lines_of(text_of_first), b = lines_of(other);
+  const auto [in_a, in_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  // A rank that calls no more in a step stands at the name of its next one.
+  const auto name_ends = [](const std::string& line) { return line.ends_with(':'); };
+  const auto named = std::find_if(std::make_reverse_iterator(in_a), a.rend(), name_ends);
+  const auto shown = [&](auto line, auto end) { return line == end || name_ends(*line) ? "" : *line; };
   return fmt::format(
-      "ranks 0 and {} would call different collectives in {}; the first that differs: \"{}\" and \"{}\"",
-      rank, step, first.first == a.end() ? "" : *first.first, first.second == b.end() ? "" : *first.second);
+      "ranks {} and {} would call different collectives in {}; the first that differs: \"{}\" and \"{}\"",
+      first, rank, named == a.rend() ? "a step" : named->substr(0, named->size() - 1), shown(in_a, a.end()),
+      shown(in_b, b.end()));
 }
 
 void compare_settings(const std::vector<std::string>& settings, ProcessGroups& groups) {
   if (const auto odd = groups.first_other_text("settings", fmt::format("{}", fmt::join(settings, "\n"))))
-    throw Error(ExitCode::config, describe_settings(odd->text_of_rank_0, odd->text, odd->rank));
+    throw Error(ExitCode::config, describe_settings(odd->text_of_first, odd->text, odd->rank));
 }
 
-void compare_collectives(const std::vector<const CompiledStep*>& steps, ProcessGroups& groups) {
-  for (const CompiledStep* step : steps) {
-    const std::string& name = step->function().name;
-    if (const auto odd = groups.first_other_text("collectives/" + name, step->collective_sequence()))
-      throw Error(ExitCode::graph, describe_collectives(name, odd->text_of_rank_0, odd->text, odd->rank));
-  }
+void compare_collectives(const std::vector<const CompiledStep*>& steps, const Mesh& mesh,
+                         ProcessGroups& groups) {
+  std::string text;
+  for (const CompiledStep* step : steps) text += step->function().name + ":\n" + step->collective_sequence();
+  const auto ranks_of_stage = static_cast<int>(mesh.degree(kStageAxes));
+  if (const auto odd = groups.first_other_text("collectives", text, ranks_of_stage))
+    throw Error(ExitCode::graph, describe_collectives(odd->text_of_first, odd->text, odd->first, odd->rank));
 }
 
 }  // namespace rondo

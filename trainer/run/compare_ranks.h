@@ -1,7 +1,7 @@
 // What all ranks must have alike, compared as soon as they have met. Ranks with other settings would train
 // together and give wrong numbers; ranks whose steps call different collectives would wait for each other for
-// ever. All ranks call both functions and all throw, with one text. Hashes are exchanged, and texts only
-// where those differ.
+// ever. All ranks call both functions and all throw, with one text. Hashes are exchanged once a function, and
+// texts only where those differ.
 #pragma once
 
 #include <string>
@@ -9,6 +9,7 @@
 
 #include "compiler/compile.h"
 #include "parallel/groups/groups.h"
+#include "parallel/mesh.h"
 #include "trainer/config/schema/job_config.h"
 
 namespace rondo {
@@ -20,13 +21,16 @@ std::vector<std::string> settings_to_compare(const JobConfig& config, const std:
 // Throws Error(config) naming the first lines that differ, with the values of rank 0 and of another rank.
 void compare_settings(const std::vector<std::string>& settings, ProcessGroups& groups);
 
-// The steps are the same ones in the same order on all ranks. Throws Error(graph) naming the first collective
-// that differs.
-void compare_collectives(const std::vector<const CompiledStep*>& steps, ProcessGroups& groups);
+// The steps are the same ones in the same order on all ranks of a pipeline's stage, which are compared with
+// the first of them. Throws Error(graph) naming the first collective that differs.
+void compare_collectives(const std::vector<const CompiledStep*>& steps, const Mesh& mesh,
+                         ProcessGroups& groups);
 
 // What those two say of a difference. `rank` is the other rank's.
 std::string describe_settings(const std::string& rank_0, const std::string& other, int rank);
-std::string describe_collectives(const std::string& step, const std::string& rank_0, const std::string& other,
+// Texts: of each step its name, a line that ends with a colon, and a line for each collective. `first`: the
+// rank that the other one is compared with.
+std::string describe_collectives(const std::string& text_of_first, const std::string& other, int first,
                                  int rank);
 
 }  // namespace rondo

@@ -1,7 +1,7 @@
 // Two sets of tensors are compared apart: shards among the ranks of dp_replicate, and what each rank has
-// whole among all ranks. A rank is compared with the most frequent hash of those that should agree, so that
-// of three replicas the odd one is named; of two, nobody can tell. Only then do two ranks exchange a hash for
-// each tensor.
+// whole among the ranks of its stage. A rank is compared with the most frequent hash of those that should
+// agree, so that of three replicas the odd one is named; of two, nobody can tell. Only then do two ranks
+// exchange a hash for each tensor.
 #include "trainer/run/compare_replicas.h"
 
 #include <ATen/TensorOperators.h>
@@ -26,6 +26,7 @@ using Hashes = std::vector<std::uint64_t>;  // of each tensor
 Hashes hashes_of(const std::vector<const StatePart*>& parts) {
   std::vector<at::Tensor> sums;
   for (const StatePart* part : parts) sums.push_back(bit_sums(part->tensor));
+  if (sums.empty()) return {};
   const at::Tensor on_host = at::stack(sums).cpu();
   Hashes hashes;
   for (std::int64_t i = 0; i < on_host.size(0); ++i)
@@ -62,18 +63,20 @@ std::string describe(const OddRanks& ranks, const Hashes& usual, const Hashes& o
 
 std::optional<std::string> find_drift_of(const std::vector<const StatePart*>& parts, const Mesh& mesh,
                                          Axes axes, ProcessGroups& groups) {
-  if (parts.empty() || mesh.degree(axes) == 1) return std::nullopt;
+  if (mesh.degree(axes) == 1) return std::nullopt;
   const Hashes mine = hashes_of(parts);
   const auto hash = static_cast<std::int64_t>(XXH3_64bits(mine.data(), mine.size() * sizeof mine[0]));
   const auto ranks = first_odd_ranks(groups.all_gather(hash), mesh, axes);
   if (!ranks) return std::nullopt;
-  const std::string text = text_of(mine);
+  // Only ranks of the same stage know the names of each other's tensors.
   const Hashes usual =
-      hashes_from(groups.broadcast_text("replicas/usual", text, static_cast<int>(ranks->usual)));
-  const Hashes odd =
-      hashes_from(groups.broadcast_text("replicas/odd", text, static_cast<int>(ranks->odd.front())));
+      hashes_from(groups.broadcast_text("replicas/usual", text_of(mine), static_cast<int>(ranks->usual)));
+  const std::int64_t odd = ranks->odd.front();
+  const std::string sentence =
+      groups.broadcast_text("replicas/odd", groups.rank() == odd ? describe(*ranks, usual, mine, parts) : "",
+                            static_cast<int>(odd));
   groups.barrier();  // rank 0, which holds the texts, may leave now
-  return describe(*ranks, usual, odd, parts);
+  return sentence;
 }
 
 }  // namespace
@@ -112,9 +115,9 @@ std::optional<OddRanks> first_odd_ranks(const std::vector<std::int64_t>& hashes,
 std::optional<std::string> find_drift(const std::vector<StatePart>& parts, const Mesh& mesh,
                                       ProcessGroups& groups) {
   std::vector<const StatePart*> shards, whole;
-  for (const StatePart& part : parts) (part.everywhere ? whole : shards).push_back(&part);
+  for (const StatePart& part : parts) (part.whole ? whole : shards).push_back(&part);
   auto drift = find_drift_of(shards, mesh, Axis::dp_replicate, groups);
-  return drift ? drift : find_drift_of(whole, mesh, kAllAxes, groups);
+  return drift ? drift : find_drift_of(whole, mesh, kStageAxes, groups);
 }
 
 }  // namespace rondo

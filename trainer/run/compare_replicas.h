@@ -1,6 +1,6 @@
 // That ranks which should hold the same bits of the state do: replicas (DDP, HSDP) their shards, and all
-// ranks what each of them has whole. Nothing in a step would notice that they have drifted apart, by a memory
-// or a GPU that fails, or by a node that was given other weights.
+// ranks, or those of a pipeline's stage, what each of them has whole. Nothing in a step would notice that
+// they have drifted apart, by a memory or a GPU that fails, or by a node that was given other weights.
 //
 // Note [Bit sums]: the bits of a tensor are read as 64-bit words, and every 64th word is added, modulo 2^64:
 // 64 sums a tensor. Integer sums are exact in any order, so every device gives the same ones, where the
@@ -25,9 +25,9 @@ namespace rondo {
 at::Tensor bit_sums(const at::Tensor& tensor);
 
 // What differs, as one sentence that names the ranks and the first tensor; nullopt: nothing. All ranks call
-// it and get one answer. `parts` are the same ones in the same order on all ranks. Reads what has copies
-// once: of fp32 weights and AdamW 12 bytes a parameter of the shard. 512 bytes a tensor come to the host, and
-// ranks exchange two numbers; hashes of single tensors only where something differs.
+// it and get one answer. `parts` are the same ones in the same order on all ranks of a pipeline's stage.
+// Reads what has copies once: of fp32 weights and AdamW 12 bytes a parameter of the shard. 512 bytes a tensor
+// come to the host, and ranks exchange two numbers; hashes of single tensors only where something differs.
 std::optional<std::string> find_drift(const std::vector<StatePart>& parts, const Mesh& mesh,
                                       ProcessGroups& groups);
 

@@ -21,6 +21,7 @@
 #include "support/log.h"
 #include "support/stop_signal.h"
 #include "support/version.h"
+#include "trainer/config/pipeline_layout.h"
 #include "trainer/run/compare_ranks.h"
 #include "trainer/run/compare_replicas.h"
 #include "trainer/step/from_config.h"
@@ -80,12 +81,11 @@ bool Trainer::prepare() {
 void Trainer::compile() {
   const TrainStepOptions options = step_options(config_, layout_, environment_.rank);
   if (report_) report_->experts(*model_, options);
-  functions_ = std::make_unique<CompiledFunctions>(
-      make_train_step(model_, options),
+  functions_ = std::make_unique<CompiledFunctions>(compile_functions(
+      config_, layout_, environment_.rank, model_,
       compile_request(config_, device_.type(),
-                      report_ ? report_->folder().graph_folder() : std::filesystem::path()),
-      config_.validation.enable);
-  if (report_) report_->compiled(functions_->all());
+                      report_ ? report_->folder().graph_folder() : std::filesystem::path())));
+  if (report_) report_->compiled(*functions_);
 }
 
 void Trainer::meet() {
@@ -103,15 +103,15 @@ void Trainer::meet() {
                                             device_.device);
   compare_settings(settings(), *groups_);
   decide_repeats();
-  compare_collectives(functions_->all(), *groups_);  // before the ranks of other groups wait for each other
+  compare_collectives(functions_->all(), layout_.mesh,
+                      *groups_);  // before the ranks of other groups wait for each other
   groups_->add(process_groups(config_, layout_, rank));
   name_crash_file();
   // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.
   if (config_.compile.dump_ranks == "all" && rank != 0 && config_.compile.dump != "none")
-    CompiledFunctions(
-        make_train_step(model_, step_options(config_, layout_, rank)),
-        compile_request(config_, device_.type(), RunFolder::graph_folder_of(config_.job.dump_folder, rank)),
-        config_.validation.enable);
+    compile_functions(
+        config_, layout_, rank, model_,
+        compile_request(config_, device_.type(), RunFolder::graph_folder_of(config_.job.dump_folder, rank)));
 }
 
 // What decides about the numbers of a run and could differ between nodes.
@@ -124,6 +124,8 @@ std::vector<std::string> Trainer::settings() const {
   if (config_.checkpoint.enable)
     more.push_back("checkpoint folder = " +
                    std::filesystem::weakly_canonical(checkpoint_root(config_)).string());
+  if (const auto pipeline = pipeline_layout(config_, layout_))
+    more.push_back("pipeline (stages and schedule) = " + fingerprint(*pipeline));
   more.push_back(fmt::format("rondo = {} {}", version(), commit()));
   more.push_back("LibTorch = " TORCH_VERSION);
   return settings_to_compare(config_, more);
@@ -138,7 +140,7 @@ void Trainer::decide_repeats() {
     log_warning(fmt::format(
         "a step whose experts overflow is skipped: to repeat it with room for all rows, a rank would need "
         "{:.1f} GiB, and has {:.1f}; parallelism.expert_overflow = \"drop\" trains on without such rows",
-        static_cast<double>(planned_memory(functions_->all()).total_bytes()) / (1 << 30),
+        static_cast<double>(planned_memory(*functions_).total_bytes()) / (1 << 30),
         static_cast<double>(device_.tensor_bytes) / (1 << 30)));
   functions_->repeat.reset();
 }

@@ -10,6 +10,7 @@
 #include "support/stopwatch.h"
 #include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/save.h"
+#include "trainer/config/pipeline_layout.h"
 #include "trainer/resume/convert.h"
 #include "trainer/run/trainer.h"
 
@@ -38,6 +39,9 @@ bool Trainer::accept_start() {
   if (!report_) return true;
   if (c.enable && !c.load_only) checkpoint_lock_ = checkpoint::lock_root(checkpoint_root(config_));
   report_->begin(start_.done);
+  if (!known_microbatches(config_))  // else it is told with the configuration
+    if (const std::string note = few_microbatches(config_, layout_.microbatches); !note.empty())
+      log_warning(note);
   name_crash_file();
   report_->training(costs());
   return true;

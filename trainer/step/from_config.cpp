@@ -8,12 +8,15 @@
 
 #include "compiler/analysis/memory_policy.h"
 #include "models/parts/model_spec.h"
+#include "parallel/groups/messages.h"
 #include "support/error.h"
+#include "trainer/config/pipeline_layout.h"
 #include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/config/schema/parameter_groups.h"
 #include "trainer/step/float_dtypes.h"
 
 namespace rondo {
+
 std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layout, int rank) {
   const Mesh& mesh = layout.mesh;
   const std::string all = mesh.group(kAllAxes).name;
@@ -25,6 +28,16 @@ std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layou
   std::vector<GroupMembers> groups;
   for (const auto& [name, axes] : by_name)
     if (name != all && mesh.degree(axes) > 1) groups.push_back({name, mesh.members(rank, axes)});
+  const auto pipeline = pipeline_layout(c, layout);
+  if (!pipeline) return groups;
+  const std::vector<std::int64_t> ranks = mesh.members(rank, Axis::pp);
+  const std::int64_t own = mesh.coordinate(rank, Axis::pp);
+  for (const auto& [from, to, messages] : pipeline->proof.edges)
+    if (from == own || to == own) {
+      const std::int64_t sender = ranks[static_cast<std::size_t>(from)],
+                         receiver = ranks[static_cast<std::size_t>(to)];
+      groups.push_back({edge_name(sender, receiver), {sender, receiver}});
+    }
   return groups;
 }
 
@@ -97,12 +110,20 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   return o;
 }
 
+CompiledFunctions compile_functions(const JobConfig& c, const Layout& layout, std::int64_t rank,
+                                    const std::shared_ptr<const Decoder>& model,
+                                    const CompileRequest& request) {
+  const TrainStepOptions options = step_options(c, layout, rank);
+  const auto pipeline = pipeline_layout(c, layout);
+  if (!pipeline) return {make_train_step(model, options), request, c.validation.enable};
+  const PipelineSchedule schedule{pipeline->program, pipeline->proof, layout.mesh.coordinate(rank, Axis::pp),
+                                  layout.mesh.members(rank, Axis::pp)};
+  return {make_pipeline_step(model, pipeline->stages, schedule.stages_of_rank(), options), schedule, request,
+          c.validation.enable};
+}
+
 CompileRequest compile_request(const JobConfig& c, const std::string& device,
                                const std::filesystem::path& graph_folder) {
-  if (c.parallelism.has_pipeline())
-    throw Error(
-        ExitCode::config,
-        "parallelism.pipeline_parallel_degree: pipeline parallelism is not in this version; set it to 1");
   CompileRequest request;
   request.executor = !c.compile.enable                     ? ExecutorKind::eager
                      : c.compile.executor == "interpreter" ? ExecutorKind::interpreter

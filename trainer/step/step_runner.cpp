@@ -7,48 +7,20 @@
 #include "trainer/step/step_runner.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <string_view>
 
 #include "support/error.h"
+#include "trainer/step/batch_tensors.h"
 
 namespace rondo {
 namespace {
 
-template <class T>
-at::Tensor view_of(const std::vector<T>& data, const ir::TensorType& type) {
-  RONDO_ASSERT(std::ssize(data) == ir::element_count(type), "a batch is as long as the step's inputs");
-  return at::from_blob(const_cast<T*>(data.data()), type.sizes,
-                       at::TensorOptions().dtype(to_aten(type.dtype)));
-}
-
 at::Tensor scalar(double value) { return at::full({}, value, at::TensorOptions().dtype(at::kFloat)); }
-
-// What a function reads of a batch, in the order of its inputs.
-std::vector<at::Tensor> batch_tensors(const Batch& batch, const StepFunction& function,
-                                      std::int64_t valid_tokens) {
-  std::vector<at::Tensor> tensors;
-  for (const StepInput& input : function.inputs) {
-    if (input.kind != ir::InputKind::batch) continue;
-    const auto add = [&](std::string_view name, const auto& numbers) {
-      if (input.name == name) tensors.push_back(view_of(numbers, input.type));
-    };
-    add("tokens", batch.tokens);
-    add("labels", batch.labels);
-    add("positions", batch.positions);
-    add("query_positions", batch.query_positions);
-    add("key_positions", batch.key_positions);
-    add("document_borders", batch.cu_seqlens);
-    if (input.name == "valid_tokens") tensors.push_back(scalar(static_cast<double>(valid_tokens)));
-  }
-  return tensors;
-}
 
 // All plain results (fp32 or fp64) in a row.
 at::Tensor row_of(const std::vector<at::Tensor>& results) {
@@ -92,52 +64,6 @@ StepResult read(const StepFunction& function, const std::vector<at::Tensor>& res
 
 }  // namespace
 
-std::int64_t PlannedMemory::total_bytes() const {
-  return std::accumulate(input_bytes.begin(), input_bytes.end(), arena_bytes);
-}
-
-PlannedMemory planned_memory(const std::vector<const CompiledStep*>& steps) {
-  PlannedMemory memory;
-  for (const CompiledStep* step : steps) {
-    const ir::MemoryReport& report = step->report().memory;
-    for (std::size_t kind = 0; kind < memory.input_bytes.size(); ++kind)
-      memory.input_bytes[kind] = std::max(memory.input_bytes[kind], report.input_bytes[kind]);
-    if (!memory.report.graph.empty() && report.arena_bytes <= memory.arena_bytes) continue;
-    memory.arena_bytes = report.arena_bytes;
-    memory.report = report;
-  }
-  return memory;
-}
-
-CompiledFunctions::CompiledFunctions(const TrainStepFunctions& functions, const CompileRequest& request,
-                                     bool with_validation) {
-  if (functions.train_step.body) {
-    train_step.emplace(functions.train_step, request);
-  } else {
-    accumulate.emplace(functions.accumulate, request);
-    update.emplace(functions.update, request);
-  }
-  if (functions.repeat.body) {
-    CompileRequest least_memory = request;
-    least_memory.options.memory_policy = MemoryPolicy::full;
-    least_memory.options.recompute_all_to_all = true;
-    repeat.emplace(functions.repeat, least_memory);
-  }
-  if (with_validation) validate.emplace(functions.validate, request);
-}
-
-std::vector<const CompiledStep*> CompiledFunctions::all() const {
-  std::vector<const CompiledStep*> present;
-  for (const auto* step : {&train_step, &accumulate, &update, &repeat, &validate})
-    if (*step) present.push_back(&**step);
-  return present;
-}
-
-bool CompiledFunctions::repeat_fits(std::int64_t bytes) const {
-  return repeat->report().memory.arena_bytes <= forward_backward().report().memory.arena_bytes ||
-         planned_memory(all()).total_bytes() <= bytes;
-}
-
 StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state,
                        const SharedResources& shared)
     : functions_(functions),
@@ -147,31 +73,36 @@ StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& sta
   const auto bind = [&](const CompiledStep& step) {
     return step.bind(state.inputs_of(step.function()), shared_);
   };
-  if (functions.trains()) {
+  if (functions.pipeline)
+    pipeline_.emplace(*functions.pipeline, state, shared_);
+  else if (functions.trains())
     forward_backward_ = bind(functions.forward_backward());
-    halted_ = state.tensor(kHalted);
-  }
+  if (functions.trains()) halted_ = state.tensor(kHalted);
   if (functions.update) update_ = bind(*functions.update);
   if (functions.repeat) repeat_ = bind(*functions.repeat);
   if (!functions.validate) return;
   validate_ = bind(*functions.validate);
 }
 
-const StepFunction& StepRunner::last_function(const CompiledStep& forward_backward) const {
-  return functions_.update ? functions_.update->function() : forward_backward.function();
+const StepFunction& StepRunner::last_function(const CompiledStep* forward_backward) const {
+  return functions_.update ? functions_.update->function() : forward_backward->function();
 }
 
-std::vector<at::Tensor> StepRunner::issue(Executor& forward_backward, const Step& step) {
+std::vector<at::Tensor> StepRunner::issue(Executor* forward_backward, const Step& step) {
   const std::vector<Batch>& microbatches = step.batch.microbatches;
   if (!microbatches_) microbatches_.emplace(shared_.memory, kUnderWay * microbatches.size());
   const at::Tensor learning_rate = scalar(step.learning_rate);
   std::vector<at::Tensor> of_update;
   if (update_) of_update = learning_rates_.stage({learning_rate});  // before anything is recorded
+  if (pipeline_) {
+    pipeline_->run(step.batch);
+    return update_->run(of_update);
+  }
   for (const Batch& microbatch : microbatches) {
     std::vector<at::Tensor> tensors =
         batch_tensors(microbatch, functions_.forward_backward().function(), step.batch.valid_tokens);
     if (!update_) tensors.push_back(learning_rate);
-    std::vector<at::Tensor> results = forward_backward.run(microbatches_->stage(tensors));
+    std::vector<at::Tensor> results = forward_backward->run(microbatches_->stage(tensors));
     if (!update_) return results;
   }
   return update_->run(of_update);
@@ -184,7 +115,7 @@ void StepRunner::begin(StepBatch batch, double learning_rate) {
 }
 
 void StepRunner::launch(Step& step) {
-  step.results = issue(*forward_backward_, step);
+  step.results = issue(forward_backward_.get(), step);
   numbers_.ask(row_of(step.results));
 }
 
@@ -199,7 +130,7 @@ StepResult StepRunner::finish() {
   begin_again();
   const Step step = std::move(steps_.front());
   steps_.pop_front();
-  const CompiledStep& compiled = functions_.forward_backward();
+  const CompiledStep* compiled = functions_.pipeline ? nullptr : &functions_.forward_backward();
   StepResult result = read(last_function(compiled), step.results, numbers_.read());
   if (result.finite) return result;
   for (Step& later : steps_) {
@@ -213,17 +144,24 @@ StepResult StepRunner::finish() {
     return result;
   }
   halted_.zero_();
-  const std::vector<at::Tensor> results = issue(*repeat_, step);
-  StepResult again = read(last_function(*functions_.repeat), results, row_of(results).cpu());
+  const std::vector<at::Tensor> results = issue(repeat_.get(), step);
+  StepResult again = read(last_function(&*functions_.repeat), results, row_of(results).cpu());
   again.repeated = true;
   again.dropped_tokens = result.dropped_tokens;
   return again;
 }
 
+std::optional<ReplayFacts> StepRunner::replay_facts() const {
+  if (pipeline_) return pipeline_->facts();
+  const ReplayFacts* facts = forward_backward_->facts();
+  return facts == nullptr ? std::nullopt : std::optional(*facts);
+}
+
 double StepRunner::validate(const StepBatch& batch) {
   const Batch& only = batch.microbatches[0];
   const std::vector<at::Tensor> results =
-      validate_->run(batch_tensors(only, functions_.validate->function(), batch.valid_tokens));
+      validate_->run(pipeline_ ? std::vector{pipeline_->validate(only, batch.valid_tokens)}
+                               : batch_tensors(only, functions_.validate->function(), batch.valid_tokens));
   return read(functions_.validate->function(), results, row_of(results).cpu()).loss;
 }
 

@@ -10,7 +10,6 @@
 // step is skipped. Ranks decide alike, since they read the same sum.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -18,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compile.h"
 #include "compiler/execute/host_transfers.h"
 #include "trainer/data/loader.h"
-#include "trainer/step/functions/train_step.h"
+#include "trainer/step/compiled_functions.h"
+#include "trainer/step/pipeline_runner.h"
 #include "trainer/step/train_state.h"
 
 namespace rondo {
@@ -35,35 +34,6 @@ struct StepResult {
   float dropped_tokens = 0;                   // rows without room, of the first try
   bool repeated = false;                      // with room for all; the other numbers are those of that
   bool skipped = false;                       // nothing but dropped tokens stopped it
-};
-
-// Of a rank, over all functions of its step: they share their inputs, and take turns in one arena.
-struct PlannedMemory {
-  std::array<std::int64_t, ir::kInputKinds> input_bytes{};  // by InputKind
-  std::int64_t arena_bytes = 0;
-  ir::MemoryReport report;  // of the function with the largest arena
-
-  std::int64_t total_bytes() const;
-};
-PlannedMemory planned_memory(const std::vector<const CompiledStep*>& steps);
-
-// Compiled functions of a run. Made before any weight exists. `repeat` computes all again that it can, with
-// MemoryPolicy::full and all-to-alls too: it is rare, has the same bits, and shares the arena of the others.
-struct CompiledFunctions {
-  std::optional<CompiledStep> train_step, accumulate, update, repeat, validate;
-
-  CompiledFunctions(const TrainStepFunctions& functions, const CompileRequest& request, bool with_validation);
-  // Of a program that trains nothing.
-  CompiledFunctions(const StepFunction& validation, const CompileRequest& request) {
-    validate.emplace(validation, request);
-  }
-  std::vector<const CompiledStep*> all() const;
-  bool trains() const { return train_step || accumulate; }
-  // REQUIRES: trains().
-  const CompiledStep& forward_backward() const { return train_step ? *train_step : *accumulate; }
-  // Whether all functions fit into `bytes`, or `repeat` takes no more than the function that it repeats.
-  // Eager functions have no plan and always fit. REQUIRES: repeat.
-  bool repeat_fits(std::int64_t bytes) const;
 };
 
 class StepRunner {
@@ -83,9 +53,8 @@ class StepRunner {
   }
   // The loss.
   double validate(const StepBatch& batch);
-  // Of the executor that does forward and backward, complete after its second run; nullptr unless it is a
-  // replay.
-  const ReplayFacts* replay_facts() const { return forward_backward_->facts(); }
+  // Of what does forward and backward, complete after its second run; none unless it is replayed.
+  std::optional<ReplayFacts> replay_facts() const;
 
  private:
   struct Step {
@@ -96,17 +65,19 @@ class StepRunner {
   };
   static constexpr std::size_t kUnderWay = 2;
 
-  std::vector<at::Tensor> issue(Executor& forward_backward, const Step& step);
+  // `forward_backward`: nullptr of a pipeline.
+  std::vector<at::Tensor> issue(Executor* forward_backward, const Step& step);
   void launch(Step& step);
   void begin_again();
   // Of the function that has the step's results.
-  const StepFunction& last_function(const CompiledStep& forward_backward) const;
+  const StepFunction& last_function(const CompiledStep* forward_backward) const;
 
   const CompiledFunctions& functions_;
   at::Tensor halted_;       // of the state; undefined where nothing is trained
   SharedResources shared_;  // above the executors, which go first
   std::unique_ptr<Executor> forward_backward_, repeat_, update_, validate_;  // nullptr: not compiled
-  std::deque<Step> steps_;                                                   // under way, the oldest first
+  std::optional<PipelineRunner> pipeline_;
+  std::deque<Step> steps_;  // under way, the oldest first
   std::optional<StagedBatches> microbatches_;
   StagedBatches learning_rates_;
   LateNumbers numbers_;

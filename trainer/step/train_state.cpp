@@ -43,11 +43,14 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
 
   for (const StepFunction* function : functions) {
     for (const StepInput& input : function->inputs) {
-      if (input.kind == ir::InputKind::batch || by_name_.contains(input.name)) continue;
+      if (input.kind == ir::InputKind::batch || input.kind == ir::InputKind::saved) continue;
+      if (by_name_.contains(input.name)) continue;
       const bool of_model = input.kind == ir::InputKind::parameter || biases.contains(input.name);
-      Entry entry{input.name,         input.kind, constants.contains(input.name),
-                  of_model,           {},         FlatShard(input.type.sizes),
-                  /*everywhere=*/true};
+      // The bias of a router is on the ranks of its stage, all else that is whole is on all ranks.
+      const bool speaks = mesh.coordinate(rank, of_model ? kStageAxes : kAllAxes) == 0;
+      Entry entry{input.name,     input.kind, constants.contains(input.name),
+                  of_model,       {},         FlatShard(input.type.sizes),
+                  /*whole=*/true, speaks};
       const bool drawn = input.kind == ir::InputKind::parameter;
       const bool drawn_on_host =
           drawn && !device.is_cuda();  // CUDA draws the same bits where they are to lie
@@ -61,7 +64,8 @@ TrainState::TrainState(const Decoder& model, const std::vector<const StepFunctio
       }
       if (const ParameterRule* rule = entry.constant ? nullptr : rule_of(input, rules)) {
         entry.place = placement_of(*rule, mesh, rank).shard;
-        entry.everywhere = false;
+        entry.whole = false;
+        entry.speaks = true;
         if (drawn) initialize(entry.tensor, rule->init, seed, rule->name, entry.place);
       }
       entry.tensor = entry.tensor.to(device);
@@ -88,8 +92,8 @@ std::vector<StatePart> TrainState::parts() const {
   std::vector<StatePart> parts;
   for (const Entry& entry : entries_) {
     if (!entry.of_model && entry.kind != ir::InputKind::optimizer) continue;
-    parts.push_back({(entry.of_model ? "model/" : "optimizer/") + entry.name, entry.place, entry.everywhere,
-                     entry.tensor});
+    parts.push_back({(entry.of_model ? "model/" : "optimizer/") + entry.name, entry.place, entry.whole,
+                     entry.speaks, entry.tensor});
   }
   return parts;
 }

@@ -1,5 +1,5 @@
 // Everything that a run would have to keep: parameter shards, optimizer state, accumulators; and the model's
-// constants.
+// constants. A rank of a pipeline has what its stages need.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,17 +21,19 @@ namespace rondo {
 struct StatePart {
   // "model/<parameter>", "model/<bias of a router>", "optimizer/exp_avg.<parameter>", "optimizer/step"
   std::string name;
-  FlatShard place;          // of the whole tensor, what `tensor` holds
-  bool everywhere = false;  // alike on all ranks: rank 0 speaks for them
+  FlatShard place;     // of the whole tensor, what `tensor` holds
+  bool whole = false;  // not sharded: alike on all ranks that have it
+  bool speaks = true;  // of those ranks this one does, to a checkpoint
   at::Tensor tensor;
   bool of_model() const { return name.starts_with("model/"); }
 };
 
 class TrainState {
  public:
-  // Makes the state that the functions read between them, and draws the weights: parameter `i` of the model's
-  // table by its rule and `seed`, everything else zero, constants from the model. All of it on `device`;
-  // weights are drawn on CUDA, or else on the host, one tensor at a time.
+  // Makes the state that the functions read between them, but for what one body saves for another, and draws
+  // the weights: parameter `i` of the model's table by its rule and `seed`, everything else zero, constants
+  // from the model. All of it on `device`; weights are drawn on CUDA, or else on the host, one tensor at a
+  // time.
   TrainState(const Decoder& model, const std::vector<const StepFunction*>& functions, std::uint64_t seed,
              const Mesh& mesh, int rank, std::int64_t seq_len, c10::Device device = c10::kCPU);
 
@@ -55,7 +57,7 @@ class TrainState {
     bool of_model;  // a parameter or the bias of a router
     at::Tensor tensor;
     FlatShard place;
-    bool everywhere;  // every rank has all of it
+    bool whole, speaks;  // as in StatePart
   };
   Mesh mesh_;
   std::vector<Entry> entries_;

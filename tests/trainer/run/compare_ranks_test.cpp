@@ -34,13 +34,29 @@ TEST_CASE("settings that differ are named with both values, the first five of th
 }
 
 TEST_CASE("the first collective that differs is named, or where one rank calls no more") {
-  CHECK(describe_collectives("train_step", "gather 1\nreduce 2\n", "gather 1\nreduce 3\n", 4) ==
+  CHECK(describe_collectives("train_step:\ngather 1\nreduce 2\nvalidate:\n",
+                             "train_step:\ngather 1\nreduce 3\nvalidate:\n", 0, 4) ==
         "ranks 0 and 4 would call different collectives in train_step; the first that differs: \"reduce 2\" "
         "and \"reduce 3\"");
   CHECK(
-      describe_collectives("validate", "gather 1\n", "", 1) ==
-      "ranks 0 and 1 would call different collectives in validate; the first that differs: \"gather 1\" and "
+      describe_collectives("train_step:\nvalidate:\ngather 1\n", "train_step:\nvalidate:\n", 8, 9) ==
+      "ranks 8 and 9 would call different collectives in validate; the first that differs: \"gather 1\" and "
       "\"\"");
+  CHECK(describe_collectives("train_step:\nvalidate:\ngather 1\n",
+                             "train_step:\nsum 2\nvalidate:\ngather 1\n", 0, 1) ==
+        "ranks 0 and 1 would call different collectives in train_step; the first that differs: \"\" and "
+        "\"sum 2\"");
+}
+
+TEST_CASE("ranks are compared with the first of their block of neighbours") {
+  CHECK_FALSE(first_odd_rank({7, 7, 7, 7}, 0));
+  CHECK_FALSE(first_odd_rank({7, 7, 8, 8}, 2));
+  CHECK_FALSE(first_odd_rank({7, 8, 9}, 1));
+  CHECK(first_odd_rank({7, 7, 8, 8}, 0)->rank == 2);
+  const auto odd = first_odd_rank({7, 7, 8, 9}, 2);
+  REQUIRE(odd);
+  CHECK(odd->first == 2);
+  CHECK(odd->rank == 3);
 }
 
 }  // namespace

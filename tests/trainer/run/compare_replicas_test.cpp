@@ -58,6 +58,10 @@ TEST_CASE("what every rank has whole is compared over all ranks, in any layout")
   REQUIRE(odd);
   CHECK(odd->usual == 0);
   CHECK(odd->odd == std::vector<std::int64_t>{2});
+  // Of a pipeline, over the ranks of a stage.
+  const Mesh stages(4, {2, 1, 2, 1, 1});
+  CHECK_FALSE(first_odd_ranks({5, 5, 6, 6}, stages, kStageAxes));
+  CHECK(first_odd_ranks({5, 5, 6, 7}, stages, kStageAxes)->odd == std::vector<std::int64_t>{3});
 }
 
 }  // namespace

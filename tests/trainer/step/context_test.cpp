@@ -145,8 +145,7 @@ Tensor logits_of(const SmallJob& job, const std::map<std::string, ShardedWeights
         .clone();
   };
   const std::int64_t rows = job.options.local_batch_size;
-  ForwardInputs inputs;
-  inputs.tokens_BT = tensor(batch.tokens, at::kLong).view({rows, -1});
+  ForwardInputs inputs = ForwardInputs::of(tensor(batch.tokens, at::kLong).view({rows, -1}));
   inputs.positions_BT = tensor(batch.positions, at::kLong).view({rows, -1});
   inputs.document_borders_N = tensor(batch.cu_seqlens, at::kInt);
   if (job.options.divides_queries())

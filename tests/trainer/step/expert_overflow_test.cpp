@@ -47,8 +47,8 @@ TEST_CASE("a repeat fits where it takes no more than the step, or all fits into 
                                                 "--parallelism.expert_capacity_factor=1.5"});
     CHECK(keeping.repeat_fits(0));
     const CompiledFunctions recomputing = compiled({flag, "--compile.memory_policy=full"});
-    const std::int64_t bytes = planned_memory(recomputing.all()).total_bytes();
-    CHECK(recomputing.repeat->report().memory.arena_bytes == planned_memory(recomputing.all()).arena_bytes);
+    const std::int64_t bytes = planned_memory(recomputing).total_bytes();
+    CHECK(recomputing.repeat->report().memory.arena_bytes == planned_memory(recomputing).arena_bytes);
     CHECK(recomputing.repeat_fits(bytes));
     CHECK_FALSE(recomputing.repeat_fits(bytes - 1));
   }

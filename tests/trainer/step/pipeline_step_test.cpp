@@ -1,0 +1,128 @@
+// Stages of a pipeline in one process, on one rank: their bodies in several orders, against the same
+// microbatches without a pipeline.
+#include <ATen/ops/equal.h>
+#include <fmt/format.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "compiler/execute/cpu_memory.h"
+#include "parallel/pipeline/csv.h"
+#include "parallel/pipeline/lower.h"
+#include "tests/trainer/step/small_job.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::int64_t kMicrobatches = 4;
+
+constexpr const char* kWeightsAtOnce =
+    "0F0,1F0,2F0,0F1,1F1,2F1,0F2,1F2,2F2,0F3,1F3,2F3,2I0,2W0,1I0,1W0,0I0,0W0,2I1,2W1,1I1,1W1,0I1,0W1,2I2,2W2,"
+    "1I2,1W2,0I2,0W2,2I3,2W3,1I3,1W3,0I3,0W3";
+
+// Three stages of one rank: all forwards first; as few in flight as can be; weight gradients late, and at
+// once.
+constexpr const char* kOrders[] = {
+    "0F0,1F0,2F0,0F1,1F1,2F1,0F2,1F2,2F2,0F3,1F3,2F3,2B0,1B0,0B0,2B1,1B1,0B1,2B2,1B2,0B2,2B3,1B3,0B3",
+    "0F0,1F0,2F0,2B0,1B0,0B0,0F1,1F1,2F1,2B1,1B1,0B1,0F2,1F2,2F2,2B2,1B2,0B2,0F3,1F3,2F3,2B3,1B3,0B3",
+    "0F0,1F0,2F0,2I0,1I0,0I0,0F1,1F1,2F1,2I1,1I1,0I1,1W0,2W0,0W0,0F2,1F2,2F2,1W1,2W1,0W1,2B2,1B2,0B2,0F3,1F3,"
+    "2F3,2I3,"
+    "1I3,0I3,2W3,1W3,0W3",
+    kWeightsAtOnce};
+
+PipelineSchedule schedule(const std::string& csv) {
+  PipelineSchedule made{.program = pipeline::lower(pipeline::read_csv(csv, "test")), .proof = {}, .rank = 0};
+  made.proof = pipeline::prove(made.program);
+  return made;
+}
+
+struct PipelinedJob : SmallJob {
+  PipelinedJob(const std::string& model, Flags flags)
+      : SmallJob(model, 1, with_microbatches(std::move(flags))) {}
+  // The last one is empty but for the head.
+  CompiledFunctions compile_stages(ExecutorKind kind, const std::string& csv) const {
+    CompileRequest request = compile_request(config, "cpu", {});
+    request.executor = kind;
+    const std::vector<StagePart> parts = {{0, 2, true, false}, {2, 0, false, false}, {2, 1, false, true}};
+    return {make_pipeline_step(decoder, parts, {0, 1, 2}, options), schedule(csv), request, true};
+  }
+
+ private:
+  static Flags with_microbatches(Flags flags) {
+    flags.push_back(fmt::format("--training.global_batch_size={}", 2 * kMicrobatches));
+    flags.emplace_back("--model.n_layers=3");
+    return flags;
+  }
+};
+
+struct Trained {
+  std::vector<double> numbers;  // of each step: loss, norm; then of a validation
+  std::map<std::string, at::Tensor> state;
+};
+
+Trained train(const SmallJob& job, const CompiledFunctions& compiled) {
+  const TrainState state = job.state(compiled, c10::kCPU);
+  StepRunner runner(compiled, state, share_resources(compiled.all(), c10::kCPU));
+  Trained made;
+  for (std::int64_t step = 0; step < 3; ++step) {
+    const StepResult result = runner.run(batch_of(job, kMicrobatches, 10 * step), 1e-3);
+    made.numbers.insert(made.numbers.end(), {result.loss, result.grad_norm});
+    for (const float tokens : result.tokens_per_expert) made.numbers.push_back(tokens);
+  }
+  made.numbers.push_back(runner.validate(batch_of(job, 1, 99)));
+  for (const StatePart& part : state.parts()) made.state[part.name] = part.tensor.clone();
+  return made;
+}
+
+void check_equal(const Trained& a, const Trained& b) {
+  CHECK(a.numbers == b.numbers);
+  REQUIRE(a.state.size() == b.state.size());
+  for (const auto& [name, tensor] : a.state) {
+    INFO(name);
+    CHECK(at::equal(tensor, b.state.at(name)));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("stages have the bits of the whole model, in any order of bodies and with every executor") {
+  cpu_memory::install();
+  const std::string model = GENERATE("llama3", "deepseek_v3");
+  const SmallJob::Flags flags =
+      GENERATE(SmallJob::Flags{}, SmallJob::Flags{kBf16, kDocuments, "--training.max_norm=0.1"},
+               SmallJob::Flags{kBf16, "--parallelism.fsdp_reshard_after_forward=never",
+                               "--compile.memory_policy=full"});
+  const PipelinedJob job(model, flags);
+  const Trained expected = train(job, job.compile(ExecutorKind::replay));
+  for (const ExecutorKind kind : {ExecutorKind::replay, ExecutorKind::interpreter, ExecutorKind::eager}) {
+    for (const char* order : kOrders) {
+      INFO(fmt::format("{}, {} flags, executor {}: {}", model, flags.size(), static_cast<int>(kind), order));
+      check_equal(train(job, job.compile_stages(kind, order)), expected);
+    }
+  }
+}
+
+TEST_CASE("a stage holds as many slots as microbatches are in flight, and bodies copy nothing into them") {
+  cpu_memory::install();
+  const PipelinedJob job("llama3", {});
+  const auto saved = [&](const char* order) {
+    return planned_memory(job.compile_stages(ExecutorKind::replay, order))
+        .input_bytes[static_cast<std::size_t>(ir::InputKind::saved)];
+  };
+  CHECK(saved(kOrders[0]) == kMicrobatches * saved(kOrders[1]));
+  const CompiledFunctions divided = job.compile_stages(ExecutorKind::replay, kOrders[2]);
+  CHECK(divided.pipeline->stages[2].slots == 2);
+  CHECK(divided.pipeline->stages[2].pending_slots == 2);
+  const CompiledFunctions at_once = job.compile_stages(ExecutorKind::replay, kWeightsAtOnce);
+  CHECK(at_once.pipeline->stages[2].slots == 4);
+  CHECK(at_once.pipeline->stages[2].pending_slots == 1);
+  CHECK_FALSE(at_once.pipeline->stages[2].saved(Lasting::pending).empty());
+  const CompiledFunctions compiled = job.compile_stages(ExecutorKind::replay, kOrders[1]);
+  const TrainState state = job.state(compiled, c10::kCPU);
+  StepRunner runner(compiled, state, share_resources(compiled.all(), c10::kCPU));
+  for (int step = 0; step < 2; ++step) runner.run(batch_of(job, kMicrobatches, step), 1e-3);
+  CHECK(runner.replay_facts()->state_bytes == 0);
+  CHECK(runner.replay_facts()->copied_results == 0);
+}
+
+}  // namespace rondo

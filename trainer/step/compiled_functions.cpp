@@ -1,0 +1,227 @@
+#include "trainer/step/compiled_functions.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+using pipeline::ActionType;
+
+// The bodies that the actions of a stage run.
+ir::CutOptions cut_of(const std::vector<pipeline::Action>& actions, std::int64_t stage,
+                      const CompileOptions& options) {
+  ir::CutOptions cut{.unshard = options.reshard_after_forward == ReshardAfterForward::never,
+                     .whole_backward = false,
+                     .divided_backward = false,
+                     .input_gradient = "new." + kSentGradient};
+  for (const pipeline::Action& action : actions) {
+    if (action.stage != stage || !is_compute(action.type)) continue;
+    cut.whole_backward = cut.whole_backward || action.type == ActionType::backward;
+    cut.divided_backward = cut.divided_backward || action.type == ActionType::backward_weight;
+  }
+  return cut;
+}
+
+std::int64_t bytes_of(const std::map<std::string, ir::TensorType>& saved) {
+  return std::accumulate(saved.begin(), saved.end(), std::int64_t{0}, [](std::int64_t sum, const auto& one) {
+    return sum + ir::storage_bytes(one.second);
+  });
+}
+
+bool is_received(const StepInput& input) {
+  return input.name == kReceivedHidden || input.name == kReceivedGradient;
+}
+
+// Of all that stages receive, which has one type; 0 where they receive nothing.
+std::int64_t received_bytes(const CompiledPipeline& pipeline) {
+  for (const CompiledStage& stage : pipeline.stages)
+    for (const CompiledBody& body : stage.bodies)
+      for (const StepInput& input : body.step.function().inputs)
+        if (is_received(input)) return pipeline.most_received() * ir::storage_bytes(input.type);
+  return 0;
+}
+
+// Of what the step reads of a batch, without what it receives of another stage.
+std::int64_t own_batch_bytes(const CompiledStep& step) {
+  std::int64_t bytes = step.report().memory.input_bytes[static_cast<std::size_t>(ir::InputKind::batch)];
+  for (const StepInput& input : step.function().inputs)
+    if (is_received(input)) bytes -= ir::storage_bytes(input.type);
+  return bytes;
+}
+
+Lasting lasting(const StepInput& saved) {
+  return saved.name.starts_with(ir::kUnsharded) ? Lasting::step
+         : saved.name.starts_with(ir::kPending) ? Lasting::pending
+                                                : Lasting::microbatch;
+}
+
+// The most microbatches of a stage at once between their I and their W.
+std::int32_t most_pending(const std::vector<pipeline::Action>& actions, std::int64_t stage) {
+  std::int32_t now = 0, most = 0;
+  for (const pipeline::Action& action : actions) {
+    if (action.stage != stage) continue;
+    now += action.type == ActionType::backward_input;
+    now -= action.type == ActionType::backward_weight;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+// So that a slot has one of them for all microbatches that are in it.
+std::int32_t next_divisor(std::int32_t of, std::int32_t least) {
+  while (of % least != 0) ++least;
+  return least;
+}
+
+}  // namespace
+
+std::int64_t PlannedMemory::total_bytes() const {
+  return std::accumulate(input_bytes.begin(), input_bytes.end(), arena_bytes);
+}
+
+PlannedMemory planned_memory(const CompiledFunctions& functions) {
+  PlannedMemory memory;
+  for (const CompiledStep* step : functions.all()) {
+    const ir::MemoryReport& report = step->report().memory;
+    for (std::size_t kind = 0; kind < memory.input_bytes.size(); ++kind)
+      memory.input_bytes[kind] = std::max(memory.input_bytes[kind], report.input_bytes[kind]);
+    if (!memory.report.graph.empty() && report.arena_bytes <= memory.arena_bytes) continue;
+    memory.arena_bytes = report.arena_bytes;
+    memory.report = report;
+  }
+  if (!functions.pipeline) return memory;
+  std::int64_t& saved = memory.input_bytes[static_cast<std::size_t>(ir::InputKind::saved)] = 0;
+  for (const CompiledStage& stage : functions.pipeline->stages)
+    saved += bytes_of(stage.saved(Lasting::step)) + stage.slots * bytes_of(stage.saved(Lasting::microbatch)) +
+             stage.pending_slots * bytes_of(stage.saved(Lasting::pending));
+  std::int64_t& batch = memory.input_bytes[static_cast<std::size_t>(ir::InputKind::batch)] = 0;
+  for (const CompiledStep* step : functions.all()) batch = std::max(batch, own_batch_bytes(*step));
+  batch += received_bytes(*functions.pipeline);
+  return memory;
+}
+
+const CompiledStep* CompiledStage::body(ir::Body wanted) const {
+  const auto found =
+      std::find_if(bodies.begin(), bodies.end(), [&](const CompiledBody& one) { return one.body == wanted; });
+  return found == bodies.end() ? nullptr : &found->step;
+}
+
+std::map<std::string, ir::TensorType> CompiledStage::saved(Lasting wanted) const {
+  std::map<std::string, ir::TensorType> found;
+  const auto add = [&](const CompiledStep& step) {
+    for (const StepInput& input : step.function().inputs)
+      if (input.kind == ir::InputKind::saved && lasting(input) == wanted)
+        found.emplace(input.name, input.type);
+  };
+  for (const CompiledBody& one : bodies) add(one.step);
+  if (accumulate) add(*accumulate);
+  return found;
+}
+
+std::vector<std::int64_t> PipelineSchedule::stages_of_rank() const {
+  std::vector<std::int64_t> stages;
+  for (std::int64_t stage = 0; stage < program.stages; ++stage)
+    if (program.rank_of_stage[static_cast<std::size_t>(stage)] == rank) stages.push_back(stage);
+  return stages;
+}
+
+void CompiledPipeline::place(const PipelineSchedule& schedule) {
+  program = schedule.program;
+  rank = schedule.rank;
+  ranks = schedule.ranks;
+  const std::vector<std::int64_t> own = schedule.stages_of_rank();
+  RONDO_ASSERT(own.size() == stages.size(), "a rank has the stages that were compiled for it");
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    stages[i].stage = own[i];
+    stages[i].slots = schedule.proof.in_flight.of_stage[static_cast<std::size_t>(own[i])];
+    stages[i].pending_slots = next_divisor(
+        stages[i].slots, std::max(1, most_pending(program.ranks[static_cast<std::size_t>(rank)], own[i])));
+  }
+}
+
+// What comes of another rank is there from its RECV on, what a stage of this rank hands on from the action
+// that makes it, and both until the gradients of the weights.
+std::int64_t CompiledPipeline::most_received() const {
+  const auto is_own = [&](std::int32_t stage) {
+    return stage >= 0 && stage < program.stages &&
+           program.rank_of_stage[static_cast<std::size_t>(stage)] == rank;
+  };
+  std::int64_t now = 0, most = 0;
+  for (const pipeline::Action& action : program.ranks[static_cast<std::size_t>(rank)]) {
+    if (is_receive(action.type)) ++now;
+    if (action.type == ActionType::forward && is_own(action.stage + 1)) ++now;
+    if (makes_input_gradient(action.type) && is_own(action.stage - 1)) ++now;
+    most = std::max(most, now);
+    if (makes_weight_gradient(action.type))
+      now -= (action.stage > 0 ? 1 : 0) + (action.stage + 1 < program.stages ? 1 : 0);
+  }
+  return most;
+}
+
+CompiledFunctions::CompiledFunctions(const PipelineFunctions& functions, const PipelineSchedule& schedule,
+                                     const CompileRequest& request, bool with_validation) {
+  CompiledPipeline& made = pipeline.emplace();
+  for (const StageFunctions& stage : functions.stages) {
+    CompiledStage& compiled = made.stages.emplace_back();
+    compiled.embedding = stage.embedding;
+    compiled.head = stage.head;
+    compiled.eager = stage.eager;
+    if (request.executor == ExecutorKind::eager)
+      compiled.accumulate.emplace(stage.accumulate, request);
+    else
+      compiled.bodies = compile_bodies(stage.accumulate, request,
+                                       cut_of(schedule.program.ranks[static_cast<std::size_t>(schedule.rank)],
+                                              stage.stage, request.options));
+    if (with_validation) compiled.validate.emplace(stage.validate, request);
+  }
+  made.place(schedule);
+  update.emplace(functions.update, request);
+  if (with_validation) validate.emplace(functions.validate, request);
+}
+
+CompiledFunctions::CompiledFunctions(const TrainStepFunctions& functions, const CompileRequest& request,
+                                     bool with_validation) {
+  if (functions.train_step.body) {
+    train_step.emplace(functions.train_step, request);
+  } else {
+    accumulate.emplace(functions.accumulate, request);
+    update.emplace(functions.update, request);
+  }
+  if (functions.repeat.body) {
+    CompileRequest least_memory = request;
+    least_memory.options.memory_policy = MemoryPolicy::full;
+    least_memory.options.recompute_all_to_all = true;
+    repeat.emplace(functions.repeat, least_memory);
+  }
+  if (with_validation) validate.emplace(functions.validate, request);
+}
+
+std::vector<const CompiledStep*> CompiledFunctions::all() const {
+  std::vector<const CompiledStep*> present;
+  const auto add = [&](const std::optional<CompiledStep>& step) {
+    if (step) present.push_back(&*step);
+  };
+  add(train_step);
+  add(accumulate);
+  if (pipeline) {
+    for (const CompiledStage& stage : pipeline->stages) {
+      for (const CompiledBody& body : stage.bodies) present.push_back(&body.step);
+      add(stage.accumulate);
+      add(stage.validate);
+    }
+  }
+  add(update);
+  add(repeat);
+  add(validate);
+  return present;
+}
+
+bool CompiledFunctions::repeat_fits(std::int64_t bytes) const {
+  return repeat->report().memory.arena_bytes <= forward_backward().report().memory.arena_bytes ||
+         planned_memory(*this).total_bytes() <= bytes;
+}
+
+}  // namespace rondo
