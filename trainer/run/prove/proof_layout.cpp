@@ -15,6 +15,7 @@
 #include "support/flags/flag_values.h"
 #include "support/text/nearest.h"
 #include "support/text/numbers.h"
+#include "trainer/config/pipeline_layout.h"
 #include "trainer/config/schema/keys.h"
 
 namespace rondo {
@@ -27,13 +28,11 @@ struct NamedDegree {
   const char* name;
   std::int64_t ProofLayout::*degree;
 };
-constexpr NamedDegree kDegrees[] = {{"dp_replicate", &ProofLayout::replicate},
-                                    {"dp_shard", &ProofLayout::shard},
-                                    {"cp", &ProofLayout::context},
-                                    {"tp", &ProofLayout::tensor},
-                                    {"ep", &ProofLayout::experts},
-                                    {"etp", &ProofLayout::expert_tensor},
-                                    {"accumulate", &ProofLayout::microbatches}};
+constexpr NamedDegree kDegrees[] = {
+    {"pp", &ProofLayout::pipeline},       {"dp_replicate", &ProofLayout::replicate},
+    {"dp_shard", &ProofLayout::shard},    {"cp", &ProofLayout::context},
+    {"tp", &ProofLayout::tensor},         {"ep", &ProofLayout::experts},
+    {"etp", &ProofLayout::expert_tensor}, {"accumulate", &ProofLayout::microbatches}};
 
 // Settings, separated by blanks, each line one way to train.
 using Ways = std::vector<std::string>;
@@ -80,6 +79,27 @@ const Ways& ways_of_context() {
       kHeads + " " + documents,
       kHeads + " compile.memory_policy=full",
       kHeads + " compile.enable=false",
+  };
+  return list;
+}
+
+// Of pipelines.
+const Ways& ways_of_pipelines() {
+  const auto schedule = [](const char* name) {
+    return std::string("parallelism.pipeline_parallel_schedule=") + name;
+  };
+  static const Ways list = {
+      schedule("GPipe"),
+      schedule("Interleaved1F1B"),
+      schedule("InterleavedZeroBubble"),
+      schedule("ZBVZeroBubble"),
+      schedule("DualPipeV"),
+      "training.document_attention=true",
+      "compile.memory_policy=full",
+      "compile.numerics=rounds",
+      "compile.executor=interpreter",
+      "compile.enable=false",
+      schedule("ZBVZeroBubble") + " compile.enable=false",
   };
   return list;
 }
@@ -138,6 +158,21 @@ std::vector<ProofLayout> all_degrees(const JobConfig& job, std::int64_t most_ran
   return made;
 }
 
+// Stages of each kind of ranks, with enough microbatches to fill them.
+std::vector<ProofLayout> pipelines_of(const JobConfig& job, const std::vector<ProofLayout>& layouts,
+                                      std::int64_t most_ranks) {
+  std::vector<ProofLayout> made;
+  for (ProofLayout layout : layouts)
+    for (const std::int64_t ranks : {2, 3, 4}) {
+      layout.pipeline = 1;
+      if (layout.ranks() * ranks > most_ranks) break;
+      layout.pipeline = ranks;
+      layout.microbatches = 4;
+      if (has_layout(job, layout)) made.push_back(layout);
+    }
+  return made;
+}
+
 // Where experts are divided, with either exchange; where sequences are, also by heads.
 std::vector<ProofLayout> with_exchanges(const JobConfig& job, const std::vector<ProofLayout>& layouts) {
   std::vector<ProofLayout> made;
@@ -168,6 +203,7 @@ std::string ProofLayout::text() const {
 
 std::vector<std::string> ProofLayout::flags(std::int64_t global_batch) const {
   std::vector<std::string> words = {
+      fmt::format("--parallelism.pipeline_parallel_degree={}", pipeline),
       fmt::format("--parallelism.data_parallel_replicate_degree={}", replicate),
       fmt::format("--parallelism.data_parallel_shard_degree={}", shard),
       fmt::format("--parallelism.context_parallel_degree={}", context),
@@ -176,6 +212,9 @@ std::vector<std::string> ProofLayout::flags(std::int64_t global_batch) const {
       fmt::format("--parallelism.expert_tensor_parallel_degree={}", expert_tensor),
       fmt::format("--training.global_batch_size={}", global_batch),
       fmt::format("--training.local_batch_size={}", global_batch / (data() * microbatches))};
+  if (pipeline > 1)
+    words.push_back(fmt::format("--parallelism.pipeline_parallel_microbatch_size={}",
+                                global_batch / (data() * microbatches)));
   for (const std::string& setting : settings) words.push_back("--" + setting);
   return words;
 }
@@ -219,18 +258,22 @@ std::string read_case(const std::string& text, ProofCase& read) {
 
 bool has_layout(const JobConfig& job, const ProofLayout& layout) {
   JobConfig config = job;
+  config.parallelism.pipeline_parallel_degree = layout.pipeline;
   config.parallelism.expert_parallel_degree = layout.experts;
   config.parallelism.expert_tensor_parallel_degree = layout.expert_tensor;
   if (std::find(layout.settings.begin(), layout.settings.end(), kHeads) != layout.settings.end())
     config.parallelism.context_parallel_rotate_method = "alltoall";
   return layout.expert_ranks() % layout.experts == 0 &&
-         broken_shares(config, {layout.tensor, layout.context}).empty();
+         broken_shares(config, {layout.tensor, layout.context}).empty() &&
+         broken_pipeline(config, layout.microbatches).empty();
 }
 
 std::vector<ProofCase> all_layouts(const JobConfig& job, std::int64_t most_ranks) {
+  std::vector<ProofLayout> layouts = with_exchanges(job, all_degrees(job, most_ranks));
+  const std::vector<ProofLayout> pipelines = pipelines_of(job, layouts, most_ranks);
+  layouts.insert(layouts.end(), pipelines.begin(), pipelines.end());
   std::vector<ProofCase> cases;
-  for (const ProofLayout& layout : with_exchanges(job, all_degrees(job, most_ranks)))
-    cases.push_back({{layout}});
+  for (const ProofLayout& layout : layouts) cases.push_back({{layout}});
   return cases;
 }
 
@@ -239,7 +282,7 @@ std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) 
   std::vector<ProofLayout> layouts;
   for (const ProofCase& alone : cases) layouts.push_back(alone.layouts[0]);
   for (ProofLayout layout : layouts) {
-    if (layout.context > 1 && layout.ranks() > 4) continue;
+    if (layout.pipeline > 1 || (layout.context > 1 && layout.ranks() > 4)) continue;
     layout.microbatches = microbatches_of(layout);
     cases.push_back({{layout}});
   }
@@ -248,12 +291,16 @@ std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) 
     for (std::size_t way = 0; way < ways.size(); ++way)
       for (std::size_t i = way % 3; i < with_them.size(); i += 3) {
         ProofLayout layout = with(with_them[i], ways[way]);
-        if (i % 2 == 1) layout.microbatches = microbatches_of(layout);
+        if (i % 2 == 1 && layout.pipeline == 1) layout.microbatches = microbatches_of(layout);
         cases.push_back({{layout}});
       }
   };
-  std::vector<ProofLayout> small, of_experts, of_context;
+  std::vector<ProofLayout> small, of_experts, of_context, of_pipelines;
   for (const ProofLayout& layout : layouts) {
+    if (layout.pipeline > 1) {
+      if (layout.pipeline == 2 && layout.ranks() <= 4) of_pipelines.push_back(layout);
+      continue;
+    }
     if (layout.context > 1) {
       const bool plain = layout.settings.empty() && has_layout(job, with(layout, kHeads));
       if (plain && layout.ranks() <= 4) of_context.push_back(layout);
@@ -264,6 +311,7 @@ std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) 
   }
   cross(ways_of_all(), small);
   cross(ways_of_context(), of_context);
+  cross(ways_of_pipelines(), of_pipelines);
   cross({kBounded, kBounded + " compile.memory_policy=full", kBounded + " compile.numerics=rounds"},
         of_experts);
   for (std::size_t i = 0; i < of_context.size(); i += 2) {
@@ -317,6 +365,7 @@ ProofLayout shrunk_layout(const Layout& layout) {
   const auto shrunk = [](std::int64_t degree) { return degree == 1 ? 1 : degree % 2 == 0 ? 2 : 3; };
   const Mesh& mesh = layout.mesh;
   ProofLayout small;
+  small.pipeline = std::min<std::int64_t>(mesh.degree(Axis::pp), 2);
   small.replicate = shrunk(mesh.degree(Axis::dp_replicate));
   small.shard = shrunk(mesh.degree(Axis::dp_shard));
   small.context = shrunk(mesh.degree(Axis::cp));
@@ -327,7 +376,7 @@ ProofLayout shrunk_layout(const Layout& layout) {
   if (mesh.degree(Axis::etp) > 1) small.expert_tensor = small.tensor;
   const std::int64_t experts = mesh.degree(Axis::ep), ranks = small.expert_ranks();
   if (experts > 1) small.experts = mesh.degree(Axis::efsdp) == 1 || ranks < 4 ? ranks : 2;
-  small.microbatches = std::min<std::int64_t>(layout.microbatches, 2);
+  small.microbatches = std::min<std::int64_t>(layout.microbatches, 2 * small.pipeline);
   return small;
 }
 

@@ -4,9 +4,10 @@
 //
 //   dp_replicate=2,dp_shard=2,cp=2,tp=2,ep=4,accumulate=2,compile.memory_policy=full
 //   dp_shard=2,tp=2,ep=2,etp=2
+//   pp=2,dp_shard=2,accumulate=4,parallelism.pipeline_parallel_schedule=ZBVZeroBubble
 //
 // Axes with one rank are left out; `one rank` is the layout that has no other. accumulate: microbatches of a
-// step. What has a dot is a key of the configuration, and a word
+// step, of a pipeline too. What has a dot is a key of the configuration, and a word
 // behind it one more of its list. `A/B` saves after two of three steps in layout A and
 // resumes in B.
 #pragma once
@@ -22,11 +23,11 @@ namespace rondo {
 
 struct ProofLayout {
   std::int64_t replicate = 1, shard = 1, context = 1, tensor = 1, experts = 1, expert_tensor = 1,
-               microbatches = 1;
+               microbatches = 1, pipeline = 1;
   std::vector<std::string> settings = {};  // "compile.memory_policy=full"
 
   std::int64_t data() const { return replicate * shard; }
-  std::int64_t ranks() const { return data() * context * tensor; }
+  std::int64_t ranks() const { return pipeline * data() * context * tensor; }
   // Of a replica, those that experts are divided among.
   std::int64_t expert_ranks() const { return shard * context * tensor / expert_tensor; }
   std::string text() const;
@@ -48,7 +49,8 @@ struct ProofCase {
 // Returns the rule that the text breaks, or "".
 std::string read_case(const std::string& text, ProofCase& read);
 
-// Whether ranks can share the sizes of the model like this, each having a whole number of them.
+// Whether ranks can share the sizes of the model like this, each having a whole number of them, and layers
+// can be divided among the stages of its pipeline.
 bool has_layout(const JobConfig& job, const ProofLayout& layout);
 
 // All degrees of up to `most_ranks` ranks, where experts are divided with each of the exchanges.

@@ -89,8 +89,8 @@ Compared Prover::compared_with(const ProofCase& layout) const {
   compared.max_norm = job_.training.max_norm;
   const ProofLayout& first = layout.layouts[0];
   for (const auto& [name, degree] :
-       {std::pair("dp_replicate", first.replicate), std::pair("dp_shard", first.shard),
-        std::pair("tp", first.tensor), std::pair("ep", first.experts),
+       {std::pair("pp", first.pipeline), std::pair("dp_replicate", first.replicate),
+        std::pair("dp_shard", first.shard), std::pair("tp", first.tensor), std::pair("ep", first.experts),
         std::pair("microbatches", first.microbatches)})
     if (degree > 1) compared.axes.emplace_back(name, degree);
   const auto add_product = [&](const char* name, std::int64_t degree) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "trainer/config/load.h"
+#include "trainer/config/pipeline_layout.h"
 #include "trainer/run/prove/proof_job.h"
 
 namespace rondo {
@@ -23,7 +24,7 @@ TEST_CASE("the text of a layout reads back, with settings and with a layout that
   for (const char* text :
        {"one rank", "dp_shard=2", "dp_replicate=2,dp_shard=3,tp=4,ep=6,accumulate=2",
         "tp=2,compile.passes=deduplicate_unshard,auto_bucketing,training.document_attention=true",
-        "dp_shard=4/tp=2,accumulate=3", "dp_shard=2,tp=2,ep=2,etp=2"}) {
+        "dp_shard=4/tp=2,accumulate=3", "dp_shard=2,tp=2,ep=2,etp=2", "pp=2,dp_shard=2,accumulate=4"}) {
     ProofCase read;
     CHECK(read_case(text, read) == "");
     CHECK(read.text() == text);
@@ -55,12 +56,18 @@ TEST_CASE(
         std::vector<std::string> flags = {"--job.config_file=" RONDO_SOURCE_DIR "/configs/" +
                                           std::string(model) + "_debug.toml"};
         for (const std::string& setting : layout.settings) flags.push_back("--" + setting);
-        CHECK_NOTHROW(load_config(flags, "cpu"));
+        JobConfig config;
+        CHECK_NOTHROW(config = load_config(flags, "cpu"));
+        config.model = job.model;
+        config.parallelism.pipeline_parallel_degree = layout.pipeline;
+        CHECK(broken_pipeline(config, layout.microbatches).empty());
         CHECK(one.global_batch() % (layout.data() * layout.microbatches) == 0);
       }
     }
     count += texts.size();
     CHECK(texts.contains("dp_replicate=2,dp_shard=2,tp=2"));
+    CHECK(texts.contains("pp=2,dp_shard=2,tp=2,accumulate=4"));
+    CHECK(texts.contains("pp=2,accumulate=4,parallelism.pipeline_parallel_schedule=GPipe"));
     for (const char* of_experts : {"dp_shard=2,tp=2,ep=4", "dp_shard=2,tp=2,ep=2,etp=2"})
       CHECK(texts.contains(of_experts) == (std::string(model) == "deepseek_v3"));
   }
@@ -85,6 +92,8 @@ TEST_CASE("a job keeps its axes and takes degrees of 2, or of 3 where 2 does not
   };
   CHECK(shrunk(1, {}) == "one rank");
   CHECK(shrunk(512, {}) == "dp_shard=2");
+  CHECK(shrunk(64, {"--parallelism.pipeline_parallel_degree=4", "--training.local_batch_size=8"}) ==
+        "pp=2,dp_shard=2,accumulate=4");
   CHECK(shrunk(9, {}) == "dp_shard=3");
   CHECK(shrunk(64, {"--parallelism.tensor_parallel_degree=4", "--parallelism.expert_parallel_degree=8",
                     "--parallelism.data_parallel_replicate_degree=4"}) ==
