@@ -90,7 +90,7 @@ bool read_options(const Arguments& args, Options& options) {
       "times of a forward and of the backward of inputs and of weights of a stage, or of a layer (1,1,1)");
   flags.value("--overlap", "R", flag::number(&options.times.stages[0].overlap, 0.01, 1),
               "time of a forward and a backward that run together, as a share of both apart (1)");
-  flags.value("--send", "T", flag::number(&options.times.message, 0, 1e9), "time of a message (0)");
+  flags.value("--send", "T", flag::number(&options.times.messages[0], 0, 1e9), "time of a message (0)");
   flags.value("--write-csv", "FILE", flag::text(&options.write_csv),
               "write the schedule in torch's CSV form");
   flags.toggle("--messages", &options.messages, "write sends, receives and reductions to that file, too");
@@ -115,9 +115,9 @@ bool read_options(const Arguments& args, Options& options) {
     for (const char* name : {"--first-stage-less-layers", "--last-stage-less-layers"})
       if (flags.given(name)) problems.push_back(flags.as_given(name) + " needs --layers or --layout");
   if (options.messages && options.write_csv.empty()) problems.emplace_back("--messages needs --write-csv");
-  const std::string kind = std::filesystem::path(options.picture).extension();
-  if (!options.picture.empty() && kind != ".svg" && kind != ".html")
-    problems.push_back(flags.as_given("--write") + " must end in .svg or .html");
+  if (const std::string rule = broken_picture_name(options.picture);
+      !options.picture.empty() && !rule.empty())
+    problems.push_back(flags.as_given("--write") + " " + rule);
   if (!problems.empty()) flags.fail(problems);
   return true;
 }
@@ -131,7 +131,7 @@ struct Made {
 // Of a stage that has these layers.
 Times times_of(const std::vector<StageLayers>& layers, const Options& options) {
   if (layers.empty()) return options.times;
-  Times times{{}, options.times.message};
+  Times times{{}, options.times.messages};
   for (const StageLayers& stage : layers) {
     const double cost = cost_of(stage, options.ends);
     StageTimes scaled = options.times.stages[0];
@@ -245,11 +245,7 @@ int run(const Arguments& args) {
   const auto [lowered, proof] = lower_and_prove(program, options.slots);
 
   const bool draws = lowered.action_count() <= kMostDrawn;
-  if (!draws && !options.picture.empty())
-    throw Error(ExitCode::usage,
-                fmt::format("pipeline: a picture of {} actions is too large: at most {} are drawn; "
-                            "draw fewer ranks or microbatches",
-                            lowered.action_count(), kMostDrawn));
+  if (!options.picture.empty()) require_drawable(lowered, "pipeline");
   const Timeline timeline = simulate(lowered, times_of(all.layers, options), draws);
   print_summary(title, program, proof, timeline);
   if (!all.layers.empty()) fmt::print("layers {}\n", print_layout(all.layers));
@@ -261,12 +257,7 @@ int run(const Arguments& args) {
 
   if (!options.write_csv.empty())
     replace_file(options.write_csv, to_csv(options.messages ? lowered : program), FileUse::output);
-  if (options.picture.empty()) return 0;
-  const Drawing drawing{title, program, proof, timeline};
-  replace_file(
-      options.picture,
-      std::filesystem::path(options.picture).extension() == ".svg" ? to_svg(drawing) : to_page(drawing),
-      FileUse::output);
+  if (!options.picture.empty()) write_picture(options.picture, {title, program, proof, timeline});
   return 0;
 }
 

@@ -1,9 +1,12 @@
 // `rondo-worker plan ...`: what a job will take, before it runs.
 #include <cstdio>
 #include <optional>
+#include <tuple>
 
 #include "apps/plan_options.h"
 #include "apps/worker_commands.h"
+#include "parallel/pipeline/picture.h"
+#include "trainer/plan/plan_json.h"
 #include "trainer/plan/plan_text.h"
 
 namespace rondo {
@@ -13,9 +16,17 @@ int run_plan(const std::vector<std::string>& args) {
   if (!options) return 0;
   JobPlan plan = plan_job(options->config, options->world, options->rank, options->device, options->timeline);
   if (options->tokens > 0) plan.steps = (options->tokens + plan.tokens_per_step - 1) / plan.tokens_per_step;
+  if (!options->picture.empty()) {
+    const auto& [layout, timeline] = std::tie(plan.pipeline->layout, plan.pipeline->timeline);
+    pipeline::require_drawable(layout.program, "plan");
+    pipeline::write_picture(options->picture,
+                            {plan.pipeline->schedule, layout.program, layout.proof, timeline});
+  }
   std::optional<Remedies> remedies;
-  if (!plan.fits() && options->search_seconds > 0)
-    remedies = find_remedies({options->config, options->world}, plan, {.seconds = options->search_seconds});
+  const Variant job{options->config, options->world};
+  const SearchLimits limits{.seconds = options->search_seconds};
+  if (limits.seconds > 0 && !plan.fits()) remedies = find_remedies(job, plan, limits);
+  if (limits.seconds > 0 && plan.fits() && plan.pipeline) remedies = find_faster_pipelines(job, plan, limits);
   std::fputs((options->json ? plan_json(plan, remedies) : plan_text(plan, remedies)).c_str(), stdout);
   return 0;
 }

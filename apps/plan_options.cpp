@@ -3,6 +3,7 @@
 // starts.
 #include "apps/plan_options.h"
 
+#include "parallel/pipeline/picture.h"
 #include "support/flags/flags.h"
 #include "support/text/nearest.h"
 #include "trainer/config/derived.h"
@@ -69,21 +70,31 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
   flags.value("--rates", "LIST", flag::text(&rates),
               "factors on the device's rates, where a machine was measured: matmul=0.9,network=0.5; also "
               "attention, memory, links, exchange, contention");
-  flags.value("--rank", "R", flag::amount(&options.rank, 0), "the rank to plan (default 0)");
+  flags.value("--rank", "R", flag::whole(&options.rank, 0, kMostRanks - 1),
+              "the rank to plan (default 0; of a pipeline the one with most memory)");
   flags.value("--tokens", "N", flag::amount(&options.tokens, 1),
               "length of the run, such as 15T, instead of training.steps");
   flags.value("--search", "SECONDS", flag::number(&options.search_seconds, 0, 86400, "seconds"),
-              "for what would make a job fit that does not (default 30; 0: no search)");
+              "for what would make a job fit that does not, or a pipeline faster (default 30; 0: no search)");
   flags.value("--timeline", "FILE", flag::text(&options.timeline),
               "writes a picture of the memory over the step, one HTML page");
+  flags.value(
+      "--write", "FILE", flag::text(&options.picture),
+      "writes a picture of the pipeline's schedule in the planned times: .svg, or .html with numbers");
   flags.toggle("--json", &options.json, "the same numbers for programs");
   if (!flags.read(args)) return std::nullopt;
-  if (options.rank >= options.world)
+  if (options.rank.value_or(0) >= options.world)
     flags.fail({flags.as_given("--rank") + " must be below " + flags.as_given("--world")});
   if (!rates.empty())
     if (const std::string wrong = scale_rates(rates, options.device); !wrong.empty())
       flags.fail({flags.as_given("--rates") + " " + wrong});
   options.config = load_config(keys, options.device.is_gpu ? "cuda" : "cpu");
+  if (!options.picture.empty()) {
+    if (const std::string rule = pipeline::broken_picture_name(options.picture); !rule.empty())
+      flags.fail({flags.as_given("--write") + " " + rule});
+    if (!options.config.parallelism.has_pipeline())
+      flags.fail({flags.as_given("--write") + " needs parallelism.pipeline_parallel_degree above 1"});
+  }
   resolve_layout(options.config, options.world);
   return options;
 }

@@ -15,9 +15,10 @@ namespace rondo {
 struct PlanOptions {
   JobConfig config;
   std::int64_t world = 1;
-  std::int64_t rank = 0;
+  std::optional<std::int64_t> rank;
   ir::DeviceModel device;
   std::filesystem::path timeline;  // empty: none is written
+  std::filesystem::path picture;   // of a pipeline's schedule; empty: none is written
   std::int64_t tokens = 0;         // of the run; 0: as many as its steps have
   double search_seconds = 30;      // for what would make the job fit; 0: no search
   bool json = false;

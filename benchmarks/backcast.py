@@ -35,8 +35,8 @@ PROGRAMS = {
 }
 NO_OVERLAP = "overlap_activations"  # none of the published programs computes while activations travel
 
-LLAMA_8B, LLAMA_70B, LLAMA_405B, DEEPSEEK_16B = (
-    f"configs/{name}.toml" for name in ("llama3_8b", "llama3_70b", "llama3_405b", "deepseek_v3_16b"))
+LLAMA_8B, LLAMA_70B, LLAMA_405B, DEEPSEEK_16B, DEEPSEEK_671B = (
+    f"configs/{name}.toml" for name in ("llama3_8b", "llama3_70b", "llama3_405b", "deepseek_v3_16b", "deepseek_v3_671b"))
 QWEN_1_5B = ["model.dim=1536", "model.n_layers=28", "model.n_heads=12", "model.n_kv_heads=2", "model.ffn_hidden_dim=8960",
              "model.vocab_size=151936", "model.tie_embeddings=true", "model.rope_scaling_factor=1"]
 
@@ -93,6 +93,23 @@ ROWS = [
 ]
 
 
+def pipeline(degree, schedule, size):
+    """A pipeline of so many ranks, and a step of one pass over `size` sequences of a rank."""
+    return [f"parallelism.pipeline_parallel_degree={degree}", f"parallelism.pipeline_parallel_schedule={schedule}",
+            batch(size), policy("full")]
+
+
+# Runs with pipelines, which teach nothing: two of them are in float8, and the third does not say its schedule.
+PIPELINES = [
+    Row("405B on 512, FSDP 8 x TP 8 x PP 8, 1F1B, float8", "torchtitan docs", LIMITED, 512, LLAMA_405B, "compiled",
+        [TP + "8", *pipeline(8, "1F1B", 32)], 100, 82.5),
+    Row("405B on 512, FSDP 8 x TP 8 x PP 8, Interleaved1F1B, float8", "torchtitan docs", LIMITED, 512, LLAMA_405B, "compiled",
+        [TP + "8", *pipeline(8, "Interleaved1F1B", 32)], 128, 72.7),
+    Row("671B on 512, FSDP 64 x EP 32 x PP 8", "#2107", LIMITED, 512, DEEPSEEK_671B, "compiled",
+        [TP + "1", *experts(32, 16), "parallelism.expert_overflow=drop", *pipeline(8, "Interleaved1F1B", 16)], 346, 60.2),
+]
+
+
 def flags(row):
     """What the row's program and setup come to; the passes it does without are one list."""
     without = [NO_OVERLAP]
@@ -125,7 +142,7 @@ class Planner:
 
 
 def has_experts(row):
-    return row.config == DEEPSEEK_16B
+    return row.config in (DEEPSEEK_16B, DEEPSEEK_671B)
 
 
 class OneRow:
@@ -175,10 +192,10 @@ def error(predicted, published):
     return 100 * (predicted / published - 1)
 
 
-def table(planner, constants, errors):
+def table(planner, constants, rows, errors):
     yield "| run | source | GPUs | program | CONTENTION | EXCHANGE | tokens/s, published | planned | error | GiB, published | planned | error |"
     yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
-    for row, _ in constants.rows:
+    for row in rows:
         contention, exchange, reserved = constants.without(row.source)
         p = planner.plan(row, contention=contention / DEVICE["contention"], exchange=exchange / DEVICE["exchange"])
         speed, memory = p["tokens_per_s_per_rank"], reserved * p["memory"]["total_bytes"] / 2**30
@@ -205,7 +222,8 @@ def results(rondo):
     planner = Planner(rondo)
     constants = Constants(planner)
     errors = {"speed": [], "memory": []}
-    rows = list(table(planner, constants, errors))
+    rows = list(table(planner, constants, ROWS, errors))
+    rows += ["", *table(planner, constants, PIPELINES, {"speed": [], "memory": []})]
     contention, exchange, reserved = constants.without(None)
     return rows, [summary("Tokens/s", errors["speed"]), summary("Memory", errors["memory"]),
                   f"From all sources: CONTENTION {contention:.2f}, EXCHANGE {exchange:.2f}, RESERVED {reserved:.2f}."]

@@ -255,15 +255,31 @@ bool within_node(std::int64_t ranks, std::int64_t stride, const DeviceModel& dev
   return (ranks - 1) * stride < device.ranks_per_node;
 }
 
+namespace {
+
+// What a rank has of it, where those that lie between two that it joins use it, too.
+Link link_of(bool one_node, std::int64_t stride, const DeviceModel& device) {
+  if (one_node) return device.within_node;
+  Link link = device.between_nodes;
+  link.bytes_per_s /= static_cast<double>(std::min<std::int64_t>(stride, device.ranks_per_node));
+  return link;
+}
+
+}  // namespace
+
 double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks, const DeviceModel& device,
                           std::int64_t stride) {
   if (ranks <= 1) return 0;
   const bool one_node = within_node(ranks, stride, device);
-  Link link = one_node ? device.within_node : device.between_nodes;
-  if (!one_node)
-    link.bytes_per_s /= static_cast<double>(std::min<std::int64_t>(stride, device.ranks_per_node));
+  const Link link = link_of(one_node, stride, device);
   const double hops = static_cast<double>(ranks - 1) * (kind == CollectiveKind::all_reduce ? 2 : 1);
   return sent_bytes(kind, bytes, ranks) / link.bytes_per_s + hops * link.hop_s;
+}
+
+double message_seconds(double bytes, std::int64_t from, std::int64_t to, const DeviceModel& device) {
+  const bool one_node = from / device.ranks_per_node == to / device.ranks_per_node;
+  const Link link = link_of(one_node, std::abs(to - from), device);
+  return bytes / link.bytes_per_s + link.hop_s;
 }
 
 }  // namespace rondo::ir

@@ -50,6 +50,8 @@ double collective_bytes(const Graph& graph, const Node& node);
 double sent_bytes(CollectiveKind kind, double bytes, std::int64_t ranks);
 double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks, const DeviceModel& device,
                           std::int64_t stride = 1);
+// Of a message from a rank to another one, where each rank between them sends one as far.
+double message_seconds(double bytes, std::int64_t from, std::int64_t to, const DeviceModel& device);
 // Whether such a group stays on one node.
 bool within_node(std::int64_t ranks, std::int64_t stride, const DeviceModel& device);
 

@@ -9,6 +9,8 @@
 #include <cmath>
 
 #include "parallel/pipeline/schedule_page.h"
+#include "support/error.h"
+#include "support/files/atomic_file.h"
 #include "support/text/html.h"
 
 namespace rondo::pipeline {
@@ -273,6 +275,23 @@ std::string to_page(const Drawing& drawing) {
                                      {"@PICTURE@", to_svg(drawing)},
                                      {"@RANKS@", ranks},
                                      {"@EDGES@", edges}});
+}
+
+std::string broken_picture_name(const std::filesystem::path& file) {
+  const std::string kind = file.extension();
+  return kind == ".svg" || kind == ".html" ? "" : "must end in .svg or .html";
+}
+
+void require_drawable(const Program& program, const std::string& command) {
+  if (program.action_count() > kMostDrawn)
+    throw Error(ExitCode::usage,
+                fmt::format("{}: a picture of {} actions is too large: at most {} are drawn; "
+                            "draw fewer ranks or microbatches",
+                            command, program.action_count(), kMostDrawn));
+}
+
+void write_picture(const std::filesystem::path& file, const Drawing& drawing) {
+  replace_file(file, file.extension() == ".svg" ? to_svg(drawing) : to_page(drawing), FileUse::output);
 }
 
 }  // namespace rondo::pipeline

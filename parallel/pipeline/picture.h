@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "parallel/pipeline/prove.h"
@@ -24,6 +25,13 @@ inline constexpr std::int64_t kMostDrawn = 200'000;  // spans of a picture; more
 
 std::string to_svg(const Drawing& drawing);
 std::string to_page(const Drawing& drawing);
+
+// A file's name as a flag gives it: "" or the rule that it breaks, "must end in ...".
+std::string broken_picture_name(const std::filesystem::path& file);
+// Throws Error(usage), as `command`, where the picture would be too large.
+void require_drawable(const Program& program, const std::string& command);
+// Replaces the file. REQUIRES: its name and the program pass both.
+void write_picture(const std::filesystem::path& file, const Drawing& drawing);
 
 // The most activations in flight on a rank, in microbatches of all its stages.
 double microbatches_in_flight(const Program& program, const Proof& proof, std::size_t rank);

@@ -4,6 +4,7 @@
 #include "parallel/pipeline/simulate.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "support/error.h"
 
@@ -23,6 +24,7 @@ class Clock {
         next_(program.ranks.size()),
         now_(program.ranks.size()),
         waits_(program.ranks.size()),
+        unsharded_(program.stages),
         spans_(program.ranks.size()) {
     const std::size_t ranks = program.ranks.size();
     timeline_.busy.assign(ranks, 0);
@@ -70,16 +72,25 @@ class Clock {
       duration += times_.of(together->stage).of(together->type);
       duration *= times_.of(action.stage).overlap;
     }
+    duration += gather(action);
+    if (together != nullptr) duration += gather(*together);
     next_[rank] += together != nullptr ? 2 : 1;
-    if (!is_compute(action.type)) return true;
     now_[rank] = begin + duration;
     timeline_.busy[rank] += duration;
+    if (!is_compute(action.type)) return true;
     timeline_.last[rank] = now_[rank];
     if (timeline_.first[rank] == kUnknown) timeline_.first[rank] = begin;
     if (with_spans_)
       spans_[rank].push_back({static_cast<std::int32_t>(rank), action,
                               together != nullptr ? *together : Action{}, begin, now_[rank]});
     return true;
+  }
+
+  // How long the action takes to gather weights that are not there.
+  double gather(const Action& action) {
+    if (action.type == ActionType::reshard) unsharded_[action.stage] = 0;
+    if (!is_compute(action.type) && action.type != ActionType::unshard) return 0;
+    return std::exchange(unsharded_[action.stage], 1) != 0 ? 0 : times_.of(action.stage).unshard;
   }
 
   // Moves `begin` behind the arrival of what is read; false where that is not known.
@@ -98,7 +109,7 @@ class Clock {
   // The message goes on its way, and is at the other rank later.
   void leave(const Action& send, double now) {
     double& arrival = edge_free_[edges_.of(send)];
-    arrival = std::max(arrival, now) + times_.message;
+    arrival = std::max(arrival, now) + times_.of_message(send);
     arrived_[direction_of(send)][program_.index(send)] = arrival;
     const std::size_t receiver = program_.peer_of(send);
     if (!waits_[receiver]) return;
@@ -115,6 +126,7 @@ class Clock {
   std::vector<double> now_;
   std::vector<bool> waits_;
   std::vector<std::size_t> ready_;
+  std::vector<char> unsharded_;                 // by stage
   std::array<std::vector<double>, 2> arrived_;  // by direction; by the place of the send
   std::vector<std::vector<Span>> spans_;
   Timeline timeline_;
@@ -135,6 +147,10 @@ double StageTimes::of(ActionType type) const {
     default:
       return 0;
   }
+}
+
+double Times::of_message(const Action& send) const {
+  return messages[messages.size() == 1 ? 0 : std::min(send.stage, other_end(send).stage)];
 }
 
 double Timeline::bubble_share() const {

@@ -5,6 +5,9 @@
 // Compute runs in the program's order, and waits for the messages that it reads. Messages cost a rank no
 // time: one leaves when it is sent and the message before it on its edge has arrived. So receives are posted
 // ahead of their place in the program; the buffers that this takes are not counted.
+//
+// A stage's weights are gathered at its UNSHARD, or before its first compute where it has none by then, and
+// once more after RESHARD. The rank waits for that.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +22,15 @@ struct StageTimes {
   double forward = 1, backward_input = 1, backward_weight = 1;
   // Of a forward and a backward that run together, as a share of the time that they take one after the other.
   double overlap = 1;
-  double of(ActionType type) const;  // 0: takes no time
+  double unshard = 0;                // to gather the weights
+  double of(ActionType type) const;  // of compute; 0: takes no time
 };
 
 struct Times {
   std::vector<StageTimes> stages{StageTimes{}};  // one for all of them, or one each
-  double message = 0;
+  std::vector<double> messages{0};  // between stage i and i + 1, either way: one for all of them, or one each
   const StageTimes& of(std::int32_t stage) const { return stages[stages.size() == 1 ? 0 : stage]; }
+  double of_message(const Action& send) const;
 };
 
 struct Span {
@@ -37,11 +42,11 @@ struct Span {
 
 struct Timeline {
   double end = 0;                   // of the whole step
-  std::vector<double> busy;         // of each rank: computing
+  std::vector<double> busy;         // of each rank: computing and gathering
   std::vector<double> first, last;  // its first begin and its last end
   std::vector<Span> spans;          // rank by rank, in order; if asked for
 
-  // Of the time of all ranks, what they do not compute.
+  // Of the time of all ranks, what they wait for each other.
   double bubble_share() const;
   double bubble_share(std::size_t rank) const { return end > 0 ? 1 - busy[rank] / end : 0; }
   // The same where each rank's step is from its first begin to its last end: nobody waits at the ends of a

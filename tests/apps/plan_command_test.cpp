@@ -56,7 +56,7 @@ void check_sums(const json& plan) {
   CHECK(parts == Approx(step.at("compute_s").get<double>()));
   CHECK(step.at("step_s").get<double>() ==
         Approx(parts + step.at("slowed_s").get<double>() + step.at("exposed_s").get<double>() +
-               step.at("transfers").at("exposed_s").get<double>()));
+               step.at("transfers").at("exposed_s").get<double>() + step.at("bubble_s").get<double>()));
   CHECK(step.at("exposed_s").get<double>() <= step.at("communication_s").get<double>() * (1 + 1e-9));
   CHECK(plan.at("most_tokens_per_s_per_rank").get<double>() >=
         plan.at("tokens_per_s_per_rank").get<double>());
@@ -329,6 +329,18 @@ TEST_CASE("the example of docs/plan.md is what the command prints, but for the t
     if (!line.starts_with("planned in ")) CHECK_THAT(text, ContainsSubstring(line + "\n"));
 }
 
+TEST_CASE("a pipeline's plan says schedule, stages, bubbles and messages, and draws them") {
+  const fs::path picture = fs::temp_directory_path() / fmt::format("rondo-plan-{}.svg", getpid());
+  const ProgramResult text = plan("llama3_8b.toml",
+                                  "--world 8 --model.n_layers=8 --training.local_batch_size=16 --search 0 "
+                                  "--parallelism.pipeline_parallel_degree=4 --write " +
+                                      picture.string());
+  for (const char* line : {"pipeline 1F1B: 4 ranks, 1 stage a rank, 16 microbatches", "Et*2|t*3|t*2|tL",
+                           "bubbles", "between bodies", "in flight", "message                   64.0 MiB"})
+    CHECK_THAT(text.output, ContainsSubstring(line));
+  CHECK(fs::remove(picture));
+}
+
 struct Mistake {
   const char* words;
   int exit_code;
@@ -342,7 +354,10 @@ TEST_CASE("a mistake is one line and its own exit code") {
               "replicate 1 * shard 8 * context 1 * tensor 1 = 8 ranks, but the run has 12"},
       Mistake{"--world 8 --training.global_batch_size=12", 3,
               "training.global_batch_size = 12 must be a multiple of"},
-      Mistake{"--world 8 --parallelism.pipeline_parallel_degree=8", 3, "pipeline parallelism is"},
+      Mistake{"--world 8 --parallelism.pipeline_parallel_degree=8 --model.n_layers=2", 3,
+              "8 stages need at least 6 layers"},
+      Mistake{"--world 8 --write=x.svg", 2,
+              "plan: --write \"x.svg\" needs parallelism.pipeline_parallel_degree above 1"},
       Mistake{"--world 8 --compile.passes=canonicalise", 3, "canonicalize"},
       Mistake{"", 2, "plan: --world is missing; `rondo plan --help` lists the flags"},
       Mistake{"--world 0", 2, "plan: --world \"0\" must be a whole number from 1 to 1000000"},

@@ -39,7 +39,7 @@ JobConfig replayed(JobConfig config, std::vector<std::string>& notes) {
 // As the run decides it.
 void plan_repeat(CompiledFunctions& compiled, JobPlan& plan) {
   if (!compiled.repeat) return;
-  const double gib = static_cast<double>(planned_memory(compiled.all()).total_bytes()) / (1 << 30);
+  const double gib = static_cast<double>(planned_memory(compiled).total_bytes()) / (1 << 30);
   if (compiled.repeat_fits(plan.usable_bytes)) {
     plan.notes.push_back(fmt::format(
         "a step whose experts overflow is repeated with room for all rows; {:.3f} GiB are enough for that",
@@ -52,20 +52,51 @@ void plan_repeat(CompiledFunctions& compiled, JobPlan& plan) {
   compiled.repeat.reset();
 }
 
-ir::StepEstimate estimate(const CompiledFunctions& functions, const Layout& layout,
-                          const ir::DeviceModel& device, const std::optional<ExpertRows>& rows) {
+EstimateStep estimate_on(const ir::DeviceModel& device, const Layout& layout,
+                         const std::optional<ExpertRows>& rows) {
   const double computed = rows ? static_cast<double>(rows->balanced) / static_cast<double>(rows->room) : 1.0;
   ir::GroupShapes groups;
   for (const Axes axes : kGroups)
     if (const AxisGroup group = layout.mesh.group(axes); group.ranks > 1)
       groups[group.name] = groups[group.name + kGatherGroupSuffix] = {group.ranks, group.stride};
-  const auto of = [&](const CompiledStep& step) {
-    return ir::simulate(step.graph(), device, groups, computed);
-  };
+  return
+      [=, &device](const CompiledStep& step) { return ir::simulate(step.graph(), device, groups, computed); };
+}
+
+ir::StepEstimate estimate(const CompiledFunctions& functions, const Layout& layout, const EstimateStep& of) {
   if (functions.train_step) return of(*functions.train_step);
   ir::StepEstimate step = of(*functions.update);
   step.add(of(*functions.accumulate), static_cast<double>(layout.microbatches));
   return step;
+}
+
+// Time and rank of a pipeline.
+void plan_stages(PipelineRanks& ranks, const JobConfig& config, bool rank_is_asked,
+                 const EstimateStep& estimate, JobPlan& plan) {
+  const Parallelism& p = config.parallelism;
+  const std::string& file = p.pipeline_parallel_schedule_csv;
+  const std::vector<std::int64_t> places = plan.layout.mesh.members(plan.rank, Axis::pp);
+  const auto place = [&](std::int64_t rank) { return places[static_cast<std::size_t>(rank)]; };
+  plan.pipeline = plan_pipeline(ranks, file.empty() ? p.pipeline_parallel_schedule : file, estimate,
+                                [&](double bytes, std::int64_t from, std::int64_t to) {
+                                  return ir::message_seconds(bytes, place(from), place(to), *plan.device);
+                                });
+  std::size_t shown = plan.pipeline->busiest();
+  if (rank_is_asked)
+    shown = static_cast<std::size_t>(plan.layout.mesh.coordinate(plan.rank, Axis::pp));
+  else
+    plan.rank = places[plan.pipeline->fullest()];
+  plan.step = plan.pipeline->computes[shown];
+  plan.bubble_s = plan.pipeline->bubble_s(shown);
+}
+
+void add_times(const CompiledFunctions& functions, PlanTimes& times) {
+  for (const CompiledStep* function : functions.all()) {
+    times.trace_ms += function->report().trace_ms;
+    times.passes_ms += function->report().passes_ms;
+    times.plan_ms += function->report().plan_ms;
+    times.nodes += function->report().nodes;
+  }
 }
 
 std::int64_t memory_of(const ir::DeviceModel& device) {
@@ -99,21 +130,21 @@ CheckpointBytes checkpoint_bytes(const JobConfig& config, const JobPlan& plan) {
 
 }  // namespace
 
-JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::int64_t rank, const ir::DeviceModel& device,
-                 const std::filesystem::path& timeline, const std::shared_ptr<TracedGraphs>& traces) {
+JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::optional<std::int64_t> rank,
+                 const ir::DeviceModel& device, const std::filesystem::path& timeline,
+                 const std::shared_ptr<TracedGraphs>& traces) {
   JobPlan plan;
   const JobConfig config = replayed(asked, plan.notes);
   const Stopwatch started;
   plan.layout = resolve_layout(config, world);
   const std::shared_ptr<const Decoder> model = make_decoder(config.model.name, config.model.sizes);
-  const TrainStepOptions options = step_options(config, plan.layout, rank);
-  const TrainStepFunctions step = make_train_step(model, options);
+  plan.rank = rank.value_or(0);
+  const TrainStepOptions options = step_options(config, plan.layout, plan.rank);
   plan.expert_rows = expert_rows(*model, options);
   plan.model = config.model.name;
   plan.flavor = config.model.flavor;
   plan.parameters = parameter_count(*model);
   plan.flops_per_token = static_cast<double>(model->flops_per_token(config.training.seq_len));
-  plan.rank = rank;
   plan.memory_policy = memory_policy(config);
   plan.tokens_per_step = plan.layout.global_batch_size * config.training.seq_len;
   plan.steps = config.training.steps;
@@ -123,23 +154,33 @@ JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::int64_t rank, 
 
   CompileRequest request = compile_request(config, device.is_gpu ? "cuda" : "cpu", {});
   request.traces = traces;
-  CompiledFunctions compiled(step, request, config.validation.enable);
-  plan_repeat(compiled, plan);
-  for (const CompiledStep* function : compiled.all()) {
-    plan.times.trace_ms += function->report().trace_ms;
-    plan.times.passes_ms += function->report().passes_ms;
-    plan.times.plan_ms += function->report().plan_ms;
-    plan.times.nodes += function->report().nodes;
+  const EstimateStep estimate_of = estimate_on(device, plan.layout, plan.expert_rows);
+  std::optional<CompiledFunctions> whole;
+  std::optional<PipelineRanks> ranks;
+  if (config.parallelism.has_pipeline()) {
+    request.traces = nullptr;  // ranks have functions of the same names
+    ranks.emplace(config, plan.layout, plan.rank, model, request);
+    for (const CompiledFunctions& kind : ranks->kinds()) add_times(kind, plan.times);
+  } else {
+    whole.emplace(compile_functions(config, plan.layout, plan.rank, model, request));
+    plan_repeat(*whole, plan);
+    add_times(*whole, plan.times);
+  }
+  const Stopwatch compiled_all;
+  if (ranks)
+    plan_stages(*ranks, config, rank.has_value(), estimate_of, plan);
+  else
+    plan.step = estimate(*whole, plan.layout, estimate_of);
+  const CompiledFunctions& functions =
+      ranks ? ranks->of(plan.layout.mesh.coordinate(plan.rank, Axis::pp)) : *whole;
+  for (const CompiledStep* function : functions.all())
     for (const ir::PassReport& pass : function->report().pipeline.passes)
       for (const std::string& note : pass.notes)
         plan.notes.push_back(function->function().name + ": " + note);
-  }
-  const Stopwatch compiled_all;
-  plan.memory = planned_memory(compiled.all());
+  plan.memory = planned_memory(functions);
   plan.checkpoint = checkpoint_bytes(config, plan);
-  plan.step = estimate(compiled, plan.layout, device, plan.expert_rows);
   plan.times.plan_ms += compiled_all.milliseconds();
-  if (!timeline.empty()) write_timeline(compiled.all(), plan.memory.report, timeline);
+  if (!timeline.empty()) write_timeline(functions.all(), plan.memory.report, timeline);
   return plan;
 }
 
@@ -156,7 +197,7 @@ StepFloor JobPlan::floor() const {
 }
 
 double JobPlan::most_tokens_per_s_per_rank() const {
-  return tokens_per_s_per_rank() * step.step_s / floor().seconds;
+  return tokens_per_s_per_rank() * step_s() / floor().seconds;
 }
 
 double JobPlan::most_mfu_percent() const {
@@ -173,9 +214,10 @@ std::string JobPlan::bound() const {
       {step.slowed_s, "what communication takes from compute"},
       {step.exposed_s, "communication that nothing hides"},
       {step.transfers.exposed_s, "offloading that nothing hides"},
+      {bubble_s, "bubbles of the pipeline"},
   };
   const auto most = *std::max_element(parts.begin(), parts.end());
-  return fmt::format("{}, {:.0f} % of the step", most.second, 100 * most.first / step.step_s);
+  return fmt::format("{}, {:.0f} % of the step", most.second, 100 * most.first / step_s());
 }
 
 }  // namespace rondo

@@ -17,6 +17,7 @@
 #include "compiler/report/memory_report.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/schema/job_config.h"
+#include "trainer/plan/pipeline_plan.h"
 #include "trainer/step/expert_rows.h"
 #include "trainer/step/step_runner.h"
 
@@ -49,7 +50,8 @@ struct JobPlan {
   std::int64_t parameters = 0;
   double flops_per_token = 0;  // Decoder::flops_per_token
   Layout layout;
-  std::int64_t rank = 0;
+  std::int64_t rank =
+      0;  // whose memory this is; of a pipeline the one that takes most, unless one was asked for
   std::string memory_policy;
   std::int64_t tokens_per_step = 0;  // of all ranks
   const ir::DeviceModel* device = nullptr;
@@ -61,18 +63,23 @@ struct JobPlan {
   bool fits() const { return memory.total_bytes() <= usable_bytes; }
   CheckpointBytes checkpoint;
 
-  ir::StepEstimate step;   // of one optimizer step of one rank
+  // Of one optimizer step of one rank: of a pipeline of the one that computes longest, unless one was asked
+  // for; it waits for the others besides.
+  ir::StepEstimate step;
+  std::optional<PipelinePlan> pipeline;
+  double bubble_s = 0;  // what that rank waits for others
+  double step_s() const { return step.step_s + bubble_s; }
   std::int64_t steps = 0;  // of the run
   PlanTimes times;
   std::vector<std::string> notes;  // what the passes decided, and what the plan does not know
 
-  double tokens_per_s() const { return static_cast<double>(tokens_per_step) / step.step_s; }
+  double tokens_per_s() const { return static_cast<double>(tokens_per_step) / step_s(); }
   double tokens_per_s_per_rank() const {
     return tokens_per_s() / static_cast<double>(layout.mesh.world_size());
   }
   // Of the run's steps, one after another: without start, validation, saving and failures.
   double run_tokens() const { return static_cast<double>(steps * tokens_per_step); }
-  double run_s() const { return static_cast<double>(steps) * step.step_s; }
+  double run_s() const { return static_cast<double>(steps) * step_s(); }
   double device_hours() const { return run_s() / 3600 * static_cast<double>(layout.mesh.world_size()); }
   // Percent of the device's 16-bit peak, by torchtitan's convention.
   double mfu_percent() const;
@@ -85,10 +92,10 @@ struct JobPlan {
   std::string bound() const;
 };
 
-// `rank` is one of `world` ranks. Throws what resolve_layout, the tracer and the passes throw. With a
-// `timeline`, that file gets the picture of the memory (compiler/report/memory_timeline.h), or
-// Error(resources). `traces` as in CompileRequest.
-JobPlan plan_job(const JobConfig& config, std::int64_t world, std::int64_t rank,
+// `rank` is one of `world` ranks; without one it is the first, or of a pipeline what JobPlan says. Throws
+// what resolve_layout, the tracer and the passes throw. With a `timeline`, that file gets the picture of the
+// memory (compiler/report/memory_timeline.h), or Error(resources). `traces` as in CompileRequest.
+JobPlan plan_job(const JobConfig& config, std::int64_t world, std::optional<std::int64_t> rank,
                  const ir::DeviceModel& device, const std::filesystem::path& timeline = {},
                  const std::shared_ptr<TracedGraphs>& traces = nullptr);
 

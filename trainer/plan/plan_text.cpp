@@ -1,4 +1,4 @@
-// The text is lines of aligned columns, group by group; the JSON has the same numbers without rounding.
+// Lines of aligned columns, group by group.
 #include "trainer/plan/plan_text.h"
 
 #include <fmt/format.h>
@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "parallel/pipeline/picture.h"
 #include "support/text/size_text.h"
 
 namespace rondo {
@@ -47,26 +47,6 @@ class Lines {
   std::string text_;
 };
 
-struct MemoryRow {
-  std::string name;
-  std::int64_t bytes;
-};
-std::vector<MemoryRow> memory_rows(const PlannedMemory& memory) {
-  std::vector<MemoryRow> rows;
-  const auto input = [&](const char* name, InputKind kind) {
-    rows.push_back({name, memory.input_bytes[static_cast<std::size_t>(kind)]});
-  };
-  input("parameters", InputKind::parameter);
-  input("optimizer", InputKind::optimizer);
-  input("buffers", InputKind::buffer);
-  input("batch", InputKind::batch);
-  for (std::size_t i = 0; i < ir::kStorageCategories; ++i)
-    rows.push_back(
-        {std::string(ir::category_name(static_cast<StorageCategory>(i))), memory.report.peak_bytes[i]});
-  rows.push_back({"fragmentation", memory.report.fragmentation_bytes()});
-  return rows;
-}
-
 void add_job(Lines& lines, const JobPlan& p) {
   lines.add("model          {} {}: {} parameters, {:.3f} GFLOP a token", p.model, p.flavor,
             grouped(p.parameters), p.flops_per_token * 1e-9);
@@ -96,6 +76,15 @@ void add_memory(Lines& lines, const JobPlan& p) {
   }
 }
 
+void add_found(Lines& lines, const Remedies& r) {
+  for (const Remedy& remedy : r.found) {
+    lines.add("  {:>9.3f} GiB  {:>11} tokens/s in all, {} tokens a step, {} a rank", gib(remedy.total_bytes),
+              grouped(static_cast<std::int64_t>(remedy.tokens_per_s)), grouped(remedy.tokens_per_step),
+              plural(remedy.microbatches, "microbatch", "es"));
+    lines.add("      {}", fmt::join(remedy.flags, " "));
+  }
+}
+
 void add_remedies(Lines& lines, const JobPlan& p, const Remedies& r) {
   lines.add("");
   const std::int64_t world = p.layout.mesh.world_size();
@@ -117,14 +106,22 @@ void add_remedies(Lines& lines, const JobPlan& p, const Remedies& r) {
                 plural(r.most_ranks, "rank"));
     }
   }
-  for (const Remedy& remedy : r.found) {
-    lines.add("  {:>9.3f} GiB  {:>11} tokens/s in all, {} tokens a step, {} a rank", gib(remedy.total_bytes),
-              grouped(static_cast<std::int64_t>(remedy.tokens_per_s)), grouped(remedy.tokens_per_step),
-              plural(remedy.microbatches, "microbatch", "es"));
-    lines.add("      {}", fmt::join(remedy.flags, " "));
-  }
+  add_found(lines, r);
   lines.add("  searched for {:.1f} s: {} estimated from a few layers, {} planned whole", r.seconds,
             plural(r.estimated, "way"), r.planned);
+  if (r.not_searched > 0)
+    lines.add("  the time ended before {} more; --search SECONDS gives it more",
+              plural(r.not_searched, "way"));
+}
+
+// Of a pipeline that fits.
+void add_faster(Lines& lines, const Remedies& r) {
+  lines.add("");
+  lines.add("{}", r.found.empty() ? "no other schedule, or number of stages a rank, fits and is faster"
+                                  : "schedules and stages that fit and are faster, the fastest first");
+  add_found(lines, r);
+  lines.add("  {} planned whole in {:.1f} s", plural(r.planned, "way"), r.seconds);
+  for (const std::string& failed : r.failed) lines.add("  cannot be planned: {}", failed);
   if (r.not_searched > 0)
     lines.add("  the time ended before {} more; --search SECONDS gives it more",
               plural(r.not_searched, "way"));
@@ -165,14 +162,16 @@ void add_collectives(Lines& lines, const JobPlan& p) {
 
 void add_step(Lines& lines, const JobPlan& p) {
   const auto row = [&](const char* name, double seconds, const std::string& more) {
-    lines.add("  {:<22}{:>9.1f} ms{:>6.1f} %{}", name, seconds * 1e3, 100 * seconds / p.step.step_s, more);
+    lines.add("  {:<22}{:>9.1f} ms{:>6.1f} %{}", name, seconds * 1e3, 100 * seconds / p.step_s(), more);
   };
   const auto compute = [&](const char* name, CostKind kind) {
     const ir::ComputeTotals& part = p.step.of(kind);
     if (part.nodes > 0) row(name, part.seconds, fmt::format("  {}", plural(part.nodes, "op")));
   };
   lines.add("");
-  lines.add("time of a step, estimated");
+  lines.add("time of a step, estimated{}",
+            p.pipeline ? fmt::format("; of the rank that computes {:.1f} ms of it", p.step.step_s * 1e3)
+                       : std::string());
   compute("matrix products", CostKind::matmul);
   compute("attention", CostKind::attention);
   compute("memory traffic", CostKind::memory);
@@ -185,7 +184,8 @@ void add_step(Lines& lines, const JobPlan& p) {
     row("exposed offloading", t.exposed_s,
         fmt::format("  {} copies, {:.1f} GiB, {:.1f} ms are hidden", t.count, gib(t.bytes),
                     std::max(0.0, t.seconds - t.exposed_s) * 1e3));
-  lines.add("  {:<22}{:>9.1f} ms", "step", p.step.step_s * 1e3);
+  if (p.pipeline) row("bubbles", p.bubble_s, "  it waits for other stages");
+  lines.add("  {:<22}{:>9.1f} ms", "step", p.step_s() * 1e3);
   lines.add("  {:<22}{:>9} a rank, {} in all", "tokens/s",
             grouped(static_cast<std::int64_t>(p.tokens_per_s_per_rank())),
             grouped(static_cast<std::int64_t>(p.tokens_per_s())));
@@ -197,6 +197,44 @@ void add_step(Lines& lines, const JobPlan& p) {
   lines.add("  {:<22}{:>9} tokens/s a rank, MFU {:.1f} %, if only {} took time", "at most",
             grouped(static_cast<std::int64_t>(p.most_tokens_per_s_per_rank())), p.most_mfu_percent(),
             p.floor().of);
+}
+
+// "8 x 3, 7, 6": equal neighbours together.
+template <class T>
+std::string runs_text(const std::vector<T>& values) {
+  std::string text;
+  for (auto from = values.begin(); from != values.end();) {
+    const auto to = std::find_if(from, values.end(), [&](const T& value) { return value != *from; });
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", *from,
+                        to - from > 1 ? fmt::format(" x {}", to - from) : std::string());
+    from = to;
+  }
+  return text;
+}
+
+void add_pipeline(Lines& lines, const JobPlan& p) {
+  const PipelinePlan& pipeline = *p.pipeline;
+  const pipeline::Program& program = pipeline.layout.program;
+  const std::vector<pipeline::Edge>& edges = pipeline.layout.proof.edges;
+  const auto [least, most] = std::minmax_element(pipeline.bytes.begin(), pipeline.bytes.end());
+  const auto [few, many] = std::minmax_element(
+      edges.begin(), edges.end(),
+      [](const pipeline::Edge& a, const pipeline::Edge& b) { return a.messages < b.messages; });
+  double slowest = 0;
+  for (const double message : pipeline.times.messages) slowest = std::max(slowest, message);
+  lines.add("");
+  lines.add("pipeline {}: {}", pipeline.schedule, shape_text(program));
+  lines.add("  {:<22}{}", "layers", print_layout(pipeline.layers()));
+  lines.add("  {:<22}{:>9.1f} % of the time of all ranks, {:.1f} ms a rank", "bubbles",
+            100 * pipeline.bubble_share(), pipeline.bubble_share() * pipeline.step_s() * 1e3);
+  lines.add("  {:<22}{} microbatches of the stages", "in flight",
+            runs_text(pipeline.layout.proof.in_flight.of_stage));
+  lines.add("  {:<22}{:>9.3f} to {:.3f} GiB", "memory of the ranks", gib(*least), gib(*most));
+  lines.add("  {:<22}{:>12}, {:.2f} ms", "message", size_text(pipeline.message_bytes), slowest * 1e3);
+  lines.add("  {:<22}{:>9} of them on each of {} edges, {} at most", "messages",
+            few->messages == many->messages ? grouped(few->messages)
+                                            : fmt::format("{} to {}", few->messages, many->messages),
+            edges.size(), size_text(many->messages * pipeline.message_bytes));
 }
 
 // The ops with most of them.
@@ -214,79 +252,32 @@ void add_launches(Lines& lines, const JobPlan& p) {
   if (rest > 0) lines.add("  {:<38}{:>9}", "of other ops", grouped(rest));
 }
 
-nlohmann::ordered_json memory_json(const JobPlan& p) {
-  nlohmann::ordered_json rows;
-  for (const MemoryRow& row : memory_rows(p.memory)) rows[row.name] = row.bytes;
-  return {{"categories_bytes", rows},
-          {"total_bytes", p.memory.total_bytes()},
-          {"usable_bytes", p.usable_bytes},
-          {"fits", p.fits()},
-          {"peak_at", p.memory.report.peak_at}};
-}
-
-nlohmann::ordered_json step_json(const JobPlan& p) {
-  nlohmann::ordered_json collectives;
-  const auto totals_json = [](const ir::CollectiveTotals& c) {
-    return nlohmann::ordered_json{{"count", c.count},
-                                  {"bytes", c.bytes},
-                                  {"sent_bytes", c.sent_bytes},
-                                  {"seconds", c.seconds},
-                                  {"exposed_s", c.exposed_s}};
-  };
-  for (const auto& [key, totals] : p.step.collectives) {
-    nlohmann::ordered_json& of_kind = collectives[std::string(ir::collective_name(key.first))];
-    if (of_kind.is_null()) of_kind = totals_json(p.step.of(key.first));
-    of_kind["groups"][key.second] = totals_json(totals);
-  }
-  std::int64_t ops = 0;  // that take time on the device
-  for (const CostKind kind : {CostKind::matmul, CostKind::attention, CostKind::memory, CostKind::launch})
-    ops += p.step.of(kind).nodes;
-  return {{"flops", p.step.flops},
-          {"moved_bytes", p.step.moved_bytes},
-          {"ops", ops},
-          {"launches", {{"total", p.step.all_launches()}, {"by_op", p.step.launches}}},
-          {"compute_s", p.step.compute_s},
-          {"matmul_s", p.step.of(CostKind::matmul).seconds},
-          {"attention_s", p.step.of(CostKind::attention).seconds},
-          {"memory_s", p.step.of(CostKind::memory).seconds},
-          {"launch_s", p.step.of(CostKind::launch).seconds},
-          {"communication_s", p.step.communication_s()},
-          {"exposed_s", p.step.exposed_s},
-          {"slowed_s", p.step.slowed_s},
-          {"transfers",
-           {{"count", p.step.transfers.count},
-            {"bytes", p.step.transfers.bytes},
-            {"seconds", p.step.transfers.seconds},
-            {"exposed_s", p.step.transfers.exposed_s}}},
-          {"step_s", p.step.step_s},
-          {"collectives", collectives}};
-}
-
-nlohmann::ordered_json remedies_json(const Remedies& r) {
-  nlohmann::ordered_json found = nlohmann::ordered_json::array();
-  for (const Remedy& remedy : r.found)
-    found.push_back({{"flags", remedy.flags},
-                     {"world_size", remedy.world},
-                     {"total_bytes", remedy.total_bytes},
-                     {"tokens_per_step", remedy.tokens_per_step},
-                     {"microbatches", remedy.microbatches},
-                     {"tokens_per_s", remedy.tokens_per_s}});
-  return {{"found", found},
-          {"estimated", r.estimated},
-          {"planned", r.planned},
-          {"not_searched", r.not_searched},
-          {"seconds", r.seconds},
-          {"most_ranks", r.most_ranks},
-          {"least_ranks_for_state", r.least_ranks_for_state}};
-}
-
 }  // namespace
+
+std::vector<MemoryRow> memory_rows(const PlannedMemory& memory) {
+  std::vector<MemoryRow> rows;
+  const auto input = [&](const char* name, InputKind kind) {
+    rows.push_back({name, memory.input_bytes[static_cast<std::size_t>(kind)]});
+  };
+  input("parameters", InputKind::parameter);
+  input("optimizer", InputKind::optimizer);
+  input("buffers", InputKind::buffer);
+  input("batch", InputKind::batch);
+  input("between bodies", InputKind::saved);
+  for (std::size_t i = 0; i < ir::kStorageCategories; ++i)
+    rows.push_back(
+        {std::string(ir::category_name(static_cast<StorageCategory>(i))), memory.report.peak_bytes[i]});
+  rows.push_back({"fragmentation", memory.report.fragmentation_bytes()});
+  return rows;
+}
 
 std::string plan_text(const JobPlan& p, const std::optional<Remedies>& remedies) {
   Lines lines;
   add_job(lines, p);
   add_memory(lines, p);
-  if (remedies) add_remedies(lines, p, *remedies);
+  if (remedies && !p.fits()) add_remedies(lines, p, *remedies);
+  if (p.pipeline) add_pipeline(lines, p);
+  if (remedies && p.fits()) add_faster(lines, *remedies);
   add_collectives(lines, p);
   add_step(lines, p);
   if (p.device->is_gpu) add_launches(lines, p);
@@ -297,48 +288,6 @@ std::string plan_text(const JobPlan& p, const std::optional<Remedies>& remedies)
             p.times.model_ms + p.times.trace_ms, p.times.passes_ms, p.times.plan_ms,
             grouped(static_cast<std::int64_t>(p.times.nodes)));
   return lines.text();
-}
-
-std::string plan_json(const JobPlan& p, const std::optional<Remedies>& remedies) {
-  nlohmann::ordered_json all = {
-      {"model", p.model},
-      {"flavor", p.flavor},
-      {"parameters", p.parameters},
-      {"flops_per_token", p.flops_per_token},
-      {"device", p.device->name},
-      {"world_size", p.layout.mesh.world_size()},
-      {"rank", p.rank},
-  };
-  for (const auto& [name, degree] : named_degrees(p.layout.mesh)) all[name] = degree;
-  all.update(nlohmann::ordered_json{
-      {"global_batch_size", p.layout.global_batch_size},
-      {"microbatches", p.layout.microbatches},
-      {"memory_policy", p.memory_policy},
-      {"tokens_per_step", p.tokens_per_step},
-      {"memory", memory_json(p)},
-      {"remedies", remedies ? remedies_json(*remedies) : nlohmann::ordered_json()},
-      {"step", step_json(p)},
-      {"tokens_per_s_per_rank", p.tokens_per_s_per_rank()},
-      {"tokens_per_s", p.tokens_per_s()},
-      {"mfu_percent", p.mfu_percent()},
-      {"bound", p.bound()},
-      {"most_tokens_per_s_per_rank", p.most_tokens_per_s_per_rank()},
-      {"most_mfu_percent", p.most_mfu_percent()},
-      {"run",
-       {{"steps", p.steps},
-        {"tokens", p.run_tokens()},
-        {"seconds", p.run_s()},
-        {"device_hours", p.device_hours()}}},
-      {"checkpoint", {{"full_bytes", p.checkpoint.full}, {"weights_bytes", p.checkpoint.weights}}},
-      {"times_ms",
-       {{"model", p.times.model_ms},
-        {"trace", p.times.trace_ms},
-        {"passes", p.times.passes_ms},
-        {"plan", p.times.plan_ms},
-        {"total", p.times.total_ms()}}},
-      {"nodes", p.times.nodes},
-      {"notes", p.notes}});
-  return all.dump(2) + "\n";
 }
 
 }  // namespace rondo

@@ -6,6 +6,9 @@
 // share a trace.
 #include "trainer/plan/remedies.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -51,6 +54,13 @@ struct TooMuch {
   }
 };
 
+Remedy remedy_of(const Variant& job, const Variant& variant, const JobPlan& plan) {
+  return {flags_between(job, variant), variant.world,      plan.memory.total_bytes(), plan.tokens_per_step,
+          plan.layout.microbatches,    plan.tokens_per_s()};
+}
+
+bool is_faster(const Remedy& a, const Remedy& b) { return a.tokens_per_s > b.tokens_per_s; }
+
 class Search {
  public:
   Search(const Variant& job, const JobPlan& plan, const SearchLimits& limits)
@@ -73,8 +83,7 @@ class Search {
       search(made_.most_ranks, plan_.layout.global_batch_size);
       if (made_.found.empty() && job_.config.training.global_batch_size == -1) search(made_.most_ranks, 0);
     }
-    std::sort(made_.found.begin(), made_.found.end(),
-              [](const Remedy& a, const Remedy& b) { return a.tokens_per_s > b.tokens_per_s; });
+    std::sort(made_.found.begin(), made_.found.end(), is_faster);
     made_.seconds = watch_.seconds();
     return made_;
   }
@@ -143,7 +152,8 @@ class Search {
     ++made_.estimated;
     const auto layers = static_cast<double>(layer_count(variant.config));
     const std::int64_t fewest = fewest_layers(variant.config);
-    if (layer_count(variant.config) <= fewest + kMoreLayers) {
+    // Stages of a pipeline are few layers each, and planned once a kind.
+    if (variant.config.parallelism.has_pipeline() || layer_count(variant.config) <= fewest + kMoreLayers) {
       const JobPlan whole = plan_shared(variant);
       return {static_cast<double>(whole.memory.total_bytes()), whole.tokens_per_s()};
     }
@@ -155,7 +165,7 @@ class Search {
     };
     return {at_all_layers(static_cast<double>(few.memory.total_bytes()),
                           static_cast<double>(more.memory.total_bytes())),
-            static_cast<double>(few.tokens_per_step) / at_all_layers(few.step.step_s, more.step.step_s)};
+            static_cast<double>(few.tokens_per_step) / at_all_layers(few.step_s(), more.step_s())};
   }
 
   // With the traces of this layout: only batch and layers change what is traced.
@@ -164,7 +174,7 @@ class Search {
     std::shared_ptr<TracedGraphs>& traces =
         traces_[{training.local_batch_size, training.global_batch_size, layer_count(variant.config)}];
     if (traces == nullptr) traces = std::make_shared<TracedGraphs>();
-    return plan_job(variant.config, variant.world, 0, *plan_.device, {}, traces);
+    return plan_job(variant.config, variant.world, std::nullopt, *plan_.device, {}, traces);
   }
 
   void plan_fastest(std::vector<Candidate> candidates) {
@@ -184,10 +194,9 @@ class Search {
       if (changes_more_than_a_found_one(next.variant())) continue;
       ++made_.planned;
       const Variant& variant = next.variant();
-      const JobPlan plan = plan_job(variant.config, variant.world, 0, *plan_.device);
+      const JobPlan plan = plan_job(variant.config, variant.world, std::nullopt, *plan_.device);
       if (plan.fits()) {
-        made_.found.push_back({flags_between(job_, variant), variant.world, plan.memory.total_bytes(),
-                               plan.tokens_per_step, plan.layout.microbatches, plan.tokens_per_s()});
+        made_.found.push_back(remedy_of(job_, variant, plan));
         keys_.push_back(keys(made_.found.back().flags));
         continue;
       }
@@ -228,6 +237,30 @@ class Search {
 
 Remedies find_remedies(const Variant& job, const JobPlan& plan, const SearchLimits& limits) {
   return Search(job, plan, limits).run();
+}
+
+Remedies find_faster_pipelines(const Variant& job, const JobPlan& plan, const SearchLimits& limits) {
+  const Stopwatch watch;
+  Remedies made{.most_ranks = job.world};
+  const std::vector<Variant> ways = pipelines(job);
+  for (auto way = ways.begin() + 1; way != ways.end(); ++way) {
+    if (watch.seconds() >= limits.seconds) {
+      ++made.not_searched;
+      continue;
+    }
+    try {
+      const JobPlan other = plan_job(way->config, way->world, std::nullopt, *plan.device);
+      ++made.planned;
+      if (other.fits() && other.tokens_per_s() > plan.tokens_per_s())
+        made.found.push_back(remedy_of(job, *way, other));
+    } catch (const Error& error) {
+      made.failed.push_back(fmt::format("{}: {}", fmt::join(flags_between(job, *way), " "), error.what()));
+    }
+  }
+  std::sort(made.found.begin(), made.found.end(), is_faster);
+  if (made.found.size() > limits.remedies) made.found.resize(limits.remedies);
+  made.seconds = watch.seconds();
+  return made;
 }
 
 }  // namespace rondo

@@ -33,9 +33,10 @@ struct SearchLimits {
 struct Remedies {
   // By speed. One that changes all that a faster one changes, and more, is left out.
   std::vector<Remedy> found;
-  std::int64_t estimated = 0;     // from plans of a few layers
-  std::int64_t planned = 0;       // whole
-  std::int64_t not_searched = 0;  // ways that the time did not suffice for
+  std::int64_t estimated = 0;       // from plans of a few layers
+  std::int64_t planned = 0;         // whole
+  std::vector<std::string> failed;  // ways that could not be planned, and why
+  std::int64_t not_searched = 0;    // ways that the time did not suffice for
   double seconds = 0;
   std::int64_t most_ranks = 1;  // that were searched
   // Parameters and optimizer alone: the ranks that they need, whatever else is chosen.
@@ -44,5 +45,9 @@ struct Remedies {
 
 // `plan`: of `job`, which does not fit. Throws what plan_job throws, but for what breaks a rule.
 Remedies find_remedies(const Variant& job, const JobPlan& plan, const SearchLimits& limits = {});
+
+// Other schedules and numbers of stages of a pipeline that fit, and are faster than `plan`, of `job`; each
+// planned whole.
+Remedies find_faster_pipelines(const Variant& job, const JobPlan& plan, const SearchLimits& limits = {});
 
 }  // namespace rondo

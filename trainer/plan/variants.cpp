@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "models/parts/model_spec.h"
+#include "parallel/pipeline/schedules.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -14,7 +15,9 @@ namespace {
 
 constexpr const char* kLayers = "n_layers";  // every model has it
 // From few kept bytes to many; the first kOrderedPolicies are in order.
-constexpr const char* kPolicies[] = {"full", "min_cut", "default", "none", "sac_and_offload"};
+constexpr std::string_view kOffloading = "sac_and_offload";  // a pipeline has none
+constexpr const char* kPolicies[] = {"full", "min_cut", "default", "none", kOffloading.data()};
+constexpr std::int32_t kMostStagesPerRank = 8;
 
 std::string as_word(const FieldValue& value) {
   const auto* text = std::get_if<std::string>(&value);
@@ -56,6 +59,17 @@ Variant with_policy(Variant v, const std::string& policy) {
   return v;
 }
 
+// A step of a pipeline has the same sequences whatever its microbatches are.
+std::vector<Variant> microbatches(Variant job, std::int64_t sequences) {
+  if (sequences > 0 && job.config.training.global_batch_size != -1)
+    job.config.training.global_batch_size = sequences;
+  std::vector<Variant> made;
+  std::int64_t& size = job.config.parallelism.pipeline_parallel_microbatch_size;
+  for (; size > 0; size /= 2)
+    if (resolves(job)) made.push_back(job);
+  return made;
+}
+
 }  // namespace
 
 std::vector<std::string> flags_between(const Variant& job, const Variant& variant) {
@@ -94,6 +108,32 @@ std::vector<Variant> layouts(const Variant& job, std::int64_t world, std::int64_
   return made;
 }
 
+std::vector<Variant> pipelines(const Variant& job) {
+  std::vector<Variant> made = {job};
+  const Parallelism& own = job.config.parallelism;
+  if (!own.has_pipeline() || !own.pipeline_parallel_schedule_csv.empty()) return made;
+  const std::int64_t layers = layer_count(job.config) + own.pipeline_parallel_first_stage_less_layers +
+                              own.pipeline_parallel_last_stage_less_layers;
+  for (const pipeline::Schedule& schedule : pipeline::schedules())
+    for (std::int32_t per_rank = 1; per_rank <= kMostStagesPerRank; per_rank *= 2) {
+      if (per_rank < schedule.least_stages_per_rank || per_rank > schedule.most_stages_per_rank) continue;
+      Variant v = job;
+      Parallelism& p = v.config.parallelism;
+      p.pipeline_parallel_schedule = schedule.name;
+      p.module_fqns_per_model_part.clear();
+      p.pipeline_parallel_layout.clear();
+      p.pipeline_parallel_layers_per_stage.reset();
+      if (per_rank != schedule.default_stages_per_rank) {
+        const std::int64_t stages = per_rank * own.pipeline_parallel_degree;
+        const std::int64_t each = (layers + stages - 1) / stages;
+        if ((layers + each - 1) / each != stages) continue;
+        p.pipeline_parallel_layers_per_stage = each;
+      }
+      if (resolves(v) && !flags_between(job, v).empty()) made.push_back(std::move(v));
+    }
+  return made;
+}
+
 std::vector<Variant> losses(const Variant& job) {
   Variant chunked = job;
   chunked.config.compile.numerics = "rounds";
@@ -104,7 +144,9 @@ std::vector<Variant> losses(const Variant& job) {
 
 std::vector<Variant> memory_policies(const Variant& job) {
   std::vector<Variant> made;
-  for (const char* policy : kPolicies) made.push_back(with_policy(job, policy));
+  for (const char* policy : kPolicies)
+    if (policy != kOffloading || !job.config.parallelism.has_pipeline())
+      made.push_back(with_policy(job, policy));
   const std::string own = memory_policy(job.config);
   if (std::find(std::begin(kPolicies), std::end(kPolicies), own) == std::end(kPolicies)) made.push_back(job);
   return made;
@@ -115,6 +157,7 @@ std::vector<Variant> local_batches(const Variant& job, std::int64_t sequences) {
   open.config.training.global_batch_size = -1;
   const std::int64_t ranks = resolve_layout(open.config, job.world).data_parallel();
   if (sequences % ranks != 0) return {};
+  if (job.config.parallelism.has_pipeline()) return microbatches(job, sequences);
   const std::int64_t most = sequences > 0 ? sequences / ranks : job.config.training.local_batch_size;
   std::vector<Variant> made;
   for (std::int64_t local = most; local > 0; local = local % 2 == 0 ? local / 2 : local > 1 ? 1 : 0) {

@@ -28,13 +28,18 @@ std::vector<Variant> layouts(const Variant& job, std::int64_t world, std::int64_
 // With the loss in chunks first, which takes less memory, then as the job has it.
 std::vector<Variant> losses(const Variant& job);
 
+// Schedules of a pipeline, each with 1, 2, 4 or 8 stages a rank as far as it takes so many and the layers can
+// be divided evenly; the job's own first. The job alone where it has no pipeline, or a schedule of a file.
+std::vector<Variant> pipelines(const Variant& job);
+
 // Policies in an order in which each keeps more for the backward than the one before, but for the last ones:
 // offloading, and the job's own where it is none of these.
 std::vector<Variant> memory_policies(const Variant& job);
 // How many at the front of that list keep more and more.
 inline constexpr std::size_t kOrderedPolicies = 4;
 
-// How many sequences a rank takes at a time, the most first. `sequences` above 0: of a step, which stay,
+// How many sequences a rank takes at a time, the most first; of a pipeline its microbatches, up to the job's.
+// `sequences` above 0: of a step, which stay,
 // divided into microbatches; empty where the layout cannot divide them. 0: a step has one microbatch, of at
 // most the job's local batch.
 std::vector<Variant> local_batches(const Variant& job, std::int64_t sequences);

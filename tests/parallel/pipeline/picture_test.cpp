@@ -59,7 +59,7 @@ TEST_CASE("the grid has a line a rank, and nothing where it is too wide") {
         "rank   1  ...F0 B0    F1 B1    F2 B2\n");
   CHECK(to_grid(timeline, 30, false).empty());
   // A stage without layers takes no time, and no room.
-  CHECK(to_grid(drawn("1F1B", {2, 1, 2}, {{{1, 1, 1}, {0, 0, 0}}, 0}).timeline, 100, false) ==
+  CHECK(to_grid(drawn("1F1B", {2, 1, 2}, {{{1, 1, 1}, {0, 0, 0}}, {0}}).timeline, 100, false) ==
         "rank   0  F0 F1 B0    B1\n"
         "rank   1  \n");
   CHECK(to_grid(drawn("ZBVZeroBubble", {2, 2, 1}).timeline, 100, false) ==

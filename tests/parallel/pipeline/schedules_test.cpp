@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <map>
 
+#include "parallel/pipeline/csv.h"
 #include "parallel/pipeline/lower.h"
 #include "parallel/pipeline/prove.h"
 #include "parallel/pipeline/simulate.h"
@@ -14,7 +15,7 @@
 namespace rondo::pipeline {
 namespace {
 
-Times times_of(double forward, double input, double weight) { return {{{forward, input, weight}}, 0}; }
+Times times_of(double forward, double input, double weight) { return {{{forward, input, weight}}, {0}}; }
 
 struct Played {
   Program program;
@@ -127,23 +128,35 @@ TEST_CASE("activations in flight are those of the papers") {
 
 TEST_CASE("a message delays what reads it, and messages of one edge travel one after the other") {
   Times times;
-  times.message = 0.5;
+  times.messages = {0.5};
   // One microbatch: every stage and every message, there and back.
   CHECK(played("1F1B", {4, 1, 1}, times).timeline.end == Catch::Approx(4 * 3 + 6 * 0.5));
   // There and back, once; all others travel beside compute.
   CHECK(played("GPipe", {4, 1, 8}, times).timeline.end == Catch::Approx((8 + 3) * 3 + 6 * 0.5));
-  times.message = 10;
+  times.messages = {10};
   // Two forwards leave rank 0 at 1 and 2; the second one waits for the edge, and arrives 10 behind the first.
   const Played two = played("GPipe", {2, 1, 2}, times);
   CHECK(two.timeline.first[1] == 11);
   CHECK(two.timeline.last[1] == 21 + 1 + 2 + 2);
   // F of four stages, I of three and W of one before the last I and W; a V sends nothing at its turn.
-  times.message = 1;
+  times.messages = {1};
   CHECK(played("ZBVZeroBubble", {2, 2, 1}, times).timeline.end == Catch::Approx(4 + 3 + 1 + 2 + 4 * 1));
 }
 
+TEST_CASE("weights are gathered once, at UNSHARD or before the first compute, and again after RESHARD") {
+  const auto time = [](const char* csv) {
+    Times times = times_of(1, 1, 1);
+    times.stages[0].unshard = 10;
+    return simulate(lower(read_csv(csv, "test")), times, false).end;
+  };
+  CHECK(time("0F0,0B0,0F1,0B1") == 16);
+  CHECK(time("0UNSHARD,0F0,0B0,0F1,0B1") == 16);
+  CHECK(time("0UNSHARD,0F0,0B0,0RESHARD,0F1,0B1") == 26);
+  CHECK(time("0F0,0B0,0F1,0B1,0RESHARD") == 16);
+}
+
 TEST_CASE("times may differ by stage") {
-  Times times{{{1, 1, 1}, {2, 2, 2}}, 0};
+  Times times{{{1, 1, 1}, {2, 2, 2}}, {0}};
   const Timeline timeline = played("1F1B", {2, 1, 4}, times).timeline;
   CHECK(timeline.busy == std::vector<double>{12, 24});
   CHECK(timeline.end == 1 + 24 + 2);  // the slower rank has no bubble but at its ends

@@ -1,0 +1,181 @@
+// Pipelines, planned: times against the formulas of schedules, memory against the functions of each rank.
+#include "trainer/plan/pipeline_plan.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "trainer/config/load.h"
+#include "trainer/plan/plan.h"
+#include "trainer/plan/remedies.h"
+#include "trainer/step/from_config.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Approx;
+
+constexpr std::int64_t kRanks = 4, kMicrobatches = 8;
+
+JobConfig job(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"--model.flavor=debugmodel",
+                                    "--model.n_layers=8",
+                                    "--training.seq_len=128",
+                                    "--training.local_batch_size=8",
+                                    "--validation.enable=false",
+                                    "--parallelism.pipeline_parallel_degree=4",
+                                    "--parallelism.pipeline_parallel_layout=Et*2|(tt|)*2t*2L"};
+  words.insert(words.end(), more.begin(), more.end());
+  return load_config(words);
+}
+
+struct Ranks {
+  explicit Ranks(const JobConfig& job, std::int64_t world = kRanks)
+      : config(job),
+        layout(resolve_layout(job, world)),
+        model(make_decoder(job.model.name, job.model.sizes)) {}
+  PipelineRanks compiled() const { return {config, layout, 0, model, request}; }
+
+  JobConfig config;
+  Layout layout;
+  std::shared_ptr<const Decoder> model;
+  CompileRequest request = compile_request(config, "cpu", {});
+};
+
+// A second for a forward, `backward` for a whole backward, so many for gathers and the update.
+PipelinePlan plan_of(const Ranks& job, double backward, double unshard, double update, double message) {
+  PipelineRanks ranks = job.compiled();
+  const auto seconds = [&](const CompiledStep& step) {
+    const std::string& name = step.function().name;
+    ir::StepEstimate made;
+    made.step_s = name.ends_with(".forward")           ? 1
+                  : name.ends_with(".backward")        ? backward
+                  : name.ends_with(".backward_input")  ? backward / 2
+                  : name.ends_with(".backward_weight") ? backward / 2
+                  : name.ends_with(".unshard")         ? unshard
+                                                       : update;
+    return made;
+  };
+  return plan_pipeline(ranks, "test", seconds, [&](double, std::int64_t, std::int64_t) { return message; });
+}
+
+TEST_CASE("a step of equal stages takes the papers' time, and its update besides") {
+  const Ranks one(job());
+  const PipelinePlan plain = plan_of(one, 2, 0, 0.5, 0);
+  CHECK(plain.step_s() == Approx((kMicrobatches + kRanks - 1) * 3 + 0.5));
+  for (std::size_t rank = 0; rank < kRanks; ++rank) {
+    CHECK(plain.computes[rank].step_s == Approx(kMicrobatches * 3 + 0.5));
+    CHECK(plain.bubble_s(rank) == Approx((kRanks - 1) * 3));
+  }
+  CHECK(plain.bubble_share() == Approx((kRanks - 1) * 3 / plain.step_s()));
+
+  // A stage gathers when its first microbatch has come; messages cost time on the way there and back.
+  CHECK(plan_of(one, 2, 0.25, 0.5, 0).step_s() == Approx(plain.step_s() + kRanks * 0.25));
+  CHECK(plan_of(one, 2, 0, 0.5, 0.125).step_s() > plain.step_s() + 2 * (kRanks - 1) * 0.125 - 1e-9);
+
+  const Ranks halves(job({"--parallelism.pipeline_parallel_layout=Et|(t|)*6tL",
+                          "--parallelism.pipeline_parallel_schedule=Interleaved1F1B"}));
+  CHECK(plan_of(halves, 2, 0, 0, 0).step_s() == Approx((2 * kMicrobatches + kRanks - 1) * 3));
+  const Ranks divided(job({"--parallelism.pipeline_parallel_schedule=InterleavedZeroBubble",
+                           "--parallelism.pipeline_parallel_layout=Et*2|(tt|)*2t*2L"}));
+  CHECK(plan_of(divided, 2, 0, 0, 0).step_s() < plan_of(one, 2, 0, 0, 0).step_s());
+}
+
+TEST_CASE("ranks with stages alike are compiled once, and have the memory of their own functions") {
+  const char* schedule = GENERATE("1F1B", "ZBVZeroBubble", "Interleaved1F1B");
+  const bool two = std::string(schedule) != "1F1B";
+  const Ranks ranks(job(
+      {"--parallelism.pipeline_parallel_schedule=" + std::string(schedule),
+       "--parallelism.pipeline_parallel_layout=" + std::string(two ? "Et|(t|)*6tL" : "Et*2|(tt|)*2t*2L")}));
+  PipelineRanks compiled = ranks.compiled();
+  INFO(schedule);
+  CHECK(compiled.kinds().size() == (std::string(schedule) == "ZBVZeroBubble" ? 2 : 3));
+  for (std::int64_t rank = 0; rank < kRanks; ++rank)
+    CHECK(planned_memory(compiled.of(rank)).input_bytes ==
+          planned_memory(compile_functions(ranks.config, ranks.layout, rank, ranks.model, ranks.request))
+              .input_bytes);
+}
+
+TEST_CASE("layers of other sizes and other windows are other stages") {
+  // Of the second and third stage only the first has the layer without experts.
+  const Ranks deepseek(load_config(
+      {"--model.name=deepseek_v3", "--model.flavor=debugmodel", "--model.n_layers=6",
+       "--training.local_batch_size=8", "--training.seq_len=128", "--validation.enable=false",
+       "--parallelism.pipeline_parallel_degree=4", "--parallelism.pipeline_parallel_layout=E|(tt|)*2ttL"}));
+  CHECK(deepseek.compiled().kinds().size() == 4);
+  const Ranks gpt_oss(load_config({"--model.name=gpt_oss", "--model.flavor=debugmodel", "--model.n_layers=6",
+                                   "--training.local_batch_size=8", "--training.seq_len=512",
+                                   "--validation.enable=false", "--parallelism.pipeline_parallel_degree=4",
+                                   "--parallelism.pipeline_parallel_layout=Ett|t|t|ttL"}));
+  CHECK(gpt_oss.compiled().kinds().size() == 4);
+}
+
+TEST_CASE("a plan is of the fullest rank and of the busiest rank's time, or of the rank that is asked for") {
+  const ir::DeviceModel device = *ir::find_device_model("h200");
+  const JobPlan plan = plan_job(job(), 8, std::nullopt, device);
+  REQUIRE(plan.pipeline);
+  const PipelinePlan& pipeline = *plan.pipeline;
+  REQUIRE(pipeline.bytes.size() == kRanks);
+  CHECK(plan.rank == static_cast<std::int64_t>(2 * pipeline.fullest()));
+  CHECK(plan.memory.total_bytes() == pipeline.bytes[pipeline.fullest()]);
+  CHECK(plan.step.step_s == pipeline.computes[pipeline.busiest()].step_s);
+  CHECK(plan.step_s() == Approx(pipeline.step_s()));
+  for (std::int64_t rank = 0; rank < 8; rank += 3) {
+    const JobPlan asked = plan_job(job(), 8, rank, device);
+    CHECK(asked.rank == rank);
+    CHECK(asked.memory.total_bytes() == pipeline.bytes[static_cast<std::size_t>(rank) / 2]);
+    CHECK(asked.step_s() == Approx(plan.step_s()));
+  }
+  // A message is what a stage gives: [1 * 128, 256] in bf16.
+  CHECK(pipeline.message_bytes == 128 * 256 * 2);
+}
+
+TEST_CASE("messages between nodes take longer than those within one") {
+  ir::DeviceModel device = *ir::find_device_model("h200");
+  device.ranks_per_node = 4;
+  device.between_nodes = {device.within_node.bytes_per_s / 100, device.within_node.hop_s};
+  const JobPlan plan = plan_job(job(), 8, std::nullopt, device);
+  const std::vector<double>& messages = plan.pipeline->times.messages;  // 0 -> 2 -> 4 -> 6
+  REQUIRE(messages.size() == 3);
+  CHECK(messages[0] == messages[2]);
+  CHECK(messages[1] > messages[0]);
+}
+
+TEST_CASE(
+    "a pipeline's other schedules are planned, and those that fit and are faster are named by their flags") {
+  const ir::DeviceModel device = *ir::find_device_model("h200");
+  const Variant gpipe{job({"--parallelism.pipeline_parallel_schedule=GPipe", "--model.n_layers=14",
+                           "--parallelism.pipeline_parallel_layout="}),
+                      kRanks};
+  const JobPlan plan = plan_job(gpipe.config, kRanks, std::nullopt, device);
+  const Remedies faster = find_faster_pipelines(gpipe, plan, {.seconds = 600});
+  CHECK(faster.failed == std::vector<std::string>{});
+  CHECK(faster.not_searched == 0);
+  CHECK(faster.planned == std::ssize(pipelines(gpipe)) - 1);
+  REQUIRE_FALSE(faster.found.empty());
+  for (const Remedy& one : faster.found) {
+    CHECK(one.tokens_per_s > plan.tokens_per_s());
+  }
+  // With no room for anything else, none is named.
+  JobPlan tight = plan;
+  ir::DeviceModel small = device;
+  small.memory_bytes = small.reserve_bytes + 1;
+  tight.device = &small;
+  CHECK(find_faster_pipelines(gpipe, tight, {.seconds = 600}).found.empty());
+}
+
+TEST_CASE("a pipeline that does not fit is given smaller microbatches, and stays a pipeline") {
+  ir::DeviceModel device = *ir::find_device_model("h200");
+  const Variant large{
+      job({"--parallelism.pipeline_parallel_microbatch_size=4", "--training.local_batch_size=32"}), kRanks};
+  device.memory_bytes = device.reserve_bytes +
+                        plan_job(large.config, kRanks, std::nullopt, device).memory.total_bytes() * 2 / 3;
+  const JobPlan plan = plan_job(large.config, kRanks, std::nullopt, device);
+  REQUIRE_FALSE(plan.fits());
+  const Remedies remedies = find_remedies(large, plan, {.seconds = 600});
+  REQUIRE_FALSE(remedies.found.empty());
+  for (const Remedy& remedy : remedies.found) CHECK(remedy.total_bytes <= plan.usable_bytes);
+}
+
+}  // namespace
+}  // namespace rondo

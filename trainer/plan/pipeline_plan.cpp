@@ -1,0 +1,157 @@
+// Stages whose parameters have the same sizes in the same order, and whose forwards have the same arithmetic,
+// are alike: their functions differ in names alone. So of 1,024 ranks mostly three are compiled: the first,
+// one in the middle, the last. Slots differ from rank to rank, and with them the memory.
+//
+// A stage that runs whole backwards and divided ones has bodies of both; its times are those of the divided
+// ones, as the simulator takes a whole backward for the sum of its parts.
+#include "trainer/plan/pipeline_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "parallel/pipeline/picture.h"
+#include "trainer/step/from_config.h"
+
+namespace rondo {
+namespace {
+
+using pipeline::ActionType;
+
+// What the functions of a stage follow from, but for names: parameters, floating-point operations, ends, and
+// which bodies it runs.
+using StageKind =
+    std::tuple<std::vector<std::vector<std::int64_t>>, std::int64_t, bool, bool, std::set<ActionType>>;
+
+StageKind kind_of(const StagePart& part, const Decoder& model, std::int64_t seq_len,
+                  const std::set<ActionType>& actions) {
+  const std::shared_ptr<const Decoder> stage = model.stage(part);
+  std::vector<std::vector<std::int64_t>> sizes;
+  for (const ParameterRule& rule : stage->parameters()) sizes.push_back(rule.sizes);
+  return {sizes, stage->flops_per_token(seq_len), part.embedding, part.head, actions};
+}
+
+struct StageEstimate {
+  ir::StepEstimate unshard, forward, backward_input, backward_weight;
+};
+StageEstimate estimate_of(const CompiledStage& stage, const EstimateStep& estimate) {
+  const auto of = [&](ir::Body body) {
+    const CompiledStep* step = stage.body(body);
+    return step != nullptr ? estimate(*step) : ir::StepEstimate{};
+  };
+  if (stage.body(ir::Body::backward_weight) == nullptr)
+    return {of(ir::Body::unshard), of(ir::Body::forward), of(ir::Body::backward), {}};
+  return {of(ir::Body::unshard), of(ir::Body::forward), of(ir::Body::backward_input),
+          of(ir::Body::backward_weight)};
+}
+
+std::int64_t message_bytes(const CompiledFunctions& functions) {
+  for (const CompiledStage& stage : functions.pipeline->stages)
+    for (const auto& [name, type] : stage.saved(Lasting::microbatch))
+      if (name == kSentHidden || name == kSentGradient) return ir::storage_bytes(type);
+  return 0;
+}
+
+}  // namespace
+
+PipelineRanks::PipelineRanks(const JobConfig& config, const Layout& layout, std::int64_t place,
+                             const std::shared_ptr<const Decoder>& model, const CompileRequest& request)
+    : layout_(*pipeline_layout(config, layout)) {
+  std::vector<std::set<ActionType>> actions(layout_.stages.size());
+  for (const auto& program : layout_.program.ranks)
+    for (const pipeline::Action& action : program)
+      if (is_compute(action.type)) actions[action.stage].insert(action.type);
+  const std::vector<std::int64_t> ranks = layout.mesh.members(place, Axis::pp);
+  std::vector<std::vector<StageKind>> known;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    std::vector<StageKind> own;
+    for (std::size_t stage = 0; stage < layout_.stages.size(); ++stage)
+      if (layout_.program.rank_of_stage[stage] == static_cast<std::int32_t>(rank))
+        own.push_back(kind_of(layout_.stages[stage], *model, config.training.seq_len, actions[stage]));
+    kind_of_.push_back(static_cast<std::size_t>(std::find(known.begin(), known.end(), own) - known.begin()));
+    if (kind_of_.back() < known.size()) continue;
+    known.push_back(std::move(own));
+    kinds_.push_back(compile_functions(config, layout, ranks[rank], model, request));
+  }
+}
+
+const CompiledFunctions& PipelineRanks::of(std::int64_t rank) {
+  CompiledFunctions& functions = kinds_[kind_of_[static_cast<std::size_t>(rank)]];
+  functions.pipeline->place({layout_.program, layout_.proof, rank});
+  return functions;
+}
+
+PipelinePlan plan_pipeline(
+    PipelineRanks& ranks, const std::string& schedule, const EstimateStep& estimate,
+    const std::function<double(double bytes, std::int64_t from, std::int64_t to)>& message_s) {
+  PipelinePlan plan{.schedule = schedule, .layout = ranks.layout()};
+  const pipeline::Program& program = plan.layout.program;
+  struct KindEstimate {
+    std::vector<StageEstimate> stages;
+    ir::StepEstimate update;
+  };
+  std::map<const CompiledFunctions*, KindEstimate> kinds;
+  plan.times.stages.resize(plan.layout.stages.size());
+  for (std::int64_t rank = 0; rank < ranks.count(); ++rank) {
+    const CompiledFunctions& functions = ranks.of(rank);
+    const auto [found, is_new] = kinds.try_emplace(&functions);
+    KindEstimate& kind = found->second;
+    if (is_new) {
+      for (const CompiledStage& stage : functions.pipeline->stages)
+        kind.stages.push_back(estimate_of(stage, estimate));
+      kind.update = estimate(*functions.update);
+      plan.message_bytes = message_bytes(functions);
+    }
+    ir::StepEstimate& computes = plan.computes.emplace_back();
+    for (std::size_t i = 0; i < kind.stages.size(); ++i) {
+      const auto& [unshard, forward, backward_input, backward_weight] = kind.stages[i];
+      plan.times.stages[static_cast<std::size_t>(functions.pipeline->stages[i].stage)] = {
+          .forward = forward.step_s,
+          .backward_input = backward_input.step_s,
+          .backward_weight = backward_weight.step_s,
+          .unshard = unshard.step_s};
+      computes.add(unshard, 1);
+      for (const ir::StepEstimate* part : {&forward, &backward_input, &backward_weight})
+        computes.add(*part, program.microbatches);
+    }
+    computes.add(kind.update, 1);
+    plan.update_s = std::max(plan.update_s, kind.update.step_s);
+    plan.bytes.push_back(planned_memory(functions).total_bytes());
+  }
+  plan.times.messages.clear();
+  for (std::size_t stage = 0; stage + 1 < plan.layout.stages.size(); ++stage) {
+    const std::int32_t from = program.rank_of_stage[stage], to = program.rank_of_stage[stage + 1];
+    plan.times.messages.push_back(from == to ? 0
+                                             : message_s(static_cast<double>(plan.message_bytes), from, to));
+  }
+  plan.timeline = pipeline::simulate(program, plan.times, program.action_count() <= pipeline::kMostDrawn);
+  return plan;
+}
+
+double PipelinePlan::bubble_share() const {
+  double waits = 0;
+  for (std::size_t rank = 0; rank < computes.size(); ++rank) waits += bubble_s(rank);
+  return waits / (step_s() * static_cast<double>(computes.size()));
+}
+
+std::size_t PipelinePlan::fullest() const {
+  return static_cast<std::size_t>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
+}
+
+std::size_t PipelinePlan::busiest() const {
+  const auto shorter = [](const ir::StepEstimate& a, const ir::StepEstimate& b) {
+    return a.step_s < b.step_s;
+  };
+  return static_cast<std::size_t>(std::max_element(computes.begin(), computes.end(), shorter) -
+                                  computes.begin());
+}
+
+std::vector<pipeline::StageLayers> PipelinePlan::layers() const {
+  std::vector<pipeline::StageLayers> layers;
+  for (const StagePart& stage : layout.stages)
+    layers.push_back({stage.embedding, stage.head, static_cast<std::int32_t>(stage.layers), 0});
+  return layers;
+}
+
+}  // namespace rondo

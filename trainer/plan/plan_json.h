@@ -1,0 +1,15 @@
+// A plan for programs: the numbers of its text (plan_text.h), without rounding.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "trainer/plan/plan.h"
+#include "trainer/plan/remedies.h"
+
+namespace rondo {
+
+// `remedies` as for the text: under "remedies", or, of a pipeline that fits, "faster".
+std::string plan_json(const JobPlan& plan, const std::optional<Remedies>& remedies);
+
+}  // namespace rondo
