@@ -1,7 +1,9 @@
 // Who held the others up: ranks compared by where they stood when one of them gave the others up.
 //
-// A rank that waits for others holds nobody up: one that is stopped, or stands still elsewhere, does. All
-// ranks call the same collectives in the same order, so steps and numbers of calls compare between any two.
+// A rank that waits for others holds nobody up: one that is stopped, or stands still elsewhere, does. Without
+// a pipeline all ranks call the same collectives in the same order, so numbers of calls compare between any
+// two. Stages of a pipeline call different ones, and only steps compare. Where all wait and one of them for a
+// message, its edge ("pp_0_to_1") says for which rank, and that one may wait for another: the last is named.
 #pragma once
 
 #include <sys/types.h>

@@ -70,6 +70,43 @@ TEST_CASE("nobody is blamed who moves, nor one of ranks that stand in one place,
   CHECK_FALSE(find_holdup({hung(0)}));
 }
 
+Standing of_pipeline(int rank, std::int64_t calls, const std::string& message) {
+  return {rank, 12, calls, /*stopped=*/false, /*waits=*/true, 2, "in " + message, message, ""};
+}
+
+TEST_CASE(
+    "numbers of calls of different stages do not compare: the edge leads to the rank that is waited for") {
+  const Standing first = of_pipeline(0, 40, "receive 7 of group pp_2_to_0"),
+                 third = of_pipeline(2, 90, "receive 5 of group pp_3_to_2"),
+                 fourth = of_pipeline(3, 80, "all_gather 9 of group dp_shard");
+  const auto found = find_holdup({first, third, fourth});
+  REQUIRE(found);
+  CHECK(found->text ==
+        "ranks wait for each other: rank 3 has stood still for 2.0 s at step 12, in all_gather 9 of group "
+        "dp_shard; rank 0 is at step 12, in receive 7 of group pp_2_to_0");
+  CHECK(find_holdup({first, third})->culprit.rank == 2);  // of rank 3 nothing is known
+  CHECK(find_holdup(
+            {of_pipeline(0, 40, "send 7 of group pp_0_to_1"), of_pipeline(1, 90, "barrier 1 of group world")})
+            ->culprit.rank == 1);
+}
+
+TEST_CASE("ranks whose messages wait in a circle end the search, and one of them is named") {
+  const auto found = find_holdup({of_pipeline(0, 40, "receive 7 of group pp_1_to_0"),
+                                  of_pipeline(1, 90, "receive 7 of group pp_0_to_1")});
+  REQUIRE(found);
+  CHECK(found->text.starts_with("ranks wait for each other: rank "));
+}
+
+TEST_CASE(
+    "in a pipeline, too, a rank that is stopped, or stands still elsewhere, is named before all others") {
+  const Standing first = of_pipeline(0, 40, "receive 7 of group pp_1_to_0"),
+                 last = of_pipeline(2, 30, "receive 7 of group pp_1_to_2");
+  CHECK(find_holdup({first, hung(1), last})->culprit.rank == 1);
+  Standing stopped = of_pipeline(1, 99, "receive 7 of group pp_0_to_1");
+  stopped.stopped = true;
+  CHECK(find_holdup({first, stopped, last})->culprit.rank == 1);
+}
+
 TEST_CASE("a process that is stopped is seen to be") {
   const pid_t child = fork();
   if (child == 0) {
