@@ -50,10 +50,15 @@ RankPool::Rank::Rank(const std::string& worker, int rank, int ranks) {
   if (!output_ || fcntl(output_.get(), F_SETFL, O_APPEND) != 0) refuse("a file in memory");
   Spawn child;
   child.program = {worker, "play", std::to_string(theirs.get())};
-  child.environment = environment_with(
-      {fmt::format("RANK={}", rank), fmt::format("LOCAL_RANK={}", rank), fmt::format("WORLD_SIZE={}", ranks),
-       fmt::format("LOCAL_WORLD_SIZE={}", ranks), "GROUP_RANK=0", "MASTER_ADDR=127.0.0.1",
-       fmt::format("OMP_NUM_THREADS={}", std::max(1, available_cores() / ranks))});
+  std::vector<std::string> variables = {fmt::format("RANK={}", rank),
+                                        fmt::format("LOCAL_RANK={}", rank),
+                                        fmt::format("WORLD_SIZE={}", ranks),
+                                        fmt::format("LOCAL_WORLD_SIZE={}", ranks),
+                                        "GROUP_RANK=0",
+                                        "MASTER_ADDR=127.0.0.1"};
+  if (std::getenv("OMP_NUM_THREADS") == nullptr)
+    variables.push_back(fmt::format("OMP_NUM_THREADS={}", std::max(1, available_cores() / ranks)));
+  child.environment = environment_with(variables);
   child.out_fd = child.error_fd = output_.get();
   child.inherited_fds = {theirs.get()};
   pid_ = spawn(child);

@@ -57,7 +57,7 @@ TEST_CASE("mistakes in the configuration end with 3 and name the key, whether al
       row({"--parallelism.tensor_parallel_degree=4"}, {"must divide model.n_kv_heads = 2"}),
       row({"--parallelism.pipeline_parallel_degree=4", "--parallelism.pipeline_parallel_microbatch_size=3",
            "--parallelism.pipeline_parallel_layers_per_stage=5"},
-          {"must divide training.local_batch_size", "are 2 stages of 5, which must be a multiple of"}),
+          {"must divide training.local_batch_size", "= 1, the number of stages, must be a multiple of"}),
       row({"--parallelism.context_parallel_degree=2", "--training.seq_len=30"},
           {"that is a multiple of 4, and 30 is none; the next is 32"}),
       row({"--parallelism.context_parallel_degree=3", "--training.seq_len=48",

@@ -75,6 +75,20 @@ TEST_CASE("PRO-06: a rank that stands still is named by the launcher, in exit.js
   CHECK(event["culprit"]["rank"] == 1);
 }
 
+TEST_CASE("PRO-06: a rank of a pipeline that stands still is named, with the stage that waits and its edge") {
+  StoppedRun run({"--parallelism.pipeline_parallel_degree=3", "--model.n_layers=3"});
+  const launch::Finished end = run.launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 7);
+  CHECK(run.mark.all_gone());
+  CHECK_THAT(end.err, ContainsSubstring("rank 1 holds the others up: it has stood still for "));
+  const bool by_the_next = end.err.find(" of group pp_1_to_2 for pipeline.2RECV_F") != std::string::npos,
+             by_the_one_before =
+                 end.err.find(" of group pp_1_to_0 for pipeline.0RECV_B") != std::string::npos;
+  CHECK((by_the_next || by_the_one_before));
+  CHECK(run.place.exit_record("run")["culprit"]["rank"] == 1);
+}
+
 TEST_CASE("PRO-06: a rank that stands still on another node is named") {
   const Place place;
   const Mark mark;

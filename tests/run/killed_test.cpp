@@ -19,17 +19,16 @@ const Words kEndless = {"--training.steps=1000000"};
 
 // A run of 2 ranks that would not end by itself.
 struct EndlessRun {
-  Place place;
-  Mark mark;
-  Launch launcher{[&] {
-                    const Words words = place.launch(2, "run", kEndless);
-                    return without_launch(words);
-                  }(),
-                  {mark.setting()}};
+  explicit EndlessRun(const Words& flags = {})
+      : launcher(without_launch(place.launch(2, "run", kEndless + flags)), {mark.setting()}) {}
 
   bool reaches_step(std::size_t step) const {
     return holds_soon([&] { return lines_of(place / "run" / "metrics.jsonl").size() >= step; });
   }
+
+  Place place;
+  Mark mark;
+  Launch launcher;
 };
 
 ProgramResult check_next_run(const Place& place) {
@@ -43,8 +42,9 @@ ProgramResult check_next_run(const Place& place) {
 }
 
 TEST_CASE("a killed rank ends the run with 137, is named, and is written down by the launcher") {
-  const int victim = GENERATE(0, 1);
-  EndlessRun run;
+  const auto [victim, stages] = GENERATE(std::pair{0, 1}, std::pair{1, 1}, std::pair{1, 2});
+  INFO(stages << " stages");
+  EndlessRun run({fmt::format("--parallelism.pipeline_parallel_degree={}", stages)});
   REQUIRE(run.reaches_step(3));
   const std::vector<int> rank = run.mark.processes(fmt::format("RANK={}", victim));
   REQUIRE(rank.size() == 1);

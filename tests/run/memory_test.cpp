@@ -19,5 +19,22 @@ TEST_CASE("a run takes what was planned for it, for every memory policy, with tw
   check_policies(2, kSmall);
 }
 
+// Two ranks with two stages each; the first is measured.
+TEST_CASE("a rank of a pipeline takes what was planned for it") {
+  const Place place;
+  const Words pipeline = kSmall + Words{"--parallelism.pipeline_parallel_degree=2",
+                                        "--parallelism.pipeline_parallel_schedule=Interleaved1F1B",
+                                        "--training.local_batch_size=8"};
+  const double measured = memory_of(place, 2, "pipeline", pipeline).measured;
+  const nlohmann::json plan = nlohmann::json::parse(
+      must_end_well(Words{"plan"} + place.flags("pipeline", pipeline) +
+                    Words{"--validation.enable=false", "--world=2", "--rank=0", "--device=cpu", "--json"})
+          .output);
+  const double planned = plan.at("memory").at("total_bytes");
+  INFO("planned " << planned << ", measured " << measured);
+  CHECK(measured < 1.03 * planned);
+  CHECK(measured > 0.97 * planned);
+}
+
 }  // namespace
 }  // namespace rondo

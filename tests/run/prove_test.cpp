@@ -33,7 +33,9 @@ TEST_CASE("layouts of Llama 3 equal one rank: gradients, norm, and parameters an
       "dp_shard=2,compile.memory_policy=full,parallelism.fsdp_reshard_after_forward=always",
       "dp_shard=2,tp=2,accumulate=2",
       "dp_replicate=2,dp_shard=2,accumulate=3,compile.enable=false",
-      "dp_shard=2/tp=3"};
+      "dp_shard=2/tp=3",
+      "pp=2,accumulate=4/dp_shard=2",
+      "pp=2,dp_replicate=2,accumulate=4,parallelism.pipeline_parallel_schedule=ZBVZeroBubble"};
   all_hold(prove_layouts("llama3", layouts), layouts.size());
 }
 
@@ -46,7 +48,11 @@ TEST_CASE("layouts of DeepSeek-V3 equal one rank, and tokens go to the same expe
                          "dp_shard=2,tp=2,ep=2,compile.memory_policy=min_cut" + standard,
                          "dp_replicate=2,dp_shard=2,ep=2,model.sequence_balance_coeff=0.1",
                          "dp_replicate=2,tp=2,model.n_expert_groups=4,model.n_limited_groups=2",
-                         "tp=2,ep=2/dp_shard=4,ep=4"};
+                         "tp=2,ep=2/dp_shard=4,ep=4",
+                         "dp_shard=2,ep=2/pp=2,dp_shard=2,ep=2,accumulate=4",
+                         "pp=2,dp_shard=2,ep=2,accumulate=4,"
+                         "parallelism.pipeline_parallel_schedule=DualPipeV" +
+                             standard};
   all_hold(prove_layouts("deepseek_v3", layouts), layouts.size());
 }
 
@@ -116,7 +122,7 @@ TEST_CASE("rondo prove refuses layouts that the small model cannot have, and say
   CHECK(refused.exit_code == 2);
   CHECK_THAT(refused.output,
              ContainsSubstring("--layout \"tp=5\": the small model is shared by 1, 2, 3, 4, 6"));
-  CHECK_THAT(prove("llama3", {"--layout", "pp=2"}).output, ContainsSubstring("must be like dp_replicate=2"));
+  CHECK_THAT(prove("llama3", {"--layout", "zp=2"}).output, ContainsSubstring("must be like dp_replicate=2"));
   CHECK(prove("llama3", {"--layout", "dp_shard=2,ep=2"}).exit_code == 2);
   CHECK_THAT(prove("llama3", {"--keep", RONDO_SOURCE_DIR}).output,
              ContainsSubstring("must be a folder that is empty"));

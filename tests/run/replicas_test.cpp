@@ -151,6 +151,26 @@ TEST_CASE("a replica that drifts ends the run with 8 at the next check or hash, 
   CHECK_THAT(end.err, ContainsSubstring("which of them is right cannot be told"));
 }
 
+TEST_CASE(
+    "replicas of a stage are compared with each other, and ranks of other stages tell the same tensor") {
+  const Place place;
+  const Words words =
+      place.launch(4, "run",
+                   Grid{2, 1}.flags() + Words{"--parallelism.pipeline_parallel_degree=2",
+                                              "--lr_scheduler.decay_type=cosine", "--training.steps=12",
+                                              "--validation.enable=false", "--debug.check_replicas_every=6",
+                                              "--debug.hash_every=0"});
+  const launch::Finished end =
+      launch::Launch(without_launch(words), {{"LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so"},
+                                             {"OTHER_COSINE_RANK", "3"}})
+          .wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 8);
+  CHECK_THAT(end.err,
+             ContainsSubstring("rank 0 error   step 6: ranks that should hold the same state have "
+                               "drifted apart: rank 3 has other bits than rank 2 of model/layers.1."));
+}
+
 TEST_CASE("PRO-07: a rank that holds the others up is named, once") {
   const Place place;
   const Words words =

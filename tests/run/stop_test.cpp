@@ -34,9 +34,9 @@ struct SavingRun {
 };
 
 // Five steps more, and the same run undisturbed: equal bits on all of them.
-void check_goes_on(const SavingRun& run) {
+void check_goes_on(const SavingRun& run, const Words& flags = {}) {
   const std::size_t done = run.steps_done();
-  const Words steps = {fmt::format("--training.steps={}", done + 5)};
+  const Words steps = flags + Words{fmt::format("--training.steps={}", done + 5)};
   const ProgramResult resumed = rondo(run.place.launch(2, "run", kSavesAtTheEnd + steps));
   INFO(resumed.output);
   REQUIRE(resumed.exit_code == 0);
@@ -66,6 +66,18 @@ TEST_CASE("a stop signal saves the step that all ranks agree on and ends with 75
   CHECK(run.place.exit_record("run")["exit_code"] == code);
   CHECK(fs::exists(run.place / fmt::format("run/checkpoint/step-{}/COMMITTED", run.steps_done())));
   check_goes_on(run);
+}
+
+TEST_CASE("a stop signal in a pipeline saves and ends with 75, and the pipeline goes on") {
+  const Words pipeline = {"--parallelism.pipeline_parallel_degree=2"};
+  SavingRun run(pipeline);
+  REQUIRE(run.reaches_step(3));
+  run.launcher.signal(SIGTERM);
+  const launch::Finished end = run.launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 75);
+  CHECK(run.mark.all_gone());
+  check_goes_on(run, pipeline);
 }
 
 TEST_CASE("a signal to one rank stops and saves all of them") {

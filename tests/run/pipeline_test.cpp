@@ -1,0 +1,50 @@
+// Pipelines have the bits of accumulation, whichever schedule and executor plays them. Layouts are chosen so
+// that each schedule, model and setting is met; pipeline_full_test.cpp has the matrix.
+#include "tests/run/pipeline.h"
+
+namespace rondo {
+namespace {
+
+TEST_CASE("pipelines of Llama 3 have the bits of accumulation, resume it and are resumed by it") {
+  const Place place;
+  const Words flags = layers(4) + Words{"--training.document_attention=true"};
+  const auto accumulate = [&](const std::string& name) { place.play(1, name, flags + accumulates(1)); };
+  const auto pipeline = [&](const std::string& name, const Words& more) {
+    place.play(2, name, flags + pipelines(2) + more);
+  };
+  accumulate("accumulated");
+  pipeline("GPipe, eager", schedule("GPipe") + kEager);
+  pipeline("1F1B, replay", schedule("1F1B") + kReplay);
+  pipeline("InterleavedZeroBubble, interpreter", schedule("InterleavedZeroBubble") + kInterpreter);
+  forget_the_last(place, "accumulated", "resumed with a pipeline");
+  pipeline("resumed with a pipeline", schedule_of_csv(place));
+  pipeline("ZBVZeroBubble, eager", schedule("ZBVZeroBubble") + kEager);
+  forget_the_last(place, "ZBVZeroBubble, eager", "resumed without");
+  accumulate("resumed without");
+  for (const char* run : {"GPipe, eager", "1F1B, replay", "InterleavedZeroBubble, interpreter",
+                          "resumed with a pipeline", "ZBVZeroBubble, eager", "resumed without"})
+    check_equals(place, "accumulated", run);
+  CHECK(place.metrics("accumulated").front().at("grad_norm") > 1);  // above training.max_norm: clipped
+}
+
+TEST_CASE("a pipeline of DeepSeek-V3 with expert parallelism in bf16 has the bits of accumulation") {
+  const Place place(kTinyDeepSeek);
+  const Words flags =
+      layers(4) + Words{"--parallelism.expert_parallel_degree=2", "--training.mixed_precision_param=bfloat16",
+                        "--parallelism.fsdp_reshard_after_forward=always"};
+  place.play(2, "accumulated", flags + accumulates(2));
+  place.play(4, "DualPipeV", flags + pipelines(2) + schedule("DualPipeV"));
+  check_equals(place, "accumulated", "DualPipeV");
+}
+
+TEST_CASE("a pipeline of gpt-oss with tensor parallelism has the bits of accumulation") {
+  const Place place(gpt_oss().toml);
+  const Words flags = layers(4) + Words{"--parallelism.tensor_parallel_degree=2",
+                                        "--parallelism.fsdp_reshard_after_forward=never"};
+  place.play(2, "accumulated", flags + accumulates(1));
+  place.play(4, "Interleaved1F1B", flags + pipelines(2) + schedule("Interleaved1F1B"));
+  check_equals(place, "accumulated", "Interleaved1F1B");
+}
+
+}  // namespace
+}  // namespace rondo
