@@ -85,7 +85,9 @@ const CompiledFunctions& PipelineRanks::of(std::int64_t rank) {
 PipelinePlan plan_pipeline(
     PipelineRanks& ranks, const std::string& schedule, const EstimateStep& estimate,
     const std::function<double(double bytes, std::int64_t from, std::int64_t to)>& message_s) {
-  PipelinePlan plan{.schedule = schedule, .layout = ranks.layout()};
+  PipelinePlan plan;
+  plan.schedule = schedule;
+  plan.layout = ranks.layout();
   const pipeline::Program& program = plan.layout.program;
   struct KindEstimate {
     std::vector<StageEstimate> stages;

@@ -241,7 +241,8 @@ Remedies find_remedies(const Variant& job, const JobPlan& plan, const SearchLimi
 
 Remedies find_faster_pipelines(const Variant& job, const JobPlan& plan, const SearchLimits& limits) {
   const Stopwatch watch;
-  Remedies made{.most_ranks = job.world};
+  Remedies made;
+  made.most_ranks = job.world;
   const std::vector<Variant> ways = pipelines(job);
   for (auto way = ways.begin() + 1; way != ways.end(); ++way) {
     if (watch.seconds() >= limits.seconds) {

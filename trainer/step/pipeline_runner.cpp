@@ -124,7 +124,6 @@ class PipelineRunner::Stage {
 
   std::int64_t number() const { return compiled_.stage; }
   bool has_head() const { return compiled_.head; }
-  c10::Device device() const { return device_; }
 
   void unshard() {
     if (unshard_ && !is_unsharded_) unshard_->run({});
@@ -135,7 +134,9 @@ class PipelineRunner::Stage {
   void run(ir::Body body, std::int32_t microbatch, const StepBatch& batch, const Streams& streams) {
     unshard();
     Slot& slot = slot_of(microbatch);
-    (body == ir::Body::forward ? slot.sending_hidden : slot.sending_gradient).wait();
+    // What the body writes anew must have left; gradients of weights go on beside a message.
+    if (body == ir::Body::forward) slot.sending_hidden.wait();
+    if (body == ir::Body::backward || body == ir::Body::backward_input) slot.sending_gradient.wait();
     const Batch& rows = batch.microbatches[static_cast<std::size_t>(microbatch)];
     if (compiled_.accumulate) return run_eagerly(body, microbatch, rows, batch.valid_tokens, streams);
     const auto executor = slot.bodies.find(body);
@@ -371,10 +372,12 @@ Tensor PipelineRunner::validate(const Batch& batch, std::int64_t valid_tokens) {
       receive(hidden, edge(coming)).wait();
     }
     const Tensor& made = own->validate(batch, valid_tokens, hidden);
-    if (own->has_head()) loss = made;
-    const Action message = send_of(forward);
-    if (own->has_head()) continue;
+    if (own->has_head()) {
+      loss = made;
+      continue;
+    }
     hidden = made;
+    const Action message = send_of(forward);
     if (compiled_.program.peer_of(message) != compiled_.rank) sending.push_back(send(made, edge(message)));
   }
   for (Message& message : sending) message.wait();

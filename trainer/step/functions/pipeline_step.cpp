@@ -58,12 +58,13 @@ PipelineFunctions make_pipeline_step(const std::shared_ptr<const Decoder>& model
     const StagePart& part = parts.at(static_cast<std::size_t>(stage));
     decoders.push_back(model->stage(part));
     const StageEnds ends{"stage_" + std::to_string(stage), part.embedding, part.head};
-    const StepContextPtr step = stages.emplace_back(make_step(model, {decoders.back()}, ends, of_microbatch));
-    functions.stages.push_back({stage, part.embedding, part.head, make_accumulate(step),
-                                make_eager_body(step),
-                                make_stage_validate(make_step(model, {decoders.back()}, ends, with_room))});
+    const StepContextPtr step =
+        stages.emplace_back(make_step_context(model, {decoders.back()}, ends, of_microbatch));
+    functions.stages.push_back(
+        {stage, part.embedding, part.head, make_accumulate(step), make_eager_body(step),
+         make_stage_validate(make_step_context(model, {decoders.back()}, ends, with_room))});
   }
-  const StepContextPtr rank = make_step(model, decoders, {}, options);
+  const StepContextPtr rank = make_step_context(model, decoders, {}, options);
   functions.update = make_update(rank, stages);
   functions.validate = make_validate_total(rank);
   return functions;

@@ -129,8 +129,8 @@ Runs runs_of(const Things& all, const Things& some, Name name) {
 
 ir::DType StepContext::sums() const { return to_ir(sum_dtype(options.state_dtype)); }
 
-StepContextPtr make_step(const std::shared_ptr<const Decoder>& whole, const Decoders& parts,
-                         const StageEnds& ends, const TrainStepOptions& options) {
+StepContextPtr make_step_context(const std::shared_ptr<const Decoder>& whole, const Decoders& parts,
+                                 const StageEnds& ends, const TrainStepOptions& options) {
   const auto made = std::make_shared<StepContext>(StepContext{.model = parts.size() == 1 ? parts[0] : whole,
                                                               .options = options,
                                                               .stage = ends.name,
@@ -139,8 +139,8 @@ StepContextPtr make_step(const std::shared_ptr<const Decoder>& whole, const Deco
                                                               .parameters = {},
                                                               .placements = {},
                                                               .expert_biases = {},
-                                                              .parameter_runs = {},
-                                                              .router_runs = {},
+                                                              .parameter_runs = Runs(),
+                                                              .router_runs = Runs(),
                                                               .update_groups = {},
                                                               .sharding = InputSharding(options.mesh),
                                                               .inputs = {}});

@@ -53,8 +53,8 @@ struct StageEnds {
 };
 using Decoders = std::vector<std::shared_ptr<const Decoder>>;
 // `parts`: of the model, in its order; the forward is that of a single one.
-StepContextPtr make_step(const std::shared_ptr<const Decoder>& whole, const Decoders& parts,
-                         const StageEnds& ends, const TrainStepOptions& options);
+StepContextPtr make_step_context(const std::shared_ptr<const Decoder>& whole, const Decoders& parts,
+                                 const StageEnds& ends, const TrainStepOptions& options);
 
 // The batch of a stage as its forward, and its loss or backward, read it.
 struct BatchInputs {

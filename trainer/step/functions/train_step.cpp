@@ -51,7 +51,7 @@ StepFunction make_validate(const StepContextPtr& step) {
 
 TrainStepFunctions make_train_step(const std::shared_ptr<const Decoder>& model,
                                    const TrainStepOptions& options) {
-  const auto made_with = [&](const TrainStepOptions& o) { return make_step(model, {model}, {}, o); };
+  const auto made_with = [&](const TrainStepOptions& o) { return make_step_context(model, {model}, {}, o); };
   TrainStepFunctions functions;
   // A microbatch leaves the sum over replicas to the update, which takes it once.
   const bool accumulates = options.microbatches > 1;
