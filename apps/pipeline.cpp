@@ -240,8 +240,8 @@ int run(const Arguments& args) {
   if (!read_options(args, options)) return 0;
   const Made all = made(options);
   const Program& program = all.program;
-  const std::string title =
-      options.csv.empty() ? options.schedule : std::filesystem::path(options.csv).filename().string();
+  const std::string title = options.csv.empty() ? schedule_named(options.schedule).name
+                                                : std::filesystem::path(options.csv).filename().string();
   const auto [lowered, proof] = lower_and_prove(program, options.slots);
 
   const bool draws = lowered.action_count() <= kMostDrawn;

@@ -81,8 +81,8 @@ TEST_CASE("what cannot be is refused with flag and rule, and a wrong schedule wi
   };
   refused({}, 2, "pipeline: either SCHEDULE or --csv must be given");
   refused({"1F1B"}, 2, "pipeline: --ranks is missing");
-  refused({"1F1b", "--ranks", "1", "--microbatches", "1"}, 2,
-          "unknown schedule \"1F1b\" (did you mean 1F1B?)");
+  refused({"1F1X", "--ranks", "1", "--microbatches", "1"}, 2,
+          "unknown schedule \"1F1X\" (did you mean 1F1B?)");
   refused(with({"--messages"}), 2, "--messages needs --write-csv");
   refused(with({"--write", "s.pdf"}), 2, "--write \"s.pdf\" must end in .svg or .html");
   refused(with({"--durations", "1,2"}), 2, "must be three times above 0, of F, I and W, such as 1,1.2,0.8");
@@ -90,7 +90,8 @@ TEST_CASE("what cannot be is refused with flag and rule, and a wrong schedule wi
   refused(with({"--layout", "Et|tL"}), 2, "--layout has 2 stages, which must be a multiple of --ranks 4");
   refused(with({"--layers", "1"}), 2, "--layers \"1\" must be at least 2");
   refused(with({"--slots", "2"}), 3, "rank 0, action 2 (0F2) uses slot 0 of stage 0");
-  refused({"1F1B", "--ranks", "8192", "--microbatches", "9000"}, 2, "their product must be at most 22369621");
+  refused({"1F1B", "--ranks", "8192", "--microbatches", "9000"}, 2,
+          "--microbatches \"9000\" must be at most 2730 with 8192 stages");
   refused({"--csv", scratch / "none.csv"}, 4, "check that the path exists");
   refused(with({"--write-csv", scratch / "none/s.csv"}), 6, "choose another output");
   write_text(scratch / "wrong.csv", "0F0,0B0\n1F0\n");

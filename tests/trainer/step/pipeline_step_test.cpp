@@ -96,6 +96,7 @@ TEST_CASE("stages have the bits of the whole model, in any order of bodies and w
   const Trained expected = train(job, job.compile(ExecutorKind::replay));
   for (const ExecutorKind kind : {ExecutorKind::replay, ExecutorKind::interpreter, ExecutorKind::eager}) {
     for (const char* order : kOrders) {
+      if (kind != ExecutorKind::replay && order != kOrders[2]) continue;  // it has all kinds of bodies
       INFO(fmt::format("{}, {} flags, executor {}: {}", model, flags.size(), static_cast<int>(kind), order));
       check_equal(train(job, job.compile_stages(kind, order)), expected);
     }
