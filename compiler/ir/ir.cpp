@@ -32,7 +32,8 @@ constexpr std::array<DTypeRow, 10> kDTypes = {{{"f64", 8},
                                                {"u8", 1},
                                                {"b8", 1}}};
 
-constexpr std::array<std::string_view, 5> kInputKinds = {"parameter", "optimizer", "buffer", "batch", "saved"};
+constexpr std::array<std::string_view, 5> kInputKinds = {"parameter", "optimizer", "buffer", "batch",
+                                                         "saved"};
 
 }  // namespace
 

@@ -145,8 +145,7 @@ void Trainer::step_is_done(const StepResult& result) {
   done.state_hash = inspect_state(done.step);
   if (report_) {
     report_->step_done(done, result);
-    if (const auto facts = runner_->replay_facts(); facts && steps_here_ == 2)
-      report_->replaying(*facts);
+    if (const auto facts = runner_->replay_facts(); facts && steps_here_ == 2) report_->replaying(*facts);
   }
   if (profile_) {
     if (report_) report_->pause();
