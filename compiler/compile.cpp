@@ -45,17 +45,13 @@ std::shared_ptr<ReplayDevice> make_replay_device(c10::Device device) {
   return device.is_cpu() ? make_cpu_device() : cuda::make_device(device.index());
 }
 
-}  // namespace
-
-namespace {
-
 ir::Graph traced(const StepFunction& function, const CompileRequest& request) {
   if (request.traces == nullptr) return trace(function);
   if (!request.traces->contains(function.name)) request.traces->emplace(function.name, trace(function));
   return request.traces->at(function.name);
 }
 
-// What writes a graph after each pass, where that is asked for; and now, if nothing has run yet.
+// What writes a graph after each pass, where that is asked for, and writes what they begin with.
 ir::DumpCallback dump_of(const ir::Graph& graph, const CompileRequest& request) {
   if (!request.dump_all || request.dump_folder.empty()) return {};
   write_graph(request.dump_folder / (graph.name + ".00-trace.ir"), graph);
@@ -63,6 +59,14 @@ ir::DumpCallback dump_of(const ir::Graph& graph, const CompileRequest& request) 
                                                                        const ir::Graph& now) mutable {
     write_graph(folder / fmt::format("{}.{:02}-{}.ir", name, ++number, pass), now);
   };
+}
+
+// The dump comes before the verifier, so that a graph that is refused can be looked at.
+ir::PipelineReport verify_and_improve(ir::Graph& graph, std::string_view made_by,
+                                      const CompileRequest& request, ir::Stretch stretch) {
+  const ir::DumpCallback dump = dump_of(graph, request);
+  ir::verify(graph, made_by);
+  return ir::run_pipeline(graph, request.options, dump, stretch);
 }
 
 // What a body reads and returns, as a function.
@@ -83,8 +87,7 @@ CompiledStep::CompiledStep(StepFunction function, const CompileRequest& request)
   const Stopwatch started;
   graph_ = traced(function_, request);
   report_.trace_ms = started.milliseconds();
-  ir::verify(graph_, "trace");
-  run_passes(request, ir::Stretch::all);
+  run_passes(request, "trace", ir::Stretch::all);
 }
 
 CompiledStep::CompiledStep(ir::Graph body, const CompileRequest& request, CompileReport before)
@@ -92,13 +95,13 @@ CompiledStep::CompiledStep(ir::Graph body, const CompileRequest& request, Compil
       kind_(request.executor),
       graph_(std::move(body)),
       report_(std::move(before)) {
-  run_passes(request, ir::Stretch::behind_cut);
+  run_passes(request, "the cut into bodies", ir::Stretch::behind_cut);
 }
 
-void CompiledStep::run_passes(const CompileRequest& request, ir::Stretch stretch) {
+void CompiledStep::run_passes(const CompileRequest& request, std::string_view made_by, ir::Stretch stretch) {
   if (report_.traced_nodes == 0) report_.traced_nodes = graph_.nodes.size();
   const Stopwatch started;
-  ir::PipelineReport done = ir::run_pipeline(graph_, request.options, dump_of(graph_, request), stretch);
+  ir::PipelineReport done = verify_and_improve(graph_, made_by, request, stretch);
   std::move(done.passes.begin(), done.passes.end(), std::back_inserter(report_.pipeline.passes));
   report_.pipeline.notes = std::move(done.notes);
   report_.passes_ms += started.milliseconds();
@@ -122,11 +125,8 @@ std::vector<CompiledBody> compile_bodies(const StepFunction& function, const Com
   report.trace_ms = started.milliseconds();
   report.traced_nodes = joint.nodes.size();
   const Stopwatch passes;
-  ir::verify(joint, "trace");
-  report.pipeline =
-      ir::run_pipeline(joint, request.options, dump_of(joint, request), ir::Stretch::before_cut);
+  report.pipeline = verify_and_improve(joint, "trace", request, ir::Stretch::before_cut);
   std::vector<ir::BodyGraph> cut_up = ir::cut_into_bodies(joint, cut);
-  for (const ir::BodyGraph& body : cut_up) ir::verify(body.graph, "the cut into bodies");
   report.passes_ms = passes.milliseconds();
   std::vector<CompiledBody> bodies;
   for (ir::BodyGraph& body : cut_up)

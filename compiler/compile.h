@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/bodies/bodies.h"
@@ -60,7 +61,7 @@ struct SharedResources {
 class CompiledStep {
  public:
   CompiledStep(StepFunction function, const CompileRequest& request);
-  // Of a body that was cut, and is verified. `before`: of what was done until then, for one of the bodies.
+  // Of a body that was cut. `before`: of what was done until then, for one of the bodies.
   CompiledStep(ir::Graph body, const CompileRequest& request, CompileReport before);
 
   // One line per collective in the order of the schedule: op, group, dtype and sizes. Equal on all ranks, or
@@ -79,7 +80,8 @@ class CompiledStep {
   std::unique_ptr<Executor> bind(std::vector<at::Tensor> state, const SharedResources& shared) const;
 
  private:
-  void run_passes(const CompileRequest& request, ir::Stretch stretch);
+  // `made_by`: who is to blame where the graph is refused.
+  void run_passes(const CompileRequest& request, std::string_view made_by, ir::Stretch stretch);
 
   StepFunction function_;
   ExecutorKind kind_;

@@ -20,6 +20,11 @@ IdMap<std::int32_t> parameters_of_nodes(const Graph& graph) {
   return parameters;
 }
 
+bool may_gather(const Node& node) {
+  const Effect effect = facts(node.op).effect;
+  return effect == Effect::none || effect == Effect::collective_start || effect == Effect::wait;
+}
+
 IdMap<bool> values_of_parameters(const Graph& graph, const std::function<bool(std::size_t)>& may) {
   IdMap<bool> derived(graph.values.size(), false);
   for (const Input& input : graph.inputs) derived[input.value] = input.kind == InputKind::parameter;

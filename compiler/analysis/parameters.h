@@ -17,6 +17,10 @@ namespace rondo::ir {
 // the update: parallel/simple_fsdp.h.
 IdMap<std::int32_t> parameters_of_nodes(const Graph& graph);
 
+// Whether a node may be a part of gathering a parameter, of which nothing else in the step takes note: it
+// computes, or is one end of a collective.
+bool may_gather(const Node& node);
+
 // For each value whether it is a parameter, or computed from parameters alone by nodes that `may(index)`
 // admits.
 IdMap<bool> values_of_parameters(const Graph& graph, const std::function<bool(std::size_t)>& may);

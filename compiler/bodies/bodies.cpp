@@ -12,7 +12,7 @@
 
 #include "compiler/analysis/parameters.h"
 #include "compiler/ir/def_use.h"
-#include "compiler/ir/op_facts.h"
+#include "compiler/ir/segments.h"
 #include "compiler/verify/infer_sharding.h"
 #include "support/error.h"
 
@@ -67,9 +67,7 @@ class Cutter {
 
   void divide() {
     const IdMap<bool> of_parameters = values_of_parameters(joint_, [&](std::size_t i) {
-      const Effect effect = facts(joint_.nodes[i].op).effect;
-      return joint_.nodes[i].phase == Phase::forward &&
-             (effect == Effect::none || effect == Effect::collective_start || effect == Effect::wait);
+      return joint_.nodes[i].phase == Phase::forward && may_gather(joint_.nodes[i]);
     });
     IdMap<bool> made_backward(joint_.values.size(), false);
     for (NodeIndex i = 0; i < joint_.node_count(); ++i) {
@@ -167,9 +165,7 @@ class Cutter {
     }
     const NodeIndex maker = def_use_.maker(id);
     Node made = joint_.nodes[maker];
-    const bool views = std::all_of(made.results.begin(), made.results.end(),
-                                   [&](ValueId result) { return joint_.value(result).views != kNoValue; });
-    if (views && facts(made.op).effect == Effect::none) {
+    if (only_views(joint_, made)) {
       made.phase = phase;
       return append(b, std::move(made));
     }

@@ -19,13 +19,6 @@ constexpr std::size_t kNamedCuts = 8;
 
 bool is_host_sync(const Node& node) { return facts(node.op).effect == Effect::host_sync; }
 
-// Whether the device has nothing to do for a node: its results are views, made when memory is laid out.
-bool only_views(const Graph& graph, const Node& node) {
-  if (facts(node.op).effect != Effect::none || node.results.empty()) return false;
-  return std::all_of(node.results.begin(), node.results.end(),
-                     [&](ValueId id) { return graph.value(id).views != kNoValue; });
-}
-
 // Index of the segment that each node lies in, -1 outside of all. Throws VerifyError where they do not
 // ascend.
 IdMap<std::int32_t> segments_of_nodes(const Graph& graph) {
@@ -44,6 +37,12 @@ IdMap<std::int32_t> segments_of_nodes(const Graph& graph) {
 }
 
 }  // namespace
+
+bool only_views(const Graph& graph, const Node& node) {
+  if (facts(node.op).effect != Effect::none || node.results.empty()) return false;
+  return std::all_of(node.results.begin(), node.results.end(),
+                     [&](ValueId id) { return graph.value(id).views != kNoValue; });
+}
 
 std::vector<NodeIndex> host_syncs(const Graph& graph) {
   std::vector<NodeIndex> found;

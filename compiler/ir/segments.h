@@ -10,6 +10,9 @@
 
 namespace rondo::ir {
 
+// Whether the device has nothing to do for a node: its results are views, made when memory is laid out.
+bool only_views(const Graph& graph, const Node& node);
+
 // Nodes at which the host reads what the device computed: where the graph is cut. Empty: the whole graph is
 // one segment.
 std::vector<NodeIndex> host_syncs(const Graph& graph);

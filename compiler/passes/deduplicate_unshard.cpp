@@ -14,19 +14,9 @@
 
 #include "compiler/analysis/equal_nodes.h"
 #include "compiler/analysis/parameters.h"
-#include "compiler/ir/op_facts.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {
-namespace {
-
-// A gather and what belongs to it. A collective of anything but parameters is not the same one twice.
-bool may_gather(const Node& node) {
-  const Effect effect = facts(node.op).effect;
-  return effect == Effect::none || effect == Effect::collective_start || effect == Effect::wait;
-}
-
-}  // namespace
 
 Notes deduplicate_unshard(Graph& graph, const CompileOptions& options) {
   if (overwrites(graph)) return left_alone();
