@@ -129,14 +129,12 @@ std::vector<std::int64_t> PipelineSchedule::stages_of_rank() const {
 }
 
 void CompiledPipeline::place(const PipelineSchedule& schedule) {
-  program = schedule.program;
-  rank = schedule.rank;
-  ranks = schedule.ranks;
-  const std::vector<std::int64_t> own = schedule.stages_of_rank();
+  static_cast<PipelineSchedule&>(*this) = schedule;
+  const std::vector<std::int64_t> own = stages_of_rank();
   RONDO_ASSERT(own.size() == stages.size(), "a rank has the stages that were compiled for it");
   for (std::size_t i = 0; i < own.size(); ++i) {
     stages[i].stage = own[i];
-    stages[i].slots = schedule.proof.in_flight.of_stage[static_cast<std::size_t>(own[i])];
+    stages[i].slots = proof.in_flight.of_stage[static_cast<std::size_t>(own[i])];
     stages[i].pending_slots = next_divisor(
         stages[i].slots, std::max(1, most_pending(program.ranks[static_cast<std::size_t>(rank)], own[i])));
   }

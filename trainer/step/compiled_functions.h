@@ -56,10 +56,7 @@ struct PipelineSchedule {
   // The stages of a rank, ascending.
   std::vector<std::int64_t> stages_of_rank() const;
 };
-struct CompiledPipeline {
-  pipeline::Program program;             // lowered
-  std::int64_t rank = 0;                 // of the pipeline
-  std::vector<std::int64_t> ranks = {};  // of the job, that are the pipeline's
+struct CompiledPipeline : PipelineSchedule {
   std::vector<CompiledStage> stages;
 
   // For the schedule's rank, whose stages the functions are, or are like but for names.
