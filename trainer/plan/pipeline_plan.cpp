@@ -72,7 +72,7 @@ PipelineRanks::PipelineRanks(const JobConfig& config, const Layout& layout, std:
     kind_of_.push_back(static_cast<std::size_t>(std::find(known.begin(), known.end(), own) - known.begin()));
     if (kind_of_.back() < known.size()) continue;
     known.push_back(std::move(own));
-    kinds_.push_back(compile_functions(config, layout, ranks[rank], model, request));
+    kinds_.push_back(compile_functions(config, layout, layout_, ranks[rank], model, request));
   }
 }
 

@@ -162,7 +162,7 @@ JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::optional<std::
     ranks.emplace(config, plan.layout, plan.rank, model, request);
     for (const CompiledFunctions& kind : ranks->kinds()) add_times(kind, plan.times);
   } else {
-    whole.emplace(compile_functions(config, plan.layout, plan.rank, model, request));
+    whole.emplace(compile_functions(config, plan.layout, std::nullopt, plan.rank, model, request));
     plan_repeat(*whole, plan);
     add_times(*whole, plan.times);
   }

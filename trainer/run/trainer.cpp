@@ -21,7 +21,6 @@
 #include "support/log.h"
 #include "support/stop_signal.h"
 #include "support/version.h"
-#include "trainer/config/pipeline_layout.h"
 #include "trainer/run/compare_ranks.h"
 #include "trainer/run/compare_replicas.h"
 #include "trainer/step/from_config.h"
@@ -48,6 +47,7 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
       started_(started),
       on_hang_(std::move(on_hang)),
       layout_(resolve_layout(config, environment.world_size)),
+      pipeline_(pipeline_layout(config, layout_)),
       report_(report) {}
 
 Trainer::~Trainer() = default;
@@ -82,7 +82,7 @@ void Trainer::compile() {
   const TrainStepOptions options = step_options(config_, layout_, environment_.rank);
   if (report_) report_->experts(*model_, options);
   functions_ = std::make_unique<CompiledFunctions>(compile_functions(
-      config_, layout_, environment_.rank, model_,
+      config_, layout_, pipeline_, environment_.rank, model_,
       compile_request(config_, device_.type(),
                       report_ ? report_->folder().graph_folder() : std::filesystem::path())));
   if (report_) report_->compiled(*functions_);
@@ -105,12 +105,12 @@ void Trainer::meet() {
   decide_repeats();
   compare_collectives(functions_->all(), layout_.mesh,
                       *groups_);  // before the ranks of other groups wait for each other
-  groups_->add(process_groups(config_, layout_, rank));
+  groups_->add(process_groups(config_, layout_, pipeline_, rank));
   name_crash_file();
   // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.
   if (config_.compile.dump_ranks == "all" && rank != 0 && config_.compile.dump != "none")
     compile_functions(
-        config_, layout_, rank, model_,
+        config_, layout_, pipeline_, rank, model_,
         compile_request(config_, device_.type(), RunFolder::graph_folder_of(config_.job.dump_folder, rank)));
 }
 
@@ -124,8 +124,7 @@ std::vector<std::string> Trainer::settings() const {
   if (config_.checkpoint.enable)
     more.push_back("checkpoint folder = " +
                    std::filesystem::weakly_canonical(checkpoint_root(config_)).string());
-  if (const auto pipeline = pipeline_layout(config_, layout_))
-    more.push_back("pipeline (stages and schedule) = " + fingerprint(*pipeline));
+  if (pipeline_) more.push_back("pipeline (stages and schedule) = " + fingerprint(*pipeline_));
   more.push_back(fmt::format("rondo = {} {}", version(), commit()));
   more.push_back("LibTorch = " TORCH_VERSION);
   return settings_to_compare(config_, more);

@@ -10,14 +10,14 @@
 #include "models/parts/model_spec.h"
 #include "parallel/groups/messages.h"
 #include "support/error.h"
-#include "trainer/config/pipeline_layout.h"
 #include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/config/schema/parameter_groups.h"
 #include "trainer/step/float_dtypes.h"
 
 namespace rondo {
 
-std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layout, int rank) {
+std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layout,
+                                         const std::optional<PipelineLayout>& pipeline, int rank) {
   const Mesh& mesh = layout.mesh;
   const std::string all = mesh.group(kAllAxes).name;
   std::map<std::string, Axes> by_name;  // in one order on all ranks
@@ -28,7 +28,6 @@ std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layou
   std::vector<GroupMembers> groups;
   for (const auto& [name, axes] : by_name)
     if (name != all && mesh.degree(axes) > 1) groups.push_back({name, mesh.members(rank, axes)});
-  const auto pipeline = pipeline_layout(c, layout);
   if (!pipeline) return groups;
   const std::vector<std::int64_t> ranks = mesh.members(rank, Axis::pp);
   const std::int64_t own = mesh.coordinate(rank, Axis::pp);
@@ -110,11 +109,11 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   return o;
 }
 
-CompiledFunctions compile_functions(const JobConfig& c, const Layout& layout, std::int64_t rank,
+CompiledFunctions compile_functions(const JobConfig& c, const Layout& layout,
+                                    const std::optional<PipelineLayout>& pipeline, std::int64_t rank,
                                     const std::shared_ptr<const Decoder>& model,
                                     const CompileRequest& request) {
   const TrainStepOptions options = step_options(c, layout, rank);
-  const auto pipeline = pipeline_layout(c, layout);
   if (!pipeline) return {make_train_step(model, options), request, c.validation.enable};
   const PipelineSchedule schedule{pipeline->program, pipeline->proof, layout.mesh.coordinate(rank, Axis::pp),
                                   layout.mesh.members(rank, Axis::pp)};

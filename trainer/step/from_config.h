@@ -3,12 +3,14 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "compiler/compile.h"
 #include "parallel/groups/groups.h"
 #include "parallel/rendezvous/environment.h"
 #include "trainer/config/derived.h"
+#include "trainer/config/pipeline_layout.h"
 #include "trainer/config/schema/job_config.h"
 #include "trainer/data/loader.h"
 #include "trainer/step/compiled_functions.h"
@@ -18,14 +20,17 @@ namespace rondo {
 
 // The groups that the run's collectives need beside that of all ranks, as `rank` sees them; the same names on
 // all. Behind them those of its messages: for each edge of the pipeline's program that it is an end of, by
-// sender and receiver, the two ranks in this order, named by edge_name.
-std::vector<GroupMembers> process_groups(const JobConfig& config, const Layout& layout, int rank);
+// sender and receiver, the two ranks in this order, named by edge_name. `pipeline`: of this configuration and
+// layout.
+std::vector<GroupMembers> process_groups(const JobConfig& config, const Layout& layout,
+                                         const std::optional<PipelineLayout>& pipeline, int rank);
 TrainStepOptions step_options(const JobConfig& config, const Layout& layout, std::int64_t rank);
 // `graph_folder`: where graphs are written; empty on ranks that write none.
 CompileRequest compile_request(const JobConfig& config, const std::string& device,
                                const std::filesystem::path& graph_folder);
 // The functions of a rank: of the whole model, or of the stages that it has of a pipeline.
-CompiledFunctions compile_functions(const JobConfig& config, const Layout& layout, std::int64_t rank,
+CompiledFunctions compile_functions(const JobConfig& config, const Layout& layout,
+                                    const std::optional<PipelineLayout>& pipeline, std::int64_t rank,
                                     const std::shared_ptr<const Decoder>& model,
                                     const CompileRequest& request);
 DataOptions training_data(const JobConfig& config, const Layout& layout, const RankEnvironment& environment);

@@ -88,7 +88,7 @@ class MutantRank {
         options_(step_options(config, layout_, environment_.rank)),
         functions_(make_train_step(decoder_, options_)),
         groups_(environment_, layout_.mesh.group(kAllAxes).name, kTimeout) {
-    groups_.add(process_groups(config, layout_, environment_.rank));
+    groups_.add(process_groups(config, layout_, std::nullopt, environment_.rank));
     const auto tokenizer = load_tokenizer(tokenizer_name(config));
     DataLoader data(training_data(config, layout_, environment_), *tokenizer);
     for (std::int64_t i = 0; i < kProofSteps; ++i) batches_.push_back(data.next());

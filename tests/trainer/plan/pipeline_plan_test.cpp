@@ -92,7 +92,9 @@ TEST_CASE("ranks with stages alike are compiled once, and have the memory of the
   CHECK(compiled.kinds().size() == (std::string(schedule) == "ZBVZeroBubble" ? 2 : 3));
   for (std::int64_t rank = 0; rank < kRanks; ++rank)
     CHECK(planned_memory(compiled.of(rank)).input_bytes ==
-          planned_memory(compile_functions(ranks.config, ranks.layout, rank, ranks.model, ranks.request))
+          planned_memory(compile_functions(ranks.config, ranks.layout,
+                                           pipeline_layout(ranks.config, ranks.layout), rank, ranks.model,
+                                           ranks.request))
               .input_bytes);
 }
 

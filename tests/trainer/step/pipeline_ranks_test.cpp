@@ -28,7 +28,8 @@ const Flags kTwoStages = {"--parallelism.pipeline_parallel_degree=2"};
 // "dp 0 1", a line each.
 std::string groups_of(const JobConfig& config, std::int64_t ranks, int rank) {
   std::string text;
-  for (const GroupMembers& group : process_groups(config, resolve_layout(config, ranks), rank)) {
+  const Layout layout = resolve_layout(config, ranks);
+  for (const GroupMembers& group : process_groups(config, layout, pipeline_layout(config, layout), rank)) {
     text += group.name;
     for (const std::int64_t member : group.ranks) text += " " + std::to_string(member);
     text += "\n";
