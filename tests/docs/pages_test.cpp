@@ -112,6 +112,37 @@ TEST_CASE("README shows how a run of the debug model begins") {
   must_have("README.md", line_with(output, "step:  1  loss:").substr(0, 42));
 }
 
+TEST_CASE("README's speeds are the medians of the results that it names") {
+  const std::vector<std::string> page = lines_of(kRoot / "docs/results/cpu_debug_2026-11-23.md");
+  // In the table below the heading, the row's first number: "171.3 ms".
+  const auto median = [&](const std::string& heading, const std::string& row) -> std::string {
+    auto line = std::find(page.begin(), page.end(), "## " + heading);
+    for (; line != page.end() && (line->empty() || line->front() != '#' || line->ends_with(heading)); ++line)
+      if (line->starts_with("| " + row + " |")) {
+        const std::vector<std::string> words = words_of(line->substr(row.size() + 5));
+        return words[1] == "ms" ? fmt::format("{:.0f} ms", std::stod(words[0])) : words[0] + " " + words[1];
+      }
+    return "";
+  };
+  const std::string debug = "4 x 256 tokens",
+                    packed =
+                        "1 x 2048 tokens in documents of 256 (PyTorch: causal attention over whole rows)";
+  for (const auto& [ours, theirs, cast] : {std::tuple{"Rondo, replay", "rondo replay", ""},
+                                           {"Rondo, eager", "rondo eager", ""},
+                                           {"PyTorch, eager", "PyTorch eager", ", weights cast"},
+                                           {"torch.compile", "torch.compile", ", weights cast"},
+                                           {"matrix products alone", "matrix products alone", ""}}) {
+    const std::string start = median("Start", theirs),
+                      cold = median("Start", theirs + std::string(", cold cache"));
+    std::string line = fmt::format("| {} |", ours);
+    for (const std::string& cell :
+         {median(debug + ", fp32", theirs), median(debug + ", bf16", theirs + std::string(cast)),
+          median(packed + ", bf16", theirs + std::string(cast)), start.empty() ? cold : start})
+      line += cell.empty() ? " |" : fmt::format(" {} |", cell);
+    must_have("README.md", line);
+  }
+}
+
 TEST_CASE("docs/memory.md shows the memory of that step, and what a policy keeps of it") {
   const std::string log = std::regex_replace(run().result.output, std::regex("(^|\n).* info    "), "\n");
   const std::vector<std::string> summary = block_below("docs/memory.md", "## How to read the summary"),
