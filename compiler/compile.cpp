@@ -95,7 +95,7 @@ CompiledStep::CompiledStep(ir::Graph body, const CompileRequest& request, Compil
       kind_(request.executor),
       graph_(std::move(body)),
       report_(std::move(before)) {
-  run_passes(request, "the cut into bodies", ir::Stretch::behind_cut);
+  run_passes(request, "the making of bodies", ir::Stretch::behind_cut);
 }
 
 void CompiledStep::run_passes(const CompileRequest& request, std::string_view made_by, ir::Stretch stretch) {
@@ -117,22 +117,18 @@ void CompiledStep::run_passes(const CompileRequest& request, std::string_view ma
   write(request.dump_folder / (function_.name + ".memory.html"), ir::memory_timeline(graph_, report_.memory));
 }
 
-std::vector<CompiledBody> compile_bodies(const StepFunction& function, const CompileRequest& request,
-                                         const ir::CutOptions& cut) {
-  CompileReport report;
+CutFunction cut_function(const StepFunction& function, const CompileRequest& request,
+                         const ir::CutOptions& cut) {
+  CutFunction made;
   const Stopwatch started;
   ir::Graph joint = traced(function, request);
-  report.trace_ms = started.milliseconds();
-  report.traced_nodes = joint.nodes.size();
+  made.report.trace_ms = started.milliseconds();
+  made.report.traced_nodes = joint.nodes.size();
   const Stopwatch passes;
-  report.pipeline = verify_and_improve(joint, "trace", request, ir::Stretch::before_cut);
-  std::vector<ir::BodyGraph> cut_up = ir::cut_into_bodies(joint, cut);
-  report.passes_ms = passes.milliseconds();
-  std::vector<CompiledBody> bodies;
-  for (ir::BodyGraph& body : cut_up)
-    bodies.push_back(
-        {body.body, CompiledStep(std::move(body.graph), request, std::exchange(report, CompileReport{}))});
-  return bodies;
+  made.report.pipeline = verify_and_improve(joint, "trace", request, ir::Stretch::before_cut);
+  made.bodies = ir::cut_into_bodies(joint, cut);
+  made.report.passes_ms = passes.milliseconds();
+  return made;
 }
 
 std::string CompiledStep::collective_sequence() const {

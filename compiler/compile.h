@@ -61,8 +61,8 @@ struct SharedResources {
 class CompiledStep {
  public:
   CompiledStep(StepFunction function, const CompileRequest& request);
-  // Of a body that was cut. `before`: of what was done until then, for one of the bodies.
-  CompiledStep(ir::Graph body, const CompileRequest& request, CompileReport before);
+  // Of a body, or of two that were merged. `before`: of what was done until then, for one of the bodies.
+  CompiledStep(ir::Graph body, const CompileRequest& request, CompileReport before = {});
 
   // One line per collective in the order of the schedule: op, group, dtype and sizes. Equal on all ranks, or
   // they would wait for each other for ever. Empty for eager steps.
@@ -90,13 +90,14 @@ class CompiledStep {
   CompileReport report_;
 };
 
-struct CompiledBody {
-  ir::Body body;
-  CompiledStep step;
+// A function that runs in bodies (compiler/bodies/bodies.h): they have still to be compiled.
+struct CutFunction {
+  std::vector<ir::BodyGraph> bodies;  // in their order
+  CompileReport report;               // of the trace, and of the passes before the cut
 };
-// Of a function that runs in bodies (compiler/bodies/bodies.h), in their order. REQUIRES: not eager.
-std::vector<CompiledBody> compile_bodies(const StepFunction& function, const CompileRequest& request,
-                                         const ir::CutOptions& cut);
+// REQUIRES: not eager.
+CutFunction cut_function(const StepFunction& function, const CompileRequest& request,
+                         const ir::CutOptions& cut);
 
 // Before the first tensor on `device`, where steps will be replayed. On the CPU: cpu_memory::install.
 void prepare_allocator(c10::Device device);

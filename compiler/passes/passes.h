@@ -28,6 +28,7 @@ Notes auto_bucketing(Graph& graph, const CompileOptions& options);
 Notes bucket_replica_sums(Graph& graph, const CompileOptions& options);
 Notes overlap_fsdp(Graph& graph, const CompileOptions& options);
 Notes overlap_activations(Graph& graph, const CompileOptions& options);
+Notes overlap_microbatches(Graph& graph, const CompileOptions& options);
 Notes reorder_for_memory(Graph& graph, const CompileOptions& options);
 Notes reinplace(Graph& graph, const CompileOptions& options);
 Notes cudagraph(Graph& graph, const CompileOptions& options);

@@ -204,7 +204,7 @@ constexpr std::array kPasses = {
         .name = "overlap_fsdp",
         .run = &overlap_fsdp,
         .of_bodies = true,
-        .needs = kFunctional,
+        .needs = kFunctional | kPhasesInTurn,
         .does = "starts each gather of parameters one gather earlier; waits for each reduce-scatter of "
                 "gradients one later, and for the sums over replicas that follow it one later still",
         .guarantees = "at most two gathers and two reductions under way; collectives of a kind keep their "
@@ -215,11 +215,23 @@ constexpr std::array kPasses = {
         .name = "overlap_activations",
         .run = &overlap_activations,
         .of_bodies = true,
-        .needs = kFunctional,
+        .needs = kFunctional | kPhasesInTurn,
         .does = "puts what a collective of activations does not need behind its start, as much as takes its "
                 "time: gradients of weights while ranks that share a layer exchange activations",
         .guarantees = "no node moves by more than two such collectives, or out of its phase",
         .place = "after the bucketing passes, which say what is of parameters",
+    },
+    PassInfo{
+        .name = "overlap_microbatches",
+        .run = &overlap_microbatches,
+        .of_bodies = true,
+        .needs = kFunctional | kPhasesInTurn,
+        .breaks = kPhasesInTurn,
+        .does =
+            "gives a forward and a backward of different microbatches one order, in which one computes while "
+            "the other communicates",
+        .guarantees = "each keeps its own order; a graph whose backward reads its forward stays as it is",
+        .place = "after the passes that order a forward or a backward alone",
     },
     PassInfo{
         .name = "reorder_for_memory",

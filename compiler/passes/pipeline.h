@@ -19,6 +19,7 @@ namespace rondo::ir {
 using Properties = std::uint32_t;
 constexpr Properties kFunctional = 1;    // no node overwrites anything; holds of a traced graph
 constexpr Properties kGatheredOnce = 2;  // each parameter is gathered at most once in a phase
+constexpr Properties kPhasesInTurn = 4;  // all of a phase before the next; holds of a traced graph
 std::string_view property_name(Properties one);
 
 // The one statement of a pass's facts: what runs, what the pipeline checks, and, as phrases, what

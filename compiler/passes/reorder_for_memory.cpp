@@ -121,7 +121,7 @@ class Storages {
 constexpr double kAlmostNothing = 1.0 / 16;
 
 // The nodes [begin, end) of the graph, all but waits free to move.
-struct Stretch {
+struct MovableStretch {
   NodeIndex begin = 0, end = 0;
   std::int64_t live_before = 0, live_after = 0;
   std::int64_t peak = 0;         // in the graph's order
@@ -143,11 +143,11 @@ class Reorderer {
   std::optional<Order> run() {
     find_stretches();
     std::int64_t reachable = 0;
-    for (const Stretch& stretch : stretches_) reachable = std::max(reachable, stretch.better_peak);
+    for (const MovableStretch& stretch : stretches_) reachable = std::max(reachable, stretch.better_peak);
     Order all(graph_.nodes.size());
     std::iota(all.begin(), all.end(), 0);
     bool changed = false;
-    for (const Stretch& stretch : stretches_) {
+    for (const MovableStretch& stretch : stretches_) {
       if (stretch.peak <= reachable) continue;
       std::copy(stretch.better.begin(), stretch.better.end(), all.begin() + stretch.begin);
       changed = true;
@@ -178,7 +178,7 @@ class Reorderer {
     }
   }
 
-  void improve(Stretch& stretch) {
+  void improve(MovableStretch& stretch) {
     Order order(static_cast<std::size_t>(stretch.end - stretch.begin));
     std::iota(order.begin(), order.end(), stretch.begin);
     stretch.peak = stretch.better_peak = peak_of(order, stretch);
@@ -193,7 +193,7 @@ class Reorderer {
   }
 
   // The most bytes alive at one node. Also sets what is alive at the end, which no order changes.
-  std::int64_t peak_of(const Order& order, Stretch& stretch) {
+  std::int64_t peak_of(const Order& order, MovableStretch& stretch) {
     for (NodeIndex i : order)
       for (ValueId root : storages_.touched(i)) ++left_[root];
     std::int64_t live = stretch.live_before, peak = live;
@@ -212,7 +212,7 @@ class Reorderer {
   std::int64_t taken_bytes(NodeIndex i, ValueId reused) const {
     return storages_.made_bytes(i) - (reused == kNoValue ? 0 : storages_.bytes(reused));
   }
-  ValueId dying_reusable(NodeIndex i, const Stretch& stretch) const {
+  ValueId dying_reusable(NodeIndex i, const MovableStretch& stretch) const {
     const ValueId storage = storages_.reusable(i);
     const bool dies =
         storage != kNoValue && left_[storage] == 1 && storages_.dies_before(storage, stretch.end);
@@ -221,7 +221,7 @@ class Reorderer {
 
   // From the first node to the last: behind what it reads, and behind so many other readers of what it reads
   // that it frees more than it takes. Views come along.
-  Order moved_up(const Order& order, const Stretch& stretch) {
+  Order moved_up(const Order& order, const MovableStretch& stretch) {
     constexpr Place kStart{-1, 0};
     IdMap<NodeIndex> behind(order.size() + 1, 0);  // how many moved behind the start, and behind each node
     for (NodeIndex i : order)
@@ -245,7 +245,7 @@ class Reorderer {
 
   // Whether node `i` would free more than it takes somewhere from `target` on; `target` becomes the first
   // such place. Counts the node as placed.
-  bool finds_gain(NodeIndex i, const Stretch& stretch, Place& target) {
+  bool finds_gain(NodeIndex i, const MovableStretch& stretch, Place& target) {
     const ValueId reused = dying_reusable(i, stretch);
     std::int64_t gain = -taken_bytes(i, reused);
     Place first = reused == kNoValue ? target : std::max(target, touch_[reused]);
@@ -267,7 +267,7 @@ class Reorderer {
 
   // From the last node to the first: right before its first reader, unless what it reads would have to live
   // longer for that, by more bytes than `loss` of what it makes. Views go along.
-  Order moved_down(const Order& order, const Stretch& stretch, double loss) {
+  Order moved_down(const Order& order, const MovableStretch& stretch, double loss) {
     const Place end{static_cast<NodeIndex>(order.size()), 0};
     IdMap<NodeIndex> before(order.size() + 1, 0);
     for (NodeIndex i : order) {
@@ -304,7 +304,7 @@ class Reorderer {
 
   const Graph& graph_;
   Storages storages_;
-  std::vector<Stretch> stretches_;
+  std::vector<MovableStretch> stretches_;
   // Of the stretch at hand:
   IdMap<NodeIndex> left_;  // for a root: how many nodes will still touch it
   IdMap<Place> touch_;     // for a root: the last node placed that touches it

@@ -129,6 +129,8 @@ std::string_view property_name(Properties one) {
       return "graph without overwrites";
     case kGatheredOnce:
       return "one gather of each parameter a phase";
+    case kPhasesInTurn:
+      return "forward, backward and update one after the other";
     default:
       return "?";
   }
@@ -137,7 +139,7 @@ std::string_view property_name(Properties one) {
 std::vector<std::string> order_problems(std::span<const PassInfo> table,
                                         std::span<const PassInfo* const> passes) {
   std::vector<std::string> problems;
-  Properties held = kFunctional;
+  Properties held = kFunctional | kPhasesInTurn;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const PassInfo& pass = *passes[i];
     for (Properties one = 1; one != 0 && one <= pass.needs; one <<= 1)

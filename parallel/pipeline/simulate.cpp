@@ -69,8 +69,7 @@ class Clock {
     if (action.with_next) {
       together = &program_.ranks[rank][next_[rank] + 1];
       if (!wait_for_read(rank, *together, begin)) return false;
-      duration += times_.of(together->stage).of(together->type);
-      duration *= times_.of(action.stage).overlap;
+      duration = times_.of_pair(action, *together);
     }
     duration += gather(action);
     if (together != nullptr) duration += gather(*together);
@@ -166,6 +165,13 @@ double Timeline::inner_bubble_share() const {
     standing += last[rank] - first[rank];
   }
   return standing > 0 ? 1 - computing / standing : 0;
+}
+
+double Times::of_pair(const Action& forward, const Action& backward) const {
+  const auto known = pairs.find({forward.stage, backward.stage});
+  if (known != pairs.end()) return known->second;
+  return (of(forward.stage).of(forward.type) + of(backward.stage).of(backward.type)) *
+         of(forward.stage).overlap;
 }
 
 Timeline simulate(const Program& lowered, const Times& times, bool with_spans) {

@@ -11,6 +11,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "parallel/pipeline/program.h"
@@ -29,8 +31,11 @@ struct StageTimes {
 struct Times {
   std::vector<StageTimes> stages{StageTimes{}};  // one for all of them, or one each
   std::vector<double> messages{0};  // between stage i and i + 1, either way: one for all of them, or one each
+  // Of a forward and a backward that run together, by their stages, where `overlap` does not tell.
+  std::map<std::pair<std::int32_t, std::int32_t>, double> pairs = {};
   const StageTimes& of(std::int32_t stage) const { return stages[stages.size() == 1 ? 0 : stage]; }
   double of_message(const Action& send) const;
+  double of_pair(const Action& forward, const Action& backward) const;
 };
 
 struct Span {

@@ -105,6 +105,13 @@ const std::vector<Layout>& layouts() {
         "--parallelism.pipeline_parallel_schedule=ZBVZeroBubble",
         "--parallelism.fsdp_reshard_after_forward=always"},
        "nodes/edges"},
+      // A forward and a backward as one are recorded once for each two slots that meet.
+      {"DeepSeek-V3, bf16, experts over 2, a V of stages over 2, forwards beside backwards",
+       4,
+       kDeepSeek,
+       {"--parallelism.pipeline_parallel_degree=2", "--parallelism.expert_parallel_degree=2",
+        "--training.mixed_precision_param=bfloat16", "--parallelism.pipeline_parallel_schedule=DualPipeV"},
+       "nodes/edges"},
   };
   return all;
 }

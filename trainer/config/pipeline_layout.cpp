@@ -94,7 +94,7 @@ class Division {
 
   // REQUIRES: nothing is broken, and the number of microbatches was given.
   PipelineLayout made() && {
-    if (!of_file_) of_file_ = pipeline::lower_and_prove(make_program(*schedule_, shape()));
+    if (!of_file_) of_file_ = pipeline::lower_and_prove(as_asked(make_program(*schedule_, shape())));
     return {parts_of(stages_), std::move(of_file_->lowered), std::move(of_file_->proof)};
   }
 
@@ -144,10 +144,17 @@ class Division {
           fmt::format("{} has {} microbatches, and a step has {}: sequences of a rank in a step / {} = {}",
                       file, program.microbatches, microbatches_.value_or(0), kMicrobatch,
                       p_.pipeline_parallel_microbatch_size));
-      of_file_ = prove_file(std::move(program), file);
+      of_file_ = prove_file(as_asked(std::move(program)), file);
     } catch (const Error& error) {
       require(false, {kCsv}, error.what());
     }
+  }
+
+  pipeline::Program as_asked(pipeline::Program program) const {
+    if (p_.pipeline_parallel_expert_parallel_overlap) return program;
+    for (auto& actions : program.ranks)
+      for (pipeline::Action& action : actions) action.with_next = false;
+    return program;
   }
 
   static pipeline::Proven prove_file(pipeline::Program program, const std::string& file) {

@@ -32,6 +32,9 @@ StageKind kind_of(const StagePart& part, const Decoder& model, std::int64_t seq_
   return {sizes, stage->flops_per_token(seq_len), part.embedding, part.head, actions};
 }
 
+// Two stages of a rank, of which the forward of one and the backward of one run together.
+using StagePair = std::tuple<std::size_t, std::size_t, ActionType>;
+
 struct StageEstimate {
   ir::StepEstimate unshard, forward, backward_input, backward_weight;
 };
@@ -44,6 +47,17 @@ StageEstimate estimate_of(const CompiledStage& stage, const EstimateStep& estima
     return {of(ir::Body::unshard), of(ir::Body::forward), of(ir::Body::backward), {}};
   return {of(ir::Body::unshard), of(ir::Body::forward), of(ir::Body::backward_input),
           of(ir::Body::backward_weight)};
+}
+
+// How often a step runs each of the pairs.
+std::vector<std::int64_t> pair_runs(const CompiledPipeline& pipeline) {
+  std::vector<std::int64_t> runs(pipeline.pairs.size());
+  const std::vector<pipeline::Action>& actions = pipeline.actions();
+  for (std::size_t i = 0; !runs.empty() && i < actions.size(); ++i)
+    if (actions[i].with_next)
+      if (const CompiledPair* pair = pipeline.pair(actions[i], actions[i + 1]))
+        ++runs[static_cast<std::size_t>(pair - pipeline.pairs.data())];
+  return runs;
 }
 
 std::int64_t message_bytes(const CompiledFunctions& functions) {
@@ -63,12 +77,19 @@ PipelineRanks::PipelineRanks(const JobConfig& config, const Layout& layout, std:
     for (const pipeline::Action& action : program)
       if (is_compute(action.type)) actions[action.stage].insert(action.type);
   const std::vector<std::int64_t> ranks = layout.mesh.members(place, Axis::pp);
-  std::vector<std::vector<StageKind>> known;
+  std::vector<std::pair<std::vector<StageKind>, std::set<StagePair>>> known;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    std::vector<StageKind> own;
-    for (std::size_t stage = 0; stage < layout_.stages.size(); ++stage)
-      if (layout_.program.rank_of_stage[stage] == static_cast<std::int32_t>(rank))
-        own.push_back(kind_of(layout_.stages[stage], *model, config.training.seq_len, actions[stage]));
+    std::pair<std::vector<StageKind>, std::set<StagePair>> own;
+    std::vector<std::size_t> place_of(layout_.stages.size());
+    for (std::size_t stage = 0; stage < layout_.stages.size(); ++stage) {
+      if (layout_.program.rank_of_stage[stage] != static_cast<std::int32_t>(rank)) continue;
+      place_of[stage] = own.first.size();
+      own.first.push_back(kind_of(layout_.stages[stage], *model, config.training.seq_len, actions[stage]));
+    }
+    const std::vector<pipeline::Action>& program = layout_.program.ranks[rank];
+    for (std::size_t i = 0; i < program.size(); ++i)
+      if (program[i].with_next)
+        own.second.emplace(place_of[program[i].stage], place_of[program[i + 1].stage], program[i + 1].type);
     kind_of_.push_back(static_cast<std::size_t>(std::find(known.begin(), known.end(), own) - known.begin()));
     if (kind_of_.back() < known.size()) continue;
     known.push_back(std::move(own));
@@ -91,6 +112,7 @@ PipelinePlan plan_pipeline(
   const pipeline::Program& program = plan.layout.program;
   struct KindEstimate {
     std::vector<StageEstimate> stages;
+    std::vector<ir::StepEstimate> pairs;
     ir::StepEstimate update;
   };
   std::map<const CompiledFunctions*, KindEstimate> kinds;
@@ -102,10 +124,13 @@ PipelinePlan plan_pipeline(
     if (is_new) {
       for (const CompiledStage& stage : functions.pipeline->stages)
         kind.stages.push_back(estimate_of(stage, estimate));
+      for (const CompiledPair& pair : functions.pipeline->pairs) kind.pairs.push_back(estimate(pair.step));
       kind.update = estimate(*functions.update);
       plan.message_bytes = message_bytes(functions);
     }
     ir::StepEstimate& computes = plan.computes.emplace_back();
+    const std::vector<CompiledPair>& pairs = functions.pipeline->pairs;
+    const std::vector<std::int64_t> runs_of_pairs = pair_runs(*functions.pipeline);
     for (std::size_t i = 0; i < kind.stages.size(); ++i) {
       const auto& [unshard, forward, backward_input, backward_weight] = kind.stages[i];
       plan.times.stages[static_cast<std::size_t>(functions.pipeline->stages[i].stage)] = {
@@ -114,8 +139,24 @@ PipelinePlan plan_pipeline(
           .backward_weight = backward_weight.step_s,
           .unshard = unshard.step_s};
       computes.add(unshard, 1);
-      for (const ir::StepEstimate* part : {&forward, &backward_input, &backward_weight})
-        computes.add(*part, program.microbatches);
+      std::int64_t forwards = program.microbatches, inputs = forwards, weights = forwards;  // alone
+      for (std::size_t k = 0; k < pairs.size(); ++k) {
+        if (pairs[k].forward_stage == i) forwards -= runs_of_pairs[k];
+        if (pairs[k].backward_stage != i) continue;
+        inputs -= runs_of_pairs[k];
+        if (pairs[k].backward == ir::Body::backward) weights -= runs_of_pairs[k];
+      }
+      computes.add(forward, static_cast<double>(forwards));
+      computes.add(backward_input, static_cast<double>(inputs));
+      computes.add(backward_weight, static_cast<double>(weights));
+    }
+    for (std::size_t k = 0; k < kind.pairs.size(); ++k) {
+      computes.add(kind.pairs[k], static_cast<double>(runs_of_pairs[k]));
+      const auto stage = [&](std::size_t index) {
+        return static_cast<std::int32_t>(functions.pipeline->stages[index].stage);
+      };
+      plan.times.pairs[{stage(pairs[k].forward_stage), stage(pairs[k].backward_stage)}] =
+          kind.pairs[k].step_s;
     }
     computes.add(kind.update, 1);
     plan.update_s = std::max(plan.update_s, kind.update.step_s);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/bodies/merge.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -32,7 +33,7 @@ std::int64_t bytes_of(const std::map<std::string, ir::TensorType>& saved) {
 }
 
 bool is_received(const StepInput& input) {
-  return input.name == kReceivedHidden || input.name == kReceivedGradient;
+  return input.name.ends_with(kReceivedHidden) || input.name.ends_with(kReceivedGradient);
 }
 
 // Of all that stages receive, which has one type; 0 where they receive nothing.
@@ -76,6 +77,12 @@ std::int32_t next_divisor(std::int32_t of, std::int32_t least) {
   return least;
 }
 
+const ir::Graph* graph_of(const CutFunction& function, ir::Body body) {
+  for (const ir::BodyGraph& one : function.bodies)
+    if (one.body == body) return &one.graph;
+  return nullptr;
+}
+
 }  // namespace
 
 std::int64_t PlannedMemory::total_bytes() const {
@@ -101,6 +108,21 @@ PlannedMemory planned_memory(const CompiledFunctions& functions) {
   for (const CompiledStep* step : functions.all()) batch = std::max(batch, own_batch_bytes(*step));
   batch += received_bytes(*functions.pipeline);
   return memory;
+}
+
+ir::Body body_of(ActionType compute) {
+  switch (compute) {
+    case ActionType::forward:
+      return ir::Body::forward;
+    case ActionType::backward:
+      return ir::Body::backward;
+    case ActionType::backward_input:
+      return ir::Body::backward_input;
+    case ActionType::backward_weight:
+      return ir::Body::backward_weight;
+    default:
+      RONDO_ASSERT(false, "the action computes nothing");
+  }
 }
 
 const CompiledStep* CompiledStage::body(ir::Body wanted) const {
@@ -135,8 +157,7 @@ void CompiledPipeline::place(const PipelineSchedule& schedule) {
   for (std::size_t i = 0; i < own.size(); ++i) {
     stages[i].stage = own[i];
     stages[i].slots = proof.in_flight.of_stage[static_cast<std::size_t>(own[i])];
-    stages[i].pending_slots = next_divisor(
-        stages[i].slots, std::max(1, most_pending(program.ranks[static_cast<std::size_t>(rank)], own[i])));
+    stages[i].pending_slots = next_divisor(stages[i].slots, std::max(1, most_pending(actions(), own[i])));
   }
 }
 
@@ -148,7 +169,7 @@ std::int64_t CompiledPipeline::most_received() const {
            program.rank_of_stage[static_cast<std::size_t>(stage)] == rank;
   };
   std::int64_t now = 0, most = 0;
-  for (const pipeline::Action& action : program.ranks[static_cast<std::size_t>(rank)]) {
+  for (const pipeline::Action& action : actions()) {
     if (is_receive(action.type)) ++now;
     if (action.type == ActionType::forward && is_own(action.stage + 1)) ++now;
     if (makes_input_gradient(action.type) && is_own(action.stage - 1)) ++now;
@@ -159,22 +180,54 @@ std::int64_t CompiledPipeline::most_received() const {
   return most;
 }
 
+std::size_t CompiledPipeline::index_of(std::int64_t stage) const {
+  const auto found = std::find_if(stages.begin(), stages.end(),
+                                  [&](const CompiledStage& one) { return one.stage == stage; });
+  RONDO_ASSERT(found != stages.end(), "a rank plays its own stages");
+  return static_cast<std::size_t>(found - stages.begin());
+}
+
+const CompiledPair* CompiledPipeline::pair(const pipeline::Action& forward,
+                                           const pipeline::Action& backward) const {
+  for (const CompiledPair& pair : pairs)
+    if (stages[pair.forward_stage].stage == forward.stage &&
+        stages[pair.backward_stage].stage == backward.stage && pair.backward == body_of(backward.type))
+      return &pair;
+  return nullptr;
+}
+
 CompiledFunctions::CompiledFunctions(const PipelineFunctions& functions, const PipelineSchedule& schedule,
                                      const CompileRequest& request, bool with_validation) {
   CompiledPipeline& made = pipeline.emplace();
+  const std::vector<pipeline::Action>& actions = schedule.actions();
+  std::vector<CutFunction> cut;
   for (const StageFunctions& stage : functions.stages) {
     CompiledStage& compiled = made.stages.emplace_back();
+    compiled.stage = stage.stage;
     compiled.embedding = stage.embedding;
     compiled.head = stage.head;
     compiled.eager = stage.eager;
     if (request.executor == ExecutorKind::eager)
       compiled.accumulate.emplace(stage.accumulate, request);
     else
-      compiled.bodies = compile_bodies(stage.accumulate, request,
-                                       cut_of(schedule.program.ranks[static_cast<std::size_t>(schedule.rank)],
-                                              stage.stage, request.options));
+      cut.push_back(cut_function(stage.accumulate, request, cut_of(actions, stage.stage, request.options)));
     if (with_validation) compiled.validate.emplace(stage.validate, request);
   }
+  for (std::size_t i = 0; !cut.empty() && i < actions.size(); ++i) {
+    if (!actions[i].with_next || made.pair(actions[i], actions[i + 1]) != nullptr) continue;
+    const std::size_t forward = made.index_of(actions[i].stage),
+                      backward = made.index_of(actions[i + 1].stage);
+    const ir::Body body = body_of(actions[i + 1].type);
+    const ir::Graph *first = graph_of(cut[forward], ir::Body::forward),
+                    *second = graph_of(cut[backward], body);
+    if (first != nullptr && second != nullptr)  // a stage without layers may have nothing to do
+      made.pairs.push_back(
+          {forward, backward, body, CompiledStep(ir::merge_bodies(*first, *second), request)});
+  }
+  for (std::size_t i = 0; i < cut.size(); ++i)
+    for (ir::BodyGraph& body : cut[i].bodies)
+      made.stages[i].bodies.push_back(
+          {body.body, CompiledStep(std::move(body.graph), request, std::exchange(cut[i].report, {}))});
   made.place(schedule);
   update.emplace(functions.update, request);
   if (with_validation) validate.emplace(functions.validate, request);
@@ -210,6 +263,7 @@ std::vector<const CompiledStep*> CompiledFunctions::all() const {
       add(stage.accumulate);
       add(stage.validate);
     }
+    for (const CompiledPair& pair : pipeline->pairs) present.push_back(&pair.step);
   }
   add(update);
   add(repeat);

@@ -30,6 +30,12 @@ PlannedMemory planned_memory(const CompiledFunctions& functions);
 // its backward; from backward_input to backward_weight.
 enum class Lasting : std::uint8_t { step, microbatch, pending };
 
+struct CompiledBody {
+  ir::Body body;
+  CompiledStep step;
+};
+ir::Body body_of(pipeline::ActionType compute);
+
 // A stage of a pipeline. `slots`: microbatches whose values it holds at once, `pending_slots` those between
 // the two parts of their backward, a divisor of that. Microbatch m is in slot m mod slots.
 struct CompiledStage {
@@ -53,12 +59,27 @@ struct PipelineSchedule {
   std::int64_t rank = 0;                 // of the pipeline
   std::vector<std::int64_t> ranks = {};  // of the job, that are the pipeline's
 
-  // The stages of a rank, ascending.
+  // The stages of the rank, ascending, and its actions.
   std::vector<std::int64_t> stages_of_rank() const;
+  const std::vector<pipeline::Action>& actions() const {
+    return program.ranks[static_cast<std::size_t>(rank)];
+  }
 };
+// The forward of one stage and the backward of one, of other microbatches, that the schedule runs together.
+struct CompiledPair {
+  std::size_t forward_stage = 0, backward_stage = 0;  // of CompiledPipeline::stages
+  ir::Body backward = ir::Body::backward;
+  CompiledStep step;  // its inputs are named by ir::name_in_pair
+};
+
 struct CompiledPipeline : PipelineSchedule {
   std::vector<CompiledStage> stages;
+  std::vector<CompiledPair> pairs;
 
+  // nullptr: the two run one after the other, as eager ones do. REQUIRES: a pair of the schedule.
+  const CompiledPair* pair(const pipeline::Action& forward, const pipeline::Action& backward) const;
+  // Where a stage of this rank is in `stages`.
+  std::size_t index_of(std::int64_t stage) const;
   // For the schedule's rank, whose stages the functions are, or are like but for names.
   void place(const PipelineSchedule& schedule);
   // Of what stages have received and not read for the last time: the most at once.

@@ -1,18 +1,17 @@
 // Messages begin where the program says so and are waited for by what reads them, so a rank waits for less
 // than the proof of the program lets it. What goes from one stage of a rank to the next is copied like a
-// message: the slot that it lies in may be taken again before it is read for the last time.
+// message: the slot that it lies in may be taken again before it is read for the last time. A forward and a
+// backward that run together are one executor for each two slots that meet in the program.
 #include "trainer/step/pipeline_runner.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty_strided.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 
+#include "compiler/bodies/merge.h"
 #include "support/error.h"
 #include "support/scope.h"
-#include "trainer/step/batch_tensors.h"
 
 namespace rondo {
 namespace {
@@ -20,49 +19,6 @@ namespace {
 using at::Tensor;
 using pipeline::Action;
 using pipeline::ActionType;
-using SavedTensors = std::map<std::string, Tensor>;
-
-ir::Body body_of(ActionType type) {
-  switch (type) {
-    case ActionType::forward:
-      return ir::Body::forward;
-    case ActionType::backward:
-      return ir::Body::backward;
-    case ActionType::backward_input:
-      return ir::Body::backward_input;
-    case ActionType::backward_weight:
-      return ir::Body::backward_weight;
-    default:
-      RONDO_ASSERT(false, "the action computes nothing");
-  }
-}
-
-Tensor allocated(const ir::TensorType& type, c10::Device device) {
-  return at::empty_strided(type.sizes, type.strides,
-                           at::TensorOptions().dtype(to_aten(type.dtype)).device(device));
-}
-// `count` times these, in one block of the replays' pool, where there is one, so that kernels put results
-// there.
-std::vector<SavedTensors> allocated(const std::map<std::string, ir::TensorType>& types, std::int32_t count,
-                                    c10::Device device, const std::shared_ptr<ReplayMemory>& memory) {
-  constexpr std::int64_t kAlignment = 512;  // the caching allocator's
-  std::int64_t bytes = 0;
-  for (const auto& [name, type] : types) bytes += count * ir::planned_bytes(type, kAlignment);
-  char* next = memory && bytes > 0 ? memory->device().reserve(static_cast<std::size_t>(bytes)) : nullptr;
-  std::vector<SavedTensors> all(static_cast<std::size_t>(count));
-  for (SavedTensors& tensors : all) {
-    for (const auto& [name, type] : types) {
-      if (next == nullptr) {
-        tensors[name] = allocated(type, device);
-        continue;
-      }
-      tensors[name] = at::from_blob(next, type.sizes, type.strides,
-                                    at::TensorOptions().dtype(to_aten(type.dtype)).device(device));
-      next += ir::planned_bytes(type, kAlignment);
-    }
-  }
-  return all;
-}
 
 // The numbers of one executor's run, in those of a step with `runs` of them.
 void add(ReplayFacts& all, const ReplayFacts& one, std::int64_t runs) {
@@ -87,203 +43,53 @@ void add(ReplayFacts& all, const ReplayFacts& one, std::int64_t runs) {
 
 }  // namespace
 
-// What a body reads beside its own state.
-struct Streams {
-  Tensor hidden, gradient;  // undefined at the ends of the pipeline, and before they have come
-};
-
-class PipelineRunner::Stage {
- public:
-  Stage(const CompiledStage& compiled, const TrainState& state, const SharedResources& shared,
-        std::int32_t microbatches)
-      : compiled_(compiled), state_(state), device_(state.tensor(kHalted).device()) {
-    unsharded_ = allocated(compiled.saved(Lasting::step), 1, device_, shared.memory)[0];
-    const std::vector<SavedTensors> pending =
-        allocated(compiled.saved(Lasting::pending), compiled.pending_slots, device_, shared.memory);
-    if (const CompiledStep* step = compiled.body(ir::Body::unshard))
-      unshard_ = step->bind(state_of(step->function(), {}), shared);
-    for (SavedTensors& saved :
-         allocated(compiled.saved(Lasting::microbatch), compiled.slots, device_, shared.memory)) {
-      saved.insert(pending[slots_.size() % pending.size()].begin(),
-                   pending[slots_.size() % pending.size()].end());
-      Slot& slot = slots_.emplace_back();
-      slot.saved = std::move(saved);
-      for (const CompiledBody& body : compiled.bodies)
-        if (body.body != ir::Body::unshard)
-          slot.bodies[body.body] = body.step.bind(state_of(body.step.function(), slot.saved), shared);
-    }
-    for (const CompiledBody& body : compiled.bodies) {
-      batches_.try_emplace(body.body, shared.memory, 2 * static_cast<std::size_t>(microbatches));
-      take_memory_of_batches(body);
-    }
-    if (!compiled.validate) return;
-    for (const StepInput& input : compiled.validate->function().inputs)
-      if (input.kind == ir::InputKind::saved) validated_[input.name] = allocated(input.type, device_);
-    validate_ = compiled.validate->bind(state_of(compiled.validate->function(), validated_), shared);
-  }
-
-  std::int64_t number() const { return compiled_.stage; }
-  bool has_head() const { return compiled_.head; }
-
-  void unshard() {
-    if (unshard_ && !is_unsharded_) unshard_->run({});
-    is_unsharded_ = true;
-  }
-  void reshard() { is_unsharded_ = false; }
-
-  void run(ir::Body body, std::int32_t microbatch, const StepBatch& batch, const Streams& streams) {
-    unshard();
-    Slot& slot = slot_of(microbatch);
-    // What the body writes anew must have left; gradients of weights go on beside a message.
-    if (body == ir::Body::forward) slot.sending_hidden.wait();
-    if (body == ir::Body::backward || body == ir::Body::backward_input) slot.sending_gradient.wait();
-    const Batch& rows = batch.microbatches[static_cast<std::size_t>(microbatch)];
-    if (compiled_.accumulate) return run_eagerly(body, microbatch, rows, batch.valid_tokens, streams);
-    const auto executor = slot.bodies.find(body);
-    if (executor == slot.bodies.end()) return;  // the first stage's gradient of an input: nobody wants it
-    executor->second->run(batch_of(body, rows, batch.valid_tokens, streams));
-  }
-
-  // Leaves kSentHidden or kStageLoss.
-  const Tensor& validate(const Batch& batch, std::int64_t valid_tokens, const Tensor& hidden) {
-    std::vector<Tensor> tensors;
-    for (const StepInput& input : compiled_.validate->function().inputs)
-      if (input.kind == ir::InputKind::batch)
-        tensors.push_back(input.name == kReceivedHidden ? hidden : batch_tensor(batch, input, valid_tokens));
-    validate_->run(tensors);
-    return validated_.begin()->second;
-  }
-
-  const Tensor& sent(const std::string& name, std::int32_t microbatch) {
-    return slot_of(microbatch).saved.at(name);
-  }
-  Message& sending(const std::string& name, std::int32_t microbatch) {
-    Slot& slot = slot_of(microbatch);
-    return name == kSentHidden ? slot.sending_hidden : slot.sending_gradient;
-  }
-  void wait_for_sent() {
-    for (Slot& slot : slots_) {
-      slot.sending_hidden.wait();
-      slot.sending_gradient.wait();
-    }
-  }
-  // A tensor for what comes in.
-  Tensor to_receive(const CompiledStep& step) const {
-    for (const StepInput& input : step.function().inputs)
-      if (is_stream(input)) return allocated(input.type, device_);
-    return {};
-  }
-  Tensor to_receive(bool in_validation) const {
-    if (in_validation) return to_receive(*compiled_.validate);
-    if (compiled_.accumulate) return to_receive(*compiled_.accumulate);
-    for (const CompiledBody& body : compiled_.bodies)
-      if (Tensor tensor = to_receive(body.step); tensor.defined()) return tensor;
-    RONDO_ASSERT(false, "a stage that receives something reads it");
-  }
-
-  void add_facts(ReplayFacts& facts, std::int64_t microbatches) const {
-    if (unshard_) add(facts, *unshard_->facts(), 1);
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-      const auto slots = static_cast<std::int64_t>(slots_.size());
-      const std::int64_t runs = (microbatches - static_cast<std::int64_t>(i) + slots - 1) / slots;
-      for (const auto& [body, executor] : slots_[i].bodies) add(facts, *executor->facts(), runs);
-    }
-  }
-  bool is_replayed() const { return !slots_[0].bodies.empty() && slots_[0].bodies.begin()->second->facts(); }
-
- private:
-  struct Slot {
-    SavedTensors saved = {};
-    std::map<ir::Body, std::unique_ptr<Executor>> bodies = {};
-    Message sending_hidden = {}, sending_gradient = {};  // out of `saved`
-  };
-
-  Slot& slot_of(std::int32_t microbatch) {
-    return slots_[static_cast<std::size_t>(microbatch) % slots_.size()];
-  }
-
-  Tensor state_tensor(const StepInput& input, const SavedTensors& saved) const {
-    if (input.kind != ir::InputKind::saved) return state_.tensor(input.name);
-    const auto found = saved.find(input.name);
-    return found != saved.end() ? found->second : unsharded_.at(input.name);
-  }
-  std::vector<Tensor> state_of(const StepFunction& function, const SavedTensors& saved) const {
-    std::vector<Tensor> tensors;
-    for (const StepInput& input : function.inputs)
-      if (input.kind != ir::InputKind::batch) tensors.push_back(state_tensor(input, saved));
-    return tensors;
-  }
-
-  // Before the first recording of any body.
-  void take_memory_of_batches(const CompiledBody& body) {
-    std::vector<Tensor> like;
-    for (const StepInput& input : body.step.function().inputs)
-      if (input.kind == ir::InputKind::batch && !is_stream(input))
-        like.push_back(allocated(input.type, c10::kCPU).zero_());
-    batches_.at(body.body).stage(like);
-  }
-
-  static bool is_stream(const StepInput& input) {
-    return input.name == kReceivedHidden || input.name == kReceivedGradient;
-  }
-  static Tensor stream_of(const StepInput& input, const Streams& streams) {
-    if (input.name == kReceivedHidden) return streams.hidden;
-    return input.name == kReceivedGradient ? streams.gradient : Tensor();
-  }
-
-  // What lies on the host is staged; what was received lies where it is read.
-  std::vector<Tensor> batch_of(ir::Body body, const Batch& batch, std::int64_t valid_tokens,
-                               const Streams& streams) {
-    std::vector<Tensor> from_host, all;
-    for (const StepInput& input : compiled_.body(body)->function().inputs) {
-      if (input.kind != ir::InputKind::batch) continue;
-      all.push_back(stream_of(input, streams));
-      if (!all.back().defined()) from_host.push_back(batch_tensor(batch, input, valid_tokens));
-    }
-    const std::vector<Tensor> staged = batches_.at(body).stage(from_host);
-    for (auto next = staged.begin(); Tensor & tensor : all)
-      if (!tensor.defined()) tensor = *next++;
-    return all;
-  }
-
-  void run_eagerly(ir::Body body, std::int32_t microbatch, const Batch& batch, std::int64_t valid_tokens,
-                   const Streams& streams) {
-    std::vector<Tensor> inputs;
-    for (const StepInput& input : compiled_.accumulate->function().inputs) {
-      if (input.kind != ir::InputKind::batch) {
-        inputs.push_back(state_tensor(input, slot_of(microbatch).saved));
-        continue;
-      }
-      const Tensor stream = stream_of(input, streams), host = batch_tensor(batch, input, valid_tokens);
-      inputs.push_back(host.defined() ? host.to(device_) : stream);
-    }
-    const ObservedRun observed(compiled_.accumulate->function().name + "." + std::string(name_of(body)));
-    compiled_.eager(body, microbatch, inputs);
-  }
-
-  const CompiledStage& compiled_;
-  const TrainState& state_;
-  const c10::Device device_;
-  SavedTensors unsharded_, validated_;
-  bool is_unsharded_ = false;
-  std::map<ir::Body, StagedBatches> batches_;
-  std::unique_ptr<Executor> unshard_, validate_;
-  std::vector<Slot> slots_;
-};
-
 PipelineRunner::PipelineRunner(const CompiledPipeline& compiled, const TrainState& state,
                                const SharedResources& shared)
     : compiled_(compiled), no_loss_(at::zeros_like(state.tensor(kHalted))) {
   for (const CompiledStage& stage : compiled.stages)
-    stages_.push_back(std::make_unique<Stage>(stage, state, shared, compiled.program.microbatches));
+    stages_.push_back(std::make_unique<PipelineStage>(stage, state, shared, compiled.program.microbatches));
+  bind_pairs(shared);
 }
 PipelineRunner::~PipelineRunner() = default;
 
-PipelineRunner::Stage& PipelineRunner::stage(std::int64_t number) {
-  const auto found = std::find_if(stages_.begin(), stages_.end(),
-                                  [&](const auto& stage) { return stage->number() == number; });
-  RONDO_ASSERT(found != stages_.end(), "a rank plays its own stages");
-  return **found;
+PipelineStage& PipelineRunner::stage(std::int64_t number) const {
+  return *stages_[compiled_.index_of(number)];
+}
+
+void PipelineRunner::bind_pairs(const SharedResources& shared) {
+  const std::vector<Action>& actions = compiled_.actions();
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& forward = actions[i];
+    if (!forward.with_next) continue;
+    const Action& backward = actions[i + 1];
+    const CompiledPair* pair = compiled_.pair(forward, backward);
+    if (pair == nullptr) continue;
+    std::unique_ptr<Executor>& bound = pairs_[in_slots(*pair, forward, backward)];
+    if (bound) continue;
+    std::vector<Tensor> state;
+    for (StepInput input : pair->step.function().inputs) {
+      if (input.kind == ir::InputKind::batch) continue;
+      const Action* reader = &forward;  // of what lasts, which has no slot, either
+      if (input.kind == ir::InputKind::saved) {
+        const ir::NameInPair name = ir::read_name_in_pair(input.name);
+        input.name = name.name;
+        if (!name.of_forward) reader = &backward;
+      }
+      state.push_back(stage(reader->stage).state_tensor(input, reader->microbatch));
+    }
+    bound = pair->step.bind(std::move(state), shared);
+  }
+}
+
+PipelineRunner::PairInSlots PipelineRunner::in_slots(const CompiledPair& pair, const Action& forward,
+                                                     const Action& backward) const {
+  return {&pair, stage(forward.stage).slot_number(forward.microbatch),
+          stage(backward.stage).slot_number(backward.microbatch)};
+}
+
+Executor* PipelineRunner::executor(const Action& forward, const Action& backward) const {
+  const CompiledPair* pair = compiled_.pair(forward, backward);
+  return pair == nullptr ? nullptr : pairs_.at(in_slots(*pair, forward, backward)).get();
 }
 
 std::string PipelineRunner::edge(const Action& message) const {
@@ -297,17 +103,24 @@ void PipelineRunner::run(const StepBatch& batch) {
   RONDO_ASSERT(std::ssize(batch.microbatches) == compiled_.program.microbatches,
                "a step has the microbatches of its program");
   for (const auto& stage : stages_) stage->reshard();
-  for (const Action& action : compiled_.program.ranks[static_cast<std::size_t>(compiled_.rank)])
-    play(action, batch);
+  const std::vector<Action>& actions = compiled_.actions();
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
+    if (!is_compute(action.type))
+      play(action);
+    else if (action.with_next)
+      compute(action, actions[++i], batch);
+    else
+      compute(action, batch);
+  }
   for (const auto& stage : stages_) stage->wait_for_sent();
 }
 
-void PipelineRunner::play(const Action& action, const StepBatch& batch) {
-  if (is_compute(action.type)) return compute(action, batch);
+void PipelineRunner::play(const Action& action) {
   const PathScope scope("pipeline." + print(action));  // for who asks what a rank waits for
   const std::pair<std::int32_t, std::int32_t> place(action.stage, action.microbatch);
   const auto send_out = [&](const std::string& name) {
-    Stage& own = stage(action.stage);
+    PipelineStage& own = stage(action.stage);
     own.sending(name, action.microbatch) = send(own.sent(name, action.microbatch), edge(action));
   };
   const auto receive_in = [&](auto& received) {
@@ -334,29 +147,51 @@ void PipelineRunner::play(const Action& action, const StepBatch& batch) {
 }
 
 void PipelineRunner::compute(const Action& action, const StepBatch& batch) {
-  const std::pair<std::int32_t, std::int32_t> place(action.stage, action.microbatch);
+  stage(action.stage).run(body_of(action.type), action.microbatch, batch, streams_for(action));
+  finish(action);
+}
+
+void PipelineRunner::compute(const Action& forward, const Action& backward, const StepBatch& batch) {
+  Executor* both = executor(forward, backward);
+  if (both == nullptr) {
+    compute(forward, batch);
+    compute(backward, batch);
+    return;
+  }
+  std::vector<Tensor> inputs;
+  for (const Action* action : {&forward, &backward})
+    append(
+        inputs,
+        stage(action->stage).prepare(body_of(action->type), action->microbatch, batch, streams_for(*action)));
+  both->run(inputs);
+  finish(forward);
+  finish(backward);
+}
+
+Streams PipelineRunner::streams_for(const Action& compute) {
   const auto come = [&](auto& received) -> Tensor {
-    const auto found = received.find(place);
+    const auto found = received.find({compute.stage, compute.microbatch});
     if (found == received.end()) return {};
-    const PathScope scope("pipeline." + print(action));
+    const PathScope scope("pipeline." + print(compute));
     if (found->second.message) found->second.message->wait();
     return found->second.tensor;
   };
-  const Streams streams{come(hidden_), come(gradients_)};
-  const ir::Body body = body_of(action.type);
-  Stage& own = stage(action.stage);
-  own.run(body, action.microbatch, batch, streams);
+  return {come(hidden_), come(gradients_)};
+}
+
+void PipelineRunner::finish(const Action& compute) {
   // To a neighbour on this rank.
   const auto hand_on = [&](const std::string& name, auto& received, std::int32_t to) {
     if (to < 0 || to >= compiled_.program.stages) return;
     if (compiled_.program.rank_of_stage[static_cast<std::size_t>(to)] != compiled_.rank) return;
-    received[{to, action.microbatch}] = {own.sent(name, action.microbatch).clone(), std::nullopt};
+    received[{to, compute.microbatch}] = {stage(compute.stage).sent(name, compute.microbatch).clone(),
+                                          std::nullopt};
   };
-  if (action.type == ActionType::forward) hand_on(kSentHidden, hidden_, action.stage + 1);
-  if (makes_input_gradient(action.type)) hand_on(kSentGradient, gradients_, action.stage - 1);
-  if (!makes_weight_gradient(action.type)) return;
-  hidden_.erase(place);
-  gradients_.erase(place);
+  if (compute.type == ActionType::forward) hand_on(kSentHidden, hidden_, compute.stage + 1);
+  if (makes_input_gradient(compute.type)) hand_on(kSentGradient, gradients_, compute.stage - 1);
+  if (!makes_weight_gradient(compute.type)) return;
+  hidden_.erase({compute.stage, compute.microbatch});
+  gradients_.erase({compute.stage, compute.microbatch});
 }
 
 Tensor PipelineRunner::validate(const Batch& batch, std::int64_t valid_tokens) {
@@ -385,9 +220,25 @@ Tensor PipelineRunner::validate(const Batch& batch, std::int64_t valid_tokens) {
 }
 
 std::optional<ReplayFacts> PipelineRunner::facts() const {
-  if (!stages_.front()->is_replayed()) return std::nullopt;
+  std::map<const Executor*, std::int64_t> runs;
+  for (const auto& stage : stages_) ++runs[stage->executor(ir::Body::unshard, 0)];
+  const std::vector<Action>& actions = compiled_.actions();
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
+    if (!is_compute(action.type)) continue;
+    if (const Executor* both = action.with_next ? executor(action, actions[i + 1]) : nullptr) {
+      ++runs[both];
+      ++i;
+    } else {
+      ++runs[stage(action.stage).executor(body_of(action.type), action.microbatch)];
+    }
+  }
+  runs.erase(nullptr);
   ReplayFacts facts;
-  for (const auto& stage : stages_) stage->add_facts(facts, compiled_.program.microbatches);
+  for (const auto& [executor, count] : runs) {
+    if (executor->facts() == nullptr) return std::nullopt;
+    add(facts, *executor->facts(), count);
+  }
   return facts;
 }
 

@@ -1,14 +1,9 @@
 // Plays a rank's program of a pipeline schedule (parallel/pipeline/program.h): its actions in their order,
 // with the bodies of its stages as executors, and messages to and from the ranks of the stages around.
 //
-// A stage has a slot for each microbatch that is in flight at once, microbatch m slot m mod slots, and fewer
-// for what lasts from I to W alone; each body is bound once a slot, so that every address is fixed and a
-// device records it once a slot. What a stage receives lies in a tensor of its own from the message until the
-// last body that reads it.
-//
+// What a stage receives lies in a tensor of its own from the message until the last body that reads it.
 // Gradients are reduced and added up microbatch by microbatch, in the bodies; REDUCE_GRAD has nothing left to
-// do. Under fsdp_reshard_after_forward = "never" weights are gathered once a step, before the first body of a
-// stage or at UNSHARD, and once more after RESHARD; else by each body.
+// do.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,13 +13,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
-#include "compiler/execute/host_transfers.h"
 #include "parallel/groups/messages.h"
 #include "trainer/data/loader.h"
-#include "trainer/step/compiled_functions.h"
-#include "trainer/step/train_state.h"
+#include "trainer/step/pipeline_stage.h"
 
 namespace rondo {
 
@@ -42,21 +37,31 @@ class PipelineRunner {
   std::optional<ReplayFacts> facts() const;
 
  private:
-  class Stage;
   struct Received {  // or handed on by a stage of this rank
     at::Tensor tensor;
     std::optional<Message> message;  // under way
   };
 
-  void play(const pipeline::Action& action, const StepBatch& batch);
+  // A pair of one of the program's, and the slots of its microbatches.
+  using PairInSlots = std::tuple<const CompiledPair*, std::int32_t, std::int32_t>;
+
+  void bind_pairs(const SharedResources& shared);
+  PairInSlots in_slots(const CompiledPair& pair, const pipeline::Action& forward,
+                       const pipeline::Action& backward) const;
+  void play(const pipeline::Action& action);  // one that computes nothing
   void compute(const pipeline::Action& action, const StepBatch& batch);
-  // What the action reads of another stage; undefined at the ends of the pipeline.
-  at::Tensor received(const pipeline::Action& compute);
-  Stage& stage(std::int64_t number);
+  void compute(const pipeline::Action& forward, const pipeline::Action& backward, const StepBatch& batch);
+  // nullptr where the two run one after the other.
+  Executor* executor(const pipeline::Action& forward, const pipeline::Action& backward) const;
+  // What the action reads of other stages, once it has come; and what becomes of all that it has made.
+  Streams streams_for(const pipeline::Action& compute);
+  void finish(const pipeline::Action& compute);
+  PipelineStage& stage(std::int64_t number) const;
   std::string edge(const pipeline::Action& message) const;
 
   const CompiledPipeline& compiled_;
-  std::vector<std::unique_ptr<Stage>> stages_;
+  std::vector<std::unique_ptr<PipelineStage>> stages_;  // as compiled_.stages
+  std::map<PairInSlots, std::unique_ptr<Executor>> pairs_;
   std::map<std::pair<std::int32_t, std::int32_t>, Received> hidden_, gradients_;  // by stage, microbatch
   const at::Tensor no_loss_;
 };

@@ -161,8 +161,10 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
   }
   SECTION("phases go forward") {
     CHECK(breach_of("update\n  %3: f32[8] = aten.neg.default(%2)\nbackward\n  %4: f32[8] = "
-                    "aten.neg.default(%2)\nupdate\nreturn\n  y = %4\n") ==
-          "phases_go_forward after a pass: node 1 (aten.neg.default) is a backward node after a update node");
+                    "aten.neg.default(%3)\nupdate\nreturn\n  y = %4\n") ==
+          "phases_go_forward after a pass: node 1 (aten.neg.default) is a backward node that reads what a "
+          "update "
+          "node makes");
   }
 
   SECTION("after a write no older value of the storage is read, through any view") {

@@ -86,7 +86,7 @@ inline const std::vector<Key> kKeys = {
     {"parallelism.pipeline_parallel_schedule", R"("1F1B")", served},
     {"parallelism.pipeline_parallel_schedule_csv", R"("")", served},
     {"parallelism.pipeline_parallel_microbatch_size", "1", served},
-    {"parallelism.pipeline_parallel_expert_parallel_overlap", "true", harmless},
+    {"parallelism.pipeline_parallel_expert_parallel_overlap", "true", served},
     {"parallelism.context_parallel_degree", "1", served},
     {"parallelism.context_parallel_load_balancer", R"("headtail")", served},
     {"parallelism.context_parallel_rotate_method", R"("allgather")", served},

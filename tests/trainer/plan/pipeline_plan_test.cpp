@@ -42,13 +42,16 @@ struct Ranks {
   CompileRequest request = compile_request(config, "cpu", {});
 };
 
-// A second for a forward, `backward` for a whole backward, so many for gathers and the update.
-PipelinePlan plan_of(const Ranks& job, double backward, double unshard, double update, double message) {
+// A second for a forward, `backward` for a whole backward, so many for gathers, the update, and a forward and
+// a backward as one.
+PipelinePlan plan_of(const Ranks& job, double backward, double unshard, double update, double message,
+                     double together = 0) {
   PipelineRanks ranks = job.compiled();
   const auto seconds = [&](const CompiledStep& step) {
     const std::string& name = step.function().name;
     ir::StepEstimate made;
-    made.step_s = name.ends_with(".forward")           ? 1
+    made.step_s = name.find("_with_") != name.npos     ? together
+                  : name.ends_with(".forward")         ? 1
                   : name.ends_with(".backward")        ? backward
                   : name.ends_with(".backward_input")  ? backward / 2
                   : name.ends_with(".backward_weight") ? backward / 2
@@ -81,15 +84,43 @@ TEST_CASE("a step of equal stages takes the papers' time, and its update besides
   CHECK(plan_of(divided, 2, 0, 0, 0).step_s() < plan_of(one, 2, 0, 0, 0).step_s());
 }
 
+TEST_CASE("a forward and a backward as one take the time of their own graph") {
+  std::vector<std::string> dual = {"--parallelism.pipeline_parallel_schedule=DualPipeV",
+                                   "--parallelism.pipeline_parallel_layout=Et|(t|)*6tL"};
+  const Ranks together(job(dual));
+  dual.emplace_back("--parallelism.pipeline_parallel_expert_parallel_overlap=false");
+  const Ranks apart(job(dual));
+  const PipelinePlan in_turn = plan_of(apart, 2, 0, 0, 0);
+  for (const double seconds : {1.0, 1.75}) {
+    const PipelinePlan plan = plan_of(together, 2, 0, 0, 0, seconds);
+    pipeline::Times times = in_turn.times;
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      double computes = in_turn.computes[rank].step_s;
+      const auto& actions = plan.layout.program.ranks[rank];
+      for (std::size_t i = 0; i < actions.size(); ++i) {
+        if (!actions[i].with_next) continue;
+        const pipeline::Action &forward = actions[i], &backward = actions[i + 1];
+        computes -= times.of(forward.stage).forward + times.of(backward.stage).of(backward.type) - seconds;
+        times.pairs[{forward.stage, backward.stage}] = seconds;
+      }
+      CHECK(plan.computes[rank].step_s == Approx(computes));
+      CHECK(plan.computes[rank].step_s < in_turn.computes[rank].step_s);
+    }
+    CHECK(plan.step_s() == Approx(pipeline::simulate(plan.layout.program, times, false).end));
+    CHECK(plan.step_s() < in_turn.step_s());
+  }
+}
+
 TEST_CASE("ranks with stages alike are compiled once, and have the memory of their own functions") {
-  const char* schedule = GENERATE("1F1B", "ZBVZeroBubble", "Interleaved1F1B");
+  const char* schedule = GENERATE("1F1B", "ZBVZeroBubble", "DualPipeV", "Interleaved1F1B");
   const bool two = std::string(schedule) != "1F1B";
   const Ranks ranks(job(
       {"--parallelism.pipeline_parallel_schedule=" + std::string(schedule),
        "--parallelism.pipeline_parallel_layout=" + std::string(two ? "Et|(t|)*6tL" : "Et*2|(tt|)*2t*2L")}));
   PipelineRanks compiled = ranks.compiled();
   INFO(schedule);
-  CHECK(compiled.kinds().size() == (std::string(schedule) == "ZBVZeroBubble" ? 2 : 3));
+  const bool in_a_v = std::string(schedule) == "ZBVZeroBubble" || std::string(schedule) == "DualPipeV";
+  CHECK(compiled.kinds().size() == (in_a_v ? 2 : 3));
   for (std::int64_t rank = 0; rank < kRanks; ++rank)
     CHECK(planned_memory(compiled.of(rank)).input_bytes ==
           planned_memory(compile_functions(ranks.config, ranks.layout,

@@ -76,6 +76,10 @@ const Fields& Parallelism::fields() {
             "of a "
             "stage, as in Et*3|(t*4|)*6t*3L; empty: as the other keys say",
             {.check = layout_of_pipeline}),
+      field(
+          "pipeline_parallel_expert_parallel_overlap", &P::pipeline_parallel_expert_parallel_overlap,
+          "a forward and a backward that a schedule puts together (DualPipeV, OVERLAP_F_B of a CSV) are one "
+          "graph, in which one computes while the other communicates; otherwise one comes after the other"),
       field("expert_parallel_degree", &P::expert_parallel_degree,
             "ranks that split the experts; of the ranks of a replica, neighbours",
             {.minimum = 1, .maximum = kMaxDegree, .unit = "ranks"}),

@@ -29,6 +29,7 @@ struct Parallelism {
   std::int64_t pipeline_parallel_first_stage_less_layers = 1, pipeline_parallel_last_stage_less_layers = 1;
   std::vector<std::string> module_fqns_per_model_part;  // a text a stage: "tok_embeddings+layers.0"
   std::string pipeline_parallel_layout;
+  bool pipeline_parallel_expert_parallel_overlap = true;  // pairs of a schedule run as one
   bool has_pipeline() const { return pipeline_parallel_degree > 1; }
   bool exchanges_heads() const { return context_parallel_rotate_method == "alltoall"; }
   static const Fields& fields();

@@ -68,11 +68,6 @@ const std::vector<Group>& groups() {  // NOLINT(readability-function-size): a ta
        refused,
        "parallelism.pipeline_parallel_split_points (use parallelism.module_fqns_per_model_part) is",
        {{"pipeline_parallel_split_points", Texts{}}}},
-      {"parallelism",
-       without_effect,
-       "the two halves of a pair of DualPipeV run in their order, and nothing of one hides what the other's "
-       "experts exchange",
-       {{"pipeline_parallel_expert_parallel_overlap", true}}},
       {"activation_checkpoint",
        without_effect,
        "compile.memory_policy decides what is computed again, and no policy changes a result",

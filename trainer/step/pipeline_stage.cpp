@@ -1,0 +1,227 @@
+// What bodies leave lies in one block of the replays' pool, slot behind slot, and is there before any of them
+// is bound. Batches are staged by each body for itself, as many as a step has, so that a microbatch on its
+// way is not written over.
+#include "trainer/step/pipeline_stage.h"
+
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+
+#include "support/error.h"
+#include "support/scope.h"
+#include "trainer/step/batch_tensors.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using SavedTensors = std::map<std::string, Tensor>;
+
+Tensor allocated(const ir::TensorType& type, c10::Device device) {
+  return at::empty_strided(type.sizes, type.strides,
+                           at::TensorOptions().dtype(to_aten(type.dtype)).device(device));
+}
+// `count` times these, in one block of the replays' pool, where there is one, so that kernels put results
+// there.
+std::vector<SavedTensors> allocated(const std::map<std::string, ir::TensorType>& types, std::int32_t count,
+                                    c10::Device device, const std::shared_ptr<ReplayMemory>& memory) {
+  constexpr std::int64_t kAlignment = 512;  // the caching allocator's
+  std::int64_t bytes = 0;
+  for (const auto& [name, type] : types) bytes += count * ir::planned_bytes(type, kAlignment);
+  char* next = memory && bytes > 0 ? memory->device().reserve(static_cast<std::size_t>(bytes)) : nullptr;
+  std::vector<SavedTensors> all(static_cast<std::size_t>(count));
+  for (SavedTensors& tensors : all) {
+    for (const auto& [name, type] : types) {
+      if (next == nullptr) {
+        tensors[name] = allocated(type, device);
+        continue;
+      }
+      tensors[name] = at::from_blob(next, type.sizes, type.strides,
+                                    at::TensorOptions().dtype(to_aten(type.dtype)).device(device));
+      next += ir::planned_bytes(type, kAlignment);
+    }
+  }
+  return all;
+}
+
+bool is_stream(const StepInput& input) {
+  return input.name == kReceivedHidden || input.name == kReceivedGradient;
+}
+Tensor stream_of(const StepInput& input, const Streams& streams) {
+  if (input.name == kReceivedHidden) return streams.hidden;
+  return input.name == kReceivedGradient ? streams.gradient : Tensor();
+}
+
+// A tensor for what comes in; undefined where nothing does.
+Tensor to_receive(const CompiledStep& step, c10::Device device) {
+  for (const StepInput& input : step.function().inputs)
+    if (is_stream(input)) return allocated(input.type, device);
+  return {};
+}
+
+}  // namespace
+
+PipelineStage::PipelineStage(const CompiledStage& compiled, const TrainState& state,
+                             const SharedResources& shared, std::int32_t microbatches)
+    : compiled_(compiled), state_(state), device_(state.tensor(kHalted).device()) {
+  unsharded_ = allocated(compiled.saved(Lasting::step), 1, device_, shared.memory)[0];
+  const std::vector<SavedTensors> pending =
+      allocated(compiled.saved(Lasting::pending), compiled.pending_slots, device_, shared.memory);
+  if (const CompiledStep* step = compiled.body(ir::Body::unshard))
+    unshard_ = step->bind(state_of(step->function(), {}), shared);
+  for (SavedTensors& saved :
+       allocated(compiled.saved(Lasting::microbatch), compiled.slots, device_, shared.memory)) {
+    saved.insert(pending[slots_.size() % pending.size()].begin(),
+                 pending[slots_.size() % pending.size()].end());
+    Slot& slot = slots_.emplace_back();
+    slot.saved = std::move(saved);
+    for (const CompiledBody& body : compiled.bodies)
+      if (body.body != ir::Body::unshard)
+        slot.bodies[body.body] = body.step.bind(state_of(body.step.function(), slot.saved), shared);
+  }
+  for (const CompiledBody& body : compiled.bodies) {
+    batches_.try_emplace(body.body, shared.memory, 2 * static_cast<std::size_t>(microbatches));
+    take_memory_of_batches(body);
+  }
+  if (!compiled.validate) return;
+  for (const StepInput& input : compiled.validate->function().inputs)
+    if (input.kind == ir::InputKind::saved) validated_[input.name] = allocated(input.type, device_);
+  validate_ = compiled.validate->bind(state_of(compiled.validate->function(), validated_), shared);
+}
+
+void PipelineStage::unshard() {
+  if (unshard_ && !is_unsharded_) unshard_->run({});
+  is_unsharded_ = true;
+}
+
+void PipelineStage::run(ir::Body body, std::int32_t microbatch, const StepBatch& batch,
+                        const Streams& streams) {
+  if (compiled_.accumulate) return run_eagerly(body, microbatch, batch, streams);
+  const auto executor = slot_of(microbatch).bodies.find(body);
+  if (executor == slot_of(microbatch).bodies.end()) return;  // the first stage's gradient of an input
+  executor->second->run(prepare(body, microbatch, batch, streams));
+}
+
+std::vector<Tensor> PipelineStage::prepare(ir::Body body, std::int32_t microbatch, const StepBatch& batch,
+                                           const Streams& streams) {
+  unshard();
+  wait_for_room(body, microbatch);
+  return batch_of(body, batch.microbatches[static_cast<std::size_t>(microbatch)], batch.valid_tokens,
+                  streams);
+}
+
+// What the body writes anew must have left; gradients of weights go on beside a message.
+void PipelineStage::wait_for_room(ir::Body body, std::int32_t microbatch) {
+  Slot& slot = slot_of(microbatch);
+  if (body == ir::Body::forward) slot.sending_hidden.wait();
+  if (body == ir::Body::backward || body == ir::Body::backward_input) slot.sending_gradient.wait();
+}
+
+const Tensor& PipelineStage::validate(const Batch& batch, std::int64_t valid_tokens, const Tensor& hidden) {
+  std::vector<Tensor> tensors;
+  for (const StepInput& input : compiled_.validate->function().inputs)
+    if (input.kind == ir::InputKind::batch)
+      tensors.push_back(input.name == kReceivedHidden ? hidden : batch_tensor(batch, input, valid_tokens));
+  validate_->run(tensors);
+  return validated_.begin()->second;
+}
+
+const Tensor& PipelineStage::sent(const std::string& name, std::int32_t microbatch) {
+  return slot_of(microbatch).saved.at(name);
+}
+
+Message& PipelineStage::sending(const std::string& name, std::int32_t microbatch) {
+  Slot& slot = slot_of(microbatch);
+  return name == kSentHidden ? slot.sending_hidden : slot.sending_gradient;
+}
+
+void PipelineStage::wait_for_sent() {
+  for (Slot& slot : slots_) {
+    slot.sending_hidden.wait();
+    slot.sending_gradient.wait();
+  }
+}
+
+Tensor PipelineStage::to_receive(bool in_validation) const {
+  if (in_validation) return rondo::to_receive(*compiled_.validate, device_);
+  if (compiled_.accumulate) return rondo::to_receive(*compiled_.accumulate, device_);
+  for (const CompiledBody& body : compiled_.bodies)
+    if (Tensor tensor = rondo::to_receive(body.step, device_); tensor.defined()) return tensor;
+  RONDO_ASSERT(false, "a stage that receives something reads it");
+}
+
+const Executor* PipelineStage::executor(ir::Body body, std::int32_t microbatch) const {
+  if (body == ir::Body::unshard) return unshard_.get();
+  const auto& bodies = slots_[static_cast<std::size_t>(slot_number(microbatch))].bodies;
+  const auto found = bodies.find(body);
+  return found == bodies.end() ? nullptr : found->second.get();
+}
+
+std::int32_t PipelineStage::slot_number(std::int32_t microbatch) const {
+  return microbatch % static_cast<std::int32_t>(slots_.size());
+}
+
+PipelineStage::Slot& PipelineStage::slot_of(std::int32_t microbatch) {
+  return slots_[static_cast<std::size_t>(slot_number(microbatch))];
+}
+
+Tensor PipelineStage::state_tensor(const StepInput& input, const SavedTensors& saved) const {
+  if (input.kind != ir::InputKind::saved) return state_.tensor(input.name);
+  const auto found = saved.find(input.name);
+  return found != saved.end() ? found->second : unsharded_.at(input.name);
+}
+
+Tensor PipelineStage::state_tensor(const StepInput& input, std::int32_t microbatch) const {
+  return state_tensor(input, slots_[static_cast<std::size_t>(slot_number(microbatch))].saved);
+}
+
+std::vector<Tensor> PipelineStage::state_of(const StepFunction& function, const SavedTensors& saved) const {
+  std::vector<Tensor> tensors;
+  for (const StepInput& input : function.inputs)
+    if (input.kind != ir::InputKind::batch) tensors.push_back(state_tensor(input, saved));
+  return tensors;
+}
+
+// Before the first recording of any body.
+void PipelineStage::take_memory_of_batches(const CompiledBody& body) {
+  std::vector<Tensor> like;
+  for (const StepInput& input : body.step.function().inputs)
+    if (input.kind == ir::InputKind::batch && !is_stream(input))
+      like.push_back(allocated(input.type, c10::kCPU).zero_());
+  batches_.at(body.body).stage(like);
+}
+
+// What lies on the host is staged; what was received lies where it is read.
+std::vector<Tensor> PipelineStage::batch_of(ir::Body body, const Batch& batch, std::int64_t valid_tokens,
+                                            const Streams& streams) {
+  std::vector<Tensor> from_host, all;
+  for (const StepInput& input : compiled_.body(body)->function().inputs) {
+    if (input.kind != ir::InputKind::batch) continue;
+    all.push_back(stream_of(input, streams));
+    if (!all.back().defined()) from_host.push_back(batch_tensor(batch, input, valid_tokens));
+  }
+  const std::vector<Tensor> staged = batches_.at(body).stage(from_host);
+  for (auto next = staged.begin(); Tensor & tensor : all)
+    if (!tensor.defined()) tensor = *next++;
+  return all;
+}
+
+void PipelineStage::run_eagerly(ir::Body body, std::int32_t microbatch, const StepBatch& batch,
+                                const Streams& streams) {
+  wait_for_room(body, microbatch);
+  const Batch& rows = batch.microbatches[static_cast<std::size_t>(microbatch)];
+  std::vector<Tensor> inputs;
+  for (const StepInput& input : compiled_.accumulate->function().inputs) {
+    if (input.kind != ir::InputKind::batch) {
+      inputs.push_back(state_tensor(input, microbatch));
+      continue;
+    }
+    const Tensor stream = stream_of(input, streams), host = batch_tensor(rows, input, batch.valid_tokens);
+    inputs.push_back(host.defined() ? host.to(device_) : stream);
+  }
+  const ObservedRun observed(compiled_.accumulate->function().name + "." + std::string(name_of(body)));
+  compiled_.eager(body, microbatch, inputs);
+}
+
+}  // namespace rondo
