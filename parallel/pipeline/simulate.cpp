@@ -62,34 +62,36 @@ class Clock {
       ++next_[rank];
       return true;
     }
+    const Action* together = action.with_next ? &program_.ranks[rank][next_[rank] + 1] : nullptr;
+    gather(rank, action);
+    if (together != nullptr) gather(rank, *together);
     double begin = now_[rank];
     if (!wait_for_read(rank, action, begin)) return false;
-    double duration = times_.of(action.stage).of(action.type);
-    const Action* together = nullptr;
-    if (action.with_next) {
-      together = &program_.ranks[rank][next_[rank] + 1];
-      if (!wait_for_read(rank, *together, begin)) return false;
-      duration = times_.of_pair(action, *together);
-    }
-    duration += gather(action);
-    if (together != nullptr) duration += gather(*together);
+    if (together != nullptr && !wait_for_read(rank, *together, begin)) return false;
     next_[rank] += together != nullptr ? 2 : 1;
-    now_[rank] = begin + duration;
-    timeline_.busy[rank] += duration;
     if (!is_compute(action.type)) return true;
-    timeline_.last[rank] = now_[rank];
-    if (timeline_.first[rank] == kUnknown) timeline_.first[rank] = begin;
+    const double duration =
+        together != nullptr ? times_.of_pair(action, *together) : times_.of(action.stage).of(action.type);
+    work(rank, begin, duration);
     if (with_spans_)
       spans_[rank].push_back({static_cast<std::int32_t>(rank), action,
                               together != nullptr ? *together : Action{}, begin, now_[rank]});
     return true;
   }
 
-  // How long the action takes to gather weights that are not there.
-  double gather(const Action& action) {
+  void work(std::size_t rank, double begin, double duration) {
+    if (timeline_.first[rank] == kUnknown) timeline_.first[rank] = begin;
+    now_[rank] = timeline_.last[rank] = begin + duration;
+    timeline_.busy[rank] += duration;
+  }
+
+  // What the action needs of weights that are not there, before it waits for anything else.
+  void gather(std::size_t rank, const Action& action) {
     if (action.type == ActionType::reshard) unsharded_[action.stage] = 0;
-    if (!is_compute(action.type) && action.type != ActionType::unshard) return 0;
-    return std::exchange(unsharded_[action.stage], 1) != 0 ? 0 : times_.of(action.stage).unshard;
+    if (!is_compute(action.type) && action.type != ActionType::unshard) return;
+    if (std::exchange(unsharded_[action.stage], 1) != 0) return;
+    if (const double duration = times_.of(action.stage).unshard; duration > 0)
+      work(rank, now_[rank], duration);
   }
 
   // Moves `begin` behind the arrival of what is read; false where that is not known.

@@ -6,7 +6,7 @@
 // time: one leaves when it is sent and the message before it on its edge has arrived. So receives are posted
 // ahead of their place in the program; the buffers that this takes are not counted.
 //
-// A stage's weights are gathered at its UNSHARD, or before its first compute where it has none by then, and
+// A stage's weights are gathered at its UNSHARD, or by then before what its first compute reads has come, and
 // once more after RESHARD. The rank waits for that.
 #pragma once
 

@@ -147,6 +147,7 @@ void PipelineRunner::play(const Action& action) {
 }
 
 void PipelineRunner::compute(const Action& action, const StepBatch& batch) {
+  stage(action.stage).unshard();  // while what it reads is on its way
   stage(action.stage).run(body_of(action.type), action.microbatch, batch, streams_for(action));
   finish(action);
 }
@@ -158,6 +159,7 @@ void PipelineRunner::compute(const Action& forward, const Action& backward, cons
     compute(backward, batch);
     return;
   }
+  for (const Action* action : {&forward, &backward}) stage(action->stage).unshard();
   std::vector<Tensor> inputs;
   for (const Action* action : {&forward, &backward})
     append(

@@ -105,7 +105,6 @@ void PipelineStage::run(ir::Body body, std::int32_t microbatch, const StepBatch&
 
 std::vector<Tensor> PipelineStage::prepare(ir::Body body, std::int32_t microbatch, const StepBatch& batch,
                                            const Streams& streams) {
-  unshard();
   wait_for_room(body, microbatch);
   return batch_of(body, batch.microbatches[static_cast<std::size_t>(microbatch)], batch.valid_tokens,
                   streams);

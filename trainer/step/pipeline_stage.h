@@ -4,8 +4,8 @@
 // for what lasts from I to W alone; each body is bound once a slot, so that every address is fixed and a
 // device records it once a slot.
 //
-// Under fsdp_reshard_after_forward = "never" weights are gathered once a step, by the first body or
-// unshard(), and once more after reshard(); else by each body.
+// Under fsdp_reshard_after_forward = "never" weights are gathered by unshard(), once a step and once more
+// after reshard(); else by each body.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -38,7 +38,7 @@ class PipelineStage {
   std::int64_t number() const { return compiled_.stage; }
   bool has_head() const { return compiled_.head; }
 
-  void unshard();
+  void unshard();  // before any body runs; does nothing where the weights are there
   void reshard() { is_unsharded_ = false; }
   void run(ir::Body body, std::int32_t microbatch, const StepBatch& batch, const Streams& streams);
   // What a body takes that runs in a pair: its batch, once what it writes anew has left; its state, by the
