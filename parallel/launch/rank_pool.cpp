@@ -28,7 +28,12 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLongestMessage = 1 << 16, kMostOutput = 1 << 16;
-constexpr std::chrono::seconds kStart{120};
+constexpr std::chrono::seconds kStart{120}, kAfterFailure{3};
+
+// What an answer to a run says; that to a start says nothing.
+int exit_code_in(const std::string& answer) {
+  return answer.empty() ? -1 : json::parse(answer).value("exit_code", 0);
+}
 
 bool say(int socket, const json& words) {
   const std::string text = words.dump();
@@ -99,11 +104,13 @@ std::string RankPool::Rank::output() const {
 
 RankPool::RankPool(const std::string& worker, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) ranks_.emplace_back(worker, rank, ranks);
-  const std::vector<std::string> hellos = answers(kStart);
-  for (const std::string& hello : hellos)
-    if (hello.empty() || std::ssize(hellos) < ranks)
-      throw Error(ExitCode::environment, worker + " does not start: " + ranks_[0].output());
-  port_ = std::to_string(json::parse(hellos.at(0)).at("port").get<int>());
+  const std::vector<Answer> hellos = answers(kStart);
+  for (const Answer& hello : hellos) {
+    if (hello.text.empty() || std::ssize(hellos) < ranks)
+      throw Error(ExitCode::environment, worker + " does not start: " + ranks_[hello.rank].output());
+    if (hello.rank == 0) port_ = std::to_string(json::parse(hello.text).at("port").get<int>());
+  }
+  if (hellos.empty()) throw Error(ExitCode::environment, worker + " does not start in time");
 }
 
 PlayedRun RankPool::play(const std::vector<std::string>& flags, std::chrono::seconds timeout) {
@@ -112,25 +119,33 @@ PlayedRun RankPool::play(const std::vector<std::string>& flags, std::chrono::sec
     rank.forget_output();
     rank.tell(run.dump());
   }
-  const std::vector<std::string> codes = answers(timeout);
   PlayedRun played;
-  played.timed_out = codes.size() < ranks_.size();
-  for (const std::string& code : codes)
-    if (played.exit_code == 0)
-      played.exit_code = code.empty() ? -1 : json::parse(code).at("exit_code").get<int>();
+  const std::vector<Answer> ended = answers(timeout);
+  for (const Answer& one : ended)
+    if (played.exit_code == 0) played.exit_code = exit_code_in(one.text);
+  played.timed_out = played.exit_code == 0 && ended.size() < ranks_.size();
   for (const Rank& rank : ranks_) played.output += rank.output();
   return played;
 }
 
-std::vector<std::string> RankPool::answers(std::chrono::seconds timeout) const {
+std::vector<RankPool::Answer> RankPool::answers(std::chrono::seconds timeout) const {
   using Clock = std::chrono::steady_clock;
-  const Clock::time_point deadline = Clock::now() + timeout;
-  std::vector<std::string> found;
-  for (const Rank& rank : ranks_) {
-    pollfd waited{rank.socket(), POLLIN, 0};
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-    if (poll(&waited, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) <= 0) break;
-    found.push_back(rank.answer());
+  Clock::time_point deadline = Clock::now() + timeout;
+  std::vector<pollfd> waited;
+  for (const Rank& rank : ranks_) waited.push_back({rank.socket(), POLLIN, 0});
+  std::vector<Answer> found;
+  while (found.size() < ranks_.size()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    const int heard =
+        poll(waited.data(), waited.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    if (heard < 0 && errno == EINTR) continue;
+    if (heard <= 0) break;
+    for (std::size_t rank = 0; rank < waited.size(); ++rank) {
+      if (waited[rank].revents == 0) continue;
+      found.push_back({rank, ranks_[rank].answer()});
+      waited[rank].fd = -1;  // heard
+      if (exit_code_in(found.back().text) != 0) deadline = std::min(deadline, Clock::now() + kAfterFailure);
+    }
   }
   return found;
 }

@@ -14,9 +14,9 @@
 namespace rondo::launch {
 
 struct PlayedRun {
-  bool timed_out = false;
-  int exit_code = 0;   // the first rank's that is not 0; -1 where it died
-  std::string output;  // of all ranks, one after the other, the first 64 KiB of each
+  bool timed_out = false;  // some did not end, and none failed
+  int exit_code = 0;       // of the first to fail; -1 where it died
+  std::string output;      // of all ranks, one after the other, the first 64 KiB of each
 };
 
 class RankPool {
@@ -26,8 +26,9 @@ class RankPool {
   RankPool(const std::string& worker, int ranks);
   RankPool(RankPool&&) noexcept = default;
 
-  // What `rondo launch --nproc-per-node RANKS -- train FLAGS` would do, without the launcher. After a run
-  // that did not end well the pool is of no more use: its ranks may still wait for each other.
+  // What `rondo launch --nproc-per-node RANKS -- train FLAGS` would do, without the launcher. Once a rank has
+  // failed the others have 3 s left. After a run that did not end well the pool is of no more use: its ranks
+  // may still wait for each other.
   PlayedRun play(const std::vector<std::string>& flags, std::chrono::seconds timeout);
 
  private:
@@ -49,8 +50,12 @@ class RankPool {
     pid_t pid_ = 0;
   };
 
-  // One of each rank, in their order; fewer where the time is over.
-  std::vector<std::string> answers(std::chrono::seconds timeout) const;
+  struct Answer {
+    std::size_t rank = 0;
+    std::string text;
+  };
+  // As they come; fewer than there are ranks where the time is over.
+  std::vector<Answer> answers(std::chrono::seconds timeout) const;
 
   std::vector<Rank> ranks_;
   std::string port_;
