@@ -32,4 +32,12 @@ void ObservedRun::reached(const ir::Node& node) const {
   if (observer_ != nullptr) observer_->node_begins(*graph_, node);
 }
 
+ObservedAction::ObservedAction(const std::function<std::string()>& name) : observer_(installed) {
+  if (observer_ != nullptr) observer_->action_begins(name());
+}
+
+ObservedAction::~ObservedAction() {
+  if (observer_ != nullptr) observer_->action_ends();
+}
+
 }  // namespace rondo

@@ -2,6 +2,7 @@
 // notes of progress always, a profile while it runs. Plain C++.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "compiler/ir/ir.h"
@@ -16,6 +17,9 @@ class RunObserver {
   virtual void run_begins(const std::string& function, const ir::Graph* graph) = 0;
   virtual void node_begins(const ir::Graph& graph, const ir::Node& node) = 0;
   virtual void run_ends() = 0;
+  // A part of a step with runs in it, or none: "1F3", "0SEND_F1". One at a time.
+  virtual void action_begins(const std::string& action) = 0;
+  virtual void action_ends() = 0;
 
  protected:
   ~RunObserver() = default;
@@ -39,6 +43,18 @@ class ObservedRun {
  private:
   RunObserver* observer_;
   const ir::Graph* graph_ = nullptr;
+};
+
+// An action, from its begin to its end. `name` is asked only where somebody observes.
+class ObservedAction {
+ public:
+  explicit ObservedAction(const std::function<std::string()>& name);
+  ~ObservedAction();
+  ObservedAction(const ObservedAction&) = delete;
+  ObservedAction& operator=(const ObservedAction&) = delete;
+
+ private:
+  RunObserver* observer_;
 };
 
 }  // namespace rondo

@@ -72,6 +72,7 @@ ModuleRanges::ModuleRanges() { set_run_observer(this); }
 
 ModuleRanges::~ModuleRanges() {
   run_ends();
+  close_to(0);
   set_run_observer(nullptr);
 }
 
@@ -84,6 +85,16 @@ void ModuleRanges::run_begins(const std::string& function, const ir::Graph* grap
 void ModuleRanges::run_ends() {
   if (in_eager_run_) set_scope_observer(nullptr);
   in_eager_run_ = false;
+  close_to(function_);
+}
+
+void ModuleRanges::action_begins(const std::string& action) {
+  open(action);
+  function_ = 1;
+}
+
+void ModuleRanges::action_ends() {
+  function_ = 0;
   close_to(0);
 }
 
@@ -99,10 +110,12 @@ void ModuleRanges::module_changed(const std::string& path) { move_to(current_pha
 void ModuleRanges::move_to(Phase phase, const std::string& module) {
   std::vector<std::string> wanted = module_levels(module);
   wanted.insert(wanted.begin(), phase_name(phase));
-  std::size_t depth = 1;
-  while (depth < open_.size() && depth <= wanted.size() && open_[depth]->name == wanted[depth - 1]) ++depth;
-  close_to(depth);
-  for (; depth <= wanted.size(); ++depth) open(std::move(wanted[depth - 1]));
+  const std::size_t first = function_ + 1;
+  std::size_t same = 0;
+  while (first + same < open_.size() && same < wanted.size() && open_[first + same]->name == wanted[same])
+    ++same;
+  close_to(first + same);
+  for (; same < wanted.size(); ++same) open(std::move(wanted[same]));
 }
 
 void ModuleRanges::open(std::string name) { open_.push_back(std::make_unique<Range>(std::move(name))); }

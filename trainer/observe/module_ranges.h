@@ -1,5 +1,6 @@
-// Named ranges around what a step does, for a profile: the function, the phase, each module on the path, and
-// collectives by name. LibTorch's profiler puts its own events, one an op, inside of them.
+// Named ranges around what a step does, for a profile: a pipeline's action, the function, the phase, each
+// module on the path, and collectives by name. LibTorch's profiler puts its own events, one an op, inside of
+// them.
 //
 //   train_step > backward > layers.0 > layers.0.attention > layers.0.attention.wq > aten::mm
 //
@@ -32,6 +33,8 @@ class ModuleRanges final : public RunObserver, public ScopeObserver {
   void run_begins(const std::string& function, const ir::Graph* graph) override;
   void node_begins(const ir::Graph& graph, const ir::Node& node) override;
   void run_ends() override;
+  void action_begins(const std::string& action) override;
+  void action_ends() override;
   void module_changed(const std::string& path) override;  // of an eager run
   void block_opened(const std::string&) override {}
 
@@ -41,7 +44,8 @@ class ModuleRanges final : public RunObserver, public ScopeObserver {
   void open(std::string name);
   void close_to(std::size_t depth);
 
-  std::vector<std::unique_ptr<Range>> open_;  // outermost first; the first is the function
+  std::vector<std::unique_ptr<Range>> open_;  // outermost first
+  std::size_t function_ = 0;  // where in it the function is: behind an action, if there is one
   bool in_eager_run_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "compiler/bodies/merge.h"
+#include "compiler/execute/run_observer.h"
 #include "support/error.h"
 #include "support/scope.h"
 
@@ -106,6 +107,8 @@ void PipelineRunner::run(const StepBatch& batch) {
   const std::vector<Action>& actions = compiled_.actions();
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Action& action = actions[i];
+    const ObservedAction observed(
+        [&] { return action.with_next ? print(action) + "+" + print(actions[i + 1]) : print(action); });
     if (!is_compute(action.type))
       play(action);
     else if (action.with_next)

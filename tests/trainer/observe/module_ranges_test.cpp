@@ -110,6 +110,28 @@ TEST_CASE("an eager run's ranges follow its scopes") {
   CHECK(seen.open.empty());
 }
 
+TEST_CASE("a pipeline's actions are ranges around the functions that they run") {
+  Marks& seen = marks();
+  ir::Graph forward = graph();
+  forward.nodes.erase(forward.nodes.begin() + 1, forward.nodes.end());
+  {
+    const ModuleRanges ranges;
+    {
+      const ObservedAction action([] { return std::string("1F3"); });
+      run(forward);
+    }
+    const ObservedAction message([] { return std::string("1SEND_F3"); });
+  }
+  CHECK(seen.pushed ==
+        Words{"1F3", "1F3 > train_step", "1F3 > train_step > forward",
+              "1F3 > train_step > forward > layers.0",
+              "1F3 > train_step > forward > layers.0 > layers.0.attention",
+              "1F3 > train_step > forward > layers.0 > layers.0.attention > layers.0.attention.wq",
+              "1SEND_F3"});
+  CHECK(seen.open.empty());
+  const ObservedAction unseen([]() -> std::string { throw std::logic_error("nobody asks for its name"); });
+}
+
 TEST_CASE("without a profile a run opens no range and runs no observer of LibTorch's") {
   Marks& seen = marks();
   { const ModuleRanges over; }
