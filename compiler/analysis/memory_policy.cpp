@@ -25,11 +25,6 @@ constexpr std::array<std::string_view, 7> kAlsoExpensive = {
     "aten.amax.default", "aten.max.dim",     "aten.max.default",   "aten.topk.default",
     "aten.sort.default", "aten.sort.stable", "aten.argsort.stable"};
 
-bool is_expensive(std::string_view op) {
-  return facts(op).heavy ||
-         std::find(kAlsoExpensive.begin(), kAlsoExpensive.end(), op) != kAlsoExpensive.end();
-}
-
 using Keep = IdMap<bool>;  // for each node: what the policy wants kept
 
 Keep keep_expensive(const Graph& graph) {
@@ -101,6 +96,11 @@ Keep keep_min_cut(const Graph& graph, const ForwardValues& forward) {
 }
 
 }  // namespace
+
+bool is_expensive(std::string_view op) {
+  return facts(op).heavy ||
+         std::find(kAlsoExpensive.begin(), kAlsoExpensive.end(), op) != kAlsoExpensive.end();
+}
 
 bool eager_policy_keeps(std::string_view op) { return is_expensive(op) || !is_repeatable(op, {}); }
 

@@ -10,8 +10,11 @@
 #include <optional>
 #include <set>
 
+#include "compiler/analysis/memory_policy.h"
+#include "compiler/analysis/min_cut.h"
 #include "compiler/analysis/parameters.h"
 #include "compiler/ir/def_use.h"
+#include "compiler/ir/op_facts.h"
 #include "compiler/ir/segments.h"
 #include "compiler/verify/infer_sharding.h"
 #include "support/error.h"
@@ -47,6 +50,7 @@ class Cutter {
         shardings_(value_shardings(joint)),
         parameters_(parameters_of_nodes(joint)),
         parts_(joint.nodes.size(), Part::forward),
+        again_(joint.nodes.size(), false),
         inputs_(joint.values.size(), -1) {
     for (std::size_t i = 0; i < joint.inputs.size(); ++i)
       inputs_[joint.inputs[i].value] = static_cast<std::int32_t>(i);
@@ -54,6 +58,7 @@ class Cutter {
 
   std::vector<BodyGraph> run() {
     divide();
+    if (options_.divided_backward && options_.recompute_pending) choose_again();
     std::vector<BodyGraph> bodies;
     for (const Body body :
          {Body::backward_weight, Body::backward_input, Body::backward, Body::forward, Body::unshard})
@@ -96,6 +101,44 @@ class Cutter {
       parts_[maker] = Part::input;
       for_each_operand(joint_.nodes[maker], [&](ValueId id) { open.push_back(id); });
     }
+  }
+
+  // What of the input part the weight part makes again. Its operands are then kept, or made again likewise.
+  void choose_again() {
+    MinCut cut(joint_.values.size());
+    for (NodeIndex i = 0; i + 1 < joint_.node_count(); ++i) {
+      const Node& node = joint_.nodes[i];
+      if (only_views(joint_, node)) continue;
+      if (parts_[i] == Part::weight)
+        for_each_operand(node, [&](ValueId id) {
+          if (const ValueId read = behind_views(id); is_of_input_part(read)) cut.sink(index(read));
+        });
+      if (parts_[i] != Part::input) continue;
+      const bool is_kept = is_expensive(node.op) || facts(node.op).effect != Effect::none;
+      for (const ValueId made : node.results) {
+        cut.set_capacity(index(made), storage_bytes(joint_.value(made).type));
+        if (is_kept) cut.source(index(made));
+        for_each_operand(node, [&](ValueId id) {
+          const ValueId read = behind_views(id);
+          if (!is_kept && is_of_input_part(read)) cut.connect(index(read), index(made));
+        });
+      }
+    }
+    const std::vector<bool> behind = cut.behind_cut();
+    for (ValueId id = 0; id < joint_.value_count(); ++id)
+      if (behind[index(id)]) again_[def_use_.maker(id)] = true;
+  }
+  static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
+  bool is_of_input_part(ValueId id) const {
+    const NodeIndex maker = def_use_.maker(id);
+    return maker != kNoNode && parts_[maker] == Part::input;
+  }
+  // What is saved where the value is: of a view, what it shows.
+  ValueId behind_views(ValueId id) const {
+    for (NodeIndex maker = def_use_.maker(id); maker != kNoNode && only_views(joint_, joint_.nodes[maker]);
+         maker = def_use_.maker(id))
+      id = joint_.value(id).views;
+    return id;
   }
 
   bool is_wanted(Body body) const {
@@ -155,7 +198,7 @@ class Cutter {
     b.graph.nodes.push_back(std::move(node));
   }
 
-  // Lets a value of the joint graph stand in the body: as an input, or as a view made again.
+  // Lets a value of the joint graph stand in the body: as an input, or made again.
   void bring(Building& b, ValueId id, Phase phase) {
     if (b.there[id]) return;
     b.there[id] = true;
@@ -165,7 +208,7 @@ class Cutter {
     }
     const NodeIndex maker = def_use_.maker(id);
     Node made = joint_.nodes[maker];
-    if (only_views(joint_, made)) {
+    if (only_views(joint_, made) || (b.body == Body::backward_weight && again_[maker])) {
       made.phase = phase;
       return append(b, std::move(made));
     }
@@ -245,6 +288,7 @@ class Cutter {
   IdMap<std::optional<Sharding>> shardings_;  // of values
   IdMap<std::int32_t> parameters_;            // of nodes
   IdMap<Part> parts_;                         // of nodes
+  IdMap<bool> again_;                         // of nodes: run by backward_weight, too
   IdMap<std::int32_t> inputs_;                // of values: the index of the input; -1: none
   std::array<std::set<ValueId>, 4> left_by_;  // by Part: what a body of another one reads
 };

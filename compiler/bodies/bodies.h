@@ -32,6 +32,10 @@ inline constexpr std::string_view kUnsharded = "unsharded.", kSaved = "saved.", 
 struct CutOptions {
   bool unshard = false;  // apart from the forward
   bool whole_backward = true, divided_backward = false;
+  // backward_weight computes again what is cheap, where fewer bytes are pending then: a minimum cut between
+  // what it reads and what backward_input makes by expensive ops (compiler/analysis/memory_policy.h), by
+  // collectives and by chance.
+  bool recompute_pending = false;
   // The output that brings the gradient of the stage's input; empty, or none of this name: nobody wants one,
   // so that backward_weight is the whole.
   std::string input_gradient = {};

@@ -17,6 +17,7 @@ ir::CutOptions cut_of(const std::vector<pipeline::Action>& actions, std::int64_t
   ir::CutOptions cut{.unshard = options.reshard_after_forward == ReshardAfterForward::never,
                      .whole_backward = false,
                      .divided_backward = false,
+                     .recompute_pending = options.memory_policy != MemoryPolicy::none,
                      .input_gradient = "new." + kSentGradient};
   for (const pipeline::Action& action : actions) {
     if (action.stage != stage || !is_compute(action.type)) continue;

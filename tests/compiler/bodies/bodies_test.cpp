@@ -98,6 +98,62 @@ TEST_CASE("a body leaves what later ones read, and views are made again where th
   CHECK(outputs(weight) == Names{"new.grad.w"});
 }
 
+TEST_CASE("the weight part makes again what is cheap to make of what is there anyway") {
+  const Graph joint = verified_graph(kStage);
+  const std::vector<BodyGraph> bodies = cut_into_bodies(
+      joint, {.divided_backward = true, .recompute_pending = true, .input_gradient = "new.sent_gradient"});
+  // The gradient of tanh follows from what came and what the forward left.
+  const Graph& weight = graph_of(bodies, Body::backward_weight);
+  verify(weight, "cut");
+  CHECK(inputs(weight) == Names{"dy", "w", "grad.w", "saved.8", "saved.11"});
+  CHECK(outputs(weight) == Names{"new.grad.w"});
+  const auto count = [&](std::string_view op) {
+    return std::count_if(weight.nodes.begin(), weight.nodes.end(),
+                         [&](const Node& node) { return node.op == op; });
+  };
+  CHECK(count("aten.tanh_backward.default") == 1);
+  CHECK(count("aten.mm.default") == 1);
+  CHECK(outputs(graph_of(bodies, Body::backward_input)) == Names{"new.sent_gradient"});
+  // A whole backward has everything once.
+  const Graph& whole = graph_of(bodies, Body::backward);
+  CHECK(std::count_if(whole.nodes.begin(), whole.nodes.end(),
+                      [](const Node& node) { return node.op == "aten.tanh_backward.default"; }) == 1);
+}
+
+TEST_CASE("of what an expensive op makes, the fewest bytes are pending") {
+  // Of the product %20 [4, 2] follows %21 [4, 8], which is what the weight part reads.
+  const Graph joint = verified_graph(R"(graph stage_1
+buffer %0: f32[8,8] grad.w
+saved %1: f32[4,2] sent_gradient
+batch %2: f32[4,8] x
+batch %3: f32[4,8] dy
+batch %4: f32[8,2] v
+
+backward
+  %5: f32[4,2] = aten.mm.default(%3, %4)
+  %6: f32[4,8] = aten.repeat.default(%5, [1, 4])
+  %7: f32[4,8] = aten.exp.default(%6)
+  %8: f32[4,2] = aten.mm.default(%7, %4)
+  %9: f32[8,4]{1,8} views %7 = aten.t.default(%7)
+  %10: f32[8,8] = aten.mm.default(%9, %2)
+update accumulate
+  %11: f32[8,8] = aten.add.Tensor(%0, %10, 1)
+return
+  new.grad.w = %11 -> grad.w
+  new.sent_gradient = %8 -> sent_gradient
+)");
+  const auto pending = [&](bool recompute) {
+    const std::vector<BodyGraph> bodies = cut_into_bodies(joint, {.whole_backward = false,
+                                                                  .divided_backward = true,
+                                                                  .recompute_pending = recompute,
+                                                                  .input_gradient = "new.sent_gradient"});
+    for (const BodyGraph& body : bodies) verify(body.graph, "cut");
+    return inputs(graph_of(bodies, Body::backward_weight));
+  };
+  CHECK(pending(false) == Names{"grad.w", "x", "pending.7"});
+  CHECK(pending(true) == Names{"grad.w", "x", "pending.5"});
+}
+
 TEST_CASE("where nobody wants the gradient of the input, the gradients of weights are the whole backward") {
   const Graph joint = verified_graph(kStage);
   const std::vector<BodyGraph> bodies =
