@@ -34,6 +34,7 @@ struct Options {
   std::vector<StageLayers> layout;  // of --layout
   EndCosts ends;
   std::int32_t slots = 0;
+  std::optional<std::int32_t> max_pending;
   bool messages = false;
   Times times;  // of a stage; of a layer where layers or a layout are given
 };
@@ -85,6 +86,9 @@ bool read_options(const Arguments& args, Options& options) {
               "cost of the head and the loss, in layers (1)");
   flags.value("--slots", "N", flag::whole(&options.slots, 1, kMostMicrobatches),
               "fail where a stage has more than N microbatches in flight");
+  flags.value(
+      "--max-pending", "N", flag::whole(&options.max_pending, 0, kMostMicrobatches),
+      "let at most N microbatches of a stage be between I and W; 0: both are B (as many as there are)");
   flags.value(
       "--durations", "F,I,W", durations(&options.times.stages[0]),
       "times of a forward and of the backward of inputs and of weights of a stage, or of a layer (1,1,1)");
@@ -141,6 +145,13 @@ Times times_of(const std::vector<StageLayers>& layers, const Options& options) {
   return times;
 }
 
+Program limited(Program program, const Options& options) {
+  return options.max_pending ? limit_pending(program, *options.max_pending) : program;
+}
+Program generated(const Schedule& schedule, std::int32_t stages_per_rank, const Options& options) {
+  return limited(make_program(schedule, {*options.ranks, stages_per_rank, *options.microbatches}), options);
+}
+
 Made with_layout(const Schedule& schedule, const Options& options) {
   const std::int32_t stages = static_cast<std::int32_t>(options.layout.size());
   if (stages % *options.ranks != 0)
@@ -151,7 +162,7 @@ Made with_layout(const Schedule& schedule, const Options& options) {
   if (options.stages_per_rank.value_or(per_rank) != per_rank)
     throw Error(ExitCode::usage, fmt::format("pipeline: --layout has {} stages, {} a rank, and not {}",
                                              stages, per_rank, *options.stages_per_rank));
-  return {make_program(schedule, {*options.ranks, per_rank, *options.microbatches}), options.layout};
+  return {generated(schedule, per_rank, options), options.layout};
 }
 
 // Tries every number of stages that there are layers for, if none is given, and prints what they take.
@@ -165,7 +176,7 @@ Made with_layers(const Schedule& schedule, const Options& options) {
     Made tried;
     tried.layers = split_layers(*options.layers, *options.ranks * per_rank, options.ends);
     if (tried.layers.empty()) break;
-    tried.program = make_program(schedule, {*options.ranks, per_rank, *options.microbatches});
+    tried.program = generated(schedule, per_rank, options);
     const Timeline timeline = simulate(lower(tried.program), times_of(tried.layers, options), false);
     double largest = 0;
     for (const StageLayers& stage : tried.layers) largest = std::max(largest, cost_of(stage, options.ends));
@@ -189,13 +200,11 @@ Made with_layers(const Schedule& schedule, const Options& options) {
 
 Made made(const Options& options) {
   if (!options.csv.empty())
-    return {read_csv(read_file(options.csv, kLargestCsv, FileUse::data), options.csv), {}};
+    return {limited(read_csv(read_file(options.csv, kLargestCsv, FileUse::data), options.csv), options), {}};
   const Schedule& schedule = schedule_named(options.schedule);
   if (!options.layout.empty()) return with_layout(schedule, options);
   if (options.layers) return with_layers(schedule, options);
-  return {make_program(schedule,
-                       {*options.ranks, options.stages_per_rank.value_or(schedule.default_stages_per_rank),
-                        *options.microbatches}),
+  return {generated(schedule, options.stages_per_rank.value_or(schedule.default_stages_per_rank), options),
           {}};
 }
 
@@ -214,25 +223,31 @@ void print_summary(const std::string& title, const Program& program, const Proof
 void print_tables(const Program& program, const Proof& proof, const Timeline& timeline) {
   const std::size_t ranks = program.ranks.size();
   if (ranks <= kListedRanks) {
-    fmt::print("\nrank      busy   bubbles  microbatches in flight\n");
+    fmt::print("\nrank      busy   bubbles  microbatches in flight   pending\n");
     for (std::size_t rank = 0; rank < ranks; ++rank)
-      fmt::print("{:>4}{:>10.6g}{:>8.1f} %{:>24.4g}\n", rank, timeline.busy[rank],
-                 100 * timeline.bubble_share(rank), microbatches_in_flight(program, proof, rank));
+      fmt::print("{:>4}{:>10.6g}{:>8.1f} %{:>24.4g}{:>10.4g}\n", rank, timeline.busy[rank],
+                 100 * timeline.bubble_share(rank), microbatches_in_flight(program, proof, rank),
+                 microbatches_pending(program, proof, rank));
     if (proof.edges.empty()) return;
     fmt::print("\nedge      messages\n");
     for (const Edge& edge : proof.edges)
       fmt::print("{:>3} -> {:<3}{:>9}\n", edge.from, edge.to, edge.messages);
     return;
   }
-  std::vector<double> in_flight;
-  for (std::size_t rank = 0; rank < ranks; ++rank)
+  std::vector<double> in_flight, pending;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
     in_flight.push_back(microbatches_in_flight(program, proof, rank));
+    pending.push_back(microbatches_pending(program, proof, rank));
+  }
   const auto [least, most] = std::minmax_element(in_flight.begin(), in_flight.end());
   const auto [few, many] =
       std::minmax_element(proof.edges.begin(), proof.edges.end(),
                           [](const Edge& a, const Edge& b) { return a.messages < b.messages; });
-  fmt::print("microbatches in flight: {:.4g} to {:.4g} on a rank\nedges: {}, with {} to {} messages\n",
-             *least, *most, proof.edges.size(), few->messages, many->messages);
+  fmt::print(
+      "microbatches in flight: {:.4g} to {:.4g} on a rank, and at most {:.4g} pending\n"
+      "edges: {}, with {} to {} messages\n",
+      *least, *most, *std::max_element(pending.begin(), pending.end()), proof.edges.size(), few->messages,
+      many->messages);
 }
 
 int run(const Arguments& args) {

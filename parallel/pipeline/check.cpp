@@ -31,6 +31,7 @@ class Checker {
         stages_(program.stages) {
     if (slots_ > 0) holder_.assign(static_cast<std::size_t>(program.stages) * slots_, -1);
     in_flight_.of_stage.assign(program.stages, 0);
+    in_flight_.pending_of_stage.assign(program.stages, 0);
     in_flight_.of_rank.assign(program.ranks.size(), 0);
   }
 
@@ -46,7 +47,7 @@ class Checker {
 
  private:
   struct Stage {
-    std::int32_t weight_gradients = 0, in_flight = 0;
+    std::int32_t weight_gradients = 0, in_flight = 0, pending = 0;
     bool reduced = false, is_sharded = false, is_unsharded = false;
   };
 
@@ -86,6 +87,10 @@ class Checker {
       fail("comes before its forward", "a backward reads what the forward of its microbatch kept");
     if (action.type == ActionType::backward_weight && (done_[program_.index(action)] & kInputDone) == 0)
       fail("comes before the I of its microbatch", "W reads the gradients that I made");
+    if (action.type == ActionType::backward_input)
+      in_flight_.pending_of_stage[action.stage] =
+          std::max(in_flight_.pending_of_stage[action.stage], ++stage.pending);
+    if (action.type == ActionType::backward_weight) --stage.pending;
     if (makes_weight_gradient(action.type)) take_weight_gradient(action, stage);
   }
 

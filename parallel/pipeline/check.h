@@ -15,6 +15,8 @@ namespace rondo::pipeline {
 struct InFlight {
   std::vector<std::int32_t> of_stage;  // the most at once
   std::vector<std::int32_t> of_rank;   // over its stages, so in microbatches of one stage
+  // The most of a stage at once between their I and their W, whose gradients of outputs stand in memory, too.
+  std::vector<std::int32_t> pending_of_stage;
 };
 
 // "rank 1, action 4 (1F3)"; actions are counted from 0 in the program of the rank.

@@ -235,6 +235,16 @@ double microbatches_in_flight(const Program& program, const Proof& proof, std::s
   return static_cast<double>(proof.in_flight.of_rank[rank]) / static_cast<double>(stages);
 }
 
+double microbatches_pending(const Program& program, const Proof& proof, std::size_t rank) {
+  double pending = 0, stages = 0;
+  for (std::size_t stage = 0; stage < program.rank_of_stage.size(); ++stage) {
+    if (program.rank_of_stage[stage] != static_cast<std::int32_t>(rank)) continue;
+    pending += proof.in_flight.pending_of_stage[stage];
+    ++stages;
+  }
+  return pending / stages;
+}
+
 std::string shape_text(const Program& program) {
   const auto count = [](std::int64_t number, const char* one, const char* many) {
     return fmt::format("{} {}", number, number == 1 ? one : many);
@@ -257,8 +267,9 @@ std::string to_page(const Drawing& drawing) {
     const double here = microbatches_in_flight(program, drawing.proof, rank);
     in_flight = std::max(in_flight, here);
     ranks += fmt::format(
-        "<tr><td>{}</td><td>{:.6g}</td><td>{:.6g}</td><td>{:.1f} %</td><td>{:.4g}</td></tr>\n", rank,
-        timeline.busy[rank], timeline.end - timeline.busy[rank], 100 * timeline.bubble_share(rank), here);
+        "<tr><td>{}</td><td>{:.6g}</td><td>{:.6g}</td><td>{:.1f} %</td><td>{:.4g}</td><td>{:.4g}</td></tr>\n",
+        rank, timeline.busy[rank], timeline.end - timeline.busy[rank], 100 * timeline.bubble_share(rank),
+        here, microbatches_pending(program, drawing.proof, rank));
   }
   for (const Edge& edge : drawing.proof.edges)
     edges += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", edge.from, edge.to, edge.messages);

@@ -35,6 +35,8 @@ void write_picture(const std::filesystem::path& file, const Drawing& drawing);
 
 // The most activations in flight on a rank, in microbatches of all its stages.
 double microbatches_in_flight(const Program& program, const Proof& proof, std::size_t rank);
+// Those between I and W, each stage at its most, likewise.
+double microbatches_pending(const Program& program, const Proof& proof, std::size_t rank);
 // "4 ranks, 2 stages a rank, 8 microbatches"
 std::string shape_text(const Program& program);
 

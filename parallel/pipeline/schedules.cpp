@@ -1,12 +1,15 @@
 // A rank's actions take the microbatches of each stage in ascending order, so a generator says only which
-// stage is next: RankActions counts the microbatches.
+// stage is next: RankActions counts the microbatches. What limit_pending() moves forward is W alone, which no
+// other rank waits for.
 #include "parallel/pipeline/schedules.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
+#include "parallel/pipeline/check.h"
 #include "support/error.h"
 #include "support/text/nearest.h"
 
@@ -96,6 +99,53 @@ struct Rounds {
     return std::min((stages - 1) * size + hop * ranks_behind, count);
   }
   std::int32_t stages, size, count;
+};
+
+// The actions of ranks with W moved forward.
+class PendingLimit {
+ public:
+  PendingLimit(const Program& program, std::int32_t most)
+      : program_(program), most_(most), pending_(program.stages), summed_(program.stages) {}
+
+  std::vector<Action> limited(std::size_t rank) {
+    const std::vector<Action>& actions = program_.ranks[rank];
+    made_.clear();
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (actions[i].with_next) make_room_for(actions[i + 1]);  // nothing stands within a pair
+      make_room_for(actions[i]);
+      add(actions[i]);
+    }
+    return std::move(made_);
+  }
+
+ private:
+  void make_room_for(const Action& action) {
+    std::deque<std::int32_t>& own = pending_[action.stage];
+    if (action.type == ActionType::backward_input && !own.empty() && std::ssize(own) == most_)
+      add({own.front(), action.stage, ActionType::backward_weight, false});
+  }
+
+  void add(Action action) {
+    std::int32_t& summed = summed_[action.stage];
+    std::deque<std::int32_t>& own = pending_[action.stage];
+    if (action.type == ActionType::backward_weight && action.microbatch < summed)
+      return;  // moved here before
+    if (action.type == ActionType::backward_input && most_ == 0) action.type = ActionType::backward;
+    if (makes_weight_gradient(action.type) && action.microbatch != summed++)
+      throw Error(ExitCode::config,
+                  fmt::format("{} would have to come before the I of microbatch {}; let I come in the order "
+                              "of microbatches, or more of them be pending",
+                              print(action), summed - 1));
+    if (action.type == ActionType::backward_input) own.push_back(action.microbatch);
+    if (action.type == ActionType::backward_weight) std::erase(own, action.microbatch);
+    made_.push_back(action);
+  }
+
+  const Program& program_;
+  const std::int32_t most_;
+  std::vector<std::deque<std::int32_t>> pending_;  // of each stage: microbatches, the oldest first
+  std::vector<std::int32_t> summed_;               // of each stage: those whose weight gradients are made
+  std::vector<Action> made_;
 };
 
 }  // namespace
@@ -292,6 +342,18 @@ Program make_program(const Schedule& schedule, const PipelineShape& shape) {
   throw Error(ExitCode::usage,
               fmt::format("pipeline: {} \"{}\" {}", of_stages ? "--stages-per-rank" : "--microbatches",
                           of_stages ? shape.stages_per_rank : shape.microbatches, broken->rule));
+}
+
+Program limit_pending(const Program& program, std::int32_t most) {
+  const InFlight in_flight = check(program, program.has_messages() ? Form::lowered : Form::compute);
+  if (std::count(in_flight.pending_of_stage.begin(), in_flight.pending_of_stage.end(), 0) == program.stages)
+    throw Error(ExitCode::config,
+                "no backward of the schedule is divided into I and W, so that no W can be pending; leave the "
+                "limit out, or take InterleavedZeroBubble, ZBVZeroBubble or DualPipeV");
+  Program limited = program;
+  PendingLimit limit(program, most);
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) limited.ranks[rank] = limit.limited(rank);
+  return limited;
 }
 
 }  // namespace rondo::pipeline

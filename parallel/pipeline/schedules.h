@@ -57,4 +57,10 @@ std::optional<BrokenShape> broken_shape(const Schedule& schedule, const Pipeline
 // Its program. Throws Error(usage) for a broken shape, with the name of the command's flag.
 Program make_program(const Schedule& schedule, const PipelineShape& shape);
 
+// The same program with at most `most` microbatches of each stage pending, between their I and their W: an I
+// that would be one more comes behind the W of the oldest. With 0 each I and its W are a B. All else keeps
+// its order, so bubbles grow while memory shrinks. With messages or without. Throws Error(config) for what
+// check() finds, where no backward is divided, and where a stage runs its I out of the order of microbatches.
+Program limit_pending(const Program& program, std::int32_t most);
+
 }  // namespace rondo::pipeline

@@ -44,13 +44,29 @@ TEST_CASE("it prints the proof, the grid, and what ranks and edges have") {
         "rank   0  F0 F1 .........B0    ...B1\n"
         "rank   1  ......F0 B0    F1 B1\n"
         "\n"
-        "rank      busy   bubbles  microbatches in flight\n"
-        "   0         6    40.0 %                       2\n"
-        "   1         6    40.0 %                       1\n"
+        "rank      busy   bubbles  microbatches in flight   pending\n"
+        "   0         6    40.0 %                       2         0\n"
+        "   1         6    40.0 %                       1         0\n"
         "\n"
         "edge      messages\n"
         "  0 -> 1          2\n"
         "  1 -> 0          2\n");
+}
+
+TEST_CASE("fewer pending microbatches make longer bubbles, of a schedule by name and of a file") {
+  const Scratch scratch;
+  const std::string csv = scratch / "s.csv";
+  const Words shape = {
+      "InterleavedZeroBubble", "--stages-per-rank", "1", "--ranks", "4", "--microbatches", "8"};
+  const auto with = [](Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return pipeline(words).output;
+  };
+  CHECK_THAT(with(shape, {"--write-csv", csv}), ContainsSubstring("bubbles 11.1 % of it"));
+  for (const Words& schedule : {shape, Words{"--csv", csv}}) {
+    CHECK_THAT(with(schedule, {"--max-pending", "1"}), ContainsSubstring("bubbles 20.0 % of it"));
+    CHECK_THAT(with(schedule, {"--max-pending", "0"}), ContainsSubstring("bubbles 27.3 % of it"));
+  }
 }
 
 TEST_CASE("layers are divided, and the number of stages a rank with the shortest step is taken") {
@@ -89,6 +105,7 @@ TEST_CASE("what cannot be is refused with flag and rule, and a wrong schedule wi
   refused(with({"--layers", "8", "--layout", "EtL"}), 2, "--layers and --layout exclude each other");
   refused(with({"--layout", "Et|tL"}), 2, "--layout has 2 stages, which must be a multiple of --ranks 4");
   refused(with({"--layers", "1"}), 2, "--layers \"1\" must be at least 2");
+  refused(with({"--max-pending", "2"}), 3, "no backward of the schedule is divided into I and W");
   refused(with({"--slots", "2"}), 3, "rank 0, action 2 (0F2) uses slot 0 of stage 0");
   refused({"1F1B", "--ranks", "8192", "--microbatches", "9000"}, 2,
           "--microbatches \"9000\" must be at most 2730 with 8192 stages");

@@ -72,6 +72,29 @@ TEST_CASE("docs/pipeline.md has the bubbles, the memory and the messages of each
   }
 }
 
+TEST_CASE("docs/pipeline.md has the bubbles and the memory of schedules with fewer pending microbatches") {
+  const std::string page = text_of(kDocs / "pipeline.md");
+  for (const auto& [name, stages] : std::vector<std::pair<const char*, int>>{{"InterleavedZeroBubble", 1},
+                                                                             {"InterleavedZeroBubble", 2},
+                                                                             {"ZBVZeroBubble", 2},
+                                                                             {"DualPipeV", 2}}) {
+    const Program whole = make_program(schedule_named(name), {8, stages, 16});
+    std::string line = fmt::format("| {}{} |", name, stages == 1 ? "" : ", 2 stages");
+    for (const std::int32_t most : {kMostMicrobatches, 4, 2, 1, 0}) {
+      const auto [lowered, proof] = lower_and_prove(limit_pending(whole, most));
+      double in_flight = 0, pending = 0;
+      for (std::size_t rank = 0; rank < lowered.ranks.size(); ++rank) {
+        in_flight = std::max(in_flight, microbatches_in_flight(lowered, proof, rank));
+        pending = std::max(pending, microbatches_pending(lowered, proof, rank));
+      }
+      line += fmt::format(" {:.1f} %, {:.4g}, {:.4g} |", 100 * simulate(lowered, {}, false).bubble_share(),
+                          in_flight, pending);
+    }
+    INFO("docs/pipeline.md should have this line:\n" << line);
+    CHECK(page.find(line + "\n") != std::string::npos);
+  }
+}
+
 TEST_CASE("docs/pipeline.md shows the CSV of 1F1B and the circle of a schedule") {
   std::string block;
   for (const std::string& line : block_below("docs/pipeline.md", "## Programs")) block += line + "\n";

@@ -29,6 +29,7 @@ constexpr const char* kLayout = "parallelism.pipeline_parallel_layout";
 constexpr const char* kModules = "parallelism.module_fqns_per_model_part";
 constexpr const char* kPerStage = "parallelism.pipeline_parallel_layers_per_stage";
 constexpr const char* kMicrobatch = "parallelism.pipeline_parallel_microbatch_size";
+constexpr const char* kPending = "parallelism.pipeline_parallel_max_pending_weight_gradients";
 
 std::int64_t layers_of(const JobConfig& config) {
   const auto found = config.model.sizes.find("n_layers");
@@ -94,7 +95,7 @@ class Division {
 
   // REQUIRES: nothing is broken, and the number of microbatches was given.
   PipelineLayout made() && {
-    if (!of_file_) of_file_ = pipeline::lower_and_prove(as_asked(make_program(*schedule_, shape())));
+    if (!of_file_) of_file_ = limited(as_asked(make_program(*schedule_, shape())));
     return {parts_of(stages_), std::move(of_file_->lowered), std::move(of_file_->proof)};
   }
 
@@ -132,8 +133,8 @@ class Division {
             fmt::format("\"{}\" has a schedule, and {} = \"{}\" is another; leave one of them out", file,
                         kSchedule, name));
     try {
-      pipeline::Program program =
-          pipeline::read_csv(read_file(file, pipeline::kLargestCsv, FileUse::data), file);
+      const pipeline::Program program =
+          as_asked(pipeline::read_csv(read_file(file, pipeline::kLargestCsv, FileUse::data), file));
       const auto ranks = static_cast<std::int32_t>(program.ranks.size());
       require(ranks == ranks_, {kCsv, kDegree},
               fmt::format("{} has {} rows, and {} = {}: a row is what one rank does", file, ranks, kDegree,
@@ -144,7 +145,8 @@ class Division {
           fmt::format("{} has {} microbatches, and a step has {}: sequences of a rank in a step / {} = {}",
                       file, program.microbatches, microbatches_.value_or(0), kMicrobatch,
                       p_.pipeline_parallel_microbatch_size));
-      of_file_ = prove_file(as_asked(std::move(program)), file);
+      of_file_ = prove_file(program, file);
+      check_limit(program, kCsv);
     } catch (const Error& error) {
       require(false, {kCsv}, error.what());
     }
@@ -157,11 +159,28 @@ class Division {
     return program;
   }
 
-  static pipeline::Proven prove_file(pipeline::Program program, const std::string& file) {
+  static pipeline::Proven prove_file(const pipeline::Program& program, const std::string& file) {
     try {
-      return pipeline::lower_and_prove(std::move(program));
+      return pipeline::lower_and_prove(program);
     } catch (const Error& error) {
       throw Error(ExitCode::config, fmt::format("{}: {}", file, error.what()));
+    }
+  }
+
+  pipeline::Proven limited(const pipeline::Program& program) const {
+    const auto most = p_.pipeline_parallel_max_pending_weight_gradients;
+    return pipeline::lower_and_prove(most ? limit_pending(program, static_cast<std::int32_t>(*most))
+                                          : program);
+  }
+
+  // Of the program that `key` says, which is proven without the limit.
+  void check_limit(const pipeline::Program& program, const char* key) {
+    if (!p_.pipeline_parallel_max_pending_weight_gradients) return;
+    try {
+      pipeline::Proven proven = limited(program);
+      if (of_file_) of_file_ = std::move(proven);
+    } catch (const Error& error) {
+      require(false, {kPending, key}, error.what());
     }
   }
 
@@ -245,7 +264,7 @@ class Division {
                         ranks_));
     if (stages() % ranks_ != 0 || schedule_ == nullptr) return;
     const auto wrong = broken_shape(*schedule_, shape());
-    if (!wrong) return;
+    if (!wrong) return check_limit(as_asked(make_program(*schedule_, shape())), kSchedule);
     if (wrong->number == pipeline::BrokenShape::Number::stages_per_rank)
       require(
           false, {divided_by_, kSchedule, kDegree},

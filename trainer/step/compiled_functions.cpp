@@ -60,18 +60,6 @@ Lasting lasting(const StepInput& saved) {
                                                 : Lasting::microbatch;
 }
 
-// The most microbatches of a stage at once between their I and their W.
-std::int32_t most_pending(const std::vector<pipeline::Action>& actions, std::int64_t stage) {
-  std::int32_t now = 0, most = 0;
-  for (const pipeline::Action& action : actions) {
-    if (action.stage != stage) continue;
-    now += action.type == ActionType::backward_input;
-    now -= action.type == ActionType::backward_weight;
-    most = std::max(most, now);
-  }
-  return most;
-}
-
 // So that a slot has one of them for all microbatches that are in it.
 std::int32_t next_divisor(std::int32_t of, std::int32_t least) {
   while (of % least != 0) ++least;
@@ -156,9 +144,11 @@ void CompiledPipeline::place(const PipelineSchedule& schedule) {
   const std::vector<std::int64_t> own = stages_of_rank();
   RONDO_ASSERT(own.size() == stages.size(), "a rank has the stages that were compiled for it");
   for (std::size_t i = 0; i < own.size(); ++i) {
+    const auto stage = static_cast<std::size_t>(own[i]);
     stages[i].stage = own[i];
-    stages[i].slots = proof.in_flight.of_stage[static_cast<std::size_t>(own[i])];
-    stages[i].pending_slots = next_divisor(stages[i].slots, std::max(1, most_pending(actions(), own[i])));
+    stages[i].slots = proof.in_flight.of_stage[stage];
+    stages[i].pending_slots =
+        next_divisor(stages[i].slots, std::max(1, proof.in_flight.pending_of_stage[stage]));
   }
 }
 

@@ -189,5 +189,64 @@ TEST_CASE("a shape that a schedule cannot have is refused with flag, value and r
   CHECK(schedule_named("interleaved1f1b").name == "Interleaved1F1B");  // as in torch
 }
 
+// The actions of a rank without W, and with B as I: what a limit leaves in its order.
+std::vector<Action> without_weights(std::vector<Action> actions) {
+  std::erase_if(actions, [](const Action& a) { return a.type == ActionType::backward_weight; });
+  for (Action& action : actions)
+    if (action.type == ActionType::backward) action.type = ActionType::backward_input;
+  return actions;
+}
+
+TEST_CASE("a limit of pending microbatches holds in every schedule, and moves nothing but W") {
+  for_each_schedule([](const Schedule& schedule, const PipelineShape& shape) {
+    const Program whole = make_program(schedule, shape);
+    const InFlight in_flight = check(whole, Form::compute);
+    const std::int32_t natural =
+        *std::max_element(in_flight.pending_of_stage.begin(), in_flight.pending_of_stage.end());
+    if (natural == 0) return;
+    double last_end = 0;
+    for (std::int32_t most = natural; most >= 0; --most) {
+      INFO(name_of(schedule, shape) << ", at most " << most);
+      const Program limited = limit_pending(whole, most);
+      if (most == natural) CHECK(limited.ranks == whole.ranks);
+      const Program lowered = lower(limited);
+      const Proof proof = prove(lowered);
+      for (std::int32_t stage = 0; stage < shape.stages(); ++stage) {
+        CHECK(proof.in_flight.pending_of_stage[stage] == std::min(most, in_flight.pending_of_stage[stage]));
+        CHECK(proof.in_flight.of_stage[stage] <= in_flight.of_stage[stage]);
+      }
+      for (std::size_t rank = 0; rank < whole.ranks.size(); ++rank)
+        CHECK(without_weights(limited.ranks[rank]) == without_weights(whole.ranks[rank]));
+      // With messages it is the same W that move.
+      CHECK(prove(limit_pending(lower(whole), most)).in_flight.pending_of_stage ==
+            proof.in_flight.pending_of_stage);
+      const double end = simulate(lowered, {}, false).end;
+      CHECK(end >= last_end);
+      last_end = end;
+    }
+  });
+}
+
+TEST_CASE("InterleavedZeroBubble with nothing pending is 1F1B") {
+  const Program limited = limit_pending(make_program(schedule_named("InterleavedZeroBubble"), {4, 1, 8}), 0);
+  CHECK(limited.ranks == make_program(schedule_named("1F1B"), {4, 1, 8}).ranks);
+}
+
+TEST_CASE("what a limit of pending microbatches cannot do is refused") {
+  const auto refused = [](const char* csv) {
+    return error_of([&] { limit_pending(read_csv(csv, "s.csv"), 1); });
+  };
+  CHECK(
+      refused("0F0,0B0") ==
+      "3: no backward of the schedule is divided into I and W, so that no W can be pending; leave the limit "
+      "out, or take InterleavedZeroBubble, ZBVZeroBubble or DualPipeV");
+  CHECK(refused("0F0,0F1,0I1,0I0,0W0,0W1") ==
+        "3: 0W1 would have to come before the I of microbatch 0; let I come in the order of microbatches, or "
+        "more of them be pending");
+  CHECK(refused("0F0,0I0,0W0,0W0") ==
+        "3: rank 0, action 3 (0W0) is a second backward of its microbatch; each "
+        "microbatch passes each stage once, forward and backward");
+}
+
 }  // namespace
 }  // namespace rondo::pipeline

@@ -284,6 +284,28 @@ TEST_CASE("few microbatches are told, and keys that do nothing without a pipelin
   CHECK(load_text("parallelism.pipeline_parallel_schedule = \"Interleaved1F1B\"\n").notes.empty());
 }
 
+TEST_CASE("a limit of pending weight gradients holds in schedules with names and of files, or is refused") {
+  const Words divided = {"degree=2", "schedule=InterleavedZeroBubble"};
+  const auto most_pending = [](Words words, const std::string& limit) {
+    words.push_back("max_pending_weight_gradients=" + limit);
+    const auto of_stage = layout_of(words).proof.in_flight.pending_of_stage;
+    return *std::max_element(of_stage.begin(), of_stage.end());
+  };
+  const TomlFile file(csv_of("InterleavedZeroBubble", {2, 2, 8}));
+  const Words of_file = {"degree=2", "schedule_csv=" + file.path()};
+  for (const Words& words : {divided, of_file}) {
+    CHECK(most_pending(words, "0") == 0);
+    CHECK(most_pending(words, "1") == 1);
+  }
+  const TomlFile whole(csv_of("1F1B", {2, 1, 8}));
+  for (const Words& words : {Words{"degree=2"}, Words{"degree=2", "schedule_csv=" + whole.path()}}) {
+    Words limited = words;
+    limited.emplace_back("max_pending_weight_gradients=1");
+    CHECK_THAT(message(limited), ContainsSubstring("no backward of the schedule is divided") &&
+                                     ContainsSubstring("max_pending_weight_gradients=1"));
+  }
+}
+
 TEST_CASE("what a pipeline cannot do is refused, and a pipeline gathers its weights once a step") {
   CHECK_THAT(message({"degree=2", "--model.name=qwen3", "--model.flavor=0.6B"}),
              ContainsSubstring("would live on the first and on the last stage"));

@@ -66,6 +66,14 @@ const Fields& Parallelism::fields() {
       field("pipeline_parallel_last_stage_less_layers", &P::pipeline_parallel_last_stage_less_layers,
             "layers that the head counts as when layers are divided",
             {.minimum = 0, .maximum = pipeline::kMostStages, .unit = "layers"}),
+      field("pipeline_parallel_max_pending_weight_gradients",
+            &P::pipeline_parallel_max_pending_weight_gradients,
+            "microbatches of a stage that may be between the two parts of their backward at once, in a "
+            "schedule "
+            "that divides it: fewer take less memory, and ranks wait more; 0: none is divided; not set: as "
+            "many "
+            "as the schedule has",
+            {.minimum = 0, .maximum = pipeline::kMostMicrobatches, .unit = "microbatches"}),
       field("module_fqns_per_model_part", &P::module_fqns_per_model_part,
             "modules of each stage, as [[\"tok_embeddings\", \"layers.0\"], [\"layers.1\", \"norm\", "
             "\"output\"]] or "

@@ -25,7 +25,8 @@ struct Parallelism {
   // Of pipelines (trainer/config/pipeline_layout.h).
   std::string pipeline_parallel_schedule = "1F1B", pipeline_parallel_schedule_csv;
   std::int64_t pipeline_parallel_microbatch_size = 1;
-  std::optional<std::int64_t> pipeline_parallel_layers_per_stage;
+  std::optional<std::int64_t> pipeline_parallel_layers_per_stage,
+      pipeline_parallel_max_pending_weight_gradients;
   std::int64_t pipeline_parallel_first_stage_less_layers = 1, pipeline_parallel_last_stage_less_layers = 1;
   std::vector<std::string> module_fqns_per_model_part;  // a text a stage: "tok_embeddings+layers.0"
   std::string pipeline_parallel_layout;
