@@ -1,4 +1,4 @@
-// A match starts at the node that is rare (nll_loss_forward, or amax over the classes) and checks every node
+// A match starts at the node that is rare (cross_entropy, or amax over the classes) and checks every node
 // around it by op, arguments, types and number of readers. One reader more than expected refuses the match,
 // because the chunked op does not produce the values in between. The backward may read a weight that was
 // gathered a second time, so operands of the two phases are compared by walking both chains of definitions in
@@ -112,9 +112,9 @@ LossHead LossMatcher::head_of(ValueId logits) const {
   require(head.h != kNoValue && head.weight != kNoValue, kNoProduct);
   head.module = product->module;
   const DType dtype = type(head.h).dtype;
-  const DType of_loss = dtype == DType::f64 ? DType::f64 : DType::f32;
-  require(is_matrix(type(head.h)) && is_matrix(type(head.weight)) && type(logits).dtype == of_loss &&
-              (dtype == of_loss || dtype == DType::bf16) && type(head.weight).dtype == dtype,
+  head.sums = dtype == DType::f64 ? DType::f64 : DType::f32;
+  require(is_matrix(type(head.h)) && is_matrix(type(head.weight)) &&
+              (dtype == head.sums || dtype == DType::bf16) && type(head.weight).dtype == dtype,
           kNoProduct);
   return head;
 }
@@ -144,39 +144,31 @@ HeadBackward LossMatcher::backward_of(ValueId grad_logits, const LossHead& head)
 
 // --- whole vocabularies ---
 
-bool LossMatcher::begins_whole(NodeIndex i) const { return node(i).op == kNllLoss; }
+bool LossMatcher::begins_whole(NodeIndex i) const { return node(i).op == kCrossEntropy; }
 
-WholeLoss LossMatcher::whole(NodeIndex nll) const {
-  constexpr std::int64_t kSum = 2;
-  const Node& sum = node(nll);
-  const ValueId log_p = operand(sum, 0);
-  const Node* softmax = made_by(log_p, "aten._log_softmax.default");
-  require(sum.args.size() == 5 && sum.results.size() == 2, kNoSum);
-  const auto* ignored = std::get_if<std::int64_t>(&sum.args[4]);
-  require(softmax != nullptr && is_number(*softmax, 1, 1) && is_flag(*softmax, 2, false) &&
-              std::holds_alternative<None>(sum.args[2]) && is_number(sum, 3, kSum) && ignored != nullptr,
-          kNoSum);
-  WholeLoss loss{.head = head_of(operand(*softmax, 0)), .nll = nll, .sum = sum.results[0]};
+WholeLoss LossMatcher::whole(NodeIndex i) const {
+  const Node& sum = node(i);  // (logits, labels, ignored) -> the sum, and what the backward reads
+  const auto* ignored = sum.args.size() == 3 ? std::get_if<std::int64_t>(&sum.args[2]) : nullptr;
+  require(sum.results.size() == 3 && ignored != nullptr, kNoSum);
+  WholeLoss loss{.head = head_of(operand(sum, 0)), .loss = i, .sum = sum.results[0]};
   loss.labels = operand(sum, 1);
   loss.ignored = *ignored;
-  only_reader(loss.head.logits, softmax->op);
-  const ValueId count = sum.results[1];
-  if (readers(log_p).size() == 1) {
-    require(readers(count).empty(), kReadElsewhere);
+  const ValueId largest = sum.results[1], powers = sum.results[2];
+  if (readers(loss.head.logits).size() == 1) {
+    require(readers(largest).empty() && readers(powers).empty(), kReadElsewhere);
     return loss;
   }
-  const NodeIndex of_nll = reader(log_p, "aten.nll_loss_backward.default");
-  const NodeIndex of_softmax = reader(log_p, "aten._log_softmax_backward_data.default");
-  require(readers(log_p).size() == 3 && of_nll >= 0 && of_softmax >= 0, kReadElsewhere);
-  const Node& back = node(of_nll);
-  require(only_reader(count, back.op) == of_nll, kReadElsewhere);
-  require(only_reader(back.results[0], node(of_softmax).op) == of_softmax, kReadElsewhere);
-  require(operand(back, 1) == log_p && same_content(operand(back, 2), loss.labels) &&
-              is_number(back, 4, kSum) && is_number(back, 5, loss.ignored) &&
-              operand(node(of_softmax), 1) == log_p,
+  constexpr std::string_view kBackward = "rondo.cross_entropy_backward.default";
+  const NodeIndex of_loss = reader(loss.head.logits, kBackward);
+  require(readers(loss.head.logits).size() == 2 && of_loss >= 0 &&
+              only_reader(largest, kBackward) == of_loss && only_reader(powers, kBackward) == of_loss,
+          kReadElsewhere);
+  const Node& back = node(of_loss);  // (gradient, logits, labels, largest, sum, ignored)
+  require(operand(back, 1) == loss.head.logits && same_content(operand(back, 2), loss.labels) &&
+              operand(back, 3) == largest && operand(back, 4) == powers && is_number(back, 5, loss.ignored),
           kOtherBackward);
   find_seed(loss, operand(back, 0));
-  loss.backward = backward_of(node(of_softmax).results[0], loss.head);
+  loss.backward = backward_of(back.results[0], loss.head);
   return loss;
 }
 
@@ -210,6 +202,7 @@ ShardLoss LossMatcher::shard(NodeIndex amax) const {
   const ValueId logits = operand(node(amax), 0);
   require(made_by(logits, "aten.masked_fill.Scalar") == nullptr, "its vocabulary is padded");
   ShardLoss loss{.head = head_of(logits), .amax = amax, .largest = node(amax).results[0]};
+  require(type(logits).dtype == loss.head.sums, kNoProduct);
   const NodeIndex gather = reader(logits, "aten.gather.default"), less = reader(logits, "aten.sub.Tensor");
   require(readers(logits).size() == 3 && gather >= 0 && less >= 0 && operand(node(less), 0) == logits &&
               is_number(node(less), 2, 1),

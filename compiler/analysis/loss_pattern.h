@@ -13,7 +13,7 @@
 
 namespace rondo::ir {
 
-constexpr std::string_view kNllLoss = "aten.nll_loss_forward.default", kAmax = "aten.amax.default";
+constexpr std::string_view kCrossEntropy = "rondo.cross_entropy.default", kAmax = "aten.amax.default";
 
 // Why what looks like a loss is none that can be chunked.
 struct LossMiss {
@@ -24,7 +24,8 @@ struct LossMiss {
 struct LossHead {
   ValueId h = kNoValue, weight = kNoValue;  // [N, D], [V, D]
   ValueId product = kNoValue;               // [N, V], in their dtype
-  ValueId logits = kNoValue;                // the same in f32 or f64, what the loss reads
+  ValueId logits = kNoValue;                // what the loss reads: the same, or cast to `sums`
+  DType sums = DType::f32;                  // f64 for logits in f64
   std::string module;
 };
 
@@ -39,8 +40,8 @@ struct HeadBackward {
 // for.
 struct WholeLoss {
   LossHead head;
-  // Nodes: the sum, its division by `valid`, the seed of the backward.
-  NodeIndex nll = 0, mean = 0, ones = 0;
+  // Nodes: the loss, its division by `valid`, the seed of the backward.
+  NodeIndex loss = 0, mean = 0, ones = 0;
   ValueId sum = kNoValue, labels = kNoValue, valid = kNoValue;
   std::int64_t ignored = 0;
   std::optional<HeadBackward> backward = {};
@@ -71,7 +72,7 @@ class LossMatcher {
   bool begins_whole(NodeIndex node) const;
   bool begins_shard(NodeIndex node) const;
   // Throw LossMiss.
-  WholeLoss whole(NodeIndex nll) const;
+  WholeLoss whole(NodeIndex loss) const;
   ShardLoss shard(NodeIndex amax) const;
 
  private:

@@ -116,8 +116,8 @@ constexpr std::array kFacts = {
             .widens = 3},      // gradients
     OpFacts{.name = "rondo.sums_of_squares.default", .widens = 0},
 
-    reuses("aten._log_softmax_backward_data.default", 0),
     reuses("aten.silu_backward.default", 0),
+    reuses("rondo.cross_entropy_backward.default", 1),
     reuses("rondo.swiglu.default", 0),
     reuses("rondo.swiglu_backward.default", 0),
 };

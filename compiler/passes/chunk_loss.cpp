@@ -2,15 +2,15 @@
 // time.
 //
 //   logits = mm(h, t(weight))                    gradient of a loss = 1 / valid
-//   log_p = log_softmax(f32(logits))             losses, grad_h, grad_weight, _ =
-//   loss = nll_loss(log_p, labels) / valid   ->      linear_cross_entropy(h, weight, labels, that gradient)
-//   grad = ..._backward(1 / valid, log_p, ...)   loss = sum(losses) / valid
+//   sum, ... = cross_entropy(logits, labels)     losses, grad_h, grad_weight, _ =
+//   loss = sum / valid                       ->      linear_cross_entropy(h, weight, labels, that gradient)
+//   grad = ..._backward(1 / valid, ...)          loss = sum(losses) / valid
 //   grad_h = mm(grad, weight)
 //   grad_weight = mm(t(grad), h)
 //
-// Logits, their log-softmax and their gradient are three tensors of [rows, vocabulary], the largest that a
-// step has; a chunk at a time they are one, and small. Since the gradient of every loss is known before any
-// loss is, one sweep makes both.
+// Logits and their gradient are tensors of [rows, vocabulary], the largest that a step has; a chunk at a time
+// they are one, and small. Since the gradient of every loss is known before any loss is, one sweep makes
+// both.
 //
 // With a shard of the vocabulary the ranks exchange maxima and sums in between, and these collectives stay:
 // one op computes what of a row is exchanged, another computes the logits again for the gradients.
@@ -65,8 +65,8 @@ class LossChunker {
 
   std::string chunk(const WholeLoss& loss) {
     const std::int64_t rows = begin(loss.head, loss.backward ? node(loss.mean).phase : Phase::forward);
-    place_ = {loss.backward ? loss.mean : loss.nll, -1};
-    const ValueId losses = add(contiguous(type(loss.head.logits).dtype, {type(loss.head.h).sizes[0]}));
+    place_ = {loss.backward ? loss.mean : loss.loss, -1};
+    const ValueId losses = add(contiguous(loss.head.sums, {type(loss.head.h).sizes[0]}));
     if (loss.backward) {
       const Node& ones = node(loss.ones);
       const ValueId one = add(type(loss.valid)), gradient = add(type(loss.valid));
@@ -94,7 +94,7 @@ class LossChunker {
 
   std::string chunk(const ShardLoss& loss) {
     const std::int64_t rows = begin(loss.head, Phase::forward);
-    const TensorType of_rows = contiguous(type(loss.head.logits).dtype, {type(loss.head.h).sizes[0]});
+    const TensorType of_rows = contiguous(loss.head.sums, {type(loss.head.h).sizes[0]});
     const ValueId largest = add(of_rows), sum = add(of_rows), logit = add(type(loss.logit));
     place_ = {loss.amax, 0};
     make("rondo.linear_cross_entropy_statistics.default",
@@ -148,7 +148,7 @@ class LossChunker {
   }
   Gradients add_gradients(const LossHead& head) {
     const ValueId h = add(type(head.h));
-    return {h, add(contiguous(type(head.logits).dtype, type(head.weight).sizes))};
+    return {h, add(contiguous(head.sums, type(head.weight).sizes))};
   }
 
   std::string described(const LossHead& head, std::int64_t rows) const {
@@ -212,7 +212,7 @@ class LossChunker {
 
 bool may_have_a_loss(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const Node& node) { return node.op == kNllLoss || node.op == kAmax; });
+                     [](const Node& node) { return node.op == kCrossEntropy || node.op == kAmax; });
 }
 
 }  // namespace

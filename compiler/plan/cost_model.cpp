@@ -25,8 +25,6 @@ struct LooksInto {
 constexpr std::array kLooksInto = {
     LooksInto{"aten.embedding.default", 0},
     LooksInto{"aten.index_select.default", 0},
-    LooksInto{"aten.nll_loss_forward.default", 0},
-    LooksInto{"aten.nll_loss_backward.default", 1},
 };
 
 int looked_into(std::string_view op) {

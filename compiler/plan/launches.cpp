@@ -42,7 +42,7 @@ std::int64_t launches(const Graph& graph, const Node& node) {
   if (moves_nothing(graph, node)) return 0;
   if (node.op.starts_with("rondo.adamw")) return tables(node, kUpdatedTensors);
   if (node.op.starts_with("rondo.sums_of_squares")) return 2 * tables(node, kSquaredTensors);
-  if (node.op.ends_with("rms_norm_backward.default")) return 2;
+  if (node.op.ends_with("rms_norm_backward.default") || node.op == "rondo.cross_entropy.default") return 2;
   if (node.op == "rondo.attention_backward.default") return 3;
   if (node.op.starts_with("rondo.linear_cross_entropy")) return loss_launches(graph, node);
   if (node.op == "aten.embedding_dense_backward.default") {

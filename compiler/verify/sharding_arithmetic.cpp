@@ -158,19 +158,6 @@ Placement softmax_backward(const OnAxis& at, std::size_t) {
   return whole_along<2>(at, product_of(at.operand(0), nonlinear(at.operand(1))));
 }
 
-// (log probabilities [N, V], labels, weight, reduction, ignored): the sum of losses, and how many.
-Placement nll_loss(const OnAxis& at, std::size_t) {
-  constexpr std::int64_t kSum = 2;
-  const Placement rows = product_of(nonlinear(at.operand(0)), nonlinear(at.operand(1)));
-  if (rows.kind == Kind::sharded && (rows.dim != 0 || at.integer(3) != kSum))
-    throw Refused{"it needs all rows for a mean, or all classes of a row"};
-  return rows.kind == Kind::sharded ? kPartialSum : rows;
-}
-// (gradient, log probabilities, labels, ...)
-Placement nll_loss_backward(const OnAxis& at, std::size_t) {
-  return product_of(at.operand(0), product_of(nonlinear(at.operand(1)), nonlinear(at.operand(2))));
-}
-
 constexpr NamedRule kArithmeticRules[] = {
     {"aten._to_copy.default", convert},
     {"aten.alias.default", linear},
@@ -255,13 +242,9 @@ constexpr NamedRule kArithmeticRules[] = {
     {"aten.sum.default", sum},
     {"aten.sum.dim_IntList", sum},
 
-    {"aten._log_softmax.default", nonlinear_along<1>},
     {"aten._softmax.default", nonlinear_along<1>},
-    {"aten._log_softmax_backward_data.default", softmax_backward},
     {"aten._softmax_backward_data.default", softmax_backward},
     {"aten.cumsum.default", sum_along},
-    {"aten.nll_loss_backward.default", nll_loss_backward},
-    {"aten.nll_loss_forward.default", nll_loss},
     {"aten.sort.stable", sort},
     {"aten.topk.default", nonlinear_along<2>},
 };

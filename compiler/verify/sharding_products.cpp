@@ -138,6 +138,18 @@ Placement rms_norm_backward(const OnAxis& at, std::size_t i) {
   return x.kind == Kind::sharded ? kPartialSum : x;
 }
 
+// (logits, labels, ignored) -> the sum of the losses of all rows; and of each row what the backward reads.
+Placement cross_entropy(const OnAxis& at, std::size_t i) {
+  const Placement rows = of_rows(product_of(nonlinear(at.operand(0)), nonlinear(at.operand(1))));
+  return i == 0 ? over_rows(rows) : rows;
+}
+// (gradient, logits, labels, largest, sum, ignored)
+Placement cross_entropy_backward(const OnAxis& at, std::size_t) {
+  Placement rows = of_rows(nonlinear(at.operand(1)));
+  for (std::size_t i = 2; i < 5; ++i) rows = product_of(rows, nonlinear(at.operand(i)));
+  return product_of(at.operand(0), rows);
+}
+
 // The head and the loss of rows h [N, D], of a whole vocabulary: (h, weight, ...) -> losses, gradients of h
 // and weight, workspace.
 Placement whole_vocabulary(const OnAxis& at, std::size_t i) {
@@ -182,6 +194,8 @@ constexpr NamedRule kProductRules[] = {
     {"rondo.attention.default", attention},
     {"rondo.attention_backward.default", attention_backward},
     {"rondo.attention_sinks_backward.default", attention_sinks_backward},
+    {"rondo.cross_entropy.default", cross_entropy},
+    {"rondo.cross_entropy_backward.default", cross_entropy_backward},
     {"rondo.grouped_mm.default", grouped_mm},
     {"rondo.linear_cross_entropy.default", whole_vocabulary},
     {"rondo.linear_cross_entropy_gradients.default", part_gradients},

@@ -33,11 +33,7 @@ using Operands = KernelOperands;
 using Outputs = AttentionOutputs;
 using Gradients = AttentionGradients;
 
-Tensor by_token(const Tensor& x_BHTD) { return x_BHTD.transpose(1, 2); }  // [B, T, H, D]
-
 // --- documents and chunks ---
-
-std::int32_t* data(const Tensor& x) { return x.mutable_data_ptr<std::int32_t>(); }
 
 // [B * S, 2]
 Tensor spans_of(const Tensor& k, const Borders& borders) {
@@ -45,7 +41,7 @@ Tensor spans_of(const Tensor& k, const Borders& borders) {
   const Tensor spans = at::empty({k.size(0) * k.size(2), 2}, k.options().dtype(at::kInt));
   const Tensor given = borders ? borders->contiguous() : Tensor();
   cuda::document_spans(borders ? given.const_data_ptr<std::int32_t>() : nullptr, borders ? given.numel() : 0,
-                       k.size(0), k.size(2), data(spans), launch.stream());
+                       k.size(0), k.size(2), int32_data(spans), launch.stream());
   launch.check();
   return spans;
 }
@@ -54,7 +50,7 @@ Tensor cut_into_chunks(const Tensor& k, const Borders& borders, std::int64_t chu
   const cuda::Launch launch(k, "attention");
   const std::int64_t all = k.size(0) * k.size(2);
   const Tensor spans = spans_of(k, borders), pieces = at::empty({all + 1}, spans.options());
-  cuda::cut_documents(data(spans), all, chunk, data(pieces), launch.stream());
+  cuda::cut_documents(int32_data(spans), all, chunk, int32_data(pieces), launch.stream());
   launch.check();
   return pieces;
 }
@@ -78,8 +74,8 @@ class Direct {
 
   // `output` and `logsumexp` as empty_heads and empty_logsumexp make them.
   void forward(const Tensor& output, const Tensor& logsumexp) const {
-    cuda::direct_forward(shape_, data(spans_), places(), heads_of(in_.q), heads_of(in_.k), heads_of(in_.v),
-                         heads_of(output), logsumexp.mutable_data_ptr(), launch_.stream());
+    cuda::direct_forward(shape_, int32_data(spans_), places(), heads_of(in_.q), heads_of(in_.k),
+                         heads_of(in_.v), heads_of(output), logsumexp.mutable_data_ptr(), launch_.stream());
     launch_.check();
   }
 
@@ -88,10 +84,10 @@ class Direct {
     const Tensor products =
         at::empty({in_.rows() * in_.tokens(), in_.heads()}, in_.q.options().dtype(sum_dtype(in_.q)));
     const Tensor by_token_of_scores = by_token(logsumexp).contiguous();
-    cuda::direct_backward(shape_, data(spans_), places(), heads_of(grad), heads_of(in_.q), heads_of(in_.k),
-                          heads_of(in_.v), heads_of(output), by_token_of_scores.const_data_ptr(),
-                          heads_of(std::get<0>(to)), heads_of(std::get<1>(to)), heads_of(std::get<2>(to)),
-                          products.mutable_data_ptr(), launch_.stream());
+    cuda::direct_backward(
+        shape_, int32_data(spans_), places(), heads_of(grad), heads_of(in_.q), heads_of(in_.k),
+        heads_of(in_.v), heads_of(output), by_token_of_scores.const_data_ptr(), heads_of(std::get<0>(to)),
+        heads_of(std::get<1>(to)), heads_of(std::get<2>(to)), products.mutable_data_ptr(), launch_.stream());
     launch_.check();
   }
 
@@ -102,7 +98,7 @@ class Direct {
     const std::int64_t all = in_.k.size(2);
     const Tensor of_token = positions->contiguous(), at = at::empty({in_.rows() * all}, of_token.options());
     cuda::who_stands_where(of_token.const_data_ptr<std::int32_t>(), in_.rows(), of_token.size(1), all,
-                           data(at), launch_.stream());
+                           int32_data(at), launch_.stream());
     launch_.check();
     return at;
   }

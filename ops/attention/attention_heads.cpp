@@ -10,6 +10,10 @@ namespace rondo {
 
 using at::Tensor;
 
+Tensor by_token(const Tensor& x_BHTD) { return x_BHTD.transpose(1, 2); }
+
+std::int32_t* int32_data(const Tensor& x) { return x.mutable_data_ptr<std::int32_t>(); }
+
 Tensor readable(const Tensor& x_BHTD) {
   const std::int64_t aligned =
       std::max<std::int64_t>(1, 16 / static_cast<std::int64_t>(x_BHTD.element_size()));

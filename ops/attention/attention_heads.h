@@ -8,6 +8,12 @@
 
 namespace rondo {
 
+// [B, T, H, D]: a view.
+at::Tensor by_token(const at::Tensor& x_BHTD);
+
+// The elements of a tensor of i32.
+std::int32_t* int32_data(const at::Tensor& x);
+
 // Heads that kernels can read 16 bytes at a time: elements side by side, nothing expanded.
 at::Tensor readable(const at::Tensor& x_BHTD);
 

@@ -36,16 +36,13 @@ using Operands = KernelOperands;
 using Outputs = AttentionOutputs;
 using Gradients = AttentionGradients;
 
-Tensor by_token(const Tensor& x_BHTD) { return x_BHTD.transpose(1, 2); }  // [B, T, H, D]
-Tensor flattened(const Tensor& x_BHTD) {                                  // [B * T, H, D]
+Tensor flattened(const Tensor& x_BHTD) {  // [B * T, H, D]
   const Tensor x = by_token(x_BHTD);
   return x.reshape({x.size(0) * x.size(1), x.size(2), x.size(3)});
 }
 Tensor unflattened(const Tensor& x, std::int64_t rows) {  // [B * T, H, ...] to [B, H, T, ...]
   return x.unflatten(0, {rows, x.size(0) / rows}).transpose(1, 2);
 }
-
-std::int32_t* data(const Tensor& x) { return x.mutable_data_ptr<std::int32_t>(); }
 
 // --- cuDNN ---
 
@@ -89,7 +86,7 @@ Tensor merged_borders(const Operands& in) {
   const std::int64_t room = cuda::most_sequences(in.rows(), in.keys(), kShortDocument);
   const Tensor merged = at::empty({room + 1}, borders.options());
   cuda::merge_short_documents(borders.const_data_ptr<std::int32_t>(), borders.numel(), in.rows(), in.keys(),
-                              kShortDocument, data(merged), room, launch.stream());
+                              kShortDocument, int32_data(merged), room, launch.stream());
   launch.check();
   return merged;
 }
@@ -117,7 +114,7 @@ std::vector<Run> runs_of(const Operands& in) {
     cuda::sequences_of_run(borders.defined() ? borders.const_data_ptr<std::int32_t>() : nullptr, count,
                            in.rows(), in.keys(),
                            {first, length, in.tokens(), in.query_positions->const_data_ptr<std::int32_t>()},
-                           data(run.of_queries), data(run.of_keys), launch.stream());
+                           int32_data(run.of_queries), int32_data(run.of_keys), launch.stream());
     launch.check();
   }
   return runs;

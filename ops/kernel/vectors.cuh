@@ -38,13 +38,14 @@ __device__ void store_some(T* run, std::int64_t first, std::int64_t count, bool 
 }
 
 // The sum over the block, in the same order always and the same for every thread. REQUIRES: whole warps, at
-// most 32; `warps` holds 32 floats of shared memory.
-__device__ inline float block_sum(float value, float* warps) {
+// most 32; `warps` holds 32 numbers of shared memory.
+template <class Sum>
+__device__ Sum block_sum(Sum value, Sum* warps) {
   const unsigned lane = threadIdx.x % kWarp;
   value = warp_sum(value);
   if (lane == 0) warps[threadIdx.x / kWarp] = value;
   __syncthreads();
-  value = warp_sum(lane < blockDim.x / kWarp ? warps[lane] : 0.0f);
+  value = warp_sum(lane < blockDim.x / kWarp ? warps[lane] : Sum(0));
   __syncthreads();  // who comes next may write `warps`
   return value;
 }

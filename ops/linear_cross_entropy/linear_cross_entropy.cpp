@@ -1,4 +1,4 @@
-// The loop over chunks for every device, shape rules, and the kernels over a chunk's rows for the CPU.
+// The loop over chunks for every device, and shape rules.
 #include "ops/linear_cross_entropy/linear_cross_entropy.h"
 
 #include <ATen/ops/addmm.h>
@@ -7,112 +7,13 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <limits>
 
-#include "ops/kernel/element.h"
-#include "ops/kernel/parallel_rows.h"
 #include "ops/kernel/with_dtype.h"
-#include "ops/linear_cross_entropy/linear_cross_entropy_math.h"
 
 namespace rondo {
 namespace {
 
 using at::Tensor;
-
-// --- the rows of a chunk on the CPU ---
-
-// Sixteen sums at once, as a sum of all in a row would round too often.
-template <class Logit>
-RowStatistics<SumOf<Logit>> statistics_of(const Logit* row, std::int64_t classes) {
-  constexpr std::int64_t kLanes = 16;
-  RowStatistics<SumOf<Logit>> lanes[kLanes];
-  for (std::int64_t v = 0; v < classes; ++v) lanes[v % kLanes].add(static_cast<SumOf<Logit>>(row[v]));
-  for (std::int64_t lane = 1; lane < kLanes; ++lane) lanes[0].add(lanes[lane]);
-  return lanes[0];
-}
-
-template <class Logit>
-SumOf<Logit> logit_at(const Logit* row, std::int64_t place, std::int64_t classes) {
-  using T = SumOf<Logit>;
-  return is_class(place, classes) ? static_cast<T>(row[place]) : std::numeric_limits<T>::quiet_NaN();
-}
-
-// A place that is no class gets no gradient of its own: the loss is a nan and stops the step.
-template <class Logit>
-void overwrite_by_gradient(Logit* row, std::int64_t classes, std::int64_t place, SumOf<Logit> largest,
-                           SumOf<Logit> scale, SumOf<Logit> place_gradient) {
-  using T = SumOf<Logit>;
-  for (std::int64_t v = 0; v < classes; ++v) {
-    const T gradient = logit_gradient(static_cast<T>(row[v]), largest, scale);
-    row[v] = static_cast<Logit>(v == place ? gradient - place_gradient : gradient);
-  }
-}
-
-void losses_cpu(const Tensor& logits_RV, const Tensor& labels_R, std::int64_t ignored, const Tensor& gradient,
-                const Tensor& losses_R) {
-  with_dtype(logits_RV, "linear_cross_entropy", [&](auto type) {
-    using Logit = decltype(type);
-    using T = SumOf<Logit>;
-    const std::int64_t classes = logits_RV.size(1);
-    auto* const logits = logits_RV.data_ptr<Logit>();
-    const auto* const labels = labels_R.const_data_ptr<std::int64_t>();
-    auto* const losses = losses_R.data_ptr<T>();
-    const T* const of_each = gradient.defined() ? gradient.const_data_ptr<T>() : nullptr;
-    for_each_row(logits_RV.size(0), classes, [&](std::int64_t r) {
-      Logit* const row = logits + r * classes;
-      if (labels[r] == ignored) {
-        losses[r] = 0;
-        if (of_each != nullptr) std::fill_n(row, classes, Logit(0));
-        return;
-      }
-      const auto statistics = statistics_of(row, classes);
-      losses[r] = row_loss(statistics, logit_at(row, labels[r], classes));
-      if (of_each != nullptr)
-        overwrite_by_gradient(row, classes, labels[r], statistics.largest,
-                              row_scale(*of_each, statistics.sum), *of_each);
-    });
-  });
-}
-
-void statistics_cpu(const Tensor& logits_RV, const Tensor& place_R, const Tensor& largest_R,
-                    const Tensor& sum_R, const Tensor& logit_R) {
-  with_dtype(logits_RV, "linear_cross_entropy_statistics", [&](auto type) {
-    using Logit = decltype(type);
-    using T = SumOf<Logit>;
-    const std::int64_t classes = logits_RV.size(1);
-    const auto* const logits = logits_RV.const_data_ptr<Logit>();
-    const auto* const places = place_R.const_data_ptr<std::int64_t>();
-    auto* const largest = largest_R.data_ptr<T>();
-    auto* const sums = sum_R.data_ptr<T>();
-    auto* const of_place = logit_R.data_ptr<T>();
-    for_each_row(logits_RV.size(0), classes, [&](std::int64_t r) {
-      const Logit* const row = logits + r * classes;
-      const auto statistics = statistics_of(row, classes);
-      largest[r] = statistics.largest;
-      sums[r] = statistics.sum;
-      of_place[r] = logit_at(row, places[r], classes);
-    });
-  });
-}
-
-void gradients_cpu(const Tensor& logits_RV, const Tensor& place_R, const Tensor& largest_R,
-                   const Tensor& sum_R, const Tensor& gradient_R, const Tensor& place_gradient_R) {
-  with_dtype(logits_RV, "linear_cross_entropy_gradients", [&](auto type) {
-    using Logit = decltype(type);
-    using T = SumOf<Logit>;
-    const std::int64_t classes = logits_RV.size(1);
-    auto* const logits = logits_RV.data_ptr<Logit>();
-    const auto* const places = place_R.const_data_ptr<std::int64_t>();
-    const T* const largest = largest_R.const_data_ptr<T>();
-    const T* const sums = sum_R.const_data_ptr<T>();
-    const T* const gradient = gradient_R.const_data_ptr<T>();
-    const T* const place_gradient = place_gradient_R.const_data_ptr<T>();
-    for_each_row(logits_RV.size(0), classes, [&](std::int64_t r) {
-      overwrite_by_gradient(logits + r * classes, classes, places[r], largest[r],
-                            row_scale(gradient[r], sums[r]), place_gradient[r]);
-    });
-  });
-}
 
 // No product of bf16 on the CPU leaves its sums in f32, so its operands are widened first.
 void add_product_cpu(const Tensor& sum_VD, const Tensor& logits_RV, const Tensor& h_RD, int already) {
@@ -121,7 +22,7 @@ void add_product_cpu(const Tensor& sum_VD, const Tensor& logits_RV, const Tensor
   at::addmm_out(sum, sum, logits_RV.to(dtype).t(), h_RD.to(dtype), already);
 }
 
-constexpr CrossEntropyRows kRows{&losses_cpu, &statistics_cpu, &gradients_cpu, &add_product_cpu};
+constexpr ChunkKernels kOnCpu{kCrossEntropyOnCpu, &add_product_cpu};
 
 // --- chunks, on every device ---
 
@@ -174,16 +75,16 @@ void for_each_chunk(const Tensor& h, const Tensor& weight, const Tensor& workspa
 }
 
 // From the gradients of a chunk's logits, which stand in their place.
-void multiply_back(const CrossEntropyRows& rows, const Chunk& chunk, const Tensor& weight,
+void multiply_back(const ChunkKernels& kernels, const Chunk& chunk, const Tensor& weight,
                    const Tensor& grad_h, const Tensor& grad_weight) {
   Tensor part = chunk.of(grad_h);
   at::mm_out(part, chunk.logits_RV, weight);
-  rows.add_product(grad_weight, chunk.logits_RV, chunk.h_RD, chunk.first > 0 ? 1 : 0);
+  kernels.add_product(grad_weight, chunk.logits_RV, chunk.h_RD, chunk.first > 0 ? 1 : 0);
 }
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> linear_cross_entropy(const CrossEntropyRows& rows, const Tensor& h,
+std::tuple<Tensor, Tensor, Tensor, Tensor> linear_cross_entropy(const ChunkKernels& kernels, const Tensor& h,
                                                                 const Tensor& weight, const Tensor& labels,
                                                                 const Tensor& gradient, std::int64_t ignored,
                                                                 std::int64_t chunk_rows) {
@@ -194,24 +95,24 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linear_cross_entropy(const CrossEntro
   const Tensor workspace = empty_workspace(h, weight, chunk_rows);
   if (h.size(0) == 0) grad_weight.zero_();
   for_each_chunk(h, weight, workspace, [&](const Chunk& chunk) {
-    rows.losses(chunk.logits_RV, chunk.of(labels), ignored, gradient, chunk.of(losses));
-    multiply_back(rows, chunk, weight, grad_h, grad_weight);
+    kernels.rows.losses(chunk.logits_RV, chunk.of(labels), ignored, gradient, chunk.of(losses));
+    multiply_back(kernels, chunk, weight, grad_h, grad_weight);
   });
   return {losses, grad_h, grad_weight, workspace};
 }
 
-std::tuple<Tensor, Tensor> linear_cross_entropy_losses(const CrossEntropyRows& rows, const Tensor& h,
+std::tuple<Tensor, Tensor> linear_cross_entropy_losses(const ChunkKernels& kernels, const Tensor& h,
                                                        const Tensor& weight, const Tensor& labels,
                                                        std::int64_t ignored, std::int64_t chunk_rows) {
   check(h, weight, labels, chunk_rows);
   const Tensor losses = empty_losses(h), workspace = empty_workspace(h, weight, chunk_rows);
   for_each_chunk(h, weight, workspace, [&](const Chunk& chunk) {
-    rows.losses(chunk.logits_RV, chunk.of(labels), ignored, {}, chunk.of(losses));
+    kernels.rows.losses(chunk.logits_RV, chunk.of(labels), ignored, {}, chunk.of(losses));
   });
   return {losses, workspace};
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> linear_cross_entropy_statistics(const CrossEntropyRows& rows,
+std::tuple<Tensor, Tensor, Tensor, Tensor> linear_cross_entropy_statistics(const ChunkKernels& kernels,
                                                                            const Tensor& h,
                                                                            const Tensor& weight,
                                                                            const Tensor& place,
@@ -221,12 +122,13 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linear_cross_entropy_statistics(const
   const Tensor logit = at::empty({h.size(0), 1}, of_rows(h));
   const Tensor workspace = empty_workspace(h, weight, chunk_rows);
   for_each_chunk(h, weight, workspace, [&](const Chunk& chunk) {
-    rows.statistics(chunk.logits_RV, chunk.of(place), chunk.of(largest), chunk.of(sum), chunk.of(logit));
+    kernels.rows.statistics(chunk.logits_RV, chunk.of(place), chunk.of(largest), chunk.of(sum),
+                            chunk.of(logit));
   });
   return {largest, sum, logit, workspace};
 }
 
-std::tuple<Tensor, Tensor, Tensor> linear_cross_entropy_gradients(const CrossEntropyRows& rows,
+std::tuple<Tensor, Tensor, Tensor> linear_cross_entropy_gradients(const ChunkKernels& kernels,
                                                                   const Tensor& h, const Tensor& weight,
                                                                   const Tensor& place, const Tensor& largest,
                                                                   const Tensor& sum, const Tensor& gradient,
@@ -238,9 +140,9 @@ std::tuple<Tensor, Tensor, Tensor> linear_cross_entropy_gradients(const CrossEnt
   const Tensor workspace = empty_workspace(h, weight, chunk_rows);
   if (h.size(0) == 0) grad_weight.zero_();
   for_each_chunk(h, weight, workspace, [&](const Chunk& chunk) {
-    rows.gradients(chunk.logits_RV, chunk.of(place), chunk.of(largest), chunk.of(sum), chunk.of(gradient),
-                   chunk.of(place_gradient));
-    multiply_back(rows, chunk, weight, grad_h, grad_weight);
+    kernels.rows.gradients(chunk.logits_RV, chunk.of(place), chunk.of(largest), chunk.of(sum),
+                           chunk.of(gradient), chunk.of(place_gradient));
+    multiply_back(kernels, chunk, weight, grad_h, grad_weight);
   });
   return {grad_h, grad_weight, workspace};
 }
@@ -303,22 +205,22 @@ TORCH_LIBRARY_IMPL(rondo, Meta, m) {
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("linear_cross_entropy", [](const Tensor& h, const Tensor& weight, const Tensor& labels,
                                     const Tensor& gradient, std::int64_t ignored, std::int64_t chunk_rows) {
-    return linear_cross_entropy(kRows, h, weight, labels, gradient, ignored, chunk_rows);
+    return linear_cross_entropy(kOnCpu, h, weight, labels, gradient, ignored, chunk_rows);
   });
   m.impl("linear_cross_entropy_losses", [](const Tensor& h, const Tensor& weight, const Tensor& labels,
                                            std::int64_t ignored, std::int64_t chunk_rows) {
-    return linear_cross_entropy_losses(kRows, h, weight, labels, ignored, chunk_rows);
+    return linear_cross_entropy_losses(kOnCpu, h, weight, labels, ignored, chunk_rows);
   });
   m.impl("linear_cross_entropy_statistics",
          [](const Tensor& h, const Tensor& weight, const Tensor& place, std::int64_t chunk_rows) {
-           return linear_cross_entropy_statistics(kRows, h, weight, place, chunk_rows);
+           return linear_cross_entropy_statistics(kOnCpu, h, weight, place, chunk_rows);
          });
   m.impl(
       "linear_cross_entropy_gradients",
       [](const Tensor& h, const Tensor& weight, const Tensor& place, const Tensor& largest, const Tensor& sum,
          const Tensor& gradient, const Tensor& place_gradient, std::int64_t chunk_rows) {
-        return linear_cross_entropy_gradients(kRows, h, weight, place, largest, sum, gradient, place_gradient,
-                                              chunk_rows);
+        return linear_cross_entropy_gradients(kOnCpu, h, weight, place, largest, sum, gradient,
+                                              place_gradient, chunk_rows);
       });
 }
 

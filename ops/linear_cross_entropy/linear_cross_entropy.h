@@ -31,21 +31,13 @@
 #include <cstdint>
 #include <tuple>
 
+#include "ops/cross_entropy/cross_entropy.h"
+
 namespace rondo {
 
-// The kernels of a device over the rows of a chunk: logits_RV is contiguous, [R] and [R, 1] operands too.
-struct CrossEntropyRows {
-  // Losses; 0 for a row whose label is `ignored`. With a defined `gradient` (of every loss, a scalar) the
-  // logits are overwritten by their gradients; 0 for ignored rows.
-  void (*losses)(const at::Tensor& logits_RV, const at::Tensor& labels_R, std::int64_t ignored,
-                 const at::Tensor& gradient, const at::Tensor& losses_R);
-  // Of each row the largest logit, sum(exp(logit - largest)), and the logit at `place`.
-  void (*statistics)(const at::Tensor& logits_RV, const at::Tensor& place_R, const at::Tensor& largest_R,
-                     const at::Tensor& sum_R, const at::Tensor& logit_R);
-  // Overwrites logits by exp(logit - largest) / sum * gradient, less place_gradient at `place`.
-  void (*gradients)(const at::Tensor& logits_RV, const at::Tensor& place_R, const at::Tensor& largest_R,
-                    const at::Tensor& sum_R, const at::Tensor& gradient_R,
-                    const at::Tensor& place_gradient_R);
+// The kernels of a device over a chunk.
+struct ChunkKernels {
+  const CrossEntropyRows& rows;
   // sum_VD = already * sum_VD + logits_RV^T h_RD, all in the dtype of the sum. already: 0, where what stands
   // there is not read, or 1.
   void (*add_product)(const at::Tensor& sum_VD, const at::Tensor& logits_RV, const at::Tensor& h_RD,
@@ -55,24 +47,24 @@ struct CrossEntropyRows {
 // losses [N], grad_h [N, D], grad_weight [V, D], workspace. labels: i64 [N]; gradient: of every loss, a
 // scalar.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> linear_cross_entropy(
-    const CrossEntropyRows& rows, const at::Tensor& h, const at::Tensor& weight, const at::Tensor& labels,
+    const ChunkKernels& kernels, const at::Tensor& h, const at::Tensor& weight, const at::Tensor& labels,
     const at::Tensor& gradient, std::int64_t ignored, std::int64_t chunk_rows);
 
 // losses [N], workspace.
-std::tuple<at::Tensor, at::Tensor> linear_cross_entropy_losses(const CrossEntropyRows& rows,
+std::tuple<at::Tensor, at::Tensor> linear_cross_entropy_losses(const ChunkKernels& kernels,
                                                                const at::Tensor& h, const at::Tensor& weight,
                                                                const at::Tensor& labels, std::int64_t ignored,
                                                                std::int64_t chunk_rows);
 
 // largest [N], sum [N], the logit at `place` [N, 1], workspace. place: i64 [N, 1], among the classes.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> linear_cross_entropy_statistics(
-    const CrossEntropyRows& rows, const at::Tensor& h, const at::Tensor& weight, const at::Tensor& place,
+    const ChunkKernels& kernels, const at::Tensor& h, const at::Tensor& weight, const at::Tensor& place,
     std::int64_t chunk_rows);
 
 // grad_h, grad_weight, workspace. Everything behind `weight` is [N, 1]; `largest` and `sum` are of all
 // shards.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> linear_cross_entropy_gradients(
-    const CrossEntropyRows& rows, const at::Tensor& h, const at::Tensor& weight, const at::Tensor& place,
+    const ChunkKernels& kernels, const at::Tensor& h, const at::Tensor& weight, const at::Tensor& place,
     const at::Tensor& largest, const at::Tensor& sum, const at::Tensor& gradient,
     const at::Tensor& place_gradient, std::int64_t chunk_rows);
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/linear_cross_entropy/linear_cross_entropy_cuda.h"
+#include "ops/cross_entropy/cross_entropy_cuda.h"
 #include "ops/rms_norm/rms_norm_cuda.h"
 #include "ops/rope/rope_cuda.h"
 #include "ops/swiglu/swiglu_cuda.h"
@@ -178,6 +178,33 @@ TEST_CASE(
                              nullptr);
   check_close(losses, expected[0]);
   check_close(logits, expected[3]);
+}
+
+TEST_CASE(
+    "the kernels of a whole cross-entropy equal the CPU's, in place and askew, for more rows than threads") {
+  const std::int64_t classes = any_classes(), count = classes > 100 ? 5 : 600;
+  const at::ScalarType type = any_type();
+  const Tensor logits = at::randn({count, classes}).to(type);
+  const Tensor labels = at::randint(classes, {count}, at::kLong), grad = at::full({}, 0.2f);
+  labels[1].fill_(kIgnored);
+  const Tensors expected = call("cross_entropy", logits, labels, kIgnored);
+  const Tensor largest = unwritten({count}, at::kFloat), sum = unwritten({count}, at::kFloat),
+               of_label = unwritten({count}, at::kFloat), loss = unwritten({}, at::kFloat);
+  cuda::cross_entropy_statistics(rows_of(logits), places(labels), floats(largest), floats(sum),
+                                 floats(of_label), nullptr);
+  cuda::cross_entropy_total(floats(largest), floats(sum), floats(of_label), places(labels), kIgnored, count,
+                            floats(loss), nullptr);
+  check_close(largest, expected[1]);
+  check_close(sum, expected[2]);
+  check_close(loss, expected[0]);
+
+  const Tensor gradient = call("cross_entropy_backward", grad, logits, labels, largest, sum, kIgnored)[0];
+  const Tensor askew = unwritten({count * classes + 1}, type).narrow(0, 1, count * classes);
+  for (const Tensor& to : {unwritten({count, classes}, type), askew.view({count, classes}), logits}) {
+    cuda::cross_entropy_backward(floats(grad), rows_of(logits), places(labels), floats(largest), floats(sum),
+                                 kIgnored, to.mutable_data_ptr(), nullptr);
+    check_close(to, gradient);
+  }
 }
 
 TEST_CASE("the kernels of a shard of a cross-entropy equal the CPU's") {

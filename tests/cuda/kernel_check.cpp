@@ -215,7 +215,7 @@ void check_fused(Checks& checks, c10::Device device) {
   }
 }
 
-// --- the loss in chunks of rows ---
+// --- the loss, of all rows and in chunks of them ---
 
 void check_loss(Checks& checks, c10::Device device) {
   constexpr std::int64_t kRows = 300, kWidth = 128, kClasses = 1003, kIgnored = -100, kChunk = 128;
@@ -233,6 +233,16 @@ void check_loss(Checks& checks, c10::Device device) {
       results.pop_back();
       return results;
     };
+    const Tensor logits = draw.normal({kRows, kClasses});
+    check(checks, device,
+          {fmt::format("cross_entropy, {}", in_words(type)), "cross_entropy", type, at::kDouble, tolerance,
+           true, [=](const Place& p) {
+             const Tensor x = at_place(logits, p), of_rows = labels.to(p.device);
+             Tensors all = call("cross_entropy", x, of_rows, kIgnored);
+             all.push_back(call("cross_entropy_backward", wide_at_place(gradient, p), x, of_rows, all[1],
+                                all[2], kIgnored)[0]);
+             return all;
+           }});
     check(
         checks, device,
         {fmt::format("linear_cross_entropy, {}", in_words(type)), "linear_cross_entropy", type, at::kDouble,

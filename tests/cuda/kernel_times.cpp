@@ -118,6 +118,14 @@ void time_loss(Times& times, const Shape& s) {
   const Tensor h = times.normal({s.tokens, s.dim}), weight = times.normal({s.vocabulary, s.dim}) / 64,
                labels = at::randint(s.vocabulary, {s.tokens}, h.options().dtype(at::kLong)),
                gradient = at::full({}, 1.0 / static_cast<double>(s.tokens), h.options().dtype(at::kFloat));
+  const Tensor logits = times.normal({s.tokens, s.vocabulary});
+  const Tensors made = call("cross_entropy", logits, labels, std::int64_t{-100});
+  const double logit_bytes = static_cast<double>(logits.nbytes());
+  times.time("cross_entropy", 0, logit_bytes,
+             [&] { call("cross_entropy", logits, labels, std::int64_t{-100}); });
+  times.time("cross_entropy_backward", 0, 2 * logit_bytes, [&] {
+    call("cross_entropy_backward", gradient, logits, labels, made[1], made[2], std::int64_t{-100});
+  });
   const double flops = 6.0 * static_cast<double>(s.tokens) * static_cast<double>(weight.numel());
   for (const std::int64_t chunks : {1, 8})
     times.time(fmt::format("linear_cross_entropy, forward and backward, chunks: {}", chunks), flops, 0, [&] {

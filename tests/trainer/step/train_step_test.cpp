@@ -183,7 +183,7 @@ TEST_CASE(
   CompileRequest request = in_chunks(one.chunks);
   const CompiledStep replayed(function, request);
   CHECK(count_ops(replayed.graph(), "rondo.linear_cross_entropy.default") == 1);
-  CHECK(count_ops(replayed.graph(), "aten._log_softmax") == 0);
+  CHECK(count_ops(replayed.graph(), "rondo.cross_entropy") == 0);
   request.executor = ExecutorKind::interpreter;
   const CompiledStep interpreted(function, request);
   Tensors outcomes[2];
@@ -215,10 +215,11 @@ TEST_CASE("with its loss in chunks a step on a long batch needs a fraction of th
     return CompiledStep(function, request).replay_bytes();
   };
   const std::int64_t whole = bytes(functions.train_step, {});
-  CHECK(whole > 2 * logits);
-  CHECK(bytes(functions.train_step, in_chunks(8)) < whole - 3 * logits / 2);
+  CHECK(whole > logits);
+  CHECK(whole < 2 * logits);  // whose gradient takes their memory
+  CHECK(bytes(functions.train_step, in_chunks(8)) < whole - 3 * logits / 4);
   CHECK(bytes(functions.train_step, in_chunks(32)) < bytes(functions.train_step, in_chunks(8)));
-  CHECK(bytes(functions.validate, {}) >= 2 * logits);
+  CHECK(bytes(functions.validate, {}) >= logits);
   CHECK(bytes(functions.validate, in_chunks(8)) < logits / 2);
 }
 

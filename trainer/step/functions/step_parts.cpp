@@ -3,13 +3,13 @@
 #include "trainer/step/functions/step_parts.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cross_entropy_loss.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <map>
 
+#include "ops/cross_entropy/cross_entropy.h"
 #include "ops/kernel/with_dtype.h"
 #include "support/error.h"
 #include "support/scope.h"
@@ -92,13 +92,13 @@ ForwardInputs forward_inputs(const StepContext& step, const BatchInputs& at_inpu
 Tensor loss_of(const StepContext& step, const Tensor& logits_BTV, const Tensor& labels_BT,
                const Tensor& valid_tokens) {
   ModuleScope scope("loss");
-  const Tensor flat = logits_BTV.view({-1, logits_BTV.size(-1)}).to(sum_dtype(logits_BTV));
+  const Tensor logits = logits_BTV.view({-1, logits_BTV.size(-1)});
   const Tensor labels = labels_BT.view({-1});
   const TensorParallel& tensor = step.options.sharding.tensor;
-  const Tensor sum =
-      tensor.group.ranks == 1
-          ? at::cross_entropy_loss(flat, labels, {}, at::Reduction::Sum, kIgnoreLabel)
-          : vocabulary_parallel_cross_entropy(flat, labels, step.model->vocabulary(), kIgnoreLabel, tensor);
+  const Tensor sum = tensor.group.ranks == 1
+                         ? cross_entropy_of(logits, labels, kIgnoreLabel)
+                         : vocabulary_parallel_cross_entropy(logits.to(sum_dtype(logits)), labels,
+                                                             step.model->vocabulary(), kIgnoreLabel, tensor);
   return sum / sum_over_ranks(step.options.mesh, kTokenAxes, valid_tokens).to(sum.scalar_type());
 }
 

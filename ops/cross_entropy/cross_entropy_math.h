@@ -1,5 +1,5 @@
-// The arithmetic of a cross-entropy over one row of logits (ops/linear_cross_entropy/linear_cross_entropy.h):
-// what CPU and CUDA share. No LibTorch.
+// The arithmetic of a cross-entropy over one row of logits (ops/cross_entropy/cross_entropy.h): what CPU and
+// CUDA share. No LibTorch.
 //
 // With logits x of V classes, m their largest and s = sum(exp(x - m)): loss = log(s) - (x[label] - m), and
 // its gradient is exp(x - m) / s, less 1 at the label. Logits are computed in SumOf their type: f32 and bf16
@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "ops/kernel/device.h"
+#include "ops/kernel/exponential.h"
 
 namespace rondo {
 
@@ -22,19 +23,19 @@ struct RowStatistics {
 
   RONDO_DEVICE inline void add(T logit) {
     if (logit > largest) {
-      sum = sum * std::exp(largest - logit) + 1;
+      sum = sum * exponential(largest - logit) + 1;
       largest = logit;
     } else if (logit != -INFINITY) {
-      sum += std::exp(logit - largest);
+      sum += exponential(logit - largest);
     }
   }
   RONDO_DEVICE inline void add(const RowStatistics& other) {
     if (other.sum == 0) return;  // nothing but -inf, if anything
     if (other.largest > largest) {
-      sum = sum * std::exp(largest - other.largest) + other.sum;
+      sum = sum * exponential(largest - other.largest) + other.sum;
       largest = other.largest;
     } else {
-      sum += other.sum * std::exp(other.largest - largest);
+      sum += other.sum * exponential(other.largest - largest);
     }
   }
 };
@@ -55,7 +56,7 @@ RONDO_DEVICE inline T row_scale(T gradient, T sum) {
 
 template <class T>
 RONDO_DEVICE inline T logit_gradient(T logit, T largest, T scale) {
-  return std::exp(logit - largest) * scale;
+  return exponential(logit - largest) * scale;
 }
 
 RONDO_DEVICE inline bool is_class(std::int64_t label, std::int64_t classes) {

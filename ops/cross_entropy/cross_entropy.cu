@@ -1,9 +1,10 @@
-// A block a row, in two sweeps over it: statistics, of 16 bytes a load, then gradients in the place of
-// logits.
+// A block a row, in two sweeps over it: statistics, of 16 bytes a load, then gradients. The sum of all losses
+// is one block's, in f64.
+#include "ops/cross_entropy/cross_entropy_cuda.h"
+#include "ops/cross_entropy/cross_entropy_math.h"
 #include "ops/kernel/element.cuh"
 #include "ops/kernel/kernel_launch.cuh"
-#include "ops/linear_cross_entropy/linear_cross_entropy_cuda.h"
-#include "ops/linear_cross_entropy/linear_cross_entropy_math.h"
+#include "ops/kernel/vectors.cuh"
 
 namespace rondo::cuda {
 namespace {
@@ -80,21 +81,22 @@ struct Gradient {
   float largest, scale, place_gradient;
   std::int64_t place;
 
-  __device__ void overwrite(Logit& logit, std::int64_t v) const {
+  __device__ Logit at(Logit logit, std::int64_t v) const {
     const float gradient = logit_gradient(widened(logit), largest, scale);
-    logit = rounded<Logit>(v == place ? gradient - place_gradient : gradient);
+    return rounded<Logit>(v == place ? gradient - place_gradient : gradient);
   }
-  __device__ void overwrite_row(Logit* row, std::int64_t classes) const {
+  // `to` may be `row`.
+  __device__ void write_row(const Logit* row, std::int64_t classes, Logit* to) const {
     constexpr int kLogits = kWide<Logit>;
-    auto* packs = reinterpret_cast<Logits<Logit>*>(row);
-    const std::int64_t count = packs_of(row, classes);
+    const auto* packs = reinterpret_cast<const Logits<Logit>*>(row);
+    const std::int64_t count = aligned(to) ? packs_of(row, classes) : 0;
     for (std::int64_t i = threadIdx.x; i < count; i += kThreads) {
       Logits<Logit> pack = packs[i];
 #pragma unroll
-      for (int k = 0; k < kLogits; ++k) overwrite(pack.at[k], i * kLogits + k);
-      packs[i] = pack;
+      for (int k = 0; k < kLogits; ++k) pack.at[k] = at(pack.at[k], i * kLogits + k);
+      reinterpret_cast<Logits<Logit>*>(to)[i] = pack;
     }
-    for (std::int64_t v = count * kLogits + threadIdx.x; v < classes; v += kThreads) overwrite(row[v], v);
+    for (std::int64_t v = count * kLogits + threadIdx.x; v < classes; v += kThreads) to[v] = at(row[v], v);
   }
 };
 
@@ -124,7 +126,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) losses[blockIdx.x] = row_loss(statistics, of_label);
   if (gradient == nullptr) return;
   const Gradient<Logit> of_row{statistics.largest, row_scale(*gradient, statistics.sum), *gradient, label};
-  of_row.overwrite_row(row, classes);
+  of_row.write_row(row, classes, row);
 }
 
 template <class Logit>
@@ -144,8 +146,35 @@ __global__ void __launch_bounds__(kThreads)
     gradients_kernel(Logit* logits, std::int64_t classes, const std::int64_t* places, const float* largest,
                      const float* sums, const float* gradients, const float* place_gradients) {
   const unsigned r = blockIdx.x;
+  Logit* const row = logits + r * classes;
   const Gradient<Logit> of_row{largest[r], row_scale(gradients[r], sums[r]), place_gradients[r], places[r]};
-  of_row.overwrite_row(logits + r * classes, classes);
+  of_row.write_row(row, classes, row);
+}
+
+template <class Logit>
+__global__ void __launch_bounds__(kThreads)
+    backward_kernel(const Logit* logits, std::int64_t classes, const float* grad, const std::int64_t* labels,
+                    const float* largest, const float* sums, std::int64_t ignored, Logit* grad_logits) {
+  const unsigned r = blockIdx.x;
+  Logit* const to = grad_logits + r * classes;
+  if (labels[r] == ignored) {
+    fill_with_zeros(to, classes);
+    return;
+  }
+  const Gradient<Logit> of_row{largest[r], row_scale(*grad, sums[r]), *grad, labels[r]};
+  of_row.write_row(logits + r * classes, classes, to);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    total_kernel(const float* largest, const float* sums, const float* logits_at_labels,
+                 const std::int64_t* labels, std::int64_t ignored, std::int64_t rows, float* loss) {
+  __shared__ double warps[kWarp];
+  double total = 0;
+  for (std::int64_t r = threadIdx.x; r < rows; r += kThreads)
+    if (labels[r] != ignored)
+      total += row_loss(RowStatistics<float>{largest[r], sums[r]}, logits_at_labels[r]);
+  total = block_sum(total, warps);
+  if (threadIdx.x == 0) *loss = static_cast<float>(total);
 }
 
 template <class... Parameters, class... Arguments>
@@ -177,6 +206,21 @@ void cross_entropy_gradients(const LogitRows& of, const std::int64_t* places, co
   with_f32_or_bf16(of.element, [&](auto type) {
     launch_rows(&gradients_kernel<decltype(type)>, of, stream, places, largest, sums, gradients,
                 place_gradients);
+  });
+}
+
+void cross_entropy_total(const float* largest, const float* sums, const float* logits_at_labels,
+                         const std::int64_t* labels, std::int64_t ignored, std::int64_t rows, float* loss,
+                         cudaStream_t stream) {
+  launch(&total_kernel, 1, kThreads, stream, largest, sums, logits_at_labels, labels, ignored, rows, loss);
+}
+
+void cross_entropy_backward(const float* grad, const LogitRows& of, const std::int64_t* labels,
+                            const float* largest, const float* sums, std::int64_t ignored, void* grad_logits,
+                            cudaStream_t stream) {
+  with_f32_or_bf16(of.element, [&](auto type) {
+    launch_rows(&backward_kernel<decltype(type)>, of, stream, grad, labels, largest, sums, ignored,
+                grad_logits);
   });
 }
 
