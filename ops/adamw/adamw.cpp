@@ -1,15 +1,14 @@
-// A tensor is updated in chunks, each by one thread, in a loop that the compiler vectorizes.
+// Tensors are updated in chunks, each by one thread, in a loop that the compiler vectorizes.
 #include "ops/adamw/adamw.h"
 
 #include <torch/library.h>
 
-#include <algorithm>
 #include <string>
 
 #include "ops/kernel/check_operand.h"
 #include "ops/kernel/element.h"
 #include "ops/kernel/op_handle.h"
-#include "ops/kernel/parallel_rows.h"
+#include "ops/kernel/tensor_chunks.h"
 #include "ops/kernel/with_dtype.h"
 #include "support/error.h"
 
@@ -20,9 +19,6 @@ using adam::kChunk;
 using at::Tensor, at::TensorList;
 using Tensors = std::vector<Tensor>;
 
-template <class T>
-using FactorsOf = adam::FactorsIn<SumOf<T>>;
-
 template <class T, class Moment, class Gradient>
 struct Run {
   T* parameter;
@@ -32,7 +28,7 @@ struct Run {
 };
 
 template <class T, class Moment, class Gradient>
-void update(FactorsOf<T> f, Run<T, Moment, Gradient> run) {
+void update(adam::FactorsIn<SumOf<T>> f, Run<T, Moment, Gradient> run) {
   using Real = SumOf<T>;
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < run.count; ++i) {
@@ -47,16 +43,20 @@ void update(FactorsOf<T> f, Run<T, Moment, Gradient> run) {
   }
 }
 
-template <class T, class Moment, class Gradient>
-void update_chunks(FactorsOf<T> factors, Run<T, Moment, Gradient> whole) {
-  for_each_row((whole.count + kChunk - 1) / kChunk, kChunk, [&](std::int64_t chunk) {
-    const std::int64_t i = chunk * kChunk;
-    update<T, Moment, Gradient>(factors, {whole.parameter + i, whole.exp_avg + i, whole.exp_avg_sq + i,
-                                          whole.gradient + i, std::min(kChunk, whole.count - i)});
+float number(const Tensor& scalar) { return *scalar.const_data_ptr<float>(); }
+
+// Calls f with an element of each: moments and gradients are of the parameter's type, or bf16.
+template <class F>
+void with_types(const Tensor& parameter, const Tensor& moments, const Tensor& gradient, const F& f) {
+  with_dtype(parameter, "adamw", [&](auto type) {
+    const auto or_bf16 = [&](const Tensor& tensor, const auto& use) {
+      tensor.scalar_type() == at::kBFloat16 ? use(at::BFloat16()) : use(type);
+    };
+    or_bf16(moments, [&](auto of_moments) {
+      or_bf16(gradient, [&](auto of_gradient) { f(type, of_moments, of_gradient); });
+    });
   });
 }
-
-float number(const Tensor& scalar) { return *scalar.const_data_ptr<float>(); }
 
 void adamw_cpu_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_sqs, TensorList gradients,
                 const Tensor& step, const Tensor& learning_rate, const Tensor& gradient_scale,
@@ -64,27 +64,27 @@ void adamw_cpu_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_s
                 bool decoupled_weight_decay) {
   check_adamw({parameters, exp_avgs, exp_avg_sqs, gradients, step, learning_rate, gradient_scale, found_inf});
   if (number(found_inf) != 0) return;
-  for (std::size_t k = 0; k < parameters.size(); ++k)
-    with_dtype(parameters[k], "adamw", [&](auto type) {
+  Tensors contiguous;
+  for (const Tensor& gradient : gradients) contiguous.push_back(gradient.contiguous());
+  const std::vector<TensorChunk> chunks = tensor_chunks(parameters, kChunk);
+  for_each_chunk_of(chunks, [&](std::size_t i) {
+    const TensorChunk& chunk = chunks[i];
+    const Tensor &parameter = parameters[chunk.tensor], &gradient = contiguous[chunk.tensor];
+    const Tensor &exp_avg = exp_avgs[chunk.tensor], &exp_avg_sq = exp_avg_sqs[chunk.tensor];
+    with_types(parameter, exp_avg, gradient, [&](auto type, auto of_moments, auto of_gradient) {
       using T = decltype(type);
+      using Moment = decltype(of_moments);
+      using Gradient = decltype(of_gradient);
       const auto factors =
           adam::factors<SumOf<T>>({decoupled_weight_decay, beta1, beta2, eps, weight_decay}, number(step),
                                   number(learning_rate), number(gradient_scale));
-      const Tensor gradient = gradients[k].contiguous();
-      const auto or_bf16 = [&](const Tensor& tensor, const auto& use) {
-        tensor.scalar_type() == at::kBFloat16 ? use(at::BFloat16()) : use(type);
-      };
-      or_bf16(exp_avgs[k], [&](auto of_moments) {
-        or_bf16(gradient, [&](auto of_gradient) {
-          using Moment = decltype(of_moments);
-          using Gradient = decltype(of_gradient);
-          update_chunks<T, Moment, Gradient>(
-              factors, {parameters[k].mutable_data_ptr<T>(), exp_avgs[k].mutable_data_ptr<Moment>(),
-                        exp_avg_sqs[k].mutable_data_ptr<Moment>(), gradient.const_data_ptr<Gradient>(),
-                        gradient.numel()});
-        });
-      });
+      const Run<T, Moment, Gradient> run{parameter.mutable_data_ptr<T>() + chunk.first,
+                                         exp_avg.mutable_data_ptr<Moment>() + chunk.first,
+                                         exp_avg_sq.mutable_data_ptr<Moment>() + chunk.first,
+                                         gradient.const_data_ptr<Gradient>() + chunk.first, chunk.count};
+      with_best_vectors([&] { update<T, Moment, Gradient>(factors, run); });
     });
+  });
 }
 
 void adamw_meta_(TensorList parameters, TensorList exp_avgs, TensorList exp_avg_sqs, TensorList gradients,

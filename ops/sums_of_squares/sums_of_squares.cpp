@@ -8,7 +8,7 @@
 
 #include "ops/kernel/check_operand.h"
 #include "ops/kernel/op_handle.h"
-#include "ops/kernel/parallel_rows.h"
+#include "ops/kernel/tensor_chunks.h"
 #include "ops/kernel/with_dtype.h"
 #include "ops/sums_of_squares/sums_of_squares_math.h"
 
@@ -30,25 +30,34 @@ double add_lanes(const T* x, std::int64_t count, const Addend& addend) {
   return lanes[0];
 }
 
-double sum_of_squares(const at::Tensor& x) {
-  std::vector<double> sums(static_cast<std::size_t>(squares::chunks_of(x.numel())));
+double sum_of_chunk(const at::Tensor& x, const TensorChunk& chunk) {
+  double sum = 0;
   with_dtype(x, "sums_of_squares", [&](auto type) {
     using T = decltype(type);
-    const T* const from = x.const_data_ptr<T>();
-    for_each_row(std::ssize(sums), kChunk, [&](std::int64_t chunk) {
-      const std::int64_t first = chunk * kChunk;
-      sums[static_cast<std::size_t>(chunk)] =
-          add_lanes(from + first, std::min(kChunk, x.numel() - first),
-                    [](T element) { return squares::square(static_cast<double>(element)); });
+    const T* const from = x.const_data_ptr<T>() + chunk.first;
+    with_best_vectors([&] {
+      sum = add_lanes(from, chunk.count,
+                      [](T element) { return squares::square(static_cast<double>(element)); });
     });
   });
-  return add_lanes(sums.data(), std::ssize(sums), [](double one) { return one; });
+  return sum;
 }
 
 at::Tensor sums_of_squares_cpu(at::TensorList tensors) {
   const at::Tensor sums = sums_of_squares_result(tensors);
+  std::vector<at::Tensor> contiguous;
+  for (const at::Tensor& x : tensors) contiguous.push_back(x.contiguous());
+  const std::vector<TensorChunk> chunks = tensor_chunks(contiguous, kChunk);
+  std::vector<double> of_chunks(chunks.size());
+  for_each_chunk_of(
+      chunks, [&](std::size_t i) { of_chunks[i] = sum_of_chunk(contiguous[chunks[i].tensor], chunks[i]); });
   double* next = sums.mutable_data_ptr<double>();
-  for (const at::Tensor& x : tensors) *next++ = sum_of_squares(x.contiguous());
+  const double* of_chunk = of_chunks.data();
+  for (const at::Tensor& x : contiguous) {
+    const std::int64_t count = squares::chunks_of(x.numel());
+    *next++ = add_lanes(of_chunk, count, [](double one) { return one; });
+    of_chunk += count;
+  }
   return sums;
 }
 

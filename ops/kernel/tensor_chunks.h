@@ -1,0 +1,37 @@
+// Many tensors in one loop on the CPU, in chunks of elements: threads are woken once for all of them.
+// ops/kernel/tensor_chunks.cuh is the same on CUDA.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "ops/kernel/parallel_rows.h"
+
+namespace rondo {
+
+struct TensorChunk {
+  std::size_t tensor;
+  std::int64_t first, count;  // elements
+};
+
+// Tensor by tensor, `elements` each but for a tensor's last one.
+inline std::vector<TensorChunk> tensor_chunks(at::TensorList tensors, std::int64_t elements) {
+  std::vector<TensorChunk> chunks;
+  for (std::size_t k = 0; k < tensors.size(); ++k)
+    for (std::int64_t first = 0; first < tensors[k].numel(); first += elements)
+      chunks.push_back({k, first, std::min(elements, tensors[k].numel() - first)});
+  return chunks;
+}
+
+// Calls f(i) for each chunk i. Vectors are f's to choose (with_best_vectors), behind its choice of types.
+template <class F>
+void for_each_chunk_of(const std::vector<TensorChunk>& chunks, const F& f) {
+  parallel_runs(static_cast<std::int64_t>(chunks.size()), 1, [&f](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) f(static_cast<std::size_t>(i));
+  });
+}
+
+}  // namespace rondo
