@@ -1,8 +1,10 @@
 // The shard is cast before it is gathered, so that the all-gather moves the smaller type; the gradient is
 // cast before it is reduced. Padding is cut off after the gather and added again before the reduce-scatter. A
 // plain autograd layer would save the whole weight for its backward. The resharding layers save the shard and
-// gather again there. Contexts carry pointers as integers, because autograd saves no C++ objects of other
-// types.
+// gather again there. A gradient that is not reduced is added to its sum as soon as it is there, so that a
+// backward holds one at a time. A backward may run in two halves (trainer/step/functions/microbatches.h), so
+// a layer makes the gradient of its weight only where that is asked for. Contexts carry pointers as integers,
+// because autograd saves no C++ objects of other types.
 #include "parallel/simple_fsdp.h"
 
 #include <ATen/ops/constant_pad_nd.h>
@@ -58,15 +60,15 @@ at::Tensor gather(const at::Tensor& shard, const Source& source) {
   return flat.view(sizes);
 }
 
-at::Tensor reduce(const at::Tensor& gradient, const at::Tensor& shard, const Source& source) {
+// The shard's gradient; undefined where it was added to the sum instead.
+at::Tensor hand_on(const at::Tensor& gradient, const at::Tensor& shard, const Source& source) {
   const PathScope scope(source.name);
-  const ShardingOptions& options = source.options;
-  const AxisGroup& shards = source.parameter.shards;
-  at::Tensor flat = gradient.reshape({-1});
-  const std::int64_t padding = shard.size(0) * shards.ranks - flat.size(0);
-  if (padding > 0) flat = at::constant_pad_nd(flat, {0, padding}, 0);
-  flat = reduce_scatter_sum(flat.to(options.reduce_dtype), shards);
-  return sum_over_replicas(flat, options).to(shard.scalar_type());
+  const at::Tensor& sum = source.parameter.sum;
+  if (!sum.defined())
+    return reduce_gradient(gradient, shard.size(0), source.parameter.shards, source.options)
+        .to(shard.scalar_type());
+  sum.add_(gradient.reshape({-1}));
+  return {};
 }
 
 struct Unshard : torch::autograd::Function<Unshard> {
@@ -77,7 +79,7 @@ struct Unshard : torch::autograd::Function<Unshard> {
     return gather(shard, source);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    return {reduce(gradients[0], context->get_saved_variables()[0], SavedSource::restore(context)), {}};
+    return {hand_on(gradients[0], context->get_saved_variables()[0], SavedSource::restore(context)), {}};
   }
 };
 
@@ -102,8 +104,8 @@ struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
     const at::Tensor gradient = gradients[0].reshape({-1, weight.size(0)});
     const at::Tensor input = x.reshape({-1, weight.size(1)});
     const at::Tensor grad_x = at::mm(gradient, weight).view_as(x);
-    const at::Tensor grad_weight = at::mm(gradient.t(), input);
-    return {grad_x, reduce(grad_weight, shard, source), {}};
+    if (!context->needs_input_grad(1)) return {grad_x, {}, {}};
+    return {grad_x, hand_on(at::mm(gradient.t(), input), shard, source), {}};
   }
 };
 
@@ -125,9 +127,10 @@ struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLine
     const at::Tensor &x = saved[0], &shard = saved[1], &ends = saved[2], &gradient = gradients[0];
     const at::Tensor weight = gather(shard, source);
     const at::Tensor grad_x = grouped_mm(gradient, inputs_first ? weight.transpose(1, 2) : weight, ends);
+    if (!context->needs_input_grad(1)) return {grad_x, {}, {}, {}, {}};
     const at::Tensor grad_weight =
         inputs_first ? grouped_mm(x.t(), gradient, ends) : grouped_mm(gradient.t(), x, ends);
-    return {grad_x, reduce(grad_weight, shard, source), {}, {}, {}};
+    return {grad_x, hand_on(grad_weight, shard, source), {}, {}, {}};
   }
 };
 
@@ -136,6 +139,14 @@ struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLine
 at::Tensor sum_over_replicas(const at::Tensor& gradient, const ShardingOptions& options) {
   if (options.replicas.ranks == 1) return gradient;
   return all_reduce_sum(gradient.to(options.reduce_dtype), options.replicas);
+}
+
+at::Tensor reduce_gradient(const at::Tensor& gradient, std::int64_t stored, const AxisGroup& shards,
+                           const ShardingOptions& options) {
+  at::Tensor flat = gradient.reshape({-1});
+  const std::int64_t padding = stored * shards.ranks - flat.size(0);
+  if (padding > 0) flat = at::constant_pad_nd(flat, {0, padding}, 0);
+  return sum_over_replicas(reduce_scatter_sum(flat.to(options.reduce_dtype), shards), options);
 }
 
 ShardedWeights::ShardedWeights(std::map<std::string, Parameter> parameters, const ShardingOptions& options)

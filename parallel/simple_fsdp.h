@@ -38,15 +38,20 @@ struct ShardingOptions {
 // The sum over the replicas of what each of them has of a gradient, in reduce_dtype; with one replica
 // `gradient` itself.
 at::Tensor sum_over_replicas(const at::Tensor& gradient, const ShardingOptions& options);
+// Of a whole gradient, of which each rank has a summand: the sum over the `shards` and the replicas, in
+// reduce_dtype, and of that the [stored] elements that are this rank's.
+at::Tensor reduce_gradient(const at::Tensor& gradient, std::int64_t stored, const AxisGroup& shards,
+                           const ShardingOptions& options);
 
-// Reading a weight gives the whole parameter in compute_dtype. Backward: the gradient is cast to
-// reduce_dtype, reduce-scattered over the shards, summed over the replicas, and cast to the shard's dtype.
+// Reading a weight gives the whole parameter in compute_dtype. Backward: the gradient is reduced, and cast to
+// the shard's dtype; or it is added as it is to a sum, which somebody else reduces, and the shard gets none.
 class ShardedWeights final : public Weights {
  public:
   struct Parameter {
     at::Tensor shard;                 // [stored elements], requires grad
     std::vector<std::int64_t> sizes;  // of what this rank computes with
     AxisGroup shards;                 // the ranks that share one copy of that
+    at::Tensor sum = {};  // [elements of `sizes`], where backwards add gradients up; undefined: they reduce
   };
   // REQUIRES: `options` and this object outlive the backward of whatever is computed with these weights.
   ShardedWeights(std::map<std::string, Parameter> parameters, const ShardingOptions& options);

@@ -23,8 +23,13 @@ struct CheckpointBackward final : torch::autograd::Node {
     const at::Tensor input = x.detach().requires_grad_(true);
     const at::Tensor output = kept.replay([&] { return block(input); });
     variable_list wanted{input};
-    wanted.insert(wanted.end(), leaves.begin(), leaves.end());
-    return torch::autograd::grad({output}, wanted, {gradients[0]});
+    // Gradients of weights may be left for a later half of the backward, or go elsewhere than to the leaves.
+    if (!leaves.empty() && task_should_compute_output(1))
+      wanted.insert(wanted.end(), leaves.begin(), leaves.end());
+    variable_list made = torch::autograd::grad({output}, wanted, {gradients[0]}, /*retain_graph=*/false,
+                                               /*create_graph=*/false, /*allow_unused=*/true);
+    made.resize(1 + leaves.size());
+    return made;
   }
   void release_variables() override {
     x.reset();

@@ -223,6 +223,29 @@ TEST_CASE("docs/memory.md says what a loss in chunks saves") {
   must_have("docs/memory.md", fmt::format("| `rounds`, 4 chunks | {} GiB |", gib(chunks["total_bytes"])));
 }
 
+TEST_CASE("docs/parallelism.md says what gradients reduced once a step are planned to save and to take") {
+  const auto row = [](const std::string& name, const Words& job) {
+    const auto planned = [&](const char* sync) {
+      return plan(job + Words{"--device=h100", std::string("--parallelism.fsdp_gradient_sync=") + sync});
+    };
+    const json often = planned("microbatch"), once = planned("step");
+    const auto sent = [](const json& p) {
+      return gib(p["step"]["collectives"]["reduce-scatter"]["groups"]["dp"]["sent_bytes"]);
+    };
+    const auto held = [](const json& p) { return gib(p["memory"]["total_bytes"]); };
+    return fmt::format("| {} | {} -> {} GiB | {} -> {} GiB | {:.0f} -> {:.0f} |", name, sent(often),
+                       sent(once), held(often), held(once), often["tokens_per_s_per_rank"].get<double>(),
+                       once["tokens_per_s_per_rank"].get<double>());
+  };
+  must_have("docs/parallelism.md", row("8B on 64, 8 microbatches", {config("llama3_8b.toml"), "--world=64",
+                                                                    "--training.global_batch_size=512"}));
+  must_have("docs/parallelism.md",
+            row("405B on 512, TP 8, PP 8 with Interleaved1F1B, 32 microbatches",
+                {config("llama3_405b.toml"), "--world=512", "--parallelism.tensor_parallel_degree=8",
+                 "--parallelism.pipeline_parallel_degree=8", "--training.local_batch_size=32",
+                 "--parallelism.pipeline_parallel_schedule=Interleaved1F1B"}));
+}
+
 TEST_CASE("docs/experts.md says what the room for experts costs") {
   const auto row = [](const std::string& name, const std::string& file, int ranks) {
     const Words words = {config(file), fmt::format("--world={}", ranks)};

@@ -32,6 +32,10 @@ TEST_CASE("bfloat16 master weights have the same bits eager, interpreted and rep
   check_equal(place, "eager", "replay");
 }
 
+TEST_CASE("gradients reduced once a step have the same bits eager, interpreted and replayed") {
+  climb({2, true, true, false, true}, {"--parallelism.fsdp_gradient_sync=step"});
+}
+
 TEST_CASE("ranks that share sequences have the same bits eager, interpreted and replayed") {
   for (const char* method : {"allgather", "alltoall"}) {
     const Place place;

@@ -29,7 +29,8 @@ Words way_to_run(std::size_t number) {
   return executors[number % executors.size()] +
          Words{
              fmt::format("--parallelism.fsdp_reshard_after_forward={}", number % 2 == 0 ? "never" : "always"),
-             fmt::format("--training.document_attention={}", number % 4 < 2)};
+             fmt::format("--training.document_attention={}", number % 4 < 2),
+             fmt::format("--parallelism.fsdp_gradient_sync={}", number % 3 == 0 ? "microbatch" : "step")};
 }
 
 void climb_schedules(const Place& place, bool has_experts) {

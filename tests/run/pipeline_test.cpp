@@ -5,6 +5,8 @@
 namespace rondo {
 namespace {
 
+const std::string kSyncOnce = "--parallelism.fsdp_gradient_sync=step";
+
 TEST_CASE("pipelines of Llama 3 have the bits of accumulation, resume it and are resumed by it") {
   const Place place;
   const Words flags = layers(4) + Words{"--training.document_attention=true"};
@@ -34,7 +36,7 @@ TEST_CASE("a pipeline of DeepSeek-V3 with expert parallelism in bf16 has the bit
   const Place place(kTinyDeepSeek);
   const Words flags =
       layers(4) + Words{"--parallelism.expert_parallel_degree=2", "--training.mixed_precision_param=bfloat16",
-                        "--parallelism.fsdp_reshard_after_forward=always"};
+                        "--parallelism.fsdp_reshard_after_forward=always", kSyncOnce};
   place.play(2, "accumulated", flags + accumulates(2));
   place.play(4, "DualPipeV", flags + pipelines(2) + schedule("DualPipeV"));
   check_equals(place, "accumulated", "DualPipeV");
@@ -43,7 +45,7 @@ TEST_CASE("a pipeline of DeepSeek-V3 with expert parallelism in bf16 has the bit
 TEST_CASE("a pipeline of gpt-oss with tensor parallelism has the bits of accumulation") {
   const Place place(gpt_oss().toml);
   const Words flags = layers(4) + Words{"--parallelism.tensor_parallel_degree=2",
-                                        "--parallelism.fsdp_reshard_after_forward=never"};
+                                        "--parallelism.fsdp_reshard_after_forward=never", kSyncOnce};
   place.play(2, "accumulated", flags + accumulates(1));
   place.play(4, "Interleaved1F1B", flags + pipelines(2) + schedule("Interleaved1F1B"));
   check_equals(place, "accumulated", "Interleaved1F1B");

@@ -90,6 +90,8 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
                 float_named(compute_dtype(c)),
                 float_named(reduce_dtype(c)),
                 reshard_after_forward(c) != ReshardAfterForward::never};
+  o.gradient_sync =
+      c.parallelism.fsdp_gradient_sync == "step" ? GradientSync::step : GradientSync::microbatch;
   const std::string& overflow = c.parallelism.expert_overflow;
   o.expert_overflow = overflow == "repeat" ? ExpertOverflow::repeat
                       : overflow == "skip" ? ExpertOverflow::skip

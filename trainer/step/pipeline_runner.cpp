@@ -145,7 +145,7 @@ void PipelineRunner::play(const Action& action) {
     case ActionType::reshard:
       return stage(action.stage).reshard();
     default:
-      return;  // gradients are reduced
+      return;  // REDUCE_GRAD
   }
 }
 

@@ -2,8 +2,8 @@
 // with the bodies of its stages as executors, and messages to and from the ranks of the stages around.
 //
 // What a stage receives lies in a tensor of its own from the message until the last body that reads it.
-// Gradients are reduced and added up microbatch by microbatch, in the bodies; REDUCE_GRAD has nothing left to
-// do.
+// Gradients are reduced and added up microbatch by microbatch, in the bodies, or added up there and reduced
+// by the update, as GradientSync says; REDUCE_GRAD has nothing left to do.
 #pragma once
 
 #include <ATen/core/Tensor.h>

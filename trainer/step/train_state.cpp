@@ -20,10 +20,11 @@ namespace {
 
 using Rules = std::unordered_map<std::string, const ParameterRule*>;
 
-// The parameter that a tensor of the state belongs to: "layers.0.wq.weight", and "exp_avg.layers.0.wq.weight"
-// too. nullptr: none.
+// The parameter whose shard a tensor of the state is like: "layers.0.wq.weight", and
+// "exp_avg.layers.0.wq.weight" too. nullptr: none.
 const ParameterRule* rule_of(const StepInput& input, const Rules& rules) {
   if (input.kind == ir::InputKind::parameter) return rules.at(input.name);
+  if (input.kind == ir::InputKind::buffer) return nullptr;  // what microbatches add up, too
   const auto found = rules.find(input.name.substr(input.name.find('.') + 1));
   return found == rules.end() ? nullptr : found->second;
 }

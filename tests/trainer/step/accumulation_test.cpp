@@ -9,6 +9,7 @@
 
 #include "compiler/execute/cpu_memory.h"
 #include "compiler/ir/op_facts.h"
+#include "compiler/text/text.h"
 #include "tests/trainer/step/small_job.h"
 
 namespace rondo {
@@ -33,6 +34,16 @@ int count(const ir::Graph& graph, std::string_view op) {
   return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
                                         [&](const ir::Node& node) { return node.op == op; }));
 }
+
+// Of whole tensors, before they are scattered.
+std::int64_t reduce_scattered_bytes(const ir::Graph& graph) {
+  std::int64_t bytes = 0;
+  for (const ir::Node& node : graph.nodes)
+    if (node.op == ir::kReduceScatter) bytes += ir::storage_bytes(graph.value(ir::operand(node, 0)).type);
+  return bytes;
+}
+
+const std::string kSyncOnce = "--parallelism.fsdp_gradient_sync=step";
 
 // Numbers of the norm, and of the routers.
 constexpr std::int64_t kSmall = 32 * 1024;
@@ -97,6 +108,59 @@ TEST_CASE("replicas sum their gradients once a step, a bucket at a time, and sha
   CHECK(count(compiled.update->graph(), ir::kReduceScatter) == 0);
   // Not one for each parameter.
   CHECK(sums < std::ssize(job.decoder->parameters()) / 2);
+}
+
+TEST_CASE("with fsdp_gradient_sync = step the update scatters all gradients once, and microbatches none") {
+  const std::string model = GENERATE("llama3", "deepseek_v3");
+  const auto [replicate, shard, experts] = GENERATE(table<int, int, int>({{1, 3, 1}, {2, 2, 1}, {1, 4, 2}}));
+  if (model == "llama3" && experts > 1) return;
+  INFO(fmt::format("{}, {} x {}, experts over {}", model, replicate, shard, experts));
+  SmallJob::Flags flags = {fmt::format("--parallelism.data_parallel_replicate_degree={}", replicate),
+                           fmt::format("--parallelism.data_parallel_shard_degree={}", shard),
+                           fmt::format("--parallelism.expert_parallel_degree={}", experts)};
+  const CompiledFunctions often = accumulating(model, replicate * shard, flags).compile(ExecutorKind::replay);
+  flags.push_back(kSyncOnce);
+  const SmallJob job = accumulating(model, replicate * shard, flags);
+  const CompiledFunctions once = job.compile(ExecutorKind::replay);
+  const ir::Graph &of_microbatch = often.accumulate->graph(), &of_step = once.update->graph();
+  std::int64_t sums = 0, padded = 0;
+  for (const ParameterRule& rule : job.decoder->parameters()) {
+    const Placement place = placement_of(rule, job.layout.mesh, job.rank);
+    sums += 4 * place.shard.part_elements();
+    padded += 4 * place.shard.stored() * place.shards.ranks;
+  }
+  // As many as one microbatch has, of as many bytes.
+  CHECK(reduce_scattered_bytes(of_step) == padded);
+  const int scattered = count(of_step, ir::kReduceScatter);
+  CHECK(scattered > 0);
+  CHECK(count(of_microbatch, ir::kReduceScatter) - count(once.accumulate->graph(), ir::kReduceScatter) ==
+        scattered);
+  CHECK(reduce_scattered_bytes(of_microbatch) - reduce_scattered_bytes(once.accumulate->graph()) == padded);
+  // Replicas sum what that brought.
+  CHECK(count(of_step, ir::kAllReduce) == count(often.update->graph(), ir::kAllReduce));
+  std::int64_t held = 0;
+  for (const StepInput& input : once.accumulate->function().inputs)
+    if (input.name.starts_with("unsharded_grad.")) held += ir::storage_bytes(input.type);
+  CHECK(held == sums);
+}
+
+TEST_CASE("a backward that adds whole gradients up holds one at a time") {
+  const SmallJob::Flags deep = {"--model.n_layers=8", "--training.seq_len=8",
+                                "--training.local_batch_size=1"};
+  SmallJob::Flags with_sums = deep;
+  with_sums.push_back(kSyncOnce);
+  const CompiledFunctions often = accumulating("llama3", 1, deep).compile(ExecutorKind::replay),
+                          once = accumulating("llama3", 1, with_sums).compile(ExecutorKind::replay);
+  const std::int64_t gradients = bytes_of(once.update->function(), ir::InputKind::parameter);
+  CHECK(arena(*often.accumulate) >= gradients);
+  CHECK(arena(*once.accumulate) < gradients / 2);
+}
+
+TEST_CASE("a step of one microbatch is the same with either gradient sync") {
+  const auto text = [](const SmallJob::Flags& flags) {
+    return ir::print(SmallJob("llama3", 2, flags).compile(ExecutorKind::replay).train_step->graph());
+  };
+  CHECK(text({kSyncOnce}) == text({}));
 }
 
 }  // namespace rondo

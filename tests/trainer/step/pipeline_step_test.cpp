@@ -94,7 +94,8 @@ TEST_CASE("stages have the bits of the whole model, in any order of bodies and w
   const SmallJob::Flags flags =
       GENERATE(SmallJob::Flags{}, SmallJob::Flags{kBf16, kDocuments, "--training.max_norm=0.1"},
                SmallJob::Flags{kBf16, "--parallelism.fsdp_reshard_after_forward=never",
-                               "--compile.memory_policy=full"});
+                               "--compile.memory_policy=full"},
+               SmallJob::Flags{kBf16, kDocuments, "--parallelism.fsdp_gradient_sync=step", kCheckpoints});
   const PipelinedJob job(model, flags);
   const Trained expected = train(job, job.compile(ExecutorKind::replay));
   for (const ExecutorKind kind : {ExecutorKind::replay, ExecutorKind::interpreter, ExecutorKind::eager}) {

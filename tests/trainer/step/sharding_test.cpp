@@ -102,7 +102,8 @@ const std::string replicate = "parallelism.data_parallel_replicate_degree=",
                   policy = "compile.memory_policy=", rounds = "compile.numerics=rounds",
                   standard = "parallelism.expert_parallel_comm_backend=standard",
                   bounded = "parallelism.expert_capacity_factor=1.5",
-                  documents = "training.document_attention=true";
+                  documents = "training.document_attention=true",
+                  once = "parallelism.fsdp_gradient_sync=step";
 }  // namespace key
 
 }  // namespace
@@ -149,6 +150,16 @@ TEST_CASE("the graphs of every model have types of sharding after every pass, in
         key::batch + "64"}},
       {"deepseek_v3_debug", 8, {key::tensor + "2", key::expert + "4", key::cut + "2", key::bounded}},
       {"llama4_debug", 4, {key::tensor + "2", key::expert + "2", key::standard, "model.top_k=2"}},
+      {"llama3_debug",
+       12,
+       {key::replicate + "2", key::tensor + "2", key::batch + "96", "model.vocab_size=2051",
+        "model.tie_embeddings=true", key::once}},
+      {"deepseek_v3_debug",
+       8,
+       {key::tensor + "2", key::expert + "2", key::cut + "2", key::batch + "64", key::rounds, key::once}},
+      {"qwen3_moe_debug",
+       8,
+       {key::replicate + "2", key::expert + "4", key::batch + "64", key::once, "training.dtype=bfloat16"}},
   };
   for (const LaidOut& job : jobs) {
     INFO(job.model << " on " << job.ranks << ": " << fmt::format("{}", fmt::join(job.more, " ")));
@@ -233,6 +244,7 @@ TEST_CASE("docs/proof.md says how many mistakes in what ranks exchange are refus
        8,
        {key::replicate + "2", key::tensor + "2", key::expert + "2", "model.n_layers=2"}},
       {"deepseek_v3_debug", 4, {key::expert + "2", key::standard, key::bounded, "model.n_layers=2"}},
+      {"llama3_debug", 4, {key::tensor + "2", key::batch + "64", "model.n_layers=2", key::once}},
   };
   std::string escaped;
   for (const LaidOut& job : jobs)

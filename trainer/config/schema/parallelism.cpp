@@ -24,6 +24,11 @@ const Fields& Parallelism::fields() {
             "free gathered weights after the forward and gather them again in the backward; default: but for "
             "the last ones, and never in a pipeline, which gathers its weights once a step",
             {.allowed = names_of<ReshardAfterForward>()}),
+      field("fsdp_gradient_sync", &P::fsdp_gradient_sync,
+            "how often a step of several microbatches reduce-scatters gradients: each microbatch its own, or "
+            "once a step their sums, which every rank then keeps of whole gradients, in fp32; with one "
+            "microbatch both are the same",
+            {.allowed = {"microbatch", "step"}}),
       field("tensor_parallel_degree", &P::tensor_parallel_degree,
             "ranks that share each layer and its tokens; -1: the ranks that the other degrees leave",
             {.minimum = -1, .maximum = kMaxDegree, .unit = "ranks", .check = minus_one_or_positive}),

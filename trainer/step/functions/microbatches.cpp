@@ -22,6 +22,7 @@ struct Accumulate {
     b.function.name = step.stage.empty() ? "accumulate" : step.stage;
     parameters = b.parameters();
     sums = gradient_sums(b, step);
+    if (step.has_whole_sums()) of_backward = sums;
     totals = totals_sums(b, step);
     const auto add_stream = [&](const std::string& name, ir::InputKind kind) {
       return b.add(stream(step, name, kind, o.local_batch_size, o.seq_len));
@@ -38,6 +39,7 @@ struct Accumulate {
 
   SignatureBuilder b;
   Range parameters, sums, totals;
+  Range of_backward;  // the sums that it adds to by itself: none, or all of them
   std::size_t sent_hidden = 0, sent_gradient = 0, received_gradient = 0;
   std::optional<BatchInputs> batch;
 };
@@ -58,7 +60,7 @@ StepFunction make_accumulate(const StepContextPtr& step) {
   StepFunction function = at_input->b.function;
   function.body = [step, at_input](const Tensors& inputs) {
     const auto& in = *at_input;
-    const auto pass = forward_pass(step, *in.batch, in.parameters, inputs);
+    const auto pass = forward_pass(step, *in.batch, in.parameters, in.of_backward, inputs);
     const Tensor gradient = step->head ? Tensor() : inputs[in.received_gradient];
     Tensors streams;
     if (!step->head) streams.push_back(pass->loss_or_hidden.detach());
@@ -67,10 +69,8 @@ StepFunction make_accumulate(const StepContextPtr& step) {
       streams.push_back(made.back());
       made.pop_back();
     }
-    Tensors so_far = in.sums.of(inputs);
-    append(so_far, in.totals.of(inputs));
-    append(made, pass->totals.list());
-    Tensors outputs = added(so_far, made);
+    Tensors outputs = added(in.sums.of(inputs), made);
+    append(outputs, added(in.totals.of(inputs), pass->totals.list()));
     append(outputs, streams);
     return outputs;
   };
@@ -83,7 +83,7 @@ EagerBody make_eager_body(const StepContextPtr& step) {
   return [step, in, passes](ir::Body body, std::int64_t microbatch, const Tensors& inputs) {
     if (body == ir::Body::unshard) return;
     if (body == ir::Body::forward) {
-      const auto pass = forward_pass(step, *in->batch, in->parameters, inputs);
+      const auto pass = forward_pass(step, *in->batch, in->parameters, in->of_backward, inputs);
       added(in->totals.of(inputs), pass->totals.list());
       const c10::AutoGradMode no_gradients(false);
       if (!step->head) inputs[in->sent_hidden].copy_(pass->loss_or_hidden);
@@ -122,10 +122,7 @@ StepFunction make_update(const StepContextPtr& step, const std::vector<StepConte
     const PhaseScope update(Phase::update);
     const c10::AutoGradMode no_gradients(false);
     Tensors gradients;
-    for (std::size_t i = 0; const Tensor& sum : sums.of(inputs)) {
-      const PathScope scope(step->parameters[i++].name);
-      gradients.push_back(sum_over_replicas(sum, step->options.sharding).to(step->options.state_dtype));
-    }
+    for (const Tensor& sum : sums.of(inputs)) gradients.push_back(reduced_sum(*step, gradients.size(), sum));
     std::vector<StepTotals> of_stages;
     for (std::size_t i = 0; i < stages.size(); ++i)
       of_stages.push_back(totals_from(*stages[i], totals[i].of(inputs)));

@@ -124,8 +124,9 @@ ir::Sharding InputSharding::of_parameter(const ParameterRule& rule) const {
   return sharding;
 }
 
-ir::Sharding InputSharding::of_gradient_sum(const ParameterRule& rule) const {
+ir::Sharding InputSharding::of_gradient_sum(const ParameterRule& rule, bool is_whole) const {
   ir::Sharding sharding = of_parameter(rule);
+  if (is_whole) mark(sharding, partition_of(rule).shards, ir::kPartialSum);
   mark(sharding, Axis::dp_replicate, ir::kPartialSum);
   return sharding;
 }

@@ -48,8 +48,8 @@ class InputSharding {
   // On these axes as told, replicated on the others.
   ir::Sharding over(const Axes& axes, ir::Placement placement) const;
   ir::Sharding of_parameter(const ParameterRule& rule) const;
-  // A gradient whose sum over the replicas is still to be taken.
-  ir::Sharding of_gradient_sum(const ParameterRule& rule) const;
+  // A gradient whose sum over the replicas is still to be taken; a whole one that over the shards, too.
+  ir::Sharding of_gradient_sum(const ParameterRule& rule, bool is_whole) const;
 
  private:
   void mark(ir::Sharding& sharding, const Axes& axes, ir::Placement placement) const;

@@ -60,11 +60,12 @@ ModelInputs model_inputs(const Decoder& whole, const StepContext& step) {
   return inputs;
 }
 
-ShardedWeights weights_over(const StepContext& step, const Tensors& shards) {
+ShardedWeights weights_over(const StepContext& step, const Tensors& shards, const Tensors& sums = {}) {
   std::map<std::string, ShardedWeights::Parameter> by_name;
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
     const Placement& place = step.placements[i];
-    by_name[step.parameters[i].name] = {shards[i], place.shard.part_sizes(), place.shards};
+    by_name[step.parameters[i].name] = {shards[i], place.shard.part_sizes(), place.shards,
+                                        sums.empty() ? Tensor() : sums[i]};
   }
   return {std::move(by_name), step.options.sharding};
 }
@@ -209,13 +210,14 @@ StepInput stream(const StepContext& step, const std::string& name, ir::InputKind
 }
 
 std::shared_ptr<ForwardPass> forward_pass(const StepContextPtr& of, const BatchInputs& at_input,
-                                          const Range& parameters, const Tensors& inputs) {
+                                          const Range& parameters, const Range& sums, const Tensors& inputs) {
   const StepContext& step = *of;
   const c10::AutoGradMode with_gradients(true);
   const auto pass = std::make_shared<ForwardPass>();
   for (const Tensor& input : parameters.of(inputs))
     pass->shards.push_back(input.detach().requires_grad_(true));
-  pass->weights = std::make_unique<ShardedWeights>(weights_over(step, pass->shards));
+  pass->weights = std::make_unique<ShardedWeights>(weights_over(step, pass->shards, sums.of(inputs)));
+  pass->adds_gradients = sums.count > 0;
   ForwardInputs& forward = pass->inputs = forward_inputs(step, at_input, inputs);
   if (!step.embedding) forward.hidden_ND = pass->hidden = forward.hidden_ND->detach().requires_grad_(true);
   pass->loads.resize(static_cast<std::size_t>(step.router_runs.count()));
@@ -234,7 +236,9 @@ Tensors gradients_of(const StepContext& step, const ForwardPass& pass, const Ten
   if (wanted.hidden && !step.embedding) leaves.push_back(pass.hidden);
   if (leaves.empty()) return {};
   if (!step.head) seeds = {gradient};
-  Tensors made = torch::autograd::grad({pass.loss_or_hidden}, leaves, seeds, keep);
+  Tensors made = torch::autograd::grad({pass.loss_or_hidden}, leaves, seeds, keep, /*create_graph=*/false,
+                                       /*allow_unused=*/pass.adds_gradients);
+  std::erase_if(made, [](const Tensor& one) { return !one.defined(); });
   if (step.parameters.empty())
     for (Tensor& one : made) one = one.clone();
   return made;
@@ -248,10 +252,23 @@ Tensor evaluate(const StepContext& step, const BatchInputs& at_input, const Rang
 }
 
 Range gradient_sums(SignatureBuilder& b, const StepContext& step) {
-  const Range sums = b.per_parameter("grad.", ir::InputKind::buffer, step.sums());
-  for (std::size_t i = 0; i < sums.count; ++i)
-    b.function.inputs[sums.begin + i].sharding = step.sharding.of_gradient_sum(step.parameters[i]);
+  const bool whole = step.has_whole_sums();
+  const Range sums = b.per_parameter(whole ? "unsharded_grad." : "grad.", ir::InputKind::buffer, step.sums());
+  for (std::size_t i = 0; i < sums.count; ++i) {
+    StepInput& sum = b.function.inputs[sums.begin + i];
+    if (whole) sum.type = ir::contiguous(step.sums(), {step.placements[i].shard.part_elements()});
+    sum.sharding = step.sharding.of_gradient_sum(step.parameters[i], whole);
+  }
   return sums;
+}
+
+Tensor reduced_sum(const StepContext& step, std::size_t parameter, const Tensor& sum) {
+  const PathScope scope(step.parameters[parameter].name);
+  const auto& [shard, shards] = step.placements[parameter];
+  const ShardingOptions& options = step.options.sharding;
+  const Tensor reduced = step.has_whole_sums() ? reduce_gradient(sum, shard.stored(), shards, options)
+                                               : sum_over_replicas(sum, options);
+  return reduced.to(step.options.state_dtype);
 }
 
 Range totals_sums(SignatureBuilder& b, const StepContext& step) {

@@ -44,6 +44,8 @@ struct StepContext {
   bool has_routers() const { return router_runs.count() > 0; }
   bool model_has_routers() const { return router_runs.of() > 0; }
   bool is_bounded() const { return options.sharding.experts.is_bounded(); }
+  // Whether microbatches add up whole gradients.
+  bool has_whole_sums() const { return options.gradient_sync == GradientSync::step; }
 };
 using StepContextPtr = std::shared_ptr<const StepContext>;
 
@@ -80,11 +82,14 @@ struct ForwardPass {
   std::unique_ptr<ShardedWeights> weights;
   ForwardInputs inputs;
   std::vector<RouterLoad> loads;
+  bool adds_gradients = false;  // the backward does, to sums
 };
+// `sums`: of whole gradients, to which the backward adds its own; none: it reduces them.
 std::shared_ptr<ForwardPass> forward_pass(const StepContextPtr& step, const BatchInputs& at_input,
-                                          const Range& parameters, const Tensors& inputs);
-// Of what is wanted, one after the other: the shards, then the stream that was received. `gradient` is that
-// of the stream that the stage gave, undefined with the head. `keep`: the pass goes backward once more.
+                                          const Range& parameters, const Range& sums, const Tensors& inputs);
+// Of what is wanted, one after the other: the shards, unless their gradients were added to sums, then the
+// stream that was received. `gradient` is that of the stream that the stage gave, undefined with the head.
+// `keep`: the pass goes backward once more.
 struct Wanted {
   bool parameters = true, hidden = true;
 };
@@ -94,9 +99,12 @@ Tensors gradients_of(const StepContext& step, const ForwardPass& pass, const at:
 at::Tensor evaluate(const StepContext& step, const BatchInputs& at_input, const Range& parameters,
                     const Tensors& inputs);
 
-// What microbatches add up: gradients (not yet summed over replicas), and StepTotals::list(). Each belongs to
-// the functions of a stage and to the update.
+// What microbatches add up: gradients, and StepTotals::list(). Each belongs to the functions of a stage and
+// to the update. "grad.NAME" is not yet summed over the replicas, "unsharded_grad.NAME" (of what the rank
+// computes with, flattened, without padding) not over the shards either.
 Range gradient_sums(SignatureBuilder& b, const StepContext& step);
+// The sum over all ranks, of this rank's shard, given that of its microbatches.
+at::Tensor reduced_sum(const StepContext& step, std::size_t parameter, const at::Tensor& sum);
 Range totals_sums(SignatureBuilder& b, const StepContext& step);
 StepTotals totals_from(const StepContext& step, const Tensors& sums);
 

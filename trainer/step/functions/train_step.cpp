@@ -24,7 +24,7 @@ StepFunction make_single(const StepContextPtr& step) {
   optimizer.updates(b);
   b.updates(batch.expert_biases);
   b.function.body = [step, optimizer, batch](const Tensors& inputs) {
-    const auto pass = forward_pass(step, batch, optimizer.parameters, inputs);
+    const auto pass = forward_pass(step, batch, optimizer.parameters, {}, inputs);
     const Tensors gradients = gradients_of(*step, *pass, {}, {});
     const UpdateFrom from{pass->totals, gradients, batch.expert_biases.of(inputs)};
     return update_state(*step, optimizer, from, inputs);

@@ -3,8 +3,9 @@
 //
 // With one microbatch a step is one function, `train_step`. With gradient accumulation it is two:
 // `accumulate` for each microbatch, which reduce-scatters the microbatch's gradients and adds them to fp32
-// shards (fp64 for fp64 state), and then `update`, which first sums these over the replicas. Eager runs do
-// the same, function by function.
+// shards (fp64 for fp64 state), and then `update`, which first sums these over the replicas. Or, as
+// GradientSync says, `accumulate` adds whole gradients up, in fp32 all the same, and `update` reduces the
+// sums over the shards first. Eager runs do the same, function by function.
 //
 // The loss of a token is divided by the valid tokens of all ranks and all microbatches of the step; gradients
 // are summed and never divided. Loss and gradient norm are the same bits on all ranks: one all-reduce over
@@ -39,6 +40,10 @@ enum class ExpertOverflow : std::uint8_t {
   drop,    // go on without these rows
 };
 
+// How often gradients are summed over the ranks that share one copy of the weights. Replicas always sum
+// once a step.
+enum class GradientSync : std::uint8_t { microbatch, step };
+
 struct TrainStepOptions {
   std::int64_t local_batch_size = 1;
   std::int64_t seq_len = 1;  // of whole rows, here and in validation
@@ -61,6 +66,7 @@ struct TrainStepOptions {
   Mesh mesh{};
   std::int64_t rank = 0;
   ShardingOptions sharding;
+  GradientSync gradient_sync = GradientSync::microbatch;
   ExpertOverflow expert_overflow = ExpertOverflow::repeat;
   AdamWOptions optimizer;
   // Of a parameter, given its name; empty: `optimizer` for all, with the step's learning rate.
