@@ -1,5 +1,5 @@
-// Which ways to train there are stands in two lists, one for any model and one for experts. The matrix gives
-// each to some layouts of any shape; the random cases draw several at once.
+// Which ways to train there are stands in lists, for any layout and for those of a kind. The matrix gives
+// each to some layouts; the random cases draw several at once.
 #include "trainer/run/prove/proof_layout.h"
 
 #include <fmt/format.h>
@@ -39,6 +39,7 @@ using Ways = std::vector<std::string>;
 const std::string kStandardExchange = "parallelism.expert_parallel_comm_backend=standard";
 const std::string kHeads = "parallelism.context_parallel_rotate_method=alltoall";
 const std::string kBounded = "parallelism.expert_capacity_factor=1.1";
+const std::string kSyncOnce = "parallelism.fsdp_gradient_sync=step";
 
 const Ways& ways_of_all() {
   static const Ways list = {
@@ -100,6 +101,8 @@ const Ways& ways_of_pipelines() {
       "compile.executor=interpreter",
       "compile.enable=false",
       schedule("ZBVZeroBubble") + " compile.enable=false",
+      schedule("ZBVZeroBubble") + " " + kSyncOnce,
+      schedule("InterleavedZeroBubble") + " " + kSyncOnce + " compile.enable=false",
   };
   return list;
 }
@@ -312,6 +315,15 @@ std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) 
   cross(ways_of_all(), small);
   cross(ways_of_context(), of_context);
   cross(ways_of_pipelines(), of_pipelines);
+  std::vector<ProofLayout> of_microbatches = small;
+  of_microbatches.insert(of_microbatches.end(), of_context.begin(), of_context.end());
+  for (ProofLayout& layout : of_microbatches) layout.microbatches = microbatches_of(layout);
+  cross({kSyncOnce, kSyncOnce + " compile.memory_policy=full parallelism.fsdp_reshard_after_forward=always",
+         kSyncOnce + " compile.disable_passes=transformer_block_bucketing",
+         kSyncOnce + " compile.numerics=rounds",
+         kSyncOnce + " compile.enable=false parallelism.fsdp_reshard_after_forward=never",
+         kSyncOnce + " compile.enable=false activation_checkpoint.mode=full"},
+        of_microbatches);
   cross({kBounded, kBounded + " compile.memory_policy=full", kBounded + " compile.numerics=rounds"},
         of_experts);
   for (std::size_t i = 0; i < of_context.size(); i += 2) {
@@ -349,6 +361,7 @@ std::vector<ProofCase> random_cases(const JobConfig& job, std::int64_t most_rank
       keys.push_back(key);
       if (eager) break;
     }
+    if (layout.microbatches > 1 && below(3) == 0) layout = with(layout, kSyncOnce);
     return layout;
   };
   std::vector<ProofCase> cases;

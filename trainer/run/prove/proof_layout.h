@@ -56,8 +56,8 @@ bool has_layout(const JobConfig& job, const ProofLayout& layout);
 // All degrees of up to `most_ranks` ranks, where experts are divided with each of the exchanges.
 std::vector<ProofCase> all_layouts(const JobConfig& job, std::int64_t most_ranks);
 // The same, and each way to train that must not change the numbers with some of them: accumulation, document
-// attention, memory policies, bucketing, fused ops, chunked loss, resharding, room for experts, executors;
-// and a layout that resumes another one.
+// attention, memory policies, bucketing, fused ops, chunked loss, resharding, gradients reduced once a step,
+// room for experts, executors; and a layout that resumes another one.
 std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks);
 // `count` random combinations of all these, the same for the same seed.
 std::vector<ProofCase> random_cases(const JobConfig& job, std::int64_t most_ranks, std::int64_t count,
