@@ -26,7 +26,9 @@ int run_plan(const std::vector<std::string>& args) {
   const Variant job{options->config, options->world};
   const SearchLimits limits{.seconds = options->search_seconds};
   if (limits.seconds > 0 && !plan.fits()) remedies = find_remedies(job, plan, limits);
-  if (limits.seconds > 0 && plan.fits() && plan.pipeline) remedies = find_faster_pipelines(job, plan, limits);
+  const bool reduces_often = plan.layout.microbatches > 1 && plan.layout.mesh.degree(kWholeShardAxes) > 1;
+  if (limits.seconds > 0 && plan.fits() && (plan.pipeline || reduces_often))
+    remedies = find_faster(job, plan, limits);
   std::fputs((options->json ? plan_json(plan, remedies) : plan_text(plan, remedies)).c_str(), stdout);
   return 0;
 }

@@ -74,8 +74,10 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
               "the rank to plan (default 0; of a pipeline the one with most memory)");
   flags.value("--tokens", "N", flag::amount(&options.tokens, 1),
               "length of the run, such as 15T, instead of training.steps");
-  flags.value("--search", "SECONDS", flag::number(&options.search_seconds, 0, 86400, "seconds"),
-              "for what would make a job fit that does not, or a pipeline faster (default 30; 0: no search)");
+  flags.value(
+      "--search", "SECONDS", flag::number(&options.search_seconds, 0, 86400, "seconds"),
+      "for what would make a job fit that does not, or one of several microbatches faster (default 30; "
+      "0: no search)");
   flags.value("--timeline", "FILE", flag::text(&options.timeline),
               "writes a picture of the memory over the step, one HTML page");
   flags.value(

@@ -9,7 +9,7 @@
 
 namespace rondo {
 
-// `remedies` as for the text: under "remedies", or, of a pipeline that fits, "faster".
+// `remedies` as for the text: under "remedies", or, of a job that fits, "faster".
 std::string plan_json(const JobPlan& plan, const std::optional<Remedies>& remedies);
 
 }  // namespace rondo

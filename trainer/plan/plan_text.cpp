@@ -114,11 +114,13 @@ void add_remedies(Lines& lines, const JobPlan& p, const Remedies& r) {
               plural(r.not_searched, "way"));
 }
 
-// Of a pipeline that fits.
-void add_faster(Lines& lines, const Remedies& r) {
+// Of a job that fits.
+void add_faster(Lines& lines, const JobPlan& p, const Remedies& r) {
+  const char* const ways =
+      p.pipeline ? "schedule, number of stages a rank or gradient sync" : "gradient sync";
   lines.add("");
-  lines.add("{}", r.found.empty() ? "no other schedule, or number of stages a rank, fits and is faster"
-                                  : "schedules and stages that fit and are faster, the fastest first");
+  lines.add("{}", r.found.empty() ? fmt::format("no other {} fits and is faster", ways)
+                                  : "ways that fit and are faster, the fastest first");
   add_found(lines, r);
   lines.add("  {} planned whole in {:.1f} s", plural(r.planned, "way"), r.seconds);
   for (const std::string& failed : r.failed) lines.add("  cannot be planned: {}", failed);
@@ -277,7 +279,7 @@ std::string plan_text(const JobPlan& p, const std::optional<Remedies>& remedies)
   add_memory(lines, p);
   if (remedies && !p.fits()) add_remedies(lines, p, *remedies);
   if (p.pipeline) add_pipeline(lines, p);
-  if (remedies && p.fits()) add_faster(lines, *remedies);
+  if (remedies && p.fits()) add_faster(lines, p, *remedies);
   add_collectives(lines, p);
   add_step(lines, p);
   if (p.device->is_gpu) add_launches(lines, p);

@@ -11,7 +11,7 @@
 
 namespace rondo {
 
-// `remedies`: of a job that does not fit; of a pipeline that fits what is faster; if they were searched.
+// `remedies`: of a job that does not fit; of one that fits what is faster; if they were searched.
 std::string plan_text(const JobPlan& plan, const std::optional<Remedies>& remedies);
 
 // What the total is the sum of.

@@ -100,8 +100,11 @@ class Search {
   void search(std::int64_t world, std::int64_t sequences) {
     stage_ends_s_ = watch_.seconds() + std::max(0.0, left_s()) / 2;  // what comes after has the other half
     std::vector<Candidate> candidates;
-    for (const Variant& layout : layouts(job_, world, plan_.device->ranks_per_node))
+    for (const Variant& layout : layouts(job_, world, plan_.device->ranks_per_node)) {
       add_candidates(layout, sequences, candidates);
+      if (layout.config.parallelism.fsdp_gradient_sync == "step")
+        add_candidates(with_other_gradient_sync(layout), sequences, candidates);
+    }
     plan_fastest(std::move(candidates));
   }
 
@@ -200,6 +203,7 @@ class Search {
         keys_.push_back(keys(made_.found.back().flags));
         continue;
       }
+      traces_.clear();  // of another layout
       while (++next.at < next.batches.size() && !fits(next)) continue;
       if (next.at == next.batches.size()) continue;
       candidates.push_back(std::move(next));
@@ -239,25 +243,28 @@ Remedies find_remedies(const Variant& job, const JobPlan& plan, const SearchLimi
   return Search(job, plan, limits).run();
 }
 
-Remedies find_faster_pipelines(const Variant& job, const JobPlan& plan, const SearchLimits& limits) {
+Remedies find_faster(const Variant& job, const JobPlan& plan, const SearchLimits& limits) {
   const Stopwatch watch;
   Remedies made;
   made.most_ranks = job.world;
-  const std::vector<Variant> ways = pipelines(job);
-  for (auto way = ways.begin() + 1; way != ways.end(); ++way) {
+  const auto look_at = [&](const Variant& way) {
     if (watch.seconds() >= limits.seconds) {
       ++made.not_searched;
-      continue;
+      return;
     }
     try {
-      const JobPlan other = plan_job(way->config, way->world, std::nullopt, *plan.device);
+      const JobPlan other = plan_job(way.config, way.world, std::nullopt, *plan.device);
       ++made.planned;
       if (other.fits() && other.tokens_per_s() > plan.tokens_per_s())
-        made.found.push_back(remedy_of(job, *way, other));
+        made.found.push_back(remedy_of(job, way, other));
     } catch (const Error& error) {
-      made.failed.push_back(fmt::format("{}: {}", fmt::join(flags_between(job, *way), " "), error.what()));
+      made.failed.push_back(fmt::format("{}: {}", fmt::join(flags_between(job, way), " "), error.what()));
     }
-  }
+  };
+  const Variant other = with_other_gradient_sync(job);
+  look_at(other);
+  const std::vector<Variant> ways = pipelines(made.found.empty() ? job : other);
+  std::for_each(ways.begin() + 1, ways.end(), look_at);
   std::sort(made.found.begin(), made.found.end(), is_faster);
   if (made.found.size() > limits.remedies) made.found.resize(limits.remedies);
   made.seconds = watch.seconds();

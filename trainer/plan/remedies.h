@@ -46,8 +46,9 @@ struct Remedies {
 // `plan`: of `job`, which does not fit. Throws what plan_job throws, but for what breaks a rule.
 Remedies find_remedies(const Variant& job, const JobPlan& plan, const SearchLimits& limits = {});
 
-// Other schedules and numbers of stages of a pipeline that fit, and are faster than `plan`, of `job`; each
-// planned whole.
-Remedies find_faster_pipelines(const Variant& job, const JobPlan& plan, const SearchLimits& limits = {});
+// Ways of a step of several microbatches that fit, and are faster than `plan`, of `job`; each planned whole:
+// gradients reduced as often as the job does not, and of a pipeline other schedules and numbers of stages
+// with whatever of that is better.
+Remedies find_faster(const Variant& job, const JobPlan& plan, const SearchLimits& limits = {});
 
 }  // namespace rondo

@@ -134,6 +134,12 @@ std::vector<Variant> pipelines(const Variant& job) {
   return made;
 }
 
+Variant with_other_gradient_sync(Variant job) {
+  std::string& sync = job.config.parallelism.fsdp_gradient_sync;
+  sync = sync == "step" ? "microbatch" : "step";
+  return job;
+}
+
 std::vector<Variant> losses(const Variant& job) {
   Variant chunked = job;
   chunked.config.compile.numerics = "rounds";

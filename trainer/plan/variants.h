@@ -32,6 +32,10 @@ std::vector<Variant> losses(const Variant& job);
 // be divided evenly; the job's own first. The job alone where it has no pipeline, or a schedule of a file.
 std::vector<Variant> pipelines(const Variant& job);
 
+// The other value of parallelism.fsdp_gradient_sync: gradients that are reduced once a step are whole until
+// then, so "microbatch" takes less memory, and "step" sends less.
+Variant with_other_gradient_sync(Variant job);
+
 // Policies in an order in which each keeps more for the backward than the one before, but for the last ones:
 // offloading, and the job's own where it is none of these.
 std::vector<Variant> memory_policies(const Variant& job);
