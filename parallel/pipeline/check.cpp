@@ -47,7 +47,7 @@ class Checker {
 
  private:
   struct Stage {
-    std::int32_t weight_gradients = 0, in_flight = 0, pending = 0;
+    std::int32_t weight_gradients = 0, behind_forward = 0, behind_input = 0;  // behind the newest microbatch
     bool reduced = false, is_sharded = false, is_unsharded = false;
   };
 
@@ -79,7 +79,7 @@ class Checker {
     if (action.type == ActionType::forward) {
       require_pair(action);
       take_slot(action);
-      in_flight_.of_stage[action.stage] = std::max(in_flight_.of_stage[action.stage], ++stage.in_flight);
+      count(action, stage, stage.behind_forward, in_flight_.of_stage);
       in_flight_.of_rank[rank_] = std::max(in_flight_.of_rank[rank_], ++rank_in_flight_);
       return;
     }
@@ -88,10 +88,15 @@ class Checker {
     if (action.type == ActionType::backward_weight && (done_[program_.index(action)] & kInputDone) == 0)
       fail("comes before the I of its microbatch", "W reads the gradients that I made");
     if (action.type == ActionType::backward_input)
-      in_flight_.pending_of_stage[action.stage] =
-          std::max(in_flight_.pending_of_stage[action.stage], ++stage.pending);
-    if (action.type == ActionType::backward_weight) --stage.pending;
+      count(action, stage, stage.behind_input, in_flight_.pending_of_stage);
     if (makes_weight_gradient(action.type)) take_weight_gradient(action, stage);
+  }
+
+  // From the oldest microbatch without weight gradients to the newest that has come so far.
+  static void count(const Action& action, const Stage& stage, std::int32_t& behind_newest,
+                    std::vector<std::int32_t>& most) {
+    behind_newest = std::max(behind_newest, action.microbatch + 1);
+    most[action.stage] = std::max(most[action.stage], behind_newest - stage.weight_gradients);
   }
 
   void take_weight_gradient(const Action& action, Stage& stage) {
@@ -103,7 +108,6 @@ class Checker {
     if (stage.reduced)
       fail("adds to gradients that are reduced already", "REDUCE_GRAD is behind all of them");
     ++stage.weight_gradients;
-    --stage.in_flight;
     --rank_in_flight_;
     if (slots_ > 0) slot(action) = -1;
   }

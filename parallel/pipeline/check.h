@@ -11,12 +11,12 @@
 
 namespace rondo::pipeline {
 
-// Microbatches whose activations stand in memory: from F to B, or to W, which reads them last.
+// Microbatches whose activations stand in memory: from F to B, or to W, which reads them last. Of a stage
+// they are counted from the oldest to the newest, so that each has a slot, microbatch m the slot m mod slots.
 struct InFlight {
-  std::vector<std::int32_t> of_stage;  // the most at once
-  std::vector<std::int32_t> of_rank;   // over its stages, so in microbatches of one stage
-  // The most of a stage at once between their I and their W, whose gradients of outputs stand in memory, too.
-  std::vector<std::int32_t> pending_of_stage;
+  std::vector<std::int32_t> of_stage;          // the most at once
+  std::vector<std::int32_t> pending_of_stage;  // between their I and their W
+  std::vector<std::int32_t> of_rank;           // over its stages, so in microbatches of one stage
 };
 
 // "rank 1, action 4 (1F3)"; actions are counted from 0 in the program of the rank.

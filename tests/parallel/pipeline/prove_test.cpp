@@ -194,6 +194,15 @@ TEST_CASE("a slot that a microbatch still holds is not used again") {
       "slots a stage can have that many microbatches in flight");
 }
 
+TEST_CASE("microbatches out of order take the slots of those that stand between them") {
+  const auto in_flight = [](const char* csv) { return check(read_csv(csv, "s.csv"), Form::compute); };
+  const char* skips = "0F0,0F2,0B0,0F1,0B1,0B2\n";
+  CHECK(in_flight(skips).of_stage == std::vector<std::int32_t>{3});
+  CHECK(verdict(skips, 3) == "no error");
+  CHECK(verdict(skips, 2).find("0F2) uses slot 0 of stage 0, which microbatch 0 holds") != std::string::npos);
+  CHECK(in_flight("0F0,0F1,0F2,0I0,0I2,0W0,0I1,0W1,0W2\n").pending_of_stage == std::vector<std::int32_t>{3});
+}
+
 TEST_CASE("a pair is a forward and another microbatch's backward") {
   CHECK(verdict("(0F0;0B0)OVERLAP_F_B\n") ==
         "3: rank 0, action 0 (0F0) runs together with its own backward; neither of a pair may read what the "

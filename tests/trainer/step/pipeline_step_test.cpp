@@ -24,14 +24,15 @@ constexpr const char* kWeightsAtOnce =
     "1I2,1W2,0I2,0W2,2I3,2W3,1I3,1W3,0I3,0W3";
 
 // Three stages of one rank: all forwards first; as few in flight as can be; weight gradients late, and at
-// once.
+// once; a microbatch before its turn.
 constexpr const char* kOrders[] = {
     "0F0,1F0,2F0,0F1,1F1,2F1,0F2,1F2,2F2,0F3,1F3,2F3,2B0,1B0,0B0,2B1,1B1,0B1,2B2,1B2,0B2,2B3,1B3,0B3",
     "0F0,1F0,2F0,2B0,1B0,0B0,0F1,1F1,2F1,2B1,1B1,0B1,0F2,1F2,2F2,2B2,1B2,0B2,0F3,1F3,2F3,2B3,1B3,0B3",
     "0F0,1F0,2F0,2I0,1I0,0I0,0F1,1F1,2F1,2I1,1I1,0I1,1W0,2W0,0W0,0F2,1F2,2F2,1W1,2W1,0W1,2B2,1B2,0B2,0F3,1F3,"
     "2F3,2I3,"
     "1I3,0I3,2W3,1W3,0W3",
-    kWeightsAtOnce};
+    kWeightsAtOnce,
+    "0F0,1F0,2F0,0F2,1F2,2B0,1B0,0B0,0F1,1F1,2F1,2B1,1B1,0B1,2F2,2B2,1B2,0B2,0F3,1F3,2F3,2B3,1B3,0B3"};
 
 PipelineSchedule schedule(const std::string& csv) {
   PipelineSchedule made{.program = pipeline::lower(pipeline::read_csv(csv, "test")), .proof = {}, .rank = 0};
