@@ -67,11 +67,23 @@ std::int64_t message_bytes(const CompiledFunctions& functions) {
   return 0;
 }
 
+void plan_limits(PipelineRanks& ranks, PipelinePlan& plan) {
+  for (std::int64_t most = plan.most_pending() / 2; most > 0; most /= 2) {
+    ranks.limit_pending(most);
+    PendingLimit& limit = plan.limits.emplace_back();
+    limit.most = most;
+    for (std::int64_t rank = 0; rank < ranks.count(); ++rank)
+      limit.bytes = std::max(limit.bytes, planned_memory(ranks.of(rank)).total_bytes());
+    limit.step_s = pipeline::simulate(ranks.layout().program, plan.times, false).end + plan.update_s;
+  }
+  ranks.limit_pending(std::nullopt);
+}
+
 }  // namespace
 
 PipelineRanks::PipelineRanks(const JobConfig& config, const Layout& layout, std::int64_t place,
                              const std::shared_ptr<const Decoder>& model, const CompileRequest& request)
-    : layout_(*pipeline_layout(config, layout)) {
+    : config_(config), ranks_(layout), layout_(*pipeline_layout(config, layout)) {
   std::vector<std::set<ActionType>> actions(layout_.stages.size());
   for (const auto& program : layout_.program.ranks)
     for (const pipeline::Action& action : program)
@@ -97,6 +109,12 @@ PipelineRanks::PipelineRanks(const JobConfig& config, const Layout& layout, std:
   }
 }
 
+void PipelineRanks::limit_pending(std::optional<std::int64_t> most) {
+  JobConfig limited = config_;
+  if (most) limited.parallelism.pipeline_parallel_max_pending_weight_gradients = most;
+  layout_ = *pipeline_layout(limited, ranks_);
+}
+
 const CompiledFunctions& PipelineRanks::of(std::int64_t rank) {
   CompiledFunctions& functions = kinds_[kind_of_[static_cast<std::size_t>(rank)]];
   functions.pipeline->place({layout_.program, layout_.proof, rank});
@@ -117,6 +135,7 @@ PipelinePlan plan_pipeline(
   };
   std::map<const CompiledFunctions*, KindEstimate> kinds;
   plan.times.stages.resize(plan.layout.stages.size());
+  plan.pending_bytes.resize(plan.layout.stages.size());
   for (std::int64_t rank = 0; rank < ranks.count(); ++rank) {
     const CompiledFunctions& functions = ranks.of(rank);
     const auto [found, is_new] = kinds.try_emplace(&functions);
@@ -138,6 +157,8 @@ PipelinePlan plan_pipeline(
           .backward_input = backward_input.step_s,
           .backward_weight = backward_weight.step_s,
           .unshard = unshard.step_s};
+      plan.pending_bytes[static_cast<std::size_t>(functions.pipeline->stages[i].stage)] =
+          functions.pipeline->stages[i].saved_bytes(Lasting::pending);
       computes.add(unshard, 1);
       std::int64_t forwards = program.microbatches, inputs = forwards, weights = forwards;  // alone
       for (std::size_t k = 0; k < pairs.size(); ++k) {
@@ -168,8 +189,21 @@ PipelinePlan plan_pipeline(
     plan.times.messages.push_back(from == to ? 0
                                              : message_s(static_cast<double>(plan.message_bytes), from, to));
   }
-  plan.timeline = pipeline::simulate(program, plan.times, program.action_count() <= pipeline::kMostDrawn);
+  const bool is_small = program.action_count() <= pipeline::kMostDrawn;
+  plan.timeline = pipeline::simulate(program, plan.times, is_small);
+  if (is_small) plan_limits(ranks, plan);
   return plan;
+}
+
+std::int32_t PipelinePlan::most_pending() const {
+  const std::vector<std::int32_t>& of_stage = layout.proof.in_flight.pending_of_stage;
+  return *std::max_element(of_stage.begin(), of_stage.end());
+}
+
+std::int64_t PipelinePlan::limit_within(std::int64_t most_bytes) const {
+  const auto found = std::find_if(limits.begin(), limits.end(),
+                                  [&](const PendingLimit& limit) { return limit.bytes <= most_bytes; });
+  return found == limits.end() ? 0 : found->most;
 }
 
 double PipelinePlan::bubble_share() const {
@@ -195,6 +229,30 @@ std::vector<pipeline::StageLayers> PipelinePlan::layers() const {
   for (const StagePart& stage : layout.stages)
     layers.push_back({stage.embedding, stage.head, static_cast<std::int32_t>(stage.layers), 0});
   return layers;
+}
+
+std::string PipelinePlan::even_layout() const {
+  const auto seconds = [&](std::size_t stage) {
+    const pipeline::StageTimes& stage_times = times.stages[stage];
+    return stage_times.forward + stage_times.backward_input + stage_times.backward_weight;
+  };
+  double of_layers_s = 0;
+  std::int64_t layers_alone = 0, layers = 0;
+  for (std::size_t i = 0; i < layout.stages.size(); ++i) {
+    const StagePart& stage = layout.stages[i];
+    layers += stage.layers;
+    if (stage.embedding || stage.head) continue;
+    layers_alone += stage.layers;
+    of_layers_s += seconds(i);
+  }
+  if (layers_alone == 0) return "";
+  const auto in_layers = [&](std::size_t stage) {
+    const double all = seconds(stage) * static_cast<double>(layers_alone) / of_layers_s;
+    return std::max(0.0, all - static_cast<double>(layout.stages[stage].layers));
+  };
+  const pipeline::EndCosts ends{in_layers(0), in_layers(layout.stages.size() - 1)};
+  return print_layout(pipeline::split_layers(static_cast<std::int32_t>(layers),
+                                             static_cast<std::int32_t>(layout.stages.size()), ends));
 }
 
 }  // namespace rondo

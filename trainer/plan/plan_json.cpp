@@ -62,12 +62,15 @@ nlohmann::ordered_json step_json(const JobPlan& p) {
 
 nlohmann::ordered_json pipeline_json(const JobPlan& p) {
   const PipelinePlan& pipeline = *p.pipeline;
-  nlohmann::ordered_json stages = nlohmann::ordered_json::array(), edges = stages, ranks = stages;
+  nlohmann::ordered_json stages = nlohmann::ordered_json::array(), edges = stages, ranks = stages,
+                         limits = stages;
   for (std::size_t i = 0; i < pipeline.layout.stages.size(); ++i) {
     const pipeline::StageTimes& times = pipeline.times.stages[i];
     stages.push_back({{"rank", pipeline.layout.program.rank_of_stage[i]},
                       {"layers", pipeline.layout.stages[i].layers},
                       {"in_flight", pipeline.layout.proof.in_flight.of_stage[i]},
+                      {"pending", pipeline.layout.proof.in_flight.pending_of_stage[i]},
+                      {"pending_bytes", pipeline.pending_bytes[i]},
                       {"forward_s", times.forward},
                       {"backward_input_s", times.backward_input},
                       {"backward_weight_s", times.backward_weight},
@@ -82,6 +85,8 @@ nlohmann::ordered_json pipeline_json(const JobPlan& p) {
     ranks.push_back({{"total_bytes", pipeline.bytes[rank]},
                      {"compute_s", pipeline.computes[rank].step_s},
                      {"bubble_s", pipeline.bubble_s(rank)}});
+  for (const PendingLimit& limit : pipeline.limits)
+    limits.push_back({{"most", limit.most}, {"total_bytes", limit.bytes}, {"step_s", limit.step_s}});
   return {{"schedule", pipeline.schedule},
           {"layout", print_layout(pipeline.layers())},
           {"microbatches", pipeline.layout.program.microbatches},
@@ -91,6 +96,7 @@ nlohmann::ordered_json pipeline_json(const JobPlan& p) {
           {"messages_s", pipeline.times.messages},
           {"stages", stages},
           {"ranks", ranks},
+          {"max_pending_weight_gradients", limits},
           {"edges", edges}};
 }
 

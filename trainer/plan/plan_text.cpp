@@ -117,7 +117,7 @@ void add_remedies(Lines& lines, const JobPlan& p, const Remedies& r) {
 // Of a job that fits.
 void add_faster(Lines& lines, const JobPlan& p, const Remedies& r) {
   const char* const ways =
-      p.pipeline ? "schedule, number of stages a rank or gradient sync" : "gradient sync";
+      p.pipeline ? "schedule, split into stages, size of microbatches or gradient sync" : "gradient sync";
   lines.add("");
   lines.add("{}", r.found.empty() ? fmt::format("no other {} fits and is faster", ways)
                                   : "ways that fit and are faster, the fastest first");
@@ -232,6 +232,14 @@ void add_pipeline(Lines& lines, const JobPlan& p) {
   lines.add("  {:<22}{} microbatches of the stages", "in flight",
             runs_text(pipeline.layout.proof.in_flight.of_stage));
   lines.add("  {:<22}{:>9.3f} to {:.3f} GiB", "memory of the ranks", gib(*least), gib(*most));
+  if (pipeline.most_pending() > 0)
+    lines.add("  {:<22}{} microbatches of the stages between I and W, at most {} each", "pending",
+              runs_text(pipeline.layout.proof.in_flight.pending_of_stage),
+              size_text(*std::max_element(pipeline.pending_bytes.begin(), pipeline.pending_bytes.end())));
+  for (const PendingLimit& limit : pipeline.limits)
+    lines.add("    {:<20}{:>9.3f} GiB on the fullest rank, {}; {:.1f} ms a step",
+              fmt::format("at most {} of a stage", limit.most), gib(limit.bytes),
+              limit.bytes <= p.usable_bytes ? "fits" : "does not fit", limit.step_s * 1e3);
   lines.add("  {:<22}{:>12}, {:.2f} ms", "message", size_text(pipeline.message_bytes), slowest * 1e3);
   lines.add("  {:<22}{:>9} of them on each of {} edges, {} at most", "messages",
             few->messages == many->messages ? grouped(few->messages)

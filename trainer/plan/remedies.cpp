@@ -247,7 +247,18 @@ Remedies find_faster(const Variant& job, const JobPlan& plan, const SearchLimits
   const Stopwatch watch;
   Remedies made;
   made.most_ranks = job.world;
-  const auto look_at = [&](const Variant& way) {
+  Variant fastest = job;
+  double tokens_per_s = plan.tokens_per_s();
+  std::vector<Variant> more;  // that a plan leads to
+  const auto lead_on = [&more](const Variant& way, const JobPlan& of_way) {
+    if (!of_way.pipeline) return;
+    const PipelinePlan& pipeline = *of_way.pipeline;
+    if (!of_way.fits() && pipeline.most_pending() > 0)
+      more.push_back(with_pending(way, pipeline.limit_within(of_way.usable_bytes)));
+    const std::string even = pipeline.even_layout();
+    if (!even.empty() && even != print_layout(pipeline.layers())) more.push_back(with_layout(way, even));
+  };
+  const auto look_at = [&](const Variant& way, bool leads_on) {
     if (watch.seconds() >= limits.seconds) {
       ++made.not_searched;
       return;
@@ -255,16 +266,22 @@ Remedies find_faster(const Variant& job, const JobPlan& plan, const SearchLimits
     try {
       const JobPlan other = plan_job(way.config, way.world, std::nullopt, *plan.device);
       ++made.planned;
-      if (other.fits() && other.tokens_per_s() > plan.tokens_per_s())
-        made.found.push_back(remedy_of(job, way, other));
+      if (leads_on) lead_on(way, other);
+      if (!other.fits() || other.tokens_per_s() <= plan.tokens_per_s()) return;
+      made.found.push_back(remedy_of(job, way, other));
+      if (other.tokens_per_s() <= tokens_per_s) return;
+      tokens_per_s = other.tokens_per_s();
+      fastest = way;
     } catch (const Error& error) {
       made.failed.push_back(fmt::format("{}: {}", fmt::join(flags_between(job, way), " "), error.what()));
     }
   };
-  const Variant other = with_other_gradient_sync(job);
-  look_at(other);
-  const std::vector<Variant> ways = pipelines(made.found.empty() ? job : other);
-  std::for_each(ways.begin() + 1, ways.end(), look_at);
+  lead_on(job, plan);
+  look_at(with_other_gradient_sync(job), true);
+  const std::vector<Variant> ways = pipelines(fastest);
+  for (auto way = ways.begin() + 1; way != ways.end(); ++way) look_at(*way, true);
+  for (const Variant& way : std::exchange(more, {})) look_at(way, false);
+  for (const Variant& way : microbatch_sizes(fastest)) look_at(way, false);
   std::sort(made.found.begin(), made.found.end(), is_faster);
   if (made.found.size() > limits.remedies) made.found.resize(limits.remedies);
   made.seconds = watch.seconds();

@@ -47,8 +47,9 @@ struct Remedies {
 Remedies find_remedies(const Variant& job, const JobPlan& plan, const SearchLimits& limits = {});
 
 // Ways of a step of several microbatches that fit, and are faster than `plan`, of `job`; each planned whole:
-// gradients reduced as often as the job does not, and of a pipeline other schedules and numbers of stages
-// with whatever of that is better.
+// gradients reduced as often as the job does not; of a pipeline then other schedules and numbers of stages;
+// each of these with stages that take equally long, or with fewer pending microbatches where it does not fit;
+// and the fastest with smaller and larger microbatches.
 Remedies find_faster(const Variant& job, const JobPlan& plan, const SearchLimits& limits = {});
 
 }  // namespace rondo

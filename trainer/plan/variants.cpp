@@ -123,6 +123,7 @@ std::vector<Variant> pipelines(const Variant& job) {
       p.module_fqns_per_model_part.clear();
       p.pipeline_parallel_layout.clear();
       p.pipeline_parallel_layers_per_stage.reset();
+      p.pipeline_parallel_max_pending_weight_gradients.reset();
       if (per_rank != schedule.default_stages_per_rank) {
         const std::int64_t stages = per_rank * own.pipeline_parallel_degree;
         const std::int64_t each = (layers + stages - 1) / stages;
@@ -138,6 +139,32 @@ Variant with_other_gradient_sync(Variant job) {
   std::string& sync = job.config.parallelism.fsdp_gradient_sync;
   sync = sync == "step" ? "microbatch" : "step";
   return job;
+}
+
+Variant with_layout(Variant job, const std::string& layout) {
+  Parallelism& p = job.config.parallelism;
+  p.module_fqns_per_model_part.clear();
+  p.pipeline_parallel_layers_per_stage.reset();
+  p.pipeline_parallel_layout = layout;
+  return job;
+}
+
+Variant with_pending(Variant job, std::int64_t most) {
+  job.config.parallelism.pipeline_parallel_max_pending_weight_gradients = most;
+  return job;
+}
+
+std::vector<Variant> microbatch_sizes(const Variant& job) {
+  std::vector<Variant> made;
+  if (!job.config.parallelism.has_pipeline()) return made;
+  const std::int64_t own = job.config.parallelism.pipeline_parallel_microbatch_size;
+  for (const std::int64_t size : {own / 2, own * 2}) {
+    if (size == 0) continue;
+    Variant v = job;
+    v.config.parallelism.pipeline_parallel_microbatch_size = size;
+    if (resolves(v)) made.push_back(std::move(v));
+  }
+  return made;
 }
 
 std::vector<Variant> losses(const Variant& job) {

@@ -36,6 +36,13 @@ std::vector<Variant> pipelines(const Variant& job);
 // then, so "microbatch" takes less memory, and "step" sends less.
 Variant with_other_gradient_sync(Variant job);
 
+// With its layers divided so, as Megatron writes it; and with at most so many microbatches of a stage between
+// I and W.
+Variant with_layout(Variant job, const std::string& layout);
+Variant with_pending(Variant job, std::int64_t most);
+// A pipeline's microbatches of half and of twice the size, where a step can be made of them.
+std::vector<Variant> microbatch_sizes(const Variant& job);
+
 // Policies in an order in which each keeps more for the backward than the one before, but for the last ones:
 // offloading, and the job's own where it is none of these.
 std::vector<Variant> memory_policies(const Variant& job);

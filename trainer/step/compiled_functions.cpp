@@ -1,7 +1,9 @@
 #include "trainer/step/compiled_functions.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 #include "compiler/bodies/merge.h"
 #include "support/error.h"
@@ -25,12 +27,6 @@ ir::CutOptions cut_of(const std::vector<pipeline::Action>& actions, std::int64_t
     cut.divided_backward = cut.divided_backward || action.type == ActionType::backward_weight;
   }
   return cut;
-}
-
-std::int64_t bytes_of(const std::map<std::string, ir::TensorType>& saved) {
-  return std::accumulate(saved.begin(), saved.end(), std::int64_t{0}, [](std::int64_t sum, const auto& one) {
-    return sum + ir::storage_bytes(one.second);
-  });
 }
 
 bool is_received(const StepInput& input) {
@@ -60,10 +56,23 @@ Lasting lasting(const StepInput& saved) {
                                                 : Lasting::microbatch;
 }
 
-// So that a slot has one of them for all microbatches that are in it.
-std::int32_t next_divisor(std::int32_t of, std::int32_t least) {
-  while (of % least != 0) ++least;
-  return least;
+// Slots for so many microbatches, and for so many pending ones, whose number divides that of the others, so
+// that a slot has one of them for all microbatches that are in it: the fewest bytes.
+void choose_slots(CompiledStage& stage, std::int32_t in_flight, std::int32_t pending) {
+  stage.slots = in_flight;
+  stage.pending_slots = std::max(1, pending);
+  if (stage.slots % stage.pending_slots == 0) return;
+  const std::int64_t of_microbatch = stage.saved_bytes(Lasting::microbatch),
+                     of_pending = stage.saved_bytes(Lasting::pending);
+  std::pair least(std::numeric_limits<std::int64_t>::max(), in_flight);
+  for (std::int32_t count = pending; count <= in_flight; ++count) {
+    const std::int32_t slots = (in_flight + count - 1) / count * count;
+    const std::pair bytes(slots * of_microbatch + count * of_pending, slots);
+    if (bytes >= least) continue;
+    least = bytes;
+    stage.slots = slots;
+    stage.pending_slots = count;
+  }
 }
 
 const ir::Graph* graph_of(const CutFunction& function, ir::Body body) {
@@ -91,8 +100,8 @@ PlannedMemory planned_memory(const CompiledFunctions& functions) {
   if (!functions.pipeline) return memory;
   std::int64_t& saved = memory.input_bytes[static_cast<std::size_t>(ir::InputKind::saved)] = 0;
   for (const CompiledStage& stage : functions.pipeline->stages)
-    saved += bytes_of(stage.saved(Lasting::step)) + stage.slots * bytes_of(stage.saved(Lasting::microbatch)) +
-             stage.pending_slots * bytes_of(stage.saved(Lasting::pending));
+    saved += stage.saved_bytes(Lasting::step) + stage.slots * stage.saved_bytes(Lasting::microbatch) +
+             stage.pending_slots * stage.saved_bytes(Lasting::pending);
   std::int64_t& batch = memory.input_bytes[static_cast<std::size_t>(ir::InputKind::batch)] = 0;
   for (const CompiledStep* step : functions.all()) batch = std::max(batch, own_batch_bytes(*step));
   batch += received_bytes(*functions.pipeline);
@@ -132,6 +141,12 @@ std::map<std::string, ir::TensorType> CompiledStage::saved(Lasting wanted) const
   return found;
 }
 
+std::int64_t CompiledStage::saved_bytes(Lasting wanted) const {
+  std::int64_t bytes = 0;
+  for (const auto& [name, type] : saved(wanted)) bytes += ir::storage_bytes(type);
+  return bytes;
+}
+
 std::vector<std::int64_t> PipelineSchedule::stages_of_rank() const {
   std::vector<std::int64_t> stages;
   for (std::int64_t stage = 0; stage < program.stages; ++stage)
@@ -146,9 +161,7 @@ void CompiledPipeline::place(const PipelineSchedule& schedule) {
   for (std::size_t i = 0; i < own.size(); ++i) {
     const auto stage = static_cast<std::size_t>(own[i]);
     stages[i].stage = own[i];
-    stages[i].slots = proof.in_flight.of_stage[stage];
-    stages[i].pending_slots =
-        next_divisor(stages[i].slots, std::max(1, proof.in_flight.pending_of_stage[stage]));
+    choose_slots(stages[i], proof.in_flight.of_stage[stage], proof.in_flight.pending_of_stage[stage]);
   }
 }
 

@@ -36,8 +36,8 @@ struct CompiledBody {
 };
 ir::Body body_of(pipeline::ActionType compute);
 
-// A stage of a pipeline. `slots`: microbatches whose values it holds at once, `pending_slots` those between
-// the two parts of their backward, a divisor of that. Microbatch m is in slot m mod slots.
+// A stage of a pipeline. `slots`: for microbatches whose values it holds at once, `pending_slots` for those
+// between the two parts of their backward, a divisor of that. Microbatch m is in slot m mod slots.
 struct CompiledStage {
   std::int64_t stage = 0;
   bool embedding = true, head = true;
@@ -51,6 +51,7 @@ struct CompiledStage {
   const CompiledStep* body(ir::Body wanted) const;
   // The inputs of kind `saved`, of one slot.
   std::map<std::string, ir::TensorType> saved(Lasting lasting) const;
+  std::int64_t saved_bytes(Lasting lasting) const;  // of one slot
 };
 // What a rank plays of it.
 struct PipelineSchedule {

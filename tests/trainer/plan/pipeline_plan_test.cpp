@@ -163,6 +163,90 @@ TEST_CASE("a plan is of the fullest rank and of the busiest rank's time, or of t
   CHECK(pipeline.message_bytes == 128 * 256 * 2);
 }
 
+// What the fullest rank holds besides weights and their gradients: activations and what is received of them.
+std::int64_t activation_bytes(const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"--compile.memory_policy=full",
+                                    "--parallelism.pipeline_parallel_layout="};
+  words.insert(words.end(), more.begin(), more.end());
+  const Ranks ranks(job(words));
+  PipelineRanks compiled = ranks.compiled();
+  std::int64_t most = 0;
+  for (std::int64_t rank = 0; rank < kRanks; ++rank) {
+    const CompiledFunctions& functions = compiled.of(rank);
+    const PlannedMemory memory = planned_memory(functions);
+    const auto of = [&](ir::InputKind kind) { return memory.input_bytes[static_cast<std::size_t>(kind)]; };
+    std::int64_t bytes = memory.arena_bytes + of(ir::InputKind::saved) + of(ir::InputKind::batch);
+    for (const CompiledStage& stage : functions.pipeline->stages) bytes -= stage.saved_bytes(Lasting::step);
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+TEST_CASE("with full recomputation zero-bubble schedules take 1F1B's memory where nothing may be pending") {
+  const auto bytes = [](const char* schedule, const char* layers_per_stage, const char* pending) {
+    std::vector<std::string> words = {
+        "--parallelism.pipeline_parallel_schedule=" + std::string(schedule), "--model.n_layers=14",
+        "--parallelism.pipeline_parallel_layers_per_stage=" + std::string(layers_per_stage)};
+    if (*pending != '\0')
+      words.push_back("--parallelism.pipeline_parallel_max_pending_weight_gradients=" + std::string(pending));
+    return static_cast<double>(activation_bytes(words));
+  };
+  const double plain = bytes("1F1B", "4", "");
+  for (const char* schedule : {"InterleavedZeroBubble", "ZBVZeroBubble", "DualPipeV"}) {
+    const char* layers = schedule == std::string("InterleavedZeroBubble") ? "4" : "2";
+    INFO(schedule << ": " << bytes(schedule, layers, "") / plain << " of 1F1B's bytes, with one pending "
+                  << bytes(schedule, layers, "1") / plain << ", with none "
+                  << bytes(schedule, layers, "0") / plain);
+    CHECK(bytes(schedule, layers, "") > bytes(schedule, layers, "1"));
+    CHECK(bytes(schedule, layers, "1") > bytes(schedule, layers, "0"));
+    CHECK(bytes(schedule, layers, "0") <= 1.05 * plain);
+    if (layers == std::string("2")) CHECK(bytes(schedule, layers, "1") <= 1.05 * plain);
+  }
+}
+
+TEST_CASE("a plan says what fewer pending microbatches take, and the search takes the most that fit") {
+  ir::DeviceModel device = *ir::find_device_model("h200");
+  const Variant divided{
+      job({"--parallelism.pipeline_parallel_schedule=InterleavedZeroBubble", "--compile.memory_policy=full"}),
+      kRanks};
+  const JobPlan plan = plan_job(divided.config, kRanks, std::nullopt, device);
+  const PipelinePlan& pipeline = *plan.pipeline;
+  CHECK(pipeline.most_pending() == 4);
+  CHECK(pipeline.pending_bytes[0] == 0);  // nobody wants the gradient of the tokens
+  CHECK(pipeline.pending_bytes[1] > 0);
+  REQUIRE(pipeline.limits.size() == 2);
+  for (const PendingLimit& limit : pipeline.limits) {
+    Variant limited = divided;
+    limited.config.parallelism.pipeline_parallel_max_pending_weight_gradients = limit.most;
+    const JobPlan other = plan_job(limited.config, kRanks, std::nullopt, device);
+    CHECK(limit.bytes == other.memory.total_bytes());
+    CHECK(limit.step_s == Approx(other.step_s()));
+    CHECK(limit.bytes < plan.memory.total_bytes());
+    CHECK(limit.step_s > plan.step_s());
+  }
+  CHECK(pipeline.limit_within(pipeline.limits.back().bytes - 1) == 0);
+  CHECK(pipeline.limit_within(pipeline.limits.front().bytes) == pipeline.limits.front().most);
+
+  // Room for one pending microbatch of two stages a rank, not for all.
+  const Variant plain{
+      job({"--model.n_layers=14", "--parallelism.pipeline_parallel_layout=", "--compile.memory_policy=full"}),
+      kRanks};
+  const std::vector<Variant> ways = pipelines(plain);
+  const Variant& way = *std::find_if(ways.begin(), ways.end(), [](const Variant& one) {
+    return one.config.parallelism.pipeline_parallel_schedule == "InterleavedZeroBubble" &&
+           !one.config.parallelism.pipeline_parallel_layers_per_stage;
+  });
+  const std::int64_t room = plan_job(way.config, kRanks, std::nullopt, device).pipeline->limits.back().bytes;
+  device.memory_bytes = device.reserve_bytes + room;
+  const Remedies faster =
+      find_faster_pipelines(plain, plan_job(plain.config, kRanks, std::nullopt, device), {.seconds = 600});
+  Variant limited = way;
+  limited.config.parallelism.pipeline_parallel_max_pending_weight_gradients = 1;
+  CHECK(std::any_of(faster.found.begin(), faster.found.end(), [&](const Remedy& found) {
+    return found.flags == flags_between(plain, limited) && found.total_bytes == room;
+  }));
+}
+
 TEST_CASE("messages between nodes take longer than those within one") {
   ir::DeviceModel device = *ir::find_device_model("h200");
   device.ranks_per_node = 4;

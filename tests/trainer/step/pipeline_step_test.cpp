@@ -143,6 +143,22 @@ TEST_CASE("where the backward recomputes, a fifth to a half of what is pending b
   }
 }
 
+TEST_CASE("slots of pending microbatches divide the others, for the fewest bytes") {
+  cpu_memory::install();
+  const auto slots = [](const char* policy) {
+    const PipelinedJob job("llama3", {"--compile.memory_policy=" + std::string(policy)});
+    // Three in flight, two of them pending.
+    const CompiledFunctions compiled = job.compile_stages(
+        ExecutorKind::replay,
+        "0F0,1F0,2F0,0F1,1F1,2F1,0F2,1F2,2F2,2I0,1I0,0I0,2I1,1I1,0I1,2W0,1W0,0W0,2W1,1W1,0W1,2B2,1B2,0B2,"
+        "0F3,1F3,2F3,2B3,1B3,0B3");
+    const CompiledStage& last = compiled.pipeline->stages[2];
+    return std::pair(last.slots, last.pending_slots);
+  };
+  CHECK(slots("none") == std::pair(3, 3));
+  CHECK(slots("full") == std::pair(4, 2));
+}
+
 TEST_CASE("a stage holds as many slots as microbatches are in flight, and bodies copy nothing into them") {
   cpu_memory::install();
   const PipelinedJob job("llama3", {});
