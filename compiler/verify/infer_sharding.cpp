@@ -196,7 +196,7 @@ class Inference {
     }
   }
 
-  // The sizes before a flattening go with what is still flat, and come back with a view that has them.
+  // The sizes before a flattening go with what is still flat, until a view has them again.
   void carry_sizes(const Node& node, const Op& op, std::size_t i, ShardingType& made) {
     const auto is_inner = [](const Placement& p) { return p.kind == Kind::inner; };
     if (std::none_of(made.on.begin(), made.on.end(), is_inner)) return;
@@ -207,14 +207,10 @@ class Inference {
         throw Refused{"it mixes tensors that were flattened from different sizes"};
       sizes = types_.unflattened(id);
     });
-    const bool is_view = op.kind == OpKind::view;
-    if (sizes == -1 && is_view) sizes = types_.number_of(graph_.value(operand(node, 0)).type.sizes);
-    if (is_view && sizes != -1 && graph_.value(node.results[i]).type.sizes == types_.sizes(sizes)) {
-      for (Placement& p : made.on)
-        if (is_inner(p)) p.kind = Kind::sharded;
-      return;
-    }
     made.unflattened = sizes;
+    if (op.kind != OpKind::view) return;
+    if (sizes == -1) types_.flatten(graph_.value(operand(node, 0)).type.sizes, made);
+    if (made.unflattened != -1) types_.unflatten(graph_.value(node.results[i]).type.sizes, made);
   }
 
   // --- buffers of unlike parts ---
@@ -285,7 +281,7 @@ class Inference {
         if (parameters.values[i] == kNoValue || list->values[i] == kNoValue)
           throw Refused{"a tensor of its lists is missing"};
         const ShardingType parameter = types_.of(parameters.values[i]), own = types_.of(list->values[i]);
-        if (own != parameter)
+        if (as_flat(own) != as_flat(parameter))
           throw Refused{fmt::format("parameter {} lies as {}, and what updates it as {}",
                                     input_name(parameters.values[i]), types_.text(parameter),
                                     types_.text(own))};
@@ -330,7 +326,7 @@ class Inference {
           made.on[a] = wanted.on[a];
           made.unflattened = wanted.unflattened;
         }
-      if (made == wanted) continue;
+      if (as_flat(made) == as_flat(wanted)) continue;
       throw Refused{fmt::format("output \"{}\" lies as {}; it must as {}", output.name, types_.text(made),
                                 types_.text(wanted))};
     }

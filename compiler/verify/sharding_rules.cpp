@@ -20,6 +20,8 @@ using Kind = Placement::Kind;
 // What lies beside each other, element by element, once summands are out of the question.
 Placement beside(const Placement& a, const Placement& b) {
   if (a == b || b.kind == Kind::zero || b.kind == Kind::replicated) return a;
+  if (a == inner(0) && b == sharded(0)) return a;  // as_flat (value_shardings.h)
+  if (b == inner(0) && a == sharded(0)) return b;
   if (a.kind == Kind::zero || a.kind == Kind::replicated) return b;
   if (a.kind == Kind::local || b.kind == Kind::local) return kLocal;
   refuse("the operands are cut in two ways,", a, b);

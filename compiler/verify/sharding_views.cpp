@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/verify/sharding_rules.h"
+#include "compiler/verify/value_shardings.h"
 
 namespace rondo::ir {
 namespace {
@@ -39,8 +40,10 @@ Placement view(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
   if (p.kind != Kind::sharded) return p;
   const Sizes &from = at.type(0).sizes, &to = at.result(0).sizes;
+  const std::vector<std::size_t> only = {static_cast<std::size_t>(p.dim)};
+  if (to.size() == 1 && p.dim > 0 && counted_dims(from) != only)
+    return Placement{Kind::inner, p.dim, p.repeated};
   if (const int dim = dim_in_view(from, p.dim, to); dim >= 0) return moved(p, dim);
-  if (to.size() == 1) return Placement{Kind::inner, p.dim, p.repeated};
   throw Refused{fmt::format("dimension {}, of which each rank has a part, is none of the view's", p.dim)};
 }
 

@@ -7,6 +7,13 @@
 
 namespace rondo::ir {
 
+std::vector<std::size_t> counted_dims(const std::vector<std::int64_t>& sizes) {
+  std::vector<std::size_t> dims;
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] != 1) dims.push_back(d);
+  return dims;
+}
+
 ValueShardings::ValueShardings(const Graph& graph) : graph_(graph) {
   placed_.assign(graph.mesh.axes.size(), IdMap<Placement>(graph.values.size()));
   unflattened_.assign(graph.values.size(), -1);
@@ -27,7 +34,59 @@ void ValueShardings::set(ValueId id, const ShardingType& type) {
 ShardingType ValueShardings::type_of(const Sharding& sharding) {
   ShardingType type;
   std::copy_n(sharding.axes.begin(), std::min(sharding.axes.size(), axes()), type.on.begin());
-  if (!sharding.unflattened.empty()) type.unflattened = number_of(sharding.unflattened);
+  if (!sharding.unflattened.empty()) flatten(sharding.unflattened, type);
+  return type;
+}
+
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+bool is_inner(const Placement& p) { return p.kind == Placement::Kind::inner; }
+
+Sizes at_dims(const Sizes& sizes, const std::vector<std::size_t>& dims) {
+  Sizes some;
+  for (const std::size_t d : dims) some.push_back(sizes[d]);
+  return some;
+}
+
+}  // namespace
+
+void ValueShardings::flatten(const Sizes& sizes, ShardingType& type) {
+  const std::vector<std::size_t> dims = counted_dims(sizes);
+  const auto place = [&](const Placement& p) {
+    return std::find(dims.begin(), dims.end(), static_cast<std::size_t>(p.dim)) - dims.begin();
+  };
+  const bool all_count = std::all_of(type.on.begin(), type.on.end(), [&](const Placement& p) {
+    return !is_inner(p) || place(p) < std::ssize(dims);
+  });
+  type.unflattened = number_of(all_count ? at_dims(sizes, dims) : sizes);
+  for (Placement& p : type.on)
+    if (all_count && is_inner(p)) p.dim = static_cast<std::int8_t>(place(p));
+}
+
+void ValueShardings::unflatten(const Sizes& sizes, ShardingType& type) const {
+  const Sizes& before = this->sizes(type.unflattened);
+  const std::vector<std::size_t> dims = counted_dims(sizes);
+  const bool exact = sizes == before;
+  const bool all_count = std::all_of(type.on.begin(), type.on.end(), [&](const Placement& p) {
+    return !is_inner(p) || static_cast<std::size_t>(p.dim) < dims.size();
+  });
+  if (sizes.size() < 2 || (!exact && (!all_count || at_dims(sizes, dims) != before))) return;
+  for (Placement& p : type.on)
+    if (is_inner(p))
+      p = {Placement::Kind::sharded,
+           exact ? p.dim : static_cast<std::int8_t>(dims[static_cast<std::size_t>(p.dim)]), p.repeated};
+  type.unflattened = -1;
+}
+
+ShardingType as_flat(ShardingType type) {
+  bool has_inner = false;
+  for (Placement& p : type.on) {
+    if (is_inner(p) && p.dim == 0) p.kind = Placement::Kind::sharded;
+    has_inner = has_inner || is_inner(p);
+  }
+  if (!has_inner) type.unflattened = -1;
   return type;
 }
 

@@ -19,6 +19,8 @@ struct ShardingType {
   std::int32_t unflattened = -1;  // where an axis is `inner`: ValueShardings::sizes; -1: none
   bool operator==(const ShardingType&) const = default;
 };
+// Flat, a part along the first of several dimensions is one of the whole: `inner 0` is `sharded`.
+ShardingType as_flat(ShardingType type);
 // Of the last dimension `length` elements; of a gathered buffer, of each rank's row.
 struct BufferPart {
   std::int64_t length;
@@ -27,6 +29,9 @@ struct BufferPart {
 using BufferParts = std::vector<BufferPart>;
 // The type of all of it, for a reader that does not take it apart: zeros go with everything.
 std::optional<ShardingType> common_type(const BufferParts& parts);
+
+// Those of more than one element.
+std::vector<std::size_t> counted_dims(const std::vector<std::int64_t>& sizes);
 
 class ValueShardings {
  public:
@@ -41,10 +46,13 @@ class ValueShardings {
   void set(ValueId id, const ShardingType& type);
 
   ShardingType type_of(const Sharding& sharding);
-  std::int32_t number_of(const std::vector<std::int64_t>& sizes);
   const std::vector<std::int64_t>& sizes(std::int32_t number) const {
     return sizes_[static_cast<std::size_t>(number)];
   }
+  // Of what is `inner`: it had `sizes`, and a view gives it `sizes` again. Dimensions of one element count
+  // for neither, unless ranks have parts of one. Other sizes leave it flat.
+  void flatten(const std::vector<std::int64_t>& sizes, ShardingType& type);
+  void unflatten(const std::vector<std::int64_t>& sizes, ShardingType& type) const;
 
   // nullptr where the value is no buffer of unlike parts.
   const BufferParts* parts(ValueId id) const;
@@ -57,6 +65,8 @@ class ValueShardings {
   std::string text(const ShardingType& type, bool all = true) const;  // not all: where it is not replicated
 
  private:
+  std::int32_t number_of(const std::vector<std::int64_t>& sizes);
+
   const Graph& graph_;
   std::vector<IdMap<Placement>> placed_;  // by axis
   IdMap<std::int32_t> unflattened_;

@@ -37,8 +37,8 @@ std::string refusal_of(const std::string& nodes, const std::string& returned = "
   }
   return "";
 }
-std::string type_of(const std::string& nodes, ValueId id) {
-  return sharding_comments(parse(kHead + nodes + "return\n", "x.ir"))[id];
+std::string type_of(const std::string& nodes, ValueId id, const std::string& head = kHead) {
+  return sharding_comments(parse(head + nodes + "return\n", "x.ir"))[id];
 }
 
 // w1 and w2 as they are computed with: %12 [8, 8] of half the rows of 16, %22 [8, 8] of half the columns.
@@ -64,6 +64,26 @@ TEST_CASE("a flat shard that is gathered has the part of its matrix that the ran
   CHECK(type_of(kWeights, 12) == "tp 0");
   CHECK(type_of(kWeights, 21) == "tp inner 1");
   CHECK(type_of(kWeights, 22) == "tp 1");
+}
+
+TEST_CASE("dimensions of one element say nothing of what was flattened: one expert is cut as several are") {
+  const std::string nodes =
+      "  %20: f32[64] = _c10d_functional.all_gather_into_tensor.default(%2, 4, \"dp\")\n"
+      "  %21: f32[64] views %20 = _c10d_functional.wait_tensor.default(%20)\n"
+      "  %24: f32[8,1,8] views %21 = aten.view.default(%21, [8, 1, 8])\n"
+      "  %25: f32[64] views %24 = aten.view.default(%24, [64])\n"
+      "  %26: f32[1,8,8] views %21 = aten.view.default(%21, [1, 8, 8])\n"
+      "  %27: f32[64] views %26 = aten.view.default(%26, [64])\n"
+      "  %28: f32[64] = aten.add.Tensor(%25, %27)\n"
+      "  %29: f32[4,16] views %21 = aten.view.default(%21, [4, 16])\n";
+  CHECK(type_of(nodes, 24) == "tp 2");
+  CHECK(type_of(nodes, 25) == "tp inner 1");
+  CHECK(type_of(nodes, 28) == "tp inner 1");
+  CHECK(type_of(nodes, 29) == "tp inner 1");  // still flat
+  std::string one = kHead;
+  one.replace(one.find("inner 1 of [8,8]"), 16, "inner 1 of [1,8,8]");
+  CHECK(type_of(nodes, 26, one) == "tp 1");
+  CHECK(type_of(nodes, 27, one) == "tp inner 0");
 }
 
 TEST_CASE("a column-parallel layer before a row-parallel one gives a summand, and a sum over ranks ends it") {
