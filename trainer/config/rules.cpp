@@ -202,6 +202,7 @@ void check_memory_policy(Rules& rules, const JobConfig& config) {
   };
   needs(compile.memory_budget_gib != 0, "memory_budget_gib", "budget");
   needs(!compile.full_recompute_save_ops.empty(), "full_recompute_save_ops", "full");
+  needs(compile.full_recompute_all_to_all, "full_recompute_all_to_all", "full");
   rules.require(compile.loss_chunks == Compile().loss_chunks || compile.numerics == "rounds",
                 {"compile.loss_chunks", "compile.numerics"},
                 "needs compile.numerics = \"rounds\", since sums over chunks have another order");

@@ -56,6 +56,7 @@ Variant with_policy(Variant v, const std::string& policy) {
   }
   v.config.compile.memory_budget_gib = 0;
   v.config.compile.full_recompute_save_ops.clear();
+  v.config.compile.full_recompute_all_to_all = false;
   return v;
 }
 

@@ -86,6 +86,7 @@ JobConfig random_config(unsigned seed) {
   config.compile.memory_policy = "auto";
   config.compile.memory_budget_gib = 0;
   config.compile.full_recompute_save_ops.clear();
+  config.compile.full_recompute_all_to_all = false;
   config.compile.loss_chunks = 0;
   config.compile.fsdp_buckets.clear();
   config.compile.passes = {"default"};

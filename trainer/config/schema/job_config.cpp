@@ -198,6 +198,8 @@ const Fields& Compile::fields() {
             "with policy full: what is kept all the same, as MODULE_PATTERN::aten.OP.OVERLOAD with * for any "
             "text",
             {.check = selectors}),
+      field("full_recompute_all_to_all", &Compile::full_recompute_all_to_all,
+            "with policy full: what all-to-alls brought is not kept; the backward exchanges it again"),
       field(
           "fsdp_buckets", &Compile::fsdp_buckets,
           "parameters that are gathered and reduced together: each entry is a bucket, names of parameters or "

@@ -96,6 +96,7 @@ struct Compile {
   std::string memory_policy = "auto";  // auto: what activation_checkpoint.mode says (derived.h)
   double memory_budget_gib = 0;        // 0: activation_checkpoint.memory_budget counts
   std::vector<std::string> full_recompute_save_ops;
+  bool full_recompute_all_to_all = false;
   std::vector<std::string> fsdp_buckets;  // empty: the model's
   bool enable_fsdp_ag_rs_overlap = false;
   double cpu_offload_budget_gb = 100.0;

@@ -79,6 +79,7 @@ const Ways& ways_of_context() {
       "compile.enable=false",
       kHeads + " " + documents,
       kHeads + " compile.memory_policy=full",
+      kHeads + " compile.memory_policy=full compile.full_recompute_all_to_all=true",
       kHeads + " compile.enable=false",
   };
   return list;
