@@ -182,6 +182,13 @@ Dispatched dispatch_tokens(const Tensor& x_TD, const Tensor& experts_TK, const T
                                   : dispatch_exact(x_TD, choices, options);
 }
 
+// Of a single id, 1, the first sharer has the part.
+Tensor on_first_sharer(const Tensor& x, const ExpertParallel& options) {
+  if (options.sharers.ranks == 1) return x;
+  const Tensor id = x.new_ones({1}, x.options().dtype(at::kLong));
+  return x.masked_fill(local_ids(id, 1 + options.share, 1, 0, options.sharers.name).elsewhere, 0);
+}
+
 Tensor combine_rows(const Tensor& rows_RD, const Dispatched& dispatched, const Tensor& scores_TK,
                     const ExpertParallel& options) {
   const std::vector<Tensor>& way = dispatched.way_back;

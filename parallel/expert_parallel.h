@@ -38,8 +38,9 @@ struct ExpertParallel {
   ExpertExchange exchange = ExpertExchange::fixed_size;
   // Room for this many times the rows that a rank gets from balanced routers; 0: for all that can come.
   double capacity_factor = 0;
-  AxisGroup sharers{};  // of each expert; with one rank experts are whole
-  AxisGroup both{};     // where there are sharers: the ranks of the group and theirs
+  AxisGroup sharers{};     // of each expert; with one rank experts are whole
+  std::int64_t share = 0;  // this rank's place among them
+  AxisGroup both{};        // where there are sharers: the ranks of the group and theirs
 
   // The ranks whose tokens meet in an expert.
   const AxisGroup& meeting() const { return sharers.ranks > 1 ? both : group; }
@@ -50,9 +51,10 @@ struct ExpertParallel {
   std::int64_t room(std::int64_t tokens, std::int64_t experts_a_token, std::int64_t experts) const;
 };
 
-// Weights::dispatch and combine (parallel/sharding.h) over such a group.
+// Weights::dispatch, on_one_sharer and combine (parallel/sharding.h) over such a group.
 Dispatched dispatch_tokens(const at::Tensor& x_TD, const at::Tensor& experts_TK,
                            const at::Tensor& tokens_per_expert, const ExpertParallel& options);
+at::Tensor on_first_sharer(const at::Tensor& x, const ExpertParallel& options);
 at::Tensor combine_rows(const at::Tensor& rows_RD, const Dispatched& dispatched, const at::Tensor& scores_TK,
                         const ExpertParallel& options);
 

@@ -18,6 +18,9 @@ FlatShard::FlatShard(Sizes sizes, const Cut& cut, std::int64_t ranks, std::int64
                "a parameter is cut along one of its dimensions");
   RONDO_ASSERT(0 <= cut_.part && cut_.part < cut_.parts && 0 <= rank_ && rank_ < ranks_,
                "a rank has one part of those that there are");
+  RONDO_ASSERT(
+      cut_.parts == 1 || (cut_.blocks > 0 && sizes_[static_cast<std::size_t>(cut_.dim)] % cut_.blocks == 0),
+      "blocks are equal");
   RONDO_ASSERT(rows_.parts == 1 || (!sizes_.empty() && sizes_[0] % rows_.parts == 0 && 0 <= rows_.part &&
                                     rows_.part < rows_.parts && (cut_.parts == 1 || cut_.dim > 0)),
                "parts of rows are equal, and cut along another dimension");
@@ -33,7 +36,7 @@ Sizes FlatShard::part_sizes() const {
   Sizes sizes = row_sizes();
   if (cut_.parts > 1) {
     std::int64_t& cut = sizes[static_cast<std::size_t>(cut_.dim)];
-    cut = (cut + cut_.parts - 1) / cut_.parts;
+    cut = (cut / cut_.blocks + cut_.parts - 1) / cut_.parts * cut_.blocks;
   }
   return sizes;
 }
@@ -52,7 +55,9 @@ void FlatShard::for_each_run(const std::function<void(const ElementRun&)>& visit
   }
   const auto dim = static_cast<std::size_t>(cut_.dim);
   const std::int64_t inner = element_count(Sizes(sizes_.begin() + cut_.dim + 1, sizes_.end()));
-  const std::int64_t part_row = part_sizes()[dim] * inner, whole_row = sizes_[dim] * inner;
+  // A block is a row of its own.
+  const std::int64_t part_row = part_sizes()[dim] / cut_.blocks * inner,
+                     whole_row = sizes_[dim] / cut_.blocks * inner;
   // The part's elements of one whole row; padding follows where the size does not divide.
   const std::int64_t first = std::min(cut_.part * part_row, whole_row);
   const std::int64_t real = std::min(part_row, whole_row - first);

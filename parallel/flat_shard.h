@@ -3,7 +3,8 @@
 //
 // Note [Cuts]: tensor and expert parallelism cut a parameter along one dimension into equal parts, rows of
 // the vocabulary or columns of a matrix, and a rank computes with one part. A size that does not divide is
-// padded with zeros behind its end, so that all ranks run the same graph.
+// padded with zeros behind its end, so that all ranks run the same graph. Where several matrices lie beside
+// each other in one, gates and then ups, each of these blocks is cut, and a part has its share of all.
 //
 // Note [Flat shards]: what a rank computes with is flattened (row-major) and cut once more, over the ranks
 // that compute with the same part. Rank r holds elements [r * stored, (r + 1) * stored) of it; the last ones
@@ -21,11 +22,12 @@ namespace rondo {
 
 using Sizes = std::vector<std::int64_t>;
 
-// Part `part` of `parts` along `dim`.
+// Part `part` of `parts` along `dim`, of each of the equal blocks that lie there.
 struct Cut {
   int dim = 0;
   std::int64_t parts = 1;
   std::int64_t part = 0;
+  std::int64_t blocks = 1;
 };
 
 // Before that, part `part` of `parts` along dimension 0, which they divide: some of the experts.
@@ -45,7 +47,7 @@ class FlatShard {
  public:
   FlatShard() = default;
   // Shard `rank` of `ranks` of what `cut` leaves of `rows` of a parameter of `sizes`. REQUIRES: cut.dim is
-  // one of its dimensions, unless there is one part, and not that of rows.
+  // one of its dimensions, unless there is one part, and not that of rows; cut.blocks divide its size.
   FlatShard(Sizes sizes, const Cut& cut, std::int64_t ranks, std::int64_t rank, const RowPart& rows = {});
   // All of it.
   explicit FlatShard(Sizes sizes) : FlatShard(std::move(sizes), {}, 1, 0) {}

@@ -148,7 +148,8 @@ std::vector<std::int64_t> Mesh::members(std::int64_t rank, Axes axes) const {
 
 AxisGroup Mesh::group(Axes axes) const {
   if (axes.has(Axis::efsdp) && degree(Axis::ep) == 1) {
-    Axes dense = degree(Axis::etp) > 1 ? kCutShardAxes : kWholeShardAxes;
+    const bool cut = degree(Axis::etp) > 1 && !axes.has(Axis::etp);
+    Axes dense = cut ? kCutShardAxes : kWholeShardAxes;
     if (axes.has(Axis::dp_replicate)) dense.add(Axis::dp_replicate);
     return group(dense);
   }

@@ -64,12 +64,15 @@ inline constexpr Axes kStageAxes = {Axis::dp_replicate, Axis::dp_shard, Axis::cp
 // all that have tokens of their own (parallel/sharding.h).
 inline constexpr Axes kCutShardAxes = {Axis::dp_shard, Axis::cp};
 inline constexpr Axes kWholeShardAxes = {Axis::dp_shard, Axis::cp, Axis::tp};
+// Of experts those that share a part where each is cut, and those that share what is cut of none.
+inline constexpr Axes kCutExpertShardAxes = Axis::efsdp;
+inline constexpr Axes kWholeExpertShardAxes = {Axis::efsdp, Axis::etp};
 // The ranks whose tokens meet in an expert (parallel/expert_parallel.h).
 inline constexpr Axes kExpertTokenAxes = {Axis::ep, Axis::etp};
 // Those that collectives use, each a group where it has more than one rank.
-inline constexpr std::array<Axes, 11> kGroups = {kAllAxes,    kTokenAxes, kWholeShardAxes,    kCutShardAxes,
-                                                 Axis::efsdp, Axis::ep,   Axis::dp_replicate, Axis::cp,
-                                                 Axis::tp,    Axis::etp,  kExpertTokenAxes};
+inline constexpr std::array<Axes, 12> kGroups = {
+    kAllAxes, kTokenAxes,         kWholeShardAxes, kCutShardAxes, kCutExpertShardAxes, kWholeExpertShardAxes,
+    Axis::ep, Axis::dp_replicate, Axis::cp,        Axis::tp,      Axis::etp,           kExpertTokenAxes};
 // The name of the group of kDataAxes.
 inline const std::string kDataParallelGroup = "dp";
 

@@ -67,6 +67,9 @@ class Weights {
   // experts], counts these choices.
   virtual Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
                               const at::Tensor& tokens_per_expert) const;
+  // Where ranks share each expert and `combine` sums their results: x on one of them, zeros on the others, so
+  // that the sum has it once.
+  virtual at::Tensor on_one_sharer(const at::Tensor& x) const { return x; }
   // And back: for each token the sum of its experts' rows times their scores (fp32), added up in fp32, in the
   // rows' dtype. `rows_RD` are what became of dispatched.rows_RD.
   virtual at::Tensor combine(const at::Tensor& rows_RD, const Dispatched& dispatched,

@@ -224,6 +224,10 @@ Dispatched ShardedWeights::dispatch(const at::Tensor& x_TD, const at::Tensor& ex
   return dispatch_tokens(x_TD, experts_TK, tokens_per_expert, options_.experts);
 }
 
+at::Tensor ShardedWeights::on_one_sharer(const at::Tensor& x) const {
+  return on_first_sharer(x, options_.experts);
+}
+
 at::Tensor ShardedWeights::combine(const at::Tensor& rows_RD, const Dispatched& dispatched,
                                    const at::Tensor& scores_TK) const {
   return combine_rows(rows_RD, dispatched, scores_TK, options_.experts);

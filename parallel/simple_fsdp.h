@@ -69,6 +69,7 @@ class ShardedWeights final : public Weights {
   at::Tensor attend(const AttentionOperands& own) const override;
   Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
                       const at::Tensor& tokens_per_expert) const override;
+  at::Tensor on_one_sharer(const at::Tensor& x) const override;
   at::Tensor combine(const at::Tensor& rows_RD, const Dispatched& dispatched,
                      const at::Tensor& scores_TK) const override;
 

@@ -32,7 +32,6 @@ struct GptOssConfig : RoutedSizes, YarnSizes {
   FieldValues plain() const;
   GptOssConfig small() const;
   std::vector<SizeProblem> problems() const;
-  SharedSizes shared() const;
   Description description() const;
   static const hugging_face::ModelType& hugging_face_type();
 };

@@ -36,12 +36,6 @@ std::vector<SizeProblem> GptOssConfig::problems() const {
   return found;
 }
 
-SharedSizes GptOssConfig::shared() const {
-  SharedSizes sizes = RoutedSizes::shared();
-  sizes.expert_widths.clear();  // biases of what is summed, and gates beside ups
-  return sizes;
-}
-
 Description GptOssConfig::description() const {
   Rotary rotary{rope_theta, head_width()};
   if (rope_scaling_factor != 1.0) {

@@ -50,7 +50,6 @@ Llama4Config Llama4Config::small() const {
 
 SharedSizes Llama4Config::shared() const {
   SharedSizes sizes = RoutedSizes::shared();
-  sizes.expert_widths.clear();  // gates and ups are one matrix
   sizes.layers.push_back({"moe_hidden_dim", moe_hidden_dim});
   if (interleave_moe_layer_step > 1) sizes.layers.push_back({"ffn_hidden_dim", ffn_hidden_dim});
   return sizes;

@@ -63,20 +63,21 @@ void add(ParameterTable& table, const FeedForward& f, const LayerNames& names) {
 
 void add_experts(ParameterTable& table, const MixtureOfExperts& m, const std::string& theirs) {
   const std::int64_t e = m.experts, dim = table.dim();
-  table.add("moe.experts.w1", theirs + "*.gate_proj", {e, m.width, dim}, experts, table.plain(), 1);
-  table.add("moe.experts.w3", theirs + "*.up_proj", {e, m.width, dim}, experts, table.deep(), 1);
-  table.add("moe.experts.w2", theirs + "*.down_proj", {e, dim, m.width}, experts, table.deep(), 2);
+  table.add("moe.experts.w1", theirs + "*.gate_proj", {e, m.width, dim}, experts, table.plain(), {1});
+  table.add("moe.experts.w3", theirs + "*.up_proj", {e, m.width, dim}, experts, table.deep(), {1});
+  table.add("moe.experts.w2", theirs + "*.down_proj", {e, dim, m.width}, experts, table.deep(), {2});
 }
 
 // As they lie at Hugging Face: inputs before outputs.
 void add_fused_experts(ParameterTable& table, const MixtureOfExperts& m, const std::string& theirs) {
   const std::int64_t e = m.experts, dim = table.dim(), both = 2 * m.width;
-  const bool biases = m.kind == ExpertKind::clamped_swiglu;
+  const bool biases = m.kind == ExpertKind::clamped_swiglu, in_turn = biases;
   const std::string ours = "moe.experts.";
-  table.add_named(ours + "gate_up.weight", theirs + "gate_up_proj", {e, dim, both}, experts, table.plain());
+  table.add_named(ours + "gate_up.weight", theirs + "gate_up_proj", {e, dim, both}, experts, table.plain(),
+                  {2, in_turn ? 1 : 2});
   if (biases)
-    table.add_named(ours + "gate_up.bias", theirs + "gate_up_proj_bias", {e, both}, experts, kZeros);
-  table.add_named(ours + "down.weight", theirs + "down_proj", {e, m.width, dim}, experts, table.deep());
+    table.add_named(ours + "gate_up.bias", theirs + "gate_up_proj_bias", {e, both}, experts, kZeros, {1});
+  table.add_named(ours + "down.weight", theirs + "down_proj", {e, m.width, dim}, experts, table.deep(), {1});
   if (biases) table.add_named(ours + "down.bias", theirs + "down_proj_bias", {e, dim}, experts, kZeros);
 }
 

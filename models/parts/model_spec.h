@@ -38,7 +38,7 @@ struct SharedSize {
 struct SharedSizes {
   std::vector<SharedSize> layers;              // by ranks that share each layer
   std::vector<SharedSize> experts;             // by ranks that share the experts; empty: the model has none
-  std::vector<SharedSize> expert_widths = {};  // by ranks that share each expert; empty: none can
+  std::vector<SharedSize> expert_widths = {};  // by ranks that share each expert
 };
 
 struct Flavor {

@@ -59,16 +59,17 @@ Tensor grouped_product(const char* name, const Tensor& x_RD, const Weights& weig
 Tensor run_fused_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& ends_E) {
   ModuleScope scope("experts");
   const Tensor both = grouped_product("gate_up", rows_RD, weights, ends_E);
-  const std::vector<Tensor> gate_and_up = both.unflatten(-1, {2, both.size(-1) / 2}).unbind(-2);
+  const std::int64_t width = both.size(-1) / 2;  // of this rank
+  const std::vector<Tensor> gate_and_up = both.split_with_sizes({width, width}, -1);
   return grouped_product("down", swiglu_of(gate_and_up[0], gate_and_up[1]), weights, ends_E);
 }
 
-// Rows times the matrix of their expert, and its bias: rows that are ones times that.
-Tensor biased_product(const char* name, const Tensor& x_RD, const Weights& weights, const Tensor& ends_E) {
+// Rows times the matrix of their expert, and its bias so many times: a product of runs of rows, too.
+Tensor biased_product(const char* name, const Tensor& x_RD, const Tensor& times_R1, const Weights& weights,
+                      const Tensor& ends_E) {
   ModuleScope scope(name);
   const Tensor product = weights.grouped_product(x_RD, ends_E);
-  const Tensor ones_R1 = at::ones_like(x_RD.narrow(1, 0, 1));
-  return product + grouped_linear(ones_R1, weights.get("bias").unsqueeze(-1), ends_E);
+  return product + grouped_linear(times_R1, weights.get("bias").unsqueeze(-1), ends_E);
 }
 
 // Its gradient passes where x is kept: products, since a clamp's own gradient chooses a constant, which no
@@ -81,11 +82,13 @@ Tensor at_most(const Tensor& x, double limit) {
 Tensor run_clamped_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& ends_E) {
   constexpr double kLimit = 7.0, kSlope = 1.702;
   ModuleScope scope("experts");
-  const Tensor both = biased_product("gate_up", rows_RD, weights, ends_E);
+  const Tensor once_R1 = at::ones_like(rows_RD.narrow(1, 0, 1));
+  const Tensor both = biased_product("gate_up", rows_RD, once_R1, weights, ends_E);
   const std::vector<Tensor> gate_and_up = both.unflatten(-1, {both.size(-1) / 2, 2}).unbind(-1);
   const Tensor gate = at_most(gate_and_up[0], kLimit);
   const Tensor up = -at_most(-at_most(gate_and_up[1], kLimit), kLimit);
-  return biased_product("down", (up + 1) * (gate * at::sigmoid(gate * kSlope)), weights, ends_E);
+  return biased_product("down", (up + 1) * (gate * at::sigmoid(gate * kSlope)),
+                        weights.on_one_sharer(once_R1), weights, ends_E);
 }
 
 Routing run_router(const MixtureOfExperts& m, const Tensor& x_TD, const Weights& weights,

@@ -45,15 +45,15 @@ ParameterTable::ParameterTable(const DecoderEnds& ends, const StagePart& part, c
 }
 
 void ParameterTable::add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
-                         ParallelStyle style, const Init& init, int expert_dim) {
-  add_named(name + ".weight", theirs + ".weight", std::move(sizes), style, init, expert_dim);
+                         ParallelStyle style, const Init& init, const ExpertCut& expert_cut) {
+  add_named(name + ".weight", theirs + ".weight", std::move(sizes), style, init, expert_cut);
 }
 
 void ParameterTable::add_named(const std::string& name, const std::string& theirs,
                                std::vector<std::int64_t> sizes, ParallelStyle style, const Init& init,
-                               int expert_dim) {
+                               const ExpertCut& expert_cut) {
   const std::string full = ours_ + name;
-  rules_.push_back({full, std::move(sizes), style, init, theirs_ + theirs, expert_dim,
+  rules_.push_back({full, std::move(sizes), style, init, theirs_ + theirs, expert_cut,
                     bucket_of(full, ends_.tie_embeddings)});
 }
 

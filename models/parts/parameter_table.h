@@ -25,7 +25,14 @@ enum class ParallelStyle : std::uint8_t {
   replicated,
   colwise,  // dimension 0 of [out, in]: outputs of a linear layer, ids of a vocabulary
   rowwise,  // dimension 1: inputs of a linear layer, whose results are then partial sums
-  experts,  // dimension 0, over the ranks that share the experts; and maybe expert_dim
+  experts,  // dimension 0, over the ranks that share the experts; and maybe as ExpertCut says
+};
+
+// How tensor parallelism can cut each expert: along a later dimension, and of each of the equal blocks that
+// lie there (gates beside ups). 0: not at all; then a row meets it on one of the ranks that share the expert.
+struct ExpertCut {
+  int dim = 0;
+  std::int64_t blocks = 1;
 };
 
 struct ParameterRule {
@@ -36,7 +43,7 @@ struct ParameterRule {
   // "model.layers.0.self_attn.q_proj.weight"; the values are the same there. With a `*` it stands for one
   // tensor for each index of the first dimension: "model.layers.3.mlp.experts.*.up_proj.weight".
   std::string hugging_face_name;
-  int expert_dim = 0;       // of experts: their dimension that tensor parallelism can cut; 0: none
+  ExpertCut expert_cut = {};
   std::string bucket = {};  // what is gathered and reduced together: "embedding", "layers.0", "head"
 };
 
@@ -80,11 +87,11 @@ class ParameterTable {
 
   // Of the layer that add_block is called for: "layers.3.NAME.weight" and "model.layers.3.THEIRS.weight".
   void add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
-           ParallelStyle style, const Init& init, int expert_dim = 0);
+           ParallelStyle style, const Init& init, const ExpertCut& expert_cut = {});
 
   // The same with whole names: "layers.3.NAME" and "model.layers.3.THEIRS".
   void add_named(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
-                 ParallelStyle style, const Init& init, int expert_dim = 0);
+                 ParallelStyle style, const Init& init, const ExpertCut& expert_cut = {});
 
   std::int64_t dim() const { return ends_.dim; }
   // How a matrix of this layer starts; and one near the stream, whose deviation may fall with the depth.

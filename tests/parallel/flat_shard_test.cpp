@@ -50,6 +50,8 @@ TEST_CASE(
   check_shares({3, 4, 5}, {1, 2, 3});  // a middle dimension
   check_shares({3, 5, 4}, {1, 2, 3});  // and padded
   check_shares({3, 4, 5}, {2, 5, 2});  // the last one
+  check_shares({3, 8}, {1, 2, 3, 2});  // of two blocks of columns
+  check_shares({3, 6}, {1, 2, 3, 2});  // and padded
   check_shares({259}, {0, 1, 4});      // flat alone
   check_shares({}, {0, 1, 3});         // a scalar
   check_shares({0, 4}, {1, 2, 2});     // nothing
@@ -59,6 +61,7 @@ TEST_CASE(
     check_shares(sizes, random_shares(random, sizes, false));
     Shares padded = random_shares(random, sizes, false);
     padded.parts = 1 + below(random, 7);
+    if (sizes[static_cast<std::size_t>(padded.dim)] % 3 == 0) padded.blocks = 3;
     check_shares(sizes, padded);
   }
 }
@@ -92,6 +95,10 @@ TEST_CASE("rows are one run, columns one for each row") {
   CHECK(runs[0].in_shard == 0);
   CHECK(runs[0].in_whole == 4 * 6 + 3);
   CHECK(runs[0].count == 3);
+  const FlatShard of_blocks({8, 6}, {1, 3, 2, 2}, 1, 0);
+  CHECK(of_blocks.part_sizes() == Sizes{8, 2});
+  CHECK(runs_of(of_blocks).size() == 16);
+  CHECK(runs_of(of_blocks)[1].in_whole == 5);
 }
 
 TEST_CASE("shards of a part are equal, and hold less than a rank's count of padding between them") {
@@ -107,6 +114,7 @@ TEST_CASE("a place of no parameter, part or rank is refused") {
   CHECK_THROWS_AS(FlatShard({4}, {1, 2, 0}, 1, 0), Error);
   CHECK_THROWS_AS(FlatShard({4}, {0, 2, 2}, 1, 0), Error);
   CHECK_THROWS_AS(FlatShard({4}, {}, 2, 2), Error);
+  CHECK_THROWS_AS(FlatShard({4, 5}, {1, 2, 0, 2}, 1, 0), Error);
   CHECK_THROWS_AS(FlatShard({5, 4}, {1, 2, 0}, 1, 0, {2, 0}), Error);
   CHECK_THROWS_AS(FlatShard({4, 4}, {0, 2, 0}, 1, 0, {2, 0}), Error);
 }

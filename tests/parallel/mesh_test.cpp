@@ -198,10 +198,15 @@ TEST_CASE("experts that tensor parallelism cuts divide the other ranks of a repl
   CHECK(mesh.group(kExpertTokenAxes).name == "ep_etp");
   CHECK(mesh.group(kExpertTokenAxes).stride == 1);
   CHECK(mesh.group(Axis::ep).stride == 2);
+  CHECK(mesh.group(kWholeExpertShardAxes).name == "efsdp_etp");
+  CHECK(mesh.members(13, kWholeExpertShardAxes) == std::vector<std::int64_t>{8, 9, 12, 13});
+  CHECK(mesh.coordinate(12, kWholeExpertShardAxes) == 2);
   CHECK(mesh.text() == "dp_replicate 2 x dp_shard 4 x tp 2, experts efsdp 2 x ep 2 x etp 2");
   const Mesh whole(8, {1, 1, 4, 1, 2}, 1, 2);
   CHECK(whole.group(Axis::efsdp).name == whole.group(kCutShardAxes).name);
   CHECK(whole.members(5, Axis::efsdp) == whole.members(5, kCutShardAxes));
+  CHECK(whole.group(kWholeExpertShardAxes).name == whole.group(kWholeShardAxes).name);
+  CHECK(whole.members(5, kWholeExpertShardAxes) == whole.members(5, kWholeShardAxes));
 }
 
 TEST_CASE("an expert is cut by all of tensor parallelism or not at all") {

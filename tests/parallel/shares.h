@@ -14,16 +14,18 @@
 
 namespace rondo {
 
-// `parts` along `dim`, and `shards` of each; the parts vary fastest over the ranks.
+// `parts` along `dim`, of each of `blocks`, and `shards` of each; the parts vary fastest over the ranks.
 struct Shares {
   int dim = 0;
-  std::int64_t parts = 1, shards = 1;
+  std::int64_t parts = 1, shards = 1, blocks = 1;
 
   std::int64_t ranks() const { return parts * shards; }
   FlatShard of(const Sizes& sizes, std::int64_t rank) const {
-    return {sizes, {dim, parts, rank % parts}, shards, rank / parts};
+    return {sizes, {dim, parts, rank % parts, blocks}, shards, rank / parts};
   }
-  std::string name() const { return fmt::format("{} parts along {}, {} shards of each", parts, dim, shards); }
+  std::string name() const {
+    return fmt::format("{} parts along {} of {} blocks, {} shards of each", parts, dim, blocks, shards);
+  }
 };
 
 // The place in the shard and in the flattened parameter of each element that the rank has.
@@ -32,17 +34,18 @@ inline std::vector<std::pair<std::int64_t, std::int64_t>> elements_at(const Size
                                                                       std::int64_t rank) {
   const auto dim = static_cast<std::size_t>(shares.dim);
   const std::int64_t size = shares.parts == 1 ? 1 : sizes[dim];
+  const std::int64_t blocks = shares.parts == 1 ? 1 : shares.blocks, block = size / blocks;
   const std::int64_t inner = shares.parts == 1
                                  ? element_count(sizes)
                                  : element_count(Sizes(sizes.begin() + shares.dim + 1, sizes.end()));
-  const std::int64_t outer = size * inner == 0 ? 0 : element_count(sizes) / (size * inner);
-  const std::int64_t part_size = (size + shares.parts - 1) / shares.parts;
+  const std::int64_t outer = size * inner == 0 ? 0 : element_count(sizes) / (size * inner) * blocks;
+  const std::int64_t part_size = (block + shares.parts - 1) / shares.parts;
   const std::int64_t shard_size = (outer * part_size * inner + shares.shards - 1) / shares.shards;
   const std::int64_t part = rank % shares.parts, shard = rank / shares.parts;
   std::vector<std::pair<std::int64_t, std::int64_t>> elements;
   std::int64_t in_whole = 0;
   for (std::int64_t i = 0; i < outer; ++i)
-    for (std::int64_t j = 0; j < size; ++j)
+    for (std::int64_t j = 0; j < block; ++j)
       for (std::int64_t k = 0; k < inner; ++k, ++in_whole) {
         if (j / part_size != part) continue;
         const std::int64_t in_part = (i * part_size + j % part_size) * inner + k;
@@ -67,7 +70,8 @@ inline Shares random_shares(std::mt19937_64& random, const Sizes& sizes, bool eq
   Shares shares{static_cast<int>(below(random, std::ssize(sizes))), 1 + below(random, 6),
                 1 + below(random, 5)};
   const std::int64_t size = sizes[static_cast<std::size_t>(shares.dim)];
-  while ((equal || shares.dim > 0) && size % shares.parts != 0) --shares.parts;
+  if (shares.dim > 0 && size % 2 == 0) shares.blocks = 1 + below(random, 2);
+  while ((equal || shares.dim > 0) && size / shares.blocks % shares.parts != 0) --shares.parts;
   return shares;
 }
 

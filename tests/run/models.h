@@ -11,6 +11,7 @@ namespace rondo {
 
 struct SmallModel {
   std::string name, toml;
+  bool has_experts() const { return toml.find("moe_hidden_dim") != std::string::npos; }
 };
 
 inline SmallModel small_model(const std::string& name, const std::string& more) {

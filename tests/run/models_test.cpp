@@ -1,5 +1,6 @@
 // The models beside Llama 3 and DeepSeek-V3 through whole runs: the same bits eager and recomputed as
-// replayed, on ranks that share layers, and weights that leave and come back. Layouts: prove_test.cpp.
+// replayed, on ranks that share layers and experts, and weights that leave and come back. Layouts:
+// prove_test.cpp.
 #include "tests/run/models.h"
 
 #include "tests/run/checkpoints.h"
@@ -13,9 +14,10 @@ TEST_CASE("every model has the same bits eager and replayed, and its weights com
   const SmallModel model = GENERATE(from_range(small_models()));
   INFO(model.name);
   const Place place(model.toml);
-  const Words flags = {"--training.steps=3", "--training.mixed_precision_param=bfloat16",
-                       "--parallelism.tensor_parallel_degree=2", "--validation.enable=false",
-                       "--optimizer.parameter_groups=*norm*+tok_embeddings: weight_decay=0"};
+  Words flags = {"--training.steps=3", "--training.mixed_precision_param=bfloat16",
+                 "--parallelism.tensor_parallel_degree=2", "--validation.enable=false",
+                 "--optimizer.parameter_groups=*norm*+tok_embeddings: weight_decay=0"};
+  if (model.has_experts()) flags.push_back("--parallelism.expert_tensor_parallel_degree=2");
   place.play(2, "eager", flags + kEager + Words{"--activation_checkpoint.mode=full"});
   place.play(2, "replay",
              flags + kReplay + Words{"--checkpoint.enable=true", "--checkpoint.last_save_in_hf=true"});

@@ -77,6 +77,13 @@ TEST_CASE("layouts whose experts are cut by tensor parallelism equal one rank, a
                              "dp_shard=2,tp=2,ep=2,etp=2/dp_shard=2,ep=2",
                              "dp_shard=2,tp=2,ep=4/dp_shard=2,tp=2,etp=2"};
   all_hold(prove_layouts("deepseek_v3", of_deepseek), of_deepseek.size());
+  // Gates and ups of one matrix, beside each other or in turn; biases, of which one is of partial sums.
+  const Words of_fused = {"dp_shard=4,tp=2,ep=2,etp=2" + bounded,
+                          "dp_shard=2,tp=2,ep=2,etp=2,model.n_experts=2,model.top_k=1",  // an expert a rank
+                          "dp_shard=2,tp=2,ep=2,etp=2,compile.memory_policy=full,"
+                          "compile.full_recompute_all_to_all=true" +
+                              standard + "/tp=3,etp=3,accumulate=2"};
+  for (const char* model : {"gpt_oss", "llama4"}) all_hold(prove_layouts(model, of_fused), of_fused.size());
 }
 
 TEST_CASE("layouts of Llama 4 equal one rank, over documents and with two experts a token, too") {

@@ -21,10 +21,13 @@ std::string problem_of(const ElementOrder& order, const Sizes& shape) {
                        dims);
   if (order.parts < 2 || order.parts > kMaxParts)
     return fmt::format("its cut is into {} parts, but must be into 2 to {}", order.parts, kMaxParts);
+  if (order.blocks < 1 || order.blocks > kMaxParts)
+    return fmt::format("its cut is of {} blocks, but must be of 1 to {}", order.blocks, kMaxParts);
   const std::int64_t size = shape[static_cast<std::size_t>(order.dim)];
-  if (size % order.parts != 0)
-    return fmt::format("its cut is into {} parts, which do not divide the size {} of dimension {}",
-                       order.parts, size, order.dim);
+  if (size % (order.parts * order.blocks) != 0)
+    return fmt::format("its cut is into {} parts{}, which do not divide the size {} of dimension {}",
+                       order.parts, order.blocks == 1 ? "" : fmt::format(" of {} blocks", order.blocks), size,
+                       order.dim);
   return "";
 }
 
@@ -32,8 +35,8 @@ ElementRange range_of(const FlatShard& place) {
   const Cut& cut = place.cut();
   const std::int64_t first = (cut.part * place.rows().parts + place.rows().part) * place.part_elements();
   ElementRange range{{}, first + place.begin(), first + place.end()};
-  if (cut.parts > 1 && cut.dim > 0) {
-    range.order = {cut.dim, cut.parts};
+  if (cut.parts > 1 && (cut.dim > 0 || cut.blocks > 1)) {
+    range.order = {cut.dim, cut.parts, cut.blocks};
     const std::string problem = problem_of(range.order, place.sizes());
     RONDO_ASSERT(problem.empty(), "a checkpoint takes no such parameter: " + problem);
   }
@@ -45,8 +48,8 @@ ElementRange range_of(const FlatShard& place) {
 
 OrderedRuns::OrderedRuns(const Sizes& shape, const ElementOrder& order) {
   const auto dim = shape.begin() + order.dim;
-  rows_ = element_count(Sizes(shape.begin(), dim));
-  row_ = element_count(Sizes(dim, shape.end()));
+  rows_ = element_count(Sizes(shape.begin(), dim)) * order.blocks;
+  row_ = element_count(Sizes(dim, shape.end())) / order.blocks;
   part_row_ = row_ / order.parts;
 }
 

@@ -8,6 +8,12 @@
 //
 //   0 1 | 2 3
 //   4 5 | 6 7      row-major: 0 1 2 3 4 5 6 7      part-major: 0 1 4 5 2 3 6 7
+//
+// A part of several blocks (parallel/flat_shard.h, Note [Cuts]) has its share of each: with 2 blocks these
+// are
+//
+//   0 | 1   2 | 3
+//   4 | 5   6 | 7                                  part-major: 0 2 4 6 1 3 5 7
 #pragma once
 
 #include <cstdint>
@@ -20,13 +26,14 @@ namespace rondo::checkpoint {
 
 // {} is row-major.
 struct ElementOrder {
-  std::int64_t dim = 0, parts = 1;
+  std::int64_t dim = 0, parts = 1, blocks = 1;
   bool row_major() const { return parts == 1; }
   bool operator==(const ElementOrder&) const = default;
 };
 
 // "" for {} and for what the format allows of a tensor of this shape: dim is one of its dimensions but the
-// first, parts is from 2 to 65536 and divides its size. Else the rule that is broken.
+// first, parts is from 2 to 65536, blocks at most so many, and they divide its size. Else the rule that is
+// broken.
 std::string problem_of(const ElementOrder& order, const Sizes& shape);
 
 // Elements [begin, end), counted in `order`.

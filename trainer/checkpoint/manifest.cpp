@@ -48,7 +48,8 @@ template <typename Record>
 std::string kind_of(const Record& record) {
   const ElementOrder& order = record.order;
   return fmt::format("{}[{}]", record.dtype, fmt::join(record.shape, ", ")) +
-         (order.row_major() ? "" : fmt::format(" cut into {} along dimension {}", order.parts, order.dim));
+         (order.row_major() ? "" : fmt::format(" cut into {} along dimension {}", order.parts, order.dim)) +
+         (order.blocks == 1 ? "" : fmt::format(" of {} blocks", order.blocks));
 }
 
 void check_shards(const Manifest& manifest, std::string_view where) {

@@ -19,7 +19,7 @@
 //   "layout", "random": objects of the trainer's own,
 //   "shards": [{"file", "bytes", "chunks": all hashes in one string of 32 digits each}, ...] by rank,
 //   "tensors": [{"name", "dtype", "shape", "runs": [[shard, stride, shards, begin, each], ...],
-//                "cut": [dim, parts] (none: row-major)}, ...] by name
+//                "cut": [dim, parts] or [dim, parts, blocks] (none: row-major)}, ...] by name
 // A *run* says that shard `shard + i * stride` (an index into "shards") holds elements
 // [begin + i * each, begin + (i + 1) * each), for all i < shards. Ranks that split a tensor evenly are one
 // run, however many they are: the manifest of 4,096 ranks is as short as that of 8, but for the hashes.

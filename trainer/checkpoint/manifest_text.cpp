@@ -140,8 +140,16 @@ std::vector<std::int64_t> parse_shape(const json& value, std::string_view where)
 
 // What it says of the tensor's shape is checked with the shape.
 ElementOrder parse_cut(const json& value, std::string_view where) {
-  if (array(value, where).size() != 2) refuse_manifest(where, "a cut must be [dim, parts]");
-  return {integer(value[0], 1, kMaxInt, where), integer(value[1], 2, kMaxInt, where)};
+  if (array(value, where).size() != 2 && value.size() != 3)
+    refuse_manifest(where, "a cut must be [dim, parts], or [dim, parts, blocks]");
+  return {integer(value[0], 1, kMaxInt, where), integer(value[1], 2, kMaxInt, where),
+          value.size() == 3 ? integer(value[2], 2, kMaxInt, where) : 1};
+}
+
+json cut_of(const ElementOrder& order) {
+  json cut = {order.dim, order.parts};
+  if (order.blocks > 1) cut.push_back(order.blocks);
+  return cut;
 }
 
 using Lines = std::vector<std::string>;
@@ -153,7 +161,7 @@ Lines parse_lines(const Fields& fields, const char* key) {
 
 PieceRecord parse_piece(const json& value, const std::string& where) {
   if (array(value, where).size() != 5 && value.size() != 6)
-    refuse_manifest(where, "must be [name, dtype, shape, begin, end], and [dim, parts] of a cut");
+    refuse_manifest(where, "must be [name, dtype, shape, begin, end], and what a cut is");
   PieceRecord piece{.name = text(value[0], where),
                     .dtype = text(value[1], where),
                     .shape = parse_shape(value[2], where),
@@ -236,7 +244,7 @@ std::string to_text(const ShardRecord& record) {
   json pieces = json::array();
   for (const PieceRecord& p : record.pieces) {
     pieces.push_back({p.name, p.dtype, p.shape, p.begin, p.end});
-    if (!p.order.row_major()) pieces.back().push_back({p.order.dim, p.order.parts});
+    if (!p.order.row_major()) pieces.back().push_back(cut_of(p.order));
   }
   return dump({{"rank", record.rank},
                {"bytes", record.bytes},
@@ -283,7 +291,7 @@ std::string to_text(const Manifest& m) {
       runs.push_back(json::array({run.shard, run.stride, run.shards, run.begin, run.each}));
     json fields = {
         {"name", tensor.name}, {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"runs", std::move(runs)}};
-    if (!tensor.order.row_major()) fields["cut"] = {tensor.order.dim, tensor.order.parts};
+    if (!tensor.order.row_major()) fields["cut"] = cut_of(tensor.order);
     text += separator + dump(fields);
     separator = ",\n";
   }

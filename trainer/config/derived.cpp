@@ -77,15 +77,16 @@ std::vector<BrokenRule> broken_shares(const JobConfig& config, const ShareDegree
   const std::int64_t expert_parallel = config.parallelism.expert_parallel_degree;
   check_sizes(tensor, tensor_parallel, shared.layers);
   check_sizes(expert, expert_parallel, shared.experts);
-  require(expert_parallel == 1 || !shared.experts.empty(), {expert, "model.name"},
-          fmt::format("{} = {} needs a model with experts, and {} has none; set it to 1", expert,
-                      expert_parallel, config.model.name));
+  const auto need_experts = [&](const std::string& key, std::int64_t degree) {
+    require(degree == 1 || !shared.experts.empty(), {key, "model.name"},
+            fmt::format("{} = {} needs a model with experts, and {} has none; set it to 1", key, degree,
+                        config.model.name));
+  };
+  need_experts(expert, expert_parallel);
   const std::int64_t sharers = config.parallelism.expert_tensor_parallel_degree;
   require(sharers == 1 || sharers == tensor_parallel, {cut, tensor},
           fmt::format("{} = {} must be 1, or {} = {}", cut, sharers, tensor, tensor_parallel));
-  require(sharers == 1 || !shared.expert_widths.empty(), {cut, "model.name"},
-          fmt::format("{} = {} needs a model with experts that can be cut, and {} has none; set it to 1", cut,
-                      sharers, config.model.name));
+  need_experts(cut, sharers);
   check_sizes(cut, sharers, shared.expert_widths);
   const auto check_tokens = [&](const std::string& section, const std::string& batch_key, std::int64_t batch,
                                 std::int64_t length) {

@@ -29,6 +29,25 @@ at::Tensor read(const hugging_face::StoredTensor& stored, std::int64_t begin, st
   return numbers;
 }
 
+// Of a tensor whose elements are read together, an expert in 4 bits: kept for the next run, since a cut of it
+// is many short ones.
+struct ReadTogether {
+  std::int64_t index = -1;
+  at::Tensor numbers = {};
+};
+
+void load_part(at::Tensor& part, const hugging_face::StoredTensor& stored, std::int64_t begin,
+               std::int64_t end, ReadTogether& last) {
+  const auto each = static_cast<std::int64_t>(stored.together());
+  if (each == 1) return load_weights(part, stored, begin, end);
+  for (std::int64_t at = begin; at < end;) {
+    const std::int64_t index = at / each, stop = std::min(end, (index + 1) * each);
+    if (index != last.index) last = {index, read(stored, index * each, each)};
+    part.narrow(0, at - begin, stop - at).copy_(last.numbers.narrow(0, at - index * each, stop - at));
+    at = stop;
+  }
+}
+
 // A step that begins with such numbers ends as not finite, whatever the batch and the learning rate.
 void refuse_not_finite(const at::Tensor& loaded, const std::string& name, const std::string& where) {
   if (!std::isfinite(sums_of_squares({loaded}).item<double>()))
@@ -58,6 +77,7 @@ void load_weights(at::Tensor& shard, const hugging_face::Folder& folder, const s
   const at::Tensor flat = shard.view({-1}).zero_();
   const std::vector<hugging_face::Parameter> stack = hugging_face::stacked(hugging_face_name, place.sizes());
   const std::int64_t each = element_count(place.sizes()) / std::ssize(stack);
+  ReadTogether last;
   place.for_each_run([&](const ElementRun& run) {
     const std::int64_t stop = run.in_whole + run.count;
     for (std::int64_t from = run.in_whole; from < stop;) {
@@ -65,7 +85,7 @@ void load_weights(at::Tensor& shard, const hugging_face::Folder& folder, const s
       at::Tensor part = flat.narrow(0, run.in_shard + from - run.in_whole, to - from);
       const std::string& name = stack[static_cast<std::size_t>(one)].name;
       const hugging_face::StoredTensor stored = folder.find(name);
-      load_weights(part, stored, from - one * each, to - one * each);
+      load_part(part, stored, from - one * each, to - one * each, last);
       refuse_not_finite(part, name, stored.file->path().string());
       from = to;
     }

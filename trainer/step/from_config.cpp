@@ -23,7 +23,7 @@ std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layou
   std::map<std::string, Axes> by_name;  // in one order on all ranks
   for (const Axes axes : kGroups) by_name.insert_or_assign(mesh.group(axes).name, axes);
   if (c.compile.enable && c.compile.enable_fsdp_ag_rs_overlap)
-    for (const Axes axes : {kCutShardAxes, kWholeShardAxes, Axes(Axis::efsdp)})
+    for (const Axes axes : {kCutShardAxes, kWholeShardAxes, kCutExpertShardAxes, kWholeExpertShardAxes})
       by_name.insert_or_assign(mesh.group(axes).name + kGatherGroupSuffix, axes);
   std::vector<GroupMembers> groups;
   for (const auto& [name, axes] : by_name)
@@ -86,7 +86,7 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
                  c.parallelism.expert_parallel_comm_backend == "static" ? ExpertExchange::fixed_size
                                                                         : ExpertExchange::exact_counts,
                  c.parallelism.expert_capacity_factor, layout.mesh.group(Axis::etp),
-                 layout.mesh.group(kExpertTokenAxes)},
+                 layout.mesh.coordinate(rank, Axis::etp), layout.mesh.group(kExpertTokenAxes)},
                 float_named(compute_dtype(c)),
                 float_named(reduce_dtype(c)),
                 reshard_after_forward(c) != ReshardAfterForward::never};

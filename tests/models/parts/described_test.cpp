@@ -133,6 +133,9 @@ TEST_CASE("gpt-oss has sinks and biases in all layers, and a window in every sec
   const ParameterRule& bias = rules.at("layers.0.moe.experts.gate_up.bias");
   CHECK(bias.sizes == std::vector<std::int64_t>{8, 512});
   CHECK(bias.init.value == 0);
+  CHECK(bias.expert_cut.dim == 1);
+  CHECK(rules.at("layers.0.moe.experts.gate_up.weight").expert_cut.blocks == 1);
+  CHECK(rules.at("layers.0.moe.experts.down.bias").expert_cut.dim == 0);
   CHECK(bias.bucket == "layers.0.experts");
   CHECK(bias.hugging_face_name == "model.layers.0.mlp.experts.gate_up_proj_bias");
   CHECK(rules.at("layers.0.moe.router.gate.bias").hugging_face_name == "model.layers.0.mlp.router.bias");
@@ -160,6 +163,8 @@ TEST_CASE(
         std::vector<std::string>{"layers.1.moe", "layers.3.moe", "layers.5.moe", "layers.7.moe"});
   const auto rules = by_name(*make_decoder(config));
   CHECK(rules.at("layers.1.moe.experts.gate_up.weight").sizes == std::vector<std::int64_t>{8, 256, 512});
+  CHECK(rules.at("layers.1.moe.experts.gate_up.weight").expert_cut.dim == 2);
+  CHECK(rules.at("layers.1.moe.experts.gate_up.weight").expert_cut.blocks == 2);
   CHECK(rules.at("layers.1.moe.shared_experts.w1.weight").hugging_face_name ==
         "model.layers.1.feed_forward.shared_expert.gate_proj.weight");
   CHECK(rules.at("layers.0.feed_forward.w1.weight").sizes == std::vector<std::int64_t>{512, 256});

@@ -52,8 +52,8 @@ void check_round_trip(const TestTensor& tensor, const Shares& saved, const std::
   const Scratch scratch;
   Reader reader(save_shares(scratch / "root", tensor, saved));
   const ElementOrder order = reader.manifest().tensors[0].order;
-  CHECK(order ==
-        (saved.parts == 1 || saved.dim == 0 ? ElementOrder{} : ElementOrder{saved.dim, saved.parts}));
+  CHECK(order == (saved.parts == 1 || saved.dim == 0 ? ElementOrder{}
+                                                     : ElementOrder{saved.dim, saved.parts, saved.blocks}));
   REQUIRE(equal(read_all(reader, {tensor}), {tensor}));
   REQUIRE(equal(read_all(reader, {tensor}, 3), {tensor}));
   for (const Shares& shares : read) check_reads(reader, tensor, shares);
@@ -63,8 +63,9 @@ void check_round_trip(const TestTensor& tensor, const Shares& saved, const std::
 
 TEST_CASE("tensor-parallel and sharded layouts read what the others saved") {
   std::mt19937_64 random(1);
-  const std::vector<Shares> layouts = {{1, 1, 1}, {1, 1, 4}, {1, 2, 1}, {1, 2, 3}, {1, 4, 2},
-                                       {1, 8, 1}, {0, 2, 1}, {0, 4, 2}, {0, 8, 1}};
+  const std::vector<Shares> layouts = {{1, 1, 1}, {1, 1, 4},    {1, 2, 1},    {1, 2, 3},
+                                       {1, 4, 2}, {1, 8, 1},    {0, 2, 1},    {0, 4, 2},
+                                       {0, 8, 1}, {1, 2, 3, 2}, {1, 4, 2, 2}, {1, 2, 1, 4}};
   const TestTensor matrix = random_tensor(random, "w", "bf16", {12, 16});
   for (const Shares& saved : layouts) check_round_trip(matrix, saved, layouts);
 }

@@ -206,6 +206,13 @@ TEST_CASE("a cut that a tensor cannot have is refused") {
     return after([&](json& whole) { whole["tensors"][tensor]["cut"] = value; });
   };
   for (const int parts : {2, 3, 6}) CHECK(cut({1, parts}) == "no error");
+  CHECK(cut({1, 3, 2}) == "no error");
+  CHECK(cut({1, 2, 2}) ==
+        "5: M: tensor columns: its cut is into 2 parts of 2 blocks, which do not divide the "
+        "size 6 of dimension 1");
+  CHECK(cut({1, 2, INT64_MAX}) ==
+        "5: M: tensor columns: its cut is of 9223372036854775807 blocks, but must be of 1 to 65536");
+  CHECK_THAT(cut({1, 2, 1}), ContainsSubstring("\"cut\": must be a whole number from 2 to"));
   CHECK(cut({2, 2}) ==
         "5: M: tensor columns: its cut is along dimension 2, which is none behind the first of its 2");
   CHECK(cut({INT64_MAX, 2}).ends_with("which is none behind the first of its 2"));
@@ -220,7 +227,7 @@ TEST_CASE("a cut that a tensor cannot have is refused") {
   CHECK_THAT(cut({-1, 2}), ContainsSubstring("must be a whole number"));
   CHECK_THAT(cut({1, 2.5}), ContainsSubstring("must be a whole number"));
   CHECK_THAT(cut({1, std::uint64_t{1} << 63}), ContainsSubstring("must be a whole number"));
-  for (const json& list : {json::array(), json({1}), json({1, 2, 3})})
+  for (const json& list : {json::array(), json({1}), json({1, 2, 3, 1})})
     CHECK_THAT(cut(list), ContainsSubstring("\"cut\": a cut must be [dim, parts]"));
   for (const json& other : {json(nullptr), json("1, 2"), json(2), json::object()})
     CHECK_THAT(cut(other), ContainsSubstring("\"cut\": must be an array"));
@@ -281,7 +288,7 @@ TEST_CASE("a shard record from the wire is checked like a manifest") {
   CHECK_THAT(said(R"({"rank":0,"bytes":1,"chunks":"","pieces":[["a","f32",[2],1,3]]})"),
              ContainsSubstring("elements [1, 3) are not in a"));
   CHECK_THAT(said(R"({"rank":0,"bytes":1,"chunks":"","pieces":[["a"]]})"),
-             ContainsSubstring("must be [name, dtype, shape, begin, end], and [dim, parts] of a cut"));
+             ContainsSubstring("must be [name, dtype, shape, begin, end], and what a cut is"));
   CHECK_THAT(said(R"({"rank":0,"bytes":1,"chunks":"","pieces":[["a","f32",[2,3],0,3,[1,2]]]})"),
              ContainsSubstring("a: its cut is into 2 parts, which do not divide the size 3 of dimension 1"));
   CHECK_THAT(said(R"({"rank":0,"bytes":1,"chunks":"","pieces":[["a","f32",[2,3],0,3,[1]]]})"),

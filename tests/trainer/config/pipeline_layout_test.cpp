@@ -136,6 +136,13 @@ TEST_CASE("the flags of torchtitan's own runs with pipelines give their stages a
        "pp 2 x dp_shard 2 x tp 2, experts ep 4",
        "Et|t*2|t|L",
        looped},
+      {"llama4",
+       {"degree=2", "schedule=Interleaved1F1B", "data_parallel_shard_degree=2", "tensor_parallel_degree=2",
+        "expert_parallel_degree=2", "expert_tensor_parallel_degree=2"},
+       8,
+       "pp 2 x dp_shard 2 x tp 2, experts ep 2 x etp 2",
+       "Et|t*2|t|L",
+       looped},
   };
   for (const Flavor& flavor : flavors) {
     Words flags = flags_of(flavor.flags);

@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/deepseek_v3/deepseek_v3.h"
+#include "models/gpt_oss/gpt_oss.h"
 #include "models/parts/decoder.h"
 #include "tests/trainer/data/temp_folder.h"
 #include "trainer/checkpoint/reader.h"
@@ -60,6 +61,30 @@ DeepSeekV3Config small_deepseek() {
   return c;
 }
 
+using Files = std::map<std::string, std::pair<Dtype, Tensor>>;
+
+void write_folder(TempFolder& folder, const Json& config, const Files& files) {
+  folder.write("config.json", config.dump());
+  std::vector<safetensors::TensorInfo> infos;
+  for (const auto& [name, stored] : files) infos.push_back({name, stored.first, stored.second.sizes().vec()});
+  safetensors::Writer writer(folder.path("model.safetensors"), infos);
+  for (const auto& [name, stored] : files) writer.write(name, 0, bytes_of(stored.second));
+  writer.finish();
+}
+
+// What `place` has of the parameter, and nothing behind it.
+void check_part(const hugging_face::Folder& folder, const ParameterRule& rule, const FlatShard& place,
+                const Tensor& whole, at::ScalarType dtype) {
+  INFO(rule.name << ", part " << place.cut().part << " of " << place.cut().parts << " along "
+                 << place.cut().dim << ", shards of " << place.stored());
+  Tensor shard = at::full({place.stored()}, 7.0, dtype), expected = at::zeros({place.stored()});
+  place.for_each_run([&](const ElementRun& run) {
+    expected.narrow(0, run.in_shard, run.count).copy_(whole.narrow(0, run.in_whole, run.count));
+  });
+  load_weights(shard, folder, rule.hugging_face_name, place);
+  REQUIRE(same(shard, expected.to(dtype)));
+}
+
 // A whole model of which projections are in 8 bits, but for one expert's; and what its numbers are.
 class QuantizedFolder {
  public:
@@ -72,13 +97,7 @@ class QuantizedFolder {
     config["quantization_config"] = {
         {"quant_method", "fp8"}, {"fmt", "e4m3"}, {"weight_block_size", {128, 128}}};
     if (dtype.empty()) config.erase("torch_dtype");
-    temp_.write("config.json", config.dump());
-    std::vector<safetensors::TensorInfo> infos;
-    for (const auto& [name, stored] : files_)
-      infos.push_back({name, stored.first, stored.second.sizes().vec()});
-    safetensors::Writer writer(temp_.path("model.safetensors"), infos);
-    for (const auto& [name, stored] : files_) writer.write(name, 0, bytes_of(stored.second));
-    writer.finish();
+    write_folder(temp_, config, files_);
   }
 
   std::string path(const std::string& name = "") const { return temp_.path(name); }
@@ -115,7 +134,7 @@ class QuantizedFolder {
 
   TempFolder temp_;
   std::string infinite_;
-  std::map<std::string, std::pair<Dtype, Tensor>> files_;
+  Files files_;
   std::map<std::string, Tensor> numbers_;
 };
 
@@ -142,17 +161,8 @@ TEST_CASE("ranks take their part of matrices in 8 bits, wherever it begins") {
     const Tensor whole = made.whole(rule.hugging_face_name, rule.sizes);
     const int last = static_cast<int>(rule.sizes.size()) - 1;
     for (const Cut& cut : {Cut{}, Cut{0, 3, 1}, Cut{0, 2, 1}, Cut{last, 3, 2}})
-      for (const std::int64_t ranks : {1, 2, 7}) {
-        INFO(rule.name << ", part " << cut.part << " of " << cut.parts << " along " << cut.dim << ", "
-                       << ranks << " ranks");
-        const FlatShard place(rule.sizes, cut, ranks, ranks / 2);
-        Tensor shard = at::full({place.stored()}, 7.0, dtype), expected = at::zeros({place.stored()});
-        place.for_each_run([&](const ElementRun& run) {
-          expected.narrow(0, run.in_shard, run.count).copy_(whole.narrow(0, run.in_whole, run.count));
-        });
-        load_weights(shard, folder, rule.hugging_face_name, place);
-        REQUIRE(same(shard, expected.to(dtype)));
-      }
+      for (const std::int64_t ranks : {1, 2, 7})
+        check_part(folder, rule, FlatShard(rule.sizes, cut, ranks, ranks / 2), whole, dtype);
   }
 }
 
@@ -274,6 +284,38 @@ TEST_CASE("experts in 4 bits are read as inputs before outputs, any range of the
     Tensor part = at::zeros({end - begin});
     load_weights(part, stored, begin, end);
     CHECK(at::equal(part, expected.view({-1}).narrow(0, begin, end - begin)));
+  }
+}
+
+TEST_CASE("ranks take their part of experts in 4 bits, in turn or beside each other, wherever it begins") {
+  GptOssConfig c;
+  c.dim = 64, c.n_layers = 1, c.n_heads = c.n_kv_heads = 2, c.vocab_size = 30, c.moe_hidden_dim = 32;
+  const FieldValues sizes = to_values(c);
+  const auto model = make_decoder("gpt_oss", sizes);
+  Files files;
+  for (const hugging_face::Parameter& one : hugging_face::parameters_of(*model)) {
+    const std::vector<std::int64_t> of_blocks = hugging_face::mxfp4_shape(one.shape);
+    if (of_blocks.empty()) {
+      files[one.name] = {Dtype::bf16, at::randn(one.shape).to(at::kBFloat16)};
+      continue;
+    }
+    files[one.name + "_blocks"] = {Dtype::u8, at::randint(256, of_blocks, at::kByte)};
+    files[one.name + "_scales"] = {
+        Dtype::u8, at::randint(120, 130, {of_blocks[0], of_blocks[1], of_blocks[2]}, at::kByte)};
+  }
+  Json config = Json::parse(hugging_face::config_json({"gpt_oss", sizes, "bfloat16", {}}));
+  config["quantization_config"] = {{"quant_method", "mxfp4"}};
+  TempFolder temp;
+  write_folder(temp, config, files);
+  const hugging_face::Folder folder(temp.path(""));
+  folder.check(hugging_face::parameters_of(*model));
+  for (const ParameterRule& rule : model->parameters()) {
+    if (rule.style != ParallelStyle::experts || rule.sizes.size() != 3) continue;
+    Tensor whole = at::zeros({element_count(rule)});
+    load_weights(whole, folder.find(rule.hugging_face_name), 0, whole.numel());
+    for (const Cut& cut : {Cut{}, Cut{1, 2, 1}, Cut{2, 2, 0}, Cut{2, 4, 3, 2}})
+      for (const std::int64_t ranks : {1, 3})
+        check_part(folder, rule, FlatShard(rule.sizes, cut, ranks, ranks / 2, {2, 1}), whole, at::kFloat);
   }
 }
 

@@ -149,6 +149,9 @@ TEST_CASE("the graphs of every model have types of sharding after every pass, in
        {key::tensor + "2", key::expert + "4", key::cut + "2", key::bounded, key::standard,
         key::batch + "64"}},
       {"deepseek_v3_debug", 8, {key::tensor + "2", key::expert + "4", key::cut + "2", key::bounded}},
+      // An expert a rank.
+      {"qwen3_moe_debug", 16, {key::tensor + "2", key::expert + "8", key::cut + "2"}},
+      {"gpt_oss_debug", 16, {key::tensor + "2", key::expert + "8", key::cut + "2", key::rounds}},
       {"llama4_debug", 4, {key::tensor + "2", key::expert + "2", key::standard, "model.top_k=2"}},
       {"llama3_debug",
        12,
@@ -160,6 +163,14 @@ TEST_CASE("the graphs of every model have types of sharding after every pass, in
       {"qwen3_moe_debug",
        8,
        {key::replicate + "2", key::expert + "4", key::batch + "64", key::once, "training.dtype=bfloat16"}},
+      {"gpt_oss_debug",
+       8,
+       {key::tensor + "2", key::expert + "2", key::cut + "2", key::rounds, key::policy + "full"}},
+      {"gpt_oss_debug", 8, {key::tensor + "4", key::cut + "4", key::standard, key::batch + "16"}},
+      {"llama4_debug",
+       8,
+       {key::tensor + "2", key::expert + "2", key::cut + "2", key::standard, key::bounded, key::documents}},
+      {"llama4_debug", 8, {key::replicate + "2", key::tensor + "2", key::expert + "2", key::cut + "2"}},
   };
   for (const LaidOut& job : jobs) {
     INFO(job.model << " on " << job.ranks << ": " << fmt::format("{}", fmt::join(job.more, " ")));

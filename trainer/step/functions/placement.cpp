@@ -42,16 +42,16 @@ Partition partition_of(const ParameterRule& rule) {
     case ParallelStyle::rowwise:
       return {kCutShardAxes, Axis::tp, 1};
     case ParallelStyle::experts:
-      if (rule.expert_dim == 0) return {Axis::efsdp, Axis::ep, 0};
-      return {Axis::efsdp, Axis::etp, rule.expert_dim, Axis::ep};
+      if (rule.expert_cut.dim == 0) return {kWholeExpertShardAxes, Axis::ep, 0};
+      return {kCutExpertShardAxes, Axis::etp, rule.expert_cut.dim, Axis::ep, rule.expert_cut.blocks};
   }
   return {};
 }
 
 Placement placement_of(const ParameterRule& rule, const Mesh& mesh, std::int64_t rank) {
-  const auto [shards, axis, dim, of_rows] = partition_of(rule);
+  const auto [shards, axis, dim, of_rows, blocks] = partition_of(rule);
   Cut cut;
-  if (axis) cut = {dim, mesh.degree(*axis), mesh.coordinate(rank, *axis)};
+  if (axis) cut = {dim, mesh.degree(*axis), mesh.coordinate(rank, *axis), blocks};
   RowPart rows;
   if (of_rows) rows = {mesh.degree(*of_rows), mesh.coordinate(rank, *of_rows)};
   return {FlatShard(rule.sizes, cut, mesh.degree(shards), mesh.coordinate(rank, shards), rows),

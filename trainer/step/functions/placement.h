@@ -12,13 +12,14 @@
 
 namespace rondo {
 
-// Which axes a parameter is divided over: its rows over `rows`, these by `cut` along `dim`, and what that
-// leaves, flattened, over `shards`.
+// Which axes a parameter is divided over: its rows over `rows`, these by `cut` along `dim`, where so many
+// `blocks` lie, and what that leaves, flattened, over `shards`.
 struct Partition {
   Axes shards = kWholeShardAxes;
   std::optional<Axis> cut = std::nullopt;
   int dim = 0;
   std::optional<Axis> rows = std::nullopt;
+  std::int64_t blocks = 1;
 };
 // Ranks that share a layer cut what the model's table says, ranks that share experts have some of them each,
 // or a part of each; what is left is sharded over all ranks of the replica that compute with it.
