@@ -3,7 +3,8 @@
 // Qwen3MoePreTrainedModel of transformers does.
 //
 // The original takes the auxiliary loss over the global batch. A bias on the choice (load_balance_coeff above
-// 0) is not known at Hugging Face.
+// 0) is not known at Hugging Face. rope_theta is that of the models of April 2025; those of July (-2507) have
+// 5e6 (docs/models.md).
 //
 // Its configuration: the [model] section of a run with model.name = "qwen3_moe". No LibTorch.
 #pragma once
