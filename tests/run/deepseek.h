@@ -35,13 +35,7 @@ load_balance_coeff = 0.02
 )";
 
 inline void climb_deepseek(const Point& point, const Words& flags = {}) {
-  INFO(point.name());
-  const Place place(kTinyDeepSeek);
-  run_at(place, point, "eager", kEager + flags);
-  run_at(place, point, "interpreter", kInterpreter + flags);
-  run_at(place, point, "replay", kReplay + flags);
-  check_equal(place, "eager", "interpreter");
-  check_equal(place, "eager", "replay");
+  climb(point, flags, Place(kTinyDeepSeek));
 }
 
 }  // namespace rondo

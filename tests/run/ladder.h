@@ -76,9 +76,8 @@ inline std::string check_rounding(const Place& place, int ranks, const Words& wi
   return run.output;
 }
 
-inline void climb(const Point& point, const Words& flags = {}) {
+inline void climb(const Point& point, const Words& flags = {}, const Place& place = Place()) {
   INFO(point.name() << ", " << fmt::format("{}", fmt::join(flags, " ")));
-  const Place place;
   run_at(place, point, "eager", kEager + flags);
   run_at(place, point, "interpreter", kInterpreter + flags);
   run_at(place, point, "replay", kReplay + flags);

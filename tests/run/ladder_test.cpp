@@ -22,14 +22,8 @@ TEST_CASE("eager, interpreted and replayed steps have the same bits where every 
 }
 
 TEST_CASE("bfloat16 master weights have the same bits eager, interpreted and replayed") {
-  const Place place;
-  const Point point{2, true, false, false, false};
-  const Words flags = {"--training.dtype=bfloat16", "--training.mixed_precision_reduce=bfloat16"};
-  run_at(place, point, "eager", kEager + flags);
-  run_at(place, point, "interpreter", kInterpreter + flags);
-  run_at(place, point, "replay", kReplay + flags);
-  check_equal(place, "eager", "interpreter");
-  check_equal(place, "eager", "replay");
+  climb({2, true, false, false, false},
+        {"--training.dtype=bfloat16", "--training.mixed_precision_reduce=bfloat16"});
 }
 
 TEST_CASE("gradients reduced once a step have the same bits eager, interpreted and replayed") {
@@ -37,18 +31,10 @@ TEST_CASE("gradients reduced once a step have the same bits eager, interpreted a
 }
 
 TEST_CASE("ranks that share sequences have the same bits eager, interpreted and replayed") {
-  for (const char* method : {"allgather", "alltoall"}) {
-    const Place place;
-    const Point point{2, true, false, false, false};
-    const Words flags = {"--parallelism.context_parallel_degree=2",
-                         "--parallelism.data_parallel_shard_degree=1",
-                         std::string("--parallelism.context_parallel_rotate_method=") + method};
-    run_at(place, point, "eager", kEager + flags);
-    run_at(place, point, "interpreter", kInterpreter + flags);
-    run_at(place, point, "replay", kReplay + flags);
-    check_equal(place, "eager", "interpreter");
-    check_equal(place, "eager", "replay");
-  }
+  for (const char* method : {"allgather", "alltoall"})
+    climb({2, true, false, false, false},
+          {"--parallelism.context_parallel_degree=2", "--parallelism.data_parallel_shard_degree=1",
+           std::string("--parallelism.context_parallel_rotate_method=") + method});
 }
 
 TEST_CASE("leaving out an exact pass changes no bit") {
