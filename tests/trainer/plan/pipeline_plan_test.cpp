@@ -238,12 +238,11 @@ TEST_CASE("a plan says what fewer pending microbatches take, and the search take
   });
   const std::int64_t room = plan_job(way.config, kRanks, std::nullopt, device).pipeline->limits.back().bytes;
   device.memory_bytes = device.reserve_bytes + room;
-  const Remedies faster =
-      find_faster_pipelines(plain, plan_job(plain.config, kRanks, std::nullopt, device), {.seconds = 600});
-  Variant limited = way;
-  limited.config.parallelism.pipeline_parallel_max_pending_weight_gradients = 1;
+  const Remedies faster = find_faster(plain, plan_job(plain.config, kRanks, std::nullopt, device),
+                                      {.seconds = 600, .remedies = 100});
+  const std::string limit = "--parallelism.pipeline_parallel_max_pending_weight_gradients=";
   CHECK(std::any_of(faster.found.begin(), faster.found.end(), [&](const Remedy& found) {
-    return found.flags == flags_between(plain, limited) && found.total_bytes == room;
+    return found.flags.back().starts_with(limit) && found.total_bytes <= room;
   }));
 }
 
@@ -268,7 +267,8 @@ TEST_CASE(
   const Remedies faster = find_faster(gpipe, plan, {.seconds = 600});
   CHECK(faster.failed == std::vector<std::string>{});
   CHECK(faster.not_searched == 0);
-  CHECK(faster.planned == std::ssize(pipelines(gpipe)));  // its own schedule with the other gradient sync
+  // Each schedule, and its own with the other gradient sync, and more that these lead to.
+  CHECK(faster.planned > std::ssize(pipelines(gpipe)));
   REQUIRE_FALSE(faster.found.empty());
   for (const Remedy& one : faster.found) {
     CHECK(one.tokens_per_s > plan.tokens_per_s());
@@ -279,6 +279,21 @@ TEST_CASE(
   small.memory_bytes = small.reserve_bytes + 1;
   tight.device = &small;
   CHECK(find_faster(gpipe, tight, {.seconds = 600}).found.empty());
+}
+
+TEST_CASE("layers are divided so that stages take equally long") {
+  PipelinePlan plan;
+  plan.layout.stages = {
+      {0, 4, true, false}, {4, 4, false, false}, {8, 4, false, false}, {12, 4, false, true}};
+  const auto layout = [&](double first, double last) {
+    plan.times.stages = {{first, 0, 0}, {4, 8, 0}, {4, 4, 4}, {last, 0, 0}};
+    return plan.even_layout();
+  };
+  CHECK(layout(12, 12) == "Et*4|(t*4|)*2t*4L");  // a layer takes 3, and the ends nothing
+  CHECK(layout(12, 24) == "Et*5|(t*5|)*2tL");
+  CHECK(layout(18, 18) == "Et*3|(t*5|)*2t*3L");
+  plan.layout.stages.erase(plan.layout.stages.begin() + 1, plan.layout.stages.end() - 1);
+  CHECK(layout(12, 12).empty());
 }
 
 TEST_CASE("a pipeline that does not fit is given smaller microbatches, and stays a pipeline") {
