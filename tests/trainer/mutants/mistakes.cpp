@@ -200,13 +200,61 @@ std::vector<Mistake> of_few_experts() {
   };
 }
 
+std::vector<Mistake> of_pipelines() {
+  using enum pipeline::ActionType;
+  const auto row = [](std::string_view function, const char* name, Make make) {
+    return Mistake{"pipeline", function, name, std::move(make)};
+  };
+  const auto schedule = [](const char* name, std::function<void(PipelineLayout&)> make) {
+    return Mistake{"pipeline", "", name, {}, false, std::move(make)};
+  };
+  // Stages 0 and 2 are on rank 0, with the embedding, stages 1 and 3 on rank 1, with the head.
+  constexpr std::string_view kFirst = "stage_0", kMiddle = "stage_1", kLast = "stage_3", kUpdate = "update";
+  return {
+      row(kMiddle, "stage: its gradients are divided by the microbatches",
+          input_scaled("received_gradient", 0.25)),
+      row(kLast, "stage: the loss is divided by the microbatches",
+          scaled({"aten.div.Tensor", "loss", F}, 0.25)),
+      row(kLast, "stage: a microbatch's gradient is added twice",
+          [](Patient& p) { p.graph.nodes[addition_to(p, "grad.output.weight")].args[2] = std::int64_t{2}; }),
+      row(kFirst, "stage: the last microbatch replaces the others",
+          [](Patient& p) { p.skip(addition_to(p, "grad.tok_embeddings.weight"), 1); }),
+      row(kMiddle, "edge: the activation goes where the gradient should go",
+          sends_what_came("sent_gradient", "received_hidden")),
+      row(kMiddle, "edge: a stage hands on what it was given",
+          sends_what_came("sent_hidden", "received_hidden")),
+      row(kUpdate, "gradient norm: is that of a rank's own stages",
+          over({kReduce, "gradient_norm", U}, "dp")),
+      row(kUpdate, "gradient norm: is added over the stages twice",
+          again({kReduce, "gradient_norm", U}, "pp_dp")),
+      schedule("program: a gradient is sent as an activation",
+               [](PipelineLayout& l) {
+                 action(l, 1, {0, 1, send_backward}).type = send_forward;
+               }),
+      schedule("program: an activation comes behind what reads it",
+               [](PipelineLayout& l) {
+                 std::swap(action(l, 1, {0, 1, receive_forward}), action(l, 1, {0, 1, forward}));
+               }),
+      schedule("program: weight gradients are added in another order",
+               [](PipelineLayout& l) {
+                 std::swap(action(l, 0, {0, 2, backward_weight}), action(l, 0, {1, 2, backward_weight}));
+               }),
+      schedule("program: a microbatch's weight gradients are never made",
+               [](PipelineLayout& l) {
+                 action(l, 0, {3, 2, backward_weight}).microbatch = 2;
+               }),
+      schedule("slots: a microbatch takes one that another still holds",
+               [](PipelineLayout& l) { --l.proof.in_flight.of_stage[1]; }),
+  };
+}
+
 }  // namespace
 
 const std::vector<Mistake>& mistakes() {
   static const auto* const all = [] {
     auto* rows = new std::vector<Mistake>;
-    for (const auto& some :
-         {of_tensor_parallelism(), of_context_parallelism(), of_replicas(), of_experts(), of_few_experts()})
+    for (const auto& some : {of_tensor_parallelism(), of_context_parallelism(), of_replicas(), of_experts(),
+                             of_few_experts(), of_pipelines()})
       rows->insert(rows->end(), some.begin(), some.end());
     return rows;
   }();

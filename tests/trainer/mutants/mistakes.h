@@ -9,15 +9,18 @@
 #include <vector>
 
 #include "tests/compiler/verify/patient.h"
+#include "trainer/config/pipeline_layout.h"
 
 namespace rondo {
 
 struct Mistake {
   std::string_view job;       // by name (played.h)
-  std::string_view function;  // of its step: "train_step"
+  std::string_view function;  // of its step: "train_step"; of a pipeline, a stage that some ranks have
   std::string name;
   std::function<void(ir::Patient&)> make;
   bool after_passes = false;  // in the graph that passes have left, and not in that of the trace
+  // Instead, of a pipeline: in its programs, which are then proven anew, or behind their proof.
+  std::function<void(PipelineLayout&)> make_in_schedule = {};
 };
 const std::vector<Mistake>& mistakes();
 

@@ -2,8 +2,9 @@
 // the name of a job, how many of the mistakes that a machine makes are tried, the seed that draws them, and
 // then those of the configuration.
 //
-// The step is traced and played as it is; then each mistake is put into its graph. What the verifier refuses
-// is found. Everything else trains the same steps from the same weights on the same batches, and is compared
+// The step is traced and played as it is; then each mistake is put into its graph, or into the schedule of a
+// pipeline, whose ranks have other graphs. What the verifier or the proof of a program refuses is found.
+// Everything else trains the same steps from the same weights on the same batches, and is compared
 // with the step as it is, which `rondo prove` compares with one rank: the same numbers within the same bounds
 // (trainer/run/prove/differences.h). Rank 0 prints a line each: kind, name and verdict, with tabs between.
 #include <ATen/Context.h>
@@ -14,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -86,30 +88,36 @@ class MutantRank {
         layout_(resolve_layout(config, environment_.world_size)),
         decoder_(make_decoder(config.model.name, config.model.sizes)),
         options_(step_options(config, layout_, environment_.rank)),
-        functions_(make_train_step(decoder_, options_)),
+        pipeline_(pipeline_layout(config, layout_)),
         groups_(environment_, layout_.mesh.group(kAllAxes).name, kTimeout) {
-    groups_.add(process_groups(config, layout_, std::nullopt, environment_.rank));
+    groups_.add(process_groups(config, layout_, pipeline_, environment_.rank));
     const auto tokenizer = load_tokenizer(tokenizer_name(config));
     DataLoader data(training_data(config, layout_, environment_), *tokenizer);
     for (std::int64_t i = 0; i < kProofSteps; ++i) batches_.push_back(data.next());
-    traced_ = graphs(*compile({}, /*passes=*/false));
-    passed_ = graphs(*compile({}, /*passes=*/true));
-    healthy_ = play(*compile(traced_, /*passes=*/false));
+    const auto traces = std::make_shared<TracedGraphs>();
+    passed_ = graphs(compile(traces, pipeline_, /*passes=*/true));
+    traced_ = *traces;
+    healthy_ = play(compile(traces, pipeline_, /*passes=*/false));
   }
 
   void play_mistakes(std::string_view job) {
     for (const Mistake& mistake : mistakes()) {
       if (mistake.job != job) continue;
       TracedGraphs graphs = mistake.after_passes ? passed_ : traced_;
-      ir::Patient patient(graphs.at(std::string(mistake.function)));
-      mistake.make(patient);
-      graphs.at(std::string(mistake.function)) = std::move(patient.graph);
-      tell("hand", mistake.name, verdict(graphs));
+      std::optional<PipelineLayout> pipeline = pipeline_;
+      if (mistake.make_in_schedule) mistake.make_in_schedule(*pipeline);
+      if (const auto graph = graphs.find(std::string(mistake.function)); graph != graphs.end()) {
+        ir::Patient patient(graph->second);
+        mistake.make(patient);
+        graph->second = std::move(patient.graph);
+      }
+      tell("hand", mistake.name, verdict(graphs, pipeline));
     }
   }
 
-  // `count` of all that a machine makes, drawn by `seed`.
+  // `count` of all that a machine makes, drawn by `seed`; none where ranks have other graphs.
   void play_some(std::size_t count, std::uint64_t seed) {
+    if (pipeline_) return;
     std::size_t all = 0;
     for (const auto& [name, graph] : passed_)
       ir::for_each_mutant(graph, [&](const auto&, const auto&, const auto&) { ++all; });
@@ -118,23 +126,24 @@ class MutantRank {
     for (std::size_t i = 0; i < count; ++i) drawn[random() % all] = true;
     std::size_t next = 0;
     for (const auto& [name, graph] : passed_)
-      ir::for_each_mutant(graph,
-                          [&](const std::string& kind, const std::string& place, const ir::Graph& mutant) {
-                            if (!drawn[next++]) return;
-                            TracedGraphs graphs = passed_;
-                            graphs.at(name) = mutant;
-                            tell("machine", fmt::format("{}: {} in {}", kind, place, name), verdict(graphs));
-                          });
+      ir::for_each_mutant(
+          graph, [&](const std::string& kind, const std::string& place, const ir::Graph& mutant) {
+            if (!drawn[next++]) return;
+            TracedGraphs graphs = passed_;
+            graphs.at(name) = mutant;
+            tell("machine", fmt::format("{}: {} in {}", kind, place, name), verdict(graphs, pipeline_));
+          });
   }
 
  private:
   // Of graphs that were traced, or have been through passes already.
-  std::optional<CompiledFunctions> compile(const TracedGraphs& graphs, bool passes) const {
+  CompiledFunctions compile(const std::shared_ptr<TracedGraphs>& graphs,
+                            const std::optional<PipelineLayout>& pipeline, bool passes) const {
     CompileRequest request = compile_request(config_, "cpu", {});
     request.executor = ExecutorKind::interpreter;
     if (!passes) request.options.passes = {};
-    request.traces = std::make_shared<TracedGraphs>(graphs);
-    return std::optional<CompiledFunctions>(std::in_place, functions_, request, /*with_validation=*/false);
+    request.traces = graphs;
+    return compile_functions(config_, layout_, pipeline, environment_.rank, decoder_, request);
   }
   static TracedGraphs graphs(const CompiledFunctions& compiled) {
     TracedGraphs all;
@@ -161,17 +170,34 @@ class MutantRank {
     return played;
   }
 
-  // "refused: RULE", "differs by 0.5", "fails: WHY" or "escapes"; alike on all ranks.
-  std::string verdict(const TracedGraphs& graphs) {
-    std::optional<CompiledFunctions> compiled;
+  // What is wrong before anything is played, alike on all ranks, of which some may have no part of it.
+  std::string refusal(const TracedGraphs& graphs, std::optional<PipelineLayout>& pipeline,
+                      std::optional<CompiledFunctions>& compiled) {
+    static constexpr std::array<const char*, 3> kRules = {"shardings_agree", "parameters_keep_their_places",
+                                                          "proof of the program"};
+    std::int64_t rule = -1;
+    std::string what;
     try {
-      compiled = compile(graphs, /*passes=*/false);
+      if (pipeline && pipeline->program.ranks != pipeline_->program.ranks)
+        pipeline->proof = pipeline::prove(pipeline->program);
+      compiled.emplace(compile(std::make_shared<TracedGraphs>(graphs), pipeline, /*passes=*/false));
     } catch (const Error& error) {
-      const std::string what = error.what();
-      for (const std::string rule : {"shardings_agree", "parameters_keep_their_places"})
-        if (what.find("breaks rule " + rule) != std::string::npos) return "refused: " + rule;
-      return "is no graph: " + what;
+      what = error.what();
+      const auto breaks = [&](const char* one) {
+        return what.find(std::string("breaks rule ") + one) != std::string::npos;
+      };
+      rule = breaks(kRules[0]) ? 0 : breaks(kRules[1]) ? 1 : error.code() == ExitCode::config ? 2 : 3;
     }
+    const std::int64_t of_all = groups_.maximum({rule})[0];
+    return of_all < 0    ? ""
+           : of_all == 3 ? "is no graph: " + what
+                         : std::string("refused: ") + kRules[static_cast<std::size_t>(of_all)];
+  }
+
+  // "refused: RULE", "differs by 0.5", "fails: WHY" or "escapes"; alike on all ranks.
+  std::string verdict(const TracedGraphs& graphs, std::optional<PipelineLayout> pipeline) {
+    std::optional<CompiledFunctions> compiled;
+    if (std::string refused = refusal(graphs, pipeline, compiled); !refused.empty()) return refused;
     double beyond = 0;
     std::string failure;
     try {
@@ -196,7 +222,7 @@ class MutantRank {
   const Layout layout_;
   const std::shared_ptr<const Decoder> decoder_;
   const TrainStepOptions options_;
-  const TrainStepFunctions functions_;
+  const std::optional<PipelineLayout> pipeline_;
   ProcessGroups groups_;
   std::vector<StepBatch> batches_;
   TracedGraphs traced_, passed_;

@@ -23,6 +23,8 @@ const std::vector<MutantJob>& mutant_jobs() {
       {"experts", "deepseek_v3_debug", "dp_shard=2,tp=2,ep=4"},
       {"few experts", "deepseek_v3_debug",
        "dp_shard=4,ep=2,parallelism.expert_parallel_comm_backend=standard"},
+      {"pipeline", "llama3_debug",
+       "pp=2,dp_shard=2,accumulate=4,parallelism.pipeline_parallel_schedule=InterleavedZeroBubble"},
   };
   return jobs;
 }

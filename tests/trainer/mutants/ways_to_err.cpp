@@ -205,4 +205,37 @@ Make parts_exchanged(Place at) {
   };
 }
 
+Make input_scaled(const std::string& name, double factor) {
+  return [=](Patient& p) {
+    const ValueId came = input(p, name);
+    NodeIndex first = 0;
+    const auto reads = [&](const ir::Node& node) {
+      bool found = false;
+      for_each_operand(node, [&](ValueId id) { found = found || id == came; });
+      return found;
+    };
+    while (!reads(p.graph.nodes[first])) ++first;
+    const ValueId scaled = p.insert(first, "aten.mul.Scalar", {Use{came}, factor}, p.graph.value(came).type);
+    p.replace(came, scaled, first + 1);
+  };
+}
+
+Make sends_what_came(const std::string& sent, const std::string& came) {
+  return [=](Patient& p) {
+    const NodeIndex end = p.graph.node_count() - 1;
+    const ValueId from = input(p, came);
+    const ValueId copy =
+        p.insert(end, "aten.clone.default", {Use{from}, ir::None{}}, p.graph.value(from).type);
+    for (std::size_t i = 0; i < p.graph.outputs.size(); ++i)
+      if (p.graph.outputs[i].name == "new." + sent) p.graph.return_node().args[i] = Use{copy};
+  };
+}
+
+pipeline::Action& action(PipelineLayout& layout, std::size_t rank, const pipeline::Action& wanted) {
+  std::vector<pipeline::Action>& actions = layout.program.ranks.at(rank);
+  const auto found = std::find(actions.begin(), actions.end(), wanted);
+  if (found == actions.end()) throw std::runtime_error("no such action: " + print(wanted));
+  return *found;
+}
+
 }  // namespace rondo::mistake

@@ -10,6 +10,7 @@
 
 #include "compiler/ir/op_facts.h"
 #include "tests/compiler/verify/patient.h"
+#include "trainer/config/pipeline_layout.h"
 
 namespace rondo::mistake {
 
@@ -60,5 +61,12 @@ Make pieces_exchanged(Phase phase, std::size_t dims);
 void put_together_otherwise(Patient& p);
 // The second and the third part of what is put together there.
 Make parts_exchanged(Place at);
+
+// Its readers read it times `factor`.
+Make input_scaled(const std::string& name, double factor);
+// What a stage leaves in `sent` is what came in.
+Make sends_what_came(const std::string& sent, const std::string& came);
+// The action of a rank's program.
+pipeline::Action& action(PipelineLayout& layout, std::size_t rank, const pipeline::Action& wanted);
 
 }  // namespace rondo::mistake
