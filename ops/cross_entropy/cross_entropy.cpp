@@ -3,7 +3,7 @@
 // A block of a row's logits is widened, its powers are taken and added up while it lies in the first cache.
 // Where a block has a larger logit than those before it, what was added up so far is scaled (Milakov and
 // Gimelshein 2018, arXiv 1805.02867). So memory is read once, and loops have neither calls nor branches. Sums
-// are added up in a fixed number of lanes.
+// are added up in a fixed number of lanes, enough of them that no sum waits for the one before.
 #include "ops/cross_entropy/cross_entropy.h"
 
 #include <ATen/ops/empty.h>
@@ -33,7 +33,7 @@ using at::Tensor;
 template <class Logit>
 RowStatistics<SumOf<Logit>> statistics_of(const Logit* row, std::int64_t classes) {
   using T = SumOf<Logit>;
-  constexpr std::int64_t kVectors = 2, kLanes = kVectors * kVector, kBlock = 1024;
+  constexpr std::int64_t kVectors = 8, kLanes = kVectors * kVector, kBlock = 1024;
   constexpr T kNone = -std::numeric_limits<T>::infinity();
   RowStatistics<T> all;
   T block[kBlock];
@@ -44,14 +44,17 @@ RowStatistics<SumOf<Logit>> statistics_of(const Logit* row, std::int64_t classes
     for (std::int64_t v = 0; v < count; ++v) block[v] = static_cast<T>(row[first + v]);
     for (std::int64_t v = count; v < whole_lanes; ++v) block[v] = kNone;
 
-    Vector<T> largest = Vector<T>{} + all.largest;
-    for (std::int64_t v = 0; v < whole_lanes; v += kVector) {
-      Vector<T> logits;
-      load(block + v, logits);
-      largest = logits > largest ? logits : largest;
-    }
+    Vector<T> largest[kVectors];
+    for (Vector<T>& one : largest) one = Vector<T>{} + all.largest;
+    for (std::int64_t v = 0; v < whole_lanes; v += kLanes)
+      for (std::int64_t i = 0; i < kVectors; ++i) {
+        Vector<T> logits;
+        load(block + v + i * kVector, logits);
+        largest[i] = logits > largest[i] ? logits : largest[i];
+      }
     T of_block = all.largest;
-    for (std::int64_t lane = 0; lane < kVector; ++lane) of_block = std::max(of_block, largest[lane]);
+    for (const Vector<T>& one : largest)
+      for (std::int64_t lane = 0; lane < kVector; ++lane) of_block = std::max(of_block, one[lane]);
     if (of_block > all.largest) {
       const T shrunk = exponential(all.largest - of_block);
       for (Vector<T>& sum : sums) sum *= shrunk;
