@@ -15,17 +15,23 @@ import sys
 import time
 
 WARMUP = 3
-CONFIG = "configs/llama3_debug.toml"
 CORPUS = "data/corpus/headers.packed"
 FIRST_STEP = re.compile(r"step:\s+1\b")
 WORK = pathlib.Path("build/bench")
 SHORT_DOCUMENTS = WORK / "short_documents.jsonl"
 
-# Sequences of a step, tokens of each, and whether attention ends where documents do.
-Workload = collections.namedtuple("Workload", "title batch length documents")
-DEBUG = Workload("4 x 256 tokens", 4, 256, False)
-SMALL = Workload("1 x 64 tokens", 1, 64, False)
-PACKED = Workload("1 x 2048 tokens in documents of 256 (PyTorch: causal attention over whole rows)", 1, 2048, True)
+# What --only names, the model's configuration and its step in PyTorch, sequences of a step, tokens of each, more flags.
+Workload = collections.namedtuple("Workload", "name title config torch batch length flags")
+LLAMA = "configs/llama3_debug.toml", "benchmarks/torch_llama.py"
+DEEPSEEK = "configs/deepseek_v3_debug.toml", "benchmarks/torch_deepseek.py"
+DOCUMENTS = ["--training.document_attention=true", f"--training.dataset_path={SHORT_DOCUMENTS}"]
+DEBUG = Workload("debug", "Llama 3, 4 x 256 tokens", *LLAMA, 4, 256, [])
+SMALL = Workload("small", "Llama 3, 1 x 64 tokens", *LLAMA, 1, 64, [])
+PACKED = Workload("packed", "Llama 3, 1 x 2048 tokens in documents of 256 (PyTorch: causal attention over whole rows)",
+                  *LLAMA, 1, 2048, DOCUMENTS)
+MIXTURE = Workload("deepseek", "DeepSeek-V3, 2 x 128 tokens, sigmoid scores (PyTorch: transformers)", *DEEPSEEK, 2, 128,
+                   ["--model.score_func=sigmoid"])
+WORKLOADS = [DEBUG, SMALL, PACKED, MIXTURE]
 
 
 def arguments():
@@ -36,6 +42,8 @@ def arguments():
     p.add_argument("--starts", type=int, default=3)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--idle-wait-s", type=float, default=60)
+    p.add_argument("--only", nargs="+", choices=[w.name for w in WORKLOADS], default=[w.name for w in WORKLOADS],
+                   help="workloads to run; starts are measured with debug")
     p.add_argument("--output", default=f"docs/results/cpu_debug_{datetime.date.today()}.md")
     return p.parse_args()
 
@@ -44,14 +52,15 @@ FLOOR = "matrix products alone"
 
 
 class Rondo:
-    def __init__(self, a, executor, precision, workload=DEBUG, ranks=1):
+    def __init__(self, a, executor, precision, workload=DEBUG, ranks=1, threads=None):
         self.ranks, self.precision, self.workload = ranks, precision, workload
+        self.threads = threads or a.threads // ranks
         self.name = f"rondo {executor}" + (f", {ranks} ranks" if ranks > 1 else "")
-        self.folder = WORK / f"{executor}-{precision}-{ranks}-{workload.batch}x{workload.length}"
-        train = ["train", f"--job.config_file={CONFIG}", f"--job.dump_folder={self.folder}",
-                 f"--training.local_batch_size={workload.batch}", f"--training.seq_len={workload.length}"]
-        if workload.documents:
-            train += ["--training.document_attention=true", f"--training.dataset_path={SHORT_DOCUMENTS}"]
+        if self.threads != a.threads:
+            self.name += f", {self.threads} thread" + (" each" if ranks > 1 else "")
+        self.folder = WORK / f"{workload.name}-{executor}-{precision}-{ranks}x{self.threads}"
+        train = ["train", f"--job.config_file={workload.config}", f"--job.dump_folder={self.folder}",
+                 f"--training.local_batch_size={workload.batch}", f"--training.seq_len={workload.length}", *workload.flags]
         if executor == "eager":
             train.append("--compile.enable=false")
         else:
@@ -60,7 +69,6 @@ class Rondo:
             train.append("--training.mixed_precision_param=bfloat16")
         launch = ["launch", "--nproc-per-node", str(ranks), "--"] if ranks > 1 else []
         self.command = [a.rondo, *launch, *train]
-        self.threads = a.threads // ranks
 
     def run(self, a):
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -87,14 +95,10 @@ class Rondo:
 class Torch:
     ranks = 1
 
-    def __init__(self, a, mode, precision, variant, workload=DEBUG):
-        self.precision, self.threads, self.workload = precision, a.threads, workload
-        self.name = {"eager": "PyTorch eager", "compile": "torch.compile", "products": FLOOR}[mode]
-        if precision == "bf16" and mode != "products":
-            self.name += ", autocast" if variant == "bf16-autocast" else ", weights cast"
-        self.compiled = mode == "compile"
-        self.command = ["scripts/oracle_python.sh", "benchmarks/torch_llama.py", "--mode", mode, "--precision", variant,
-                        "--text", CORPUS, "--batch", str(workload.batch), "--length", str(workload.length)]
+    def __init__(self, a, name, precision, flags, workload=DEBUG):
+        self.name, self.precision, self.threads, self.workload = name, precision, a.threads, workload
+        self.command = ["scripts/oracle_python.sh", workload.torch, *flags, "--text", CORPUS,
+                        "--batch", str(workload.batch), "--length", str(workload.length)]
 
     def run(self, a):
         # Turns share one cache, so that only the first of them compiles.
@@ -145,15 +149,26 @@ def wait_for_silence(limit_s):
         busy = busy_s() - before
 
 
+def torch_llama(a, mode, precision, variant, workload=DEBUG):
+    name = {"eager": "PyTorch eager", "compile": "torch.compile", "products": FLOOR}[mode]
+    if precision == "bf16" and mode != "products":
+        name += ", autocast" if variant == "bf16-autocast" else ", weights cast"
+    return Torch(a, name, precision, ["--mode", mode, "--precision", variant], workload)
+
+
 def contestants(a):
     for precision, variants in {"fp32": ["fp32"], "bf16": ["bf16-cast", "bf16-autocast"]}.items():
         yield from (Rondo(a, executor, precision) for executor in ("eager", "interpreter", "replay"))
-        yield from (Torch(a, mode, precision, variant) for mode in ("eager", "compile") for variant in variants)
-        yield Torch(a, "products", precision, variants[0])
+        yield from (torch_llama(a, mode, precision, variant) for mode in ("eager", "compile") for variant in variants)
+        yield torch_llama(a, "products", precision, variants[0])
         yield Rondo(a, "replay", precision, ranks=2)
+        yield Rondo(a, "replay", precision, threads=a.threads // 2)  # what each of the two ranks would do alone
         for workload in (SMALL, PACKED):
             yield Rondo(a, "replay", precision, workload)
-            yield from (Torch(a, mode, precision, variants[0], workload) for mode in ("eager", "products"))
+            yield from (torch_llama(a, mode, precision, variants[0], workload) for mode in ("eager", "products"))
+    yield from (Rondo(a, executor, "fp32", MIXTURE) for executor in ("eager", "replay"))
+    yield from (Torch(a, f"transformers, {experts} experts", "fp32", ["--experts", experts], MIXTURE)
+                for experts in ("eager", "grouped_mm"))
 
 
 def write_short_documents():
@@ -179,7 +194,7 @@ def summary(contestant, runs):
 
 
 def measure(a):
-    everyone = list(contestants(a))
+    everyone = [c for c in contestants(a) if c.workload.name in a.only]
     runs = {c: [] for c in everyone}
     for number in range(a.rounds):
         for c in everyone:
@@ -192,7 +207,8 @@ def measure(a):
 
 
 def measure_starts(a):
-    everyone = [Rondo(a, "replay", "fp32"), Torch(a, "eager", "fp32", "fp32"), Torch(a, "compile", "fp32", "fp32")]
+    everyone = [Rondo(a, "replay", "fp32"), torch_llama(a, "eager", "fp32", "fp32"),
+                torch_llama(a, "compile", "fp32", "fp32")]
     taken, compile_ms = {c.name: [] for c in everyone}, []
     for _ in range(a.starts):
         for c in everyone:
@@ -211,7 +227,7 @@ def lower_quartile_of_ratios(of, to):
 
 def steps_table(rows):
     replay = next(r for r in rows if r["name"] == "rondo replay")
-    floor = next(r for r in rows if r["name"] == FLOOR)
+    floor = next((r for r in rows if r["name"] == FLOOR), None)
     yield ("| | step, median | minimum | tokens/s | time over replay's | share of the products | peak of tensors | "
            "peak resident | loss 1, 2, last |")
     yield "|---|---|---|---|---|---|---|---|---|"
@@ -219,7 +235,7 @@ def steps_table(rows):
         tensors = f"{r['tensor_mib']:.0f} MiB" if r["tensor_mib"] else ""
         losses = ", ".join(f"{r['losses'][i]:.4f}" for i in (0, 1, -1) if r["losses"])
         over = f"{lower_quartile_of_ratios(r, replay):.2f}" if r is not replay else ""
-        share = f"{100 * lower_quartile_of_ratios(floor, r):.0f} %" if r is not floor else ""
+        share = f"{100 * lower_quartile_of_ratios(floor, r):.0f} %" if floor and r is not floor else ""
         yield (f"| {r['name']} | {r['median_ms']:.1f} ms | {r['min_ms']:.1f} ms | {r['tokens_per_s']:,.0f} | {over} | "
                f"{share} | {tensors} | {r['rss_mib']:.0f} MiB | {losses} |")
 
@@ -245,30 +261,29 @@ def machine():
 
 def report(a, rows, starts, load):
     others = [o for r in rows for o in r["others"]]
-    yield f"# The debug step on CPU, {datetime.date.today()}"
+    yield f"# The debug steps on CPU, {datetime.date.today()}"
     yield ""
-    yield (f"`{CONFIG}`: 6.2M parameters. {machine()}. {a.rounds} interleaved rounds of "
+    yield (f"`{LLAMA[0]}` (6.2M parameters) and `{DEEPSEEK[0]}` (33M). {machine()}. {a.rounds} interleaved rounds of "
            f"{a.steps} steps each after {WARMUP} that are not counted; every contestant has {a.threads} threads in all. "
            f"Load average {load[0]} before and {load[1]} after; during a turn, other processes used "
            f"{statistics.median(others):.2f} cores (median; at most {max(others):.2f}).")
     yield ""
-    yield f"Command: `ROUNDS={a.rounds} STEPS={a.steps} STARTS={a.starts} THREADS={a.threads} scripts/bench_cpu.sh`."
+    yield (f"Command: `ROUNDS={a.rounds} STEPS={a.steps} STARTS={a.starts} THREADS={a.threads} scripts/bench_cpu.sh --only "
+           f"{' '.join(a.only)}`.")
     yield ""
     yield (f"\"{FLOOR}\" are the step's products of linear layers alone, in PyTorch. Ratios are lower quartiles over the rounds: "
-           "of a contestant's time over that of replay in the same round, and of the products' over a contestant's.")
-    for workload in (DEBUG, SMALL, PACKED):
+           "of a contestant's time over that of replay in the same round, and of the products' over a contestant's. Each of "
+           "2 ranks has a whole batch and half of the threads: beside it stands 1 rank with half of the threads.")
+    for workload in WORKLOADS:
         for precision in ("fp32", "bf16"):
-            yield ""
-            yield f"## {workload.title}, {precision}"
-            yield ""
-            yield from steps_table([r for r in rows if r["precision"] == precision and r["workload"] == workload.title])
+            of_both = [r for r in rows if r["precision"] == precision and r["workload"] == workload.title]
+            if of_both:
+                yield from ("", f"## {workload.title}, {precision}", "", *steps_table(of_both))
     yield ""
     yield ("Losses of Rondo's executors are equal where the ranks are; PyTorch starts from other random numbers of the same "
            "distributions and reads other lines of the same text.")
-    yield ""
-    yield "## Start"
-    yield ""
-    yield from starts_table(starts)
+    if starts:
+        yield from ("", "## Start", "", *starts_table(starts))
 
 
 def main():
@@ -279,7 +294,7 @@ def main():
         return " ".join(pathlib.Path("/proc/loadavg").read_text().split()[:3])
     before = load()
     rows = measure(a)
-    starts = measure_starts(a)
+    starts = measure_starts(a) if DEBUG.name in a.only else None
     (WORK / "cpu_debug.json").write_text(json.dumps({"steps": rows, "starts": starts}, indent=1))
     text = "\n".join(report(a, rows, starts, (before, load()))) + "\n"
     output = pathlib.Path(a.output)

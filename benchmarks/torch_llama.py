@@ -1,35 +1,26 @@
 """The training step of configs/llama3_debug.toml in plain PyTorch: what scripts/bench_cpu.sh compares Rondo with.
 With --mode products, the step's matrix products alone: the floor of any program that calls the same libraries.
 
-Same sizes, initial distributions, arithmetic, optimizer and schedule, and text of the same kind; other random numbers.
-Prints one line when the first step is done, and one JSON object at the end.
+Same sizes, initial distributions and arithmetic; the rest is torch_step.py's.
 """
-import argparse
 import json
-import statistics
 import time
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch_step import parser, run_steps
 
 DIM, LAYERS, HEADS, FFN, VOCABULARY, EPS = 256, 6, 16, 768, 2048, 1e-5
-LEARNING_RATE, WARMUP_STEPS, DECAY_RATIO, MAX_NORM = 8e-4, 2, 0.8, 1.0
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p = parser(__doc__, batch=4, length=256)
     p.add_argument("--mode", choices=["eager", "compile", "products"], default="eager")
-    p.add_argument("--batch", type=int, default=4, help="sequences of a step")
-    p.add_argument("--length", type=int, default=256, help="tokens of a sequence")
     p.add_argument("--precision", choices=["fp32", "bf16-cast", "bf16-autocast"], default="fp32",
                    help="bf16-cast: fp32 weights are cast where they are used, as Rondo does; bf16-autocast: "
                         "torch.autocast chooses the dtype of every op")
     p.add_argument("--compile-mode", default="default", help="torch.compile's mode")
-    p.add_argument("--steps", type=int, default=25)
-    p.add_argument("--warmup", type=int, default=3, help="steps that are run first and not measured")
-    p.add_argument("--text", required=True, help="a file; its bytes are the token ids")
-    p.add_argument("--profile", action="store_true", help="also print where the steps' time goes, by op")
     return p.parse_args()
 
 
@@ -98,28 +89,6 @@ class Llama(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum") / labels.numel()
 
 
-def batches(path, batch, length):
-    with open(path, "rb") as file:
-        text = torch.frombuffer(bytearray(file.read(1 << 24)), dtype=torch.uint8)
-    generator = torch.Generator().manual_seed(0)
-    while True:
-        begin = torch.randint(0, len(text) - length - 1, (batch,), generator=generator)
-        rows = torch.stack([text[b:b + length + 1] for b in begin.tolist()]).long()
-        yield rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
-
-
-def learning_rate(step, steps):
-    if step < WARMUP_STEPS:
-        return LEARNING_RATE * (step + 1) / (WARMUP_STEPS + 1)
-    decay_steps = round(steps * DECAY_RATIO)
-    return LEARNING_RATE * min(1.0, (steps - step) / decay_steps)
-
-
-def status_mib(key):
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) / 1024 for line in status if line.startswith(key))
-
-
 def products(a):
     """The products of the linear layers, forward and for both gradients, each of tensors of its own."""
     dtype = torch.float32 if a.precision == "fp32" else torch.bfloat16
@@ -149,40 +118,10 @@ def main():
     torch.manual_seed(0)
     if a.mode == "products":
         return products(a)
-    imported_mib = status_mib("VmRSS")
     model = Llama(torch.bfloat16 if a.precision == "bf16-cast" else torch.float32, a.length)
-    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, fused=True)
     if a.mode == "compile":
         model.compile(mode=a.compile_mode, fullgraph=True, dynamic=False)
-    data, total = batches(a.text, a.batch, a.length), a.warmup + a.steps
-
-    def train_step(step):
-        optimizer.param_groups[0]["lr"] = learning_rate(step, total)
-        with torch.autocast("cpu", torch.bfloat16, enabled=a.precision == "bf16-autocast"):
-            loss = model(*next(data))
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM, foreach=True)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return loss.item(), norm.item()
-
-    step_s, losses = [], []
-    for step in range(total):
-        started = time.perf_counter()
-        loss, _ = train_step(step)
-        step_s.append(time.perf_counter() - started)
-        losses.append(loss)
-        if step == 0:
-            print(f"step: 1  loss: {loss:.5f}", flush=True)
-    print(json.dumps({"step_s": step_s, "losses": losses, "threads": torch.get_num_threads(),
-                      "parameters": sum(w.numel() for w in model.parameters()),
-                      "rss_growth_mib": status_mib("VmHWM") - imported_mib,
-                      "median_s": statistics.median(step_s[a.warmup:])}))
-    if a.profile:
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-            for _ in range(10):
-                train_step(total)
-        print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=25, max_name_column_width=60))
+    run_steps(a, model, autocast=a.precision == "bf16-autocast")
 
 
 if __name__ == "__main__":

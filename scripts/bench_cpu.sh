@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Compares the training step of configs/llama3_debug.toml with the same step in PyTorch of the same wheel, eager and
-# compiled, and with the step's matrix products alone, on this machine's CPU; then one short row and one long row of packed
-# documents. Contestants take turns in every round; medians, minima and ratios of the rounds go to
-# docs/results/cpu_debug_DATE.md, every number behind them to build/bench/. Takes about 40 minutes on two cores.
+# compiled, and with the step's matrix products alone, on this machine's CPU; then one short row, one long row of packed
+# documents, and the step of configs/deepseek_v3_debug.toml with that of transformers. Contestants take turns in every
+# round; medians, minima and ratios of the rounds go to docs/results/cpu_debug_DATE.md, every number behind them to
+# build/bench/. Takes about 45 minutes on two cores.
 #
+# --only NAME...  some of the workloads debug, small, packed and deepseek (benchmarks/bench_cpu.py)
 # ROUNDS    turns of every contestant (9)
 # STEPS     measured steps in a turn (10); a few more are run before them
 # STARTS    measured process starts of every contestant (3)
