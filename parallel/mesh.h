@@ -64,7 +64,7 @@ inline constexpr Axes kStageAxes = {Axis::dp_replicate, Axis::dp_shard, Axis::cp
 // all that have tokens of their own (parallel/sharding.h).
 inline constexpr Axes kCutShardAxes = {Axis::dp_shard, Axis::cp};
 inline constexpr Axes kWholeShardAxes = {Axis::dp_shard, Axis::cp, Axis::tp};
-// Of experts those that share a part where each is cut, and those that share what is cut of none.
+// The same of experts: of a part of each, and of what of them is not cut.
 inline constexpr Axes kCutExpertShardAxes = Axis::efsdp;
 inline constexpr Axes kWholeExpertShardAxes = {Axis::efsdp, Axis::etp};
 // The ranks whose tokens meet in an expert (parallel/expert_parallel.h).
