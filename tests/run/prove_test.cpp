@@ -25,7 +25,9 @@ void all_hold(const ProgramResult& proved, std::size_t count) {
 }
 
 TEST_CASE("layouts of Llama 3 equal one rank: gradients, norm, and parameters and state after three steps") {
-  const std::string once = "parallelism.fsdp_gradient_sync=step";
+  const std::string once = "parallelism.fsdp_gradient_sync=step",
+                    divided = "parallelism.pipeline_parallel_schedule=ZBVZeroBubble",
+                    eager = "compile.enable=false,parallelism.fsdp_reshard_after_forward=always";
   const Words layouts = {
       "accumulate=2",
       "dp_shard=3",
@@ -35,9 +37,10 @@ TEST_CASE("layouts of Llama 3 equal one rank: gradients, norm, and parameters an
       "dp_shard=2,tp=2,accumulate=2",
       "dp_replicate=2,dp_shard=2,accumulate=3,compile.enable=false",
       "dp_replicate=2,dp_shard=2,accumulate=2," + once,
+      "pp=2,dp_shard=2,accumulate=4," + divided + "," + eager + "," + once,
       "dp_shard=2/tp=3",
       "pp=2,accumulate=4/dp_shard=2",
-      "pp=2,dp_replicate=2,accumulate=4,parallelism.pipeline_parallel_schedule=ZBVZeroBubble"};
+      "pp=2,dp_replicate=2,accumulate=4," + divided};
   all_hold(prove_layouts("llama3", layouts), layouts.size());
 }
 
