@@ -94,9 +94,9 @@ ROWS = [
 
 
 def pipeline(degree, schedule, size):
-    """A pipeline of so many ranks, and a step of one pass over `size` sequences of a rank."""
+    """A pipeline of so many ranks, and a step of one pass over `size` sequences of a rank; torch reduces once a pass."""
     return [f"parallelism.pipeline_parallel_degree={degree}", f"parallelism.pipeline_parallel_schedule={schedule}",
-            batch(size), policy("full")]
+            "parallelism.fsdp_gradient_sync=step", batch(size), policy("full")]
 
 
 # Runs with pipelines, which teach nothing: two of them are in float8, and the third does not say its schedule.

@@ -212,6 +212,17 @@ TEST_CASE("docs/graph.md says what fewer products and sums are planned to save")
   must_have("docs/graph.md", row("and `fuse_addmm`", ""));
 }
 
+TEST_CASE("docs/plan.md shows what fewer pending microbatches take") {
+  const std::string output =
+      must_end_well({"plan", config("llama3_70b.toml"), "--world", "64", "--device", "h200", "--search", "0",
+                     "--parallelism.pipeline_parallel_degree=8",
+                     "--parallelism.pipeline_parallel_schedule=ZBVZeroBubble", "--compile.memory_policy=full",
+                     "--training.local_batch_size=16"})
+          .output;
+  for (const char* line : {"  pending ", "    at most 4", "    at most 2", "    at most 1"})
+    must_have("docs/plan.md", line_with(output, line));
+}
+
 TEST_CASE("docs/memory.md says what a loss in chunks saves") {
   const auto planned = [](const char* numerics) {
     return plan({config("llama3_8b.toml"), "--world=8", "--training.local_batch_size=1",
