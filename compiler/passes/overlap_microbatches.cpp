@@ -96,7 +96,8 @@ void measure(Half& half, const Costs& costs) {
   for (double& left : half.left_s) left = clock.now() - left;
 }
 
-// Forward and backward; empty where the graph is not of two that need nothing of each other.
+// Forward and backward; empty where the graph is not of two that need nothing of each other, and where it
+// draws random numbers, which depend on the order of all that do.
 std::array<Half, 2> divide(const Graph& graph) {
   const DefUse def_use(graph);
   IdMap<bool> backward(graph.nodes.size(), false);
@@ -108,7 +109,7 @@ std::array<Half, 2> divide(const Graph& graph) {
       const NodeIndex maker = def_use.maker(id);
       if (maker != kNoNode) (backward[maker] ? of_backward : of_forward) = true;
     });
-    if (of_backward && of_forward) return {};
+    if ((of_backward && of_forward) || facts(node.op).effect == Effect::random) return {};
     backward[i] = of_backward;
     halves[of_backward ? 1 : 0].order.push_back(i);
   }

@@ -230,7 +230,9 @@ constexpr std::array kPasses = {
         .does =
             "gives a forward and a backward of different microbatches one order, in which one computes while "
             "the other communicates",
-        .guarantees = "each keeps its own order; a graph whose backward reads its forward stays as it is",
+        .guarantees =
+            "each keeps its own order; a graph whose backward reads its forward stays as it is, and "
+            "one that draws random numbers",
         .place = "after the passes that order a forward or a backward alone",
     },
     PassInfo{
