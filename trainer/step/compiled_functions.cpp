@@ -29,10 +29,6 @@ ir::CutOptions cut_of(const std::vector<pipeline::Action>& actions, std::int64_t
   return cut;
 }
 
-bool is_received(const StepInput& input) {
-  return input.name.ends_with(kReceivedHidden) || input.name.ends_with(kReceivedGradient);
-}
-
 // Of all that stages receive, which has one type; 0 where they receive nothing.
 std::int64_t received_bytes(const CompiledPipeline& pipeline) {
   for (const CompiledStage& stage : pipeline.stages)
@@ -82,6 +78,10 @@ const ir::Graph* graph_of(const CutFunction& function, ir::Body body) {
 }
 
 }  // namespace
+
+bool is_received(const StepInput& input) {
+  return input.name.ends_with(kReceivedHidden) || input.name.ends_with(kReceivedGradient);
+}
 
 std::int64_t PlannedMemory::total_bytes() const {
   return std::accumulate(input_bytes.begin(), input_bytes.end(), arena_bytes);

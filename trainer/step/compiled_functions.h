@@ -35,6 +35,8 @@ struct CompiledBody {
   CompiledStep step;
 };
 ir::Body body_of(pipeline::ActionType compute);
+// Whether a body, or a pair of them, reads it of another stage.
+bool is_received(const StepInput& input);
 
 // A stage of a pipeline. `slots`: for microbatches whose values it holds at once, `pending_slots` for those
 // between the two parts of their backward, a divisor of that. Microbatch m is in slot m mod slots.

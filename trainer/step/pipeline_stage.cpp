@@ -6,8 +6,6 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 
-#include <algorithm>
-
 #include "support/error.h"
 #include "support/scope.h"
 #include "trainer/step/batch_tensors.h"
@@ -45,9 +43,6 @@ std::vector<SavedTensors> allocated(const std::map<std::string, ir::TensorType>&
   return all;
 }
 
-bool is_stream(const StepInput& input) {
-  return input.name == kReceivedHidden || input.name == kReceivedGradient;
-}
 Tensor stream_of(const StepInput& input, const Streams& streams) {
   if (input.name == kReceivedHidden) return streams.hidden;
   return input.name == kReceivedGradient ? streams.gradient : Tensor();
@@ -56,7 +51,7 @@ Tensor stream_of(const StepInput& input, const Streams& streams) {
 // A tensor for what comes in; undefined where nothing does.
 Tensor to_receive(const CompiledStep& step, c10::Device device) {
   for (const StepInput& input : step.function().inputs)
-    if (is_stream(input)) return allocated(input.type, device);
+    if (is_received(input)) return allocated(input.type, device);
   return {};
 }
 
@@ -98,9 +93,9 @@ void PipelineStage::unshard() {
 void PipelineStage::run(ir::Body body, std::int32_t microbatch, const StepBatch& batch,
                         const Streams& streams) {
   if (compiled_.accumulate) return run_eagerly(body, microbatch, batch, streams);
-  const auto executor = slot_of(microbatch).bodies.find(body);
-  if (executor == slot_of(microbatch).bodies.end()) return;  // the first stage's gradient of an input
-  executor->second->run(prepare(body, microbatch, batch, streams));
+  Executor* const found = executor(body, microbatch);
+  if (found == nullptr) return;  // the first stage's gradient of an input
+  found->run(prepare(body, microbatch, batch, streams));
 }
 
 std::vector<Tensor> PipelineStage::prepare(ir::Body body, std::int32_t microbatch, const StepBatch& batch,
@@ -150,7 +145,7 @@ Tensor PipelineStage::to_receive(bool in_validation) const {
   RONDO_ASSERT(false, "a stage that receives something reads it");
 }
 
-const Executor* PipelineStage::executor(ir::Body body, std::int32_t microbatch) const {
+Executor* PipelineStage::executor(ir::Body body, std::int32_t microbatch) const {
   if (body == ir::Body::unshard) return unshard_.get();
   const auto& bodies = slots_[static_cast<std::size_t>(slot_number(microbatch))].bodies;
   const auto found = bodies.find(body);
@@ -186,7 +181,7 @@ std::vector<Tensor> PipelineStage::state_of(const StepFunction& function, const 
 void PipelineStage::take_memory_of_batches(const CompiledBody& body) {
   std::vector<Tensor> like;
   for (const StepInput& input : body.step.function().inputs)
-    if (input.kind == ir::InputKind::batch && !is_stream(input))
+    if (input.kind == ir::InputKind::batch && !is_received(input))
       like.push_back(allocated(input.type, c10::kCPU).zero_());
   batches_.at(body.body).stage(like);
 }

@@ -58,7 +58,7 @@ class PipelineStage {
   at::Tensor to_receive(bool in_validation) const;
 
   // nullptr where there is nothing to run.
-  const Executor* executor(ir::Body body, std::int32_t microbatch) const;
+  Executor* executor(ir::Body body, std::int32_t microbatch) const;
 
  private:
   using SavedTensors = std::map<std::string, at::Tensor>;
