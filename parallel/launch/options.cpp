@@ -325,7 +325,10 @@ Parser::Parser() {
 
 LaunchOptions parse_options(const std::vector<std::string>& words) { return Parser().parse(words); }
 
-bool serves_flag(const std::string& word) { return Parser().serves(word); }
+bool serves_flag(const std::string& word) {
+  static const Parser parser;
+  return parser.serves(word);
+}
 
 int available_cores() {
   cpu_set_t cores;

@@ -99,18 +99,25 @@ std::vector<std::string> Flags::read_flags(const std::vector<std::string>& args)
   app.set_help_flag("");
   app.allow_extras();
   app.prefix_command(program_ != nullptr);
+  // CLI11 compares each option with all before it, so it gets no more than may have been given.
+  const auto may_be_given = [&](const std::string& spelling) {
+    return spelling.size() == 2 || std::any_of(args.begin(), args.end(), [&](const std::string& word) {
+             return word.starts_with(spelling);
+           });
+  };
   for (const Flag& flag : flags_)
     for (const std::string& name : flag.names)
       for (const std::string& spelling : spellings(name))
-        app.add_option(spelling,
-                       [this, &flag, spelling](const CLI::results_t& values) {
-                         const bool keeps_equals =
-                             spelling.size() == 2 && values.front().starts_with('=');  // -t=3
-                         take(flag, spelling, without_mark(values.front().substr(keeps_equals ? 1 : 0)));
-                         return true;
-                       })
-            ->expected(flag.kind == Kind::value ? 1 : 0)
-            ->trigger_on_parse();
+        if (may_be_given(spelling))
+          app.add_option(spelling,
+                         [this, &flag, spelling](const CLI::results_t& values) {
+                           const bool keeps_equals =
+                               spelling.size() == 2 && values.front().starts_with('=');  // -t=3
+                           take(flag, spelling, without_mark(values.front().substr(keeps_equals ? 1 : 0)));
+                           return true;
+                         })
+              ->expected(flag.kind == Kind::value ? 1 : 0)
+              ->trigger_on_parse();
 
   std::vector<std::string> backwards;  // as CLI11 wants them
   std::transform(args.rbegin(), args.rend(), std::back_inserter(backwards), with_mark);

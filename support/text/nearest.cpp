@@ -2,47 +2,71 @@
 
 #include <algorithm>
 #include <cctype>
+#include <numeric>
 
 namespace rondo {
 
-int edit_distance(std::string_view a, std::string_view b) {
-  const auto same = [](char x, char y) {
-    return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
-  };
-  const std::size_t width = b.size() + 1;
-  std::vector<int> before(width), last(width), row(width);  // rows i-2, i-1 and i of the distance table
-  for (std::size_t j = 0; j < width; ++j) last[j] = static_cast<int>(j);
+namespace {
+
+std::string lowered(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+// Rows i-2, i-1 and i of the distance table; one memory for many words.
+struct Rows {
+  std::vector<std::size_t> before, last, row;
+};
+
+// Of lower-case words. Where it is more than `most` it may be any number above that.
+std::size_t distance_of(std::string_view a, std::string_view b, std::size_t most, Rows& rows) {
+  auto& [before, last, row] = rows;
+  for (auto* each : {&before, &last, &row}) each->resize(b.size() + 1);
+  std::iota(last.begin(), last.end(), std::size_t{0});
+  std::size_t least_of_last = 0;
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = static_cast<int>(i);
-    for (std::size_t j = 1; j < width; ++j) {
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (same(a[i - 1], b[j - 1]) ? 0 : 1)});
-      const bool swapped = i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]);
+    std::size_t least = row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
       if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+      least = std::min(least, row[j]);
     }
+    // What follows comes from this row, or by a swap from the one before.
+    if (least > most && least_of_last >= most) return most + 1;
+    least_of_last = least;
     std::swap(before, last);
     std::swap(last, row);
   }
   return last[b.size()];
 }
 
+}  // namespace
+
+int edit_distance(std::string_view a, std::string_view b) {
+  Rows rows;
+  return static_cast<int>(distance_of(lowered(a), lowered(b), a.size() + b.size(), rows));
+}
+
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string lower = lowered(word);
+  Rows rows;
   const std::string* best = nullptr;
   std::size_t best_distance = 0;
   for (const std::string& candidate : candidates) {
-    // No distance is below the difference of lengths: a word of a megabyte costs nothing.
     const std::size_t longer = std::max(word.size(), candidate.size());
-    const std::size_t least = longer - std::min(word.size(), candidate.size());
-    if (least > std::max<std::size_t>(1, longer / 3) || (best != nullptr && least >= best_distance)) continue;
-    const auto distance = static_cast<std::size_t>(edit_distance(word, candidate));
-    if (best == nullptr || distance < best_distance) {
-      best = &candidate;
-      best_distance = distance;
-    }
+    std::size_t most = std::max<std::size_t>(1, longer / 3);
+    if (best != nullptr) most = std::min(most, best_distance - 1);
+    // No distance is below the difference of lengths: a word of a megabyte costs nothing.
+    if (longer - std::min(word.size(), candidate.size()) > most) continue;
+    const std::size_t distance = distance_of(lower, lowered(candidate), most, rows);
+    if (distance > most) continue;
+    best = &candidate;
+    best_distance = distance;
+    if (distance == 0) break;
   }
-  if (best == nullptr) return std::nullopt;
-  const std::size_t allowed = std::max<std::size_t>(1, std::max(word.size(), best->size()) / 3);
-  if (best_distance > allowed) return std::nullopt;
-  return *best;
+  return best == nullptr ? std::nullopt : std::optional(*best);
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {

@@ -12,8 +12,8 @@ namespace rondo {
 // Damerau-Levenshtein distance with adjacent transpositions (optimal string alignment), case-insensitive.
 int edit_distance(std::string_view a, std::string_view b);
 
-// The candidate with the smallest distance, if that is at most a third of the longer word (and at least 1 is
-// allowed).
+// Of the candidates whose distance is at most a third of the longer word (and at least 1 is allowed), the
+// first one with the smallest.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 // " (did you mean X?)" or "" where nothing is near.

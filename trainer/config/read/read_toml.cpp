@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <toml++/toml.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -155,10 +156,12 @@ std::vector<Assignment> read_toml_file(const std::string& path, const std::strin
   if (std::filesystem::is_directory(status)) return refuse("it is a folder; name a TOML file");
   std::ifstream file(path, std::ios::binary);
   if (!file) return refuse(std::strerror(errno));
-  std::string text(kMaxBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string text;
+  for (std::array<char, 1 << 14> part; file && text.size() <= kMaxBytes;) {  // of a pipe, too
+    file.read(part.data(), part.size());
+    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+  }
   if (file.bad()) return refuse(std::strerror(errno));
-  text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > kMaxBytes) return refuse("it is larger than 1 MiB; a configuration is a short TOML text");
   return read_toml(text, path, problems);
 }
