@@ -4,7 +4,6 @@
 #include "trainer/config/pipeline_layout.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "parallel/pipeline/schedules.h"
 #include "support/error.h"
 #include "support/files/file.h"
+#include "support/text/fingerprint.h"
 #include "support/text/printable.h"
 #include "trainer/config/schema/value_checks.h"
 
@@ -310,7 +310,7 @@ std::string fingerprint(const PipelineLayout& layout) {
   std::string text = to_csv(layout.program);
   for (const StagePart& stage : layout.stages)
     text += fmt::format("{} {} {} {}\n", stage.first_layer, stage.layers, stage.embedding, stage.head);
-  return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
+  return fingerprint_of(text);
 }
 
 std::vector<BrokenRule> broken_pipeline(const JobConfig& config, std::optional<std::int64_t> microbatches) {

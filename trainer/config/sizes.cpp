@@ -1,10 +1,10 @@
 #include "trainer/config/sizes.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include "models/parts/model_spec.h"
 #include "support/error.h"
+#include "support/text/fingerprint.h"
 #include "trainer/config/read/assignment.h"
 
 namespace rondo {
@@ -12,8 +12,7 @@ namespace rondo {
 checkpoint::ModelFacts model_facts(const std::string& name, const FieldValues& sizes) {
   checkpoint::ModelFacts facts{name, "", ""};
   for (const auto& [key, value] : sizes) facts.sizes += fmt::format("{} = {}\n", key, to_toml(value));
-  const std::string all = facts.name + "\n" + facts.sizes;
-  facts.fingerprint = fmt::format("{:016x}", XXH3_64bits(all.data(), all.size()));
+  facts.fingerprint = fingerprint_of(facts.name + "\n" + facts.sizes);
   return facts;
 }
 
