@@ -14,6 +14,7 @@
 #include "apps/logits_input.h"
 #include "apps/model_source.h"
 #include "apps/plan_options.h"
+#include "apps/tune_options.h"
 #include "support/flags/flags.h"
 #include "support/process_start.h"
 #include "trainer/config/derived.h"
@@ -60,6 +61,8 @@ bool before_logits(const Arguments& args) {
 }
 
 bool before_plan(const Arguments& args) { return read_plan_options(args).has_value(); }
+
+bool before_tune(const Arguments& args) { return read_tune_options(args).has_value(); }
 
 bool before_train(const Arguments& args) {
   Arguments words;

@@ -39,5 +39,6 @@ bool before_generate(const Arguments& args);
 bool before_logits(const Arguments& args);
 bool before_plan(const Arguments& args);
 bool before_train(const Arguments& args);
+bool before_tune(const Arguments& args);
 
 }  // namespace rondo

@@ -41,6 +41,7 @@ int run(const Arguments& words) {
              before_train),
       {"launch", "run the ranks of a job on this node, with torchrun's flags", run_launch},
       worker("plan", "memory, communication and speed of a job of any size, before it runs", before_plan),
+      worker("tune", "measure the fastest algorithm of each matrix product of a job on a GPU", before_tune),
       {"pipeline", "prove, time and draw a pipeline schedule", run_pipeline},
       {"prove", "prove by execution that layouts of ranks train as one rank does", run_prove},
       worker("convert", "weights from a checkpoint to a Hugging Face folder, or back", before_convert),

@@ -40,6 +40,7 @@ int run(const std::vector<std::string>& words) {
   if (name == "eval") return run_eval(args);
   if (name == "logits") return run_logits(args);
   if (name == "plan") return run_plan(args);
+  if (name == "tune") return run_tune(args);
   if (name == "play") return run_play(args);
   throw Error(ExitCode::usage, "rondo-worker is started by rondo; type `rondo --help`");
 }

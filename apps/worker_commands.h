@@ -27,4 +27,7 @@ int run_play(const std::vector<std::string>& args);
 // What a job will take and how fast it may be. `args`: the words after `plan`.
 int run_plan(const std::vector<std::string>& args);
 
+// Measures the matrix products of a job. `args`: the words after `tune`.
+int run_tune(const std::vector<std::string>& args);
+
 }  // namespace rondo

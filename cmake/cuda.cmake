@@ -35,6 +35,8 @@ find_path(NCCL_INCLUDE nccl.h REQUIRED NO_DEFAULT_PATH
   PATHS ${_nvidia} ${CUDA_TOOLKIT} PATH_SUFFIXES nccl/include include)
 find_library(NCCL_LIBRARY NAMES libnccl.so.2 REQUIRED NO_DEFAULT_PATH
   PATHS ${_nvidia} ${CUDA_TOOLKIT} PATH_SUFFIXES nccl/lib lib64)
+find_library(CUBLASLT NAMES libcublasLt.so.13 REQUIRED NO_DEFAULT_PATH
+  PATHS ${_nvidia} ${CUDA_TOOLKIT} PATH_SUFFIXES cu13/lib lib64)
 find_library(CUDART NAMES libcudart.so libcudart.so.13 REQUIRED NO_DEFAULT_PATH
   PATHS ${CUDA_TOOLKIT}/lib64 ${_nvidia} PATH_SUFFIXES cu13/lib)
 
@@ -56,5 +58,5 @@ add_library(torch::cuda ALIAS torch_cuda)
 target_include_directories(torch_cuda SYSTEM INTERFACE ${NCCL_INCLUDE} ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 target_compile_definitions(torch_cuda INTERFACE USE_C10D_NCCL)
 target_link_libraries(torch_cuda INTERFACE torch::cpu
-  -Wl,--no-as-needed ${TORCH_DIR}/lib/libtorch_cuda.so ${TORCH_DIR}/lib/libc10_cuda.so ${CUDART} ${NCCL_LIBRARY}
+  -Wl,--no-as-needed ${TORCH_DIR}/lib/libtorch_cuda.so ${TORCH_DIR}/lib/libc10_cuda.so ${CUDART} ${CUBLASLT} ${NCCL_LIBRARY}
   -Wl,--allow-shlib-undefined -Wl,--disable-new-dtags ${_run_path})

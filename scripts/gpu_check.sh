@@ -22,7 +22,7 @@ readonly TORCH_WANTED=2.11.0+cu130
 readonly LARGEST_MIB=56
 readonly PROGRAMS=(rondo rondo-worker tests/kernel_check tests/graph_device_check tests/refusal_check)
 # What a torch of the wanted version, a C++ runtime and the driver bring. Anything else would have to be carried.
-readonly LIBRARIES_THERE='^(libtorch.*|libc10.*|libcudart|libnccl|libgomp|libstdc\+\+|libm|libgcc_s|libc|libpthread|libdl|librt|ld-linux-x86-64)\.so(\.|$)'
+readonly LIBRARIES_THERE='^(libtorch.*|libc10.*|libcublasLt|libcudart|libnccl|libgomp|libstdc\+\+|libm|libgcc_s|libc|libpthread|libdl|librt|ld-linux-x86-64)\.so(\.|$)'
 
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
 fail() {  # CODE WORDS...

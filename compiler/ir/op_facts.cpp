@@ -89,6 +89,9 @@ constexpr std::array kFacts = {
     heavy("aten.addmm_.default"),
     heavy("aten.bmm.default"),
     heavy("aten.mm.default"),
+    OpFacts{
+        .name = "rondo.addmm.default", .heavy = true, .in_place = "rondo.addmm_.default", .overwritten = 1},
+    heavy("rondo.addmm_.default"),
     heavy("rondo.attention.default"),
     heavy("rondo.attention_backward.default"),
     heavy("rondo.grouped_mm.default"),
@@ -96,6 +99,7 @@ constexpr std::array kFacts = {
     heavy("rondo.linear_cross_entropy_gradients.default"),
     heavy("rondo.linear_cross_entropy_losses.default"),
     heavy("rondo.linear_cross_entropy_statistics.default"),
+    heavy("rondo.mm.default"),
 
     // No *.Scalar form: on CPU mul_.Scalar is not bit-equal to mul.Scalar in bf16.
     in_place("aten.add.Tensor", "aten.add_.Tensor"),
@@ -235,8 +239,8 @@ double flops(const Graph& graph, const Node& node) {
   if (!facts(node.op).heavy) return 0;
   std::vector<const Sizes*> operands;
   for_each_operand(node, [&](ValueId id) { operands.push_back(&graph.value(id).type.sizes); });
-  const std::size_t first =
-      node.op.starts_with("aten.addmm") || node.op == "rondo.attention_backward.default";
+  const std::size_t first = node.op.starts_with("aten.addmm") || node.op.starts_with("rondo.addmm") ||
+                            node.op == "rondo.attention_backward.default";
   const auto operand = [&](std::size_t i) -> const Sizes& {
     static const Sizes kNone;
     return first + i < operands.size() ? *operands[first + i] : kNone;

@@ -42,6 +42,9 @@ void set_member(CompileOptions& options, std::string_view option, const std::str
     member = number_in<Value>(option, text);
   } else if constexpr (std::is_same_v<Value, std::string>) {
     member = text;
+  } else if constexpr (std::is_same_v<Value, std::map<std::string, std::string>>) {
+    const std::size_t equals = std::min(text.find('='), text.size());
+    member[text.substr(0, equals)] = text.substr(std::min(equals + 1, text.size()));
   } else {
     member.push_back(text);
   }
@@ -67,6 +70,7 @@ constexpr std::array kSetters = {
     OptionSetter{"cpu_offload_defer_n_layers", &set_member<&C::cpu_offload_defer_n_layers>},
     OptionSetter{"cpu_offload_prefetch_n_layers", &set_member<&C::cpu_offload_prefetch_n_layers>},
     OptionSetter{"loss_chunks", &set_member<&C::loss_chunks>},
+    OptionSetter{"matmul_algorithms", &set_member<&C::matmul_algorithms>},
     OptionSetter{"gather_group_suffix", &set_member<&C::gather_group_suffix>},
 };
 

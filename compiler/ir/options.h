@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -94,6 +95,10 @@ struct CompileOptions {
   // The head's product and the loss, where they may round, take the rows of a batch in so many chunks
   // (passes/chunk_loss.cpp). 0: as few as keep a chunk's logits below 1 GiB.
   std::int64_t loss_chunks = 0;
+
+  // Of products, by their keys: what `rondo tune` found (compiler/plan/matmul_products.h). Where they may
+  // round.
+  std::map<std::string, std::string> matmul_algorithms = {};
 
   // Gathers of parameters go through a group of their own, named as the one they would take with this behind
   // it; empty: they share it with the reductions.

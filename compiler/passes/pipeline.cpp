@@ -248,6 +248,20 @@ constexpr std::array kPasses = {
                  "before `reinplace`, since an overwritten operand ties its readers down",
     },
     PassInfo{
+        .name = "choose_matmul_algorithms",
+        .run = &choose_matmul_algorithms,
+        .numerics = Numerics::rounds,
+        .of_bodies = true,
+        .needs = kFunctional,
+        .does = "gives products the algorithms of cuBLASLt that `rondo tune` measured as the fastest "
+                "(`compile.matmul_algorithms`)",
+        .guarantees = "a product that the table lacks, or for which nothing was faster, stays LibTorch's",
+        .place =
+            "after every pass that looks for products; before `reinplace`, which adds them to a sum in its "
+            "place",
+        .numerics_detail = "a product may add in another order",
+    },
+    PassInfo{
         .name = "reinplace",
         .run = &reinplace,
         .of_bodies = true,

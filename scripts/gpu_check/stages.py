@@ -181,7 +181,7 @@ def program(stage, name, flags=()):
 
 
 # After an error that a context does not survive every later case fails, so each group has a process of its own.
-GROUPS = ["attention", "experts", "bits", "fused", "loss"]
+GROUPS = ["attention", "experts", "bits", "fused", "loss", "matmul"]
 
 
 def kernels(stage):
@@ -360,6 +360,16 @@ def compass(stage):
 
     for name, flags in COMPASS_CASES.items():
         stage.case(f"llama3 8B bf16, 4096 tokens, {name}", lambda n=name, f=flags: speed_of(n, f), 20)
+
+    def with_measured_algorithms():
+        table = stage.work / "matmul_algorithms.json"
+        stage.command("tune", [rondo(stage), "tune", ROOT / EIGHT_B, "--out", table, *COMPASS], 60).expect()
+        rows = json.loads(table.read_text(encoding="utf-8"))["products"]
+        saved = sum(row["calls"] * (row["libtorch_us"] - row["us"]) for row in rows)
+        return {**speed_of("measured algorithms", [f"--compile.matmul_algorithms={table}"]),
+                "products": len(rows), "saved_alone_ms": saved / 1e3}
+
+    stage.case("llama3 8B bf16, 4096 tokens, measured algorithms of products", with_measured_algorithms, 40)
 
 
 def kernel_table(stage):
@@ -634,7 +644,7 @@ def speed(stage):
 STAGES = [
     ("facts", 80, 5, facts),
     ("kernels", 70, 10, kernels),
-    ("compass", 150, 30, compass),
+    ("compass", 190, 30, compass),
     ("core bits", 80, 20, core_bits),
     ("kernel times", 40, 10, kernel_times),
     ("kernel table", 90, 30, kernel_table),

@@ -29,7 +29,7 @@ double error_of(const Tensors& got, const Tensors& reference) {
 
 bool same_bits(const Tensors& a, const Tensors& b) {
   for (std::size_t i = 0; i < a.size(); ++i)
-    if (!at::equal(a[i], b[i])) return false;
+    if (!at::equal(a[i].cpu(), b[i].cpu())) return false;
   return true;
 }
 

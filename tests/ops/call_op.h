@@ -11,8 +11,8 @@
 
 namespace rondo {
 
-using Argument =
-    std::variant<at::Tensor, std::vector<at::Tensor>, std::optional<at::Tensor>, std::int64_t, double, bool>;
+using Argument = std::variant<at::Tensor, std::vector<at::Tensor>, std::optional<at::Tensor>, std::int64_t,
+                              double, bool, std::string>;
 
 // The results of rondo::`name`, lists flattened; arguments left out at the end have their defaults. Throws
 // what the op throws, and c10::Error where this build has no such op.

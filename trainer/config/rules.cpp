@@ -11,9 +11,11 @@
 
 #include "compiler/passes/pipeline.h"
 #include "models/parts/model_spec.h"
+#include "support/error.h"
 #include "support/text/nearest.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/dump.h"
+#include "trainer/config/matmul_table.h"
 #include "trainer/config/pipeline_layout.h"
 #include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/config/schema/parameter_groups.h"
@@ -208,6 +210,25 @@ void check_memory_policy(Rules& rules, const JobConfig& config) {
                 "needs compile.numerics = \"rounds\", since sums over chunks have another order");
 }
 
+void check_matmul_algorithms(Rules& rules, const JobConfig& config, const std::string& device) {
+  const Compile& compile = config.compile;
+  if (compile.matmul_algorithms.empty()) return;
+  rules.require(
+      compile.enable, {"compile.matmul_algorithms", "compile.enable"},
+      "compile.matmul_algorithms needs compile.enable = true: eager steps have LibTorch's products");
+  rules.require(
+      compile.numerics == "rounds", {"compile.matmul_algorithms", "compile.numerics"},
+      "compile.matmul_algorithms needs compile.numerics = \"rounds\", since algorithms of a product add in "
+      "other orders");
+  rules.require(device == "cuda", {"compile.matmul_algorithms", "job.device"},
+                "compile.matmul_algorithms is of GPUs, and the run is on the CPU; leave it out");
+  try {
+    read_matmul_table(compile.matmul_algorithms);
+  } catch (const Error& error) {
+    rules.require(false, {"compile.matmul_algorithms"}, error.what());
+  }
+}
+
 void check_checkpoint(Rules& rules, const JobConfig& config) {
   const Checkpoint& c = config.checkpoint;
   const auto needs_saving = [&](bool asked, const std::string& key) {
@@ -286,6 +307,7 @@ void check_rules(const JobConfig& config, const Origins& origins, const std::str
   check_datasets(rules, config);
   check_features(rules, config, device);
   check_memory_policy(rules, config);
+  check_matmul_algorithms(rules, config, device);
   check_names_of_parameters(rules, config);
   check_passes(rules, config, device);
   check_checkpoint(rules, config);

@@ -16,10 +16,11 @@ namespace rondo {
 namespace {
 
 // Every node may have its own copy; the data's fingerprint is compared instead.
-constexpr std::array<std::string_view, 9> kPaths = {
+constexpr std::array<std::string_view, 10> kPaths = {
     "training.dataset_path",        "training.datasets",       "training.tokenizer",
     "training.token_cache",         "validation.dataset_path", "model.hf_assets_path",
-    "checkpoint.initial_load_path", "metrics.prometheus_file", "parallelism.pipeline_parallel_schedule_csv"};
+    "checkpoint.initial_load_path", "metrics.prometheus_file", "parallelism.pipeline_parallel_schedule_csv",
+    "compile.matmul_algorithms"};
 constexpr std::size_t kShown = 5;
 
 std::vector<std::string> lines_of(const std::string& text) {

@@ -21,6 +21,7 @@
 #include "support/log.h"
 #include "support/stop_signal.h"
 #include "support/version.h"
+#include "trainer/config/matmul_table.h"
 #include "trainer/run/compare_ranks.h"
 #include "trainer/run/compare_replicas.h"
 #include "trainer/step/from_config.h"
@@ -79,6 +80,8 @@ bool Trainer::prepare() {
 
 // No weight exists yet, and no rank has been met.
 void Trainer::compile() {
+  if (!config_.compile.matmul_algorithms.empty())
+    check_measured_on(config_.compile.matmul_algorithms, device_.name);
   const TrainStepOptions options = step_options(config_, layout_, environment_.rank);
   if (report_) report_->experts(*model_, options);
   functions_ = std::make_unique<CompiledFunctions>(compile_functions(
@@ -125,6 +128,9 @@ std::vector<std::string> Trainer::settings() const {
     more.push_back("checkpoint folder = " +
                    std::filesystem::weakly_canonical(checkpoint_root(config_)).string());
   if (pipeline_) more.push_back("pipeline (stages and schedule) = " + fingerprint(*pipeline_));
+  if (!config_.compile.matmul_algorithms.empty())
+    more.push_back("matmul algorithms = " +
+                   fingerprint(read_matmul_table(config_.compile.matmul_algorithms)));
   more.push_back(fmt::format("rondo = {} {}", version(), commit()));
   more.push_back("LibTorch = " TORCH_VERSION);
   return settings_to_compare(config_, more);

@@ -10,6 +10,7 @@
 #include "models/parts/model_spec.h"
 #include "parallel/groups/messages.h"
 #include "support/error.h"
+#include "trainer/config/matmul_table.h"
 #include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/config/schema/parameter_groups.h"
 #include "trainer/step/float_dtypes.h"
@@ -130,6 +131,8 @@ CompileRequest compile_request(const JobConfig& c, const std::string& device,
                      : c.compile.executor == "interpreter" ? ExecutorKind::interpreter
                                                            : ExecutorKind::replay;
   request.options = compile_options(c, device);
+  if (!c.compile.matmul_algorithms.empty())
+    request.options.matmul_algorithms = read_matmul_table(c.compile.matmul_algorithms).algorithms();
   if (!graph_folder.empty() && c.compile.dump != "none") {
     request.dump_folder = graph_folder;
     request.dump_all = c.compile.dump == "all";

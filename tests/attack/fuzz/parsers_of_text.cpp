@@ -28,6 +28,7 @@
 #include "trainer/checkpoint/manifest.h"
 #include "trainer/config/dump.h"
 #include "trainer/config/load.h"
+#include "trainer/config/matmul_table.h"
 #include "trainer/data/documents/jsonl.h"
 #include "trainer/data/tokenizer/split/pattern.h"
 #include "trainer/data/tokenizer/split/splitter.h"
@@ -161,6 +162,11 @@ void read_hosts(const Input& input) {
       must(expand_hostlist(line).size() <= 65536, "a list of hosts has a limit");
     }
   }
+}
+
+void read_matmul_table(const Input& input) {
+  const MatmulTable table = parse_matmul_table(input.text, "m.json");
+  must(parse_matmul_table(to_text(table), "again") == table, "what is written reads back");
 }
 
 // --- checkpoints and weights ---
@@ -298,6 +304,7 @@ std::vector<Parser> parsers_of_text() {
       {.name = "plan_flags", .cost = 10, .refusals = {usage, config}, .read = read_plan_flags},
       {.name = "environment", .refusals = {environment}, .read = read_environment},
       {.name = "hosts", .refusals = {environment}, .read = read_hosts},
+      {.name = "matmul_table", .refusals = {config}, .read = read_matmul_table},
       {.name = "manifest", .refusals = {checkpoint}, .read = read_manifest},
       {.name = "shard_record", .refusals = {checkpoint}, .read = read_shard_record},
       {.name = "safetensors", .refusals = {checkpoint}, .read = read_safetensors},

@@ -1,19 +1,78 @@
-// cuBLASLt: one algorithm for every product, which is only written down.
+// cuBLASLt: two algorithms for every product. A product is written down; a small one of bf16 is computed,
+// too, unless it is recorded, so that what is said of its operands can be compared with the product of a CPU.
 #include <cublasLt.h>
+
+#include <bit>
+#include <cstdint>
 
 #include "tests/stand_in_cuda/libraries/library.h"
 
 namespace {
 
-template <class Handle>
-cublasStatus_t made(Handle* handle) {
-  *handle = reinterpret_cast<Handle>(new char);
+struct Description {
+  cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+};
+
+// Column by column.
+struct Layout {
+  cudaDataType type;
+  std::uint64_t rows, columns;
+  std::int64_t stride;
+
+  std::size_t bytes() const {
+    const std::size_t element = type == CUDA_R_32F ? 4 : type == CUDA_R_64F ? 8 : 2;
+    const std::size_t before_last = columns == 0 ? 0 : (columns - 1) * static_cast<std::size_t>(stride);
+    return (before_last + rows) * element;
+  }
+};
+
+constexpr std::uint64_t kAlgorithm = 0x42;  // the first word of each, before its number
+constexpr int kAlgorithms = 2;
+constexpr std::size_t kWorkspace = 4096;  // of the second one
+constexpr std::uint64_t kMostComputed = 1 << 22;
+
+template <class Handle, class Object>
+cublasStatus_t made(Handle* handle, Object* object) {
+  *handle = reinterpret_cast<Handle>(object);
   return CUBLAS_STATUS_SUCCESS;
 }
-template <class Handle>
+template <class Object, class Handle>
 cublasStatus_t freed(Handle handle) {
-  delete reinterpret_cast<char*>(handle);
+  delete reinterpret_cast<Object*>(handle);
   return CUBLAS_STATUS_SUCCESS;
+}
+
+float number(std::uint16_t bf16) { return std::bit_cast<float>(std::uint32_t{bf16} << 16); }
+std::uint16_t rounded(float number) {
+  const auto bits = std::bit_cast<std::uint32_t>(number);
+  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+struct Matrix {
+  const std::uint16_t* data;
+  const Layout& layout;
+  bool transposed;
+
+  std::uint64_t rows() const { return transposed ? layout.columns : layout.rows; }
+  std::uint64_t columns() const { return transposed ? layout.rows : layout.columns; }
+  float at(std::uint64_t row, std::uint64_t column) const {
+    if (transposed) std::swap(row, column);
+    return number(data[column * static_cast<std::uint64_t>(layout.stride) + row]);
+  }
+};
+
+void compute(const Matrix& a, const Matrix& b, float factor, const Matrix& c, std::uint16_t* d) {
+  for (std::uint64_t column = 0; column < b.columns(); ++column)
+    for (std::uint64_t row = 0; row < a.rows(); ++row) {
+      float sum = factor == 0 ? 0 : factor * c.at(row, column);
+      for (std::uint64_t k = 0; k < a.columns(); ++k) sum += a.at(row, k) * b.at(k, column);
+      d[column * static_cast<std::uint64_t>(c.layout.stride) + row] = rounded(sum);
+    }
+}
+
+bool records(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  return cudaStreamIsCapturing(stream, &status) != cudaSuccess || status != cudaStreamCaptureStatusNone;
 }
 
 }  // namespace
@@ -21,26 +80,34 @@ cublasStatus_t freed(Handle handle) {
 size_t cublasLtGetVersion() { return 130100; }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* handle, cublasComputeType_t, cudaDataType_t) {
-  return made(handle);
+  return made(handle, new Description);
 }
-cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t handle) { return freed(handle); }
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t,
-                                              const void*, size_t) {
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t handle) { return freed<Description>(handle); }
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
+                                              cublasLtMatmulDescAttributes_t name, const void* value,
+                                              size_t) {
+  auto& description = *reinterpret_cast<Description*>(handle);
+  if (name == CUBLASLT_MATMUL_DESC_TRANSA) description.a = *static_cast<const cublasOperation_t*>(value);
+  if (name == CUBLASLT_MATMUL_DESC_TRANSB) description.b = *static_cast<const cublasOperation_t*>(value);
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* handle, cudaDataType, uint64_t, uint64_t,
-                                          int64_t) {
-  return made(handle);
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* handle, cudaDataType type, uint64_t rows,
+                                          uint64_t columns, int64_t stride) {
+  return made(handle, new Layout{type, rows, columns, stride});
 }
-cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t handle) { return freed(handle); }
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t handle) { return freed<Layout>(handle); }
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t,
                                                 const void*, size_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* handle) { return made(handle); }
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t handle) { return freed(handle); }
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* handle) {
+  return made(handle, new char);
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t handle) {
+  return freed<char>(handle);
+}
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
                                                     cublasLtMatmulPreferenceAttributes_t, const void*,
                                                     size_t) {
@@ -49,19 +116,43 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,
+                                              cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int most,
                                               cublasLtMatmulHeuristicResult_t* found, int* count) {
-  found[0] = {};
-  found[0].state = CUBLAS_STATUS_SUCCESS;
-  *count = 1;
+  *count = most < kAlgorithms ? most : kAlgorithms;
+  for (int i = 0; i < *count; ++i) {
+    found[i] = {};
+    found[i].state = CUBLAS_STATUS_SUCCESS;
+    found[i].algo.data[0] = kAlgorithm;
+    found[i].algo.data[1] = static_cast<std::uint64_t>(i);
+    found[i].workspaceSize = i == 0 ? 0 : kWorkspace;
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*,
-                              cublasLtMatrixLayout_t, const void*, cublasLtMatrixLayout_t, const void*,
-                              const void*, cublasLtMatrixLayout_t, void*, cublasLtMatrixLayout_t,
-                              const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t stream) {
-  return stand_in_launch("cublasLtMatmul", stream, nullptr, 0, nullptr) == cudaSuccess
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void*, const void* a,
+                              cublasLtMatrixLayout_t a_handle, const void* b, cublasLtMatrixLayout_t b_handle,
+                              const void* beta, const void* c, cublasLtMatrixLayout_t, void* d,
+                              cublasLtMatrixLayout_t d_handle, const cublasLtMatmulAlgo_t* algorithm, void*,
+                              size_t workspace, cudaStream_t stream) {
+  const auto& description = *reinterpret_cast<const Description*>(desc);
+  const auto layout = [](cublasLtMatrixLayout_t handle) { return *reinterpret_cast<const Layout*>(handle); };
+  const Layout of_a = layout(a_handle), of_b = layout(b_handle), of_d = layout(d_handle);
+  const Matrix left{static_cast<const std::uint16_t*>(a), of_a, description.a != CUBLAS_OP_N};
+  const Matrix right{static_cast<const std::uint16_t*>(b), of_b, description.b != CUBLAS_OP_N};
+  if (left.rows() != of_d.rows || right.columns() != of_d.columns || left.columns() != right.rows())
+    return CUBLAS_STATUS_INVALID_VALUE;
+  for (const Layout& one : {of_a, of_b, of_d})
+    if (one.stride < static_cast<std::int64_t>(one.rows)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (algorithm == nullptr || algorithm->data[0] != kAlgorithm ||
+      (algorithm->data[1] == 1 && workspace < kWorkspace))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  const bool all_bf16 = of_a.type == CUDA_R_16BF && of_b.type == CUDA_R_16BF && of_d.type == CUDA_R_16BF;
+  if (all_bf16 && of_d.rows * of_d.columns * left.columns() <= kMostComputed && !records(stream))
+    compute(left, right, *static_cast<const float*>(beta),
+            {static_cast<const std::uint16_t*>(c), of_d, false}, static_cast<std::uint16_t*>(d));
+  const stand_in_touched all[] = {
+      {a, of_a.bytes(), false}, {b, of_b.bytes(), false}, {d, of_d.bytes(), true}};
+  return stand_in_launch("cublasLtMatmul", stream, all, 3, nullptr) == cudaSuccess
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -29,6 +29,10 @@ void note_capture();  // one begins
 // a copy of so many bytes from a device gives the host i32s of that number. -1: what is there.
 int answer(std::size_t bytes);
 
+// How long a library's kernel keeps the host, so that another one is faster: RONDO_STAND_IN_SLOW is
+// "NAME:MICROSECONDS".
+std::int64_t slow_us(const char* kernel);
+
 // RONDO_STAND_IN_BUG is "NAME:N". True once, when the Nth chance for the bug NAME comes.
 bool bug(const char* name);
 

@@ -1,8 +1,10 @@
 // Kernels: what a program registers when it starts, and launches. None is executed, but for the one that
 // counts the segments of a replayed step (ReplayDevice::count_up): a watch over the step reads that count.
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <thread>
 #include <unordered_map>
 
 #include "tests/stand_in_cuda/libraries/library.h"
@@ -246,6 +248,8 @@ cudaError_t stand_in_launch(const char* name, cudaStream_t stream, const stand_i
     const cudaStream_t to = resolved(stream);
     if (to != nullptr && to->capture != nullptr)
       if (const cudaError_t error = beside(to); error != cudaSuccess) return error;
+    if (const std::int64_t us = journal::slow_us(name); us > 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(us));
     return give(name, stream, CUgraphNode_st::Kind::kernel, name, {}, {touched, touched + count}, kept);
   });
 }

@@ -331,6 +331,10 @@ TEST_CASE("a rule between keys spells out its arithmetic and blames what the use
        "x.toml:2:1: compile.loss_chunks = 4: needs compile.numerics = \"rounds\", since sums over chunks "
        "have "
        "another order"},
+      {"[compile]\nmatmul_algorithms = \"" RONDO_SOURCE_DIR "/tests/attack/corpus/matmul_table/h200.json\"\n",
+       {"--compile.numerics=rounds", "--job.device=cpu"},
+       "command line: --job.device=cpu: compile.matmul_algorithms is of GPUs, and the run is on the CPU; "
+       "leave it out"},
       {"[compile]\nnumerics = \"rounds\"\nloss_chunks = -1\n",
        {},
        "x.toml:3:1: compile.loss_chunks = -1: must be at least 0 and at most 1000000"},

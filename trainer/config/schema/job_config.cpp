@@ -211,6 +211,9 @@ const Fields& Compile::fields() {
             "with numerics \"rounds\": chunks of a batch's rows that logits and loss are computed for one "
             "after another; 0: as few as keep a chunk's logits below 1 GiB",
             {.minimum = 0, .maximum = 1e6, .unit = "chunks"}),
+      field("matmul_algorithms", &Compile::matmul_algorithms,
+            "with numerics \"rounds\", on GPUs: the file of `rondo tune`, which says by which algorithm of "
+            "cuBLASLt each product is computed; empty: as LibTorch chooses"),
       field("enable_fsdp_ag_rs_overlap", &Compile::enable_fsdp_ag_rs_overlap,
             "gathers go through a group of their own, so that none waits behind a reduction"),
       field("cpu_offload_budget_gb", &Compile::cpu_offload_budget_gb,

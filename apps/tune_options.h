@@ -1,0 +1,24 @@
+// The words of `rondo tune`. No LibTorch: rondo reads them before it starts the worker.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/config/schema/job_config.h"
+
+namespace rondo {
+
+struct TuneOptions {
+  JobConfig config;  // without compile.matmul_algorithms
+  std::int64_t world = 1;
+  std::filesystem::path out = "matmul_algorithms.json";
+};
+
+// std::nullopt: --help was asked for, and is printed. Throws Error(usage) for a flag, Error(config) for what
+// the configuration or the number of ranks breaks.
+std::optional<TuneOptions> read_tune_options(const std::vector<std::string>& args);
+
+}  // namespace rondo
