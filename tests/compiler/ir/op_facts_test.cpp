@@ -37,6 +37,8 @@ at::Tensor call(std::string_view name, at::Tensor self, const at::Tensor& other)
     const c10::Argument& argument = op.schema().arguments()[i];
     if (argument.type()->kind() == c10::TypeKind::TensorType) {
       stack.emplace_back(other);
+    } else if (argument.type()->kind() == c10::TypeKind::StringType) {
+      stack.emplace_back(std::string());
     } else {
       stack.push_back(argument.default_value().value_or(c10::IValue(1)));
     }
