@@ -75,7 +75,7 @@ class ProductFinder {
   }
   // (self, dim, start, end, step)
   bool moves_by_multiple(const Node& node) const {
-    if (node.op != "aten.slice.Tensor") return false;
+    if (node.op != "aten.slice.Tensor" || node.args.size() < 3) return false;
     const auto* dim = std::get_if<std::int64_t>(&node.args.at(1));
     const auto* start = std::get_if<std::int64_t>(&node.args.at(2));
     const TensorType& from = type(operand(node, 0));
