@@ -152,7 +152,8 @@ std::vector<Assignment> read_toml_file(const std::string& path, const std::strin
     problems.add(place, fmt::format("cannot read \"{}\": {}", path, why));
     return std::vector<Assignment>();
   };
-  if (!std::filesystem::exists(status)) return refuse("no such file" + suggest_file(path));
+  if (!std::filesystem::exists(status))
+    return refuse("no such file" + (problems.are_many() ? "" : suggest_file(path)));
   if (std::filesystem::is_directory(status)) return refuse("it is a folder; name a TOML file");
   std::ifstream file(path, std::ios::binary);
   if (!file) return refuse(std::strerror(errno));
