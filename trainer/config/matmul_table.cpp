@@ -101,12 +101,17 @@ MatmulTable read_matmul_table(const std::filesystem::path& file) {
   return parse_matmul_table(read_file(file, kLargestTable, FileUse::data), file.string());
 }
 
-void check_measured_on(const std::filesystem::path& file, const std::string& device) {
-  if (const std::string measured = read_matmul_table(file).device; measured != device)
-    throw Error(ExitCode::config,
-                fmt::format("compile.matmul_algorithms = \"{}\": was measured on \"{}\", and this is \"{}\"; "
-                            "measure again with rondo tune, or leave it out",
-                            file.string(), printable(measured, 200), device));
+std::optional<MatmulTable> matmul_table(const JobConfig& config) {
+  if (config.compile.matmul_algorithms.empty()) return std::nullopt;
+  return read_matmul_table(config.compile.matmul_algorithms);
+}
+
+void check_measured_on(const MatmulTable& table, const std::string& file, const std::string& device) {
+  if (table.device != device)
+    throw Error(ExitCode::config, fmt::format("compile.matmul_algorithms = \"{}\": was measured on \"{}\", "
+                                              "and this is \"{}\"; measure again with "
+                                              "rondo tune, or leave it out",
+                                              file, printable(table.device, 200), device));
 }
 
 }  // namespace rondo

@@ -10,9 +10,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "trainer/config/schema/job_config.h"
 
 namespace rondo {
 
@@ -38,7 +41,9 @@ std::string fingerprint(const MatmulTable& table);
 // Throws Error(config) that names the file and the row.
 MatmulTable parse_matmul_table(std::string_view text, const std::string& file);
 MatmulTable read_matmul_table(const std::filesystem::path& file);
-// Throws Error(config) where that file is of another kind of device.
-void check_measured_on(const std::filesystem::path& file, const std::string& device);
+// That of compile.matmul_algorithms; std::nullopt where none is named.
+std::optional<MatmulTable> matmul_table(const JobConfig& config);
+// Throws Error(config) where the table, which was read from `file`, is of another kind of device.
+void check_measured_on(const MatmulTable& table, const std::string& file, const std::string& device);
 
 }  // namespace rondo

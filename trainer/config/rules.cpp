@@ -223,7 +223,7 @@ void check_matmul_algorithms(Rules& rules, const JobConfig& config, const std::s
   rules.require(device == "cuda", {"compile.matmul_algorithms", "job.device"},
                 "compile.matmul_algorithms is of GPUs, and the run is on the CPU; leave it out");
   try {
-    read_matmul_table(compile.matmul_algorithms);
+    matmul_table(config);
   } catch (const Error& error) {
     rules.require(false, {"compile.matmul_algorithms"}, error.what());
   }

@@ -152,7 +152,7 @@ JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::optional<std::
   plan.usable_bytes = memory_of(device) - device.reserve_bytes;
   plan.times.model_ms = started.milliseconds();
 
-  CompileRequest request = compile_request(config, device.is_gpu ? "cuda" : "cpu", {});
+  CompileRequest request = compile_request(config, device.is_gpu ? "cuda" : "cpu", {}, matmul_table(config));
   request.traces = traces;
   const EstimateStep estimate_of = estimate_on(device, plan.layout, plan.expert_rows);
   std::optional<CompiledFunctions> whole;

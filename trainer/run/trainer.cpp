@@ -21,7 +21,6 @@
 #include "support/log.h"
 #include "support/stop_signal.h"
 #include "support/version.h"
-#include "trainer/config/matmul_table.h"
 #include "trainer/run/compare_ranks.h"
 #include "trainer/run/compare_replicas.h"
 #include "trainer/step/from_config.h"
@@ -49,6 +48,7 @@ Trainer::Trainer(const JobConfig& config, const RankEnvironment& environment, Re
       on_hang_(std::move(on_hang)),
       layout_(resolve_layout(config, environment.world_size)),
       pipeline_(pipeline_layout(config, layout_)),
+      matmuls_(matmul_table(config)),
       report_(report) {}
 
 Trainer::~Trainer() = default;
@@ -80,14 +80,13 @@ bool Trainer::prepare() {
 
 // No weight exists yet, and no rank has been met.
 void Trainer::compile() {
-  if (!config_.compile.matmul_algorithms.empty())
-    check_measured_on(config_.compile.matmul_algorithms, device_.name);
+  if (matmuls_) check_measured_on(*matmuls_, config_.compile.matmul_algorithms, device_.name);
   const TrainStepOptions options = step_options(config_, layout_, environment_.rank);
   if (report_) report_->experts(*model_, options);
   functions_ = std::make_unique<CompiledFunctions>(compile_functions(
       config_, layout_, pipeline_, environment_.rank, model_,
       compile_request(config_, device_.type(),
-                      report_ ? report_->folder().graph_folder() : std::filesystem::path())));
+                      report_ ? report_->folder().graph_folder() : std::filesystem::path(), matmuls_)));
   if (report_) report_->compiled(*functions_);
 }
 
@@ -112,9 +111,9 @@ void Trainer::meet() {
   name_crash_file();
   // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.
   if (config_.compile.dump_ranks == "all" && rank != 0 && config_.compile.dump != "none")
-    compile_functions(
-        config_, layout_, pipeline_, rank, model_,
-        compile_request(config_, device_.type(), RunFolder::graph_folder_of(config_.job.dump_folder, rank)));
+    compile_functions(config_, layout_, pipeline_, rank, model_,
+                      compile_request(config_, device_.type(),
+                                      RunFolder::graph_folder_of(config_.job.dump_folder, rank), matmuls_));
 }
 
 // What decides about the numbers of a run and could differ between nodes.
@@ -128,9 +127,7 @@ std::vector<std::string> Trainer::settings() const {
     more.push_back("checkpoint folder = " +
                    std::filesystem::weakly_canonical(checkpoint_root(config_)).string());
   if (pipeline_) more.push_back("pipeline (stages and schedule) = " + fingerprint(*pipeline_));
-  if (!config_.compile.matmul_algorithms.empty())
-    more.push_back("matmul algorithms = " +
-                   fingerprint(read_matmul_table(config_.compile.matmul_algorithms)));
+  if (matmuls_) more.push_back("matmul algorithms = " + fingerprint(*matmuls_));
   more.push_back(fmt::format("rondo = {} {}", version(), commit()));
   more.push_back("LibTorch = " TORCH_VERSION);
   return settings_to_compare(config_, more);

@@ -14,6 +14,7 @@
 #include "support/files/folder_lock.h"
 #include "support/watch/step_watch.h"
 #include "trainer/config/derived.h"
+#include "trainer/config/matmul_table.h"
 #include "trainer/config/pipeline_layout.h"
 #include "trainer/config/schema/job_config.h"
 #include "trainer/data/loader.h"
@@ -122,6 +123,7 @@ class Trainer {
   const std::function<void(const std::string&)> on_hang_;
   const Layout layout_;
   const std::optional<PipelineLayout> pipeline_;
+  const std::optional<MatmulTable> matmuls_;
   Report* report_;
   ComputeDevice device_;
   std::shared_ptr<const Decoder> model_;

@@ -10,7 +10,6 @@
 #include "models/parts/model_spec.h"
 #include "parallel/groups/messages.h"
 #include "support/error.h"
-#include "trainer/config/matmul_table.h"
 #include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/config/schema/parameter_groups.h"
 #include "trainer/step/float_dtypes.h"
@@ -125,14 +124,14 @@ CompiledFunctions compile_functions(const JobConfig& c, const Layout& layout,
 }
 
 CompileRequest compile_request(const JobConfig& c, const std::string& device,
-                               const std::filesystem::path& graph_folder) {
+                               const std::filesystem::path& graph_folder,
+                               const std::optional<MatmulTable>& matmuls) {
   CompileRequest request;
   request.executor = !c.compile.enable                     ? ExecutorKind::eager
                      : c.compile.executor == "interpreter" ? ExecutorKind::interpreter
                                                            : ExecutorKind::replay;
   request.options = compile_options(c, device);
-  if (!c.compile.matmul_algorithms.empty())
-    request.options.matmul_algorithms = read_matmul_table(c.compile.matmul_algorithms).algorithms();
+  if (matmuls) request.options.matmul_algorithms = matmuls->algorithms();
   if (!graph_folder.empty() && c.compile.dump != "none") {
     request.dump_folder = graph_folder;
     request.dump_all = c.compile.dump == "all";

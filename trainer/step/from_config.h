@@ -10,6 +10,7 @@
 #include "parallel/groups/groups.h"
 #include "parallel/rendezvous/environment.h"
 #include "trainer/config/derived.h"
+#include "trainer/config/matmul_table.h"
 #include "trainer/config/pipeline_layout.h"
 #include "trainer/config/schema/job_config.h"
 #include "trainer/data/loader.h"
@@ -25,9 +26,11 @@ namespace rondo {
 std::vector<GroupMembers> process_groups(const JobConfig& config, const Layout& layout,
                                          const std::optional<PipelineLayout>& pipeline, int rank);
 TrainStepOptions step_options(const JobConfig& config, const Layout& layout, std::int64_t rank);
-// `graph_folder`: where graphs are written; empty on ranks that write none.
+// `graph_folder`: where graphs are written; empty on ranks that write none. `matmuls`: what was read of
+// compile.matmul_algorithms; without it products are LibTorch's.
 CompileRequest compile_request(const JobConfig& config, const std::string& device,
-                               const std::filesystem::path& graph_folder);
+                               const std::filesystem::path& graph_folder,
+                               const std::optional<MatmulTable>& matmuls = std::nullopt);
 // The functions of a rank: of the whole model, or of the stages that it has of a pipeline.
 CompiledFunctions compile_functions(const JobConfig& config, const Layout& layout,
                                     const std::optional<PipelineLayout>& pipeline, std::int64_t rank,

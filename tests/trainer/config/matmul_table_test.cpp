@@ -60,10 +60,11 @@ TEST_CASE("what is wrong with a table is told with its row") {
 }
 
 TEST_CASE("a table of another GPU is refused with both names") {
-  const std::string corpus = RONDO_SOURCE_DIR "/tests/attack/corpus/matmul_table/h200.json";
-  CHECK_NOTHROW(check_measured_on(corpus, "NVIDIA H200"));
+  const MatmulTable corpus =
+      read_matmul_table(RONDO_SOURCE_DIR "/tests/attack/corpus/matmul_table/h200.json");
+  CHECK_NOTHROW(check_measured_on(corpus, "m.json", "NVIDIA H200"));
   CHECK_THROWS_MATCHES(
-      check_measured_on(corpus, "NVIDIA H100 80GB HBM3"), Error,
+      check_measured_on(corpus, "m.json", "NVIDIA H100 80GB HBM3"), Error,
       MessageMatches(Catch::Matchers::ContainsSubstring("was measured on \"NVIDIA H200\", and this is "
                                                         "\"NVIDIA H100 80GB HBM3\"; measure again")));
 }
