@@ -37,8 +37,14 @@ std::optional<JobConfig> config_of_run(const ModelSource& model) {
   const fs::path step = fs::weakly_canonical(model.folder);
   const fs::path file = step.parent_path().parent_path() / "config.toml";
   if (!fs::exists(file)) return std::nullopt;
-  // One rank reads it, which needs no schedule of a pipeline, nor the file that has it.
-  return load_config({"--job.config_file=" + file.string(), "--parallelism.pipeline_parallel_degree=1"});
+  // One rank reads it, perhaps on another machine: the files of a schedule and of measured products may be
+  // missing there, and without a GPU the CPU serves.
+  std::vector<std::string> args = {"--job.config_file=" + file.string(),
+                                   "--parallelism.pipeline_parallel_degree=1",
+                                   "--compile.matmul_algorithms="};
+  if (device_of(JobConfig()) == "cpu")
+    args.insert(args.end(), {"--job.device=cpu", "--compile.passes=default"});
+  return load_config(args);
 }
 
 std::string tokenizer_of(const ModelSource& model, const std::string& given) {

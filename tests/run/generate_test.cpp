@@ -81,6 +81,27 @@ TEST_CASE("eval gives the loss that the run's validation gave, and a checkpoint 
   refused({"eval", run, "--seq-len=1000000"}, 2, "--seq-len 1000000 must be at most model.max_seq_len");
 }
 
+TEST_CASE("a run of GPUs is evaluated where there is none") {
+  setenv("OMP_NUM_THREADS", "1", 1);
+  const Place place;
+  must_end_well(place.train("run", kTraining));
+  const std::string run = path(place / "run");
+  const ProgramResult here = must_end_well({"eval", run});
+  std::string config = text_of(place / "run/config.toml");
+  const auto set = [&](const std::string& section, const std::string& key, const std::string& value) {
+    const std::size_t at = config.find("\n" + key + " = ", config.find("[" + section + "]"));
+    REQUIRE(at != config.npos);
+    config.replace(at, config.find('\n', at + 1) - at, "\n" + key + " = " + value);
+  };
+  set("job", "device", "'cuda'");
+  set("compile", "passes", "['default', 'cudagraph']");
+  set("compile", "numerics", "'rounds'");
+  set("compile", "matmul_algorithms", "'of_that_machine.json'");
+  write_text(place / "run/config.toml", config);
+  const ProgramResult of_gpus = must_end_well({"eval", run});
+  CHECK(std::abs(loss_in(of_gpus.output) - loss_in(here.output)) < 1e-5);
+}
+
 TEST_CASE("eval on one rank gives what the validation of two ranks gave") {
   setenv("OMP_NUM_THREADS", "1", 1);
   const Place place;
