@@ -18,6 +18,7 @@
 #include "ops/kernel/launch.h"
 #include "ops/matmul/matmul.h"
 #include "support/error.h"
+#include "support/median.h"
 
 namespace rondo {
 namespace {
@@ -174,7 +175,7 @@ void run_product(const Tensor& a, const Tensor& b, const Tensor* sum, const Tens
   launch.check();
 }
 
-// Allocated first: memory that is asked for now has the place that a plan has for the result.
+// Before the workspace, which could be of the same size: the first such request gets the planned address.
 Tensor result_of(const Tensor& a, const Tensor& b) { return at::empty({a.size(0), b.size(1)}, a.options()); }
 
 Tensor matmul_cuda(const Tensor& a, const Tensor& b, std::string_view algorithm) {
@@ -242,12 +243,6 @@ class Timer {
   cudaStream_t stream_;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 }  // namespace
 

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "support/median.h"
 #include "tests/cuda/kernel_case.h"
 
 namespace rondo {
@@ -35,12 +36,12 @@ class Times {
       call();
       const double once = seconds(call, 1);
       const int calls = device_.is_cuda() ? std::clamp(static_cast<int>(0.02 / once), 1, 200) : 1;
-      std::array<double, 5> rounds{};
+      std::vector<double> rounds(5);
       for (double& round : rounds) round = seconds(call, calls) / calls;
-      std::nth_element(rounds.begin(), rounds.begin() + 2, rounds.end());
-      Figures figures = {{"us", rounds[2] * 1e6}};
-      if (flops > 0) figures["tflop_per_s"] = flops / rounds[2] * 1e-12;
-      if (bytes > 0) figures["tb_per_s"] = bytes / rounds[2] * 1e-12;
+      const double usual = median(rounds);
+      Figures figures = {{"us", usual * 1e6}};
+      if (flops > 0) figures["tflop_per_s"] = flops / usual * 1e-12;
+      if (bytes > 0) figures["tb_per_s"] = bytes / usual * 1e-12;
       return figures;
     });
   }

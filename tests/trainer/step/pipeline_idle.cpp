@@ -20,6 +20,7 @@
 #include "parallel/pipeline/schedules.h"
 #include "parallel/pipeline/simulate.h"
 #include "support/flags/flag_values.h"
+#include "support/median.h"
 #include "support/stopwatch.h"
 #include "trainer/config/load.h"
 #include "trainer/step/from_config.h"
@@ -39,14 +40,8 @@ JobConfig config_of(const pipeline::Schedule& schedule) {
                       fmt::format("--training.local_batch_size={}", kMicrobatches),
                       "--parallelism.pipeline_parallel_schedule=" + schedule.name,
                       fmt::format("--parallelism.pipeline_parallel_degree={}", kRanks),
+                      "--parallelism.pipeline_parallel_expert_parallel_overlap=false",
                       "--validation.enable=false", "--compile.enable=false"});
-}
-
-// Actions that run together are run one after the other.
-pipeline::Program in_turn(pipeline::Program program) {
-  for (auto& actions : program.ranks)
-    for (pipeline::Action& action : actions) action.with_next = false;
-  return program;
 }
 
 // What a rank waited in the shortest of the steps, from when all began until the last one ended; seconds.
@@ -91,8 +86,7 @@ double measured(const JobConfig& config, double seconds) {
     const double all = 1e-6 * static_cast<double>(groups.maximum({own_us})[0]);
     if (all >= least) continue;
     least = all;
-    std::nth_element(gaps.begin(), gaps.begin() + std::ssize(gaps) / 2, gaps.end());
-    waited = all - busy - static_cast<double>(gaps.size()) * gaps[gaps.size() / 2];
+    waited = all - busy - static_cast<double>(gaps.size()) * median(gaps);
   }
   return waited;
 }
@@ -104,10 +98,9 @@ int play(const std::vector<std::string>& flags) {
     const double seconds = std::stod(flags.at(1)) / 1e3;
     const JobConfig config = config_of(pipeline::schedule_named(flags.at(0)));
     const auto rank = static_cast<std::size_t>(rank_environment().rank);
-    const pipeline::Program program =
-        in_turn(pipeline_layout(config, resolve_layout(config, kRanks))->program);
+    const auto pipeline = pipeline_layout(config, resolve_layout(config, kRanks));
     const pipeline::Times times{{{seconds, seconds, seconds}}, {0}};
-    const pipeline::Timeline timeline = simulate(program, times, false);
+    const pipeline::Timeline timeline = simulate(pipeline->program, times, false);
     const double expected = timeline.end - timeline.busy[rank];
     fmt::print("{}\t{:.1f}\t{:.1f}\n", rank, 1e3 * expected, 1e3 * measured(config, seconds));
     return 0;

@@ -12,6 +12,8 @@
 #include <limits>
 #include <set>
 
+#include "support/median.h"
+
 namespace rondo {
 namespace {
 
@@ -47,13 +49,6 @@ std::optional<Difference> difference_of(const StepMetrics& a, const StepMetrics&
     return Difference{a.step, "state_hash", *a.state_hash, *b.state_hash,
                       std::numeric_limits<double>::quiet_NaN()};
   return std::nullopt;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
 }  // namespace
