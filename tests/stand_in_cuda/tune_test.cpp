@@ -2,6 +2,7 @@
 // product takes no time, so LibTorch's are made slow.
 #include <fstream>
 
+#include "tests/occurrences.h"
 #include "tests/stand_in_cuda/on_stand_in.h"
 
 namespace rondo {
@@ -15,12 +16,6 @@ ProgramResult tune(const StandInRun& run, const std::string& table, const Words&
   return run_program(Words{"/usr/bin/env"} + stand_in_settings(run.journals()) + settings +
                          Words{kRondo, "tune", kLlama, "--out", table} + flags,
                      kRunTimeout_ms);
-}
-
-std::size_t count(const std::string& text, std::string_view word) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++found;
-  return found;
 }
 
 }  // namespace
@@ -52,9 +47,9 @@ TEST_CASE("products are measured once, and recorded steps take the algorithms th
   REQUIRE(ended.exit_code == 0);
   CHECK(problems(run.journal()).empty());
   const std::string graph = text_of(run.place / "run/graph/train_step.ir");
-  CHECK(count(graph, "rondo.mm.default") + count(graph, "rondo.addmm_.default") ==
+  CHECK(occurrences(graph, "rondo.mm.default") + occurrences(graph, "rondo.addmm_.default") ==
         static_cast<std::size_t>(calls));
-  CHECK(count(graph, "aten.mm.default") + count(graph, "aten.addmm_.default") == 0);
+  CHECK(occurrences(graph, "aten.mm.default") + occurrences(graph, "aten.addmm_.default") == 0);
   CHECK(ended.output.find("chose measured algorithms") != ended.output.npos);
 }
 

@@ -13,6 +13,7 @@
 #include "compiler/report/memory_timeline.h"
 #include "tests/compiler/ir/verified_graph.h"
 #include "tests/compiler/passes/random_graph.h"
+#include "tests/occurrences.h"
 
 using namespace rondo;
 using namespace rondo::ir;
@@ -286,12 +287,6 @@ json data_of(const std::string& page) {
   return json::parse(page.substr(begin, page.find("</script>", begin) - begin));
 }
 
-std::size_t count(const std::string& text, const std::string& what) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
-  return found;
-}
-
 }  // namespace
 
 TEST_CASE("the page holds every node, storage and collective of the graph, and its peak") {
@@ -343,9 +338,9 @@ TEST_CASE("names cannot leave the page's data or title") {
   const json data = data_of(page);
   CHECK(data["name"] == evil);
   CHECK(data["modules"][data["module"][5].get<int>()] == evil);
-  CHECK(count(page, "<script") == count(plain, "<script"));
-  CHECK(count(page, "</script") == count(plain, "</script"));
-  CHECK(count(page, "<!--") == count(plain, "<!--"));
+  CHECK(occurrences(page, "<script") == occurrences(plain, "<script"));
+  CHECK(occurrences(page, "</script") == occurrences(plain, "</script"));
+  CHECK(occurrences(page, "<!--") == occurrences(plain, "<!--"));
   CHECK(page.find("<title>&lt;/script>") != std::string::npos);
 }
 
@@ -353,5 +348,5 @@ TEST_CASE("the page asks for nothing outside of itself") {
   const Graph graph = verified_graph(kStep);
   const std::string page = memory_timeline(graph, report_of(graph));
   for (const char* const word : {"http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "import("})
-    CHECK(count(page, word) == 0);
+    CHECK(occurrences(page, word) == 0);
 }

@@ -5,6 +5,7 @@
 #include "parallel/pipeline/grid.h"
 #include "parallel/pipeline/lower.h"
 #include "parallel/pipeline/schedules.h"
+#include "tests/occurrences.h"
 
 namespace rondo::pipeline {
 namespace {
@@ -23,18 +24,12 @@ Drawn drawn(const std::string& name, const PipelineShape& shape, const Times& ti
   return all;
 }
 
-std::size_t count(const std::string& text, const std::string& what) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
-  return found;
-}
-
 TEST_CASE("the picture has a box for each action of compute, with its time, and says the share of bubbles") {
   const std::string svg = to_svg(drawn("1F1B", {4, 1, 8}).drawing("1F1B"));
-  CHECK(count(svg, "<title>") == 4 * 8 * 2);
-  CHECK(count(svg, "<title>3B0, 4 to 6</title>") == 1);
+  CHECK(occurrences(svg, "<title>") == 4 * 8 * 2);
+  CHECK(occurrences(svg, "<title>3B0, 4 to 6</title>") == 1);
   CHECK(svg.find("4 ranks, 1 stage a rank, 8 microbatches, bubbles 27.3 % of the step") != std::string::npos);
-  CHECK(count(to_svg(drawn("DualPipeV", {2, 2, 4}).drawing("DualPipeV")), "<title>") ==
+  CHECK(occurrences(to_svg(drawn("DualPipeV", {2, 2, 4}).drawing("DualPipeV")), "<title>") ==
         4 * 4 + 4 * 4 + 5);  // forwards; backwards whole or in two
 }
 
@@ -47,8 +42,8 @@ TEST_CASE("titles cannot leave the picture or the page, and the page asks for no
   CHECK(page.find("alert(1)") != std::string::npos);
   for (const char* const word :
        {"https:", "src=", "href=", "@import", "url(", "fetch(", "@TITLE@", "@EDGES@"})
-    CHECK(count(page, word) == 0);
-  CHECK(count(page, "http:") == 1);  // the name of SVG's elements
+    CHECK(occurrences(page, word) == 0);
+  CHECK(occurrences(page, "http:") == 1);  // the name of SVG's elements
   CHECK(page == to_page(schedule.drawing(evil)));
 }
 

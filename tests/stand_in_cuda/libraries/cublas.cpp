@@ -21,14 +21,12 @@ struct Matrix {
   long long batch_stride;
 };
 
-std::size_t bytes_of(cudaDataType type) { return type == CUDA_R_32F ? 4 : type == CUDA_R_64F ? 8 : 2; }
-
 // Column by column; `batches` of them.
 stand_in_touched touched(const Matrix& matrix, cudaDataType type, int batches, bool written) {
   const bool plain = matrix.operation == CUBLAS_OP_N;
   const long long rows = plain ? matrix.rows : matrix.columns, columns = plain ? matrix.columns : matrix.rows;
   const long long elements = (batches - 1) * matrix.batch_stride + (columns - 1) * matrix.stride + rows;
-  return {matrix.data, static_cast<std::size_t>(elements) * bytes_of(type), written};
+  return {matrix.data, static_cast<std::size_t>(elements) * element_bytes(type), written};
 }
 
 cublasStatus_t product(cublasHandle_t handle, const char* name, cublasOperation_t of_a,

@@ -20,9 +20,8 @@ struct Layout {
   std::int64_t stride;
 
   std::size_t bytes() const {
-    const std::size_t element = type == CUDA_R_32F ? 4 : type == CUDA_R_64F ? 8 : 2;
     const std::size_t before_last = columns == 0 ? 0 : (columns - 1) * static_cast<std::size_t>(stride);
-    return (before_last + rows) * element;
+    return (before_last + rows) * element_bytes(type);
   }
 };
 

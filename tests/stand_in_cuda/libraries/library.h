@@ -2,10 +2,15 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
+#include <library_types.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+
+inline std::size_t element_bytes(cudaDataType type) {
+  return type == CUDA_R_32F ? 4 : type == CUDA_R_64F ? 8 : 2;
+}
 
 extern "C" {
 
