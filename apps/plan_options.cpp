@@ -12,7 +12,6 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kMostRanks = 1'000'000;
 constexpr std::string_view kDefaultDevice = "h200";
 
 std::string read_device(const std::string& name, ir::DeviceModel& device) {

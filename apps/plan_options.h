@@ -12,6 +12,9 @@
 
 namespace rondo {
 
+// Of a job that is planned or tuned.
+inline constexpr std::int64_t kMostRanks = 1'000'000;
+
 struct PlanOptions {
   JobConfig config;
   std::int64_t world = 1;

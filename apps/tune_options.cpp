@@ -1,5 +1,6 @@
 #include "apps/tune_options.h"
 
+#include "apps/plan_options.h"
 #include "support/error.h"
 #include "support/flags/flags.h"
 #include "trainer/config/derived.h"
@@ -21,7 +22,7 @@ std::optional<TuneOptions> read_tune_options(const std::vector<std::string>& arg
       "step cannot\nbe recorded.");
   flags.positional("CONFIG ...", flag::append(&keys), "the configuration, TOML files", Need::required);
   flags.keys(&keys);
-  flags.value("--world", "N", flag::amount(&options.world, 1, 1'000'000), "ranks of the job (default 1)");
+  flags.value("--world", "N", flag::amount(&options.world, 1, kMostRanks), "ranks of the job (default 1)");
   flags.value("--out", "FILE", flag::text(&options.out), "the file (default matmul_algorithms.json)");
   if (!flags.read(args)) return std::nullopt;
   keys.emplace_back("--compile.matmul_algorithms=");  // what is measured now

@@ -1,5 +1,4 @@
-//   %3: bf16[64,48] = aten.mm.default(%1, %2)   ->   %3: bf16[64,48] = rondo.mm.default(%1, %2,
-//   "130100:0:42.1c...")
+//   %3 = aten.mm.default(%1, %2)            ->     %3 = rondo.mm.default(%1, %2, "130100:0:42.1c...")
 //
 // Where the table of CompileOptions has an algorithm for the product's key. A table is measured once
 // (`rondo tune`) and not by each run, so that restarts and replicas have the bits of their first run.

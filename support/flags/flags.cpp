@@ -105,19 +105,18 @@ std::vector<std::string> Flags::read_flags(const std::vector<std::string>& args)
              return word.starts_with(spelling);
            });
   };
+  const auto declare = [&](const Flag& flag, const std::string& spelling) {
+    const auto take_value = [this, &flag, spelling](const CLI::results_t& values) {
+      const bool keeps_equals = spelling.size() == 2 && values.front().starts_with('=');  // -t=3
+      take(flag, spelling, without_mark(values.front().substr(keeps_equals ? 1 : 0)));
+      return true;
+    };
+    app.add_option(spelling, take_value)->expected(flag.kind == Kind::value ? 1 : 0)->trigger_on_parse();
+  };
   for (const Flag& flag : flags_)
     for (const std::string& name : flag.names)
       for (const std::string& spelling : spellings(name))
-        if (may_be_given(spelling))
-          app.add_option(spelling,
-                         [this, &flag, spelling](const CLI::results_t& values) {
-                           const bool keeps_equals =
-                               spelling.size() == 2 && values.front().starts_with('=');  // -t=3
-                           take(flag, spelling, without_mark(values.front().substr(keeps_equals ? 1 : 0)));
-                           return true;
-                         })
-              ->expected(flag.kind == Kind::value ? 1 : 0)
-              ->trigger_on_parse();
+        if (may_be_given(spelling)) declare(flag, spelling);
 
   std::vector<std::string> backwards;  // as CLI11 wants them
   std::transform(args.rbegin(), args.rend(), std::back_inserter(backwards), with_mark);
