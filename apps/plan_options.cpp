@@ -42,7 +42,7 @@ std::string device_names() {
   for (const ir::DeviceModel& known : ir::device_models())
     names += (names.empty() ? "" : ", ") + std::string(known.name) +
              (known.name == kDefaultDevice ? " (default)" : "");
-  return names + "; cpu: with this machine's memory";
+  return names + "; cpu: with this machine's memory; or as nvidia-smi calls a GPU: \"NVIDIA H200\"";
 }
 
 }  // namespace

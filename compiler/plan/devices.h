@@ -34,8 +34,9 @@ struct Link {
 };
 
 struct DeviceModel {
-  std::string_view name;  // "h200"
-  std::string_view what;  // for the reader: "NVIDIA H200 SXM, 141 GB"
+  std::string_view name;      // "h200"
+  std::string_view what;      // for the reader: "NVIDIA H200 SXM, 141 GB"
+  std::string_view reported;  // as the driver calls it: "NVIDIA H200"; "" where that is not known
   bool is_gpu = true;
   std::int64_t memory_bytes = 0;   // 0: of the machine that asks
   std::int64_t reserve_bytes = 0;  // of these, what tensors cannot have
@@ -65,7 +66,8 @@ bool scale_rate(DeviceModel& device, std::string_view what, double factor);
 
 // In the order of the table, then "cpu".
 std::span<const DeviceModel> device_models();
-const DeviceModel* find_device_model(std::string_view name);  // nullptr: unknown
+// By its name, or as the driver calls it. nullptr: unknown.
+const DeviceModel* find_device_model(std::string_view name);
 // What passes decide by, so that all ranks decide alike: an H200 for every GPU.
 const DeviceModel& device_model_for(TargetDevice device);
 

@@ -268,7 +268,9 @@ TEST_CASE("devices are found by name, and an unknown one is none") {
   for (const char* name :
        {"a100-40gb", "a100-80gb", "h100-pcie", "h100", "h100-96gb", "h200", "b200", "gb200", "gb300", "cpu"})
     CHECK(find_device_model(name) != nullptr);
-  CHECK(find_device_model("h300") == nullptr);
+  CHECK(find_device_model("NVIDIA H100 80GB HBM3") == find_device_model("h100"));
+  CHECK(find_device_model("NVIDIA H200") == find_device_model("h200"));
+  for (const char* name : {"h300", "NVIDIA", ""}) CHECK(find_device_model(name) == nullptr);
 }
 
 TEST_CASE("the table of devices in the header is the one that is compiled") {
