@@ -10,6 +10,7 @@
 
 #include "compiler/ir/op_facts.h"
 #include "compiler/plan/launches.h"
+#include "compiler/plan/matmul_products.h"
 
 namespace rondo::ir {
 namespace {
@@ -22,11 +23,13 @@ struct Pending {
 
 class Lanes {
  public:
-  Lanes(const Graph& graph, const DeviceModel& device, const GroupShapes& groups, double expert_rows)
+  Lanes(const Graph& graph, const DeviceModel& device, const GroupShapes& groups, double expert_rows,
+        const ProductSeconds& measured)
       : graph_(graph),
         device_(device),
         groups_(groups),
         expert_rows_(expert_rows),
+        measured_(measured),
         started_by_(graph.values.size(), -1) {}
 
   StepEstimate run() {
@@ -61,8 +64,11 @@ class Lanes {
 
  private:
   void compute(const Node& node) {
-    const NodeCost cost = node_cost(graph_, node, device_);
+    NodeCost cost = node_cost(graph_, node, device_);
     if (cost.kind == CostKind::nothing) return;
+    if (!measured_.empty())
+      if (const auto found = measured_.find(product_key(graph_, node)); found != measured_.end())
+        cost.seconds = found->second;
     const double share = node.op == "rondo.grouped_mm.default" ? expert_rows_ : 1;
     const double seconds = cost.seconds * share;
     ComputeTotals& totals = made_.compute[static_cast<std::size_t>(cost.kind)];
@@ -124,6 +130,7 @@ class Lanes {
   const DeviceModel& device_;
   const GroupShapes& groups_;
   const double expert_rows_;
+  const ProductSeconds& measured_;
   IdMap<std::int32_t> started_by_;  // by value: index into pending_
   IdMap<Pending> pending_;
   StepEstimate made_;
@@ -133,8 +140,8 @@ class Lanes {
 }  // namespace
 
 StepEstimate simulate(const Graph& graph, const DeviceModel& device, const GroupShapes& groups,
-                      double expert_rows) {
-  return Lanes(graph, device, groups, expert_rows).run();
+                      double expert_rows, const ProductSeconds& measured) {
+  return Lanes(graph, device, groups, expert_rows, measured).run();
 }
 
 void CollectiveTotals::add(const CollectiveTotals& other, double times) {

@@ -76,8 +76,12 @@ struct GroupShape {
 // By name. Of a group that is not here the ranks stand side by side, as many as the node says.
 using GroupShapes = std::map<std::string, GroupShape, std::less<>>;
 
-// `expert_rows`: of the rows that grouped matrix products have room for, the share that is computed.
+// Seconds of products that were measured on the device, by product_key (matmul_products.h).
+using ProductSeconds = std::map<std::string, double>;
+
+// `expert_rows`: of the rows that grouped matrix products have room for, the share that is computed. A
+// product that is not in `measured` takes what the cost model says.
 StepEstimate simulate(const Graph& graph, const DeviceModel& device, const GroupShapes& groups,
-                      double expert_rows = 1);
+                      double expert_rows = 1, const ProductSeconds& measured = {});
 
 }  // namespace rondo::ir

@@ -69,6 +69,13 @@ std::map<std::string, std::string> MatmulTable::algorithms() const {
   return all;
 }
 
+std::map<std::string, double> MatmulTable::seconds() const {
+  std::map<std::string, double> all;
+  for (const MatmulRow& row : rows)
+    all.emplace(row.product, 1e-6 * (row.algorithm.empty() ? row.libtorch_us : row.us));
+  return all;
+}
+
 std::string to_text(const MatmulTable& table) {
   Json rows = Json::array();
   for (const MatmulRow& row : table.rows)

@@ -33,7 +33,9 @@ struct MatmulTable {
   std::vector<MatmulRow> rows;
 
   bool operator==(const MatmulTable&) const = default;
-  std::map<std::string, std::string> algorithms() const;  // by product
+  // By product.
+  std::map<std::string, std::string> algorithms() const;
+  std::map<std::string, double> seconds() const;  // of one
 };
 
 std::string to_text(const MatmulTable& table);

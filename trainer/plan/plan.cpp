@@ -9,11 +9,13 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "compiler/report/memory_timeline.h"
 #include "models/parts/decoder.h"
 #include "support/error.h"
 #include "support/stopwatch.h"
+#include "support/text/printable.h"
 #include "trainer/observe/metrics/flops.h"
 #include "trainer/observe/metrics/machine.h"
 #include "trainer/step/float_dtypes.h"
@@ -52,15 +54,28 @@ void plan_repeat(CompiledFunctions& compiled, JobPlan& plan) {
   compiled.repeat.reset();
 }
 
+// Nothing, and a note, where the table is of another device.
+ir::ProductSeconds measured_products(const std::optional<MatmulTable>& table, const ir::DeviceModel& device,
+                                     std::vector<std::string>& notes) {
+  if (!table) return {};
+  const ir::DeviceModel* const measured_on = ir::find_device_model(table->device);
+  if (measured_on != nullptr && measured_on->name == device.name) return table->seconds();
+  notes.push_back(
+      fmt::format("compile.matmul_algorithms was measured on \"{}\"; its times are not those of {}",
+                  printable(table->device, 200), device.name));
+  return {};
+}
+
 EstimateStep estimate_on(const ir::DeviceModel& device, const Layout& layout,
-                         const std::optional<ExpertRows>& rows) {
+                         const std::optional<ExpertRows>& rows, ir::ProductSeconds products) {
   const double computed = rows ? static_cast<double>(rows->balanced) / static_cast<double>(rows->room) : 1.0;
   ir::GroupShapes groups;
   for (const Axes axes : kGroups)
     if (const AxisGroup group = layout.mesh.group(axes); group.ranks > 1)
       groups[group.name] = groups[group.name + kGatherGroupSuffix] = {group.ranks, group.stride};
-  return
-      [=, &device](const CompiledStep& step) { return ir::simulate(step.graph(), device, groups, computed); };
+  return [=, &device, products = std::move(products)](const CompiledStep& step) {
+    return ir::simulate(step.graph(), device, groups, computed, products);
+  };
 }
 
 ir::StepEstimate estimate(const CompiledFunctions& functions, const Layout& layout, const EstimateStep& of) {
@@ -152,9 +167,11 @@ JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::optional<std::
   plan.usable_bytes = memory_of(device) - device.reserve_bytes;
   plan.times.model_ms = started.milliseconds();
 
-  CompileRequest request = compile_request(config, device.is_gpu ? "cuda" : "cpu", {}, matmul_table(config));
+  const std::optional<MatmulTable> matmuls = matmul_table(config);
+  CompileRequest request = compile_request(config, device.is_gpu ? "cuda" : "cpu", {}, matmuls);
   request.traces = traces;
-  const EstimateStep estimate_of = estimate_on(device, plan.layout, plan.expert_rows);
+  const EstimateStep estimate_of =
+      estimate_on(device, plan.layout, plan.expert_rows, measured_products(matmuls, device, plan.notes));
   std::optional<CompiledFunctions> whole;
   std::optional<PipelineRanks> ranks;
   if (config.parallelism.has_pipeline()) {

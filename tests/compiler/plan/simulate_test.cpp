@@ -185,6 +185,22 @@ TEST_CASE("a collective within a node does not stand behind one between nodes") 
   CHECK(shared.step_s == Approx(6e-3));
 }
 
+TEST_CASE("a product that was measured takes what was measured, by whichever algorithm") {
+  const Graph graph = parse(
+      "graph g\nbatch %0: bf16[8,16] x\nbatch %1: bf16[16,8] y\nbatch %2: bf16[8,8] z\nforward layers.0\n"
+      "  %3: bf16[8,8] = aten.mm.default(%0, %1)\n"
+      "  %4: bf16[8,8] = rondo.mm.default(%0, %1, \"1:0:1.0.0.0.0.0.0.0\")\n"
+      "  %5: bf16[8,8] = aten.addmm.default(%2, %0, %1, 1, 1)\n"
+      "  %6: bf16[16,16] = aten.mm.default(%1, %0)\nreturn\n  a = %3\n  b = %4\n  c = %5\n  d = %6\n",
+      "x.ir");
+  const double usual = simulate(graph, slow_device(), {}).compute_s;
+  const double one = 2e-6 * (8 * 16 + 16 * 8 + 8 * 8), sum = one + 2e-6 * 8 * 8;  // bytes, each 1 us
+  const StepEstimate e =
+      simulate(graph, slow_device(), {}, 1,
+               {{"mm(bf16[8,16],bf16[16,8])", 2.0}, {"addmm(bf16[8,16],bf16[16,8])", 3.0}});
+  CHECK(e.compute_s == Approx(usual - 2 * one - sum + 2 * 2.0 + 3.0));
+}
+
 TEST_CASE("compute is told apart by what bounds it") {
   const StepEstimate e = estimate(
       "  %2: f32[250,1] views %0 = aten.view.default(%0, [250, 1])\n"
