@@ -53,6 +53,15 @@ TEST_CASE("files that include each other are refused with the circle") {
   }
 }
 
+// Under sanitizers toml++ did not end here (support/text/toml.h).
+TEST_CASE("letters beyond ASCII are text in strings and wrong elsewhere") {
+  const TomlFile file("job.description = \"\"\"\\\n  \u00a7 \u0436\u3042\"\"\"\n");
+  CHECK(load_config({file.path()}).job.description == "\u00a7 \u0436\u3042");
+  for (const char* letter : {"\u00e9", "\u0436", "\u3042"})
+    CHECK_THAT(message_of("[training]\nsteps = [ " + std::string(letter) + " ]\n"),
+               ContainsSubstring("x.toml:2:11: not valid TOML: "));
+}
+
 TEST_CASE("each value of the resolved file says where it came from, and the file reads back") {
   const TomlFile file("[training]\nsteps = 300\n[model]\nflavor = \"8B\"\n");
   const JobConfig config = load_config({file.path(), "--optimizer.lr=0.5"});

@@ -1,7 +1,5 @@
-// The only source that includes toml++.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <toml++/toml.h>
 
 #include <array>
 #include <cerrno>
@@ -10,6 +8,7 @@
 #include <fstream>
 
 #include "support/text/nearest.h"
+#include "support/text/toml.h"
 #include "trainer/config/read/assignment.h"
 #include "trainer/config/schema/keys.h"
 

@@ -1,13 +1,13 @@
 #include "trainer/observe/runs/read_run.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 
 #include "support/error.h"
+#include "support/text/toml.h"
 
 namespace rondo {
 namespace {
