@@ -31,14 +31,12 @@
 namespace rondo::ir {
 namespace {
 
-constexpr double kTera = 1e12, kGiga = 1e9;
+constexpr double kTera = 1e12, kGiga = 1e9, kGibi = 1 << 30;
 constexpr double kPcie4 = 32, kPcie5 = 64, kGraceLink = 450;  // GB/s each way
 
 struct Published {
   std::string_view name, what, reported;
-  double bf16_tflops, fp32_tflops;
-  std::int64_t memory_gb;
-  double memory_tb_per_s;
+  double bf16_tflops, fp32_tflops, memory_gib, memory_tb_per_s;
   int multiprocessors, linked;
   double link_gb_per_s, network_gbit_per_s, host_gb_per_s;
 };
@@ -48,7 +46,7 @@ constexpr DeviceModel gpu(const Published& p) {
   d.name = p.name;
   d.what = p.what;
   d.reported = p.reported;
-  d.memory_bytes = p.memory_gb * 1'000'000'000;
+  d.memory_bytes = static_cast<std::int64_t>(p.memory_gib * kGibi);
   d.reserve_bytes = std::int64_t{3} << 30;
   d.peak_16bit_flops_per_s = p.bf16_tflops * kTera;
   d.peak_fp32_flops_per_s = p.fp32_tflops * kTera;
@@ -85,20 +83,20 @@ constexpr DeviceModel two_cores() {
 }
 
 constexpr std::array kDevices = {
-    gpu({"a100-40gb", "NVIDIA A100 SXM, 40 GB", "NVIDIA A100-SXM4-40GB", 312, 19.5, 40, 1.555, 108, 8, 300,
+    gpu({"a100-40gb", "NVIDIA A100 SXM, 40 GB", "NVIDIA A100-SXM4-40GB", 312, 19.5, 39.38, 1.555, 108, 8, 300,
          200, kPcie4}),
-    gpu({"a100-80gb", "NVIDIA A100 SXM, 80 GB", "NVIDIA A100-SXM4-80GB", 312, 19.5, 80, 2.039, 108, 8, 300,
+    gpu({"a100-80gb", "NVIDIA A100 SXM, 80 GB", "NVIDIA A100-SXM4-80GB", 312, 19.5, 79.15, 2.039, 108, 8, 300,
          200, kPcie4}),
-    gpu({"h100-pcie", "NVIDIA H100 PCIe, 80 GB", "NVIDIA H100 PCIe", 756, 51, 80, 2.0, 114, 8, kPcie5, 400,
+    gpu({"h100-pcie", "NVIDIA H100 PCIe, 80 GB", "NVIDIA H100 PCIe", 756, 51, 79.1, 2.0, 114, 8, kPcie5, 400,
          kPcie5}),
-    gpu({"h100", "NVIDIA H100 SXM, 80 GB", "NVIDIA H100 80GB HBM3", 989, 67, 80, 3.35, 132, 8, 450, 400,
+    gpu({"h100", "NVIDIA H100 SXM, 80 GB", "NVIDIA H100 80GB HBM3", 989, 67, 79.1, 3.35, 132, 8, 450, 400,
          kPcie5}),
-    gpu({"h100-96gb", "NVIDIA H100 SXM, 96 GB at 2.4 TB/s", "", 989, 67, 96, 2.4, 132, 8, 450, 400, kPcie5}),
-    gpu({"h200", "NVIDIA H200 SXM, 141 GB", "NVIDIA H200", 989, 67, 141, 4.8, 132, 8, 450, 400, kPcie5}),
-    gpu({"b200", "NVIDIA HGX B200, 180 GB", "NVIDIA B200", 2250, 75, 180, 7.7, 148, 8, 900, 400, kPcie5}),
-    gpu({"gb200", "NVIDIA GB200 NVL72, 186 GB", "NVIDIA GB200", 2500, 80, 186, 8.0, 148, 72, 900, 400,
+    gpu({"h100-96gb", "NVIDIA H100 SXM, 96 GB at 2.4 TB/s", "", 989, 67, 95, 2.4, 132, 8, 450, 400, kPcie5}),
+    gpu({"h200", "NVIDIA H200 SXM, 141 GB", "NVIDIA H200", 989, 67, 139.8, 4.8, 132, 8, 450, 400, kPcie5}),
+    gpu({"b200", "NVIDIA HGX B200, 180 GB", "NVIDIA B200", 2250, 75, 178.3, 7.7, 148, 8, 900, 400, kPcie5}),
+    gpu({"gb200", "NVIDIA GB200 NVL72, 186 GB", "NVIDIA GB200", 2500, 80, 184.3, 8.0, 148, 72, 900, 400,
          kGraceLink}),
-    gpu({"gb300", "NVIDIA GB300 NVL72, 279 GB", "NVIDIA GB300", 2500, 80, 279, 8.0, 160, 72, 900, 800,
+    gpu({"gb300", "NVIDIA GB300 NVL72, 279 GB", "NVIDIA GB300", 2500, 80, 276.5, 8.0, 160, 72, 900, 800,
          kGraceLink}),
     two_cores(),
 };

@@ -1,23 +1,25 @@
 // Devices that a plan can be made for: what their makers publish, and what programs reach of it. Plain data.
 //
-// Makers' figures, for one GPU (bf16 dense, without sparsity; links and network each way):
+// Makers' figures, for one GPU (bf16 dense, without sparsity; links and network each way), but for memory:
 //
-//   name         TFLOP/s bf16, fp32   memory          SMs   GPUs a link, GB/s   network   host
-//   a100-40gb       312     19.5   40 GB  1.555 TB/s  108     8         300     200 Gb/s   PCIe 4
-//   a100-80gb       312     19.5   80 GB  2.039 TB/s  108     8         300     200 Gb/s   PCIe 4
-//   h100-pcie       756     51     80 GB  2.0 TB/s    114     8  PCIe 5, 64     400 Gb/s   PCIe 5
-//   h100            989     67     80 GB  3.35 TB/s   132     8         450     400 Gb/s   PCIe 5
-//   h100-96gb       989     67     96 GB  2.4 TB/s    132     8         450     400 Gb/s   PCIe 5
-//   h200            989     67    141 GB  4.8 TB/s    132     8         450     400 Gb/s   PCIe 5
-//   b200           2250     75    180 GB  7.7 TB/s    148     8         900     400 Gb/s   PCIe 5
-//   gb200          2500     80    186 GB  8.0 TB/s    148    72         900     400 Gb/s   C2C 450
-//   gb300          2500     80    279 GB  8.0 TB/s    160    72         900     800 Gb/s   C2C 450
+//   name         TFLOP/s bf16, fp32   memory            SMs   GPUs a link, GB/s   network   host
+//   a100-40gb       312     19.5    39.38 GiB  1.555 TB/s  108     8         300     200 Gb/s   PCIe 4
+//   a100-80gb       312     19.5    79.15 GiB  2.039 TB/s  108     8         300     200 Gb/s   PCIe 4
+//   h100-pcie       756     51      79.1 GiB   2.0 TB/s    114     8  PCIe 5, 64     400 Gb/s   PCIe 5
+//   h100            989     67      79.1 GiB   3.35 TB/s   132     8         450     400 Gb/s   PCIe 5
+//   h100-96gb       989     67      95 GiB     2.4 TB/s    132     8         450     400 Gb/s   PCIe 5
+//   h200            989     67     139.8 GiB   4.8 TB/s    132     8         450     400 Gb/s   PCIe 5
+//   b200           2250     75     178.3 GiB   7.7 TB/s    148     8         900     400 Gb/s   PCIe 5
+//   gb200          2500     80     184.3 GiB   8.0 TB/s    148    72         900     400 Gb/s   C2C 450
+//   gb300          2500     80     276.5 GiB   8.0 TB/s    160    72         900     800 Gb/s   C2C 450
 //
 // From NVIDIA's data sheets: A100 Tensor Core GPU (SXM, 2022), H100 Tensor Core GPU (SXM5 and PCIe), H200
 // Tensor Core GPU, HGX B200 and GB200 NVL72 (2025), GB300 NVL72 (2025); multiprocessors from the white papers
-// of the architectures; network from the DGX user guides of the systems, one card a GPU. h100-96gb is the
-// part of torchtitan's published runs, "H100 with 96 GB HBM2e, 2.4 TB/s, 500 W" (its docs/benchmarks). In
-// servers of PCIe cards the GPUs talk over PCIe; bridges that join two of them are not modelled.
+// of the architectures; network from the DGX user guides of the systems, one card a GPU. Memory is what CUDA
+// says a program can see (totalGlobalMem), the least that logs of PyTorch show of each: an "80 GB" H100 has
+// 79.1 GiB, which is 85 GB. h100-96gb is the part of torchtitan's published runs, "H100 with 96 GB HBM2e,
+// 2.4 TB/s, 500 W" (its docs/benchmarks). In servers of PCIe cards the GPUs talk over PCIe; bridges that join
+// two of them are not modelled.
 #pragma once
 
 #include <cstdint>

@@ -279,16 +279,16 @@ TEST_CASE("the table of devices in the header is the one that is compiled") {
   for (std::string line; std::getline(header, line);) {
     std::istringstream words(line.substr(std::min<std::size_t>(2, line.size())));
     std::string name, unit;
-    double bf16 = 0, fp32 = 0, gigabytes = 0, terabytes_per_s = 0;
+    double bf16 = 0, fp32 = 0, gibibytes = 0, terabytes_per_s = 0;
     int multiprocessors = 0, linked = 0;
-    if (!(words >> name >> bf16 >> fp32 >> gigabytes >> unit >> terabytes_per_s) || unit != "GB") continue;
+    if (!(words >> name >> bf16 >> fp32 >> gibibytes >> unit >> terabytes_per_s) || unit != "GiB") continue;
     words >> unit >> multiprocessors >> linked;
     const DeviceModel* device = find_device_model(name);
     REQUIRE(device != nullptr);
     names.insert(name);
     CHECK(device->peak_16bit_flops_per_s == bf16 * 1e12);
     CHECK(device->peak_fp32_flops_per_s == fp32 * 1e12);
-    CHECK(static_cast<double>(device->memory_bytes) == gigabytes * 1e9);
+    CHECK(device->memory_bytes == static_cast<std::int64_t>(gibibytes * (1 << 30)));
     CHECK(device->peak_memory_bytes_per_s == terabytes_per_s * 1e12);
     CHECK(device->multiprocessors == multiprocessors);
     CHECK(device->ranks_per_node == linked);
