@@ -84,6 +84,7 @@ find_torch() {
 run() {  # STAGES FOLDER OUT
   local stages=$1 folder=$2 out=$3 program libraries
   for program in "${PROGRAMS[@]##*/}"; do
+    [[ ! -e $folder/$program ]] || chmod +x "$folder/$program"  # a copy may have lost it
     [[ -x $folder/$program ]] || fail 6 "$folder has no $program; make it with scripts/gpu_check.sh pack, and carry it here"
   done
   find_torch

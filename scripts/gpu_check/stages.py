@@ -77,15 +77,15 @@ def recorded(stage, name):
 # --- the GPU ---
 
 def nvidia_smi(query):
-    """The first GPU's line. Missing without a GPU."""
+    """The first GPU's line."""
     try:
         words = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
         asked = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Missing(f"no NVIDIA GPU is here ({error}); run the check on a machine with one") from error
+        raise Failed(str(error)) from error
     if asked.returncode != 0 or not asked.stdout.strip():
         said = (asked.stdout + asked.stderr).strip().splitlines() or ["it says nothing"]
-        raise Missing(f"no NVIDIA GPU is here (nvidia-smi: {said[0]}); run the check on a machine with one")
+        raise Failed(f"nvidia-smi: {said[0]}")
     return [word.strip() for word in asked.stdout.strip().splitlines()[0].split(",")]
 
 
@@ -114,7 +114,10 @@ def watch_gpu_memory():
 
 def facts(stage):
     def gpu():
-        name, driver, memory, used = nvidia_smi("name,driver_version,memory.total,memory.used")
+        try:
+            name, driver, memory, used = nvidia_smi("name,driver_version,memory.total,memory.used")
+        except Failed as what:
+            raise Missing(f"no NVIDIA GPU is here ({what}); run the check on a machine with one") from None
         clock, most, power, limit = nvidia_smi("clocks.sm,clocks.max.sm,power.draw,power.limit")
         return {"gpu": name, "driver": driver, "memory_mib": int(memory), "used_mib": int(used), "sm_mhz": clock,
                 "most_sm_mhz": most, "power_w": power, "power_limit_w": limit}
@@ -137,18 +140,20 @@ def facts(stage):
             (stage.work / "corpus").mkdir()
             shutil.copy(there, stage.work / "corpus")
             return {"from": "data/corpus"}
-        include = pathlib.Path(os.environ["RONDO_GPU_CHECK_TORCH"]) / "include"
-        stage.command("corpus", [ROOT / "scripts/make_corpus.sh", include, stage.work / "corpus"], 40).expect()
-        return {"from": "torch/include"}
+        for headers in (ROOT, pathlib.Path(os.environ["RONDO_GPU_CHECK_TORCH"]) / "include"):
+            ended = stage.command("corpus", ["sh", ROOT / "scripts/make_corpus.sh", headers, stage.work / "corpus"], 40)
+            if ended.code == 0:
+                return {"from": str(headers)}
+        return ended.expect()
 
     def one_step():
         train_or_say_why(stage, "one_step", LLAMA, ["--training.steps=1"])
         return {"loss": metrics(stage, "one_step")[0]["loss"]}
 
     stage.case("GPU", gpu)
+    stage.case("corpus", corpus)  # nothing trains without it
     stage.case("programs", programs)
     stage.case("torch", torch)
-    stage.case("corpus", corpus)
     stage.case("one step on the GPU", one_step)
 
 
@@ -200,23 +205,28 @@ def sanitizer(stage):
         raise Skipped("there is no compute-sanitizer here")
 
     def watched(kind, group):
-        ended = stage.command(f"{kind} {group}", [tool, "--tool", kind, "--error-exitcode", "99",
-                                                  stage.run.folder / "kernel_check", "--device=cuda",
-                                                  f"--group={group}"], 80)
-        if ended.code in (0, 1):  # what a case found the stage "kernels" tells
-            return {"seconds": ended.seconds}
-        summary = [line for line in ended.output.splitlines() if line.startswith("=========") and line.strip("= ")]
-        if ended.code == 99:
-            raise Failed(f"{summary[0].strip('= ')}; {summary[-1].strip('= ')} (logs/{ended.log.name})")
-        return ended.expect()
+        # Of our kernels alone: those of libraries take long, and are known to be reported. Without LibTorch's cache each
+        # tensor is an allocation of its own, over whose end memcheck sees.
+        ended = stage.command(f"{kind} {group}", [
+            tool, "--tool", kind, "--error-exitcode", "99", "--report-api-errors", "no", "--kernel-name", "kns=rondo",
+            stage.run.folder / "kernel_check", "--device=cuda", f"--group={group}"], 80,
+            {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if kind == "memcheck" else None)
+        if ended.code is None:
+            raise Skipped(f"it did not end within {ended.seconds:.0f} s (logs/{ended.log.name})")
+        said = [line.strip("= ") for line in ended.output.splitlines() if line.startswith("=========") and line.strip("= ")]
+        tried = ended.output.count('"status":"ok"')
+        if ended.code in (0, 1) and tried > 0 and any("SUMMARY: 0 " in line for line in said):
+            return {"seconds": ended.seconds, "cases": tried}  # what a case found the stage "kernels" tells
+        raise Failed(f"exit code {ended.code}, {tried} cases ran; {'; '.join(dict.fromkeys(said[1:3] + said[-1:]))[:400]} "
+                     f"(logs/{ended.log.name})")
 
     stage.cases({f"{kind}, {group}": lambda k=kind, g=group: watched(k, g)
                  for group in ("fused", "bits", "experts", "loss") for kind in ("memcheck", "racecheck")}, at_once=3)
 
 
 def contract(stage):
-    program(stage, "graph_device_check")
-    program(stage, "refusal_check")
+    for name in ("graph_device_check", "refusal_check"):
+        stage.case(name, lambda n=name: program(stage, n))
 
 
 # --- the same bits however a step is run ---
@@ -310,9 +320,12 @@ def compare_ways(stage, models, fused_models, policies_of, twice):
 
     stage.cases(jobs, at_once=5, needs_s=15)
     for model in models:
-        for way in list(WAYS)[1:]:
-            stage.case(f"{model}: eager == {way}",
-                       lambda m=model, w=way: compare(stage, slug(m, "eager"), slug(m, w)))
+        whole = [way for way in WAYS if len(metrics(stage, slug(model, way))) == STEPS]
+        for way in whole[1:]:
+            stage.case(f"{model}: {whole[0]} == {way}",
+                       lambda m=model, a=whole[0], b=way: compare(stage, slug(m, a), slug(m, b)))
+        if len(whole) < len(WAYS):
+            stage.record(f"{model}: all ways", "skipped", message="not all of their runs have all steps")
     for model in fused_models:
         for way in ("replay", "cudagraph"):
             stage.case(f"{model}: interpreter == {way}",
@@ -525,7 +538,7 @@ def memory(stage):
         def measured():
             before = gpu_used_mib()
             with watch_gpu_memory() as most:
-                train(stage, name, "configs/llama3_1b.toml", ["--training.steps=5", *ONE_B, *flags], 90).expect()
+                train(stage, name, "configs/llama3_1b.toml", ["--training.steps=30", *ONE_B, *flags], 90).expect()
             seen[name] = most[0] - before
             facts_of = event(stage, name, "replaying")
             figures = {"in_use_mib": seen[name], "tensors_mib": max(m["memory_gib"] for m in metrics(stage, name)) * 1024}
@@ -573,17 +586,17 @@ def ranks(stage):
 # --- speed, in all of the time that is left ---
 
 SIZES = {
-    "debug": {"config": LLAMA, "flags": [BF16], "steps": (20, 100), "batch": 4, "length": 256,
-              "torch": ["--dim=256", "--layers=6", "--heads=16", "--kv-heads=16", "--ffn=768", "--vocabulary=2048"]},
-    "1B": {"config": "configs/llama3_1b.toml", "flags": ["--training.local_batch_size=2", "--training.seq_len=4096"],
-           "steps": (6, 20), "batch": 2, "length": 4096,
-           "torch": ["--dim=2048", "--layers=16", "--heads=32", "--kv-heads=8", "--ffn=8192", "--vocabulary=128256",
-                     "--tied"]},
     "8 layers of 8B": {"config": "configs/llama3_8b.toml",
                        "flags": ["--model.n_layers=8", "--training.seq_len=8192", "--activation_checkpoint.mode=none"],
                        "steps": (6, 20), "batch": 1, "length": 8192,
                        "torch": ["--dim=4096", "--layers=8", "--heads=32", "--kv-heads=8", "--ffn=14336",
                                  "--vocabulary=128256"]},
+    "1B": {"config": "configs/llama3_1b.toml", "flags": ["--training.local_batch_size=2", "--training.seq_len=4096"],
+           "steps": (6, 20), "batch": 2, "length": 4096,
+           "torch": ["--dim=2048", "--layers=16", "--heads=32", "--kv-heads=8", "--ffn=8192", "--vocabulary=128256",
+                     "--tied"]},
+    "debug": {"config": LLAMA, "flags": [BF16], "steps": (20, 100), "batch": 4, "length": 256,
+              "torch": ["--dim=256", "--layers=6", "--heads=16", "--kv-heads=16", "--ffn=768", "--vocabulary=2048"]},
 }
 
 
@@ -653,20 +666,20 @@ def speed(stage):
 
 # Name, seconds it may take, seconds without which it is not begun.
 STAGES = [
-    ("facts", 80, 5, facts),
+    ("facts", 150, 5, facts),
     ("kernels", 70, 10, kernels),
     ("compass", 190, 30, compass),
     ("core bits", 80, 20, core_bits),
     ("kernel times", 40, 10, kernel_times),
     ("kernel table", 90, 30, kernel_table),
     ("contract", 30, 8, contract),
-    ("sanitizer", 110, 20, sanitizer),
     ("other bits", 110, 20, other_bits),
     ("teardown", 60, 15, teardown),
-    ("memory", 50, 20, memory),
+    ("sanitizer", 110, 20, sanitizer),
+    ("memory", 60, 20, memory),
     ("ranks", 10, 1, ranks),
     ("speed", 400, 40, speed),
 ]
 # One command's worth each.
-HALVES = {"first": ["kernels", "compass", "core bits", "kernel times", "kernel table", "contract"],
-          "second": ["sanitizer", "other bits", "teardown", "memory", "ranks", "speed"]}
+HALVES = {"first": ["kernels", "compass", "core bits", "kernel times", "kernel table", "contract", "other bits", "teardown"],
+          "second": ["sanitizer", "memory", "ranks", "speed"]}
