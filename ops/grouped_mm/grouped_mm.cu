@@ -62,12 +62,12 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     by_rows_kernel(Matrix a, Matrix b, const std::int32_t* ends, T* result, std::int64_t rows,
                    std::int64_t inner, std::int64_t columns, std::int64_t experts) {
-  const RunTile tile = run_tile(ends, experts, rows, kTile, blockIdx.y);
+  const RunTile tile = run_tile(ends, experts, rows, kTile, blockIdx.x);
   if (tile.run > experts) return;
   const bool behind = tile.run == experts;  // nothing to multiply: zeros
   const T* const matrix = static_cast<const T*>(b.data) + (behind ? 0 : tile.run * b.stack);
   multiply<T>(
-      {tile.begin, tile.end, static_cast<std::int64_t>(blockIdx.x) * kTile, columns, 0, behind ? 0 : inner},
+      {tile.begin, tile.end, static_cast<std::int64_t>(blockIdx.y) * kTile, columns, 0, behind ? 0 : inner},
       static_cast<const T*>(a.data), a, matrix, b, result);
 }
 
@@ -114,7 +114,8 @@ __global__ void __launch_bounds__(kClearing)
 void grouped_by_rows(Element element, const Matrix& a, const Matrix& b, const std::int32_t* ends,
                      void* result, std::int64_t rows, std::int64_t inner, std::int64_t columns,
                      std::int64_t experts, cudaStream_t stream) {
-  const dim3 grid(blocks_for(columns, kTile), static_cast<unsigned>(most_run_tiles(rows, experts, kTile)));
+  // Rows in x: a grid has at most 65,535 blocks in y, which are 4 million rows.
+  const dim3 grid(static_cast<unsigned>(most_run_tiles(rows, experts, kTile)), blocks_for(columns, kTile));
   with_dtype(element, [&](auto type) {
     using T = decltype(type);
     launch(by_rows_kernel<T>, grid, kThreads, stream, a, b, ends, static_cast<T*>(result), rows, inner,
