@@ -103,6 +103,10 @@ void time_fused(Times& times, const Shape& s) {
   times.time("rms_norm", 0, 2 * row_bytes, [&] { call("rms_norm", x, weight, 1e-5); });
   times.time("rms_norm_backward", 0, 3 * row_bytes,
              [&] { call("rms_norm_backward", grad, x, weight, inverse); });
+  const Tensor heads = times.normal({s.tokens * s.heads, s.head}), of_head = times.normal({s.head}),
+               of_rows = (heads.to(at::kFloat).square().mean(-1, true) + 1e-5).rsqrt();
+  times.time("rms_norm_backward of each head", 0, 3 * static_cast<double>(heads.nbytes()),
+             [&] { call("rms_norm_backward", heads, heads, of_head, of_rows); });
   const Tensor gate = times.normal({s.tokens, s.ffn}), up = times.normal({s.tokens, s.ffn}),
                grad_wide = times.normal({s.tokens, s.ffn});
   const double wide_bytes = static_cast<double>(gate.nbytes());
