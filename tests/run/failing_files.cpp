@@ -10,7 +10,8 @@
 //   FAILING_FILES_ACTION  EIO, ENOSPC, EACCES, EROFS, ESTALE, EDQUOT, EMFILE or ENOENT: the call fails so;
 //                         "short": a write takes half of its bytes; "kill": SIGKILL before the call;
 //                         "vanish": the folder UNDER is renamed to UNDER.gone before the call;
-//                         "hang": the call never returns; "exit": the process ends with 0
+//                         "slow": the call begins 4 seconds later; "hang": it never returns; "exit": the
+//                         process ends with 0
 //   FAILING_FILES_RANK    only in processes whose RANK is this
 //   FAILING_FILES_LOG     a file that gets a line "PID NUMBER CALL PATH" for each call that counts
 // System calls are made directly, so nothing here depends on what libc has initialised.
@@ -18,6 +19,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -118,6 +120,10 @@ Action decide(const char* call, const char* path) {
   if (disturbed && plan().action == "kill") syscall(SYS_kill, getpid(), SIGKILL);
   if (disturbed && plan().action == "vanish") vanish();
   if (disturbed && plan().action == "exit") syscall(SYS_exit_group, 0);
+  if (disturbed && plan().action == "slow") {
+    const timespec pause{4, 0};
+    syscall(SYS_nanosleep, &pause, nullptr);
+  }
   while (disturbed && plan().action == "hang") syscall(SYS_pause);
   errno = saved_errno;
   if (disturbed && plan().action == "short") return Action::cut_short;

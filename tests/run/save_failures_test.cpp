@@ -77,6 +77,16 @@ TEST_CASE("saves that fail without end stop the run with 9, and the last good ch
   CHECK(place.compare("run", "straight").exit_code == 0);
 }
 
+TEST_CASE("an export that takes longer than a collective may wait ends well") {
+  const Place place;
+  const launch::Finished end = disturbed(
+      place, saving(4) + Words{"--checkpoint.last_save_in_hf=true", "--comm.train_timeout_seconds=2"},
+      {{"FAILING_FILES_AT", "1"}, {"FAILING_FILES_ACTION", "slow"}}, "mkdir", "run/checkpoint/.step-4-hf");
+  INFO(end.out << end.err);
+  CHECK(end.code == 0);
+  CHECK(fs::exists(place / "run/checkpoint/step-4-hf/config.json"));
+}
+
 TEST_CASE("a folder of checkpoints that vanishes or may not be written costs saves, not the run") {
   const std::string action = GENERATE("vanish", "EROFS");
   INFO(action);

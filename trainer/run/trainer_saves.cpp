@@ -147,8 +147,9 @@ void Trainer::save_last() {
                 "run the same command to go on from the last checkpoint");
   save_weights_beside();
   groups_->barrier();
-  if (config_.checkpoint.last_save_in_hf && report_) export_weights();
   saver_->finish_pruning();
+  // Last: one rank does it, for longer than the others would wait in a collective.
+  if (config_.checkpoint.last_save_in_hf && report_) export_weights();
 }
 
 void Trainer::save_weights_beside() {
