@@ -108,6 +108,7 @@ bool CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Prog
   pending.progress = progress;
   for (StatePart part : parts) {
     if (!writes_ || !part.of_model() || !part.speaks) continue;
+    part.tensor = part.tensor.cpu();  // a GPU may have no room for all weights once more
     // The bias of a router is small, and moves by less than bfloat16 shows.
     if (!part.whole) part.tensor = part.tensor.to(float_named(dtype));
     pending.pieces.push_back(piece_of(part));
