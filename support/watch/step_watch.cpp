@@ -40,7 +40,7 @@ void StepWatch::begin(progress::Doing kind) {
 void StepWatch::end() {
   const std::lock_guard lock(mutex_);
   Kind& kind = kinds_[static_cast<std::size_t>(*watched_)];
-  if (kind.spans >= 2)
+  if (kind.spans >= 1)  // the first one takes longer than others
     kind.latest[static_cast<std::size_t>(kind.spans) % kind.latest.size()] = Clock::now() - began_;
   ++kind.spans;
   watched_.reset();

@@ -46,6 +46,20 @@ struct Bench {
   StepWatch watch;
 };
 
+TEST_CASE("the third step has five times as long as the second one") {
+  Bench bench;
+  { const StepWatch::Span first(bench.watch, Doing::training); }
+  {
+    const StepWatch::Span second(bench.watch, Doing::training);
+    std::this_thread::sleep_for(1s);
+  }
+  const StepWatch::Span third(bench.watch, Doing::training);
+  progress::running("aten.mm", "layers.0", Phase::backward);
+  bench.wait_for_looks(200);
+  CHECK_FALSE(bench.spoke);
+  progress::running_nothing();
+}
+
 TEST_CASE("a step that stands still is told with its number, how long, and where") {
   Bench bench;
   bench.pass_first_spans();
