@@ -284,6 +284,7 @@ void Trainer::validate() {
       return;
     }
     sum += runner_->validate(batch);
+    groups_->refuse_failed();
     tokens += batch.tokens;
   }
   if (report_) report_->validation_done(progress_.step, sum / static_cast<double>(steps), tokens);
