@@ -21,8 +21,8 @@ struct NcclMembers {
   std::vector<std::int64_t> ranks;
 };
 // Connects at once, so that no recording meets a first collective. `store` is this group's alone. `timeout`:
-// of meeting, and of each collective outside of recordings; one that is late ends the group's connections,
-// and failure_of_nccl tells. Throws what c10d throws.
+// of meeting, and until it is set anew of each collective outside of recordings, from when the host asks for
+// it; one that is late ends the group's connections, and failure_of_nccl tells. Throws what c10d throws.
 c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                const NcclMembers& members, c10::Device device,
                                                std::chrono::milliseconds timeout);

@@ -74,7 +74,7 @@ std::string failure_of_nccl(c10d::Backend& backend) {
     case c10d::ErrorType::SUCCESS:
       return "";
     case c10d::ErrorType::TIMEOUT:
-      return "a collective took longer than its time (comm.train_timeout_seconds)";
+      return "a collective of the first step took longer than comm.init_timeout_seconds";
     case c10d::ErrorType::COMM_ERROR:
       return "a connection between GPUs failed";
     case c10d::ErrorType::REMOTE_ERROR:
