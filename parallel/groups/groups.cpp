@@ -267,6 +267,7 @@ struct ProcessGroups::Connection {
       throw;
     } catch (const std::exception& cause) {
       const std::string what = cause.what();
+      if (!lack_of_memory(what).empty()) throw;
       Patience(environment, timeout).give_up(what.substr(0, what.find('\n')));
     }
   }

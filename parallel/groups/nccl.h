@@ -26,6 +26,17 @@ struct NcclMembers {
 c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                const NcclMembers& members, c10::Device device,
                                                std::chrono::milliseconds timeout);
+// NCCL takes memory of its own when groups connect and at the first collective of a kind, and c10d tells a
+// lack of it as it tells a lost peer. The line of such an error that says so, or "".
+inline std::string lack_of_memory(const std::string& error) {
+  for (const char* const mark : {"CUDA calloc", "CUDA malloc", "out of memory"})
+    if (const std::size_t at = error.find(mark); at != std::string::npos) {
+      const std::size_t newline = error.rfind('\n', at),
+                        begin = newline == std::string::npos ? 0 : newline + 1;
+      return error.substr(begin, error.find('\n', at) - begin);
+    }
+  return "";
+}
 // Empty, or what ended the group's connections: a late collective, or a rank that is gone.
 std::string failure_of_nccl(c10d::Backend& backend);
 // Ends the group's connections without the other ranks: kernels that wait for them end, and nothing may

@@ -8,11 +8,13 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "parallel/groups/nccl.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/stop_signal.h"
@@ -48,11 +50,11 @@ bool is_full(const c10::Error& error, const std::string& what) {
 
 // What no program can cause. A kernel of ours may be behind a failed launch or a wrong address.
 bool is_broken(const c10::Error& error) {
-  constexpr int kDevicesUnavailable = 46, kEccUncorrectable = 214;  // of cudaError
+  // Of cudaError: devices unavailable, an ECC and an NVLink error that could not be corrected.
+  constexpr std::array kOfTheMachine = {46, 214, 220};
   const auto* const of_runtime = dynamic_cast<const c10::AcceleratorError*>(&error);
-  if (of_runtime == nullptr) return false;
-  const int code = of_runtime->get_error_code();
-  return code == kDevicesUnavailable || code == kEccUncorrectable;
+  return of_runtime != nullptr && std::find(kOfTheMachine.begin(), kOfTheMachine.end(),
+                                            of_runtime->get_error_code()) != kOfTheMachine.end();
 }
 
 // By a signal, where no step was agreed on.
@@ -126,6 +128,11 @@ RunOutcome outcome_of(const std::function<RunOutcome()>& body,
     if (error.code() == ExitCode::peer) return lost_peer(error.what(), steps_done(), config, environment);
     return {static_cast<int>(error.code()), std::nullopt, error.what()};
   } catch (const c10::DistError& error) {
+    if (const std::string full = lack_of_memory(error.what_without_backtrace()); !full.empty())
+      return {static_cast<int>(ExitCode::resources), std::nullopt,
+              "the GPU is out of memory in a collective: " + full +
+                  "; NCCL's buffers are not in the plan: leave them more, with a smaller batch or another "
+                  "compile.memory_policy, or have fewer groups"};
     return lost_peer("lost contact with another rank after step " + std::to_string(steps_done()) + ": " +
                          first_line(error.what_without_backtrace()),
                      steps_done(), config, environment);

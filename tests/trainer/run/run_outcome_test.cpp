@@ -41,11 +41,29 @@ TEST_CASE("a full GPU ends a run with 9, whoever tells it") {
   }
 }
 
+TEST_CASE("a GPU that is too full for NCCL ends a run with 9, and a peer that is lost with 7") {
+  const RunOutcome full = outcome_of_throwing([] {
+    throw c10::DistBackendError(
+        kHere,
+        "NCCL error in: NCCLUtils.cpp:94, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL "
+        "version 2.28.9\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
+        "Failed to CUDA calloc 536870912 bytes\n");
+  });
+  CHECK(full.exit_code == static_cast<int>(ExitCode::resources));
+  CHECK(full.reason.starts_with(
+      "the GPU is out of memory in a collective: Failed to CUDA calloc 536870912 bytes; "));
+  const RunOutcome lost =
+      outcome_of_throwing([] { throw c10::DistBackendError(kHere, "Connection closed by peer\nmore"); });
+  CHECK(lost.exit_code == static_cast<int>(ExitCode::peer));
+}
+
 TEST_CASE("a GPU that fails by itself ends a run with 9, and a kernel that fails with 1") {
-  const RunOutcome broken = outcome_of_throwing(
-      [] { throw c10::AcceleratorError(kHere, 214, "CUDA error: uncorrectable ECC error"); });
-  CHECK(broken.exit_code == static_cast<int>(ExitCode::resources));
-  CHECK(broken.reason.starts_with("the GPU failed: CUDA error: uncorrectable ECC error; "));
+  for (const int code : {46, 214, 220}) {
+    const RunOutcome broken = outcome_of_throwing(
+        [&] { throw c10::AcceleratorError(kHere, code, "CUDA error: uncorrectable error"); });
+    CHECK(broken.exit_code == static_cast<int>(ExitCode::resources));
+    CHECK(broken.reason.starts_with("the GPU failed: CUDA error: uncorrectable error; "));
+  }
   const RunOutcome kernel = outcome_of_throwing(
       [] { throw c10::AcceleratorError(kHere, 719, "CUDA error: unspecified launch failure"); });
   CHECK(kernel.exit_code == static_cast<int>(ExitCode::internal));
