@@ -23,6 +23,9 @@ constexpr OpFacts in_place(std::string_view name, std::string_view form, int ove
   return {.name = name, .in_place = form, .overwritten = overwritten};
 }
 
+constexpr OpFacts taken_apart(std::string_view name, Signature signature) {
+  return {.name = name, .signature = signature};
+}
 constexpr OpFacts reuses(std::string_view name, int argument) { return {.name = name, .reuses = argument}; }
 
 constexpr std::array kFacts = {
@@ -124,6 +127,11 @@ constexpr std::array kFacts = {
     reuses("rondo.cross_entropy_backward.default", 1),
     reuses("rondo.swiglu.default", 0),
     reuses("rondo.swiglu_backward.default", 0),
+
+    taken_apart("rondo.add_rms_norm.default", {.tensors = 3, .arguments = 4, .results = 3}),
+    taken_apart("rondo.add_rms_norm_backward.default", {.tensors = 5, .arguments = 5, .results = 2}),
+    taken_apart("rondo.rms_norm.default", {.tensors = 2, .arguments = 3, .results = 2}),
+    taken_apart("rondo.rms_norm_backward.default", {.tensors = 4, .arguments = 4, .results = 2}),
 };
 
 constexpr std::array<std::string_view, kCollectiveKinds> kCollectiveNames = {
@@ -218,7 +226,9 @@ bool is_collective(const Node& node, CollectiveKind kind) {
 
 bool converts_on_device(const Node& node) {
   // (self, dtype, layout, device, pin_memory, non_blocking, memory_format)
-  if (node.op != kToCopy || node.args.size() != 7) return false;
+  if (node.op != kToCopy || node.args.size() != 7 || !std::holds_alternative<Use>(node.args[0]) ||
+      node.results.size() != 1)
+    return false;
   const bool moves =
       !std::holds_alternative<None>(node.args[3]) && node.args[3] != Argument(Symbol{"device"});
   const bool pins = !std::holds_alternative<None>(node.args[4]) && node.args[4] != Argument(false);

@@ -45,6 +45,11 @@ struct CollectiveFacts {
   int reduction = -1;  // a text: "sum", "max"
 };
 
+// The counts of a schema; its first `tensors` arguments are tensors.
+struct Signature {
+  std::size_t tensors, arguments, results;
+};
+
 struct OpFacts {
   std::string_view name;
   Effect effect = Effect::none;
@@ -64,6 +69,8 @@ struct OpFacts {
   // Index of the argument, a tensor or a list, whose bf16 elements the kernel takes as they are where its
   // others are f32, and then gives the same bits as for what they were cast to. -1: none.
   int widens = -1;
+  // Of an op that passes take apart by its schema.
+  std::optional<Signature> signature = {};
 };
 
 constexpr bool is_collective(const OpFacts& op) { return op.collective.has_value(); }

@@ -211,8 +211,9 @@ class LinearMerger {
 
   // [T, N] as [B, S, H, D] for a rotation: its heads may lie apart.
   bool is_view_for_rope(NodeIndex i) const {
+    if (node(i).op != kView) return false;
     const ValueId seen = result(i);
-    return node(i).op == kView && type(seen).sizes.size() == 4 &&
+    return type(seen).sizes.size() == 4 &&
            type(seen).sizes[2] * type(seen).sizes[3] == type(operand(node(i), 0)).sizes[1] &&
            std::all_of(def_use_.readers(seen).begin(), def_use_.readers(seen).end(),
                        [&](NodeIndex reads) { return node(reads).op == "rondo.rope.default"; });

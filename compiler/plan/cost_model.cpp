@@ -72,10 +72,10 @@ ProductShape shape_of(const Graph& graph, const Node& node, double operations) {
   // Of a grouped product either the result or the weight has a part for each group.
   if (result.size() == 3) {
     shape.groups = static_cast<double>(result[0]);
-  } else if (operands[1]->size() == 3) {
+  } else if (count == 2 && operands[1]->size() == 3) {
     shape.groups = static_cast<double>(operands[1]->at(0));
   }
-  shape.n = static_cast<double>(result.back());
+  shape.n = result.empty() ? 1 : static_cast<double>(result.back());
   shape.m = static_cast<double>(element_count(graph.value(node.results[0]).type)) / shape.n / shape.groups;
   shape.k = operations / (2 * shape.groups * shape.m * shape.n);
   return shape;

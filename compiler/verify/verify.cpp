@@ -16,6 +16,7 @@
 #include "compiler/ir/segments.h"
 #include "compiler/text/text.h"
 #include "compiler/verify/infer_sharding.h"
+#include "compiler/verify/op_rules.h"
 #include "compiler/verify/parameter_owners.h"
 #include "support/error.h"
 
@@ -101,61 +102,6 @@ void marks_name_operands(const Graph& graph) {
         throw VerifyError{i, fmt::format("%{} is {} but overwrites %{}, a {}", id, print(value.type),
                                          value.writes, print(graph.value(value.writes).type))};
     }
-  });
-}
-
-// True where `argument` is none (-1).
-template <class Type>
-bool has_argument(const Node& node, int argument) {
-  const auto place = static_cast<std::size_t>(argument);
-  return argument < 0 || (place < node.args.size() && std::holds_alternative<Type>(node.args[place]));
-}
-
-void reused_memory_is_a_values(const Graph& graph) {
-  for_each_node(graph, [&](NodeIndex i, const Node& node) {
-    const int reuses = facts(node.op).reuses;
-    if (!has_argument<Use>(node, reuses))
-      throw VerifyError{i, fmt::format("has no value as argument {}", reuses)};
-  });
-}
-
-void result_counts(const Graph& graph) {
-  for_each_node(graph, [&](NodeIndex i, const Node& node) {
-    const OpFacts& op = facts(node.op);
-    if ((runs_in_background(op.effect) || op.effect == Effect::wait || op.heavy) && node.results.empty())
-      throw VerifyError{i, "has no result"};
-    if (op.effect == Effect::wait && node.results.size() != 1)
-      throw VerifyError{i, fmt::format("has {} results, a wait has 1", node.results.size())};
-    if (op.in_place.empty()) return;
-    std::size_t overwritable = 0;
-    for (int arg = 0; arg < op.overwritten && arg < static_cast<int>(node.args.size()); ++arg) {
-      const auto* list = std::get_if<UseList>(&node.args[arg]);
-      overwritable += list != nullptr ? list->values.size() : 1;
-    }
-    if (node.results.size() != overwritable)
-      throw VerifyError{i, fmt::format("has {} results for {} tensors", node.results.size(), overwritable)};
-  });
-}
-
-template <class Type>
-void require_argument(NodeIndex i, const Node& node, int argument, const char* what) {
-  if (!has_argument<Type>(node, argument))
-    throw VerifyError{i, fmt::format("its argument {} must be {}", argument, what)};
-}
-
-void moves_are_described(const Graph& graph) {
-  for_each_node(graph, [&](NodeIndex i, const Node& node) {
-    const OpFacts& op = facts(node.op);
-    if (runs_in_background(op.effect) || op.effect == Effect::wait)
-      require_argument<Use>(i, node, 0, "a tensor");
-    if (!op.collective) return;
-    require_argument<std::string>(i, node, op.collective->group, "the name of a group");
-    require_argument<std::int64_t>(i, node, op.collective->ranks, "a number of ranks");
-    require_argument<std::string>(i, node, op.collective->reduction, "the name of a reduction");
-    constexpr std::int64_t kMostRanks = 1 << 24;
-    const std::int64_t ranks = collective_of(node)->ranks;
-    if (op.collective->ranks >= 0 && (ranks < 1 || ranks > kMostRanks))
-      throw VerifyError{i, fmt::format("names {} ranks, and there are 1 to {}", ranks, kMostRanks)};
   });
 }
 
@@ -341,10 +287,12 @@ constexpr std::array kRules = {
     Rule{"reused_memory_is_a_values", "what a result may take the memory of is a value",
          &reused_memory_is_a_values},
     Rule{"result_counts",
-         "collectives, heavy ops and ops with an in-place form have the results they must have",
+         "collectives, views, heavy ops and ops with an in-place form have the results they must have",
          &result_counts},
+    Rule{"schemas_are_kept", "ops that passes take apart have the arguments and results of their schema",
+         &schemas_are_kept},
     Rule{"moves_are_described",
-         "collectives and transfers name a tensor, and collectives their group, ranks and reduction",
+         "collectives, transfers and views name a tensor, and collectives their group, ranks and reduction",
          &moves_are_described},
     Rule{"phases_go_forward", "no node reads what a later phase makes", &phases_go_forward},
     Rule{"nothing_overwritten_is_read", "after a write no older value of that storage is read",

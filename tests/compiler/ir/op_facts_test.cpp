@@ -86,6 +86,19 @@ TEST_CASE("a collective's arguments stand where the facts say") {
   }
 }
 
+TEST_CASE("a signature in the facts is that of the dispatcher's schema") {
+  for (const ir::OpFacts& fact : ir::all_facts()) {
+    if (!fact.signature) continue;
+    INFO(fact.name);
+    const c10::FunctionSchema& schema = find(fact.name)->schema();
+    CHECK(schema.arguments().size() == fact.signature->arguments);
+    CHECK(schema.returns().size() == fact.signature->results);
+    for (std::size_t i = 0; i < fact.signature->arguments; ++i)
+      CHECK((schema.arguments()[i].type()->kind() == c10::TypeKind::TensorType) ==
+            (i < fact.signature->tensors));
+  }
+}
+
 TEST_CASE("a view in the facts is a view in the dispatcher's schema") {
   for (const ir::OpFacts& fact : ir::all_facts()) {
     if (fact.view == ir::ViewKind::none || fact.name == "aten._unsafe_view.default") continue;

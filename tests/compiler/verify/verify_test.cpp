@@ -137,6 +137,16 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
   SECTION("ops have the results that they must have") {
     CHECK(breach_of("  aten.mm.default(%1, %2)\nreturn\n") ==
           "result_counts after a pass: node 0 (aten.mm.default, module layers.0) has no result");
+    CHECK(breach_of("  aten.view.default(%1, [8])\nreturn\n") ==
+          "result_counts after a pass: node 0 (aten.view.default, module layers.0) has no result");
+    CHECK(breach_of("  %3: f32[8] = rondo.rms_norm.default(%1, %2, 0.1)\nreturn\n") ==
+          "schemas_are_kept after a pass: node 0 (rondo.rms_norm.default, module layers.0) has 3 arguments "
+          "and 1 "
+          "results, and its schema 3 and 2");
+    CHECK(
+        breach_of("  %3: f32[8], %4: f32[8] = rondo.rms_norm.default(%1, 2, 0.1)\nreturn\n") ==
+        "schemas_are_kept after a pass: node 0 (rondo.rms_norm.default, module layers.0) its argument 1 must "
+        "be a tensor");
     CHECK(breach_of("  %3: f32[8], %4: f32[8] = _c10d_functional.wait_tensor.default(%1)\nreturn\n") ==
           "result_counts after a pass: node 0 (_c10d_functional.wait_tensor.default, module layers.0) has 2 "
           "results, a wait "
