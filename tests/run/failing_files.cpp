@@ -1,10 +1,11 @@
 // A library for LD_PRELOAD that makes file system calls fail, be short, or be the last thing a process does.
 //
 // It counts, per process, the calls below a path: open, creat, write, pwrite, fsync, fdatasync, ftruncate,
-// fallocate, rename, mkdir, unlink, rmdir (with their *at and *64 forms), and pread where it is named.
+// fallocate, rename, mkdir, unlink, rmdir (with their *at and *64 forms), and pread and lstat where they are
+// named.
 // Environment:
 //   FAILING_FILES_UNDER   paths that begin with this count; without it nothing happens
-//   FAILING_FILES_CALLS   only these count, by the names above, comma-separated; default: all but pread
+//   FAILING_FILES_CALLS   only these count, by the names above, comma-separated; default: all but those two
 //   FAILING_FILES_AT      the number of the first call to disturb, from 1; default: none, count only
 //   FAILING_FILES_TIMES   how many from there on; default 1
 //   FAILING_FILES_ACTION  EIO, ENOSPC, EACCES, EROFS, ESTALE, EDQUOT, EMFILE or ENOENT: the call fails so;
@@ -176,7 +177,11 @@ ssize_t write_at(int fd, const void* bytes, std::size_t size, off_t offset) {
   return syscall(SYS_pwrite64, fd, bytes, taken(action, size), offset);
 }
 
-// Only where they are named: there are many of them.
+// Where they are named: there are many of them.
+int look_at(const char* path, struct stat* facts) {
+  if (is_listed(plan().calls, "lstat") && decide("lstat", path) == Action::fail) return -1;
+  return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, facts, AT_SYMLINK_NOFOLLOW));
+}
 ssize_t read_at(int fd, void* bytes, std::size_t size, off_t offset) {
   if (is_listed(plan().calls, "pread") && decide_fd("pread", fd) == Action::fail) return -1;
   return syscall(SYS_pread64, fd, bytes, size, offset);
@@ -240,6 +245,8 @@ ssize_t pread64(int fd, void* bytes, std::size_t size, off64_t offset) {
 ssize_t pwrite64(int fd, const void* bytes, std::size_t size, off64_t offset) {
   return write_at(fd, bytes, size, offset);
 }
+
+int lstat(const char* path, struct stat* facts) noexcept { return look_at(path, facts); }
 
 int fsync(int fd) {
   return decide_fd("fsync", fd) == Action::fail ? -1 : static_cast<int>(syscall(SYS_fsync, fd));

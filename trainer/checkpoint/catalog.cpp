@@ -26,24 +26,30 @@ constexpr std::size_t kVerifyBlockBytes = 1 << 20;
 constexpr std::size_t kMaxThreads = 16;
 constexpr std::size_t kSampledChunks = 8;
 
-Entry entry_of(const fs::path& folder, const FolderName& name) {
+// What is wrong with the folder stands in the entry. A file system that fails is no sign of damage, and
+// thrown.
+Entry entry_of(const fs::path& folder, const FolderName& name, Depth depth) {
   Entry entry{.folder = folder, .step = name.step, .state = State::committed, .why = "", .manifest = {}};
-  if (name.role == FolderName::Role::temp || name.role == FolderName::Role::trash) {
+  if (name.is_leftover()) {
     entry.state = State::temp;
     entry.why = name.role == FolderName::Role::temp ? "a save under way, or what is left of one"
                                                     : "what is left of a checkpoint that was deleted";
-  } else if (!has_mark(folder)) {
-    entry.state = State::uncommitted;
-    entry.why = fmt::format("it has no {}: its save did not end", kCommittedFile);
-  } else {
-    try {
+    return entry;
+  }
+  try {
+    if (has_mark(folder)) {
       Manifest manifest = read_committed(folder);
-      check_sizes(folder, manifest);
+      if (depth != Depth::manifest) check_sizes(folder, manifest);
       entry.manifest = std::move(manifest);
-    } catch (const Error& error) {
-      entry.state = State::damaged;
-      entry.why = error.what();
+    } else {
+      entry.state = State::uncommitted;
+      entry.why = fmt::format("it has no {}: its save did not end", kCommittedFile);
     }
+  } catch (const Error& error) {
+    const auto* of_file = dynamic_cast<const FileError*>(&error);
+    if (of_file != nullptr && may_pass(of_file->error_number())) throw;
+    entry.state = State::damaged;
+    entry.why = error.what();
   }
   return entry;
 }
@@ -140,23 +146,9 @@ const char* state_name(State state) {
 }
 
 std::vector<Entry> list(const fs::path& root) {
-  std::vector<std::pair<FolderName, fs::path>> found;
-  std::error_code error;
-  for (fs::directory_iterator at(root, error), end; !error && at != end; at.increment(error)) {
-    const auto name = parse_folder_name(at->path().filename().string());
-    std::error_code ignored;
-    if (name && fs::is_directory(at->path(), ignored)) found.emplace_back(*name, at->path());
-  }
-  if (error && error != std::errc::no_such_file_or_directory)
-    throw FileError("list", root, error.value(), kUse);
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    const auto rank = [](const auto& item) {  // the later a replaced one was, the newer it is
-      return std::tuple(-item.first.step, item.first.role, -item.first.number, item.second);
-    };
-    return rank(a) < rank(b);
-  });
   std::vector<Entry> entries;
-  for (const auto& [name, folder] : found) entries.push_back(entry_of(folder, name));
+  for (const auto& [name, folder] : named_folders(root))
+    entries.push_back(entry_of(folder, name, Depth::quick));
   return entries;
 }
 
@@ -164,8 +156,8 @@ Verdict verify(const fs::path& folder, Depth depth, const std::stop_token& stop)
   Verdict verdict;
   try {
     const Manifest manifest = read_committed(folder);
-    check_sizes(folder, manifest);
-    if (depth != Depth::quick) verify_chunks(folder, manifest, depth, stop, verdict);
+    if (depth != Depth::manifest) check_sizes(folder, manifest);
+    if (depth > Depth::quick) verify_chunks(folder, manifest, depth, stop, verdict);
   } catch (const Error& error) {
     verdict.problems.push_back(error.what());
   }
@@ -174,10 +166,10 @@ Verdict verify(const fs::path& folder, Depth depth, const std::stop_token& stop)
 
 Selection newest_valid(const fs::path& root, Depth depth, const std::vector<fs::path>& except) {
   Selection selection;
-  for (Entry& entry : list(root)) {
-    if (entry.state == State::temp || std::find(except.begin(), except.end(), entry.folder) != except.end())
-      continue;
-    if (entry.state == State::committed && depth != Depth::quick) {
+  for (const auto& [name, folder] : named_folders(root)) {
+    if (name.is_leftover() || std::find(except.begin(), except.end(), folder) != except.end()) continue;
+    Entry entry = entry_of(folder, name, depth);
+    if (entry.state == State::committed && depth > Depth::quick) {
       const Verdict verdict = verify(entry.folder, depth);
       if (!verdict.valid()) {
         entry.state = State::damaged;

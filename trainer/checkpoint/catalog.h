@@ -28,14 +28,15 @@ struct Entry {
   std::optional<Manifest> manifest;  // where the state is `committed`
 };
 
-// Newest first: by step; of one step, the checkpoint, its weights alone, those that it replaced. Empty where
-// ROOT is missing. Reads manifests and sizes, no shard. Throws where ROOT cannot be read.
+// In the order of named_folders. Reads manifests and sizes, no shard. Throws FileError where ROOT cannot be
+// read, or the file system fails.
 std::vector<Entry> list(const std::filesystem::path& root);
 
 enum class Depth {
-  quick,   // COMMITTED, manifest, sizes
-  sample,  // and 8 chunks, from the disk itself where the kernel can
-  full,    // and every chunk, on all cores
+  manifest,  // COMMITTED and manifest: what many ranks may ask for at once
+  quick,     // and the size of each shard
+  sample,    // and 8 chunks, from the disk itself where the kernel can
+  full,      // and every chunk, on all cores
 };
 
 struct Verdict {
@@ -55,7 +56,8 @@ struct Selection {
   std::optional<Entry> newest;   // none: nothing verifies
   std::vector<Skipped> skipped;  // newer than it, and why each was passed over
 };
-// The newest that verifies to this depth. `except`: folders that the caller has found wanting.
+// The newest that verifies to this depth; what is older is not looked at. Throws as `list` does: none is
+// passed over because a file system fails. `except`: folders that the caller has found wanting.
 Selection newest_valid(const std::filesystem::path& root, Depth depth,
                        const std::vector<std::filesystem::path>& except = {});
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include "support/error.h"
 #include "support/text/numbers.h"
@@ -53,8 +54,7 @@ std::optional<FolderName> parse_folder_name(std::string_view name) {
 fs::path free_name(const fs::path& root, std::int64_t step, std::string_view word) {
   for (int number = 1;; ++number) {
     fs::path path = root / fmt::format("step-{}.{}-{}", step, word, number);
-    std::error_code ignored;
-    if (!fs::exists(fs::symlink_status(path, ignored))) return path;
+    if (!facts_of(path)) return path;
   }
 }
 
@@ -63,10 +63,7 @@ std::string committed_text(std::string_view manifest_text) {
                      to_hex(hash_of(std::as_bytes(std::span(manifest_text)))));
 }
 
-bool has_mark(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(folder / kCommittedFile, ignored));
-}
+bool has_mark(const fs::path& folder) { return facts_of(folder / kCommittedFile).has_value(); }
 
 Manifest read_committed(const fs::path& folder) {
   if (!has_mark(folder))
@@ -89,20 +86,39 @@ Manifest read_committed(const fs::path& folder) {
   return manifest;
 }
 
+std::vector<std::pair<FolderName, fs::path>> named_folders(const fs::path& root) {
+  std::vector<std::pair<FolderName, fs::path>> found;
+  for (const fs::path& path : paths_in(root)) {
+    const auto name = parse_folder_name(path.filename().string());
+    const auto facts = name ? facts_of(path) : std::nullopt;
+    std::error_code ignored;
+    if (facts && (S_ISDIR(facts->st_mode) || fs::is_directory(path, ignored)))  // by a link
+      found.emplace_back(*name, path);
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    const auto rank = [](const auto& item) {  // the later a replaced one was, the newer it is
+      return std::tuple(-item.first.step, item.first.role, -item.first.number, item.second);
+    };
+    return rank(a) < rank(b);
+  });
+  return found;
+}
+
 void check_sizes(const fs::path& folder, const Manifest& manifest) {
   for (const Shard& shard : manifest.shards) {
     const fs::path path = folder / shard.file;
-    std::error_code error;
-    const auto status = fs::symlink_status(path, error);
-    if (status.type() != fs::file_type::regular)
+    const auto facts = facts_of(path);
+    if (!facts || !S_ISREG(facts->st_mode))
       throw Error(ExitCode::checkpoint,
-                  fmt::format("{} is {}", path.string(), fs::exists(status) ? "no regular file" : "missing"));
-    const auto bytes = static_cast<std::int64_t>(fs::file_size(path, error));
-    if (error) throw FileError("read", path, error.value(), kUse);
-    if (bytes != shard.bytes)
-      throw Error(ExitCode::checkpoint, fmt::format("{} has {} bytes, but the manifest says {}",
-                                                    path.string(), bytes, shard.bytes));
+                  fmt::format("{} is {}", path.string(), facts ? "no regular file" : "missing"));
+    check_size(path, facts->st_size, shard.bytes);
   }
+}
+
+void check_size(const fs::path& shard, std::int64_t bytes, std::int64_t expected) {
+  if (bytes != expected)
+    throw Error(ExitCode::checkpoint,
+                fmt::format("{} has {} bytes, but the manifest says {}", shard.string(), bytes, expected));
 }
 
 std::string chunk_problem(const fs::path& file, std::int64_t chunk, std::int64_t bytes,

@@ -18,6 +18,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "trainer/checkpoint/manifest.h"
 
@@ -32,6 +34,7 @@ struct FolderName {
   std::int64_t step = 0;
   Role role = Role::checkpoint;
   std::int64_t number = 0;  // K, where there is one
+  bool is_leftover() const { return role == Role::temp || role == Role::trash; }
 };
 // nullopt: not one of ours.
 std::optional<FolderName> parse_folder_name(std::string_view name);
@@ -40,16 +43,21 @@ std::filesystem::path free_name(const std::filesystem::path& root, std::int64_t 
 
 std::string committed_text(std::string_view manifest_text);
 
-// Whether COMMITTED is there, whatever it says.
+// Whether COMMITTED is there, whatever it says. Throws FileError where the file system does not tell.
 bool has_mark(const std::filesystem::path& folder);
 
 // The manifest, checked against COMMITTED, against the format, and against the step in the folder's name.
 // Throws Error(checkpoint) that says what is missing or wrong.
 Manifest read_committed(const std::filesystem::path& folder);
 
+// The folders of ROOT with such names, links to folders too, newest first: by step; of one step, the
+// checkpoint, its weights alone, those that it replaced. Empty where ROOT is missing.
+std::vector<std::pair<FolderName, std::filesystem::path>> named_folders(const std::filesystem::path& root);
+
 // Every shard is there and as long as the manifest says; throws Error(checkpoint) naming the first that is
 // not.
 void check_sizes(const std::filesystem::path& folder, const Manifest& manifest);
+void check_size(const std::filesystem::path& shard, std::int64_t bytes, std::int64_t expected);
 
 // The sentence about a chunk whose bytes are not those that were written.
 std::string chunk_problem(const std::filesystem::path& file, std::int64_t chunk, std::int64_t bytes,

@@ -18,10 +18,6 @@ namespace fs = std::filesystem;
 constexpr int kRetries = 5;
 constexpr std::chrono::milliseconds kFirstPause{100};
 
-bool may_pass(int error_number) {
-  return error_number == EIO || error_number == ESTALE || error_number == ETIMEDOUT;
-}
-
 }  // namespace
 
 void with_retries(const std::function<void()>& action) {
@@ -34,6 +30,31 @@ void with_retries(const std::function<void()>& action) {
     }
     std::this_thread::sleep_for(pause);
   }
+}
+
+std::optional<struct stat> facts_of(const fs::path& path) {
+  std::optional<struct stat> facts;
+  with_retries([&] {
+    struct stat found {};
+    if (::lstat(path.c_str(), &found) == 0)
+      facts = found;
+    else if (errno != ENOENT && errno != ENOTDIR)
+      throw FileError("look at", path, errno, kUse);
+  });
+  return facts;
+}
+
+std::vector<fs::path> paths_in(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  with_retries([&] {
+    paths.clear();
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+      paths.push_back(at->path());
+    if (error && error != std::errc::no_such_file_or_directory)
+      throw FileError("list", folder, error.value(), kUse);
+  });
+  return paths;
 }
 
 void make_folder(const fs::path& folder) {

@@ -1,10 +1,7 @@
 #include "trainer/checkpoint/proven.h"
 
-#include <sys/stat.h>
-
-#include <system_error>
-
 #include "trainer/checkpoint/catalog.h"
+#include "trainer/checkpoint/files.h"
 
 namespace rondo::checkpoint {
 namespace {
@@ -17,13 +14,10 @@ std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'
 
 Proven::Files Proven::files_of(const fs::path& folder) {
   Files files;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    struct stat facts {};
-    if (::lstat(at->path().c_str(), &facts) == 0)
-      files[at->path().filename().string()] = {facts.st_ino, facts.st_size, nanoseconds(facts.st_mtim),
-                                               nanoseconds(facts.st_ctim)};
-  }
+  for (const fs::path& path : paths_in(folder))
+    if (const auto facts = facts_of(path))
+      files[path.filename().string()] = {facts->st_ino, facts->st_size, nanoseconds(facts->st_mtim),
+                                         nanoseconds(facts->st_ctim)};
   return files;
 }
 

@@ -2,10 +2,12 @@
 // that is evicted leaves the hashes of its blocks behind, and later reads of it prove 256 KiB and not all of
 // it. A slot is marked empty until its bytes have proven right, so a failed read leaves no false content. A
 // chunk that is wanted whole goes straight to its place. A tensor that was cut is read part by part, in the
-// order in which its chunks lie.
+// order in which its chunks lie. A tensor may lie in all shards, so as many stay open as a quarter of what
+// the process may open.
 #include "trainer/checkpoint/reader.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
@@ -35,7 +37,9 @@ std::vector<std::uint64_t> hashes_of_blocks(std::span<const std::byte> bytes) {
 
 Reader::Reader(std::filesystem::path folder)
     : folder_(std::move(folder)), manifest_(read_committed(folder_)) {
-  check_sizes(folder_, manifest_);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  most_open_ = std::max<std::size_t>(1, limit.rlim_cur / 4);
 }
 
 const TensorRecord& Reader::tensor_named(std::string_view name) const {
@@ -138,17 +142,21 @@ void Reader::read_bytes(std::int64_t shard, std::int64_t offset, std::span<std::
   }
 }
 
+const File& Reader::opened(std::int64_t shard) {
+  if (const auto known = open_.find(shard); known != open_.end()) return known->second;
+  if (open_.size() >= most_open_) open_.erase(open_.begin());
+  const Shard& record = manifest_.shards[static_cast<std::size_t>(shard)];
+  File file = File::open(folder_ / record.file, kUse);
+  check_size(folder_ / record.file, file.bytes(), record.bytes);
+  return open_.emplace(shard, std::move(file)).first->second;
+}
+
 void Reader::read_file(std::int64_t shard, std::int64_t offset, std::span<std::byte> out) {
   with_retries([&] {
-    if (!open_ || open_->first != shard) {
-      open_.reset();
-      open_.emplace(shard,
-                    File::open(folder_ / manifest_.shards[static_cast<std::size_t>(shard)].file, kUse));
-    }
     try {
-      open_->second.read_at(offset, out);
+      opened(shard).read_at(offset, out);
     } catch (const FileError&) {
-      open_.reset();  // a stale handle stays stale
+      open_.erase(shard);  // a stale handle stays stale
       throw;
     }
   });

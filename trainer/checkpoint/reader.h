@@ -13,11 +13,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "trainer/checkpoint/files.h"
@@ -27,7 +25,7 @@ namespace rondo::checkpoint {
 
 class Reader {
  public:
-  // Reads COMMITTED and manifest, and looks at the sizes of all shards.
+  // Reads COMMITTED and manifest. A shard is looked at when it is first needed.
   explicit Reader(std::filesystem::path folder);
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -63,6 +61,7 @@ class Reader {
   void read_piece(std::int64_t tensor, std::int64_t shard, std::int64_t piece_begin, std::int64_t begin,
                   std::span<std::byte> out);
   void read_bytes(std::int64_t shard, std::int64_t offset, std::span<std::byte> out);
+  const File& opened(std::int64_t shard);
   void read_file(std::int64_t shard, std::int64_t offset, std::span<std::byte> out);
   void prove(std::int64_t shard, std::int64_t chunk, std::span<const std::byte> bytes) const;
   HeldChunk* held(std::int64_t shard, std::int64_t chunk);
@@ -74,8 +73,9 @@ class Reader {
   std::unordered_map<std::int64_t, ShardIndex> indices_;
   std::vector<HeldChunk> held_;
   std::uint64_t uses_ = 0;
-  std::optional<std::pair<std::int64_t, File>> open_;  // the shard that was read last
-  HeldBlock block_;                                    // that was read last
+  std::size_t most_open_;
+  std::unordered_map<std::int64_t, File> open_;  // by shard
+  HeldBlock block_;                              // that was read last
 };
 
 }  // namespace rondo::checkpoint

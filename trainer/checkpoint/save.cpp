@@ -18,7 +18,6 @@
 
 #include "support/error.h"
 #include "support/text/size_text.h"
-#include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/files.h"
 
@@ -33,8 +32,7 @@ void remove_leftover(const fs::path& folder) {
 
 // Clears the name of the step without losing what is committed under it.
 void make_way(const fs::path& root, const fs::path& target, std::int64_t step) {
-  std::error_code ignored;
-  if (!fs::exists(fs::symlink_status(target, ignored))) return;
+  if (!facts_of(target)) return;
   if (has_mark(target)) {
     rename_path(target, free_name(root, step, "replaced"));
   } else {
@@ -138,34 +136,28 @@ void abandon(const fs::path& temp) noexcept {
   }
 }
 
-std::vector<fs::path> sweep_leftovers(const fs::path& root) {
+std::vector<fs::path> sweep_leftovers(const fs::path& root, const std::stop_token& stop) {
   std::vector<fs::path> swept;
-  std::error_code error;
-  for (fs::directory_iterator at(root, error), end; !error && at != end; at.increment(error)) {
-    const auto name = parse_folder_name(at->path().filename().string());
-    const bool leftover =
-        name && (name->role == FolderName::Role::temp || name->role == FolderName::Role::trash);
-    std::error_code ignored;
-    if (leftover && fs::symlink_status(at->path(), ignored).type() == fs::file_type::directory)
-      swept.push_back(at->path());
+  for (const auto& [name, folder] : named_folders(root)) {
+    if (stop.stop_requested()) break;
+    const auto facts = facts_of(folder);
+    if (!name.is_leftover() || !facts || !S_ISDIR(facts->st_mode)) continue;
+    remove_leftover(folder);
+    swept.push_back(folder);
   }
-  if (error && error != std::errc::no_such_file_or_directory)
-    throw FileError("list", root, error.value(), kUse);
-  for (const fs::path& folder : swept) remove_leftover(folder);
   return swept;
 }
 
 std::optional<fs::path> set_aside_newer(const fs::path& root, std::int64_t step) {
   std::vector<fs::path> newer;
-  for (const Entry& entry : list(root)) {
-    if (entry.step <= step || entry.state == State::temp) continue;
-    newer.push_back(entry.folder);
-    if (fs::path exported = entry.folder.string() + "-hf"; fs::exists(exported))
-      newer.push_back(std::move(exported));
+  for (const auto& [name, folder] : named_folders(root)) {
+    if (name.step <= step || name.is_leftover()) continue;
+    newer.push_back(folder);
+    if (fs::path exported = folder.string() + "-hf"; facts_of(exported)) newer.push_back(std::move(exported));
   }
   if (newer.empty()) return std::nullopt;
   fs::path aside;
-  for (int number = 1; aside.empty() || fs::exists(aside); ++number)
+  for (int number = 1; aside.empty() || facts_of(aside); ++number)
     aside = root / ("abandoned-" + std::to_string(number));
   make_folder(aside);
   for (const fs::path& folder : newer) rename_path(folder, aside / folder.filename());

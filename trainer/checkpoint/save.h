@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -51,8 +52,10 @@ std::filesystem::path commit(const std::filesystem::path& root, const std::files
 void abandon(const std::filesystem::path& temp) noexcept;
 
 // Removes what dead saves and prunes left (*.tmp-*, *.trash-*; real folders only), and returns their paths.
-// REQUIRES: no save into ROOT is under way; call it where the run's lock is held, before the first save.
-std::vector<std::filesystem::path> sweep_leftovers(const std::filesystem::path& root);
+// Where `stop` is requested, the one at hand is the last.
+// REQUIRES: the run's lock is held, and no save into ROOT is under way.
+std::vector<std::filesystem::path> sweep_leftovers(const std::filesystem::path& root,
+                                                   const std::stop_token& stop = {});
 
 // Moves every checkpoint of a later step than `step`, and what was exported from it (step-N-hf), to
 // ROOT/abandoned-K, durably, and returns that folder;

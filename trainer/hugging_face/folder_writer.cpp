@@ -41,11 +41,16 @@ void refuse_taken(const fs::path& path) {
     throw Error(ExitCode::checkpoint, path.string() + ": exists and is not an empty folder; name a new one");
 }
 
+// How the names of folders begin that stand beside `path` until they are finished.
+std::string beginning_of_unfinished(const fs::path& path) {
+  return fmt::format(".{}.tmp-", path.filename().string());
+}
+
 // A new folder beside `path`. The name is never one that another writer has.
 fs::path create_beside(const fs::path& path) {
   for (int attempt = 0;; ++attempt) {
     const fs::path pending =
-        path.parent_path() / fmt::format(".{}.tmp-{}-{}", path.filename().string(), ::getpid(), attempt);
+        path.parent_path() / fmt::format("{}{}-{}", beginning_of_unfinished(path), ::getpid(), attempt);
     if (::mkdir(pending.c_str(), 0777) == 0) return pending;
     if (errno != EEXIST) throw FileError("create", path, errno, FileUse::weights);
   }
@@ -62,6 +67,17 @@ std::uint64_t element_count(const std::vector<std::int64_t>& shape) {
 }
 
 }  // namespace
+
+void remove_unfinished(const fs::path& path) {
+  const fs::path taken = without_trailing_slash(path);
+  std::vector<fs::path> unfinished;
+  std::error_code error;
+  for (fs::directory_iterator at(folder_of(taken), error), end; !error && at != end; at.increment(error))
+    if (at->path().filename().string().starts_with(beginning_of_unfinished(taken)))
+      unfinished.push_back(at->path());
+  for (const fs::path& folder : unfinished) fs::remove_all(folder, error);
+  if (error) throw FileError("clear", folder_of(taken), error.value(), FileUse::weights);
+}
 
 FolderWriter::FolderWriter(fs::path path, const ModelConfig& config, const std::vector<Parameter>& parameters,
                            const WriteOptions& options)

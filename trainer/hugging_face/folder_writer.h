@@ -26,6 +26,9 @@ struct WriteOptions {
   std::filesystem::path tokenizer = {};  // a tokenizer.json, or the folder of it; empty: no files to copy
 };
 
+// Removes what writers of `path` left beside it that did not finish. REQUIRES: none of them is alive.
+void remove_unfinished(const std::filesystem::path& path);
+
 class FolderWriter {
  public:
   // Weights are written in config.dtype ("float32", "float16", "bfloat16"). Takes the disk space of all of

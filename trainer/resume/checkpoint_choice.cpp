@@ -14,7 +14,6 @@
 #include "support/error.h"
 #include "support/log.h"
 #include "support/text/printable.h"
-#include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 
 namespace rondo {
@@ -58,9 +57,10 @@ bool anything_was_committed(const fs::path& root) {
   });
 }
 
-fs::path at_step(const JobConfig& config, const fs::path& root, const std::vector<fs::path>& except) {
+fs::path at_step(const JobConfig& config, const fs::path& root, const std::vector<fs::path>& except,
+                 checkpoint::Depth depth) {
   const fs::path folder = root / fmt::format("step-{}", config.checkpoint.load_step);
-  const checkpoint::Verdict verdict = checkpoint::verify(folder, checkpoint::Depth::quick);
+  const checkpoint::Verdict verdict = checkpoint::verify(folder, depth);
   const bool proved_damaged = holds(except, folder);
   if (!verdict.valid() || proved_damaged)
     refuse(fmt::format("checkpoint.load_step = {}: {}; `rondo checkpoint ls {}` lists what is there",
@@ -72,7 +72,7 @@ fs::path at_step(const JobConfig& config, const fs::path& root, const std::vecto
 }
 
 fs::path at_or_before(const Entry& newest, const JobConfig& config, const fs::path& root,
-                      const std::vector<fs::path>& except, bool warns) {
+                      std::vector<fs::path> except, checkpoint::Depth depth, bool warns) {
   if (newest.manifest->train_state.empty())
     refuse(fmt::format(
         "{} holds imported weights, which no run has trained; to begin with them, move them out of the "
@@ -83,22 +83,24 @@ fs::path at_or_before(const Entry& newest, const JobConfig& config, const fs::pa
     log_warning(
         fmt::format("{} holds the weights alone, which nothing can resume from; looking for an older one",
                     newest.folder.string()));
-  for (const Entry& entry : checkpoint::list(root))
-    if (entry.state == State::committed && entry.manifest->kind == Kind::full && !holds(except, entry.folder))
-      return entry.folder;
+  except.push_back(newest.folder);
+  while (const std::optional<Entry> older = checkpoint::newest_valid(root, depth, except).newest) {
+    if (older->manifest->kind == Kind::full) return older->folder;
+    except.push_back(older->folder);
+  }
   refuse_weights(root, newest.folder);
 }
 
 }  // namespace
 
 fs::path choose_checkpoint(const JobConfig& config, const fs::path& root, const std::vector<fs::path>& except,
-                           bool warns) {
-  const checkpoint::Selection found = checkpoint::newest_valid(root, checkpoint::Depth::quick, except);
+                           checkpoint::Depth depth, bool warns) {
+  const checkpoint::Selection found = checkpoint::newest_valid(root, depth, except);
   const std::int64_t load_step = config.checkpoint.load_step;
-  if (load_step >= 0 && !has_gone_back(found.newest, load_step)) return at_step(config, root, except);
+  if (load_step >= 0 && !has_gone_back(found.newest, load_step)) return at_step(config, root, except, depth);
   for (const checkpoint::Skipped& skipped : found.skipped)
     if (warns) log_warning(fmt::format("{} is passed over: {}", skipped.folder.string(), skipped.why));
-  if (found.newest) return at_or_before(*found.newest, config, root, except, warns);
+  if (found.newest) return at_or_before(*found.newest, config, root, except, depth, warns);
   if (!anything_was_committed(root)) {
     if (warns && !found.skipped.empty())
       log_warning(root.string() + " holds no checkpoint that was ever whole: the run begins at step 0");

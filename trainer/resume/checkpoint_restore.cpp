@@ -1,9 +1,9 @@
 // What can be refused is refused by `check_start`, on every rank, before anything is touched. Rank 0
-// broadcasts its choice, or its error, so that no rank goes on alone. Then all ranks read; damage on any one
-// is exchanged, and all pass over that checkpoint together and choose again. A checkpoint that is sound but
-// not this run's is another type of error and ends the run: an older one would hide the mistake. Parts are
-// read in the order of the manifest, so each byte is read once. An optimizer that is not read is zeroed, as
-// an earlier attempt may have filled it.
+// broadcasts its choice, or its error, so that no rank goes on alone. Then all ranks read, some for longer
+// than a collective waits; damage on any one is exchanged, and all pass over that checkpoint together and
+// choose again. A checkpoint that is sound but not this run's is another type of error and ends the run: an
+// older one would hide the mistake. Parts are read in the order of the manifest, so each byte is read once.
+// An optimizer that is not read is zeroed, as an earlier attempt may have filled it.
 #include "trainer/resume/checkpoint_restore.h"
 
 #include <fmt/format.h>
@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 
+#include "parallel/groups/long_work.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "trainer/checkpoint/committed.h"
@@ -27,6 +28,7 @@ namespace rondo {
 namespace {
 
 namespace fs = std::filesystem;
+using checkpoint::Depth;
 using checkpoint::Kind;
 using checkpoint::Manifest;
 
@@ -99,7 +101,9 @@ class Restorer {
 
   Restored run() {
     while (true) {
-      const std::string chosen = agreed([this] { return next_choice().string(); });
+      const std::string chosen = do_on_first(
+          groups_, [this] { return next_choice().string(); }, fmt::format("restore/{}", ++questions_),
+          "choosing a checkpoint");
       if (chosen.empty()) return begin();
       if (const auto restored = try_reading(told_folder(chosen, request_.root, groups_.rank())))
         return *restored;
@@ -110,39 +114,26 @@ class Restorer {
  private:
   fs::path next_choice() const {
     if (passed_over_.empty()) return start_.checkpoint;
-    return choose_checkpoint(request_.config, request_.root, passed_over_, /*warns=*/true);
-  }
-
-  // Rank 0's answer, or its error, on all ranks.
-  std::string agreed(const std::function<std::string()>& answer) {
-    std::string text;
-    if (groups_.rank() == 0) {
-      try {
-        text = "+" + answer();
-      } catch (const Error& error) {
-        text = fmt::format("{} {}", static_cast<int>(error.code()), error.what());
-      }
-    }
-    text = groups_.broadcast_text(fmt::format("restore/{}", ++questions_), text);
-    if (text[0] == '+') return text.substr(1);
-    const std::size_t space = text.find(' ');
-    throw Error(static_cast<ExitCode>(std::stoi(text.substr(0, space))), text.substr(space + 1));
+    return choose_checkpoint(request_.config, request_.root, passed_over_, Depth::quick, /*warns=*/true);
   }
 
   // nullopt: damaged, as at least one rank found; all ranks know.
   std::optional<Restored> try_reading(const fs::path& folder) {
     std::string damage;
     std::optional<Restored> restored;
-    try {
-      checkpoint::Reader reader(folder);
-      check_own(reader.manifest(), request_.config, folder.string());
-      restored = read(reader, folder, /*model_only=*/reader.manifest().kind == Kind::model);
-    } catch (const Misfit&) {
-      throw;
-    } catch (const Error& error) {
-      if (error.code() != ExitCode::checkpoint) throw;
-      damage = error.what();
-    }
+    const auto read_all = [&] {
+      try {
+        checkpoint::Reader reader(folder);
+        check_own(reader.manifest(), request_.config, folder.string());
+        restored = read(reader, folder, /*model_only=*/reader.manifest().kind == Kind::model);
+      } catch (const Misfit&) {
+        throw;
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::checkpoint) throw;
+        damage = error.what();
+      }
+    };
+    do_on_all(groups_, read_all, "reading " + folder.string());
     if (groups_.maximum({damage.empty() ? 0 : 1})[0] == 0) return restored;
     const auto reasons = groups_.gather_text(fmt::format("restore/damage/{}", questions_), damage);
     for (const std::string& reason : reasons)
@@ -152,6 +143,13 @@ class Restorer {
 
   // A run that has no checkpoint yet.
   Restored begin() {
+    Restored fresh;
+    do_on_all(
+        groups_, [&] { fresh = initial_state(); }, "reading what the run begins with");
+    return fresh;
+  }
+
+  Restored initial_state() {
     Restored fresh;
     fresh.progress.data = request_.data;
     if (config_.initial_load_in_hf) return from_hugging_face(std::move(fresh));
@@ -256,11 +254,9 @@ void check_initial_state(const RestoreRequest& request, bool warns) {
   }
 }
 
-}  // namespace
-
-Start check_start(const RestoreRequest& request, bool warns) {
+Start look(const RestoreRequest& request, Depth depth, bool warns) {
   Start start;
-  start.checkpoint = choose_checkpoint(request.config, request.root, /*except=*/{}, warns);
+  start.checkpoint = choose_checkpoint(request.config, request.root, /*except=*/{}, depth, warns);
   if (start.checkpoint.empty()) {
     check_initial_state(request, warns);
     return start;
@@ -274,6 +270,15 @@ Start check_start(const RestoreRequest& request, bool warns) {
   if (warns && !start.finished)
     for (const std::string& change : told_changes(manifest, request.settings)) log_warning(change);
   return start;
+}
+
+}  // namespace
+
+Start check_start(const RestoreRequest& request, bool first) {
+  if (first) return look(request, Depth::quick, /*warns=*/true);
+  const Start start = look(request, Depth::manifest, /*warns=*/false);
+  // A rank that ends here meets nobody, so it must find what the first one finds.
+  return start.finished ? look(request, Depth::quick, /*warns=*/false) : start;
 }
 
 Restored restore(const RestoreRequest& request, const Start& start, const std::vector<StatePart>& parts,

@@ -40,9 +40,10 @@ struct Start {
   bool finished = false;             // all of them, and nothing that was asked for is missing
 };
 
-// Before anything is traced, read or written, and before other ranks are met; each rank comes to the same
-// answer. Throws what `restore` would. Where it `warns`, it names what it passes over.
-Start check_start(const RestoreRequest& request, bool warns);
+// Before anything is traced, read or written, and before other ranks are met. Throws what `restore` would.
+// The first rank looks at the size of each shard, names what it passes over, and chooses for all; the others
+// read manifests alone, but come to the same answer where the run is finished.
+Start check_start(const RestoreRequest& request, bool first);
 
 // Fills `parts` (tensors of the state), as far as there is something to fill them with. Throws
 // Error(checkpoint) where there are checkpoints and none of them will do, and where what is there is of

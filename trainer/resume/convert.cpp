@@ -16,6 +16,7 @@
 #include "models/parts/decoder.h"
 #include "support/error.h"
 #include "support/log.h"
+#include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/reader.h"
 #include "trainer/checkpoint/save.h"
 #include "trainer/checkpoint/shard.h"
@@ -142,6 +143,7 @@ std::int64_t import_bytes(const std::vector<Exported>& tensors, const hugging_fa
 void export_to_hugging_face(const std::filesystem::path& checkpoint, const std::filesystem::path& to,
                             const ExportOptions& options) {
   checkpoint::Reader reader(checkpoint);
+  checkpoint::check_sizes(checkpoint, reader.manifest());  // now, and not after hours of writing
   const checkpoint::ModelFacts& facts = reader.manifest().model;
   const FieldValues sizes = sizes_from_text(facts.name, facts.sizes, checkpoint.string());
   const std::shared_ptr<const Decoder> model = make_decoder(facts.name, sizes);

@@ -11,6 +11,7 @@
 #include "trainer/checkpoint/committed.h"
 #include "trainer/checkpoint/save.h"
 #include "trainer/config/pipeline_layout.h"
+#include "trainer/hugging_face/folder_writer.h"
 #include "trainer/resume/convert.h"
 #include "trainer/run/trainer.h"
 
@@ -23,7 +24,7 @@ RestoreRequest Trainer::restore_request() const {
 // What the user may have got wrong is known here, and from here on the folders are this run's.
 bool Trainer::accept_start() {
   const Checkpoint& c = config_.checkpoint;
-  if (c.enable) start_ = check_start(restore_request(), /*warns=*/report_ != nullptr);
+  if (c.enable) start_ = check_start(restore_request(), /*first=*/report_ != nullptr);
   if (c.create_seed_checkpoint && start_.done.value_or(0) != 0)
     throw Error(
         ExitCode::config,
@@ -147,8 +148,8 @@ void Trainer::save_last() {
                 "run the same command to go on from the last checkpoint");
   save_weights_beside();
   groups_->barrier();
+  // Last: one rank does this, for longer than the others would wait in a collective.
   saver_->finish_pruning();
-  // Last: one rank does it, for longer than the others would wait in a collective.
   if (config_.checkpoint.last_save_in_hf && report_) export_weights();
 }
 
@@ -171,6 +172,7 @@ void Trainer::export_weights() {
   const std::filesystem::path root = checkpoint_root(config_);
   const std::string name = fmt::format("step-{}", progress_.step);
   if (std::filesystem::exists(root / (name + "-hf"))) return;  // of a run that had ended before
+  hugging_face::remove_unfinished(root / (name + "-hf"));      // of a run that was killed here
   export_to_hugging_face(root / name, root / (name + "-hf"),
                          {config_.checkpoint.export_dtype, tokenizer_name(config_)});
   log_info("wrote the weights for Hugging Face to " + (root / (name + "-hf")).string());

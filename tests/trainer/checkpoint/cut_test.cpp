@@ -119,6 +119,23 @@ TEST_CASE("a cut tensor of many chunks is right in any steps and layout, also wh
   for (const Shares& shares : {Shares{1, 2, 1}, Shares{1, 4, 1}}) check_reads(of_large, large, shares);
 }
 
+TEST_CASE("a tensor that lies in many shards is read with each opened once") {
+  const auto open_files = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  std::mt19937_64 random(7);
+  const Scratch scratch;
+  const TestTensor matrix = random_tensor(random, "w", "u8", {40, 10});
+  const auto before = open_files();
+  {
+    Reader reader(save_shares(scratch / "root", matrix, {0, 40, 1}));
+    CHECK(open_files() == before);
+    CHECK(equal(read_all(reader, {matrix}, 100), {matrix}));
+    CHECK(open_files() == before + 40);
+  }
+  CHECK(open_files() == before);
+}
+
 TEST_CASE("the elements of a part that lie on damaged bytes are reported, not returned") {
   std::mt19937_64 random(6);
   const Scratch scratch;

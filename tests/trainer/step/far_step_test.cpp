@@ -177,7 +177,7 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
     const TrainState restored = job.state(compiled, device);
     CHECK(restored.hash(groups) != hash);
     const RestoreRequest request{job.config, root, *job.decoder, progress.data, {}};
-    CHECK(restore(request, check_start(request, /*warns=*/false), restored.parts(), groups).resumed);
+    CHECK(restore(request, check_start(request, /*first=*/true), restored.parts(), groups).resumed);
     CHECK(restored.hash(groups) == hash);
   }
 }
@@ -200,7 +200,7 @@ TEST_CASE("weights on another device are saved alone as they are on the CPU") {
   }
   for (const StatePart& part : near.parts()) at::Tensor(part.tensor).zero_();
   const RestoreRequest request{job.config, root, *job.decoder, progress.data, {}};
-  restore(request, check_start(request, /*warns=*/false), near.parts(), groups);
+  restore(request, check_start(request, /*first=*/true), near.parts(), groups);
   const std::vector<StatePart> saved = far.parts(), restored = near.parts();
   for (std::size_t i = 0; i < saved.size(); ++i) {
     INFO(saved[i].name);
