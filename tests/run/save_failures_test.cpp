@@ -6,6 +6,7 @@
 
 #include "tests/run/processes.h"
 #include "tests/run/runs.h"
+#include "tests/trainer/observe/metrics/scratch.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/save.h"
 
@@ -85,6 +86,64 @@ TEST_CASE("an export that takes longer than a collective may wait ends well") {
   INFO(end.out << end.err);
   CHECK(end.code == 0);
   CHECK(fs::exists(place / "run/checkpoint/step-4-hf/config.json"));
+}
+
+TEST_CASE("a rank that reads its checkpoint for longer than a collective may wait is waited for") {
+  const Place place;
+  REQUIRE(rondo(place.launch(2, "run", saving(4))).exit_code == 0);
+  const launch::Finished end = disturbed(place, saving(8) + Words{"--comm.init_timeout_seconds=6"},
+                                         {{"FAILING_FILES_RANK", "1"},
+                                          {"FAILING_FILES_AT", "1"},
+                                          {"FAILING_FILES_TIMES", "2"},
+                                          {"FAILING_FILES_ACTION", "slow"}},
+                                         "pread", "run/checkpoint/step-4/rank-");
+  INFO(end.out << end.err);
+  CHECK(end.code == 0);
+  CHECK_THAT(end.out + end.err, ContainsSubstring("step-4: 4 of 8 steps are done"));
+}
+
+TEST_CASE("a file server that fails is no reason to begin with an older checkpoint") {
+  const Place place;
+  REQUIRE(rondo(place.launch(2, "run", saving(8))).exit_code == 0);
+  const auto fails = [](const char* times) {
+    return Disturbance{
+        {"FAILING_FILES_AT", "1"}, {"FAILING_FILES_TIMES", times}, {"FAILING_FILES_ACTION", "EIO"}};
+  };
+  launch::Finished end = disturbed(place, saving(12), fails("1000000"), "lstat", "run/checkpoint/step-8");
+  INFO(end.out << end.err);
+  CHECK(end.code == 9);
+  CHECK_THAT(end.out + end.err,
+             ContainsSubstring("cannot look at ") && ContainsSubstring("Input/output error"));
+  end = disturbed(place, saving(12), fails("2"), "lstat", "run/checkpoint/step-8");
+  CHECK(end.code == 0);
+  CHECK_THAT(end.out + end.err, ContainsSubstring("step-8: 8 of 12 steps are done"));
+}
+
+TEST_CASE("what a dead save left and cannot be removed costs a warning") {
+  const Place place;
+  REQUIRE(rondo(place.launch(2, "run", saving(4))).exit_code == 0);
+  write_text(place / "run/checkpoint/step-3.tmp-run-1/rank-00000.bin", "half");
+  const launch::Finished end = disturbed(
+      place, saving(8),
+      {{"FAILING_FILES_AT", "1"}, {"FAILING_FILES_TIMES", "100"}, {"FAILING_FILES_ACTION", "EACCES"}},
+      "unlink", "run/checkpoint/step-3");
+  INFO(end.out << end.err);
+  CHECK(end.code == 0);
+  CHECK_THAT(end.out + end.err, ContainsSubstring("old checkpoints stay for now: cannot remove "));
+  CHECK(fs::exists(place / "run/checkpoint/step-8/COMMITTED"));
+}
+
+TEST_CASE("a save that finds no room lets old checkpoints go, so that the next one finds it") {
+  const Place place;
+  REQUIRE(rondo(place.launch(2, "run", saving(12) + Words{"--checkpoint.keep_latest_k=0"})).exit_code == 0);
+  const launch::Finished end = disturbed(
+      place, saving(32) + Words{"--checkpoint.keep_latest_k=2", "--checkpoint.max_failed_saves=100"},
+      {{"FAILING_FILES_AT", "1"}, {"FAILING_FILES_TIMES", "1000000"}, {"FAILING_FILES_ACTION", "ENOSPC"}},
+      "fallocate,pwrite");
+  INFO(end.out << end.err);
+  CHECK(end.code == 9);
+  CHECK_FALSE(fs::exists(place / "run/checkpoint/step-4"));
+  CHECK(fs::exists(place / "run/checkpoint/step-8/COMMITTED"));
 }
 
 TEST_CASE("a folder of checkpoints that vanishes or may not be written costs saves, not the run") {

@@ -115,12 +115,14 @@ PrunePlan plan_prune(const fs::path& root, int keep, Proven& proven, const std::
   return plan;
 }
 
-void carry_out(const fs::path& root, const PrunePlan& plan) {
-  for (const fs::path& folder : plan.deleted)
+void carry_out(const fs::path& root, const PrunePlan& plan, const std::stop_token& stop) {
+  for (const fs::path& folder : plan.deleted) {
+    if (stop.stop_requested()) return;
     if (role_of(folder) == Role::trash)
       with_retries([&] { remove_tree(folder); });
     else
       delete_checkpoint(root, folder);
+  }
 }
 
 }  // namespace rondo::checkpoint

@@ -28,8 +28,9 @@ PrunePlan plan_prune(const std::filesystem::path& root, int keep, Proven& proven
                      const std::stop_token& stop = {});
 
 // Deletes what the plan lets go of. A checkpoint goes in three steps: COMMITTED, durably; the name; the
-// contents. So one that is half deleted is never taken for a whole one.
+// contents. So one that is half deleted is never taken for a whole one. Where `stop` is requested, the one at
+// hand is the last.
 // REQUIRES: no save is under way in this process. Throws FileError; what stays is deleted by the next prune.
-void carry_out(const std::filesystem::path& root, const PrunePlan& plan);
+void carry_out(const std::filesystem::path& root, const PrunePlan& plan, const std::stop_token& stop = {});
 
 }  // namespace rondo::checkpoint

@@ -1,8 +1,9 @@
 // A save is open, write, settle. Opening and settling are collective; writing runs on a thread and calls no
-// collective. Ranks wait for each other by short exchanges, since writing may take longer than a collective's
+// collective. Ranks wait for each other as in long_work.h, since a disk may take longer than a collective's
 // deadline. The outcome is broadcast, so all ranks count failures alike. State on a device, or state that may
-// change meanwhile, is copied to the host first. Old checkpoints are pruned on a thread of their own: hashing
-// them takes as long as it takes, and the next save waits only while some are deleted.
+// change meanwhile, is copied to the host first. What dead saves left is swept, and old checkpoints are
+// pruned, on rank 0's cleaner: hashing takes as long as it takes, and a save waits only while folders are
+// deleted. A save that failed is followed by a prune as well, which may make the room that it lacked.
 #include "trainer/resume/checkpoint_saver.h"
 
 #include <ATen/ops/empty.h>
@@ -10,11 +11,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <span>
 
+#include "parallel/groups/long_work.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/text/size_text.h"
@@ -63,26 +64,15 @@ CheckpointSaver::CheckpointSaver(const Checkpoint& config, std::filesystem::path
       report_(report),
       writes_(writes),
       saving_(store_, std::defer_lock) {
-  if (report_ == nullptr || !std::filesystem::exists(root_)) return;
-  for (const std::filesystem::path& folder : checkpoint::sweep_leftovers(root_))
-    log_info("removed " + folder.string() + ", which an interrupted save left");
+  if (report_ != nullptr) clean([this](const std::stop_token& stop) { sweep(stop); });
 }
 
 CheckpointSaver::~CheckpointSaver() {
   stop_pruning();
-  join_threads();
-  if (pending_ && report_ != nullptr) checkpoint::abandon(pending_->temp);
-}
-
-void CheckpointSaver::join_threads() {
   if (writer_.joinable()) writer_.join();
-  if (pruner_.joinable()) pruner_.join();
-}
-
-// Until no rank is busy. Short exchanges instead of one long wait: writing takes as long as it takes, while a
-// collective has a deadline, and a rank that dies is noticed at once.
-void CheckpointSaver::wait_while(const std::function<bool()>& busy) {
-  while (groups_.maximum({busy()})[0] != 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (saving_.owns_lock()) saving_.unlock();  // the cleaner may wait for it
+  finish_pruning();
+  if (pending_ && report_ != nullptr) checkpoint::abandon(pending_->temp);
 }
 
 std::string CheckpointSaver::key(const char* what) const {
@@ -120,7 +110,8 @@ bool CheckpointSaver::save_model(const std::vector<StatePart>& parts, const Prog
 
 void CheckpointSaver::start(Pending pending, bool waits) {
   settle();
-  wait_while([this] { return !saving_.owns_lock() && !saving_.try_lock(); });
+  const auto store_is_taken = [this] { return !saving_.owns_lock() && (deleting_ || !saving_.try_lock()); };
+  wait_while(groups_, store_is_taken, "deleting old checkpoints");
   ++saves_;
   pending.stopwatch = {};
   if (!open(pending)) return;
@@ -137,18 +128,18 @@ bool CheckpointSaver::open(Pending& pending) {
   const std::vector<std::int64_t> bytes =
       groups_.all_gather(writes_ ? checkpoint::shard_bytes(pending.pieces) : 0);
   pending.bytes = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
-  std::string answer;
-  if (report_ != nullptr) {
+  const auto begin = [&]() -> std::string {
     try {
       pending.temp = checkpoint::begin_save(root_, pending.progress.step, identity_.run, identity_.attempt);
       checkpoint::check_space(pending.temp, pending.bytes, groups_.size() + 2);
-      answer = "+" + pending.temp.string();
+      return "+" + pending.temp.string();
     } catch (const Error& error) {
       if (!pending.temp.empty()) checkpoint::abandon(pending.temp);
-      answer = std::string("-") + error.what();
+      return std::string("-") + error.what();
     }
-  }
-  answer = groups_.broadcast_text(key("folder"), answer);
+  };
+  const std::string answer =
+      do_on_first(groups_, begin, key("folder"), fmt::format("making a folder in {}", root_.string()));
   if (answer[0] == '+') {
     pending.temp = told_folder(answer.substr(1), root_, groups_.rank());
     return true;
@@ -191,14 +182,16 @@ bool CheckpointSaver::writing() const { return writing_; }
 void CheckpointSaver::settle() {
   if (!pending_) return;
   const Stopwatch waiting;
-  wait_while([this] { return writing_.load(); });
+  const std::string step = fmt::format("step {}", pending_->progress.step);
+  wait_while(
+      groups_, [this] { return writing_.load(); }, "writing this rank's part of " + step);
   writer_.join();
   const std::string mine = pending_->problem.empty()
                                ? "+" + pending_->record
                                : fmt::format("-rank {}: {}", groups_.rank(), pending_->problem);
   const std::vector<std::string> records = groups_.gather_text(key("record"), mine);
-  const std::string problem =
-      groups_.broadcast_text(key("outcome"), report_ == nullptr ? "" : commit(records));
+  const std::string problem = do_on_first(
+      groups_, [&] { return commit(records); }, key("outcome"), "committing " + step);
   pending_->blocked_s += waiting.seconds();
   const Pending settled = std::move(*pending_);
   pending_.reset();
@@ -243,6 +236,7 @@ void CheckpointSaver::failed(std::int64_t step, const std::string& why) {
     log_warning(fmt::format("step {} was not saved: {}", step, why));
     report_->folder().event("checkpoint_failed", {{"step", step}, {"reason", why}});
   }
+  start_pruning();
   if (failed_in_a_row_ < config_.max_failed_saves) return;
   throw Error(ExitCode::resources,
               fmt::format("{} saves in a row failed (checkpoint.max_failed_saves), the last one: {}",
@@ -267,35 +261,61 @@ void CheckpointSaver::done(const Pending& pending) {
                                          {"bytes", pending.bytes},
                                          {"seconds", seconds},
                                          {"waited_s", pending.blocked_s}});
-  // Hashing and deleting terabytes takes minutes.
-  if (config_.keep_latest_k == 0 || !prunes_ || pruning_) return;
-  pruning_ = true;
-  pruner_ = std::jthread([this](const std::stop_token& stop) {
-    prune(stop);
-    pruning_ = false;
+  start_pruning();
+}
+
+// On rank 0. False: the cleaner is still at work.
+bool CheckpointSaver::clean(std::function<void(const std::stop_token&)> work) {
+  if (cleaning_) return false;
+  cleaning_ = true;
+  cleaner_ = std::jthread([this, work = std::move(work)](const std::stop_token& stop) {
+    try {
+      work(stop);
+    } catch (const std::exception& error) {
+      log_warning(std::string("old checkpoints stay for now: ") + error.what());
+    }
+    deleting_ = cleaning_ = false;
+  });
+  return true;
+}
+
+// Ends the cleaner's work: a save under way is waited for, and the next one waits.
+void CheckpointSaver::delete_alone(const std::function<void()>& deletes) {
+  deleting_ = true;
+  const std::scoped_lock lock(store_);
+  deletes();
+}
+
+void CheckpointSaver::sweep(const std::stop_token& stop) {
+  delete_alone([&] {
+    for (const std::filesystem::path& folder : checkpoint::sweep_leftovers(root_, stop))
+      log_info("removed " + folder.string() + ", which an interrupted save left");
   });
 }
 
+void CheckpointSaver::start_pruning() {
+  if (report_ == nullptr || config_.keep_latest_k == 0 || !prunes_) return;
+  prune_is_due_ = !clean([this](const std::stop_token& stop) { prune(stop); });
+}
+
 void CheckpointSaver::prune(const std::stop_token& stop) {
-  try {
-    const checkpoint::PrunePlan plan =
-        checkpoint::plan_prune(root_, static_cast<int>(config_.keep_latest_k), proven_, stop);
-    for (const checkpoint::Skipped& damaged : plan.damaged)
-      log_warning(damaged.folder.string() + " is damaged: " + damaged.why);
-    const std::unique_lock<std::mutex> deleting(store_, std::try_to_lock);
-    if (deleting) checkpoint::carry_out(root_, plan);  // else a save has begun; the prune after it deletes
-  } catch (const std::exception& error) {
-    log_warning(std::string("old checkpoints stay for now: ") + error.what());
-  }
+  const checkpoint::PrunePlan plan =
+      checkpoint::plan_prune(root_, static_cast<int>(config_.keep_latest_k), proven_, stop);
+  for (const checkpoint::Skipped& damaged : plan.damaged)
+    log_warning(damaged.folder.string() + " is damaged: " + damaged.why);
+  if (!plan.deleted.empty()) delete_alone([&] { checkpoint::carry_out(root_, plan, stop); });
 }
 
 void CheckpointSaver::stop_pruning() {
   prunes_ = false;
-  pruner_.request_stop();
+  cleaner_.request_stop();
 }
 
 void CheckpointSaver::finish_pruning() {
-  wait_while([this] { return pruning_.load(); });
+  if (cleaner_.joinable()) cleaner_.join();
+  if (!prune_is_due_) return;
+  start_pruning();
+  if (cleaner_.joinable()) cleaner_.join();
 }
 
 }  // namespace rondo

@@ -36,8 +36,8 @@ namespace rondo {
 class CheckpointSaver {
  public:
   // `root`: the folder of the run's checkpoints. On rank 0 (`report` is not null) what dead saves left there
-  // is swept, and `root` is locked (checkpoint::lock_root). `writes`: of the ranks that hold the same, one
-  // writes; rank 0 is one that does. Config, groups and report outlive the saver.
+  // is swept meanwhile, and `root` is locked (checkpoint::lock_root). `writes`: of the ranks that hold the
+  // same, one writes; rank 0 is one that does. Config, groups and report outlive the saver.
   CheckpointSaver(const Checkpoint& config, std::filesystem::path root, RunIdentity identity,
                   ProcessGroups& groups, Report* report, bool writes = true);
   // A save that is still being written is given up, never half committed.
@@ -55,7 +55,8 @@ class CheckpointSaver {
                   std::string_view suffix);
   // From here on nothing old is deleted, and no checkpoint is hashed: the run is in a hurry to end.
   void stop_pruning();
-  // Waits for the prune that the last save began.
+  // Waits on rank 0 until what the saves so far let go is deleted; not collective, and it may take long.
+  // REQUIRES: not under_way().
   void finish_pruning();
 
   bool under_way() const { return pending_.has_value(); }
@@ -90,10 +91,12 @@ class CheckpointSaver {
   std::string commit(const std::vector<std::string>& records);
   void failed(std::int64_t step, const std::string& why);
   void done(const Pending& pending);
+  bool clean(std::function<void(const std::stop_token&)> work);
+  void delete_alone(const std::function<void()>& deletes);
+  void sweep(const std::stop_token& stop);
+  void start_pruning();
   void prune(const std::stop_token& stop);
   std::string key(const char* what) const;
-  void wait_while(const std::function<bool()>& busy);
-  void join_threads();
 
   const Checkpoint& config_;
   const std::filesystem::path root_;
@@ -102,13 +105,15 @@ class CheckpointSaver {
   Report* report_;
   const bool writes_;
   std::optional<Pending> pending_;
-  std::atomic<bool> writing_ = false, pruning_ = false;
+  std::atomic<bool> writing_ = false;
+  std::atomic<bool> cleaning_ = false, deleting_ = false;  // deleting: or about to
   bool prunes_ = true;
-  std::mutex store_;                     // held by what changes the folder: a save, or a prune that deletes
+  bool prune_is_due_ = false;  // one was left out, as the cleaner was at work
+  std::mutex store_;           // held by what changes the folder: a save, or the cleaner's deletions
   std::unique_lock<std::mutex> saving_;  // of `store_`
   checkpoint::Proven proven_;
   std::thread writer_;
-  std::jthread pruner_;
+  std::jthread cleaner_;
   at::Tensor staging_;  // uint8
   std::int64_t saves_ = 0;
   std::int64_t failed_in_a_row_ = 0;

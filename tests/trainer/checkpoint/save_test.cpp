@@ -115,6 +115,23 @@ TEST_CASE("leftovers are swept, and nothing else is") {
   CHECK(sweep_leftovers(scratch / "missing").empty());
 }
 
+TEST_CASE("a prune that is told to stop deletes no more") {
+  const Scratch scratch;
+  const fs::path root = scratch / "root";
+  for (int step = 1; step <= 3; ++step) save(root, step);
+  Proven proven;
+  const PrunePlan plan = plan_prune(root, 1, proven);
+  REQUIRE(plan.deleted.size() == 2);
+  std::stop_source stop;
+  stop.request_stop();
+  carry_out(root, plan, stop.get_token());
+  CHECK(list(root).size() == 3);
+  begin_save(root, 9, "run-1", 1);
+  CHECK(sweep_leftovers(root, stop.get_token()).empty());
+  carry_out(root, plan);
+  CHECK(list(root).size() == 2);
+}
+
 TEST_CASE("abandoning a save removes its folder, and never a checkpoint") {
   const Scratch scratch;
   const fs::path folder = save(scratch / "root", 5);
