@@ -155,10 +155,20 @@ std::shared_ptr<gloo::transport::Device> device_that_yields(const std::string& o
 // - The flight recorder enters a group into one map of the process without a lock. Nobody reads Gloo's record
 //   (comm_record.h is ours): off, unless the environment asks for it. It reads its size with the first group;
 //   NCCL's is another one, which a run on GPUs sizes later (gpu_records.h).
+//
+// By default each rank tells the store a number for each other rank, and asks for the others' one by one: at
+// 4,096 ranks 550 GB through one server. Its rank will do as the number, since each group has a device of its
+// own, and the store gives many answers at once.
 c10::intrusive_ptr<c10d::Backend> connect_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                                int size, const std::string& own_address,
                                                std::chrono::milliseconds timeout) {
-  [[maybe_unused]] static const int off = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
+  [[maybe_unused]] static const bool set = [] {
+    for (const auto& [name, value] :
+         {std::pair("TORCH_FR_BUFFER_SIZE", "0"), std::pair("GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER", "1"),
+          std::pair("GLOO_ENABLE_STORE_V2_API", "1")})
+      setenv(name, value, /*overwrite=*/0);
+    return true;
+  }();
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->devices.push_back(device_that_yields(own_address));
   options->threads = 1;

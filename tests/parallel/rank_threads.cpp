@@ -11,8 +11,10 @@ namespace {
 
 using Member = c10::intrusive_ptr<OrderedGloo>;
 
-void on_members(int ranks, const std::function<void(int, const Member&)>& body) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
+using Store = c10::intrusive_ptr<c10d::Store>;
+
+void on_members(int ranks, const std::function<void(int, const Member&)>& body,
+                const Store& store = c10::make_intrusive<c10d::HashStore>()) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
@@ -24,8 +26,9 @@ void on_members(int ranks, const std::function<void(int, const Member&)>& body) 
 
 }  // namespace
 
-void on_gloo(int ranks, const std::function<void(int, OrderedGloo&)>& body) {
-  on_members(ranks, [&](int rank, const Member& member) { body(rank, *member); });
+void on_gloo(int ranks, const std::function<void(int, OrderedGloo&)>& body, const Store& store) {
+  const auto each = [&](int rank, const Member& member) { body(rank, *member); };
+  store ? on_members(ranks, each, store) : on_members(ranks, each);
 }
 
 void on_ranks(int ranks, const std::function<void(std::int64_t, const AxisGroup&)>& body) {

@@ -7,8 +7,11 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
 
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "tests/parallel/rank_threads.h"
 
@@ -23,7 +26,38 @@ at::Tensor contribution(int rank, std::int64_t elements) {
   return x;
 }
 
+// Counts what ranks tell it and ask it for.
+class CountingStore final : public c10d::PrefixStore {
+ public:
+  CountingStore() : c10d::PrefixStore("", c10::make_intrusive<c10d::HashStore>()) {}
+  void set(const std::string& key, const std::vector<std::uint8_t>& value) override {
+    bytes += std::ssize(value);
+    c10d::PrefixStore::set(key, value);
+  }
+  std::vector<std::uint8_t> get(const std::string& key) override {
+    ++requests;
+    return c10d::PrefixStore::get(key);
+  }
+  std::vector<std::vector<std::uint8_t>> multiGet(const std::vector<std::string>& keys) override {
+    ++requests;
+    return c10d::PrefixStore::multiGet(keys);
+  }
+  std::atomic<std::int64_t> bytes = 0, requests = 0;
+};
+
 }  // namespace
+
+TEST_CASE("what a rank tells the store does not grow with the group, and it asks for many ranks at once") {
+  std::vector<std::int64_t> bytes_of_a_rank;
+  for (const int ranks : {2, 8}) {
+    const auto store = c10::make_intrusive<CountingStore>();
+    on_gloo(
+        ranks, [](int, OrderedGloo& group) { group.barrier({})->wait(); }, store);
+    bytes_of_a_rank.push_back(store->bytes / ranks);
+    CHECK(store->requests <= 3 * ranks);
+  }
+  CHECK(bytes_of_a_rank[0] == bytes_of_a_rank[1]);
+}
 
 TEST_CASE("a reduce-scatter adds in rank order, whatever the number of ranks") {
   const int ranks = GENERATE(2, 3, 4);
