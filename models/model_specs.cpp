@@ -26,6 +26,12 @@ ModelSpec spec_of(const Config&) {
     return attention_masks(from_values<Config>(values).description());
   };
   const auto plain = [](const FieldValues& values) { return from_values<Config>(values).plain(); };
+  const auto for_rows = [](const FieldValues& values, [[maybe_unused]] std::int64_t longest) {
+    if constexpr (requires(const Config& config) { config.for_rows(longest); })
+      return to_values(from_values<Config>(values).for_rows(longest));
+    else
+      return values;
+  };
   const auto small = [](const FieldValues& values) { return to_values(from_values<Config>(values).small()); };
   return {Config::kName,
           &Config::fields(),
@@ -35,6 +41,7 @@ ModelSpec spec_of(const Config&) {
           parameters,
           masks,
           plain,
+          for_rows,
           small,
           &Config::hugging_face_type()};
 }

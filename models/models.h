@@ -8,7 +8,9 @@
 //   description()        what it is made of, which is its parameters and its forward
 //   plain()              what tells one model from another: widths spelt out that may be left to follow from
 //                        others; without what concerns training alone, and fields that have no effect
-//   small()              the same parts, few and narrow: 24 of what ranks share, so that 2, 3, 4, 6 and 8 of
+//   for_rows(longest)    a flavor's sizes for rows of at most so many tokens, in a model where they depend on
+//   it small()              the same parts, few and narrow: 24 of what ranks share, so that 2, 3, 4, 6 and 8
+//   of
 //                        them can; a vocabulary and a width that none of these divides
 //   hugging_face_type()  its names at Hugging Face
 //

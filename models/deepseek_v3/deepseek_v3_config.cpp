@@ -83,6 +83,12 @@ FieldValues DeepSeekV3Config::plain() const {
   return values;
 }
 
+DeepSeekV3Config DeepSeekV3Config::for_rows(std::int64_t longest) const {
+  DeepSeekV3Config c = *this;
+  if (longest <= rope_original_max_seq_len) c.rope_scaling_factor = 1.0;
+  return c;
+}
+
 DeepSeekV3Config DeepSeekV3Config::small() const {
   DeepSeekV3Config c = *this;
   const bool has_experts = n_dense_layers<n_layers, has_groups = n_expert_groups> 1;

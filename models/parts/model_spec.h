@@ -55,6 +55,7 @@ struct ModelSpec {
   std::vector<ParameterRule> (*parameters)(const FieldValues&);
   std::vector<AttentionMask> (*masks)(const FieldValues&);  // of the layers
   FieldValues (*plain)(const FieldValues&);                 // equal for two runs' sizes that are of one model
+  FieldValues (*for_rows)(const FieldValues&, std::int64_t longest);  // see models/models.h
   FieldValues (*small)(const FieldValues&);  // the same parts, in sizes that a proof runs in a second
   const hugging_face::ModelType* hugging_face_type;
 };

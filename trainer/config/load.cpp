@@ -52,6 +52,7 @@ class Loader {
       if (!names_model(assignment)) assign(assignment);
     check_sizes_count("model.flavor");
     check_sizes_count("model.hf_config");
+    fit_flavor_to_rows();
     check_rules(config_, origins_, device.empty() ? device_for_passes() : device, problems_);
     take_notes();
     for (const auto& [key, assignment] : origins_.assigned)
@@ -197,6 +198,18 @@ class Loader {
     }
     RONDO_ASSERT(own.empty(), "flavor " + flavor.name + " is not valid TOML");
     flavor_sizes_ = config_.model.sizes;
+  }
+
+  // Neither what is set nor what a Hugging Face folder says.
+  void fit_flavor_to_rows() {
+    if (model_ == nullptr || origins_.assigned.contains("model.hf_config")) return;
+    const std::int64_t longest =
+        std::max(config_.training.seq_len, config_.validation.enable ? config_.validation.seq_len : 0);
+    for (const auto& [size, value] : model_->for_rows(config_.model.sizes, longest)) {
+      if (value == config_.model.sizes.at(size) || origins_.assigned.contains("model." + size)) continue;
+      config_.model.sizes[size] = value;
+      config_.origins["model." + size] = fmt::format("rows of at most {} tokens", longest);
+    }
   }
 
   // A resolved file sets every size, so that another flavor on the command line would silently do nothing.

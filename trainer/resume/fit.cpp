@@ -52,11 +52,23 @@ bool changes_numbers(std::string_view key) {
                       [&](std::string_view prefix) { return key.starts_with(prefix); });
 }
 
-void check_initial_sizes(const std::string& name, const FieldValues& sizes, const Model& ours,
+// Weights that were trained without scaling, for a run that trains on with it, on rows that need it.
+bool extends_context(const FieldValues& theirs, const FieldValues& ours, const Training& training) {
+  const char* factor = "rope_scaling_factor";
+  const auto original = ours.find("rope_original_max_seq_len");
+  return original != ours.end() && theirs.contains(factor) && theirs.at(factor) == FieldValue(1.0) &&
+         training.seq_len > std::get<std::int64_t>(original->second);
+}
+
+void check_initial_sizes(const std::string& name, const FieldValues& sizes, const JobConfig& config,
                          const std::string& where) {
   const auto plain = find_model_spec(name)->plain;
+  const Model& ours = config.model;
   Model here = ours;
-  if (name == ours.name) here.sizes = plain(ours.sizes);
+  if (name == ours.name) {
+    if (extends_context(sizes, ours.sizes, config.training)) here.sizes["rope_scaling_factor"] = 1.0;
+    here.sizes = plain(here.sizes);
+  }
   const std::string keys = keys_to_set(name, plain(sizes), here, /*longest_may_differ=*/true);
   if (!keys.empty()) throw Misfit(fmt::format("{} is of another model than this run's; set {}", where, keys));
 }
@@ -114,14 +126,14 @@ std::vector<std::string> told_changes(const checkpoint::Manifest& manifest,
 
 void check_initial(const checkpoint::Manifest& manifest, const JobConfig& config, const std::string& where) {
   check_initial_sizes(manifest.model.name, sizes_from_text(manifest.model.name, manifest.model.sizes, where),
-                      config.model, where);
+                      config, where);
   if (manifest.kind == checkpoint::Kind::model && !config.checkpoint.initial_load_model_only)
     throw Misfit(where + " holds the weights alone; set checkpoint.initial_load_model_only = true");
 }
 
 void check_initial(const hugging_face::Folder& folder, const JobConfig& config, const Decoder& model) {
   const std::string where = folder.path().string();
-  check_initial_sizes(folder.config().model, folder.config().sizes, config.model, where);
+  check_initial_sizes(folder.config().model, folder.config().sizes, config, where);
   if (config.checkpoint.initial_load_in_hf_quantized && !folder.quantized())
     throw Misfit(
         fmt::format("{} has no quantization_config in its config.json; set "

@@ -50,7 +50,8 @@ std::string problem_with_scaling(const char* field, const Json& value) {
 }
 
 FieldValues flavor(const std::string& name) {
-  return load_config({"--model.name=deepseek_v3", "--model.flavor=" + name}).model.sizes;
+  return load_config({"--model.name=deepseek_v3", "--model.flavor=" + name, "--training.seq_len=8192"})
+      .model.sizes;
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
 DeepSeekV3Config flavor(const std::string& name) {
-  return model_config<DeepSeekV3Config>(load_config({"--model.name=deepseek_v3", "--model.flavor=" + name}));
+  return model_config<DeepSeekV3Config>(
+      load_config({"--model.name=deepseek_v3", "--model.flavor=" + name, "--training.seq_len=8192"}));
 }
 
 double norm_of(const std::vector<double>& values) {

@@ -152,8 +152,9 @@ std::vector<Published> published() {
           {"deepseek_v3", "kimi_k2_1T", kimi_k2()}};
 }
 
-FieldValues flavor(const char* model, const char* name) {
-  return load_config({std::string("--model.name=") + model, std::string("--model.flavor=") + name})
+FieldValues flavor(const std::string& model, const std::string& name) {
+  const std::string rows = model == "deepseek_v3" ? "8192" : "2048";  // DeepSeek's need YaRN
+  return load_config({"--model.name=" + model, "--model.flavor=" + name, "--training.seq_len=" + rows})
       .model.sizes;
 }
 

@@ -57,6 +57,32 @@ TEST_CASE("model.hf_config gives the model and its sizes, which keys override an
 }
 
 TEST_CASE(
+    "DeepSeek-V3 scales its rotations for rows beyond the original length alone, unless it is told to") {
+  const auto factor = [](const std::string& text, const std::vector<std::string>& flags = {}) {
+    return std::get<double>(load_text("[model]\nname = \"deepseek_v3\"\nflavor = \"671B\"\n" + text, flags)
+                                .model.sizes.at("rope_scaling_factor"));
+  };
+  CHECK(factor("[training]\nseq_len = 4096\n") == 1);
+  CHECK(factor("[training]\nseq_len = 4097\n") == 40);
+  CHECK(factor("[training]\nseq_len = 4096\n[validation]\nenable = true\nseq_len = 8192\n") == 40);
+  CHECK(factor("[training]\nseq_len = 4096\n", {"--model.rope_scaling_factor=40"}) == 40);
+  CHECK(factor("rope_original_max_seq_len = 2048\n[training]\nseq_len = 4096\n") == 40);
+  CHECK(std::get<double>(load_text("[training]\nseq_len = 128\n").model.sizes.at("rope_scaling_factor")) ==
+        8);
+  const JobConfig resolved = load_text("[model]\nname = \"deepseek_v3\"\n");
+  CHECK(resolved.origins.at("model.rope_scaling_factor") == "rows of at most 2048 tokens");
+  CHECK(load_text(rondo::to_toml(resolved), {"--training.seq_len=8192"}).model.sizes == resolved.model.sizes);
+
+  // A folder says what its model is, whatever the rows.
+  JobConfig published = load_text("[model]\nname = \"deepseek_v3\"\nscore_func = \"sigmoid\"\n",
+                                  {"--model.rope_scaling_factor=40"});
+  const rondo::TomlFile file(
+      rondo::hugging_face::config_json({published.model.name, published.model.sizes, "bfloat16", {}}));
+  CHECK(std::get<double>(
+            load_text("", {"--model.hf_config=" + file.path()}).model.sizes.at("rope_scaling_factor")) == 40);
+}
+
+TEST_CASE(
     "training.dtype = float64 is the dtype of all numbers, says so of keys without effect, and is for the "
     "CPU") {
   const JobConfig config =

@@ -4,6 +4,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "trainer/config/load.h"
+#include "trainer/config/sizes.h"
 
 namespace rondo {
 namespace {
@@ -64,6 +65,32 @@ TEST_CASE("the moments of another optimizer, or in another dtype, are refused wi
   CHECK(refusal(of_adamw("bf16"), {narrow}).empty());
   CHECK_THAT(refusal(of_adamw("f32"), {narrow}), ContainsSubstring("holds the optimizer's state in f32"));
   CHECK(refusal(of_adamw("f64"), {narrow, "--training.dtype=float64"}).empty());
+}
+
+TEST_CASE(
+    "weights that were trained on short rows go on with rotations scaled for long ones, not for short") {
+  const auto refusal = [](const std::string& trained_with, const std::vector<std::string>& flags) {
+    std::vector<std::string> before = {"--model.name=deepseek_v3",
+                                       "--model.rope_scaling_factor=" + trained_with};
+    std::vector<std::string> now = {"--model.name=deepseek_v3", "--checkpoint.initial_load_model_only=true"};
+    now.insert(now.end(), flags.begin(), flags.end());
+    const JobConfig saved = load_config(before);
+    checkpoint::Manifest manifest;
+    manifest.model = model_facts(saved.model.name, saved.model.sizes);
+    try {
+      check_initial(manifest, load_config(now), "step-5");
+      return std::string();
+    } catch (const Misfit& misfit) {
+      return std::string(misfit.what());
+    }
+  };
+  CHECK(refusal("1", {"--training.seq_len=8192"}).empty());
+  CHECK(refusal("1", {"--training.seq_len=4096"}).empty());
+  CHECK(refusal("40", {"--training.seq_len=8192"}).empty());
+  CHECK_THAT(refusal("40", {"--training.seq_len=4096"}),
+             ContainsSubstring("model.rope_scaling_factor = 40.0 (here 1.0)"));
+  CHECK_THAT(refusal("1", {"--training.seq_len=4096", "--model.rope_scaling_factor=40"}),
+             ContainsSubstring("set model.rope_scaling_factor = 1.0 (here 40.0)"));
 }
 
 }  // namespace
