@@ -1,21 +1,116 @@
+// The file says who holds it: "PROCESS HOST". Whoever removes it, on purpose or with the folder, ends the
+// lock for those who come later, so a lock counts only on the file that has the name.
 #include "support/files/folder_lock.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <thread>
 #include <utility>
 
-namespace rondo {
+#include "support/log.h"
+#include "support/stop_signal.h"
+#include "support/stopwatch.h"
+#include "support/text/printable.h"
 
-std::optional<FolderLock> FolderLock::take(const std::filesystem::path& folder, FileUse use) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) throw FileError("open", folder, errno, use);
-  FolderLock lock(fd);
-  // File systems without locks answer something else than EWOULDBLOCK.
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::nullopt;
-  return lock;
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kPatienceWithOtherNodes_s = 120;
+
+std::string host() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+struct Holder {
+  std::int64_t process = 0;
+  std::string host;
+};
+// Empty where the file does not say.
+Holder holder_of(const fs::path& folder) {
+  Holder holder;
+  std::ifstream(folder / FolderLock::kFile) >> holder.process >> holder.host;
+  return holder;
+}
+bool is_elsewhere(const Holder& holder) { return !holder.host.empty() && holder.host != host(); }
+
+bool has_the_name(int fd, const fs::path& file) {
+  struct stat ours {
+  }, named{};
+  return ::fstat(fd, &ours) == 0 && ::lstat(file.c_str(), &named) == 0 && ours.st_ino == named.st_ino &&
+         ours.st_dev == named.st_dev;
+}
+
+void write_holder(int fd) {
+  const std::string text = fmt::format("{} {}\n", ::getpid(), host());
+  [[maybe_unused]] const bool written =
+      ::ftruncate(fd, 0) == 0 && ::write(fd, text.data(), text.size()) == std::ssize(text);
+}
+
+// The descriptor; -1: somebody else holds it.
+int try_to_take(const fs::path& folder, FileUse use) {
+  const fs::path file = folder / FolderLock::kFile;
+  while (true) {
+    const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0) throw FileError("open", folder, errno, use);
+    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK || errno == EINTR) {
+        ::close(fd);
+        return -1;
+      }
+      static std::atomic<bool> told = false;
+      if (!told.exchange(true))
+        log_warning(
+            fmt::format("the file system of {} has no locks: two runs in one folder are not kept apart",
+                        folder.string()));
+    } else if (!has_the_name(fd, file)) {
+      ::close(fd);
+      continue;
+    }
+    write_holder(fd);
+    return fd;
+  }
+}
+
+}  // namespace
+
+std::optional<FolderLock> FolderLock::take(const fs::path& folder, FileUse use) {
+  const Stopwatch waiting;
+  for (bool told = false;; told = true) {
+    if (const int fd = try_to_take(folder, use); fd >= 0) return FolderLock(fd);
+    const Holder holder = holder_of(folder);
+    if (!is_elsewhere(holder) || waiting.seconds() > kPatienceWithOtherNodes_s || stop_requested())
+      return std::nullopt;
+    if (!told)
+      log_info(fmt::format("waiting up to {:.0f} s for process {} on {}, which holds {}",
+                           kPatienceWithOtherNodes_s, holder.process, printable(holder.host),
+                           folder.string()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+}
+
+std::string FolderLock::holder_elsewhere(const fs::path& folder) {
+  const Holder holder = holder_of(folder);
+  if (!is_elsewhere(holder)) return "";
+  return fmt::format(": process {} on {}; if that machine is down, remove {}", holder.process,
+                     printable(holder.host), (folder / kFile).string());
+}
+
+void FolderLock::remove_folder(const fs::path& folder) {
+  ::unlink((folder / kFile).c_str());
+  ::rmdir(folder.c_str());
 }
 
 FolderLock::~FolderLock() {

@@ -60,8 +60,8 @@ FolderLock lock_root(const fs::path& root) {
                     "another job.dump_folder",
                     std::strerror(error.error_number())));
   }
-  throw refuse(
-      "is being written by another run that is still alive; choose another job.dump_folder, or wait");
+  throw refuse("is being written by another run that is still alive" + FolderLock::holder_elsewhere(root) +
+               "; choose another job.dump_folder, or wait");
 }
 
 fs::path begin_save(const fs::path& root, std::int64_t step, std::string_view run, int attempt) {

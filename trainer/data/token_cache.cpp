@@ -4,17 +4,18 @@
 // whole, so who waits needs no lock. A file system without locks is accepted, as by PartsFolder.
 #include "trainer/data/token_cache.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "support/error.h"
+#include "support/files/folder_lock.h"
 #include "support/log.h"
+#include "support/stop_signal.h"
 #include "support/stopwatch.h"
 #include "trainer/data/documents/order.h"
 #include "trainer/data/token_files/token_writer.h"
@@ -40,22 +41,6 @@ std::uint64_t hash_of(const std::vector<SourceFile>& files, const Tokenizer& tok
       stable_hash(fmt::format("{} {} {}", kTokenVersion, tokenizer.name(), options.text_key));
   return mix64(hash ^ files_hash(files));
 }
-
-class FolderLock {
- public:
-  explicit FolderLock(const fs::path& folder)
-      : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (descriptor_ >= 0)
-      while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
-      }
-  }
-  ~FolderLock() { ::close(descriptor_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_;
-};
 
 void make_folder(const fs::path& folder, std::string_view paths) {
   std::error_code wrong;
@@ -90,6 +75,18 @@ void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, c
                        time.seconds()));
 }
 
+// A file server that does not tell is asked again by those who wait.
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// Thousands of ranks may wait.
+void pause() {
+  if (stop_requested()) throw Error(ExitCode::peer, "stopped while waiting for the tokens of the text");
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+}
+
 }  // namespace
 
 std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>& files,
@@ -100,11 +97,12 @@ std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>&
   const fs::path output = folder / fmt::format("{}-{:016x}.tokens", named.filename().string(),
                                                hash_of(files, tokenizer, options));
   if (!options.makes_cache)
-    while (!fs::exists(output)) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  if (fs::exists(output)) return output.string();
+    while (!is_there(output)) pause();
+  if (is_there(output)) return output.string();
   make_folder(folder, paths);
-  const FolderLock lock(folder);
-  if (!fs::exists(output)) make_tokens(paths, files, tokenizer, options, output);
+  std::optional<FolderLock> lock;
+  while (!(lock = FolderLock::take(folder, FileUse::output)) && !is_there(output)) pause();
+  if (!is_there(output)) make_tokens(paths, files, tokenizer, options, output);
   return output.string();
 }
 

@@ -5,6 +5,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "support/files/atomic_file.h"
 #include "support/files/folder_lock.h"
@@ -128,9 +130,31 @@ TEST_CASE("a folder has one lock, whatever link leads there, and it goes with it
     CHECK_FALSE(FolderLock::take(scratch / "link", FileUse::run));
   }
   CHECK(FolderLock::take(scratch / "link", FileUse::run));
+  {
+    const auto lock = FolderLock::take(scratch / "folder", FileUse::run);
+    std::filesystem::remove(scratch / "folder" / FolderLock::kFile);
+    CHECK(FolderLock::take(scratch / "folder", FileUse::run));  // somebody knew better
+  }
   CHECK(error_of([&] { FolderLock::take(scratch / "none", FileUse::run); }) ==
         "6: cannot open " + (scratch / "none").string() +
             ": No such file or directory; check its permissions, or choose another job.dump_folder");
+}
+
+TEST_CASE("a folder that another node holds is waited for, and its holder is named") {
+  const Scratch scratch;
+  std::optional<FolderLock> lock = FolderLock::take(scratch.root(), FileUse::run);
+  REQUIRE(lock);
+  CHECK(FolderLock::holder_elsewhere(scratch.root()).empty());
+  write_text(scratch / FolderLock::kFile, "12 another-node\n");
+  CHECK(FolderLock::holder_elsewhere(scratch.root()) ==
+        ": process 12 on another-node; if that machine is down, remove " +
+            (scratch / FolderLock::kFile).string());
+  std::jthread ends([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    lock.reset();
+  });
+  CHECK(FolderLock::take(scratch.root(), FileUse::run));
+  CHECK(FolderLock::holder_elsewhere(scratch.root()).empty());
 }
 
 }  // namespace rondo

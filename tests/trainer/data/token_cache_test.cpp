@@ -1,5 +1,6 @@
 #include "trainer/data/token_cache.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <filesystem>
@@ -21,8 +22,11 @@ std::string tokens_of(const TempFolder& folder, const Tokenizer& tokenizer, cons
   return cached_tokens(paths, find_files(paths).files, tokenizer, options);
 }
 
+// But for the lock.
 std::size_t files_in(const fs::path& folder) {
-  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
+  return static_cast<std::size_t>(
+      std::count_if(fs::directory_iterator(folder), fs::directory_iterator(),
+                    [](const fs::directory_entry& entry) { return entry.path().filename() != ".lock"; }));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "support/error.h"
+#include "support/files/file_error.h"
 #include "trainer/data/documents/order.h"
 
 namespace rondo {
@@ -150,7 +151,7 @@ std::uint64_t files_hash(const std::vector<SourceFile>& files) {
   const auto mix = [&](std::uint64_t value) { hash = mix64(hash ^ mix64(value)); };
   for (const SourceFile& file : files) {
     struct stat info {};
-    if (::stat(file.path.c_str(), &info) != 0) continue;  // reading it will say so
+    if (::stat(file.path.c_str(), &info) != 0) throw FileError("look at", file.path, errno, FileUse::data);
     mix(stable_hash(file.id));
     mix(static_cast<std::uint64_t>(info.st_size));
     mix(static_cast<std::uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000 +

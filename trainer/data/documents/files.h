@@ -30,7 +30,7 @@ std::vector<std::string> split_paths(std::string_view paths);
 // Throws Error(data) when an entry is missing, matches nothing, or cannot be read.
 FoundFiles find_files(std::string_view paths);
 
-// Of ids, sizes and times of change: another one where any of the files was written since.
+// Of ids, sizes and times of change: another one where any of the files was written since. Throws FileError.
 std::uint64_t files_hash(const std::vector<SourceFile>& files);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
 // mkdir decides who began: only a process that made the folder looks for a finished output, since one that
-// finds the folder is resuming. Then a lock on the folder itself keeps a second process out. Parts count only
+// finds the folder is resuming. Then a lock on the folder keeps a second process out. Parts count only
 // with the job file that says what they were made from; it is written under another name and renamed, and it
 // is the first to be removed. A file system without locks is accepted.
 #include "trainer/data/token_files/parts_folder.h"
@@ -48,7 +48,7 @@ void remove_contents(const fs::path& folder) {
   for (auto it = fs::directory_iterator(folder, wrong); !wrong && it != fs::directory_iterator();
        it.increment(wrong)) {
     std::error_code kept;
-    fs::remove(it->path(), kept);
+    if (it->path().filename() != FolderLock::kFile) fs::remove(it->path(), kept);
   }
 }
 
@@ -90,7 +90,7 @@ std::string PartsFolder::part(std::size_t number) const {
 
 void PartsFolder::remove() {
   remove_contents(folder_);
-  ::rmdir(folder_.c_str());
+  FolderLock::remove_folder(folder_);
 }
 
 }  // namespace rondo

@@ -91,9 +91,11 @@ FolderLock lock(const fs::path& folder) {
   try {
     if (auto lock = FolderLock::take(folder, FileUse::run)) return std::move(*lock);
   } catch (const FileError& error) {
+    if (error.code() == ExitCode::resources) throw;
     refuse(folder, fmt::format("cannot be opened ({})", std::strerror(error.error_number())));
   }
-  refuse(folder, "is being written by another run that is still alive");
+  refuse(folder,
+         "is being written by another run that is still alive" + FolderLock::holder_elsewhere(folder));
 }
 
 void warn_if_others_may_write(const fs::path& folder) {
@@ -178,8 +180,7 @@ RunFolder::RunFolder(fs::path folder)
     : folder_(std::move(folder)), made_(make_folder(folder_)), lock_(lock(folder_)) {}
 
 RunFolder::~RunFolder() {
-  std::error_code not_empty;
-  if (made_ && !has_begun()) fs::remove(folder_, not_empty);
+  if (made_ && !has_begun()) FolderLock::remove_folder(folder_);
 }
 
 void RunFolder::begin(std::optional<std::int64_t> done) {

@@ -246,7 +246,9 @@ TEST_CASE("a run folder that may not be written is refused") {
   CHECK(as_ordinary_user(scratch / "closed") ==
         "6: job.dump_folder = \"" + (scratch / "closed").string() +
             "\" cannot be written to (Permission denied); choose another folder");
-  fs::permissions(scratch / "closed", fs::perms(0333));
+  fs::permissions(scratch / "closed", fs::perms(0777));
+  write_text(scratch / "closed/.lock", "");  // another user's
+  fs::permissions(scratch / "closed/.lock", fs::perms(0444));
   CHECK(as_ordinary_user(scratch / "closed") ==
         "6: job.dump_folder = \"" + (scratch / "closed").string() +
             "\" cannot be opened (Permission denied); choose another folder");
@@ -267,6 +269,17 @@ TEST_CASE(
   file.append("line\n");
   CHECK(file.trouble() ==
         "cannot write /dev/full: No space left on device; free space or raise the limit, then start again");
+}
+
+TEST_CASE("a record may be larger than what else may wait, and sixteen of them wait") {
+  AppendFile file("/dev/full");
+  const std::string record(200 << 10, 'x');
+  for (std::int64_t i = 0; i < AppendFile::kRecordsKept; ++i) {
+    file.append(record);
+    CHECK(file.trouble().empty());
+  }
+  file.append(record);
+  CHECK_FALSE(file.trouble().empty());
 }
 
 TEST_CASE("a file that cannot be opened is an environment error that names it") {
@@ -330,8 +343,8 @@ TEST_CASE("a run folder on a full disk is a resource error") {
            error_of([&] { RunFolder run(scratch / "small/other"); });
   });
   if (outcome == "skip") SKIP("private mounts are not permitted here");
-  CHECK_THAT(outcome,
-             ContainsSubstring("9: cannot prepare the run folder " + (scratch / "small/run").string()));
+  CHECK_THAT(outcome, ContainsSubstring("9: cannot open " + (scratch / "small/run").string() +
+                                        ": No space left on device"));
   CHECK_THAT(outcome,
              ContainsSubstring("\n9: cannot create " + (scratch / "small/other").string() +
                                ": No space left on device; free space or raise the limit, then start again"));
