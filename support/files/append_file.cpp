@@ -48,6 +48,7 @@ AppendFile::AppendFile(AppendFile&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
       kept_(std::exchange(other.kept_, {})),
+      kept_records_(std::exchange(other.kept_records_, 0)),
       error_number_(other.error_number_) {}
 
 AppendFile::~AppendFile() {
@@ -64,17 +65,19 @@ void AppendFile::cut(std::int64_t bytes) {
 void AppendFile::append(std::string_view record) {
   const bool waited = !kept_.empty();
   kept_ += record;
+  ++kept_records_;
   if (write_kept()) {
     if (waited) log_info(path_.string() + " can be written again; nothing of it is lost");
   } else if (!waited) {
-    log_warning(
-        fmt::format("cannot write {}: {}; the run goes on and tries again, up to {} KiB wait in memory",
-                    path_.string(), std::strerror(error_number_), kMostKept >> 10));
+    log_warning(fmt::format(
+        "cannot write {}: {}; the run goes on and tries again, up to {} KiB or {} records wait in "
+        "memory",
+        path_.string(), std::strerror(error_number_), kMostKept >> 10, kRecordsKept));
   }
 }
 
 std::string AppendFile::trouble() const {
-  if (std::ssize(kept_) <= kMostKept) return "";
+  if (std::ssize(kept_) <= kMostKept || kept_records_ <= kRecordsKept) return "";
   return FileError("write", path_, error_number_, FileUse::run).what();
 }
 
@@ -83,6 +86,7 @@ bool AppendFile::write_kept() {
   error_number_ = write_all(fd_, kept_, &written);
   if (error_number_ == 0) {
     kept_.clear();
+    kept_records_ = 0;
     return true;
   }
   struct stat now {};

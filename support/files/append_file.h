@@ -16,6 +16,7 @@ namespace rondo {
 class AppendFile {
  public:
   static constexpr std::int64_t kMostKept = 64 << 10;  // bytes: some 200 steps of metrics
+  static constexpr std::int64_t kRecordsKept = 16;     // whatever their size
 
   // Created where missing; a link in its place is an error.
   explicit AppendFile(std::filesystem::path path);
@@ -28,7 +29,8 @@ class AppendFile {
 
   // Where the disk fails, the record waits in memory for the next call, and the log says so once.
   void append(std::string_view record);
-  // Why nothing can be written, once more than kMostKept bytes wait; "": all is well, or may yet be.
+  // Why nothing can be written, once more than kMostKept bytes and kRecordsKept records wait; "": all is
+  // well, or may yet be.
   std::string trouble() const;
 
   const std::filesystem::path& path() const { return path_; }
@@ -38,7 +40,8 @@ class AppendFile {
 
   std::filesystem::path path_;
   int fd_;
-  std::string kept_;      // what waits for the disk
+  std::string kept_;  // what waits for the disk
+  std::int64_t kept_records_ = 0;
   int error_number_ = 0;  // why it waits
 };
 

@@ -128,15 +128,16 @@ TEST_CASE("a profile changes no bit, and without one nothing is written") {
     CHECK_FALSE(fs::exists(place / "plain" / folder));
 }
 
-TEST_CASE("a trace that cannot be written is an error that names the file") {
+TEST_CASE("a trace that cannot be written is a warning that names the file, and the run goes on") {
   const Place place;
   fs::create_directories(place / "run");
   write_text(place / "run/traces", "a file where a folder must be");
   const ProgramResult run =
       rondo(place.train("run", kTraces + Words{"--profiling.save_traces_folder=traces"}));
   INFO(run.output);
-  CHECK(run.exit_code == 9);
-  CHECK_THAT(run.output, ContainsSubstring("traces/iteration_4/rank0_trace.json"));
+  CHECK(run.exit_code == 0);
+  CHECK_THAT(run.output,
+             ContainsSubstring("traces/iteration_4/rank0_trace.json; the run goes on without it"));
 }
 
 TEST_CASE("a memory snapshot says whose the memory is") {

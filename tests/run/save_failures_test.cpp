@@ -175,6 +175,21 @@ TEST_CASE("metrics that the disk does not take wait, and the run goes on") {
                  ContainsSubstring("metrics.jsonl can be written again; nothing of it is lost"));
 }
 
+TEST_CASE("a page for Prometheus that cannot be written is told once, and the run goes on") {
+  const Place place;
+  const launch::Finished end = disturbed(
+      place,
+      Words{"--training.steps=6", "--metrics.log_freq=1",
+            "--metrics.prometheus_file=" + (place / "rondo.prom").string()},
+      {{"FAILING_FILES_AT", "5"}, {"FAILING_FILES_TIMES", "100"}, {"FAILING_FILES_ACTION", "ENOSPC"}},
+      "open,rename,pwrite", ".rondo.prom");
+  INFO(end.out << end.err);
+  CHECK(end.code == 0);
+  const std::string told = "metrics.prometheus_file is not up to date: ";
+  CHECK_THAT(end.out + end.err, ContainsSubstring(told));
+  CHECK((end.out + end.err).find(told) == (end.out + end.err).rfind(told));
+}
+
 TEST_CASE("a disk that takes no metrics for long ends the run with 9, and it is saved") {
   const Place place;
   const launch::Finished end = disturbed(

@@ -4,6 +4,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstring>
+#include <fstream>
 
 #include "tests/run/processes.h"
 #include "tests/run/runs.h"
@@ -108,6 +109,17 @@ TEST_CASE("the file STOP saves and ends with 75, and while it stays no run begin
   CHECK_FALSE(fs::exists(run.place / "run/previous-1"));
   fs::remove(run.place / "run/STOP");
   check_goes_on(run);
+}
+
+TEST_CASE("a metrics file that somebody spoiled costs the summary at the end, not the exit code") {
+  SavingRun run({"--debug.hash_every=0"});
+  REQUIRE(run.reaches_step(3));
+  std::ofstream(run.place / "run/metrics.jsonl", std::ios::app) << "garbage\n";
+  std::ofstream(run.place / "run/STOP");
+  const launch::Finished end = run.launcher.wait();
+  INFO(end.out << end.err);
+  CHECK(end.code == 75);
+  CHECK_THAT(end.out + end.err, ContainsSubstring("the end is told without the steps before: "));
 }
 
 TEST_CASE("the file SAVE saves once, is gone, and the run goes on") {

@@ -97,7 +97,11 @@ void MemorySnapshot::write(const std::string& iteration, std::int64_t step, cons
     snapshot["gpu"] = nlohmann::ordered_json::parse(gpu);
   std::error_code problem;
   std::filesystem::create_directories(file.parent_path(), problem);  // replace_file says what is wrong
-  replace_file(file, snapshot.dump(1) + "\n", FileUse::run);
+  try {
+    replace_file(file, snapshot.dump(1) + "\n", FileUse::run);
+  } catch (const FileError& error) {
+    log_warning(std::string("the memory snapshot is left out: ") + error.what());
+  }
 }
 
 }  // namespace rondo

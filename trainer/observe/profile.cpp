@@ -124,9 +124,8 @@ void Profile::save(std::int64_t step) {
   window_.reset();
   prepared_ = false;
   if (!std::filesystem::exists(file, problem))
-    throw Error(ExitCode::resources, "the profile cannot be written to " + file.string() +
-                                         "; free disk space, or set profiling.enable_profiling = false");
-  if (rank_ == 0)
+    log_warning("the profile cannot be written to " + file.string() + "; the run goes on without it");
+  else if (rank_ == 0)
     log_info(fmt::format("profile of step {}: {} (https://ui.perfetto.dev opens it)", step, file.string()));
 }
 

@@ -300,8 +300,18 @@ void Report::step_done(const DoneStep& done, const StepResult& result) {
   if (line_overflow_) m.overflow = std::exchange(*line_overflow_, {});
   log_info(console_line(m, style(each_line_->eta_s(steps_left))));
   if (tensorboard_) tensorboard_->write(done.step, tensorboard_scalars(m));
-  if (!config_.metrics.prometheus_file.empty())
-    write_prometheus(config_.metrics.prometheus_file, folder_.path().filename().string(), m);
+  if (!config_.metrics.prometheus_file.empty()) show_prometheus(m);
+}
+
+// What others look at may lack a step, and the run does not.
+void Report::show_prometheus(const StepMetrics& metrics) {
+  try {
+    write_prometheus(config_.metrics.prometheus_file, folder_.path().filename().string(), metrics);
+    prometheus_fails_ = false;
+  } catch (const Error& error) {
+    if (!std::exchange(prometheus_fails_, true))
+      log_warning(std::string("metrics.prometheus_file is not up to date: ") + error.what());
+  }
 }
 
 void Report::write_held() {
@@ -344,9 +354,13 @@ void Report::ended(std::int64_t step, std::int64_t tokens_seen, std::int64_t las
   const bool finished = step == config_.training.steps;
   if (finished) folder_.event("finished", {{"step", step}});
   const RunEnd end{step, tokens_seen, finished, now_s() - started_s_, paused_s_, last_saved_step};
-  // A run that had no step left to take, and lost its earlier lines, has none.
-  const bool has_lines = std::filesystem::file_size(folder_.metrics_file()) > 0;
-  const RunLog log = has_lines ? read_run(folder_.path()) : RunLog{};
+  RunLog log;
+  try {
+    // A run that had no step left to take, and lost its earlier lines, has none.
+    if (std::filesystem::file_size(folder_.metrics_file()) > 0) log = read_run(folder_.path());
+  } catch (const std::exception& error) {  // the run has ended well, whatever became of its lines
+    log_warning(std::string("the end is told without the steps before: ") + error.what());
+  }
   for (const std::string& line : end_lines(config_, end, log)) tell(line);
 }
 

@@ -82,6 +82,7 @@ class Report {
   void tell_details(std::string_view line) const;
   void compiled(const CompiledStep& step);
   void write_held();
+  void show_prometheus(const StepMetrics& metrics);
   StepMetrics measure(Throughput& clock) const;
   ConsoleStyle style(std::optional<double> eta_s) const;
 
@@ -97,6 +98,7 @@ class Report {
   std::optional<EventFile> tensorboard_;
   std::optional<Throughput> each_step_, each_line_;
   std::optional<StepMetrics> held_;  // the line of a step that is being validated
+  bool prometheus_fails_ = false;
   double started_s_ = 0, pause_began_s_ = 0, paused_s_ = 0;
   double line_peak_gib_ = 0;
   std::optional<OverflowMetrics> line_overflow_;  // where experts have no room for all rows
