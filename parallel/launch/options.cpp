@@ -290,7 +290,7 @@ Parser::Parser() {
   add("--rdzv-secret-file", "FILE", flag::text(&secret_file_),
       "its first line, or else RONDO_RDZV_SECRET, is what nodes must know to join");
   add("--rdzv-conf", "K=V,...", with(read_rendezvous_settings, &o),
-      "timeout, join_timeout (600), read_timeout (5), seconds");
+      "timeout, join_timeout (600), read_timeout (60), seconds");
   flags_.toggle("--standalone", &standalone_, "one node on a free port, whatever the flags above say");
   add("--max-restarts", "N", flag::whole(&o.max_restarts, 0, 1'000'000),
       "restart all ranks up to N times after a failure (default 0)");

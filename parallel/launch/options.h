@@ -42,7 +42,7 @@ struct LaunchOptions {
   std::string secret;  // what nodes prove to know: --rdzv-secret-file or RONDO_RDZV_SECRET, and the run id
   bool has_own_secret = false;  // not the run id alone
   double join_timeout_s = 600;
-  double silence_timeout_s = 5;  // a node that says nothing for so long is lost
+  double silence_timeout_s = 60;  // a node that says nothing for so long is lost
   int max_restarts = 0;
   double monitor_interval_s = 0.1;
   double shutdown_grace_s = 10;  // from SIGTERM to SIGKILL where another rank failed

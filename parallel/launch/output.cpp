@@ -2,7 +2,7 @@
 // not the launcher. A write takes PIPE_BUF bytes at most, which a pipe that polls as writable accepts without
 // blocking. A stream that goes to a file alone is opened for the rank itself, without a pipe; a single rank
 // on a terminal keeps it. A log that cannot be written any more is given up, since a full disk must not end
-// the job.
+// the job. The thread that writes logs is started with the first line, and let go where it hangs.
 #include "parallel/launch/output.h"
 
 #include <fcntl.h>
@@ -12,8 +12,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <filesystem>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include "parallel/launch/failure.h"
 #include "support/error.h"
@@ -35,6 +41,9 @@ Fd open_log(const std::string& folder, const char* name) {
   return fd;
 }
 
+constexpr std::size_t kMostWaiting = 4 << 20;
+constexpr std::chrono::seconds kLastWait{5};
+
 void write_log(Fd& log, std::string_view bytes) {
   while (log && !bytes.empty()) {
     const ssize_t written = write(log.get(), bytes.data(), bytes.size());
@@ -45,6 +54,54 @@ void write_log(Fd& log, std::string_view bytes) {
 }
 
 }  // namespace
+
+struct LogWriter::Queue {
+  void work() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [this] { return ends || !chunks.empty(); });
+      if (chunks.empty()) return;
+      const auto [file, text] = std::move(chunks.front());
+      chunks.pop_front();
+      lock.unlock();
+      write_log(*file, text);
+      lock.lock();
+      bytes -= text.size();
+      changed.notify_all();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::pair<File, std::string>> chunks;
+  std::size_t bytes = 0, dropped = 0;  // bytes: in the queue, or being written
+  bool works = false, ends = false;
+};
+
+LogWriter::LogWriter() : queue_(std::make_shared<Queue>()) {}
+
+LogWriter::~LogWriter() {
+  std::unique_lock lock(queue_->mutex);
+  queue_->ends = true;
+  queue_->changed.notify_all();
+  queue_->changed.wait_for(lock, kLastWait, [this] { return queue_->bytes == 0; });
+}
+
+void LogWriter::add(const File& file, std::string_view bytes) {
+  const std::lock_guard lock(queue_->mutex);
+  if (queue_->bytes + bytes.size() > kMostWaiting) {
+    queue_->dropped += bytes.size();
+    return;
+  }
+  std::string text;
+  if (const std::size_t dropped = std::exchange(queue_->dropped, 0); dropped > 0)
+    text = fmt::format("[{} bytes were dropped here or in a log beside: the disk stood still]\n", dropped);
+  text += bytes;
+  queue_->bytes += text.size();
+  queue_->chunks.emplace_back(file, std::move(text));
+  if (!std::exchange(queue_->works, true)) std::thread([queue = queue_] { queue->work(); }).detach();
+  queue_->changed.notify_all();
+}
 
 void Console::add(std::string_view text) {
   if (fd_ >= 0) waiting_ += text;
@@ -74,8 +131,12 @@ void Console::write_all(int timeout_ms) {
     if (takes_bytes(100)) write_ready();
 }
 
-Forwarder::Forwarder(Fd pipe, Console* console, Fd log, std::string prefix)
-    : pipe_(std::move(pipe)), console_(console), log_(std::move(log)), prefix_(std::move(prefix)) {}
+Forwarder::Forwarder(Fd pipe, Console* console, LogWriter* writer, LogWriter::File log, std::string prefix)
+    : pipe_(std::move(pipe)),
+      console_(console),
+      writer_(writer),
+      log_(std::move(log)),
+      prefix_(std::move(prefix)) {}
 
 bool Forwarder::read_once() {
   std::array<char, 16384> buffer;
@@ -86,7 +147,7 @@ bool Forwarder::read_once() {
     return false;
   }
   const std::string_view bytes(buffer.data(), static_cast<std::size_t>(got));
-  write_log(log_, bytes);
+  if (log_) writer_->add(log_, bytes);
   partial_ += bytes;
   take_lines();
   return true;
@@ -150,8 +211,9 @@ RankStreams Output::open(int local_rank, int rank, int ranks_shown, const std::s
                                                      rank, std::strerror(errno)));
       fcntl(ends[0], F_SETFL, O_NONBLOCK);
       streams.child_fds[i] = Fd(ends[1]);
-      streams.forwarders[i] = std::make_unique<Forwarder>(Fd(ends[0]), to_console ? &consoles_[i] : nullptr,
-                                                          std::move(log), prefix);
+      streams.forwarders[i] =
+          std::make_unique<Forwarder>(Fd(ends[0]), to_console ? &consoles_[i] : nullptr, &writer_,
+                                      log ? std::make_shared<Fd>(std::move(log)) : nullptr, prefix);
     }  // else one rank has the terminal for itself
   }
   return streams;

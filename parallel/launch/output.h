@@ -2,7 +2,7 @@
 //
 // Never blocks: when the console does not take more (a pager, a stopped terminal), reading from the ranks
 // stops, while the launcher goes on minding them. Ranks of ours then drop lines (support/log.h); other
-// programs wait.
+// programs wait. Log files are written by a thread, which a file server may hold up.
 #pragma once
 
 #include <poll.h>
@@ -37,11 +37,26 @@ class Console {
   std::string waiting_;
 };
 
+// Writes log files in the background. 4 MiB may wait; what is beyond is dropped, and the file says how much.
+class LogWriter {
+ public:
+  using File = std::shared_ptr<Fd>;
+  LogWriter();
+  ~LogWriter();  // waits up to 5 s for what is left
+  LogWriter(const LogWriter&) = delete;
+  LogWriter& operator=(const LogWriter&) = delete;
+  void add(const File& file, std::string_view bytes);
+
+ private:
+  struct Queue;  // shared with the thread, which outlives this where a file stands still
+  std::shared_ptr<Queue> queue_;
+};
+
 // One stream of one rank, read from a pipe.
 class Forwarder {
  public:
   // `console` and `log` may be missing. The prefix goes before every line of the console.
-  Forwarder(Fd pipe, Console* console, Fd log, std::string prefix);
+  Forwarder(Fd pipe, Console* console, LogWriter* writer, LogWriter::File log, std::string prefix);
   int fd() const { return pipe_.get(); }
   bool may_read() const { return pipe_ && (console_ == nullptr || !console_->is_full()); }
   void read_some();
@@ -55,7 +70,8 @@ class Forwarder {
 
   Fd pipe_;
   Console* console_;
-  Fd log_;
+  LogWriter* writer_;
+  LogWriter::File log_;
   std::string prefix_, partial_, last_line_;
 };
 
@@ -84,6 +100,7 @@ class Output {
 
  private:
   const LaunchOptions& options_;
+  LogWriter writer_;
   std::array<Console, 2> consoles_ = {Console(1), Console(2)};
 };
 

@@ -87,9 +87,15 @@ int try_to_take(const fs::path& folder, FileUse use) {
 }  // namespace
 
 std::optional<FolderLock> FolderLock::take(const fs::path& folder, FileUse use) {
+  const int fd = try_to_take(folder, use);
+  if (fd < 0) return std::nullopt;
+  return FolderLock(fd);
+}
+
+std::optional<FolderLock> FolderLock::take_patiently(const fs::path& folder, FileUse use) {
   const Stopwatch waiting;
   for (bool told = false;; told = true) {
-    if (const int fd = try_to_take(folder, use); fd >= 0) return FolderLock(fd);
+    if (auto lock = take(folder, use)) return lock;
     const Holder holder = holder_of(folder);
     if (!is_elsewhere(holder) || waiting.seconds() > kPatienceWithOtherNodes_s || stop_requested())
       return std::nullopt;

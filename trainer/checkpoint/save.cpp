@@ -52,7 +52,7 @@ FolderLock lock_root(const fs::path& root) {
   try {
     make_folder(root);
     if (::access(root.c_str(), W_OK | X_OK) != 0) throw FileError("write", root, errno, kUse);
-    if (auto lock = FolderLock::take(root, kUse)) return std::move(*lock);
+    if (auto lock = FolderLock::take_patiently(root, kUse)) return std::move(*lock);
   } catch (const FileError& error) {
     if (error.code() == ExitCode::resources) throw;
     throw refuse(

@@ -1,10 +1,15 @@
 // `rondo launch` on several nodes, all of them on this machine.
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <filesystem>
 
 #include "tests/parallel/launch/launcher_cost.h"
+#include "tests/trainer/observe/metrics/scratch.h"
 
 namespace rondo::launch {
 namespace {
@@ -99,6 +104,24 @@ TEST_CASE("a node that stands still is lost after the read timeout") {
   const Finished end = first.wait();
   CHECK(end.code == 7);
   CHECK_THAT(end.err, ContainsSubstring("was lost: it said nothing for 2 s"));
+}
+
+TEST_CASE("a log on a disk that stands still holds up neither launcher nor job") {
+  const Scratch logs;
+  const std::string port = free_port(), folder = (logs / "none/node_1/attempt_0/0").string();
+  std::filesystem::create_directories(folder);
+  const std::string log = folder + "/stdout.log";
+  REQUIRE(mkfifo(log.c_str(), 0600) == 0);
+  const int reader = open(log.c_str(), O_RDONLY | O_NONBLOCK);  // that takes nothing
+  const std::vector<std::string> options = {"--rdzv-conf=read_timeout=2", "--log-dir=" + logs.root().string(),
+                                            "--tee=1"};
+  const std::string script = "head -c 200000 /dev/zero | tr '\\0' x; sleep 4; echo done";
+  Launch first(shell(fixed(port, 0, options), script)), second(shell(fixed(port, 1, options), script));
+  CHECK(first.wait().code == 0);
+  const Finished end = second.wait();
+  close(reader);
+  CHECK(end.code == 0);
+  CHECK_THAT(end.out, ContainsSubstring("done"));
 }
 
 TEST_CASE("a signal to one launcher reaches the ranks of all nodes") {

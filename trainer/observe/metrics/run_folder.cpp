@@ -89,7 +89,7 @@ bool make_folder(const fs::path& folder) {
 
 FolderLock lock(const fs::path& folder) {
   try {
-    if (auto lock = FolderLock::take(folder, FileUse::run)) return std::move(*lock);
+    if (auto lock = FolderLock::take_patiently(folder, FileUse::run)) return std::move(*lock);
   } catch (const FileError& error) {
     if (error.code() == ExitCode::resources) throw;
     refuse(folder, fmt::format("cannot be opened ({})", std::strerror(error.error_number())));
