@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -35,21 +36,18 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAtReads{500};
 
-// Those of the split, in natural order, without empty ones.
-std::vector<std::uint32_t> documents_of_split(const TokenSource& source, const DataOptions& options) {
-  const std::int64_t count = source.documents();
-  if (count > std::numeric_limits<std::uint32_t>::max())
+// Which documents are of the split.
+std::function<bool(std::int64_t)> split_of(const TokenSource& source, const DataOptions& options) {
+  if (source.documents() > std::numeric_limits<std::uint32_t>::max())
     throw Error(ExitCode::data,
                 fmt::format("data path \"{}\": {} documents, and at most 2^32 - 1 are supported",
-                            options.path, count));
+                            options.path, source.documents()));
   const double below = std::ldexp(options.holdout_fraction, 64);
-  std::vector<std::uint32_t> documents;
-  for (std::int64_t document = 0; document < count; ++document) {
+  const bool wants_validation = options.split == Split::validation;
+  return [&source, below, wants_validation](std::int64_t document) {
     const bool validation = below > 0 && static_cast<double>(source.id_hash(document)) < below;
-    if (validation == (options.split == Split::validation) && source.tokens(document) > 0)
-      documents.push_back(static_cast<std::uint32_t>(document));
-  }
-  return documents;
+    return validation == wants_validation;
+  };
 }
 
 std::vector<std::string> entries_of(const DataOptions& options) {
@@ -79,8 +77,7 @@ class SampleReader {
     for (std::size_t k = 0; k < entries_.size(); ++k) {
       sources_.push_back(open_source(entries_[k], tokenizer, options.text));
       TokenSource& source = *sources_.back();
-      streams_.emplace_back(source, documents_of_split(source, options), options.seq_len, options.seed + k,
-                            shuffle);
+      streams_.emplace_back(source, split_of(source, options), options.seq_len, options.seed + k, shuffle);
       if (streams_.back().samples_per_epoch() < 1) fail_too_small(k, options);
     }
   }
