@@ -247,8 +247,16 @@ class Owners {
     if (own.parameter < 0 || own.parameter == wanted.parameter) return;
     const bool of_gradient = own.of == Owner::Of::gradient || own.of == Owner::Of::update;
     if (of_gradient && other.parameter == own.parameter) return;  // they share it
+    if (of_gradient && !is_updated(own)) return;                  // nobody else takes it
     throw VerifyError{i,
                       fmt::format("takes the {} of {} for that of {}", what, name_of(own), name_of(wanted))};
+  }
+
+  // It, or what is kept for it.
+  bool is_updated(const Owner& owner) const {
+    return std::any_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const Output& output) {
+      return output.updates >= 0 && owner_by_name(graph_.inputs[output.updates]).parameter == owner.parameter;
+    });
   }
 
   // (parameters, first moments, second moments, gradients, ...): results are the first three.

@@ -11,7 +11,8 @@
 // name ("ffn_norm.weight" by "attention_norm"); a gradient, moment, bias or new parameter in the place of
 // another one; a gradient that replaces the sum that it should be added to; an update that is none. Not seen:
 // gradients that change places before they reach the module of their parameter. Parameters that share one
-// gradient, since a pass has found that theirs are equal, are taken for what they are. Linear in the graph.
+// gradient, since a pass has found that theirs are equal, are taken for what they are; so is one that takes
+// the gradient of a parameter which nothing updates. Linear in the graph.
 #pragma once
 
 #include "compiler/ir/ir.h"

@@ -47,8 +47,8 @@ Holder holder_of(const fs::path& folder) {
 bool is_elsewhere(const Holder& holder) { return !holder.host.empty() && holder.host != host(); }
 
 bool has_the_name(int fd, const fs::path& file) {
-  struct stat ours {
-  }, named{};
+  struct stat ours {};
+  struct stat named {};
   return ::fstat(fd, &ours) == 0 && ::lstat(file.c_str(), &named) == 0 && ours.st_ino == named.st_ino &&
          ours.st_dev == named.st_dev;
 }
@@ -66,7 +66,7 @@ int try_to_take(const fs::path& folder, FileUse use) {
     const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0) throw FileError("open", folder, errno, use);
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK || errno == EINTR) {
+      if (errno == EWOULDBLOCK) {
         ::close(fd);
         return -1;
       }

@@ -69,6 +69,12 @@ TEST_CASE("a sum of gradients takes those of its parameter") {
   CHECK(when_added("%23", "%23") == "");  // they share one, as common subexpressions may
 }
 
+TEST_CASE("the gradient of a parameter that nothing updates may be another's too") {
+  CHECK(owner_refusal(kBothGradients + "update\n  %30: f32[4] = aten.add.Tensor(%2, %23, 1)\n",
+                      "return\n  new.a = %30 -> grad.a.weight\n")
+            .empty());
+}
+
 TEST_CASE("a gradient is added to the sum that is kept for it, and each update is one") {
   const auto updated = [](const std::string& by) {
     return owner_refusal(kBothGradients +
