@@ -267,7 +267,8 @@ class Launcher {
                   fmt::format("cannot write into {}: {}; choose another --log-dir", places_.logs,
                               failed ? failed.message() : std::strerror(errno)));
     if (!logs_lock_) logs_lock_ = FolderLock::take(places_.logs, FileUse::run);
-    if (logs_lock_) return;
+    // That of a node that is gone lasts for a minute or two, and logs are only appended to.
+    if (logs_lock_ || !FolderLock::holder_elsewhere(places_.logs).empty()) return;
     throw Error(
         ExitCode::environment,
         fmt::format("the logs in {} are being written by another launcher that is still alive; choose "

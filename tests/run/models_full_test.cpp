@@ -14,8 +14,9 @@ TEST_CASE("the loss of every debug model falls in 200 steps") {
   const Place place("");
   const ProgramResult result = run_program(
       {kRondo, "launch", "--nproc-per-node", "2", "--", "train",
-       RONDO_SOURCE_DIR "/configs/" + name + "_debug.toml", "--training.steps=200", "--training.seq_len=64",
-       "--validation.enable=false", "--job.dump_folder=" + (place / "run").string()},
+       RONDO_SOURCE_DIR "/configs/" + name + "_debug.toml",
+       "--training.dataset_path=" RONDO_SOURCE_DIR "/data/corpus", "--training.steps=200",
+       "--training.seq_len=64", "--validation.enable=false", "--job.dump_folder=" + (place / "run").string()},
       3600 * 1000);
   INFO(result.output);
   REQUIRE(result.exit_code == 0);

@@ -24,6 +24,7 @@
 #include "trainer/run/compare_ranks.h"
 #include "trainer/run/compare_replicas.h"
 #include "trainer/step/from_config.h"
+#include "trainer/step/functions/placement.h"
 
 namespace rondo {
 namespace {
@@ -83,6 +84,11 @@ void Trainer::compile() {
   if (matmuls_) check_measured_on(*matmuls_, config_.compile.matmul_algorithms, device_.name);
   const TrainStepOptions options = step_options(config_, layout_, environment_.rank);
   if (report_) report_->experts(*model_, options);
+  if (report_ && !InputSharding(layout_.mesh).follows_layout())
+    log_warning(
+        "the degrees of the experts and of the other layers do not nest, so the layout of values is not "
+        "checked "
+        "at each start; `rondo prove` checks it by playing steps");
   functions_ = std::make_unique<CompiledFunctions>(compile_functions(
       config_, layout_, pipeline_, environment_.rank, model_,
       compile_request(config_, device_.type(),

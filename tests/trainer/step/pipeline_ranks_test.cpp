@@ -158,6 +158,7 @@ TEST_CASE("types of sharding know the ranks of one stage, and a group of all ran
   CHECK(axes_of(all, "pp_dp_tp") == axes_of(stage, "dp_tp"));
   CHECK(axes_of(all, "dp_shard") == axes_of(stage, "dp_shard"));
   CHECK(InputSharding(Mesh(2, {2, 1, 1, 1, 1})).mesh().axes.empty());
+  CHECK(InputSharding(Mesh(2, {2, 1, 1, 1, 1})).follows_layout());
 }
 
 }  // namespace

@@ -213,6 +213,9 @@ TEST_CASE("ranks have the same graph but for what names its ranks, and the paddi
 TEST_CASE("degrees that do not nest leave the graph without a mesh") {
   const Mesh mesh(6, {1, 1, 2, 1, 3}, 2);
   CHECK(InputSharding(mesh).mesh().axes.empty());
+  CHECK_FALSE(InputSharding(mesh).follows_layout());
+  CHECK(InputSharding(Mesh(1, {1, 1, 1, 1, 1})).follows_layout());
+  CHECK(InputSharding(Mesh(8, {1, 1, 4, 1, 2}, 4)).follows_layout());
   const std::vector<ir::MeshAxis> nested = {{"dp_shard_efsdp", 2}, {"dp_shard_ep", 2}, {"tp", 2}};
   CHECK((InputSharding(Mesh(8, {1, 1, 4, 1, 2}, 4)).mesh().axes == nested));
 }

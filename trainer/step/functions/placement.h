@@ -46,6 +46,8 @@ class InputSharding {
 
   // Without axes on one rank, and where the degrees do not nest; with the groups that collectives name.
   const ir::MeshAxes& mesh() const { return mesh_; }
+  // Whether types of sharding follow the layout of these ranks.
+  bool follows_layout() const { return !mesh_.axes.empty() || ranks_.degree(kStageAxes) == 1; }
   // On these axes as told, replicated on the others.
   ir::Sharding over(const Axes& axes, ir::Placement placement) const;
   ir::Sharding of_parameter(const ParameterRule& rule) const;
