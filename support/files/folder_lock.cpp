@@ -13,13 +13,13 @@
 #include <cerrno>
 #include <chrono>
 #include <fstream>
+#include <iomanip>
 #include <thread>
 #include <utility>
 
 #include "support/log.h"
 #include "support/stop_signal.h"
 #include "support/stopwatch.h"
-#include "support/text/printable.h"
 
 namespace rondo {
 namespace {
@@ -38,10 +38,12 @@ struct Holder {
   std::int64_t process = 0;
   std::string host;
 };
-// Empty where the file does not say.
+// Empty where the file does not say. Who writes there may have put anything into it.
 Holder holder_of(const fs::path& folder) {
   Holder holder;
-  std::ifstream(folder / FolderLock::kFile) >> holder.process >> holder.host;
+  std::ifstream(folder / FolderLock::kFile) >> holder.process >> std::setw(256) >> holder.host;
+  for (char& c : holder.host)
+    if (c < '!' || c > '~') c = '?';
   return holder;
 }
 bool is_elsewhere(const Holder& holder) { return !holder.host.empty() && holder.host != host(); }
@@ -101,8 +103,7 @@ std::optional<FolderLock> FolderLock::take_patiently(const fs::path& folder, Fil
       return std::nullopt;
     if (!told)
       log_info(fmt::format("waiting up to {:.0f} s for process {} on {}, which holds {}",
-                           kPatienceWithOtherNodes_s, holder.process, printable(holder.host),
-                           folder.string()));
+                           kPatienceWithOtherNodes_s, holder.process, holder.host, folder.string()));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
 }
@@ -110,8 +111,8 @@ std::optional<FolderLock> FolderLock::take_patiently(const fs::path& folder, Fil
 std::string FolderLock::holder_elsewhere(const fs::path& folder) {
   const Holder holder = holder_of(folder);
   if (!is_elsewhere(holder)) return "";
-  return fmt::format(": process {} on {}; if that machine is down, remove {}", holder.process,
-                     printable(holder.host), (folder / kFile).string());
+  return fmt::format(": process {} on {}; if that machine is down, remove {}", holder.process, holder.host,
+                     (folder / kFile).string());
 }
 
 void FolderLock::remove_folder(const fs::path& folder) {
