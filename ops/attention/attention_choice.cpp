@@ -110,7 +110,7 @@ std::string attention_kernel_in_words(const AttentionCase& c) {
   const auto [kernel, why] = choice(c);
   std::string words = fmt::format("attention: {}", name(kernel));
   if (kernel == AttentionKernel::flash && (c.documents || c.mask.chunk > 0))
-    words += fmt::format(", documents of fewer than {} tokens direct", kShortDocument);
+    words += fmt::format(", documents of fewer than {} tokens direct", short_document(1, c.tokens));
   if (c.positions && c.query_runs > 0) words += fmt::format(", {} runs of queries", c.query_runs);
   if (c.mask.left >= 0) words += fmt::format(", a window of {} tokens", c.mask.left + c.mask.right + 1);
   if (c.mask.chunk > 0) words += fmt::format(", chunks of {} tokens", c.mask.chunk);

@@ -24,8 +24,15 @@ namespace rondo {
 
 enum class AttentionKernel : std::uint8_t { cudnn, flash, efficient, direct };
 
-// Documents with fewer tokens than this are not flash's.
-inline constexpr std::int64_t kShortDocument = 128;
+// Documents with fewer tokens than this are not flash's: 128, and more where so many rows of so many tokens
+// might else have more sequences than a launch takes (Note [Short documents] in attention_library.cpp).
+constexpr std::int64_t short_document(std::int64_t rows, std::int64_t tokens) {
+  constexpr std::int64_t kShort = 128, kMostSequences = 65535;
+  const std::int64_t room = kMostSequences - 2 * rows;  // a row begins a sequence, and ends one
+  if (room <= 0) return tokens + 1;
+  const std::int64_t least = (2 * rows * tokens + room - 1) / room;
+  return least < kShort ? kShort : least;
+}
 
 struct AttentionCase {
   enum class Type : std::uint8_t { bf16, fp32, fp64 };

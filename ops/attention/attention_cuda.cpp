@@ -200,7 +200,8 @@ Outputs forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Bo
     logsumexp = scores;
   else
     logsumexp.copy_(scores);
-  if (kernel == AttentionKernel::flash && in.borders) Direct(in, kShortDocument).forward(output, logsumexp);
+  if (kernel == AttentionKernel::flash && in.borders)
+    Direct(in, short_document(in.rows(), in.keys())).forward(output, logsumexp);
   if (sinks) add_sinks(*sinks, output, logsumexp);
   return {output, logsumexp};
 }
@@ -225,7 +226,7 @@ Gradients backward_cuda(const Tensor& grad_of_output, const Tensor& q, const Ten
   const auto [grad_q, grad_k, grad_v] = backward_by(kernel, in, grad, output, logsumexp);
   const Gradients results{as_planned(grad_q), as_planned(grad_k), as_planned(grad_v)};
   if (kernel == AttentionKernel::flash && in.borders)
-    Direct(in, kShortDocument).backward(grad, output, logsumexp, results);
+    Direct(in, short_document(in.rows(), in.keys())).backward(grad, output, logsumexp, results);
   return results;
 }
 

@@ -3,10 +3,11 @@
 // Note [Short documents]. There can be as many documents as tokens, and shapes do not know how many there
 // are. Flash launches blocks for each sequence it is told of, and its backward keeps 128 further rows of sums
 // in fp32 for each: for 8,192 tokens and as many sequences, 16.8 million blocks and 17 GB (32 heads of 128).
-// So flash is told of at most most_sequences(): documents of kShortDocument tokens and more are one each, of
-// which there cannot be many, and what short documents lie between them are one together, whose results are
-// wrong and are overwritten by `direct`. What is left are 264,000 blocks, nearly all of which end at once,
-// and 0.4 GB of sums.
+// So flash is told of at most most_sequences(): documents of short_document() tokens and more are one each,
+// of which there cannot be many, and what short documents lie between them are one together, whose results
+// are wrong and are overwritten by `direct`. What is left are 264,000 blocks, nearly all of which end at
+// once, and 0.4 GB of sums. A launch takes 65,535 sequences, so from 4.2 million tokens on more documents are
+// short.
 #include "ops/attention/attention_library.h"
 
 #include <ATen/ops/_efficient_attention_backward.h>
@@ -83,10 +84,11 @@ Gradients flash_backward(const Operands& in, const Tensor& grad, const Tensor& o
 Tensor merged_borders(const Operands& in) {
   const cuda::Launch launch(in.q, "attention");
   const Tensor borders = in.borders->contiguous();
-  const std::int64_t room = cuda::most_sequences(in.rows(), in.keys(), kShortDocument);
+  const std::int64_t shorter_than = short_document(in.rows(), in.keys());
+  const std::int64_t room = cuda::most_sequences(in.rows(), in.keys(), shorter_than);
   const Tensor merged = at::empty({room + 1}, borders.options());
   cuda::merge_short_documents(borders.const_data_ptr<std::int32_t>(), borders.numel(), in.rows(), in.keys(),
-                              kShortDocument, int32_data(merged), room, launch.stream());
+                              shorter_than, int32_data(merged), room, launch.stream());
   launch.check();
   return merged;
 }

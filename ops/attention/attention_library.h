@@ -33,7 +33,7 @@ using AttentionOutputs = std::tuple<at::Tensor, at::Tensor>;  // [B, H, T, V], f
 // Of queries, keys and values, of any strides.
 using AttentionGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// By cuDNN, flash or efficient attention. Flash leaves documents of fewer than kShortDocument tokens wrong:
+// By cuDNN, flash or efficient attention. Flash leaves documents of fewer than short_document() tokens wrong:
 // Note [Short documents] in attention_library.cpp.
 AttentionOutputs library_attention(AttentionKernel kernel, const KernelOperands& in);
 AttentionGradients library_attention_backward(AttentionKernel kernel, const KernelOperands& in,

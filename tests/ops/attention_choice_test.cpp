@@ -20,6 +20,15 @@ AttentionCase with(AttentionCase c, auto change) {
 
 }  // namespace
 
+TEST_CASE("flash is told of no more sequences than a launch takes, whatever the context") {
+  for (const std::int64_t rows : {1, 3, 32})
+    for (const std::int64_t tokens : {4096, 131'072, 1 << 20, 10'485'760}) {
+      const std::int64_t shorter_than = short_document(rows, tokens);
+      CHECK(2 * rows + 2 * (rows * tokens / shorter_than) <= 65535);
+      CHECK((shorter_than == 128 || rows * tokens > 4'000'000));
+    }
+}
+
 TEST_CASE("heads of 128 take cuDNN's attention, flash's where it must repeat or has documents") {
   CHECK(choose_attention(kLlama) == AttentionKernel::cudnn);
   CHECK(choose_attention(with(kLlama, [](auto& c) { c.deterministic = true; })) == AttentionKernel::flash);
