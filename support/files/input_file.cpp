@@ -22,7 +22,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{100}, kLongestPause{10'000}, kLookForStop{50};
-constexpr std::int64_t kBlockBytes = 4096;
+constexpr std::int64_t kBlockBytes = 4096, kAheadBytes = 64 * kBlockBytes;
+constexpr int kGoesOn = 4;      // a place that went on so often will go on
 constexpr int kMostOpen = 256;  // descriptors that stay open
 
 std::atomic<milliseconds> patience{milliseconds(60'000)};
@@ -116,26 +117,30 @@ void InputFile::fail_changed(std::int64_t offset, std::int64_t size_now) const {
                           path_.string(), size_, size_now, offset));
 }
 
-const InputFile::Block& InputFile::block(std::int64_t number) const {
-  for (const Block& kept : blocks_)
-    if (kept.number == number) return kept;
+InputFile::Block& InputFile::block_with(std::int64_t offset) const {
+  for (Block& kept : blocks_)
+    if (kept.begin <= offset && offset < kept.end()) return kept;
+  const std::int64_t begin = offset / kBlockBytes * kBlockBytes;
+  went_on_ = begin == next_ ? went_on_ + 1 : 0;
+  const std::int64_t wanted = went_on_ >= kGoesOn ? kAheadBytes : kBlockBytes;
   Block& made = blocks_[std::exchange(oldest_, (oldest_ + 1) % blocks_.size())];
-  made.number = -1;  // in case that the read fails
-  made.bytes.resize(static_cast<std::size_t>(std::min(kBlockBytes, size_ - number * kBlockBytes)));
-  read_at(number * kBlockBytes, made.bytes);
-  made.number = number;
+  made = {.begin = begin};  // empty, in case that the read fails
+  std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(wanted, size_ - begin)));
+  read_at(begin, bytes);
+  made.bytes = std::move(bytes);
+  next_ = made.end();
   return made;
 }
 
 void InputFile::load_bytes(std::int64_t offset, std::span<std::byte> out) const {
   RONDO_ASSERT(offset >= 0 && offset <= size_ - std::ssize(out), "a load outside the file");
   while (!out.empty()) {
-    const std::vector<std::byte>& bytes = block(offset / kBlockBytes).bytes;
-    const auto begin = static_cast<std::size_t>(offset % kBlockBytes);
-    const std::size_t count = std::min(out.size(), bytes.size() - begin);
-    std::memcpy(out.data(), bytes.data() + begin, count);
+    Block& block = block_with(offset);
+    const std::size_t count = std::min(out.size(), static_cast<std::size_t>(block.end() - offset));
+    std::memcpy(out.data(), block.bytes.data() + (offset - block.begin), count);
     out = out.subspan(count);
     offset += static_cast<std::int64_t>(count);
+    if (offset == size_ && std::ssize(block.bytes) > kBlockBytes) block = {};  // read to the end, once
   }
 }
 

@@ -41,7 +41,7 @@ class InputFile {
   void read_at(std::int64_t offset, std::span<std::byte> out) const;
 
   // The integer at byte `offset`, which lies in the file. Blocks of the file are kept: fast for up to four
-  // places that move on through it.
+  // places that move on through it, and for one that goes on to the end, which is read in larger blocks.
   template <class T>
   T load(std::int64_t offset) const {
     T value;
@@ -57,8 +57,9 @@ class InputFile {
     const bool stays_open;
   };
   struct Block {
-    std::int64_t number = -1;
-    std::vector<std::byte> bytes;
+    std::int64_t begin = 0;
+    std::vector<std::byte> bytes{};
+    std::int64_t end() const { return begin + std::ssize(bytes); }
   };
   template <class Read>
   auto patiently(std::int64_t offset, Read read) const;
@@ -66,7 +67,7 @@ class InputFile {
   void let_go() const;
   [[noreturn]] void fail_changed(std::int64_t offset, std::int64_t size_now) const;
   void load_bytes(std::int64_t offset, std::span<std::byte> out) const;
-  const Block& block(std::int64_t number) const;
+  Block& block_with(std::int64_t offset) const;
 
   std::filesystem::path path_;
   FileUse use_;
@@ -75,6 +76,8 @@ class InputFile {
   mutable std::optional<File> file_;
   mutable std::array<Block, 4> blocks_;
   mutable std::size_t oldest_ = 0;  // of blocks_
+  mutable std::int64_t next_ = 0;   // where a read that goes on would begin
+  mutable int went_on_ = 0;         // so often in a row
 };
 
 // How long reads of this process are tried again; 60 s unless it is set.

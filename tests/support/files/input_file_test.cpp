@@ -114,6 +114,26 @@ TEST_CASE("integers are loaded from any place of a file, across blocks and from 
       REQUIRE(file.load<std::uint64_t>(begin + 8 * i) == at(begin + 8 * i));
 }
 
+TEST_CASE("an integer after the other to the end of a file takes few reads, and leaves little in memory") {
+  const auto reads = [] {
+    std::ifstream io("/proc/self/io");
+    for (std::string word; io >> word;)
+      if (std::int64_t count = 0; word == "syscr:" && io >> count) return count;
+    return std::int64_t{0};
+  };
+  const Scratch scratch;
+  std::string text;
+  for (std::uint64_t i = 0; i < 500'000; ++i) text.append(reinterpret_cast<const char*>(&i), sizeof i);
+  write_text(scratch / "f", text);
+  const InputFile file(scratch / "f", FileUse::data);
+  const std::int64_t before = reads();
+  for (int pass = 0; pass < 2; ++pass)
+    for (std::uint64_t i = 0; i < 500'000; ++i)
+      REQUIRE(file.load<std::uint64_t>(static_cast<std::int64_t>(8 * i)) == i);
+  CHECK(reads() - before < 80);  // of 977 blocks a pass
+  CHECK(file.load<std::uint64_t>(8 * 499'999) == 499'999);
+}
+
 TEST_CASE("far more files are read in turn than may be open") {
   const Scratch scratch;
   std::vector<std::unique_ptr<InputFile>> files;
