@@ -65,7 +65,9 @@ void write_holder(int fd) {
 int try_to_take(const fs::path& folder, FileUse use) {
   const fs::path file = folder / FolderLock::kFile;
   while (true) {
-    const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    // Another user's, in a folder that both may write.
+    if (fd < 0 && errno == EACCES) fd = ::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) throw FileError("open", folder, errno, use);
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) {
