@@ -19,6 +19,11 @@ TEST_CASE("a run takes what was planned for it, for every memory policy, with tw
   check_policies(2, kSmall);
 }
 
+TEST_CASE(
+    "an eager step with selective checkpointing peaks between one that keeps all and one that keeps none") {
+  for (const int ranks : {1, 2}) check_selective(ranks, kSmall);
+}
+
 // Two ranks with two stages each; the first is measured.
 TEST_CASE("a rank of a pipeline takes what was planned for it") {
   const Place place;
