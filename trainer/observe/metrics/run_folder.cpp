@@ -180,7 +180,10 @@ RunFolder::RunFolder(fs::path folder)
     : folder_(std::move(folder)), made_(make_folder(folder_)), lock_(lock(folder_)) {}
 
 RunFolder::~RunFolder() {
-  if (made_ && !has_begun()) FolderLock::remove_folder(folder_);
+  if (has_begun()) return;
+  std::error_code not_empty;
+  fs::remove(folder_ / FolderLock::kFile, not_empty);
+  if (made_) fs::remove(folder_, not_empty);
 }
 
 void RunFolder::begin(std::optional<std::int64_t> done) {
