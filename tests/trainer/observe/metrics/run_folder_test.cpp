@@ -248,12 +248,12 @@ TEST_CASE("a run folder that may not be written is refused") {
             "\" cannot be written to (Permission denied); choose another folder");
   fs::permissions(scratch / "closed", fs::perms(0777));
   write_text(scratch / "closed/.lock", "");  // another user's
-  fs::permissions(scratch / "closed/.lock", fs::perms(0444));
-  CHECK(as_ordinary_user(scratch / "closed") == "no error");
   fs::permissions(scratch / "closed/.lock", fs::perms(0));
   CHECK(as_ordinary_user(scratch / "closed") ==
         "6: job.dump_folder = \"" + (scratch / "closed").string() +
             "\" cannot be opened (Permission denied); choose another folder");
+  fs::permissions(scratch / "closed/.lock", fs::perms(0444));
+  CHECK(as_ordinary_user(scratch / "closed") == "no error");
   fs::permissions(scratch / "closed", fs::perms(0555));
   CHECK(as_ordinary_user(scratch / "closed/run") ==
         "6: job.dump_folder = \"" + (scratch / "closed/run").string() +
