@@ -26,6 +26,13 @@ constexpr std::size_t kVerifyBlockBytes = 1 << 20;
 constexpr std::size_t kMaxThreads = 16;
 constexpr std::size_t kSampledChunks = 8;
 
+// Of a committed folder, as far as `depth` looks without its shards' contents.
+Manifest checked_manifest(const fs::path& folder, Depth depth) {
+  Manifest manifest = read_committed(folder);
+  if (depth != Depth::manifest) check_sizes(folder, manifest);
+  return manifest;
+}
+
 // What is wrong with the folder stands in the entry. A file system that fails is no sign of damage, and
 // thrown.
 Entry entry_of(const fs::path& folder, const FolderName& name, Depth depth) {
@@ -38,9 +45,7 @@ Entry entry_of(const fs::path& folder, const FolderName& name, Depth depth) {
   }
   try {
     if (has_mark(folder)) {
-      Manifest manifest = read_committed(folder);
-      if (depth != Depth::manifest) check_sizes(folder, manifest);
-      entry.manifest = std::move(manifest);
+      entry.manifest = checked_manifest(folder, depth);
     } else {
       entry.state = State::uncommitted;
       entry.why = fmt::format("it has no {}: its save did not end", kCommittedFile);
@@ -155,8 +160,7 @@ std::vector<Entry> list(const fs::path& root) {
 Verdict verify(const fs::path& folder, Depth depth, const std::stop_token& stop) {
   Verdict verdict;
   try {
-    const Manifest manifest = read_committed(folder);
-    if (depth != Depth::manifest) check_sizes(folder, manifest);
+    const Manifest manifest = checked_manifest(folder, depth);
     if (depth > Depth::quick) verify_chunks(folder, manifest, depth, stop, verdict);
   } catch (const Error& error) {
     verdict.problems.push_back(error.what());
