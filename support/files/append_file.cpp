@@ -70,8 +70,7 @@ void AppendFile::append(std::string_view record) {
     if (waited) log_info(path_.string() + " can be written again; nothing of it is lost");
   } else if (!waited) {
     log_warning(fmt::format(
-        "cannot write {}: {}; the run goes on and tries again, up to {} KiB or {} records wait in "
-        "memory",
+        "cannot write {}: {}; the run goes on and tries again, up to {} KiB or {} records wait in memory",
         path_.string(), std::strerror(error_number_), kMostKept >> 10, kRecordsKept));
   }
 }

@@ -87,8 +87,7 @@ void Trainer::compile() {
   if (report_ && !InputSharding(layout_.mesh).follows_layout())
     log_warning(
         "the degrees of the experts and of the other layers do not nest, so the layout of values is not "
-        "checked "
-        "at each start; `rondo prove` checks it by playing steps");
+        "checked at each start; `rondo prove` checks it by playing steps");
   functions_ = std::make_unique<CompiledFunctions>(compile_functions(
       config_, layout_, pipeline_, environment_.rank, model_,
       compile_request(config_, device_.type(),
