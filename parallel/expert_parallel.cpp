@@ -3,6 +3,10 @@
 // so the sort puts them last, where the room or the count leaves them out. Both steps are autograd functions
 // of their own: the backward sums in f32 over slots, reduce-scatters, and rounds once. A count that is absent
 // is not saved, since autograd saves no undefined tensors.
+//
+// In the exact exchange every rank learns how many rows each has for each expert, so all know alike which
+// have no room: those of the last experts, and of one expert those of the last ranks. What a rank then sends
+// another is the beginning of what it has for it.
 #include "parallel/expert_parallel.h"
 
 #include <ATen/TensorOperators.h>
@@ -84,6 +88,20 @@ struct SumRows : torch::autograd::Function<SumRows> {
   }
 };
 
+// Rows in another order: by expert what came by rank, and back.
+struct Reorder : torch::autograd::Function<Reorder> {
+  static Tensor forward(AutogradContext* context, const Tensor& rows_RD, const Tensor& order_R,
+                        const Tensor& place_R, const Tensor& count) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    context->save_for_backward({place_R, count});
+    return permute_tokens(rows_RD, order_R, count, 1);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    return {permute_tokens(gradients[0], saved[0], saved[1], 1), {}, {}, {}};
+  }
+};
+
 // Slots by what they are sorted by; slots of one expert in their own order.
 struct Sorted {
   Tensor order_N, place_N;
@@ -146,20 +164,50 @@ Dispatched dispatch_fixed(const Tensor& x_TD, const Tensor& experts_TK, std::int
   return {rows_RD, runs.ends_E, runs.dropped_tokens, {order_R, place_PK, count}};
 }
 
+// Of the rows [from, to, expert] that ranks have for each other those that find room, by expert and then by
+// rank.
+Tensor with_room(const Tensor& counts_FTE, std::int64_t room) {
+  const std::int64_t ranks = counts_FTE.size(0), each = counts_FTE.size(2);
+  const Tensor counts = counts_FTE.permute({1, 2, 0}).reshape({ranks, each * ranks});
+  const Tensor ends = at::cumsum(counts, 1, at::kInt);
+  const Tensor find_room = at::clamp_max(ends, room) - at::clamp_max(ends - counts, room);
+  return find_room.view({ranks, each, ranks}).permute({2, 0, 1});
+}
+
+Tensor sum_over(const Tensor& counts, std::int64_t dim) { return at::sum(counts, dim, false, at::kInt); }
+
+// Dispatched::way_back of the exact exchange.
+enum ExactWay : std::uint8_t { kOrderN, kPlacePK, kOffered, kSent, kReceived, kOrderR, kPlaceR, kCount };
+
 Dispatched dispatch_exact(const Tensor& x_TD, const Choices& choices, const ExpertParallel& o) {
   const std::int64_t ranks = o.group.ranks, experts = choices.tokens_per_expert.size(0),
                      each = experts / ranks;
   const std::int64_t room = o.room(x_TD.size(0), choices.experts_PK.size(1), experts);
   const Sorted sorted = sorted_slots(choices.experts_PK.view({-1}));
   const Tensor place_PK = sorted.place_N.view(choices.experts_PK.sizes());
-  const Tensor sent_E = choices.tokens_per_expert.to(at::kInt);
-  const Tensor everyones = gather(sent_E, o.group).view({ranks, ranks, each});
-  const Tensor received = local_part(everyones, 1, o.place, o.group.name);
-  const Tensor sent = sent_E.view({ranks, each});
+  const Tensor offered_TE = choices.tokens_per_expert.to(at::kInt).view({ranks, each});
+  const Tensor offered_FTE = gather(offered_TE, o.group).view({ranks, ranks, each});
+  const Tensor sent_FTE = o.is_bounded() ? with_room(offered_FTE, room) : offered_FTE;
+  const Tensor received_FE = local_part(sent_FTE, 1, o.place, o.group.name);
+  const Tensor ends_E = at::cumsum(sum_over(received_FE, 0), 0, at::kInt), count = ends_E.select(0, each - 1);
+  const Tensor offered = sum_over(offered_TE, 1);
+  const Tensor sent = o.is_bounded() ? sum_over(local_part(sent_FTE, 0, o.place, o.group.name), 1) : offered;
+  const RowCounts by_rank{offered, sent, sum_over(received_FE, 1)};
+  const RowOrder by_expert = order_by_expert(received_FE, room, o.group.name);
+
   const Tensor home_ND = TakeRows::apply(x_TD, sorted.order_N, place_PK, MaybeTensor(), o.sharers);
-  const Tensor rows_RD = all_to_all_tokens(home_ND, sent, received, /*back=*/false, room, o.group.name);
-  const Runs runs = runs_within(room, at::sum(received, at::IntArrayRef{0}, false, at::kInt), o.is_bounded());
-  return {rows_RD, runs.ends_E, runs.dropped_tokens, {sorted.order_N, place_PK, sent, received}};
+  const Tensor came_RD = all_to_all_tokens(home_ND, by_rank, /*back=*/false, room, o.group.name);
+  const Tensor rows_RD = Reorder::apply(came_RD, by_expert.order_R, by_expert.place_R, count);
+  Tensor dropped;
+  if (o.is_bounded()) {
+    const Tensor for_here = at::sum(local_part(offered_FTE, 1, o.place, o.group.name), at::kInt);
+    dropped = (for_here - count).to(at::kFloat);
+  }
+  return {rows_RD,
+          ends_E,
+          dropped,
+          {sorted.order_N, place_PK, by_rank.offered, by_rank.sent, by_rank.received, by_expert.order_R,
+           by_expert.place_R, count}};
 }
 
 }  // namespace
@@ -197,9 +245,10 @@ Tensor combine_rows(const Tensor& rows_RD, const Dispatched& dispatched, const T
     const MaybeTensor count = count_in(way, 2);
     return SumRows::apply(rows_RD, scores_TK, way[0], way[1], count, options.meeting());
   }
-  const Tensor home_ND =
-      all_to_all_tokens(rows_RD, way[2], way[3], /*back=*/true, way[0].size(0), options.group.name);
-  return SumRows::apply(home_ND, scores_TK, way[0], way[1], MaybeTensor(), options.sharers);
+  const Tensor came_RD = Reorder::apply(rows_RD, way[kPlaceR], way[kOrderR], way[kCount]);
+  const Tensor home_ND = all_to_all_tokens(came_RD, {way[kOffered], way[kSent], way[kReceived]},
+                                           /*back=*/true, way[kOrderN].size(0), options.group.name);
+  return SumRows::apply(home_ND, scores_TK, way[kOrderN], way[kPlacePK], MaybeTensor(), options.sharers);
 }
 
 }  // namespace rondo

@@ -64,7 +64,7 @@ constexpr std::array kFacts = {
     effect("aten.nonzero.default", Effect::host_sync),
     OpFacts{.name = "rondo.all_to_all_tokens.default",
             .effect = Effect::host_sync,
-            .collective = CollectiveFacts{.kind = CollectiveKind::all_to_all, .group = 5}},
+            .collective = CollectiveFacts{.kind = CollectiveKind::all_to_all, .group = 6}},
 
     view("aten._unsafe_view.default", ViewKind::same_start),
     view("aten.alias.default", ViewKind::same_start),

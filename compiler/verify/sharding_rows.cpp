@@ -92,11 +92,20 @@ Placement dot_rows(const OnAxis& at, std::size_t) {  // (rows, x, place, count)
   const Placement sums = sums_of_rows(at.operand(0), nonlinear(at.operand(2)));
   return product_of(sums, at.operand(1));
 }
-// (rows, sent, received, back, result_rows, group): tokens of this rank to those of its experts, or back.
+// (counts, rows, group): each rank's order of what it got; on other axes of its own rows among themselves.
+Placement order_by_expert(const OnAxis& at, std::size_t) {
+  const Placement counts = nonlinear(at.operand(0));
+  if (!at.in_group) return counts == kReplicated ? counts : sharded(0);
+  if (counts.kind != Kind::local)
+    throw Refused{"what it orders by is not what this rank received, but \"" + print(counts) + "\""};
+  return counts;
+}
+// (rows, offered, sent, received, back, result_rows, group): tokens of this rank to those of its experts, or
+// back.
 Placement all_to_all_tokens(const OnAxis& at, std::size_t) {
   const Placement rows = at.operand(0);
   if (!at.in_group) return rows;
-  const auto* back = at.node.args.size() > 3 ? std::get_if<bool>(&at.node.args[3]) : nullptr;
+  const auto* back = at.node.args.size() > 4 ? std::get_if<bool>(&at.node.args[4]) : nullptr;
   if (back != nullptr && *back && rows.kind == Kind::local) return sharded(0);
   if (back != nullptr && !*back && rows == sharded(0)) return kLocal;
   throw Refused{fmt::format("it sends rows that are \"{}\"", print(rows))};
@@ -114,6 +123,7 @@ constexpr NamedRule kRowRules[] = {
     {"rondo.dot_rows.default", dot_rows},
     {"rondo.local_ids.default", local_ids},
     {"rondo.local_part.default", local_ids},
+    {"rondo.order_by_expert.default", order_by_expert},
     {"rondo.permute_tokens.default", permute_tokens},
     {"rondo.unpermute_tokens.default", unpermute_tokens},
 };

@@ -5,6 +5,9 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "ops/kernel/element.h"
 #include "ops/kernel/op_handle.h"
@@ -117,6 +120,32 @@ Tensor dot_rows_cpu(const Tensor& rows_RD, const Tensor& x_TD, const Tensor& pla
   return result;
 }
 
+std::tuple<Tensor, Tensor> order_by_expert_cpu(const Tensor& some_counts, std::int64_t rows,
+                                               std::string_view) {
+  const Tensor counts = some_counts.contiguous();
+  const auto [order, place] = order_by_expert_results(counts, rows);
+  const std::int64_t ranks = counts.size(0), experts = counts.size(1);
+  const auto* const count = counts.const_data_ptr<std::int32_t>();
+  auto* const row_at = order.mutable_data_ptr<std::int64_t>();
+  auto* const place_of = place.mutable_data_ptr<std::int64_t>();
+  std::vector<std::int64_t> begins(static_cast<std::size_t>(ranks * experts));  // of each run, by rank
+  std::exclusive_scan(count, count + counts.numel(), begins.begin(), std::int64_t{0});
+  std::int64_t filled = 0;
+  for (std::int64_t expert = 0; expert < experts; ++expert)
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const std::int64_t run = rank * experts + expert;
+      RONDO_ASSERT(count[run] >= 0 && count[run] <= rows - filled, "what came has room");
+      for (std::int64_t i = 0; i < count[run]; ++i, ++filled) {
+        const std::int64_t row = begins[static_cast<std::size_t>(run)] + i;
+        row_at[filled] = row;
+        place_of[row] = filled;
+      }
+    }
+  std::iota(row_at + filled, row_at + rows, filled);
+  std::iota(place_of + filled, place_of + rows, filled);
+  return {order, place};
+}
+
 }  // namespace
 
 Tensor permute_tokens_result(const Tensor& x, const Tensor& order) {
@@ -127,6 +156,11 @@ Tensor unpermute_tokens_result(const Tensor& rows, const Tensor& place) {
 }
 Tensor dot_rows_result(const Tensor& rows, const Tensor& place) {
   return at::empty(place.sizes(), rows.options().dtype(sum_dtype(rows)));
+}
+
+std::tuple<Tensor, Tensor> order_by_expert_results(const Tensor& counts, std::int64_t rows) {
+  const auto whole = counts.options().dtype(at::kLong);
+  return {at::empty({rows}, whole), at::empty({rows}, whole)};
 }
 
 Tensor permute_tokens(const Tensor& x, const Tensor& order, const MaybeTensor& count, std::int64_t copies,
@@ -146,15 +180,23 @@ Tensor dot_rows(const Tensor& rows, const Tensor& x, const Tensor& place, const 
   return handle.call(rows, x, place, count);
 }
 
+RowOrder order_by_expert(const Tensor& counts, std::int64_t rows, std::string_view group) {
+  static const auto handle = op_handle<decltype(order_by_expert_cpu)>("rondo::order_by_expert");
+  auto [order, place] = handle.call(counts, rows, group);
+  return {std::move(order), std::move(place)};
+}
+
 TORCH_LIBRARY_FRAGMENT(rondo, m) {
   m.def("permute_tokens(Tensor x, Tensor order, Tensor? count, int copies, Tensor? scores) -> Tensor");
   m.def("unpermute_tokens(Tensor rows, Tensor place, Tensor? count, Tensor? scores) -> Tensor");
   m.def("dot_rows(Tensor rows, Tensor x, Tensor place, Tensor? count) -> Tensor");
+  m.def("order_by_expert(Tensor counts, int rows, str group) -> (Tensor, Tensor)");
 }
 TORCH_LIBRARY_IMPL(rondo, CPU, m) {
   m.impl("permute_tokens", &permute_tokens_cpu);
   m.impl("unpermute_tokens", &unpermute_tokens_cpu);
   m.impl("dot_rows", &dot_rows_cpu);
+  m.impl("order_by_expert", &order_by_expert_cpu);
 }
 TORCH_LIBRARY_IMPL(rondo, Meta, m) {
   m.impl("permute_tokens", [](const Tensor& x, const Tensor& order, const MaybeTensor&, std::int64_t,
@@ -163,6 +205,9 @@ TORCH_LIBRARY_IMPL(rondo, Meta, m) {
                                 const MaybeTensor&) { return unpermute_tokens_result(rows, place); });
   m.impl("dot_rows", [](const Tensor& rows, const Tensor&, const Tensor& place, const MaybeTensor&) {
     return dot_rows_result(rows, place);
+  });
+  m.impl("order_by_expert", [](const Tensor& counts, std::int64_t rows, std::string_view) {
+    return order_by_expert_results(counts, rows);
   });
 }
 

@@ -112,6 +112,29 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0 && slot < slots) result[slot] = counts ? total : Sum(0);
 }
 
+// Block b writes run b, by rank; the last block what lies behind all runs. Each adds up the counts before its
+// own, in both orders: there are as many runs as experts.
+__global__ void __launch_bounds__(kThreads)
+    order_kernel(const std::int32_t* __restrict__ counts, std::int64_t ranks, std::int64_t experts,
+                 std::int64_t rows, std::int64_t* __restrict__ order, std::int64_t* __restrict__ place) {
+  const std::int64_t runs = ranks * experts, run = blockIdx.x;
+  const std::int64_t rank = run / experts, expert = run % experts;
+  std::int64_t before_by_rank = 0, before_by_expert = 0;
+  for (std::int64_t other = threadIdx.x % kWarp; other < runs; other += kWarp) {
+    const std::int64_t of_rank = other / experts, of_expert = other % experts;
+    if (other < run) before_by_rank += counts[other];
+    if (run == runs || of_expert < expert || (of_expert == expert && of_rank < rank))
+      before_by_expert += counts[other];
+  }
+  const std::int64_t row = warp_sum(before_by_rank), to = warp_sum(before_by_expert);
+  const std::int64_t count = run == runs ? rows - row : counts[run];
+  if (count < 0 || row + count > rows || to + count > rows) __trap();  // the CPU's assertion
+  for (std::int64_t i = threadIdx.x; i < count; i += kThreads) {
+    order[to + i] = row + i;
+    place[row + i] = to + i;
+  }
+}
+
 // Calls body(T(), count) with the widest accesses that all rows allow.
 template <class Body>
 void with_packs(Element element, bool wide, const Body& body) {
@@ -165,6 +188,12 @@ void dot_rows(Element element, const void* rows, const void* x, const std::int64
            static_cast<const T*>(x), place, count, static_cast<SumOf<T>*>(result), slots, copies, room,
            width);
   });
+}
+
+void order_by_expert(const std::int32_t* counts, std::int64_t ranks, std::int64_t experts, std::int64_t rows,
+                     std::int64_t* order, std::int64_t* place, cudaStream_t stream) {
+  launch(order_kernel, blocks_for(ranks * experts + 1, 1), kThreads, stream, counts, ranks, experts, rows,
+         order, place);
 }
 
 }  // namespace rondo::cuda

@@ -14,14 +14,22 @@
 //     the sum over a token's slots of their rows, times their scores, in the order of the slots
 //   rondo::dot_rows(rows, x, place, count) -> [T, K]
 //     the product of each slot's row with its token's row of x [T, D]: what a score's gradient is
+//   rondo::order_by_expert(counts, rows, group) -> (order, place), int64 [R] each; R is `rows`
+//     counts int32 [n, E], at most R together: how many rows came from rank p for expert e
+//     of rows that lie by rank and then by expert: row order[r] is the r-th by expert and then by rank, and
+//     row r is the place[r]-th; those behind what came stay where they are. `group` is that of the ranks:
+//     only the verifier looks at it
 //
 // x and rows: f32, bf16 or f64. Scores and what is summed: f32, or f64 for f64; permute_tokens rounds once.
-// Results are contiguous. The three are each other's derivatives: parallel/expert_parallel.cpp.
+// Results are contiguous. The first three are each other's derivatives: parallel/expert_parallel.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
+#include <string_view>
+#include <tuple>
 
 namespace rondo {
 
@@ -35,9 +43,15 @@ at::Tensor unpermute_tokens(const at::Tensor& rows_RD, const at::Tensor& place_T
 at::Tensor dot_rows(const at::Tensor& rows_RD, const at::Tensor& x_TD, const at::Tensor& place_TK,
                     const MaybeTensor& count);
 
+struct RowOrder {
+  at::Tensor order_R, place_R;
+};
+RowOrder order_by_expert(const at::Tensor& counts, std::int64_t rows, std::string_view group);
+
 // The results that kernels of every device and the shape rules begin with: allocated, not written.
 at::Tensor permute_tokens_result(const at::Tensor& x_TD, const at::Tensor& order_R);
 at::Tensor unpermute_tokens_result(const at::Tensor& rows_RD, const at::Tensor& place_TK);
 at::Tensor dot_rows_result(const at::Tensor& rows_RD, const at::Tensor& place_TK);
+std::tuple<at::Tensor, at::Tensor> order_by_expert_results(const at::Tensor& counts, std::int64_t rows);
 
 }  // namespace rondo

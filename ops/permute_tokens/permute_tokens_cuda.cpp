@@ -59,12 +59,25 @@ Tensor dot_rows_cuda(const Tensor& rows_RD, const Tensor& x_TD, const Tensor& pl
   return result;
 }
 
+std::tuple<Tensor, Tensor> order_by_expert_cuda(const Tensor& some_counts, std::int64_t rows,
+                                                std::string_view) {
+  const cuda::Launch launch(some_counts, "order_by_expert");
+  const Tensor counts = some_counts.contiguous();
+  auto results = order_by_expert_results(counts, rows);
+  cuda::order_by_expert(counts.const_data_ptr<std::int32_t>(), counts.size(0), counts.size(1), rows,
+                        std::get<0>(results).mutable_data_ptr<std::int64_t>(),
+                        std::get<1>(results).mutable_data_ptr<std::int64_t>(), launch.stream());
+  launch.check();
+  return results;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(rondo, CUDA, m) {
   m.impl("permute_tokens", &permute_tokens_cuda);
   m.impl("unpermute_tokens", &unpermute_tokens_cuda);
   m.impl("dot_rows", &dot_rows_cuda);
+  m.impl("order_by_expert", &order_by_expert_cuda);
 }
 
 }  // namespace rondo

@@ -26,4 +26,8 @@ void dot_rows(Element element, const void* rows, const void* x, const std::int64
               const std::int32_t* count, void* result, std::int64_t slots, std::int64_t copies,
               std::int64_t room, std::int64_t width, cudaStream_t stream);
 
+// counts [ranks, experts]; order and place [rows].
+void order_by_expert(const std::int32_t* counts, std::int64_t ranks, std::int64_t experts, std::int64_t rows,
+                     std::int64_t* order, std::int64_t* place, cudaStream_t stream);
+
 }  // namespace rondo::cuda

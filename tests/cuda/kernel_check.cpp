@@ -60,6 +60,14 @@ void check_permute_tokens(Checks& checks, c10::Device device) {
   }
 }
 
+void check_order_by_expert(Checks& checks, c10::Device device) {
+  const Tensor counts = at::randint(0, 40, {8, 32}, at::kInt);
+  check(checks, device,
+        {"order_by_expert: the CPU's", "order_by_expert", at::kInt, at::kLong, 0, true, [=](const Place& p) {
+           return call("order_by_expert", counts.to(p.device), std::int64_t{12'000}, std::string("ep"));
+         }});
+}
+
 void check_grouped_mm(Checks& checks, c10::Device device) {
   constexpr std::int64_t kRows = 700, kInner = 256, kColumns = 192;
   const Tensor ends = at::tensor({0, 130, 131, 131, 400, 401, 640, 683}, at::kInt);
@@ -91,6 +99,7 @@ void check_grouped_mm(Checks& checks, c10::Device device) {
 
 void check_experts(Checks& checks, c10::Device device) {
   check_permute_tokens(checks, device);
+  check_order_by_expert(checks, device);
   check_grouped_mm(checks, device);
 }
 

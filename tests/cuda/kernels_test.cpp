@@ -10,6 +10,7 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/randperm.h>
+#include <ATen/ops/sum.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -68,6 +69,27 @@ TEST_CASE("rows of tokens have the bits of the CPU's kernels") {
   cuda::dot_rows(element, rows.const_data_ptr(), x.const_data_ptr(), place_data, data(count),
                  products.mutable_data_ptr(), slots, copies, slots, width, nullptr);
   CHECK(at::equal(products, dot_rows(rows, x, place, count)));
+}
+
+TEST_CASE("the order of what came has the bits of the CPU's kernel") {
+  const auto [ranks, experts] = GENERATE(std::pair(1, 1), std::pair(4, 3), std::pair(3, 70));
+  const std::int64_t spare = GENERATE(0, 300);
+  const Tensor counts = at::randint(0, 9, {ranks, experts}, at::kInt);
+  const std::int64_t rows = at::sum(counts).item<std::int64_t>() + spare;
+  const Tensor order = at::full({rows}, -1, at::kLong), place = at::full({rows}, -1, at::kLong);
+  cuda::order_by_expert(counts.const_data_ptr<std::int32_t>(), ranks, experts, rows,
+                        order.mutable_data_ptr<std::int64_t>(), place.mutable_data_ptr<std::int64_t>(),
+                        nullptr);
+  const RowOrder expected = order_by_expert(counts, rows, "ep");
+  CHECK(at::equal(order, expected.order_R));
+  CHECK(at::equal(place, expected.place_R));
+}
+
+TEST_CASE("more rows than there is room for stop the kernel that orders them") {
+  const Tensor counts = at::full({1, 2}, 3, at::kInt), rows = at::empty({2, 5}, at::kLong);
+  auto* const data = rows.mutable_data_ptr<std::int64_t>();
+  CHECK_THROWS(
+      cuda::order_by_expert(counts.const_data_ptr<std::int32_t>(), 1, 2, 5, data, data + 5, nullptr));
 }
 
 TEST_CASE("a row of a slot that does not exist stops the kernel") {

@@ -154,4 +154,23 @@ TEST_CASE("the room of a rank is the worst case, or the factor times what balanc
   CHECK(ExpertParallel{}.room(100, 3, 8) == 300);
 }
 
+TEST_CASE("what came by rank is ordered by expert, and back, and what lies behind stays") {
+  const Tensor counts = at::tensor({2, 0, 3, 1, 0, 4, 0, 0, 0, 2, 1, 0}, at::kInt).view({4, 3});
+  constexpr std::int64_t kCame = 13, kRoom = 16;
+  const RowOrder order = order_by_expert(counts, kRoom, "ep");
+  // Rows as ranks send them: rank and expert of each.
+  std::vector<std::int64_t> ranks, experts;
+  for (std::int64_t rank = 0; rank < 4; ++rank)
+    for (std::int64_t expert = 0; expert < 3; ++expert)
+      for (std::int64_t i = 0; i < counts[rank][expert].item<int>(); ++i)
+        ranks.push_back(rank), experts.push_back(expert);
+  REQUIRE(std::ssize(ranks) == kCame);
+  const Tensor by_expert = std::get<1>(
+      at::sort(at::tensor(experts, at::kLong) * 4 + at::tensor(ranks, at::kLong), /*stable=*/true, 0, false));
+  CHECK(at::equal(order.order_R.narrow(0, 0, kCame), by_expert));
+  CHECK(at::equal(order.order_R.narrow(0, kCame, kRoom - kCame), at::tensor({13, 14, 15}, at::kLong)));
+  CHECK(at::equal(order.place_R, at::argsort(order.order_R)));
+  CHECK_THROWS(order_by_expert(counts, kCame - 1, "ep"));
+}
+
 }  // namespace rondo

@@ -6,6 +6,7 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/ones.h>
@@ -19,6 +20,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include "ops/all_to_all_tokens/all_to_all_tokens.h"
+#include "support/error.h"
 #include "tests/parallel/rank_threads.h"
 
 namespace rondo {
@@ -118,6 +121,51 @@ TEST_CASE("rows beyond the room are counted, and left out on both ways") {
   CHECK(at::allclose(y[0][5], p.x[5]));
   for (const Tensor& none : {y[0].narrow(0, 6, 5), y[1], y[2]})
     CHECK(at::sum(none.abs()).item<double>() == 0);
+}
+
+TEST_CASE("both exchanges leave out the same rows, and give the same results and gradients without them") {
+  const double factor = GENERATE(0.1, 0.5, 0.9, 1.0);
+  const std::string routing = GENERATE(as<std::string>{}, "random", "one rank gets none");
+  INFO(routing << ", room for " << factor);
+  const Problem p = problem(routing);
+  std::vector<Tensors> fixed(kRanks), exact(kRanks);
+  on_ranks(kRanks, [&](std::int64_t rank, const AxisGroup& group) {
+    const auto i = static_cast<std::size_t>(rank);
+    for (const auto& [exchange, made] : {std::pair(ExpertExchange::fixed_size, &fixed[i]),
+                                         std::pair(ExpertExchange::exact_counts, &exact[i])})
+      *made = forward_backward(p, rank * kTokens, kTokens, {group, rank, exchange, factor});
+  });
+  for (std::size_t rank = 0; rank < kRanks; ++rank)
+    for (std::size_t i = 0; i < fixed[rank].size(); ++i)
+      CHECK(at::allclose(exact[rank][i], fixed[rank][i], 1e-12, 1e-12));
+}
+
+TEST_CASE("of an exchange's rows those go that the receiver has room for, and what comes more is refused") {
+  const Tensor rows = at::arange(kRanks * 4, at::kFloat).view({kRanks * 4, 1}).to(at::kBFloat16);
+  const Tensor offered = at::full({kRanks}, 4, at::kInt), sent = at::full({kRanks}, 3, at::kInt);
+  std::vector<Tensor> came(kRanks), home(kRanks);
+  std::vector<std::string> refused(kRanks);
+  on_ranks(kRanks, [&](std::int64_t rank, const AxisGroup& group) {
+    const auto i = static_cast<std::size_t>(rank);
+    const Tensor own = rows + rank * 100;
+    came[i] = all_to_all_tokens(own, {offered, sent, sent}, /*back=*/false, 10, group.name);
+    home[i] = all_to_all_tokens(came[i], {offered, sent, sent}, /*back=*/true, kRanks * 4, group.name);
+    try {
+      all_to_all_tokens(own, {offered, sent, sent}, /*back=*/false, 8, group.name);
+    } catch (const Error& error) {
+      refused[i] = error.what();
+    }
+  });
+  for (std::int64_t rank = 0; rank < kRanks; ++rank) {
+    const auto i = static_cast<std::size_t>(rank);
+    CHECK(came[i].size(0) == 10);
+    for (std::int64_t from = 0; from < kRanks; ++from)
+      CHECK(at::equal(came[i].narrow(0, from * 3, 3), (rows + from * 100).narrow(0, rank * 4, 3)));
+    CHECK(came[i][9].item<float>() == 0);
+    for (std::int64_t row = 0; row < kRanks * 4; ++row)
+      CHECK(at::equal(home[i][row], row % 4 < 3 ? rows[row] + rank * 100 : at::zeros_like(rows[row])));
+    CHECK(refused[i].find("what an exchange receives has room") != std::string::npos);
+  }
 }
 
 }  // namespace rondo

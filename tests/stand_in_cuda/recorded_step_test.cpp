@@ -76,16 +76,16 @@ const std::vector<Layout>& layouts() {
        {"--parallelism.context_parallel_degree=2", "--training.mixed_precision_param=bfloat16",
         "--parallelism.context_parallel_rotate_method=alltoall"},
        "nodes/edges 796/944, 29 calls and 0 waits a step"},
-      // Each expert gets as many rows of each rank: i32[2, 2, 4] of 96 at each exchange. Its host calls vary
-      // with the watchdog of NCCL.
+      // Each rank gets as many rows of each: i32[3, 2] of 384 at each exchange. Its host calls vary with the
+      // watchdog of NCCL.
       {"DeepSeek-V3, experts over 2, exact counts",
        2,
        kDeepSeek,
        {"--parallelism.expert_parallel_degree=2", "--parallelism.expert_parallel_comm_backend=standard"},
-       "nodes/edges 86/92 9/8 58/59 9/8 58/59 9/8 58/59 9/8 58/59 9/8 52/58 10/9 66/68 10/9 66/68 10/9 66/68 "
-       "10/9 "
-       "66/68 10/9 135/143,",
-       {"RONDO_STAND_IN_ANSWER=counts:64:96"}},
+       "nodes/edges 92/98 8/7 64/65 8/7 64/65 8/7 64/65 8/7 64/65 8/7 52/58 12/11 66/68 12/11 66/68 12/11 "
+       "66/68 "
+       "12/11 66/68 12/11 135/143,",
+       {"RONDO_STAND_IN_ANSWER=counts:24:384"}},
       {"DeepSeek-V3, experts over 2",
        2,
        kDeepSeek,

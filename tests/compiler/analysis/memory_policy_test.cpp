@@ -181,7 +181,7 @@ TEST_CASE("an all-to-all is computed again only where that is asked for") {
   const Graph graph = parse(
       "graph g\nblock layers.0\nbatch %0: f32[32,64] x\nbatch %1: i32[2,2] sent\n"
       "forward layers.0\n"
-      "  %2: f32[48,64] = rondo.all_to_all_tokens.default(%0, %1, %1, false, 48, \"ep\")\n"
+      "  %2: f32[48,64] = rondo.all_to_all_tokens.default(%0, %1, %1, %1, false, 48, \"ep\")\n"
       "  %3: f32[48,64] = aten.silu.default(%2)\n"
       "backward layers.0\n"
       "  %4: f32[48,64] = aten.mul.Tensor(%2, %3)\n"

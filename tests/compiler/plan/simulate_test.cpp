@@ -70,7 +70,7 @@ TEST_CASE("an exchange whose sizes the host waits for runs at its own share of t
     return simulate(graph, on, {{"ep", {4, 1}}}).exposed_s;
   };
   const std::string exchange =
-      "%2: f32[250] = rondo.all_to_all_tokens.default(%0, %1, %1, false, 250, \"ep\")";
+      "%2: f32[250] = rondo.all_to_all_tokens.default(%0, %1, %1, %1, false, 250, \"ep\")";
   CHECK(exposed_s(device, exchange) == Approx(10 * exposed_s(slow_device(), exchange)));
 }
 
@@ -97,8 +97,8 @@ TEST_CASE("a wait right behind its start exposes all") {
 
 TEST_CASE("an exchange of rows is done when its node is, and hides behind nothing") {
   const StepEstimate e =
-      estimate("  %2: f32[250] = rondo.all_to_all_tokens.default(%1, %0, %0, false, 250, \"dp\")\n" + kWork +
-               "return\n  y = %4\n  z = %2\n");
+      estimate("  %2: f32[250] = rondo.all_to_all_tokens.default(%1, %0, %0, %0, false, 250, \"dp\")\n" +
+               kWork + "return\n  y = %4\n  z = %2\n");
   CHECK(e.of(CollectiveKind::all_to_all).count == 1);
   CHECK(e.of(CollectiveKind::all_to_all).exposed_s == Approx(0.75e-3));  // of 1000 bytes, to 3 others of 4
   CHECK(e.exposed_s == Approx(0.75e-3));
