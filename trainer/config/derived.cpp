@@ -187,8 +187,9 @@ ScheduleSteps schedule_steps(const JobConfig& config) {
   const std::int64_t warmup = std::min(config.lr_scheduler.warmup_steps, total);
   const std::int64_t left = total - warmup;
   const double ratio = config.lr_scheduler.decay_ratio.value_or(1.0);
+  // Halves to even, as Python rounds.
   const auto decay =
-      std::min(static_cast<std::int64_t>(std::llround(static_cast<double>(total) * ratio)), left);
+      std::min(static_cast<std::int64_t>(std::nearbyint(static_cast<double>(total) * ratio)), left);
   return {warmup, left - decay, decay};
 }
 

@@ -8,7 +8,7 @@ namespace rondo {
 
 double lr_factor(std::int64_t step, const ScheduleSteps& schedule, const std::string& decay_type,
                  double min_factor) {
-  if (step < schedule.warmup) return static_cast<double>(step + 1) / static_cast<double>(schedule.warmup + 1);
+  if (step < schedule.warmup) return static_cast<double>(step + 1) / static_cast<double>(schedule.warmup);
   const std::int64_t decay_begin =
       schedule.warmup + schedule.stable + 1;  // the virtual step lengthens the stable phase
   if (step < decay_begin) return 1.0;

@@ -1,4 +1,5 @@
-// Warm-up, stable, decay (torchtitan's schedule): the factor on optimizer.lr for each step. Plain C++.
+// Warm-up, stable, decay: the factor on optimizer.lr for each step, as in torchtitan
+// (torchtitan/components/lr_scheduler.py). Plain C++.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace rondo {
 
-// `step` counts from 0. Linear warm-up over (step + 1) / (warmup + 1); then 1; then down to min_factor by
+// `step` counts from 0. Linear warm-up, (step + 1) / warmup; then 1; then down to min_factor by
 // `decay_type`: linear 1 - x, sqrt 1 - sqrt(x), cosine (1 + cos(pi x)) / 2. One virtual step follows the
 // last, so that it is not 0.
 double lr_factor(std::int64_t step, const ScheduleSteps& schedule, const std::string& decay_type,
