@@ -103,9 +103,14 @@ Routing run_router(const MixtureOfExperts& m, const Tensor& x_TD, const Weights&
   }
   const Tensor plain_TE = at::linear(x_TD.to(wide), gate_ED);
   Routing routing = route(m.router_has_bias ? plain_TE + bias_E : plain_TE, load_bias_E, m.router);
-  if (balance.weight > 0)
-    routing.scores_TK = with_loss(routing.scores_TK,
-                                  sequence_loss(routing.all_scores_TE, routing.experts_TK, weights, balance));
+  if (balance.weight > 0) {
+    // By affinity alone: where a bias or groups steer the choice, that is even when affinities are not.
+    const bool is_steered = load_bias_E.defined() || m.router.n_groups > 1;
+    const Tensor preferred_TK =
+        is_steered ? best(routing.all_scores_TE.detach(), m.router.top_k) : routing.experts_TK;
+    routing.scores_TK =
+        with_loss(routing.scores_TK, sequence_loss(routing.all_scores_TE, preferred_TK, weights, balance));
+  }
   return routing;
 }
 

@@ -115,9 +115,15 @@ Reference reference(const Tensor& x, const Named& w, const Tensor& bias, const S
   const Tensor logits = at::matmul(x, w.at("moe.router.gate.weight").t());
   const Tensor powers = logits.exp();
   const Tensor scores = sigmoid ? 1 / (1 + (-logits).exp()) : powers / powers.sum(1, /*keepdim=*/true);
-  Tensor taken = at::zeros_like(scores).detach();
-  for (std::int64_t t = 0; t < x.size(0); ++t)
-    for (const std::int64_t e : choice(scores[t].detach(), bias, s)) taken[t][e].fill_(1.0);
+  const auto marked = [&](const Tensor& by_bias, const Shape& by) {
+    Tensor marks = at::zeros_like(scores).detach();
+    for (std::int64_t t = 0; t < x.size(0); ++t)
+      for (const std::int64_t e : choice(scores[t].detach(), by_bias, by)) marks[t][e].fill_(1.0);
+    return marks;
+  };
+  Shape without_groups = s;
+  without_groups.groups = without_groups.limited = 1;
+  const Tensor taken = marked(bias, s), preferred = marked(at::zeros_like(bias), without_groups);
   Tensor chosen = scores * taken;
   if (s.norm) chosen = chosen / chosen.sum(1, true);
   Tensor y = at::zeros_like(x).detach();
@@ -130,8 +136,8 @@ Reference reference(const Tensor& x, const Named& w, const Tensor& bias, const S
     y = y + feed_forward_of(x, w.at("moe.shared_experts.w1.weight"), w.at("moe.shared_experts.w2.weight"),
                             w.at("moe.shared_experts.w3.weight"));
   const auto by_sequence = [&](const Tensor& all) { return all.view({s.sequences, s.length, s.experts}); };
-  const Tensor f =
-      by_sequence(taken).sum(1) * static_cast<double>(s.experts) / static_cast<double>(s.top_k * s.length);
+  const Tensor f = by_sequence(preferred).sum(1) * static_cast<double>(s.experts) /
+                   static_cast<double>(s.top_k * s.length);
   const Tensor p = by_sequence(scores / scores.sum(1, true)).mean(1);
   return {y, taken, (f * p).sum()};
 }
