@@ -61,7 +61,7 @@ struct DeepSeekV3Config : YarnSizes {
   static const Fields& fields();
   FieldValues plain() const;
   // YaRN lengthens the context of a model that was trained on rope_original_max_seq_len tokens. Up to so many
-  // need none (DeepSeek-V3 report, section 4.3; DeepSeek's model.py, torchtitan).
+  // need none (DeepSeek-V3 report, section 4.3).
   DeepSeekV3Config for_rows(std::int64_t longest) const;
   DeepSeekV3Config small() const;
   std::vector<SizeProblem> problems() const;

@@ -26,7 +26,7 @@ struct Llama4Config : RoutedSizes, WavelengthSizes {
   std::int64_t no_rope_layer_interval = 4;     // no rotation, likewise
   std::int64_t attention_chunk = 8192;         // tokens, in layers with rotation
   bool use_qk_norm = true;                     // there, too
-  double attn_scale = 0.1;                     // of the growth of queries in the others
+  double attn_scale = 0;                       // of the growth of queries in the others
   std::int64_t floor_scale = 8192;             // tokens, its step
 
   Llama4Config() { top_k = 1; }

@@ -21,7 +21,7 @@ const Fields& Llama4Config::fields() {
               "RMSNorm without a weight over each rotated head of queries and keys"),
         field("attn_scale", &C::attn_scale,
               "queries of layers without rotation grow with their position by 1 + this * ln(1 + "
-              "floor((position + 1) / floor_scale)); 0: they do not",
+              "floor((position + 1) / floor_scale)), which Meta does in inference alone; 0: they do not",
               {.minimum = 0}),
         field("floor_scale", &C::floor_scale, "tokens after which they grow again",
               {.minimum = 1, .maximum = kWidest, .unit = "tokens"})}});

@@ -73,7 +73,9 @@ const hugging_face::ModelType& Llama4Config::hugging_face_type() {
       .defaults = {{"norm_eps", 1e-5},
                    {"rope_theta", 500000.0},
                    {"max_seq_len", std::int64_t{131072}},
-                   {"tie_embeddings", false}},
+                   {"tie_embeddings", false},
+                   {"attn_scale", 0.1},
+                   {"floor_scale", std::int64_t{8192}}},
       .sizes =
           hugging_face::grouped_query_names({{"intermediate_size", "moe_hidden_dim"},
                                              {"num_local_experts", "n_experts"},

@@ -152,10 +152,12 @@ std::vector<Published> published() {
           {"deepseek_v3", "kimi_k2_1T", kimi_k2()}};
 }
 
+// As it is published for inference: of DeepSeek with YaRN, of Llama 4 with queries that grow.
 FieldValues flavor(const std::string& model, const std::string& name) {
-  const std::string rows = model == "deepseek_v3" ? "8192" : "2048";  // DeepSeek's need YaRN
-  return load_config({"--model.name=" + model, "--model.flavor=" + name, "--training.seq_len=" + rows})
-      .model.sizes;
+  std::vector<std::string> flags = {"--model.name=" + model, "--model.flavor=" + name};
+  flags.push_back(model == "deepseek_v3" ? "--training.seq_len=8192" : "--training.seq_len=2048");
+  if (model == "llama4") flags.emplace_back("--model.attn_scale=0.1");
+  return load_config(flags).model.sizes;
 }
 
 FieldValues plain(const char* model, const FieldValues& sizes) {
@@ -246,6 +248,20 @@ TEST_CASE("Llama 4's text model is read out of one of texts and images, and noth
       ContainsSubstring("quantization_config.quant_method = \"compressed-tensors\": not in this version"));
 }
 
+TEST_CASE(
+    "Llama 4's queries grow where a file says so or nothing, and not in a model that was trained without") {
+  const auto scale_of = [](const Json& config) {
+    return parse_config(config.dump(), "config.json").config.sizes.at("attn_scale");
+  };
+  Json config = llama4_scout();
+  config.erase("attn_scale"), config.erase("attn_temperature_tuning");
+  CHECK(scale_of(config) == FieldValue(0.1));
+  config["attn_temperature_tuning"] = false;
+  CHECK(scale_of(config) == FieldValue(0.0));
+  const FieldValues trained = load_config({"--model.name=llama4", "--model.flavor=scout"}).model.sizes;
+  CHECK(Json::parse(config_json({"llama4", trained, "bfloat16", {}}))["attn_temperature_tuning"] == false);
+}
+
 TEST_CASE("what Llama 4's files say of layers must be what its intervals say") {
   CHECK_THAT(problem_with(llama4_maverick(), "moe_layers", {0, 1}),
              ContainsSubstring("must be the layers of interleave_moe_layer_step in this version"));
@@ -255,9 +271,6 @@ TEST_CASE("what Llama 4's files say of layers must be what its intervals say") {
              ContainsSubstring("attention_chunk_size is missing"));
   CHECK_THAT(problem_with(llama4_scout(), "attn_temperature_tuning", "on"),
              ContainsSubstring("attn_temperature_tuning = \"on\": must be a boolean"));
-  Json still = llama4_scout();
-  still["attn_temperature_tuning"] = false;
-  CHECK(parse_config(still.dump(), "config.json").config.sizes.at("attn_scale") == FieldValue(0.0));
 }
 
 TEST_CASE("the number of experts has another name in files of transformers 5") {

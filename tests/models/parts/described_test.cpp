@@ -144,7 +144,7 @@ TEST_CASE("gpt-oss has sinks and biases in all layers, and a window in every sec
 TEST_CASE(
     "Llama 4 has no rotation and no chunks in every fourth layer, and in Maverick experts in every second") {
   Llama4Config config;
-  config.n_layers = 8, config.interleave_moe_layer_step = 2;
+  config.n_layers = 8, config.interleave_moe_layer_step = 2, config.attn_scale = 0.1;
   const std::vector<Block> blocks = config.description().blocks;
   const auto attention = [&](std::size_t layer) {
     return std::get<GroupedQueryAttention>(blocks[layer].attention);
@@ -173,7 +173,7 @@ TEST_CASE(
 
 TEST_CASE("queries grow where a step of positions begins, by the logarithm of the steps") {
   Llama4Config config;
-  config.floor_scale = 3;
+  config.attn_scale = 0.1, config.floor_scale = 3;
   const Buffer table = make_decoder(config)->buffers(6).at(2);
   const auto factor = [&](std::int64_t position) { return table.value.const_data_ptr<double>()[position]; };
   CHECK(factor(1) == 1.0);
