@@ -82,9 +82,9 @@ class Storages {
     const ValueId reused = operand(node(i), argument);
     if (reused == kNoValue) return kNoValue;
     const ValueId result = node(i).results[0], storage = root(reused);
-    const bool same = graph_.value(result).type == graph_.value(reused).type && root(result) == result &&
-                      bytes(result) == bytes(storage) && bytes(storage) > 0;
-    return same ? storage : kNoValue;
+    const bool may =
+        root(result) == result && bytes(storage) > 0 && may_stand_in(graph_, result, reused, storage);
+    return may ? storage : kNoValue;
   }
 
  private:
@@ -333,7 +333,7 @@ MemoryPlan final_plan(Graph& graph, const CompileOptions& options) {
     if (!facts(graph.nodes[i].op).in_place.empty()) ops.emplace_back(i, graph.nodes[i].op);
   for (const Value& value : graph.values) writes.push_back(value.writes);
   reinplace(graph, options);
-  MemoryPlan plan = plan_memory(graph);
+  MemoryPlan plan = plan_memory(graph, memory_needs(options.device));
   for (auto& [i, op] : ops) graph.nodes[i].op = std::move(op);
   for (std::size_t i = 0; i < writes.size(); ++i) graph.values[i].writes = writes[i];
   return plan;

@@ -112,10 +112,7 @@ class Planner {
     const ValueId operand = std::get<Use>(node.args[argument]).value;
     const ValueId storage = root(operand);
     const bool dies = last(storage) == i && block_of_[storage] >= 0;
-    const bool same = graph_.value(result).type == graph_.value(operand).type &&
-                      graph_.value(result).on_host == graph_.value(storage).on_host &&
-                      bytes(result) == bytes(storage);
-    if (!dies || !same || reads_twice(node, storage)) return false;
+    if (!dies || !may_stand_in(graph_, result, operand, storage) || reads_twice(node, storage)) return false;
     block_of_[result] = block_of_[storage];
     (graph_.value(result).on_host ? host_blocks_ : blocks_)[block_of_[result]].end = last(result);
     return true;
@@ -161,6 +158,12 @@ std::int64_t planned_bytes(const TensorType& type, std::int64_t alignment) {
 }
 std::int64_t planned_bytes(std::int64_t bytes, std::int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
+}
+
+bool may_stand_in(const Graph& graph, ValueId result, ValueId operand, ValueId storage) {
+  const Value &made = graph.value(result), &from = graph.value(storage);
+  return made.type == graph.value(operand).type && made.on_host == from.on_host &&
+         storage_bytes(made.type) == storage_bytes(from.type);
 }
 
 std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, NodeIndex now) {

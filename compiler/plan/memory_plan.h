@@ -54,6 +54,9 @@ MemoryPlan plan_memory(const Graph& graph, const MemoryNeeds& needs = {});
 std::int64_t planned_bytes(const TensorType& type, std::int64_t alignment);
 std::int64_t planned_bytes(std::int64_t bytes, std::int64_t alignment);
 
+// Whether `result` may stand where `storage` does, which `operand` is in: `operand` is all of it, and alike.
+bool may_stand_in(const Graph& graph, ValueId result, ValueId operand, ValueId storage);
+
 struct Gap {
   std::int64_t offset = 0;
   std::int64_t bytes = 0;

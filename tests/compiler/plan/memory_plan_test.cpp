@@ -228,6 +228,21 @@ return
   CHECK(plan.arena_bytes == 256);
 }
 
+TEST_CASE("a result takes the place of the whole of a storage, and not of a part that begins later") {
+  const auto offsets_of = [](const char* part, const char* sizes) {
+    const std::string text = std::string("graph g\nbatch %0: f32[1024] x\nbatch %1: f32[") + sizes +
+                             "] y\nforward\n  %2: f32[1024] = aten.exp.default(%0)\n  %3: f32[" + sizes +
+                             "] views %2 = " + part + "\n  %4: f32[" + sizes +
+                             "] = aten.silu_backward.default(%3, %1)\nreturn\n  z = %4\n";
+    const MemoryPlan plan = plan_memory(verified_graph(text));
+    return std::pair(plan.offsets[2], plan.offsets[4]);
+  };
+  const auto [whole, in_its_place] = offsets_of("aten.view.default(%2, [1024])", "1024");
+  CHECK(whole == in_its_place);
+  const auto [storage, beside] = offsets_of("aten.slice.Tensor(%2, 0, 1, 1024, 1)", "1023");
+  CHECK(storage != beside);
+}
+
 TEST_CASE("a plan of nothing is empty") {
   std::vector<Block> none;
   CHECK(lay_out(none).bytes == 0);
