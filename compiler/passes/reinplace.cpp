@@ -117,12 +117,16 @@ class Reinplacer {
       claimed_[storage(id)] = i;
       target_[storage(id)] = id;
     }
-    // The other arguments may be the target itself (x * x), but not another view of its storage.
+    // The other arguments may be the target itself (x * x), but not another view of its storage. A product
+    // reads all of its factors until it is done.
     bool conflict = false;
+    std::size_t reads = 0;
     for_each_operand(node, [&](ValueId id) {
-      if (claimed_[storage(id)] == i && target_[storage(id)] != id) conflict = true;
+      if (claimed_[storage(id)] != i) return;
+      ++reads;
+      if (target_[storage(id)] != id) conflict = true;
     });
-    return !conflict;
+    return !conflict && (reads == targets.size() || !facts(node.op).heavy);
   }
 
   bool is_free(ValueId result, ValueId target, NodeIndex i) {
