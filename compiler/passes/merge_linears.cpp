@@ -170,6 +170,16 @@ class LinearMerger {
     }
   }
 
+  // Whether anything but the linear's own backward reads its gradient.
+  bool has_another_reader(const Linear& linear) const {
+    const auto readers = def_use_.readers(linear.grad);
+    return std::any_of(readers.begin(), readers.end(), [&](NodeIndex reader) {
+      const bool is_transposition = is(reader, kTranspose, Phase::backward) &&
+                                    def_use_.only_reader(node(reader).results[0]) == linear.of_weight;
+      return reader != linear.of_input && !is_transposition;
+    });
+  }
+
   // A gated unit's backward writes both gradients into one tensor, if nobody needs them apart.
   ValueId merged_gradient(const LinearGroup& group, Merged& m, Writer& backward, std::int64_t columns) {
     UseList grads;
@@ -177,8 +187,10 @@ class LinearMerger {
     const TensorType both =
         contiguous(type(grads.values[0]).dtype, {type(grads.values[0]).sizes[0], columns});
     const NodeIndex unit = def_use_.maker(grads.values[0]);
+    const bool are_needed_apart = std::any_of(group.linears.begin(), group.linears.end(),
+                                              [&](const Linear& l) { return has_another_reader(l); });
     if (group.merges_weight_gradients && is(unit, kGatedBackward, Phase::backward) &&
-        node(unit).results == grads.values) {
+        node(unit).results == grads.values && !are_needed_apart) {
       m.dropped.push_back(unit);
       Writer there{*this, m, {unit, 0}, Phase::backward, node(unit).module};
       return there.make("rondo.swiglu_backward_joined.default", node(unit).args, both);
