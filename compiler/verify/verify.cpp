@@ -211,6 +211,14 @@ void outputs_are_whole(const Graph& graph) {
       throw VerifyError{last, fmt::format("two outputs are named \"{}\"", output.name)};
 }
 
+// Whether the update of input `k` is written where the input stands.
+bool is_updated_in_place(const Graph& graph, std::size_t k) {
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i)
+    if (graph.outputs[i].updates == static_cast<std::int32_t>(k))
+      return storage_root(graph, std::get<Use>(graph.return_node().args[i]).value) == graph.inputs[k].value;
+  return false;
+}
+
 void updates_fit_their_inputs(const Graph& graph) {
   const NodeIndex last = graph.node_count() - 1;
   IdMap<ValueId> owner(graph.values.size(),
@@ -238,6 +246,15 @@ void updates_fit_their_inputs(const Graph& graph) {
       throw VerifyError{
           last, fmt::format("output \"{}\" shares its storage with another input or update", output.name)};
     holder = input.value;
+  }
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    const Output& output = graph.outputs[i];
+    if (output.updates >= 0) continue;
+    const ValueId root = storage_root(graph, std::get<Use>(graph.return_node().args[i]).value);
+    for (std::size_t k = 0; k < graph.inputs.size(); ++k)
+      if (updated[k] && graph.inputs[k].value == root && !is_updated_in_place(graph, k))
+        throw VerifyError{last, fmt::format("output \"{}\" is what the input \"{}\" was before its update",
+                                            output.name, graph.inputs[k].name)};
   }
 }
 

@@ -270,6 +270,8 @@ TEST_CASE("each rule of the verifier is broken by a graph here, and says so") {
           rule + "0 (return, module layers.0) output \"a\" shares its storage with another input or update");
     CHECK(breach_of("  %3: f32[8] = aten.neg.default(%2)\nreturn\n  a = %3 -> w\n  b = %3 -> state\n") ==
           rule + "1 (return, module layers.0) output \"b\" shares its storage with another input or update");
+    CHECK(breach_of("  %3: f32[8] = aten.neg.default(%2)\nreturn\n  old = %0\n  a = %3 -> w\n") ==
+          rule + "1 (return, module layers.0) output \"old\" is what the input \"w\" was before its update");
     Graph graph = graph_of("return\n  a = %0 -> w\n");
     graph.outputs[0].updates = 9;
     CHECK(breach(graph) ==
