@@ -40,7 +40,7 @@ class Grouping {
         ++number;
       }
       bytes += next->bytes;
-      names[next] = fmt::format("auto.{}", number);
+      names[next] = fmt::format("auto.{}.{}", next->group, number);
     }
   }
 
