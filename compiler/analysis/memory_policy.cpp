@@ -43,10 +43,10 @@ Keep keep_every_second_product(const Graph& graph, const ForwardValues& forward)
   return keep;
 }
 
-Keep keep_selected(const Graph& graph, const ForwardValues& forward,
-                   const std::vector<std::string>& selectors) {
+Keep keep_selected(const Graph& graph, const ForwardValues& forward, const CompileOptions& options,
+                   std::vector<std::string>& notes) {
   Keep keep(graph.nodes.size(), false);
-  for (const std::string& selector : selectors) {
+  for (const std::string& selector : options.full_recompute_save_ops) {
     const std::size_t colons = selector.find("::");
     const std::string_view module = std::string_view(selector).substr(0, colons);
     const std::string_view op =
@@ -57,12 +57,13 @@ Keep keep_selected(const Graph& graph, const ForwardValues& forward,
       if (node.op != op || !forward.is_optional(i) || !matches_wildcard(module, node.module)) continue;
       keep[i] = found = true;
     }
-    if (!found)
-      throw Error(
-          ExitCode::config,
-          fmt::format("compile.full_recompute_save_ops: \"{}\" matches no node of a block in {}; give "
-                      "MODULE_PATTERN::aten.OP.OVERLOAD, as in the graph's text (compile.dump)",
-                      selector, graph.name));
+    if (found) continue;
+    const std::string nothing = fmt::format(
+        "compile.full_recompute_save_ops: \"{}\" matches no node of a block in {}", selector, graph.name);
+    if (!options.is_stage)
+      throw Error(ExitCode::config,
+                  nothing + "; give MODULE_PATTERN::aten.OP.OVERLOAD, as in the graph's text (compile.dump)");
+    notes.push_back(nothing);
   }
   return keep;
 }
@@ -117,8 +118,11 @@ MemoryDecision decide_memory(const Graph& graph, const CompileOptions& options) 
       return keeping(keep_every_second_product(graph, forward));
     case MemoryPolicy::min_cut:
       return keeping(keep_min_cut(graph, forward));
-    case MemoryPolicy::full:
-      return keeping(keep_selected(graph, forward, options.full_recompute_save_ops));
+    case MemoryPolicy::full: {
+      std::vector<std::string> notes;
+      const Keep keep = keep_selected(graph, forward, options, notes);
+      return {forward.recompute_all_but(keep), std::move(notes)};
+    }
     case MemoryPolicy::budget:
       return fill_budget(graph, forward, options);
   }

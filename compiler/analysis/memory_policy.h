@@ -36,8 +36,8 @@ struct MemoryDecision {
   IdMap<bool> recompute;  // for each node of the graph: if the backward needs it, it computes it again
   std::vector<std::string> notes;  // what could not be done as asked
 };
-// REQUIRES: no node overwrites anything. Throws Error(config) for a selector of
-// full_recompute_save_ops that matches no node of a block, and for a budget below what is always kept.
+// REQUIRES: no node overwrites anything. Throws Error(config) for a selector of full_recompute_save_ops that
+// matches no node of a block (of a stage it is a note), and for a budget below what is always kept.
 MemoryDecision decide_memory(const Graph& graph, const CompileOptions& options);
 
 }  // namespace rondo::ir

@@ -82,6 +82,7 @@ struct CompileOptions {
   double memory_budget = 0.5;    // policy budget: kept bytes, as a share of what `none` keeps
   double memory_budget_gib = 0;  // or in GiB a rank; 0: the share counts
   std::vector<std::string> full_recompute_save_ops = {};  // policy full: "MODULE_PATTERN::aten.mm.default"
+  bool is_stage = false;  // others have the rest of the model: a selector may match nothing here
   ReshardAfterForward reshard_after_forward = ReshardAfterForward::all_but_last;
   bool recompute_all_to_all = false;  // all-to-alls may be computed again, as ranks then do them twice
 

@@ -239,6 +239,7 @@ CompileOptions compile_options(const JobConfig& config, const std::string& devic
   options.memory_budget_gib = c.memory_budget_gib;
   options.full_recompute_save_ops = c.full_recompute_save_ops;
   options.recompute_all_to_all = c.full_recompute_all_to_all;
+  options.is_stage = config.parallelism.has_pipeline();
   options.loss_chunks = c.loss_chunks;
   options.cpu_offload_budget_gib = c.cpu_offload_budget_gb;
   options.cpu_offload_defer_n_layers = c.cpu_offload_defer_n_layers;

@@ -117,8 +117,12 @@ TEST_CASE("what policy full is told to keep is kept, and a selector without a ma
   options.full_recompute_save_ops = {"layers.9::aten.silu.default"};
   CHECK(error_of(graph, options) ==
         "compile.full_recompute_save_ops: \"layers.9::aten.silu.default\" matches no node of a block in g; "
-        "give "
-        "MODULE_PATTERN::aten.OP.OVERLOAD, as in the graph's text (compile.dump)");
+        "give MODULE_PATTERN::aten.OP.OVERLOAD, as in the graph's text (compile.dump)");
+  options.is_stage = true;  // what it means may be in another stage
+  CHECK(
+      decide_memory(graph, options).notes ==
+      std::vector<std::string>{"compile.full_recompute_save_ops: \"layers.9::aten.silu.default\" matches no "
+                               "node of a block in g"});
 }
 
 TEST_CASE("an unknown policy is an error that lists the known ones") {
