@@ -110,9 +110,8 @@ class ActivationOverlap {
   }
 
   double seconds_of(NodeIndex start) const {
-    const Collective c = *collective_of(graph_.nodes[start]);
-    return collective_seconds(c.kind, collective_bytes(graph_, graph_.nodes[start]),
-                              std::max<std::int64_t>(c.ranks, 2), device_);
+    const Node& node = graph_.nodes[start];
+    return collective_seconds(graph_, node, group_shape(graph_, *collective_of(node)), device_);
   }
 
   Graph& graph_;

@@ -42,10 +42,9 @@ Costs costs_of(const Graph& graph, const DeviceModel& device) {
     costs.effects[i] = facts(node.op).effect;
     costs.compute_s[i] = node_seconds(graph, node, device);
     if (!is_collective(facts(node.op))) continue;
-    const Collective c = *collective_of(node);
-    const std::int64_t ranks = std::max<std::int64_t>(c.ranks, 2);
-    costs.lane_s[i] = collective_seconds(c.kind, collective_bytes(graph, node), ranks, device);
-    costs.in_node[i] = within_node(ranks, 1, device);
+    const GroupShape shape = group_shape(graph, *collective_of(node));
+    costs.lane_s[i] = collective_seconds(graph, node, shape, device);
+    costs.in_node[i] = within_node(shape.ranks, shape.stride, device);
   }
   const IdMap<std::int32_t> waits = waits_of_starts(graph);
   for (NodeIndex i = 0; i < graph.node_count(); ++i)

@@ -274,6 +274,28 @@ double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks,
   return sent_bytes(kind, bytes, ranks) / link.bytes_per_s + hops * link.hop_s;
 }
 
+GroupShape group_shape(const Graph& graph, const Collective& collective) {
+  const auto& groups = graph.mesh.groups;
+  const auto group = std::find_if(groups.begin(), groups.end(),
+                                  [&](const MeshGroup& g) { return g.name == collective.group; });
+  if (group == groups.end() || group->axes.empty()) return {std::max<std::int64_t>(collective.ranks, 2), 1};
+  // Axes stand with the outermost first; a group's innermost says how far apart its ranks are.
+  GroupShape shape;
+  for (const std::int32_t axis : group->axes) shape.ranks *= graph.mesh.axes.at(axis).ranks;
+  const std::int32_t inner = *std::max_element(group->axes.begin(), group->axes.end());
+  for (std::size_t axis = inner + 1; axis < graph.mesh.axes.size(); ++axis)
+    shape.stride *= graph.mesh.axes[axis].ranks;
+  return shape;
+}
+
+double collective_seconds(const Graph& graph, const Node& node, const GroupShape& shape,
+                          const DeviceModel& device) {
+  const double rate = facts(node.op).effect == Effect::host_sync ? device.exchange_fraction : 1;
+  return collective_seconds(collective_of(node)->kind, collective_bytes(graph, node), shape.ranks, device,
+                            shape.stride) /
+         rate;
+}
+
 double message_seconds(double bytes, std::int64_t from, std::int64_t to, const DeviceModel& device) {
   const bool one_node = from / device.ranks_per_node == to / device.ranks_per_node;
   const Link link = link_of(one_node, std::abs(to - from), device);

@@ -50,6 +50,17 @@ double collective_bytes(const Graph& graph, const Node& node);
 double sent_bytes(CollectiveKind kind, double bytes, std::int64_t ranks);
 double collective_seconds(CollectiveKind kind, double bytes, std::int64_t ranks, const DeviceModel& device,
                           std::int64_t stride = 1);
+// Where the ranks of a group stand.
+struct GroupShape {
+  std::int64_t ranks = 1;
+  std::int64_t stride = 1;  // from one of them to the next
+};
+// Of the group that a collective names, by the graph's mesh. Where that does not know it: as many side by
+// side as the node says, or two.
+GroupShape group_shape(const Graph& graph, const Collective& collective);
+// Of a collective of the graph in such a group. Where the host waits for its sizes, at its share of the rate.
+double collective_seconds(const Graph& graph, const Node& node, const GroupShape& shape,
+                          const DeviceModel& device);
 // Of a message from a rank to another one, where each rank between them sends one as far.
 double message_seconds(double bytes, std::int64_t from, std::int64_t to, const DeviceModel& device);
 // Whether such a group stays on one node.

@@ -68,11 +68,6 @@ struct StepEstimate {
   void add(const StepEstimate& other, double times);
 };
 
-// Where the ranks of a group stand.
-struct GroupShape {
-  std::int64_t ranks = 1;
-  std::int64_t stride = 1;  // from one of them to the next
-};
 // By name. Of a group that is not here the ranks stand side by side, as many as the node says.
 using GroupShapes = std::map<std::string, GroupShape, std::less<>>;
 
