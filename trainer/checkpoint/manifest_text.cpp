@@ -202,13 +202,14 @@ TensorRecord parse_tensor(const json& value, const std::string& where) {
 void check_position(const Fields& whole, const Manifest& manifest) {
   if (manifest.train_state.empty() && manifest.kind == Kind::model) return;
   const Fields train(manifest.train_state, whole.place("train_state"),
-                     {"step", "schedule_step", "tokens_seen", "went_back_to", "began_anew"});
+                     {"step", "schedule_step", "tokens_seen", "went_back_to", "began_anew"}, {"begun"});
   if (train.integer("step", 0, kMaxSteps) != manifest.step)
     refuse_manifest(train.place("step"), fmt::format("must be {}, the checkpoint's", manifest.step));
   train.integer("schedule_step", 0, kMaxSteps);
   train.integer("tokens_seen", 0, kMaxCount);
   train.integer("went_back_to", -1, kMaxSteps);
   parse_lines(train, "began_anew");
+  if (train.has("begun")) train.text("begun");
   const Fields data(manifest.data, whole.place("data"),
                     {"step", "sample", "seed", "seq_len", "shuffle", "fingerprint"});
   data.integer("step", 0, kMaxSteps);

@@ -52,21 +52,24 @@ Report::Report(const JobConfig& config, std::vector<std::string> command_line, i
       folder_(config.job.dump_folder),
       started_s_(now_s()) {}
 
-void Report::begin(std::optional<std::int64_t> done) {
-  folder_.begin(done);
+void Report::begin(const std::optional<Resumed>& resumed) {
+  folder_.begin(resumed);
   tell_launcher_folder(folder_.path());
   metrics_.emplace(folder_.metrics_file());
   folder_.write_config(to_annotated_toml(config_));
   folder_.write_environment({command_line_,
                              {{"rondo", version()}, {"commit", commit()}, {"torch", TORCH_VERSION}},
                              {{"intra_op", at::get_num_threads()}, {"world_size", ranks_}}});
-  nlohmann::ordered_json start = {{"fingerprint", fingerprint(config_)}, {"ranks", ranks_}};
+  nlohmann::ordered_json start = {
+      {"begun", folder_.begun()}, {"fingerprint", fingerprint(config_)}, {"ranks", ranks_}};
   if (!folder_.earlier_end().empty()) {
     tell("the run before in this folder " + folder_.earlier_end());
     start["run_before"] = folder_.earlier_end();
   }
   folder_.event("start", start);
   if (folder_.previous()) tell("its files were moved to " + folder_.previous()->string());
+  if (folder_.brought_back())
+    tell("the files of the run that goes on are back from " + folder_.brought_back()->string());
   for (const std::string& note : config_.notes) log_warning(note);
   if (config_.metrics.enable_csv) table_.emplace(folder_.path() / "metrics.csv");
   if (config_.job.print_config) log_info("configuration:\n" + to_toml(config_));

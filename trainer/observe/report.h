@@ -48,7 +48,7 @@ class Report {
   Report(const JobConfig& config, std::vector<std::string> command_line, int ranks);
   // The start is accepted: from here on the folder is this run's, and its end is written there. `done`: the
   // steps that a run which resumes has behind it. REQUIRED before all below.
-  void begin(std::optional<std::int64_t> done);
+  void begin(const std::optional<Resumed>& resumed);
 
   RunFolder& folder() { return folder_; }
   void training(const RunCosts& costs);

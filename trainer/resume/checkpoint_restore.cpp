@@ -264,6 +264,7 @@ Start look(const RestoreRequest& request, Depth depth, bool warns) {
   const Manifest manifest = checkpoint::read_committed(start.checkpoint);
   check_own(manifest, request.config, start.checkpoint.string());
   start.done = check_progress(manifest, start.checkpoint, request).step;
+  start.begun = begun_of(manifest);
   const Checkpoint& config = request.config.checkpoint;
   start.finished = !config.create_seed_checkpoint && *start.done >= request.config.training.steps &&
                    exports_are_there(config, request.root, *start.done);

@@ -37,6 +37,7 @@ struct RestoreRequest {
 struct Start {
   std::filesystem::path checkpoint;  // of its own; empty: it begins anew
   std::optional<std::int64_t> done;  // steps that a run which resumes has behind it
+  std::string begun;                 // of that run, as RunFolder::begun; empty where the checkpoint has none
   bool finished = false;             // all of them, and nothing that was asked for is missing
 };
 

@@ -209,6 +209,7 @@ std::string CheckpointSaver::commit(const std::vector<std::string>& records) {
   try {
     checkpoint::Manifest manifest;
     put_progress(pending_->progress, manifest);
+    put_begun(report_->folder().begun(), manifest);
     manifest.run = identity_.run;
     manifest.kind = pending_->kind;
     manifest.created = checkpoint::utc_seconds();

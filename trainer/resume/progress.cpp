@@ -32,6 +32,15 @@ void put_progress(const Progress& p, checkpoint::Manifest& manifest) {
                    {"shuffle", p.data.shuffle}, {"fingerprint", hexadecimal(p.data.fingerprint)}};
 }
 
+void put_begun(const std::string& begun, checkpoint::Manifest& manifest) {
+  manifest.train_state["begun"] = begun;
+}
+
+std::string begun_of(const checkpoint::Manifest& manifest) {
+  const auto begun = manifest.train_state.find("begun");
+  return begun != manifest.train_state.end() && begun->is_string() ? begun->get<std::string>() : "";
+}
+
 Progress progress_of(const checkpoint::Manifest& manifest) {
   const nlohmann::json &train = manifest.train_state, &data = manifest.data;
   RONDO_ASSERT(!train.empty(), "nothing resumes from imported weights");

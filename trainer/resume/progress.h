@@ -25,4 +25,8 @@ struct Progress {
 void put_progress(const Progress& progress, checkpoint::Manifest& manifest);
 Progress progress_of(const checkpoint::Manifest& manifest);
 
+// Which run saved it: RunFolder::begun(). Empty where the manifest does not say.
+void put_begun(const std::string& begun, checkpoint::Manifest& manifest);
+std::string begun_of(const checkpoint::Manifest& manifest);
+
 }  // namespace rondo

@@ -39,7 +39,7 @@ bool Trainer::accept_start() {
   if (start_.finished) return false;
   if (!report_) return true;
   if (c.enable && !c.load_only) checkpoint_lock_ = checkpoint::lock_root(checkpoint_root(config_));
-  report_->begin(start_.done);
+  report_->begin(start_.done ? std::optional(Resumed{*start_.done, start_.begun}) : std::nullopt);
   if (!known_microbatches(config_))  // else it is told with the configuration
     if (const std::string note = few_microbatches(config_, layout_.microbatches); !note.empty())
       log_warning(note);

@@ -347,30 +347,6 @@ TEST_CASE("ranks of one group on several nodes share their node's links with the
   CHECK(seconds(2, 16) == seconds(2, 4));
 }
 
-TEST_CASE(
-    "a collective takes what its group in the graph's mesh takes, at a share where the host waits for "
-    "sizes") {
-  const Graph graph = parse(
-      "graph g\naxis dp 8\naxis ep 4\naxis tp 2\ngroup ep ep\ngroup both dp ep\n"
-      "batch %0: f32[1048576,1] x\nbatch %1: i32[4] counts\nforward\n"
-      "  %2: f32[1048576,1] = _c10d_functional.all_reduce.default(%0, \"sum\", \"both\")\n"
-      "  %3: f32[1048576,1] = rondo.all_to_all_tokens.default(%0, %1, %1, %1, false, 1048576, \"ep\")\n"
-      "  %4: f32[1048576,1] = _c10d_functional.all_reduce.default(%0, \"sum\", \"other\")\n"
-      "return\n  y = %3\n",
-      "x.ir");
-  const auto shape = [&](std::size_t node) { return group_shape(graph, *collective_of(graph.nodes[node])); };
-  const auto is = [](const GroupShape& s, std::int64_t ranks, std::int64_t stride) {
-    return s.ranks == ranks && s.stride == stride;
-  };
-  CHECK(is(shape(0), 32, 2));
-  CHECK(is(shape(1), 4, 2));
-  CHECK(is(shape(2), 2, 1));  // nobody says
-  const DeviceModel& h200 = *find_device_model("h200");
-  const double alone =
-      collective_seconds(CollectiveKind::all_to_all, collective_bytes(graph, graph.nodes[1]), 4, h200, 2);
-  CHECK(collective_seconds(graph, graph.nodes[1], shape(1), h200) == Approx(alone / h200.exchange_fraction));
-}
-
 TEST_CASE("the links give the published rates of all-reduces") {
   const DeviceModel& h100 = *find_device_model("h100");
   constexpr double kMiB = 1 << 20;

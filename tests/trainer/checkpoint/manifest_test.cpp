@@ -122,6 +122,7 @@ TEST_CASE("where a run stands is checked by all that reads a manifest, and is th
       {"train_state", "tokens_seen", -2},
       {"train_state", "went_back_to", -2},
       {"train_state", "began_anew", "x"},
+      {"train_state", "begun", 7},
       {"train_state", "extra", 1},
       {"data", "step", -1},
       {"data", "step", std::int64_t{1} << 53},

@@ -151,6 +151,25 @@ std::string how_it_ended(const fs::path& folder) {
          (known ? "; its last event is of " + utc_text(facts.st_mtim.tv_sec * 1000) : "");
 }
 
+// Which run the files are of: what its first event that knows says. "" where none does.
+std::string begun_in(const fs::path& folder) {
+  std::ifstream events(folder / "events.jsonl");
+  for (std::string line; std::getline(events, line);) {
+    const auto event = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (event.is_object() && event.contains("begun") && event["begun"].is_string()) return event["begun"];
+  }
+  return "";
+}
+
+// The newest of the folders that earlier runs' files were moved to that has those of this run.
+std::optional<fs::path> previous_of(const fs::path& folder, const std::string& begun) {
+  std::optional<fs::path> found;
+  for (int number = 1; fs::exists(folder / fmt::format("previous-{}", number)); ++number)
+    if (fs::path previous = folder / fmt::format("previous-{}", number); begun_in(previous) == begun)
+      found = std::move(previous);
+  return found;
+}
+
 // The whole lines, without one that a kill has torn.
 void cut_torn_line(AppendFile& file) {
   const std::string text = read_file(file.path(), std::numeric_limits<std::int64_t>::max(), FileUse::run);
@@ -186,13 +205,24 @@ RunFolder::~RunFolder() {
   if (made_) fs::remove(folder_, not_empty);
 }
 
-void RunFolder::begin(std::optional<std::int64_t> done) {
-  done_ = done;
+void RunFolder::begin(const std::optional<Resumed>& resumed) {
+  resumed_ = resumed;
   warn_if_others_may_write(folder_);
   try {
     const std::vector<fs::path> files = files_of_a_run(folder_);
     if (!files.empty()) earlier_end_ = how_it_ended(folder_);
-    if (!files.empty() && !done) previous_ = move_aside(folder_, files);
+    begun_ = resumed ? begun_in(folder_) : "";
+    const bool of_another = resumed && !resumed->begun.empty() && begun_ != resumed->begun;
+    if (!files.empty() && (!resumed || of_another)) previous_ = move_aside(folder_, files);
+    if (of_another) {
+      begun_ = resumed->begun;
+      if (const auto own = previous_of(folder_, begun_); own && own != previous_) {
+        for (const fs::path& file : files_of_a_run(*own)) fs::rename(*own / file, folder_ / file);
+        fs::remove(*own);
+        brought_back_ = own;
+      }
+    }
+    if (begun_.empty()) begun_ = fmt::format("{}-{}", utc_timestamp(), ::getpid());
     fs::remove(folder_ / "exit.json");
     fs::remove_all(graph_folder());
     fs::create_directory(graph_folder());
@@ -213,8 +243,8 @@ void RunFolder::begin(std::optional<std::int64_t> done) {
 
 void RunFolder::write_config(std::string_view toml) {
   const fs::path file = folder_ / "config.toml";
-  if (done_ && fs::exists(file) && read_file(file, kMostOfASmallFile, FileUse::run) != toml) {
-    const fs::path before = folder_ / fmt::format("config.to_step_{}.toml", *done_);
+  if (resumed_ && fs::exists(file) && read_file(file, kMostOfASmallFile, FileUse::run) != toml) {
+    const fs::path before = folder_ / fmt::format("config.to_step_{}.toml", resumed_->steps);
     rename_file(file, before, FileUse::run);
     log_info("the configuration is not that of the steps before, which is now " + before.string());
   }

@@ -45,6 +45,12 @@ struct ExitRecord {
   std::string reason;  // one line: what, where, why, what to do
 };
 
+// What a run that resumes has behind it.
+struct Resumed {
+  std::int64_t steps = 0;
+  std::string begun;  // RunFolder::begun() of the run that saved them; empty: the checkpoint does not say
+};
+
 class RunFolder {
  public:
   // Makes the folder where it is missing, and locks it for the life of this object. Touches nothing in it.
@@ -53,14 +59,18 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  // From here on the folder is this run's. `done`: the steps that a resumed run has behind it; its files go
-  // on. Otherwise an earlier run's files move to `previous-N/`.
-  void begin(std::optional<std::int64_t> done);
+  // From here on the folder is this run's. The files of one that resumes go on, where they are or in the
+  // `previous-N/` that they were moved to. Those of any other run move to such a folder.
+  void begin(const std::optional<Resumed>& resumed);
   bool has_begun() const { return events_.has_value(); }
   // How the run before ended, as far as it left word; "" where there was none.
   const std::string& earlier_end() const { return earlier_end_; }
   // Where an earlier run's files were moved, if they were.
   const std::optional<std::filesystem::path>& previous() const { return previous_; }
+  // Where the files of a run that resumes were meanwhile, if another run had begun in the folder.
+  const std::optional<std::filesystem::path>& brought_back() const { return brought_back_; }
+  // Which run it is, from its first start through all that resume it: what the event `start` says.
+  const std::string& begun() const { return begun_; }
 
   const std::filesystem::path& path() const { return folder_; }
   std::filesystem::path metrics_file() const { return folder_ / "metrics.jsonl"; }
@@ -85,9 +95,9 @@ class RunFolder {
   std::filesystem::path folder_;
   bool made_ = false;  // by this object
   std::optional<FolderLock> lock_;
-  std::optional<std::int64_t> done_;
-  std::string earlier_end_;
-  std::optional<std::filesystem::path> previous_;
+  std::optional<Resumed> resumed_;
+  std::string earlier_end_, begun_;
+  std::optional<std::filesystem::path> previous_, brought_back_;
   std::optional<AppendFile> events_;
   std::optional<AtomicFile> exit_;  // has its place on the disk, which may run full
 };

@@ -140,7 +140,7 @@ TEST_CASE("a run that goes on keeps its files, and another configuration beside 
   }
   write_text(folder / "events.jsonl", text_of(folder / "events.jsonl") + "{\"torn");
   RunFolder run(folder);
-  run.begin(2);
+  run.begin(Resumed{2, ""});
   CHECK_THAT(run.earlier_end(), ContainsSubstring("ended with 75 at ") && ContainsSubstring("Z: saved"));
   run.write_config("steps = 4\n");
   run.event("start");
