@@ -22,6 +22,8 @@ void read_yarn(FieldsReader& yarn) {
   const Json* mscale = yarn.require("mscale");
   if (all != nullptr && mscale != nullptr && *mscale != *all)
     yarn.fail("mscale", *mscale, "must be mscale_all_dim in this version");
+  // transformers takes that for none, and scales cosines and sines.
+  if (mscale != nullptr && *mscale == 0) yarn.fail("mscale", *mscale, "0 is not in this version");
   yarn.take_only("truncate", true, "a correction range that is not truncated is");
   yarn.take_only("attention_factor", nullptr, "a factor on cosines and sines is");
 }
@@ -46,6 +48,7 @@ void write_rest(const FieldValues& sizes, Json& config) {
   if (c.n_shared_experts == 0) problems.push_back("model.n_shared_experts = 0");
   if (c.latent_norm_eps != kLatentNormEps)
     problems.push_back(fmt::format("model.latent_norm_eps = {}, and not 1e-6", c.latent_norm_eps));
+  if (c.rope_scaling_factor != 1.0 && c.rope_mscale == 0) problems.push_back("model.rope_mscale = 0");
   if (!problems.empty())
     throw Error(ExitCode::checkpoint,
                 fmt::format("this model has no Hugging Face form: DeepseekV3ForCausalLM of transformers "

@@ -24,6 +24,8 @@ void read_gpt_oss_yarn(FieldsReader& yarn) {
 }
 
 void read_gpt_oss_rest(FieldsReader& reader, FieldValues& sizes) {
+  // Where they are absent, transformers takes YaRN by a factor of 32.
+  if (reader.take("rope_parameters") == nullptr) reader.require("rope_scaling");
   const Json* types = reader.take("layer_types");
   if (types != nullptr && sizes.contains("n_layers") && *types != layer_types(sizes))
     reader.fail("layer_types", *types, "must be a window in layers 0, 2, ... and none in the others");
@@ -36,7 +38,11 @@ void read_gpt_oss_rest(FieldsReader& reader, FieldValues& sizes) {
 void write_gpt_oss_rest(const FieldValues& sizes, Json& config) {
   hugging_face::refuse_load_bias(sizes, "GptOssForCausalLM");
   config["layer_types"] = layer_types(sizes);
-  if (!config["rope_scaling"].is_null()) config["rope_scaling"]["truncate"] = false;
+  Json& rope = config["rope_scaling"];
+  if (rope.is_null())
+    rope["rope_type"] = "default";  // nothing would mean YaRN by a factor of 32
+  else
+    rope["truncate"] = false;
 }
 
 }  // namespace

@@ -262,6 +262,31 @@ TEST_CASE(
   CHECK(Json::parse(config_json({"llama4", trained, "bfloat16", {}}))["attn_temperature_tuning"] == false);
 }
 
+TEST_CASE("gpt-oss says that it has no YaRN, since nothing would mean a factor of 32") {
+  FieldValues sizes = flavor("gpt_oss", "20B");
+  sizes["rope_scaling_factor"] = 1.0;
+  const Json written = Json::parse(config_json({"gpt_oss", sizes, "bfloat16", {}}));
+  CHECK(written["rope_scaling"] == Json({{"rope_type", "default"}}));
+  CHECK(parse_config(written.dump(), "config.json").config.sizes.at("rope_scaling_factor") ==
+        FieldValue(1.0));
+  CHECK_THAT(problem_with(gpt_oss_20b(), "rope_scaling", nullptr),
+             ContainsSubstring("rope_scaling is missing"));
+}
+
+TEST_CASE(
+    "DeepSeek's scores without a factor have no Hugging Face form under YaRN, where 0 is taken for none") {
+  FieldValues sizes = flavor("deepseek_v3", "kimi_k2_1T");
+  sizes["rope_mscale"] = 0.0;
+  CHECK_THAT(error_of([&] {
+               config_json({"deepseek_v3", sizes, "bfloat16", {}});
+             }),
+             ContainsSubstring("model.rope_mscale = 0"));
+  Json yarn = kimi_k2()["rope_scaling"];
+  yarn["mscale"] = yarn["mscale_all_dim"] = 0.0;
+  CHECK_THAT(problem_with(kimi_k2(), "rope_scaling", yarn),
+             ContainsSubstring("rope_scaling.mscale = 0.0: 0 is not in this version"));
+}
+
 TEST_CASE("what Llama 4's files say of layers must be what its intervals say") {
   CHECK_THAT(problem_with(llama4_maverick(), "moe_layers", {0, 1}),
              ContainsSubstring("must be the layers of interleave_moe_layer_step in this version"));
