@@ -33,6 +33,13 @@ std::vector<std::string> ineffective_keys(const Origins& origins) {
   return notes;
 }
 
+// Flavors that torchtitan trains with documents kept apart, though their names do not say so
+// (attn_mask_type = "block_causal" in its models/deepseek_v3/__init__.py).
+bool keeps_documents_apart(const Model& model) {
+  return model.name == "deepseek_v3" &&
+         (model.flavor == "16B" || model.flavor == "236B" || model.flavor == "671B");
+}
+
 }  // namespace
 
 const std::vector<OtherDefault>& other_defaults() {
@@ -61,6 +68,10 @@ std::vector<std::string> torchtitan_notes(const JobConfig& config, const Origins
     if (!origins.assigned.contains(one.key) && !of_section_that_is_off(config, one.key))
       differing.push_back(
           fmt::format("{} = {} (torchtitan: {})", one.key, to_toml(value_at(config, one.key)), one.theirs));
+  constexpr const char* kDocuments = "training.document_attention";
+  if (keeps_documents_apart(config.model) && !origins.assigned.contains(kDocuments))
+    differing.push_back(fmt::format("{} = {} (torchtitan's {}: true)", kDocuments,
+                                    to_toml(value_at(config, kDocuments)), config.model.flavor));
   if (!differing.empty())
     notes.push_back(
         fmt::format("{} is a key of torchtitan's; keys that its files leave out have other defaults here: {}",
