@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "apps/commands.h"
+#include "apps/model_source.h"
 #include "apps/subcommands.h"
 #include "support/error.h"
 #include "support/flags/flags.h"
@@ -33,12 +34,9 @@ void require_folder(const fs::path& folder) {
     throw Error(ExitCode::checkpoint, fmt::format("there is no folder {}", folder.string()));
 }
 
-// The folder of checkpoints that `given` means: itself, or that of a run.
 fs::path root_of(const fs::path& given) {
   require_folder(given);
-  std::error_code ignored;
-  return list(given).empty() && fs::is_directory(given / "checkpoint", ignored) ? given / "checkpoint"
-                                                                                : given;
+  return list(given).empty() ? checkpoint_root_of(given) : given;
 }
 
 // "3 min" since a time as in a manifest; "-" where it is none.

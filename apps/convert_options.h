@@ -18,8 +18,8 @@ struct ConvertOptions {
 };
 
 // std::nullopt: --help was asked for, and is printed. What FROM is decides the direction: a checkpoint
-// (step-N), a run folder or its folder of checkpoints, of which the newest valid one counts; or a folder with
-// config.json. Throws Error(usage, checkpoint).
+// (step-N), a run folder or its folder of checkpoints, of which the newest committed one counts; or a folder
+// with config.json. Throws Error(usage, checkpoint).
 std::optional<ConvertOptions> read_convert_options(const std::vector<std::string>& args);
 
 }  // namespace rondo

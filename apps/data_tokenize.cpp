@@ -9,7 +9,9 @@
 
 #include "apps/data_commands.h"
 #include "support/flags/flags.h"
+#include "support/log.h"
 #include "support/text/size_text.h"
+#include "trainer/data/open_source.h"
 #include "trainer/data/tokenize.h"
 #include "trainer/data/tokenizer/tokenizer.h"
 
@@ -81,6 +83,7 @@ int run_data_tokenize(const Arguments& args) {
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(path);
   const FoundFiles found = find_files(options.input);
   options.files = found.files;
+  for (const std::string& warning : warn_of_repeats(found.files)) log_warning(warning);
 
   ProgressLine progress;
   const TokenizeResult made =

@@ -13,10 +13,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of a run, by files that only a run leaves beside it.
+std::optional<fs::path> config_file_of_run(const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path file = folder / "config.toml";
+  if (!fs::exists(file, ignored) || !fs::exists(folder / "events.jsonl", ignored)) return std::nullopt;
+  return file;
+}
+
+// One rank reads it, perhaps on another machine: the files of a schedule and of measured products may be
+// missing there, and without a GPU the CPU serves.
+JobConfig read_config_of_run(const fs::path& file) {
+  std::vector<std::string> args = {"--job.config_file=" + file.string(),
+                                   "--parallelism.pipeline_parallel_degree=1",
+                                   "--compile.matmul_algorithms="};
+  if (device_of(JobConfig()) == "cpu")
+    args.insert(args.end(), {"--job.device=cpu", "--compile.passes=default"});
+  return load_config(args);
+}
+
 fs::path checkpoint_in(const fs::path& folder) {
   if (checkpoint::has_mark(folder)) return folder;
-  const fs::path root = fs::is_directory(folder / "checkpoint") ? folder / "checkpoint" : folder;
-  const checkpoint::Selection found = checkpoint::newest_valid(root, checkpoint::Depth::quick);
+  const checkpoint::Selection found =
+      checkpoint::newest_valid(checkpoint_root_of(folder), checkpoint::Depth::quick);
   if (found.newest) return found.newest->folder;
   throw Error(
       ExitCode::checkpoint,
@@ -26,8 +45,16 @@ fs::path checkpoint_in(const fs::path& folder) {
 
 }  // namespace
 
+fs::path checkpoint_root_of(const fs::path& given) {
+  std::error_code ignored;
+  if (fs::is_directory(given / "checkpoint", ignored)) return given / "checkpoint";
+  const auto file = config_file_of_run(given);
+  return file ? given / read_config_of_run(*file).checkpoint.folder : given;
+}
+
 ModelSource find_model(const fs::path& path) {
-  if (!fs::is_directory(path)) throw Error(ExitCode::usage, fmt::format("{} is no folder", path.string()));
+  if (!fs::is_directory(path))
+    throw Error(ExitCode::checkpoint, fmt::format("{} is no folder", path.string()));
   if (fs::exists(path / "config.json")) return {path, true};
   return {checkpoint_in(path), false};
 }
@@ -35,16 +62,8 @@ ModelSource find_model(const fs::path& path) {
 std::optional<JobConfig> config_of_run(const ModelSource& model) {
   if (model.hugging_face) return std::nullopt;
   const fs::path step = fs::weakly_canonical(model.folder);
-  const fs::path file = step.parent_path().parent_path() / "config.toml";
-  if (!fs::exists(file)) return std::nullopt;
-  // One rank reads it, perhaps on another machine: the files of a schedule and of measured products may be
-  // missing there, and without a GPU the CPU serves.
-  std::vector<std::string> args = {"--job.config_file=" + file.string(),
-                                   "--parallelism.pipeline_parallel_degree=1",
-                                   "--compile.matmul_algorithms="};
-  if (device_of(JobConfig()) == "cpu")
-    args.insert(args.end(), {"--job.device=cpu", "--compile.passes=default"});
-  return load_config(args);
+  const auto file = config_file_of_run(step.parent_path().parent_path());
+  return file ? std::optional(read_config_of_run(*file)) : std::nullopt;
 }
 
 std::string tokenizer_of(const ModelSource& model, const std::string& given) {

@@ -1,5 +1,5 @@
-// Which model the user means with a path: a Hugging Face folder, a checkpoint, or a run whose newest valid
-// checkpoint is taken; and what is known around it. Knows files and no tensors.
+// Which model the user means with a path: a Hugging Face folder, a checkpoint, or a run whose newest
+// committed checkpoint is taken; and what is known around it. Knows files and no tensors.
 #pragma once
 
 #include <filesystem>
@@ -17,10 +17,13 @@ struct ModelSource {
 
 // What find_model takes, for the help of a command.
 inline constexpr const char* kModelSource =
-    "a Hugging Face folder, a step-N folder, or a run folder, whose newest valid checkpoint is taken";
+    "a Hugging Face folder, a step-N folder, or a run folder, whose newest committed checkpoint is taken";
+
+// The folder of checkpoints that `given` means: itself, or that of a run, as the run's configuration says.
+std::filesystem::path checkpoint_root_of(const std::filesystem::path& given);
 
 // `path`: a Hugging Face folder; a step-N folder; a run folder, or its folder of checkpoints. Throws
-// Error(usage) where it is no folder, and Error(checkpoint) where it holds neither.
+// Error(checkpoint) where it is no folder, and where it holds neither.
 ModelSource find_model(const std::filesystem::path& path);
 
 // The configuration of the run whose folder holds the checkpoint; nullopt where there is none.

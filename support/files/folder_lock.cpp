@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kPatienceWithOtherNodes_s = 120;
+constexpr double kPatienceWithOtherNodes_s = 120, kPatienceHere_s = 1;
 
 std::string host() {
   std::array<char, 256> name{};
@@ -101,12 +101,13 @@ std::optional<FolderLock> FolderLock::take_patiently(const fs::path& folder, Fil
   for (bool told = false;; told = true) {
     if (auto lock = take(folder, use)) return lock;
     const Holder holder = holder_of(folder);
-    if (!is_elsewhere(holder) || waiting.seconds() > kPatienceWithOtherNodes_s || stop_requested())
+    const bool elsewhere = is_elsewhere(holder);
+    if (waiting.seconds() > (elsewhere ? kPatienceWithOtherNodes_s : kPatienceHere_s) || stop_requested())
       return std::nullopt;
-    if (!told)
+    if (!told && elsewhere)
       log_info(fmt::format("waiting up to {:.0f} s for process {} on {}, which holds {}",
                            kPatienceWithOtherNodes_s, holder.process, holder.host, folder.string()));
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    std::this_thread::sleep_for(std::chrono::milliseconds(elsewhere ? 500 : 50));
   }
 }
 

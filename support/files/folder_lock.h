@@ -20,7 +20,8 @@ class FolderLock {
   // nullopt: somebody else holds it, in this process or another. Throws FileError where the folder cannot be
   // written.
   static std::optional<FolderLock> take(const std::filesystem::path& folder, FileUse use);
-  // The same, but waits two minutes for a holder on another node.
+  // The same, but waits two minutes for a holder on another node, and a second for one on this node, which
+  // may be ending.
   static std::optional<FolderLock> take_patiently(const std::filesystem::path& folder, FileUse use);
   // Who holds it, where that is no process of this node, and what to do if it is gone: ": process 12 on n3
   // ...".

@@ -41,7 +41,8 @@ ReadValue amount(std::int64_t* target, std::int64_t least, std::int64_t most) {
     }
     const auto number = number_in<std::int64_t>(digits, 0, most / factor);
     if (!number || *number * factor < least)
-      return fmt::format("must be a whole number {}, such as 8 or 100M", range_text(least, most));
+      return fmt::format("must be a whole number {}{}", range_text(least, most),
+                         most < 1'000'000'000 ? "" : ", such as 8 or 100M");
     *target = *number * factor;
     return "";
   };

@@ -12,4 +12,7 @@ namespace rondo {
 // bytes is cut there and ends with "...".
 std::string printable(std::string_view text, std::size_t most = std::numeric_limits<std::size_t>::max());
 
+// As a word of a shell's command line: in single quotes where it needs them.
+std::string shell_word(std::string_view text);
+
 }  // namespace rondo

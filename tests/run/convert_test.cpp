@@ -76,6 +76,26 @@ TEST_CASE("a Hugging Face folder of another model is refused with the keys to se
                                              "checkpoint.initial_load_in_hf_quantized = false"));
 }
 
+TEST_CASE(
+    "the checkpoints of a run are found where its configuration has them, and nobody else's configuration "
+    "counts") {
+  const Place place;
+  REQUIRE(rondo(place.train("run", {"--training.steps=1", "--checkpoint.enable=true",
+                                    "--checkpoint.folder=ck", "--validation.enable=false"}))
+              .exit_code == 0);
+  const std::string run = (place / "run").string();
+  CHECK(rondo({"convert", run, (place / "to").string()}).exit_code == 0);
+  CHECK_THAT(rondo({"checkpoint", "ls", run}).output, ContainsSubstring("step-1"));
+
+  fs::create_directory(place / "other");
+  fs::rename(place / "run/ck", place / "other/ck");
+  write_text(place / "other/config.toml", "[foo]\nx = 1\n");
+  const ProgramResult alone =
+      rondo({"convert", (place / "other/ck/step-1").string(), (place / "to2").string()});
+  INFO(alone.output);
+  CHECK(alone.exit_code == 0);
+}
+
 TEST_CASE("convert says what it cannot do") {
   const Place place;
   const auto refused = [](const Words& words, int code, const std::string& why) {
@@ -87,7 +107,7 @@ TEST_CASE("convert says what it cannot do") {
   fs::create_directory(place / "empty");
   refused({}, 2, "convert: FROM is missing");
   refused({(place / "empty").string(), (place / "to").string()}, 5, "holds no valid checkpoint");
-  refused({(place / "nowhere").string(), (place / "to").string()}, 2, "nowhere is no folder");
+  refused({(place / "nowhere").string(), (place / "to").string()}, 5, "nowhere is no folder");
   refused({(place / "empty").string(), (place / "to").string(), "--dtype=int8"}, 2,
           "must be float32, float16 or bfloat16");
   refused({(place / "empty").string(), (place / "to").string(), "--detype=int8"}, 2, "did you mean --dtype");

@@ -66,6 +66,8 @@ std::string committed_text(std::string_view manifest_text) {
 bool has_mark(const fs::path& folder) { return facts_of(folder / kCommittedFile).has_value(); }
 
 Manifest read_committed(const fs::path& folder) {
+  if (!facts_of(folder))
+    throw Error(ExitCode::checkpoint, fmt::format("there is no checkpoint {}", folder.string()));
   if (!has_mark(folder))
     throw Error(ExitCode::checkpoint,
                 fmt::format("{} is no committed checkpoint: it has no {}", folder.string(), kCommittedFile));

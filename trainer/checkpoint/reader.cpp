@@ -169,7 +169,7 @@ void Reader::prove(std::int64_t shard, std::int64_t chunk, std::span<const std::
   if (found != expected)
     throw Error(ExitCode::checkpoint,
                 chunk_problem(folder_ / record.file, chunk, std::ssize(bytes), found, expected) +
-                    "; use another checkpoint (`rondo checkpoint ls` shows them)");
+                    "; use another checkpoint (`rondo checkpoint verify` says which are whole)");
 }
 
 Reader::HeldChunk* Reader::held(std::int64_t shard, std::int64_t chunk) {
@@ -212,10 +212,11 @@ void Reader::read_blocks(std::int64_t shard, std::int64_t chunk, std::int64_t wi
       block_.bytes.resize(static_cast<std::size_t>(std::min(kReadBlockBytes, chunk_bytes - begin)));
       read_file(shard, offset, block_.bytes);
       if (hash_of(block_.bytes).low != hashes[static_cast<std::size_t>(block)])
-        throw Error(ExitCode::checkpoint,
-                    fmt::format("{} changed while it was read: chunk {}, which had the right hash, has other "
-                                "bytes now; use another checkpoint (`rondo checkpoint ls` shows them)",
-                                (folder_ / record.file).string(), chunk));
+        throw Error(
+            ExitCode::checkpoint,
+            fmt::format("{} changed while it was read: chunk {}, which had the right hash, has other "
+                        "bytes now; use another checkpoint (`rondo checkpoint verify` says which are whole)",
+                        (folder_ / record.file).string(), chunk));
       block_.shard = shard;
       block_.offset = offset;
     }

@@ -129,34 +129,6 @@ class JoinedSource final : public TokenSource {
   SourceCounts found_;
 };
 
-// Of files that are there twice, under one name or two: their documents are trained on twice an epoch.
-std::vector<std::string> warn_of_repeats(const std::vector<SourceFile>& files) {
-  struct Place {
-    dev_t device;
-    ino_t inode;
-    std::size_t file;
-    auto operator<=>(const Place&) const = default;
-    bool is_of(const Place& other) const { return device == other.device && inode == other.inode; }
-  };
-  std::vector<Place> places;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    struct stat facts {};
-    if (::stat(files[i].path.c_str(), &facts) == 0) places.push_back({facts.st_dev, facts.st_ino, i});
-  }
-  std::sort(places.begin(), places.end());
-  std::int64_t repeats = 0;
-  std::string first;
-  for (std::size_t i = 1; i < places.size(); ++i) {
-    if (!places[i].is_of(places[i - 1])) continue;
-    if (repeats++ == 0)
-      first =
-          fmt::format("{} and {} are one file", files[places[i - 1].file].path, files[places[i].file].path);
-  }
-  if (repeats == 0) return {};
-  const std::string more = repeats == 1 ? "" : fmt::format(", and {} more are listed twice", repeats - 1);
-  return {fmt::format("{}{}: its documents count twice", first, more)};
-}
-
 class Opener {
  public:
   Opener(std::string_view paths, const Tokenizer& tokenizer, const TextOptions& options)
@@ -225,6 +197,33 @@ std::vector<NamedFile> recognise_files(const std::vector<SourceFile>& files) {
     named.push_back(std::move(one));
   }
   return named;
+}
+
+std::vector<std::string> warn_of_repeats(const std::vector<SourceFile>& files) {
+  struct Place {
+    dev_t device;
+    ino_t inode;
+    std::size_t file;
+    auto operator<=>(const Place&) const = default;
+    bool is_of(const Place& other) const { return device == other.device && inode == other.inode; }
+  };
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    struct stat facts {};
+    if (::stat(files[i].path.c_str(), &facts) == 0) places.push_back({facts.st_dev, facts.st_ino, i});
+  }
+  std::sort(places.begin(), places.end());
+  std::int64_t repeats = 0;
+  std::string first;
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    if (!places[i].is_of(places[i - 1])) continue;
+    if (repeats++ == 0)
+      first =
+          fmt::format("{} and {} are one file", files[places[i - 1].file].path, files[places[i].file].path);
+  }
+  if (repeats == 0) return {};
+  const std::string more = repeats == 1 ? "" : fmt::format(", and {} more are listed twice", repeats - 1);
+  return {fmt::format("{}{}: its documents count twice", first, more)};
 }
 
 std::unique_ptr<TokenSource> open_source(std::string_view paths, const Tokenizer& tokenizer,

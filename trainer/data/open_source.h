@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "trainer/data/token_cache.h"
 #include "trainer/data/token_files/token_source.h"
@@ -22,5 +24,8 @@ namespace rondo {
 // do; a malformed token file; a token file that another tokenizer made; no document at all.
 std::unique_ptr<TokenSource> open_source(std::string_view paths, const Tokenizer& tokenizer,
                                          const TextOptions& options = {});
+
+// A line where files are there twice, under one name or two: their documents are trained on twice an epoch.
+std::vector<std::string> warn_of_repeats(const std::vector<SourceFile>& files);
 
 }  // namespace rondo

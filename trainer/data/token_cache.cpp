@@ -73,6 +73,9 @@ void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, c
   });
   log_info(fmt::format("data: {} tokens in {} documents, in {:.1f} s", result.tokens, result.documents,
                        time.seconds()));
+  if (result.skipped_binary > 0)
+    log_warning(fmt::format("data: {} of {} files are skipped as binary (a NUL in their first 8 KiB)",
+                            result.skipped_binary, files.size()));
 }
 
 // A file server that does not tell is asked again by those who wait.

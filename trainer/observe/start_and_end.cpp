@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "support/text/printable.h"
 #include "support/text/size_text.h"
 #include "trainer/config/derived.h"
 
@@ -93,7 +94,7 @@ std::vector<std::string> data_lines(const JobConfig& config, const DataSummary& 
 }
 
 std::vector<std::string> end_lines(const JobConfig& config, const RunEnd& end, const RunLog& log) {
-  const std::string folder = config.job.dump_folder;
+  const std::string folder = config.job.dump_folder, word = shell_word(folder);
   std::vector<std::string> lines = {
       fmt::format("{} after step {} of {}, {} tokens; it took {}, of these {} for validation and saving",
                   end.finished ? "done" : "stopped", end.step, config.training.steps,
@@ -105,8 +106,8 @@ std::vector<std::string> end_lines(const JobConfig& config, const RunEnd& end, c
                                 end.last_saved_step));
   if (std::string line = longer_line(config, end); !line.empty()) lines.push_back(std::move(line));
   if (end.last_saved_step >= 0)
-    lines.push_back(fmt::format("next: rondo convert {} DIR writes the weights for Hugging Face", folder));
-  lines.push_back(fmt::format("next: rondo report {} draws the curves", folder));
+    lines.push_back(fmt::format("next: rondo convert {} DIR writes the weights for Hugging Face", word));
+  lines.push_back(fmt::format("next: rondo report {} draws the curves", word));
   return lines;
 }
 

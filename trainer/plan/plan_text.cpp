@@ -95,9 +95,12 @@ void add_remedies(Lines& lines, const JobPlan& p, const Remedies& r) {
     lines.add("nothing that would make it fit was found in the time");
   } else {
     lines.add("on {} nothing would make it fit{}", plural(world, "rank"),
-              r.least_ranks_for_state <= world ? std::string()
-                                               : fmt::format(": parameters and optimizer alone take {}",
-                                                             plural(r.least_ranks_for_state, "rank")));
+              r.least_ranks_for_state <= world
+                  ? std::string()
+                  : fmt::format(": parameters and optimizer alone take {} as they are configured "
+                                "(training.dtype and optimizer.implementation "
+                                "change that, and numbers)",
+                                plural(r.least_ranks_for_state, "rank")));
     if (r.found.empty()) {
       lines.add("nothing fits on {} either: it takes a larger device or a smaller model",
                 plural(r.most_ranks, "rank"));

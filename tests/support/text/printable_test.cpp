@@ -20,3 +20,10 @@ TEST_CASE("a text that is too long is cut, and between characters") {
   CHECK(printable("abcdef", 3) == "abc...");
   CHECK(printable("aüb", 2) == "aü...");
 }
+
+TEST_CASE("a word of the shell is quoted where the shell would take it for something else") {
+  CHECK(rondo::shell_word("./outputs/run-1") == "./outputs/run-1");
+  CHECK(rondo::shell_word("aus gabe") == "'aus gabe'");
+  CHECK(rondo::shell_word("it's $HOME") == "'it'\\''s $HOME'");
+  CHECK(rondo::shell_word("") == "''");
+}

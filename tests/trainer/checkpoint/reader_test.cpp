@@ -134,7 +134,7 @@ TEST_CASE("a damaged chunk is reported with file, bytes and both hashes; other t
   CHECK(
       error_of([&] { reader.read("model/norm", 16, 33, out); }) ==
       fmt::format("5: {} is damaged: chunk 0 (bytes 0 to {}) has the hash {}, but the manifest says {}; use "
-                  "another checkpoint (`rondo checkpoint ls` shows them)",
+                  "another checkpoint (`rondo checkpoint verify` says which are whole)",
                   (folder / "rank-00001.bin").string(), before.size(), hex(after), hex(before)));
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("a name that the checkpoint does not hold is an error that names the n
 TEST_CASE("a folder that is no committed checkpoint cannot be opened") {
   const Scratch scratch;
   CHECK(error_of([&] { Reader reader(scratch / "none"); }) ==
-        "5: " + (scratch / "none").string() + " is no committed checkpoint: it has no COMMITTED");
+        "5: there is no checkpoint " + (scratch / "none").string());
 }
 
 }  // namespace rondo::checkpoint

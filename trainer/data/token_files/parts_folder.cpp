@@ -73,7 +73,7 @@ PartsFolder::PartsFolder(const std::string& output, const std::string& job) {
   } else if (errno != EEXIST) {
     throw FileError("write", folder_, errno, FileUse::output);
   }
-  lock_ = FolderLock::take(folder_, FileUse::output);
+  lock_ = FolderLock::take_patiently(folder_, FileUse::output);
   if (!lock_)
     throw Error(ExitCode::usage,
                 fmt::format("another process is writing {}: wait for it, or name another output", output));

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "support/error.h"
+#include "support/files/folder_lock.h"
 #include "support/text/toml.h"
 
 namespace rondo {
@@ -86,6 +87,9 @@ void require_run_folder(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored))
     unreadable(folder.string(), "is not a folder; give the folder of a run (job.dump_folder)");
+  for (const char* name : {"config.toml", "events.jsonl", "metrics.jsonl", FolderLock::kFile})
+    if (fs::exists(folder / name, ignored)) return;
+  unreadable(folder.string(), "holds no run; give the folder of a run (job.dump_folder)");
 }
 
 RunLog read_run(const fs::path& folder, CutLine cut_line) {

@@ -164,7 +164,8 @@ std::string describe_difference(std::span<const double> right, std::span<const d
     last = i;
     ++count;
   }
-  if (std::isfinite(factor) && left_over < 1e-9 * largest(found))
+  const bool is_scaled = std::abs(factor - 1) > 1e-6 && left_over < 1e-9 * largest(found);
+  if (std::isfinite(factor) && is_scaled)
     return fmt::format("every element is {:.6g} times what it should be{}", factor,
                        cause_of(factor, compared));
   return fmt::format("{} of {} elements differ, from {} to {} of the flattened tensor", count, right.size(),
