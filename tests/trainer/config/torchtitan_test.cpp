@@ -384,12 +384,10 @@ TEST_CASE("the flags of torchtitan's own runs with context parallelism give thei
 }
 
 TEST_CASE("a file of torchtitan is told where its flavor keeps documents apart") {
-  const std::string of_theirs = "training.dataloader.num_workers = 2\nmodel.name = \"deepseek_v3\"\n";
-  const auto is_told = [&](const std::string& text) {
-    return notes_hold(load_text(of_theirs + text), "document_attention = false (torchtitan's 16B: true)");
-  };
-  CHECK(is_told("model.flavor = \"16B\"\n"));
-  CHECK_FALSE(is_told("model.flavor = \"debugmodel\"\n"));
+  const std::string deepseek = "training.dataloader.num_workers = 2\nmodel.name = \"deepseek_v3\"\n";
+  const auto config = load_text(deepseek + "model.flavor = \"16B\"\n");
+  CHECK(notes_hold(config, "document_attention = false (torchtitan's 16B: true)"));
+  CHECK_FALSE(notes_hold(load_text(deepseek), "document_attention"));  // of the debug model
 }
 
 TEST_CASE("what torchtitan only runs slower, or ends late, is accepted and told") {
