@@ -228,13 +228,19 @@ class Replay final : public Executor {
   // Run 1 served temporaries that the pool has no room for from the heap: later ones go where the arena is
   // free while their op runs, of ops that keep none of them.
   void find_room() {
+    std::vector<ir::NodeIndex> nodes;
+    std::vector<Calls*> of_nodes;
     for (std::size_t i = 0; i < calls_.size(); ++i) {
       const Instruction& instruction = *step_.instructions()[i];
-      Calls& calls = calls_[i];
-      if (is_collective(instruction) || calls.latest.heap_bytes == 0 || calls.latest.keeps_memory) continue;
-      for (const ir::Gap& gap : ir::free_gaps(step_.graph(), step_.plan(), instruction.index()))
-        calls.room.emplace_back(memory_->arena() + gap.offset, static_cast<std::size_t>(gap.bytes));
+      const ReplayDevice::Issued& latest = calls_[i].latest;
+      if (is_collective(instruction) || latest.heap_bytes == 0 || latest.keeps_memory) continue;
+      nodes.push_back(instruction.index());
+      of_nodes.push_back(&calls_[i]);
     }
+    const std::vector<std::vector<ir::Gap>> gaps = ir::free_gaps(step_.graph(), step_.plan(), nodes);
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      for (const ir::Gap& gap : gaps[i])
+        of_nodes[i]->room.emplace_back(memory_->arena() + gap.offset, static_cast<std::size_t>(gap.bytes));
   }
 
   void note_facts() {

@@ -2,6 +2,8 @@
 #include "compiler/plan/memory_plan.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <unordered_map>
 
 #include "compiler/ir/op_facts.h"
@@ -166,29 +168,40 @@ bool may_stand_in(const Graph& graph, ValueId result, ValueId operand, ValueId s
          storage_bytes(made.type) == storage_bytes(from.type);
 }
 
-std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, NodeIndex now) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> standing;  // begin, end
-  for (NodeIndex i = 0; i <= now; ++i)
-    for (ValueId value : graph.nodes[i].results)
-      if (plan.offsets[value] >= 0 && !graph.value(value).on_host && plan.ends[value] >= now)
-        standing.emplace_back(plan.offsets[value],
-                              plan.offsets[value] + planned_bytes(graph.value(value).type, plan.alignment));
-  for (const Workspace& workspace : plan.workspaces)
-    if (workspace.start <= now && now <= workspace.wait)
-      standing.emplace_back(workspace.offset,
-                            workspace.offset + planned_bytes(workspace.bytes, plan.alignment));
-  std::sort(standing.begin(), standing.end());
-  std::vector<Gap> gaps;
-  std::int64_t free_from = 0;
-  const auto add_gap = [&](std::int64_t to) {
-    if (to > free_from) gaps.push_back({free_from, to - free_from});
+std::vector<std::vector<Gap>> free_gaps(const Graph& graph, const MemoryPlan& plan,
+                                        std::span<const NodeIndex> nodes) {
+  using Span = std::pair<std::int64_t, std::int64_t>;  // begin, end
+  std::multiset<Span> standing;
+  std::multimap<NodeIndex, std::multiset<Span>::iterator> leaving;  // after which node
+  const auto stand = [&](std::int64_t offset, std::int64_t bytes, NodeIndex last) {
+    leaving.emplace(last, standing.emplace(offset, offset + bytes));
   };
-  for (const auto& [begin, end] : standing) {
-    add_gap(begin);
-    free_from = std::max(free_from, end);
+  std::vector<std::vector<Gap>> found;
+  auto workspace = plan.workspaces.begin();
+  NodeIndex next = 0;
+  for (const NodeIndex now : nodes) {
+    for (; next <= now; ++next) {
+      for (ValueId value : graph.nodes[next].results)
+        if (plan.offsets[value] >= 0 && !graph.value(value).on_host)
+          stand(plan.offsets[value], planned_bytes(graph.value(value).type, plan.alignment),
+                plan.ends[value]);
+      for (; workspace != plan.workspaces.end() && workspace->start == next; ++workspace)
+        stand(workspace->offset, planned_bytes(workspace->bytes, plan.alignment), workspace->wait);
+    }
+    for (auto gone = leaving.begin(); gone != leaving.end() && gone->first < now; gone = leaving.erase(gone))
+      standing.erase(gone->second);
+    std::int64_t free_from = 0;
+    std::vector<Gap>& gaps = found.emplace_back();
+    const auto add_gap = [&](std::int64_t to) {
+      if (to > free_from) gaps.push_back({free_from, to - free_from});
+    };
+    for (const auto& [begin, end] : standing) {
+      add_gap(begin);
+      free_from = std::max(free_from, end);
+    }
+    add_gap(plan.arena_bytes);
   }
-  add_gap(plan.arena_bytes);
-  return gaps;
+  return found;
 }
 
 }  // namespace rondo::ir

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "compiler/ir/ir.h"
@@ -62,7 +63,8 @@ struct Gap {
   std::int64_t bytes = 0;
 };
 // Parts of the arena in which nothing stands while a node runs, results included: room for the kernel's
-// temporaries.
-std::vector<Gap> free_gaps(const Graph& graph, const MemoryPlan& plan, NodeIndex node);
+// temporaries. Of each of `nodes`, which ascend.
+std::vector<std::vector<Gap>> free_gaps(const Graph& graph, const MemoryPlan& plan,
+                                        std::span<const NodeIndex> nodes);
 
 }  // namespace rondo::ir

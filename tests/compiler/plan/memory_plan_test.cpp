@@ -2,7 +2,9 @@
 #include "compiler/plan/memory_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <numeric>
 #include <random>
 #include <string>
 
@@ -285,12 +287,41 @@ TEST_CASE("kernels find no room for temporaries where a collective receives") {
   const Graph graph = verified_graph(kReduction);
   const MemoryPlan plan = plan_memory(graph, kOnCpu);
   const Workspace& workspace = plan.workspaces.at(0);
-  for (std::size_t node = 0; node < graph.nodes.size(); ++node) {
+  std::vector<NodeIndex> nodes(graph.nodes.size());
+  std::iota(nodes.begin(), nodes.end(), NodeIndex(0));
+  const std::vector<std::vector<Gap>> gaps = free_gaps(graph, plan, nodes);
+  for (const NodeIndex now : nodes) {
     bool is_free = false;
-    for (const Gap& gap : free_gaps(graph, plan, node))
+    for (const Gap& gap : gaps[static_cast<std::size_t>(now)])
       is_free |= gap.offset < workspace.offset + workspace.bytes && workspace.offset < gap.offset + gap.bytes;
-    const auto now = static_cast<std::int32_t>(node);
     if (workspace.start <= now && now <= workspace.wait) CHECK(!is_free);
+  }
+}
+
+TEST_CASE("what is free while a node runs is what no storage stands in, asked of all nodes or of one") {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Graph graph = random_graph(seed, 200);
+    const MemoryPlan plan = plan_memory(graph, kOnCpu);
+    const std::vector<Stand> all = stands(graph, plan);
+    std::vector<NodeIndex> nodes(graph.nodes.size());
+    std::iota(nodes.begin(), nodes.end(), NodeIndex(0));
+    const std::vector<std::vector<Gap>> gaps = free_gaps(graph, plan, nodes);
+    for (const NodeIndex now : nodes) {
+      const std::vector<Gap>& here = gaps[static_cast<std::size_t>(now)];
+      std::int64_t free = 0, standing = 0;
+      for (const Gap& gap : here) free += gap.bytes;
+      std::vector<char> taken(static_cast<std::size_t>(plan.arena_bytes));
+      for (const Stand& one : all)
+        if (one.begin <= now && now <= one.end)
+          std::fill_n(taken.begin() + one.offset,
+                      (one.bytes + plan.alignment - 1) / plan.alignment * plan.alignment, 1);
+      standing = std::count(taken.begin(), taken.end(), 1);
+      REQUIRE(free + standing == plan.arena_bytes);
+      for (const Gap& gap : here)
+        REQUIRE(std::count(taken.begin() + gap.offset, taken.begin() + gap.offset + gap.bytes, 1) == 0);
+      const std::vector<std::vector<Gap>> alone = free_gaps(graph, plan, std::array{now});
+      REQUIRE(alone.at(0).size() == here.size());
+    }
   }
 }
 
