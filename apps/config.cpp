@@ -57,7 +57,7 @@ int print_schema(const Arguments& args) {
 int run_config(const Arguments& args) {
   return run_subcommand(
       "config",
-      {{"check", "is a configuration valid? exit 0 or 3", check_config},
+      {{"check", "is a configuration valid? exit 0, 3 or 6", check_config},
        {"resolve", "print every key with its value and its origin, as TOML", resolve_config},
        {"schema", "print the JSON schema of configuration files", print_schema}},
       "What `rondo train` makes of a configuration.", args);

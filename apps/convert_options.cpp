@@ -10,12 +10,13 @@ namespace rondo {
 std::optional<ConvertOptions> read_convert_options(const std::vector<std::string>& args) {
   ConvertOptions options;
   auto max_shard_bytes = static_cast<std::int64_t>(options.max_shard_bytes);
-  Flags flags(
-      "convert",
-      "From a checkpoint: its weights to a new Hugging Face folder, which transformers loads.\n"
-      "From a Hugging Face folder: its weights to the checkpoint TO/step-0, bit for bit, which\n"
-      "checkpoint.initial_load_path takes.",
-      "Exit code: 0 done, 2 usage, 5 the checkpoint or the folder is damaged or does not fit, 9 disk full.");
+  Flags flags("convert",
+              "From a checkpoint: its weights to a new Hugging Face folder, which transformers loads.\n"
+              "From a Hugging Face folder: its weights to the checkpoint TO/step-0, bit for bit, which\n"
+              "checkpoint.initial_load_path takes.",
+              "Exit code: 0 done, 2 usage, 5 FROM is missing, damaged or does not fit, 6 TO cannot be "
+              "written, 9 disk "
+              "full.");
   flags.positional("FROM", flag::text(&options.from),
                    "a step-N folder; a run folder, or its folder of checkpoints, whose newest committed one "
                    "is taken; or a "

@@ -16,6 +16,7 @@
 #include "compiler/text/text.h"
 #include "compiler/verify/verify.h"
 #include "support/error.h"
+#include "support/files/atomic_file.h"
 #include "support/flags/flags.h"
 
 namespace rondo {
@@ -61,11 +62,7 @@ void show_memory(const ir::Graph& graph, TargetDevice device, bool lines, const 
   const ir::MemoryReport report = ir::report_memory(graph, ir::plan_memory(graph, ir::memory_needs(device)));
   if (lines)
     for (const std::string& line : ir::print_lines(report)) std::cout << line << "\n";
-  if (timeline.empty()) return;
-  std::ofstream file(timeline);
-  if (!(file << ir::memory_timeline(graph, report)) || !file.flush())
-    throw Error(ExitCode::usage, "opt: cannot write " + timeline + ": " + std::strerror(errno) +
-                                     "; give --timeline the path of a file that may be written");
+  if (!timeline.empty()) replace_file(timeline, ir::memory_timeline(graph, report), FileUse::output);
 }
 
 }  // namespace

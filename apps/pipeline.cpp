@@ -67,7 +67,8 @@ bool read_options(const Arguments& args, Options& options) {
       "Makes the program of each rank for a pipeline schedule, proves that it ends and computes the right\n"
       "gradients, and simulates its time. SCHEDULE is one of\n" +
           names + ".",
-      "Exit code: 0 proven, 2 usage, 3 a schedule that is wrong: where, and what rule it breaks.");
+      "Exit code: 0 proven, 2 usage, 3 a schedule that is wrong: where, and what rule it breaks; "
+      "4 the CSV cannot be read, 6 the output cannot be written.");
   flags.positional("SCHEDULE", flag::text(&options.schedule), "its name; without one --csv has the schedule",
                    Need::optional);
   flags.value("--ranks", "P", flag::whole(&options.ranks, 1, 8192), "ranks of the pipeline");

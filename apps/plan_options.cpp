@@ -57,8 +57,8 @@ std::optional<PlanOptions> read_plan_options(const std::vector<std::string>& arg
               "sets a key\n"
               "of the configuration, as for `rondo train`.",
               "Data, tokenizer and run folder need not exist. docs/plan.md says what the numbers assume.\n\n"
-              "Exit code: 0 planned, whether it fits or not; 2 usage, 3 configuration, 10 the step cannot be "
-              "recorded.");
+              "Exit code: 0 planned, whether it fits or not; 2 usage, 3 configuration, 6 a file cannot be "
+              "written, 10 the step cannot be recorded.");
   flags.positional("CONFIG ...", flag::append(&keys), "the configuration, TOML files", Need::required);
   flags.keys(&keys);
   flags.value("--world", "N", flag::amount(&options.world, 1, kMostRanks), "ranks of the job",

@@ -105,6 +105,17 @@ TEST_CASE("inspect shows names and texts of others without their control charact
   CHECK(shown.output.find_first_of("\x1b\x7f") == std::string::npos);
 }
 
+TEST_CASE("tokenize warns of a file that is listed twice") {
+  const Scratch place;
+  write_text(place / "in/a.txt", "hello");
+  const ProgramResult made =
+      data({"tokenize", "--tokenizer", "bytes", "--input", (place / "in").string(), "--input",
+            (place / "in/a.txt").string(), "--output", (place / "out.tokens").string()});
+  INFO(made.output);
+  CHECK(made.exit_code == 0);
+  CHECK_THAT(made.output, ContainsSubstring("are one file: its documents count twice"));
+}
+
 TEST_CASE("tokenize makes a file that inspect explains and verifies") {
   const Scratch place;
   write_text(place / "in/a.txt", "hello");

@@ -53,8 +53,8 @@ struct TokenizeResult {
 std::string progress_text(const TokenizeProgress& progress, double seconds);
 
 // `report` is called by the calling thread, a few times a second. Throws Error: data (the input, as Corpus
-// does; documents that are too long; token files among the input), usage (the output exists, or another
-// process is writing it), resources (disk full), environment (the output's folder cannot be written).
+// does; documents that are too long; token files among the input), usage (the output exists), resources
+// (disk full), environment (the output's folder cannot be written, or another process is writing there).
 TokenizeResult tokenize(const TokenizeOptions& options, const Tokenizer& tokenizer,
                         const std::function<void(const TokenizeProgress&)>& report);
 

@@ -52,7 +52,7 @@ fs::path create_beside(const fs::path& path) {
     const fs::path pending =
         path.parent_path() / fmt::format("{}{}-{}", beginning_of_unfinished(path), ::getpid(), attempt);
     if (::mkdir(pending.c_str(), 0777) == 0) return pending;
-    if (errno != EEXIST) throw FileError("create", path, errno, FileUse::weights);
+    if (errno != EEXIST) throw FileError("create", path, errno, FileUse::output);
   }
 }
 
@@ -76,7 +76,7 @@ void remove_unfinished(const fs::path& path) {
     if (at->path().filename().string().starts_with(beginning_of_unfinished(taken)))
       unfinished.push_back(at->path());
   for (const fs::path& folder : unfinished) fs::remove_all(folder, error);
-  if (error) throw FileError("clear", folder_of(taken), error.value(), FileUse::weights);
+  if (error) throw FileError("clear", folder_of(taken), error.value(), FileUse::output);
 }
 
 FolderWriter::FolderWriter(fs::path path, const ModelConfig& config, const std::vector<Parameter>& parameters,
@@ -133,18 +133,18 @@ void FolderWriter::create_shards(std::vector<Shard> shards) {
   }
   if (shards.size() == 1) return;
   const nlohmann::json index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
-  replace_file(pending_ / kIndex, index.dump(2) + "\n", FileUse::weights);
+  replace_file(pending_ / kIndex, index.dump(2) + "\n", FileUse::output);
 }
 
 void FolderWriter::write_small_files(const ModelConfig& config, const WriteOptions& options) const {
-  replace_file(pending_ / kConfig, config_json(config), FileUse::weights);
-  replace_file(pending_ / kGenerationConfig, generation_config_json(config.tokens), FileUse::weights);
+  replace_file(pending_ / kConfig, config_json(config), FileUse::output);
+  replace_file(pending_ / kGenerationConfig, generation_config_json(config.tokens), FileUse::output);
   if (options.tokenizer.empty()) return;
   const bool is_folder = fs::is_directory(options.tokenizer);
   const fs::path folder = is_folder ? options.tokenizer : folder_of(options.tokenizer);
   for (const std::string_view name : kTokenizerFiles) {
     const fs::path from = name == kTokenizer && !is_folder ? options.tokenizer : folder / name;
-    if (fs::exists(from)) replace_file(pending_ / name, read_small_file(from), FileUse::weights);
+    if (fs::exists(from)) replace_file(pending_ / name, read_small_file(from), FileUse::output);
   }
 }
 
@@ -161,9 +161,9 @@ void FolderWriter::write(std::string_view parameter, std::uint64_t element_offse
 
 void FolderWriter::finish() {
   for (const auto& shard : shards_) shard->finish();
-  rename_file(pending_, path_, FileUse::weights);
+  rename_file(pending_, path_, FileUse::output);
   pending_.clear();
-  sync_folder(folder_of(path_), FileUse::weights);
+  sync_folder(folder_of(path_), FileUse::output);
 }
 
 }  // namespace rondo::hugging_face

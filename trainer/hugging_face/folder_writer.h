@@ -32,7 +32,7 @@ void remove_unfinished(const std::filesystem::path& path);
 class FolderWriter {
  public:
   // Weights are written in config.dtype ("float32", "float16", "bfloat16"). Takes the disk space of all of
-  // them and writes the small files. `path` must not exist, or be an empty folder. Throws Error(checkpoint),
+  // them and writes the small files. `path` must not exist, or be an empty folder. Throws Error(environment),
   // or Error(resources) where the disk is too full.
   FolderWriter(std::filesystem::path path, const ModelConfig& config,
                const std::vector<Parameter>& parameters, const WriteOptions& options = {});

@@ -6,14 +6,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "compiler/report/memory_timeline.h"
 #include "models/parts/decoder.h"
 #include "support/error.h"
+#include "support/files/atomic_file.h"
 #include "support/stopwatch.h"
 #include "support/text/printable.h"
 #include "trainer/observe/metrics/flops.h"
@@ -124,12 +122,7 @@ void write_timeline(const std::vector<const CompiledStep*>& steps, const ir::Mem
   const auto step = std::find_if(steps.begin(), steps.end(),
                                  [&](const CompiledStep* s) { return s->graph().name == report.graph; });
   RONDO_ASSERT(step != steps.end(), "no step is called " + report.graph);
-  std::ofstream file(path);
-  if (!(file << ir::memory_timeline((*step)->graph(), report)) || !file.flush())
-    throw Error(ExitCode::resources,
-                fmt::format("plan: cannot write {}: {}; give --timeline the path of a file that "
-                            "may be written",
-                            path.string(), std::strerror(errno)));
+  replace_file(path, ir::memory_timeline((*step)->graph(), report), FileUse::output);
 }
 
 // Parameters and the moments of their optimizer, as they are saved, without what the shards are padded with.

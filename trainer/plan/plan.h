@@ -94,7 +94,7 @@ struct JobPlan {
 
 // `rank` is one of `world` ranks; without one it is the first, or of a pipeline what JobPlan says. Throws
 // what resolve_layout, the tracer and the passes throw. With a `timeline`, that file gets the picture of the
-// memory (compiler/report/memory_timeline.h), or Error(resources). `traces` as in CompileRequest.
+// memory (compiler/report/memory_timeline.h), or FileError. `traces` as in CompileRequest.
 JobPlan plan_job(const JobConfig& config, std::int64_t world, std::optional<std::int64_t> rank,
                  const ir::DeviceModel& device, const std::filesystem::path& timeline = {},
                  const std::shared_ptr<TracedGraphs>& traces = nullptr);

@@ -158,4 +158,15 @@ TEST_CASE("a folder that another node holds is waited for, and its holder is nam
   CHECK(FolderLock::holder_elsewhere(scratch.root()).empty());
 }
 
+TEST_CASE("a folder that this node holds is waited for while its holder may be ending, and no longer") {
+  const Scratch scratch;
+  std::optional<FolderLock> lock = FolderLock::take(scratch.root(), FileUse::run);
+  CHECK_FALSE(FolderLock::take_patiently(scratch.root(), FileUse::run));
+  std::jthread ends([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    lock.reset();
+  });
+  CHECK(FolderLock::take_patiently(scratch.root(), FileUse::run));
+}
+
 }  // namespace rondo

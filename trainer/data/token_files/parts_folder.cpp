@@ -75,7 +75,7 @@ PartsFolder::PartsFolder(const std::string& output, const std::string& job) {
   }
   lock_ = FolderLock::take_patiently(folder_, FileUse::output);
   if (!lock_)
-    throw Error(ExitCode::usage,
+    throw Error(ExitCode::environment,
                 fmt::format("another process is writing {}: wait for it, or name another output", output));
   std::ifstream in(folder_ / "job", std::ios::binary);
   if (const std::string before{std::istreambuf_iterator<char>(in), {}}; before != job) {

@@ -17,9 +17,9 @@ std::string shard_name(const std::string& output, std::size_t number, std::size_
 
 class PartsFolder {
  public:
-  // Makes or enters the folder. Parts of another job are removed. Throws Error: usage when another process
-  // holds it, or when there is no such folder but an output (a finished one is not overwritten); resources or
-  // environment when it cannot be written.
+  // Makes or enters the folder. Parts of another job are removed. Throws Error: usage when there is no such
+  // folder but an output (a finished one is not overwritten); environment when another process holds it;
+  // resources or environment when it cannot be written.
   PartsFolder(const std::string& output, const std::string& job);
   PartsFolder(const PartsFolder&) = delete;
   PartsFolder& operator=(const PartsFolder&) = delete;

@@ -57,7 +57,7 @@ Writer::Writer(std::filesystem::path path, std::vector<TensorInfo> tensors, Meta
     const bool fresh = name != "__metadata__" && index_.emplace(name, i).second;
     RONDO_ASSERT(fresh, "the tensor name " + shown_name(name) + " is taken");
   }
-  file_.emplace(path_, FileUse::weights, own_suffix());
+  file_.emplace(path_, FileUse::output, own_suffix());
   file_->reserve(static_cast<std::int64_t>(header_.data_begin + header_.data_bytes));
   const std::string head = header_bytes(header_);
   file_->write_at(0, std::as_bytes(std::span(head)));

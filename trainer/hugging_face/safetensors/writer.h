@@ -33,7 +33,8 @@ class WrittenRanges {
 class Writer {
  public:
   // Lays the tensors out (format.h: lay_out), takes the disk space of the whole file and writes the header.
-  // Throws Error(resources) where the disk is too full, Error(checkpoint) where the folder cannot be written.
+  // Throws Error(resources) where the disk is too full, Error(environment) where the folder cannot be
+  // written.
   Writer(std::filesystem::path path, std::vector<TensorInfo> tensors, Metadata metadata = {});
 
   const Header& header() const { return header_; }

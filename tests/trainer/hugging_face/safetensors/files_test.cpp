@@ -170,7 +170,7 @@ TEST_CASE("a full disk is told before the first byte is spent") {
     const std::string problem = error_of(
         [&] { Writer(folder.path("w"), {tensor("t", Dtype::f32, {1 << 20})}); }, ExitCode::resources);
     CHECK_THAT(problem, ContainsSubstring("cannot reserve space for " + folder.path("w")));
-    CHECK_THAT(problem, ContainsSubstring("free space or raise the limit"));
+    CHECK_THAT(problem, ContainsSubstring("free space, then give the same command again"));
   }
   CHECK(files_in(folder.path()) == 0);
 }
