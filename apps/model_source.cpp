@@ -1,17 +1,25 @@
 #include "apps/model_source.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
 
 #include "support/error.h"
+#include "support/files/file.h"
 #include "trainer/checkpoint/catalog.h"
 #include "trainer/checkpoint/committed.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/load.h"
+#include "trainer/data/documents/files.h"
 
 namespace rondo {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostOfEnvironment = 1 << 20;
 
 // Of a run, by files that only a run leaves beside it.
 std::optional<fs::path> config_file_of_run(const fs::path& folder) {
@@ -30,6 +38,27 @@ JobConfig read_config_of_run(const fs::path& file) {
   if (device_of(JobConfig()) == "cpu")
     args.insert(args.end(), {"--job.device=cpu", "--compile.passes=default"});
   return load_config(args);
+}
+
+// Where a run was started: "" where it does not say.
+fs::path working_folder_of(const fs::path& run) {
+  try {
+    const auto env = nlohmann::json::parse(read_file(run / "env.json", kMostOfEnvironment, FileUse::data));
+    return env.at("working_folder").get<std::string>();
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+// Paths, with commas between them, as a run in `there` sees them: what is not here may be there.
+std::string seen_from(const fs::path& there, const std::string& paths) {
+  std::vector<std::string> seen;
+  for (const std::string& path : split_paths(paths)) {
+    std::error_code ignored;
+    const bool only_there = !path.empty() && !fs::exists(path, ignored) && fs::exists(there / path, ignored);
+    seen.push_back(only_there ? (there / path).string() : path);
+  }
+  return fmt::format("{}", fmt::join(seen, ","));
 }
 
 fs::path checkpoint_in(const fs::path& folder) {
@@ -63,7 +92,13 @@ std::optional<JobConfig> config_of_run(const ModelSource& model) {
   if (model.hugging_face) return std::nullopt;
   const fs::path step = fs::weakly_canonical(model.folder);
   const auto file = config_file_of_run(step.parent_path().parent_path());
-  return file ? std::optional(read_config_of_run(*file)) : std::nullopt;
+  if (!file) return std::nullopt;
+  JobConfig config = read_config_of_run(*file);
+  const fs::path there = working_folder_of(file->parent_path());
+  config.training.dataset_path = seen_from(there, training_path(config));
+  config.validation.dataset_path = seen_from(there, validation_path(config));
+  config.training.tokenizer = seen_from(there, tokenizer_name(config));
+  return config;
 }
 
 std::string tokenizer_of(const ModelSource& model, const std::string& given) {

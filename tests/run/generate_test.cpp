@@ -81,6 +81,18 @@ TEST_CASE("eval gives the loss that the run's validation gave, and a checkpoint 
   refused({"eval", run, "--seq-len=1000000"}, 2, "--seq-len 1000000 must be at most model.max_seq_len");
 }
 
+TEST_CASE("a run is evaluated from another folder than the one that its paths start in") {
+  setenv("OMP_NUM_THREADS", "1", 1);
+  const Place place;
+  const Words there = {"/usr/bin/env", "-C", path(place / ""), kRondo};
+  const ProgramResult trained = run_program(
+      there + place.train("run", kTraining + Words{"--training.dataset_path=corpus"}), kRunTimeout_ms);
+  INFO(trained.output);
+  REQUIRE(trained.exit_code == 0);
+  const ProgramResult eval = must_end_well({"eval", path(place / "run")});
+  CHECK_THAT(eval.output, StartsWith("loss " + last_validation(place, "run") + "  perplexity "));
+}
+
 TEST_CASE("a run of GPUs is evaluated where there is none") {
   setenv("OMP_NUM_THREADS", "1", 1);
   const Place place;

@@ -69,6 +69,10 @@ TEST_CASE("the text of a line is the value of its field text with escapes undone
   CHECK(text_at(kLines[4]) == "second");
 }
 
+TEST_CASE("a byte order mark before a line is no part of it") {
+  CHECK(text_at("\xef\xbb\xbf{\"text\": \"a\"}") == "a");
+}
+
 TEST_CASE("bytes that are not UTF-8 pass through a line unchanged") {
   CHECK(text_at("{\"text\": \"\xff\xfe \x80\"}") == "\xff\xfe \x80");
 }

@@ -22,6 +22,9 @@ constexpr std::array<bool, 256> kPlain = [] {
   return plain;
 }();
 
+// Which some programs begin a file with.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 bool is_plain(char c) { return kPlain[static_cast<unsigned char>(c)]; }
 
 class Reader {
@@ -202,6 +205,7 @@ JsonText find_json_text(std::string_view line, std::string_view key) {
   Reader reader(line);
   std::optional<JsonText> text;
   std::size_t not_a_string = 0;
+  if (line.starts_with(kByteOrderMark)) reader.seek(kByteOrderMark.size());
   reader.skip_space();
   reader.object(0, [&](const JsonText& name) {
     const bool wanted = names(line.substr(name.offset, name.stored), key);
