@@ -1,7 +1,7 @@
 // One pass over the schedule with a clock for compute and the time at which each other lane is free. A start
 // moves only its lane; a wait moves the clock to the end of what it waits for, and the difference is exposed
-// time. An exchange that the host takes part in starts and waits in the same place. Each pending entry points
-// to the total that its wait adds to; the map keeps such addresses valid.
+// time, of whatever the lane does in between. An exchange that the host takes part in starts and waits in the
+// same place. What a lane does points to the total that waits add to; the map keeps such addresses valid.
 #include "compiler/plan/simulate.h"
 
 #include <algorithm>
@@ -15,10 +15,17 @@
 namespace rondo::ir {
 namespace {
 
-// What runs beside compute until its wait. `exposed_s` points to where its wait is counted.
-struct Pending {
-  double end_s = 0;
+// What a lane does beside compute, in order, one at a time. `exposed_s` points to where waits for it count.
+struct Busy {
+  double begin_s = 0, end_s = 0;
   double* exposed_s = nullptr;
+};
+using Lane = std::vector<Busy>;
+
+// What a node started: an index into its lane.
+struct Pending {
+  const Lane* lane = nullptr;
+  std::size_t index = 0;
 };
 
 class Lanes {
@@ -88,41 +95,41 @@ class Lanes {
     if (c.ranks != 0) shape.ranks = c.ranks;
     const double seconds = collective_seconds(graph_, node, shape, device_);
     const bool in_node = within_node(shape.ranks, shape.stride, device_);
-    double& link_free_s = in_node ? node_link_free_s_ : network_free_s_;
-    link_free_s = std::max(link_free_s, now_s_) + seconds;
     CollectiveTotals& totals = made_.collectives[{c.kind, std::string(c.group)}];
     ++totals.count;
     totals.bytes += bytes;
     totals.sent_bytes += sent_bytes(c.kind, bytes, shape.ranks);
     totals.seconds += seconds;
     (in_node ? made_.node_links_s : made_.network_s) += seconds;
-    runs_until(node, {link_free_s, &totals.exposed_s});
+    run_beside(node, in_node ? node_links_ : network_, seconds, &totals.exposed_s);
   }
 
   void transfer(const Node& node) {
     const Value& copy = graph_.value(node.results.at(0));
     const auto bytes = static_cast<double>(element_count(copy.type) * dtype_bytes(copy.type.dtype));
     const double seconds = bytes / device_.host_bytes_per_s;
-    double& lane_free_s = copy.on_host ? to_host_free_s_ : from_host_free_s_;
-    lane_free_s = std::max(lane_free_s, now_s_) + seconds;
     ++made_.transfers.count;
     made_.transfers.bytes += bytes;
     made_.transfers.seconds += seconds;
-    runs_until(node, {lane_free_s, &made_.transfers.exposed_s});
+    run_beside(node, copy.on_host ? to_host_ : from_host_, seconds, &made_.transfers.exposed_s);
   }
 
-  void runs_until(const Node& node, const Pending& pending) {
+  // As soon as the lane is free.
+  void run_beside(const Node& node, Lane& lane, double seconds, double* exposed_s) {
+    const double begin_s = lane.empty() ? now_s_ : std::max(lane.back().end_s, now_s_);
+    lane.push_back({begin_s, begin_s + seconds, exposed_s});
     for (ValueId id : node.results) started_by_[id] = static_cast<std::int32_t>(pending_.size());
-    pending_.push_back(pending);
+    pending_.push_back({&lane, lane.size() - 1});
   }
 
   void wait(ValueId id) {
     const std::int32_t index = started_by_[id];
     if (index < 0) return;
-    const Pending& pending = pending_[index];
-    const double waited_s = std::max(0.0, pending.end_s - now_s_);
-    now_s_ += waited_s;
-    *pending.exposed_s += waited_s;
+    const auto& [lane, last] = pending_[index];
+    const double until_s = (*lane)[last].end_s;
+    for (std::size_t i = last + 1; i-- > 0 && (*lane)[i].end_s > now_s_;)
+      *(*lane)[i].exposed_s += (*lane)[i].end_s - std::max((*lane)[i].begin_s, now_s_);
+    now_s_ = std::max(now_s_, until_s);
   }
 
   const Graph& graph_;
@@ -133,7 +140,8 @@ class Lanes {
   IdMap<std::int32_t> started_by_;  // by value: index into pending_
   IdMap<Pending> pending_;
   StepEstimate made_;
-  double now_s_ = 0, node_link_free_s_ = 0, network_free_s_ = 0, to_host_free_s_ = 0, from_host_free_s_ = 0;
+  Lane node_links_, network_, to_host_, from_host_;
+  double now_s_ = 0;
 };
 
 }  // namespace

@@ -138,6 +138,14 @@ TEST_CASE("collectives take turns on the link") {
   CHECK(e.step_s == Approx(6e-3));
 }
 
+TEST_CASE("a wait for a collective that is behind another counts for both, each for its own time") {
+  const StepEstimate e = estimate(
+      kGather + "  %5: f32[1000] = _c10d_functional.all_gather_into_tensor.default(%0, 4, \"other\")\n" +
+      "  %6: f32[1000] views %5 = _c10d_functional.wait_tensor.default(%5)\n" + kWork + kWait + kEnd);
+  CHECK(e.exposed_s == Approx(6e-3));
+  for (const auto& [key, totals] : e.collectives) CHECK(totals.exposed_s == Approx(3e-3));
+}
+
 TEST_CASE("a collective does not begin before the node that starts it") {
   const StepEstimate e = estimate(kWork + kGather + kWait + kEnd);
   CHECK(e.step_s == Approx(7e-3));
