@@ -17,6 +17,7 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <span>
 #include <utility>
 
@@ -162,13 +163,12 @@ std::string begun_in(const fs::path& folder) {
   return "";
 }
 
-// The newest of the folders that earlier runs' files were moved to that has those of this run.
+// Where the files of this run were moved; the numbers of such folders may have gaps.
 std::optional<fs::path> previous_of(const fs::path& folder, const std::string& begun) {
-  std::optional<fs::path> found;
-  for (int number = 1; fs::exists(folder / fmt::format("previous-{}", number)); ++number)
-    if (fs::path previous = folder / fmt::format("previous-{}", number); begun_in(previous) == begun)
-      found = std::move(previous);
-  return found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with("previous-") && begun_in(entry.path()) == begun)
+      return entry.path();
+  return std::nullopt;
 }
 
 // The whole lines, without one that a kill has torn.
@@ -217,13 +217,13 @@ void RunFolder::begin(const std::optional<Resumed>& resumed) {
     if (!files.empty() && (!resumed || of_another)) previous_ = move_aside(folder_, files);
     if (of_another) {
       begun_ = resumed->begun;
-      if (const auto own = previous_of(folder_, begun_); own && own != previous_) {
+      if (const auto own = previous_of(folder_, begun_)) {
         for (const fs::path& file : files_of_a_run(*own)) fs::rename(*own / file, folder_ / file);
         fs::remove(*own);
         brought_back_ = own;
       }
     }
-    if (begun_.empty()) begun_ = fmt::format("{}-{}", utc_timestamp(), ::getpid());
+    if (begun_.empty()) begun_ = fmt::format("{}-{:08x}", utc_timestamp(), std::random_device{}());
     fs::remove(folder_ / "exit.json");
     fs::remove_all(graph_folder());
     fs::create_directory(graph_folder());

@@ -29,14 +29,19 @@ TEST_CASE(
   CHECK(first != other);
   CHECK(text_of(folder / "previous-1/metrics.jsonl") == "first\n");
 
-  RunFolder run(folder);
-  run.begin(Resumed{6, first});
-  CHECK(run.begun() == first);
-  CHECK(run.brought_back() == folder / "previous-1");
-  CHECK(run.previous() == folder / "previous-2");
-  CHECK(text_of(folder / "metrics.jsonl") == "first\n");
-  CHECK(text_of(folder / "previous-2/metrics.jsonl") == "other\n");
-  CHECK_FALSE(fs::exists(folder / "previous-1"));
+  {
+    RunFolder run(folder);
+    run.begin(Resumed{6, first});
+    CHECK(run.begun() == first);
+    CHECK(run.brought_back() == folder / "previous-1");
+    CHECK(run.previous() == folder / "previous-2");
+    CHECK(text_of(folder / "metrics.jsonl") == "first\n");
+    CHECK(text_of(folder / "previous-2/metrics.jsonl") == "other\n");
+    CHECK_FALSE(fs::exists(folder / "previous-1"));
+  }
+  CHECK(play(folder, Resumed{6, other}, "again") == other);
+  CHECK(text_of(folder / "metrics.jsonl") == "other\nagain\n");
+  CHECK(text_of(folder / "previous-1/metrics.jsonl") == "first\n");
 }
 
 TEST_CASE("a run that resumes where its files are goes on in them, and is the same run") {
