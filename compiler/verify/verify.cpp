@@ -211,20 +211,14 @@ void outputs_are_whole(const Graph& graph) {
       throw VerifyError{last, fmt::format("two outputs are named \"{}\"", output.name)};
 }
 
-// Whether the update of input `k` is written where the input stands.
-bool is_updated_in_place(const Graph& graph, std::size_t k) {
-  for (std::size_t i = 0; i < graph.outputs.size(); ++i)
-    if (graph.outputs[i].updates == static_cast<std::int32_t>(k))
-      return storage_root(graph, std::get<Use>(graph.return_node().args[i]).value) == graph.inputs[k].value;
-  return false;
-}
-
 void updates_fit_their_inputs(const Graph& graph) {
   const NodeIndex last = graph.node_count() - 1;
   IdMap<ValueId> owner(graph.values.size(),
                        kNoValue);  // for a root: the input whose storage it is or becomes
   for (const Input& input : graph.inputs) owner[input.value] = input.value;
   IdMap<bool> updated(graph.inputs.size(), false);
+  // For an input's value: its index, if its update is elsewhere.
+  IdMap<std::int32_t> replaced(graph.values.size(), -1);
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const Output& output = graph.outputs[i];
     if (output.updates < 0) continue;
@@ -241,7 +235,9 @@ void updates_fit_their_inputs(const Graph& graph) {
     if (graph.value(id).type != graph.value(input.value).type)
       throw VerifyError{last, fmt::format("output \"{}\" is {} but the input it updates is {}", output.name,
                                           print(graph.value(id).type), print(graph.value(input.value).type))};
-    ValueId& holder = owner[storage_root(graph, id)];
+    const ValueId root = storage_root(graph, id);
+    if (root != input.value) replaced[input.value] = output.updates;
+    ValueId& holder = owner[root];
     if (holder != kNoValue && holder != input.value)
       throw VerifyError{
           last, fmt::format("output \"{}\" shares its storage with another input or update", output.name)};
@@ -250,11 +246,10 @@ void updates_fit_their_inputs(const Graph& graph) {
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const Output& output = graph.outputs[i];
     if (output.updates >= 0) continue;
-    const ValueId root = storage_root(graph, std::get<Use>(graph.return_node().args[i]).value);
-    for (std::size_t k = 0; k < graph.inputs.size(); ++k)
-      if (updated[k] && graph.inputs[k].value == root && !is_updated_in_place(graph, k))
-        throw VerifyError{last, fmt::format("output \"{}\" is what the input \"{}\" was before its update",
-                                            output.name, graph.inputs[k].name)};
+    const std::int32_t lost = replaced[storage_root(graph, std::get<Use>(graph.return_node().args[i]).value)];
+    if (lost >= 0)
+      throw VerifyError{last, fmt::format("output \"{}\" is what the input \"{}\" was before its update",
+                                          output.name, graph.inputs[lost].name)};
   }
 }
 
