@@ -15,12 +15,10 @@ std::optional<ConvertOptions> read_convert_options(const std::vector<std::string
               "From a Hugging Face folder: its weights to the checkpoint TO/step-0, bit for bit, which\n"
               "checkpoint.initial_load_path takes.",
               "Exit code: 0 done, 2 usage, 5 FROM is missing, damaged or does not fit, 6 TO cannot be "
-              "written, 9 disk "
-              "full.");
+              "written, 9 disk full.");
   flags.positional("FROM", flag::text(&options.from),
                    "a step-N folder; a run folder, or its folder of checkpoints, whose newest committed one "
-                   "is taken; or a "
-                   "Hugging Face folder",
+                   "is taken; or a Hugging Face folder",
                    Need::required);
   flags.positional("TO", flag::text(&options.to), "the folder to write", Need::required);
   flags.value("--dtype", "NAME", flag::one_of(&options.dtype, {"float32", "float16", "bfloat16"}),

@@ -46,8 +46,8 @@ class Report {
  public:
   // Locks the run folder and touches nothing in it. `config` outlives the report.
   Report(const JobConfig& config, std::vector<std::string> command_line, int ranks);
-  // The start is accepted: from here on the folder is this run's, and its end is written there. `done`: the
-  // steps that a run which resumes has behind it. REQUIRED before all below.
+  // The start is accepted: from here on the folder is this run's, and its end is written there. `resumed`:
+  // what a run that resumes has behind it. REQUIRED before all below.
   void begin(const std::optional<Resumed>& resumed);
 
   RunFolder& folder() { return folder_; }
