@@ -7,7 +7,7 @@
 //
 // Each of the two keeps its own order, which earlier passes have chosen. The next node is the one that can
 // begin first; a start comes before anything else, and of two that can begin now, the one with the longer way
-// to go. The clock is that of plan/simulate.h: compute in order, collectives in order on lanes of their own.
+// to go. The clock is that of a plan (plan/clock.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,9 @@
 #include "compiler/analysis/schedule.h"
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
+#include "compiler/plan/clock.h"
 #include "compiler/plan/cost_model.h"
 
 namespace rondo::ir {
@@ -28,14 +30,14 @@ using Order = std::vector<NodeIndex>;
 // What each node takes of the device.
 struct Costs {
   IdMap<double> compute_s, lane_s;
-  IdMap<bool> in_node;  // the lane of a collective
+  IdMap<Lane> lanes;  // of collectives
   IdMap<Effect> effects;
   IdMap<NodeIndex> awaited;  // of waits: what started it
 };
 
 Costs costs_of(const Graph& graph, const DeviceModel& device) {
   const std::size_t count = graph.nodes.size();
-  Costs costs{IdMap<double>(count), IdMap<double>(count), IdMap<bool>(count), IdMap<Effect>(count),
+  Costs costs{IdMap<double>(count), IdMap<double>(count), IdMap<Lane>(count), IdMap<Effect>(count),
               IdMap<NodeIndex>(count, kNoNode)};
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& node = graph.nodes[i];
@@ -44,36 +46,37 @@ Costs costs_of(const Graph& graph, const DeviceModel& device) {
     if (!is_collective(facts(node.op))) continue;
     const GroupShape shape = group_shape(graph, *collective_of(node));
     costs.lane_s[i] = collective_seconds(graph, node, shape, device);
-    costs.in_node[i] = within_node(shape.ranks, shape.stride, device);
+    costs.lanes[i] = within_node(shape.ranks, shape.stride, device) ? Lane::node_links : Lane::network;
   }
-  const IdMap<std::int32_t> waits = waits_of_starts(graph);
+  const IdMap<NodeIndex> waits = waits_of_starts(graph);
   for (NodeIndex i = 0; i < graph.node_count(); ++i)
     if (waits[i] != kNoNode) costs.awaited[waits[i]] = i;
   return costs;
 }
 
-class Clock {
+// Plays nodes, each when its turn comes.
+class Player {
  public:
-  explicit Clock(const Costs& costs) : costs_(costs), ends_(costs.effects.size(), 0) {}
+  explicit Player(const Costs& costs) : costs_(costs), ends_(costs.effects.size(), 0) {}
 
-  double now() const { return now_; }
+  double now() const { return clock_.now_s(); }
   // When the node can begin.
   double ready(NodeIndex i) const {
     const NodeIndex start = costs_.awaited[i];
-    return start == kNoNode ? now_ : std::max(now_, ends_[start]);
+    return start == kNoNode ? now() : std::max(now(), ends_[start]);
   }
   void run(NodeIndex i) {
-    now_ = ready(i) + costs_.compute_s[i];
+    clock_.wait_until(ready(i));
+    clock_.compute(costs_.compute_s[i]);
     if (costs_.lane_s[i] == 0) return;
-    double& lane = costs_.in_node[i] ? node_links_ : network_;
-    lane = ends_[i] = std::max(lane, now_) + costs_.lane_s[i];
-    if (costs_.effects[i] == Effect::host_sync) now_ = lane;
+    ends_[i] = clock_.start(costs_.lanes[i], costs_.lane_s[i]).end_s;
+    if (costs_.effects[i] == Effect::host_sync) clock_.wait_until(ends_[i]);
   }
 
  private:
   const Costs& costs_;
   IdMap<double> ends_;  // of collectives
-  double now_ = 0, node_links_ = 0, network_ = 0;
+  Clock clock_;
 };
 
 // One of the two graphs, in its order.
@@ -87,12 +90,12 @@ struct Half {
 };
 
 void measure(Half& half, const Costs& costs) {
-  Clock clock(costs);
+  Player alone(costs);
   for (const NodeIndex i : half.order) {
-    half.left_s.push_back(clock.now());
-    clock.run(i);
+    half.left_s.push_back(alone.now());
+    alone.run(i);
   }
-  for (double& left : half.left_s) left = clock.now() - left;
+  for (double& left : half.left_s) left = alone.now() - left;
 }
 
 // Forward and backward; empty where the graph is not of two that need nothing of each other, and where it
@@ -116,13 +119,13 @@ std::array<Half, 2> divide(const Graph& graph) {
 }
 
 // Which of the two goes on.
-Half& next_of(std::array<Half, 2>& halves, const Costs& costs, const Clock& clock) {
+Half& next_of(std::array<Half, 2>& halves, const Costs& costs, const Player& player) {
   auto& [forward, backward] = halves;
   if (forward.done()) return backward;
   if (backward.done()) return forward;
   for (Half& half : halves)
     if (costs.effects[half.head()] == Effect::collective_start) return half;
-  const double forward_s = clock.ready(forward.head()), backward_s = clock.ready(backward.head());
+  const double forward_s = player.ready(forward.head()), backward_s = player.ready(backward.head());
   if (forward_s != backward_s) return forward_s < backward_s ? forward : backward;
   return forward.left_s[forward.next] > backward.left_s[backward.next] ? forward : backward;
 }
@@ -134,7 +137,7 @@ Notes overlap_microbatches(Graph& graph, const CompileOptions& options) {
   std::array<Half, 2> halves = divide(graph);
   if (halves[0].order.empty() || halves[1].order.empty()) return unchanged();
   const Costs costs = costs_of(graph, device_model_for(options.device));
-  Clock in_turn(costs), together(costs);
+  Player in_turn(costs), together(costs);
   for (Half& half : halves) {
     measure(half, costs);
     for (const NodeIndex i : half.order) in_turn.run(i);

@@ -1,37 +1,38 @@
-// One pass over the schedule with a clock for compute and the time at which each other lane is free. A start
-// moves only its lane; a wait moves the clock to the end of what it waits for, and the difference is exposed
-// time, of whatever the lane does in between. An exchange that the host takes part in starts and waits in the
-// same place. What a lane does points to the total that waits add to; the map keeps such addresses valid.
+// One pass over the schedule with its clock. A wait moves the clock to the end of what it waits for, and the
+// difference is exposed time, of whatever the lane does in between. An exchange that the host takes part in
+// starts and waits in the same place. What a lane does points to the total that waits add to; the map keeps
+// such addresses valid.
 #include "compiler/plan/simulate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
 #include "compiler/ir/op_facts.h"
+#include "compiler/plan/clock.h"
 #include "compiler/plan/launches.h"
 #include "compiler/plan/matmul_products.h"
 
 namespace rondo::ir {
 namespace {
 
-// What a lane does beside compute, in order, one at a time. `exposed_s` points to where waits for it count.
+// What a lane does. `exposed_s` points to where waits for it count.
 struct Busy {
-  double begin_s = 0, end_s = 0;
+  Span span;
   double* exposed_s = nullptr;
 };
-using Lane = std::vector<Busy>;
 
-// What a node started: an index into its lane.
+// What a node started: an index into what its lane does.
 struct Pending {
-  const Lane* lane = nullptr;
+  Lane lane{};
   std::size_t index = 0;
 };
 
-class Lanes {
+class Simulator {
  public:
-  Lanes(const Graph& graph, const DeviceModel& device, const GroupShapes& groups, double expert_rows,
-        const ProductSeconds& measured)
+  Simulator(const Graph& graph, const DeviceModel& device, const GroupShapes& groups, double expert_rows,
+            const ProductSeconds& measured)
       : graph_(graph),
         device_(device),
         groups_(groups),
@@ -65,7 +66,7 @@ class Lanes {
     }
     for (const auto& [key, totals] : made_.collectives) made_.exposed_s += totals.exposed_s;
     made_.slowed_s = device_.contention * std::max(0.0, made_.communication_s() - made_.exposed_s);
-    made_.step_s = now_s_ + made_.slowed_s;
+    made_.step_s = clock_.now_s() + made_.slowed_s;
     return made_;
   }
 
@@ -84,7 +85,7 @@ class Lanes {
     made_.compute_s += seconds;
     made_.flops += flops(graph_, node) * share;
     made_.moved_bytes += bytes_moved(graph_, node);
-    now_s_ += seconds;
+    clock_.compute(seconds);
   }
 
   void start(const Node& node) {
@@ -101,7 +102,7 @@ class Lanes {
     totals.sent_bytes += sent_bytes(c.kind, bytes, shape.ranks);
     totals.seconds += seconds;
     (in_node ? made_.node_links_s : made_.network_s) += seconds;
-    run_beside(node, in_node ? node_links_ : network_, seconds, &totals.exposed_s);
+    run_beside(node, in_node ? Lane::node_links : Lane::network, seconds, &totals.exposed_s);
   }
 
   void transfer(const Node& node) {
@@ -111,25 +112,24 @@ class Lanes {
     ++made_.transfers.count;
     made_.transfers.bytes += bytes;
     made_.transfers.seconds += seconds;
-    run_beside(node, copy.on_host ? to_host_ : from_host_, seconds, &made_.transfers.exposed_s);
+    run_beside(node, copy.on_host ? Lane::to_host : Lane::from_host, seconds, &made_.transfers.exposed_s);
   }
 
-  // As soon as the lane is free.
-  void run_beside(const Node& node, Lane& lane, double seconds, double* exposed_s) {
-    const double begin_s = lane.empty() ? now_s_ : std::max(lane.back().end_s, now_s_);
-    lane.push_back({begin_s, begin_s + seconds, exposed_s});
+  void run_beside(const Node& node, Lane lane, double seconds, double* exposed_s) {
+    std::vector<Busy>& done = done_[static_cast<std::size_t>(lane)];
+    done.push_back({clock_.start(lane, seconds), exposed_s});
     for (ValueId id : node.results) started_by_[id] = static_cast<std::int32_t>(pending_.size());
-    pending_.push_back({&lane, lane.size() - 1});
+    pending_.push_back({lane, done.size() - 1});
   }
 
   void wait(ValueId id) {
     const std::int32_t index = started_by_[id];
     if (index < 0) return;
     const auto& [lane, last] = pending_[index];
-    const double until_s = (*lane)[last].end_s;
-    for (std::size_t i = last + 1; i-- > 0 && (*lane)[i].end_s > now_s_;)
-      *(*lane)[i].exposed_s += (*lane)[i].end_s - std::max((*lane)[i].begin_s, now_s_);
-    now_s_ = std::max(now_s_, until_s);
+    const std::vector<Busy>& done = done_[static_cast<std::size_t>(lane)];
+    for (std::size_t i = last + 1; i-- > 0 && done[i].span.end_s > clock_.now_s();)
+      *done[i].exposed_s += done[i].span.end_s - std::max(done[i].span.begin_s, clock_.now_s());
+    clock_.wait_until(done[last].span.end_s);
   }
 
   const Graph& graph_;
@@ -140,15 +140,15 @@ class Lanes {
   IdMap<std::int32_t> started_by_;  // by value: index into pending_
   IdMap<Pending> pending_;
   StepEstimate made_;
-  Lane node_links_, network_, to_host_, from_host_;
-  double now_s_ = 0;
+  Clock clock_;
+  std::array<std::vector<Busy>, kLanes> done_;  // by lane
 };
 
 }  // namespace
 
 StepEstimate simulate(const Graph& graph, const DeviceModel& device, const GroupShapes& groups,
                       double expert_rows, const ProductSeconds& measured) {
-  return Lanes(graph, device, groups, expert_rows, measured).run();
+  return Simulator(graph, device, groups, expert_rows, measured).run();
 }
 
 void CollectiveTotals::add(const CollectiveTotals& other, double times) {
