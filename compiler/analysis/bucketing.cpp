@@ -276,7 +276,7 @@ std::vector<FsdpCollective> fsdp_collectives(const Graph& graph) {
   const IdMap<std::int32_t> parameters = parameters_of_nodes(graph);
   const DefUse def_use(graph);
   const IdMap<bool> depends = computed_from(graph, parameters, CollectiveKind::reduce_scatter);
-  const IdMap<std::int32_t> waits = waits_of_starts(graph);
+  const IdMap<NodeIndex> waits = waits_of_starts(graph);
   std::vector<FsdpCollective> found;
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& start = graph.nodes[i];
@@ -312,7 +312,7 @@ Notes bucket_sums(Graph& graph, std::string_view origin) {
   const IdMap<std::int32_t> parameters = parameters_of_nodes(graph);
   const DefUse def_use(graph);
   const IdMap<bool> depends = computed_from(graph, parameters, CollectiveKind::all_reduce);
-  const IdMap<std::int32_t> waits = waits_of_starts(graph);
+  const IdMap<NodeIndex> waits = waits_of_starts(graph);
   std::deque<FsdpCollective> sums;  // addresses stay
   std::map<Key, Members> by_key;
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {

@@ -7,6 +7,10 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <unordered_set>
+#include <vector>
+
+#include "compiler/ir/storages.h"
 
 namespace rondo::ir {
 namespace {
@@ -70,10 +74,7 @@ bool same_argument(const Argument& a, const Argument& b) {
 
 IdMap<bool> need_own_storage(const Graph& graph) {
   const IdMap<ValueId> roots = storage_roots(graph);
-  IdMap<bool> own(graph.values.size(), false);
-  for (const Node& node : graph.nodes)
-    for (ValueId id : node.results)
-      if (graph.value(id).writes != kNoValue) own[roots[id]] = true;
+  IdMap<bool> own = overwritten_storages(graph, roots);
   for (std::size_t i = 0; i < graph.outputs.size(); ++i)
     if (graph.outputs[i].updates >= 0) own[roots[std::get<Use>(graph.return_node().args[i]).value]] = true;
   IdMap<bool> of_values;
@@ -88,6 +89,34 @@ bool equal_nodes(const Graph& graph, const Node& a, const Node& b) {
   for (std::size_t i = 0; i < a.results.size(); ++i)
     if (graph.value(a.results[i]).type != graph.value(b.results[i]).type) return false;
   return true;
+}
+
+void merge_equal_nodes(Graph& graph, const std::function<bool(NodeIndex)>& mergeable,
+                       const std::function<bool(NodeIndex, NodeIndex)>& alike) {
+  const auto hash = [&](NodeIndex i) { return hash_node(graph.nodes[i]); };
+  const auto equal = [&](NodeIndex a, NodeIndex b) {
+    return alike(a, b) && equal_nodes(graph, graph.nodes[a], graph.nodes[b]);
+  };
+  std::unordered_set<NodeIndex, decltype(hash), decltype(equal)> first_of_kind(16, hash, equal);
+  const IdMap<bool> own = need_own_storage(graph);
+  IdMap<ValueId> replacement(graph.values.size(), kNoValue);
+  std::vector<bool> keep(graph.nodes.size(), true);
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
+    Node& node = graph.nodes[i];
+    for_each_operand(node, [&](ValueId& id) {
+      if (const ValueId other = replacement[id]; other != kNoValue) id = other;
+    });
+    if (node.results.empty() || !mergeable(i) ||
+        std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return own[id]; }))
+      continue;
+    const auto [first, is_new] = first_of_kind.insert(i);
+    if (is_new) continue;
+    for (std::size_t k = 0; k < node.results.size(); ++k)
+      replacement[node.results[k]] = graph.nodes[*first].results[k];
+    keep[static_cast<std::size_t>(i)] = false;
+  }
+  replace_uses(graph, replacement);  // the marks of views
+  keep_nodes(graph, keep);
 }
 
 }  // namespace rondo::ir

@@ -7,6 +7,7 @@
 #include "compiler/analysis/parameters.h"
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 
 namespace rondo::ir {
 namespace {

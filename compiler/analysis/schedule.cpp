@@ -74,15 +74,4 @@ void add_and_reorder(Graph& graph, IdMap<Place> places, std::vector<Node> made,
   reorder(graph, places);
 }
 
-IdMap<std::int32_t> waits_of_starts(const Graph& graph) {
-  const DefUse def_use(graph);
-  IdMap<NodeIndex> waits(graph.nodes.size(), kNoNode);
-  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
-    if (facts(graph.nodes[i].op).effect != Effect::wait) continue;
-    const ValueId awaited = std::get<Use>(graph.nodes[i].args[0]).value;
-    if (const NodeIndex start = def_use.maker(awaited); start != kNoNode) waits[start] = i;
-  }
-  return waits;
-}
-
 }  // namespace rondo::ir

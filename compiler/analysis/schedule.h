@@ -28,9 +28,6 @@ void reorder(Graph& graph, const IdMap<Place>& places);
 void add_and_reorder(Graph& graph, IdMap<Place> places, std::vector<Node> made,
                      const std::vector<Place>& made_places);
 
-// For each node that starts something in the background the node that waits for it, -1 for the others.
-IdMap<std::int32_t> waits_of_starts(const Graph& graph);
-
 // The places of the present order.
 IdMap<Place> present_places(const Graph& graph);
 

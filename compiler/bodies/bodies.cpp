@@ -16,6 +16,7 @@
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/segments.h"
+#include "compiler/ir/storages.h"
 #include "compiler/verify/infer_sharding.h"
 #include "support/error.h"
 

@@ -8,6 +8,7 @@
 #include "compiler/execute/input_contract.h"
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 #include "support/error.h"
 
 namespace rondo {

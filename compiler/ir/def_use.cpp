@@ -1,6 +1,9 @@
 #include "compiler/ir/def_use.h"
 
+#include <algorithm>
 #include <numeric>
+
+#include "compiler/ir/op_facts.h"
 
 namespace rondo::ir {
 
@@ -15,6 +18,29 @@ DefUse::DefUse(const Graph& graph)
   IdMap<std::size_t> next = first_reader_;
   for (NodeIndex i = 0; i < graph.node_count(); ++i)
     for_each_operand(graph.nodes[i], [&](ValueId id) { readers_[next[id]++] = i; });
+}
+
+IdMap<NodeIndex> waits_of_starts(const Graph& graph) {
+  const DefUse def_use(graph);
+  IdMap<NodeIndex> waits(graph.nodes.size(), kNoNode);
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
+    if (facts(graph.nodes[i].op).effect != Effect::wait) continue;
+    const ValueId awaited = std::get<Use>(graph.nodes[i].args[0]).value;
+    if (const NodeIndex start = def_use.maker(awaited); start != kNoNode) waits[start] = i;
+  }
+  return waits;
+}
+
+// Backwards: a node that is not alive does not count as a reader, so whole chains go in one sweep.
+IdMap<bool> living_nodes(const Graph& graph, const std::function<bool(const Node&)>& acts) {
+  IdMap<bool> read(graph.values.size(), false), lives(graph.nodes.size(), false);
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    lives[i] = acts(node) ||
+               std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return read[id]; });
+    if (lives[i]) for_each_operand(node, [&](ValueId id) { read[id] = true; });
+  }
+  return lives;
 }
 
 }  // namespace rondo::ir

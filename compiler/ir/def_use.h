@@ -2,6 +2,7 @@
 // and not to be asked once nodes have moved. Values that were added since have neither maker nor readers.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -35,5 +36,11 @@ class DefUse {
   std::vector<NodeIndex> readers_;
   IdMap<std::size_t> first_reader_;
 };
+
+// For each node that starts something in the background the node that waits for it, kNoNode for the others.
+IdMap<NodeIndex> waits_of_starts(const Graph& graph);
+
+// Of each node: whether it acts, or one reads its results that does or is read so in turn.
+IdMap<bool> living_nodes(const Graph& graph, const std::function<bool(const Node&)>& acts);
 
 }  // namespace rondo::ir

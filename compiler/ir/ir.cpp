@@ -1,6 +1,6 @@
 // Values are numbers into one dense list and are never renumbered: keep_nodes() drops nodes and leaves their
 // values behind, so that tables indexed by value stay valid in a pass. Definitions stand above uses, so
-// storage_roots() needs one sweep instead of a walk for each value. A module's block is found by its dotted
+// A module's block is found by its dotted
 // prefixes, once for each distinct module.
 #include "compiler/ir/ir.h"
 
@@ -114,38 +114,6 @@ std::optional<double> number(const Node& node, std::size_t argument) {
   if (const auto* wrapped = std::get_if<WrappedNumber>(&arg))
     return std::visit([](auto n) { return static_cast<double>(n); }, wrapped->number);
   return std::nullopt;
-}
-
-ValueId storage_root(const Graph& graph, ValueId id) {
-  for (;;) {
-    const Value& value = graph.value(id);
-    const ValueId next = value.views != kNoValue ? value.views : value.writes;
-    if (next == kNoValue) return id;
-    id = next;
-  }
-}
-
-IdMap<ValueId> storage_roots(const Graph& graph) {
-  IdMap<ValueId> roots(graph.values.size());
-  std::iota(roots.begin(), roots.end(), 0);
-  for (const Node& node : graph.nodes) {
-    for (ValueId result : node.results) {
-      const Value& value = graph.value(result);
-      const ValueId source = value.views != kNoValue ? value.views : value.writes;
-      if (source != kNoValue) roots[result] = roots[source];
-    }
-  }
-  return roots;
-}
-
-bool overwrites(const Graph& graph) {
-  // Values that no node makes any more may be marked, too.
-  const auto is_write = [](const Value& value) { return value.writes != kNoValue; };
-  if (std::none_of(graph.values.begin(), graph.values.end(), is_write)) return false;
-  for (const Node& node : graph.nodes)
-    for (ValueId id : node.results)
-      if (graph.value(id).writes != kNoValue) return true;
-  return false;
 }
 
 IdMap<std::int32_t> blocks_of_nodes(const Graph& graph) {

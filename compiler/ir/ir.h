@@ -175,14 +175,6 @@ void for_each_operand(Node& node, F&& f) {
   }
 }
 
-// The value whose storage `id` lives in: follows `views` and `writes` to the end.
-ValueId storage_root(const Graph& graph, ValueId id);
-// The same for every value at once, in linear time. REQUIRES: values are defined above their use.
-IdMap<ValueId> storage_roots(const Graph& graph);
-
-// Whether any node overwrites an operand.
-bool overwrites(const Graph& graph);
-
 // Index into `blocks` of the block that each node's module lies in, -1 outside of all.
 IdMap<std::int32_t> blocks_of_nodes(const Graph& graph);
 

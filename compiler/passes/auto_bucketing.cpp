@@ -9,6 +9,7 @@
 #include <map>
 
 #include "compiler/analysis/bucketing.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 #include "compiler/plan/cost_model.h"
 

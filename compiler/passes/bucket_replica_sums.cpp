@@ -9,6 +9,7 @@
 // What was scattered as one bucket is summed as it arrived. Where nothing is scattered, gradients are packed
 // first.
 #include "compiler/analysis/bucketing.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {

@@ -10,6 +10,7 @@
 // (dtype, sizes, strides) are the same tensor. Ops that move the start end such a chain; of them only a slice
 // of the whole goes. A wait ends it too: what stands before it is not to be read.
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {
@@ -31,12 +32,9 @@ class Canonicalizer {
       : graph_(graph),
         roots_(storage_roots(graph)),
         returned_(graph.values.size(), false),
-        written_(graph.values.size(), false),
+        written_(overwritten_storages(graph, roots_)),
         chains_(graph.values.size()),
         replacement_(graph.values.size(), kNoValue) {
-    for (const Node& node : graph.nodes)
-      for (ValueId id : node.results)
-        if (graph.value(id).writes != kNoValue) written_[root(id)] = true;
     for_each_operand(graph.return_node(), [&](ValueId id) { returned_[root(id)] = true; });
     for (ValueId id = 0; id < graph.value_count(); ++id) {
       chains_[id].oldest = id;

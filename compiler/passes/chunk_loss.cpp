@@ -24,6 +24,7 @@
 #include "compiler/analysis/loss_pattern.h"
 #include "compiler/analysis/schedule.h"
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 #include "support/error.h"
 

@@ -10,6 +10,7 @@
 // nan, sign and payload may differ. Some ops widen by themselves (OpFacts::widens): the optimizer reads
 // gradients as the products wrote them.
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {
@@ -26,16 +27,12 @@ class CastFolder {
   explicit CastFolder(Graph& graph)
       : graph_(graph),
         roots_(storage_roots(graph)),
-        own_(graph.values.size(), false),
-        written_(graph.values.size(), false),
+        written_(overwritten_storages(graph, roots_)),
+        own_(written_),
         at_start_(graph.values.size(), false),
         widened_(graph.values.size(), kNoValue),
         replacement_(graph.values.size(), kNoValue) {
     for (ValueId id = 0; id < graph.value_count(); ++id) at_start_[id] = root(id) == id;
-    for (const Node& node : graph.nodes)
-      for (ValueId id : node.results)
-        if (graph.value(id).writes != kNoValue) written_[root(id)] = true;
-    own_ = written_;
     for_each_operand(graph.return_node(), [&](ValueId id) { own_[root(id)] = true; });
   }
 
@@ -109,8 +106,8 @@ class CastFolder {
 
   Graph& graph_;
   IdMap<ValueId> roots_;
-  IdMap<bool> own_;         // for a root: overwritten or returned
   IdMap<bool> written_;     // for a root
+  IdMap<bool> own_;         // for a root: overwritten or returned
   IdMap<bool> at_start_;    // of its storage, and so aligned like one
   IdMap<ValueId> widened_;  // for a value: the narrower one with the same numbers
   IdMap<ValueId> replacement_;

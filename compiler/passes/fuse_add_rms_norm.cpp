@@ -9,6 +9,7 @@
 // The forward stays inside of a block unless everything is kept for the backward: %a and %b would leave the
 // block before, and be kept in the place of %x.
 #include "compiler/analysis/fusion.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {

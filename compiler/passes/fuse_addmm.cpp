@@ -5,6 +5,7 @@
 // (passes/reinplace.cpp), and the sum costs no traffic of its own. A tensor that lives on would be copied
 // first, which is no less traffic than the sum.
 #include "compiler/analysis/fusion.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {

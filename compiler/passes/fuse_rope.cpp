@@ -14,6 +14,7 @@
 //   %8 = %3 * %cos + -%2 * %sin
 //   %9 = aten.stack.default([%7, %8], -2)
 #include "compiler/analysis/fusion.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {

@@ -23,6 +23,7 @@
 #include "compiler/analysis/schedule.h"
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {

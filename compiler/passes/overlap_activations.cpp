@@ -15,7 +15,9 @@
 #include "compiler/analysis/bucketing.h"
 #include "compiler/analysis/parameters.h"
 #include "compiler/analysis/schedule.h"
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 #include "compiler/plan/cost_model.h"
 
@@ -116,7 +118,7 @@ class ActivationOverlap {
 
   Graph& graph_;
   const DeviceModel& device_;
-  IdMap<std::int32_t> waits_;
+  IdMap<NodeIndex> waits_;
   IdMap<Place> places_;
   IdMap<std::int64_t> wanted_;  // by value: the round that wants it
   std::int64_t round_ = 0, moved_ = 0;

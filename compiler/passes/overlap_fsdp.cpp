@@ -25,6 +25,7 @@
 #include "compiler/analysis/schedule.h"
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {
@@ -164,7 +165,7 @@ class FsdpOverlap {
   Graph& graph_;
   DefUse def_use_;
   IdMap<Place> places_;
-  IdMap<std::int32_t> waits_;       // for a start: its wait
+  IdMap<NodeIndex> waits_;          // for a start: its wait
   IdMap<std::int32_t> parameters_;  // for each node, -1: none
   IdMap<bool> of_parameters_;       // for each value: through casts and packing alone
 };

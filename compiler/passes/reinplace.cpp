@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {
@@ -32,7 +33,8 @@ bool is_free_of_overlap(const TensorType& type) {
 
 class Reinplacer {
  public:
-  explicit Reinplacer(Graph& graph) : graph_(graph), roots_(storage_roots(graph)) {
+  explicit Reinplacer(Graph& graph)
+      : graph_(graph), roots_(storage_roots(graph)), last_needed_(last_needed(graph, roots_)) {
     const std::size_t values = graph.values.size();
     merged_.resize(values);
     std::iota(merged_.begin(), merged_.end(), 0);
@@ -51,7 +53,6 @@ class Reinplacer {
       updates_[value] = graph.inputs[target].value;
       updated_[graph.inputs[target].value] = true;
     }
-    find_last_reads();
   }
 
   void run() {
@@ -72,23 +73,6 @@ class Reinplacer {
     ValueId& root = roots_[id];
     while (merged_[root] != root) root = merged_[root] = merged_[merged_[root]];
     return root;
-  }
-
-  // For each storage the last node that reads it through any view; a collective reads until its last wait.
-  void find_last_reads() {
-    last_read_.assign(graph_.values.size(), -1);
-    IdMap<std::int32_t> start_of(graph_.values.size(), -1);
-    for (NodeIndex i = 0; i < graph_.node_count(); ++i) {
-      const Node& node = graph_.nodes[i];
-      const Effect effect = facts(node.op).effect;
-      for_each_operand(node, [&](ValueId id) {
-        last_read_[storage(id)] = i;
-        if (effect != Effect::wait || start_of[id] < 0) return;
-        for_each_operand(graph_.nodes[start_of[id]], [&](ValueId sent) { last_read_[storage(sent)] = i; });
-      });
-      if (runs_in_background(effect))
-        for (ValueId id : node.results) start_of[id] = i;
-    }
   }
 
   // Empty if there is something among them that is no tensor of this graph.
@@ -133,7 +117,7 @@ class Reinplacer {
     const ValueId old = storage(target);
     const TensorType& type = graph_.value(target).type;
     if (graph_.value(result).type != type || graph_.value(result).views != kNoValue) return false;
-    if (last_read_[old] > i || !is_free_of_overlap(type)) return false;
+    if (last_needed_[old] > i || !is_free_of_overlap(type)) return false;
     if (const ValueId input = input_[old]; input != kNoValue)
       return updates_[result] == input || (updated_[input] && !returned_[storage(result)]);
     // A part of a larger storage would keep all of it alive.
@@ -144,19 +128,19 @@ class Reinplacer {
     graph_.value(result).writes = target;
     const ValueId from = storage(result), to = storage(target);
     merged_[from] = to;
-    last_read_[to] = std::max(last_read_[to], last_read_[from]);
+    last_needed_[to] = std::max(last_needed_[to], last_needed_[from]);
   }
 
   Graph& graph_;
   IdMap<ValueId> roots_;
-  IdMap<ValueId> merged_;        // for a root: the root of the storage it was written into
-  IdMap<NodeIndex> last_read_;   // for a storage
-  IdMap<ValueId> input_;         // for a storage: the input it belongs to
-  IdMap<ValueId> updates_;       // for a value: the input that it is returned for
-  IdMap<bool> updated_;          // for an input: a value is returned for it
-  IdMap<bool> returned_;         // for a root: a value in it is returned
-  IdMap<std::int32_t> claimed_;  // for a storage: the last node that wanted to overwrite it,
-  IdMap<ValueId> target_;        // and through which value
+  IdMap<NodeIndex> last_needed_;  // for a root
+  IdMap<ValueId> merged_;         // for a root: the root of the storage it was written into
+  IdMap<ValueId> input_;          // for a storage: the input it belongs to
+  IdMap<ValueId> updates_;        // for a value: the input that it is returned for
+  IdMap<bool> updated_;           // for an input: a value is returned for it
+  IdMap<bool> returned_;          // for a root: a value in it is returned
+  IdMap<std::int32_t> claimed_;   // for a storage: the last node that wanted to overwrite it,
+  IdMap<ValueId> target_;         // and through which value
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/passes/passes.h"
 
@@ -33,21 +34,10 @@ bool acts(const Graph& graph, const Node& node) {
                      [&](ValueId id) { return graph.value(id).writes != kNoValue; });
 }
 
-IdMap<bool> living_nodes(const Graph& graph) {
-  IdMap<bool> read(graph.values.size(), false), lives(graph.nodes.size(), false);
-  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
-    const Node& node = graph.nodes[i];
-    lives[i] = acts(graph, node) ||
-               std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return read[id]; });
-    if (lives[i]) for_each_operand(node, [&](ValueId id) { read[id] = true; });
-  }
-  return lives;
-}
-
 }  // namespace
 
 Notes remove_dead_collectives(Graph& graph, const CompileOptions&) {
-  const IdMap<bool> lives = living_nodes(graph);
+  const IdMap<bool> lives = living_nodes(graph, [&](const Node& node) { return acts(graph, node); });
   IdMap<bool> keep(graph.nodes.size(), true), gone(graph.values.size(), false);
   int dropped = 0;
   bool any = false;

@@ -14,12 +14,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <compare>
 #include <numeric>
 #include <optional>
 
+#include "compiler/analysis/schedule.h"
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 #include "compiler/plan/memory_plan.h"
 
@@ -28,13 +29,6 @@ namespace {
 
 using Order = IdMap<NodeIndex>;
 
-// Where a node goes: sorted by these, moved nodes gather behind (or, negative, before) the one they follow.
-struct Place {
-  NodeIndex base = 0;
-  NodeIndex offset = 0;
-  auto operator<=>(const Place&) const = default;
-};
-
 // What each node takes, frees and depends on, in bytes of storages that a plan must find room for.
 class Storages {
  public:
@@ -42,7 +36,7 @@ class Storages {
       : graph_(graph),
         roots_(storage_roots(graph)),
         def_use_(graph),
-        last_(graph.values.size(), -1),
+        last_(last_needed(graph, roots_)),
         bytes_(graph.values.size(), 0),
         touched_(graph.nodes.size()) {
     for (const Node& node : graph.nodes) ops_.push_back(&facts(node.op));
@@ -90,10 +84,7 @@ class Storages {
  private:
   void add_node(NodeIndex i) {
     std::vector<ValueId>& touched = touched_[i];
-    const auto touch = [&](ValueId id) {
-      touched.push_back(root(id));
-      last_[root(id)] = i;
-    };
+    const auto touch = [&](ValueId id) { touched.push_back(root(id)); };
     for_each_operand(node(i), touch);
     if (is_wait(i))  // what was sent stays until now
       for_each_operand(node(maker(std::get<Use>(node(i).args[0]).value)), touch);
@@ -111,7 +102,7 @@ class Storages {
   IdMap<const OpFacts*> ops_;  // of the nodes
   IdMap<ValueId> roots_;
   DefUse def_use_;
-  IdMap<NodeIndex> last_;  // for a root: the last node that needs it
+  IdMap<NodeIndex> last_;  // for a root
   IdMap<std::int64_t> bytes_;
   IdMap<std::vector<ValueId>> touched_;
 };
@@ -237,7 +228,8 @@ class Reorderer {
       });
       const bool gains = finds_gain(i, stretch, target);
       const bool moves = (gains || storages_.is_view(i)) && !storages_.is_wait(i);
-      place_[i] = moves ? Place{target.base, ++behind[target.base + 1]} : Place{static_cast<NodeIndex>(k), 0};
+      place_[i] =
+          moves ? Place{target.index, ++behind[target.index + 1]} : Place{static_cast<NodeIndex>(k), 0};
       for (ValueId root : storages_.touched(i)) touch_[root] = std::max(touch_[root], place_[i]);
     }
     return sorted(order);
@@ -290,7 +282,7 @@ class Reorderer {
       const bool gains = made > 0 && static_cast<double>(gain) > -loss * made;
       const bool moves =
           (gains || storages_.is_view(i)) && !storages_.is_wait(i) && !storages_.is_product(i) && lives_on;
-      place_[i] = moves ? Place{target.base, -++before[target.base]} : Place{static_cast<NodeIndex>(k), 0};
+      place_[i] = moves ? Place{target.index, -++before[target.index]} : Place{static_cast<NodeIndex>(k), 0};
       for (ValueId root : storages_.touched(i)) touch_[root] = std::max(touch_[root], place_[i]);
       for_each_operand(storages_.node(i), [&](ValueId id) { read_[id] = std::min(read_[id], place_[i]); });
     }
@@ -309,7 +301,7 @@ class Reorderer {
   IdMap<NodeIndex> left_;  // for a root: how many nodes will still touch it
   IdMap<Place> touch_;     // for a root: the last node placed that touches it
   IdMap<Place> read_;      // for a value: the first node placed that reads it
-  IdMap<Place> place_;     // for a node
+  IdMap<Place> place_;     // for a node: in the order at hand
 };
 
 void apply_order(Graph& graph, const Order& order) {

@@ -2,6 +2,7 @@
 // behind the last, or what the user asked for) are gathered by one collective, and their gradients reduced by
 // one. compiler/analysis/bucketing.h shows the rewrite.
 #include "compiler/analysis/bucketing.h"
+#include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
 
 namespace rondo::ir {

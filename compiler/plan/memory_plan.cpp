@@ -4,44 +4,15 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <unordered_map>
 
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 #include "compiler/plan/arena_layout.h"
 #include "support/error.h"
 
 namespace rondo::ir {
 namespace {
-
-struct Lifetimes {
-  IdMap<NodeIndex> last;   // of each storage root: the last node at which it must still stand
-  IdMap<NodeIndex> waits;  // of each node that runs in the background: its wait; -1 for the others
-};
-
-Lifetimes lifetimes(const Graph& graph, const IdMap<ValueId>& roots) {
-  Lifetimes lives{IdMap<NodeIndex>(graph.values.size(), kNoNode),
-                  IdMap<NodeIndex>(graph.nodes.size(), kNoNode)};
-  const auto need = [&](ValueId value, NodeIndex node) {
-    auto& last = lives.last[roots[value]];
-    last = std::max(last, node);
-  };
-  std::unordered_map<ValueId, NodeIndex> started;  // by the storage of its result
-  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
-    const Node& node = graph.nodes[i];
-    const Effect effect = facts(node.op).effect;
-    for (ValueId result : node.results) need(result, i);
-    for_each_operand(node, [&](ValueId operand) {
-      need(operand, i);
-      if (effect != Effect::wait) return;
-      const auto start = started.find(roots[operand]);
-      if (start == started.end()) return;
-      for_each_operand(graph.nodes[start->second], [&](ValueId sent) { need(sent, i); });
-      lives.waits[start->second] = i;
-    });
-    if (runs_in_background(effect)) started[roots[node.results.at(0)]] = i;
-  }
-  return lives;
-}
 
 class Planner {
  public:
@@ -49,7 +20,8 @@ class Planner {
       : graph_(graph),
         needs_(needs),
         roots_(storage_roots(graph)),
-        lives_(lifetimes(graph, roots_)),
+        last_(last_needed(graph, roots_)),
+        waits_(waits_of_starts(graph)),
         block_of_(graph.values.size(), -1) {}
 
   MemoryPlan run() {
@@ -71,13 +43,13 @@ class Planner {
         plan_.offsets[i] = (graph_.values[i].on_host ? host_blocks_ : blocks_)[block_of_[i]].offset;
     for (std::size_t i = 0; i < plan_.workspaces.size(); ++i)
       plan_.workspaces[i].offset = blocks_[workspace_blocks_[i]].offset;
-    plan_.ends = std::move(lives_.last);
+    plan_.ends = std::move(last_);
     return std::move(plan_);
   }
 
  private:
   ValueId root(ValueId value) const { return roots_[value]; }
-  NodeIndex last(ValueId value) const { return lives_.last[value]; }
+  NodeIndex last(ValueId value) const { return last_[value]; }
   std::int64_t bytes(ValueId value) const {
     return planned_bytes(graph_.value(value).type, needs_.alignment);
   }
@@ -130,16 +102,17 @@ class Planner {
     if (!needs_.reduce_scatter_receives || !is_collective(node, CollectiveKind::reduce_scatter)) return;
     const std::int64_t received = storage_bytes(graph_.value(std::get<Use>(node.args.at(0)).value).type);
     if (received == 0) return;
-    RONDO_ASSERT(lives_.waits[i] >= 0, node.op + " (module \"" + node.module + "\") has no wait");
+    RONDO_ASSERT(waits_[i] >= 0, node.op + " (module \"" + node.module + "\") has no wait");
     workspace_blocks_.push_back(blocks_.size());
-    plan_.workspaces.push_back({i, lives_.waits[i], 0, received});
-    blocks_.push_back({planned_bytes(received, needs_.alignment), i, lives_.waits[i]});
+    plan_.workspaces.push_back({i, waits_[i], 0, received});
+    blocks_.push_back({planned_bytes(received, needs_.alignment), i, waits_[i]});
   }
 
   const Graph& graph_;
   MemoryNeeds needs_;
   IdMap<ValueId> roots_;
-  Lifetimes lives_;
+  IdMap<NodeIndex> last_;   // of each root
+  IdMap<NodeIndex> waits_;  // of each node that runs in the background
   IdMap<Block> blocks_, host_blocks_;
   IdMap<std::int32_t> block_of_;  // of each storage root, in the list of its memory; -1: not planned
   std::vector<std::size_t> workspace_blocks_;  // of each workspace

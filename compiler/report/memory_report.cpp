@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "compiler/analysis/bucketing.h"
+#include "compiler/ir/storages.h"
 #include "compiler/text/text.h"
 #include "support/text/size_text.h"
 

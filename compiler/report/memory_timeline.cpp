@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "compiler/analysis/bucketing.h"
+#include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
 #include "compiler/report/memory_timeline_page.h"
 #include "compiler/text/text.h"
@@ -123,25 +124,16 @@ std::string kind_of(const std::string& op) {
 
 // Start and wait of each collective, its kind, group, and the bytes of the larger of what it reads and makes.
 std::string collectives_json(const Graph& graph) {
-  const IdMap<ValueId> roots = storage_roots(graph);
-  std::unordered_map<ValueId, std::size_t> wait_of;  // by the storage that is waited for: its first wait
-  for (std::size_t i = graph.nodes.size(); i-- > 0;)
-    if (facts(graph.nodes[i].op).effect == Effect::wait)
-      for_each_operand(graph.nodes[i], [&](ValueId id) { wait_of[roots[id]] = i; });
+  const IdMap<NodeIndex> waits = waits_of_starts(graph);
   Names kinds, groups;
   Numbers collectives;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+  for (NodeIndex i = 0; i < graph.node_count(); ++i) {
     const Node& node = graph.nodes[i];
     if (facts(node.op).effect != Effect::collective_start) continue;
     std::int64_t read = 0, made = 0;
     for_each_operand(node, [&](ValueId id) { read += storage_bytes(graph.value(id).type); });
-    std::size_t wait = i;
-    for (ValueId result : node.results) {
-      made += storage_bytes(graph.value(result).type);
-      const auto found = wait_of.find(roots[result]);
-      if (found != wait_of.end()) wait = std::max(wait, found->second);
-    }
-    collectives.add(i, wait - i, kinds(kind_of(node.op)), std::max(read, made),
+    for (ValueId result : node.results) made += storage_bytes(graph.value(result).type);
+    collectives.add(i, waits[i] - i, kinds(kind_of(node.op)), std::max(read, made),
                     groups(std::string(collective_of(node)->group)));
   }
   return fmt::format(R"("kinds":{},"groups":{},"collectives":{})", kinds.json(), groups.json(),

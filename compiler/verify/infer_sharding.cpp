@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 #include "compiler/ir/verify_error.h"
 #include "compiler/text/text.h"
 #include "compiler/verify/sharding_rules.h"

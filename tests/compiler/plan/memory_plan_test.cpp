@@ -10,6 +10,7 @@
 
 #include "compiler/ir/def_use.h"
 #include "compiler/ir/op_facts.h"
+#include "compiler/ir/storages.h"
 #include "compiler/plan/arena_layout.h"
 #include "tests/compiler/ir/verified_graph.h"
 #include "tests/compiler/passes/random_graph.h"
