@@ -21,10 +21,12 @@ struct DTypeRow {
 };
 
 // In the order of the enumerators.
-constexpr std::array<DTypeRow, 10> kDTypes = {{{"f64", 8},
+constexpr std::array<DTypeRow, 12> kDTypes = {{{"f64", 8},
                                                {"f32", 4},
                                                {"bf16", 2},
                                                {"f16", 2},
+                                               {"f8e4m3", 1},
+                                               {"f8e5m2", 1},
                                                {"i64", 8},
                                                {"i32", 4},
                                                {"i16", 2},

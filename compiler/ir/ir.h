@@ -25,9 +25,12 @@
 
 namespace rondo::ir {
 
-enum class DType : std::uint8_t { f64, f32, bf16, f16, i64, i32, i16, i8, u8, b8 };
+// Floating-point types first. The float8 types are those of the OCP's specification (E4M3 without
+// infinities).
+enum class DType : std::uint8_t { f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8, b8 };
 std::int64_t dtype_bytes(DType dtype);
 std::string_view dtype_name(DType dtype);  // "bf16"; bool is "b8"
+constexpr bool is_float(DType dtype) { return dtype <= DType::f8e5m2; }
 std::optional<DType> dtype_from_name(std::string_view name);
 
 struct TensorType {

@@ -54,7 +54,7 @@ TensorType ValueParser::type() {
   const auto dtype = dtype_from_name(word);
   if (!dtype)
     fail(start, fmt::format("unknown dtype \"{}\"", word),
-         "f64, f32, bf16, f16, i64, i32, i16, i8, u8 or b8");
+         "f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8 or b8");
   TensorType type{.dtype = *dtype, .sizes = {}, .strides = {}};
   expect('[');
   type.sizes = dimensions(']');

@@ -12,11 +12,18 @@ std::vector<std::size_t> inputs_where(const StepFunction& function, bool batch) 
   return result;
 }
 
-constexpr std::pair<at::ScalarType, ir::DType> kDTypes[] = {
-    {at::kDouble, ir::DType::f64}, {at::kFloat, ir::DType::f32}, {at::kBFloat16, ir::DType::bf16},
-    {at::kHalf, ir::DType::f16},   {at::kLong, ir::DType::i64},  {at::kInt, ir::DType::i32},
-    {at::kShort, ir::DType::i16},  {at::kChar, ir::DType::i8},   {at::kByte, ir::DType::u8},
-    {at::kBool, ir::DType::b8}};
+constexpr std::pair<at::ScalarType, ir::DType> kDTypes[] = {{at::kDouble, ir::DType::f64},
+                                                            {at::kFloat, ir::DType::f32},
+                                                            {at::kBFloat16, ir::DType::bf16},
+                                                            {at::kHalf, ir::DType::f16},
+                                                            {at::kFloat8_e4m3fn, ir::DType::f8e4m3},
+                                                            {at::kFloat8_e5m2, ir::DType::f8e5m2},
+                                                            {at::kLong, ir::DType::i64},
+                                                            {at::kInt, ir::DType::i32},
+                                                            {at::kShort, ir::DType::i16},
+                                                            {at::kChar, ir::DType::i8},
+                                                            {at::kByte, ir::DType::u8},
+                                                            {at::kBool, ir::DType::b8}};
 
 }  // namespace
 

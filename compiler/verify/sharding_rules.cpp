@@ -78,9 +78,7 @@ Placement product_of(const Placement& a, const Placement& b) {
   return made;
 }
 
-bool is_integer(DType dtype) {
-  return dtype != DType::f64 && dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16;
-}
+bool is_integer(DType dtype) { return !is_float(dtype); }
 
 int dim_of(std::int64_t dim, std::size_t dims) {
   return static_cast<int>(dim < 0 ? dim + static_cast<std::int64_t>(dims) : dim);
