@@ -14,11 +14,11 @@ void add(ParameterTable& table, const GroupedQueryAttention& a) {
     const std::string ours = std::string("attention.") + name + ".bias";
     table.add_named(ours, std::string("self_attn.") + theirs + ".bias", {size}, style, kZeros);
   };
-  table.add("attention.wq", "self_attn.q_proj", {q_dim, table.dim()}, colwise, table.plain());
+  table.add_linear("attention.wq", "self_attn.q_proj", q_dim, table.dim(), colwise, table.plain());
   bias("wq", "q_proj", q_dim, colwise);
-  table.add("attention.wk", "self_attn.k_proj", {kv_dim, table.dim()}, colwise, table.plain());
+  table.add_linear("attention.wk", "self_attn.k_proj", kv_dim, table.dim(), colwise, table.plain());
   bias("wk", "k_proj", kv_dim, colwise);
-  table.add("attention.wv", "self_attn.v_proj", {kv_dim, table.dim()}, colwise, table.plain());
+  table.add_linear("attention.wv", "self_attn.v_proj", kv_dim, table.dim(), colwise, table.plain());
   bias("wv", "v_proj", kv_dim, colwise);
   if (a.qk_norm == QkNorm::per_head) {
     table.add("attention.q_norm", "self_attn.q_norm", {a.head_dim}, replicated, kOnes);
@@ -28,33 +28,34 @@ void add(ParameterTable& table, const GroupedQueryAttention& a) {
     table.add("attention.k_norm", "self_attn.k_norm", {kv_dim}, colwise, kOnes);
   }
   if (a.sinks) table.add_named("attention.sinks", "self_attn.sinks", {a.heads}, colwise, table.plain());
-  table.add("attention.wo", "self_attn.o_proj", {table.dim(), q_dim}, rowwise, table.deep());
+  table.add_linear("attention.wo", "self_attn.o_proj", table.dim(), q_dim, rowwise, table.deep());
   bias("wo", "o_proj", table.dim(), replicated);
 }
 
 void add(ParameterTable& table, const LatentAttention& a) {
   const std::int64_t q_dim = a.heads * (a.plain_width + a.rotated_width);
   if (a.q_rank == 0) {
-    table.add("attention.wq", "self_attn.q_proj", {q_dim, table.dim()}, colwise, table.plain());
+    table.add_linear("attention.wq", "self_attn.q_proj", q_dim, table.dim(), colwise, table.plain());
   } else {
-    table.add("attention.wq_a", "self_attn.q_a_proj", {a.q_rank, table.dim()}, replicated, table.plain());
+    table.add_linear("attention.wq_a", "self_attn.q_a_proj", a.q_rank, table.dim(), replicated,
+                     table.plain());
     table.add("attention.q_norm", "self_attn.q_a_layernorm", {a.q_rank}, replicated, kOnes);
-    table.add("attention.wq_b", "self_attn.q_b_proj", {q_dim, a.q_rank}, colwise, table.plain());
+    table.add_linear("attention.wq_b", "self_attn.q_b_proj", q_dim, a.q_rank, colwise, table.plain());
   }
-  table.add("attention.wkv_a", "self_attn.kv_a_proj_with_mqa", {a.kv_rank + a.rotated_width, table.dim()},
-            replicated, table.plain());
+  table.add_linear("attention.wkv_a", "self_attn.kv_a_proj_with_mqa", a.kv_rank + a.rotated_width,
+                   table.dim(), replicated, table.plain());
   table.add("attention.kv_norm", "self_attn.kv_a_layernorm", {a.kv_rank}, replicated, kOnes);
-  table.add("attention.wkv_b", "self_attn.kv_b_proj", {a.heads * (a.plain_width + a.value_width), a.kv_rank},
-            colwise, table.plain());
-  table.add("attention.wo", "self_attn.o_proj", {table.dim(), a.heads * a.value_width}, rowwise,
-            table.deep());
+  table.add_linear("attention.wkv_b", "self_attn.kv_b_proj", a.heads * (a.plain_width + a.value_width),
+                   a.kv_rank, colwise, table.plain());
+  table.add_linear("attention.wo", "self_attn.o_proj", table.dim(), a.heads * a.value_width, rowwise,
+                   table.deep());
 }
 
 void add_swiglu(ParameterTable& table, const std::string& name, const std::string& theirs,
                 std::int64_t width) {
-  table.add(name + ".w1", theirs + ".gate_proj", {width, table.dim()}, colwise, table.plain());
-  table.add(name + ".w3", theirs + ".up_proj", {width, table.dim()}, colwise, table.deep());
-  table.add(name + ".w2", theirs + ".down_proj", {table.dim(), width}, rowwise, table.deep());
+  table.add_linear(name + ".w1", theirs + ".gate_proj", width, table.dim(), colwise, table.plain());
+  table.add_linear(name + ".w3", theirs + ".up_proj", width, table.dim(), colwise, table.deep());
+  table.add_linear(name + ".w2", theirs + ".down_proj", table.dim(), width, rowwise, table.deep());
 }
 
 void add(ParameterTable& table, const FeedForward& f, const LayerNames& names) {

@@ -41,12 +41,19 @@ ParameterTable::ParameterTable(const DecoderEnds& ends, const StagePart& part, c
   ours_ = theirs_ = "";
   if (!part.head) return;
   add("norm", "model.norm", {ends.dim}, ParallelStyle::replicated, kOnes);
-  if (!ends.tie_embeddings) add("output", "lm_head", sizes, ParallelStyle::colwise, initial.head);
+  if (!ends.tie_embeddings)
+    add_linear("output", "lm_head", ends.vocab_size, ends.dim, ParallelStyle::colwise, initial.head);
 }
 
 void ParameterTable::add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
                          ParallelStyle style, const Init& init, const ExpertCut& expert_cut) {
   add_named(name + ".weight", theirs + ".weight", std::move(sizes), style, init, expert_cut);
+}
+
+void ParameterTable::add_linear(const std::string& name, const std::string& theirs, std::int64_t out,
+                                std::int64_t in, ParallelStyle style, const Init& init) {
+  add(name, theirs, {out, in}, style, init);
+  rules_.back().linear = true;
 }
 
 void ParameterTable::add_named(const std::string& name, const std::string& theirs,

@@ -45,6 +45,7 @@ struct ParameterRule {
   std::string hugging_face_name;
   ExpertCut expert_cut = {};
   std::string bucket = {};  // what is gathered and reduced together: "embedding", "layers.0", "head"
+  bool linear = false;      // [out, in] of a linear layer: Weights::linear (parallel/sharding.h) reads it
 };
 
 inline constexpr Init kOnes{Init::Kind::constant, 1.0, 0.0};
@@ -88,6 +89,10 @@ class ParameterTable {
   // Of the layer that add_block is called for: "layers.3.NAME.weight" and "model.layers.3.THEIRS.weight".
   void add(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
            ParallelStyle style, const Init& init, const ExpertCut& expert_cut = {});
+
+  // The same of a linear layer, [out, in].
+  void add_linear(const std::string& name, const std::string& theirs, std::int64_t out, std::int64_t in,
+                  ParallelStyle style, const Init& init);
 
   // The same with whole names: "layers.3.NAME" and "model.layers.3.THEIRS".
   void add_named(const std::string& name, const std::string& theirs, std::vector<std::int64_t> sizes,
