@@ -27,7 +27,7 @@ using at::Tensor;
 
 constexpr int kMostAlgorithms = 16, kRounds = 7, kCallsOfARound = 5;
 constexpr std::int64_t kCyclesAhead = 1'000'000;  // of the device's clock: about half a millisecond
-constexpr std::uint32_t kAligned = 16;
+constexpr std::uint32_t kAlignedBytes = 16;
 constexpr std::size_t kMostWorkspace = 32 << 20;  // what LibTorch gives cuBLAS on Hopper
 
 void require_success(cublasStatus_t status, const char* call) {
@@ -81,7 +81,7 @@ class Product {
       : a_(a), b_(b), sum_(sum == nullptr ? out : *sum), out_(out), beta_(sum == nullptr ? 0.0F : 1.0F) {
     for (const Tensor* x : {&a, &b, &sum_, &out}) {
       RONDO_ASSERT(x->scalar_type() == at::kBFloat16, "a product by a chosen algorithm is of bf16");
-      RONDO_ASSERT(reinterpret_cast<std::uintptr_t>(x->const_data_ptr()) % kAligned == 0,
+      RONDO_ASSERT(reinterpret_cast<std::uintptr_t>(x->const_data_ptr()) % kAlignedBytes == 0,
                    "operands of a product by a chosen algorithm begin at multiples of 16 bytes");
     }
     RONDO_ASSERT(out.is_contiguous() && sum_.is_contiguous() && sum_.sizes() == out.sizes(),
@@ -114,7 +114,7 @@ class Product {
     for (const auto operand :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-      prefer(operand, kAligned);
+      prefer(operand, kAlignedBytes);
     std::vector<cublasLtMatmulHeuristicResult_t> found(kMostAlgorithms);
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
