@@ -99,7 +99,8 @@ TEST_CASE("a parse error names place, problem and what was expected") {
   CHECK(error_of(head + "%9999999999: f32[2] = a()\n") ==
         "x.ir:3:1: bad value number; expected %N with N below 65536");
   CHECK(error_of(head + "%1: f31[2] = a()\n") ==
-        "x.ir:3:5: unknown dtype \"f31\"; expected f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8 or b8");
+        "x.ir:3:5: unknown dtype \"f31\"; expected f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i16, i8, "
+        "u8 or b8");
   CHECK(error_of(head + "%1: f32[2]{1,2} = a()\n") ==
         "x.ir:3:5: the type has 1 sizes and 2 strides; expected a stride for each size");
   CHECK(error_of(head + "%1: f32[4294967296,4294967296] = a()\n") ==

@@ -1,0 +1,222 @@
+// Matrices of float8: checks, shape rules, kernels for the CPU. Rows are walked twice: for the largest number
+// of each piece of a row, of which a block has one or more, and to round. A transposed matrix is copied
+// first.
+#include "ops/float8/float8.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "ops/float8/float8_math.h"
+#include "ops/kernel/check_operand.h"
+#include "ops/kernel/element.h"
+#include "ops/kernel/op_handle.h"
+#include "ops/kernel/parallel_rows.h"
+#include "ops/kernel/with_dtype.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+
+bool is_float8(at::ScalarType dtype) { return dtype == at::kFloat8_e4m3fn || dtype == at::kFloat8_e5m2; }
+
+// Calls f with the format as a constant.
+template <class F>
+void with_format(at::ScalarType dtype, const F& f) {
+  using enum float8::Format;
+  if (dtype == at::kFloat8_e4m3fn) return f(std::integral_constant<float8::Format, e4m3>());
+  f(std::integral_constant<float8::Format, e5m2>());
+}
+
+// Sizes of a matrix in blocks.
+struct Blocks {
+  std::int64_t rows, columns;        // of a block
+  std::int64_t of_rows, of_columns;  // how many there are along each dimension
+
+  Blocks(const Tensor& matrix, const Float8Block& block)
+      : rows(block.rows == 0 ? matrix.size(0) : block.rows),
+        columns(block.columns == 0 ? matrix.size(1) : block.columns),
+        of_rows(matrix.size(0) / rows),
+        of_columns(matrix.size(1) / columns) {}
+};
+
+Float8Matrix quantize_float8_cpu(const Tensor& x_in, std::int64_t block_rows, std::int64_t block_columns,
+                                 at::ScalarType dtype, bool power_of_two) {
+  const Float8Matrix result = quantize_float8_result(x_in, block_rows, block_columns, dtype);
+  const Tensor x = x_in.contiguous(), &scales = std::get<1>(result);
+  const Blocks blocks(x, {block_rows, block_columns});
+  auto* const to = static_cast<std::uint8_t*>(std::get<0>(result).mutable_data_ptr());
+  with_dtype(x, "quantize_float8", [&](auto type) {
+    using T = decltype(type);
+    using Sum = SumOf<T>;
+    const std::int64_t width = x.size(1), pieces = blocks.of_columns;
+    const T* const from = x.const_data_ptr<T>();
+    std::vector<Sum> most(static_cast<std::size_t>(x.size(0) * pieces));
+    for_each_row(x.size(0), width, [&](std::int64_t row) {
+      for (std::int64_t piece = 0; piece < pieces; ++piece) {
+        const T* const begin = from + row * width + piece * blocks.columns;
+        Sum largest = 0;
+        for (std::int64_t i = 0; i < blocks.columns; ++i) {
+          const Sum magnitude = std::abs(static_cast<Sum>(begin[i]));
+          largest = magnitude > largest ? magnitude : largest;
+        }
+        most[static_cast<std::size_t>(row * pieces + piece)] = largest;
+      }
+    });
+    with_format(dtype, [&](auto constant) {
+      constexpr float8::Format kFormat = decltype(constant)::value;
+      std::vector<float> factors(static_cast<std::size_t>(blocks.of_rows * pieces));
+      auto* const scale = scales.mutable_data_ptr<float>();
+      for (std::int64_t i = 0; i < blocks.of_rows; ++i)
+        for (std::int64_t piece = 0; piece < pieces; ++piece) {
+          Sum largest = 0;
+          for (std::int64_t row = i * blocks.rows; row < (i + 1) * blocks.rows; ++row)
+            largest = std::max(largest, most[static_cast<std::size_t>(row * pieces + piece)]);
+          const float factor = float8::factor_of(static_cast<double>(largest), kFormat, power_of_two);
+          factors[static_cast<std::size_t>(i * pieces + piece)] = factor;
+          scale[i * scales.stride(0) + piece * scales.stride(1)] = 1 / factor;
+        }
+      for_each_row(x.size(0), width, [&](std::int64_t row) {
+        for (std::int64_t piece = 0; piece < pieces; ++piece) {
+          const auto factor =
+              static_cast<Sum>(factors[static_cast<std::size_t>(row / blocks.rows * pieces + piece)]);
+          const std::int64_t begin = row * width + piece * blocks.columns;
+          for (std::int64_t i = begin; i < begin + blocks.columns; ++i)
+            to[i] = float8::rounded<kFormat>(static_cast<float>(static_cast<Sum>(from[i]) * factor));
+        }
+      });
+    });
+  });
+  return result;
+}
+
+Tensor float8_mm_cpu(const Tensor& a, const Tensor& scale_a, const Tensor& b, const Tensor& scale_b,
+                     at::ScalarType dtype, bool, bool emulate) {
+  RONDO_ASSERT(emulate, "float8_mm: a CPU has no products of float8; emulate is asked for");
+  float8_mm_result(a, scale_a, b, scale_b, dtype);
+  return emulated_float8_mm(a, scale_a, b, scale_b, dtype);
+}
+
+// What the values stand for.
+Tensor dequantized(const Tensor& values, const Tensor& scales, at::ScalarType dtype) {
+  const Blocks blocks(values, float8_block(values, scales));
+  const Tensor wide = values.to(dtype).view({blocks.of_rows, blocks.rows, blocks.of_columns, blocks.columns});
+  const Tensor of_blocks = scales.narrow(1, 0, blocks.of_columns).to(dtype);
+  return (wide * of_blocks.unsqueeze(1).unsqueeze(3)).view(values.sizes());
+}
+
+Tensor float8_mm_shape(const Tensor& a, const Tensor& scale_a, const Tensor& b, const Tensor& scale_b,
+                       at::ScalarType dtype, bool, bool) {
+  return float8_mm_result(a, scale_a, b, scale_b, dtype);
+}
+
+Float8Matrix quantize_float8_shape(const Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
+                                   at::ScalarType dtype, bool) {
+  return quantize_float8_result(x, block_rows, block_columns, dtype);
+}
+
+std::vector<std::int64_t> scale_sizes(const Blocks& blocks) {
+  const bool padded = blocks.rows > 1 && blocks.columns == kFloat8Block;
+  return {blocks.of_rows, padded ? (blocks.of_columns + 3) / 4 * 4 : blocks.of_columns};
+}
+
+void check_scales(const char* name, const Tensor& values, const Tensor& scales) {
+  const std::string op = "float8_mm: ";
+  RONDO_ASSERT(values.dim() == 2 && values.is_contiguous() && is_float8(values.scalar_type()),
+               op + name + " is a contiguous matrix of float8");
+  RONDO_ASSERT(scales.dim() == 2 && scales.scalar_type() == at::kFloat && scales.size(0) > 0 &&
+                   values.size(0) % scales.size(0) == 0,
+               op + name + " has float32 scales of equal blocks of rows");
+}
+
+}  // namespace
+
+Float8Matrix quantize_float8(const Tensor& x, Float8Block block, at::ScalarType dtype, bool power_of_two) {
+  static const auto handle = op_handle<decltype(quantize_float8_cpu)>("rondo::quantize_float8");
+  return handle.call(x, block.rows, block.columns, dtype, power_of_two);
+}
+
+Tensor float8_mm(const Float8Matrix& a, const Float8Matrix& b, at::ScalarType dtype, bool fast_accumulation,
+                 bool emulate) {
+  static const auto handle = op_handle<decltype(float8_mm_cpu)>("rondo::float8_mm");
+  return handle.call(std::get<0>(a), std::get<1>(a), std::get<0>(b), std::get<1>(b), dtype, fast_accumulation,
+                     emulate);
+}
+
+Float8Matrix quantize_float8_result(const Tensor& x, std::int64_t block_rows, std::int64_t block_columns,
+                                    at::ScalarType dtype) {
+  check_float("quantize_float8", "x", x);
+  RONDO_ASSERT(x.dim() == 2 && x.numel() > 0 && (x.stride(0) == 1 || x.stride(1) == 1),
+               "quantize_float8: x is a matrix with dense rows or dense columns");
+  RONDO_ASSERT(is_float8(dtype), std::string("quantize_float8: dtype is ") + c10::toString(dtype) +
+                                     ", and has to be a float8 type");
+  const bool of_rows = block_rows == 1 && (block_columns == 0 || block_columns == kFloat8Block);
+  const bool square = block_rows == block_columns && (block_rows == 0 || block_rows == kFloat8Block);
+  RONDO_ASSERT(of_rows || square, "quantize_float8: no scales of blocks of " + std::to_string(block_rows) +
+                                      " x " + std::to_string(block_columns));
+  const Blocks blocks(x, {block_rows, block_columns});
+  RONDO_ASSERT(x.size(0) % blocks.rows == 0 && x.size(1) % blocks.columns == 0,
+               "quantize_float8: the sizes of x are no multiples of its blocks");
+  const std::vector<std::int64_t> sizes = scale_sizes(blocks);
+  const auto options = x.options().dtype(at::kFloat);
+  Tensor scales;
+  if (block_rows == 1)
+    scales = at::empty_strided(sizes, {1, sizes[0]}, options);
+  else if (sizes[1] == blocks.of_columns || x.is_meta())
+    scales = at::empty(sizes, options);
+  else
+    scales = at::zeros(sizes, options);
+  return {at::empty(x.sizes(), x.options().dtype(dtype)), scales};
+}
+
+Float8Block float8_block(const Tensor& values, const Tensor& scales) {
+  const std::int64_t columns = values.size(1);
+  return {values.size(0) / scales.size(0),
+          scales.size(1) == 1 || columns <= kFloat8Block ? columns : kFloat8Block};
+}
+
+Tensor float8_mm_result(const Tensor& a, const Tensor& scale_a, const Tensor& b, const Tensor& scale_b,
+                        at::ScalarType dtype) {
+  check_scales("a", a, scale_a);
+  check_scales("b", b, scale_b);
+  RONDO_ASSERT(a.size(1) == b.size(1), "float8_mm: rows of a and b are equally long");
+  RONDO_ASSERT(a.scalar_type() == at::kFloat8_e4m3fn || b.scalar_type() == at::kFloat8_e4m3fn,
+               "float8_mm: a or b is float8_e4m3fn");
+  const Tensor result = at::empty({a.size(0), b.size(0)}, a.options().dtype(dtype));
+  check_float("float8_mm", "the result", result);
+  return result;
+}
+
+Tensor emulated_float8_mm(const Tensor& a, const Tensor& scale_a, const Tensor& b, const Tensor& scale_b,
+                          at::ScalarType dtype) {
+  const at::ScalarType wide = sum_dtype(dtype);
+  return at::mm(dequantized(a, scale_a, wide), dequantized(b, scale_b, wide).t()).to(dtype);
+}
+
+TORCH_LIBRARY_FRAGMENT(rondo, m) {
+  m.def(
+      "quantize_float8(Tensor x, int block_rows, int block_columns, ScalarType dtype, bool power_of_two) -> "
+      "(Tensor values, Tensor scales)");
+  m.def(
+      "float8_mm(Tensor a, Tensor scale_a, Tensor b, Tensor scale_b, ScalarType dtype, bool "
+      "fast_accumulation, bool emulate) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(rondo, Meta, m) {
+  m.impl("quantize_float8", &quantize_float8_shape);
+  m.impl("float8_mm", &float8_mm_shape);
+}
+TORCH_LIBRARY_IMPL(rondo, CPU, m) {
+  m.impl("quantize_float8", &quantize_float8_cpu);
+  m.impl("float8_mm", &float8_mm_cpu);
+}
+
+}  // namespace rondo

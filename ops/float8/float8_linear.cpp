@@ -1,0 +1,86 @@
+#include "ops/float8/float8_linear.h"
+
+#include <ATen/ops/mm.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "ops/float8/float8.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using enum Float8Recipe;
+
+constexpr Float8Block kWhole{0, 0}, kRow{1, 0}, kPiece{1, kFloat8Block}, kSquare{kFloat8Block, kFloat8Block};
+
+Float8Matrix quantized(const Tensor& x, Float8Recipe recipe, Float8Block block, at::ScalarType dtype) {
+  return quantize_float8(x, block, dtype, /*power_of_two=*/recipe != tensorwise);
+}
+
+// Of what is multiplied row by row.
+Float8Matrix quantized_rows(const Tensor& x, Float8Recipe recipe, at::ScalarType dtype = at::kFloat8_e4m3fn) {
+  return quantized(x, recipe, recipe == tensorwise ? kWhole : recipe == blockwise ? kPiece : kRow, dtype);
+}
+
+// Gradients have the larger range where a whole matrix shares a scale.
+Float8Matrix quantized_gradient(const Tensor& gradient, Float8Recipe recipe) {
+  return quantized_rows(gradient, recipe, recipe == tensorwise ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn);
+}
+
+Tensor product(const Float8Matrix& a, const Float8Matrix& b, const Tensor& like, bool fast_accumulation,
+               const Float8Options& options) {
+  return float8_mm(a, b, like.scalar_type(), fast_accumulation, options.emulate);
+}
+
+struct Float8Linear : torch::autograd::Function<Float8Linear> {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, const Tensor& weight,
+                        const Float8Options& options) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    context->save_for_backward({x, weight});
+    context->saved_data["recipe"] = static_cast<std::int64_t>(options.recipe);
+    context->saved_data["emulate"] = options.emulate;
+    return float8_output(x, weight, options);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const Float8Options options = {static_cast<Float8Recipe>(context->saved_data["recipe"].toInt()),
+                                   context->saved_data["emulate"].toBool()};
+    Tensor of_x, of_weight;
+    if (context->needs_input_grad(0)) of_x = float8_grad_input(gradients[0], saved[1], options);
+    if (context->needs_input_grad(1)) of_weight = float8_grad_weight(gradients[0], saved[0], options);
+    return {of_x, of_weight, {}};
+  }
+};
+
+}  // namespace
+
+Tensor float8_linear(const Tensor& x, const Tensor& weight, const Float8Options& options) {
+  std::vector<std::int64_t> sizes = x.sizes().vec();
+  sizes.back() = weight.size(0);
+  return Float8Linear::apply(x.reshape({-1, weight.size(1)}), weight, options).view(sizes);
+}
+
+Tensor float8_output(const Tensor& x, const Tensor& weight, const Float8Options& o) {
+  const Float8Matrix of_weight = o.recipe == blockwise
+                                     ? quantized(weight, o.recipe, kSquare, at::kFloat8_e4m3fn)
+                                     : quantized_rows(weight, o.recipe);
+  return product(quantized_rows(x, o.recipe), of_weight, x, /*fast_accumulation=*/o.recipe != blockwise, o);
+}
+
+Tensor float8_grad_input(const Tensor& gradient, const Tensor& weight, const Float8Options& o) {
+  const Tensor transposed = weight.t();
+  const Float8Matrix of_weight =
+      o.recipe == blockwise            ? quantized(transposed, o.recipe, kSquare, at::kFloat8_e4m3fn)
+      : o.recipe == rowwise_with_gw_hp ? quantized(transposed, o.recipe, kWhole, at::kFloat8_e4m3fn)
+                                       : quantized_rows(transposed, o.recipe);
+  return product(quantized_gradient(gradient, o.recipe), of_weight, gradient, /*fast_accumulation=*/false, o);
+}
+
+Tensor float8_grad_weight(const Tensor& gradient, const Tensor& x, const Float8Options& o) {
+  if (o.recipe == rowwise_with_gw_hp) return at::mm(gradient.t(), x);
+  return product(quantized_gradient(gradient.t(), o.recipe), quantized_rows(x.t(), o.recipe), gradient,
+                 /*fast_accumulation=*/false, o);
+}
+
+}  // namespace rondo

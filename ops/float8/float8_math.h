@@ -1,0 +1,57 @@
+// The arithmetic of ops/float8/float8.h, which CPU and CUDA share. No LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "ops/kernel/device.h"
+
+namespace rondo::float8 {
+
+// 1 sign, some exponent and some mantissa bits (OCP 8-bit Floating Point Specification, 2023). E4M3 has one
+// NaN and no infinities.
+enum class Format : std::uint8_t { e4m3, e5m2 };
+
+RONDO_DEVICE inline double largest(Format format) { return format == Format::e4m3 ? 448 : 57344; }
+
+RONDO_DEVICE inline std::uint32_t bits_of(float x) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+RONDO_DEVICE inline float float_of(std::uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+
+// What numbers of a block are multiplied by before they are rounded, so that the largest, `most`, becomes the
+// format's largest number; or less, a power of two.
+RONDO_DEVICE inline float factor_of(double most, Format format, bool power_of_two) {
+  constexpr double kLeast = 1e-12;
+  const auto factor = static_cast<float>(largest(format) / (most < kLeast ? kLeast : most));
+  return power_of_two ? float_of(bits_of(factor) & 0xff800000U) : factor;
+}
+
+// The nearest number of the format, of two the even one; beyond its largest that one. There is one
+// NaN.
+template <Format format>
+RONDO_DEVICE inline std::uint8_t rounded(float x) {
+  constexpr bool e4m3 = format == Format::e4m3;
+  constexpr std::uint32_t dropped = e4m3 ? 20 : 21, bias = e4m3 ? 7 : 15;
+  const std::uint32_t bits = bits_of(x), sign = (bits >> 24) & 0x80, magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return 0x7f;
+  const std::uint32_t most = bits_of(e4m3 ? 448.0F : 57344.0F);
+  if (magnitude >= most) return static_cast<std::uint8_t>(sign | (e4m3 ? 0x7e : 0x7b));
+  // Below the least normal number numbers lie evenly. Added to such a number, a float whose last place they
+  // are rounds as asked.
+  if (magnitude < ((128 - bias) << 23)) {
+    const std::uint32_t magic = (127 - bias + 1 + dropped) << 23;
+    const std::uint32_t sum = bits_of(float_of(magnitude) + float_of(magic));
+    return static_cast<std::uint8_t>(sign | (sum - magic));
+  }
+  const std::uint32_t even = magnitude + ((1U << (dropped - 1)) - 1) + ((magnitude >> dropped) & 1);
+  return static_cast<std::uint8_t>(sign | ((even - ((127 - bias) << 23)) >> dropped));
+}
+
+}  // namespace rondo::float8

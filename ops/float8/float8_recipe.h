@@ -1,0 +1,41 @@
+// How the scales of float8 matrices are chosen. No LibTorch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace rondo {
+
+// The first three are torchao's (torchao/float8/config.py); the last is that of the DeepSeek-V3 report (2024,
+// arXiv 2412.19437, section 3.3).
+enum class Float8Recipe : std::uint8_t {
+  tensorwise,          // one a matrix; gradients are E5M2
+  rowwise,             // one a row of what is multiplied, powers of two
+  rowwise_with_gw_hp,  // the same, but the gradient of a weight is no product of float8
+  blockwise,           // one for 1 x 128 of an activation, 128 x 128 of a weight; powers of two
+};
+inline constexpr std::array<std::string_view, 4> kFloat8Recipes = {"tensorwise", "rowwise",
+                                                                   "rowwise_with_gw_hp", "blockwise"};
+constexpr std::string_view float8_recipe_name(Float8Recipe recipe) {
+  return kFloat8Recipes[static_cast<std::size_t>(recipe)];
+}
+constexpr std::optional<Float8Recipe> float8_recipe_named(std::string_view name) {
+  for (std::size_t i = 0; i < kFloat8Recipes.size(); ++i)
+    if (kFloat8Recipes[i] == name) return static_cast<Float8Recipe>(i);
+  return std::nullopt;
+}
+
+// Both sizes of a weight, and the rows that meet it, are multiples of this.
+constexpr std::int64_t float8_granule(Float8Recipe recipe) {
+  return recipe == Float8Recipe::blockwise ? 128 : 16;
+}
+
+struct Float8Options {
+  Float8Recipe recipe = Float8Recipe::tensorwise;
+  bool emulate = false;  // ops/float8/float8.h
+  bool operator==(const Float8Options&) const = default;
+};
+
+}  // namespace rondo

@@ -1,0 +1,272 @@
+// Matrices of float8 and their products on the CPU: numbers against c10's conversions, scales and products
+// against their formulas.
+#include "ops/float8/float8.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+
+#include <bit>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cmath>
+#include <limits>
+
+#include "ops/float8/float8_linear.h"
+#include "ops/float8/float8_math.h"
+#include "tests/ops/op_case.h"
+
+namespace rondo {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+constexpr std::int64_t kE4m3 = static_cast<std::int64_t>(at::kFloat8_e4m3fn),
+                       kE5m2 = static_cast<std::int64_t>(at::kFloat8_e5m2);
+
+template <float8::Format format, class Torchs>
+void check_rounding(float largest) {
+  for (std::uint64_t step = 0; step <= 0xffffffff; step += 4999) {
+    const auto bits = static_cast<std::uint32_t>(step);
+    const auto x = std::bit_cast<float>(bits);
+    const std::uint8_t made = float8::rounded<format>(x);
+    if (std::isnan(x)) {
+      REQUIRE(made == 0x7f);
+      continue;
+    }
+    // c10's gives NaN or infinity beyond the largest.
+    REQUIRE(made == Torchs(std::clamp(x, -largest, largest)).x);
+  }
+  for (int i = 0; i < 0x7f; ++i) {  // its own numbers, and what lies half-way to the next
+    const auto number = [](int bits) {
+      return static_cast<float>(Torchs(static_cast<std::uint8_t>(bits), Torchs::from_bits()));
+    };
+    if (!(number(i + 1) <= largest)) break;
+    CHECK(float8::rounded<format>(number(i)) == i);
+    CHECK(float8::rounded<format>((number(i) + number(i + 1)) / 2) == (i % 2 == 0 ? i : i + 1));
+  }
+}
+
+Tensor dequantized(const Tensor& values, const Tensor& scales, Float8Block block) {
+  const std::int64_t rows = block.rows == 0 ? values.size(0) : block.rows,
+                     columns = block.columns == 0 ? values.size(1) : block.columns;
+  Tensor wide = values.to(at::kDouble).clone();
+  for (std::int64_t i = 0; i < values.size(0) / rows; ++i)
+    for (std::int64_t j = 0; j < values.size(1) / columns; ++j)
+      wide.narrow(0, i * rows, rows).narrow(1, j * columns, columns) *= scales[i][j].item<double>();
+  return wide;
+}
+
+// Decibels of what is left of x in y.
+double signal_to_noise(const Tensor& x, const Tensor& y) {
+  const Tensor exact = x.to(at::kDouble), error = exact - y.to(at::kDouble);
+  return 10 * std::log10((exact * exact).sum().item<double>() / (error * error).sum().item<double>());
+}
+
+constexpr Float8Block kBlocks[] = {{0, 0}, {1, 0}, {1, 128}, {128, 128}};
+
+}  // namespace
+
+TEST_CASE("numbers are rounded to float8 as c10 rounds them, and saturate") {
+  check_rounding<float8::Format::e4m3, c10::Float8_e4m3fn>(448);
+  check_rounding<float8::Format::e5m2, c10::Float8_e5m2>(57344);
+}
+
+TEST_CASE("a quantized matrix is near to what it was, each block filling the range, transposed or not") {
+  const at::ScalarType dtype = any_dtype();
+  const Float8Block block = GENERATE(from_range(kBlocks));
+  const std::int64_t format = GENERATE(kE4m3, kE5m2);
+  const bool power_of_two = GENERATE(false, true);
+  INFO(block.rows << " x " << block.columns);
+  const std::int64_t rows = block.rows == 128 ? 256 : 37;
+  // Rows of very different sizes.
+  const Tensor x = (at::randn({rows, 384}) * at::randn({rows, 1}).exp() * 1e-3).to(dtype);
+  const Tensors made = checked_call("quantize_float8", {x, block.rows, block.columns, format, power_of_two});
+  const Tensor turned = x.t().contiguous().t();
+  const Tensors of_turned =
+      checked_call("quantize_float8", {turned, block.rows, block.columns, format, power_of_two});
+  CHECK(at::equal(made[0].view(at::kByte), of_turned[0].view(at::kByte)));
+  CHECK(at::equal(made[1], of_turned[1]));
+
+  const double largest = format == kE4m3 ? 448 : 57344, ulps = format == kE4m3 ? 16 : 8;
+  const std::int64_t block_rows = block.rows == 0 ? rows : block.rows,
+                     block_columns = block.columns == 0 ? 384 : block.columns;
+  const Tensor back = dequantized(made[0], made[1], block);
+  for (std::int64_t i = 0; i < rows / block_rows; ++i)
+    for (std::int64_t j = 0; j < 384 / block_columns; ++j) {
+      const auto part = [&](const Tensor& t) {
+        return t.narrow(0, i * block_rows, block_rows)
+            .narrow(1, j * block_columns, block_columns)
+            .to(at::kDouble);
+      };
+      const double scale = made[1][i][j].item<double>();
+      const double most = at::abs(part(made[0])).max().item<double>();
+      const double of_x = at::abs(part(x)).max().item<double>();
+      if (power_of_two) {
+        CHECK(std::exp2(std::round(std::log2(scale))) == scale);
+        CHECK(of_x / scale <= largest);
+        CHECK(of_x / scale > largest / 2);
+      } else {
+        CHECK(most == largest);
+        CHECK(std::abs(scale * largest / of_x - 1) < 1e-6);
+      }
+      const double step = format == kE4m3 ? 0x1p-9 : 0x1p-16;  // of the smallest numbers
+      const Tensor error = at::abs(part(x) - part(back));
+      CHECK((error <= at::abs(part(x)) / ulps + step / 2 * scale).all().item<bool>());
+    }
+}
+
+TEST_CASE("scales of 128 elements lie as cuBLASLt reads them") {
+  const Tensors pieces = checked_call("quantize_float8", {at::randn({5, 384}), 1, 128, kE4m3, true});
+  CHECK(pieces[1].sizes() == at::IntArrayRef{5, 3});
+  CHECK(pieces[1].strides() == at::IntArrayRef{1, 5});
+  const Tensors squares = checked_call("quantize_float8", {at::randn({256, 640}), 128, 128, kE4m3, true});
+  CHECK(squares[1].sizes() == at::IntArrayRef{2, 8});
+  CHECK(squares[1].is_contiguous());
+  CHECK(at::equal(squares[1].narrow(1, 5, 3), at::zeros({2, 3})));
+}
+
+TEST_CASE("what is no number stays none, and an infinity leaves no number in its block") {
+  const Float8Block block = GENERATE(from_range(kBlocks));
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  Tensor x = at::randn({128, 256});
+  x[3][7] = nan;
+  Tensors made = call("quantize_float8", x, block.rows, block.columns, kE4m3, true);
+  Tensor lost = at::isnan(dequantized(made[0], made[1], block));
+  CHECK(lost.sum().item<std::int64_t>() == 1);
+  CHECK(lost[3][7].item<bool>());
+  x[3][7] = -inf;
+  made = call("quantize_float8", x, block.rows, block.columns, kE5m2, false);
+  lost = at::isnan(dequantized(made[0], made[1], block));
+  CHECK(lost[3][7].item<bool>());
+  CHECK(lost[3][8].item<bool>());
+  CHECK(lost.sum().item<std::int64_t>() ==
+        (block.rows == 0 ? 128 : block.rows) * (block.columns == 0 ? 256 : block.columns));
+}
+
+TEST_CASE("a matrix of zeros is quantized to zeros") {
+  for (const Float8Block& block : kBlocks) {
+    const Tensors made =
+        call("quantize_float8", at::zeros({128, 128}), block.rows, block.columns, kE4m3, false);
+    CHECK(at::equal(dequantized(made[0], made[1], block), at::zeros({128, 128}, at::kDouble)));
+  }
+}
+
+// So tensor parallelism, sharding of tokens and accumulation change no number of a blockwise product.
+TEST_CASE("parts of a matrix in blocks of 128 have the numbers that the whole has there") {
+  const Tensor x = at::randn({256, 512}) * at::randn({256, 512}).exp();
+  for (const Float8Block& block : {kBlocks[2], kBlocks[3]}) {
+    const Tensors whole = call("quantize_float8", x, block.rows, block.columns, kE4m3, true);
+    const Tensor part = x.narrow(0, 128, 128).narrow(1, 256, 256);
+    const Tensors of_part = call("quantize_float8", part, block.rows, block.columns, kE4m3, true);
+    CHECK(at::equal(of_part[0].view(at::kByte),
+                    whole[0].view(at::kByte).narrow(0, 128, 128).narrow(1, 256, 256)));
+  }
+}
+
+TEST_CASE("an emulated product is the product of what its operands stand for") {
+  const at::ScalarType dtype = any_dtype();
+  const Tensor a = at::randn({48, 256}), b = at::randn({128, 256});
+  const auto quantized = [](const Tensor& x, Float8Block block, std::int64_t format) {
+    return call("quantize_float8", x, block.rows, block.columns, format, false);
+  };
+  struct Pair {
+    Float8Block a, b;
+  };
+  for (const auto& [of_a, of_b] : {Pair{{0, 0}, {0, 0}},
+                                   {{1, 0}, {1, 0}},
+                                   {{1, 0}, {0, 0}},
+                                   {{1, 128}, {128, 128}},
+                                   {{1, 128}, {1, 128}}}) {
+    const Tensors left = quantized(a, of_a, kE5m2), right = quantized(b, of_b, kE4m3);
+    const Tensor made = checked_call("float8_mm", {left[0], left[1], right[0], right[1],
+                                                   static_cast<std::int64_t>(dtype), false, true})[0];
+    CHECK(made.scalar_type() == dtype);
+    check_close(made,
+                at::matmul(dequantized(left[0], left[1], of_a), dequantized(right[0], right[1], of_b).t()));
+  }
+}
+
+TEST_CASE(
+    "a linear layer in float8 is near to one in full precision, forward and backward, by every recipe") {
+  using enum Float8Recipe;
+  const auto [recipe, decibels] = GENERATE(table<Float8Recipe, double>(
+      {{tensorwise, 24}, {rowwise, 28}, {rowwise_with_gw_hp, 28}, {blockwise, 28}}));
+  INFO(float8_recipe_name(recipe));
+  const Tensor x = at::randn({2, 128, 256}).requires_grad_(), weight = at::randn({384, 256}).requires_grad_();
+  const Tensor gradient = at::randn({2, 128, 384});
+  const Tensor y = float8_linear(x, weight, {recipe, /*emulate=*/true});
+  y.backward(gradient);
+  const Tensor flat = x.detach().view({-1, 256}), of_y = gradient.view({-1, 384});
+  CHECK(signal_to_noise(at::matmul(x.detach(), weight.detach().t()), y.detach()) > decibels);
+  CHECK(signal_to_noise(at::matmul(of_y, weight.detach()).view({2, 128, 256}), x.grad()) > decibels);
+  const double of_weight = signal_to_noise(at::matmul(of_y.t(), flat), weight.grad());
+  CHECK(of_weight > (recipe == rowwise_with_gw_hp ? 100 : decibels));
+}
+
+TEST_CASE(
+    "a layer whose rows are all alike but for their size loses nothing by rows, and much by one scale") {
+  using enum Float8Recipe;
+  Tensor x = at::randn({128, 256});
+  x.narrow(0, 0, 64) *= 1e-7;
+  const Tensor weight = at::randn({128, 256});
+  const auto noise = [&](Float8Recipe recipe) {
+    const Tensor y = float8_output(x, weight, {recipe, true}), exact = at::matmul(x, weight.t());
+    return signal_to_noise(exact.narrow(0, 0, 64), y.narrow(0, 0, 64));
+  };
+  CHECK(noise(tensorwise) < 5);
+  CHECK(noise(rowwise) > 28);
+  CHECK(noise(blockwise) > 28);
+}
+
+TEST_CASE("quantizing gives the same bits whatever the number of threads") {
+  const Tensor x = at::randn({384, 512}).to(at::kBFloat16);
+  for (const Float8Block& block : kBlocks)
+    check_same_with_threads([&] {
+      const Tensors made = call("quantize_float8", x, block.rows, block.columns, kE4m3, true);
+      return Tensors{made[0].view(at::kByte), made[1]};
+    });
+}
+
+TEST_CASE("float8 refuses what it has no kernel for, and says what") {
+  const Tensor x = at::randn({128, 256});
+  const auto whole = [](const Tensor& of) { return std::vector<Argument>{of, 0, 0, kE4m3, false}; };
+  check_refused("and x is Half", "quantize_float8", whole(x.to(at::kHalf)));
+  check_refused("x is a matrix with dense rows or dense columns", "quantize_float8",
+                whole(at::randn({4, 4, 4})));
+  CHECK_THROWS_WITH(call_op("quantize_float8", whole(x.as_strided({64, 64}, {512, 2}))),
+                    Catch::Matchers::ContainsSubstring("x is a matrix with dense rows or dense columns"));
+  check_refused("dtype is Float, and has to be a float8 type", "quantize_float8",
+                {x, 0, 0, static_cast<std::int64_t>(at::kFloat), false});
+  check_refused("no scales of blocks of 2 x 128", "quantize_float8", {x, 2, 128, kE4m3, false});
+  check_refused("sizes of x are no multiples", "quantize_float8",
+                {at::randn({4, 100}), 1, 128, kE4m3, false});
+
+  const Tensors a = call("quantize_float8", x, 0, 0, kE5m2, false),
+                b = call("quantize_float8", x, 0, 0, kE4m3, false);
+  const auto bf16 = static_cast<std::int64_t>(at::kBFloat16);
+  const auto product = [&](const Tensors& left, const Tensors& right) {
+    return std::vector<Argument>{left[0], left[1], right[0], right[1], bf16, false, true};
+  };
+  check_refused("a or b is float8_e4m3fn", "float8_mm", product(a, a));
+  check_refused("a is a contiguous matrix of float8", "float8_mm", product({x, a[1]}, b));
+  check_refused("b has float32 scales", "float8_mm", product(a, {b[0], b[1].to(at::kDouble)}));
+  check_refused("rows of a and b are equally long", "float8_mm",
+                product(a, call("quantize_float8", at::randn({8, 8}), 0, 0, kE4m3, false)));
+  CHECK_THROWS_WITH(call("float8_mm", a[0], a[1], b[0], b[1], bf16, false, false),
+                    Catch::Matchers::ContainsSubstring("a CPU has no products of float8"));
+}
+
+}  // namespace rondo
