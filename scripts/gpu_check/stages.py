@@ -186,7 +186,7 @@ def program(stage, name, flags=()):
 
 
 # After an error that a context does not survive every later case fails, so each group has a process of its own.
-GROUPS = ["attention", "experts", "bits", "fused", "loss", "matmul"]
+GROUPS = ["attention", "experts", "bits", "float8", "fused", "loss", "matmul"]
 
 
 def kernels(stage):
@@ -342,6 +342,7 @@ def compare_ways(stage, models, fused_models, policies_of, twice):
 
 EIGHT_B = "configs/llama3_8b.toml"
 COMPASS = ["--training.seq_len=4096", "--training.dtype=bfloat16", "--activation_checkpoint.mode=none", *FUSED]
+FLOAT8 = ["--model.converters=float8", "--quantize.linear.float8.filter_fqns=output"]
 COMPASS_STEPS = (4, 10)  # not measured, measured
 COMPASS_CASES = {
     "batch 1": [],
@@ -349,6 +350,8 @@ COMPASS_CASES = {
     "batch 2": ["--training.local_batch_size=2"],
     "batch 1, everything recomputed": ["--activation_checkpoint.mode=full"],
     "batch 1, exact": ["--compile.numerics=exact"],
+    "batch 1, float8, a scale a matrix": [*FLOAT8, "--quantize.linear.float8.recipe_name=tensorwise"],
+    "batch 1, float8, scales of 128": [*FLOAT8, "--quantize.linear.float8.recipe_name=blockwise"],
 }
 
 
@@ -668,7 +671,7 @@ def speed(stage):
 STAGES = [
     ("facts", 150, 5, facts),
     ("kernels", 70, 10, kernels),
-    ("compass", 190, 30, compass),
+    ("compass", 230, 30, compass),
     ("core bits", 80, 20, core_bits),
     ("kernel times", 40, 10, kernel_times),
     ("kernel table", 90, 30, kernel_table),

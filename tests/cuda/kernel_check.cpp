@@ -280,12 +280,13 @@ void check_loss(Checks& checks, c10::Device device) {
 
 int main(int argc, char** argv) {
   using Group = std::pair<const char*, void (*)(rondo::Checks&, c10::Device)>;
-  constexpr std::array<Group, 7> kGroups = {{{"attention", &rondo::check_attention},
+  constexpr std::array<Group, 8> kGroups = {{{"attention", &rondo::check_attention},
                                              {"experts", &rondo::check_experts},
                                              {"bits", &rondo::check_bits},
                                              {"fused", &rondo::check_fused},
                                              {"loss", &rondo::check_loss},
                                              {"matmul", &rondo::check_matmul},
+                                             {"float8", &rondo::check_float8},
                                              {"times", &rondo::time_kernels}}};
   try {
     const rondo::CheckWords words = rondo::check_words(argc, argv);

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "ops/float8/float8.h"
 #include "support/median.h"
 #include "tests/cuda/kernel_case.h"
 
@@ -162,6 +163,39 @@ void time_optimizer(Times& times, const Shape& s) {
   }
 }
 
+// A matrix of two batches' activations, as it lies and transposed, and products of these with w1.
+void time_float8(Times& times, const Shape& s, bool emulate) {
+  struct Way {
+    const char* name;
+    Float8Block of_x, of_weight;
+    bool fast_accumulation;
+  };
+  constexpr Float8Block kWhole{0, 0}, kRow{1, 0}, kPiece{1, kFloat8Block},
+      kSquare{kFloat8Block, kFloat8Block};
+  const std::int64_t dim = std::max(s.dim, kFloat8Block), ffn = std::max(s.ffn, 2 * kFloat8Block);
+  const Tensor x = times.normal({2 * s.tokens, dim}), weight = times.normal({ffn, dim});
+  const double moved = 1.5 * static_cast<double>(x.nbytes());
+  for (const auto& [name, block] :
+       {std::pair("one scale", kWhole), std::pair("a scale a row", kRow),
+        std::pair("a scale for 1 x 128", kPiece), std::pair("a scale for 128 x 128", kSquare)})
+    for (const bool transposed : {false, true}) {
+      const Tensor lying = transposed ? x.t() : x;
+      times.time(fmt::format("quantize_float8 [{} x {}]{}, {}", x.size(0), x.size(1),
+                             transposed ? ", transposed" : "", name),
+                 0, moved, [&, b = block] { quantize_float8(lying, b, at::kFloat8_e4m3fn, true); });
+    }
+  const double flops = 2.0 * static_cast<double>(x.numel()) * static_cast<double>(ffn);
+  for (const Way& way : {Way{"one scale each", kWhole, kWhole, true}, Way{"a scale a row", kRow, kRow, true},
+                         Way{"a scale a row, without fast sums", kRow, kRow, false},
+                         Way{"scales for 1 x 128 and 128 x 128", kPiece, kSquare, false},
+                         Way{"scales for 1 x 128", kPiece, kPiece, false}}) {
+    const Float8Matrix a = quantize_float8(x, way.of_x, at::kFloat8_e4m3fn, true),
+                       b = quantize_float8(weight, way.of_weight, at::kFloat8_e4m3fn, true);
+    times.time(fmt::format("float8_mm by w1 [{} x {}], {}", ffn, dim, way.name), flops, 0,
+               [&] { float8_mm(a, b, at::kBFloat16, way.fast_accumulation, emulate); });
+  }
+}
+
 }  // namespace
 
 void time_kernels(Checks& checks, c10::Device device) {
@@ -179,6 +213,7 @@ void time_kernels(Checks& checks, c10::Device device) {
   time_fused(times, s);
   time_loss(times, s);
   time_optimizer(times, s);
+  time_float8(times, s, device.is_cpu());
 }
 
 }  // namespace rondo

@@ -1,0 +1,399 @@
+// A block takes a tile of 128 x 128, a thread four runs of eight neighbours of it, held in registers. Pieces
+// of rows and squares lie in one tile, so x is read once. Dense columns become rows in shared memory, as
+// float8. Where more than a tile shares a scale, a kernel before leaves the largest number of each part of x,
+// and every tile looks through these, from the last one, which caches may still hold. But a dense row that
+// shares a scale is a block's, which walks it twice, the second time out of a cache.
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "ops/float8/float8_cuda.h"
+#include "ops/kernel/kernel_launch.cuh"
+#include "ops/kernel/vectors.cuh"
+
+namespace rondo::cuda {
+namespace {
+
+using float8::Format;
+
+constexpr int kTile = 128, kTileThreads = 512, kThreads = 256;
+constexpr int kAlong = kTile / kVector, kAcross = kTileThreads / kAlong;  // threads of a line, and lines
+constexpr int kRuns = kTile / kAcross;                                    // of a thread
+static_assert(kRuns == 4, "numbers of neighbouring columns make a word of float8");
+// In a search of a whole matrix: runs of a thread at a time, elements of a block, parts.
+constexpr int kRunsOfPiece = 4;
+constexpr std::int64_t kPiece = kThreads * kVector * kRunsOfPiece, kMostParts = 512;
+constexpr std::int64_t kLeastLines = 256, kMostPartsOfRow = 16;  // in a search of dense columns
+
+// Eight neighbours as words, since a read of elements would be waited for at once, to take them apart.
+template <class T>
+struct alignas(16) Run {
+  std::uint32_t words[kVector * sizeof(T) / 4];
+
+  __device__ float operator[](int i) const {
+    T x;
+    std::memcpy(&x, reinterpret_cast<const char*>(words) + i * sizeof(T), sizeof(T));
+    return widened(x);
+  }
+};
+
+// A matrix as lines whose elements lie side by side: its rows, or its columns.
+template <class T>
+struct Lines {
+  const T* x;
+  std::int64_t lines, width, stride;
+  bool aligned;  // every line begins at a multiple of 16 bytes
+
+  // [first, first + 8) of a line; zeros where the matrix has none.
+  __device__ Run<T> run(std::int64_t line, std::int64_t first) const {
+    const T* const from = x + line * stride + first;
+    if (aligned && line < lines && first + kVector <= width) return *reinterpret_cast<const Run<T>*>(from);
+    T some[kVector];
+#pragma unroll
+    for (int i = 0; i < kVector; ++i)
+      some[i] = line < lines && first + i < width ? from[i] : rounded<T>(0.0f);
+    Run<T> run;
+    std::memcpy(run.words, some, sizeof some);
+    return run;
+  }
+};
+
+// --- largest numbers: what is none does not count ---
+
+__device__ inline float larger(float largest, float x) { return fmaxf(largest, fabsf(x)); }
+template <class T>
+__device__ float larger(float largest, const Run<T>& run) {
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) largest = larger(largest, run[i]);
+  return largest;
+}
+
+// The largest over the block, for every thread. `warps` holds 32 numbers of shared memory.
+__device__ float block_largest(float largest, float* warps) {
+  const auto warp_largest = [](float x) {
+#pragma unroll
+    for (int step = kWarp / 2; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, step));
+    return x;
+  };
+  const unsigned lane = threadIdx.x % kWarp;
+  largest = warp_largest(largest);
+  if (lane == 0) warps[threadIdx.x / kWarp] = largest;
+  __syncthreads();
+  return warp_largest(lane < blockDim.x / kWarp ? warps[lane] : 0.0f);
+}
+
+// What so many threads have each seen of 128 rows.
+template <int kSeen>
+struct LargestOfRows {
+  float seen[kSeen][kTile + 4];  // four more than rows: threads of one row meet other banks
+  __device__ float row(int row) const {
+    float largest = 0;
+#pragma unroll
+    for (int i = 0; i < kSeen; ++i) largest = fmaxf(largest, seen[i][row]);
+    return largest;
+  }
+};
+
+// --- numbers of float8, four in a word ---
+
+template <int kCount>
+using Words = Pack<std::uint32_t, kCount / 4>;
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+// By an instruction, whose numbers are float8::rounded's; which NaN it gives, it does not promise.
+template <Format format>
+__device__ std::uint32_t rounded_pair(float low, float high) {
+  std::uint16_t pair;
+  if constexpr (format == Format::e4m3)
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+#endif
+
+// Calls write(round), which writes words round(x); twice where the instruction met what is no number.
+template <Format format, class Write>
+__device__ void write_rounded(const Write& write) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  bool numbers = true;
+  write([&]<int kCount>(const float(&x)[kCount]) {
+    Words<kCount> words;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) numbers = numbers && x[i] == x[i];
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4)
+      words.at[i / 4] = rounded_pair<format>(x[i], x[i + 1]) | rounded_pair<format>(x[i + 2], x[i + 3]) << 16;
+    return words;
+  });
+  if (numbers) return;
+#endif
+  write([]<int kCount>(const float(&x)[kCount]) {
+    Words<kCount> words = {};
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      words.at[i / 4] |= static_cast<std::uint32_t>(float8::rounded<format>(x[i])) << i % 4 * 8;
+    return words;
+  });
+}
+
+// Numbers [first, first + 4 kWords) of a row of `count`, as far as it has them.
+template <int kWords>
+__device__ void store_words(std::uint8_t* row, std::int64_t first, std::int64_t count, bool aligned,
+                            const Pack<std::uint32_t, kWords>& words) {
+  if (aligned && first + 4 * kWords <= count) {
+    *reinterpret_cast<Pack<std::uint32_t, kWords>*>(row + first) = words;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 4 * kWords; ++i)
+    if (first + i < count) row[first + i] = static_cast<std::uint8_t>(words.at[i / 4] >> i % 4 * 8);
+}
+
+// --- kernels ---
+
+// `searched` holds the largest numbers of parts of the matrix; or of each row, row by row within a part.
+template <class T, Format format, bool kDenseRows>
+__global__ void __launch_bounds__(kTileThreads)
+    tile_kernel(const Lines<T> of, const Float8Share share, const float* searched, const int parts,
+                const Float8Target to, const bool aligned) {
+  __shared__ LargestOfRows<kDenseRows ? kAlong : kAcross> most;
+  __shared__ float factors[kTile], warps[kWarp];
+  // Rows of dense columns. Word w of row r is at w ^ 2 (r / 8), so a warp's writes meet 32 banks.
+  alignas(16) __shared__ std::uint32_t turned[kDenseRows ? 1 : kTile][kTile / 4];
+  const int thread = static_cast<int>(threadIdx.x), along = thread % kAlong, across = thread / kAlong;
+  const auto tiles_of_line = static_cast<unsigned>((of.width + kTile - 1) / kTile);
+  const unsigned tile = gridDim.x - 1 - blockIdx.x;
+  const std::int64_t first = static_cast<std::int64_t>(tile % tiles_of_line) * kTile,
+                     first_line = static_cast<std::int64_t>(tile / tiles_of_line) * kTile;
+  const std::int64_t rows = kDenseRows ? of.lines : of.width, columns = kDenseRows ? of.width : of.lines,
+                     first_row = kDenseRows ? first_line : first,
+                     first_column = kDenseRows ? first : first_line;
+
+  Run<T> runs[kRuns];  // of rows `across`, `across` + 32, ...; or of neighbouring columns
+#pragma unroll
+  for (int i = 0; i < kRuns; ++i)
+    runs[i] = of.run(first_line + (kDenseRows ? across + i * kAcross : across * kRuns + i),
+                     first + along * kVector);
+
+  // Of what the thread's scale is for: a row of the tile, or all of it.
+  float largest = 0;
+  if (share == Float8Share::piece) {
+    if constexpr (kDenseRows) {
+#pragma unroll
+      for (int i = 0; i < kRuns; ++i) most.seen[along][across + i * kAcross] = larger(0.0f, runs[i]);
+    } else {
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) {
+        float of_row = 0;
+#pragma unroll
+        for (int i = 0; i < kRuns; ++i) of_row = larger(of_row, runs[i][k]);
+        most.seen[across][along * kVector + k] = of_row;
+      }
+    }
+    __syncthreads();
+    if (thread < kTile) largest = most.row(thread);
+  } else if (!kDenseRows && share == Float8Share::row) {
+    if (thread < kTile && first_row + thread < rows)
+      for (int i = 0; i < parts; ++i) largest = fmaxf(largest, searched[i * rows + first_row + thread]);
+  } else {
+    if (share == Float8Share::square) {
+#pragma unroll
+      for (int i = 0; i < kRuns; ++i) largest = larger(largest, runs[i]);
+    } else {
+      for (int i = thread; i < parts; i += kTileThreads) largest = fmaxf(largest, searched[i]);
+    }
+    largest = block_largest(largest, warps);
+  }
+  if (thread < kTile) {
+    const bool of_rows = share == Float8Share::piece || share == Float8Share::row,
+               of_tiles = share == Float8Share::piece || share == Float8Share::square;
+    const std::int64_t row = of_rows ? first_row + thread : first_row / kTile;
+    const float factor = float8::factor_of(largest, format, to.power_of_two);
+    factors[thread] = factor;
+    if ((of_rows ? row < rows : thread == 0) && (of_tiles || (first_column == 0 && (of_rows || row == 0))))
+      to.scales[row * to.scale_row + first_column / kTile * to.scale_column] = 1 / factor;
+  }
+  __syncthreads();
+
+  if constexpr (kDenseRows) {
+    write_rounded<format>([&](const auto& round) {
+#pragma unroll
+      for (int i = 0; i < kRuns; ++i) {
+        const int row = across + i * kAcross;
+        if (first_row + row >= rows) continue;
+        float x[kVector];
+#pragma unroll
+        for (int k = 0; k < kVector; ++k) x[k] = runs[i][k] * factors[row];
+        store_words(to.values + (first_row + row) * columns, first_column + along * kVector, columns, aligned,
+                    round(x));
+      }
+    });
+  } else {
+    write_rounded<format>([&](const auto& round) {
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) {
+        const int row = along * kVector + k;
+        float x[kRuns];
+#pragma unroll
+        for (int i = 0; i < kRuns; ++i) x[i] = runs[i][k] * factors[row];
+        turned[row][across ^ 2 * along] = round(x).at[0];
+      }
+    });
+    __syncthreads();
+    constexpr int kSixteens = kTile / 16;  // of a row: threads that write it, 16 bytes each
+#pragma unroll
+    for (int i = 0; i < kTile * kSixteens / kTileThreads; ++i) {
+      const int row = (thread + i * kTileThreads) / kSixteens, sixteen = thread % kSixteens,
+                eight = row / kVector;
+      auto words = *reinterpret_cast<const Pack<std::uint32_t, 4>*>(&turned[row][4 * (sixteen ^ eight / 2)]);
+      if (eight % 2 == 1) words = {words.at[2], words.at[3], words.at[0], words.at[1]};
+      if (first_row + row < rows)
+        store_words(to.values + (first_row + row) * columns, first_column + sixteen * 16, columns, aligned,
+                    words);
+    }
+  }
+}
+
+// A block a dense row.
+template <class T, Format format>
+__global__ void __launch_bounds__(kThreads)
+    row_kernel(const Lines<T> of, const Float8Target to, const bool aligned) {
+  __shared__ float warps[kWarp];
+  const std::int64_t row = blockIdx.x, step = static_cast<std::int64_t>(blockDim.x) * kVector;
+  float largest = 0;
+  for (std::int64_t i = threadIdx.x * kVector; i < of.width; i += step)
+    largest = larger(largest, of.run(row, i));
+  const float factor = float8::factor_of(block_largest(largest, warps), format, to.power_of_two);
+  if (threadIdx.x == 0) to.scales[row * to.scale_row] = 1 / factor;
+  for (std::int64_t i = threadIdx.x * kVector; i < of.width; i += step) {
+    const Run<T> run = of.run(row, i);
+    float x[kVector];
+#pragma unroll
+    for (int k = 0; k < kVector; ++k) x[k] = run[k] * factor;
+    write_rounded<format>(
+        [&](const auto& round) { store_words(to.values + row * of.width, i, of.width, aligned, round(x)); });
+  }
+}
+
+// A block leaves the largest number of its part of a matrix.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    search_kernel(const Lines<T> in, const unsigned pieces, const unsigned pieces_of_line, float* parts) {
+  __shared__ float warps[kWarp];
+  float largest = 0;
+  for (unsigned piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
+    const std::int64_t first = piece % pieces_of_line * kPiece + threadIdx.x * kVector;
+    Run<T> runs[kRunsOfPiece];
+#pragma unroll
+    for (int i = 0; i < kRunsOfPiece; ++i)
+      runs[i] = in.run(piece / pieces_of_line, first + i * kThreads * kVector);
+#pragma unroll
+    for (int i = 0; i < kRunsOfPiece; ++i) largest = larger(largest, runs[i]);
+  }
+  largest = block_largest(largest, warps);
+  if (threadIdx.x == 0) parts[blockIdx.x] = largest;
+}
+
+// The largest numbers of 128 rows in a part of the columns, which are dense.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    search_rows_kernel(const Lines<T> in, const std::int64_t lines_of_part, float* parts) {
+  constexpr int kSeen = kThreads / kAlong;
+  __shared__ LargestOfRows<kSeen> most;
+  const int thread = static_cast<int>(threadIdx.x), along = thread % kAlong, across = thread / kAlong;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kTile,
+                     begin = blockIdx.y * lines_of_part,
+                     end = begin + lines_of_part < in.lines ? begin + lines_of_part : in.lines;
+  float largest[kVector] = {};
+#pragma unroll 2
+  for (std::int64_t line = begin + across; line < end; line += kSeen) {
+    const Run<T> run = in.run(line, first + along * kVector);
+#pragma unroll
+    for (int k = 0; k < kVector; ++k) largest[k] = larger(largest[k], run[k]);
+  }
+#pragma unroll
+  for (int k = 0; k < kVector; ++k) most.seen[across][along * kVector + k] = largest[k];
+  __syncthreads();
+  if (thread < kTile && first + thread < in.width)
+    parts[blockIdx.y * in.width + first + thread] = most.row(thread);
+}
+
+// --- launches ---
+
+std::int64_t count_of_lines(const Float8Source& x) { return x.dense_rows ? x.rows : x.columns; }
+std::int64_t width_of_lines(const Float8Source& x) { return x.dense_rows ? x.columns : x.rows; }
+
+template <class T>
+Lines<T> lines_of(const Float8Source& x) {
+  const std::int64_t count = count_of_lines(x), apart = x.stride * static_cast<std::int64_t>(sizeof(T));
+  return {static_cast<const T*>(x.x), count, width_of_lines(x), x.stride,
+          aligned(x.x, count == 1 ? 0 : apart)};
+}
+
+// The same numbers in one line where nothing lies between the lines.
+Float8Source as_few_lines(const Float8Source& x) {
+  if (x.stride != width_of_lines(x)) return x;
+  return {1, x.rows * x.columns, x.element, x.x, /*dense_rows=*/true, x.rows * x.columns};
+}
+
+unsigned pieces_of_line(const Float8Source& few) { return blocks_for(width_of_lines(few), kPiece); }
+unsigned pieces_of(const Float8Source& few) {
+  return pieces_of_line(few) * static_cast<unsigned>(count_of_lines(few));
+}
+std::int64_t columns_of_part(const Float8Source& x) {
+  return std::max(kLeastLines, (x.columns + kMostPartsOfRow - 1) / kMostPartsOfRow);
+}
+
+// How many parts of the matrix, or of each row, are searched before.
+unsigned parts_of(const Float8Source& x, Float8Share share) {
+  if (share == Float8Share::whole)
+    return static_cast<unsigned>(std::min<std::int64_t>(kMostParts, pieces_of(as_few_lines(x))));
+  return share == Float8Share::row && !x.dense_rows ? blocks_for(x.columns, columns_of_part(x)) : 0;
+}
+
+// Calls f(x's type, the format).
+template <class F>
+void with_types(Element element, Format format, const F& f) {
+  with_f32_or_bf16(element, [&](auto type) {
+    if (format == Format::e4m3) return f(type, std::integral_constant<Format, Format::e4m3>());
+    f(type, std::integral_constant<Format, Format::e5m2>());
+  });
+}
+
+}  // namespace
+
+std::int64_t float8_workspace(const Float8Source& x, Float8Share share) {
+  return parts_of(x, share) * (share == Float8Share::row ? x.rows : 1);
+}
+
+void quantize_float8(const Float8Source& x, Float8Share share, const Float8Target& to, float* workspace,
+                     cudaStream_t stream) {
+  const bool values_aligned = aligned(to.values, x.rows == 1 ? 0 : x.columns);
+  const unsigned parts = parts_of(x, share);
+  with_types(x.element, to.format, [&](auto type, auto format) {
+    using T = decltype(type);
+    const Lines<T> of = lines_of<T>(x);
+    if (share == Float8Share::row && x.dense_rows) {
+      const unsigned warps = std::min(blocks_for(x.columns, kWarp * kVector), unsigned{kThreads / kWarp});
+      return launch(&row_kernel<T, format()>, static_cast<unsigned>(x.rows), warps * kWarp, stream, of, to,
+                    values_aligned);
+    }
+    if (share == Float8Share::whole) {
+      const Float8Source few = as_few_lines(x);
+      launch(&search_kernel<T>, parts, kThreads, stream, lines_of<T>(few), pieces_of(few),
+             pieces_of_line(few), workspace);
+    } else if (share == Float8Share::row) {
+      launch(&search_rows_kernel<T>, dim3(blocks_for(x.rows, kTile), parts), kThreads, stream, of,
+             columns_of_part(x), workspace);
+    }
+    const unsigned tiles = blocks_for(x.rows, kTile) * blocks_for(x.columns, kTile);
+    const auto launch_tiles = [&](auto dense_rows) {
+      launch(&tile_kernel<T, format(), dense_rows()>, tiles, kTileThreads, stream, of, share, workspace,
+             parts, to, values_aligned);
+    };
+    x.dense_rows ? launch_tiles(std::true_type()) : launch_tiles(std::false_type());
+  });
+}
+
+}  // namespace rondo::cuda

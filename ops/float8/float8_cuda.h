@@ -1,0 +1,38 @@
+// Quantization of ops/float8/float8.h on CUDA: plain addresses, checked by the caller. Launched on `stream`,
+// no wait. No LibTorch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "ops/float8/float8_math.h"
+#include "ops/kernel/element.h"
+
+namespace rondo::cuda {
+
+struct Float8Source {
+  std::int64_t rows, columns;  // at least 1 each
+  Element element;             // f32 or bf16
+  const void* x;
+  bool dense_rows;      // elements of a row lie side by side; otherwise those of a column
+  std::int64_t stride;  // elements from row to row, or from column to column
+};
+
+// What shares a scale: all, a row, 128 elements of a row, 128 x 128. The sizes are multiples of it.
+enum class Float8Share : std::uint8_t { whole, row, piece, square };
+
+struct Float8Target {
+  std::uint8_t* values;  // [rows, columns], contiguous
+  float* scales;
+  std::int64_t scale_row, scale_column;  // numbers from a scale to that below it, and beside it
+  float8::Format format;
+  bool power_of_two;
+};
+
+// How many numbers of f32 quantize_float8 leaves between its kernels. 0: it takes one kernel, and none.
+std::int64_t float8_workspace(const Float8Source& x, Float8Share share);
+void quantize_float8(const Float8Source& x, Float8Share share, const Float8Target& to, float* workspace,
+                     cudaStream_t stream);
+
+}  // namespace rondo::cuda

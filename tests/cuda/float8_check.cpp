@@ -1,0 +1,97 @@
+// Matrices of float8: every bit of values and scales, and products within the rounding of sums. The CPU,
+// which has no products of float8, emulates them.
+#include <ATen/TensorOperators.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <tuple>
+
+#include "ops/float8/float8.h"
+#include "tests/cuda/kernel_case.h"
+
+namespace rondo {
+namespace {
+
+struct NamedBlock {
+  const char* name;
+  Float8Block of;
+};
+constexpr NamedBlock kWhole{"whole", {0, 0}}, kRow{"rows", {1, 0}}, kPiece{"1 x 128", {1, kFloat8Block}},
+    kSquare{"128 x 128", {kFloat8Block, kFloat8Block}};
+constexpr std::array kBlocks = {kWhole, kRow, kPiece, kSquare};
+
+std::int64_t number_of(at::ScalarType dtype) { return static_cast<std::int64_t>(dtype); }
+
+void check_quantize(Checks& checks, c10::Device device) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat})
+    for (const at::ScalarType dtype : {at::kFloat8_e4m3fn, at::kFloat8_e5m2})
+      for (const NamedBlock& block : kBlocks)
+        for (const bool dense_rows : {true, false}) {
+          const Inputs draw(type);
+          // More than a part of every search; of rows and pieces a tile is ragged.
+          const std::int64_t rows = block.of.rows == kFloat8Block ? 1408 : 1376;
+          const Tensor x = draw.normal({rows, 1152}) * (3 * draw.normal({rows, 1152})).exp();
+          check(checks, device,
+                {fmt::format("quantize_float8, {}, {} as {}, dense {}: the CPU's bits", block.name,
+                             in_words(type), c10::toString(dtype), dense_rows ? "rows" : "columns"),
+                 "quantize_float8", type, type, 0, true, [=, b = block.of](const Place& p) {
+                   const Tensor there = at_place(x, p),
+                                lying = dense_rows ? there : there.t().contiguous().t();
+                   Tensors both, one;
+                   for (const bool power_of_two : {false, true}) {
+                     one = call("quantize_float8", lying, b.rows, b.columns, number_of(dtype), power_of_two);
+                     both.push_back(one[0].view(at::kByte));
+                     both.push_back(one[1].view(at::kInt));
+                   }
+                   return both;
+                 }});
+        }
+}
+
+// a [M, K] and b [N, K] as `format_a` and float8_e4m3fn.
+void check_product(Checks& checks, c10::Device device, const NamedBlock& block_a, const NamedBlock& block_b,
+                   at::ScalarType format_a, at::ScalarType type, std::int64_t inner) {
+  const Inputs draw(at::kBFloat16);
+  const auto quantized = [&](std::int64_t rows, const NamedBlock& block, at::ScalarType dtype) {
+    return quantize_float8(draw.normal({rows, inner}).to(at::kFloat), block.of, dtype, false);
+  };
+  const Float8Matrix a = quantized(384, block_a, format_a);
+  const Float8Matrix b = quantized(256, block_b, at::kFloat8_e4m3fn);
+  for (const bool fast : {false, true})
+    for (const bool emulate : {false, true}) {
+      if (fast && emulate) continue;
+      check(checks, device,
+            {fmt::format("float8_mm, {} {} by {}, inner {}, to {}{}{}", block_a.name, c10::toString(format_a),
+                         block_b.name, inner, in_words(type), fast ? ", fast sums" : "",
+                         emulate ? ", emulated" : ""),
+             "float8_mm", type, at::kDouble, (fast ? 4 : 2) * rounding(at::kBFloat16), true,
+             [=](const Place& p) {
+               const auto there = [&](const Tensor& x) { return x.to(p.device); };
+               return call("float8_mm", there(std::get<0>(a)), there(std::get<1>(a)), there(std::get<0>(b)),
+                           there(std::get<1>(b)), number_of(p.type), fast, emulate || p.device.is_cpu());
+             }});
+    }
+}
+
+}  // namespace
+
+void check_float8(Checks& checks, c10::Device device) {
+  check_quantize(checks, device);
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    for (const at::ScalarType format : {at::kFloat8_e4m3fn, at::kFloat8_e5m2}) {
+      check_product(checks, device, kWhole, kWhole, format, type, 1040);
+      check_product(checks, device, kRow, kRow, format, type, 1040);
+      check_product(checks, device, kRow, kWhole, format, type, 1040);
+    }
+    // Scales of squares with and without zeros behind the last, and of one piece a row.
+    for (const std::int64_t inner : {1024, 640, 128}) {
+      check_product(checks, device, kPiece, kSquare, at::kFloat8_e4m3fn, type, inner);
+      check_product(checks, device, kSquare, kPiece, at::kFloat8_e4m3fn, type, inner);
+      check_product(checks, device, kPiece, kPiece, at::kFloat8_e4m3fn, type, inner);
+    }
+    check_product(checks, device, kWhole, kPiece, at::kFloat8_e4m3fn, type, 1024);
+    check_product(checks, device, kRow, kSquare, at::kFloat8_e4m3fn, type, 1024);
+  }
+}
+
+}  // namespace rondo
