@@ -97,6 +97,7 @@ constexpr std::array kFacts = {
     heavy("rondo.addmm_.default"),
     heavy("rondo.attention.default"),
     heavy("rondo.attention_backward.default"),
+    heavy("rondo.float8_mm.default"),
     heavy("rondo.grouped_mm.default"),
     heavy("rondo.linear_cross_entropy.default"),
     heavy("rondo.linear_cross_entropy_gradients.default"),
@@ -262,6 +263,8 @@ double flops(const Graph& graph, const Node& node) {
     return attention(mask_of(node), operand(0), operand(1), operand(2), 3, 2);
   if (node.op.starts_with("rondo.linear_cross_entropy"))
     return linear_cross_entropy(node.op, operand(0), operand(1));
+  if (node.op == "rondo.float8_mm.default")  // (a [M, K], its scales, b [N, K], its scales)
+    return operand(2).empty() ? 0 : 2 * product(operand(0)) * static_cast<double>(operand(2).front());
   return matrix_product(operand(0), operand(1));
 }
 

@@ -42,6 +42,16 @@ double touched_bytes(const TensorType& type) {
   return static_cast<double>(std::min(storage_bytes(type), element_count(type) * dtype_bytes(type.dtype)));
 }
 
+// (a, scale_a, b, scale_b, dtype, fast_accumulation, emulate)
+double float8_rate(const Graph& graph, const Node& node, const DeviceModel& device) {
+  if (node.args.back() == Argument(true)) return device.peak_fp32_flops_per_s;
+  const auto in_blocks = [&](std::size_t scales) {
+    return graph.value(operand(node, scales)).type.sizes.at(1) > 1;
+  };
+  return device.peak_float8_flops_per_s *
+         (in_blocks(1) || in_blocks(3) ? device.float8_blocks_fraction : device.float8_fraction);
+}
+
 // Of what is multiplied: its results may be sums of another dtype.
 double peak_for(const Graph& graph, const Node& node, const DeviceModel& device) {
   DType dtype = DType::f32;
@@ -49,6 +59,7 @@ double peak_for(const Graph& graph, const Node& node, const DeviceModel& device)
   for_each_operand(node, [&](ValueId id) {
     if (std::exchange(is_first, false)) dtype = graph.value(id).type.dtype;
   });
+  if (node.op == "rondo.float8_mm.default") return float8_rate(graph, node, device);
   return dtype == DType::bf16 || dtype == DType::f16 ? device.peak_16bit_flops_per_s
                                                      : device.peak_fp32_flops_per_s;
 }
@@ -191,6 +202,12 @@ bool moves_nothing(const Graph& graph, const Node& node) {
                      [&](ValueId id) { return graph.value(id).views != kNoValue; });
 }
 
+bool is_read_twice(const Graph& graph, const Node& node) {
+  if (node.op != "rondo.quantize_float8.default" || number(node, 2) != 0.0) return false;
+  const TensorType& x = graph.value(operand(node, 0)).type;
+  return number(node, 1) != 1.0 || x.strides[1] != 1;
+}
+
 double bytes_moved(const Graph& graph, const Node& node) {
   if (moves_nothing(graph, node)) return 0;
   const int skipped = looked_into(node.op);
@@ -199,6 +216,7 @@ double bytes_moved(const Graph& graph, const Node& node) {
   for_each_operand(node, [&](ValueId id) {
     if (operand++ != skipped) bytes += touched_bytes(graph.value(id).type);
   });
+  if (is_read_twice(graph, node)) bytes += touched_bytes(graph.value(rondo::ir::operand(node, 0)).type);
   return bytes;
 }
 

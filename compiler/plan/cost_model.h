@@ -32,7 +32,9 @@ struct NodeCost {
 };
 // A node that makes nothing new on the compute lane: views, waits, allocations, what runs beside it.
 bool moves_nothing(const Graph& graph, const Node& node);
-// Bytes read and written by a node: operands and results, each once.
+// A matrix that becomes float8 with scales that reach over it, or over rows that are not dense.
+bool is_read_twice(const Graph& graph, const Node& node);
+// Bytes read and written by a node: operands and results, each once, but for those.
 double bytes_moved(const Graph& graph, const Node& node);
 // Of compute alone: a collective's start costs nothing here.
 NodeCost node_cost(const Graph& graph, const Node& node, const DeviceModel& device);

@@ -3,6 +3,9 @@
 //
 // - matmul 0.85 of the peak with full tiles, full waves and long sums. 8192^3 then runs at 790 TFLOP/s on an
 //   H100 or H200, and 4096^3 at 760 (cost_model.cpp): the rates published for cuBLAS.
+// - float8: 0.92 of that share with a scale a matrix: 1,450 of 1,979 TFLOP/s at 8192^3. With scales of 128
+//   elements 0.67: an H100 PCIe reaches 580 where bf16 reaches 433 (torchao, issue 3342); cuBLASLt has these
+//   for Hopper alone. Scales of rows are taken to cost what one of a matrix does.
 // - attention: cuDNN 9 on an H200, causal, bf16, head 128, counting the causal half: with 2, 4, 8 and 16
 //   thousand tokens 484, 591, 644 and 673 TFLOP/s forward, 370, 474, 541 and 579 backward. Rate and half-way
 //   length are fitted to these.
@@ -36,9 +39,10 @@ constexpr double kPcie4 = 32, kPcie5 = 64, kGraceLink = 450;  // GB/s each way
 
 struct Published {
   std::string_view name, what, reported;
-  double bf16_tflops, fp32_tflops, memory_gib, memory_tb_per_s;
+  double bf16_tflops, float8_tflops, fp32_tflops, memory_gib, memory_tb_per_s;
   int multiprocessors, linked;
   double link_gb_per_s, network_gbit_per_s, host_gb_per_s;
+  bool has_float8_blocks = false;
 };
 
 constexpr DeviceModel gpu(const Published& p) {
@@ -49,10 +53,13 @@ constexpr DeviceModel gpu(const Published& p) {
   d.memory_bytes = static_cast<std::int64_t>(p.memory_gib * kGibi);
   d.reserve_bytes = std::int64_t{3} << 30;
   d.peak_16bit_flops_per_s = p.bf16_tflops * kTera;
+  d.peak_float8_flops_per_s = p.float8_tflops * kTera;
   d.peak_fp32_flops_per_s = p.fp32_tflops * kTera;
   d.peak_memory_bytes_per_s = p.memory_tb_per_s * kTera;
   d.multiprocessors = p.multiprocessors;
   d.matmul_fraction = 0.85;
+  d.float8_fraction = 0.92;
+  d.float8_blocks_fraction = p.has_float8_blocks ? 0.67 : 0;
   d.attention_forward_fraction = 724.0 / 989;
   d.attention_backward_fraction = 639.0 / 989;
   d.attention_forward_half = 1014;
@@ -83,20 +90,23 @@ constexpr DeviceModel two_cores() {
 }
 
 constexpr std::array kDevices = {
-    gpu({"a100-40gb", "NVIDIA A100 SXM, 40 GB", "NVIDIA A100-SXM4-40GB", 312, 19.5, 39.38, 1.555, 108, 8, 300,
-         200, kPcie4}),
-    gpu({"a100-80gb", "NVIDIA A100 SXM, 80 GB", "NVIDIA A100-SXM4-80GB", 312, 19.5, 79.15, 2.039, 108, 8, 300,
-         200, kPcie4}),
-    gpu({"h100-pcie", "NVIDIA H100 PCIe, 80 GB", "NVIDIA H100 PCIe", 756, 51, 79.1, 2.0, 114, 8, kPcie5, 400,
+    gpu({"a100-40gb", "NVIDIA A100 SXM, 40 GB", "NVIDIA A100-SXM4-40GB", 312, 0, 19.5, 39.38, 1.555, 108, 8,
+         300, 200, kPcie4}),
+    gpu({"a100-80gb", "NVIDIA A100 SXM, 80 GB", "NVIDIA A100-SXM4-80GB", 312, 0, 19.5, 79.15, 2.039, 108, 8,
+         300, 200, kPcie4}),
+    gpu({"h100-pcie", "NVIDIA H100 PCIe, 80 GB", "NVIDIA H100 PCIe", 756, 1513, 51, 79.1, 2.0, 114, 8, kPcie5,
+         400, kPcie5, true}),
+    gpu({"h100", "NVIDIA H100 SXM, 80 GB", "NVIDIA H100 80GB HBM3", 989, 1979, 67, 79.1, 3.35, 132, 8, 450,
+         400, kPcie5, true}),
+    gpu({"h100-96gb", "NVIDIA H100 SXM, 96 GB at 2.4 TB/s", "", 989, 1979, 67, 95, 2.4, 132, 8, 450, 400,
+         kPcie5, true}),
+    gpu({"h200", "NVIDIA H200 SXM, 141 GB", "NVIDIA H200", 989, 1979, 67, 139.8, 4.8, 132, 8, 450, 400,
+         kPcie5, true}),
+    gpu({"b200", "NVIDIA HGX B200, 180 GB", "NVIDIA B200", 2250, 4500, 75, 178.3, 7.7, 148, 8, 900, 400,
          kPcie5}),
-    gpu({"h100", "NVIDIA H100 SXM, 80 GB", "NVIDIA H100 80GB HBM3", 989, 67, 79.1, 3.35, 132, 8, 450, 400,
-         kPcie5}),
-    gpu({"h100-96gb", "NVIDIA H100 SXM, 96 GB at 2.4 TB/s", "", 989, 67, 95, 2.4, 132, 8, 450, 400, kPcie5}),
-    gpu({"h200", "NVIDIA H200 SXM, 141 GB", "NVIDIA H200", 989, 67, 139.8, 4.8, 132, 8, 450, 400, kPcie5}),
-    gpu({"b200", "NVIDIA HGX B200, 180 GB", "NVIDIA B200", 2250, 75, 178.3, 7.7, 148, 8, 900, 400, kPcie5}),
-    gpu({"gb200", "NVIDIA GB200 NVL72, 186 GB", "NVIDIA GB200", 2500, 80, 184.3, 8.0, 148, 72, 900, 400,
+    gpu({"gb200", "NVIDIA GB200 NVL72, 186 GB", "NVIDIA GB200", 2500, 5000, 80, 184.3, 8.0, 148, 72, 900, 400,
          kGraceLink}),
-    gpu({"gb300", "NVIDIA GB300 NVL72, 279 GB", "NVIDIA GB300", 2500, 80, 276.5, 8.0, 160, 72, 900, 800,
+    gpu({"gb300", "NVIDIA GB300 NVL72, 279 GB", "NVIDIA GB300", 2500, 5000, 80, 276.5, 8.0, 160, 72, 900, 800,
          kGraceLink}),
     two_cores(),
 };

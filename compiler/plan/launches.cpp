@@ -29,6 +29,15 @@ const TensorType& first_operand(const Graph& graph, const Node& node) {
   return *first;
 }
 
+// (x, block_rows, block_columns, ...): numbers that share a scale over more than 128 elements are searched
+// for their largest before they are rounded, in a launch of its own unless they are dense rows. Scales of 128
+// x 128 lie in rows of a multiple of 4, whose ends are filled.
+std::int64_t float8_launches(const Graph& graph, const Node& node) {
+  if (number(node, 2) != 0.0)
+    return number(node, 1) != 1.0 && first_operand(graph, node).sizes[1] % 512 != 0 ? 2 : 1;
+  return is_read_twice(graph, node) ? 2 : 1;
+}
+
 // Three products and the losses, of each chunk of rows. The chunk's logits are the last result.
 std::int64_t loss_launches(const Graph& graph, const Node& node) {
   const std::int64_t rows = graph.value(node.results.back()).type.sizes.at(0);
@@ -44,6 +53,7 @@ std::int64_t launches(const Graph& graph, const Node& node) {
   if (node.op.starts_with("rondo.sums_of_squares")) return 2 * tables(node, kSquaredTensors);
   if (node.op.ends_with("rms_norm_backward.default") || node.op == "rondo.cross_entropy.default") return 2;
   if (node.op == "rondo.attention_backward.default") return 3;
+  if (node.op == "rondo.quantize_float8.default") return float8_launches(graph, node);
   if (node.op.starts_with("rondo.linear_cross_entropy")) return loss_launches(graph, node);
   if (node.op == "aten.embedding_dense_backward.default") {
     const TensorType& grad = first_operand(graph, node);

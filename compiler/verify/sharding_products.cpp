@@ -48,6 +48,24 @@ Placement addmm(const OnAxis& at, std::size_t) {
   return sum_of(bias, contract(at.operand(1), at.operand(2), kMatrices));
 }
 
+// (x, block_rows, block_columns, ...) -> values, scales; a block of 0 reaches over all that the rank has.
+Placement quantize_float8(const OnAxis& at, std::size_t i) {
+  const Placement x = nonlinear(at.operand(0));
+  if (x.kind == Kind::inner) throw Refused{"it needs a matrix, and takes what is flattened"};
+  const bool is_cut = i == 1 && x.kind == Kind::sharded;
+  return is_cut && at.integer(1 + static_cast<std::size_t>(x.dim)) == 0 ? kLocal : x;
+}
+// (a, scale_a, b, scale_b, ...): a [M, K] times the transpose of b [N, K].
+Placement float8_mm(const OnAxis& at, std::size_t) {
+  for (const std::size_t values : {0, 2}) {
+    const Placement p = at.operand(values), scales = at.operand(values + 1);
+    if (scales != p && !(p.kind == Kind::sharded && scales == kLocal))
+      throw Refused{"its scales are not those of its values: \"" + print(scales) + "\" and \"" + print(p) +
+                    "\""};
+  }
+  return contract(at.operand(0), at.operand(2), {{0, kContracted}, {1, kContracted}});
+}
+
 // Rows by expert [R, K] times the matrices of the experts [E, K, N]; or two matrices whose contracted
 // dimension is cut into runs, a result for each. Rows that a rank has for its own experts are local.
 Placement grouped_mm(const OnAxis& at, std::size_t) {
@@ -197,12 +215,14 @@ constexpr NamedRule kProductRules[] = {
     {"rondo.attention_sinks_backward.default", attention_sinks_backward},
     {"rondo.cross_entropy.default", cross_entropy},
     {"rondo.cross_entropy_backward.default", cross_entropy_backward},
+    {"rondo.float8_mm.default", float8_mm},
     {"rondo.grouped_mm.default", grouped_mm},
     {"rondo.linear_cross_entropy.default", whole_vocabulary},
     {"rondo.linear_cross_entropy_gradients.default", part_gradients},
     {"rondo.linear_cross_entropy_losses.default", whole_vocabulary},
     {"rondo.linear_cross_entropy_statistics.default", statistics},
     {"rondo.mm.default", mm},
+    {"rondo.quantize_float8.default", quantize_float8},
     {"rondo.rms_norm.default", rms_norm},
     {"rondo.add_rms_norm.default", add_rms_norm},
     {"rondo.add_rms_norm_backward.default", rms_norm_backward},

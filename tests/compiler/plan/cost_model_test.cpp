@@ -278,15 +278,17 @@ TEST_CASE("the table of devices in the header is the one that is compiled") {
   std::set<std::string> names;
   for (std::string line; std::getline(header, line);) {
     std::istringstream words(line.substr(std::min<std::size_t>(2, line.size())));
-    std::string name, unit;
+    std::string name, unit, float8;
     double bf16 = 0, fp32 = 0, gibibytes = 0, terabytes_per_s = 0;
     int multiprocessors = 0, linked = 0;
-    if (!(words >> name >> bf16 >> fp32 >> gibibytes >> unit >> terabytes_per_s) || unit != "GiB") continue;
+    if (!(words >> name >> bf16 >> float8 >> fp32 >> gibibytes >> unit >> terabytes_per_s) || unit != "GiB")
+      continue;
     words >> unit >> multiprocessors >> linked;
     const DeviceModel* device = find_device_model(name);
     REQUIRE(device != nullptr);
     names.insert(name);
     CHECK(device->peak_16bit_flops_per_s == bf16 * 1e12);
+    CHECK(device->peak_float8_flops_per_s == (float8 == "-" ? 0 : std::stod(float8) * 1e12));
     CHECK(device->peak_fp32_flops_per_s == fp32 * 1e12);
     CHECK(device->memory_bytes == static_cast<std::int64_t>(gibibytes * (1 << 30)));
     CHECK(device->peak_memory_bytes_per_s == terabytes_per_s * 1e12);

@@ -163,6 +163,43 @@ TEST_CASE("rows of tokens meet no columns that are cut over the same ranks") {
         "columns");
 }
 
+// x over rows of dp, and a weight's rows over tp: what each rank multiplies is quantized by that rank.
+const std::string kQuantized =
+    "  %40: f8e4m3[2,8], %41: f32[2,1] = rondo.quantize_float8.default(%3, 1, 0, f8e4m3, true)\n"
+    "  %42: f8e4m3[8,8], %43: f32[1,1] = rondo.quantize_float8.default(%12, 0, 0, f8e4m3, true)\n";
+
+TEST_CASE(
+    "scales of float8 are cut as their values are, or are each rank's own where they reach over a cut") {
+  CHECK(type_of(kWeights + kQuantized, 40) == "dp 0");
+  CHECK(type_of(kWeights + kQuantized, 41) == "dp 0");
+  CHECK(type_of(kWeights + kQuantized, 42) == "tp 0");
+  CHECK(type_of(kWeights + kQuantized, 43) == "tp local");
+  const std::string product =
+      "  %44: bf16[2,8] = rondo.float8_mm.default(%40, %41, %42, %43, bf16, true, false)\n";
+  CHECK(type_of(kWeights + kQuantized + product, 44) == "dp 0, tp 1");
+  CHECK(refusal_of(kWeights + kQuantized + product).empty());
+}
+
+TEST_CASE(
+    "a float8 product over a dimension that is cut is a summand, and takes the scales of its values alone") {
+  const std::string rows =
+      "  %50: f8e4m3[2,8], %51: f32[2,1] = rondo.quantize_float8.default(%31, 1, 0, f8e4m3, true)\n"
+      "  %52: f8e4m3[8,8], %53: f32[8,1] = rondo.quantize_float8.default(%22, 1, 0, f8e4m3, true)\n";
+  const auto product = [](const char* scales) {
+    return std::string("  %54: bf16[2,8] = rondo.float8_mm.default(%50, %51, %52, ") + scales +
+           ", bf16, true, false)\n";
+  };
+  CHECK(type_of(kWeights + rows, 51) == "dp 0, tp local");
+  CHECK(type_of(kWeights + rows + product("%53"), 54) == "dp 0, tp sum");
+  CHECK(refusal_of(kWeights + rows + kQuantized + product("%41")) ==
+        "node 15 (rondo.float8_mm.default, module m) axis dp: its scales are not those of its values: \"0\" "
+        "and "
+        "\"replicated\"");
+  CHECK(refusal_of(kWeights + "  %50: f8e4m3[2,8], %51: f32[2,1] = rondo.quantize_float8.default(%32, 1, 0, "
+                              "f8e4m3, true)\n") ==
+        "node 11 (rondo.quantize_float8.default, module m) axis tp: it is not linear, and takes a summand");
+}
+
 TEST_CASE("an op without a rule is refused where ranks hold different operands, and goes where they do not") {
   CHECK(refusal_of("  %40: f32[2,8] = x.unknown.default(%3)\n") ==
         "node 0 (x.unknown.default, module m) no rule says how its results lie on the ranks "

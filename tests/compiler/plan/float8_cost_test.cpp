@@ -1,0 +1,76 @@
+// What matrices of float8 and their products cost a device.
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+#include "compiler/ir/op_facts.h"
+#include "compiler/plan/cost_model.h"
+#include "compiler/plan/launches.h"
+#include "compiler/text/text.h"
+
+using namespace rondo::ir;
+using Catch::Approx;
+
+namespace {
+
+// x [8192, 8192], quantized and multiplied by itself, in blocks of so many rows and columns.
+Graph squared(const std::string& block, const std::string& scales, bool emulate = false,
+              const std::string& strides = "") {
+  const std::string matrix = ": f8e4m3[8192,8192]";
+  return parse("graph g\nbatch %0: bf16[8192,8192]" + strides + " x\nforward\n  %1" + matrix + ", %2: f32[" +
+                   scales + "] = rondo.quantize_float8.default(%0, " + block + ", f8e4m3, true)\n" +
+                   "  %3: bf16[8192,8192] = rondo.float8_mm.default(%1, %2, %1, %2, bf16, true, " +
+                   (emulate ? "true" : "false") + ")\nreturn\n",
+               "x.ir");
+}
+
+double tera_per_s(const Graph& graph, const char* device) {
+  return flops(graph, graph.nodes[1]) / node_seconds(graph, graph.nodes[1], *find_device_model(device)) *
+         1e-12;
+}
+
+constexpr double kElements = 8192.0 * 8192;
+
+}  // namespace
+
+TEST_CASE("a float8 product has the operations of any other, at the rate of float8") {
+  const Graph tensorwise = squared("0, 0", "1,1"), blocks = squared("1, 128", "8192,64");
+  const Graph plain = parse(
+      "graph g\nbatch %0: bf16[8192,8192] x\nforward\n  %1: bf16[8192,8192]{1,8192} views %0 = "
+      "aten.t.default(%0)\n"
+      "  %2: bf16[8192,8192] = aten.mm.default(%0, %1)\nreturn\n",
+      "x.ir");
+  CHECK(flops(tensorwise, tensorwise.nodes[1]) == 2 * 8192 * kElements);
+  CHECK(tera_per_s(tensorwise, "h200") == Approx(1450).epsilon(0.01));
+  CHECK(tera_per_s(blocks, "h100-pcie") / tera_per_s(plain, "h100-pcie") ==
+        Approx(580.0 / 433).epsilon(0.01));
+  CHECK(tera_per_s(squared("0, 0", "1,1", true), "h200") < 67);
+}
+
+TEST_CASE("only some GPUs have products of float8, and Hopper alone those of blocks of 128") {
+  for (const DeviceModel& device : device_models()) {
+    const bool hopper = device.name.starts_with("h"), ampere = device.name.starts_with("a");
+    CHECK((device.peak_float8_flops_per_s > 0) == (device.is_gpu && !ampere));
+    CHECK((device.float8_blocks_fraction > 0) == hopper);
+  }
+}
+
+TEST_CASE(
+    "a matrix whose scales reach over it, or over columns that are dense, is read twice, in two launches") {
+  struct Row {
+    const char *block, *scales, *strides;
+    double reads;
+    std::int64_t launches, of_scales;
+  };
+  for (const auto& [block, scales, strides, reads, launched, of_scales] :
+       {Row{"0, 0", "1,1", "", 2, 2, 1},
+        {"1, 0", "8192,1", "", 1, 1, 8192},
+        {"1, 0", "8192,1", "{1,8192}", 2, 2, 8192},
+        {"1, 128", "8192,64", "{1,8192}", 1, 1, 8192 * 64},
+        {"128, 128", "64,64", "", 1, 1, 64 * 64}}) {
+    const Graph graph = squared(block, scales, false, strides);
+    CHECK(bytes_moved(graph, graph.nodes[0]) ==
+          (2 * reads + 1) * kElements + 4 * static_cast<double>(of_scales));
+    CHECK(launches(graph, graph.nodes[0]) == launched);
+  }
+}
