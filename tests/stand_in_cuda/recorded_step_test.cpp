@@ -24,6 +24,9 @@ struct Layout {
   Words settings = {};
 };
 
+const Words kFloat8 = {"--model.converters=float8", "--training.mixed_precision_param=bfloat16",
+                       "--quantize.linear.float8.filter_fqns=output"};
+
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all = {
       {"Llama 3", 1, kLlama, {}, "nodes/edges 332/331, 27 calls and 0 waits a step"},
@@ -53,6 +56,13 @@ const std::vector<Layout>& layouts() {
        kLlama,
        {"--compile.memory_policy=sac_and_offload"},
        "nodes/edges 458/635, 27 calls and 0 waits a step"},
+      {"Llama 3, float8, a scale a matrix", 1, kLlama, kFloat8, "nodes/edges 870/869, 27 calls and 0 waits a step"},
+      {"Llama 3, float8, a scale a row, FSDP over 2", 2, kLlama,
+       kFloat8 + Words{"--quantize.linear.float8.recipe_name=rowwise"}, "nodes/edges 926/976, 27 calls and 0 waits a step"},
+      {"Llama 3, float8, scales of 128, tensor parallelism over 2", 2, kLlama,
+       kFloat8 +
+           Words{"--quantize.linear.float8.recipe_name=blockwise", "--parallelism.tensor_parallel_degree=2"},
+       "nodes/edges 937/1097, 27 calls and 0 waits a step"},
       {"DeepSeek-V3", 1, kDeepSeek, {}, "nodes/edges 629/628, 27 calls and 0 waits a step"},
       {"DeepSeek-V3, bf16",
        1,

@@ -1,5 +1,6 @@
 // Models of the sizes that GPUs are rented for. Since no kernel runs, a step of 8 billion parameters takes a
 // moment; what it asks of the driver is real.
+#include <catch2/generators/catch_generators.hpp>
 #include <map>
 
 #include "tests/stand_in_cuda/on_stand_in.h"
@@ -62,11 +63,17 @@ TEST_CASE("steps of models of real size are recorded, in at most 1 GiB more than
 // result is copied to its place.
 TEST_CASE(
     "a step of 8B is recorded as the kernels, copies and fills that are planned, and the helpers of flash") {
+  const Words float8 = {"--model.converters=float8", "--quantize.linear.float8.filter_fqns=output"},
+              recipe = {"--quantize.linear.float8.recipe_name=" +
+                        std::string(GENERATE("bf16", "tensorwise", "rowwise", "blockwise"))};
+  Size size = kCompass;
+  if (recipe[0].find("bf16") == std::string::npos) size.flags = size.flags + float8 + recipe;
+  INFO(recipe[0]);
   const StandInRun run;
-  const ProgramResult ended = run.run(1, kCompass.config, kCompass.flags + steps(3) + kRecorded);
+  const ProgramResult ended = run.run(1, size.config, size.flags + steps(3) + kRecorded);
   INFO(ended.output);
   REQUIRE(ended.exit_code == 0);
-  const auto planned = plan_of(run, kCompass)["step"]["launches"]["total"].get<std::int64_t>();
+  const auto planned = plan_of(run, size)["step"]["launches"]["total"].get<std::int64_t>();
   constexpr std::int64_t kLayers = 32, kHelpers = 6, kOthers = 3;
   CHECK(JournalFile::number(run.journal().first("capture_end"), "nodes") ==
         planned + kLayers * kHelpers + kOthers);

@@ -4,13 +4,36 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include "tests/stand_in_cuda/libraries/library.h"
 
 namespace {
 
+// Of an operand of float8.
+struct Scales {
+  const void* numbers = nullptr;
+  cublasLtMatmulMatrixScale_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+
+  // Of `lines` that are multiplied, each of `inner` elements.
+  std::size_t bytes(std::uint64_t lines, std::uint64_t inner) const {
+    const std::uint64_t pieces = (inner + 127) / 128;
+    switch (mode) {
+      case CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F:
+        return lines * sizeof(float);
+      case CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F:
+        return lines * pieces * sizeof(float);
+      case CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F:
+        return (lines + 127) / 128 * ((pieces + 3) / 4 * 4) * sizeof(float);
+      default:
+        return sizeof(float);
+    }
+  }
+};
+
 struct Description {
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+  Scales of_a, of_b;
 };
 
 // Column by column.
@@ -86,8 +109,15 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
                                               cublasLtMatmulDescAttributes_t name, const void* value,
                                               size_t) {
   auto& description = *reinterpret_cast<Description*>(handle);
-  if (name == CUBLASLT_MATMUL_DESC_TRANSA) description.a = *static_cast<const cublasOperation_t*>(value);
-  if (name == CUBLASLT_MATMUL_DESC_TRANSB) description.b = *static_cast<const cublasOperation_t*>(value);
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto& member) {
+    if (name == attribute) member = *static_cast<const std::remove_reference_t<decltype(member)>*>(value);
+  };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, description.a);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, description.b);
+  set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, description.of_a.numbers);
+  set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, description.of_b.numbers);
+  set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, description.of_a.mode);
+  set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, description.of_b.mode);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -145,13 +175,23 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   if (algorithm == nullptr || algorithm->data[0] != kAlgorithm ||
       (algorithm->data[1] == 1 && workspace < kWorkspace))
     return CUBLAS_STATUS_NOT_SUPPORTED;
+  const bool of_float8 = element_bytes(of_a.type) == 1 || element_bytes(of_b.type) == 1;
+  // On Hopper rows of both lie along what is summed, in multiples of 16 bytes.
+  if (of_float8 &&
+      (description.a != CUBLAS_OP_T || description.b != CUBLAS_OP_N || of_a.rows % 16 != 0 ||
+       of_d.rows % 16 != 0 || description.of_a.numbers == nullptr || description.of_b.numbers == nullptr))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool all_bf16 = of_a.type == CUDA_R_16BF && of_b.type == CUDA_R_16BF && of_d.type == CUDA_R_16BF;
   if (all_bf16 && of_d.rows * of_d.columns * left.columns() <= kMostComputed && !records(stream))
     compute(left, right, *static_cast<const float*>(beta),
             {static_cast<const std::uint16_t*>(c), of_d, false}, static_cast<std::uint16_t*>(d));
   const stand_in_touched all[] = {
-      {a, of_a.bytes(), false}, {b, of_b.bytes(), false}, {d, of_d.bytes(), true}};
-  return stand_in_launch("cublasLtMatmul", stream, all, 3, nullptr) == cudaSuccess
+      {a, of_a.bytes(), false},
+      {b, of_b.bytes(), false},
+      {d, of_d.bytes(), true},
+      {description.of_a.numbers, description.of_a.bytes(left.rows(), left.columns()), false},
+      {description.of_b.numbers, description.of_b.bytes(right.columns(), right.rows()), false}};
+  return stand_in_launch("cublasLtMatmul", stream, all, of_float8 ? 5 : 3, nullptr) == cudaSuccess
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_EXECUTION_FAILED;
 }

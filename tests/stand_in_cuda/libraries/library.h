@@ -9,7 +9,17 @@
 #include <memory>
 
 inline std::size_t element_bytes(cudaDataType type) {
-  return type == CUDA_R_32F ? 4 : type == CUDA_R_64F ? 8 : 2;
+  switch (type) {
+    case CUDA_R_8F_E4M3:
+    case CUDA_R_8F_E5M2:
+      return 1;
+    case CUDA_R_32F:
+      return 4;
+    case CUDA_R_64F:
+      return 8;
+    default:
+      return 2;
+  }
 }
 
 extern "C" {
