@@ -13,7 +13,8 @@ using enum Float8Recipe;
 
 constexpr Float8Block kWhole{0, 0}, kRow{1, 0}, kPiece{1, kFloat8Block}, kSquare{kFloat8Block, kFloat8Block};
 
-Float8Matrix quantized(const Tensor& x, Float8Recipe recipe, Float8Block block, at::ScalarType dtype) {
+Float8Matrix quantized(const Tensor& x, Float8Recipe recipe, Float8Block block,
+                       at::ScalarType dtype = at::kFloat8_e4m3fn) {
   return quantize_float8(x, block, dtype, /*power_of_two=*/recipe != tensorwise);
 }
 
@@ -39,7 +40,7 @@ struct Float8Linear : torch::autograd::Function<Float8Linear> {
     context->save_for_backward({x, weight});
     context->saved_data["recipe"] = static_cast<std::int64_t>(options.recipe);
     context->saved_data["emulate"] = options.emulate;
-    return float8_output(x, weight, options);
+    return linear_output(x, weight, options);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
@@ -47,8 +48,8 @@ struct Float8Linear : torch::autograd::Function<Float8Linear> {
     const Float8Options options = {static_cast<Float8Recipe>(context->saved_data["recipe"].toInt()),
                                    context->saved_data["emulate"].toBool()};
     Tensor of_x, of_weight;
-    if (context->needs_input_grad(0)) of_x = float8_grad_input(gradients[0], saved[1], options);
-    if (context->needs_input_grad(1)) of_weight = float8_grad_weight(gradients[0], saved[0], options);
+    if (context->needs_input_grad(0)) of_x = linear_grad_input(gradients[0], saved[1], options);
+    if (context->needs_input_grad(1)) of_weight = linear_grad_weight(gradients[0], saved[0], options);
     return {of_x, of_weight, {}};
   }
 };
@@ -61,26 +62,33 @@ Tensor float8_linear(const Tensor& x, const Tensor& weight, const Float8Options&
   return Float8Linear::apply(x.reshape({-1, weight.size(1)}), weight, options).view(sizes);
 }
 
-Tensor float8_output(const Tensor& x, const Tensor& weight, const Float8Options& o) {
-  const Float8Matrix of_weight = o.recipe == blockwise
-                                     ? quantized(weight, o.recipe, kSquare, at::kFloat8_e4m3fn)
-                                     : quantized_rows(weight, o.recipe);
-  return product(quantized_rows(x, o.recipe), of_weight, x, /*fast_accumulation=*/o.recipe != blockwise, o);
-}
-
-Tensor float8_grad_input(const Tensor& gradient, const Tensor& weight, const Float8Options& o) {
-  const Tensor transposed = weight.t();
+Tensor linear_output(const Tensor& x, const Tensor& weight, const std::optional<Float8Options>& options) {
+  if (!options) return at::mm(x, weight.t());
+  const Float8Recipe recipe = options->recipe;
   const Float8Matrix of_weight =
-      o.recipe == blockwise            ? quantized(transposed, o.recipe, kSquare, at::kFloat8_e4m3fn)
-      : o.recipe == rowwise_with_gw_hp ? quantized(transposed, o.recipe, kWhole, at::kFloat8_e4m3fn)
-                                       : quantized_rows(transposed, o.recipe);
-  return product(quantized_gradient(gradient, o.recipe), of_weight, gradient, /*fast_accumulation=*/false, o);
+      recipe == blockwise ? quantized(weight, recipe, kSquare) : quantized_rows(weight, recipe);
+  return product(quantized_rows(x, recipe), of_weight, x, /*fast_accumulation=*/recipe != blockwise,
+                 *options);
 }
 
-Tensor float8_grad_weight(const Tensor& gradient, const Tensor& x, const Float8Options& o) {
-  if (o.recipe == rowwise_with_gw_hp) return at::mm(gradient.t(), x);
-  return product(quantized_gradient(gradient.t(), o.recipe), quantized_rows(x.t(), o.recipe), gradient,
-                 /*fast_accumulation=*/false, o);
+Tensor linear_grad_input(const Tensor& gradient, const Tensor& weight,
+                         const std::optional<Float8Options>& options) {
+  if (!options) return at::mm(gradient, weight);
+  const Float8Recipe recipe = options->recipe;
+  const Tensor transposed = weight.t();
+  const Float8Matrix of_weight = recipe == blockwise            ? quantized(transposed, recipe, kSquare)
+                                 : recipe == rowwise_with_gw_hp ? quantized(transposed, recipe, kWhole)
+                                                                : quantized_rows(transposed, recipe);
+  return product(quantized_gradient(gradient, recipe), of_weight, gradient, /*fast_accumulation=*/false,
+                 *options);
+}
+
+Tensor linear_grad_weight(const Tensor& gradient, const Tensor& x,
+                          const std::optional<Float8Options>& options) {
+  if (!options || options->recipe == rowwise_with_gw_hp) return at::mm(gradient.t(), x);
+  const Float8Recipe recipe = options->recipe;
+  return product(quantized_gradient(gradient.t(), recipe), quantized_rows(x.t(), recipe), gradient,
+                 /*fast_accumulation=*/false, *options);
 }
 
 }  // namespace rondo

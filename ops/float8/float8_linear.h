@@ -1,11 +1,12 @@
-// The three products of a linear layer in float8: scales are found anew for each, from what this rank
-// multiplies.
+// Linear layers in float8: scales are found anew for each product, from what this rank multiplies.
 //
 // x [N, in], weight [out, in], gradient [N, out] of one dtype, f32, bf16 or f64, which is that of the
 // results. Sizes are multiples of float8_granule(recipe).
 #pragma once
 
 #include <ATen/core/Tensor.h>
+
+#include <optional>
 
 #include "ops/float8/float8_recipe.h"
 
@@ -14,9 +15,12 @@ namespace rondo {
 // x [..., in] times the transpose of the weight. With autograd.
 at::Tensor float8_linear(const at::Tensor& x, const at::Tensor& weight, const Float8Options& options);
 
-at::Tensor float8_output(const at::Tensor& x, const at::Tensor& weight, const Float8Options& options);
-at::Tensor float8_grad_input(const at::Tensor& gradient, const at::Tensor& weight,
-                             const Float8Options& options);
-at::Tensor float8_grad_weight(const at::Tensor& gradient, const at::Tensor& x, const Float8Options& options);
+// The layer's three products; of the operands' own dtype where there are no options.
+at::Tensor linear_output(const at::Tensor& x, const at::Tensor& weight,
+                         const std::optional<Float8Options>& options);
+at::Tensor linear_grad_input(const at::Tensor& gradient, const at::Tensor& weight,
+                             const std::optional<Float8Options>& options);
+at::Tensor linear_grad_weight(const at::Tensor& gradient, const at::Tensor& x,
+                              const std::optional<Float8Options>& options);
 
 }  // namespace rondo

@@ -223,7 +223,7 @@ TEST_CASE(
   x.narrow(0, 0, 64) *= 1e-7;
   const Tensor weight = at::randn({128, 256});
   const auto noise = [&](Float8Recipe recipe) {
-    const Tensor y = float8_output(x, weight, {recipe, true}), exact = at::matmul(x, weight.t());
+    const Tensor y = linear_output(x, weight, Float8Options{recipe, true}), exact = at::matmul(x, weight.t());
     return signal_to_noise(exact.narrow(0, 0, 64), y.narrow(0, 0, 64));
   };
   CHECK(noise(tensorwise) < 5);

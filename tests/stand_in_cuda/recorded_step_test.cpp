@@ -56,9 +56,11 @@ const std::vector<Layout>& layouts() {
        kLlama,
        {"--compile.memory_policy=sac_and_offload"},
        "nodes/edges 458/635, 27 calls and 0 waits a step"},
-      {"Llama 3, float8, a scale a matrix", 1, kLlama, kFloat8, "nodes/edges 870/869, 27 calls and 0 waits a step"},
+      {"Llama 3, float8, a scale a matrix", 1, kLlama, kFloat8,
+       "nodes/edges 870/869, 27 calls and 0 waits a step"},
       {"Llama 3, float8, a scale a row, FSDP over 2", 2, kLlama,
-       kFloat8 + Words{"--quantize.linear.float8.recipe_name=rowwise"}, "nodes/edges 926/976, 27 calls and 0 waits a step"},
+       kFloat8 + Words{"--quantize.linear.float8.recipe_name=rowwise"},
+       "nodes/edges 926/976, 27 calls and 0 waits a step"},
       {"Llama 3, float8, scales of 128, tensor parallelism over 2", 2, kLlama,
        kFloat8 +
            Words{"--quantize.linear.float8.recipe_name=blockwise", "--parallelism.tensor_parallel_degree=2"},
