@@ -99,12 +99,27 @@ def pipeline(degree, schedule, size):
             "parallelism.fsdp_gradient_sync=step", batch(size), policy("full")]
 
 
+def float8(recipe):
+    return ["model.converters=float8", "quantize.linear.float8.filter_fqns=output", f"quantize.linear.float8.recipe_name={recipe}"]
+
+
+# Runs in float8, which teach nothing: torchao quantizes by other kernels than the plan's, and its tensorwise runs gather in float8.
+FLOAT8 = [
+    Row("8B, tensorwise", "torchtitan docs", LIMITED, 8, LLAMA_8B, "compiled", [batch(2), policy("eager"), *float8("tensorwise")], 8532, 76.8),
+    Row("8B on 128, tensorwise", "torchtitan docs", LIMITED, 128, LLAMA_8B, "compiled", [batch(2), policy("eager"), *float8("tensorwise")], 8380, 61.8),
+    Row("70B on 256, FSDP 32 x TP 8, tensorwise", "torchtitan, async TP", LIMITED, 256, LLAMA_70B, "compiled",
+        [batch(16), TP + "8", policy("full"), *float8("tensorwise")], 810, None),
+    Row("70B on 256, FSDP 32 x TP 8, rowwise", "torchtitan, async TP", LIMITED, 256, LLAMA_70B, "compiled",
+        [batch(16), TP + "8", policy("full"), *float8("rowwise")], 600, None),
+    Row("8B on 32, tensorwise", "Trainy", "h200", 32, LLAMA_8B, "compiled", [batch(2), policy("eager"), *float8("tensorwise")], 10938, 47.96),
+]
+
 # Runs with pipelines, which teach nothing: two of them are in float8, and the third does not say its schedule.
 PIPELINES = [
-    Row("405B on 512, FSDP 8 x TP 8 x PP 8, 1F1B, float8", "torchtitan docs", LIMITED, 512, LLAMA_405B, "compiled",
-        [TP + "8", *pipeline(8, "1F1B", 32)], 100, 82.5),
-    Row("405B on 512, FSDP 8 x TP 8 x PP 8, Interleaved1F1B, float8", "torchtitan docs", LIMITED, 512, LLAMA_405B, "compiled",
-        [TP + "8", *pipeline(8, "Interleaved1F1B", 32)], 128, 72.7),
+    Row("405B on 512, FSDP 8 x TP 8 x PP 8, 1F1B, tensorwise", "torchtitan docs", LIMITED, 512, LLAMA_405B, "compiled",
+        [TP + "8", *pipeline(8, "1F1B", 32), *float8("tensorwise")], 100, 82.5),
+    Row("405B on 512, FSDP 8 x TP 8 x PP 8, Interleaved1F1B, tensorwise", "torchtitan docs", LIMITED, 512, LLAMA_405B, "compiled",
+        [TP + "8", *pipeline(8, "Interleaved1F1B", 32), *float8("tensorwise")], 128, 72.7),
     Row("671B on 512, FSDP 64 x EP 32 x PP 8", "#2107", LIMITED, 512, DEEPSEEK_671B, "compiled",
         [TP + "1", *experts(32, 16), "parallelism.expert_overflow=drop", *pipeline(8, "Interleaved1F1B", 16)], 346, 60.2),
 ]
@@ -223,7 +238,8 @@ def results(rondo):
     constants = Constants(planner)
     errors = {"speed": [], "memory": []}
     rows = list(table(planner, constants, ROWS, errors))
-    rows += ["", *table(planner, constants, PIPELINES, {"speed": [], "memory": []})]
+    for others in (PIPELINES, FLOAT8):
+        rows += ["", *table(planner, constants, others, {"speed": [], "memory": []})]
     contention, exchange, reserved = constants.without(None)
     return rows, [summary("Tokens/s", errors["speed"]), summary("Memory", errors["memory"]),
                   f"From all sources: CONTENTION {contention:.2f}, EXCHANGE {exchange:.2f}, RESERVED {reserved:.2f}."]

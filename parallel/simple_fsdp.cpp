@@ -8,9 +8,9 @@
 #include "parallel/simple_fsdp.h"
 
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/float8/float8_linear.h"
 #include "ops/grouped_mm/grouped_mm.h"
 #include "parallel/collectives.h"
 #include "parallel/flat_shard.h"
@@ -93,7 +93,7 @@ struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
     const at::Tensor weight = gather(shard, source);
     std::vector<std::int64_t> out = x.sizes().vec();
     out.back() = weight.size(0);
-    return at::mm(x.reshape({-1, weight.size(1)}), weight.t()).view(out);
+    return linear_output(x.reshape({-1, weight.size(1)}), weight, source.parameter.float8).view(out);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Source source = SavedSource::restore(context);
@@ -103,9 +103,10 @@ struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
     const at::Tensor weight = gather(shard, source);
     const at::Tensor gradient = gradients[0].reshape({-1, weight.size(0)});
     const at::Tensor input = x.reshape({-1, weight.size(1)});
-    const at::Tensor grad_x = at::mm(gradient, weight).view_as(x);
+    const std::optional<Float8Options>& float8 = source.parameter.float8;
+    const at::Tensor grad_x = linear_grad_input(gradient, weight, float8).view_as(x);
     if (!context->needs_input_grad(1)) return {grad_x, {}, {}};
-    return {grad_x, hand_on(at::mm(gradient.t(), input), shard, source), {}};
+    return {grad_x, hand_on(linear_grad_weight(gradient, input, float8), shard, source), {}};
   }
 };
 
@@ -177,7 +178,8 @@ at::Tensor ShardedWeights::get(std::string_view leaf) const {
 
 at::Tensor ShardedWeights::linear(const at::Tensor& x) const {
   const auto& [name, parameter] = find("weight");
-  if (!options_.reshard_after_forward || parameter.shards.ranks == 1) return Weights::linear(x);
+  if (!options_.reshard_after_forward || parameter.shards.ranks == 1)
+    return parameter.float8 ? float8_linear(x, get("weight"), *parameter.float8) : Weights::linear(x);
   return ReshardingLinear::apply(x, parameter.shard, Source{name, parameter, options_});
 }
 

@@ -14,9 +14,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ops/float8/float8_recipe.h"
 #include "parallel/context_parallel.h"
 #include "parallel/expert_parallel.h"
 #include "parallel/mesh.h"
@@ -52,6 +54,7 @@ class ShardedWeights final : public Weights {
     std::vector<std::int64_t> sizes;  // of what this rank computes with
     AxisGroup shards;                 // the ranks that share one copy of that
     at::Tensor sum = {};  // [elements of `sizes`], where backwards add gradients up; undefined: they reduce
+    std::optional<Float8Options> float8 = {};  // of a linear layer whose products are of float8
   };
   // REQUIRES: `options` and this object outlive the backward of whatever is computed with these weights.
   ShardedWeights(std::map<std::string, Parameter> parameters, const ShardingOptions& options);

@@ -114,6 +114,23 @@ TEST_CASE("layouts that share sequences equal one rank, with every mask, balance
   all_hold(prove_layouts("gpt_oss", of_gpt_oss), of_gpt_oss.size());
 }
 
+// A block of 128 lies in one rank, so every rank rounds what one rank would; a scale of a whole matrix does
+// not.
+TEST_CASE("layouts with blockwise float8 equal one rank, and those with a scale a matrix do not") {
+  const auto in_float8 = [](const std::string& layout, const std::string& recipe) {
+    return layout +
+           ",model.converters=float8,quantize.linear.float8.emulate=true,quantize.linear.float8.recipe_"
+           "name=" +
+           recipe +
+           ",model.dim=256,model.n_layers=1,model.n_heads=4,model.n_kv_heads=4,model.head_dim=64,"
+           "model.ffn_hidden_dim=256,training.seq_len=128";
+  };
+  all_hold(prove_layouts("llama3", {in_float8("dp_shard=2,tp=2", "blockwise")}), 1);
+  const ProgramResult other = prove_layouts("llama3", {in_float8("dp_shard=2", "tensorwise")});
+  INFO(other.output);
+  CHECK(other.exit_code == 8);
+}
+
 // The second rank's learning rate decays otherwise.
 TEST_CASE("a rank that computes with other numbers is found, and what differs first is named") {
   setenv("LD_PRELOAD", RONDO_BINARY_DIR "/tests/libother_cosine.so", 1);

@@ -12,6 +12,7 @@
 #include "models/parts/model_spec.h"
 #include "parallel/launch/gpus.h"
 #include "support/error.h"
+#include "trainer/config/float8.h"
 #include "trainer/config/pipeline_layout.h"
 
 namespace rondo {
@@ -146,8 +147,9 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
       {degrees.pipeline_parallel_degree, degrees.data_parallel_replicate_degree,
        degrees.data_parallel_shard_degree, degrees.context_parallel_degree, degrees.tensor_parallel_degree},
       degrees.expert_parallel_degree, degrees.expert_tensor_parallel_degree);
-  const std::vector<BrokenRule> broken =
-      broken_shares(config, {layout.mesh.degree(Axis::tp), layout.mesh.degree(Axis::cp)});
+  const ShareDegrees sharers = {layout.mesh.degree(Axis::tp), layout.mesh.degree(Axis::cp)};
+  std::vector<BrokenRule> broken = broken_shares(config, sharers);
+  if (broken.empty()) broken = broken_float8(config, sharers);
   if (!broken.empty()) throw Error(ExitCode::config, broken[0].rule);
   const std::int64_t local = config.training.local_batch_size;
   const std::int64_t unit = local * layout.data_parallel();

@@ -15,6 +15,7 @@
 #include "support/text/nearest.h"
 #include "trainer/config/derived.h"
 #include "trainer/config/dump.h"
+#include "trainer/config/float8.h"
 #include "trainer/config/matmul_table.h"
 #include "trainer/config/pipeline_layout.h"
 #include "trainer/config/schema/bucket_patterns.h"
@@ -135,6 +136,8 @@ void check_degrees(Rules& rules, const JobConfig& config) {
   const ShareDegrees degrees = {known(p.tensor_parallel_degree), known(p.context_parallel_degree)};
   for (const BrokenRule& broken : broken_shares(config, degrees))
     rules.require(false, broken.keys, broken.rule);
+  for (const BrokenRule& broken : broken_float8(config, degrees))
+    rules.require(false, broken.keys, broken.rule);
 }
 
 void check_pipeline(Rules& rules, const JobConfig& config) {
@@ -161,6 +164,18 @@ void check_datasets(Rules& rules, const JobConfig& config) {
       fmt::format("training.dataset_weights has {} numbers, but training.dataset_path names {} sources: "
                   "give one for each, or none",
                   weights, sources));
+}
+
+void check_float8(Rules& rules, const JobConfig& config, const std::string& device) {
+  const std::optional<Float8Options> options = float8_options(config);
+  if (!options || options->emulate) return;
+  rules.require(device != "cpu", {"quantize.linear.float8.emulate", "model.converters", "job.device"},
+                "a CPU has no products of float8; quantize.linear.float8.emulate = true multiplies what they "
+                "stand for");
+  rules.require(device == "cpu" || compute_dtype(config) == "bfloat16",
+                {"training.mixed_precision_param", "model.converters"},
+                "products of float8 give bfloat16: set training.mixed_precision_param = \"bfloat16\", or "
+                "quantize.linear.float8.emulate = true");
 }
 
 void check_features(Rules& rules, const JobConfig& config, const std::string& device) {
@@ -306,6 +321,7 @@ void check_rules(const JobConfig& config, const Origins& origins, const std::str
   check_pipeline(rules, config);
   check_datasets(rules, config);
   check_features(rules, config, device);
+  check_float8(rules, config, device);
   check_memory_policy(rules, config);
   check_matmul_algorithms(rules, config, device);
   check_names_of_parameters(rules, config);

@@ -21,6 +21,7 @@
 #include "support/text/size_text.h"
 #include "support/version.h"
 #include "trainer/config/dump.h"
+#include "trainer/config/float8.h"
 #include "trainer/device/device_info.h"
 #include "trainer/observe/memory_json.h"
 #include "trainer/observe/metrics/flops.h"
@@ -93,6 +94,7 @@ void Report::training(const RunCosts& costs) {
   tell(fmt::format("layout: {} rank{}{}, {} thread{} each; {} tokens a step in {} sequences", ranks,
                    ranks == 1 ? "" : "s", ranks == 1 ? "" : " (" + costs.mesh.text() + ")", threads,
                    threads == 1 ? "" : "s", count_text(tokens), tokens / config_.training.seq_len));
+  if (const std::string float8 = float8_summary(config_); !float8.empty()) tell(float8);
   const Checkpoint& c = config_.checkpoint;
   tell(fmt::format("run folder: {}; {}", folder_.path().string(),
                    !c.enable     ? "nothing is saved (checkpoint.enable)"

@@ -14,6 +14,7 @@
 #include "support/files/atomic_file.h"
 #include "support/stopwatch.h"
 #include "support/text/printable.h"
+#include "trainer/config/float8.h"
 #include "trainer/observe/metrics/flops.h"
 #include "trainer/observe/metrics/machine.h"
 #include "trainer/step/float_dtypes.h"
@@ -136,6 +137,19 @@ CheckpointBytes checkpoint_bytes(const JobConfig& config, const JobPlan& plan) {
   return {bytes_of(config.training.dtype) * (1 + moments), bytes_of(config.checkpoint.export_dtype)};
 }
 
+void check_float8(const JobConfig& config, const ir::DeviceModel& device) {
+  const std::optional<Float8Options> float8 = float8_options(config);
+  if (!float8 || float8->emulate) return;
+  const bool in_blocks = float8->recipe == Float8Recipe::blockwise;
+  if (device.peak_float8_flops_per_s > 0 && (!in_blocks || device.float8_blocks_fraction > 0)) return;
+  throw Error(
+      ExitCode::config,
+      fmt::format("model.converters = [\"float8\"]: {} has no products of float8{}; take {}, or none with "
+                  "--model.converters=",
+                  device.what, in_blocks ? " with scales of 128 elements" : "",
+                  in_blocks ? "a Hopper, another recipe" : "a Hopper or newer"));
+}
+
 }  // namespace
 
 JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::optional<std::int64_t> rank,
@@ -144,6 +158,7 @@ JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::optional<std::
   JobPlan plan;
   const JobConfig config = replayed(asked, plan.notes);
   const Stopwatch started;
+  check_float8(config, device);
   plan.layout = resolve_layout(config, world);
   const std::shared_ptr<const Decoder> model = make_decoder(config.model.name, config.model.sizes);
   plan.rank = rank.value_or(0);

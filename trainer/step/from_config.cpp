@@ -10,6 +10,7 @@
 #include "models/parts/model_spec.h"
 #include "parallel/groups/messages.h"
 #include "support/error.h"
+#include "trainer/config/float8.h"
 #include "trainer/config/schema/bucket_patterns.h"
 #include "trainer/config/schema/parameter_groups.h"
 #include "trainer/step/float_dtypes.h"
@@ -96,6 +97,10 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   o.expert_overflow = overflow == "repeat" ? ExpertOverflow::repeat
                       : overflow == "skip" ? ExpertOverflow::skip
                                            : ExpertOverflow::drop;
+  if (const std::optional<Float8Options> float8 = float8_options(c))
+    o.float8 = [float8, weights = float8_weights(c)](const std::string& parameter) {
+      return weights.contains(parameter) ? float8 : std::nullopt;
+    };
   o.optimizer = {c.optimizer.name == "AdamW", c.optimizer.beta1, c.optimizer.beta2, c.optimizer.eps,
                  c.optimizer.weight_decay};
   if (!c.optimizer.parameter_groups.empty())

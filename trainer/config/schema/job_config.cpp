@@ -6,6 +6,7 @@
 #include "trainer/config/schema/job_config.h"
 
 #include "compiler/ir/options.h"
+#include "ops/float8/float8_recipe.h"
 #include "trainer/config/schema/value_checks.h"
 
 namespace rondo {
@@ -56,6 +57,28 @@ const Fields& Model::fields() {
       field(
           "hf_assets_path", &Model::hf_assets_path,
           "Hugging Face folder of this model: its tokenizer, and weights for checkpoint.initial_load_in_hf"),
+      field("converters", &Model::converters,
+            "float8: linear layers multiply in float8, as quantize.linear.float8 says",
+            {.check = known_converters}),
+  };
+  return list;
+}
+
+const Fields& Float8Linear::fields() {
+  static const Fields list = {
+      field(
+          "recipe_name", &Float8Linear::recipe_name,
+          "what shares a scale: a matrix (tensorwise), a row (rowwise), a row but for the gradients of "
+          "weights, "
+          "which stay in training.mixed_precision_param (rowwise_with_gw_hp), or 1 x 128 of activations and "
+          "128 x 128 of weights (blockwise); not set: tensorwise",
+          {.allowed = {kFloat8Recipes.begin(), kFloat8Recipes.end()}}),
+      field(
+          "filter_fqns", &Float8Linear::filter_fqns,
+          "parts of names of modules that keep their precision, as output; auto_filter_small_kn: and layers "
+          "that are too small to be faster"),
+      field("emulate", &Float8Linear::emulate,
+            "multiply what float8 numbers stand for in float32: on the CPU, and on GPUs without float8"),
   };
   return list;
 }
@@ -338,6 +361,9 @@ const std::vector<Section>& sections() {
   static const std::vector<Section> list = {
       section("job", "the run and its folder", &JobConfig::job),
       section("model", "which model, and its sizes", &JobConfig::model),
+      {"quantize.linear.float8", "linear layers in float8, where model.converters says so",
+       &Float8Linear::fields(), [](JobConfig& config) -> void* { return &config.float8_linear; },
+       [](const JobConfig& config) { return !config.model.converts_to_float8(); }},
       section("optimizer", "the update of the weights", &JobConfig::optimizer),
       section("lr_scheduler", "warm-up, plateau and decay of the learning rate", &JobConfig::lr_scheduler),
       section("training", "data, batch, length and precision", &JobConfig::training),

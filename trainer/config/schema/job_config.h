@@ -30,13 +30,21 @@ struct Job {
 };
 
 struct Model {
-  std::string name = "llama3";
-  std::string flavor = "debugmodel";
+  std::string name = "llama3", flavor = "debugmodel";
   std::string hf_assets_path;  // "": none
   std::string hf_config;       // "" once the sizes are taken from it
+  std::vector<std::string> converters;
   // Every size of the model by key: the flavor's, with the overrides applied. `model_config<C>` reads it.
   FieldValues sizes;
+  bool converts_to_float8() const { return !converters.empty(); }
   static const Fields& fields();  // all but the sizes; the sizes' fields belong to the model
+};
+
+struct Float8Linear {
+  std::optional<std::string> recipe_name;  // unset: tensorwise
+  std::vector<std::string> filter_fqns;
+  bool emulate = false;
+  static const Fields& fields();
 };
 
 struct Optimizer {
@@ -151,6 +159,7 @@ struct Debug {
 struct JobConfig {
   Job job;
   Model model;
+  Float8Linear float8_linear;
   Optimizer optimizer;
   LrScheduler lr_scheduler;
   Training training;

@@ -34,6 +34,16 @@ std::string file_name(const FieldValue& value) {
   return climbs ? "must be the beginning of a file's name, without /" : "";
 }
 
+std::string known_converters(const FieldValue& value) {
+  for (const std::string& name : std::get<std::vector<std::string>>(value)) {
+    if (name == "float8" || name == "quantize.linear.float8") continue;
+    const bool later = name == "mx" || name.starts_with("quantize.");
+    return fmt::format("must be [\"float8\"] or empty{}",
+                       later ? "; \"" + name + "\" is of a feature that is not in this version" : "");
+  }
+  return "";
+}
+
 std::string excludable(const FieldValue& value) {
   for (const std::string& part : std::get<std::vector<std::string>>(value))
     if (part != "optimizer" && part != "lr_scheduler" && part != "dataloader" && part != "train_state")

@@ -14,6 +14,7 @@ std::string not_empty(const FieldValue& value);
 std::string not_one(const FieldValue& value);
 std::string plain_subfolder(const FieldValue& value);
 std::string file_name(const FieldValue& value);
+std::string known_converters(const FieldValue& value);
 std::string excludable(const FieldValue& value);
 std::string selectors(const FieldValue& value);
 std::string buckets(const FieldValue& value);

@@ -38,6 +38,7 @@ JobConfig proof_job(const JobConfig& job) {
   c.job.device = "cpu";
   c.model.sizes = find_model_spec(job.model.name)->small(job.model.sizes);
   c.model.hf_assets_path.clear();
+  c.model.converters.clear();
   c.lr_scheduler.warmup_steps = 0;
   c.lr_scheduler.total_steps = kProofSteps;
   c.training = {};

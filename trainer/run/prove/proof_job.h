@@ -13,9 +13,9 @@ namespace rondo {
 
 inline constexpr std::int64_t kProofSteps = 3;
 
-// `job` with a small model (ModelSpec::small), in float64, on the CPU; three steps of short sequences, whose
-// gradients are all clipped, and whose numbers are saved after the first step and the last. What overflows
-// experts is repeated.
+// `job` with a small model (ModelSpec::small), in float64 and without float8, on the CPU; three steps of
+// short sequences, whose gradients are all clipped, and whose numbers are saved after the first step and the
+// last. What overflows experts is repeated.
 JobConfig proof_job(const JobConfig& job);
 
 // Writes the corpus of the job and its configuration into `folder`. Returns the path of the latter.

@@ -64,8 +64,9 @@ ShardedWeights weights_over(const StepContext& step, const Tensors& shards, cons
   std::map<std::string, ShardedWeights::Parameter> by_name;
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
     const Placement& place = step.placements[i];
-    by_name[step.parameters[i].name] = {shards[i], place.shard.part_sizes(), place.shards,
-                                        sums.empty() ? Tensor() : sums[i]};
+    const std::string& name = step.parameters[i].name;
+    by_name[name] = {shards[i], place.shard.part_sizes(), place.shards, sums.empty() ? Tensor() : sums[i],
+                     step.options.float8 ? step.options.float8(name) : std::nullopt};
   }
   return {std::move(by_name), step.options.sharding};
 }

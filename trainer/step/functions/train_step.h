@@ -71,6 +71,8 @@ struct TrainStepOptions {
   AdamWOptions optimizer;
   // Of a parameter, given its name; empty: `optimizer` for all, with the step's learning rate.
   std::function<ParameterUpdate(const std::string&)> update_of = {};
+  // Of the weight of a linear layer by its name, where its products are of float8; empty: none are.
+  std::function<std::optional<Float8Options>(const std::string&)> float8 = {};
   // Of a parameter, given its name and the model's own bucket; empty: the model's own.
   std::function<std::string(const std::string&, const std::string&)> bucket = {};
 };

@@ -1,0 +1,73 @@
+// Runs whose linear layers multiply in float8, emulated: the same bits whoever runs the step, losses near
+// those of full precision, and as many products as the log says.
+#include "tests/occurrences.h"
+#include "tests/run/ladder.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+Words in_float8(const std::string& recipe) {
+  return {"--model.converters=float8", "--quantize.linear.float8.emulate=true",
+          "--quantize.linear.float8.recipe_name=" + recipe};
+}
+// All sizes are multiples of 128 but the vocabulary's, and so are the tokens of a microbatch.
+const Words kSizes = {"--model.dim=128", "--model.n_kv_heads=4", "--model.multiple_of=128",
+                      "--training.seq_len=64", "--validation.enable=false"};
+const Words kShared = {"--parallelism.tensor_parallel_degree=2", "--parallelism.data_parallel_shard_degree=1",
+                       "--model.vocab_size=288"};
+
+TEST_CASE("steps in float8 have the same bits eager, interpreted and replayed, by every recipe") {
+  climb({2, true, false, false, true}, kSizes + in_float8("blockwise"));
+  climb({2, true, true, false, false}, kSizes + kShared + in_float8("tensorwise"));
+  climb({2, true, false, true, false}, kSizes + kShared + in_float8("rowwise"));
+  climb({1, false, true, false, false}, kSizes + in_float8("rowwise_with_gw_hp"));
+}
+
+TEST_CASE("computing layers again changes no bit of steps in float8") {
+  const Place place;
+  const Point point{2, true, false, false, false};
+  const Words float8 = kSizes + in_float8("blockwise");
+  run_at(place, point, "kept", float8);
+  for (const char* policy : {"default", "full", "min_cut"}) {
+    run_at(place, point, policy, float8 + Words{std::string("--compile.memory_policy=") + policy});
+    check_equal(place, "kept", policy);
+  }
+  for (const char* mode : {"full", "selective"}) {
+    run_at(place, point, mode, float8 + kEager + Words{std::string("--activation_checkpoint.mode=") + mode});
+    check_equal(place, "kept", mode);
+  }
+}
+
+TEST_CASE(
+    "losses in float8 are near those of bfloat16, and the log and the graph tell how much is in float8") {
+  const Place place;
+  place.play(1, "bfloat16", kSizes + Words{"--training.mixed_precision_param=bfloat16"});
+  for (const auto& [recipe, layers, products] : {std::tuple("tensorwise", "14 of 15", 42U),
+                                                 {"blockwise", "14 of 15", 42U},
+                                                 {"rowwise_with_gw_hp", "14 of 15", 28U}}) {
+    const ProgramResult run = place.play(
+        1, recipe, kSizes + in_float8(recipe) + Words{"--training.mixed_precision_param=bfloat16"});
+    CHECK_THAT(run.output, ContainsSubstring(std::string("float8: ") + recipe + ", emulated, " + layers +
+                                             " linear layers; not output (sizes are no multiples of "));
+    CHECK(occurrences(text_of(place / recipe / "graph" / "train_step.ir"), "rondo.float8_mm.default(") ==
+          products);
+    const ProgramResult near = place.compare("bfloat16", recipe, {"--tolerance", "0.1"});
+    INFO(near.output);
+    CHECK(near.exit_code == 0);
+    CHECK(place.compare("bfloat16", recipe, {"--tolerance", "1e-6"}).exit_code == 1);
+  }
+}
+
+TEST_CASE("a run in bfloat16 is resumed in float8, and told so") {
+  const Place place;
+  place.play(1, "run", kSizes + kSavesAtTheEnd + steps(3));
+  const ProgramResult resumed =
+      place.play(1, "run", kSizes + kSavesAtTheEnd + steps(5) + in_float8("rowwise"));
+  CHECK_THAT(resumed.output, ContainsSubstring("model.converters"));
+  CHECK(place.metrics("run").size() == 5);
+}
+
+}  // namespace
+}  // namespace rondo
