@@ -3,11 +3,14 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <fstream>
+#include <iterator>
 
 #include "tests/trainer/config/config_texts.h"
 
 using Catch::Matchers::ContainsSubstring;
 using rondo::float8_summary;
+using rondo::load_config;
 using rondo::load_text;
 using rondo::message_of;
 
@@ -49,6 +52,16 @@ TEST_CASE(
   };
   CHECK_THAT(large("tensorwise"), ContainsSubstring("161 of 225"));  // but keys and values
   CHECK_THAT(large("rowwise"), ContainsSubstring("(too small to be faster)"));
+}
+
+TEST_CASE("docs/float8.md shows what the log says of Llama 3 8B") {
+  std::ifstream page(RONDO_SOURCE_DIR "/docs/float8.md");
+  const std::string text((std::istreambuf_iterator<char>(page)), {});
+  const std::string told = float8_summary(load_config(
+      {"--model.flavor=8B", "--model.converters=float8", "--quantize.linear.float8.filter_fqns=output",
+       "--quantize.linear.float8.recipe_name=rowwise"},
+      "cuda"));
+  CHECK_THAT(text, ContainsSubstring("\n" + told + "\n"));
 }
 
 TEST_CASE("float8 that cannot be is refused, with what can be done") {
