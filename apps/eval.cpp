@@ -10,6 +10,7 @@
 #include "apps/worker_commands.h"
 #include "support/error.h"
 #include "support/stopwatch.h"
+#include "trainer/config/float8.h"
 #include "trainer/data/loader.h"
 #include "trainer/device/compute_device.h"
 #include "trainer/observe/metrics/step_metrics.h"
@@ -20,6 +21,15 @@
 
 namespace rondo {
 namespace {
+
+// "bfloat16", "bfloat16 and float8 rowwise, emulated"
+std::string precision_of(const JobConfig& config) {
+  std::string text = compute_dtype(config);
+  if (const std::optional<Float8Options> float8 = float8_options(config))
+    text += fmt::format(" and float8 {}{}", float8_recipe_name(float8->recipe),
+                        float8->emulate ? ", emulated" : "");
+  return text;
+}
 
 // Of one rank that validates with the batches that were asked for.
 JobConfig evaluation(const EvalOptions& options, const StoredModel& model) {
@@ -131,7 +141,7 @@ int run_eval(const std::vector<std::string>& args) {
   for (std::int64_t batch = 0; batch < batches; ++batch) evaluation.add_batch();
   fmt::print("loss {}  perplexity {:.6g}  tokens {}  ({} batches of {} x {}, {}, {:.1f} s)\n",
              json_number(evaluation.loss()), std::exp(evaluation.loss()), evaluation.tokens(), batches,
-             batch_size, config.validation.seq_len, compute_dtype(config), time.seconds());
+             batch_size, config.validation.seq_len, precision_of(config), time.seconds());
   return 0;
 }
 

@@ -140,6 +140,9 @@ int run_prove(const Arguments& args) {
   Prover prover(options->job, folder, (program_folder() / "rondo-worker").string());
   std::vector<Proof> proofs;
   const Progress progress(options->cases.size());
+  if (options->job.model.converts_to_float8())
+    std::fputs("played without float8; --layout ...,model.converters=float8,... plays it (docs/float8.md)\n",
+               stderr);
   if (!options->json) std::fputs(proof_header(options->cases).c_str(), stdout);
   for (const ProofCase& layout : options->cases) {
     progress.show(proofs.size(), layout);

@@ -15,6 +15,9 @@ namespace {
 
 constexpr const char* kReadElsewhere =
     "something else reads what lies between the head's product and the loss";
+constexpr const char* kFloat8 =
+    "its logits are a product of float8; quantize.linear.float8.filter_fqns = [\"output\"] leaves the head "
+    "out";
 constexpr const char* kNoProduct =
     "its logits are no product of activations and a weight, in f64, f32 or bf16";
 constexpr const char* kNoSum = "it is no plain sum of losses";
@@ -103,6 +106,7 @@ LossHead LossMatcher::head_of(ValueId logits) const {
     head.product = operand(*cast, 0);
     only_reader(head.product, kToCopy);
   }
+  require(made_by(head.product, "rondo.float8_mm.default") == nullptr, kFloat8);
   const Node* product = made_by(head.product, "aten.mm.default");
   require(product != nullptr, kNoProduct);
   const Node* transposed = made_by(operand(*product, 1), "aten.t.default");

@@ -37,7 +37,7 @@ Keep keep_every_second_product(const Graph& graph, const ForwardValues& forward)
   Keep keep = keep_expensive(graph);
   IdMap<int> products(graph.blocks.size(), 0);
   for (NodeIndex i = 0; i < graph.node_count(); ++i) {
-    if (graph.nodes[i].op != "aten.mm.default" || !forward.is_optional(i)) continue;
+    if (!is_product_of_layer(graph.nodes[i].op) || !forward.is_optional(i)) continue;
     if (++products[forward.block(i)] % 2 == 0) keep[i] = false;
   }
   return keep;

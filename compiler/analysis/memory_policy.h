@@ -28,8 +28,8 @@ namespace rondo::ir {
 
 // Whether what an op makes is worth keeping, by policy default.
 bool is_expensive(std::string_view op);
-// Whether policy eager keeps what an op of a block makes; but for every second aten.mm.default, which it does
-// not.
+// Whether policy eager keeps what an op of a block makes; but for every second product of a layer, which it
+// does not.
 bool eager_policy_keeps(std::string_view op);
 
 struct MemoryDecision {

@@ -88,6 +88,11 @@ constexpr std::string_view kReload = "rondo.reload.default";
 constexpr std::string_view kWaitTransfer = "rondo.wait_transfer.default";
 constexpr std::string_view kToCopy = "aten._to_copy.default";
 
+// The product of a linear layer, of which selective activation checkpointing keeps every second one.
+constexpr bool is_product_of_layer(std::string_view op) {
+  return op == "aten.mm.default" || op == "rondo.float8_mm.default";
+}
+
 // A collective as its node says it. The texts live as long as the node.
 struct Collective {
   CollectiveKind kind = CollectiveKind::all_gather;

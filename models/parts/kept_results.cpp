@@ -12,7 +12,7 @@ namespace rondo {
 
 using c10::IValue;
 
-struct KeptResults::Kept {
+struct KeptResults::Call {
   std::string op;
   std::vector<IValue> results;
   std::uint32_t versions = 0;  // of all tensors among them, added up
@@ -48,7 +48,7 @@ KeptResults::~KeptResults() = default;
 
 at::Tensor KeptResults::run(const std::function<at::Tensor()>& function) {
   if (keeps_ == nullptr) return function();
-  products_ = 0;
+  counted_ = 0;
   const Interception here(*this);
   const c10::impl::IncludeDispatchKeyGuard all_ops(c10::DispatchKey::Fake);
   return function();
@@ -65,7 +65,8 @@ at::Tensor KeptResults::replay(const std::function<at::Tensor()>& function) {
 
 void KeptResults::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, std::vector<IValue>* stack) {
   const std::string name = op_name(op);
-  const bool kept = keeps_(name) && !(name == "aten.mm.default" && ++products_ % 2 == 0);
+  const Kept keeps = keeps_(name);
+  const bool kept = keeps == Kept::always || (keeps == Kept::every_second_call && ++counted_ % 2 == 1);
   if (kept && replays_) return hand_out(op, stack);
   {
     const c10::impl::ExcludeDispatchKeyGuard inside(c10::DispatchKey::Fake);
@@ -76,7 +77,7 @@ void KeptResults::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, 
 }
 
 void KeptResults::keep(const c10::OperatorHandle& op, const std::vector<IValue>& stack) {
-  Kept kept{op_name(op), {stack.end() - std::ssize(op.schema().returns()), stack.end()}, 0};
+  Call kept{op_name(op), {stack.end() - std::ssize(op.schema().returns()), stack.end()}, 0};
   for (IValue& value : kept.results)
     map_tensors(value, [](const at::Tensor& t) { return t.defined() ? t.tensor_data() : t; });
   kept.versions = versions_of(kept.results);
@@ -87,7 +88,7 @@ void KeptResults::hand_out(const c10::OperatorHandle& op, std::vector<IValue>* s
   const std::string name = op_name(op);
   RONDO_ASSERT(handed_out_ < kept_.size() && kept_[handed_out_].op == name,
                "a function that is computed again calls " + name + ", which it did not at first");
-  Kept& kept = kept_[handed_out_++];
+  Call& kept = kept_[handed_out_++];
   RONDO_ASSERT(versions_of(kept.results) == kept.versions, "a kept result of " + name + " was overwritten");
   stack->resize(stack->size() - op.schema().arguments().size());
   for (IValue& value : kept.results) stack->push_back(std::move(value));

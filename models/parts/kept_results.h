@@ -17,13 +17,14 @@
 
 namespace rondo {
 
-// Whether results of an op are kept, by its name as in a graph: "aten.mm.default".
-using KeepsResults = bool (*)(std::string_view op);
+// Whether results of an op are kept, by its name as in a graph: "aten.mm.default". Ops of which every second
+// call is kept are counted together, and the first one is.
+enum class Kept : std::uint8_t { never, every_second_call, always };
+using KeepsResults = Kept (*)(std::string_view op);
 
 class KeptResults final : OpInterceptor {
  public:
-  // Of aten.mm.default every second call is computed again all the same, as torchtitan does. With nullptr
-  // nothing is kept.
+  // With nullptr nothing is kept.
   explicit KeptResults(KeepsResults keeps);
   ~KeptResults();
 
@@ -32,7 +33,7 @@ class KeptResults final : OpInterceptor {
   at::Tensor replay(const std::function<at::Tensor()>& function);
 
  private:
-  struct Kept;
+  struct Call;
 
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
             std::vector<c10::IValue>* stack) override;
@@ -41,10 +42,10 @@ class KeptResults final : OpInterceptor {
   at::Tensor run(const std::function<at::Tensor()>& function);
 
   KeepsResults keeps_;
-  std::vector<Kept> kept_;
+  std::vector<Call> kept_;
   std::size_t handed_out_ = 0;
   bool replays_ = false;
-  std::int64_t products_ = 0;
+  std::int64_t counted_ = 0;  // calls of ops of which every second one is kept
 };
 
 }  // namespace rondo

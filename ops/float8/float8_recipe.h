@@ -32,6 +32,12 @@ constexpr std::int64_t float8_granule(Float8Recipe recipe) {
   return recipe == Float8Recipe::blockwise ? 128 : 16;
 }
 
+// Whether a GPU of this compute capability has its products: Ada and later, in blocks of 128 Hopper alone.
+constexpr bool has_float8_products(Float8Recipe recipe, int major, int minor) {
+  if (recipe == Float8Recipe::blockwise) return major == 9;
+  return major > 8 || (major == 8 && minor >= 9);
+}
+
 struct Float8Options {
   Float8Recipe recipe = Float8Recipe::tensorwise;
   bool emulate = false;  // ops/float8/float8.h

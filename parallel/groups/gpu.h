@@ -17,6 +17,7 @@ c10::Device take_gpu(int local_rank, int local_world_size);
 struct GpuFacts {
   std::string name;               // "NVIDIA H200"
   std::int64_t memory_bytes = 0;  // in all
+  int major = 0, minor = 0;       // compute capability
 };
 GpuFacts gpu_facts(c10::Device device);
 

@@ -60,6 +60,36 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("selective checkpointing keeps every second product of float8, recorded and eager") {
+  const Place place;
+  const auto kept = [&](const std::string& name, const Words& more) {
+    return place
+        .play(1, name, kSizes + more + Words{"--compile.memory_policy=eager", "--metrics.verbosity=detailed"})
+        .output;
+  };
+  // Of the six products of each of two layers that the backward reads, every second one.
+  CHECK_THAT(kept("plain", {}), ContainsSubstring("kept: 6 aten.mm.default"));
+  CHECK_THAT(kept("float8", in_float8("rowwise")), ContainsSubstring("kept: 6 rondo.float8_mm.default"));
+}
+
+// As a GPU leaves it.
+TEST_CASE("a run in float8 that was not emulated is evaluated, converted and continued on a CPU") {
+  const Place place;
+  place.play(1, "run",
+             kSizes + in_float8("rowwise") + kSavesAtTheEnd + steps(2) + Words{"--validation.enable=true"});
+  const auto file = place / "run" / "config.toml";
+  std::string config = text_of(file);
+  const std::string emulated = "emulate = true";
+  REQUIRE(config.find(emulated) != std::string::npos);
+  config.replace(config.find(emulated), emulated.size(), "emulate = false");
+  write_text(file, config);
+  const std::string run = (place / "run").string();
+  CHECK_THAT(must_end_well({"eval", run, "--batches", "1"}).output,
+             ContainsSubstring("float8 rowwise, emulated"));
+  must_end_well({"generate", run, "--prompt", "the", "--max-new-tokens", "2"});
+  must_end_well({"convert", run, (place / "hf").string()});
+}
+
 TEST_CASE("a run in bfloat16 is resumed in float8, and told so") {
   const Place place;
   place.play(1, "run", kSizes + kSavesAtTheEnd + steps(3));

@@ -59,6 +59,80 @@ std::vector<ParameterRule> float8_layers(const JobConfig& config) {
   return rules;
 }
 
+// "layers.0.attention.wk, ... and 4 more (sizes are no multiples of 128)", a line a reason.
+std::vector<std::string> left_out(const JobConfig& config) {
+  std::map<std::string, std::vector<std::string>> modules_by_reason;
+  for (const ParameterRule& rule : linear_layers(config))
+    if (const std::string why = why_not_float8(config, rule); !why.empty())
+      modules_by_reason[why].push_back(module_of(rule));
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> lines;
+  for (auto& [why, modules] : modules_by_reason) {
+    const std::size_t more = modules.size() - std::min(kShown, modules.size());
+    modules.resize(modules.size() - more);
+    lines.push_back(fmt::format("{}{} ({})", fmt::join(modules, ", "),
+                                more > 0 ? fmt::format(" and {} more", more) : "", why));
+  }
+  return lines;
+}
+
+bool names_a_module(const JobConfig& config, const std::string& name) {
+  const std::vector<ParameterRule> all = find_model_spec(config.model.name)->parameters(config.model.sizes);
+  return std::any_of(all.begin(), all.end(), [&](const ParameterRule& rule) {
+    return module_of(rule).find(name) != std::string::npos;
+  });
+}
+
+// What quantize.linear.float8.filter_fqns may name to leave out a module, and its like in other layers.
+std::string name_in_layers(const std::string& module) {
+  constexpr std::string_view kLayers = "layers.";
+  return module.starts_with(kLayers) ? module.substr(module.find('.', kLayers.size()) + 1) : module;
+}
+
+using BrokenRules = std::vector<BrokenRule>;
+
+void check_parts(const std::vector<ParameterRule>& layers, Float8Recipe recipe, std::int64_t ranks,
+                 BrokenRules& broken) {
+  const std::int64_t granule = float8_granule(recipe);
+  for (const ParameterRule& rule : layers) {
+    if (rule.style == ParallelStyle::replicated) continue;
+    const std::int64_t size = rule.sizes[rule.style == ParallelStyle::colwise ? 0 : 1];
+    if (size % ranks != 0 || size / ranks % granule == 0) continue;
+    broken.push_back(
+        {{kTensor, kRecipe, kFilter, "model.name"},
+         fmt::format("{} = {} leaves {} of the {} of {} to a rank, and float8 \"{}\" needs a multiple of {}; "
+                     "{} = [\"{}\"] leaves it out",
+                     kTensor, ranks, size / ranks, size, module_of(rule), float8_recipe_name(recipe), granule,
+                     kFilter, name_in_layers(module_of(rule)))});
+    return;
+  }
+}
+
+// Gradients of weights are sums over tokens. Those of a block of 128 are together on one rank, too.
+void check_tokens(const JobConfig& config, const std::vector<ParameterRule>& layers, Float8Recipe recipe,
+                  const ShareDegrees& degrees, BrokenRules& broken) {
+  const std::int64_t granule = float8_granule(recipe), sequences = microbatch_size(config),
+                     length = config.training.seq_len, tokens = sequences * length / degrees.context;
+  const bool of_own_tokens = std::any_of(layers.begin(), layers.end(), [](const ParameterRule& rule) {
+    return rule.style == ParallelStyle::replicated;
+  });
+  const std::int64_t met = of_own_tokens ? tokens / degrees.tensor : tokens;
+  if (met % granule != 0)
+    broken.push_back({{"training.seq_len", "training.local_batch_size", kRecipe, kTensor},
+                      fmt::format("a layer meets {} tokens of a microbatch of {} sequences of {} on a rank, "
+                                  "and float8 \"{}\" needs a multiple of {}",
+                                  met, sequences, length, float8_recipe_name(recipe), granule)});
+  const bool in_two_runs = context_balance(config.parallelism) != ContextBalance::none;
+  const std::int64_t run = length / degrees.context / (in_two_runs ? 2 : 1);
+  if (recipe == Float8Recipe::blockwise && degrees.context > 1 && run % granule != 0)
+    broken.push_back(
+        {{"parallelism.context_parallel_degree", "training.seq_len", kRecipe},
+         fmt::format("a rank has runs of {} tokens of a sequence, and float8 \"blockwise\" needs a "
+                     "multiple of {}, so that tokens share scales with those that they have on "
+                     "one rank",
+                     run, granule)});
+}
+
 }  // namespace
 
 std::optional<Float8Options> float8_options(const JobConfig& config) {
@@ -74,65 +148,31 @@ std::set<std::string> float8_weights(const JobConfig& config) {
 }
 
 std::vector<BrokenRule> broken_float8(const JobConfig& config, const ShareDegrees& degrees) {
-  std::vector<BrokenRule> broken;
+  BrokenRules broken;
   const std::optional<Float8Options> options = float8_options(config);
-  if (!options) return broken;
-  const std::int64_t granule = float8_granule(options->recipe), tensor = degrees.tensor;
-  const std::string_view recipe = float8_recipe_name(options->recipe);
-  if (find_model_spec(config.model.name) == nullptr) return broken;
-  const std::vector<ParameterRule> rules = float8_layers(config);
-  if (rules.empty())
+  if (!options || find_model_spec(config.model.name) == nullptr) return broken;
+  const std::vector<ParameterRule> layers = float8_layers(config);
+  if (layers.empty()) {
     broken.push_back({{kFilter, kRecipe, "model.converters", "model.flavor"},
-                      fmt::format("leaves no linear layer to float8 \"{}\", which needs sizes that are "
-                                  "multiples of {}; see rondo help quantize.linear.float8",
-                                  recipe, granule)});
-  bool of_own_tokens = false;
-  for (const ParameterRule& rule : rules) {
-    of_own_tokens = of_own_tokens || rule.style == ParallelStyle::replicated;
-    if (rule.style == ParallelStyle::replicated) continue;
-    const std::int64_t size = rule.sizes[rule.style == ParallelStyle::colwise ? 0 : 1];
-    if (size % tensor != 0 || size / tensor % granule == 0) continue;
-    broken.push_back(
-        {{kTensor, kRecipe, kFilter, "model.name"},
-         fmt::format("{} = {} leaves {} of the {} of {} to a rank, and float8 \"{}\" needs a "
-                     "multiple of {}; take fewer ranks, another recipe, or name the layer in {}",
-                     kTensor, tensor, size / tensor, size, module_of(rule), recipe, granule, kFilter)});
-    break;
+                      fmt::format("no linear layer is left to float8 \"{}\": {}",
+                                  float8_recipe_name(options->recipe), fmt::join(left_out(config), "; "))});
+    return broken;
   }
-  const std::int64_t sequences = microbatch_size(config),
-                     tokens = sequences * config.training.seq_len / degrees.context,
-                     own = of_own_tokens ? tokens / tensor : tokens;
-  if (!rules.empty() && own % granule != 0)
-    broken.push_back(
-        {{"training.seq_len", "training.local_batch_size", kRecipe, kTensor},
-         fmt::format("a layer meets {} tokens of a microbatch of {} sequences of {} on a rank, and float8 "
-                     "\"{}\" needs a multiple of {}",
-                     own, sequences, config.training.seq_len, recipe, granule)});
+  check_parts(layers, options->recipe, degrees.tensor, broken);
+  check_tokens(config, layers, options->recipe, degrees, broken);
   return broken;
 }
 
 std::string float8_summary(const JobConfig& config) {
   const std::optional<Float8Options> options = float8_options(config);
   if (!options) return "";
-  std::map<std::string, std::vector<std::string>> left_out;  // modules by reason
-  const std::vector<ParameterRule> rules = linear_layers(config);
-  std::size_t converted = 0;
-  for (const ParameterRule& rule : rules) {
-    const std::string why = why_not_float8(config, rule);
-    if (why.empty())
-      ++converted;
-    else
-      left_out[why].push_back(module_of(rule));
-  }
   std::string text = fmt::format("float8: {}{}, {} of {} linear layers", float8_recipe_name(options->recipe),
-                                 options->emulate ? ", emulated" : "", converted, rules.size());
-  constexpr std::size_t kShown = 3;
-  for (const auto& [why, modules] : left_out) {
-    const std::size_t shown = std::min(kShown, modules.size());
-    text +=
-        fmt::format("; not {}{} ({})", fmt::join(modules.begin(), modules.begin() + shown, ", "),
-                    shown < modules.size() ? fmt::format(" and {} more", modules.size() - shown) : "", why);
-  }
+                                 options->emulate ? ", emulated" : "", float8_weights(config).size(),
+                                 linear_layers(config).size());
+  for (const std::string& modules : left_out(config)) text += "; not " + modules;
+  for (const std::string& name : config.float8_linear.filter_fqns)
+    if (name != kAutomatic && !names_a_module(config, name))
+      text += fmt::format("; \"{}\" names no module", name);
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include "trainer/device/compute_device.h"
 
 #include <ATen/Context.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 
@@ -8,7 +9,9 @@
 #include "compiler/execute/cpu_memory.h"
 #include "compiler/plan/cost_model.h"
 #include "parallel/groups/gpu.h"
+#include "support/error.h"
 #include "trainer/config/derived.h"
+#include "trainer/config/float8.h"
 #include "trainer/device/device_info.h"
 #include "trainer/observe/metrics/flops.h"
 #include "trainer/observe/metrics/machine.h"
@@ -24,6 +27,22 @@ void ComputeDevice::reset_peak() const {
   if (device.is_cuda()) reset_gpu_peak(device);
 }
 
+namespace {
+
+void require_float8(const JobConfig& config, const GpuFacts& gpu) {
+  const std::optional<Float8Options> float8 = float8_options(config);
+  if (!float8 || float8->emulate || has_float8_products(float8->recipe, gpu.major, gpu.minor)) return;
+  throw Error(
+      ExitCode::environment,
+      fmt::format(
+          "model.converters = [\"float8\"]: {} has compute capability {}.{}, and float8 \"{}\" needs {}; "
+          "quantize.linear.float8.emulate = true works on any",
+          gpu.name, gpu.major, gpu.minor, float8_recipe_name(float8->recipe),
+          float8->recipe == Float8Recipe::blockwise ? "9.0 (Hopper)" : "8.9 or above"));
+}
+
+}  // namespace
+
 ComputeDevice take_device(const JobConfig& config, const RankEnvironment& environment) {
   ComputeDevice taken;
   if (device_of(config) == "cpu") {
@@ -38,6 +57,7 @@ ComputeDevice take_device(const JobConfig& config, const RankEnvironment& enviro
   prepare_allocator(taken.device);
   at::globalContext().lazyInitDevice(at::kCUDA);  // so that the allocator has statistics from here on
   const GpuFacts facts = gpu_facts(taken.device);
+  require_float8(config, facts);
   taken.name = facts.name;
   taken.memory_bytes = facts.memory_bytes;
   taken.tensor_bytes = facts.memory_bytes - ir::device_model_for(TargetDevice::cuda).reserve_bytes;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "compiler/analysis/memory_policy.h"
+#include "compiler/ir/op_facts.h"
 #include "models/parts/model_spec.h"
 #include "parallel/groups/messages.h"
 #include "support/error.h"
@@ -43,10 +44,16 @@ std::vector<GroupMembers> process_groups(const JobConfig& c, const Layout& layou
 
 namespace {
 
+// As the memory policy eager does.
+Kept kept_by_op(std::string_view op) {
+  if (!ir::eager_policy_keeps(op)) return Kept::never;
+  return ir::is_product_of_layer(op) ? Kept::every_second_call : Kept::always;
+}
+
 BlockCheckpoint checkpoint_of(const ActivationCheckpoint& a) {
   if (a.mode == "none") return {};
   if (a.mode == "full") return {.every = 1};
-  if (a.selective_ac_option == "op") return {.every = 1, .keeps = &ir::eager_policy_keeps};
+  if (a.selective_ac_option == "op") return {.every = 1, .keeps = &kept_by_op};
   return {.every = std::stoll(a.selective_ac_option)};
 }
 

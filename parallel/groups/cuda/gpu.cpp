@@ -45,7 +45,8 @@ c10::Device take_gpu(int local_rank, int local_world_size) {
 GpuFacts gpu_facts(c10::Device device) {
   cudaDeviceProp properties{};
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device.index()));
-  return {properties.name, static_cast<std::int64_t>(properties.totalGlobalMem)};
+  return {properties.name, static_cast<std::int64_t>(properties.totalGlobalMem), properties.major,
+          properties.minor};
 }
 
 std::int64_t gpu_peak_bytes(c10::Device device) {

@@ -54,6 +54,27 @@ TEST_CASE(
   CHECK_THAT(large("rowwise"), ContainsSubstring("(too small to be faster)"));
 }
 
+TEST_CASE("a name that is no part of a module's is told") {
+  CHECK(float8_summary(load_text(kFloat8 + "quantize.linear.float8.filter_fqns = [\"outptu\"]\n")) ==
+        "float8: tensorwise, emulated, 43 of 43 linear layers; \"outptu\" names no module");
+  CHECK_THAT(
+      float8_summary(load_text(kFloat8 + "model.name = \"deepseek_v3\"\nquantize.linear.float8.filter_fqns = "
+                                         "[\"router.gate\"]\n")),
+      !ContainsSubstring("names no module"));
+}
+
+TEST_CASE("GPUs have products of float8 from Ada on, and in blocks of 128 on Hopper alone") {
+  using enum rondo::Float8Recipe;
+  for (const auto recipe : {tensorwise, rowwise, rowwise_with_gw_hp}) {
+    CHECK_FALSE(has_float8_products(recipe, 8, 0));
+    CHECK(has_float8_products(recipe, 8, 9));
+    CHECK(has_float8_products(recipe, 10, 0));
+  }
+  CHECK(has_float8_products(blockwise, 9, 0));
+  CHECK_FALSE(has_float8_products(blockwise, 8, 9));
+  CHECK_FALSE(has_float8_products(blockwise, 10, 0));
+}
+
 TEST_CASE("docs/float8.md shows what the log says of Llama 3 8B") {
   std::ifstream page(RONDO_SOURCE_DIR "/docs/float8.md");
   const std::string text((std::istreambuf_iterator<char>(page)), {});
@@ -81,8 +102,24 @@ TEST_CASE("float8 that cannot be is refused, with what can be done") {
   CHECK(message_of(recipe("rowwise") + "parallelism.tensor_parallel_degree = 4\n").empty());
   CHECK_THAT(message_of(recipe("blockwise") + "training.local_batch_size = 1\ntraining.seq_len = 192\n"),
              ContainsSubstring("a layer meets 192 tokens of a microbatch of 1 sequences of 192 on a rank"));
+  CHECK_THAT(
+      message_of(recipe("blockwise") + "parallelism.tensor_parallel_degree = 8\nmodel.vocab_size = 2176\n"
+                                       "quantize.linear.float8.filter_fqns = [\"attention\", \"feed\"]\n"),
+      ContainsSubstring("quantize.linear.float8.filter_fqns = [\"output\"] leaves it out"));
+  const auto shared = [](int seq_len, const std::string& more = "") {
+    return message_of(recipe("blockwise") + "parallelism.context_parallel_degree = 2\ntraining.seq_len = " +
+                      std::to_string(seq_len) + "\n" + more);
+  };
+  CHECK(shared(512).empty());
+  CHECK_THAT(shared(256), ContainsSubstring("a rank has runs of 64 tokens of a sequence"));
+  CHECK(shared(256, "parallelism.context_parallel_load_balancer = \"none\"\n").empty());
+  CHECK_THAT(
+      message_of(recipe("rowwise") + "quantize.linear.float8.filter_fqns = [\"auto_filter_small_kn\"]\n"),
+      ContainsSubstring("and 40 more (too small to be faster)"));
   CHECK_THAT(message_of(recipe("blockwise") + "model.dim = 192\n"),
-             ContainsSubstring("leaves no linear layer to float8 \"blockwise\""));
+             ContainsSubstring(
+                 "no linear layer is left to float8 \"blockwise\": layers.0.attention.wq, "
+                 "layers.0.attention.wk, layers.0.attention.wv and 40 more (sizes are no multiples of 128)"));
 }
 
 TEST_CASE("degrees that are inferred are checked once the ranks are known") {
