@@ -97,7 +97,9 @@ constexpr std::array kFacts = {
     heavy("rondo.addmm_.default"),
     heavy("rondo.attention.default"),
     heavy("rondo.attention_backward.default"),
-    heavy("rondo.float8_mm.default"),
+    OpFacts{.name = "rondo.float8_mm.default",
+            .heavy = true,
+            .signature = Signature{.tensors = 4, .arguments = 7, .results = 1}},
     heavy("rondo.grouped_mm.default"),
     heavy("rondo.linear_cross_entropy.default"),
     heavy("rondo.linear_cross_entropy_gradients.default"),
@@ -131,6 +133,7 @@ constexpr std::array kFacts = {
 
     taken_apart("rondo.add_rms_norm.default", {.tensors = 3, .arguments = 4, .results = 3}),
     taken_apart("rondo.add_rms_norm_backward.default", {.tensors = 5, .arguments = 5, .results = 2}),
+    taken_apart("rondo.quantize_float8.default", {.tensors = 1, .arguments = 5, .results = 2}),
     taken_apart("rondo.rms_norm.default", {.tensors = 2, .arguments = 3, .results = 2}),
     taken_apart("rondo.rms_norm_backward.default", {.tensors = 4, .arguments = 4, .results = 2}),
 };

@@ -46,7 +46,8 @@ double touched_bytes(const TensorType& type) {
 double float8_rate(const Graph& graph, const Node& node, const DeviceModel& device) {
   if (node.args.back() == Argument(true)) return device.peak_fp32_flops_per_s;
   const auto in_blocks = [&](std::size_t scales) {
-    return graph.value(operand(node, scales)).type.sizes.at(1) > 1;
+    const std::vector<std::int64_t>& sizes = graph.value(operand(node, scales)).type.sizes;
+    return !sizes.empty() && sizes.back() > 1;
   };
   return device.peak_float8_flops_per_s *
          (in_blocks(1) || in_blocks(3) ? device.float8_blocks_fraction : device.float8_fraction);
@@ -205,7 +206,7 @@ bool moves_nothing(const Graph& graph, const Node& node) {
 bool is_read_twice(const Graph& graph, const Node& node) {
   if (node.op != "rondo.quantize_float8.default" || number(node, 2) != 0.0) return false;
   const TensorType& x = graph.value(operand(node, 0)).type;
-  return number(node, 1) != 1.0 || x.strides[1] != 1;
+  return number(node, 1) != 1.0 || x.strides.empty() || x.strides.back() != 1;
 }
 
 double bytes_moved(const Graph& graph, const Node& node) {

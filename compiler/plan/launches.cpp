@@ -33,9 +33,10 @@ const TensorType& first_operand(const Graph& graph, const Node& node) {
 // for their largest before they are rounded, in a launch of its own unless they are dense rows. Scales of 128
 // x 128 lie in rows of a multiple of 4, whose ends are filled.
 std::int64_t float8_launches(const Graph& graph, const Node& node) {
-  if (number(node, 2) != 0.0)
-    return number(node, 1) != 1.0 && first_operand(graph, node).sizes[1] % 512 != 0 ? 2 : 1;
-  return is_read_twice(graph, node) ? 2 : 1;
+  if (number(node, 2) == 0.0) return is_read_twice(graph, node) ? 2 : 1;
+  const std::vector<std::int64_t>& sizes = first_operand(graph, node).sizes;
+  const bool has_ends = number(node, 1) != 1.0 && !sizes.empty() && sizes.back() % (4 * 128) != 0;
+  return has_ends ? 2 : 1;
 }
 
 // Three products and the losses, of each chunk of rows. The chunk's logits are the last result.

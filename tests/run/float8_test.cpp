@@ -60,7 +60,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("selective checkpointing keeps every second product of float8, recorded and eager") {
+TEST_CASE("the policy of selective checkpointing keeps every second product of float8, as of any other") {
   const Place place;
   const auto kept = [&](const std::string& name, const Words& more) {
     return place
