@@ -16,6 +16,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "compiler/analysis/memory_policy.h"
+#include "compiler/ir/op_facts.h"
 #include "models/parts/activation_checkpoint.h"
 
 namespace rondo {
@@ -24,8 +25,8 @@ namespace {
 using at::Tensor;
 
 constexpr KeepsResults kKeeps = [](std::string_view op) {
-  if (op == "aten.mm.default" || op == "rondo.float8_mm.default") return Kept::every_second_call;
-  return op == "aten.topk.default" ? Kept::always : Kept::never;
+  if (!ir::eager_policy_keeps(op)) return Kept::never;
+  return ir::is_product_of_layer(op) ? Kept::every_second_call : Kept::always;
 };
 
 TEST_CASE("the first product is kept, every second one and all other ops run again") {
