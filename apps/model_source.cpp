@@ -36,8 +36,8 @@ JobConfig read_config_of_run(const fs::path& file) {
                                    "--parallelism.pipeline_parallel_degree=1",
                                    "--compile.matmul_algorithms="};
   if (device_of(JobConfig()) == "cpu")
-    args.insert(args.end(), {"--job.device=cpu", "--compile.passes=default",
-                             "--quantize.linear.float8.emulate=true"});
+    args.insert(args.end(),
+                {"--job.device=cpu", "--compile.passes=default", "--quantize.linear.float8.emulate=true"});
   return load_config(args);
 }
 

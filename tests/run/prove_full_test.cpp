@@ -23,6 +23,22 @@ TEST_CASE("Qwen3 MoE equals one rank in every layout and every way to train") { 
 TEST_CASE("OLMo 2 equals one rank in every layout and every way to train") { prove_all("olmo2"); }
 TEST_CASE("gpt-oss equals one rank in every layout and every way to train") { prove_all("gpt_oss"); }
 TEST_CASE("Llama 4 equals one rank in every layout and every way to train") { prove_all("llama4"); }
+TEST_CASE("blockwise float8 equals one rank in layouts of every kind, and ways to train") {
+  const std::string float8 =
+      ",model.converters=float8,quantize.linear.float8.emulate=true,quantize.linear.float8.recipe_name="
+      "blockwise,"
+      "model.dim=256,model.n_heads=4,model.n_kv_heads=4,model.head_dim=64,model.ffn_hidden_dim=256,training."
+      "seq_len=";
+  Words words = {kRondo, "prove", RONDO_SOURCE_DIR "/configs/llama3_debug.toml"};
+  for (const char* layout :
+       {"dp_replicate=2", "accumulate=2", "pp=2,accumulate=4", "dp_shard=2,compile.memory_policy=full",
+        "dp_shard=2,tp=2,compile.enable=false", "dp_shard=2,compile.numerics=rounds"})
+    words.insert(words.end(), {"--layout", layout + float8 + "128"});
+  words.insert(words.end(), {"--layout", "cp=2" + float8 + "512"});
+  const ProgramResult proved = run_program(words, kPatience_ms);
+  INFO(proved.output);
+  CHECK(proved.exit_code == 0);
+}
 TEST_CASE("Kimi K2 equals one rank in every layout and every way to train") { prove_all("kimi_k2"); }
 
 }  // namespace
