@@ -120,6 +120,8 @@ std::vector<BrokenRule> broken_shares(const JobConfig& config, const ShareDegree
   if (config.validation.enable)
     check_tokens("validation", "validation.local_batch_size", config.validation.local_batch_size,
                  config.validation.seq_len);
+  const std::vector<BrokenRule> of_float8 = broken_float8(config, degrees);
+  broken.insert(broken.end(), of_float8.begin(), of_float8.end());
   return broken;
 }
 
@@ -147,9 +149,8 @@ Layout resolve_layout(const JobConfig& config, std::int64_t world_size) {
       {degrees.pipeline_parallel_degree, degrees.data_parallel_replicate_degree,
        degrees.data_parallel_shard_degree, degrees.context_parallel_degree, degrees.tensor_parallel_degree},
       degrees.expert_parallel_degree, degrees.expert_tensor_parallel_degree);
-  const ShareDegrees sharers = {layout.mesh.degree(Axis::tp), layout.mesh.degree(Axis::cp)};
-  std::vector<BrokenRule> broken = broken_shares(config, sharers);
-  if (broken.empty()) broken = broken_float8(config, sharers);
+  const std::vector<BrokenRule> broken =
+      broken_shares(config, {layout.mesh.degree(Axis::tp), layout.mesh.degree(Axis::cp)});
   if (!broken.empty()) throw Error(ExitCode::config, broken[0].rule);
   const std::int64_t local = config.training.local_batch_size;
   const std::int64_t unit = local * layout.data_parallel();

@@ -37,7 +37,8 @@ struct BrokenRule {
   std::vector<std::string> keys;  // the one to blame first
   std::string rule;
 };
-// Heads, hidden widths, tokens or experts that ranks cannot share, each having a whole number of them.
+// Heads, hidden widths, tokens or experts that ranks cannot share, each having a whole number of them; and
+// what they cannot share in float8 (float8.h).
 std::vector<BrokenRule> broken_shares(const JobConfig& config, const ShareDegrees& degrees);
 
 // How ranks that share sequences divide the tokens of each.

@@ -136,8 +136,6 @@ void check_degrees(Rules& rules, const JobConfig& config) {
   const ShareDegrees degrees = {known(p.tensor_parallel_degree), known(p.context_parallel_degree)};
   for (const BrokenRule& broken : broken_shares(config, degrees))
     rules.require(false, broken.keys, broken.rule);
-  for (const BrokenRule& broken : broken_float8(config, degrees))
-    rules.require(false, broken.keys, broken.rule);
 }
 
 void check_pipeline(Rules& rules, const JobConfig& config) {
