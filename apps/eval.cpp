@@ -26,8 +26,7 @@ namespace {
 std::string precision_of(const JobConfig& config) {
   std::string text = compute_dtype(config);
   if (const std::optional<Float8Options> float8 = float8_options(config))
-    text += fmt::format(" and float8 {}{}", float8_recipe_name(float8->recipe),
-                        float8->emulate ? ", emulated" : "");
+    text += " and float8 " + in_words(*float8);
   return text;
 }
 

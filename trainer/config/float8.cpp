@@ -140,6 +140,10 @@ std::optional<Float8Options> float8_options(const JobConfig& config) {
   return Float8Options{recipe_of(config), config.float8_linear.emulate};
 }
 
+std::string in_words(const Float8Options& options) {
+  return fmt::format("{}{}", float8_recipe_name(options.recipe), options.emulate ? ", emulated" : "");
+}
+
 std::set<std::string> float8_weights(const JobConfig& config) {
   std::set<std::string> names;
   if (float8_options(config))
@@ -166,9 +170,8 @@ std::vector<BrokenRule> broken_float8(const JobConfig& config, const ShareDegree
 std::string float8_summary(const JobConfig& config) {
   const std::optional<Float8Options> options = float8_options(config);
   if (!options) return "";
-  std::string text = fmt::format("float8: {}{}, {} of {} linear layers", float8_recipe_name(options->recipe),
-                                 options->emulate ? ", emulated" : "", float8_weights(config).size(),
-                                 linear_layers(config).size());
+  std::string text = fmt::format("float8: {}, {} of {} linear layers", in_words(*options),
+                                 float8_weights(config).size(), linear_layers(config).size());
   for (const std::string& modules : left_out(config)) text += "; not " + modules;
   for (const std::string& name : config.float8_linear.filter_fqns)
     if (name != kAutomatic && !names_a_module(config, name))

@@ -15,6 +15,8 @@ namespace rondo {
 
 // Absent where no converter asks for it.
 std::optional<Float8Options> float8_options(const JobConfig& config);
+// "blockwise", "rowwise, emulated"
+std::string in_words(const Float8Options& options);
 // The weights of these layers by name. Not those whose module quantize.linear.float8.filter_fqns names, whose
 // sizes are no multiples of float8_granule or, with auto_filter_small_kn, for which float8 is not faster.
 std::set<std::string> float8_weights(const JobConfig& config);
