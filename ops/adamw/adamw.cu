@@ -27,23 +27,31 @@ __global__ void __launch_bounds__(kThreads)
   Moment* const exp_avg = static_cast<Moment*>(table.tensors[tensor].exp_avg);
   Moment* const exp_avg_sq = static_cast<Moment*>(table.tensors[tensor].exp_avg_sq);
   const Gradient* const gradient = static_cast<const Gradient*>(table.tensors[tensor].gradient);
-  const bool wide = aligned(parameter) && aligned(exp_avg) && aligned(exp_avg_sq) && aligned(gradient);
   const adam::Factors factors =
       adam::factors(options, *scalars.step, *scalars.learning_rate, *scalars.gradient_scale);
-  for (std::int64_t i = begin + threadIdx.x * kVector; i < end; i += kThreads * kVector) {
+  const bool wide = aligned(parameter) && aligned(exp_avg) && aligned(exp_avg_sq) && aligned(gradient);
+  const std::int64_t whole = wide ? end - (end - begin) % kVector : begin;  // the end of the whole pieces
+  for (std::int64_t i = begin + threadIdx.x * kVector; i < whole; i += kThreads * kVector) {
     float p[kVector], m[kVector], v[kVector], g[kVector];
-    load_some(parameter, i, count, wide, p);
-    load_some(exp_avg, i, count, wide, m);
-    load_some(exp_avg_sq, i, count, wide, v);
-    load_some(gradient, i, count, wide, g);
+    load_some<true>(parameter, i, whole, p);
+    load_some<true>(exp_avg, i, whole, m);
+    load_some<true>(exp_avg_sq, i, whole, v);
+    load_some<true>(gradient, i, whole, g);
 #pragma unroll
     for (int k = 0; k < kVector; ++k) {
       const adam::Element now = adam::updated(factors, {p[k], m[k], v[k]}, g[k]);
       p[k] = now.parameter, m[k] = now.exp_avg, v[k] = now.exp_avg_sq;
     }
-    store_some(parameter, i, count, wide, p);
-    store_some(exp_avg, i, count, wide, m);
-    store_some(exp_avg_sq, i, count, wide, v);
+    store_some<true>(parameter, i, whole, p);
+    store_some<true>(exp_avg, i, whole, m);
+    store_some<true>(exp_avg_sq, i, whole, v);
+  }
+  for (std::int64_t i = whole + threadIdx.x; i < end; i += kThreads) {
+    const adam::Element now = adam::updated(
+        factors, {widened(parameter[i]), widened(exp_avg[i]), widened(exp_avg_sq[i])}, widened(gradient[i]));
+    parameter[i] = rounded<T>(now.parameter);
+    exp_avg[i] = rounded<Moment>(now.exp_avg);
+    exp_avg_sq[i] = rounded<Moment>(now.exp_avg_sq);
   }
 }
 static_assert(kChunk % (kThreads * kVector) == 0, "a thread's neighbours lie in one chunk");

@@ -39,6 +39,27 @@ struct alignas(sizeof(T) * kCount > 16 ? 16 : sizeof(T) * kCount) Pack {
 template <class T>
 constexpr int kWide = 16 / static_cast<int>(sizeof(T));
 
+// Stores 16 bytes in one access. REQUIRES: an aligned address, which the thread does not read again.
+__device__ inline void store_16_bytes(void* to, int4 words) {
+#ifdef __CUDACC__
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words.x), "r"(words.y), "r"(words.z),
+               "r"(words.w));
+#else
+  memcpy(to, &words, sizeof words);
+#endif
+}
+// Stores a pack in accesses of 16 bytes. REQUIRES: as store_16_bytes. An assignment of the pack would not do:
+// the compiler takes it apart into its members, and stores bf16 two and four bytes at a time.
+template <class T, int kCount>
+__device__ void store_wide(T* to, const Pack<T, kCount>& pack) {
+  static_assert(sizeof pack % 16 == 0);
+  int4 words[sizeof pack / 16];
+  memcpy(words, pack.at, sizeof pack);
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof pack / 16); ++i)
+    store_16_bytes(reinterpret_cast<int4*>(to) + i, words[i]);
+}
+
 // Whether rows that lie `row_bytes` apart, the first at `pointer`, begin at multiples of 16 bytes.
 __host__ __device__ inline bool aligned(const void* pointer, std::int64_t row_bytes = 0) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0 && row_bytes % 16 == 0;

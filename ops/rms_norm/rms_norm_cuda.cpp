@@ -57,7 +57,8 @@ void write_gradients(const cuda::Launch& launch, const Tensor& grad_in, const Te
   }
   const Tensor grad = rows_of(grad_in), x = rows_of(x_in);
   const Tensor weight = weight_in.contiguous(), inverse_rms = inverse_in.contiguous();
-  const Tensor parts = at::empty({cuda::rms_norm_parts(x.size(0)), x.size(1)}, grad_weight.options());
+  const Tensor parts =
+      at::empty({cuda::rms_norm_parts(x.size(0), x.size(1)), x.size(1)}, grad_weight.options());
   cuda::rms_norm_backward(
       operands(launch, x, weight), grad.const_data_ptr(), grad.stride(0), inverse_rms.const_data_ptr<float>(),
       grad_sum.defined() ? grad_sum.const_data_ptr() : nullptr, grad_x.mutable_data_ptr(),

@@ -24,7 +24,7 @@ void rms_norm(const RmsNormRows& in, const void* residual, void* sum, float eps,
               cudaStream_t stream);
 
 // The sums of that many parts of the rows make grad_weight; `parts` below holds so many times `width`.
-std::int64_t rms_norm_parts(std::int64_t rows);
+std::int64_t rms_norm_parts(std::int64_t rows, std::int64_t width);
 
 // grad has y's dtype, grad_x and grad_sum have x's. grad_sum, with rows side by side, is added to grad_x; it
 // may be null.

@@ -10,17 +10,17 @@ namespace {
 constexpr int kThreads = 256;
 
 // Pairs [first, first + 8) of a head of 2 * `half` elements.
-template <class T>
+template <bool kAligned, class T>
 __device__ void load_pairs(const T* head, std::int64_t first, std::int64_t half, bool neighbours,
-                           bool aligned, float (&a)[kVector], float (&b)[kVector]) {
+                           float (&a)[kVector], float (&b)[kVector]) {
   if (!neighbours) {
-    load_some(head, first, half, aligned, a);
-    load_some(head + half, first, half, aligned, b);
+    load_some<kAligned>(head, first, half, a);
+    load_some<kAligned>(head + half, first, half, b);
     return;
   }
   float low[kVector], high[kVector];
-  load_some(head, 2 * first, 2 * half, aligned, low);
-  load_some(head, 2 * first + kVector, 2 * half, aligned, high);
+  load_some<kAligned>(head, 2 * first, 2 * half, low);
+  load_some<kAligned>(head, 2 * first + kVector, 2 * half, high);
 #pragma unroll
   for (int i = 0; i < kVector / 2; ++i) {
     a[i] = low[2 * i], b[i] = low[2 * i + 1];
@@ -28,12 +28,12 @@ __device__ void load_pairs(const T* head, std::int64_t first, std::int64_t half,
   }
 }
 
-template <class T>
-__device__ void store_pairs(T* head, std::int64_t first, std::int64_t half, bool neighbours, bool aligned,
+template <bool kAligned, class T>
+__device__ void store_pairs(T* head, std::int64_t first, std::int64_t half, bool neighbours,
                             const float (&a)[kVector], const float (&b)[kVector]) {
   if (!neighbours) {
-    store_some(head, first, half, aligned, a);
-    store_some(head + half, first, half, aligned, b);
+    store_some<kAligned>(head, first, half, a);
+    store_some<kAligned>(head + half, first, half, b);
     return;
   }
   float low[kVector], high[kVector];
@@ -42,14 +42,14 @@ __device__ void store_pairs(T* head, std::int64_t first, std::int64_t half, bool
     low[2 * i] = a[i], low[2 * i + 1] = b[i];
     high[2 * i] = a[i + kVector / 2], high[2 * i + 1] = b[i + kVector / 2];
   }
-  store_some(head, 2 * first, 2 * half, aligned, low);
-  store_some(head, 2 * first + kVector, 2 * half, aligned, high);
+  store_some<kAligned>(head, 2 * first, 2 * half, low);
+  store_some<kAligned>(head, 2 * first + kVector, 2 * half, high);
 }
 
-template <class T>
+template <class T, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     rope_kernel(RopeHeads in, const T* x, const float* cos, const float* sin, bool neighbours_in,
-                bool neighbours_out, float sign, bool aligned, T* y) {
+                bool neighbours_out, float sign, T* y) {
   const std::int64_t half = in.width / 2, pieces = (half + kVector - 1) / kVector;
   const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const std::int64_t row = item / pieces, first = item % pieces * kVector;
@@ -59,17 +59,17 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t angles = (in.one_table ? t : token) * half;
 
   float one[kVector], two[kVector], c[kVector], s[kVector];
-  load_pairs(x + b * in.batch_stride + t * in.time_stride + head * in.head_stride, first, half, neighbours_in,
-             aligned, one, two);
-  load_some(cos + angles, first, half, aligned, c);
-  load_some(sin + angles, first, half, aligned, s);
+  load_pairs<kAligned>(x + b * in.batch_stride + t * in.time_stride + head * in.head_stride, first, half,
+                       neighbours_in, one, two);
+  load_some<kAligned>(cos + angles, first, half, c);
+  load_some<kAligned>(sin + angles, first, half, s);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
     const rope::Pair<float> rotated = rope::apply_rotary(one[i], two[i], c[i], sign * s[i]);
     one[i] = rotated.first;
     two[i] = rotated.second;
   }
-  store_pairs(y + row * in.width, first, half, neighbours_out, aligned, one, two);
+  store_pairs<kAligned>(y + row * in.width, first, half, neighbours_out, one, two);
 }
 
 bool all_aligned(const RopeHeads& in, const void* x, const float* cos, const float* sin, const void* y) {
@@ -84,9 +84,10 @@ void rope(const RopeHeads& in, const void* x, const float* cos, const float* sin
   const std::int64_t pieces = (in.width / 2 + kVector - 1) / kVector;
   const std::int64_t items = in.batch * in.time * in.heads * pieces;
   with_f32_or_bf16(in.element, [&](auto type) {
-    launch(&rope_kernel<decltype(type)>, blocks_for(items, kThreads), kThreads, stream, in, x, cos, sin,
-           interleaved && !inverse, interleaved && inverse, inverse ? -1.0f : 1.0f,
-           all_aligned(in, x, cos, sin, y), y);
+    with_alignment(all_aligned(in, x, cos, sin, y), [&](auto whole) {
+      launch(&rope_kernel<decltype(type), whole()>, blocks_for(items, kThreads), kThreads, stream, in, x, cos,
+             sin, interleaved && !inverse, interleaved && inverse, inverse ? -1.0f : 1.0f, y);
+    });
   });
 }
 

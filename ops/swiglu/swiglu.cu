@@ -17,39 +17,39 @@ __device__ PieceOfRow piece_of_thread(unsigned blocks_of_row) {
           (static_cast<std::int64_t>(blockIdx.x % blocks_of_row) * kThreads + threadIdx.x) * kVector};
 }
 
-template <class T>
+template <class T, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     forward_kernel(const T* gate, std::int64_t gate_stride, const T* up, std::int64_t up_stride, T* y,
-                   std::int64_t width, unsigned blocks_of_row, bool aligned) {
+                   std::int64_t width, unsigned blocks_of_row) {
   const auto [row, first] = piece_of_thread(blocks_of_row);
   if (first >= width) return;
   float g[kVector], u[kVector];
-  load_some(gate + row * gate_stride, first, width, aligned, g);
-  load_some(up + row * up_stride, first, width, aligned, u);
+  load_some<kAligned>(gate + row * gate_stride, first, width, g);
+  load_some<kAligned>(up + row * up_stride, first, width, u);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) g[i] = swiglu::forward(g[i], u[i]);
-  store_some(y + row * width, first, width, aligned, g);
+  store_some<kAligned>(y + row * width, first, width, g);
 }
 
-template <class T>
+template <class T, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     backward_kernel(const T* grad, const T* gate, std::int64_t gate_stride, const T* up,
                     std::int64_t up_stride, T* grad_gate, T* grad_up, std::int64_t stride, std::int64_t width,
-                    unsigned blocks_of_row, bool aligned) {
+                    unsigned blocks_of_row) {
   const auto [row, first] = piece_of_thread(blocks_of_row);
   if (first >= width) return;
   float d[kVector], g[kVector], u[kVector];
-  load_some(grad + row * width, first, width, aligned, d);
-  load_some(gate + row * gate_stride, first, width, aligned, g);
-  load_some(up + row * up_stride, first, width, aligned, u);
+  load_some<kAligned>(grad + row * width, first, width, d);
+  load_some<kAligned>(gate + row * gate_stride, first, width, g);
+  load_some<kAligned>(up + row * up_stride, first, width, u);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
     const swiglu::Gradients<float> made = swiglu::backward(d[i], g[i], u[i]);
     g[i] = made.gate;
     u[i] = made.up;
   }
-  store_some(grad_gate + row * stride, first, width, aligned, g);
-  store_some(grad_up + row * stride, first, width, aligned, u);
+  store_some<kAligned>(grad_gate + row * stride, first, width, g);
+  store_some<kAligned>(grad_up + row * stride, first, width, u);
 }
 
 // The same as one row where nothing lies apart: results' rows are `stride` apart.
@@ -63,9 +63,8 @@ SwigluRows as_few_rows(const SwigluRows& in, std::int64_t stride) {
 
 bool aligned_rows(const SwigluRows& in, std::int64_t stride) {
   const bool one = in.rows == 1;
-  return aligned(in.gate) && aligned(in.up) &&
-         (one || (in.width % kVector == 0 && in.gate_stride % kVector == 0 && in.up_stride % kVector == 0 &&
-                  stride % kVector == 0));
+  return aligned(in.gate) && aligned(in.up) && in.width % kVector == 0 &&
+         (one || (in.gate_stride % kVector == 0 && in.up_stride % kVector == 0 && stride % kVector == 0));
 }
 
 }  // namespace
@@ -75,8 +74,10 @@ void swiglu(const SwigluRows& of, void* y, cudaStream_t stream) {
   const bool all_aligned = aligned_rows(in, in.width) && aligned(y);
   const unsigned blocks = blocks_for(in.width, kOfBlock);
   with_f32_or_bf16(in.element, [&](auto type) {
-    launch(&forward_kernel<decltype(type)>, static_cast<unsigned>(in.rows) * blocks, kThreads, stream,
-           in.gate, in.gate_stride, in.up, in.up_stride, y, in.width, blocks, all_aligned);
+    with_alignment(all_aligned, [&](auto whole) {
+      launch(&forward_kernel<decltype(type), whole()>, static_cast<unsigned>(in.rows) * blocks, kThreads,
+             stream, in.gate, in.gate_stride, in.up, in.up_stride, y, in.width, blocks);
+    });
   });
 }
 
@@ -87,9 +88,11 @@ void swiglu_backward(const SwigluRows& of, const void* grad, void* grad_gate, vo
       aligned_rows(in, stride) && aligned(grad) && aligned(grad_gate) && aligned(grad_up);
   const unsigned blocks = blocks_for(in.width, kOfBlock);
   with_f32_or_bf16(in.element, [&](auto type) {
-    launch(&backward_kernel<decltype(type)>, static_cast<unsigned>(in.rows) * blocks, kThreads, stream, grad,
-           in.gate, in.gate_stride, in.up, in.up_stride, grad_gate, grad_up, stride, in.width, blocks,
-           all_aligned);
+    with_alignment(all_aligned, [&](auto whole) {
+      launch(&backward_kernel<decltype(type), whole()>, static_cast<unsigned>(in.rows) * blocks, kThreads,
+             stream, grad, in.gate, in.gate_stride, in.up, in.up_stride, grad_gate, grad_up, stride, in.width,
+             blocks);
+    });
   });
 }
 

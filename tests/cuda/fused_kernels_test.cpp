@@ -52,8 +52,9 @@ Tensor rows(std::int64_t count, std::int64_t width, std::int64_t apart, at::Scal
 TEST_CASE(
     "the kernels of rms_norm equal the CPU's, for rows of one piece or two, apart, askew, or very many") {
   const at::ScalarType x_type = any_type(), weight_type = any_type();
-  const auto [count, width] = GENERATE(std::pair(1, 1), std::pair(3, 37), std::pair(5, 72), std::pair(515, 5),
-                                       std::pair(2, 8200), std::pair(2, 8209));
+  const auto [count, width] =
+      GENERATE(std::pair(1, 1), std::pair(3, 37), std::pair(5, 72), std::pair(515, 5), std::pair(40, 128),
+               std::pair(9, 256), std::pair(3, 264), std::pair(2, 8200), std::pair(2, 8209));
   const std::int64_t apart = GENERATE(0, 5, 16);
   INFO(x_type << " " << weight_type << " " << count << " x " << width << ", apart by " << apart);
   const Tensor x = rows(count, width, apart, x_type), weight = at::randn({width}).to(weight_type);
@@ -85,7 +86,7 @@ TEST_CASE(
   const Tensors gradients = adds ? call("add_rms_norm_backward", grad, x, weight, inverse_rms, residual)
                                  : call("rms_norm_backward", grad, x, weight, inverse_rms);
   const Tensor grad_x = unwritten({count, width}, x_type), grad_weight = unwritten({width}, at::kFloat);
-  const Tensor parts = unwritten({cuda::rms_norm_parts(count), width}, at::kFloat);
+  const Tensor parts = unwritten({cuda::rms_norm_parts(count, width), width}, at::kFloat);
   cuda::rms_norm_backward(of, grad.const_data_ptr(), grad.stride(0), floats(inverse_rms),
                           adds ? residual.const_data_ptr() : nullptr, grad_x.mutable_data_ptr(),
                           floats(parts), floats(grad_weight), nullptr);
