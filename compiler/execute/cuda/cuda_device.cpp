@@ -54,7 +54,9 @@ class CudaDevice final : public ReplayDevice {
  public:
   explicit CudaDevice(c10::DeviceIndex index)
       : index_(index),
-        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index)),
+        // NCCL's kernels have the high priority (parallel/groups/cuda/nccl.cpp): few blocks, which would wait
+        // behind those of products otherwise.
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index)),
         outside_(stream_) {
     const c10::cuda::CUDAGuard guard(index_);
     counter_ = at::zeros({1}, at::TensorOptions().device(device()).dtype(at::kLong));
