@@ -7,6 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <utility>
 
 #include "support/error.h"
 
@@ -65,12 +68,54 @@ std::string against_efficient(const AttentionCase& c) {
   return "";
 }
 
+std::string against_direct(const AttentionCase& c) {
+  if (widest(c) <= kWidestDirect) return "";
+  return fmt::format("direct has heads of at most {} elements", kWidestDirect);
+}
+
 struct Choice {
   AttentionKernel kernel;
   std::string why_not_before;  // why not the one before it in the order
 };
 
+std::string against(AttentionKernel kernel, const AttentionCase& c) {
+  switch (kernel) {
+    case AttentionKernel::cudnn:
+      return against_cudnn(c);
+    case AttentionKernel::flash:
+      return against_flash(c);
+    case AttentionKernel::efficient:
+      return against_efficient(c);
+    case AttentionKernel::direct:
+      return against_direct(c);
+  }
+  return "";
+}
+
+constexpr std::array<std::pair<std::string_view, AttentionKernel>, 4> kSettings{
+    {{"cudnn", AttentionKernel::cudnn},
+     {"flash", AttentionKernel::flash},
+     {"efficient", AttentionKernel::efficient},
+     {"direct", AttentionKernel::direct}}};
+
+std::atomic<std::optional<AttentionKernel>> requested;
+
+std::string_view setting_of(AttentionKernel kernel) {
+  return std::find_if(kSettings.begin(), kSettings.end(), [&](const auto& s) { return s.second == kernel; })
+      ->first;
+}
+
+Choice requested_choice(AttentionKernel kernel, const AttentionCase& c) {
+  const std::string why = against(kernel, c);
+  if (!why.empty())
+    throw Error(ExitCode::config,
+                fmt::format("compile.attention = \"{}\": {}; \"auto\" takes the first kernel that can",
+                            setting_of(kernel), why));
+  return {kernel, "compile.attention"};
+}
+
 Choice choice(const AttentionCase& c) {
+  if (c.requested) return requested_choice(*c.requested, c);
   std::string why = against_cudnn(c);
   if (why.empty()) return {AttentionKernel::cudnn, ""};
   std::string next = against_flash(c);
@@ -103,6 +148,17 @@ const char* name(AttentionKernel kernel) {
 }
 
 }  // namespace
+
+void set_attention_kernel(std::optional<AttentionKernel> kernel) { requested = kernel; }
+std::optional<AttentionKernel> requested_attention_kernel() { return requested; }
+
+std::optional<AttentionKernel> attention_kernel_of(std::string_view setting) {
+  if (setting == "auto") return std::nullopt;
+  const auto* found = std::find_if(kSettings.begin(), kSettings.end(),
+                                   [&](const auto& known) { return known.first == setting; });
+  RONDO_ASSERT(found != kSettings.end(), "a value of compile.attention that is not allowed");
+  return found->second;
+}
 
 AttentionKernel choose_attention(const AttentionCase& c) { return choice(c).kernel; }
 

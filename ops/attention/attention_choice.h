@@ -12,11 +12,14 @@
 //   A warp a row of scores: for
 //              comparisons and short documents, many times slower than the others on long ones.
 //
-// Sinks are an epilogue of any of them.
+// Sinks are an epilogue of any of them. `compile.attention` names one kernel for all cases; a case that this
+// one cannot compute is refused.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "ops/attention/attention_mask.h"
 
@@ -47,13 +50,22 @@ struct AttentionCase {
   bool deterministic = false;   // debug.deterministic
   int capability_major = 9;     // of the device
   std::int64_t cudnn = 91000;   // version, as cuDNN counts them: 9.10.2 is 91002; 0: none
+  std::optional<AttentionKernel> requested = {};  // std::nullopt: the first that can
 
   bool operator==(const AttentionCase&) const = default;
 };
 
-// Throws Error(config) where no kernel can: heads of more than 512 elements, in fp64 or with a mask that is
-// not causal alone.
+// Throws Error(config) where the requested kernel cannot, or none can: heads of more than 512 elements, in
+// fp64 or with a mask that is not causal alone.
 AttentionKernel choose_attention(const AttentionCase& c);
+
+// Sets the kernel of all later calls of rondo::attention on CUDA in this process; std::nullopt, as at the
+// start: the first that can. A forward and its backward must be called under the same setting.
+void set_attention_kernel(std::optional<AttentionKernel> kernel);
+std::optional<AttentionKernel> requested_attention_kernel();
+
+// The kernel of a value of `compile.attention`; std::nullopt for "auto". REQUIRES: a value that is allowed.
+std::optional<AttentionKernel> attention_kernel_of(std::string_view setting);
 
 // For the log: "attention: flash (cuDNN's is not deterministic)".
 std::string attention_kernel_in_words(const AttentionCase& c);

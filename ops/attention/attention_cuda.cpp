@@ -157,7 +157,8 @@ AttentionCase attention_case(const Tensor& q, const Tensor& v, const Borders& bo
           .mask = mask,
           .deterministic = at::globalContext().deterministicAlgorithms(),
           .capability_major = at::cuda::getDeviceProperties(q.device().index())->major,
-          .cudnn = cudnn};
+          .cudnn = cudnn,
+          .requested = requested_attention_kernel()};
 }
 
 struct Call {

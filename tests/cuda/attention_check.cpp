@@ -14,6 +14,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/attention/attention_choice.h"
 #include "ops/attention/attention_mask.h"
 #include "tests/cuda/kernel_case.h"
 
@@ -165,6 +166,25 @@ Tensors attention(const Tensors& in, const Mask& mask, const Tensor& borders, co
   return results;
 }
 
+// Rows as long as a pretraining run has them, by each kernel that trains such rows. What this program tries
+// of itself on a CPU needs no long rows.
+void check_long_rows(Checks& checks, c10::Device device) {
+  const std::int64_t tokens = device.is_cuda() ? 4096 : 256;
+  Inputs draw(at::kBFloat16);
+  const Tensors in = {draw.normal({1, tokens, 2, 128}), draw.normal({1, tokens, 1, 128}),
+                      draw.normal({1, tokens, 1, 128}), draw.normal({1, tokens, 2, 128}), draw.normal({2})};
+  for (const char* kernel : {"cudnn", "flash"}) {
+    set_attention_kernel(attention_kernel_of(kernel));
+    check(checks, device,
+          {fmt::format("attention, {} tokens, bf16, by {}", tokens, kernel), "attention", at::kBFloat16,
+           at::kDouble, 4 * rounding(at::kBFloat16), false, [in](const Place& place) {
+             return place.type == at::kDouble ? formulas(in, Mask{""}, Tensor())
+                                              : attention(in, Mask{""}, Tensor(), place);
+           }});
+  }
+  set_attention_kernel(std::nullopt);
+}
+
 }  // namespace
 
 void check_attention(Checks& checks, c10::Device device) {
@@ -209,6 +229,7 @@ void check_attention(Checks& checks, c10::Device device) {
     }
   }
   at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
+  check_long_rows(checks, device);
 }
 
 }  // namespace rondo

@@ -106,8 +106,38 @@ TEST_CASE("heads too wide for every kernel are refused with what to do") {
   }
 }
 
+TEST_CASE("a requested kernel computes what it can, and refuses the rest with the reason") {
+  const auto requested = [](AttentionCase c, const char* setting) {
+    c.requested = attention_kernel_of(setting);
+    return c;
+  };
+  CHECK(choose_attention(requested(kLlama, "auto")) == AttentionKernel::cudnn);
+  CHECK(choose_attention(requested(kLlama, "efficient")) == AttentionKernel::efficient);
+  CHECK(choose_attention(requested(kLlama, "direct")) == AttentionKernel::direct);
+  const auto refusal = [&](const AttentionCase& c) -> std::string {
+    try {
+      choose_attention(c);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::config);
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(refusal(requested(with(kLlama, [](auto& c) { c.documents = true; }), "cudnn")) ==
+        "compile.attention = \"cudnn\": cuDNN's has no documents here; \"auto\" takes the first kernel that "
+        "can");
+  CHECK(refusal(requested(kLatent, "flash")) ==
+        "compile.attention = \"flash\": flash has no heads of 192 and 128 elements; \"auto\" takes the first "
+        "kernel that can");
+  CHECK(refusal(requested(with(kLlama, [](auto& c) { c.width = 520; }), "direct")) ==
+        "compile.attention = \"direct\": direct has heads of at most 512 elements; \"auto\" takes the first "
+        "kernel that can");
+}
+
 TEST_CASE("the choice is put in words with the reason") {
   CHECK(attention_kernel_in_words(kLlama) == "attention: cuDNN");
+  CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.requested = AttentionKernel::flash; })) ==
+        "attention: flash (compile.attention)");
   CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.deterministic = true; })) ==
         "attention: flash (cuDNN's is not deterministic)");
   CHECK(attention_kernel_in_words(with(kLlama, [](auto& c) { c.documents = true; })) ==

@@ -242,6 +242,14 @@ void check_matmul_algorithms(Rules& rules, const JobConfig& config, const std::s
   }
 }
 
+void check_attention_kernel(Rules& rules, const JobConfig& config, const std::string& device) {
+  rules.require(config.compile.attention == Compile().attention || device == "cuda", {"compile.attention"},
+                "is of GPUs, and the run is on the CPU; leave it out");
+  rules.require(
+      config.compile.attention != "cudnn" || !config.debug.deterministic, {"compile.attention"},
+      "does not go with debug.deterministic = true, since its backward adds in any order; take \"flash\"");
+}
+
 void check_checkpoint(Rules& rules, const JobConfig& config) {
   const Checkpoint& c = config.checkpoint;
   const auto needs_saving = [&](bool asked, const std::string& key) {
@@ -322,6 +330,7 @@ void check_rules(const JobConfig& config, const Origins& origins, const std::str
   check_float8(rules, config, device);
   check_memory_policy(rules, config);
   check_matmul_algorithms(rules, config, device);
+  check_attention_kernel(rules, config, device);
   check_names_of_parameters(rules, config);
   check_passes(rules, config, device);
   check_checkpoint(rules, config);

@@ -8,6 +8,7 @@
 #include "compiler/compile.h"
 #include "compiler/execute/cpu_memory.h"
 #include "compiler/plan/cost_model.h"
+#include "ops/attention/attention_choice.h"
 #include "parallel/groups/gpu.h"
 #include "support/error.h"
 #include "trainer/config/derived.h"
@@ -58,6 +59,7 @@ ComputeDevice take_device(const JobConfig& config, const RankEnvironment& enviro
   at::globalContext().lazyInitDevice(at::kCUDA);  // so that the allocator has statistics from here on
   const GpuFacts facts = gpu_facts(taken.device);
   require_float8(config, facts);
+  set_attention_kernel(attention_kernel_of(config.compile.attention));
   taken.name = facts.name;
   taken.memory_bytes = facts.memory_bytes;
   taken.tensor_bytes = facts.memory_bytes - ir::device_model_for(TargetDevice::cuda).reserve_bytes;

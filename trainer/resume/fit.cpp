@@ -48,6 +48,7 @@ bool changes_numbers(std::string_view key) {
                                                         "training.num_prefetch_batches",
                                                         "parallelism.fsdp_res"};
   return key == "compile.numerics" || key == "compile.loss_chunks" || key == "compile.matmul_algorithms" ||
+         key == "compile.attention" ||
          std::none_of(kSilent.begin(), kSilent.end(),
                       [&](std::string_view prefix) { return key.starts_with(prefix); });
 }

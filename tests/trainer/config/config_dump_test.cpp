@@ -92,6 +92,7 @@ JobConfig random_config(unsigned seed) {
   config.compile.passes = {"default"};
   config.compile.disable_passes.clear();
   config.compile.matmul_algorithms.clear();
+  config.compile.attention = "auto";
   config.training.datasets = {"a=b"};
   config.training.dataset = "a";
   config.validation.enable = config.profiling.enable_profiling = false;

@@ -20,6 +20,16 @@ TEST_CASE("unknown passes, passes of another device and wrong orders are refused
     CHECK_THAT(message, ContainsSubstring(problem));
 }
 
+TEST_CASE("the kernel of attention is chosen on GPUs, and cuDNN's does not repeat its bits") {
+  CHECK(message_of("compile.attention = \"flash\"\n", {"--job.device=cuda"}).empty());
+  CHECK(message_of("", {"--compile.attention=flash", "--job.device=cpu"}) ==
+        "command line: --compile.attention=flash: is of GPUs, and the run is on the CPU; leave it out");
+  CHECK(message_of("compile.attention = \"cudnn\"\n", {"--debug.deterministic=true", "--job.device=cuda"}) ==
+        "x.toml:1:9: compile.attention = \"cudnn\": does not go with debug.deterministic = true, since its "
+        "backward "
+        "adds in any order; take \"flash\"");
+}
+
 TEST_CASE("passes are asked of the device that the configuration names, and not of an eager run") {
   const std::string graphs = "compile.passes = [\"cudagraph\"]\n";
   CHECK(message_of(graphs + "job.device = \"cuda\"\n").empty());

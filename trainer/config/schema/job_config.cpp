@@ -234,6 +234,11 @@ const Fields& Compile::fields() {
             "with numerics \"rounds\": chunks of a batch's rows that logits and loss are computed for one "
             "after another; 0: as few as keep a chunk's logits below 1 GiB",
             {.minimum = 0, .maximum = 1e6, .unit = "chunks"}),
+      field("attention", &Compile::attention,
+            "on GPUs: the kernel of every attention; auto: the first of cudnn, flash, efficient and direct "
+            "that "
+            "can",
+            {.allowed = {"auto", "cudnn", "flash", "efficient", "direct"}}),
       field("matmul_algorithms", &Compile::matmul_algorithms,
             "with numerics \"rounds\", on GPUs: the file of `rondo tune`, which says by which algorithm of "
             "cuBLASLt each product is computed; empty: as LibTorch chooses"),

@@ -109,9 +109,9 @@ struct Compile {
   bool enable_fsdp_ag_rs_overlap = false;
   double cpu_offload_budget_gb = 100.0;
   std::int64_t cpu_offload_defer_n_layers = 1, cpu_offload_prefetch_n_layers = 1, loss_chunks = 0;
-  std::string matmul_algorithms;     // a file (matmul_table.h); empty: LibTorch's
-  std::string dump = "final";        // all | final | none
-  std::string dump_ranks = "first";  // first | all
+  std::string attention = "auto";                    // attention_choice.h
+  std::string matmul_algorithms;                     // a file (matmul_table.h); empty: LibTorch's
+  std::string dump = "final", dump_ranks = "first";  // all | final | none; first | all
   static const Fields& fields();
 };
 
