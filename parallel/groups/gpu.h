@@ -9,15 +9,16 @@
 
 namespace rondo {
 
-// GPU `local_rank` of those this process sees becomes the thread's, with its context; before the first tensor
-// on it. Throws Error(environment): no GPU, fewer than ranks on this node, one that the driver or the kernels
-// of this program cannot use.
+// Makes GPU `local_rank` of those that this process sees, or the only one that it sees, the thread's, with
+// its context; before the first tensor on it. Throws Error(environment): no GPU, several but fewer than ranks
+// on this node, one that the driver or the kernels of this program cannot use.
 c10::Device take_gpu(int local_rank, int local_world_size);
 
 struct GpuFacts {
   std::string name;               // "NVIDIA H200"
   std::int64_t memory_bytes = 0;  // in all
   int major = 0, minor = 0;       // compute capability
+  std::string uuid;               // the device's, 16 bytes
 };
 GpuFacts gpu_facts(c10::Device device);
 

@@ -282,6 +282,7 @@ ProcessGroups::ProcessGroups(const RankEnvironment& environment, const std::stri
   for (std::int64_t rank = 0; rank < size_; ++rank) all.ranks.push_back(rank);
   connection_->with_patience([&] {
     connection_->store = meet(environment, timeout);
+    if (device.is_cuda()) refuse_shared_gpu(*connection_->store, environment, device);
     connection_->add(all);
   });
 }

@@ -12,6 +12,8 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "parallel/rendezvous/environment.h"
+
 namespace rondo {
 
 // Some ranks that reduce and gather over NCCL.
@@ -20,6 +22,10 @@ struct NcclMembers {
   int rank = 0;  // of this process, among `ranks`
   std::vector<std::int64_t> ranks;
 };
+// Throws Error(environment) where a rank before this one on its node has taken the same GPU. Waits for these
+// ranks, which must call it too.
+void refuse_shared_gpu(c10d::Store& store, const RankEnvironment& environment, c10::Device device);
+
 // Connects at once, so that no recording meets a first collective. `store` is this group's alone. `timeout`:
 // of meeting, and until it is set anew of each collective outside of recordings, from when the host asks for
 // it; one that is late ends the group's connections, and failure_of_nccl tells. Throws what c10d throws.

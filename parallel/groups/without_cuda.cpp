@@ -23,6 +23,7 @@ c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::St
                                                c10::Device, std::chrono::milliseconds) {
   refuse();
 }
+void refuse_shared_gpu(c10d::Store&, const RankEnvironment&, c10::Device) { refuse(); }
 std::string failure_of_nccl(c10d::Backend&) { refuse(); }
 void abort_nccl(c10d::Backend&) { refuse(); }
 std::string prepare_nccl(bool) { refuse(); }

@@ -126,6 +126,27 @@ TEST_CASE("a GPU that fails in one of two ranks is told by that rank, not by a s
   CHECK_THAT(ended.output, !ContainsSubstring("crashed: SIGABRT"));
 }
 
+TEST_CASE("ranks that each see one GPU of their own train, and ranks that see the same one are refused") {
+  const StandInRun bound, shared;
+  const ProgramResult trained =
+      bound.run(2, kLlama, steps(3), {"RONDO_STAND_IN_GPUS=1", "RONDO_STAND_IN_BOUND=1"});
+  INFO(trained.output);
+  CHECK(trained.exit_code == 0);
+  const ProgramResult refused = shared.run(2, kLlama, steps(3), {"RONDO_STAND_IN_GPUS=1"});
+  INFO(refused.output);
+  CHECK(refused.exit_code == 6);
+  CHECK_THAT(refused.output, ContainsSubstring("ranks 0 and 1 have taken the same GPU"));
+}
+
+TEST_CASE("events that the host would ask for in a recording are refused at the start") {
+  const StandInRun run;
+  const ProgramResult refused = run.run(2, kLlama, steps(3), {"TORCH_NCCL_BLOCKING_WAIT=1"});
+  INFO(refused.output);
+  CHECK(refused.exit_code == 6);
+  CHECK_THAT(refused.output,
+             ContainsSubstring("TORCH_NCCL_BLOCKING_WAIT=1 does not go with recorded collectives"));
+}
+
 TEST_CASE("a recording that never ends ends the run with 7, and is named") {
   const StandInRun run;
   const ProgramResult ended =

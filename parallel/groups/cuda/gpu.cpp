@@ -25,18 +25,21 @@ c10::Device take_gpu(int local_rank, int local_world_size) {
     refuse(
         fmt::format("job.device = \"cuda\": the driver shows no GPU: {}; `rondo doctor` says what is there",
                     cudaGetErrorString(problem)));
-  if (local_world_size > count)
+  // Slurm's --gpus-per-task and --gpu-bind show each rank its own GPU alone, as number 0. That it is no other
+  // rank's is asked when ranks meet (groups.cpp).
+  const bool own_alone = count == 1;
+  if (local_world_size > count && !own_alone)
     refuse(
-        fmt::format("{} ranks on this node and {} GPU{}: each rank takes one by LOCAL_RANK; start fewer "
+        fmt::format("{} ranks on this node and {} GPUs: each rank takes one by LOCAL_RANK; start fewer "
                     "(--nproc-per-node), or look at CUDA_VISIBLE_DEVICES",
-                    local_world_size, count, count == 1 ? "" : "s"));
-  const auto index = static_cast<c10::DeviceIndex>(local_rank);
+                    local_world_size, count));
+  const auto index = static_cast<c10::DeviceIndex>(own_alone ? 0 : local_rank);
   cudaDeviceProp properties{};
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
   if (properties.major < kOldestCapability)
     refuse(
         fmt::format("GPU {} is an {} of compute capability {}.{}; this program's kernels need {}.0 or newer",
-                    local_rank, properties.name, properties.major, properties.minor, kOldestCapability));
+                    index, properties.name, properties.major, properties.minor, kOldestCapability));
   c10::cuda::set_device(index);
   C10_CUDA_CHECK(cudaFree(nullptr));  // makes the context, whose failure is then told here
   return {c10::kCUDA, index};
@@ -46,7 +49,7 @@ GpuFacts gpu_facts(c10::Device device) {
   cudaDeviceProp properties{};
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device.index()));
   return {properties.name, static_cast<std::int64_t>(properties.totalGlobalMem), properties.major,
-          properties.minor};
+          properties.minor, std::string(properties.uuid.bytes, sizeof properties.uuid.bytes)};
 }
 
 std::int64_t gpu_peak_bytes(c10::Device device) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include "parallel/groups/gpu.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -35,6 +36,14 @@ std::string prepare_nccl(bool records) {
   // Recordings keep the buffers of their collectives registered, and freeing those hangs.
   set_unless_set("NCCL_GRAPH_REGISTER", "0");
   if (!records) return "";
+  if (const char* blocking = std::getenv("TORCH_NCCL_BLOCKING_WAIT");
+      blocking != nullptr && *blocking != '\0' && std::string_view(blocking) != "0")
+    throw Error(
+        ExitCode::environment,
+        fmt::format("TORCH_NCCL_BLOCKING_WAIT={} does not go with recorded collectives: the host would ask "
+                    "for events while they are recorded, which CUDA refuses; unset it, or leave cudagraph "
+                    "out of compile.passes",
+                    blocking));
   const std::string_view registers = std::getenv("NCCL_GRAPH_REGISTER");
   const char* alloc = std::getenv("PYTORCH_ALLOC_CONF");
   const char* alloc_cuda = std::getenv("PYTORCH_CUDA_ALLOC_CONF");
@@ -53,6 +62,21 @@ std::string prepare_nccl(bool records) {
             "it, or leave cudagraph out of compile.passes",
             registers));
   return "NCCL_GRAPH_REGISTER=0, no expandable segments";
+}
+
+void refuse_shared_gpu(c10d::Store& store, const RankEnvironment& environment, c10::Device device) {
+  const std::string uuid = gpu_facts(device).uuid;
+  const auto key = [](int rank) { return fmt::format("gpu/{}", rank); };
+  store.set(key(environment.rank), uuid);
+  for (int other = environment.rank - environment.local_rank; other < environment.rank; ++other)
+    if (store.get_to_str(key(other)) == uuid)
+      throw Error(
+          ExitCode::environment,
+          fmt::format(
+              "ranks {} and {} have taken the same GPU: each needs one of its own; start fewer ranks on "
+              "a node (--nproc-per-node), or let each see its own (CUDA_VISIBLE_DEVICES, srun "
+              "--gpus-per-task=1)",
+              other, environment.rank));
 }
 
 c10::intrusive_ptr<c10d::Backend> connect_nccl(const c10::intrusive_ptr<c10d::Store>& store,

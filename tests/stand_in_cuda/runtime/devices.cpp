@@ -20,6 +20,13 @@ int device_count() {
   return count == nullptr ? 8 : std::atoi(count);
 }
 
+// The number that the first GPU which this process sees has on its node: 0, or with RONDO_STAND_IN_BOUND the
+// rank's own, as where Slurm binds each task to a GPU.
+int first_visible() {
+  const char* rank = std::getenv("RONDO_STAND_IN_BOUND") == nullptr ? nullptr : std::getenv("LOCAL_RANK");
+  return rank == nullptr ? 0 : std::atoi(rank);
+}
+
 [[noreturn]] void unknown(const char* what, int number) {
   std::fprintf(stderr, "stand-in CUDA: %s %d is not known\n", what, number);
   std::_Exit(127);
@@ -91,6 +98,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     if (device < 0 || device >= device_count()) return cudaErrorInvalidDevice;
     *properties = {};
     std::strcpy(properties->name, "NVIDIA H200");
+    properties->uuid.bytes[0] = static_cast<char>(1 + first_visible() + device);
     properties->totalGlobalMem = static_cast<std::size_t>(memory_of_device());
     properties->major = attribute(cudaDevAttrComputeCapabilityMajor);
     properties->minor = attribute(cudaDevAttrComputeCapabilityMinor);
