@@ -201,7 +201,7 @@ std::optional<Stop> Trainer::train() {
   while (progress_.step < last_step()) {
     progress::at_step(progress_.step + 1);
     train_one_step();
-    if (validation_is_due()) validate();
+    if (validation_is_due(progress_.step)) validate();
     if (progress_.step < last_step()) fetch_next();
     const Agreement asked = agree();
     if (progress_.step == last_step()) break;
@@ -217,8 +217,7 @@ std::int64_t Trainer::last_step() const {
   return config_.checkpoint.create_seed_checkpoint ? 0 : config_.training.steps;
 }
 
-bool Trainer::validation_is_due() const {
-  const std::int64_t step = progress_.step;
+bool Trainer::validation_is_due(std::int64_t step) const {
   return config_.validation.enable && (step == 1 || step % config_.validation.freq == 0);
 }
 

@@ -88,7 +88,7 @@ class Trainer {
   void fetch_next();
   void train_one_step();
   void begin_step();
-  bool reads_at_once() const;
+  bool reads_at_once(std::int64_t step) const;
   void finish_steps();
   StepResult wait_for_oldest();
   void step_is_done(const StepResult& result);
@@ -99,7 +99,7 @@ class Trainer {
   };
   Agreement agree();
   std::int64_t last_step() const;
-  bool validation_is_due() const;
+  bool validation_is_due(std::int64_t step) const;
   bool save_is_due(const Agreement& asked) const;
   void save();
   std::optional<Stop> stop(const Agreement& asked);

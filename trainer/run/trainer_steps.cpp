@@ -73,18 +73,19 @@ void Trainer::fetch_next() {
 }
 
 void Trainer::train_one_step() {
+  // Two steps whose numbers are read together would share one time.
+  if (reads_at_once(progress_.step + 1)) finish_steps();
   if (profile_) profile_->step_begins(progress_.step + 1);
   std::optional<StepResult> result;
   try {
     const StepWatch::Span watched(*watch_, progress::Doing::training);
     begin_step();
-    if (under_way_.size() > 1 || reads_at_once()) result = wait_for_oldest();
+    if (under_way_.size() > 1 || reads_at_once(progress_.step)) result = wait_for_oldest();
   } catch (const std::exception& failure) {
     if (snapshot_) snapshot_->step_failed(steps_done() + 1, failure);
     throw;
   }
   if (result) step_is_done(*result);
-  if (reads_at_once()) finish_steps();
 }
 
 void Trainer::begin_step() {
@@ -108,15 +109,15 @@ void Trainer::begin_step() {
                         data_wait_s_,
                         imbalance,
                         {},
-                        validation_is_due()});
+                        validation_is_due(progress_.step)});
 }
 
-// Whether the host has to know of the latest step before it begins another one.
-bool Trainer::reads_at_once() const {
-  const std::int64_t step = progress_.step, lag = config_.metrics.lag;
+// Whether the host has to know of a step before it begins the next one.
+bool Trainer::reads_at_once(std::int64_t step) const {
+  const std::int64_t lag = config_.metrics.lag;
   const bool lags = lag == 1 || (lag == -1 && device_.device.is_cuda());
-  return !lags || steps_here_ == 0 || step == last_step() || validation_is_due() || inspection_is_due(step) ||
-         snapshot_ || (profile_ && profile_->is_beside_window(step));
+  return !lags || steps_here_ == 0 || step == last_step() || validation_is_due(step) ||
+         inspection_is_due(step) || snapshot_ || (profile_ && profile_->is_beside_window(step));
 }
 
 void Trainer::finish_steps() {
