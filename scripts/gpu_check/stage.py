@@ -141,6 +141,7 @@ class Stage:
         self.run, self.name = run, name
         self.end = min(run.end, time.monotonic() + budget_s)
         self.work = run.work
+        self.at_once = 1  # cases that run beside each other
 
     def left(self):
         return self.end - time.monotonic()
@@ -171,7 +172,8 @@ class Stage:
         return status == "ok"
 
     def cases(self, functions, at_once, needs_s=0.0):
-        """Several cases, by name, beside each other. Not for what is timed."""
+        """Several cases, by name, beside each other, each with its share of the CPUs. Not for what is timed."""
+        self.at_once = at_once
         with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
             try:
                 waiting = {pool.submit(self.case, name, function, needs_s) for name, function in functions.items()}
@@ -183,12 +185,14 @@ class Stage:
                 self.run.kill_children()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+        self.at_once = 1
 
     def log_name(self, name):
         return "".join(c if c.isalnum() else "_" for c in f"{self.name}.{name}").strip("_")
 
     def start(self, name, words, environment=None):
         """A process in a session of its own, its output in a log. Returns it and the log."""
+        threads = {"OMP_NUM_THREADS": str(max(1, os.cpu_count() // self.at_once))} if self.at_once > 1 else {}
         log = self.run.logs / f"{self.log_name(name)}.txt"
         with open(log, "w", encoding="utf-8") as output:
             output.write(f"$ {shlex.join(map(str, words))}\n")
@@ -198,7 +202,7 @@ class Stage:
                     raise Skipped("the check is ending")
                 child = subprocess.Popen([str(word) for word in words], cwd=ROOT, stdout=output,
                                          stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                         start_new_session=True, env={**os.environ, **(environment or {})})
+                                         start_new_session=True, env={**os.environ, **threads, **(environment or {})})
                 self.run.children.add(child)
         return child, log
 

@@ -110,6 +110,38 @@ def watch_gpu_memory():
         thread.join()
 
 
+@contextlib.contextmanager
+def watch_clock():
+    """Samples clock and power of the first GPU ten times a second, in the list of (MHz, W) that it gives."""
+    words = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", "-i", "0", "-lms", "100"]
+    samples = []
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def read():
+        for line in child.stdout:
+            with contextlib.suppress(ValueError):
+                megahertz, watts = line.split(",")
+                samples.append((float(megahertz), float(watts)))
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        child.terminate()
+        child.wait()
+        thread.join()
+
+
+def clock_under_load(samples):
+    """Median clock and power of the samples that draw at least 80 % of the most, which leaves out the start of a run."""
+    if not samples:
+        return {}
+    most = max(watts for _, watts in samples)
+    busy = [sample for sample in samples if sample[1] >= 0.8 * most]
+    return {"sm_mhz": statistics.median(megahertz for megahertz, _ in busy),
+            "power_w": statistics.median(watts for _, watts in busy)}
+
+
 # --- what is here ---
 
 def facts(stage):
@@ -213,6 +245,8 @@ def sanitizer(stage):
             {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if kind == "memcheck" else None)
         if ended.code is None:
             raise Skipped(f"it did not end within {ended.seconds:.0f} s (logs/{ended.log.name})")
+        if "Internal Sanitizer Error" in ended.output:
+            raise Skipped(f"the tool itself failed (logs/{ended.log.name})")
         said = [line.strip("= ") for line in ended.output.splitlines() if line.startswith("=========") and line.strip("= ")]
         tried = ended.output.count('"status":"ok"')
         if ended.code in (0, 1) and tried > 0 and any("SUMMARY: 0 " in line for line in said):
@@ -283,6 +317,30 @@ def core_bits(stage):
     compare_ways(stage, {model: MODELS[model] for model in CORE}, {}, {}, twice=False)
 
 
+LOSS_STEPS = 10
+LARGEST_LOSS_DIFFERENCE = 2e-3
+
+
+def losses(stage):
+    """The one check of meaning from end to end: the same model on the same data, on the CPU and on the GPU."""
+    flags = [FP32, f"--training.steps={LOSS_STEPS}"]
+
+    def apart(model, config):
+        names = {device: slug("loss", model, device) for device in ("cpu", "cuda")}
+        for device, name in names.items():
+            train(stage, name, config, [*flags, f"--job.device={device}"], 60).expect()
+        cpu, cuda = ([line["loss"] for line in metrics(stage, name)] for name in names.values())
+        if len(cpu) != LOSS_STEPS or len(cuda) != LOSS_STEPS:
+            raise Failed("a run has not all of its steps")
+        most = max(abs(a - b) for a, b in zip(cpu, cuda))
+        if most > LARGEST_LOSS_DIFFERENCE:
+            raise Failed(f"losses differ by {most:.2e}, at most {LARGEST_LOSS_DIFFERENCE} is allowed: {cpu} and {cuda}")
+        return {"largest_difference": most, "last_loss": cuda[-1]}
+
+    stage.cases({f"{model}: CPU and GPU": lambda m=model, c=config: apart(m, c)
+                 for model, config in {"llama3": LLAMA, "deepseek_v3": DEEPSEEK}.items()}, at_once=2)
+
+
 def other_bits(stage):
     compare_ways(stage, {model: how for model, how in MODELS.items() if model not in CORE}, FUSED_MODELS,
                  {"llama3 bf16": POLICIES, "deepseek_v3 bf16": ["default", "full"]}, twice=True)
@@ -346,6 +404,9 @@ FLOAT8 = ["--model.converters=float8", "--quantize.linear.float8.filter_fqns=out
 COMPASS_STEPS = (4, 10)  # not measured, measured
 COMPASS_CASES = {
     "batch 1": [],
+    "batch 1, attention by flash": ["--compile.attention=flash"],
+    "32,768 tokens in 8 microbatches": ["--training.global_batch_size=8"],
+    "8,192 tokens": ["--training.seq_len=8192"],
     "batch 1, the loss in eight chunks": ["--compile.loss_chunks=8"],
     "batch 2": ["--training.local_batch_size=2"],
     "batch 1, everything recomputed": ["--activation_checkpoint.mode=full"],
@@ -374,19 +435,20 @@ def compass(stage):
 
     def speed_of(name, flags):
         planned = plan_of_compass(stage, name, flags)
-        train_or_say_why(stage, slug("compass", name), EIGHT_B,
-                         [*COMPASS, *flags, CUDAGRAPH, f"--training.steps={warm_up + measured}"], 90)
+        with watch_clock() as clock:
+            train_or_say_why(stage, slug("compass", name), EIGHT_B,
+                             [*COMPASS, *flags, CUDAGRAPH, f"--training.steps={warm_up + measured}"], 90)
         lines = metrics(stage, slug("compass", name))[warm_up:]
         step_s = statistics.median(line["step_time_s"] for line in lines)
         facts_of = recorded(stage, slug("compass", name))
         return {"tokens_per_s": planned["tokens_per_step"] / step_s, "median_ms": step_s * 1e3,
-                "mfu": lines[-1]["mfu"], "planned_tokens_per_s": planned["tokens_per_s"],
+                "mfu": lines[-1]["mfu"], "planned_tokens_per_s": planned["tokens_per_s"], **clock_under_load(clock),
                 "tensors_gib": max(line["memory_gib"] for line in lines),
                 "planned_gib": planned["memory"]["total_bytes"] / GIB, "planned_for": planned["device"],
                 "segments": facts_of["segments"], "last_loss": lines[-1]["loss"]}
 
     for name, flags in COMPASS_CASES.items():
-        stage.case(f"llama3 8B bf16, 4096 tokens, {name}", lambda n=name, f=flags: speed_of(n, f), 20)
+        stage.case(f"llama3 8B bf16, {name}", lambda n=name, f=flags: speed_of(n, f), 20)
 
     def with_measured_algorithms():
         table = stage.work / "matmul_algorithms.json"
@@ -396,7 +458,31 @@ def compass(stage):
         return {**speed_of("measured algorithms", [f"--compile.matmul_algorithms={table}"]),
                 "products": len(rows), "saved_alone_ms": saved / 1e3}
 
-    stage.case("llama3 8B bf16, 4096 tokens, measured algorithms of products", with_measured_algorithms, 40)
+    stage.case("llama3 8B bf16, batch 1, measured algorithms of products", with_measured_algorithms, 40)
+
+
+def profile_of_last(steps):
+    """Flags that profile the last of so many steps."""
+    return [f"--training.steps={steps}", "--profiling.enable_profiling=true", f"--profiling.profile_freq={steps}",
+            "--profiling.profiler_active=1", "--profiling.profiler_warmup=1"]
+
+
+def record_kernels(stage, name, label, most):
+    """A result for each of the kernels that took longest in the profile of a run; returns the sums over all."""
+    trace = next((stage.work / name).glob("profile_traces/*/rank0_trace.json"))
+    spent = {}
+    for found in json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]:
+        if found.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+            microseconds, launches = spent.get(found["name"], (0.0, 0))
+            spent[found["name"]] = (microseconds + found["dur"], launches + 1)
+    trace.unlink()  # too large to be brought home
+    if not spent:
+        raise Failed("the trace of the profiler has no kernel")
+    total = sum(microseconds for microseconds, _ in spent.values())
+    for kernel, (microseconds, launches) in sorted(spent.items(), key=lambda item: -item[1][0])[:most]:
+        stage.record(f"{label}: {kernel[:120]}", "ok",
+                     figures={"ms": microseconds / 1e3, "launches": launches, "share": microseconds / total})
+    return {"kernels": len(spent), "launches": sum(n for _, n in spent.values()), "ms": total / 1e3}
 
 
 def kernel_table(stage):
@@ -405,24 +491,39 @@ def kernel_table(stage):
         name = slug("profiled", way)
 
         def profiled(name=name, way=way):
-            train_or_say_why(stage, name, EIGHT_B, [
-                *COMPASS, *WAYS[way], "--training.steps=6", "--profiling.enable_profiling=true",
-                "--profiling.profile_freq=6", "--profiling.profiler_active=1", "--profiling.profiler_warmup=1"], 90)
-            trace = next((stage.work / name).glob("profile_traces/*/rank0_trace.json"))
-            spent = {}
-            for found in json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]:
-                if found.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
-                    microseconds, launches = spent.get(found["name"], (0.0, 0))
-                    spent[found["name"]] = (microseconds + found["dur"], launches + 1)
-            trace.unlink()  # too large to be brought home
-            if not spent:
-                raise Failed("the trace of the profiler has no kernel")
-            total = sum(microseconds for microseconds, _ in spent.values())
-            for kernel, (microseconds, launches) in sorted(spent.items(), key=lambda item: -item[1][0])[:40]:
-                stage.record(f"{way}: {kernel[:120]}", "ok",
-                             figures={"ms": microseconds / 1e3, "launches": launches, "share": microseconds / total})
-            return {"kernels": len(spent), "launches": sum(n for _, n in spent.values()), "ms": total / 1e3}
-        stage.case(f"{way}: all kernels of a step", profiled, 20)
+            train_or_say_why(stage, name, EIGHT_B, [*COMPASS, *WAYS[way], *profile_of_last(6)], 90)
+            return record_kernels(stage, name, way, 40)
+        stage.case(f"{way}: all kernels of a step", profiled, 10)
+
+
+# As much of each model as a step takes half a second for.
+WHOLE = ["--training.dtype=bfloat16", "--activation_checkpoint.mode=none", *FUSED, "--training.seq_len=4096"]
+OTHER_MODELS = {
+    "qwen3 8B, 4,096 tokens": ("configs/qwen3_8b.toml", [*WHOLE, "--training.local_batch_size=1"]),
+    "llama3 8B, 16 layers, 8,192 tokens in documents": (EIGHT_B, [
+        *WHOLE, "--model.n_layers=16", "--training.seq_len=8192", "--training.document_attention=true"]),
+    "deepseek_v3 16B, 8 layers, 16,384 tokens": ("configs/deepseek_v3_16b.toml", [
+        *WHOLE, "--model.n_layers=8", "--parallelism.expert_parallel_degree=1"]),
+    "gpt_oss 20B, 6 layers, 8,192 tokens": ("configs/gpt_oss_20b.toml", [
+        *WHOLE, "--model.n_layers=6", "--parallelism.expert_parallel_degree=1", "--training.local_batch_size=2"]),
+}
+
+
+def other_models(stage):
+    """Speed of recorded steps, and the kernels of one of them."""
+    steps = 12
+
+    def measured(name, config, flags):
+        train_or_say_why(stage, name, config, [*flags, CUDAGRAPH, *profile_of_last(steps)], 90)
+        lines = metrics(stage, name)
+        step_s = statistics.median(line["step_time_s"] for line in lines[4:-2])
+        return {"median_ms": step_s * 1e3, "tokens_per_s": statistics.median(line["tokens_per_s"] for line in lines[4:-2]),
+                "mfu": statistics.median(line["mfu"] for line in lines[4:-2]),
+                "tensors_gib": max(line["memory_gib"] for line in lines), "last_loss": lines[-1]["loss"],
+                **record_kernels(stage, name, name, 20)}
+
+    for name, (config, flags) in OTHER_MODELS.items():
+        stage.case(name, lambda n=slug("model", name), c=config, f=flags: measured(n, c, f), 15)
 
 
 # --- every way to end ---
@@ -673,8 +774,10 @@ STAGES = [
     ("kernels", 70, 10, kernels),
     ("compass", 230, 30, compass),
     ("core bits", 80, 20, core_bits),
+    ("losses", 40, 15, losses),
     ("kernel times", 40, 10, kernel_times),
-    ("kernel table", 90, 30, kernel_table),
+    ("kernel table", 60, 15, kernel_table),
+    ("other models", 80, 20, other_models),
     ("contract", 30, 8, contract),
     ("other bits", 110, 20, other_bits),
     ("teardown", 60, 15, teardown),
@@ -684,5 +787,5 @@ STAGES = [
     ("speed", 400, 40, speed),
 ]
 # One command's worth each.
-HALVES = {"first": ["kernels", "compass", "core bits", "kernel times", "kernel table", "contract", "other bits", "teardown"],
-          "second": ["sanitizer", "memory", "ranks", "speed"]}
+HALVES = {"first": ["kernels", "compass", "core bits", "losses", "kernel times", "kernel table", "contract", "other bits", "teardown"],
+          "second": ["sanitizer", "other models", "memory", "ranks", "speed"]}
