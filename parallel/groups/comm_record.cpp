@@ -1,17 +1,22 @@
-// A ring buffer under one mutex: entry n lies at n modulo the capacity. A late `done` finds an entry only if
-// it still has that number, so an overwritten one is not marked by mistake. Collectives are counted per
-// group, because only that number means the same on all ranks. What blocks is the oldest entry that somebody
-// waits for, else the oldest that is not done. Bytes that are no UTF-8 are replaced, so that writing the file
-// cannot throw for them.
+// A ring buffer under one mutex, taken in one block when a record is kept: entry n lies at n modulo the
+// capacity. Texts repeat from step to step, so each is kept once and entries point to it. Were they copied
+// into the entries, they would lie between the large buffers of a step for thousands of steps, and keep the
+// heap from giving those back. A late `done` finds an entry only if it still has that number, so an
+// overwritten one is not marked by mistake. Collectives are counted per group, because only that number means
+// the same on all ranks. What blocks is the oldest entry that somebody waits for, else the oldest that is not
+// done. Bytes that are no UTF-8 are replaced, so that writing the file cannot throw for them.
 #include "parallel/groups/comm_record.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "support/crash_report.h"
@@ -25,33 +30,44 @@ using Clock = std::chrono::steady_clock;
 
 enum class State { called, waited_for, done };
 
+// What a program calls again and again: module, op, collective, group, dtype, phase. Ordered by what differs
+// first. Numbers of elements are not part of it: exchanges by exact counts have other ones in each step.
+template <class Text>
+using TextsOf = std::tuple<Text, Text, Text, Text, Text, Text>;
+using Texts = TextsOf<std::string>;
+enum TextIndex : std::size_t { kModule, kOp, kCollective, kGroup, kDtype, kPhase };
+
 struct Entry {
-  std::int64_t number = 0, in_group = 0, step = 0;
-  std::string collective, group, dtype, op, module;
-  const char* phase = "";
+  std::int64_t number = comm_record::kNotRecorded, in_group = 0, step = 0;
+  const Texts* texts = nullptr;
   std::int64_t input_elements = 0, output_elements = 0;
   State state = State::called;
   std::chrono::system_clock::time_point called_at;
   Clock::time_point called, waited_for, done;
+
+  template <std::size_t kIndex>
+  const auto& text() const {
+    return std::get<kIndex>(*texts);
+  }
 };
 
 struct Record {
   std::mutex mutex;
-  std::size_t capacity = 0;
   std::int64_t next = 0;
   double waited_s = 0;      // for all that are done
-  std::vector<Entry> ring;  // entry `number` at number % capacity
+  std::vector<Entry> ring;  // entry `number` at number % ring.size()
+  std::set<Texts, std::less<>> texts;
   std::map<std::string, std::int64_t, std::less<>> calls_of_group;
 
   // nullptr: overwritten since, or never recorded.
   Entry* find(std::int64_t number) {
-    if (number < 0 || capacity == 0 || number >= next) return nullptr;
-    Entry& entry = ring[static_cast<std::size_t>(number) % capacity];
+    if (number < 0 || ring.empty() || number >= next) return nullptr;
+    Entry& entry = ring[static_cast<std::size_t>(number) % ring.size()];
     return entry.number == number ? &entry : nullptr;
   }
   template <class F>
   void for_each(F f) {
-    for (std::int64_t number = next - static_cast<std::int64_t>(ring.size()); number < next; ++number)
+    for (std::int64_t number = std::max<std::int64_t>(0, next - std::ssize(ring)); number < next; ++number)
       f(*find(number));
   }
   // What blocks: a wait, else the oldest that is not done.
@@ -71,18 +87,20 @@ Record& record() {
   return one;
 }
 
+const Texts* texts_of(Record& r, const Call& call, std::string_view op, std::string_view module,
+                      std::string_view phase) {
+  const TextsOf<std::string_view> key(module, op, call.collective, call.group, call.dtype, phase);
+  auto known = r.texts.find(key);
+  if (known == r.texts.end()) known = r.texts.emplace(std::make_from_tuple<Texts>(key)).first;
+  return &*known;
+}
+
 // Graphs say what runs; eager steps open scopes; between steps there is neither.
-void say_for_whom(Entry& entry) {
+const Texts* texts_of(Record& r, const Call& call) {
   const CurrentWork& work = current_work();
-  if (work.what != nullptr) {
-    entry.op = work.what;
-    entry.module = work.where;
-    entry.phase = phase_name(work.phase);
-    return;
-  }
-  entry.op.clear();
-  entry.module = module_path();
-  entry.phase = entry.module.empty() ? "" : phase_name(current_phase());
+  if (work.what != nullptr) return texts_of(r, call, work.what, work.where, phase_name(work.phase));
+  const std::string module = module_path();
+  return texts_of(r, call, "", module, module.empty() ? "" : phase_name(current_phase()));
 }
 
 double seconds(Clock::time_point from, Clock::time_point to) {
@@ -102,13 +120,13 @@ const char* name_of(State state) {
 }
 
 std::string describe(const Entry& entry) {
-  const std::string whom = entry.module.empty() ? "" : " for " + entry.module;
-  const std::string phase = *entry.phase == '\0' ? "" : std::string(entry.phase) + ", ";
+  const std::string whom = entry.text<kModule>().empty() ? "" : " for " + entry.text<kModule>();
+  const std::string phase = entry.text<kPhase>().empty() ? "" : entry.text<kPhase>() + ", ";
   const bool waits = entry.state == State::waited_for;
   const double elapsed_s = seconds(waits ? entry.waited_for : entry.called, Clock::now());
   return fmt::format(
-      "{} of {} {} in group {}{} ({}step {}), {}", entry.collective, entry.input_elements, entry.dtype,
-      entry.group, whom, phase, entry.step,
+      "{} of {} {} in group {}{} ({}step {}), {}", entry.text<kCollective>(), entry.input_elements,
+      entry.text<kDtype>(), entry.text<kGroup>(), whom, phase, entry.step,
       waits ? fmt::format("waited for {:.1f} s", elapsed_s) : fmt::format("called {:.1f} s ago", elapsed_s));
 }
 
@@ -118,14 +136,14 @@ nlohmann::ordered_json json_of(const Entry& entry) {
       {"number", entry.number},
       {"in_group", entry.in_group},
       {"step", entry.step},
-      {"collective", entry.collective},
-      {"group", entry.group},
-      {"dtype", entry.dtype},
+      {"collective", entry.text<kCollective>()},
+      {"group", entry.text<kGroup>()},
+      {"dtype", entry.text<kDtype>()},
       {"input_elements", entry.input_elements},
       {"output_elements", entry.output_elements},
-      {"op", entry.op},
-      {"module", entry.module},
-      {"phase", entry.phase},
+      {"op", entry.text<kOp>()},
+      {"module", entry.text<kModule>()},
+      {"phase", entry.text<kPhase>()},
       {"state", name_of(entry.state)},
       {"called_at",
        fmt::format("{:%FT%T}Z", std::chrono::time_point_cast<std::chrono::microseconds>(entry.called_at))},
@@ -138,40 +156,39 @@ nlohmann::ordered_json json_of(const Entry& entry) {
 void keep(std::size_t entries) {
   Record& r = record();
   const std::lock_guard lock(r.mutex);
-  r.capacity = entries;
   r.next = 0;
-  r.ring.clear();
+  r.ring = std::vector<Entry>(entries);
+  r.texts.clear();
   r.calls_of_group.clear();
 }
+
+std::size_t record_bytes(std::size_t entries) { return entries * sizeof(Entry); }
 
 std::size_t kept() {
   Record& r = record();
   const std::lock_guard lock(r.mutex);
-  return r.capacity;
+  return r.ring.size();
 }
 
 std::int64_t called(const Call& call) {
   Record& r = record();
   const std::lock_guard lock(r.mutex);
-  if (r.capacity == 0) return kNotRecorded;
+  if (r.ring.empty()) return kNotRecorded;
   const std::int64_t number = r.next++;
-  if (r.ring.size() < r.capacity) r.ring.emplace_back();
-  Entry& entry = r.ring[static_cast<std::size_t>(number) % r.capacity];
+  Entry& entry = r.ring[static_cast<std::size_t>(number) % r.ring.size()];
   auto calls = r.calls_of_group.find(call.group);
   if (calls == r.calls_of_group.end()) calls = r.calls_of_group.emplace(std::string(call.group), 0).first;
   entry.number = number;
   entry.in_group = calls->second++;
   entry.step = progress::step();
-  entry.collective = call.collective;
-  entry.group = call.group;
-  entry.dtype = call.dtype;
+  entry.texts = texts_of(r, call);
   entry.input_elements = call.input_elements;
   entry.output_elements = call.output_elements;
-  say_for_whom(entry);
   entry.state = State::called;
   entry.called_at = std::chrono::system_clock::now();
   entry.called = Clock::now();
-  progress::called(number, entry.collective, entry.group, entry.in_group, entry.module);
+  progress::called(number, entry.text<kCollective>(), entry.text<kGroup>(), entry.in_group,
+                   entry.text<kModule>());
   return number;
 }
 
@@ -182,7 +199,8 @@ void waited_for(std::int64_t number) {
   if (entry == nullptr || entry->state != State::called) return;
   entry->state = State::waited_for;
   entry->waited_for = Clock::now();
-  progress::waits_for(entry->collective, entry->group, entry->in_group, entry->module);
+  progress::waits_for(entry->text<kCollective>(), entry->text<kGroup>(), entry->in_group,
+                      entry->text<kModule>());
 }
 
 void done(std::int64_t number) {

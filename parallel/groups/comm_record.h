@@ -2,8 +2,9 @@
 // a name. What a rank waits for and the others never called is the first difference between their files.
 //
 // Process-wide, like the crash report; any thread. Steps are those of progress.h, which is told of each call,
-// too. Off until `keep`. Entries own their texts and overwrite the oldest; an entry costs less than a
-// microsecond. Collectives over NCCL are in LibTorch's own record (gpu_records.h).
+// too. Off until `keep`. All memory is taken by `keep`, but for a copy of each text. Entries
+// overwrite the oldest; an entry costs less than a microsecond. Collectives over NCCL are in LibTorch's own
+// record (gpu_records.h).
 //
 // The file, one JSON object:
 //   rank, world_size, step   the step that was under way, from 1
@@ -25,8 +26,10 @@
 
 namespace rondo::comm_record {
 
-// Of the latest so many collectives; forgets what was recorded so far. 0: off.
+// Keeps the latest `entries` collectives from here on; forgets what was recorded so far. 0: off.
 void keep(std::size_t entries);
+// What a record of `entries` takes, in bytes, without its texts.
+std::size_t record_bytes(std::size_t entries);
 std::size_t kept();
 
 struct Call {

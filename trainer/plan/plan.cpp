@@ -10,6 +10,7 @@
 
 #include "compiler/report/memory_timeline.h"
 #include "models/parts/decoder.h"
+#include "parallel/groups/comm_record.h"
 #include "support/error.h"
 #include "support/files/atomic_file.h"
 #include "support/stopwatch.h"
@@ -173,6 +174,9 @@ JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::optional<std::
   plan.steps = config.training.steps;
   plan.device = &device;
   plan.usable_bytes = memory_of(device) - device.reserve_bytes;
+  if (!device.is_gpu && world > 1)
+    plan.usable_bytes -= static_cast<std::int64_t>(
+        comm_record::record_bytes(static_cast<std::size_t>(config.comm.trace_buf_size)));
   plan.times.model_ms = started.milliseconds();
 
   const std::optional<MatmulTable> matmuls = matmul_table(config);

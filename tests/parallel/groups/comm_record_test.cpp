@@ -1,6 +1,8 @@
 // The record of collectives, called by hand.
 #include "parallel/groups/comm_record.h"
 
+#include <malloc.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
@@ -85,6 +87,23 @@ TEST_CASE("what is waited for comes before what was only called") {
   comm_record::waited_for(second);
   CHECK_THAT(comm_record::under_way(), ContainsSubstring("all_reduce of 3 Float in group all") &&
                                            ContainsSubstring("waited for 0.0 s"));
+}
+
+TEST_CASE("a record takes its memory when it is kept, and none for calls that come again") {
+  constexpr std::size_t kEntries = 20'000;
+  const auto in_use = [] { return static_cast<std::int64_t>(mallinfo2().uordblks + mallinfo2().hblkhd); };
+  const std::int64_t before = in_use();
+  const Kept kept(kEntries);
+  const auto call_all = [] {
+    for (const char* group : {"dp", "tp", "all_the_ranks_of_a_stage"})
+      for (const char* collective : {"all_gather", "reduce_scatter", "all_reduce"})
+        comm_record::done(comm_record::called({collective, group, "BFloat16", 4096, 8192}));
+  };
+  call_all();
+  const std::int64_t at_start = in_use();
+  CHECK(at_start - before >= static_cast<std::int64_t>(comm_record::record_bytes(kEntries)));
+  for (int step = 0; step < 3'000; ++step) call_all();  // more than once around
+  CHECK(in_use() == at_start);
 }
 
 TEST_CASE("the oldest entries make room, and each group counts on its own") {
