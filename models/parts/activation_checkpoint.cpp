@@ -17,11 +17,12 @@ struct CheckpointBackward final : torch::autograd::Node {
   KeptResults kept;
   at::Tensor x;
   variable_list leaves;
+  bool again = true;  // the backward comes once more, as its other half
 
   variable_list apply(variable_list&& gradients) override {
     const c10::AutoGradMode with_gradients(true);
     const at::Tensor input = x.detach().requires_grad_(true);
-    const at::Tensor output = kept.replay([&] { return block(input); });
+    const at::Tensor output = kept.replay([&] { return block(input); }, again);
     variable_list wanted{input};
     // Gradients of weights may be left for a later half of the backward, or go elsewhere than to the leaves.
     if (!leaves.empty() && task_should_compute_output(1))
@@ -31,6 +32,8 @@ struct CheckpointBackward final : torch::autograd::Node {
     made.resize(1 + leaves.size());
     return made;
   }
+  // Before the last apply().
+  void will_release_variables() override { again = false; }
   void release_variables() override {
     x.reset();
     leaves.clear();

@@ -1,6 +1,7 @@
 // Activation checkpointing of a block: its forward keeps only its input, and results of ops that are asked
 // for; its backward computes the block again first. (Chen et al., "Training Deep Nets with Sublinear Memory
-// Cost", 2016.) Bit for bit the same results.
+// Cost", 2016.) Bit for bit the same results. A backward in several parts, all but the last of which retain
+// the graph, computes the block again in each, and keeps input and results until the last.
 #pragma once
 
 #include <ATen/core/Tensor.h>

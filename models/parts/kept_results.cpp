@@ -1,7 +1,7 @@
-// While one of the two runs is under way the thread includes the key Fake, so every op comes here; while an
-// op itself runs the key is excluded, so what a kernel calls does not. Kept tensors are copies without
-// autograd's data that share storage and version with what the function goes on with: the version tells
-// whether somebody wrote to it.
+// While the function runs the thread includes the key Fake, so every op comes here; while an op itself runs
+// the key is excluded, so what a kernel calls does not. Kept tensors are copies without autograd's data that
+// share storage and version with what the function goes on with: the version tells whether somebody wrote to
+// it. What is handed out while another replay follows is such a copy, too: autograd makes it part of a graph.
 #include "models/parts/kept_results.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -31,6 +31,11 @@ void map_tensors(IValue& value, const Map& map) {
   }
 }
 
+IValue copy_without_autograd(IValue value) {
+  map_tensors(value, [](const at::Tensor& t) { return t.defined() ? t.tensor_data() : t; });
+  return value;
+}
+
 std::uint32_t versions_of(std::vector<IValue>& values) {
   std::uint32_t sum = 0;
   for (IValue& value : values)
@@ -56,10 +61,13 @@ at::Tensor KeptResults::run(const std::function<at::Tensor()>& function) {
 
 at::Tensor KeptResults::record(const std::function<at::Tensor()>& function) { return run(function); }
 
-at::Tensor KeptResults::replay(const std::function<at::Tensor()>& function) {
+at::Tensor KeptResults::replay(const std::function<at::Tensor()>& function, bool again) {
   replays_ = true;
+  again_ = again;
+  handed_out_ = 0;
   at::Tensor result = run(function);
   RONDO_ASSERT(handed_out_ == kept_.size(), "a function that is computed again calls fewer ops");
+  if (!again) kept_.clear();
   return result;
 }
 
@@ -78,8 +86,7 @@ void KeptResults::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, 
 
 void KeptResults::keep(const c10::OperatorHandle& op, const std::vector<IValue>& stack) {
   Call kept{op_name(op), {stack.end() - std::ssize(op.schema().returns()), stack.end()}, 0};
-  for (IValue& value : kept.results)
-    map_tensors(value, [](const at::Tensor& t) { return t.defined() ? t.tensor_data() : t; });
+  for (IValue& value : kept.results) value = copy_without_autograd(value);
   kept.versions = versions_of(kept.results);
   kept_.push_back(std::move(kept));
 }
@@ -91,7 +98,8 @@ void KeptResults::hand_out(const c10::OperatorHandle& op, std::vector<IValue>* s
   Call& kept = kept_[handed_out_++];
   RONDO_ASSERT(versions_of(kept.results) == kept.versions, "a kept result of " + name + " was overwritten");
   stack->resize(stack->size() - op.schema().arguments().size());
-  for (IValue& value : kept.results) stack->push_back(std::move(value));
+  for (IValue& value : kept.results)
+    stack->push_back(again_ ? copy_without_autograd(value) : std::move(value));
 }
 
 }  // namespace rondo

@@ -1,9 +1,9 @@
 // Results of some ops of a function that are kept, so that it can be computed again without running these
 // ops: selective activation checkpointing (He, "Selective Activation Checkpointing in PyTorch", 2024).
 //
-// The function runs twice, record() and then replay(), with the same arguments, and calls the same ops in the
-// same order. So the n-th op to keep gives in replay() what it gave in record(), bit for bit; the other ops
-// run again. Below autograd: in replay() autograd sees every op and makes its nodes as always.
+// The function runs in record() and then in each replay() with the same arguments, and calls the same ops in
+// the same order. So the n-th op to keep gives in a replay() what it gave in record(), bit for bit; the other
+// ops run again. Below autograd: in replay() autograd sees every op and makes its nodes as always.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,8 +29,9 @@ class KeptResults final : OpInterceptor {
   ~KeptResults();
 
   at::Tensor record(const std::function<at::Tensor()>& function);
-  // Once. Asserts that the ops are the same and that nobody has overwritten a kept result.
-  at::Tensor replay(const std::function<at::Tensor()>& function);
+  // Asserts that the ops are the same and that nobody has overwritten a kept result. `again`: another replay
+  // follows. The last one lets go of each result as it hands it out.
+  at::Tensor replay(const std::function<at::Tensor()>& function, bool again = false);
 
  private:
   struct Call;
@@ -44,7 +45,7 @@ class KeptResults final : OpInterceptor {
   KeepsResults keeps_;
   std::vector<Call> kept_;
   std::size_t handed_out_ = 0;
-  bool replays_ = false;
+  bool replays_ = false, again_ = false;
   std::int64_t counted_ = 0;  // calls of ops of which every second one is kept
 };
 

@@ -24,10 +24,13 @@ TEST_CASE("pipelines of Llama 3 have the bits of accumulation, resume it and are
   forget_the_last(place, "accumulated", "resumed with a pipeline");
   pipeline("resumed with a pipeline", schedule_of_csv(place));
   pipeline("ZBVZeroBubble, eager", schedule("ZBVZeroBubble") + kEager);
+  pipeline("ZBVZeroBubble, eager, selective",
+           schedule("ZBVZeroBubble") + kEager + Words{"--activation_checkpoint.mode=selective"});
   forget_the_last(place, "ZBVZeroBubble, eager", "resumed without");
   accumulate("resumed without");
-  for (const char* run : {"GPipe, eager", "1F1B, replay", "InterleavedZeroBubble, interpreter",
-                          "resumed with a pipeline", "ZBVZeroBubble, eager", "resumed without"})
+  for (const char* run :
+       {"GPipe, eager", "1F1B, replay", "InterleavedZeroBubble, interpreter", "resumed with a pipeline",
+        "ZBVZeroBubble, eager", "ZBVZeroBubble, eager, selective", "resumed without"})
     check_equals(place, "accumulated", run);
   CHECK(place.metrics("accumulated").front().at("grad_norm") > 1);  // above training.max_norm: clipped
 }

@@ -50,6 +50,23 @@ TEST_CASE("the first product is kept, every second one and all other ops run aga
   CHECK(made[0].data_ptr() == first[0].data_ptr());  // no copy
 }
 
+TEST_CASE("each replay hands out the kept results, and the last one lets go of them") {
+  const Tensor a = at::rand({3, 3}), b = at::rand({3, 3});
+  Tensor made;
+  const auto function = [&] { return made = at::mm(a, b); };
+  KeptResults kept(kKeeps);
+  kept.record(function);
+  const c10::Storage storage = made.storage();
+  for (const bool again : {true, true, false}) {
+    made.reset();
+    CHECK(storage.use_count() == 2);  // this one, and that of the kept result
+    kept.replay(function, again);
+    CHECK(made.storage().data() == storage.data());
+  }
+  made.reset();
+  CHECK(storage.use_count() == 1);
+}
+
 TEST_CASE("where nothing is kept all ops run again") {
   const Tensor a = at::ones({2, 2});
   KeptResults kept(nullptr);
@@ -76,24 +93,57 @@ TEST_CASE("another op, fewer ops and a kept result that was overwritten are refu
   refused([&] { return at::mm(a, a).add_(1); }, product, "a kept result of aten.mm.default was overwritten");
 }
 
-TEST_CASE("a checkpointed block has the gradients of the block, with kept results or without") {
-  const Tensor x = at::rand({4, 4}).requires_grad_(true), w = at::rand({4, 4}).requires_grad_(true);
-  const auto block = [&](const Tensor& in) {
+// A block, two of whose products are kept.
+struct FourProducts {
+  Tensor x = at::rand({4, 4}).requires_grad_(true), w = at::rand({4, 4}).requires_grad_(true);
+  Tensor operator()(const Tensor& in) const {
     const Tensor h = at::silu(at::mm(in, w));
     return at::mm(at::mm(h, w), at::silu(at::mm(h, h))) + in;
-  };
-  const auto gradients = [&](const Tensor& output) {
-    return torch::autograd::grad({output}, {x, w}, {at::ones_like(output)});
-  };
-  const Tensor plain = block(x);
-  const auto expected = gradients(plain);
+  }
+};
+
+// `again`: another backward follows.
+std::vector<Tensor> gradients(const Tensor& output, const std::vector<Tensor>& leaves, bool again = false) {
+  return torch::autograd::grad({output}, leaves, {at::ones_like(output)}, /*retain_graph=*/again);
+}
+
+TEST_CASE("a checkpointed block has the gradients of the block, with kept results or without") {
+  const FourProducts block;
+  const Tensor plain = block(block.x);
+  const auto expected = gradients(plain, {block.x, block.w});
   for (const KeepsResults keeps : {KeepsResults(nullptr), kKeeps}) {
-    const Tensor output = checkpoint(block, x, {w}, keeps);
+    const Tensor output = checkpoint(block, block.x, {block.w}, keeps);
     CHECK(at::equal(output, plain));
-    const auto found = gradients(output);
+    const auto found = gradients(output, {block.x, block.w});
     CHECK(at::equal(found[0], expected[0]));
     CHECK(at::equal(found[1], expected[1]));
   }
+}
+
+TEST_CASE("a backward in two halves, for the input and for the weights, has the gradients of a whole one") {
+  const FourProducts block;
+  const auto expected = gradients(block(block.x), {block.x, block.w});
+  for (const KeepsResults keeps : {KeepsResults(nullptr), kKeeps}) {
+    const Tensor output = checkpoint(block, block.x, {block.w}, keeps);
+    CHECK(at::equal(gradients(output, {block.x}, /*again=*/true)[0], expected[0]));
+    CHECK(at::equal(gradients(output, {block.w})[0], expected[1]));
+  }
+}
+
+TEST_CASE("a checkpointed block keeps results until the last half of its backward, and no longer") {
+  const Tensor x = at::rand({4, 4}).requires_grad_(true), w = at::rand({4, 4}).requires_grad_(true);
+  c10::Storage kept;
+  const auto block = [&](const Tensor& in) {
+    const Tensor product = at::mm(in, w);
+    if (!kept) kept = product.storage();
+    return at::silu(product);
+  };
+  const Tensor output = checkpoint(block, x, {w}, kKeeps);
+  CHECK(kept.use_count() == 2);  // this one, and that of the kept result
+  gradients(output, {x}, /*again=*/true);
+  CHECK(kept.use_count() == 2);
+  gradients(output, {w});
+  CHECK(kept.use_count() == 1);
 }
 
 TEST_CASE("a random op of a checkpointed block draws once") {
