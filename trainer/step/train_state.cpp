@@ -100,11 +100,13 @@ std::vector<StatePart> TrainState::parts() const {
 }
 
 std::string TrainState::hash(ProcessGroups& groups) const {
+  std::vector<StatePart> by_name = parts();
+  std::sort(by_name.begin(), by_name.end(),
+            [](const StatePart& a, const StatePart& b) { return a.name < b.name; });
   XXH64_hash_t mine = 0;
-  for (const Entry& entry : entries_) {
-    if (entry.constant || entry.name == kHalted) continue;
-    mine = XXH3_64bits_withSeed(entry.name.data(), entry.name.size(), mine);
-    const at::Tensor on_host = entry.tensor.cpu();
+  for (const StatePart& part : by_name) {
+    mine = XXH3_64bits_withSeed(part.name.data(), part.name.size(), mine);
+    const at::Tensor on_host = part.tensor.cpu();
     mine = XXH3_64bits_withSeed(on_host.const_data_ptr(), on_host.nbytes(), mine);
   }
   const std::vector<std::int64_t> all = groups.all_gather(static_cast<std::int64_t>(mine));

@@ -45,8 +45,8 @@ class TrainState {
   // the accumulators, which are zero between steps. The tensors are the state itself.
   std::vector<StatePart> parts() const;
 
-  // Hash (XXH3) of names and bits of all state on the ranks of the first replica, constants and what halts
-  // steps left out: 16 hex digits, the same on every rank.
+  // Hashes (XXH3) names and bits of what a checkpoint saves, in the order of the names, on the ranks of the
+  // first replica: 16 hex digits, the same on every rank and for every executor.
   std::string hash(ProcessGroups& groups) const;
 
  private:
