@@ -9,9 +9,16 @@
 // What makes this safe: two views of one storage that start at the same element and have the same type
 // (dtype, sizes, strides) are the same tensor. Ops that move the start end such a chain; of them only a slice
 // of the whole goes. A wait ends it too: what stands before it is not to be read.
+//
+// A graph of several ranks keeps its types of sharding. A transposition of a dimension of one element moves
+// no element, but where ranks have a part each along that dimension, it says where the part lies, and a view
+// would not: [T, 1, D] -> [1, T, D] of one head a rank. So a node stays where its simpler form has another
+// type.
 #include "compiler/ir/op_facts.h"
 #include "compiler/ir/storages.h"
 #include "compiler/passes/passes.h"
+#include "compiler/verify/infer_sharding.h"
+#include "compiler/verify/sharding_rules.h"
 
 namespace rondo::ir {
 namespace {
@@ -33,6 +40,7 @@ class Canonicalizer {
         roots_(storage_roots(graph)),
         returned_(graph.values.size(), false),
         written_(overwritten_storages(graph, roots_)),
+        shardings_(value_shardings(graph)),
         chains_(graph.values.size()),
         replacement_(graph.values.size(), kNoValue) {
     for_each_operand(graph.return_node(), [&](ValueId id) { returned_[root(id)] = true; });
@@ -62,7 +70,23 @@ class Canonicalizer {
  private:
   ValueId root(ValueId id) const { return roots_[id]; }
   ValueId replaced(ValueId id) const { return replacement_[id] == kNoValue ? id : replacement_[id]; }
-  bool same_type(ValueId a, ValueId b) const { return graph_.value(a).type == graph_.value(b).type; }
+  bool same_type(ValueId a, ValueId b) const {
+    return graph_.value(a).type == graph_.value(b).type && shardings_[a] == shardings_[b];
+  }
+
+  // Whether a view of `from` with the sizes of `to` has the type of sharding of `to`. What is flattened has
+  // other sizes to keep, and is asked about where it has them again.
+  bool keeps_sharding(ValueId from, ValueId to) const {
+    const auto &before = shardings_[from], &after = shardings_[to];
+    if (!before || !after) return true;
+    for (std::size_t axis = 0; axis < before->axes.size(); ++axis) {
+      const Placement &p = before->axes[axis], &wanted = after->axes[axis];
+      if (p.kind == Placement::Kind::inner || wanted.kind == Placement::Kind::inner) continue;
+      if (placement_in_view(p, graph_.value(from).type.sizes, graph_.value(to).type.sizes) != wanted)
+        return false;
+    }
+    return true;
+  }
 
   // The earlier value that is the same tensor as the node's result. Where there is none, kNoValue, and the
   // node may have become a simpler one.
@@ -103,6 +127,7 @@ class Canonicalizer {
     const ValueId oldest = chains_[result].oldest_contiguous;
     if (oldest == kNoValue || oldest == result || !is_row_major(value.type)) return;
     if (element_count(graph_.value(oldest).type) != element_count(value.type)) return;  // an expand
+    if (!keeps_sharding(oldest, result)) return;
     node.op = "aten.view.default";
     node.args = {Use{oldest}, value.type.sizes};
     value.views = oldest;
@@ -112,6 +137,7 @@ class Canonicalizer {
   IdMap<ValueId> roots_;  // before this pass
   IdMap<bool> returned_;  // for a root: returned
   IdMap<bool> written_;   // for a root
+  IdMap<std::optional<Sharding>> shardings_;
   IdMap<Chain> chains_;
   IdMap<ValueId> replacement_;
 };

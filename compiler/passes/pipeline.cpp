@@ -27,7 +27,7 @@ constexpr std::array kPasses = {
         .does = "drops views and copies that change nothing; writes every view between contiguous tensors "
                 "as one `aten.view` of the oldest of them",
         .guarantees = "no detach or alias, no view of its own type, no transposition that a later one "
-                      "undoes; strides, starts and alignment stay",
+                      "undoes; strides, starts, alignment and types of sharding stay",
         .place = "first, so that every later pass meets one form of a view",
     },
     PassInfo{

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "compiler/ir/id_map.h"
 #include "compiler/ir/ir.h"
@@ -87,6 +89,11 @@ Placement product_of(const Placement& a, const Placement& b);
 // What something that is not linear makes of it.
 Placement nonlinear(const Placement& p);
 bool is_partial(const Placement& p);
+
+// Returns where a view of sizes `to` has the part of a tensor of sizes `from`; std::nullopt where no
+// dimension of the view has it.
+std::optional<Placement> placement_in_view(const Placement& p, const std::vector<std::int64_t>& from,
+                                           const std::vector<std::int64_t>& to);
 
 // Whole numbers and truths.
 bool is_integer(DType dtype);

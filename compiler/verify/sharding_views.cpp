@@ -38,12 +38,7 @@ int dim_in_view(const Sizes& from, int dim, const Sizes& to) {
 // What was flattened has its sizes again: infer_sharding.cpp.
 Placement view(const OnAxis& at, std::size_t) {
   const Placement p = at.operand(0);
-  if (p.kind != Kind::sharded) return p;
-  const Sizes &from = at.type(0).sizes, &to = at.result(0).sizes;
-  const std::vector<std::size_t> only = {static_cast<std::size_t>(p.dim)};
-  if (to.size() == 1 && p.dim > 0 && counted_dims(from) != only)
-    return Placement{Kind::inner, p.dim, p.repeated};
-  if (const int dim = dim_in_view(from, p.dim, to); dim >= 0) return moved(p, dim);
+  if (const auto placement = placement_in_view(p, at.type(0).sizes, at.result(0).sizes)) return *placement;
   throw Refused{fmt::format("dimension {}, of which each rank has a part, is none of the view's", p.dim)};
 }
 
@@ -156,5 +151,16 @@ constexpr NamedRule kViewRules[] = {
 }  // namespace
 
 std::span<const NamedRule> view_rules() { return kViewRules; }
+
+std::optional<Placement> placement_in_view(const Placement& p, const Sizes& from, const Sizes& to) {
+  if (p.kind != Kind::sharded) return p;
+  const std::vector<std::size_t> counted = counted_dims(from);
+  const bool others_count = std::any_of(counted.begin(), counted.end(), [&](std::size_t dim) {
+    return dim != static_cast<std::size_t>(p.dim);
+  });
+  if (to.size() == 1 && p.dim > 0 && others_count) return Placement{Kind::inner, p.dim, p.repeated};
+  const int dim = dim_in_view(from, p.dim, to);
+  return dim < 0 ? std::nullopt : std::optional(moved(p, dim));
+}
 
 }  // namespace rondo::ir

@@ -2,6 +2,8 @@
 // of this rank, D model dim, H heads, R width of what is rotated, V width of a value's head, L latent.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/sum.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "models/attention/attention_kinds.h"
 #include "models/parts/layers.h"
@@ -19,6 +21,20 @@ Tensor queries(const LatentAttention& a, const Tensor& x_ND, const Weights& weig
   const Tensor normed_NL = rms_norm("q_norm", latent_NL, weights, a.norm_eps);
   return linear("wq_b", weights.all_gather_sequence(normed_NL), weights);
 }
+
+// [B, S, 1, R], the same for all heads -> [B, S, H, R]. Backward: the sum over the heads of this rank, even
+// of one. Autograd leaves that sum out, and with it what says that ranks hold summands of the gradient of all
+// heads.
+struct OverHeads : torch::autograd::Function<OverHeads> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x_BS1R, std::int64_t heads) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    return x_BS1R.expand({-1, -1, heads, -1});
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list gradients) {
+    return {at::sum(gradients[0], at::IntArrayRef{2}, /*keepdim=*/true), {}};
+  }
+};
 
 }  // namespace
 
@@ -44,7 +60,7 @@ Tensor attention(const LatentAttention& a, const Tensor& x_ND, const Weights& we
   const auto k_and_v = kv_BSH.split_with_sizes({a.plain_width, a.value_width}, -1);
   const Tensor k_rope_BS1R =
       weights.all_gather_context(rotate_neighbours(heads(kv_parts[1], a.rotated_width), rope));
-  const Tensor k = at::cat({k_and_v[0], k_rope_BS1R.expand({-1, -1, kv_BSH.size(2), -1})}, -1);
+  const Tensor k = at::cat({k_and_v[0], OverHeads::apply(k_rope_BS1R, kv_BSH.size(2))}, -1);
 
   const Tensor out_BHTV = weights.attend({.q = q.transpose(1, 2),
                                           .k = k.transpose(1, 2),
