@@ -65,7 +65,8 @@ std::optional<ProveOptions> read_options(const Arguments& args) {
       "configuration,\nsuch as compile.memory_policy=full; A/B saves in A and resumes in B. Without "
       "--layout and --world\nall layouts that up to --ranks can have are proved. docs/proof.md says "
       "what is proved.\n\n"
-      "Exit code: 0 all equal one rank, 8 one does not; 2 usage, 3 configuration.");
+      "Exit code: 0 all equal one rank, 8 one does not; 2 usage, 3 configuration, or a rule refuses a\n"
+      "layout; else that of a layout's run which could not be compared.");
   flags.positional("CONFIG ...", flag::append(&keys), "the configuration, TOML files", Need::required);
   flags.keys(&keys);
   flags.value("--layout", "LAYOUT", flag::append(&layouts), "proves this one; may be given again");
@@ -98,6 +99,7 @@ std::optional<ProveOptions> read_options(const Arguments& args) {
                          text)});
   }
   if (world > 0) options.cases.push_back({{shrunk_layout(resolve_layout(job, world))}});
+  for (ProofCase& named : options.cases) make_playable(options.job, named);
   const auto add = [&](const std::vector<ProofCase>& more) {
     options.cases.insert(options.cases.end(), more.begin(), more.end());
   };
@@ -140,6 +142,7 @@ int run_prove(const Arguments& args) {
   Prover prover(options->job, folder, (program_folder() / "rondo-worker").string());
   std::vector<Proof> proofs;
   const Progress progress(options->cases.size());
+  if (!options->json) std::fputs(proof_sizes(options->job).c_str(), stdout);
   if (options->job.model.converts_to_float8())
     std::fputs("played without float8; --layout ...,model.converters=float8,... plays it (docs/float8.md)\n",
                stderr);
@@ -153,9 +156,10 @@ int run_prove(const Arguments& args) {
   }
   std::fputs((options->json ? proof_json(proofs) : proof_summary(proofs, progress.seconds())).c_str(),
              stdout);
-  const bool holds = std::all_of(proofs.begin(), proofs.end(), [](const Proof& one) { return one.holds(); });
-  if (!holds && options->keep.empty()) std::fputs("--keep DIR keeps the runs that differ\n", stderr);
-  return holds ? 0 : static_cast<int>(ExitCode::numerics);
+  const int code = exit_code_of(proofs);
+  if (code == static_cast<int>(ExitCode::numerics) && options->keep.empty())
+    std::fputs("--keep DIR keeps the runs that differ\n", stderr);
+  return code;
 }
 
 }  // namespace rondo

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "support/error.h"
 #include "support/files/file.h"
@@ -56,15 +57,16 @@ double largest(std::span<const double> numbers) {
   return most;
 }
 
-// Infinity where a tensor is zero on one side, or a number is none.
-double apart(std::span<const double> right, std::span<const double> found) {
+// Returns the largest difference over the largest element, which counts as `least` at least; infinity where a
+// number is none, or where one side alone is zero and `least` is 0.
+double apart(std::span<const double> right, std::span<const double> found, double least = 0) {
   double most = 0;
   for (std::size_t i = 0; i < right.size(); ++i) {
     const double difference = std::abs(right[i] - found[i]);
     if (!(difference <= std::numeric_limits<double>::max())) return std::numeric_limits<double>::infinity();
     most = std::max(most, difference);
   }
-  return most == 0 ? 0 : most / largest(right);
+  return most == 0 ? 0 : most / std::max(largest(right), least);
 }
 
 double apart(double right, double found) { return apart(std::span(&right, 1), std::span(&found, 1)); }
@@ -117,7 +119,7 @@ class Comparison {
       Numbers a = read_tensor(right_, *right), b = read_tensor(found_, *found);
       for (double& number : a) number *= right_factor;
       for (double& number : b) number *= found_factor;
-      difference = apart(a, b);
+      difference = apart(a, b, kLeast * right_factor * largest_of_kind(name));
       if (difference <= bound) return difference;
       what = describe_difference(a, b, bound, compared_);
     }
@@ -135,9 +137,27 @@ class Comparison {
   std::size_t tensors() const { return tensors_; }
 
  private:
+  // A tensor may be zero but for rounding, as the gradient of a router whose one chosen score is normalized
+  // to 1. Its differences are then relative to this share of the largest element of all tensors of its kind.
+  static constexpr double kLeast = 1e-2;
+
+  // The largest element of one rank's tensors of the same kind: "optimizer/exp_avg.", "model/".
+  double largest_of_kind(const std::string& name) {
+    const std::size_t slash = name.find('/'), dot = name.find('.', slash);
+    const std::string kind =
+        name.substr(0, dot == name.npos || name.starts_with("model/") ? slash + 1 : dot + 1);
+    const auto [at, is_new] = largest_of_kind_.try_emplace(kind, 0);
+    if (is_new)
+      for (const checkpoint::TensorRecord& tensor : right_.manifest().tensors)
+        if (tensor.name.starts_with(kind))
+          at->second = std::max(at->second, largest(read_tensor(right_, tensor)));
+    return at->second;
+  }
+
   checkpoint::Reader right_, found_;
   const Compared& compared_;
   std::size_t tensors_ = 0;
+  std::map<std::string, double> largest_of_kind_;
 };
 
 std::filesystem::path saved(const std::filesystem::path& run, std::int64_t step) {

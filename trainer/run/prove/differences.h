@@ -5,7 +5,8 @@
 // (1 - beta1) * gradient / clip (optimizer/exp_avg.*). So they are gradients as the update takes them: summed
 // over ranks and microbatches.
 //
-// A relative difference is the largest of any element over the largest element of the tensor.
+// A relative difference is the largest of any element over the largest element of the tensor; of a tensor
+// that is nearly zero, over a hundredth of the largest element of all tensors of its kind.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,9 @@
 
 namespace rondo {
 
+// "small model: n_heads 24, n_kv_heads 24, ...; --layout ...,model.n_heads=8 takes others": what is divided
+// among ranks.
+std::string proof_sizes(const JobConfig& proof_job);
 std::string proof_header(const std::vector<ProofCase>& cases);
 // One line, and one more for each finding. REQUIRES: of one of the cases of the header.
 std::string proof_line(const std::vector<ProofCase>& cases, const Proof& proof);

@@ -12,6 +12,7 @@
 #include "support/error.h"
 #include "support/flags/flag_values.h"
 #include "support/stopwatch.h"
+#include "trainer/config/load.h"
 #include "trainer/run/prove/proof_job.h"
 
 namespace rondo {
@@ -41,52 +42,71 @@ Prover::Prover(JobConfig job, std::filesystem::path folder, std::string worker)
       worker_(std::move(worker)),
       config_file_(write_proof_job(job_, folder_).string()) {}
 
-std::string Prover::play(std::int64_t ranks, const std::filesystem::path& run,
-                         std::vector<std::string> flags) {
+int exit_code_of(const std::vector<Proof>& proofs) {
+  int code = 0;
+  for (const Proof& proof : proofs) {
+    if (proof.ran() && !proof.holds()) return static_cast<int>(ExitCode::numerics);
+    const bool says_more = code == 0 || code == static_cast<int>(ExitCode::config);
+    if (!proof.ran() && (code == 0 || (says_more && !proof.is_refused()))) code = proof.end.code;
+  }
+  return code;
+}
+
+RunEnd Prover::play(std::int64_t ranks, const std::filesystem::path& run, std::vector<std::string> flags) {
   if (!pool_ || pool_->first != ranks) {
     pool_.reset();
     pool_.emplace(ranks, launch::RankPool(worker_, static_cast<int>(ranks)));
   }
   flags.insert(flags.begin(), {config_file_, "--job.dump_folder=" + run.string()});
   const launch::PlayedRun played = pool_->second.play(flags, kPatience);
-  if (!played.timed_out && played.exit_code == 0) return "";
+  if (!played.timed_out && played.exit_code == 0) return {};
   pool_.reset();
   const std::string reason = reason_in(played.output);
-  if (played.timed_out) return fmt::format("hangs: not done after {} s; {}", kPatience.count(), reason);
-  return fmt::format("ends with exit code {}: {}", played.exit_code, reason);
+  if (!played.timed_out) return {played.exit_code, reason};
+  return {static_cast<int>(ExitCode::peer),
+          fmt::format("it hangs: not done after {} s; {}", kPatience.count(), reason)};
 }
 
-std::string Prover::play_case(const ProofCase& layout, const std::filesystem::path& run) {
+RunEnd Prover::play_case(const ProofCase& layout, const std::filesystem::path& run) {
   const std::size_t parts = layout.layouts.size();
   for (std::size_t i = 0; i < parts; ++i) {
     const ProofLayout& part = layout.layouts[i];
     std::vector<std::string> flags = part.flags(layout.global_batch());
     if (i + 1 < parts) flags.push_back(fmt::format("--training.steps={}", kProofSteps - 1));
-    if (std::string failure = play(part.ranks(), run, flags); !failure.empty()) return failure;
+    if (RunEnd end = play(part.ranks(), run, flags); end.code != 0) return end;
   }
-  return "";
+  return {};
 }
 
-const std::filesystem::path& Prover::one_rank(const ProofCase& layout) {
+const Prover::OneRank& Prover::one_rank(const ProofCase& layout) {
   std::vector<std::string> flags =
       ProofLayout{.settings = layout.common_settings()}.flags(layout.global_batch());
   flags.insert(flags.end(), {"--compile.enable=false", "--compile.memory_policy=auto",
                              "--compile.numerics=exact", "--activation_checkpoint.mode=none"});
   std::string key;
   for (const std::string& flag : flags) key += flag + " ";
-  const auto [at, is_new] = one_rank_.try_emplace(key, folder_ / fmt::format("one-{}", one_rank_.size()));
+  const auto [at, is_new] =
+      one_rank_.try_emplace(key, OneRank{folder_ / fmt::format("one-{}", one_rank_.size()), {}});
   if (!is_new) return at->second;
-  if (const std::string failure = play(1, at->second, flags); !failure.empty())
-    throw Error(ExitCode::internal, "the run of one rank that layouts are compared with " + failure);
+  RunEnd& end = at->second.end;
+  end = play(1, at->second.run, flags);
+  if (end.code != 0 && end.code != static_cast<int>(ExitCode::config))
+    throw Error(ExitCode::internal,
+                fmt::format("the run of one rank that layouts are compared with ends with exit code {}: {}",
+                            end.code, end.reason));
   return at->second;
 }
 
 Compared Prover::compared_with(const ProofCase& layout) const {
   Compared compared;
-  for (const ParameterRule& rule : find_model_spec(job_.model.name)->parameters(job_.model.sizes))
+  // The layout's own keys may change the model: ties of weights, dense or shared experts.
+  std::vector<std::string> words = {config_file_};
+  for (const std::string& setting : layout.common_settings()) words.push_back("--" + setting);
+  const JobConfig job = load_config(words, "cpu");
+  for (const ParameterRule& rule : find_model_spec(job.model.name)->parameters(job.model.sizes))
     compared.parameters.push_back(rule.name);
-  compared.beta1 = job_.optimizer.beta1;
-  compared.max_norm = job_.training.max_norm;
+  compared.beta1 = job.optimizer.beta1;
+  compared.max_norm = job.training.max_norm;
   const ProofLayout& first = layout.layouts[0];
   for (const auto& [name, degree] :
        {std::pair("pp", first.pipeline), std::pair("dp_replicate", first.replicate),
@@ -104,11 +124,11 @@ Compared Prover::compared_with(const ProofCase& layout) const {
 }
 
 Proof Prover::prove(const ProofCase& layout) {
-  const std::filesystem::path& one = one_rank(layout);
+  const OneRank& one = one_rank(layout);
   const Stopwatch time;
   const std::filesystem::path run = folder_ / fmt::format("run-{}", runs_++);
-  Proof proof{layout, {}, play_case(layout, run)};
-  if (proof.failure.empty()) proof.differences = differences(one, run, compared_with(layout));
+  Proof proof{layout, {}, one.end.code == 0 ? play_case(layout, run) : one.end};
+  if (proof.ran()) proof.differences = differences(one.run, run, compared_with(layout));
   proof.seconds = time.seconds();
   if (proof.holds()) std::filesystem::remove_all(run);
   return proof;
