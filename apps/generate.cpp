@@ -9,10 +9,12 @@
 #include <set>
 
 #include "apps/generate_options.h"
+#include "apps/terminal.h"
 #include "apps/whole_model.h"
 #include "apps/worker_commands.h"
 #include "support/error.h"
 #include "support/stopwatch.h"
+#include "support/text/printable.h"
 #include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
@@ -36,10 +38,21 @@ std::vector<float> next_logits(const WholeModel& model, std::span<const std::int
   return {last_V.const_data_ptr<float>(), last_V.const_data_ptr<float>() + vocabulary};
 }
 
-void print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-}
+// Writes to stdout at once: to a terminal what gives it no orders, elsewhere the bytes as they are.
+class Continuation {
+ public:
+  void add(const std::string& text) { print(terminal_ ? pieces_.add(text) : text); }
+  void end() { print(pieces_.end() + "\n"); }
+
+ private:
+  static void print(const std::string& text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
+
+  const bool terminal_ = stdout_terminal().is_one;
+  PrintablePieces pieces_;
+};
 
 }  // namespace
 
@@ -60,7 +73,8 @@ int run_generate(const std::vector<std::string>& args) {
   const WholeModel model(stored, window, /*gradients=*/false);
   const c10::AutoGradMode no_gradients(false);
 
-  if (!options->ids) print(options->prompt);
+  Continuation out;
+  if (!options->ids) out.add(options->prompt);
   const Stopwatch time;
   std::int64_t made = 0;
   while (made < options->max_new_tokens) {
@@ -73,10 +87,10 @@ int run_generate(const std::vector<std::string>& args) {
       text = (made == 1 ? "" : " ") + std::to_string(id);
     else if (!ends.contains(id))
       tokenizer->decode({&id, 1}, text);
-    print(text);
+    out.add(text);
     if (ends.contains(id)) break;
   }
-  print("\n");
+  out.end();
   const double seconds = time.seconds();
   std::fprintf(stderr, "%lld tokens in %.1f s (%.1f/s)\n", static_cast<long long>(made), seconds,
                static_cast<double>(made) / std::max(seconds, 1e-9));

@@ -31,6 +31,7 @@ std::int64_t choose_token(std::span<const float> logits, const Sampling& samplin
   std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
     return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
   });
+  if (sampling.top_k > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(sampling.top_k)));
   std::vector<double> sums;  // of the probabilities so far, times their common denominator
   double sum = 0;
   for (const std::int64_t token : order) {

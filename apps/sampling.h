@@ -7,10 +7,14 @@
 
 namespace rondo {
 
+// How a token is drawn; in this order, which is that of transformers.
 struct Sampling {
   double temperature = 0;  // 0: the likeliest token, of equal ones the first
-  double top_p =
-      1;  // of the fewest likeliest tokens whose probabilities come to this (Holtzman et al., 2020)
+  // Keeps so many of the likeliest tokens, of equal ones the first; 0: all. transformers keeps more where the
+  // last of them has equals.
+  std::int64_t top_k = 0;
+  // Keeps of these the fewest likeliest whose probabilities among them come to this (Holtzman et al., 2020).
+  double top_p = 1;
   std::uint64_t seed = 42;
 };
 

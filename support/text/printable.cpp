@@ -1,5 +1,7 @@
 #include "support/text/printable.h"
 
+#include <utility>
+
 #include "support/text/utf8.h"
 
 namespace rondo {
@@ -33,6 +35,15 @@ std::string printable(std::string_view text, std::size_t most) {
   }
   return out;
 }
+
+std::string PrintablePieces::add(std::string_view piece) {
+  const std::string text = beginning_ + std::string(piece);
+  const std::size_t length = text.size() - unfinished_utf8_suffix(text);
+  beginning_ = text.substr(length);
+  return printable(std::string_view(text).substr(0, length));
+}
+
+std::string PrintablePieces::end() { return printable(std::exchange(beginning_, "")); }
 
 std::string shell_word(std::string_view text) {
   constexpr std::string_view kPlain =

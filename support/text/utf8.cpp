@@ -3,7 +3,9 @@
 // be checked. Runs of ASCII are skipped eight bytes at a time, since most text is ASCII.
 #include "support/text/utf8.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 
 namespace rondo {
 namespace {
@@ -84,6 +86,16 @@ std::size_t invalid_utf8_prefix(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size() && utf8_length(text.substr(i)) == 0) ++i;
   return i;
+}
+
+std::size_t unfinished_utf8_suffix(std::string_view text) {
+  for (std::size_t length = 1; length <= std::min<std::size_t>(3, text.size()); ++length) {
+    const std::string suffix(text.substr(text.size() - length));
+    // Every range of a second byte holds one of these two.
+    for (const char* more : {"\x80\x80\x80", "\xBF\xBF\xBF"})
+      if (utf8_length(suffix + more) > length) return length;
+  }
+  return 0;
 }
 
 }  // namespace rondo

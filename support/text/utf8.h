@@ -29,4 +29,7 @@ inline bool is_valid_utf8(std::string_view text) { return valid_utf8_prefix(text
 // Length of the beginning of `text` up to its first valid character.
 std::size_t invalid_utf8_prefix(std::string_view text);
 
+// Length of the end of `text` that further bytes may make a character: 0 to 3.
+std::size_t unfinished_utf8_suffix(std::string_view text);
+
 }  // namespace rondo

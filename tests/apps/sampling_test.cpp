@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -44,6 +45,39 @@ TEST_CASE("top_p keeps the fewest likeliest tokens that come to it") {
   CHECK(std::abs(two[1] - 2000) < 150);
   CHECK(counts(logits, {.temperature = 1, .top_p = 0.5}, 1000)[1] == 1000);
   CHECK(counts(logits, {.temperature = 1, .top_p = 0}, 1000)[1] == 1000);
+}
+
+TEST_CASE("top_k keeps so many of the likeliest tokens, of equal ones those with the lower ids") {
+  for (int k = 1; k <= 8; ++k) {
+    const std::vector<int> draws = counts(std::vector<float>(8, 0.5f), {.temperature = 1, .top_k = k}, 1000);
+    for (int token = 0; token < 8; ++token) {
+      INFO("token " << token << " of " << k);
+      CHECK((draws[static_cast<std::size_t>(token)] > 0) == (token < k));
+    }
+  }
+  const std::vector<int> two = counts({1, 2, 3, 2, 2}, {.temperature = 1000, .top_k = 2}, 3'000);
+  CHECK(two[2] + two[1] == 3'000);
+  CHECK(std::abs(two[1] - 1500) < 150);
+  CHECK(counts({1, 3, 2, 3}, {.temperature = 1000, .top_k = 1}, 1000)[1] == 1000);
+
+  const std::vector<int> all = counts({1, 3, 2, 3}, {.temperature = 1}, 1000);
+  for (const std::int64_t k : {std::int64_t{0}, std::int64_t{4}, std::numeric_limits<std::int64_t>::max()})
+    CHECK(counts({1, 3, 2, 3}, {.temperature = 1, .top_k = k}, 1000) == all);
+}
+
+TEST_CASE("top_p counts the probabilities of the tokens that top_k leaves, after the temperature") {
+  const std::vector<float> logits = {std::log(0.2f), std::log(0.5f), std::log(0.3f)};
+  // 0.5 is less than 0.6, and 0.5 / (0.5 + 0.3) is more.
+  const std::vector<int> plain = counts(logits, {.temperature = 1, .top_p = 0.6}, 1000);
+  CHECK(plain[1] + plain[2] == 1000);
+  CHECK(plain[2] > 0);
+  CHECK(counts(logits, {.temperature = 1, .top_k = 2, .top_p = 0.6}, 1000)[1] == 1000);
+  const std::vector<int> both = counts(logits, {.temperature = 1, .top_k = 2, .top_p = 0.7}, 4'000);
+  CHECK(both[0] == 0);
+  CHECK(std::abs(both[1] - 2500) < 200);
+  const std::vector<int> hot = counts(logits, {.temperature = 1000, .top_k = 2, .top_p = 0.6}, 4'000);
+  CHECK(hot[0] == 0);
+  CHECK(std::abs(hot[1] - 2000) < 200);
 }
 
 TEST_CASE("the seed and the number of the draw decide it, and nothing else") {

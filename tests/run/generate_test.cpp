@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "support/text/printable.h"
 #include "tests/run/runs.h"
 
 namespace rondo {
@@ -63,22 +64,46 @@ TEST_CASE("eval gives the loss that the run's validation gave, and a checkpoint 
   CHECK(std::count(greedy.output.begin(), greedy.output.end(), ' ') >= 11);
   CHECK(ids(greedy) == ids(same));
   const auto drawn = [&](const std::string& seed) {
-    return ids(
-        must_end_well(Words{"generate", step, "--temperature=1", "--top-p=0.9", "--seed=" + seed} + prompt));
+    return ids(must_end_well(
+        Words{"generate", step, "--temperature=1", "--top-k=200", "--top-p=0.9", "--seed=" + seed} + prompt));
   };
   const std::string seven = drawn("7");
   CHECK(seven == drawn("7"));
   CHECK(seven != drawn("8"));
+  const Words likeliest = {"generate", step, "--temperature=5", "--top-k=1", "--seed=7"};
+  CHECK(ids(must_end_well(likeliest + prompt)) == ids(greedy));
   const ProgramResult text = must_end_well({"generate", run, "--prompt=graph step", "--max-new-tokens=3"});
   CHECK_THAT(text.output, StartsWith("graph step"));
 
   refused({"generate", run, "--prompt=a", "--seed=3"}, 2,
           "--seed \"3\" has no effect without a --temperature");
+  refused({"generate", run, "--prompt=a", "--top-k=3"}, 2,
+          "--top-k \"3\" has no effect without a --temperature");
+  refused({"generate", run, "--prompt=a", "--temperature=1", "--top-k=-1"}, 2,
+          "--top-k \"-1\" must be a whole number from 0 on");
   refused({"generate", exported, "--prompt=a"}, 4,
           "has no tokenizer.json; name the tokenizer with --tokenizer");
   refused({"generate", path(place / "corpus"), "--prompt=a"}, 5, "holds no valid checkpoint");
   refused({"eval", exported}, 2, "eval: --data is missing");
   refused({"eval", run, "--seq-len=1000000"}, 2, "--seq-len 1000000 must be at most model.max_seq_len");
+}
+
+TEST_CASE("SEC-10: what a model says gives no orders to a terminal, and stays as it is in a pipe") {
+  setenv("OMP_NUM_THREADS", "1", 1);
+  const Place place;
+  must_end_well(place.train("run", kTraining));
+  const Words words = {"generate", path(place / "run"), "--prompt=\x1b[2J\ré", "--max-new-tokens=1"};
+  CHECK_THAT(must_end_well(words).output, StartsWith("\x1b[2J\ré"));
+
+  const std::string script = "/usr/bin/script";  // of bsdutils: runs a command with a terminal for its stdout
+  if (!std::filesystem::exists(script)) SKIP("no " + script);
+  std::string command = kRondo;
+  for (const std::string& word : words) command += " " + shell_word(word);
+  const ProgramResult on_terminal = run_program({script, "-qec", command, "/dev/null"}, kRunTimeout_ms);
+  INFO(on_terminal.output);
+  CHECK(on_terminal.exit_code == 0);
+  CHECK_THAT(on_terminal.output, ContainsSubstring("\\x1b[2J\\x0dé"));
+  CHECK(on_terminal.output.find("\x1b[2J") == on_terminal.output.npos);
 }
 
 TEST_CASE("a run is evaluated from another folder than the one that its paths start in") {

@@ -243,7 +243,7 @@ class Loader {
     const std::string& word = assignment.shown;
     if (assignment.from_flag && launch::serves_flag(word.substr(0, word.find(' '))))
       return report(assignment, "is a flag of the launcher: `rondo launch " + word + " -- train ...`");
-    report(assignment, "unknown key" + (problems_.are_many() ? "" : suggest_key(assignment.key)));
+    report(assignment, problems_.are_many() ? "unknown key" : unknown_key(assignment.key, model_));
   }
 
   // `object`: the section's struct; nullptr: the model's sizes.

@@ -50,7 +50,7 @@ TEST_CASE("model.hf_config gives the model and its sizes, which keys override an
              ContainsSubstring("has no effect beside model.hf_config"));
   CHECK_THAT(message_of(key + "name = \"llama3\"\n"), ContainsSubstring("is of the model deepseek_v3"));
   CHECK_THAT(message_of(rondo::to_toml(load_text("")), {flag, "--model.name=deepseek_v3"}),
-             ContainsSubstring("unknown key"));
+             ContainsSubstring("deepseek_v3 has no model.n_kv_heads; llama3, qwen3, "));
   CHECK_THAT(message_of("", {"--model.hf_config=/nowhere"}), ContainsSubstring("/nowhere"));
   const rondo::TomlFile broken("{\"model_type\": \"gpt2\"}");
   CHECK_THAT(message_of("", {"--model.hf_config=" + broken.path()}), ContainsSubstring("model_type"));

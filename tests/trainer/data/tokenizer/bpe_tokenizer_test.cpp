@@ -213,4 +213,11 @@ TEST_CASE("UTF-8 is what the Unicode standard says") {
     CHECK(utf8_length(bad) == 0);
   CHECK(valid_utf8_prefix("abcdefghé\xFFz") == 10);
   CHECK(invalid_utf8_prefix("\xFF\xE4é") == 2);
+  for (const char* beginning : {"\xC2", "\xE0", "\xE0\xA0", "\xED\x9F", "\xF0", "\xF0\x90", "\xF4\x8F\xBF"}) {
+    CHECK(unfinished_utf8_suffix(beginning) == std::string_view(beginning).size());
+    CHECK(unfinished_utf8_suffix("é\xF0" + std::string(beginning)) == std::string_view(beginning).size());
+  }
+  for (const char* text : {"", "a", "é", "\xF4\x8F\xBF\xBF", "\xC1", "\xE0\x80", "\xED\xA0", "\xF4\x90",
+                           "\xF5", "\x80", "\xC3("})
+    CHECK(unfinished_utf8_suffix(text) == 0);
 }
