@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <optional>
 
+#include "apps/check_options.h"
 #include "apps/commands.h"
+#include "apps/exec_worker.h"
 #include "apps/subcommands.h"
 #include "support/flags/flags.h"
 #include "trainer/config/dump.h"
@@ -26,16 +28,15 @@ std::optional<Arguments> read_keys(const std::string& command, const std::string
 }
 
 int check_config(const Arguments& args) {
-  const auto keys = read_keys(
-      "config check",
-      "Would `rondo train` start with it, here? Exit code: 0 yes, 3 no, 6 not on this machine.", args);
-  if (!keys) return 0;
-  const JobConfig config = load_config_to_run(*keys);
-  for (const std::string& note : config.notes) std::printf("note: %s\n", note.c_str());
-  const std::string& file = config.job.config_file;
-  std::printf("%s: valid, fingerprint %s\n", file.empty() ? "defaults and flags" : file.c_str(),
-              fingerprint(config).c_str());
-  return 0;
+  const auto options = read_check_options(args);
+  if (!options) return 0;
+  if (!options->traces) {
+    print_valid(options->config);
+    return 0;
+  }
+  Arguments words = args;
+  words.insert(words.begin(), "check");
+  exec_worker(words);
 }
 
 int resolve_config(const Arguments& args) {

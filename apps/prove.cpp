@@ -14,6 +14,7 @@
 #include "support/process_start.h"
 #include "support/stopwatch.h"
 #include "trainer/config/load.h"
+#include "trainer/run/prove/playable.h"
 #include "trainer/run/prove/proof_job.h"
 #include "trainer/run/prove/proof_text.h"
 

@@ -1,36 +1,20 @@
 // `rondo SUBCOMMAND ...`: links no LibTorch and starts in milliseconds. What needs LibTorch it hands to
 // `rondo-worker`, the other executable in the same folder, by exec.
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-
 #include "apps/commands.h"
+#include "apps/exec_worker.h"
 #include "apps/exit_code.h"
 #include "apps/subcommands.h"
-#include "support/error.h"
 #include "support/process_start.h"
 
 namespace rondo {
 namespace {
 
-int exec_worker(const Arguments& words) {
-  const std::filesystem::path worker = program_folder() / "rondo-worker";
-  std::vector<char*> argv{const_cast<char*>(worker.c_str())};
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  execv(worker.c_str(), argv.data());
-  throw Error(ExitCode::environment, "cannot start " + worker.string() + ": " + std::strerror(errno) +
-                                         "; it is built beside rondo (run scripts/setup.sh and build again)");
-}
-
 // A subcommand of rondo-worker: `before` is its part without LibTorch.
 Subcommand worker(const std::string& name, const std::string& summary, bool (*before)(const Arguments&)) {
-  return {name, summary, [=](Arguments args) {
+  return {name, summary, [=](Arguments args) -> int {
             if (!before(args)) return 0;
             args.insert(args.begin(), name);
-            return exec_worker(args);
+            exec_worker(args);
           }};
 }
 

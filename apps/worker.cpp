@@ -35,6 +35,7 @@ int run(const std::vector<std::string>& words) {
   const std::vector<std::string> args(words.begin() + std::min(std::ssize(words), std::ptrdiff_t{2}),
                                       words.end());
   if (name == "train") return run_train(args, words);
+  if (name == "check") return run_check(args);
   if (name == "convert") return run_convert(args);
   if (name == "generate") return run_generate(args);
   if (name == "eval") return run_eval(args);

@@ -9,6 +9,9 @@ namespace rondo {
 // One rank of a run. `args`: the words after `train`; `command_line`: all words, for the run folder.
 int run_train(const std::vector<std::string>& args, const std::vector<std::string>& command_line);
 
+// Traces the step of a configuration. `args`: the words after `config check`.
+int run_check(const std::vector<std::string>& args);
+
 // Continues a text. `args`: the words after `generate`.
 int run_generate(const std::vector<std::string>& args);
 

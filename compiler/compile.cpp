@@ -61,12 +61,20 @@ ir::DumpCallback dump_of(const ir::Graph& graph, const CompileRequest& request) 
   };
 }
 
-// The dump comes before the verifier, so that a graph that is refused can be looked at.
+// The dump comes before the verifier, so that a graph that is refused can be looked at. A graph that Rondo
+// made is no user's to mend: what a configuration cannot have is a rule between keys.
 ir::PipelineReport verify_and_improve(ir::Graph& graph, std::string_view made_by,
                                       const CompileRequest& request, ir::Stretch stretch) {
   const ir::DumpCallback dump = dump_of(graph, request);
-  ir::verify(graph, made_by);
-  return ir::run_pipeline(graph, request.options, dump, stretch);
+  try {
+    ir::verify(graph, made_by);
+    return ir::run_pipeline(graph, request.options, dump, stretch);
+  } catch (const ir::RuleBroken& broken) {
+    throw Error(broken.code(),
+                fmt::format("{}. This is a fault of Rondo, not of the configuration: please report it, "
+                            "with config.toml or the flags",
+                            broken.what()));
+  }
 }
 
 // What a body reads and returns, as a function.

@@ -351,8 +351,8 @@ void verify(const Graph& graph, std::string_view after_pass) {
         where = fmt::format("node {} ({}{}{}) ", error.node, node.op, node.module.empty() ? "" : ", module ",
                             node.module);
       }
-      throw Error(ExitCode::graph, fmt::format("the graph {} breaks rule {} after {}: {}{}", graph.name,
-                                               rule.name, after_pass, where, error.what));
+      throw RuleBroken(ExitCode::graph, fmt::format("the graph {} breaks rule {} after {}: {}{}", graph.name,
+                                                    rule.name, after_pass, where, error.what));
     }
   }
 }

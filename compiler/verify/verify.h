@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "compiler/ir/verify_error.h"
+#include "support/error.h"
 
 namespace rondo::ir {
 
@@ -17,8 +18,12 @@ struct Rule {
 };
 std::span<const Rule> rules();
 
-// Throws Error(ExitCode::graph) for the first rule that is broken: "the graph NAME breaks rule R after PASS:
-// node N (op, module): what". `after_pass` says who is to blame: "trace", "parse", a pass.
+struct RuleBroken : Error {
+  using Error::Error;
+};
+
+// Throws RuleBroken(ExitCode::graph) for the first rule that is broken: "the graph NAME breaks rule R after
+// PASS: node N (op, module): what". `after_pass` says who is to blame: "trace", "parse", a pass.
 void verify(const Graph& graph, std::string_view after_pass);
 
 }  // namespace rondo::ir

@@ -40,6 +40,21 @@ const std::string kDebug = RONDO_SOURCE_DIR "/configs/llama3_debug.toml";
 
 }  // namespace
 
+TEST_CASE("rondo config check asks the traced step, as plan does, unless it is told not to") {
+  const std::string missing = kDebug +
+                              " --compile.memory_policy=full "
+                              "--compile.full_recompute_save_ops='[\"layers.*::aten.nothing.default\"]'";
+  const Outcome checked = rondo_says("config check " + missing),
+                planned = rondo_says("plan --world 2 " + missing);
+  CHECK(checked.code == 3);
+  CHECK_THAT(checked.text, ContainsSubstring("matches no node of a block in train_step"));
+  CHECK(checked.text == planned.text);
+  CHECK(rondo_says("config check --no-trace " + missing).code == 0);
+  CHECK_THAT(rondo_says("config check --world 4 " + kDebug).text,
+             ContainsSubstring("traced as one of 4 ranks in "));
+  CHECK(rondo_says("config check --world 3 " + kDebug + " --parallelism.tensor_parallel_degree=2").code == 3);
+}
+
 TEST_CASE("rondo config check says valid or ends with exit 3") {
   const Outcome valid = rondo_says("config check " + kDebug, false);
   CHECK(valid.code == 0);

@@ -1,0 +1,26 @@
+#include "apps/exec_worker.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "support/error.h"
+#include "support/process_start.h"
+
+namespace rondo {
+
+void exec_worker(const std::vector<std::string>& words) {
+  std::fflush(nullptr);  // what was printed here comes before what the worker prints
+  const std::filesystem::path worker = program_folder() / "rondo-worker";
+  std::vector<char*> argv{const_cast<char*>(worker.c_str())};
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execv(worker.c_str(), argv.data());
+  throw Error(ExitCode::environment, "cannot start " + worker.string() + ": " + std::strerror(errno) +
+                                         "; it is built beside rondo (run scripts/setup.sh and build again)");
+}
+
+}  // namespace rondo
