@@ -19,6 +19,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/verify/infer_sharding.h"
 #include "compiler/verify/sharding_rules.h"
+#include "compiler/verify/value_shardings.h"
 
 namespace rondo::ir {
 namespace {
@@ -41,6 +42,7 @@ class Canonicalizer {
         returned_(graph.values.size(), false),
         written_(overwritten_storages(graph, roots_)),
         shardings_(value_shardings(graph)),
+        types_(graph),
         chains_(graph.values.size()),
         replacement_(graph.values.size(), kNoValue) {
     for_each_operand(graph.return_node(), [&](ValueId id) { returned_[root(id)] = true; });
@@ -74,18 +76,23 @@ class Canonicalizer {
     return graph_.value(a).type == graph_.value(b).type && shardings_[a] == shardings_[b];
   }
 
-  // Whether a view of `from` with the sizes of `to` has the type of sharding of `to`. What is flattened has
-  // other sizes to keep, and is asked about where it has them again.
-  bool keeps_sharding(ValueId from, ValueId to) const {
-    const auto &before = shardings_[from], &after = shardings_[to];
-    if (!before || !after) return true;
-    for (std::size_t axis = 0; axis < before->axes.size(); ++axis) {
-      const Placement &p = before->axes[axis], &wanted = after->axes[axis];
-      if (p.kind == Placement::Kind::inner || wanted.kind == Placement::Kind::inner) continue;
-      if (placement_in_view(p, graph_.value(from).type.sizes, graph_.value(to).type.sizes) != wanted)
-        return false;
+  // Whether a view of `from` with the sizes of `to` has the type of sharding of `to`.
+  bool keeps_sharding(ValueId from, ValueId to) {
+    if (!shardings_[from] || !shardings_[to])
+      return true;  // buffers of unlike parts, which no view takes apart
+    const std::vector<std::int64_t>&sizes = graph_.value(from).type.sizes,
+          &viewed = graph_.value(to).type.sizes;
+    ShardingType type = types_.type_of(*shardings_[from]);
+    bool is_flat = false;
+    for (std::size_t axis = 0; axis < types_.axes(); ++axis) {
+      const auto placement = placement_in_view(type.on[axis], sizes, viewed);
+      if (!placement) return false;
+      type.on[axis] = *placement;
+      is_flat = is_flat || placement->kind == Placement::Kind::inner;
     }
-    return true;
+    if (is_flat && type.unflattened < 0) types_.flatten(sizes, type);
+    if (is_flat && type.unflattened >= 0) types_.unflatten(viewed, type);
+    return type == types_.type_of(*shardings_[to]);
   }
 
   // The earlier value that is the same tensor as the node's result. Where there is none, kNoValue, and the
@@ -138,6 +145,7 @@ class Canonicalizer {
   IdMap<bool> returned_;  // for a root: returned
   IdMap<bool> written_;   // for a root
   IdMap<std::optional<Sharding>> shardings_;
+  ValueShardings types_;  // no value's, but what types are made with
   IdMap<Chain> chains_;
   IdMap<ValueId> replacement_;
 };

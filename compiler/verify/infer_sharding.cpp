@@ -120,7 +120,7 @@ class Inference {
       BufferParts made;
       for (const BufferPart& part : parts) {
         types_.set(buffer, part.type);
-        made.push_back({part.length, result(node, op, group, i)});
+        made.push_back({part.length, result(node, op, group, i, part.length)});
       }
       types_.set(node.results[i], std::move(made));
     }
@@ -147,7 +147,9 @@ class Inference {
     return found->second;
   }
 
-  ShardingType result(const Node& node, const Op& op, const MeshGroup* group, std::size_t i) {
+  // `length`: of the part of a buffer that the node is typed for; 0: of all of it.
+  ShardingType result(const Node& node, const Op& op, const MeshGroup* group, std::size_t i,
+                      std::int64_t length = 0) {
     ShardingType made;
     if (op.rule == nullptr) {
       if (!all_replicated(node) || op.is_random)
@@ -167,7 +169,7 @@ class Inference {
       }
     }
     divide_repeated(node, op, made);
-    carry_sizes(node, op, i, made);
+    carry_sizes(node, op, i, length, made);
     check_dims(node.results[i], made);
     return made;
   }
@@ -198,7 +200,7 @@ class Inference {
   }
 
   // The sizes before a flattening go with what is still flat, until a view has them again.
-  void carry_sizes(const Node& node, const Op& op, std::size_t i, ShardingType& made) {
+  void carry_sizes(const Node& node, const Op& op, std::size_t i, std::int64_t length, ShardingType& made) {
     const auto is_inner = [](const Placement& p) { return p.kind == Kind::inner; };
     if (std::none_of(made.on.begin(), made.on.end(), is_inner)) return;
     std::int32_t sizes = -1;
@@ -210,7 +212,11 @@ class Inference {
     });
     made.unflattened = sizes;
     if (op.kind != OpKind::view) return;
-    if (sizes == -1) types_.flatten(graph_.value(operand(node, 0)).type.sizes, made);
+    if (sizes == -1) {
+      Sizes flattened = graph_.value(operand(node, 0)).type.sizes;
+      if (length > 0) flattened.back() = length;
+      types_.flatten(flattened, made);
+    }
     if (made.unflattened != -1) types_.unflatten(graph_.value(node.results[i]).type.sizes, made);
   }
 

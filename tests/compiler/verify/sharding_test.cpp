@@ -86,6 +86,21 @@ TEST_CASE("dimensions of one element say nothing of what was flattened: one expe
   CHECK(type_of(nodes, 27, one) == "tp inner 0");
 }
 
+TEST_CASE("a part of one element lies along its dimension through transpositions and views") {
+  const std::string head =
+      "graph g\naxis tp 2\ngroup tp tp\nbatch %0: f32[4,1,8] x on tp 1\nbatch %1: f32[1,1] sinks on tp "
+      "1\nforward m\n";
+  const std::string nodes =
+      "  %2: f32[1,4,8]{8,8,1} views %0 = aten.transpose.int(%0, 0, 1)\n"
+      "  %3: f32[4,8] views %0 = aten.view.default(%0, [4, 8])\n"
+      "  %4: f32[1] views %1 = aten.view.default(%1, [1])\n"
+      "  %5: f32[4,1,8] = aten.sum.dim_IntList(%0, [1], true)\n";
+  CHECK(type_of(nodes, 2, head) == "tp 0");
+  CHECK(type_of(nodes, 3, head) == "tp 1");  // of the heads, one behind the other
+  CHECK(type_of(nodes, 4, head) == "tp 0");
+  CHECK(type_of(nodes, 5, head) == "tp sum");
+}
+
 TEST_CASE("a column-parallel layer before a row-parallel one gives a summand, and a sum over ranks ends it") {
   CHECK(type_of(kWeights, 30) == "dp 0, tp 1");
   CHECK(type_of(kWeights, 32) == "dp 0, tp sum");
@@ -222,6 +237,23 @@ TEST_CASE("a buffer of parts that lie in different ways is taken apart where it 
       "  %44: f32[4,16], %45: f32[4,16] = aten.split_with_sizes_copy.default(%43, [16, 16], 1)\n";
   CHECK(type_of(gathered, 44) == "tp 0");
   CHECK(type_of(gathered, 45) == "tp inner 1");
+}
+
+TEST_CASE("each part of a buffer is flattened from its own sizes, though it is as long as there are ranks") {
+  // Three experts over three ranks: rows of the buffer are experts, and a view of [3, 6] as rows is no
+  // flattening.
+  const std::string head =
+      "graph g\naxis dp 3\naxis tp 2\ngroup dp dp\ngroup tp tp\n"
+      "buffer %0: f32[6] bias on dp 0 tp inner 1 of [3,6]\n"
+      "batch %1: f32[3,6] x on dp sum tp 1\nbatch %2: f32[3,4] y on dp sum\nforward m\n";
+  const std::string nodes =
+      "  %3: f32[3,10] = aten.cat.default([%1, %2], 1)\n"
+      "  %4: f32[30] views %3 = aten.view.default(%3, [30])\n"
+      "  %5: f32[10] = _c10d_functional.reduce_scatter_tensor.default(%4, \"sum\", 3, \"dp\")\n"
+      "  %6: f32[10] views %5 = _c10d_functional.wait_tensor.default(%5)\n"
+      "  %7: f32[6] views %6, %8: f32[4] views %6 = aten.split_with_sizes.default(%6, [6, 4], 0)\n"
+      "  %9: f32[6] = aten.add.Tensor(%0, %7, 1)\n";
+  CHECK(type_of(nodes, 9, head) == "dp 0, tp inner 1");
 }
 
 TEST_CASE("zeros of a rank stay zeros in a summed buffer, and go with what else is in it where all is read") {
