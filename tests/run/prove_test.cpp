@@ -157,6 +157,26 @@ TEST_CASE("rondo prove refuses layouts that the small model cannot have, and say
              ContainsSubstring("must be a folder that is empty"));
 }
 
+TEST_CASE("a layout that a rule forbids is refused with 3, and no number is printed of it") {
+  const ProgramResult run = prove_layouts("llama3", {"dp_shard=2,training.seq_len=0"});
+  INFO(run.output);
+  CHECK(run.exit_code == 3);
+  CHECK_THAT(run.output, ContainsSubstring("refused: ") && ContainsSubstring("training.seq_len") &&
+                             ContainsSubstring("0 of 1 layouts equal one rank, 1 is refused by a rule; "));
+}
+
+TEST_CASE("layouts whose keys change the model, and routers whose gradients are noise, equal one rank") {
+  all_hold(prove_layouts("llama3", {"dp_shard=2,model.tie_embeddings=true"}), 1);
+  all_hold(prove_layouts("qwen3_moe", {"tp=2,model.top_k=1"}), 1);
+}
+
+TEST_CASE("the job of a pipeline whose experts may overflow is proved with room for all rows") {
+  all_hold(
+      prove("deepseek_v3", {"--world", "2", "--parallelism.pipeline_parallel_degree=2",
+                            "--parallelism.expert_capacity_factor=1", "--parallelism.expert_overflow=drop"}),
+      1);
+}
+
 TEST_CASE("rondo prove --json tells a program of each layout and of all") {
   const ProgramResult proved = prove("llama3", {"--layout", "one rank", "--json"});
   REQUIRE(proved.exit_code == 0);

@@ -51,8 +51,9 @@ JobConfig proof_job(const JobConfig& job) {
   c.training.dtype = "float64";
   c.training.num_prefetch_batches = 0;
   Parallelism& p = c.parallelism;
-  p.data_parallel_replicate_degree = p.data_parallel_shard_degree = p.context_parallel_degree =
-      p.tensor_parallel_degree = p.expert_parallel_degree = p.expert_tensor_parallel_degree = 1;
+  p.pipeline_parallel_degree = p.data_parallel_replicate_degree = p.data_parallel_shard_degree =
+      p.context_parallel_degree = p.tensor_parallel_degree = p.expert_parallel_degree =
+          p.expert_tensor_parallel_degree = 1;
   p.expert_overflow = "repeat";
   c.compile.dump = "none";
   c.compile.memory_budget_gib = 0;

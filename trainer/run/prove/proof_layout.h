@@ -53,11 +53,6 @@ std::string read_case(const std::string& text, ProofCase& read);
 // can be divided among the stages of its pipeline.
 bool has_layout(const JobConfig& job, const ProofLayout& layout);
 
-// Gives the pipelines of `proof` what their schedules ask for and nobody named: microbatches, layers of the
-// small model, and room for all rows of experts, since a pipeline cannot repeat a step. What does not help
-// stays as it is.
-void make_playable(const JobConfig& job, ProofCase& proof);
-
 // All degrees of up to `most_ranks` ranks, where experts are divided with each of the exchanges.
 std::vector<ProofCase> all_layouts(const JobConfig& job, std::int64_t most_ranks);
 // The same, and each way to train that must not change the numbers with some of them: accumulation, document

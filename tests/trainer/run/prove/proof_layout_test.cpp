@@ -8,6 +8,7 @@
 
 #include "trainer/config/load.h"
 #include "trainer/config/pipeline_layout.h"
+#include "trainer/run/prove/playable.h"
 #include "trainer/run/prove/proof_job.h"
 
 namespace rondo {
@@ -72,6 +73,26 @@ TEST_CASE(
       CHECK(texts.contains(of_experts) == (std::string(model) == "deepseek_v3"));
   }
   CHECK(count >= 300);
+}
+
+TEST_CASE("pipelines get the microbatches, layers and room for experts that their schedules need") {
+  const auto played = [](const JobConfig& job, const std::string& layout) {
+    ProofCase proof;
+    REQUIRE(read_case(layout, proof) == "");
+    make_playable(job, proof);
+    return proof.text();
+  };
+  const std::string schedule = "parallelism.pipeline_parallel_schedule=";
+  const JobConfig llama = job_of("llama3");
+  CHECK(played(llama, "dp_shard=2") == "dp_shard=2");
+  CHECK(played(llama, "pp=2") == "pp=2,accumulate=4");
+  CHECK(played(llama, "pp=2,accumulate=6," + schedule + "DualPipeV") ==
+        "pp=2,accumulate=6," + schedule + "DualPipeV");
+  CHECK(played(llama, "pp=3," + schedule + "InterleavedZeroBubble") ==
+        "pp=3,accumulate=4," + schedule + "InterleavedZeroBubble,model.n_layers=4");
+  JobConfig bounded = job_of("deepseek_v3");
+  bounded.parallelism.expert_capacity_factor = 1.5;
+  CHECK(played(bounded, "pp=2") == "pp=2,accumulate=4,parallelism.expert_capacity_factor=0");
 }
 
 TEST_CASE("random layouts are the same for the same seed, and others for another") {
