@@ -15,8 +15,12 @@ TEST_CASE("pipelines of Llama 3 have the bits of accumulation, resume it and are
     place.play(2, name, flags + pipelines(2) + more);
   };
   accumulate("accumulated");
-  pipeline("GPipe, eager", schedule("GPipe") + kEager);
-  pipeline("1F1B, replay", schedule("1F1B") + kReplay);
+  const Words hashed = {"--debug.hash_every=2"};
+  pipeline("GPipe, eager", schedule("GPipe") + kEager + hashed);
+  pipeline("1F1B, replay", schedule("1F1B") + kReplay + hashed);
+  CHECK_THAT(place.compare("GPipe, eager", "1F1B, replay").output,
+             Catch::Matchers::ContainsSubstring("equal bit for bit") &&
+                 Catch::Matchers::ContainsSubstring("state_hash on"));
   pipeline("InterleavedZeroBubble, interpreter",
            schedule("InterleavedZeroBubble") + kInterpreter +
                Words{"--compile.memory_policy=full",
