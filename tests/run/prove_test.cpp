@@ -116,6 +116,13 @@ TEST_CASE("layouts that share sequences equal one rank, with every mask, balance
 
 // A block of 128 lies in one rank, so every rank rounds what one rank would; a scale of a whole matrix does
 // not.
+TEST_CASE("layouts that leave a rank one head, or one hidden element of an expert, equal one rank") {
+  const std::string by_heads = "tp=2,cp=2,parallelism.context_parallel_rotate_method=alltoall";
+  all_hold(prove_layouts("llama3", {by_heads + ",model.n_heads=4,model.n_kv_heads=2"}), 1);
+  all_hold(prove_layouts("gpt_oss", {by_heads + ",model.n_heads=4,model.n_kv_heads=4"}), 1);
+  all_hold(prove_layouts("deepseek_v3", {"tp=2,etp=2,model.n_heads=2,model.moe_hidden_dim=2"}), 1);
+}
+
 TEST_CASE("layouts with blockwise float8 equal one rank, and those with a scale a matrix do not") {
   const auto in_float8 = [](const std::string& layout, const std::string& recipe) {
     return layout +

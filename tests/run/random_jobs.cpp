@@ -145,6 +145,8 @@ class Draw {
     set("training.mixed_precision_param", one_of({"float32", "float32", "bfloat16"}));
     set("parallelism.fsdp_reshard_after_forward", one_of({"default", "always", "never"}));
     set("debug.seed", below(1000));
+    set("training.dtype", one_of({"float32", "float32", "float32", "bfloat16"}));
+    if (one_in(4)) set("optimizer.parameter_groups", "*norm*: weight_decay=0 lr_factor=0.5");
     job_.is_eager = one_in(8);
     if (job_.is_eager) {
       set("compile.enable", false);
