@@ -76,7 +76,7 @@ class Canonicalizer {
     return graph_.value(a).type == graph_.value(b).type && shardings_[a] == shardings_[b];
   }
 
-  // Whether a view of `from` with the sizes of `to` has the type of sharding of `to`.
+  // Returns whether a view of `from` with the sizes of `to` has the type of sharding of `to`.
   bool keeps_sharding(ValueId from, ValueId to) {
     if (!shardings_[from] || !shardings_[to])
       return true;  // buffers of unlike parts, which no view takes apart

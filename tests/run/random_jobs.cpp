@@ -178,7 +178,7 @@ class Draw {
   bool exchanges_heads_ = false, is_float8_ = false;
 };
 
-// What a command said of an error, without the words before it.
+// Returns what a command said of an error, without the words before it.
 std::string reason_of(const std::string& output) {
   const std::size_t at = output.find("error: ");
   return at == output.npos ? output : output.substr(at);

@@ -46,8 +46,8 @@ int exit_code_of(const std::vector<Proof>& proofs) {
   int code = 0;
   for (const Proof& proof : proofs) {
     if (proof.ran() && !proof.holds()) return static_cast<int>(ExitCode::numerics);
-    const bool says_more = code == 0 || code == static_cast<int>(ExitCode::config);
-    if (!proof.ran() && (code == 0 || (says_more && !proof.is_refused()))) code = proof.end.code;
+    const bool is_refusal = code == static_cast<int>(ExitCode::config);
+    if (code == 0 || (is_refusal && !proof.ran())) code = proof.end.code;
   }
   return code;
 }
