@@ -15,12 +15,12 @@
 #include "apps/model_source.h"
 #include "apps/plan_options.h"
 #include "apps/tune_options.h"
+#include "config/derived.h"
+#include "config/help.h"
+#include "config/load.h"
+#include "datasets/tokenizer/tokenizer.h"
 #include "support/flags/flags.h"
 #include "support/process_start.h"
-#include "trainer/config/derived.h"
-#include "trainer/config/help.h"
-#include "trainer/config/load.h"
-#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 namespace {

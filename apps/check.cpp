@@ -5,8 +5,8 @@
 
 #include "apps/check_options.h"
 #include "apps/worker_commands.h"
-#include "trainer/config/derived.h"
-#include "trainer/plan/plan.h"
+#include "config/derived.h"
+#include "plan/plan.h"
 
 namespace rondo {
 

@@ -5,11 +5,11 @@
 #include <cstdio>
 
 #include "apps/plan_options.h"
+#include "config/derived.h"
+#include "config/dump.h"
+#include "config/load.h"
 #include "support/error.h"
 #include "support/flags/flags.h"
-#include "trainer/config/derived.h"
-#include "trainer/config/dump.h"
-#include "trainer/config/load.h"
 
 namespace rondo {
 namespace {

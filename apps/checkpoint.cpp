@@ -9,13 +9,13 @@
 #include "apps/commands.h"
 #include "apps/model_source.h"
 #include "apps/subcommands.h"
+#include "checkpoint/catalog.h"
+#include "checkpoint/committed.h"
+#include "checkpoint/prune.h"
+#include "checkpoint/save.h"
 #include "support/error.h"
 #include "support/flags/flags.h"
 #include "support/text/size_text.h"
-#include "trainer/checkpoint/catalog.h"
-#include "trainer/checkpoint/committed.h"
-#include "trainer/checkpoint/prune.h"
-#include "trainer/checkpoint/save.h"
 
 namespace rondo {
 namespace {

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
+#include "runs/compare_runs.h"
+#include "runs/rank_runs.h"
 #include "support/flags/flags.h"
 #include "support/text/size_text.h"
-#include "trainer/observe/runs/compare_runs.h"
-#include "trainer/observe/runs/rank_runs.h"
 
 namespace rondo {
 namespace {

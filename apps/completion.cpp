@@ -7,8 +7,8 @@
 #include <cstdio>
 
 #include "apps/commands.h"
+#include "config/schema/job_config.h"
 #include "support/flags/flags.h"
-#include "trainer/config/schema/job_config.h"
 
 namespace rondo {
 namespace {

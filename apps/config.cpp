@@ -7,10 +7,10 @@
 #include "apps/commands.h"
 #include "apps/exec_worker.h"
 #include "apps/subcommands.h"
+#include "config/dump.h"
+#include "config/json_schema.h"
+#include "config/load.h"
 #include "support/flags/flags.h"
-#include "trainer/config/dump.h"
-#include "trainer/config/json_schema.h"
-#include "trainer/config/load.h"
 
 namespace rondo {
 namespace {

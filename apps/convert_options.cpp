@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "apps/model_source.h"
+#include "config/derived.h"
 #include "support/flags/flags.h"
-#include "trainer/config/derived.h"
 
 namespace rondo {
 std::optional<ConvertOptions> read_convert_options(const std::vector<std::string>& args) {

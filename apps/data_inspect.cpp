@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/data_commands.h"
+#include "datasets/text_source.h"
+#include "datasets/token_files/rondo_source.h"
+#include "datasets/tokenizer/tokenizer.h"
 #include "support/error.h"
 #include "support/flags/flags.h"
 #include "support/text/printable.h"
-#include "trainer/data/text_source.h"
-#include "trainer/data/token_files/rondo_source.h"
-#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 namespace {

@@ -8,12 +8,12 @@
 #include <cstdio>
 
 #include "apps/data_commands.h"
+#include "datasets/open_source.h"
+#include "datasets/tokenize.h"
+#include "datasets/tokenizer/tokenizer.h"
 #include "support/flags/flags.h"
 #include "support/log.h"
 #include "support/text/size_text.h"
-#include "trainer/data/open_source.h"
-#include "trainer/data/tokenize.h"
-#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 namespace {

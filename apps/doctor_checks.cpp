@@ -19,7 +19,7 @@
 #include <cstring>
 
 #include "apps/run_program.h"
-#include "trainer/observe/metrics/machine.h"
+#include "support/machine/machine.h"
 
 namespace rondo {
 namespace {

@@ -12,10 +12,10 @@
 #include "apps/terminal.h"
 #include "apps/whole_model.h"
 #include "apps/worker_commands.h"
+#include "datasets/tokenizer/tokenizer.h"
 #include "support/error.h"
 #include "support/stopwatch.h"
 #include "support/text/printable.h"
-#include "trainer/data/tokenizer/tokenizer.h"
 
 namespace rondo {
 namespace {

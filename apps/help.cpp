@@ -1,5 +1,5 @@
 // `rondo help [SECTION | SECTION.KEY]`, and the manual page.
-#include "trainer/config/help.h"
+#include "config/help.h"
 
 #include <cstdio>
 

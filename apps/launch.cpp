@@ -1,10 +1,10 @@
 // `rondo launch`: torchrun's command line, without Python. A configuration that no rank can run is refused
 // here, once and before any rank starts.
 #include "apps/commands.h"
-#include "parallel/launch/launcher.h"
-#include "parallel/launch/options.h"
-#include "trainer/config/derived.h"
-#include "trainer/config/load.h"
+#include "config/derived.h"
+#include "config/load.h"
+#include "launch/launcher.h"
+#include "launch/options.h"
 
 namespace rondo {
 namespace {

@@ -11,8 +11,8 @@
 #include "apps/model_source.h"
 #include "apps/whole_model.h"
 #include "apps/worker_commands.h"
-#include "trainer/hugging_face/folder.h"
-#include "trainer/hugging_face/safetensors/writer.h"
+#include "checkpoint/hugging_face/folder.h"
+#include "checkpoint/safetensors/writer.h"
 #include "trainer/resume/stored_model.h"
 
 namespace rondo {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "config/schema/job_config.h"
 #include "support/version.h"
-#include "trainer/config/schema/job_config.h"
 
 namespace rondo {
 namespace {

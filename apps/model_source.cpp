@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "checkpoint/catalog.h"
+#include "checkpoint/committed.h"
+#include "config/derived.h"
+#include "config/load.h"
+#include "datasets/documents/files.h"
 #include "support/error.h"
 #include "support/files/file.h"
-#include "trainer/checkpoint/catalog.h"
-#include "trainer/checkpoint/committed.h"
-#include "trainer/config/derived.h"
-#include "trainer/config/load.h"
-#include "trainer/data/documents/files.h"
 
 namespace rondo {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "trainer/config/schema/job_config.h"
+#include "config/schema/job_config.h"
 
 namespace rondo {
 

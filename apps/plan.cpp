@@ -6,8 +6,8 @@
 #include "apps/plan_options.h"
 #include "apps/worker_commands.h"
 #include "parallel/pipeline/picture.h"
-#include "trainer/plan/plan_json.h"
-#include "trainer/plan/plan_text.h"
+#include "plan/plan_json.h"
+#include "plan/plan_text.h"
 
 namespace rondo {
 

@@ -3,11 +3,11 @@
 // starts.
 #include "apps/plan_options.h"
 
+#include "config/derived.h"
+#include "config/load.h"
 #include "parallel/pipeline/picture.h"
 #include "support/flags/flags.h"
 #include "support/text/nearest.h"
-#include "trainer/config/derived.h"
-#include "trainer/config/load.h"
 
 namespace rondo {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/plan/cost_model.h"
-#include "trainer/config/schema/job_config.h"
+#include "config/schema/job_config.h"
 
 namespace rondo {
 

@@ -1,8 +1,8 @@
-// `rondo-worker play FD`: one rank of a pool (parallel/launch/rank_pool.h), which `rondo prove` and tests
+// `rondo-worker play FD`: one rank of a pool (launch/rank_pool.h), which `rondo prove` and tests
 // start.
 #include "apps/exit_code.h"
 #include "apps/worker_commands.h"
-#include "parallel/launch/rank_pool.h"
+#include "launch/rank_pool.h"
 #include "support/text/numbers.h"
 
 namespace rondo {

@@ -8,15 +8,15 @@
 #include <optional>
 
 #include "apps/commands.h"
+#include "config/load.h"
+#include "prove/playable.h"
+#include "prove/proof_job.h"
+#include "prove/proof_text.h"
 #include "support/error.h"
 #include "support/files/temporary_folder.h"
 #include "support/flags/flags.h"
 #include "support/process_start.h"
 #include "support/stopwatch.h"
-#include "trainer/config/load.h"
-#include "trainer/run/prove/playable.h"
-#include "trainer/run/prove/proof_job.h"
-#include "trainer/run/prove/proof_text.h"
 
 namespace rondo {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "apps/commands.h"
 #include "apps/terminal.h"
+#include "runs/report_page.h"
+#include "runs/report_text.h"
 #include "support/files/atomic_file.h"
 #include "support/flags/flags.h"
-#include "trainer/observe/runs/report_page.h"
-#include "trainer/observe/runs/report_text.h"
 
 namespace rondo {
 

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <vector>
 
+#include "datasets/documents/order.h"
 #include "support/error.h"
-#include "trainer/data/documents/order.h"
 
 namespace rondo {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "apps/commands.h"
 #include "apps/terminal.h"
+#include "runs/follow_run.h"
+#include "runs/live_view.h"
 #include "support/flags/flags.h"
-#include "trainer/observe/runs/follow_run.h"
-#include "trainer/observe/runs/live_view.h"
 
 namespace rondo {
 

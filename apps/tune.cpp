@@ -1,5 +1,5 @@
 // `rondo-worker tune ...`: the fastest algorithm of each matrix product of a job.
-#include "trainer/plan/tune.h"
+#include "plan/tune.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
 #include "apps/tune_options.h"
 
 #include "apps/plan_options.h"
+#include "config/derived.h"
+#include "config/load.h"
 #include "support/error.h"
 #include "support/flags/flags.h"
-#include "trainer/config/derived.h"
-#include "trainer/config/load.h"
 
 namespace rondo {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/schema/job_config.h"
+#include "config/schema/job_config.h"
 
 namespace rondo {
 

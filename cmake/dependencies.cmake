@@ -46,7 +46,7 @@ add_library(crypto::static ALIAS crypto)
 target_include_directories(crypto SYSTEM INTERFACE ${CRYPTO_INCLUDE})
 target_link_libraries(crypto INTERFACE ${CRYPTO_LIBRARY} ${CMAKE_DL_LIBS} Threads::Threads)
 # Compressed text. Either may be missing: a file that needs it is then an error that says so
-# (trainer/data/documents/decompressor.cpp). Static, as PCRE2.
+# (datasets/documents/decompressor.cpp). Static, as PCRE2.
 add_library(compression INTERFACE)
 foreach(library "ZLIB zlib.h libz.a" "ZSTD zstd.h libzstd.a")
   separate_arguments(library)

@@ -28,7 +28,7 @@ struct ContextParallel {
   AxisGroup group{};  // with one rank all of this is plain
   ContextExchange exchange = ContextExchange::all_gather;
   // Under all_gather: of how many runs of neighbours a rank's part of a row is, as context_split.h deals them
-  // (trainer/data/); 1: rank by rank, 2: head and tail, 0: any blocks.
+  // (datasets/); 1: rank by rank, 2: head and tail, 0: any blocks.
   std::int64_t runs = 1;
 };
 

@@ -25,7 +25,7 @@ cmake --preset cpu -B build/tidy -DRONDO_UNITY=OFF >/dev/null
 ninja -C build/tidy --quiet models/generated/models/embedded_sizes.h \
   compiler/generated/compiler/report/memory_timeline_page.h \
   parallel/generated/parallel/pipeline/schedule_page.h \
-  trainer/observe/runs/generated/trainer/observe/runs/report_html.h
+  runs/generated/runs/report_html.h
 changed | grep -Fxf <(sed -n "s|^  \"file\": \"$RONDO_ROOT/\(.*\)\".*|\1|p" build/tidy/compile_commands.json) |
   xargs -r -P "$(nproc)" -n 1 clang-tidy --quiet -p build/tidy --extra-arg=-Wno-unknown-warning-option || failed=1
 build/cpu/tests/house_test || failed=1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the default corpus: every C++ header below a folder, as one packed file (format: trainer/data/documents/corpus.h).
+# Builds the default corpus: every C++ header below a folder, as one packed file (format: datasets/documents/corpus.h).
 #   scripts/make_corpus.sh SRC_INCLUDE_DIR OUT_DIR     writes OUT_DIR/headers.packed
 # The same headers give the same bytes: paths are sorted bytewise, and nothing else goes in. The file appears whole or
 # not at all. POSIX shell and tools only.

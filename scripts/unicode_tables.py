@@ -1,6 +1,6 @@
-"""Writes trainer/data/tokenizer/split/unicode_table.cpp: what \\p{..} and \\s mean in the regular expressions of a tokenizer.json.
+"""Writes datasets/tokenizer/split/unicode_table.cpp: what \\p{..} and \\s mean in the regular expressions of a tokenizer.json.
 
-    scripts/oracle_python.sh scripts/unicode_tables.py > trainer/data/tokenizer/split/unicode_table.cpp
+    scripts/oracle_python.sh scripts/unicode_tables.py > datasets/tokenizer/split/unicode_table.cpp
     scripts/oracle_python.sh scripts/unicode_tables.py --check    exit 1 when the file in the repository differs
 
 The package `tokenizers` is asked, code point by code point, because its Unicode version is what decides how text is
@@ -85,7 +85,7 @@ def table():
     runs, version = category_runs()
     spaces = ranges(matches(r"\s"))
     return f"""// Written by scripts/unicode_tables.py from tokenizers {tokenizers.__version__}, Unicode {version}. Do not edit.
-#include "trainer/data/tokenizer/split/unicode.h"
+#include "datasets/tokenizer/split/unicode.h"
 
 namespace rondo {{
 
@@ -104,8 +104,8 @@ const std::string_view kUnicodeCategoryRuns =
 
 text = table()
 if sys.argv[1:] == ["--check"]:
-    path = os.path.join(os.path.dirname(__file__), "../trainer/data/tokenizer/split/unicode_table.cpp")
+    path = os.path.join(os.path.dirname(__file__), "../datasets/tokenizer/split/unicode_table.cpp")
     if open(path, encoding="utf-8").read() != text:
-        sys.exit("unicode_tables: trainer/data/tokenizer/split/unicode_table.cpp is not what the package tokenizers says; write it anew")
+        sys.exit("unicode_tables: datasets/tokenizer/split/unicode_table.cpp is not what the package tokenizers says; write it anew")
 else:
     sys.stdout.write(text)

@@ -18,12 +18,12 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "launch/rendezvous/net.h"
 #include "parallel/groups/comm_record.h"
 #include "parallel/groups/endings.h"
 #include "parallel/groups/gpu_records.h"
 #include "parallel/groups/nccl.h"
 #include "parallel/groups/ordered_gloo.h"
-#include "parallel/rendezvous/net.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/process_start.h"

@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "launch/rendezvous/environment.h"
 #include "parallel/mesh.h"
-#include "parallel/rendezvous/environment.h"
 
 namespace rondo {
 

@@ -12,7 +12,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "parallel/rendezvous/environment.h"
+#include "launch/rendezvous/environment.h"
 
 namespace rondo {
 

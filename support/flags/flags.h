@@ -1,5 +1,5 @@
 // The command line of a program or subcommand: what it takes is declared, then its words are read. The
-// configuration's own flags, `--section.key=value`, are read in trainer/config/read.
+// configuration's own flags, `--section.key=value`, are read in config/read.
 //
 //   Flags flags("plan", "What a job of N ranks will take.");
 //   flags.positional("CONFIG", flag::text(&file), "a TOML file", Need::required);
@@ -12,7 +12,7 @@
 // alone. After `--` no word is a flag. --help and -h are always known.
 //
 // Where a command takes keys of the configuration, --section.key=value, they are left to its reader
-// (trainer/config/read), and so are words that are no flags: TOML files.
+// (config/read), and so are words that are no flags: TOML files.
 //
 // Mistakes are reported together, in one Error(usage), with flag, value and rule, or with the nearest name:
 //   plan: --world "0" must be a whole number from 1 to 1024; `rondo plan --help` lists the flags

@@ -3,8 +3,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "apps/run_program.h"
-#include "tests/trainer/checkpoint/states.h"
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/checkpoint/states.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo::checkpoint {
 namespace {

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "apps/run_program.h"
-#include "tests/trainer/observe/runs/made_up_runs.h"
-#include "trainer/observe/runs/compare_runs.h"
+#include "runs/compare_runs.h"
+#include "tests/runs/made_up_runs.h"
 
 namespace rondo {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <regex>
 
-#include "tests/trainer/config/config_texts.h"
-#include "trainer/config/schema/job_config.h"
+#include "config/schema/job_config.h"
+#include "tests/config/config_texts.h"
 
 using Catch::Matchers::ContainsSubstring;
 

@@ -9,8 +9,8 @@
 #include <random>
 
 #include "apps/run_program.h"
-#include "tests/trainer/data/token_bytes.h"
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/datasets/token_bytes.h"
+#include "tests/runs/metrics/scratch.h"
 
 using namespace rondo;
 using Catch::Matchers::ContainsSubstring;

@@ -8,7 +8,7 @@
 
 #include "apps/doctor_checks.h"
 #include "apps/run_program.h"
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo {
 namespace {

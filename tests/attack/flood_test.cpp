@@ -10,9 +10,9 @@
 #include <list>
 #include <random>
 
-#include "parallel/rendezvous/net.h"
-#include "tests/parallel/launch/launcher_cost.h"
-#include "tests/parallel/launch/process.h"
+#include "launch/rendezvous/net.h"
+#include "tests/launch/launcher_cost.h"
+#include "tests/launch/process.h"
 
 namespace rondo::launch {
 namespace {

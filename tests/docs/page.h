@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo {
 

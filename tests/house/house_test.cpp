@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "apps/run_program.h"
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo {
 namespace {
@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
 const fs::path kRoot = RONDO_SOURCE_DIR;
-const Names kFolders = {"support", "ops", "parallel", "models", "compiler", "trainer", "apps"};
+const Names kFolders = {"support",    "ops",    "launch", "parallel", "datasets", "models", "compiler",
+                        "checkpoint", "config", "runs",   "trainer",  "plan",     "prove",  "apps"};
 
 bool starts_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
 bool is_header(const std::string& file) { return fs::path(file).extension() == ".h"; }
@@ -61,15 +62,15 @@ std::string listed(const Names& lines) {
 
 // --- rooms ---
 
-// A room is a folder that holds sources. ARCHITECTURE.md lists them in processing order, with what each
+// A room is a folder that holds sources. docs/rooms.md lists them in processing order, with what each
 // includes.
 struct Room {
   std::string folder;
   std::set<std::string> includes;  // rooms, or folders whose rooms are all meant
 };
 
-std::vector<Room> rooms_of_architecture() {
-  const std::string text = text_of(kRoot / "ARCHITECTURE.md");
+std::vector<Room> listed_rooms() {
+  const std::string text = text_of(kRoot / "docs/rooms.md");
   static const std::regex row("\\n\\| `([a-z0-9_/]+)/` \\|[^|\\n]*\\|([^|\\n]*)\\|");
   static const std::regex name("`([a-z0-9_/]+)`");
   std::vector<Room> rooms;
@@ -88,16 +89,16 @@ std::vector<Room> rooms_of_architecture() {
 std::string folder_of(const std::string& file) { return fs::path(file).parent_path(); }
 bool is_gloo(const std::string& file) { return file.find("gloo_declarations/") != std::string::npos; }
 
-TEST_CASE("every folder with sources is a room of ARCHITECTURE.md, and every room has sources") {
+TEST_CASE("every folder with sources is a room of docs/rooms.md, and every room has sources") {
   std::set<std::string> told, there;
-  for (const Room& room : rooms_of_architecture()) told.insert(room.folder);
+  for (const Room& room : listed_rooms()) told.insert(room.folder);
   for (const std::string& file : sources_in(kFolders))
     if (!is_gloo(file)) there.insert(folder_of(file));
   CHECK(told == there);
 }
 
-TEST_CASE("a room includes what ARCHITECTURE.md says, all of it, and only rooms that stand above it") {
-  const std::vector<Room> rooms = rooms_of_architecture();
+TEST_CASE("a room includes what docs/rooms.md says, all of it, and only rooms that stand above it") {
+  const std::vector<Room> rooms = listed_rooms();
   Names wrong;
   std::set<std::string> above;
   for (const Room& room : rooms) {
@@ -124,7 +125,7 @@ TEST_CASE("a room includes what ARCHITECTURE.md says, all of it, and only rooms 
   CHECK(wrong.empty());
 }
 
-TEST_CASE("a folder holds at most twelve units and ten rooms") {
+TEST_CASE("a folder holds at most fifteen units and ten rooms") {
   // A subcommand, a pass and an op are a unit or a folder each, however many there are.
   const std::set<std::string> as_many_as_there_are = {"apps", "compiler/passes", "ops"};
   std::map<std::string, std::set<std::string>> units, rooms;
@@ -136,7 +137,7 @@ TEST_CASE("a folder holds at most twelve units and ten rooms") {
   }
   Names wrong;
   for (const auto& [folder, inside] : units)
-    if (inside.size() > 12 && !as_many_as_there_are.contains(folder))
+    if (inside.size() > 15 && !as_many_as_there_are.contains(folder))
       wrong.push_back(fmt::format("{}: {} units", folder, inside.size()));
   for (const auto& [folder, inside] : rooms)
     if (inside.size() > 10 && !as_many_as_there_are.contains(folder))
@@ -164,13 +165,16 @@ const std::map<std::string, std::string> kTargetsWithoutLibTorch = {
     {"parallel_host", "parallel"},
     {"models_host", "models"},
     {"compiler_core", "compiler"},
-    {"trainer_host", "trainer"},
-    {"trainer_data", "trainer"},
-    {"trainer_tokenizer", "trainer/data/tokenizer"},
-    {"trainer_metrics", "trainer/observe/metrics"},
-    {"trainer_checkpoint", "trainer/checkpoint"},
-    {"trainer_safetensors", "trainer/hugging_face/safetensors"},
-    {"trainer_hugging_face", "trainer/hugging_face"},
+    {"launcher", "launch"},
+    {"datasets", "datasets"},
+    {"tokenizer", "datasets/tokenizer"},
+    {"checkpoint", "checkpoint"},
+    {"safetensors", "checkpoint/safetensors"},
+    {"hugging_face", "checkpoint/hugging_face"},
+    {"config", "config"},
+    {"runs", "runs"},
+    {"run_metrics", "runs/metrics"},
+    {"prove", "prove"},
     {"rondo", "apps"},
 };
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo {
 namespace {

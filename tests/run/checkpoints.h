@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/checkpoint/reader.h"
+#include "checkpoint/reader.h"
 
 namespace rondo {
 

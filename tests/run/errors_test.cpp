@@ -1,5 +1,5 @@
 // The error catalogue of a run: every row is a mistake or a failure, the exit code it ends with, and what the
-// message must say. Mistakes in single keys are in tests/trainer/config/config_errors_test.cpp.
+// message must say. Mistakes in single keys are in tests/config/config_errors_test.cpp.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

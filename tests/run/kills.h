@@ -5,9 +5,9 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <random>
 
+#include "checkpoint/catalog.h"
 #include "tests/run/processes.h"
 #include "tests/run/runs.h"
-#include "trainer/checkpoint/catalog.h"
 
 namespace rondo {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/parallel/launch/process.h"
+#include "tests/launch/process.h"
 
 namespace rondo {
 

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "parallel/launch/rank_pool.h"
+#include "launch/rank_pool.h"
 
 namespace rondo {
 

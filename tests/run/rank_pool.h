@@ -1,4 +1,4 @@
-// Most runs of the tests are tiny: their ranks stay alive between them (parallel/launch/rank_pool.h).
+// Most runs of the tests are tiny: their ranks stay alive between them (launch/rank_pool.h).
 #pragma once
 
 #include <string>

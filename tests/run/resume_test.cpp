@@ -5,9 +5,9 @@
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "checkpoint/committed.h"
 #include "tests/run/checkpoints.h"
 #include "tests/run/runs.h"
-#include "trainer/checkpoint/committed.h"
 
 namespace rondo {
 namespace {

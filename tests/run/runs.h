@@ -11,7 +11,7 @@
 
 #include "apps/run_program.h"
 #include "tests/run/rank_pool.h"
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo {
 

@@ -4,11 +4,11 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "checkpoint/catalog.h"
+#include "checkpoint/save.h"
 #include "tests/run/processes.h"
 #include "tests/run/runs.h"
-#include "tests/trainer/observe/metrics/scratch.h"
-#include "trainer/checkpoint/catalog.h"
-#include "trainer/checkpoint/save.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo {
 namespace {

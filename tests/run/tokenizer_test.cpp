@@ -1,8 +1,8 @@
 // Text with a tokenizer.json, from the first step to the export.
 #include <catch2/catch_test_macros.hpp>
 
+#include "tests/datasets/tokenizer/small_tokenizer.h"
 #include "tests/run/runs.h"
-#include "tests/trainer/data/tokenizer/small_tokenizer.h"
 
 namespace rondo {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "support/files/file.h"
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo {
 namespace {

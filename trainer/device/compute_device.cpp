@@ -8,14 +8,14 @@
 #include "compiler/compile.h"
 #include "compiler/execute/cpu_memory.h"
 #include "compiler/plan/cost_model.h"
+#include "config/derived.h"
+#include "config/float8.h"
 #include "ops/attention/attention_choice.h"
 #include "parallel/groups/gpu.h"
+#include "runs/metrics/flops.h"
 #include "support/error.h"
-#include "trainer/config/derived.h"
-#include "trainer/config/float8.h"
+#include "support/machine/machine.h"
 #include "trainer/device/device_info.h"
-#include "trainer/observe/metrics/flops.h"
-#include "trainer/observe/metrics/machine.h"
 
 namespace rondo {
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "parallel/rendezvous/environment.h"
-#include "trainer/config/schema/job_config.h"
+#include "config/schema/job_config.h"
+#include "launch/rendezvous/environment.h"
 
 namespace rondo {
 

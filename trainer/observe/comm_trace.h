@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "parallel/rendezvous/environment.h"
-#include "trainer/config/schema/job_config.h"
+#include "config/schema/job_config.h"
+#include "launch/rendezvous/environment.h"
 
 namespace rondo {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "trainer/observe/metrics/machine.h"
+#include "support/machine/machine.h"
 
 namespace rondo {
 namespace {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "trainer/config/schema/job_config.h"
+#include "config/schema/job_config.h"
 
 namespace rondo {
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "trainer/config/schema/job_config.h"
+#include "config/schema/job_config.h"
 #include "trainer/observe/module_ranges.h"
 
 namespace rondo {

@@ -17,15 +17,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "config/dump.h"
+#include "config/float8.h"
+#include "runs/metrics/flops.h"
+#include "runs/metrics/step_lines.h"
 #include "support/log.h"
 #include "support/text/size_text.h"
 #include "support/version.h"
-#include "trainer/config/dump.h"
-#include "trainer/config/float8.h"
 #include "trainer/device/device_info.h"
 #include "trainer/observe/memory_json.h"
-#include "trainer/observe/metrics/flops.h"
-#include "trainer/observe/metrics/step_lines.h"
 #include "trainer/observe/start_and_end.h"
 #include "trainer/step/expert_rows.h"
 

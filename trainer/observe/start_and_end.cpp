@@ -6,9 +6,9 @@
 
 #include <cmath>
 
+#include "config/derived.h"
 #include "support/text/printable.h"
 #include "support/text/size_text.h"
-#include "trainer/config/derived.h"
 
 namespace rondo {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/schema/job_config.h"
-#include "trainer/data/loader.h"
-#include "trainer/observe/runs/read_run.h"
+#include "config/schema/job_config.h"
+#include "datasets/loader.h"
+#include "runs/read_run.h"
 
 namespace rondo {
 

@@ -11,10 +11,10 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/committed.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/text/printable.h"
-#include "trainer/checkpoint/committed.h"
 
 namespace rondo {
 namespace {

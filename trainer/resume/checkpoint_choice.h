@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/catalog.h"
-#include "trainer/config/schema/job_config.h"
+#include "checkpoint/catalog.h"
+#include "config/schema/job_config.h"
 
 namespace rondo {
 

@@ -13,13 +13,13 @@
 #include <functional>
 #include <map>
 
+#include "checkpoint/committed.h"
+#include "checkpoint/hugging_face/folder.h"
+#include "checkpoint/reader.h"
+#include "config/derived.h"
 #include "parallel/groups/long_work.h"
 #include "support/error.h"
 #include "support/log.h"
-#include "trainer/checkpoint/committed.h"
-#include "trainer/checkpoint/reader.h"
-#include "trainer/config/derived.h"
-#include "trainer/hugging_face/folder.h"
 #include "trainer/resume/checkpoint_choice.h"
 #include "trainer/resume/fit.h"
 #include "trainer/resume/load_weights.h"

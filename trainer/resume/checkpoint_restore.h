@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "config/schema/job_config.h"
 #include "models/parts/decoder.h"
 #include "parallel/groups/groups.h"
-#include "trainer/config/schema/job_config.h"
 #include "trainer/resume/progress.h"
 #include "trainer/step/train_state.h"
 

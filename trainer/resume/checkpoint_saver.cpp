@@ -15,13 +15,13 @@
 #include <numeric>
 #include <span>
 
+#include "checkpoint/prune.h"
+#include "checkpoint/save.h"
 #include "parallel/groups/long_work.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/text/size_text.h"
 #include "support/watch/progress.h"
-#include "trainer/checkpoint/prune.h"
-#include "trainer/checkpoint/save.h"
 #include "trainer/resume/checkpoint_choice.h"
 #include "trainer/step/float_dtypes.h"
 

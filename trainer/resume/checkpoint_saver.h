@@ -1,5 +1,5 @@
 // Saves a run: asks the state for its parts, copies them where training shall go on meanwhile, has the store
-// (trainer/checkpoint/) write, commit and prune, and keeps the ranks agreed about all of it.
+// (checkpoint/) write, commit and prune, and keeps the ranks agreed about all of it.
 //
 // All ranks make the same calls at the same steps. `save` and `settle` are collective; the writing itself is
 // not, so it may run on a thread of its own. Not thread-safe.
@@ -21,11 +21,11 @@
 #include <thread>
 #include <vector>
 
+#include "checkpoint/proven.h"
+#include "checkpoint/shard.h"
+#include "config/schema/job_config.h"
 #include "parallel/groups/groups.h"
 #include "support/stopwatch.h"
-#include "trainer/checkpoint/proven.h"
-#include "trainer/checkpoint/shard.h"
-#include "trainer/config/schema/job_config.h"
 #include "trainer/observe/report.h"
 #include "trainer/resume/progress.h"
 #include "trainer/resume/run_identity.h"

@@ -13,17 +13,17 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/committed.h"
+#include "checkpoint/hugging_face/folder.h"
+#include "checkpoint/hugging_face/folder_writer.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/save.h"
+#include "checkpoint/shard.h"
+#include "config/sizes.h"
+#include "datasets/tokenizer/tokenizer.h"
 #include "models/parts/decoder.h"
 #include "support/error.h"
 #include "support/log.h"
-#include "trainer/checkpoint/committed.h"
-#include "trainer/checkpoint/reader.h"
-#include "trainer/checkpoint/save.h"
-#include "trainer/checkpoint/shard.h"
-#include "trainer/config/sizes.h"
-#include "trainer/data/tokenizer/tokenizer.h"
-#include "trainer/hugging_face/folder.h"
-#include "trainer/hugging_face/folder_writer.h"
 #include "trainer/resume/load_weights.h"
 #include "trainer/step/float_dtypes.h"
 

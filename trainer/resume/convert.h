@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "trainer/hugging_face/config.h"
+#include "checkpoint/hugging_face/config.h"
 
 namespace rondo {
 

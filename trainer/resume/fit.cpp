@@ -9,11 +9,11 @@
 #include <array>
 #include <string_view>
 
+#include "config/derived.h"
+#include "config/setting_changes.h"
+#include "config/sizes.h"
 #include "models/parts/model_spec.h"
 #include "support/text/printable.h"
-#include "trainer/config/derived.h"
-#include "trainer/config/setting_changes.h"
-#include "trainer/config/sizes.h"
 #include "trainer/step/float_dtypes.h"
 
 namespace rondo {

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/hugging_face/folder.h"
+#include "checkpoint/manifest.h"
+#include "config/schema/job_config.h"
 #include "models/parts/decoder.h"
 #include "support/error.h"
-#include "trainer/checkpoint/manifest.h"
-#include "trainer/config/schema/job_config.h"
-#include "trainer/hugging_face/folder.h"
 
 namespace rondo {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/hugging_face/folder.h"
+#include "checkpoint/reader.h"
 #include "parallel/flat_shard.h"
-#include "trainer/checkpoint/reader.h"
-#include "trainer/hugging_face/folder.h"
 
 namespace rondo {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/manifest.h"
-#include "trainer/data/loader.h"
+#include "checkpoint/manifest.h"
+#include "datasets/loader.h"
 
 namespace rondo {
 

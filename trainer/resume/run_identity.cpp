@@ -3,8 +3,8 @@
 #include <cctype>
 #include <utility>
 
-#include "trainer/config/dump.h"
-#include "trainer/config/sizes.h"
+#include "config/dump.h"
+#include "config/sizes.h"
 
 namespace rondo {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "parallel/rendezvous/environment.h"
-#include "trainer/checkpoint/manifest.h"
-#include "trainer/config/derived.h"
-#include "trainer/config/schema/job_config.h"
+#include "checkpoint/manifest.h"
+#include "config/derived.h"
+#include "config/schema/job_config.h"
+#include "launch/rendezvous/environment.h"
 
 namespace rondo {
 

@@ -1,8 +1,8 @@
 #include "trainer/resume/stored_model.h"
 
+#include "config/sizes.h"
 #include "models/parts/model_spec.h"
 #include "support/log.h"
-#include "trainer/config/sizes.h"
 #include "trainer/resume/load_weights.h"
 
 namespace rondo {

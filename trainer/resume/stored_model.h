@@ -10,11 +10,11 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/hugging_face/folder.h"
+#include "checkpoint/reader.h"
 #include "models/parts/decoder.h"
 #include "parallel/flat_shard.h"
 #include "support/fields.h"
-#include "trainer/checkpoint/reader.h"
-#include "trainer/hugging_face/folder.h"
 
 namespace rondo {
 

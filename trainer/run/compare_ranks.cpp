@@ -8,9 +8,9 @@
 #include <iterator>
 #include <sstream>
 
+#include "config/dump.h"
+#include "config/setting_changes.h"
 #include "support/error.h"
-#include "trainer/config/dump.h"
-#include "trainer/config/setting_changes.h"
 
 namespace rondo {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "config/schema/job_config.h"
 #include "parallel/groups/groups.h"
 #include "parallel/mesh.h"
-#include "trainer/config/schema/job_config.h"
 
 namespace rondo {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "trainer/config/schema/job_config.h"
+#include "config/schema/job_config.h"
 
 namespace rondo {
 

@@ -9,15 +9,15 @@
 #include <optional>
 #include <string>
 
+#include "config/derived.h"
+#include "config/matmul_table.h"
+#include "config/pipeline_layout.h"
+#include "config/schema/job_config.h"
+#include "datasets/loader.h"
 #include "parallel/groups/groups.h"
 #include "support/error.h"
 #include "support/files/folder_lock.h"
 #include "support/watch/step_watch.h"
-#include "trainer/config/derived.h"
-#include "trainer/config/matmul_table.h"
-#include "trainer/config/pipeline_layout.h"
-#include "trainer/config/schema/job_config.h"
-#include "trainer/data/loader.h"
 #include "trainer/device/compute_device.h"
 #include "trainer/observe/memory_snapshot.h"
 #include "trainer/observe/profile.h"

@@ -4,14 +4,14 @@
 
 #include <filesystem>
 
+#include "checkpoint/committed.h"
+#include "checkpoint/hugging_face/folder_writer.h"
+#include "checkpoint/save.h"
+#include "config/pipeline_layout.h"
 #include "support/crash_report.h"
 #include "support/error.h"
 #include "support/log.h"
 #include "support/stopwatch.h"
-#include "trainer/checkpoint/committed.h"
-#include "trainer/checkpoint/save.h"
-#include "trainer/config/pipeline_layout.h"
-#include "trainer/hugging_face/folder_writer.h"
 #include "trainer/resume/convert.h"
 #include "trainer/run/trainer.h"
 

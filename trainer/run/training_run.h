@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "parallel/rendezvous/environment.h"
-#include "trainer/config/schema/job_config.h"
+#include "config/schema/job_config.h"
+#include "launch/rendezvous/environment.h"
 #include "trainer/observe/report.h"
 #include "trainer/run/run_outcome.h"
 #include "trainer/run/trainer.h"

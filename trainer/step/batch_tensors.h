@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/trace/step_function.h"
-#include "trainer/data/loader.h"
+#include "datasets/loader.h"
 
 namespace rondo {
 

@@ -1,5 +1,5 @@
 // The floating-point dtypes of weights under all their names: LibTorch's, the configuration's, those of
-// checkpoints (trainer/checkpoint/manifest.h) and of safetensors files.
+// checkpoints (checkpoint/manifest.h) and of safetensors files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/safetensors/format.h"
 #include "support/error.h"
-#include "trainer/hugging_face/safetensors/format.h"
 
 namespace rondo {
 

@@ -8,12 +8,12 @@
 
 #include "compiler/analysis/memory_policy.h"
 #include "compiler/ir/op_facts.h"
+#include "config/float8.h"
+#include "config/schema/bucket_patterns.h"
+#include "config/schema/parameter_groups.h"
 #include "models/parts/model_spec.h"
 #include "parallel/groups/messages.h"
 #include "support/error.h"
-#include "trainer/config/float8.h"
-#include "trainer/config/schema/bucket_patterns.h"
-#include "trainer/config/schema/parameter_groups.h"
 #include "trainer/step/float_dtypes.h"
 
 namespace rondo {

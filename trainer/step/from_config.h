@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "config/derived.h"
+#include "config/matmul_table.h"
+#include "config/pipeline_layout.h"
+#include "config/schema/job_config.h"
+#include "datasets/loader.h"
+#include "launch/rendezvous/environment.h"
 #include "parallel/groups/groups.h"
-#include "parallel/rendezvous/environment.h"
-#include "trainer/config/derived.h"
-#include "trainer/config/matmul_table.h"
-#include "trainer/config/pipeline_layout.h"
-#include "trainer/config/schema/job_config.h"
-#include "trainer/data/loader.h"
 #include "trainer/step/compiled_functions.h"
 #include "trainer/step/functions/train_step.h"
 

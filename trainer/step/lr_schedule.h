@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "trainer/config/derived.h"
+#include "config/derived.h"
 
 namespace rondo {
 

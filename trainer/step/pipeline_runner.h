@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "datasets/loader.h"
 #include "parallel/groups/messages.h"
-#include "trainer/data/loader.h"
 #include "trainer/step/pipeline_stage.h"
 
 namespace rondo {

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "compiler/execute/host_transfers.h"
+#include "datasets/loader.h"
 #include "parallel/groups/messages.h"
-#include "trainer/data/loader.h"
 #include "trainer/step/compiled_functions.h"
 #include "trainer/step/train_state.h"
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "compiler/execute/host_transfers.h"
-#include "trainer/data/loader.h"
+#include "datasets/loader.h"
 #include "trainer/step/compiled_functions.h"
 #include "trainer/step/pipeline_runner.h"
 #include "trainer/step/train_state.h"

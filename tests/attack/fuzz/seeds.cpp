@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "tests/attack/fuzz/mutate.h"
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo::attack {
 namespace {

@@ -2,11 +2,11 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/hugging_face/config.h"
+#include "checkpoint/hugging_face/folder.h"
+#include "config/load.h"
 #include "models/deepseek_v3/deepseek_v3.h"
-#include "tests/trainer/hugging_face/safetensors/texts.h"
-#include "trainer/config/load.h"
-#include "trainer/hugging_face/config.h"
-#include "trainer/hugging_face/folder.h"
+#include "tests/checkpoint/safetensors/texts.h"
 
 namespace rondo::hugging_face {
 namespace {

@@ -25,11 +25,11 @@
 #include <limits>
 #include <numeric>
 
+#include "config/load.h"
 #include "models/parts/decoder.h"
 #include "models/parts/moe.h"
 #include "ops/attention/attention.h"
 #include "ops/grouped_mm/grouped_mm.h"
-#include "trainer/config/load.h"
 
 namespace rondo {
 namespace {

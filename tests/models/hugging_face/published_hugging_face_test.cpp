@@ -3,10 +3,10 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/hugging_face/config.h"
+#include "config/load.h"
 #include "models/parts/model_spec.h"
-#include "tests/trainer/hugging_face/safetensors/texts.h"
-#include "trainer/config/load.h"
-#include "trainer/hugging_face/config.h"
+#include "tests/checkpoint/safetensors/texts.h"
 
 namespace rondo::hugging_face {
 namespace {

@@ -1,7 +1,7 @@
 #include <catch2/catch_test_macros.hpp>
 
+#include "config/load.h"
 #include "models/llama3/llama3.h"
-#include "trainer/config/load.h"
 
 namespace {
 

@@ -21,9 +21,9 @@
 #include <cmath>
 #include <limits>
 
+#include "config/load.h"
 #include "models/parts/decoder.h"
 #include "ops/attention/attention.h"
-#include "trainer/config/load.h"
 
 namespace rondo {
 namespace {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "config/load.h"
 #include "models/deepseek_v3/deepseek_v3.h"
 #include "models/gpt_oss/gpt_oss.h"
 #include "models/llama4/llama4.h"
@@ -12,7 +13,6 @@
 #include "models/parts/description.h"
 #include "models/qwen3/qwen3.h"
 #include "models/qwen3_moe/qwen3_moe.h"
-#include "trainer/config/load.h"
 
 namespace rondo {
 namespace {

@@ -13,9 +13,9 @@
 #include <cstdio>
 #include <functional>
 
+#include "launch/rendezvous/net.h"
 #include "parallel/groups/comm_record.h"
 #include "parallel/groups/groups.h"
-#include "parallel/rendezvous/net.h"
 #include "support/error.h"
 
 namespace rondo {

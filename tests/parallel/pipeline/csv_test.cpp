@@ -4,7 +4,7 @@
 
 #include "parallel/pipeline/lower.h"
 #include "tests/parallel/pipeline/programs.h"
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo::pipeline {
 namespace {

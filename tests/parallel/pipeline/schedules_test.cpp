@@ -10,7 +10,7 @@
 #include "parallel/pipeline/prove.h"
 #include "parallel/pipeline/simulate.h"
 #include "tests/parallel/pipeline/programs.h"
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo::pipeline {
 namespace {

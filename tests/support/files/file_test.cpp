@@ -11,7 +11,7 @@
 #include "support/files/atomic_file.h"
 #include "support/files/folder_lock.h"
 #include "support/files/input_file.h"
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo {
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "support/files/slow_reads.h"
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo {
 namespace {

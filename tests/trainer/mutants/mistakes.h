@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "config/pipeline_layout.h"
 #include "tests/compiler/verify/patient.h"
-#include "trainer/config/pipeline_layout.h"
 
 namespace rondo {
 

@@ -1,4 +1,4 @@
-// `mutant_ranks play FD`: one rank of a pool (parallel/launch/rank_pool.h) that plays mistakes. Its flags are
+// `mutant_ranks play FD`: one rank of a pool (launch/rank_pool.h) that plays mistakes. Its flags are
 // the name of a job, how many of the mistakes that a machine makes are tried, the seed that draws them, and
 // then those of the configuration.
 //
@@ -6,7 +6,7 @@
 // pipeline, whose ranks have other graphs. What the verifier or the proof of a program refuses is found.
 // Everything else trains the same steps from the same weights on the same batches, and is compared
 // with the step as it is, which `rondo prove` compares with one rank: the same numbers within the same bounds
-// (trainer/run/prove/differences.h). Rank 0 prints a line each: kind, name and verdict, with tabs between.
+// (prove/differences.h). Rank 0 prints a line each: kind, name and verdict, with tabs between.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -22,14 +22,14 @@
 #include <optional>
 #include <random>
 
-#include "parallel/launch/rank_pool.h"
+#include "config/load.h"
+#include "datasets/tokenizer/tokenizer.h"
+#include "launch/rank_pool.h"
+#include "prove/differences.h"
+#include "prove/proof_job.h"
 #include "support/error.h"
 #include "tests/compiler/verify/mutants.h"
 #include "tests/trainer/mutants/mistakes.h"
-#include "trainer/config/load.h"
-#include "trainer/data/tokenizer/tokenizer.h"
-#include "trainer/run/prove/differences.h"
-#include "trainer/run/prove/proof_job.h"
 #include "trainer/step/from_config.h"
 #include "trainer/step/step_runner.h"
 

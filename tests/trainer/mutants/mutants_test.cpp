@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "tests/runs/metrics/scratch.h"
 #include "tests/trainer/mutants/mistakes.h"
 #include "tests/trainer/mutants/played.h"
-#include "tests/trainer/observe/metrics/scratch.h"
 
 namespace rondo {
 namespace {

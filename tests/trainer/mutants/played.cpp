@@ -4,12 +4,12 @@
 #include <chrono>
 #include <optional>
 
-#include "parallel/launch/rank_pool.h"
+#include "config/load.h"
+#include "launch/rank_pool.h"
+#include "prove/proof_job.h"
+#include "prove/proof_layout.h"
 #include "support/flags/flag_values.h"
-#include "tests/trainer/observe/metrics/scratch.h"
-#include "trainer/config/load.h"
-#include "trainer/run/prove/proof_job.h"
-#include "trainer/run/prove/proof_layout.h"
+#include "tests/runs/metrics/scratch.h"
 
 namespace rondo {
 

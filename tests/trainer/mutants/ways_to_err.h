@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "compiler/ir/op_facts.h"
+#include "config/pipeline_layout.h"
 #include "tests/compiler/verify/patient.h"
-#include "trainer/config/pipeline_layout.h"
 
 namespace rondo::mistake {
 

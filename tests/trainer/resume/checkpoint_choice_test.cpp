@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "support/error.h"
-#include "tests/trainer/data/temp_folder.h"
+#include "tests/datasets/temp_folder.h"
 
 namespace rondo {
 namespace {

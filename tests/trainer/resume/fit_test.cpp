@@ -3,8 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "trainer/config/load.h"
-#include "trainer/config/sizes.h"
+#include "config/load.h"
+#include "config/sizes.h"
 
 namespace rondo {
 namespace {

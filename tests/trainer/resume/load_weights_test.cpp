@@ -12,9 +12,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "checkpoint/safetensors/writer.h"
 #include "parallel/sharding.h"
 #include "tests/compiler/execute/far_device.h"
-#include "trainer/hugging_face/safetensors/writer.h"
 
 namespace rondo {
 namespace {

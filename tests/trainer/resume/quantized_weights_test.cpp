@@ -17,14 +17,14 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/hugging_face/fp8_blocks.h"
+#include "checkpoint/hugging_face/mxfp4_blocks.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/safetensors/writer.h"
 #include "models/deepseek_v3/deepseek_v3.h"
 #include "models/gpt_oss/gpt_oss.h"
 #include "models/parts/decoder.h"
-#include "tests/trainer/data/temp_folder.h"
-#include "trainer/checkpoint/reader.h"
-#include "trainer/hugging_face/fp8_blocks.h"
-#include "trainer/hugging_face/mxfp4_blocks.h"
-#include "trainer/hugging_face/safetensors/writer.h"
+#include "tests/datasets/temp_folder.h"
 #include "trainer/resume/convert.h"
 #include "trainer/resume/load_weights.h"
 #include "trainer/step/float_dtypes.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
-#include "trainer/config/load.h"
+#include "config/load.h"
 
 namespace rondo {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "tests/trainer/data/temp_folder.h"
+#include "tests/datasets/temp_folder.h"
 
 namespace rondo {
 namespace {

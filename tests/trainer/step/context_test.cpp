@@ -14,12 +14,12 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 
+#include "datasets/loader.h"
 #include "parallel/simple_fsdp.h"
+#include "tests/datasets/rows_of_bytes.h"
+#include "tests/datasets/temp_folder.h"
 #include "tests/parallel/rank_threads.h"
-#include "tests/trainer/data/rows_of_bytes.h"
-#include "tests/trainer/data/temp_folder.h"
 #include "tests/trainer/step/small_job.h"
-#include "trainer/data/loader.h"
 
 namespace rondo {
 namespace {

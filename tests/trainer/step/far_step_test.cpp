@@ -12,7 +12,7 @@
 
 #include "compiler/execute/planned_step.h"
 #include "tests/compiler/execute/far_device.h"
-#include "tests/trainer/observe/metrics/scratch.h"
+#include "tests/runs/metrics/scratch.h"
 #include "tests/trainer/step/small_job.h"
 #include "trainer/observe/report.h"
 #include "trainer/resume/checkpoint_restore.h"

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "trainer/config/derived.h"
-#include "trainer/config/schema/job_config.h"
+#include "config/derived.h"
+#include "config/schema/job_config.h"
 
 namespace rondo {
 namespace {

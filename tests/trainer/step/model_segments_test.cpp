@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "compiler/ir/segments.h"
+#include "config/load.h"
 #include "models/parts/decoder.h"
-#include "trainer/config/load.h"
 #include "trainer/step/from_config.h"
 #include "trainer/step/step_runner.h"
 

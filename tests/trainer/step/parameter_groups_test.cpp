@@ -1,5 +1,5 @@
 // Groups of parameters that the optimizer treats alike: what they read as, and what an update makes of them.
-#include "trainer/config/schema/parameter_groups.h"
+#include "config/schema/parameter_groups.h"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>

@@ -16,13 +16,13 @@
 #include <cstdio>
 #include <thread>
 
-#include "parallel/launch/rank_pool.h"
+#include "config/load.h"
+#include "launch/rank_pool.h"
 #include "parallel/pipeline/schedules.h"
 #include "parallel/pipeline/simulate.h"
 #include "support/flags/flag_values.h"
 #include "support/median.h"
 #include "support/stopwatch.h"
-#include "trainer/config/load.h"
 #include "trainer/step/from_config.h"
 #include "trainer/step/pipeline_runner.h"
 #include "trainer/step/train_state.h"

@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 
+#include "config/load.h"
+#include "config/pipeline_layout.h"
 #include "parallel/groups/messages.h"
-#include "trainer/config/load.h"
-#include "trainer/config/pipeline_layout.h"
 #include "trainer/step/from_config.h"
 #include "trainer/step/functions/placement.h"
 #include "trainer/step/train_state.h"

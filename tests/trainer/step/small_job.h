@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "config/load.h"
 #include "models/parts/decoder.h"
 #include "parallel/groups/groups.h"
-#include "trainer/config/load.h"
 #include "trainer/step/from_config.h"
 #include "trainer/step/step_runner.h"
 #include "trainer/step/train_state.h"

@@ -1,6 +1,6 @@
 // The functions of a step whose layers are divided among the stages of a pipeline, as one rank sees it.
 //
-// Pipeline microbatch m has the rows of accumulation microbatch m (trainer/data/loader.h, Note [the data
+// Pipeline microbatch m has the rows of accumulation microbatch m (datasets/loader.h, Note [the data
 // law]), and each stage adds up its gradients in the order of microbatches: so the bits are those of the same
 // microbatches without a pipeline, whatever the schedule.
 #pragma once

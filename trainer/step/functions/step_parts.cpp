@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <map>
 
+#include "datasets/loader.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/kernel/with_dtype.h"
 #include "support/error.h"
 #include "support/scope.h"
-#include "trainer/data/loader.h"
 
 namespace rondo {
 

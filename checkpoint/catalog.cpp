@@ -1,0 +1,192 @@
+// Listing reads names, marks, manifests and sizes; only verify() reads shards. Threads take chunks from an
+// atomic counter, and each result has its own slot, so problems come out in one order. A sample spreads over
+// all shards from the first chunk to the last and drops the kernel's cache before it reads, because a cached
+// page says nothing about the disk. A temporary folder is never a candidate; whatever else does not verify is
+// reported as skipped.
+#include "checkpoint/catalog.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "checkpoint/committed.h"
+#include "checkpoint/files.h"
+#include "support/error.h"
+
+namespace rondo::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kVerifyBlockBytes = 1 << 20;
+constexpr std::size_t kMaxThreads = 16;
+constexpr std::size_t kSampledChunks = 8;
+
+// Of a committed folder, as far as `depth` looks without its shards' contents.
+Manifest checked_manifest(const fs::path& folder, Depth depth) {
+  Manifest manifest = read_committed(folder);
+  if (depth != Depth::manifest) check_sizes(folder, manifest);
+  return manifest;
+}
+
+// What is wrong with the folder stands in the entry. A file system that fails is no sign of damage, and
+// thrown.
+Entry entry_of(const fs::path& folder, const FolderName& name, Depth depth) {
+  Entry entry{.folder = folder, .step = name.step, .state = State::committed, .why = "", .manifest = {}};
+  if (name.is_leftover()) {
+    entry.state = State::temp;
+    entry.why = name.role == FolderName::Role::temp ? "a save under way, or what is left of one"
+                                                    : "what is left of a checkpoint that was deleted";
+    return entry;
+  }
+  try {
+    if (has_mark(folder)) {
+      entry.manifest = checked_manifest(folder, depth);
+    } else {
+      entry.state = State::uncommitted;
+      entry.why = fmt::format("it has no {}: its save did not end", kCommittedFile);
+    }
+  } catch (const Error& error) {
+    const auto* of_file = dynamic_cast<const FileError*>(&error);
+    if (of_file != nullptr && may_pass(of_file->error_number())) throw;
+    entry.state = State::damaged;
+    entry.why = error.what();
+  }
+  return entry;
+}
+
+struct ChunkPlace {
+  std::size_t shard;
+  std::int64_t chunk;
+};
+
+std::vector<ChunkPlace> chunks_to_read(const Manifest& manifest, Depth depth) {
+  std::vector<ChunkPlace> all;
+  for (std::size_t s = 0; s < manifest.shards.size(); ++s)
+    for (std::int64_t chunk = 0; chunk < std::ssize(manifest.shards[s].chunks); ++chunk)
+      all.push_back({s, chunk});
+  if (depth == Depth::full || all.size() <= kSampledChunks) return all;
+  std::vector<ChunkPlace> sampled;  // from the first to the last, evenly
+  for (std::size_t i = 0; i < kSampledChunks; ++i)
+    sampled.push_back(all[i * (all.size() - 1) / (kSampledChunks - 1)]);
+  return sampled;
+}
+
+// One thread's share of a verification.
+class ChunkReader {
+ public:
+  ChunkReader(const fs::path& folder, const Manifest& manifest, bool from_disk)
+      : folder_(folder), manifest_(manifest), from_disk_(from_disk) {}
+
+  // "" where the chunk is right.
+  std::string problem(const ChunkPlace& place) {
+    const Shard& shard = manifest_.shards[place.shard];
+    const fs::path path = folder_ / shard.file;
+    const std::int64_t begin = place.chunk * kChunkBytes;
+    const std::int64_t bytes = std::min(kChunkBytes, shard.bytes - begin);
+    ChunkHash found;
+    try {
+      with_retries([&] { found = hash(path, begin, bytes); });
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    const ChunkHash& expected = shard.chunks[static_cast<std::size_t>(place.chunk)];
+    return found == expected ? "" : chunk_problem(path, place.chunk, bytes, found, expected);
+  }
+
+ private:
+  ChunkHash hash(const fs::path& path, std::int64_t begin, std::int64_t bytes) {
+    const File file = File::open(path, kUse);
+    if (from_disk_) file.drop_cache();
+    ChunkHasher hasher;
+    for (std::int64_t done = 0; done < bytes;) {
+      const auto block = std::span(buffer_).first(
+          static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(buffer_), bytes - done)));
+      file.read_at(begin + done, block);
+      hasher.add(block);
+      done += std::ssize(block);
+    }
+    return hasher.finish();
+  }
+
+  const fs::path& folder_;
+  const Manifest& manifest_;
+  bool from_disk_;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(kVerifyBlockBytes);
+};
+
+void verify_chunks(const fs::path& folder, const Manifest& manifest, Depth depth, const std::stop_token& stop,
+                   Verdict& verdict) {
+  const std::vector<ChunkPlace> places = chunks_to_read(manifest, depth);
+  std::vector<std::string> problems(places.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    ChunkReader reader(folder, manifest, depth == Depth::sample);
+    for (std::size_t i; !stop.stop_requested() && (i = next++) < places.size();)
+      problems[i] = reader.problem(places[i]);
+  };
+  const std::size_t threads =
+      std::min({std::max<std::size_t>(std::thread::hardware_concurrency(), 1), kMaxThreads, places.size()});
+  {
+    std::vector<std::jthread> helpers;
+    for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(work);
+    work();
+  }
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Shard& shard = manifest.shards[places[i].shard];
+    verdict.bytes_read += std::min(kChunkBytes, shard.bytes - places[i].chunk * kChunkBytes);
+    if (!problems[i].empty()) verdict.problems.push_back(std::move(problems[i]));
+  }
+}
+
+}  // namespace
+
+const char* state_name(State state) {
+  static constexpr std::array kNames = {"committed", "damaged", "uncommitted", "temp"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+std::vector<Entry> list(const fs::path& root) {
+  std::vector<Entry> entries;
+  for (const auto& [name, folder] : named_folders(root))
+    entries.push_back(entry_of(folder, name, Depth::quick));
+  return entries;
+}
+
+Verdict verify(const fs::path& folder, Depth depth, const std::stop_token& stop) {
+  Verdict verdict;
+  try {
+    const Manifest manifest = checked_manifest(folder, depth);
+    if (depth > Depth::quick) verify_chunks(folder, manifest, depth, stop, verdict);
+  } catch (const Error& error) {
+    verdict.problems.push_back(error.what());
+  }
+  return verdict;
+}
+
+Selection newest_valid(const fs::path& root, Depth depth, const std::vector<fs::path>& except) {
+  Selection selection;
+  for (const auto& [name, folder] : named_folders(root)) {
+    if (name.is_leftover() || std::find(except.begin(), except.end(), folder) != except.end()) continue;
+    Entry entry = entry_of(folder, name, depth);
+    if (entry.state == State::committed && depth > Depth::quick) {
+      const Verdict verdict = verify(entry.folder, depth);
+      if (!verdict.valid()) {
+        entry.state = State::damaged;
+        entry.why = verdict.problems.front();
+      }
+    }
+    if (entry.state == State::committed) {
+      selection.newest = std::move(entry);
+      break;
+    }
+    selection.skipped.push_back({entry.folder, entry.why});
+  }
+  return selection;
+}
+
+}  // namespace rondo::checkpoint

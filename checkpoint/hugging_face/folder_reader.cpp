@@ -1,0 +1,266 @@
+// The index and the headers of all shards are compared in both directions before any weight is read. Problems
+// are collected by kind, twenty of each, because a wrong folder is wrong in a thousand tensors at once. A
+// tensor in 8 bits is matched with its scales by name; neither may stand alone. Rotary tables and layers that
+// the configuration passes over are the only tensors that may be left.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "checkpoint/hugging_face/folder.h"
+#include "checkpoint/hugging_face/folder_files.h"
+#include "checkpoint/hugging_face/fp8_blocks.h"
+#include "checkpoint/hugging_face/mxfp4_blocks.h"
+#include "support/error.h"
+
+namespace rondo::hugging_face {
+namespace {
+
+using Json = nlohmann::json;
+using safetensors::Dtype;
+using safetensors::shown_name;
+
+// Collects problems of many tensors; names the first of each kind.
+class TensorProblems {
+ public:
+  void add(const std::string& kind, const std::string& text) {
+    std::vector<std::string>& of_kind = problems_[kind];
+    ++count_;
+    if (of_kind.size() < kShown)
+      of_kind.push_back(text);
+    else
+      ++more_[kind];
+  }
+
+  void throw_if_any(const std::filesystem::path& place) const {
+    if (count_ == 0) return;
+    std::string text = fmt::format("{}: the weights are not those of its model:", place.string());
+    for (const auto& [kind, lines] : problems_) {
+      text += fmt::format("\n  {}: {}", kind, fmt::join(lines, ", "));
+      if (more_.contains(kind)) text += fmt::format(" and {} more", more_.at(kind));
+    }
+    throw Error(ExitCode::checkpoint, text + "\nfetch or write the folder again, or mend its config.json");
+  }
+
+ private:
+  static constexpr std::size_t kShown = 20;
+  std::map<std::string, std::vector<std::string>> problems_;
+  std::map<std::string, std::size_t> more_;
+  std::size_t count_ = 0;
+};
+
+// File names by tensor. Throws for an index that is damaged or reaches out of its folder.
+std::map<std::string, std::string> read_index(const std::filesystem::path& path) {
+  const Json index = parse_object(read_small_file(path), path.string());
+  const auto map = index.find("weight_map");
+  if (map == index.end() || !map->is_object() || map->empty())
+    throw Error(
+        ExitCode::checkpoint,
+        path.string() + ": weight_map must be an object with the file of each tensor; fetch it again");
+  std::map<std::string, std::string> files;
+  for (const auto& [name, file] : map->items()) {
+    if (!file.is_string() || !is_shard_name(file.get<std::string>()))
+      throw Error(
+          ExitCode::checkpoint,
+          fmt::format("{}: weight_map has {} for {}; it must be the name of a .safetensors file in the "
+                      "same folder, and no path",
+                      path.string(),
+                      file.is_string() ? shown_name(file.get<std::string>()) : std::string(file.type_name()),
+                      shown_name(name)));
+    files[name] = file.get<std::string>();
+  }
+  return files;
+}
+
+bool is_rotary_table(std::string_view name) { return name.ends_with(".rotary_emb.inv_freq"); }
+
+bool is_weight(Dtype dtype) { return dtype == Dtype::f32 || dtype == Dtype::f16 || dtype == Dtype::bf16; }
+
+std::string scales_of(const std::string& name) { return name + std::string(kScales); }
+
+std::string with_dtype(const safetensors::TensorInfo& info) {
+  return fmt::format("{} is {}", shown_name(info.name), safetensors::dtype_name(info.dtype));
+}
+
+void check_shape(const safetensors::TensorInfo& info, const std::vector<std::int64_t>& shape,
+                 TensorProblems& problems) {
+  if (info.shape != shape)
+    problems.add("of another shape", fmt::format("{} is [{}] and must be [{}]", shown_name(info.name),
+                                                 fmt::join(info.shape, ", "), fmt::join(shape, ", ")));
+}
+
+// Of a parameter in 8 bits.
+void check_quantized(const Parameter& parameter, const StoredTensor& stored, bool declared,
+                     TensorProblems& problems) {
+  if (!declared)
+    problems.add("in 8 bits, while config.json has no quantization_config", with_dtype(*stored.info));
+  if (parameter.shape.size() != 2 || parameter.always_fp32)
+    problems.add("in 8 bits and no matrix", with_dtype(*stored.info));
+  else if (stored.scales == nullptr)
+    problems.add("missing", shown_name(scales_of(parameter.name)));
+  if (stored.scales == nullptr) return;
+  check_shape(*stored.scales->info, scales_shape(parameter.shape), problems);
+  if (stored.scales->dtype() != Dtype::f32)
+    problems.add("scales of a dtype that is not F32", with_dtype(*stored.scales->info));
+}
+
+// Of the experts that a parameter is, in 4 bits.
+void check_mxfp4(const Parameter& parameter, const StoredTensor& stored, TensorProblems& problems) {
+  std::vector<std::int64_t> shape = mxfp4_shape(parameter.shape);
+  if (shape.empty())
+    return problems.add("in 4 bits and no experts with inputs in blocks of 32", shown_name(parameter.name));
+  check_shape(*stored.info, shape, problems);
+  shape.pop_back();
+  check_shape(*stored.scales->info, shape, problems);
+  if (stored.scales->dtype() != Dtype::u8)
+    problems.add("scales of a dtype that is not U8", with_dtype(*stored.scales->info));
+}
+
+}  // namespace
+
+std::vector<Parameter> stacked(const std::string& name, const std::vector<std::int64_t>& sizes) {
+  const std::size_t star = name.find('*');
+  if (star == std::string::npos) return {{name, sizes}};
+  std::vector<Parameter> tensors;
+  for (std::int64_t i = 0; i < sizes.at(0); ++i)
+    tensors.push_back(
+        {name.substr(0, star) + std::to_string(i) + name.substr(star + 1), {sizes.begin() + 1, sizes.end()}});
+  return tensors;
+}
+
+Folder::Folder(std::filesystem::path path) : path_(std::move(path)), config_(read_config(path_ / kConfig)) {
+  if (std::filesystem::exists(path_ / kWeights)) {
+    files_.emplace_back(path_ / kWeights);
+  } else if (std::filesystem::exists(path_ / kIndex)) {
+    open_shards();
+  } else {
+    throw Error(
+        ExitCode::checkpoint,
+        fmt::format("{}: neither {} nor {}; weights in other formats (.bin, .pth, .gguf) must be saved "
+                    "as safetensors first",
+                    path_.string(), kWeights, kIndex));
+  }
+  const std::string& prefix = config_.prefix;
+  for (const safetensors::File& file : files_)
+    for (const safetensors::TensorInfo& info : file.tensors()) {
+      const bool has_prefix = info.name.starts_with(prefix);
+      const std::string name = has_prefix ? info.name.substr(prefix.size()) : info.name;
+      if (!tensors_.try_emplace(name, StoredTensor{&file, &info}).second)
+        throw Error(ExitCode::checkpoint, fmt::format("{}: both {} and {}; fetch it again", path_.string(),
+                                                      shown_name(name), shown_name(prefix + name)));
+    }
+  find_scales();
+  find_blocks();
+}
+
+// A parameter in 4 bits has no tensor of its name.
+void Folder::find_blocks() {
+  if (config_.quantization != Quantization::mxfp4) return;
+  std::map<std::string, StoredTensor> found;
+  for (const auto& [name, stored] : tensors_) {
+    if (!name.ends_with(kMxfp4Blocks) || stored.dtype() != Dtype::u8) continue;
+    const std::string parameter = name.substr(0, name.size() - kMxfp4Blocks.size());
+    const auto scales = tensors_.find(parameter + std::string(kMxfp4Scales));
+    if (scales != tensors_.end()) found[parameter] = {stored.file, stored.info, &scales->second};
+  }
+  tensors_.insert(found.begin(), found.end());
+}
+
+void Folder::find_scales() {
+  for (auto& [name, stored] : tensors_) {
+    if (stored.dtype() != Dtype::f8_e4m3) continue;
+    const auto scales = tensors_.find(scales_of(name));
+    if (scales != tensors_.end()) stored.scales = &scales->second;
+  }
+}
+
+void Folder::open_shards() {
+  const std::map<std::string, std::string> index = read_index(path_ / kIndex);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : index) names.insert(file);
+  for (const std::string& name : names) files_.emplace_back(path_ / name);
+
+  TensorProblems problems;
+  auto name = names.begin();
+  for (const safetensors::File& file : files_) {
+    for (const safetensors::TensorInfo& info : file.tensors()) {
+      const auto found = index.find(info.name);
+      if (found == index.end() || found->second != *name)
+        problems.add(fmt::format("in {} and not there in the index", *name), shown_name(info.name));
+    }
+    for (const auto& [tensor, in] : index)
+      if (in == *name && file.find(tensor) == nullptr)
+        problems.add(fmt::format("not in {}, where the index has it", *name), shown_name(tensor));
+    ++name;
+  }
+  problems.throw_if_any(path_);
+}
+
+void Folder::check(std::span<const Parameter> parameters) const {
+  TensorProblems problems;
+  std::set<std::string> expected;
+  for (const Parameter& parameter : parameters) {
+    expected.insert(parameter.name);
+    const auto found = tensors_.find(parameter.name);
+    if (found == tensors_.end()) {
+      problems.add("missing", shown_name(parameter.name));
+      continue;
+    }
+    const StoredTensor& stored = found->second;
+    if (stored.scales != nullptr && stored.dtype() == Dtype::u8) {
+      check_mxfp4(parameter, stored, problems);
+      expected.insert(stored.info->name);
+      expected.insert(stored.scales->info->name);
+      continue;
+    }
+    check_shape(*stored.info, parameter.shape, problems);
+    const std::string scales = scales_of(parameter.name);
+    if (stored.dtype() == Dtype::f8_e4m3)
+      check_quantized(parameter, stored, config_.quantization == Quantization::fp8, problems);
+    else if (tensors_.contains(scales))
+      problems.add("scales of what is not F8_E4M3",
+                   fmt::format("{}, where {}", shown_name(scales), with_dtype(*stored.info)));
+    else if (!is_weight(stored.dtype()))
+      problems.add("of a dtype that is not F32, F16 or BF16", with_dtype(*stored.info));
+    expected.insert(scales);
+  }
+  const auto passed_over = [&](const std::string& name) {
+    return is_rotary_table(name) ||
+           std::any_of(config_.passed_over.begin(), config_.passed_over.end(),
+                       [&](const std::string& prefix) { return name.starts_with(prefix); });
+  };
+  for (const auto& [name, stored] : tensors_)
+    if (!expected.contains(name) && !passed_over(name)) problems.add("unexpected", shown_name(name));
+  problems.throw_if_any(path_);
+}
+
+std::uint64_t StoredTensor::together() const {
+  return scales != nullptr && dtype() == Dtype::u8
+             ? 2 * info->elements() / static_cast<std::uint64_t>(info->shape[0])
+             : 1;
+}
+
+void StoredTensor::dequantize(std::uint64_t begin, std::span<float> to) const {
+  RONDO_ASSERT(scales != nullptr, "a quantized matrix has scales");
+  if (dtype() == Dtype::u8) {
+    const auto outputs = static_cast<std::uint64_t>(info->shape[1]);
+    const std::uint64_t each = together();  // two in a byte of the blocks, 32 to one of the scales
+    const std::uint64_t first = begin / each, end = (begin + to.size() + each - 1) / each;
+    const std::vector<std::byte> blocks = elements(first * each / 2, end * each / 2),
+                                 powers = scales->elements(first * each / 32, end * each / 32);
+    return hugging_face::dequantize({each / outputs, outputs, blocks, powers}, begin - first * each, to);
+  }
+  hugging_face::dequantize(elements(begin, begin + to.size()), begin,
+                           static_cast<std::uint64_t>(info->shape[1]),
+                           scales->elements(0, scales->info->elements()), to);
+}
+
+StoredTensor Folder::find(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  RONDO_ASSERT(found != tensors_.end(), "no tensor " + shown_name(name) + " in " + path_.string());
+  return found->second;
+}
+
+}  // namespace rondo::hugging_face

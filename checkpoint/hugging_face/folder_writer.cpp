@@ -1,0 +1,169 @@
+// Everything is written into a folder beside the target and renamed last. Shards are cut in the order of the
+// parameters before a byte is written, so all of the disk space can be taken at once, and the index is known
+// from the beginning. The destructor removes what was not finished. Each shard's own writer checks that every
+// byte came exactly once, so callers may write in any order.
+#include "checkpoint/hugging_face/folder_writer.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/hugging_face/folder_files.h"
+#include "support/error.h"
+#include "support/files/atomic_file.h"
+
+namespace rondo::hugging_face {
+namespace {
+
+namespace fs = std::filesystem;
+using safetensors::Dtype;
+
+Dtype dtype_of(const std::string& name) {
+  if (name == "float32") return Dtype::f32;
+  if (name == "float16") return Dtype::f16;
+  RONDO_ASSERT(name == "bfloat16", "no dtype of weights: " + name);
+  return Dtype::bf16;
+}
+
+// "out/": the folder and not something nameless in it.
+fs::path without_trailing_slash(fs::path path) {
+  path = path.lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+void refuse_taken(const fs::path& path) {
+  std::error_code wrong;
+  const bool exists = fs::exists(fs::symlink_status(path, wrong));
+  if (exists && !(fs::is_directory(path, wrong) && fs::is_empty(path, wrong)))
+    throw Error(ExitCode::checkpoint, path.string() + ": exists and is not an empty folder; name a new one");
+}
+
+// How the names of folders begin that stand beside `path` until they are finished.
+std::string beginning_of_unfinished(const fs::path& path) {
+  return fmt::format(".{}.tmp-", path.filename().string());
+}
+
+// A new folder beside `path`. The name is never one that another writer has.
+fs::path create_beside(const fs::path& path) {
+  for (int attempt = 0;; ++attempt) {
+    const fs::path pending =
+        path.parent_path() / fmt::format("{}{}-{}", beginning_of_unfinished(path), ::getpid(), attempt);
+    if (::mkdir(pending.c_str(), 0777) == 0) return pending;
+    if (errno != EEXIST) throw FileError("create", path, errno, FileUse::output);
+  }
+}
+
+std::string shard_name(std::size_t shard, std::size_t shards) {
+  return shards == 1 ? kWeights : fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards);
+}
+
+std::uint64_t element_count(const std::vector<std::int64_t>& shape) {
+  std::uint64_t elements = 1;
+  for (const std::int64_t size : shape) elements *= static_cast<std::uint64_t>(size);
+  return elements;
+}
+
+}  // namespace
+
+void remove_unfinished(const fs::path& path) {
+  const fs::path taken = without_trailing_slash(path);
+  std::vector<fs::path> unfinished;
+  std::error_code error;
+  for (fs::directory_iterator at(folder_of(taken), error), end; !error && at != end; at.increment(error))
+    if (at->path().filename().string().starts_with(beginning_of_unfinished(taken)))
+      unfinished.push_back(at->path());
+  for (const fs::path& folder : unfinished) fs::remove_all(folder, error);
+  if (error) throw FileError("clear", folder_of(taken), error.value(), FileUse::output);
+}
+
+FolderWriter::FolderWriter(fs::path path, const ModelConfig& config, const std::vector<Parameter>& parameters,
+                           const WriteOptions& options)
+    : path_(without_trailing_slash(std::move(path))), dtype_(dtype_of(config.dtype)) {
+  refuse_taken(path_);
+  pending_ = create_beside(path_);
+  try {
+    create_shards(cut(parameters, options.max_shard_bytes));
+    write_small_files(config, options);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(pending_, ignored);
+    throw;
+  }
+}
+
+FolderWriter::~FolderWriter() {
+  if (pending_.empty()) return;
+  std::error_code ignored;
+  fs::remove_all(pending_, ignored);
+}
+
+std::vector<FolderWriter::Shard> FolderWriter::cut(const std::vector<Parameter>& parameters,
+                                                   std::uint64_t max_shard_bytes) const {
+  std::vector<Shard> shards(1);
+  for (const Parameter& parameter : parameters) {
+    safetensors::TensorInfo tensor;
+    tensor.name = parameter.name;
+    tensor.dtype = parameter.always_fp32 ? Dtype::f32 : dtype_;
+    tensor.shape = parameter.shape;
+    const std::uint64_t bytes = element_count(parameter.shape) * safetensors::dtype_bytes(tensor.dtype);
+    if (!shards.back().tensors.empty() && shards.back().bytes + bytes > max_shard_bytes)
+      shards.emplace_back();
+    shards.back().tensors.push_back(std::move(tensor));
+    shards.back().bytes += bytes;
+  }
+  return shards;
+}
+
+void FolderWriter::create_shards(std::vector<Shard> shards) {
+  nlohmann::json map = nlohmann::json::object();
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = shard_name(i, shards.size());
+    total += shards[i].bytes;
+    // transformers asks for this entry: PyTorch's row-major layout.
+    shards_.push_back(std::make_unique<safetensors::Writer>(pending_ / name, std::move(shards[i].tensors),
+                                                            safetensors::Metadata{{"format", "pt"}}));
+    for (const safetensors::TensorInfo& tensor : shards_.back()->header().tensors) {
+      by_parameter_[tensor.name] = {shards_.back().get(), tensor.dtype};
+      map[tensor.name] = name;
+    }
+  }
+  if (shards.size() == 1) return;
+  const nlohmann::json index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
+  replace_file(pending_ / kIndex, index.dump(2) + "\n", FileUse::output);
+}
+
+void FolderWriter::write_small_files(const ModelConfig& config, const WriteOptions& options) const {
+  replace_file(pending_ / kConfig, config_json(config), FileUse::output);
+  replace_file(pending_ / kGenerationConfig, generation_config_json(config.tokens), FileUse::output);
+  if (options.tokenizer.empty()) return;
+  const bool is_folder = fs::is_directory(options.tokenizer);
+  const fs::path folder = is_folder ? options.tokenizer : folder_of(options.tokenizer);
+  for (const std::string_view name : kTokenizerFiles) {
+    const fs::path from = name == kTokenizer && !is_folder ? options.tokenizer : folder / name;
+    if (fs::exists(from)) replace_file(pending_ / name, read_small_file(from), FileUse::output);
+  }
+}
+
+void FolderWriter::write(std::string_view parameter, std::uint64_t element_offset,
+                         std::span<const std::byte> bytes) {
+  const auto found = by_parameter_.find(parameter);
+  RONDO_ASSERT(found != by_parameter_.end(), "no parameter " + safetensors::shown_name(parameter));
+  std::uint64_t offset = 0;
+  const auto [shard, dtype] = found->second;
+  const bool fits = !__builtin_mul_overflow(element_offset, safetensors::dtype_bytes(dtype), &offset);
+  RONDO_ASSERT(fits, "an element outside of " + safetensors::shown_name(parameter));
+  shard->write(parameter, offset, bytes);
+}
+
+void FolderWriter::finish() {
+  for (const auto& shard : shards_) shard->finish();
+  rename_file(pending_, path_, FileUse::output);
+  pending_.clear();
+  sync_folder(folder_of(path_), FileUse::output);
+}
+
+}  // namespace rondo::hugging_face

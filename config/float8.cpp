@@ -1,0 +1,182 @@
+// Layers are chosen as torchtitan does (components/quantization/float8.py), by sizes of whole weights. Ranks
+// that share a layer must then be able to multiply their parts.
+#include "config/float8.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "models/parts/model_spec.h"
+
+namespace rondo {
+namespace {
+
+constexpr const char *kRecipe = "quantize.linear.float8.recipe_name",
+                     *kFilter = "quantize.linear.float8.filter_fqns",
+                     *kTensor = "parallelism.tensor_parallel_degree";
+constexpr const char* kAutomatic = "auto_filter_small_kn";
+
+Float8Recipe recipe_of(const JobConfig& config) {
+  return float8_recipe_named(config.float8_linear.recipe_name.value_or(""))
+      .value_or(Float8Recipe::tensorwise);
+}
+
+std::string module_of(const ParameterRule& rule) { return rule.name.substr(0, rule.name.rfind('.')); }
+
+// Where float8 is not faster on an H100, as torchao has measured (its _auto_filter_for_recipe).
+bool is_small(Float8Recipe recipe, std::int64_t out, std::int64_t in) {
+  if (recipe == Float8Recipe::tensorwise) return in <= 4096 && out <= 1024;
+  return out <= 2048 || in <= 1024 || (out <= 4096 && in <= 2048);
+}
+
+std::vector<ParameterRule> linear_layers(const JobConfig& config) {
+  const ModelSpec* model = find_model_spec(config.model.name);
+  std::vector<ParameterRule> rules;
+  if (model != nullptr) rules = model->parameters(config.model.sizes);
+  std::erase_if(rules, [](const ParameterRule& rule) { return !rule.linear; });
+  return rules;
+}
+
+// "" where its products are of float8.
+std::string why_not_float8(const JobConfig& config, const ParameterRule& rule) {
+  const std::string module = module_of(rule);
+  const Float8Recipe recipe = recipe_of(config);
+  const std::int64_t out = rule.sizes[0], in = rule.sizes[1], granule = float8_granule(recipe);
+  bool automatic = false;
+  for (const std::string& name : config.float8_linear.filter_fqns) {
+    automatic = automatic || name == kAutomatic;
+    if (module.find(name) != module.npos) return fmt::format("named by {}", kFilter);
+  }
+  if (out % granule != 0 || in % granule != 0) return fmt::format("sizes are no multiples of {}", granule);
+  return automatic && is_small(recipe, out, in) ? "too small to be faster" : "";
+}
+
+std::vector<ParameterRule> float8_layers(const JobConfig& config) {
+  std::vector<ParameterRule> rules = linear_layers(config);
+  std::erase_if(rules, [&](const ParameterRule& rule) { return !why_not_float8(config, rule).empty(); });
+  return rules;
+}
+
+// "layers.0.attention.wk, ... and 4 more (sizes are no multiples of 128)", a line a reason.
+std::vector<std::string> left_out(const JobConfig& config) {
+  std::map<std::string, std::vector<std::string>> modules_by_reason;
+  for (const ParameterRule& rule : linear_layers(config))
+    if (const std::string why = why_not_float8(config, rule); !why.empty())
+      modules_by_reason[why].push_back(module_of(rule));
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> lines;
+  for (auto& [why, modules] : modules_by_reason) {
+    const std::size_t more = modules.size() - std::min(kShown, modules.size());
+    modules.resize(modules.size() - more);
+    lines.push_back(fmt::format("{}{} ({})", fmt::join(modules, ", "),
+                                more > 0 ? fmt::format(" and {} more", more) : "", why));
+  }
+  return lines;
+}
+
+bool names_a_module(const JobConfig& config, const std::string& name) {
+  const std::vector<ParameterRule> all = find_model_spec(config.model.name)->parameters(config.model.sizes);
+  return std::any_of(all.begin(), all.end(), [&](const ParameterRule& rule) {
+    return module_of(rule).find(name) != std::string::npos;
+  });
+}
+
+// What quantize.linear.float8.filter_fqns may name to leave out a module, and its like in other layers.
+std::string name_in_layers(const std::string& module) {
+  constexpr std::string_view kLayers = "layers.";
+  return module.starts_with(kLayers) ? module.substr(module.find('.', kLayers.size()) + 1) : module;
+}
+
+using BrokenRules = std::vector<BrokenRule>;
+
+void check_parts(const std::vector<ParameterRule>& layers, Float8Recipe recipe, std::int64_t ranks,
+                 BrokenRules& broken) {
+  const std::int64_t granule = float8_granule(recipe);
+  for (const ParameterRule& rule : layers) {
+    if (rule.style == ParallelStyle::replicated) continue;
+    const std::int64_t size = rule.sizes[rule.style == ParallelStyle::colwise ? 0 : 1];
+    if (size % ranks != 0 || size / ranks % granule == 0) continue;
+    broken.push_back(
+        {{kTensor, kRecipe, kFilter, "model.name"},
+         fmt::format("{} = {} leaves {} of the {} of {} to a rank, and float8 \"{}\" needs a multiple of {}; "
+                     "{} = [\"{}\"] leaves it out",
+                     kTensor, ranks, size / ranks, size, module_of(rule), float8_recipe_name(recipe), granule,
+                     kFilter, name_in_layers(module_of(rule)))});
+    return;
+  }
+}
+
+// Gradients of weights are sums over tokens. Those of a block of 128 are together on one rank, too.
+void check_tokens(const JobConfig& config, const std::vector<ParameterRule>& layers, Float8Recipe recipe,
+                  const ShareDegrees& degrees, BrokenRules& broken) {
+  const std::int64_t granule = float8_granule(recipe), sequences = microbatch_size(config),
+                     length = config.training.seq_len, tokens = sequences * length / degrees.context;
+  const bool of_own_tokens = std::any_of(layers.begin(), layers.end(), [](const ParameterRule& rule) {
+    return rule.style == ParallelStyle::replicated;
+  });
+  const std::int64_t met = of_own_tokens ? tokens / degrees.tensor : tokens;
+  if (met % granule != 0)
+    broken.push_back({{"training.seq_len", "training.local_batch_size", kRecipe, kTensor},
+                      fmt::format("a layer meets {} tokens of a microbatch of {} sequences of {} on a rank, "
+                                  "and float8 \"{}\" needs a multiple of {}",
+                                  met, sequences, length, float8_recipe_name(recipe), granule)});
+  const bool in_two_runs = context_balance(config.parallelism) != ContextBalance::none;
+  const std::int64_t run = length / degrees.context / (in_two_runs ? 2 : 1);
+  if (recipe == Float8Recipe::blockwise && degrees.context > 1 && run % granule != 0)
+    broken.push_back(
+        {{"parallelism.context_parallel_degree", "training.seq_len", kRecipe},
+         fmt::format("a rank has runs of {} tokens of a sequence, and float8 \"blockwise\" needs a "
+                     "multiple of {}, so that tokens share scales with those that they have on "
+                     "one rank",
+                     run, granule)});
+}
+
+}  // namespace
+
+std::optional<Float8Options> float8_options(const JobConfig& config) {
+  if (!config.model.converts_to_float8()) return std::nullopt;
+  return Float8Options{recipe_of(config), config.float8_linear.emulate};
+}
+
+std::string in_words(const Float8Options& options) {
+  return fmt::format("{}{}", float8_recipe_name(options.recipe), options.emulate ? ", emulated" : "");
+}
+
+std::set<std::string> float8_weights(const JobConfig& config) {
+  std::set<std::string> names;
+  if (float8_options(config))
+    for (const ParameterRule& rule : float8_layers(config)) names.insert(rule.name);
+  return names;
+}
+
+std::vector<BrokenRule> broken_float8(const JobConfig& config, const ShareDegrees& degrees) {
+  BrokenRules broken;
+  const std::optional<Float8Options> options = float8_options(config);
+  if (!options || find_model_spec(config.model.name) == nullptr) return broken;
+  const std::vector<ParameterRule> layers = float8_layers(config);
+  if (layers.empty()) {
+    broken.push_back({{kFilter, kRecipe, "model.converters", "model.flavor"},
+                      fmt::format("no linear layer is left to float8 \"{}\": {}",
+                                  float8_recipe_name(options->recipe), fmt::join(left_out(config), "; "))});
+    return broken;
+  }
+  check_parts(layers, options->recipe, degrees.tensor, broken);
+  check_tokens(config, layers, options->recipe, degrees, broken);
+  return broken;
+}
+
+std::string float8_summary(const JobConfig& config) {
+  const std::optional<Float8Options> options = float8_options(config);
+  if (!options) return "";
+  std::string text = fmt::format("float8: {}, {} of {} linear layers", in_words(*options),
+                                 float8_weights(config).size(), linear_layers(config).size());
+  for (const std::string& modules : left_out(config)) text += "; not " + modules;
+  for (const std::string& name : config.float8_linear.filter_fqns)
+    if (name != kAutomatic && !names_a_module(config, name))
+      text += fmt::format("; \"{}\" names no module", name);
+  return text;
+}
+
+}  // namespace rondo

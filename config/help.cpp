@@ -1,0 +1,92 @@
+// Every page is made from the tables that the reader uses, so that help and reader know the same keys. The
+// order of a page is the order of its table. Keys of torchtitan that are none of ours are listed
+// apart.
+#include "config/help.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "config/schema/job_config.h"
+#include "config/schema/keys.h"
+#include "config/schema/unsupported.h"
+#include "models/parts/model_spec.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+std::string default_text(const Field& field) {
+  const std::string text = to_toml(field.default_value);
+  return text.empty() ? "not set" : text;
+}
+
+std::string key_line(const Field& field) {
+  return fmt::format("  {:<28} {}  [{}]\n", field.name, field.meaning, default_text(field));
+}
+
+std::string overview() {
+  std::string out =
+      "Sections of the configuration; in a TOML file [section] and key = value, as a flag "
+      "--section.key=value:\n\n";
+  for (const Section& section : sections())
+    out += fmt::format("  {:<24} {}\n", section.name, section.meaning);
+  return out + "\n`rondo help SECTION` lists its keys, `rondo help SECTION.KEY` tells one.\n";
+}
+
+std::string torchtitan_keys(const std::string& section) {
+  std::vector<std::string> names;
+  for (const UnsupportedKey& key : unsupported_keys())
+    if (key.section == section || key.section.starts_with(section + "."))
+      names.push_back(key.section.substr(section.size()) + "." + key.field.name);
+  if (names.empty()) return "";
+  for (std::string& name : names) name.erase(0, 1);
+  return fmt::format(
+      "\ntorchtitan's keys that are refused or without effect here; `rondo help SECTION.KEY` says why:\n  "
+      "{}\n",
+      fmt::join(names, "\n  "));
+}
+
+std::string section_page(const std::string& name) {
+  std::string out = fmt::format("[{}]", name);
+  for (const Section& section : sections())
+    if (section.name == name) {
+      out += fmt::format(": {}\n\n", section.meaning);
+      for (const Field& field : *section.fields) out += key_line(field);
+    }
+  if (name == "model")
+    for (const ModelSpec& model : model_specs()) {
+      std::vector<std::string> flavors;
+      for (const Flavor& flavor : model.flavors) flavors.push_back(flavor.name);
+      out += fmt::format("\nname = \"{}\", flavor one of {}; its sizes:\n\n", model.name,
+                         fmt::join(flavors, ", "));
+      for (const Field& field : *model.fields) out += key_line(field);
+    }
+  return out + torchtitan_keys(name);
+}
+
+std::string key_page(const std::string& key, const Field& field) {
+  std::string out = key + "\n";
+  const auto row = [&](const char* label, const std::string& text) {
+    if (!text.empty()) out += fmt::format("  {:<8} {}\n", label, text);
+  };
+  row("meaning", field.meaning);
+  row("type", std::string(type_name(field.type)) + (field.optional ? ", or not set" : ""));
+  row("default", default_text(field));
+  row("range", range_text(field));
+  row("unit", field.rule.unit);
+  if (!field.rule.unsupported.empty()) row("note", field.rule.unsupported + " not in this version");
+  if (field.rule.flag_only) row("note", "only a flag, not a key of a file");
+  return out;
+}
+
+}  // namespace
+
+std::string help_page(const std::string& topic) {
+  if (topic.empty()) return overview();
+  if (is_section(topic)) return section_page(topic);
+  if (const Field* field = known_field(topic)) return key_page(topic, *field);
+  throw Error(ExitCode::usage, fmt::format("no section or key \"{}\"{}; `rondo help` lists the sections",
+                                           topic, suggest_key(topic)));
+}
+
+}  // namespace rondo

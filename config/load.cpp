@@ -1,0 +1,302 @@
+// Assignments from the files and then from flags are one list, and the later one wins; that is all of the
+// precedence. What names the model is assigned in a pass of its own, since it decides which sizes exist and
+// what their defaults are. A problem is recorded and reading goes on; the key is marked as broken, so that no
+// rule between keys asks about it. Rules between keys come last. What is wrong in a section that is switched
+// off becomes a note: it would refuse files that torchtitan runs.
+#include "config/load.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "checkpoint/hugging_face/config.h"
+#include "config/derived.h"
+#include "config/pipeline_layout.h"
+#include "config/rules.h"
+#include "config/schema/keys.h"
+#include "config/schema/unsupported.h"
+#include "config/torchtitan.h"
+#include "launch/options.h"
+#include "models/parts/model_spec.h"
+#include "support/error.h"
+#include "support/text/nearest.h"
+
+namespace rondo {
+namespace {
+
+bool counts_in_pipelines(const std::string& key) {
+  return (key.starts_with("parallelism.pipeline_parallel_") && key_of(key) != "pipeline_parallel_degree") ||
+         key == "parallelism.module_fqns_per_model_part";
+}
+
+class Loader {
+ public:
+  explicit Loader(Problems& problems) : problems_(problems) {}
+
+  JobConfig load(const std::vector<Assignment>& assignments, const std::string& device) {
+    const auto names_model = [](const Assignment& assignment) {
+      return assignment.key == "model.name" || assignment.key == "model.flavor" ||
+             assignment.key == "model.hf_config";
+    };
+    for (const Assignment& assignment : assignments) last_[assignment.key] = &assignment;
+    for (const Assignment& assignment : assignments)
+      if (names_model(assignment)) assign(assignment);
+    if (config_.model.hf_config.empty())
+      choose_model();
+    else
+      take_hugging_face_model();
+    for (const Assignment& assignment : assignments)
+      if (!names_model(assignment)) assign(assignment);
+    check_sizes_count("model.flavor");
+    check_sizes_count("model.hf_config");
+    fit_flavor_to_rows();
+    check_rules(config_, origins_, device.empty() ? device_for_passes() : device, problems_);
+    take_notes();
+    for (const auto& [key, assignment] : origins_.assigned)
+      config_.origins[key] = assignment.from_flag ? assignment.shown : assignment.place;
+    return config_;
+  }
+
+ private:
+  // What `device` of derived.h says, but for what this machine lacks: that is no mistake of the
+  // configuration.
+  std::string device_for_passes() const {
+    return config_.job.device == "auto" ? device_of(config_) : config_.job.device;
+  }
+
+  // A switch always counts.
+  bool counts(const std::string& key) const {
+    if (key_of(key).starts_with("enable")) return true;
+    for (const Section& section : sections())
+      if (section.name == section_of(key)) return !section.is_off(config_);
+    return true;
+  }
+
+  void take_notes() {
+    for (const std::string& line :
+         problems_.set_aside([this](const std::string& key) { return !counts(key); }))
+      config_.notes.push_back("without effect, since the section is switched off: " + line);
+    const LrScheduler& schedule = config_.lr_scheduler;
+    if (const ScheduleSteps steps = schedule_steps(config_); schedule.warmup_steps > steps.warmup)
+      config_.notes.push_back(
+          fmt::format("lr_scheduler.warmup_steps = {} is longer than {} = {}: the learning rate rises "
+                      "through the whole run",
+                      schedule.warmup_steps,
+                      schedule.total_steps ? "lr_scheduler.total_steps" : "training.steps", steps.warmup));
+    if (config_.optimizer.implementation == "foreach" || config_.optimizer.implementation == "for-loop")
+      config_.notes.push_back(
+          fmt::format("optimizer.implementation = \"{}\": the update is part of the graph, as with \"{}\"; "
+                      "the numbers are "
+                      "the same",
+                      config_.optimizer.implementation, Optimizer().implementation));
+    for (const char* key : {"training.mixed_precision_param", "training.mixed_precision_reduce"})
+      if (const auto given = origins_.assigned.find(key); given != origins_.assigned.end())
+        if (config_.training.dtype == "float64" && given->second.from_flag)
+          config_.notes.push_back(fmt::format(
+              "without effect: {} (training.dtype = \"float64\" is the type of all numbers)", key));
+    for (const auto& [key, given] : origins_.assigned)
+      if (given.from_flag && counts_in_pipelines(key) && !config_.parallelism.has_pipeline())
+        config_.notes.push_back(
+            fmt::format("without effect: {} (parallelism.pipeline_parallel_degree = 1)", key));
+    if (std::string note = few_microbatches(config_, known_microbatches(config_)); !note.empty())
+      config_.notes.push_back(std::move(note));
+    for (std::string& note : torchtitan_notes(config_, origins_)) config_.notes.push_back(std::move(note));
+  }
+
+  // `key`: where the problem is of its value.
+  void report(const Assignment& assignment, const std::string& rule, const std::string& key = "") {
+    problems_.add(assignment.place, assignment.shown + ": " + rule, key);
+    origins_.broken.insert(assignment.key);
+  }
+
+  // A value that a later one replaces does not count.
+  void report_value(const Assignment& assignment, const std::string& rule) {
+    if (last_.at(assignment.key) == &assignment) report(assignment, rule, assignment.key);
+  }
+
+  void report_choice(const std::string& key, const std::string& value,
+                     const std::vector<std::string>& known) {
+    const std::string rule = fmt::format(
+        "no such {}{}; allowed: {}{}", key_of(key) == "name" ? "model" : "flavor", did_you_mean(value, known),
+        fmt::join(known, ", "),
+        value.find("_flex") == value.npos && value.find("_varlen") == value.npos
+            ? ""
+            : "; torchtitan's flavors with flex or varlen attention, which keep documents apart, are "
+              "those without it and training.document_attention = true");
+    if (const auto found = origins_.assigned.find(key); found != origins_.assigned.end())
+      report(found->second, rule);
+    else
+      problems_.add("default", fmt::format("{} = \"{}\": {}", key, value, rule));
+  }
+
+  void choose_model() {
+    model_ = find_model_spec(config_.model.name);
+    if (model_ == nullptr) {
+      std::vector<std::string> names;
+      for (const ModelSpec& model : model_specs()) names.push_back(model.name);
+      report_choice("model.name", config_.model.name, names);
+      origins_.broken.insert("model.name");
+      return;
+    }
+    begin_with(model_);
+    std::vector<std::string> names;
+    for (const Flavor& flavor : model_->flavors) {
+      names.push_back(flavor.name);
+      if (flavor.name == config_.model.flavor) return apply_flavor(flavor);
+    }
+    report_choice("model.flavor", config_.model.flavor, names);
+  }
+
+  void begin_with(const ModelSpec* model) {
+    model_ = model;
+    for (const Field& field : *model_->fields) config_.model.sizes[field.name] = field.default_value;
+  }
+
+  // From here on the sizes say all, so that a resolved file needs no other.
+  void take_hugging_face_model() {
+    std::filesystem::path file = std::exchange(config_.model.hf_config, "");
+    if (std::filesystem::is_directory(file)) file /= "config.json";
+    const Assignment& named = origins_.assigned.at("model.hf_config");
+    const auto counts = [&](const char* key) {  // a flag wins over a file
+      const auto other = origins_.assigned.find(key);
+      return other != origins_.assigned.end() && (other->second.from_flag || !named.from_flag);
+    };
+    if (counts("model.flavor"))
+      report(origins_.assigned.at("model.flavor"),
+             "has no effect beside model.hf_config; leave one of them out");
+    hugging_face::ModelConfig read;
+    try {
+      read = hugging_face::read_config(file).config;
+    } catch (const Error& error) {
+      report(named, error.what());
+      return choose_model();
+    }
+    if (counts("model.name") && config_.model.name != read.model)
+      report(origins_.assigned.at("model.name"),
+             fmt::format("but {} is of the model {}; leave one of them out", file.string(), read.model));
+    config_.model.name = read.model;
+    begin_with(find_model_spec(read.model));
+    for (const auto& [size, value] : read.sizes) {
+      config_.model.sizes[size] = value;
+      config_.origins["model." + size] = file.string();
+    }
+    flavor_sizes_ = config_.model.sizes;
+  }
+
+  void apply_flavor(const Flavor& flavor) {
+    Problems own;
+    for (const Assignment& size : read_toml(flavor.toml, "models/sizes", own)) {
+      const Field* field = find_field(*model_->fields, size.key);
+      RONDO_ASSERT(field != nullptr, "flavor " + flavor.name + " sets " + size.key + ", which is no field");
+      std::string rule;
+      config_.model.sizes[size.key] = read_value(size, *field, rule);
+      config_.origins["model." + size.key] = "flavor " + flavor.name;
+      RONDO_ASSERT(rule.empty(), "flavor " + flavor.name + ": " + size.shown + ": " + rule);
+    }
+    RONDO_ASSERT(own.empty(), "flavor " + flavor.name + " is not valid TOML");
+    flavor_sizes_ = config_.model.sizes;
+  }
+
+  // Neither what is set nor what a Hugging Face folder says.
+  void fit_flavor_to_rows() {
+    if (model_ == nullptr || origins_.assigned.contains("model.hf_config")) return;
+    const std::int64_t longest =
+        std::max(config_.training.seq_len, config_.validation.enable ? config_.validation.seq_len : 0);
+    for (const auto& [size, value] : model_->for_rows(config_.model.sizes, longest)) {
+      if (value == config_.model.sizes.at(size) || origins_.assigned.contains("model." + size)) continue;
+      config_.model.sizes[size] = value;
+      config_.origins["model." + size] = fmt::format("rows of at most {} tokens", longest);
+    }
+  }
+
+  // A resolved file sets every size, so that another flavor on the command line would silently do nothing.
+  void check_sizes_count(const std::string& key) {
+    const auto given = origins_.assigned.find(key);
+    if (given == origins_.assigned.end() || !given->second.from_flag) return;
+    if (flavor_sizes_.empty() || config_.model.sizes == flavor_sizes_) return;
+    for (const auto& [name, value] : flavor_sizes_)
+      if (!origins_.assigned.contains("model." + name)) return;
+    report(given->second,
+           "has no effect, because the file sets every size of the model; remove the sizes from its [model] "
+           "section");
+  }
+
+  void assign(const Assignment& assignment) {
+    if (is_section(assignment.key))
+      return report(
+          assignment,
+          fmt::format("is a section; write [{0}] and its keys below, or --{0}.key=value", assignment.key));
+    const std::string_view section_name = section_of(assignment.key), name = key_of(assignment.key);
+    for (const Section& section : sections())
+      if (section.name == section_name)
+        if (const Field* field = find_field(*section.fields, name))
+          return store(assignment, *field, section.in(config_));
+    for (const UnsupportedKey& key : unsupported_keys())
+      if (key.section == section_name && key.field.name == name) return take_torchtitans(assignment, key);
+    if (section_name == "model") {
+      if (model_ == nullptr) return;  // which sizes there are is not known; the name is reported
+      if (const Field* field = find_field(*model_->fields, name)) return store(assignment, *field, nullptr);
+    }
+    const std::string& word = assignment.shown;
+    if (assignment.from_flag && launch::serves_flag(word.substr(0, word.find(' '))))
+      return report(assignment, "is a flag of the launcher: `rondo launch " + word + " -- train ...`");
+    report(assignment, problems_.are_many() ? "unknown key" : unknown_key(assignment.key, model_));
+  }
+
+  // `object`: the section's struct; nullptr: the model's sizes.
+  void store(const Assignment& assignment, const Field& field, void* object) {
+    if (field.rule.flag_only && !assignment.from_flag)
+      return report(assignment, "is a flag and not a key of a file");
+    std::string rule;
+    const FieldValue value = read_value(assignment, field, rule);
+    if (!rule.empty()) return report_value(assignment, rule);
+    origins_.broken.erase(assignment.key);
+    origins_.assigned[assignment.key] = assignment;
+    if (object != nullptr)
+      field.set(object, value);
+    else
+      config_.model.sizes[field.name] = value;
+  }
+
+  void take_torchtitans(const Assignment& assignment, const UnsupportedKey& key) {
+    origins_.torchtitans.emplace_back(assignment, &key);
+    if (key.fate != Fate::refused) return;
+    std::string rule;
+    read_value(assignment, key.field, rule);
+    if (!rule.empty()) report_value(assignment, rule);
+  }
+
+  Problems& problems_;
+  JobConfig config_;
+  Origins origins_;
+  std::map<std::string, const Assignment*> last_;  // by key: the one that counts
+  const ModelSpec* model_ = nullptr;
+  FieldValues flavor_sizes_;  // before any override
+};
+
+}  // namespace
+
+JobConfig load_config(const std::vector<std::string>& args, const std::string& device) {
+  Problems problems;
+  const std::vector<Assignment> flags = read_flags(args, problems);
+  std::vector<ConfigFile> files;
+  for (const Assignment& flag : flags)
+    if (flag.key == "job.config_file" && !flag.flag_text.empty())
+      files.push_back({flag.flag_text, flag.place + ": " + flag.shown});
+  std::vector<Assignment> all = read_toml_files(files, problems);
+  all.insert(all.end(), flags.begin(), flags.end());
+  JobConfig config = Loader(problems).load(all, device);
+  problems.throw_if_any();
+  return config;
+}
+
+JobConfig load_config_to_run(const std::vector<std::string>& args) {
+  JobConfig config = load_config(args);
+  device_of(config);
+  return config;
+}
+
+}  // namespace rondo

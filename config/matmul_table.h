@@ -1,0 +1,51 @@
+// The file of compile.matmul_algorithms: what `rondo tune` measured on a GPU, and runs on such GPUs read.
+//
+//   {"device": "NVIDIA H200",
+//    "products": [{"product": "mm(bf16[4096,4096],bf16[4096,6144]{1,4096})", "calls": 32,
+//                  "libtorch_us": 312.5, "us": 290.1, "algorithm": "130100:0:42.1c0024.0.0.0.0.0.0"}, ...]}
+//
+// "algorithm" is "" where LibTorch's own product was as fast. "calls" of a step, microseconds of one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/schema/job_config.h"
+
+namespace rondo {
+
+struct MatmulRow {
+  std::string product;  // ir::Product::key
+  std::int64_t calls = 0;
+  double libtorch_us = 0, us = 0;
+  std::string algorithm;
+
+  bool operator==(const MatmulRow&) const = default;
+};
+
+struct MatmulTable {
+  std::string device;
+  std::vector<MatmulRow> rows;
+
+  bool operator==(const MatmulTable&) const = default;
+  // By product.
+  std::map<std::string, std::string> algorithms() const;
+  std::map<std::string, double> seconds() const;  // of one
+};
+
+std::string to_text(const MatmulTable& table);
+std::string fingerprint(const MatmulTable& table);
+// Throws Error(config) that names the file and the row.
+MatmulTable parse_matmul_table(std::string_view text, const std::string& file);
+MatmulTable read_matmul_table(const std::filesystem::path& file);
+// That of compile.matmul_algorithms; std::nullopt where none is named.
+std::optional<MatmulTable> matmul_table(const JobConfig& config);
+// Throws Error(config) where the table, which was read from `file`, is of another kind of device.
+void check_measured_on(const MatmulTable& table, const std::string& file, const std::string& device);
+
+}  // namespace rondo

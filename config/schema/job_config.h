@@ -1,0 +1,200 @@
+// The configuration of a run: plain structs, one per section of the TOML file, with torchtitan v0.2.2's
+// section and key names. What each key means, its unit and its range stand in job_config.cpp, in the one list
+// of fields that the reader, the flags, `rondo help`, the resolved file and the fingerprint share.
+// torchtitan's keys for features that this version lacks are in unsupported.cpp.
+//
+// Value types; a loaded config (load.h) is checked and is not changed afterwards.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/schema/parallelism.h"
+#include "config/schema/watching.h"
+#include "support/fields.h"
+
+namespace rondo {
+
+struct Job {
+  std::string config_file;  // "" = defaults and flags only; of the command, so not in the resolved file
+  std::string dump_folder = "./outputs", description = "default job";
+  bool print_config = false;
+  std::string device = "auto";          // auto | cpu | cuda: derived.h
+  std::int64_t time_limit_seconds = 0;  // from the start of the process; 0: Slurm's, where there is one
+  std::int64_t time_margin_seconds = 120;
+  static const Fields& fields();
+};
+
+struct Model {
+  std::string name = "llama3", flavor = "debugmodel";
+  std::string hf_assets_path;  // "": none
+  std::string hf_config;       // "" once the sizes are taken from it
+  std::vector<std::string> converters;
+  // Every size of the model by key: the flavor's, with the overrides applied. `model_config<C>` reads it.
+  FieldValues sizes;
+  bool converts_to_float8() const { return !converters.empty(); }
+  static const Fields& fields();  // all but the sizes; the sizes' fields belong to the model
+};
+
+struct Float8Linear {
+  std::optional<std::string> recipe_name;  // unset: tensorwise
+  std::vector<std::string> filter_fqns;
+  bool emulate = false;
+  static const Fields& fields();
+};
+
+struct Optimizer {
+  std::string name = "AdamW";  // AdamW | Adam
+  double lr = 8e-4;
+  double beta1 = 0.9, beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  std::vector<std::string> parameter_groups;
+  std::string implementation = "fused";
+  static const Fields& fields();
+};
+
+struct LrScheduler {
+  std::int64_t warmup_steps = 200;
+  std::optional<std::int64_t> total_steps;  // unset: training.steps
+  std::optional<double> decay_ratio;        // unset: all that is left after the warm-up
+  std::string decay_type = "linear";        // linear | sqrt | cosine
+  double min_lr_factor = 0.0;
+  static const Fields& fields();
+};
+
+struct Training {
+  std::string dataset = "text";         // or a name of a data set: dataset_path (derived.h)
+  std::string dataset_path;             // "": what `dataset` means
+  std::vector<std::string> datasets;    // "c4=/data/c4"
+  std::vector<double> dataset_weights;  // one for each entry of dataset_path; empty: one stream
+  std::string text_key = "text";
+  std::string token_cache;         // "": beside the data
+  std::string tokenizer = "auto";  // what it means: tokenizer_name (derived.h)
+  std::int64_t local_batch_size = 8;
+  std::int64_t global_batch_size = -1;  // -1: local_batch_size times the data-parallel degree
+  std::int64_t seq_len = 2048;
+  double max_norm = 1.0;
+  std::int64_t steps = 10000;
+  std::string dtype = "float32";                   // float32 | bfloat16 | float64
+  std::string mixed_precision_param = "bfloat16";  // float32 | bfloat16
+  std::string mixed_precision_reduce = "float32";  // float32 | bfloat16
+  bool document_attention = false, shuffle = true;
+  std::int64_t num_prefetch_batches = 2;
+  static const Fields& fields();
+};
+
+struct ActivationCheckpoint {
+  std::string mode = "none";               // none | selective | full | memory_budget
+  double memory_budget = 0.5;              // with memory_budget
+  std::string selective_ac_option = "op";  // op | a number, as text
+  static const Fields& fields();
+};
+
+struct Compile {
+  bool enable = true;
+  std::string executor = "replay";  // interpreter | replay
+  std::vector<std::string> passes = {"default"};
+  std::vector<std::string> disable_passes;
+  std::string numerics = "exact";      // exact | rounds
+  std::string memory_policy = "auto";  // auto: what activation_checkpoint.mode says (derived.h)
+  double memory_budget_gib = 0;        // 0: activation_checkpoint.memory_budget counts
+  std::vector<std::string> full_recompute_save_ops;
+  bool full_recompute_all_to_all = false;
+  std::vector<std::string> fsdp_buckets;  // empty: the model's
+  bool enable_fsdp_ag_rs_overlap = false;
+  double cpu_offload_budget_gb = 100.0;
+  std::int64_t cpu_offload_defer_n_layers = 1, cpu_offload_prefetch_n_layers = 1, loss_chunks = 0;
+  std::string attention = "auto";                    // attention_choice.h
+  std::string matmul_algorithms;                     // a file (matmul_table.h); empty: LibTorch's
+  std::string dump = "final", dump_ranks = "first";  // all | final | none; first | all
+  static const Fields& fields();
+};
+
+struct Checkpoint {
+  bool enable = false;
+  std::string folder = "checkpoint";  // below job.dump_folder
+  std::int64_t interval = 500;
+  std::int64_t keep_latest_k = 10;      // 0: all
+  std::string async_mode = "disabled";  // disabled | async
+  std::int64_t load_step = -1;          // -1: the newest that verifies
+  std::string initial_load_path;        // "": none
+  bool initial_load_model_only = true;
+  bool initial_load_in_hf = false;
+  bool initial_load_in_hf_quantized = false;
+  std::vector<std::string> exclude_from_loading;  // of kExcludable
+  bool last_save_model_only = false;
+  bool last_save_in_hf = false;
+  std::string export_dtype = "float32";  // float32 | float16 | bfloat16; of weights that are saved alone
+  bool enable_first_step_checkpoint = false;
+  bool create_seed_checkpoint = false;
+  bool load_only = false;
+  std::int64_t max_failed_saves = 3;  // in a row
+  static const Fields& fields();
+};
+
+struct Validation {
+  bool enable = false;
+  std::string dataset = "text";
+  std::string dataset_path;  // "": what `dataset` means; of text the held-out documents of the training set
+  double holdout_fraction = 0.05;
+  std::int64_t local_batch_size = 8;
+  std::int64_t seq_len = 2048;
+  std::int64_t freq = 10;
+  std::int64_t steps = 10;  // -1: once through the data
+  static const Fields& fields();
+};
+
+struct Debug {
+  std::int64_t seed = 42;
+  bool deterministic = false;
+  std::int64_t check_replicas_every = 50, hash_every = 0;  // 0: never
+  static const Fields& fields();
+};
+
+struct JobConfig {
+  Job job;
+  Model model;
+  Float8Linear float8_linear;
+  Optimizer optimizer;
+  LrScheduler lr_scheduler;
+  Training training;
+  Parallelism parallelism;
+  ActivationCheckpoint activation_checkpoint;
+  Compile compile;
+  Checkpoint checkpoint;
+  Metrics metrics;
+  Profiling profiling;
+  Validation validation;
+  Comm comm;
+  Debug debug;
+
+  // Of a loaded config, and no part of its value:
+  std::map<std::string, std::string> origins;  // by key: "x.toml:12:3", "--optimizer.lr=1", "flavor 8B"
+  std::vector<std::string> notes;              // what the user may not expect, to be told once
+};
+
+// One section of JobConfig: its name in the file, what it is about, its fields and where it stands.
+struct Section {
+  std::string name;
+  std::string meaning;
+  const Fields* fields;
+  std::function<void*(JobConfig&)> in;  // the section's struct inside a config, for Field::get and Field::set
+  std::function<bool(const JobConfig&)> is_off;  // its switch is off, so that no other value counts
+};
+
+// In the order of JobConfig.
+const std::vector<Section>& sections();
+
+// The model's own struct of sizes, filled from `config.model.sizes`. `C` must be the one that the model
+// `config.model.name` lists its fields for.
+template <class C>
+C model_config(const JobConfig& config) {
+  return from_values<C>(config.model.sizes);
+}
+
+}  // namespace rondo

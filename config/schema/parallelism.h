@@ -1,0 +1,40 @@
+// [parallelism] of a configuration: how the ranks are divided (parallel/mesh.h). What each key means stands
+// in parallelism.cpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/fields.h"
+
+namespace rondo {
+
+struct Parallelism {
+  std::int64_t data_parallel_replicate_degree = 1;     // -1: the copies that the other degrees leave
+  std::int64_t data_parallel_shard_degree = -1;        // -1: the ranks that the other degrees leave
+  std::string fsdp_reshard_after_forward = "default";  // default | always | never
+  std::string fsdp_gradient_sync = "microbatch";       // microbatch | step
+  std::int64_t tensor_parallel_degree = 1, expert_parallel_degree = 1, expert_tensor_parallel_degree = 1;
+  std::int64_t context_parallel_degree = 1, pipeline_parallel_degree = 1;
+  std::string context_parallel_rotate_method = "allgather";  // allgather | alltoall
+  std::string context_parallel_load_balancer = "headtail";   // headtail | documents | ptrr | none
+  std::string expert_parallel_comm_backend = "static";       // static | standard
+  double expert_capacity_factor = 0;                         // 0: room for all rows that can come
+  std::string expert_overflow = "repeat";                    // repeat | skip | drop
+  // Of pipelines (config/pipeline_layout.h).
+  std::string pipeline_parallel_schedule = "1F1B", pipeline_parallel_schedule_csv;
+  std::int64_t pipeline_parallel_microbatch_size = 1;
+  std::optional<std::int64_t> pipeline_parallel_layers_per_stage,
+      pipeline_parallel_max_pending_weight_gradients;
+  std::int64_t pipeline_parallel_first_stage_less_layers = 1, pipeline_parallel_last_stage_less_layers = 1;
+  std::vector<std::string> module_fqns_per_model_part;  // a text a stage: "tok_embeddings+layers.0"
+  std::string pipeline_parallel_layout;
+  bool pipeline_parallel_expert_parallel_overlap = true;  // pairs of a schedule run as one
+  bool has_pipeline() const { return pipeline_parallel_degree > 1; }
+  bool exchanges_heads() const { return context_parallel_rotate_method == "alltoall"; }
+  static const Fields& fields();
+};
+
+}  // namespace rondo

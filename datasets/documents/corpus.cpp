@@ -1,0 +1,150 @@
+// The index holds offsets and lengths, and contents are read when they are needed; so memory grows with the
+// number of documents and not with their text. JSONL is scanned in chunks of 4 MiB, and a line that is cut is
+// carried over. Part of an escaped document cannot be found without undoing its escapes from the beginning,
+// so such a document is read whole; its two lengths differ, which is the mark. A document that is no longer
+// there is an error.
+#include "datasets/documents/corpus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "datasets/documents/files.h"
+#include "datasets/documents/jsonl.h"
+#include "datasets/documents/order.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::size_t kSniffBytes = 8192;
+
+[[noreturn]] void fail(const std::string& message) { throw Error(ExitCode::data, message); }
+
+}  // namespace
+
+Corpus::Corpus(std::string_view paths) : Corpus(find_files(paths).files) {
+  if (documents_.empty())
+    fail(fmt::format(
+        "data path \"{}\": no document in {} files ({} binary, {} empty). Text has no NUL byte in its "
+        "first 8 KiB",
+        paths, files_.size(), skipped_binary_, skipped_empty_));
+}
+
+Corpus::Corpus(const std::vector<SourceFile>& files, std::string text_key) : text_key_(std::move(text_key)) {
+  files_.reserve(files.size());
+  documents_.reserve(files.size());
+  for (const SourceFile& source : files) {
+    const auto file = static_cast<std::uint32_t>(files_.size());
+    files_.push_back(source.path);
+    const std::string_view name = without_compression(source.path), id = without_compression(source.id);
+    if (name.ends_with(".jsonl")) {
+      index_jsonl(file, id);
+    } else if (name.ends_with(".packed")) {
+      index_packed(file);
+    } else {
+      index_text(file, id);
+    }
+  }
+}
+
+std::string_view CorpusReader::read(const Document& document, std::int64_t begin, std::int64_t end) {
+  RONDO_ASSERT(0 <= begin && begin <= end && end <= document.bytes, "a read outside the document");
+  open(document.file);
+  const bool escaped = document.stored_bytes > document.bytes;
+  const std::int64_t offset = document.offset + (escaped ? 0 : begin);
+  stored_.resize(static_cast<std::size_t>(escaped ? document.stored_bytes : end - begin));
+  if (read_at(offset, stored_.data(), stored_.size()) != stored_.size()) fail_changed(document);
+  if (!escaped) return stored_;
+
+  // A place in escaped text is found only by undoing the escapes from its beginning.
+  text_.clear();
+  try {
+    append_unescaped(stored_, text_);
+  } catch (const JsonError&) {
+    fail_changed(document);
+  }
+  if (static_cast<std::int64_t>(text_.size()) != document.bytes) fail_changed(document);
+  return std::string_view(text_).substr(static_cast<std::size_t>(begin),
+                                        static_cast<std::size_t>(end - begin));
+}
+
+void CorpusReader::open(std::uint32_t file) {
+  if (open_ && open_file_ == file) return;
+  open_.reset();
+  open_.emplace(files_[file]);
+  open_file_ = file;
+}
+
+std::size_t CorpusReader::read_at(std::int64_t offset, char* out, std::size_t bytes) {
+  return open_->read_some_at(offset, std::as_writable_bytes(std::span(out, bytes)));
+}
+
+void CorpusReader::fail_changed(const Document& document) const {
+  fail(fmt::format(
+      "{}: changed while it was in use: the document of {} bytes at offset {} is not there any more. "
+      "Restore the file, or start a new run on the new data",
+      files_[document.file], document.bytes, document.offset));
+}
+
+void Corpus::index_text(std::uint32_t file, std::string_view id) {
+  reader_.open(file);
+  char head[kSniffBytes];
+  const std::size_t got = reader_.read_at(0, head, sizeof head);
+  if (std::memchr(head, '\0', got) != nullptr) {
+    if (skipped_binary_++ == 0) first_binary_ = files_[file];
+  } else if (got == 0) {
+    ++skipped_empty_;
+  } else {
+    documents_.push_back({stable_hash(id), file, 0, reader_.size(), reader_.size()});
+  }
+}
+
+void Corpus::index_jsonl(std::uint32_t file, std::string_view id) {
+  constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
+  reader_.open(file);
+  std::string buffer;       // from a line's beginning on
+  std::int64_t offset = 0;  // of the buffer in the file
+  for (std::int64_t number = 1, last = 0; !last;) {
+    const std::size_t kept = buffer.size();
+    buffer.resize(kept + kChunkBytes);
+    buffer.resize(
+        kept + reader_.read_at(offset + static_cast<std::int64_t>(kept), buffer.data() + kept, kChunkBytes));
+    last = buffer.size() < kept + kChunkBytes;
+    std::size_t begin = 0;
+    while (begin < buffer.size()) {
+      std::size_t end = buffer.find('\n', begin);
+      if (end == std::string::npos && !last) break;
+      end = std::min(end, buffer.size());
+      index_json_line(file, id, number++, offset + static_cast<std::int64_t>(begin),
+                      std::string_view(buffer).substr(begin, end - begin));
+      begin = end + 1;
+    }
+    begin = std::min(begin, buffer.size());
+    buffer.erase(0, begin);
+    offset += static_cast<std::int64_t>(begin);
+  }
+}
+
+void Corpus::index_json_line(std::uint32_t file, std::string_view id, std::int64_t number,
+                             std::int64_t offset, std::string_view line) {
+  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+  try {
+    const JsonText text = find_json_text(line, text_key_);
+    if (text.bytes == 0) {
+      ++skipped_empty_;
+      return;
+    }
+    documents_.push_back({stable_hash(fmt::format("{}:{}", id, number)), file,
+                          offset + static_cast<std::int64_t>(text.offset),
+                          static_cast<std::int64_t>(text.stored), static_cast<std::int64_t>(text.bytes)});
+  } catch (const JsonError& error) {
+    fail(
+        fmt::format("{}:{}:{}: {}. A line of JSONL is an object like {{\"{}\": \"...\"}}; training.text_key, "
+                    "or --text-key, names the field",
+                    files_[file], number, error.column, error.what(), text_key_));
+  }
+}
+
+}  // namespace rondo

@@ -1,0 +1,108 @@
+// zlib and libzstd behind one interface. A program is built with whichever of the two the machine has
+// (cmake/dependencies.cmake); a file of the other kind is then an error that says what to install.
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "datasets/documents/text_file.h"
+#include "support/error.h"
+#if RONDO_ZLIB
+#include <zlib.h>
+#endif
+#if RONDO_ZSTD
+#include <zstd.h>
+#endif
+
+namespace rondo {
+namespace {
+
+#if RONDO_ZLIB
+class Gzip final : public Decompressor {
+ public:
+  Gzip() {
+    constexpr int kGzipAlone = 16 + MAX_WBITS;
+    if (inflateInit2(&stream_, kGzipAlone) != Z_OK) throw std::bad_alloc();
+  }
+  ~Gzip() override { inflateEnd(&stream_); }
+  Gzip(const Gzip&) = delete;
+  Gzip& operator=(const Gzip&) = delete;
+
+  Progress run(std::span<const std::byte> in, std::span<std::byte> out) override {
+    if (may_end_ && !in.empty()) inflateReset(&stream_);  // another member follows
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
+    stream_.avail_in = static_cast<uInt>(in.size());
+    stream_.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream_.avail_out = static_cast<uInt>(std::min<std::size_t>(out.size(), 1U << 30));
+    const uInt room = stream_.avail_out;
+    const int result = inflate(&stream_, Z_NO_FLUSH);
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
+      throw std::runtime_error(stream_.msg != nullptr ? stream_.msg : "no gzip data");
+    may_end_ = result == Z_STREAM_END;
+    return {in.size() - stream_.avail_in, room - stream_.avail_out};
+  }
+  bool may_end() const override { return may_end_; }
+
+ private:
+  z_stream stream_{};
+  bool may_end_ = false;
+};
+#endif
+
+#if RONDO_ZSTD
+class Zstd final : public Decompressor {
+ public:
+  Zstd() : stream_(ZSTD_createDCtx()) {
+    if (stream_ == nullptr) throw std::bad_alloc();
+  }
+  ~Zstd() override { ZSTD_freeDCtx(stream_); }
+  Zstd(const Zstd&) = delete;
+  Zstd& operator=(const Zstd&) = delete;
+
+  Progress run(std::span<const std::byte> in, std::span<std::byte> out) override {
+    ZSTD_inBuffer from{in.data(), in.size(), 0};
+    ZSTD_outBuffer to{out.data(), out.size(), 0};
+    const std::size_t left = ZSTD_decompressStream(stream_, &to, &from);
+    if (ZSTD_isError(left)) throw std::runtime_error(ZSTD_getErrorName(left));
+    if (from.pos > 0 || to.pos > 0) may_end_ = left == 0;
+    return {from.pos, to.pos};
+  }
+  bool may_end() const override { return may_end_; }
+
+ private:
+  ZSTD_DCtx* stream_;
+  bool may_end_ = false;
+};
+#endif
+
+template <class Kind>
+std::unique_ptr<Decompressor> make_of_kind(const std::string&, const char*, const char*) {
+  return std::make_unique<Kind>();
+}
+
+#if !RONDO_ZLIB || !RONDO_ZSTD
+struct Missing {};
+template <>
+std::unique_ptr<Decompressor> make_of_kind<Missing>(const std::string& path, const char* library,
+                                                    const char* package) {
+  throw Error(ExitCode::data,
+              fmt::format("{}: this program was built without {}. Install {}, run scripts/build.sh again, or "
+                          "unpack the file",
+                          path, library, package));
+}
+#endif
+#if !RONDO_ZLIB
+using Gzip = Missing;
+#endif
+#if !RONDO_ZSTD
+using Zstd = Missing;
+#endif
+
+}  // namespace
+
+std::unique_ptr<Decompressor> make_decompressor(const std::string& path) {
+  if (path.ends_with(".gz")) return make_of_kind<Gzip>(path, "zlib", "zlib1g-dev");
+  if (path.ends_with(".zst")) return make_of_kind<Zstd>(path, "libzstd", "libzstd-dev");
+  return nullptr;
+}
+
+}  // namespace rondo

@@ -1,0 +1,243 @@
+// A recursive-descent parser that validates the whole line and builds nothing: it returns where the text
+// lies, and how long it will be without escapes. Runs of plain bytes are skipped by a table. Depth is
+// limited, since nesting in a file could exhaust the stack. A later field "text" replaces an earlier one, as
+// other JSON parsers have it. A key may be escaped too, so it is unescaped before it is compared.
+#include "datasets/documents/jsonl.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+
+#include "support/text/utf8.h"
+
+namespace rondo {
+namespace {
+
+constexpr int kMaxDepth = 512;  // keeps hostile nesting away from the end of the stack
+
+constexpr std::array<bool, 256> kPlain = [] {
+  std::array<bool, 256> plain{};
+  for (int c = 0x20; c < 256; ++c) plain[static_cast<std::size_t>(c)] = c != '"' && c != '\\';
+  return plain;
+}();
+
+// Which some programs begin a file with.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+bool is_plain(char c) { return kPlain[static_cast<unsigned char>(c)]; }
+
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : text_(text) {}
+
+  std::size_t at() const { return at_; }
+  void seek(std::size_t at) { at_ = at; }
+  bool ended() const { return at_ >= text_.size(); }
+  char peek() const { return ended() ? '\0' : text_[at_]; }
+  [[noreturn]] void fail(const std::string& reason) const { throw JsonError(at_ + 1, reason); }
+
+  void skip_space() {
+    while (!ended() && (peek() == ' ' || peek() == '\t' || peek() == '\r' || peek() == '\n')) ++at_;
+  }
+
+  bool accept(char c) {
+    if (ended() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+
+  void expect(char c, const char* where) {
+    if (!accept(c)) fail(std::string("expected '") + c + "' " + where);
+  }
+
+  // The string at this place, quotes excluded.
+  JsonText string(const char* what) {
+    expect('"', what);
+    JsonText found{at_, 0, 0};
+    for (;;) {
+      const std::size_t run = at_;
+      while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
+      found.bytes += at_ - run;
+      if (ended()) fail("the string does not end");
+      if (peek() == '"') break;
+      found.bytes += utf8_length(escape());
+    }
+    found.stored = at_ - found.offset;
+    ++at_;
+    return found;
+  }
+
+  // The code point of the escape at this place.
+  char32_t escape() {
+    if (!accept('\\')) fail("a control character must be escaped in a string");
+    if (ended()) fail("the escape does not end");
+    const char kind = text_[at_++];
+    switch (kind) {
+      case '"':
+      case '\\':
+      case '/':
+        return static_cast<char32_t>(kind);
+      case 'b':
+        return '\b';
+      case 'f':
+        return '\f';
+      case 'n':
+        return '\n';
+      case 'r':
+        return '\r';
+      case 't':
+        return '\t';
+      case 'u':
+        break;
+      default:
+        --at_;
+        fail("unknown escape in a string");
+    }
+    const char32_t first = four_hex();
+    if (first < 0xd800 || first > 0xdfff) return first;
+    if (first > 0xdbff || !accept('\\') || !accept('u')) fail("half a surrogate pair");
+    const char32_t second = four_hex();
+    if (second < 0xdc00 || second > 0xdfff) fail("half a surrogate pair");
+    return 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+  }
+
+  void skip_value(int depth) {
+    if (depth > kMaxDepth) fail("nested too deeply");
+    switch (peek()) {
+      case '{':
+        return object(depth, [&](const JsonText&) { skip_value(depth + 1); });
+      case '[':
+        return skip_array(depth);
+      case '"':
+        string("before a string");
+        return;
+      case 't':
+        return literal("true");
+      case 'f':
+        return literal("false");
+      case 'n':
+        return literal("null");
+      default:
+        number();
+    }
+  }
+
+  // Calls on_value(key) at every value, which it must read.
+  template <class OnValue>
+  void object(int depth, const OnValue& on_value) {
+    expect('{', "before an object");
+    skip_space();
+    if (accept('}')) return;
+    do {
+      skip_space();
+      const JsonText key = string("before a key");
+      skip_space();
+      expect(':', "after a key");
+      skip_space();
+      on_value(key);
+      skip_space();
+    } while (accept(','));
+    expect('}', "or ',' in an object");
+  }
+
+ private:
+  void skip_array(int depth) {
+    expect('[', "before an array");
+    skip_space();
+    if (accept(']')) return;
+    do {
+      skip_space();
+      skip_value(depth + 1);
+      skip_space();
+    } while (accept(','));
+    expect(']', "or ',' in an array");
+  }
+
+  void literal(std::string_view word) {
+    if (text_.substr(at_, word.size()) != word) fail("expected a value");
+    at_ += word.size();
+  }
+
+  void digits() {
+    if (peek() < '0' || peek() > '9') fail("expected a digit");
+    while (peek() >= '0' && peek() <= '9') ++at_;
+  }
+
+  void number() {
+    const bool negative = accept('-');
+    if (!negative && (peek() < '0' || peek() > '9')) fail("expected a value");
+    if (!accept('0')) digits();
+    if (accept('.')) digits();
+    if (!accept('e') && !accept('E')) return;
+    if (!accept('+')) accept('-');
+    digits();
+  }
+
+  char32_t four_hex() {
+    char32_t code = 0;
+    for (int i = 0; i < 4; ++i, ++at_) {
+      const char c = peek();
+      const int digit = c >= '0' && c <= '9'   ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : -1;
+      if (digit < 0) fail("\\u needs four hexadecimal digits");
+      code = code * 16 + static_cast<char32_t>(digit);
+    }
+    return code;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+bool names(std::string_view stored, std::string_view key) {
+  if (stored.find('\\') == std::string_view::npos) return stored == key;
+  std::string plain;
+  append_unescaped(stored, plain);
+  return plain == key;
+}
+
+}  // namespace
+
+JsonText find_json_text(std::string_view line, std::string_view key) {
+  Reader reader(line);
+  std::optional<JsonText> text;
+  std::size_t not_a_string = 0;
+  if (line.starts_with(kByteOrderMark)) reader.seek(kByteOrderMark.size());
+  reader.skip_space();
+  reader.object(0, [&](const JsonText& name) {
+    const bool wanted = names(line.substr(name.offset, name.stored), key);
+    if (wanted) text.reset(), not_a_string = 0;
+    if (wanted && reader.peek() == '"') {
+      text = reader.string("before a string");
+      return;
+    }
+    if (wanted) not_a_string = reader.at() + 1;
+    reader.skip_value(1);
+  });
+  reader.skip_space();
+  if (!reader.ended()) reader.fail("text after the object");
+  if (not_a_string != 0) throw JsonError(not_a_string, fmt::format("the field \"{}\" is not a string", key));
+  if (!text) throw JsonError(1, fmt::format("the object has no field \"{}\"", key));
+  return *text;
+}
+
+void append_unescaped(std::string_view stored, std::string& out) {
+  Reader reader(stored);
+  std::size_t run = 0;
+  for (std::size_t i = 0; i < stored.size();) {
+    if (is_plain(stored[i])) {
+      ++i;
+      continue;
+    }
+    out.append(stored, run, i - run);
+    reader.seek(i);
+    append_utf8(reader.escape(), out);
+    run = i = reader.at();
+  }
+  out.append(stored, run);
+}
+
+}  // namespace rondo

@@ -1,0 +1,27 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "datasets/loader.h"
+#include "support/error.h"
+
+namespace rondo {
+
+void check_same_data(const DataState& saved, const DataState& current) {
+  std::vector<std::string> problems;
+  const auto compare = [&](const char* field, const auto& then, const auto& now, const char* hint) {
+    if (then != now)
+      problems.push_back(
+          fmt::format("cannot resume the data: {} was {} and is {} now. {}", field, then, now, hint));
+  };
+  compare("the seed", saved.seed, current.seed, "Set it back, or start a new run");
+  compare("the sequence length", saved.seq_len, current.seq_len, "Set it back, or start a new run");
+  compare("shuffling", saved.shuffle, current.shuffle, "Set it back, or start a new run");
+  compare("the fingerprint of the documents", fmt::format("{:016x}", saved.fingerprint),
+          fmt::format("{:016x}", current.fingerprint),
+          "Files, their sizes, the weights, the holdout fraction or the tokenizer changed: restore them, or "
+          "start a "
+          "new run");
+  if (!problems.empty()) throw Error(ExitCode::data, fmt::format("{}", fmt::join(problems, "\n")));
+}
+
+}  // namespace rondo

@@ -1,0 +1,35 @@
+// Text as a source of tokens.
+#pragma once
+
+#include <vector>
+
+#include "datasets/documents/corpus.h"
+#include "datasets/token_files/token_source.h"
+#include "datasets/tokenizer/tokenizer.h"
+
+namespace rondo {
+
+// Documents of text, each BOS, one token a byte, EOS: cut before they are encoded, so that a part of a
+// document costs a read of that part. Of a compressed file it costs all before it, too.
+class TextSource final : public TokenSource {
+ public:
+  explicit TextSource(const std::vector<SourceFile>& files, const std::string& text_key = "text")
+      : corpus_(files, text_key) {}
+
+  std::int64_t documents() const override { return static_cast<std::int64_t>(corpus_.documents().size()); }
+  std::int64_t tokens(std::int64_t document) const override { return at(document).bytes + 2; }
+  std::uint64_t id_hash(std::int64_t document) const override { return at(document).id_hash; }
+  void read(std::int64_t document, std::int64_t begin, std::int64_t end, std::int64_t* ids) override;
+  std::string identity() const override { return tokenizer_.name(); }
+  SourceCounts counts() const override;
+
+ private:
+  const Document& at(std::int64_t document) const {
+    return corpus_.documents()[static_cast<std::size_t>(document)];
+  }
+
+  Corpus corpus_;
+  ByteTokenizer tokenizer_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,112 @@
+// The name of the file holds a hash of all that decides its contents, so looking for it costs a stat of each
+// file of text, and nothing is ever invalidated. Who makes it holds a lock on the folder, and looks again
+// once it has it, since a process of another node may have been first; it appears under its name when it is
+// whole, so who waits needs no lock. A file system without locks is accepted, as by PartsFolder.
+#include "datasets/token_cache.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "datasets/documents/order.h"
+#include "datasets/token_files/token_writer.h"
+#include "datasets/tokenize.h"
+#include "support/error.h"
+#include "support/files/folder_lock.h"
+#include "support/log.h"
+#include "support/stop_signal.h"
+#include "support/stopwatch.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the first entry names, without the part of a glob that is one.
+fs::path named_by(std::string_view paths) {
+  std::string first = split_paths(paths).front();
+  std::error_code ignored;
+  if (!fs::exists(first, ignored)) first = first.substr(0, first.find_first_of("*?["));
+  fs::path path = fs::absolute(first).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+std::uint64_t hash_of(const std::vector<SourceFile>& files, const Tokenizer& tokenizer,
+                      const TextOptions& options) {
+  std::uint64_t hash =
+      stable_hash(fmt::format("{} {} {}", kTokenVersion, tokenizer.name(), options.text_key));
+  return mix64(hash ^ files_hash(files));
+}
+
+void make_folder(const fs::path& folder, std::string_view paths) {
+  std::error_code wrong;
+  fs::create_directories(folder, wrong);
+  if (!wrong && ::access(folder.c_str(), W_OK | X_OK) != 0) wrong = {errno, std::generic_category()};
+  if (!wrong) return;
+  throw Error(
+      ExitCode::environment,
+      fmt::format("the text of \"{}\" is tokenized once, and its tokens cannot be kept in {} ({}): set "
+                  "training.token_cache to a folder that can be written, or run `rondo data tokenize`",
+                  paths, folder.string(), wrong.message()));
+}
+
+void make_tokens(std::string_view paths, const std::vector<SourceFile>& files, const Tokenizer& tokenizer,
+                 const TextOptions& options, const fs::path& output) {
+  log_info(fmt::format("data: tokenizing the text of {} ({} files), once, into {}", paths, files.size(),
+                       output.string()));
+  TokenizeOptions made;
+  made.input = paths;
+  made.files = files;
+  made.output = output.string();
+  made.text_key = options.text_key;
+  made.may_be_empty = true;
+  const Stopwatch time;
+  double told = 0;
+  const TokenizeResult result = tokenize(made, tokenizer, [&](const TokenizeProgress& progress) {
+    if (time.seconds() - told < 10) return;
+    told = time.seconds();
+    log_info("data: " + progress_text(progress, told));
+  });
+  log_info(fmt::format("data: {} tokens in {} documents, in {:.1f} s", result.tokens, result.documents,
+                       time.seconds()));
+  if (result.skipped_binary > 0)
+    log_warning(fmt::format("data: {} of {} files are skipped as binary (a NUL in their first 8 KiB)",
+                            result.skipped_binary, files.size()));
+}
+
+// A file server that does not tell is asked again by those who wait.
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// Thousands of ranks may wait.
+void pause() {
+  if (stop_requested()) throw Error(ExitCode::peer, "stopped while waiting for the tokens of the text");
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+}
+
+}  // namespace
+
+std::string cached_tokens(std::string_view paths, const std::vector<SourceFile>& files,
+                          const Tokenizer& tokenizer, const TextOptions& options) {
+  const fs::path named = named_by(paths);
+  const fs::path folder =
+      options.token_cache.empty() ? named.parent_path() / ".rondo-tokens" : fs::path(options.token_cache);
+  const fs::path output = folder / fmt::format("{}-{:016x}.tokens", named.filename().string(),
+                                               hash_of(files, tokenizer, options));
+  if (!options.makes_cache)
+    while (!is_there(output)) pause();
+  if (is_there(output)) return output.string();
+  make_folder(folder, paths);
+  std::optional<FolderLock> lock;
+  while (!(lock = FolderLock::take(folder, FileUse::output)) && !is_there(output)) pause();
+  if (!is_there(output)) make_tokens(paths, files, tokenizer, options, output);
+  return output.string();
+}
+
+}  // namespace rondo

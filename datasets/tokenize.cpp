@@ -1,0 +1,336 @@
+// Parts depend on the documents alone, and threads take them from an atomic counter, so the output does not
+// depend on the number of threads. A part gets its name when it is whole; a later run keeps parts whose
+// checksums hold. Joining copies stored bytes in order and tokenizes nothing. Only the byte tokenizer's
+// documents may be cut, since with any other tokenizer a word could cross the cut. The calling thread only
+// waits and reports.
+#include "datasets/tokenize.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+
+#include "datasets/documents/corpus.h"
+#include "datasets/documents/order.h"
+#include "datasets/token_files/parts_folder.h"
+#include "datasets/token_files/rondo_source.h"
+#include "support/error.h"
+#include "support/text/size_text.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kChunkBytes = std::int64_t{4}
+                                     << 20;  // of text that is encoded at once where it can be cut
+constexpr std::int64_t kMostDocumentBytes = std::int64_t{1} << 30;  // of text that cannot
+
+struct Part {
+  std::size_t first, last;  // documents [first, last)
+};
+
+// Depends on the documents alone.
+std::vector<Part> cut_parts(const std::vector<Document>& documents, std::int64_t part_bytes) {
+  std::vector<Part> parts;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0, first = 0; i < documents.size(); ++i) {
+    bytes += documents[i].bytes;
+    if (bytes < part_bytes && i + 1 < documents.size()) continue;
+    parts.push_back({first, i + 1});
+    first = i + 1;
+    bytes = 0;
+  }
+  return parts;
+}
+
+// What the parts of an earlier run must have been made from.
+std::string job_of(const TokenizeOptions& options, const Corpus& corpus, const TokenizerMark& mark) {
+  std::uint64_t hash = stable_hash(mark.name) ^ files_hash(options.files);
+  const auto mix = [&](std::uint64_t value) { hash = mix64(hash ^ mix64(value)); };
+  for (const std::uint64_t value :
+       {mark.fingerprint, static_cast<std::uint64_t>(mark.vocab_size),
+        static_cast<std::uint64_t>(kTokenVersion), static_cast<std::uint64_t>(options.part_bytes)})
+    mix(value);
+  for (const Document& document : corpus.documents()) {
+    mix(document.id_hash);
+    mix(static_cast<std::uint64_t>(document.bytes));
+  }
+  return fmt::format("{:016x}\n", hash);
+}
+
+std::vector<SourceFile> text_files(const TokenizeOptions& options) {
+  std::vector<SourceFile> files;
+  for (NamedFile& named : recognise_files(options.files)) {
+    if (named.open != nullptr)
+      throw Error(ExitCode::data, fmt::format("{}: holds tokens already, not text. Leave it out of the input",
+                                              named.file.path));
+    files.push_back(std::move(named.file));
+  }
+  return files;
+}
+
+TokenizerMark mark_of(const Tokenizer& tokenizer) {
+  std::string name = tokenizer.name();
+  if (name.size() > kTokenizerNameBytes)
+    throw Error(ExitCode::data,
+                fmt::format("the tokenizer's name \"{}\" has more than {} bytes", name, kTokenizerNameBytes));
+  return {std::move(name), tokenizer.file_hash(), tokenizer.vocab_size(), tokenizer.bos().value_or(-1),
+          tokenizer.eos()};
+}
+
+// Encodes the documents of parts. One for each thread.
+class PartWriter {
+ public:
+  PartWriter(const Corpus& corpus, const Tokenizer& tokenizer, const TokenizerMark& mark)
+      : corpus_(corpus),
+        reader_(corpus.paths()),
+        tokenizer_(tokenizer),
+        can_cut_(dynamic_cast<const ByteTokenizer*>(&tokenizer) != nullptr),
+        mark_(mark) {}
+
+  // False when `stop` was asked for first: then nothing is left. Adds to `bytes` and `tokens` what is done.
+  bool write(const Part& part, const std::string& path, std::stop_token stop,
+             std::atomic<std::int64_t>& bytes, std::atomic<std::int64_t>& tokens) {
+    TokenFileWriter out(path, mark_, /*durable=*/false);
+    for (std::size_t i = part.first; i < part.last; ++i) {
+      const Document& document = corpus_.documents()[i];
+      if (const auto bos = tokenizer_.bos()) append(out, {*bos});
+      for (std::int64_t begin = 0; begin < document.bytes;) {
+        if (stop.stop_requested()) return false;
+        const std::int64_t end =
+            can_cut(document) ? std::min(begin + kChunkBytes, document.bytes) : document.bytes;
+        ids_.clear();
+        encode(document, reader_.read(document, begin, end));
+        out.append(ids_);
+        bytes += end - begin;
+        tokens += static_cast<std::int64_t>(ids_.size());
+        begin = end;
+      }
+      append(out, {tokenizer_.eos()});
+      tokens += tokenizer_.bos() ? 2 : 1;
+      out.end_document(document.id_hash);
+    }
+    out.finish();
+    return true;
+  }
+
+ private:
+  bool can_cut(const Document& document) const {
+    const bool escaped = document.stored_bytes > document.bytes;
+    if (can_cut_ && !escaped) return true;
+    if (document.bytes > kMostDocumentBytes)
+      throw Error(ExitCode::data,
+                  fmt::format("{}: a document of {} bytes; at most {} bytes can be tokenized as one. "
+                              "Split it",
+                              corpus_.paths()[document.file], document.bytes, kMostDocumentBytes));
+    return false;
+  }
+
+  void encode(const Document& document, std::string_view text) {
+    try {
+      tokenizer_.encode(text, ids_);
+    } catch (const Error& error) {
+      throw Error(error.code(),
+                  fmt::format("{}: the document of {} bytes at byte {}: {}", corpus_.paths()[document.file],
+                              document.bytes, document.offset, error.what()));
+    }
+  }
+
+  static void append(TokenFileWriter& out, std::initializer_list<std::int32_t> ids) {
+    out.append({ids.begin(), ids.size()});
+  }
+
+  const Corpus& corpus_;
+  CorpusReader reader_;
+  const Tokenizer& tokenizer_;
+  const bool can_cut_;
+  const TokenizerMark& mark_;
+  std::vector<std::int32_t> ids_;
+};
+
+// A part of an earlier run, if it is whole.
+std::unique_ptr<RondoTokens> open_part(const std::string& path, std::size_t documents) {
+  if (!fs::exists(path)) return nullptr;
+  try {
+    auto part = std::make_unique<RondoTokens>(SourceFile{path, ""}, IdLimit{});
+    part->verify();
+    if (part->documents() == static_cast<std::int64_t>(documents)) return part;
+  } catch (const Error&) {  // torn: it is made again
+  }
+  return nullptr;
+}
+
+class Run {
+ public:
+  Run(const TokenizeOptions& options, const Tokenizer& tokenizer,
+      const std::function<void(const TokenizeProgress&)>& report)
+      : options_(options),
+        tokenizer_(tokenizer),
+        report_(report),
+        corpus_(text_files(options), options.text_key),
+        mark_(mark_of(tokenizer)),
+        parts_(cut_parts(corpus_.documents(), options.part_bytes)) {
+    for (const Document& document : corpus_.documents()) total_bytes_ += document.bytes;
+  }
+
+  TokenizeResult run() {
+    if (parts_.empty() && !options_.may_be_empty)
+      throw Error(
+          ExitCode::data,
+          fmt::format("data path \"{}\": no document in {} files ({} binary, {} empty)", options_.input,
+                      corpus_.files(), corpus_.skipped_binary(), corpus_.skipped_empty()));
+    PartsFolder folder(options_.output, job_of(options_, corpus_, mark_));
+    make_parts(folder);
+    TokenizeResult result = {.files = join(folder),
+                             .documents = static_cast<std::int64_t>(corpus_.documents().size()),
+                             .bytes = total_bytes_,
+                             .tokens = tokens_,
+                             .kept_parts = kept_parts_,
+                             .skipped_binary = corpus_.skipped_binary(),
+                             .skipped_empty = corpus_.skipped_empty()};
+    folder.remove();
+    return result;
+  }
+
+ private:
+  void make_parts(const PartsFolder& folder) {
+    std::atomic<std::size_t> next = 0;
+    std::mutex mutex;
+    std::condition_variable ended;
+    std::exception_ptr failure;
+    const unsigned threads = options_.threads > 0 ? static_cast<unsigned>(options_.threads)
+                                                  : std::max(1U, std::thread::hardware_concurrency());
+    std::size_t left = std::min(std::size_t{threads}, parts_.size());
+    std::stop_source stop;
+    std::vector<std::jthread> workers;  // joined before what they use goes
+    for (std::size_t i = left; i > 0; --i)
+      workers.emplace_back([&] {
+        std::exception_ptr mine;
+        try {
+          PartWriter writer(corpus_, tokenizer_, mark_);
+          for (std::size_t p;
+               (p = next++) < parts_.size() && make_part(folder, p, writer, stop.get_token());) {
+          }
+        } catch (...) {
+          mine = std::current_exception();
+          stop.request_stop();
+        }
+        const std::lock_guard lock(mutex);
+        if (failure == nullptr) failure = mine;
+        --left;
+        ended.notify_one();
+      });
+    std::unique_lock lock(mutex);
+    while (!ended.wait_for(lock, std::chrono::milliseconds(200), [&] { return left == 0; })) tell(false);
+    lock.unlock();
+    workers.clear();
+    if (failure != nullptr) std::rethrow_exception(failure);
+    tell(false);
+  }
+
+  bool make_part(const PartsFolder& folder, std::size_t number, PartWriter& writer, std::stop_token stop) {
+    const Part& part = parts_[number];
+    if (const auto kept = open_part(folder.part(number), part.last - part.first)) {
+      for (std::size_t i = part.first; i < part.last; ++i) kept_bytes_ += corpus_.documents()[i].bytes;
+      tokens_ += kept->total_tokens();
+      ++kept_parts_;
+      return true;
+    }
+    return writer.write(part, folder.part(number), stop, bytes_, tokens_);
+  }
+
+  // The last document of each output file.
+  std::vector<std::int64_t> cut_shards(const std::deque<RondoTokens>& parts) const {
+    std::vector<std::int64_t> lasts;
+    std::int64_t document = 0, tokens = 0;
+    for (const RondoTokens& part : parts)
+      for (std::int64_t i = 0; i < part.documents(); ++i, ++document) {
+        tokens += part.tokens(i);
+        if (options_.shard_tokens == 0 || tokens < options_.shard_tokens) continue;
+        lasts.push_back(document);
+        tokens = 0;
+      }
+    if (lasts.empty() || lasts.back() != document - 1) lasts.push_back(document - 1);
+    return lasts;
+  }
+
+  std::vector<std::string> join(const PartsFolder& folder) {
+    std::deque<RondoTokens> parts;
+    for (std::size_t p = 0; p < parts_.size(); ++p)
+      parts.emplace_back(SourceFile{folder.part(p), ""}, IdLimit{});
+    const std::vector<std::int64_t> lasts = cut_shards(parts);
+    std::vector<std::string> names;
+    std::optional<TokenFileWriter> out;
+    std::int64_t document = 0;
+    tell(true);
+    if (parts.empty()) TokenFileWriter(names.emplace_back(options_.output), mark_, /*durable=*/true).finish();
+    for (const RondoTokens& part : parts) {
+      for (std::int64_t i = 0; i < part.documents(); ++i, ++document) {
+        if (!out) {
+          names.push_back(
+              shard_name(options_.output, names.size(), options_.shard_tokens == 0 ? 0 : lasts.size()));
+          out.emplace(names.back(), mark_, /*durable=*/true);
+        }
+        copy_document(part, i, *out);
+        out->end_document(part.id_hash(i));
+        if (document != lasts[names.size() - 1]) continue;
+        out->finish();
+        out.reset();
+      }
+      tell(true);
+    }
+    return names;
+  }
+
+  static void copy_document(const RondoTokens& part, std::int64_t document, TokenFileWriter& out) {
+    const std::int64_t length = part.tokens(document);
+    for (std::int64_t begin = 0; begin < length; begin += kChunkBytes) {
+      const std::int64_t end = std::min(begin + kChunkBytes, length);
+      out.append_stored(part.stored(document, begin, end));
+    }
+  }
+
+  void tell(bool joining) const {
+    const std::int64_t kept = kept_bytes_;
+    report_({bytes_ + kept, total_bytes_, kept, tokens_, joining});
+  }
+
+  const TokenizeOptions& options_;
+  const Tokenizer& tokenizer_;
+  const std::function<void(const TokenizeProgress&)>& report_;
+  const Corpus corpus_;
+  const TokenizerMark mark_;
+  const std::vector<Part> parts_;
+  std::int64_t total_bytes_ = 0;
+  std::atomic<std::int64_t> bytes_ = 0, kept_bytes_ = 0, tokens_ = 0, kept_parts_ = 0;
+};
+
+}  // namespace
+
+std::string progress_text(const TokenizeProgress& p, double seconds) {
+  const double rate = static_cast<double>(p.bytes - p.kept_bytes) / std::max(seconds, 1e-3);
+  std::string text = fmt::format("{} of {}, {} tokens, {}/s", size_text(p.bytes), size_text(p.total_bytes),
+                                 p.tokens, size_text(static_cast<std::int64_t>(rate)));
+  if (p.joining) return text + ", writing the output";
+  if (rate > 0 && p.bytes < p.total_bytes)
+    text += fmt::format(", {:.0f} s left", static_cast<double>(p.total_bytes - p.bytes) / rate);
+  return text;
+}
+
+TokenizeResult tokenize(const TokenizeOptions& options, const Tokenizer& tokenizer,
+                        const std::function<void(const TokenizeProgress&)>& report) {
+  return Run(options, tokenizer, report).run();
+}
+
+}  // namespace rondo

@@ -1,0 +1,70 @@
+// Byte-pair encoding (Sennrich et al., 2016) of one word: begin with its bytes, and as long as two neighbours
+// have a merge, apply the one of lowest rank, the leftmost first.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "datasets/tokenizer/word_cache.h"
+
+namespace rondo {
+
+struct BpeMerge {
+  std::int32_t left, right, merged;  // ids
+};
+
+struct BpeModel {
+  std::array<std::int32_t, 256> byte_ids{};  // ids of the tokens of one byte
+  std::vector<BpeMerge> merges;              // by rank; a pair that stands twice has its last rank
+  // Bytes and ids of the tokens that a word may be as a whole, before any merge (ignore_merges); else empty.
+  std::vector<std::pair<std::string, std::int32_t>> whole_words;
+};
+
+// Immutable; any thread, with a work space each.
+class Bpe {
+ public:
+  explicit Bpe(const BpeModel& model);
+
+  // What one thread needs, kept between words. One Bpe only: the cache holds its ids.
+  class Work {
+    friend class Bpe;
+    struct Symbol {
+      std::int32_t id, before, after;  // the neighbours' indices; -1: none. id -1: merged away
+    };
+    struct Candidate {
+      std::uint32_t rank;
+      std::int32_t at, left, right, merged;
+    };
+    std::vector<Symbol> symbols_;
+    std::vector<Candidate> heap_;
+    WordCache cache_;
+  };
+
+  // Appends the ids of `word`, any bytes. O(n log n) in its length.
+  void encode(std::string_view word, Work& work, std::vector<std::int32_t>& out) const;
+
+ private:
+  struct Slot {
+    std::uint64_t pair = kNoPair;
+    std::uint32_t rank = 0;
+    std::int32_t merged = 0;
+  };
+  static constexpr std::uint64_t kNoPair = ~std::uint64_t{0};
+
+  const Slot* find(std::int32_t left, std::int32_t right) const;
+  std::size_t first_slot(std::uint64_t pair) const { return (pair * 0x9E3779B97F4A7C15u) >> shift_; }
+  void consider(std::int32_t at, Work& work) const;
+  void merge(std::string_view word, Work& work, std::vector<std::int32_t>& out) const;
+
+  std::array<std::int32_t, 256> byte_ids_;
+  std::vector<Slot> slots_;  // open addressing, at most half full
+  int shift_;                // 64 - log2 of their number
+  std::unordered_map<std::string, std::int32_t> whole_words_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,58 @@
+// The tokenizer of a tokenizer.json. Its ids are those of Hugging Face's `tokenizers`,
+// encode(text, add_special_tokens=False).
+//
+// The strings of added tokens, e.g. <|end_of_text|>, become those tokens wherever they stand in a text, as
+// they do there: a data set in which they are only text must have them escaped before.
+//
+// That package sees valid UTF-8 only. Here any bytes have ids: stretches of valid UTF-8 are encoded each as a
+// text of its own, and every stretch of bytes between them, as long as it goes, is one word.
+// decode(encode(x)) == x, unless the pre_tokenizer adds spaces or removes text.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "datasets/tokenizer/added_tokens.h"
+#include "datasets/tokenizer/tokenizer.h"
+#include "datasets/tokenizer/tokenizer_file.h"
+
+namespace rondo {
+
+class BpeTokenizer final : public Tokenizer {
+ public:
+  explicit BpeTokenizer(TokenizerFile file);
+  ~BpeTokenizer() override;
+
+  std::string name() const override { return name_; }
+  std::uint64_t file_hash() const override { return file_hash_; }
+  std::int64_t vocab_size() const override { return static_cast<std::int64_t>(token_bytes_.size()); }
+  std::optional<std::int32_t> bos() const override { return bos_; }
+  std::int32_t eos() const override;  // throws Error(data) if the files name none
+  void encode(std::string_view text, std::vector<std::int32_t>& out) const override;
+  void decode(std::span<const std::int32_t> ids, std::string& out) const override;
+
+  // The words of a text that has no added tokens, as views into it, for tests. `text` is valid UTF-8, and the
+  // pre_tokenizer adds no space.
+  std::vector<std::string_view> words(std::string_view text) const;
+
+ private:
+  struct Scratch;  // what one call to encode writes to: 2 MiB
+  class Borrowed;  // one of scratches_, given back at the end
+
+  void encode_valid(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& out) const;
+
+  std::string path_, name_;
+  std::uint64_t file_hash_;
+  std::vector<std::string> token_bytes_;
+  std::optional<std::int32_t> bos_, eos_;
+  AddedTokens added_, added_normalized_;
+  Splitter splitter_;
+  Bpe bpe_;
+  // As many as there have ever been calls at once.
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Scratch>> scratches_;
+};
+
+}  // namespace rondo

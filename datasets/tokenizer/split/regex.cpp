@@ -1,0 +1,67 @@
+#include "datasets/tokenizer/split/regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <fmt/format.h>
+#include <pcre2.h>
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <new>
+
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::size_t kJitStackStartBytes = 32 << 10, kJitStackBytes = 1 << 20;
+
+std::string pcre2_message(int code) {
+  std::array<PCRE2_UCHAR, 256> text{};
+  pcre2_get_error_message(code, text.data(), text.size());
+  return reinterpret_cast<const char*>(text.data());
+}
+
+PCRE2_SPTR units(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>(text.data()); }
+
+}  // namespace
+
+void RegexScratch::Free::operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+void RegexScratch::Free::operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
+void RegexScratch::Free::operator()(pcre2_jit_stack* stack) const { pcre2_jit_stack_free(stack); }
+void Regex::Free::operator()(pcre2_code* code) const { pcre2_code_free(code); }
+
+RegexScratch::RegexScratch()
+    : stack_(pcre2_jit_stack_create(kJitStackStartBytes, kJitStackBytes, nullptr)),
+      context_(pcre2_match_context_create(nullptr)),
+      data_(pcre2_match_data_create(1, nullptr)) {
+  if (!context_ || !data_) throw std::bad_alloc();
+  // A step back is a match to the engine, and a long run of blanks takes one a blank.
+  pcre2_set_match_limit(context_.get(), std::numeric_limits<std::uint32_t>::max());
+  // Without JIT on this machine there is no stack, and none is wanted.
+  if (stack_) pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
+}
+
+Regex::Regex(const std::string& pattern, std::string place) : place_(std::move(place)) {
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  code_.reset(pcre2_compile(units(pattern), pattern.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
+                            &error, &offset, nullptr));
+  if (!code_)
+    throw Error(ExitCode::data,
+                fmt::format("{}: the regular expression does not compile: {}", place_, pcre2_message(error)));
+  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // where there is none, pcre2_match interprets
+}
+
+Regex::Match Regex::search(std::string_view text, std::size_t from, RegexScratch& scratch) const {
+  const int found = pcre2_match(code_.get(), units(text), text.size(), from, PCRE2_NO_UTF_CHECK,
+                                scratch.data_.get(), scratch.context_.get());
+  if (found == PCRE2_ERROR_NOMATCH) return {0, 0, false};
+  if (found < 0)
+    throw Error(ExitCode::data, fmt::format("{}: the regular expression cannot split a text of {} bytes: {}",
+                                            place_, text.size(), pcre2_message(found)));
+  const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(scratch.data_.get());
+  return {offsets[0], offsets[1], true};
+}
+
+}  // namespace rondo

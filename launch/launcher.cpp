@@ -1,0 +1,393 @@
+// One poll loop owns everything; signals come through a signalfd, so there is no handler and nothing to lock.
+// A round has a fixed order: signals, the coordinator, node 0's messages, the ranks, their output. Node 0's
+// launcher talks to its own coordinator over a socket pair, so one node takes the same path as many. Signals
+// are blocked before any rank starts. A signal that another node passed on moments ago is not delivered
+// twice, since a scheduler signals every node.
+#include "launch/launcher.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "launch/coordinator.h"
+#include "launch/failure.h"
+#include "launch/guard.h"
+#include "launch/output.h"
+#include "launch/ranks.h"
+#include "launch/rendezvous/handshake.h"
+#include "launch/rendezvous/messages.h"
+#include "launch/spawn.h"
+#include "support/error.h"
+#include "support/files/folder_lock.h"
+#include "support/files/temporary_folder.h"
+#include "support/process_start.h"
+
+namespace rondo::launch {
+namespace {
+
+constexpr double kLongestSleep_s = 0.5;
+constexpr double kRetryConnecting_s = 0.3;
+constexpr int kConnectTimeout_ms = 1000;
+constexpr double kGreetWithin_s = 5;
+constexpr double kSameSignal_s =
+    1;  // a scheduler signals every node: what another node passed on is the same one
+constexpr double kLastWordsWithin_s = 2;  // for the other launchers to read that the job is finished
+
+// A missing program is told before other nodes are bothered.
+std::string program_path(const LaunchOptions& options) {
+  if (options.runs_any_program) return find_program(options.program[0]);
+  return find_program(program_folder() / "rondo");
+}
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+class Launcher {
+ public:
+  explicit Launcher(const LaunchOptions& options)
+      : options_(options),
+        private_folder_(make_temporary_folder("rondo-launch")),
+        guard_(private_folder_),
+        output_(options),
+        host_(options.local_addr.empty() ? host_name() : options.local_addr) {
+    signal(SIGPIPE, SIG_IGN);
+    sigset_t handled;
+    sigemptyset(&handled);
+    for (const int number : options.signals) sigaddset(&handled, number);
+    sigprocmask(SIG_BLOCK, &handled, nullptr);
+    signals_ = Fd(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
+    places_.program = program_path(options);
+    places_.run_folder_file = private_folder_ + "/run_folder";
+  }
+
+  int run() {
+    began_s_ = now_s();
+    open_meeting();
+    while (!finish_) turn();
+    if (ranks_) ranks_->kill_all();
+    if (!finish_->report.empty()) output_.say(finish_->report);
+    if (coordinator_) leave();
+    output_.finish();
+    return finish_->code;
+  }
+
+ private:
+  // One round of the loop.
+  void turn() {
+    std::vector<pollfd> polls = {{signals_.get(), POLLIN, 0}};
+    if (channel_ && !channel_->closed())
+      polls.push_back(
+          {channel_->fd(), static_cast<short>(POLLIN | (channel_->wants_to_write() ? POLLOUT : 0)), 0});
+    if (greeting_) polls.push_back({greeting_->fd.get(), POLLIN, 0});
+    if (coordinator_) coordinator_->add_polls(polls);
+    if (ranks_) ranks_->add_polls(polls);
+    output_.add_polls(polls);
+    const double pause_s = coordinator_ ? coordinator_->pause_s() : 0;
+    const double sleep_s = std::min(pause_s > 0 ? pause_s : kLongestSleep_s, options_.monitor_interval_s);
+    poll(polls.data(), polls.size(), std::max(1, static_cast<int>(1000 * sleep_s)));
+    read_signals();
+    if (coordinator_) coordinator_->serve();
+    talk();
+    if (ranks_) mind_ranks();
+    output_.serve();
+  }
+
+  // --- the meeting ---
+
+  void open_meeting() {
+    if (options_.nodes == 1) return coordinate({});
+    const Endpoint& place = options_.rendezvous;
+    const bool must_be_here = options_.node_rank == 0;
+    if (options_.node_rank && !must_be_here) return;
+    int failure = 0;
+    Listener meeting = bind_to(place.host, place.port, true, failure);
+    if (meeting.fd) {
+      if (meeting.is_loopback && place.host != "localhost" && place.host.rfind("127.", 0) != 0)
+        output_.say(fmt::format("{} is a loopback address on this machine, which no other machine can reach",
+                                place.host));
+      if (!options_.has_own_secret && !meeting.is_loopback)
+        output_.say(
+            fmt::format("no secret is given: whoever reaches {}:{} and knows --rdzv-id can join; set "
+                        "RONDO_RDZV_SECRET to the same text on all nodes",
+                        place.host, place.port));
+      return coordinate(std::move(meeting));
+    }
+    if (!must_be_here) return;  // node 0 is elsewhere, or another launcher of this machine
+    throw Error(
+        ExitCode::environment,
+        failure == EADDRINUSE
+            ? fmt::format(
+                  "port {} of {} is in use; end the program that holds it (`ss -ltnp`), or let the nodes "
+                  "meet at another --master-port or --rdzv-endpoint",
+                  place.port, place.host)
+            : fmt::format("cannot listen on port {} of {}: {}; the place where nodes meet must be an address "
+                          "of node 0",
+                          place.port, place.host,
+                          failure == ENOENT ? "the name does not resolve" : std::strerror(failure)));
+  }
+
+  void coordinate(Listener meeting) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+      throw Error(ExitCode::resources, std::string("socketpair: ") + std::strerror(errno));
+    coordinator_.emplace(options_, std::move(meeting), Fd(ends[0]));
+    introduce(Fd(ends[1]));
+  }
+
+  void introduce(Fd fd) {
+    channel_.emplace(std::move(fd));
+    Join join;
+    join.job = options_.run_id;
+    join.host = host_;
+    join.role = options_.role;
+    join.nodes = options_.nodes;
+    join.ranks = options_.ranks_per_node;
+    join.node_rank = options_.node_rank.value_or(-1);
+    join.pid = getpid();
+    channel_->send(to_json(join));
+  }
+
+  // Towards node 0: connect, prove, introduce.
+  void try_to_join() {
+    if (greeting_) return greet();
+    if (now_s() - tried_s_ < kRetryConnecting_s) return;
+    if (now_s() - began_s_ > options_.join_timeout_s)
+      throw Error(
+          ExitCode::environment,
+          fmt::format(
+              "node 0 of job \"{}\" did not answer at {}:{} within {} s: {}. Is its launcher running, and "
+              "is the port open? --rdzv-conf join_timeout=S allows more time",
+              options_.run_id, options_.rendezvous.host, options_.rendezvous.port, options_.join_timeout_s,
+              problem_));
+    const Endpoint& place = options_.rendezvous;
+    Fd fd = connect_to(place.host, place.port, options_.local_addr, kConnectTimeout_ms, problem_);
+    tried_s_ = now_s();
+    if (fd) greeting_ = Greeting{std::move(fd), Handshake(Handshake::Side::node, options_.secret)};
+  }
+
+  void greet() {
+    const Handshake::State state = greeting_->proof.go_on(greeting_->fd.get());
+    if (state == Handshake::State::proved) {
+      introduce(std::move(greeting_->fd));
+    } else if (greeting_->proof.was_refused()) {
+      throw Error(
+          ExitCode::environment,
+          fmt::format("node 0 at {}:{} refused this node: another job, or another secret; --rdzv-id and "
+                      "RONDO_RDZV_SECRET must be the same on all nodes",
+                      options_.rendezvous.host, options_.rendezvous.port));
+    } else if (state == Handshake::State::failed) {
+      problem_ = greeting_->proof.problem();
+    } else if (now_s() - tried_s_ < kGreetWithin_s) {
+      return;
+    } else {
+      problem_ = "it did not answer the launcher's protocol";
+    }
+    greeting_.reset();
+  }
+
+  // --- node 0 says ---
+
+  void talk() {
+    if (!channel_ || channel_->closed()) {
+      if (!ranks_) try_to_join();
+      return;
+    }
+    for (const Json& message : channel_->receive()) obey(message);
+    channel_->flush();
+    channel_->beat();
+    if (!coordinator_ && channel_->silent_s() > options_.silence_timeout_s)
+      channel_->close(fmt::format("it said nothing for {:.0f} s", options_.silence_timeout_s));
+    if (!channel_->closed() || finish_) return;
+    problem_ = channel_->why_closed();
+    if (ranks_) ranks_->stop();
+  }
+
+  void obey(const Json& message) {
+    const std::string type = text_field(message, "type", 32);
+    if (type == "start") start(message);
+    if (type == "stop" && ranks_ && integer_field(message, "generation", 0, INT_MAX) == generation_)
+      ranks_->stop();
+    if (type == "say") output_.say(text_field(message, "text", 8192));
+    if (type == "refused")
+      throw Error(ExitCode::environment,
+                  fmt::format("node 0 at {}:{} refused this node: {}", options_.rendezvous.host,
+                              options_.rendezvous.port, text_field(message, "reason", 1000)));
+    if (type == "finish") finish_ = to_finish(message);
+    const auto signal = integer_field(message, "signal", 1, 64);
+    if (type == "forward" && signal) {
+      passed_on_[*signal] = now_s();
+      deliver(static_cast<int>(*signal));
+    }
+  }
+
+  void start(const Json& message) {
+    const auto start = to_start(message);
+    if (!start || start->first_rank + options_.ranks_per_node > start->world_size)
+      return channel_->close("it sent a start that is not sound");
+    generation_ = start->generation;
+    has_reported_ = has_ended_ = false;
+    choose_places(*start);
+    attempt_began_s_ = file_time_now_s();
+    ranks_.reset();
+    ranks_.emplace(options_, *start, places_, host_, coordinator_ ? coordinator_->take_master() : Fd(),
+                   output_, guard_);
+  }
+
+  // DIR/ID as torchrun has it; nodes may share DIR, so several nodes get a folder each below it.
+  void choose_places(const Start& start) {
+    const bool keeps_logs = options_.redirects.any() || options_.tee.any();
+    if (log_root_.empty() && !options_.log_dir.empty())
+      log_root_ = std::filesystem::absolute(options_.log_dir);
+    if (log_root_.empty() && keeps_logs) {
+      log_root_ = make_temporary_folder("rondo-logs");
+      output_.say("the logs of the ranks are in " + log_root_);
+    }
+    places_.logs = log_root_ + "/" + options_.run_id;
+    if (start.nodes > 1) places_.logs += fmt::format("/node_{}", start.node);
+    places_.errors = log_root_.empty() ? private_folder_ : places_.logs;
+    if (log_root_.empty()) return;
+    std::error_code failed;
+    std::filesystem::create_directories(places_.logs, failed);
+    if (failed || access(places_.logs.c_str(), W_OK) != 0)
+      throw Error(ExitCode::environment,
+                  fmt::format("cannot write into {}: {}; choose another --log-dir", places_.logs,
+                              failed ? failed.message() : std::strerror(errno)));
+    if (!logs_lock_) logs_lock_ = FolderLock::take(places_.logs, FileUse::run);
+    // That of a node that is gone lasts for a minute or two, and logs are only appended to.
+    if (logs_lock_ || !FolderLock::holder_elsewhere(places_.logs).empty()) return;
+    throw Error(
+        ExitCode::environment,
+        fmt::format("the logs in {} are being written by another launcher that is still alive; choose "
+                    "another --log-dir or --rdzv-id",
+                    places_.logs));
+  }
+
+  // --- the ranks ---
+
+  void mind_ranks() {
+    ranks_->serve();
+    if (ranks_->must_stop() && !has_reported_) {
+      has_reported_ = true;
+      channel_->send({{"type", "failed"}, {"generation", generation_}});
+      ranks_->stop();
+    }
+    if (!ranks_->all_ended()) return;
+    if (channel_->closed())
+      finish_ =
+          Finish{static_cast<int>(ExitCode::peer),
+                 fmt::format("lost the launcher of node 0 at {}:{} ({}); the ranks of this node were stopped",
+                             options_.rendezvous.host, options_.rendezvous.port, problem_)};
+    else if (!has_ended_)
+      channel_->send(to_json(ranks_->ended()));
+    has_ended_ = true;
+  }
+
+  void read_signals() {
+    signalfd_siginfo info;
+    while (read(signals_.get(), &info, sizeof info) == sizeof info) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (now_s() - passed_on_[signal] < kSameSignal_s) continue;
+      if (!ranks_) {
+        finish_ =
+            Finish{128 + signal, fmt::format("ended by {} before the ranks were started", name_of(signal))};
+        return;
+      }
+      channel_->send({{"type", "signalled"}, {"signal", signal}});
+      deliver(signal);
+    }
+  }
+
+  static std::string name_of(int signal) {
+    Failure failure;
+    failure.signal = signal;
+    return cause_of(failure);
+  }
+
+  void deliver(int signal) {
+    if (!ranks_) return;
+    if (signal == SIGINT && ++interrupts_ == 2) {
+      output_.say("interrupted twice: killing the ranks");
+      ranks_->expect(SIGKILL);
+      return ranks_->signal_all(SIGKILL);
+    }
+    ranks_->forward(signal);
+  }
+
+  // --- the end ---
+
+  // Node 0 stays until the others have read the end, and says in the run folder how it came.
+  void leave() {
+    if (interrupts_ >= 2) finish_->code = 128 + SIGINT;
+    if (finish_->code != 0 && attempt_began_s_ > 0) explain();
+    const double deadline = now_s() + kLastWordsWithin_s;
+    for (std::vector<pollfd> polls; !coordinator_->all_others_left() && now_s() < deadline; polls.clear()) {
+      coordinator_->add_polls(polls);
+      poll(polls.data(), polls.size(), 50);
+      coordinator_->serve();
+    }
+  }
+
+  void explain() {
+    const std::string run_folder = run_folder_in(places_.run_folder_file);
+    if (run_folder.empty()) return;
+    Failure failure = coordinator_->root_cause().value_or(Failure{});
+    if (failure.code() != finish_->code) {
+      failure.signal = finish_->code > 128 ? finish_->code - 128 : 0;
+      failure.exit_code = failure.signal > 0 ? 0 : finish_->code;
+      failure.time_s = wall_time_s();
+      failure.message = finish_->report;
+    }
+    try {
+      write_exit_json(run_folder, failure, generation_, attempt_began_s_, coordinator_->holdup());
+    } catch (const Error& error) {
+      output_.say(error.what());
+    }
+  }
+
+  const LaunchOptions& options_;
+  const std::string private_folder_;
+  Guard guard_;  // before whatever it minds
+  Output output_;
+  const std::string host_;
+  Fd signals_;
+  Places places_;
+  std::string log_root_;
+  std::optional<FolderLock> logs_lock_;
+  std::optional<Coordinator> coordinator_;  // on node 0
+  struct Greeting {
+    Fd fd;
+    Handshake proof;
+  };
+  std::optional<Greeting> greeting_;  // with node 0, until it is proved
+  std::optional<Channel> channel_;    // to the coordinator
+  std::optional<Ranks> ranks_;
+  std::optional<Finish> finish_;
+  std::map<std::int64_t, double> passed_on_;  // by signal: when another node's launcher passed it on
+  std::string problem_ = "nothing listens there";
+  double began_s_ = 0, tried_s_ = 0;
+  double attempt_began_s_ = 0;  // by the clock of files
+  int generation_ = 0;
+  int interrupts_ = 0;
+  bool has_reported_ = false;  // told node 0 of this attempt's failure
+  bool has_ended_ = false;     // told node 0 that this attempt's ranks are gone
+};
+
+}  // namespace
+
+int run(const LaunchOptions& options) { return Launcher(options).run(); }
+
+}  // namespace rondo::launch

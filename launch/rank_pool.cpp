@@ -1,0 +1,173 @@
+// A rank has a socket pair of messages: a run goes out as its flags, port and number, an exit code comes
+// back. Its output is a file in memory that it appends to, which is emptied before each run.
+#include "launch/rank_pool.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "launch/options.h"
+#include "launch/spawn.h"
+#include "support/error.h"
+
+namespace rondo::launch {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLongestMessage = 1 << 16, kMostOutput = 1 << 16;
+constexpr std::chrono::seconds kStart{120}, kAfterFailure{3};
+
+// What an answer to a run says; that to a start says nothing.
+int exit_code_in(const std::string& answer) {
+  return answer.empty() ? -1 : json::parse(answer).value("exit_code", 0);
+}
+
+bool say(int socket, const json& words) {
+  const std::string text = words.dump();
+  return send(socket, text.data(), text.size(), MSG_NOSIGNAL) == std::ssize(text);
+}
+
+[[noreturn]] void refuse(const char* what) {
+  throw Error(ExitCode::resources, fmt::format("cannot start ranks: {}: {}", what, std::strerror(errno)));
+}
+
+}  // namespace
+
+RankPool::Rank::Rank(const std::string& worker, int rank, int ranks) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) refuse("a pair of sockets");
+  socket_ = Fd(ends[0]);
+  const Fd theirs(ends[1]);
+  output_ = Fd(memfd_create("rank", MFD_CLOEXEC));
+  if (!output_ || fcntl(output_.get(), F_SETFL, O_APPEND) != 0) refuse("a file in memory");
+  Spawn child;
+  child.program = {worker, "play", std::to_string(theirs.get())};
+  std::vector<std::string> variables = {fmt::format("RANK={}", rank),
+                                        fmt::format("LOCAL_RANK={}", rank),
+                                        fmt::format("WORLD_SIZE={}", ranks),
+                                        fmt::format("LOCAL_WORLD_SIZE={}", ranks),
+                                        "GROUP_RANK=0",
+                                        "MASTER_ADDR=127.0.0.1"};
+  if (std::getenv("OMP_NUM_THREADS") == nullptr)
+    variables.push_back(fmt::format("OMP_NUM_THREADS={}", std::max(1, available_cores() / ranks)));
+  child.environment = environment_with(variables);
+  child.out_fd = child.error_fd = output_.get();
+  child.inherited_fds = {theirs.get()};
+  pid_ = spawn(child);
+}
+
+RankPool::Rank::Rank(Rank&& other) noexcept
+    : socket_(std::move(other.socket_)),
+      output_(std::move(other.output_)),
+      pid_(std::exchange(other.pid_, 0)) {}
+
+RankPool::Rank::~Rank() {
+  if (pid_ == 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void RankPool::Rank::tell(const std::string& words) const {
+  if (send(socket(), words.data(), words.size(), MSG_NOSIGNAL) != std::ssize(words))
+    refuse("a rank does not listen");
+}
+
+std::string RankPool::Rank::answer() const {
+  char text[256];
+  const ssize_t size = recv(socket(), text, sizeof text, 0);
+  return size > 0 ? std::string(text, static_cast<std::size_t>(size)) : "";
+}
+
+void RankPool::Rank::forget_output() const {
+  if (ftruncate(output_.get(), 0) != 0) refuse("a file in memory");
+}
+
+std::string RankPool::Rank::output() const {
+  std::string text(kMostOutput, '\0');
+  const ssize_t size = pread(output_.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return text;
+}
+
+RankPool::RankPool(const std::string& worker, int ranks) {
+  for (int rank = 0; rank < ranks; ++rank) ranks_.emplace_back(worker, rank, ranks);
+  const std::vector<Answer> hellos = answers(kStart);
+  for (const Answer& hello : hellos) {
+    if (hello.text.empty() || std::ssize(hellos) < ranks)
+      throw Error(ExitCode::environment, worker + " does not start: " + ranks_[hello.rank].output());
+    if (hello.rank == 0) port_ = std::to_string(json::parse(hello.text).at("port").get<int>());
+  }
+  if (hellos.empty()) throw Error(ExitCode::environment, worker + " does not start in time");
+}
+
+PlayedRun RankPool::play(const std::vector<std::string>& flags, std::chrono::seconds timeout) {
+  const json run = {{"port", port_}, {"id", std::to_string(++runs_)}, {"flags", flags}};
+  for (const Rank& rank : ranks_) {
+    rank.forget_output();
+    rank.tell(run.dump());
+  }
+  PlayedRun played;
+  const std::vector<Answer> ended = answers(timeout);
+  for (const Answer& one : ended)
+    if (played.exit_code == 0) played.exit_code = exit_code_in(one.text);
+  played.timed_out = played.exit_code == 0 && ended.size() < ranks_.size();
+  for (const Rank& rank : ranks_) played.output += rank.output();
+  return played;
+}
+
+std::vector<RankPool::Answer> RankPool::answers(std::chrono::seconds timeout) const {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point deadline = Clock::now() + timeout;
+  std::vector<pollfd> waited;
+  for (const Rank& rank : ranks_) waited.push_back({rank.socket(), POLLIN, 0});
+  std::vector<Answer> found;
+  while (found.size() < ranks_.size()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    const int heard =
+        poll(waited.data(), waited.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    if (heard < 0 && errno == EINTR) continue;
+    if (heard <= 0) break;
+    for (std::size_t rank = 0; rank < waited.size(); ++rank) {
+      if (waited[rank].revents == 0) continue;
+      found.push_back({rank, ranks_[rank].answer()});
+      waited[rank].fd = -1;  // heard
+      if (exit_code_in(found.back().text) != 0) deadline = std::min(deadline, Clock::now() + kAfterFailure);
+    }
+  }
+  return found;
+}
+
+int serve_runs(int socket, int (*train)(const std::vector<std::string>& flags)) {
+  const auto set = [](const char* name, const std::string& value) {
+    setenv(name, value.c_str(), /*overwrite=*/1);
+  };
+  int problem = 0;
+  const Listener listener = bind_to("127.0.0.1", 0, /*listening=*/true, problem);
+  if (!say(socket, {{"port", listener.port}})) return 1;
+  std::string text(kLongestMessage, '\0');
+  for (ssize_t size; (size = recv(socket, text.data(), text.size(), 0)) > 0;) {
+    const json run = json::parse(text.substr(0, static_cast<std::size_t>(size)));
+    set("MASTER_PORT", run.at("port"));
+    set("TORCHELASTIC_RUN_ID", run.at("id"));
+    set("RONDO_MASTER_LISTEN_FD", std::to_string(dup(listener.fd.get())));  // the store closes its copy
+    const int code = train(run.at("flags"));
+    std::fflush(nullptr);
+    if (!say(socket, {{"exit_code", code}})) return 1;
+  }
+  return 0;
+}
+
+}  // namespace rondo::launch

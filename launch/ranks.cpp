@@ -1,0 +1,302 @@
+// A dead rank is first seen with WNOWAIT. Its process group is killed while the zombie still holds the
+// number, and only then is it reaped; afterwards the number could belong to somebody else. A rank that fails
+// with the code for a lost peer does not stop the others at once, because the true cause may die a moment
+// later. What ended after the order to stop is no cause, unless its error file says that it failed before.
+#include "launch/ranks.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "launch/failure.h"
+#include "launch/spawn.h"
+#include "launch/standing.h"
+#include "support/error.h"
+
+namespace rondo::launch {
+namespace {
+
+// Ranks that see a peer's connection break may be gone before the peer itself is: so long after a first death
+// with the code for a lost peer we wait for the cause.
+constexpr double kWaitForCause_s = 0.25;
+
+int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+}  // namespace
+
+Ranks::Ranks(const LaunchOptions& options, const Start& start, const Places& places, const std::string& host,
+             Fd master, Output& output, Guard& guard)
+    : options_(options),
+      start_(start),
+      host_(host),
+      run_folder_file_(places.run_folder_file),
+      output_(output),
+      guard_(guard),
+      ranks_(static_cast<std::size_t>(options.ranks_per_node)) {
+  try {
+    for (int i = 0; i < options.ranks_per_node; ++i) start_rank(i, places, i == 0 ? master.get() : -1);
+  } catch (...) {
+    kill_all();
+    throw;
+  }
+}
+
+Ranks::~Ranks() { kill_all(); }
+
+std::vector<std::string> Ranks::environment(int local_rank, const Rank& own, int master_fd) const {
+  const int rank = start_.first_rank + local_rank;
+  const auto set = [](const char* name, const auto& value) { return fmt::format("{}={}", name, value); };
+  std::vector<std::string> variables = {
+      set("LOCAL_RANK", local_rank),
+      set("RANK", rank),
+      set("GROUP_RANK", start_.node),
+      set("ROLE_RANK", start_.first_role_rank + local_rank),
+      set("ROLE_NAME", options_.role),
+      set("LOCAL_WORLD_SIZE", options_.ranks_per_node),
+      set("WORLD_SIZE", start_.world_size),
+      set("GROUP_WORLD_SIZE", start_.nodes),
+      set("ROLE_WORLD_SIZE", start_.role_world_size),
+      set("MASTER_ADDR", start_.master_addr),
+      set("MASTER_PORT", start_.master_port),
+      set("TORCHELASTIC_RESTART_COUNT", start_.generation),
+      set("TORCHELASTIC_MAX_RESTARTS", options_.max_restarts),
+      set("TORCHELASTIC_RUN_ID", options_.run_id),
+      set("TORCHELASTIC_USE_AGENT_STORE", "False"),  // rank 0 hosts the store
+      set("TORCHELASTIC_ERROR_FILE", own.error_file),
+      set("TORCHELASTIC_SIGNALS_TO_HANDLE", options_.signal_names),
+      set("RONDO_RUN_FOLDER_FILE", run_folder_file_),
+      set("RONDO_PROGRESS_FD", own.page->fd())};
+  if (std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING") == nullptr)
+    variables.push_back("TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
+  if (std::getenv("OMP_NUM_THREADS") == nullptr)
+    variables.push_back(set("OMP_NUM_THREADS", std::max(1, available_cores() / options_.ranks_per_node)));
+  variables.push_back(set("RONDO_STORE_TOKEN", start_.store_token));
+  if (master_fd >= 0) variables.push_back(set("RONDO_MASTER_LISTEN_FD", master_fd));
+  std::vector<std::string> all = environment_with(variables);
+  std::erase_if(all, [&](const std::string& old) {
+    return (master_fd < 0 && old.starts_with("RONDO_MASTER_LISTEN_FD=")) ||
+           old.starts_with("RONDO_RDZV_SECRET=");
+  });
+  return all;
+}
+
+void Ranks::start_rank(int local_rank, const Places& places, int master_fd) {
+  Rank& rank = ranks_[static_cast<std::size_t>(local_rank)];
+  const std::string folder = fmt::format("/attempt_{}/{}", start_.generation, local_rank);
+  std::error_code ignored;
+  std::filesystem::create_directories(places.errors + folder, ignored);
+  rank.error_file = places.errors + folder + "/error.json";
+  std::filesystem::remove(rank.error_file, ignored);
+  const int shown = options_.local_ranks_filter.empty()
+                        ? start_.world_size
+                        : static_cast<int>(options_.local_ranks_filter.size());
+  rank.streams = output_.open(local_rank, start_.first_rank + local_rank, shown, places.logs + folder);
+  Spawn child;
+  child.program = options_.program;
+  if (!options_.runs_any_program) child.program.insert(child.program.begin(), "");
+  child.program[0] = places.program;
+  rank.page = std::make_unique<progress::Page>();
+  rank.moved_s = now_s();
+  child.environment = environment(local_rank, rank, master_fd);
+  child.out_fd = rank.streams.child_fds[0].get();
+  child.error_fd = rank.streams.child_fds[1].get();
+  child.inherited_fds = {rank.page->fd()};
+  if (master_fd >= 0) child.inherited_fds.push_back(master_fd);
+  rank.pid = spawn(child);
+  guard_.watch(rank.pid);
+  for (Fd& fd : rank.streams.child_fds) fd.reset();
+  rank.pidfd = Fd(static_cast<int>(syscall(SYS_pidfd_open, rank.pid, 0)));
+  if (!rank.pidfd)
+    throw Error(ExitCode::resources,
+                fmt::format("cannot watch rank {}: {}; Rondo needs Linux 5.3, and room in "
+                            "`ulimit -n`",
+                            start_.first_rank + local_rank, std::strerror(errno)));
+}
+
+void Ranks::add_polls(std::vector<pollfd>& polls) const {
+  for (const Rank& rank : ranks_) {
+    if (!rank.status) polls.push_back({rank.pidfd.get(), POLLIN, 0});
+    for (const auto& forwarder : rank.streams.forwarders)
+      if (forwarder && forwarder->may_read()) polls.push_back({forwarder->fd(), POLLIN, 0});
+  }
+}
+
+void Ranks::look_at_progress() {
+  for (Rank& rank : ranks_) {
+    if (rank.notes == rank.page->notes()) continue;
+    rank.notes = rank.page->notes();
+    rank.moved_s = now_s();
+  }
+}
+
+std::vector<Standing> Ranks::standings() const {
+  std::vector<Standing> all;
+  for (int i = 0; i < options_.ranks_per_node; ++i) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(i)];
+    if (const auto seen = rank.page->seen())
+      all.push_back(
+          standing_of(start_.first_rank + i, rank.pid, rank.status == 0, *seen, now_s() - rank.moved_s));
+  }
+  sort_by_progress(all);
+  if (all.size() > 2) all.erase(all.begin() + 1, all.end() - 1);
+  return all;
+}
+
+void Ranks::serve() {
+  look_at_progress();
+  for (Rank& rank : ranks_) {
+    for (const auto& forwarder : rank.streams.forwarders)
+      if (forwarder && forwarder->may_read()) forwarder->read_some();
+    if (!rank.status) reap(rank);
+  }
+  if (stopped_s_ && now_s() - *stopped_s_ >= options_.shutdown_grace_s) signal_all(SIGKILL);
+  if (forwarded_s_ && now_s() - *forwarded_s_ >= options_.signal_grace_s) kill_late();
+}
+
+// Ranks that a signal did not end: they hang, stand still or ignore it.
+void Ranks::kill_late() {
+  forwarded_s_.reset();
+  std::string late;
+  for (int i = 0; i < options_.ranks_per_node; ++i)
+    if (!ranks_[static_cast<std::size_t>(i)].status)
+      late += fmt::format("{}{}", late.empty() ? "" : ", ", start_.first_rank + i);
+  if (late.empty()) return;
+  output_.say(fmt::format("killing rank {}, which did not end within {} s of the signal (--shutdown-grace)",
+                          late, options_.signal_grace_s));
+  expect(SIGKILL);
+  signal_all(SIGKILL);
+}
+
+// A rank's process group ends with it. It is killed while the zombie still holds the number of the group.
+void Ranks::reap(Rank& rank) {
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(rank.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+    return;
+  rank.ended_s = wall_time_s();
+  rank.was_stopped = stopped_s_.has_value();
+  kill(-rank.pid, SIGKILL);
+  int status = 0;
+  while (waitpid(rank.pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  guard_.forget(rank.pid);
+  rank.status = status;
+  for (const auto& forwarder : rank.streams.forwarders)
+    if (forwarder) forwarder->drain();
+  if (!is_failure(rank) || first_failed_s_) return;
+  first_failed_s_ = now_s();
+  if (!stopped_s_) standings_ = standings();
+}
+
+void Ranks::signal_all(int signal) {
+  for (const Rank& rank : ranks_)
+    if (rank.pid > 0 && !rank.status) kill(-rank.pid, signal);
+}
+
+// Any program but ours may take USR1 and USR2 for something else than a request to end.
+void Ranks::forward(int signal) {
+  expect(signal);
+  signal_all(signal);
+  signal_all(SIGCONT);  // a stopped process hears nothing else
+  const bool asks_to_end = (signal != SIGUSR1 && signal != SIGUSR2) || !options_.runs_any_program;
+  if (asks_to_end && !forwarded_s_) forwarded_s_ = now_s();
+}
+
+void Ranks::stop() {
+  if (stopped_s_) return;
+  if (!first_failed_s_) standings_ = standings();  // for a failure on another node
+  stopped_s_ = now_s();
+  stopped_wall_s_ = wall_time_s();
+  signal_all(SIGTERM);
+  signal_all(SIGCONT);  // a stopped process does not see SIGTERM
+}
+
+void Ranks::kill_all() {
+  signal_all(SIGKILL);
+  for (Rank& rank : ranks_)
+    if (rank.pid > 0 && !rank.status) {
+      siginfo_t info{};
+      waitid(P_PID, static_cast<id_t>(rank.pid), &info, WEXITED | WNOWAIT);
+      reap(rank);
+    }
+}
+
+bool Ranks::all_ended() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.status.has_value(); });
+}
+
+bool Ranks::is_failure(const Rank& rank) const {
+  if (!rank.status || *rank.status == 0) return false;
+  const int code = exit_code_of(*rank.status);
+  const bool as_told =
+      std::any_of(expected_.begin(), expected_.end(), [&](int signal) { return code == 128 + signal; });
+  return code != static_cast<int>(ExitCode::requeue) && !as_told;
+}
+
+bool Ranks::must_stop() const {
+  if (stopped_s_ || !first_failed_s_) return false;
+  const bool only_lost_peers = std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
+    return !is_failure(rank) || exit_code_of(*rank.status) == static_cast<int>(ExitCode::peer);
+  });
+  return !only_lost_peers || all_ended() || now_s() - *first_failed_s_ > kWaitForCause_s;
+}
+
+Failure Ranks::failure_of(int local_rank) const {
+  const Rank& rank = ranks_[static_cast<std::size_t>(local_rank)];
+  Failure failure;
+  failure.rank = start_.first_rank + local_rank;
+  failure.local_rank = local_rank;
+  failure.node = start_.node;
+  failure.host = host_;
+  failure.pid = rank.pid;
+  failure.time_s = rank.ended_s;
+  if (WIFSIGNALED(*rank.status))
+    failure.signal = WTERMSIG(*rank.status);
+  else
+    failure.exit_code = WEXITSTATUS(*rank.status);
+  if (const auto seen = rank.page->seen()) {
+    failure.step = seen->step;
+    failure.saved = seen->saved;
+  }
+  failure.log = rank.streams.error_log;
+  const auto said = read_error_file(rank.error_file);
+  failure.message = said ? said->message : rank.streams.last_error_line();
+  if (!said || said->time_s <= 0) return failure;
+  // Whole seconds say only that it was before the next one.
+  const bool is_whole = said->time_s == static_cast<double>(static_cast<std::int64_t>(said->time_s));
+  failure.time_s = std::min(failure.time_s, is_whole ? said->time_s + 1 : said->time_s);
+  if (rank.was_stopped && said->exit_code > 0) {  // our SIGTERM overtook its own end
+    failure.signal = 0;
+    failure.exit_code = said->exit_code;
+  }
+  return failure;
+}
+
+// What ended after we told it to is no cause, unless it had reported its failure before.
+std::optional<Failure> Ranks::first_failure() const {
+  const auto holdup = find_holdup(standings_);
+  std::optional<Failure> first;
+  for (int i = 0; i < options_.ranks_per_node; ++i) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(i)];
+    if (!is_failure(rank)) continue;
+    const Failure failure = failure_of(i);
+    if (rank.was_stopped && failure.time_s >= stopped_wall_s_) continue;
+    if (!first || is_likelier_cause(failure, *first, holdup)) first = failure;
+  }
+  return first;
+}
+
+Ended Ranks::ended() const {
+  Ended ended{start_.generation, first_failure(), {}, standings_};
+  for (const Rank& rank : ranks_) ended.codes.push_back(exit_code_of(*rank.status));
+  return ended;
+}
+
+}  // namespace rondo::launch

@@ -1,0 +1,252 @@
+// Runs the code of a real start (layout, functions, trace, passes, memory plan) and stops where tensors would
+// be needed, so plan and run decide alike. Inputs are shared by the functions, and their bytes count once;
+// arenas take turns, and the largest counts.
+#include "plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "compiler/report/memory_timeline.h"
+#include "config/float8.h"
+#include "models/parts/decoder.h"
+#include "parallel/groups/comm_record.h"
+#include "runs/metrics/flops.h"
+#include "support/error.h"
+#include "support/files/atomic_file.h"
+#include "support/machine/machine.h"
+#include "support/stopwatch.h"
+#include "support/text/printable.h"
+#include "trainer/step/float_dtypes.h"
+#include "trainer/step/from_config.h"
+
+namespace rondo {
+namespace {
+
+// Every plan is of a replay: what the other executors take is not decided in advance.
+JobConfig replayed(JobConfig config, std::vector<std::string>& notes) {
+  if (!config.compile.enable)
+    notes.push_back(
+        "compile.enable = false: this is the plan of the recorded step; the eager run takes memory as it "
+        "goes");
+  else if (config.compile.executor != "replay")
+    notes.push_back("compile.executor = \"" + config.compile.executor +
+                    "\": this is the plan of \"replay\"; an interpreter takes memory as it goes");
+  config.compile.enable = true;
+  config.compile.executor = "replay";
+  return config;
+}
+
+// As the run decides it.
+void plan_repeat(CompiledFunctions& compiled, JobPlan& plan) {
+  if (!compiled.repeat) return;
+  const double gib = static_cast<double>(planned_memory(compiled).total_bytes()) / (1 << 30);
+  if (compiled.repeat_fits(plan.usable_bytes)) {
+    plan.notes.push_back(fmt::format(
+        "a step whose experts overflow is repeated with room for all rows; {:.3f} GiB are enough for that",
+        gib));
+    return;
+  }
+  plan.notes.push_back(fmt::format(
+      "a step whose experts overflow is skipped: to repeat it with room for all rows would take {:.3f} GiB",
+      gib));
+  compiled.repeat.reset();
+}
+
+// Nothing, and a note, where the table is of another device.
+ir::ProductSeconds measured_products(const std::optional<MatmulTable>& table, const ir::DeviceModel& device,
+                                     std::vector<std::string>& notes) {
+  if (!table) return {};
+  const ir::DeviceModel* const measured_on = ir::find_device_model(table->device);
+  if (measured_on != nullptr && measured_on->name == device.name) return table->seconds();
+  notes.push_back(
+      fmt::format("compile.matmul_algorithms was measured on \"{}\"; its times are not those of {}",
+                  printable(table->device, 200), device.name));
+  return {};
+}
+
+EstimateStep estimate_on(const ir::DeviceModel& device, const Layout& layout,
+                         const std::optional<ExpertRows>& rows, ir::ProductSeconds products) {
+  const double computed = rows ? static_cast<double>(rows->balanced) / static_cast<double>(rows->room) : 1.0;
+  ir::GroupShapes groups;
+  for (const Axes axes : kGroups)
+    if (const AxisGroup group = layout.mesh.group(axes); group.ranks > 1)
+      groups[group.name] = groups[group.name + kGatherGroupSuffix] = {group.ranks, group.stride};
+  return [=, &device, products = std::move(products)](const CompiledStep& step) {
+    return ir::simulate(step.graph(), device, groups, computed, products);
+  };
+}
+
+ir::StepEstimate estimate(const CompiledFunctions& functions, const Layout& layout, const EstimateStep& of) {
+  if (functions.train_step) return of(*functions.train_step);
+  ir::StepEstimate step = of(*functions.update);
+  step.add(of(*functions.accumulate), static_cast<double>(layout.microbatches));
+  return step;
+}
+
+// Time and rank of a pipeline.
+void plan_stages(PipelineRanks& ranks, const JobConfig& config, bool rank_is_asked,
+                 const EstimateStep& estimate, JobPlan& plan) {
+  const Parallelism& p = config.parallelism;
+  const std::string& file = p.pipeline_parallel_schedule_csv;
+  const std::vector<std::int64_t> places = plan.layout.mesh.members(plan.rank, Axis::pp);
+  const auto place = [&](std::int64_t rank) { return places[static_cast<std::size_t>(rank)]; };
+  plan.pipeline = plan_pipeline(ranks, file.empty() ? p.pipeline_parallel_schedule : file, estimate,
+                                [&](double bytes, std::int64_t from, std::int64_t to) {
+                                  return ir::message_seconds(bytes, place(from), place(to), *plan.device);
+                                });
+  std::size_t shown = plan.pipeline->busiest();
+  if (rank_is_asked)
+    shown = static_cast<std::size_t>(plan.layout.mesh.coordinate(plan.rank, Axis::pp));
+  else
+    plan.rank = places[plan.pipeline->fullest()];
+  plan.step = plan.pipeline->computes[shown];
+  plan.bubble_s = plan.pipeline->bubble_s(shown);
+}
+
+void add_times(const CompiledFunctions& functions, PlanTimes& times) {
+  for (const CompiledStep* function : functions.all()) {
+    times.trace_ms += function->report().trace_ms;
+    times.passes_ms += function->report().passes_ms;
+    times.plan_ms += function->report().plan_ms;
+    times.nodes += function->report().nodes;
+  }
+}
+
+std::int64_t memory_of(const ir::DeviceModel& device) {
+  return device.memory_bytes > 0 ? device.memory_bytes : read_machine().memory_bytes;
+}
+
+// Of the function with the largest arena.
+void write_timeline(const std::vector<const CompiledStep*>& steps, const ir::MemoryReport& report,
+                    const std::filesystem::path& path) {
+  const auto step = std::find_if(steps.begin(), steps.end(),
+                                 [&](const CompiledStep* s) { return s->graph().name == report.graph; });
+  RONDO_ASSERT(step != steps.end(), "no step is called " + report.graph);
+  replace_file(path, ir::memory_timeline((*step)->graph(), report), FileUse::output);
+}
+
+// Parameters and the moments of their optimizer, as they are saved, without what the shards are padded with.
+CheckpointBytes checkpoint_bytes(const JobConfig& config, const JobPlan& plan) {
+  const auto bytes_of = [&](const std::string& dtype) {
+    return plan.parameters * static_cast<std::int64_t>(c10::elementSize(float_named(dtype)));
+  };
+  const auto of = [&](ir::InputKind kind) { return plan.memory.input_bytes[static_cast<std::size_t>(kind)]; };
+  const std::int64_t parameters = of(ir::InputKind::parameter);
+  const std::int64_t moments = (of(ir::InputKind::optimizer) + parameters / 2) / parameters;
+  return {bytes_of(config.training.dtype) * (1 + moments), bytes_of(config.checkpoint.export_dtype)};
+}
+
+void check_float8(const JobConfig& config, const ir::DeviceModel& device) {
+  const std::optional<Float8Options> float8 = float8_options(config);
+  if (!float8 || float8->emulate) return;
+  const bool in_blocks = float8->recipe == Float8Recipe::blockwise;
+  if (device.peak_float8_flops_per_s > 0 && (!in_blocks || device.float8_blocks_fraction > 0)) return;
+  throw Error(
+      ExitCode::config,
+      fmt::format("model.converters = [\"float8\"]: {} has no products of float8{}; take {}, or none with "
+                  "--model.converters=",
+                  device.what, in_blocks ? " with scales of 128 elements" : "",
+                  in_blocks ? "a Hopper, another recipe" : "a Hopper or newer"));
+}
+
+}  // namespace
+
+JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::optional<std::int64_t> rank,
+                 const ir::DeviceModel& device, const std::filesystem::path& timeline,
+                 const std::shared_ptr<TracedGraphs>& traces) {
+  JobPlan plan;
+  const JobConfig config = replayed(asked, plan.notes);
+  const Stopwatch started;
+  check_float8(config, device);
+  plan.layout = resolve_layout(config, world);
+  const std::shared_ptr<const Decoder> model = make_decoder(config.model.name, config.model.sizes);
+  plan.rank = rank.value_or(0);
+  const TrainStepOptions options = step_options(config, plan.layout, plan.rank);
+  plan.expert_rows = expert_rows(*model, options);
+  plan.model = config.model.name;
+  plan.flavor = config.model.flavor;
+  plan.parameters = parameter_count(*model);
+  plan.flops_per_token = static_cast<double>(model->flops_per_token(config.training.seq_len));
+  plan.memory_policy = memory_policy(config);
+  plan.tokens_per_step = plan.layout.global_batch_size * config.training.seq_len;
+  plan.steps = config.training.steps;
+  plan.device = &device;
+  plan.usable_bytes = memory_of(device) - device.reserve_bytes;
+  if (!device.is_gpu && world > 1)
+    plan.usable_bytes -= static_cast<std::int64_t>(
+        comm_record::record_bytes(static_cast<std::size_t>(config.comm.trace_buf_size)));
+  plan.times.model_ms = started.milliseconds();
+
+  const std::optional<MatmulTable> matmuls = matmul_table(config);
+  CompileRequest request = compile_request(config, device.is_gpu ? "cuda" : "cpu", {}, matmuls);
+  request.traces = traces;
+  const EstimateStep estimate_of =
+      estimate_on(device, plan.layout, plan.expert_rows, measured_products(matmuls, device, plan.notes));
+  std::optional<CompiledFunctions> whole;
+  std::optional<PipelineRanks> ranks;
+  if (config.parallelism.has_pipeline()) {
+    request.traces = nullptr;  // ranks have functions of the same names
+    ranks.emplace(config, plan.layout, plan.rank, model, request);
+    for (const CompiledFunctions& kind : ranks->kinds()) add_times(kind, plan.times);
+  } else {
+    whole.emplace(compile_functions(config, plan.layout, std::nullopt, plan.rank, model, request));
+    plan_repeat(*whole, plan);
+    add_times(*whole, plan.times);
+  }
+  const Stopwatch compiled_all;
+  if (ranks)
+    plan_stages(*ranks, config, rank.has_value(), estimate_of, plan);
+  else
+    plan.step = estimate(*whole, plan.layout, estimate_of);
+  const CompiledFunctions& functions =
+      ranks ? ranks->of(plan.layout.mesh.coordinate(plan.rank, Axis::pp)) : *whole;
+  for (const CompiledStep* function : functions.all())
+    for (const ir::PassReport& pass : function->report().pipeline.passes)
+      for (const std::string& note : pass.notes)
+        plan.notes.push_back(function->function().name + ": " + note);
+  plan.memory = planned_memory(functions);
+  plan.checkpoint = checkpoint_bytes(config, plan);
+  plan.times.plan_ms += compiled_all.milliseconds();
+  if (!timeline.empty()) write_timeline(functions.all(), plan.memory.report, timeline);
+  return plan;
+}
+
+double JobPlan::mfu_percent() const {
+  return *rondo::mfu_percent(tokens_per_s_per_rank(), flops_per_token, device->peak_16bit_flops_per_s);
+}
+
+StepFloor JobPlan::floor() const {
+  const double dense_s = step.of(ir::CostKind::matmul).seconds + step.of(ir::CostKind::attention).seconds;
+  return std::max({StepFloor{dense_s, "products and attention"},
+                   StepFloor{step.node_links_s, "communication within nodes"},
+                   StepFloor{step.network_s, "communication between nodes"}},
+                  [](const StepFloor& a, const StepFloor& b) { return a.seconds < b.seconds; });
+}
+
+double JobPlan::most_tokens_per_s_per_rank() const {
+  return tokens_per_s_per_rank() * step_s() / floor().seconds;
+}
+
+double JobPlan::most_mfu_percent() const {
+  return *rondo::mfu_percent(most_tokens_per_s_per_rank(), flops_per_token, device->peak_16bit_flops_per_s);
+}
+
+std::string JobPlan::bound() const {
+  using ir::CostKind;
+  const std::vector<std::pair<double, const char*>> parts = {
+      {step.of(CostKind::matmul).seconds, "matrix products"},
+      {step.of(CostKind::attention).seconds, "attention"},
+      {step.of(CostKind::memory).seconds, "memory traffic of the other ops"},
+      {step.of(CostKind::launch).seconds, "launches of small ops"},
+      {step.slowed_s, "what communication takes from compute"},
+      {step.exposed_s, "communication that nothing hides"},
+      {step.transfers.exposed_s, "offloading that nothing hides"},
+      {bubble_s, "bubbles of the pipeline"},
+  };
+  const auto most = *std::max_element(parts.begin(), parts.end());
+  return fmt::format("{}, {:.0f} % of the step", most.second, 100 * most.first / step_s());
+}
+
+}  // namespace rondo

@@ -1,0 +1,306 @@
+// Lines of aligned columns, group by group.
+#include "plan/plan_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "parallel/pipeline/picture.h"
+#include "support/text/size_text.h"
+
+namespace rondo {
+namespace {
+
+using ir::CollectiveKind;
+using ir::CostKind;
+using ir::InputKind;
+using ir::StorageCategory;
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+double gib(double bytes) { return bytes / kGib; }
+double gib(std::int64_t bytes) { return static_cast<double>(bytes) / kGib; }
+
+// 8030261248 as 8,030,261,248.
+std::string grouped(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+std::string plural(std::int64_t count, const std::string& what, const char* ending = "s") {
+  return fmt::format("{} {}{}", grouped(count), what, count == 1 ? "" : ending);
+}
+
+class Lines {
+ public:
+  template <class... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    text_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
+  }
+  std::string text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+void add_job(Lines& lines, const JobPlan& p) {
+  lines.add("model          {} {}: {} parameters, {:.3f} GFLOP a token", p.model, p.flavor,
+            grouped(p.parameters), p.flops_per_token * 1e-9);
+  const std::string mesh = p.layout.mesh.text();
+  lines.add("layout         {} of {} ({}){}", plural(p.layout.mesh.world_size(), "rank"), p.device->name,
+            p.device->what, mesh.empty() ? "" : ": " + mesh);
+  lines.add("step           {}, {} tokens; {} a rank", plural(p.layout.global_batch_size, "sequence"),
+            grouped(p.tokens_per_step), plural(p.layout.microbatches, "microbatch", "es"));
+  if (p.expert_rows)
+    lines.add("experts        room for {} rows of a layer on each rank, {:.3f} GiB; balanced routers send {}",
+              grouped(p.expert_rows->room), gib(static_cast<double>(p.expert_rows->bytes)),
+              grouped(p.expert_rows->balanced));
+}
+
+void add_memory(Lines& lines, const JobPlan& p) {
+  lines.add("");
+  lines.add("memory of rank {} at its peak ({}), memory policy {}", p.rank, p.memory.report.peak_at,
+            p.memory_policy);
+  for (const MemoryRow& row : memory_rows(p.memory))
+    if (row.bytes >= 1024) lines.add("  {:<22}{:>12}", row.name, size_text(row.bytes));
+  lines.add("  {:<22}{:>9.3f} GiB of {:.1f} that tensors can have: {}", "total", gib(p.memory.total_bytes()),
+            gib(p.usable_bytes), p.fits() ? "fits" : "does not fit");
+  if (!p.memory.report.largest.empty()) {
+    const ir::LargeStorage& largest = p.memory.report.largest.front();
+    lines.add("  {:<22}{:>9.3f} GiB {} of {}, {}", "largest tensor", gib(largest.storage.bytes), largest.type,
+              largest.module.empty() ? "the step" : largest.module, largest.op);
+  }
+}
+
+void add_found(Lines& lines, const Remedies& r) {
+  for (const Remedy& remedy : r.found) {
+    lines.add("  {:>9.3f} GiB  {:>11} tokens/s in all, {} tokens a step, {} a rank", gib(remedy.total_bytes),
+              grouped(static_cast<std::int64_t>(remedy.tokens_per_s)), grouped(remedy.tokens_per_step),
+              plural(remedy.microbatches, "microbatch", "es"));
+    lines.add("      {}", fmt::join(remedy.flags, " "));
+  }
+}
+
+void add_remedies(Lines& lines, const JobPlan& p, const Remedies& r) {
+  lines.add("");
+  const std::int64_t world = p.layout.mesh.world_size();
+  if (!r.found.empty() && r.most_ranks == world) {
+    lines.add("what would make it fit on these {}, the fastest first (each planned like the job itself)",
+              plural(world, "rank"));
+  } else if (r.found.empty() && r.not_searched > 0) {
+    lines.add("nothing that would make it fit was found in the time");
+  } else {
+    lines.add("on {} nothing would make it fit{}", plural(world, "rank"),
+              r.least_ranks_for_state <= world
+                  ? std::string()
+                  : fmt::format(": parameters and optimizer alone take {} as they are configured "
+                                "(training.dtype and optimizer.implementation "
+                                "change that, and numbers)",
+                                plural(r.least_ranks_for_state, "rank")));
+    if (r.found.empty()) {
+      lines.add("nothing fits on {} either: it takes a larger device or a smaller model",
+                plural(r.most_ranks, "rank"));
+    } else {
+      lines.add("the least that would is {} (each planned like the job itself)",
+                plural(r.most_ranks, "rank"));
+    }
+  }
+  add_found(lines, r);
+  lines.add("  searched for {:.1f} s: {} estimated from a few layers, {} planned whole", r.seconds,
+            plural(r.estimated, "way"), r.planned);
+  if (r.not_searched > 0)
+    lines.add("  the time ended before {} more; --search SECONDS gives it more",
+              plural(r.not_searched, "way"));
+}
+
+// Of a job that fits.
+void add_faster(Lines& lines, const JobPlan& p, const Remedies& r) {
+  const char* const ways =
+      p.pipeline ? "schedule, split into stages, size of microbatches or gradient sync" : "gradient sync";
+  lines.add("");
+  lines.add("{}", r.found.empty() ? fmt::format("no other {} fits and is faster", ways)
+                                  : "ways that fit and are faster, the fastest first");
+  add_found(lines, r);
+  lines.add("  {} planned whole in {:.1f} s", plural(r.planned, "way"), r.seconds);
+  for (const std::string& failed : r.failed) lines.add("  cannot be planned: {}", failed);
+  if (r.not_searched > 0)
+    lines.add("  the time ended before {} more; --search SECONDS gives it more",
+              plural(r.not_searched, "way"));
+}
+
+void add_run(Lines& lines, const JobPlan& p) {
+  lines.add("");
+  lines.add("the whole run: {}, {} tokens", plural(p.steps, "step"),
+            grouped(static_cast<std::int64_t>(p.run_tokens())));
+  lines.add("  {:<22}{:>9.2f} without start, validation and saves", "days", p.run_s() / 86400);
+  lines.add("  {:<22}{:>9}", p.device->is_gpu ? "GPU hours" : "hours of ranks",
+            grouped(static_cast<std::int64_t>(std::llround(p.device_hours()))));
+  lines.add("  {:<22}{:>9.1f} GiB to resume from, {:.1f} GiB weights alone", "checkpoint",
+            gib(p.checkpoint.full), gib(p.checkpoint.weights));
+}
+
+void add_collectives(Lines& lines, const JobPlan& p) {
+  lines.add("");
+  if (p.step.communication_s() == 0) {
+    lines.add("collectives of a step: none");
+    return;
+  }
+  lines.add("{:<24}{:>7}{:>13}{:>12}{:>12}", "collectives of a step", "count", "sent a rank", "time",
+            "exposed");
+  const auto row = [&](const std::string& what, const ir::CollectiveTotals& c) {
+    lines.add("  {:<22}{:>7}{:>9.3f} GiB{:>9.1f} ms{:>9.1f} ms", what, c.count, gib(c.sent_bytes),
+              c.seconds * 1e3, c.exposed_s * 1e3);
+  };
+  for (std::size_t i = 0; i < ir::kCollectiveKinds; ++i) {
+    const auto kind = static_cast<CollectiveKind>(i);
+    const ir::CollectiveTotals all = p.step.of(kind);
+    if (all.count == 0) continue;
+    row(std::string(ir::collective_name(kind)), all);
+    for (const auto& [key, totals] : p.step.collectives)
+      if (key.first == kind && totals.count < all.count) row("  " + key.second, totals);
+  }
+}
+
+void add_step(Lines& lines, const JobPlan& p) {
+  const auto row = [&](const char* name, double seconds, const std::string& more) {
+    lines.add("  {:<22}{:>9.1f} ms{:>6.1f} %{}", name, seconds * 1e3, 100 * seconds / p.step_s(), more);
+  };
+  const auto compute = [&](const char* name, CostKind kind) {
+    const ir::ComputeTotals& part = p.step.of(kind);
+    if (part.nodes > 0) row(name, part.seconds, fmt::format("  {}", plural(part.nodes, "op")));
+  };
+  lines.add("");
+  lines.add("time of a step, estimated{}",
+            p.pipeline ? fmt::format("; of the rank that computes {:.1f} ms of it", p.step.step_s * 1e3)
+                       : std::string());
+  compute("matrix products", CostKind::matmul);
+  compute("attention", CostKind::attention);
+  compute("memory traffic", CostKind::memory);
+  compute("launches", CostKind::launch);
+  row("exposed communication", p.step.exposed_s,
+      fmt::format("  {:.1f} ms are hidden",
+                  std::max(0.0, p.step.communication_s() - p.step.exposed_s) * 1e3));
+  row("slowed by communication", p.step.slowed_s, "  what runs beside compute takes from it");
+  if (const ir::TransferTotals& t = p.step.transfers; t.count > 0)
+    row("exposed offloading", t.exposed_s,
+        fmt::format("  {} copies, {:.1f} GiB, {:.1f} ms are hidden", t.count, gib(t.bytes),
+                    std::max(0.0, t.seconds - t.exposed_s) * 1e3));
+  if (p.pipeline) row("bubbles", p.bubble_s, "  it waits for other stages");
+  lines.add("  {:<22}{:>9.1f} ms", "step", p.step_s() * 1e3);
+  lines.add("  {:<22}{:>9} a rank, {} in all", "tokens/s",
+            grouped(static_cast<std::int64_t>(p.tokens_per_s_per_rank())),
+            grouped(static_cast<std::int64_t>(p.tokens_per_s())));
+  lines.add("  {:<22}{:>9.1f} %{}", p.device->is_gpu ? "MFU" : "of matrix products", p.mfu_percent(),
+            p.device->is_gpu ? fmt::format(" of {:.0f} TFLOP/s", p.device->peak_16bit_flops_per_s * 1e-12)
+                             : fmt::format(" of {:.0f} GFLOP/s, as measured in bf16",
+                                           p.device->peak_16bit_flops_per_s * 1e-9));
+  lines.add("  {:<22}{}", "bound by", p.bound());
+  lines.add("  {:<22}{:>9} tokens/s a rank, MFU {:.1f} %, if only {} took time", "at most",
+            grouped(static_cast<std::int64_t>(p.most_tokens_per_s_per_rank())), p.most_mfu_percent(),
+            p.floor().of);
+}
+
+// "8 x 3, 7, 6": equal neighbours together.
+template <class T>
+std::string runs_text(const std::vector<T>& values) {
+  std::string text;
+  for (auto from = values.begin(); from != values.end();) {
+    const auto to = std::find_if(from, values.end(), [&](const T& value) { return value != *from; });
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", *from,
+                        to - from > 1 ? fmt::format(" x {}", to - from) : std::string());
+    from = to;
+  }
+  return text;
+}
+
+void add_pipeline(Lines& lines, const JobPlan& p) {
+  const PipelinePlan& pipeline = *p.pipeline;
+  const pipeline::Program& program = pipeline.layout.program;
+  const std::vector<pipeline::Edge>& edges = pipeline.layout.proof.edges;
+  const auto [least, most] = std::minmax_element(pipeline.bytes.begin(), pipeline.bytes.end());
+  const auto [few, many] = std::minmax_element(
+      edges.begin(), edges.end(),
+      [](const pipeline::Edge& a, const pipeline::Edge& b) { return a.messages < b.messages; });
+  double slowest = 0;
+  for (const double message : pipeline.times.messages) slowest = std::max(slowest, message);
+  lines.add("");
+  lines.add("pipeline {}: {}", pipeline.schedule, shape_text(program));
+  lines.add("  {:<22}{}", "layers", print_layout(pipeline.layers()));
+  lines.add("  {:<22}{:>9.1f} % of the time of all ranks, {:.1f} ms a rank", "bubbles",
+            100 * pipeline.bubble_share(), pipeline.bubble_share() * pipeline.step_s() * 1e3);
+  lines.add("  {:<22}{} microbatches of the stages", "in flight",
+            runs_text(pipeline.layout.proof.in_flight.of_stage));
+  lines.add("  {:<22}{:>9.3f} to {:.3f} GiB", "memory of the ranks", gib(*least), gib(*most));
+  if (pipeline.most_pending() > 0)
+    lines.add("  {:<22}{} microbatches of the stages between I and W, at most {} each", "pending",
+              runs_text(pipeline.layout.proof.in_flight.pending_of_stage),
+              size_text(*std::max_element(pipeline.pending_bytes.begin(), pipeline.pending_bytes.end())));
+  for (const PendingLimit& limit : pipeline.limits)
+    lines.add("    {:<20}{:>9.3f} GiB on the fullest rank, {}; {:.1f} ms a step",
+              fmt::format("at most {} of a stage", limit.most), gib(limit.bytes),
+              limit.bytes <= p.usable_bytes ? "fits" : "does not fit", limit.step_s * 1e3);
+  lines.add("  {:<22}{:>12}, {:.2f} ms", "message", size_text(pipeline.message_bytes), slowest * 1e3);
+  lines.add("  {:<22}{:>9} of them on each of {} edges, {} at most", "messages",
+            few->messages == many->messages ? grouped(few->messages)
+                                            : fmt::format("{} to {}", few->messages, many->messages),
+            edges.size(), size_text(many->messages * pipeline.message_bytes));
+}
+
+// The ops with most of them.
+void add_launches(Lines& lines, const JobPlan& p) {
+  constexpr std::size_t kShown = 6;
+  std::vector<std::pair<std::string, std::int64_t>> ops(p.step.launches.begin(), p.step.launches.end());
+  std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::int64_t rest = p.step.all_launches();
+  lines.add("");
+  lines.add("{:<40}{:>9}", "kernels, copies and fills of a step", grouped(rest));
+  for (std::size_t i = 0; i < std::min(kShown, ops.size()); ++i) {
+    lines.add("  {:<38}{:>9}", ops[i].first, grouped(ops[i].second));
+    rest -= ops[i].second;
+  }
+  if (rest > 0) lines.add("  {:<38}{:>9}", "of other ops", grouped(rest));
+}
+
+}  // namespace
+
+std::vector<MemoryRow> memory_rows(const PlannedMemory& memory) {
+  std::vector<MemoryRow> rows;
+  const auto input = [&](const char* name, InputKind kind) {
+    rows.push_back({name, memory.input_bytes[static_cast<std::size_t>(kind)]});
+  };
+  input("parameters", InputKind::parameter);
+  input("optimizer", InputKind::optimizer);
+  input("buffers", InputKind::buffer);
+  input("batch", InputKind::batch);
+  input("between bodies", InputKind::saved);
+  for (std::size_t i = 0; i < ir::kStorageCategories; ++i)
+    rows.push_back(
+        {std::string(ir::category_name(static_cast<StorageCategory>(i))), memory.report.peak_bytes[i]});
+  rows.push_back({"fragmentation", memory.report.fragmentation_bytes()});
+  return rows;
+}
+
+std::string plan_text(const JobPlan& p, const std::optional<Remedies>& remedies) {
+  Lines lines;
+  add_job(lines, p);
+  add_memory(lines, p);
+  if (remedies && !p.fits()) add_remedies(lines, p, *remedies);
+  if (p.pipeline) add_pipeline(lines, p);
+  if (remedies && p.fits()) add_faster(lines, p, *remedies);
+  add_collectives(lines, p);
+  add_step(lines, p);
+  if (p.device->is_gpu) add_launches(lines, p);
+  add_run(lines, p);
+  lines.add("");
+  for (const std::string& note : p.notes) lines.add("note: {}", note);
+  lines.add("planned in {:.0f} ms: trace {:.0f}, passes {:.0f}, plan {:.0f}; {} nodes", p.times.total_ms(),
+            p.times.model_ms + p.times.trace_ms, p.times.passes_ms, p.times.plan_ms,
+            grouped(static_cast<std::int64_t>(p.times.nodes)));
+  return lines.text();
+}
+
+}  // namespace rondo

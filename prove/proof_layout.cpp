@@ -1,0 +1,397 @@
+// Which ways to train there are stands in lists, for any layout and for those of a kind. The matrix gives
+// each to some layouts; the random cases draw several at once.
+#include "prove/proof_layout.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <random>
+
+#include "config/pipeline_layout.h"
+#include "config/schema/keys.h"
+#include "models/parts/model_spec.h"
+#include "support/error.h"
+#include "support/flags/flag_values.h"
+#include "support/text/nearest.h"
+#include "support/text/numbers.h"
+
+namespace rondo {
+namespace {
+
+constexpr const char* kOneRank = "one rank";
+constexpr std::int64_t kSequences = 24;  // 2, 3, 4, 6 and 8 ranks divide it
+
+struct NamedDegree {
+  const char* name;
+  std::int64_t ProofLayout::*degree;
+};
+constexpr NamedDegree kDegrees[] = {
+    {"pp", &ProofLayout::pipeline},       {"dp_replicate", &ProofLayout::replicate},
+    {"dp_shard", &ProofLayout::shard},    {"cp", &ProofLayout::context},
+    {"tp", &ProofLayout::tensor},         {"ep", &ProofLayout::experts},
+    {"etp", &ProofLayout::expert_tensor}, {"accumulate", &ProofLayout::microbatches}};
+
+// Settings, separated by blanks, each line one way to train.
+using Ways = std::vector<std::string>;
+const std::string kStandardExchange = "parallelism.expert_parallel_comm_backend=standard";
+const std::string kHeads = "parallelism.context_parallel_rotate_method=alltoall";
+const std::string kBounded = "parallelism.expert_capacity_factor=1.1";
+const std::string kSyncOnce = "parallelism.fsdp_gradient_sync=step";
+
+const Ways& ways_of_all() {
+  static const Ways list = {
+      "training.document_attention=true",
+      "compile.memory_policy=default",
+      "compile.memory_policy=eager",
+      "compile.memory_policy=full",
+      "compile.memory_policy=budget",
+      "compile.memory_policy=min_cut",
+      "compile.memory_policy=sac_and_offload",
+      "compile.disable_passes=transformer_block_bucketing",
+      "compile.passes=deduplicate_unshard,auto_bucketing",
+      "compile.fsdp_buckets=layers.0+layers.1+norm",
+      "compile.enable_fsdp_ag_rs_overlap=true",
+      "compile.numerics=rounds",
+      "compile.numerics=rounds compile.loss_chunks=3",
+      "compile.passes=canonicalize",
+      "parallelism.fsdp_reshard_after_forward=always",
+      "parallelism.fsdp_reshard_after_forward=never",
+      "compile.executor=interpreter",
+      "compile.enable=false",
+      "compile.enable=false activation_checkpoint.mode=full",
+      "compile.enable=false activation_checkpoint.mode=selective",
+  };
+  return list;
+}
+
+// Of ranks that share sequences.
+const Ways& ways_of_context() {
+  static const std::string documents = "training.document_attention=true";
+  static const Ways list = {
+      documents,
+      documents + " parallelism.context_parallel_load_balancer=documents",
+      "parallelism.context_parallel_load_balancer=none",
+      "compile.memory_policy=full",
+      "compile.numerics=rounds",
+      "compile.enable=false",
+      kHeads + " " + documents,
+      kHeads + " compile.memory_policy=full",
+      kHeads + " compile.memory_policy=full compile.full_recompute_all_to_all=true",
+      kHeads + " compile.enable=false",
+  };
+  return list;
+}
+
+// Of pipelines.
+const Ways& ways_of_pipelines() {
+  const auto schedule = [](const char* name) {
+    return std::string("parallelism.pipeline_parallel_schedule=") + name;
+  };
+  static const Ways list = {
+      schedule("GPipe"),
+      schedule("Interleaved1F1B"),
+      schedule("InterleavedZeroBubble"),
+      schedule("ZBVZeroBubble"),
+      schedule("DualPipeV"),
+      "training.document_attention=true",
+      "compile.memory_policy=full",
+      "compile.numerics=rounds",
+      "compile.executor=interpreter",
+      "compile.enable=false",
+      schedule("ZBVZeroBubble") + " compile.enable=false",
+      schedule("ZBVZeroBubble") + " " + kSyncOnce,
+      schedule("InterleavedZeroBubble") + " " + kSyncOnce + " compile.enable=false",
+  };
+  return list;
+}
+
+std::string read_layout(const std::string& text, ProofLayout& layout) {
+  layout = {};
+  if (text == kOneRank) return "";
+  for (const std::string& word : split(text, ',')) {
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    if (equals == word.npos && !layout.settings.empty()) {  // one more of a list
+      layout.settings.back() += "," + word;
+      continue;
+    }
+    const std::string value = equals == word.npos ? "" : word.substr(equals + 1);
+    if (name.find('.') != name.npos) {
+      if (known_field(name) == nullptr) return fmt::format("has no key {}{}", name, suggest_key(name));
+      layout.settings.push_back(word);
+      continue;
+    }
+    const auto* known = std::find_if(std::begin(kDegrees), std::end(kDegrees),
+                                     [&](const NamedDegree& one) { return name == one.name; });
+    const auto degree = number_in<std::int64_t>(value, 1, 64);
+    if (known == std::end(kDegrees) || !degree)
+      return "must be like dp_replicate=2,dp_shard=2,tp=2,ep=4,accumulate=2, or one rank; and keys of the "
+             "configuration, such as compile.memory_policy=full";
+    layout.*known->degree = *degree;
+  }
+  if (layout.expert_tensor != 1 && layout.expert_tensor != layout.tensor)
+    return fmt::format("has etp={}, which must be 1, or tp = {}", layout.expert_tensor, layout.tensor);
+  if (layout.expert_ranks() % layout.experts != 0)
+    return fmt::format("has ep={}, which must divide dp_shard * cp{} = {}", layout.experts,
+                       layout.expert_tensor > 1 ? "" : " * tp", layout.expert_ranks());
+  return "";
+}
+
+ProofLayout with(ProofLayout layout, const std::string& way) {
+  for (const std::string& setting : split(way, ' ')) layout.settings.push_back(setting);
+  return layout;
+}
+
+std::vector<ProofLayout> all_degrees(const JobConfig& job, std::int64_t most_ranks) {
+  std::vector<ProofLayout> made;
+  for (std::int64_t ranks = 1; ranks <= most_ranks; ++ranks)
+    for (std::int64_t replicate = 1; replicate <= ranks; ++replicate)
+      for (std::int64_t context = 1; context <= ranks / replicate; ++context)
+        for (std::int64_t tensor = 1; tensor <= ranks; ++tensor)
+          for (std::int64_t experts = 1; experts <= ranks; ++experts) {
+            const std::int64_t others = replicate * context * tensor;
+            if (ranks % others != 0) continue;
+            ProofLayout layout{replicate, ranks / others, context, tensor, experts};
+            if (has_layout(job, layout)) made.push_back(layout);
+            layout.expert_tensor = tensor;
+            if (tensor > 1 && has_layout(job, layout)) made.push_back(layout);
+          }
+  return made;
+}
+
+// Stages of each kind of ranks, with enough microbatches to fill them.
+std::vector<ProofLayout> pipelines_of(const JobConfig& job, const std::vector<ProofLayout>& layouts,
+                                      std::int64_t most_ranks) {
+  std::vector<ProofLayout> made;
+  for (ProofLayout layout : layouts)
+    for (const std::int64_t ranks : {2, 3, 4}) {
+      layout.pipeline = 1;
+      if (layout.ranks() * ranks > most_ranks) break;
+      layout.pipeline = ranks;
+      layout.microbatches = 4;
+      if (has_layout(job, layout)) made.push_back(layout);
+    }
+  return made;
+}
+
+// Where experts are divided, with either exchange; where sequences are, also by heads.
+std::vector<ProofLayout> with_exchanges(const JobConfig& job, const std::vector<ProofLayout>& layouts) {
+  std::vector<ProofLayout> made;
+  for (const ProofLayout& layout : layouts) {
+    made.push_back(layout);
+    if (layout.experts > 1) made.push_back(with(layout, kStandardExchange));
+    if (layout.context > 1 && has_layout(job, with(layout, kHeads))) made.push_back(with(layout, kHeads));
+  }
+  return made;
+}
+
+// The number of microbatches that is left of `wanted` where a step has 24 sequences.
+std::int64_t microbatches_of(const ProofLayout& layout) {
+  for (const std::int64_t wanted : {2, 3})
+    if (kSequences % (layout.data() * wanted) == 0) return wanted;
+  return 2;
+}
+
+}  // namespace
+
+std::string ProofLayout::text() const {
+  std::vector<std::string> words;
+  for (const NamedDegree& one : kDegrees)
+    if (this->*one.degree > 1) words.push_back(fmt::format("{}={}", one.name, this->*one.degree));
+  words.insert(words.end(), settings.begin(), settings.end());
+  return words.empty() ? kOneRank : fmt::format("{}", fmt::join(words, ","));
+}
+
+std::vector<std::string> ProofLayout::flags(std::int64_t global_batch) const {
+  std::vector<std::string> words = {
+      fmt::format("--parallelism.pipeline_parallel_degree={}", pipeline),
+      fmt::format("--parallelism.data_parallel_replicate_degree={}", replicate),
+      fmt::format("--parallelism.data_parallel_shard_degree={}", shard),
+      fmt::format("--parallelism.context_parallel_degree={}", context),
+      fmt::format("--parallelism.tensor_parallel_degree={}", tensor),
+      fmt::format("--parallelism.expert_parallel_degree={}", experts),
+      fmt::format("--parallelism.expert_tensor_parallel_degree={}", expert_tensor),
+      fmt::format("--training.global_batch_size={}", global_batch),
+      fmt::format("--training.local_batch_size={}", global_batch / (data() * microbatches))};
+  if (pipeline > 1)
+    words.push_back(fmt::format("--parallelism.pipeline_parallel_microbatch_size={}",
+                                global_batch / (data() * microbatches)));
+  for (const std::string& setting : settings) words.push_back("--" + setting);
+  return words;
+}
+
+std::string ProofCase::text() const {
+  std::vector<std::string> words;
+  for (const ProofLayout& layout : layouts) words.push_back(layout.text());
+  return fmt::format("{}", fmt::join(words, "/"));
+}
+
+std::int64_t ProofCase::ranks() const {
+  std::int64_t most = 1;
+  for (const ProofLayout& layout : layouts) most = std::max(most, layout.ranks());
+  return most;
+}
+
+std::int64_t ProofCase::global_batch() const {
+  std::int64_t unit = 1;
+  for (const ProofLayout& layout : layouts) unit = std::lcm(unit, layout.data() * layout.microbatches);
+  return kSequences % unit == 0 ? kSequences : 3 * unit;
+}
+
+std::vector<std::string> ProofCase::common_settings() const {
+  std::vector<std::string> common;
+  for (const std::string& setting : layouts[0].settings) {
+    const std::string section(section_of(setting.substr(0, setting.find('='))));
+    if (section != "compile" && section != "parallelism" && section != "activation_checkpoint")
+      common.push_back(setting);
+  }
+  return common;
+}
+
+std::string read_case(const std::string& text, ProofCase& read) {
+  read.layouts.clear();
+  for (const std::string& part : split(text, '/')) {
+    read.layouts.emplace_back();
+    if (std::string wrong = read_layout(part, read.layouts.back()); !wrong.empty()) return wrong;
+  }
+  return read.layouts.size() > 2 ? "must be one layout, or two with a / between" : "";
+}
+
+bool has_layout(const JobConfig& job, const ProofLayout& layout) {
+  JobConfig config = job;
+  config.parallelism.pipeline_parallel_degree = layout.pipeline;
+  config.parallelism.expert_parallel_degree = layout.experts;
+  config.parallelism.expert_tensor_parallel_degree = layout.expert_tensor;
+  if (std::find(layout.settings.begin(), layout.settings.end(), kHeads) != layout.settings.end())
+    config.parallelism.context_parallel_rotate_method = "alltoall";
+  return layout.expert_ranks() % layout.experts == 0 &&
+         broken_shares(config, {layout.tensor, layout.context}).empty() &&
+         broken_pipeline(config, layout.microbatches).empty();
+}
+
+std::vector<ProofCase> all_layouts(const JobConfig& job, std::int64_t most_ranks) {
+  std::vector<ProofLayout> layouts = with_exchanges(job, all_degrees(job, most_ranks));
+  const std::vector<ProofLayout> pipelines = pipelines_of(job, layouts, most_ranks);
+  layouts.insert(layouts.end(), pipelines.begin(), pipelines.end());
+  std::vector<ProofCase> cases;
+  for (const ProofLayout& layout : layouts) cases.push_back({{layout}});
+  return cases;
+}
+
+std::vector<ProofCase> all_cases(const JobConfig& job, std::int64_t most_ranks) {
+  std::vector<ProofCase> cases = all_layouts(job, most_ranks);
+  std::vector<ProofLayout> layouts;
+  for (const ProofCase& alone : cases) layouts.push_back(alone.layouts[0]);
+  for (ProofLayout layout : layouts) {
+    if (layout.pipeline > 1 || (layout.context > 1 && layout.ranks() > 4)) continue;
+    layout.microbatches = microbatches_of(layout);
+    cases.push_back({{layout}});
+  }
+  // Every way with every third of the small layouts, beginning with another one each time.
+  const auto cross = [&](const Ways& ways, const std::vector<ProofLayout>& with_them) {
+    for (std::size_t way = 0; way < ways.size(); ++way)
+      for (std::size_t i = way % 3; i < with_them.size(); i += 3) {
+        ProofLayout layout = with(with_them[i], ways[way]);
+        if (i % 2 == 1 && layout.pipeline == 1) layout.microbatches = microbatches_of(layout);
+        cases.push_back({{layout}});
+      }
+  };
+  std::vector<ProofLayout> small, of_experts, of_context, of_pipelines;
+  for (const ProofLayout& layout : layouts) {
+    if (layout.pipeline > 1) {
+      if (layout.pipeline == 2 && layout.ranks() <= 4) of_pipelines.push_back(layout);
+      continue;
+    }
+    if (layout.context > 1) {
+      const bool plain = layout.settings.empty() && has_layout(job, with(layout, kHeads));
+      if (plain && layout.ranks() <= 4) of_context.push_back(layout);
+      continue;
+    }
+    if (layout.ranks() <= 4 || layout.experts == 4) small.push_back(layout);
+    if (layout.experts > 1) of_experts.push_back(layout);
+  }
+  cross(ways_of_all(), small);
+  cross(ways_of_context(), of_context);
+  cross(ways_of_pipelines(), of_pipelines);
+  std::vector<ProofLayout> of_microbatches = small;
+  of_microbatches.insert(of_microbatches.end(), of_context.begin(), of_context.end());
+  for (ProofLayout& layout : of_microbatches) layout.microbatches = microbatches_of(layout);
+  cross({kSyncOnce, kSyncOnce + " compile.memory_policy=full parallelism.fsdp_reshard_after_forward=always",
+         kSyncOnce + " compile.disable_passes=transformer_block_bucketing",
+         kSyncOnce + " compile.numerics=rounds",
+         kSyncOnce + " compile.enable=false parallelism.fsdp_reshard_after_forward=never",
+         kSyncOnce + " compile.enable=false activation_checkpoint.mode=full"},
+        of_microbatches);
+  cross({kBounded, kBounded + " compile.memory_policy=full", kBounded + " compile.numerics=rounds"},
+        of_experts);
+  for (std::size_t i = 0; i < of_context.size(); i += 2) {
+    cases.push_back({{of_context[i], small[i % small.size()]}});
+    cases.push_back({{small[i % small.size()], of_context[i]}});
+  }
+  for (std::size_t i = 0; i < small.size() / 2; i += 2) {
+    cases.push_back({{small[i], small[small.size() - 1 - i]}});
+    cases.push_back({{small[small.size() - 1 - i], small[i]}});
+  }
+  return cases;
+}
+
+std::vector<ProofCase> random_cases(const JobConfig& job, std::int64_t most_ranks, std::int64_t count,
+                                    std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
+  const std::vector<ProofLayout> degrees = all_degrees(job, most_ranks);
+  const auto draw = [&](bool documents) {
+    ProofLayout layout = degrees[below(degrees.size())];
+    if (layout.context > 1 && below(3) == 0 && has_layout(job, with(layout, kHeads)))
+      layout = with(layout, kHeads);
+    if (layout.experts > 1 && below(2) == 0) layout = with(layout, kStandardExchange);
+    if (layout.experts > 1 && below(3) == 0) layout = with(layout, kBounded);
+    if (below(2) == 0) layout.microbatches = microbatches_of(layout);
+    if (documents) layout = with(layout, ways_of_all()[0]);
+    // Two ways at most, of different keys; an eager run knows no others.
+    std::vector<std::string> keys;
+    for (int i = 0; i < 2; ++i) {
+      const std::string way = ways_of_all()[1 + below(ways_of_all().size() - 1)];
+      const bool eager = way.starts_with("compile.enable=");
+      const std::string key = way.substr(0, way.find('='));
+      if (std::find(keys.begin(), keys.end(), key) != keys.end() || (eager && i > 0)) continue;
+      layout = with(layout, way);
+      keys.push_back(key);
+      if (eager) break;
+    }
+    if (layout.microbatches > 1 && below(3) == 0) layout = with(layout, kSyncOnce);
+    return layout;
+  };
+  std::vector<ProofCase> cases;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool documents = below(2) == 0;
+    ProofCase one{{draw(documents)}};
+    if (below(5) == 0) one.layouts.push_back(draw(documents));
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+ProofLayout shrunk_layout(const Layout& layout) {
+  const auto shrunk = [](std::int64_t degree) { return degree == 1 ? 1 : degree % 2 == 0 ? 2 : 3; };
+  const Mesh& mesh = layout.mesh;
+  ProofLayout small;
+  small.pipeline = std::min<std::int64_t>(mesh.degree(Axis::pp), 2);
+  small.replicate = shrunk(mesh.degree(Axis::dp_replicate));
+  small.shard = shrunk(mesh.degree(Axis::dp_shard));
+  small.context = shrunk(mesh.degree(Axis::cp));
+  small.tensor = shrunk(mesh.degree(Axis::tp));
+  while (small.ranks() > 8)
+    for (std::int64_t* degree : {&small.replicate, &small.shard, &small.context, &small.tensor})
+      if (*degree == 3 && small.ranks() > 8) *degree = 2;
+  if (mesh.degree(Axis::etp) > 1) small.expert_tensor = small.tensor;
+  const std::int64_t experts = mesh.degree(Axis::ep), ranks = small.expert_ranks();
+  if (experts > 1) small.experts = mesh.degree(Axis::efsdp) == 1 || ranks < 4 ? ranks : 2;
+  small.microbatches = std::min<std::int64_t>(layout.microbatches, 2 * small.pipeline);
+  return small;
+}
+
+}  // namespace rondo

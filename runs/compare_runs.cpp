@@ -1,0 +1,127 @@
+// Both lists of steps rise, so one merge finds shared steps and those of one run alone. Without a tolerance,
+// numbers are compared by their bits: a difference of one ulp is what the comparison is for. Any nan equals
+// any nan, since JSON keeps no payload. Speeds are medians after a warm-up, because the first steps of a run
+// record or allocate. Configurations are compared as texts of values, key by key.
+#include "runs/compare_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "support/median.h"
+
+namespace rondo {
+namespace {
+
+bool same_bits(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+double relative_difference(double a, double b) {
+  if (a == b) return 0;
+  const double larger = std::max(std::abs(a), std::abs(b));
+  return std::isfinite(larger) ? std::abs(a - b) / larger : std::numeric_limits<double>::infinity();
+}
+
+bool agree(double a, double b, std::optional<double> tolerance) {
+  return same_bits(a, b) || (tolerance && relative_difference(a, b) <= *tolerance);
+}
+
+std::optional<Difference> difference_of(const StepMetrics& a, const StepMetrics& b,
+                                        std::optional<double> tolerance) {
+  struct Quantity {
+    const char* name;
+    double a, b;
+    std::optional<double> tolerance;
+  };
+  const Quantity quantities[] = {{"loss", a.loss, b.loss, tolerance},
+                                 {"grad_norm", a.grad_norm, b.grad_norm, tolerance},
+                                 {"lr", a.lr, b.lr, std::nullopt}};
+  for (const Quantity& q : quantities)
+    if (!agree(q.a, q.b, q.tolerance))
+      return Difference{a.step, q.name, json_number(q.a), json_number(q.b), relative_difference(q.a, q.b)};
+  if (!tolerance && a.state_hash && b.state_hash && *a.state_hash != *b.state_hash)
+    return Difference{a.step, "state_hash", *a.state_hash, *b.state_hash,
+                      std::numeric_limits<double>::quiet_NaN()};
+  return std::nullopt;
+}
+
+}  // namespace
+
+Speed speed_of(const std::vector<StepMetrics>& lines) {
+  const std::size_t warm_up = lines.size() > 1 ? std::max<std::size_t>(1, lines.size() / 10) : 0;
+  std::vector<double> tokens_per_s, step_time_s;
+  Speed speed;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    speed.peak_memory_gib = std::max(speed.peak_memory_gib, lines[i].memory_gib);
+    if (i < warm_up) continue;
+    tokens_per_s.push_back(lines[i].tokens_per_s);
+    step_time_s.push_back(lines[i].step_time_s);
+  }
+  speed.tokens_per_s = median(std::move(tokens_per_s));
+  speed.step_time_s = median(std::move(step_time_s));
+  return speed;
+}
+
+std::vector<ConfigRow> config_rows(const std::vector<const RunLog*>& runs) {
+  std::set<std::string> keys;
+  for (const RunLog* run : runs)
+    for (const auto& [key, value] : run->config) keys.insert(key);
+  std::vector<ConfigRow> rows;
+  for (const std::string& key : keys) {
+    ConfigRow& row = rows.emplace_back(ConfigRow{key, {}});
+    for (const RunLog* run : runs) {
+      const auto found = run->config.find(key);
+      row.values.push_back(found == run->config.end() ? "(absent)" : found->second);
+    }
+  }
+  return rows;
+}
+
+std::vector<ConfigRow> config_differences(const std::vector<const RunLog*>& runs) {
+  const bool all_have_one =
+      std::none_of(runs.begin(), runs.end(), [](const RunLog* run) { return run->config.empty(); });
+  std::vector<ConfigRow> rows = all_have_one ? config_rows(runs) : std::vector<ConfigRow>();
+  std::erase_if(rows, [](const ConfigRow& row) {
+    return std::all_of(row.values.begin(), row.values.end(),
+                       [&](const std::string& value) { return value == row.values[0]; });
+  });
+  return rows;
+}
+
+Comparison compare_runs(const RunLog& a, const RunLog& b, std::optional<double> tolerance) {
+  Comparison result;
+  auto left = a.lines.begin(), right = b.lines.begin();
+  while (left != a.lines.end() || right != b.lines.end()) {
+    if (right == b.lines.end() || (left != a.lines.end() && left->step < right->step)) {
+      result.only_in_a.push_back((left++)->step);
+    } else if (left == a.lines.end() || right->step < left->step) {
+      result.only_in_b.push_back((right++)->step);
+    } else {
+      ++result.shared_steps;
+      if (!tolerance && left->state_hash && right->state_hash) ++result.hashed_steps;
+      if (!result.first_difference) result.first_difference = difference_of(*left, *right, tolerance);
+      ++left, ++right;
+    }
+  }
+  return result;
+}
+
+std::string step_list(const std::vector<std::int64_t>& steps) {
+  std::string text;
+  for (std::size_t first = 0; first < steps.size();) {
+    std::size_t last = first;
+    while (last + 1 < steps.size() && steps[last + 1] == steps[last] + 1) ++last;
+    if (!text.empty()) text += ", ";
+    text += last > first ? fmt::format("{}-{}", steps[first], steps[last]) : fmt::format("{}", steps[first]);
+    first = last + 1;
+  }
+  return text;
+}
+
+}  // namespace rondo

@@ -1,0 +1,73 @@
+// A run that takes a folder makes its files anew, so that a file that became shorter, or has another run's
+// environment beside it, is another file.
+#include "runs/follow_run.h"
+
+#include <signal.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "support/error.h"
+#include "support/machine/machine.h"
+
+namespace rondo {
+
+namespace fs = std::filesystem;
+
+RunFollower::RunFollower(fs::path folder) : folder_(std::move(folder)) {
+  require_run_folder(folder_);
+  begin();
+}
+
+void RunFollower::begin() {
+  metrics_ = {folder_ / "metrics.jsonl"};
+  events_ = {folder_ / "events.jsonl"};
+  record_ = {};
+  record_.log.folder = folder_;
+  record_.environment = json_object_in(folder_ / "env.json");
+  record_.log.config = read_config(folder_ / "config.toml");
+}
+
+bool RunFollower::read_on(Place& place, const std::function<void(const std::string&, std::int64_t)>& take) {
+  std::error_code missing;
+  const auto size = static_cast<std::int64_t>(fs::file_size(place.file, missing));
+  if (missing) return place.offset == 0;
+  if (size < place.offset) return false;
+  std::ifstream file(place.file, std::ios::binary);
+  file.seekg(place.offset);
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    place.offset += static_cast<std::int64_t>(line.size()) + 1;
+    take(line, ++place.number);
+  }
+  return true;
+}
+
+const RunRecord& RunFollower::look() {
+  const auto environment = json_object_in(folder_ / "env.json");
+  if (environment != record_.environment) begin();
+  const bool same = read_on(metrics_,
+                            [&](const std::string& line, std::int64_t number) {
+                              append_step(line, metrics_.file, number, &record_.log.lines);
+                            }) &&
+                    read_on(events_, [&](const std::string& line, std::int64_t) {
+                      if (auto event = json_object(line); !event.is_null())
+                        record_.events.push_back(std::move(event));
+                    });
+  if (!same) {
+    begin();
+    return look();
+  }
+  record_.exit = json_object_in(folder_ / "exit.json");
+  return record_;
+}
+
+bool RunFollower::has_ended() const {
+  if (!record_.exit.is_null()) return true;
+  const auto& environment = record_.environment;
+  if (!environment.is_object() || !environment.contains("pid") || !environment["pid"].is_number_integer())
+    return false;
+  if (environment.value("hostname", nlohmann::ordered_json("")) != read_machine().hostname) return false;
+  return ::kill(environment["pid"].get<pid_t>(), 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace rondo

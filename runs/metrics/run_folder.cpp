@@ -1,0 +1,306 @@
+// The order matters: the folder is locked before anything in it is touched, so that two runs cannot move each
+// other's files, and it is this run's only from `begin` on: a start that is refused before that leaves no
+// trace. Files are moved by a list of known names, so that what people put there stays. Space for exit.json
+// is reserved when the run begins, since a full disk is one of the reasons that it must be able to name.
+#include "runs/metrics/run_folder.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <span>
+#include <utility>
+
+#include "support/error.h"
+#include "support/files/file.h"
+#include "support/log.h"
+#include "support/machine/machine.h"
+
+namespace rondo {
+namespace {
+
+using nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kReservedBytes = 4096;  // for exit.json
+constexpr std::int64_t kMostOfASmallFile = 1 << 20;
+
+constexpr std::array kFilesOfARun = {"config.toml",  "env.json",       "metrics.jsonl",     "metrics.csv",
+                                     "events.jsonl", "exit.json",      "expert_load.jsonl", "graph",
+                                     "tb",           "profile_traces", "memory_snapshot",   "comm_traces"};
+
+// What decides numbers or speed from outside the program.
+constexpr std::array kVariablesThatMatter = {"OMP_NUM_THREADS",
+                                             "MKL_NUM_THREADS",
+                                             "OMP_PROC_BIND",
+                                             "KMP_AFFINITY",
+                                             "GOMP_CPU_AFFINITY",
+                                             "ATEN_CPU_CAPABILITY",
+                                             "ONEDNN_MAX_CPU_ISA",
+                                             "MALLOC_ARENA_MAX",
+                                             "LD_PRELOAD",
+                                             "LD_LIBRARY_PATH",
+                                             "CUDA_VISIBLE_DEVICES",
+                                             "CUBLAS_WORKSPACE_CONFIG",
+                                             "PYTORCH_ALLOC_CONF",
+                                             "PYTORCH_CUDA_ALLOC_CONF",
+                                             "NCCL_ALGO",
+                                             "NCCL_PROTO",
+                                             "NCCL_SOCKET_IFNAME",
+                                             "GLOO_SOCKET_IFNAME",
+                                             "RANK",
+                                             "LOCAL_RANK",
+                                             "WORLD_SIZE",
+                                             "LOCAL_WORLD_SIZE",
+                                             "MASTER_ADDR",
+                                             "MASTER_PORT",
+                                             "TORCHELASTIC_RUN_ID",
+                                             "SLURM_JOB_ID",
+                                             "SLURM_NNODES",
+                                             "SLURM_NTASKS",
+                                             "SLURM_RESTART_COUNT"};
+
+[[noreturn]] void refuse(const fs::path& folder, const std::string& why) {
+  throw Error(ExitCode::environment,
+              fmt::format("job.dump_folder = \"{}\" {}; choose another folder", folder.string(), why));
+}
+
+// Whether it was missing.
+bool make_folder(const fs::path& folder) {
+  std::error_code error;
+  const fs::file_status status = fs::status(folder, error);
+  if (fs::exists(status) && !fs::is_directory(status)) refuse(folder, "is a file, not a folder");
+  const bool made = fs::create_directories(folder, error);
+  if (error && exit_code_of(error.value(), FileUse::run) == ExitCode::resources)
+    throw FileError("create", folder, error.value(), FileUse::run);
+  if (error) refuse(folder, "cannot be created (" + error.message() + ")");
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    refuse(folder, fmt::format("cannot be written to ({})", std::strerror(errno)));
+  return made;
+}
+
+FolderLock lock(const fs::path& folder) {
+  try {
+    if (auto lock = FolderLock::take_patiently(folder, FileUse::run)) return std::move(*lock);
+  } catch (const FileError& error) {
+    if (error.code() == ExitCode::resources) throw;
+    refuse(folder, fmt::format("cannot be opened ({})", std::strerror(error.error_number())));
+  }
+  refuse(folder,
+         "is being written by another run that is still alive" + FolderLock::holder_elsewhere(folder));
+}
+
+void warn_if_others_may_write(const fs::path& folder) {
+  struct stat facts {};
+  if (::stat(folder.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0)
+    log_warning(
+        fmt::format("everybody on this machine may write to {}, and so change what the run leaves there; "
+                    "`chmod o-w` ends that",
+                    folder.string()));
+}
+
+std::vector<fs::path> files_of_a_run(const fs::path& folder) {
+  std::vector<fs::path> found;
+  for (const char* name : kFilesOfARun)
+    if (fs::exists(fs::symlink_status(folder / name))) found.emplace_back(name);
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if ((name.starts_with("rank_") && (entry.is_directory() || name.ends_with(".crash.txt"))) ||
+        name.ends_with(".superseded.jsonl") || name.starts_with("config.to_step_"))
+      found.emplace_back(name);
+  }
+  return found;
+}
+
+fs::path move_aside(const fs::path& folder, const std::vector<fs::path>& files) {
+  int number = 1;
+  while (fs::exists(folder / fmt::format("previous-{}", number))) ++number;
+  const fs::path aside = folder / fmt::format("previous-{}", number);
+  fs::create_directory(aside);
+  for (const fs::path& file : files) fs::rename(folder / file, aside / file);
+  return aside;
+}
+
+std::string utc_text(std::int64_t milliseconds) {
+  const std::time_t seconds = milliseconds / 1000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
+                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, milliseconds % 1000);
+}
+
+// What is no exit.json of ours counts as none.
+std::string how_it_ended(const fs::path& folder) {
+  try {
+    const auto exit = ordered_json::parse(read_file(folder / "exit.json", kMostOfASmallFile, FileUse::run));
+    return fmt::format("ended with {} at {}: {}", exit.at("exit_code").get<int>(),
+                       exit.at("ended_at").get<std::string>(), exit.at("reason").get<std::string>());
+  } catch (const std::exception&) {
+  }
+  struct stat facts {};
+  const bool known = ::stat((folder / "events.jsonl").c_str(), &facts) == 0;
+  return "was killed, or its machine went down: it left no exit.json" +
+         (known ? "; its last event is of " + utc_text(facts.st_mtim.tv_sec * 1000) : "");
+}
+
+// Which run the files are of: what its first event that knows says. "" where none does.
+std::string begun_in(const fs::path& folder) {
+  std::ifstream events(folder / "events.jsonl");
+  for (std::string line; std::getline(events, line);) {
+    const auto event = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (event.is_object() && event.contains("begun") && event["begun"].is_string()) return event["begun"];
+  }
+  return "";
+}
+
+// Where the files of this run were moved; the numbers of such folders may have gaps.
+std::optional<fs::path> previous_of(const fs::path& folder, const std::string& begun) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with("previous-") && begun_in(entry.path()) == begun)
+      return entry.path();
+  return std::nullopt;
+}
+
+// The whole lines, without one that a kill has torn.
+void cut_torn_line(AppendFile& file) {
+  const std::string text = read_file(file.path(), std::numeric_limits<std::int64_t>::max(), FileUse::run);
+  if (!text.empty() && text.back() != '\n') file.cut(static_cast<std::int64_t>(text.rfind('\n') + 1));
+}
+
+std::string dump(const ordered_json& value, int indent) {
+  // File names and host names need not be UTF-8; a replacement character is better than no record.
+  return value.dump(indent, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+ordered_json variables() {
+  ordered_json found = ordered_json::object();
+  for (const char* name : kVariablesThatMatter)
+    if (const char* value = std::getenv(name)) found[name] = value;
+  return found;
+}
+
+}  // namespace
+
+std::string utc_timestamp() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return utc_text(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+RunFolder::RunFolder(fs::path folder)
+    : folder_(std::move(folder)), made_(make_folder(folder_)), lock_(lock(folder_)) {}
+
+RunFolder::~RunFolder() {
+  if (has_begun()) return;
+  std::error_code not_empty;
+  fs::remove(folder_ / FolderLock::kFile, not_empty);
+  if (made_) fs::remove(folder_, not_empty);
+}
+
+void RunFolder::begin(const std::optional<Resumed>& resumed) {
+  resumed_ = resumed;
+  warn_if_others_may_write(folder_);
+  try {
+    const std::vector<fs::path> files = files_of_a_run(folder_);
+    if (!files.empty()) earlier_end_ = how_it_ended(folder_);
+    begun_ = resumed ? begun_in(folder_) : "";
+    const bool of_another = resumed && !resumed->begun.empty() && begun_ != resumed->begun;
+    if (!files.empty() && (!resumed || of_another)) previous_ = move_aside(folder_, files);
+    if (of_another) {
+      begun_ = resumed->begun;
+      if (const auto own = previous_of(folder_, begun_)) {
+        for (const fs::path& file : files_of_a_run(*own)) fs::rename(*own / file, folder_ / file);
+        fs::remove(*own);
+        brought_back_ = own;
+      }
+    }
+    if (begun_.empty()) begun_ = fmt::format("{}-{:08x}", utc_timestamp(), std::random_device{}());
+    fs::remove(folder_ / "exit.json");
+    fs::remove_all(graph_folder());
+    fs::create_directory(graph_folder());
+    fs::create_directory(tensorboard_folder());
+    events_.emplace(folder_ / "events.jsonl");
+    cut_torn_line(*events_);
+  } catch (const fs::filesystem_error& error) {
+    throw Error(exit_code_of(error.code().value(), FileUse::run),
+                fmt::format("cannot prepare the run folder {}: {}", folder_.string(), error.what()));
+  }
+  try {
+    exit_.emplace(folder_ / "exit.json", FileUse::run);
+    exit_->reserve(kReservedBytes);
+  } catch (const FileError&) {
+    // The later write says what is wrong, if it still is.
+  }
+}
+
+void RunFolder::write_config(std::string_view toml) {
+  const fs::path file = folder_ / "config.toml";
+  if (resumed_ && fs::exists(file) && read_file(file, kMostOfASmallFile, FileUse::run) != toml) {
+    const fs::path before = folder_ / fmt::format("config.to_step_{}.toml", resumed_->steps);
+    rename_file(file, before, FileUse::run);
+    log_info("the configuration is not that of the steps before, which is now " + before.string());
+  }
+  replace_file(file, toml, FileUse::run);
+}
+
+void RunFolder::write_environment(const RunFacts& facts) {
+  const Machine machine = read_machine();
+  const ordered_json record = {
+      {"time", utc_timestamp()},
+      {"hostname", machine.hostname},
+      {"pid", ::getpid()},
+      {"kernel", machine.kernel},
+      {"cpu", machine.cpu_model},
+      {"cpu_features", machine.cpu_features},
+      {"cores_online", machine.cores_online},
+      {"affinity", core_list(machine.affinity)},
+      {"memory_bytes", machine.memory_bytes},
+      {"threads", facts.threads},
+      {"versions", facts.versions},
+      {"command_line", facts.command_line},
+      {"working_folder", fs::current_path().string()},
+      {"variables", variables()},
+  };
+  replace_file(folder_ / "env.json", dump(record, 2), FileUse::run);
+}
+
+void RunFolder::event(std::string_view name, const ordered_json& fields) {
+  ordered_json line = {{"time", utc_timestamp()}, {"event", name}};
+  for (const auto& [key, value] : fields.items()) line[key] = value;
+  events_->append(dump(line, -1));
+}
+
+void RunFolder::event(std::string_view name) { event(name, ordered_json::object()); }
+
+void RunFolder::write_exit(const ExitRecord& record) {
+  const ordered_json json = {
+      {"exit_code", record.exit_code},
+      {"signal", record.signal ? ordered_json(*record.signal) : ordered_json(nullptr)},
+      {"rank", record.rank},
+      {"reason", record.reason},
+      {"ended_at", utc_timestamp()},
+      {"by", "rank"},
+  };
+  const std::string text = dump(json, 2);
+  if (!exit_) return replace_file(folder_ / "exit.json", text, FileUse::run);
+  exit_->write_at(0, std::as_bytes(std::span(text)));
+  exit_->commit();
+  exit_.reset();
+}
+
+fs::path rank_folder(const fs::path& folder, int rank) {
+  const fs::path own = folder / fmt::format("rank_{}", rank);
+  make_folder(own);
+  return own;
+}
+
+}  // namespace rondo

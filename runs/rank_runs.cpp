@@ -1,0 +1,74 @@
+// One step's loss is noisy, so that of training is a mean over a stretch of tokens, which is the same stretch
+// for every run, whatever its batch.
+#include "runs/rank_runs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace rondo {
+namespace {
+
+double loss_at(const RunLog& run, std::int64_t tokens) {
+  double sum = 0;
+  std::int64_t count = 0;
+  const StepMetrics* nearest = &run.lines.front();
+  for (const StepMetrics& line : run.lines) {
+    if (line.tokens_seen > tokens) break;
+    nearest = &line;
+    if (line.tokens_seen <= tokens - tokens / 10) continue;
+    sum += line.loss;
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : nearest->loss;
+}
+
+std::optional<std::int64_t> last_validation(const RunLog& run) {
+  for (auto line = run.lines.rbegin(); line != run.lines.rend(); ++line)
+    if (line->validation_loss) return line->tokens_seen;
+  return std::nullopt;
+}
+
+// REQUIRES: a validation at or after `tokens`.
+double validation_loss_at(const RunLog& run, std::int64_t tokens) {
+  const StepMetrics* before = nullptr;
+  for (const StepMetrics& line : run.lines) {
+    if (!line.validation_loss) continue;
+    if (line.tokens_seen >= tokens) {
+      if (before == nullptr || line.tokens_seen == tokens) return *line.validation_loss;
+      const double share = static_cast<double>(tokens - before->tokens_seen) /
+                           static_cast<double>(line.tokens_seen - before->tokens_seen);
+      return *before->validation_loss + share * (*line.validation_loss - *before->validation_loss);
+    }
+    before = &line;
+  }
+  return NAN;
+}
+
+}  // namespace
+
+Ranking rank_runs(const std::vector<const RunLog*>& runs) {
+  Ranking ranking;
+  ranking.tokens = runs[0]->lines.back().tokens_seen;
+  std::optional<std::int64_t> validated = last_validation(*runs[0]);
+  for (const RunLog* run : runs) {
+    ranking.tokens = std::min(ranking.tokens, run->lines.back().tokens_seen);
+    const std::optional<std::int64_t> last = last_validation(*run);
+    validated = validated && last ? std::optional(std::min(*validated, *last)) : std::nullopt;
+  }
+  ranking.by_validation = validated.has_value();
+  ranking.validation_tokens = validated.value_or(0);
+  for (const RunLog* run : runs) {
+    LossAtTokens& at = ranking.losses.emplace_back(LossAtTokens{loss_at(*run, ranking.tokens), {}});
+    if (validated) at.validation_loss = validation_loss_at(*run, *validated);
+  }
+  ranking.best_first.resize(runs.size());
+  std::iota(ranking.best_first.begin(), ranking.best_first.end(), std::size_t{0});
+  std::stable_sort(ranking.best_first.begin(), ranking.best_first.end(), [&](std::size_t a, std::size_t b) {
+    const double left = ranking.loss_of(a), right = ranking.loss_of(b);
+    return std::isfinite(left) && (!std::isfinite(right) || left < right);
+  });
+  return ranking;
+}
+
+}  // namespace rondo

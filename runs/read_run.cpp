@@ -1,0 +1,100 @@
+#include "runs/read_run.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include "support/error.h"
+#include "support/files/folder_lock.h"
+#include "support/text/toml.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void unreadable(const std::string& place, const std::string& why) {
+  throw Error(ExitCode::data, place + ": " + why);
+}
+
+void flatten(const toml::table& table, const std::string& prefix, std::map<std::string, std::string>* out) {
+  for (const auto& [name, node] : table) {
+    const std::string key = prefix.empty() ? std::string(name.str()) : prefix + "." + std::string(name.str());
+    if (const toml::table* inner = node.as_table()) {
+      flatten(*inner, key, out);
+      continue;
+    }
+    std::ostringstream text;
+    node.visit([&text](const auto& value) { text << value; });
+    (*out)[key] = text.str();
+  }
+}
+
+StepMetrics read_line(const std::string& line, const std::string& place) {
+  try {
+    return parse_step_metrics(line);
+  } catch (const std::invalid_argument& error) {
+    unreadable(place, error.what());
+  }
+}
+
+std::string place_of(const fs::path& file, std::int64_t number) {
+  return fmt::format("{}:{}", file.string(), number);
+}
+
+std::vector<StepMetrics> read_metrics(const fs::path& path, CutLine cut_line) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) unreadable(path.string(), "cannot be opened; is this the folder of a run (job.dump_folder)?");
+  std::vector<StepMetrics> lines;
+  std::string line;
+  for (std::int64_t number = 1; std::getline(file, line); ++number) {
+    if (file.eof() && cut_line == CutLine::left_out) break;
+    if (file.eof())
+      unreadable(place_of(path, number),
+                 "the last line is cut off (no newline); delete it to compare the rest");
+    append_step(line, path, number, &lines);
+  }
+  if (lines.empty()) unreadable(path.string(), "holds no step; the run ended before its first one");
+  return lines;
+}
+
+}  // namespace
+
+void append_step(const std::string& line, const fs::path& file, std::int64_t number,
+                 std::vector<StepMetrics>* lines) {
+  const StepMetrics metrics = read_line(line, place_of(file, number));
+  if (!lines->empty() && metrics.step <= lines->back().step)
+    unreadable(place_of(file, number),
+               fmt::format("step {} follows step {}; steps must rise", metrics.step, lines->back().step));
+  lines->push_back(metrics);
+}
+
+std::map<std::string, std::string> read_config(const fs::path& file) {
+  std::map<std::string, std::string> config;
+  if (!fs::exists(file)) return config;
+  try {
+    flatten(toml::parse_file(file.string()), "", &config);
+  } catch (const toml::parse_error& error) {
+    const toml::source_position at = error.source().begin;
+    unreadable(fmt::format("{}:{}:{}", file.string(), at.line, at.column), std::string(error.description()));
+  }
+  return config;
+}
+
+void require_run_folder(const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored))
+    unreadable(folder.string(), "is not a folder; give the folder of a run (job.dump_folder)");
+  for (const char* name : {"config.toml", "events.jsonl", "metrics.jsonl", FolderLock::kFile})
+    if (fs::exists(folder / name, ignored)) return;
+  unreadable(folder.string(), "holds no run; give the folder of a run (job.dump_folder)");
+}
+
+RunLog read_run(const fs::path& folder, CutLine cut_line) {
+  require_run_folder(folder);
+  return {folder, read_metrics(folder / "metrics.jsonl", cut_line), read_config(folder / "config.toml")};
+}
+
+}  // namespace rondo

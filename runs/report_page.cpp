@@ -1,0 +1,215 @@
+// The data of the page as JSON, written by hand where it is long: numbers of six digits, a place of a curve
+// for each group of lines. What reads it is the script in report.html, which says there what it means.
+#include "runs/report_page.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runs/compare_runs.h"
+#include "runs/curves.h"
+#include "runs/rank_runs.h"
+#include "runs/report_html.h"
+#include "runs/report_text.h"
+#include "support/text/html.h"
+
+namespace rondo {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t kPlacesOfACurve = 600;
+constexpr std::size_t kEventsShown = 100;
+
+std::string json_digits(double value) {
+  return std::isfinite(value) ? fmt::format("{:.6g}", value) : std::string("null");
+}
+
+ordered_json json_value(std::optional<double> value) {
+  return value && std::isfinite(*value) ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+// Lines with the time that training took up to each of them.
+struct Timed {
+  std::vector<StepMetrics> lines;
+  std::vector<double> seconds;
+};
+
+Timed timed(const std::vector<StepMetrics>& lines) {
+  Timed all{lines, {}};
+  double sum = 0;
+  for (const StepMetrics& line : lines) all.seconds.push_back(sum += line.step_time_s);
+  return all;
+}
+
+Timed validated(const Timed& all) {
+  Timed some;
+  for (std::size_t i = 0; i < all.lines.size(); ++i) {
+    if (!all.lines[i].validation_loss) continue;
+    some.lines.push_back(all.lines[i]);
+    some.seconds.push_back(all.seconds[i]);
+  }
+  return some;
+}
+
+std::string places_json(const Timed& lines) {
+  std::vector<std::int64_t> step, tokens;
+  std::vector<std::string> seconds;
+  for (const LineGroup& group : line_groups(lines.lines.size(), kPlacesOfACurve)) {
+    step.push_back(lines.lines[group.last - 1].step);
+    tokens.push_back(lines.lines[group.last - 1].tokens_seen);
+    seconds.push_back(json_digits(lines.seconds[group.last - 1]));
+  }
+  return fmt::format(R"({{"step":[{}],"tokens":[{}],"seconds":[{}]}})", fmt::join(step, ","),
+                     fmt::join(tokens, ","), fmt::join(seconds, ","));
+}
+
+// "" where no line has a value.
+std::string curve_json(const Quantity& quantity, const std::vector<StepMetrics>& lines, int table) {
+  std::vector<std::string> mean, low, high;
+  const std::vector<LineGroup> groups = line_groups(lines.size(), kPlacesOfACurve);
+  bool any = false;
+  for (const LineGroup& group : groups) {
+    const auto extent = extent_of(quantity, std::span(lines).subspan(group.first, group.last - group.first));
+    any = any || extent;
+    mean.push_back(extent ? json_digits(extent->mean) : "null");
+    low.push_back(extent ? json_digits(extent->low) : "null");
+    high.push_back(extent ? json_digits(extent->high) : "null");
+  }
+  if (!any) return "";
+  std::string json = fmt::format(R"("{}":{{"x":{},"mean":[{}])", quantity.name, table, fmt::join(mean, ","));
+  if (groups.size() < lines.size())
+    json += fmt::format(R"(,"low":[{}],"high":[{}])", fmt::join(low, ","), fmt::join(high, ","));
+  return json + "}";
+}
+
+std::string curves_json(const RunLog& log) {
+  const Timed all = timed(log.lines), some = validated(all);
+  std::vector<std::string> curves;
+  for (const Quantity& quantity : quantities()) {
+    const bool of_validations = quantity.name == std::string_view("validation_loss");
+    std::string curve = curve_json(quantity, of_validations ? some.lines : all.lines, of_validations ? 1 : 0);
+    if (!curve.empty()) curves.push_back(std::move(curve));
+  }
+  return fmt::format(R"("x":[{},{}],"curves":{{{}}})", places_json(all), places_json(some),
+                     fmt::join(curves, ","));
+}
+
+ordered_json summary_json(const RunRecord& run, const LossAtTokens& at) {
+  const std::vector<StepMetrics>& lines = run.log.lines;
+  const Speed speed = speed_of(lines);
+  std::optional<double> best;
+  double seconds = 0;
+  for (const StepMetrics& line : lines) {
+    seconds += line.step_time_s;
+    if (line.validation_loss && (!best || *line.validation_loss < *best)) best = line.validation_loss;
+  }
+  return {{"step", lines.back().step},
+          {"steps", run.setting("training.steps")},
+          {"tokens", lines.back().tokens_seen},
+          {"loss", json_value(lines.back().loss)},
+          {"validation_loss", json_value(best)},
+          {"loss_at_tokens", json_value(at.loss)},
+          {"validation_loss_at_tokens", json_value(at.validation_loss)},
+          {"tokens_per_s", json_value(speed.tokens_per_s)},
+          {"step_time_s", json_value(speed.step_time_s)},
+          {"memory_gib", json_value(speed.peak_memory_gib)},
+          {"seconds", json_value(seconds)}};
+}
+
+// [time, event, fields in words]. Validations are a curve, and what is nested is left to events.jsonl.
+ordered_json events_json(const RunRecord& run) {
+  ordered_json rows = ordered_json::array();
+  for (const ordered_json& event : run.events) {
+    const std::string name = text_of_json(event.value("event", ordered_json("")));
+    if (name == "validation") continue;
+    rows.push_back({text_of_json(event.value("time", ordered_json(""))), name, event_words(event)});
+  }
+  if (rows.size() > kEventsShown) rows.erase(rows.begin(), rows.end() - kEventsShown);
+  return rows;
+}
+
+// Nested objects become "versions.torch"; a list is a text.
+ordered_json environment_json(const RunRecord& run) {
+  ordered_json flat = ordered_json::object();
+  if (!run.environment.is_object()) return flat;
+  for (const auto& [key, value] : run.environment.items()) {
+    if (value.is_object())
+      for (const auto& [inner, of_inner] : value.items()) flat[key + "." + inner] = text_of_json(of_inner);
+    else
+      flat[key] = text_of_json(value);
+  }
+  return flat;
+}
+
+// The last loads, a row a router; null without experts.
+ordered_json experts_json(const RunRecord& run) {
+  if (run.expert_loads.empty()) return nullptr;
+  const ordered_json& last = run.expert_loads.back();
+  const auto loads = last.find("tokens_per_expert");
+  if (loads == last.end() || !loads->is_object()) return nullptr;
+  ordered_json rows = ordered_json::array();
+  for (const auto& [router, tokens] : loads->items()) rows.push_back({router, tokens});
+  return {{"step", last.value("step", ordered_json(nullptr))}, {"rows", rows}};
+}
+
+std::string run_json(const RunRecord& run, const std::string& name, const LossAtTokens& at) {
+  const ordered_json model = run.event("model");
+  const auto of_model = [&](const char* key) {
+    return model.is_object() ? text_of_json(model.value(key, ordered_json(""))) : "";
+  };
+  ordered_json head = {
+      {"name", name},
+      {"state", run.state()},
+      {"ok", run.exit.is_null() ? ordered_json(nullptr) : ordered_json(run.state() == "finished")},
+      {"executor", run.executor()},
+      {"model", of_model("name") + " " + of_model("flavor")},
+      {"layout", of_model("layout")},
+      {"summary", summary_json(run, at)},
+      {"events", events_json(run)},
+      {"environment", environment_json(run)},
+      {"experts", experts_json(run)}};
+  std::string json = text_of_json(head);
+  json.pop_back();
+  return json + "," + curves_json(run.log) + "}";
+}
+
+ordered_json config_json(const std::vector<const RunLog*>& logs) {
+  ordered_json rows = ordered_json::array();
+  for (const ConfigRow& row : config_rows(logs)) {
+    ordered_json cells = {row.key};
+    for (const std::string& value : row.values) cells.push_back(value);
+    rows.push_back(cells);
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::string report_page(const std::vector<RunRecord>& runs) {
+  std::vector<const RunLog*> logs;
+  for (const RunRecord& run : runs) logs.push_back(&run.log);
+  const Ranking ranking = rank_runs(logs);
+  const std::vector<std::string> names = short_names(runs);
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    parts.push_back(run_json(runs[i], names[i], ranking.losses[i]));
+  ordered_json shared = {{"tokens", ranking.tokens}, {"best_first", ranking.best_first}};
+  shared["quantities"] = ordered_json::array();
+  for (const Quantity& q : quantities())
+    shared["quantities"].push_back(
+        {{"name", q.name}, {"title", q.title}, {"unit", q.unit}, {"log", q.on_log_axis}});
+  shared["config"] = config_json(logs);
+  std::string json = text_of_json(shared);
+  json.pop_back();
+  json += fmt::format(R"(,"runs":[{}]}})", fmt::join(parts, ","));
+  const std::string title =
+      runs.size() <= 3 ? fmt::format("{}", fmt::join(names, ", ")) : fmt::format("{} runs", runs.size());
+  return filled_page(kReportHtml, {{"@TITLE@", escaped_html(title)},
+                                   {"@HEADING@", escaped_html(title)},
+                                   {"@DATA@", json_in_script(json)}});
+}
+
+}  // namespace rondo

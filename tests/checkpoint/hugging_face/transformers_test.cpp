@@ -1,0 +1,168 @@
+// Folders of whole models go to transformers and back: nothing missing, nothing unexpected, every number the
+// same.
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "apps/run_program.h"
+#include "checkpoint/hugging_face/folder_writer.h"
+#include "models/llama3/llama3.h"
+#include "models/parts/decoder.h"
+#include "tests/datasets/temp_folder.h"
+
+namespace rondo::hugging_face {
+namespace {
+
+using safetensors::Dtype;
+
+const std::string kPython = std::string(RONDO_SOURCE_DIR) + "/scripts/oracle_python.sh";
+
+// Loads each folder as any user does, compares every weight with what it must be, computes logits, and saves
+// the model again, in small shards.
+constexpr const char* kLoadAndSave = R"(
+import json, os, sys
+os.environ['HF_HUB_OFFLINE'] = '1'
+import torch
+from transformers import AutoModelForCausalLM
+for folder in sys.argv[1:]:
+    names = json.load(open(folder + '.names'))
+    model, report = AutoModelForCausalLM.from_pretrained(folder, dtype='auto', output_loading_info=True)
+    for what in ('missing_keys', 'unexpected_keys', 'mismatched_keys', 'error_msgs'):
+        assert not report.get(what), (folder, what, report[what])
+    state, config = model.state_dict(), model.config
+    assert str(next(iter(state.values())).dtype) == 'torch.' + names['dtype'], model.dtype
+    for p, name in enumerate(names['names']):
+        index = torch.arange(state[name].numel())
+        wanted = ((index * 37 + p * 11) % 255 - 127) / 64
+        assert torch.equal(state[name].float(), wanted.reshape(state[name].shape)), (folder, name)
+    extra = set(state) - set(names['names'])
+    assert extra == ({'lm_head.weight'} if config.tie_word_embeddings else set()), extra
+    assert (config.bos_token_id, config.eos_token_id) == (names['bos'], names['eos']), config
+    assert model.generation_config.eos_token_id == names['eos'], model.generation_config
+    rope = config.rope_parameters
+    assert (rope['rope_type'], rope['rope_theta']) == (names['rope_type'], names['rope_theta']), rope
+    logits = model(torch.tensor([[1, 2, 3]])).logits
+    assert logits.shape == (1, 3, config.vocab_size) and logits.isfinite().all()
+    model.save_pretrained(folder + '.again', max_shard_size='20KB')
+print('the same')
+)";
+
+bool have_transformers() {
+  return run_program({kPython, "-c", "import transformers"}, 120'000).exit_code == 0;
+}
+
+// Exact in all three dtypes, and what kLoadAndSave expects.
+float value_of(std::size_t parameter, std::uint64_t element) {
+  return static_cast<float>(static_cast<int>((element * 37 + parameter * 11) % 255) - 127) / 64.0f;
+}
+
+// In bf16 (the upper half of fp32: exact for these values) or fp32.
+std::string bytes_of(float value, Dtype dtype) {
+  char bytes[4];
+  std::memcpy(bytes, &value, 4);
+  return dtype == Dtype::bf16 ? std::string(bytes + 2, 2) : std::string(bytes, 4);
+}
+
+std::uint64_t elements_of(const Parameter& parameter) {
+  std::uint64_t elements = 1;
+  for (const std::int64_t size : parameter.shape) elements *= static_cast<std::uint64_t>(size);
+  return elements;
+}
+
+ModelConfig config_of(const Llama3Config& sizes, const std::string& dtype, const TokenIds& tokens) {
+  FieldValues values;
+  for (const Field& field : Llama3Config::fields()) values[field.name] = field.get(&sizes);
+  return {"llama3", values, dtype, tokens};
+}
+
+void write_model(const std::string& folder, const ModelConfig& config, std::uint64_t max_shard_bytes) {
+  const auto sizes = from_values<Llama3Config>(config.sizes);
+  const std::vector<Parameter> parameters = parameters_of(*make_decoder(sizes));
+  FolderWriter writer(folder, config, parameters, {.max_shard_bytes = max_shard_bytes});
+  nlohmann::json names = nlohmann::json::array();
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    names.push_back(parameters[p].name);
+    std::string bytes;
+    for (std::uint64_t i = 0; i < elements_of(parameters[p]); ++i)
+      bytes += bytes_of(value_of(p, i), writer.dtype());
+    writer.write(parameters[p].name, 0, std::as_bytes(std::span(bytes)));
+  }
+  writer.finish();
+  const nlohmann::json eos =
+      config.tokens.eos.empty() ? nlohmann::json() : nlohmann::json(config.tokens.eos[0]);
+  const nlohmann::json bos = config.tokens.bos ? nlohmann::json(*config.tokens.bos) : nlohmann::json();
+  const bool scaled = sizes.rope_scaling_factor != 1;
+  std::ofstream(folder + ".names") << nlohmann::json{{"names", names},
+                                                     {"dtype", config.dtype},
+                                                     {"bos", bos},
+                                                     {"eos", eos},
+                                                     {"rope_type", scaled ? "llama3" : "default"},
+                                                     {"rope_theta", sizes.rope_theta}};
+}
+
+void check_read_back(const std::string& folder, const ModelConfig& config) {
+  INFO(folder);
+  const Folder read(folder);
+  CHECK(read.warnings().empty());
+  CHECK(read.config().dtype == config.dtype);
+  CHECK(read.config().tokens == config.tokens);
+  const auto model = make_decoder(from_values<Llama3Config>(read.config().sizes));
+  const auto original = make_decoder(from_values<Llama3Config>(config.sizes));
+  const std::vector<Parameter> parameters = parameters_of(*original);
+  REQUIRE(parameters_of(*model).size() == parameters.size());
+  read.check(parameters);
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    INFO(parameters[p].name);
+    const StoredTensor stored = read.find(parameters[p].name);
+    std::string expected;
+    for (std::uint64_t i = 0; i < elements_of(parameters[p]); ++i)
+      expected += bytes_of(value_of(p, i), stored.dtype());
+    const auto bytes = stored.elements(0, elements_of(parameters[p]));
+    REQUIRE(bytes.size() == expected.size());
+    CHECK(std::memcmp(bytes.data(), expected.data(), expected.size()) == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every parameter of Llama has its Hugging Face name") {
+  Llama3Config sizes;
+  sizes.n_layers = 2;
+  const auto parameters = parameters_of(*make_decoder(sizes));
+  REQUIRE(parameters.size() == 21);
+  CHECK(parameters[0].name == "model.embed_tokens.weight");
+  CHECK(parameters[10].name == "model.layers.1.input_layernorm.weight");
+  CHECK(parameters[11].name == "model.layers.1.self_attn.q_proj.weight");
+  CHECK(parameters[16].name == "model.layers.1.mlp.gate_proj.weight");
+  CHECK(parameters[19].name == "model.norm.weight");
+  CHECK(parameters[20].name == "lm_head.weight");
+  sizes.tie_embeddings = true;
+  CHECK(make_decoder(sizes)->parameters().size() == 20);
+}
+
+TEST_CASE("transformers loads what we write with nothing added, and we read what it saves") {
+  if (!have_transformers()) SKIP("no Python with transformers; scripts/setup.sh --oracles installs it");
+  const TempFolder folder;
+  Llama3Config sizes;
+  sizes.dim = 48, sizes.n_layers = 2, sizes.n_heads = 4, sizes.n_kv_heads = 2, sizes.vocab_size = 131;
+  sizes.ffn_hidden_dim = 80, sizes.max_seq_len = 256, sizes.rope_original_max_seq_len = 64;
+  const ModelConfig scaled = config_of(sizes, "bfloat16", {1, {}, {2}});
+  write_model(folder.path("scaled_in_shards"), scaled, 20'000);
+  sizes.head_dim = 10, sizes.tie_embeddings = true, sizes.rope_scaling_factor = 1, sizes.rope_theta = 10000;
+  const ModelConfig tied = config_of(sizes, "float32", {});
+  write_model(folder.path("tied_in_one_file"), tied, 5'000'000'000);
+
+  const ProgramResult result = run_program(
+      {kPython, "-c", kLoadAndSave, folder.path("scaled_in_shards"), folder.path("tied_in_one_file")},
+      300'000);
+  CAPTURE(result.output);
+  REQUIRE(result.exit_code == 0);
+  CHECK(result.output.find("the same\n") != std::string::npos);
+  check_read_back(folder.path("scaled_in_shards"), scaled);
+  check_read_back(folder.path("scaled_in_shards.again"), scaled);
+  check_read_back(folder.path("tied_in_one_file"), tied);
+  check_read_back(folder.path("tied_in_one_file.again"), tied);
+}
+
+}  // namespace rondo::hugging_face

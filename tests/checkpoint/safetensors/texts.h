@@ -1,0 +1,65 @@
+// Small safetensors files as text, and the errors that they end in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors/format.h"
+#include "support/error.h"
+
+namespace rondo::safetensors {
+
+inline std::span<const std::byte> as_span(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+// A file of this header and this data, with no padding.
+inline std::string file_of(const std::string& header, const std::string& data = "") {
+  std::string length;
+  for (int byte = 0; byte < 8; ++byte) length += static_cast<char>(header.size() >> (8 * byte) & 0xff);
+  return length + header + data;
+}
+
+inline std::string contents_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The message of the Error(`code`) that `action` throws; "no error" or the wrong code otherwise.
+template <class Action>
+std::string error_of(const Action& action, ExitCode code = ExitCode::checkpoint) {
+  try {
+    action();
+  } catch (const Error& error) {
+    if (error.code() != code) return "wrong exit code: " + std::string(error.what());
+    return error.what();
+  }
+  return "no error";
+}
+
+inline TensorInfo tensor(std::string name, Dtype dtype, std::vector<std::int64_t> shape) {
+  TensorInfo info;
+  info.name = std::move(name);
+  info.dtype = dtype;
+  info.shape = std::move(shape);
+  return info;
+}
+
+// One tensor of every dtype, an empty one, a scalar, and names that need escapes.
+inline std::vector<TensorInfo> tensors_of_all_kinds() {
+  std::vector<TensorInfo> all;
+  for (int dtype = 0; dtype < kDtypes; ++dtype)
+    all.push_back(tensor("of " + std::string(dtype_name(static_cast<Dtype>(dtype))),
+                         static_cast<Dtype>(dtype), {2, 3}));
+  all.push_back(tensor("empty", Dtype::bf16, {4, 0, 2}));
+  all.push_back(tensor("scalar", Dtype::f64, {}));
+  all.push_back(tensor("\xc3\xa9\xe4\xb8\xad\xf0\x9f\xa6\x99", Dtype::f16, {1}));
+  all.push_back(tensor("line\nquote\"back\\slash\x01\x7f", Dtype::i32, {1, 1, 1}));
+  all.push_back(tensor("", Dtype::u8, {3}));
+  return all;
+}
+
+}  // namespace rondo::safetensors

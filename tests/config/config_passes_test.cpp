@@ -1,0 +1,77 @@
+// What `rondo config check` finds of passes and buckets before anything is compiled.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "config/schema/bucket_patterns.h"
+#include "tests/config/config_texts.h"
+
+using Catch::Matchers::ContainsSubstring;
+using rondo::message_of;
+
+TEST_CASE("unknown passes, passes of another device and wrong orders are refused, all at once") {
+  const std::string message = message_of(
+      "compile.passes = [\"canonicalise\", \"reinplace\", \"fold_casts\", \"cudagraph\"]\n"
+      "compile.disable_passes = [\"nothing\"]\ntraining.steps = 0\njob.device = \"cpu\"\n");
+  for (const char* problem :
+       {"the configuration has 5 problems", "training.steps = 0: must be",
+        "unknown pass \"canonicalise\" (did you mean canonicalize?)",
+        "fold_casts must come first, before reinplace", "cudagraph needs device cuda, and the run's is cpu",
+        "compile.disable_passes: unknown pass \"nothing\""})
+    CHECK_THAT(message, ContainsSubstring(problem));
+}
+
+TEST_CASE("the kernel of attention is chosen on GPUs, and cuDNN's does not repeat its bits") {
+  CHECK(message_of("compile.attention = \"flash\"\n", {"--job.device=cuda"}).empty());
+  CHECK(message_of("", {"--compile.attention=flash", "--job.device=cpu"}) ==
+        "command line: --compile.attention=flash: is of GPUs, and the run is on the CPU; leave it out");
+  CHECK(message_of("compile.attention = \"cudnn\"\n", {"--debug.deterministic=true", "--job.device=cuda"}) ==
+        "x.toml:1:9: compile.attention = \"cudnn\": does not go with debug.deterministic = true, since its "
+        "backward "
+        "adds in any order; take \"flash\"");
+}
+
+TEST_CASE("passes are asked of the device that the configuration names, and not of an eager run") {
+  const std::string graphs = "compile.passes = [\"cudagraph\"]\n";
+  CHECK(message_of(graphs + "job.device = \"cuda\"\n").empty());
+  CHECK_FALSE(message_of(graphs + "job.device = \"cpu\"\n").empty());
+  CHECK(message_of(graphs + "job.device = \"cpu\"\ncompile.enable = false\n").empty());
+  CHECK_THAT(
+      message_of("", {"--compile.passes=fuse_addmm"}),
+      ContainsSubstring("command line: --compile.passes=fuse_addmm: compile.passes: fuse_addmm rounds"));
+}
+
+TEST_CASE("a bucket's names are parameters, modules, patterns, and ranges of numbers") {
+  using Texts = std::vector<std::string>;
+  const auto names = [](const Texts& entries) {
+    Texts found;
+    for (const rondo::Bucket& bucket : rondo::read_buckets(entries)) found.push_back(bucket.name);
+    return found;
+  };
+  CHECK(names({"tok_embeddings", "layers.[0-2]", "norm+output"}) ==
+        Texts{"tok_embeddings", "layers.0", "layers.1", "layers.2", "norm+output"});
+  CHECK(names({"layers.[3-4].attention|layers.[3-4].attention_norm"}) ==
+        Texts{"layers.3.attention|layers.3.attention_norm", "layers.4.attention|layers.4.attention_norm"});
+  const auto bucket = [](const char* parameter) {
+    return rondo::bucket_of(rondo::read_buckets({"layers.[0-1]", "norm+output", "layers.*.wq"}), parameter,
+                            "own");
+  };
+  CHECK(bucket("layers.1.attention.wq.weight") == "layers.1");
+  CHECK(bucket("layers.10.attention.wq.weight") == "layers.*.wq");
+  CHECK(bucket("layers.10.attention.wk.weight") == "own");
+  CHECK(bucket("output.weight") == "norm+output");
+}
+
+TEST_CASE("a bucket that names no parameter of the model is refused") {
+  const auto buckets = [](const std::string& list) {
+    return message_of("compile.fsdp_buckets = " + list + "\n");
+  };
+  CHECK(buckets(R"(["tok_embeddings", "layers.[0-5]", "norm+output"])").empty());
+  CHECK_THAT(buckets(R"(["layers.[4-6]"])"),
+             ContainsSubstring("\"layers.6\" means no parameter of the model"));
+  CHECK_THAT(buckets(R"(["norm+head"])"),
+             ContainsSubstring("\"head\" means no parameter of the model, which has tok_embeddings.weight to "
+                               "output.weight"));
+  CHECK_THAT(buckets(R"(["layers.[5-0]"])"), ContainsSubstring("must hold ranges like layers.[0-5]"));
+  CHECK_THAT(buckets(R"(["layers.[0-1]+layers.[2-3]"])"),
+             ContainsSubstring("must have one range in an entry"));
+}

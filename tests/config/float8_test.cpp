@@ -1,0 +1,132 @@
+// Which linear layers multiply in float8, and what is refused.
+#include "config/float8.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <fstream>
+#include <iterator>
+
+#include "tests/config/config_texts.h"
+
+using Catch::Matchers::ContainsSubstring;
+using rondo::float8_summary;
+using rondo::load_config;
+using rondo::load_text;
+using rondo::message_of;
+
+namespace {
+
+const std::string kFloat8 = "model.converters = [\"float8\"]\nquantize.linear.float8.emulate = true\n";
+
+std::string recipe(const std::string& name) {
+  return kFloat8 + "quantize.linear.float8.recipe_name = \"" + name + "\"\n";
+}
+
+}  // namespace
+
+TEST_CASE("float8 is for every linear layer, but for routers, embeddings and experts") {
+  CHECK(float8_summary(load_text("")).empty());
+  CHECK(float8_summary(load_text(kFloat8)) == "float8: tensorwise, emulated, 43 of 43 linear layers");
+  const std::string deepseek = kFloat8 + "model.name = \"deepseek_v3\"\n";
+  const auto weights = rondo::float8_weights(load_text(deepseek));
+  CHECK(weights.contains("layers.1.moe.shared_experts.w2.weight"));
+  CHECK_FALSE(weights.contains("layers.1.moe.router.gate.weight"));
+  CHECK_FALSE(weights.contains("layers.1.moe.experts.w1.weight"));
+  CHECK_FALSE(weights.contains("tok_embeddings.weight"));
+  CHECK(weights.contains("output.weight"));
+}
+
+TEST_CASE(
+    "modules that are named, of other sizes, or too small to be faster keep their precision, and are told") {
+  CHECK(
+      float8_summary(
+          load_text(recipe("rowwise") + "quantize.linear.float8.filter_fqns = [\"output\", \"wk\"]\n")) ==
+      "float8: rowwise, emulated, 36 of 43 linear layers; not layers.0.attention.wk, layers.1.attention.wk, "
+      "layers.2.attention.wk and 4 more (named by quantize.linear.float8.filter_fqns)");
+  CHECK_THAT(float8_summary(load_text(recipe("blockwise") + "model.vocab_size = 2064\n")),
+             ContainsSubstring("42 of 43 linear layers; not output (sizes are no multiples of 128)"));
+  const auto large = [](const std::string& name) {
+    return float8_summary(load_text(recipe(name) +
+                                    "model.flavor = \"8B\"\nquantize.linear.float8.filter_fqns = "
+                                    "[\"auto_filter_small_kn\"]\n"));
+  };
+  CHECK_THAT(large("tensorwise"), ContainsSubstring("161 of 225"));  // but keys and values
+  CHECK_THAT(large("rowwise"), ContainsSubstring("(too small to be faster)"));
+}
+
+TEST_CASE("a name that is no part of a module's is told") {
+  CHECK(float8_summary(load_text(kFloat8 + "quantize.linear.float8.filter_fqns = [\"outptu\"]\n")) ==
+        "float8: tensorwise, emulated, 43 of 43 linear layers; \"outptu\" names no module");
+  CHECK_THAT(
+      float8_summary(load_text(kFloat8 + "model.name = \"deepseek_v3\"\nquantize.linear.float8.filter_fqns = "
+                                         "[\"router.gate\"]\n")),
+      !ContainsSubstring("names no module"));
+}
+
+TEST_CASE("GPUs have products of float8 from Ada on, and in blocks of 128 on Hopper alone") {
+  using enum rondo::Float8Recipe;
+  for (const auto recipe : {tensorwise, rowwise, rowwise_with_gw_hp}) {
+    CHECK_FALSE(has_float8_products(recipe, 8, 0));
+    CHECK(has_float8_products(recipe, 8, 9));
+    CHECK(has_float8_products(recipe, 10, 0));
+  }
+  CHECK(has_float8_products(blockwise, 9, 0));
+  CHECK_FALSE(has_float8_products(blockwise, 8, 9));
+  CHECK_FALSE(has_float8_products(blockwise, 10, 0));
+}
+
+TEST_CASE("docs/float8.md shows what the log says of Llama 3 8B") {
+  std::ifstream page(RONDO_SOURCE_DIR "/docs/float8.md");
+  const std::string text((std::istreambuf_iterator<char>(page)), {});
+  const std::string told = float8_summary(load_config(
+      {"--model.flavor=8B", "--model.converters=float8", "--quantize.linear.float8.filter_fqns=output",
+       "--quantize.linear.float8.recipe_name=rowwise"},
+      "cuda"));
+  CHECK_THAT(text, ContainsSubstring("\n" + told + "\n"));
+}
+
+TEST_CASE("float8 that cannot be is refused, with what can be done") {
+  CHECK_THAT(message_of("model.converters = [\"float8\"]\n"),
+             ContainsSubstring("model.converters = [\"float8\"]: a CPU has no products of float8; "
+                               "quantize.linear.float8.emulate = true"));
+  CHECK_THAT(message_of("model.converters = [\"quantize.linear.mx\"]\n"),
+             ContainsSubstring("\"quantize.linear.mx\" is of a feature that is not in this version"));
+  CHECK_THAT(message_of("model.converters = [\"bitnet\"]\n"),
+             ContainsSubstring("must be [\"float8\"] or empty"));
+  CHECK_THAT(message_of(recipe("row")),
+             ContainsSubstring("allowed: tensorwise, rowwise, rowwise_with_gw_hp, blockwise"));
+  CHECK_THAT(
+      message_of(recipe("blockwise") + "parallelism.tensor_parallel_degree = 4\n"),
+      ContainsSubstring("leaves 64 of the 256 of layers.0.attention.wq to a rank, and float8 \"blockwise\" "
+                        "needs a multiple of 128"));
+  CHECK(message_of(recipe("rowwise") + "parallelism.tensor_parallel_degree = 4\n").empty());
+  CHECK_THAT(message_of(recipe("blockwise") + "training.local_batch_size = 1\ntraining.seq_len = 192\n"),
+             ContainsSubstring("a layer meets 192 tokens of a microbatch of 1 sequences of 192 on a rank"));
+  CHECK_THAT(
+      message_of(recipe("blockwise") + "parallelism.tensor_parallel_degree = 8\nmodel.vocab_size = 2176\n"
+                                       "quantize.linear.float8.filter_fqns = [\"attention\", \"feed\"]\n"),
+      ContainsSubstring("quantize.linear.float8.filter_fqns = [\"output\"] leaves it out"));
+  const auto shared = [](int seq_len, const std::string& more = "") {
+    return message_of(recipe("blockwise") + "parallelism.context_parallel_degree = 2\ntraining.seq_len = " +
+                      std::to_string(seq_len) + "\n" + more);
+  };
+  CHECK(shared(512).empty());
+  CHECK_THAT(shared(256), ContainsSubstring("a rank has runs of 64 tokens of a sequence"));
+  CHECK(shared(256, "parallelism.context_parallel_load_balancer = \"none\"\n").empty());
+  CHECK_THAT(
+      message_of(recipe("rowwise") + "quantize.linear.float8.filter_fqns = [\"auto_filter_small_kn\"]\n"),
+      ContainsSubstring("and 40 more (too small to be faster)"));
+  CHECK_THAT(message_of(recipe("blockwise") + "model.dim = 192\n"),
+             ContainsSubstring(
+                 "no linear layer is left to float8 \"blockwise\": layers.0.attention.wq, "
+                 "layers.0.attention.wk, layers.0.attention.wv and 40 more (sizes are no multiples of 128)"));
+}
+
+TEST_CASE("degrees that are inferred are checked once the ranks are known") {
+  const rondo::JobConfig config = load_text(recipe("blockwise") +
+                                            "parallelism.tensor_parallel_degree = -1\n"
+                                            "parallelism.data_parallel_shard_degree = 1\n");
+  CHECK(resolve_layout(config, 2).mesh.world_size() == 2);
+  CHECK_THROWS_WITH(resolve_layout(config, 4),
+                    ContainsSubstring("float8 \"blockwise\" needs a multiple of 128"));
+}

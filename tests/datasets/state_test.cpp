@@ -1,0 +1,91 @@
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "datasets/loader.h"
+#include "tests/datasets/rows_of_bytes.h"
+#include "tests/datasets/temp_folder.h"
+
+using namespace rondo;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+DataOptions options_for(const TempFolder& folder) {
+  DataOptions options;
+  options.path = folder.path();
+  options.seq_len = 8;
+  options.local_batch = 4;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a loader restored from its state goes on where it was, on other ranks too") {
+  TempFolder folder;
+  for (int i = 0; i < 20; ++i) folder.write(std::to_string(i), "document " + std::to_string(i));
+  DataOptions options = options_for(folder);
+  DataLoader straight(options, kTokenizer);
+  for (int s = 0; s < 5; ++s) straight.next();
+  const DataState saved = straight.state();
+  const std::vector<std::int64_t> expected = straight.next().microbatches[0].tokens;
+
+  std::vector<std::int64_t> tokens;
+  options.local_batch = 2;
+  options.dp_size = 2;
+  for (options.dp_rank = 0; options.dp_rank < 2; ++options.dp_rank) {
+    DataLoader resumed(options, kTokenizer);
+    resumed.restore(saved);
+    const StepBatch step = resumed.next();
+    CHECK(step.step == 5);
+    tokens.insert(tokens.end(), step.microbatches[0].tokens.begin(), step.microbatches[0].tokens.end());
+  }
+  CHECK(tokens == expected);
+}
+
+TEST_CASE("a loader restored with another global batch goes on with the next sample") {
+  TempFolder folder;
+  for (int i = 0; i < 20; ++i) folder.write(std::to_string(i), "document " + std::to_string(i));
+  DataOptions options = options_for(folder);
+  DataLoader straight(options, kTokenizer);
+  for (int s = 0; s < 3; ++s) straight.next();
+  const DataState saved = straight.state();
+  CHECK(saved.sample == 12);
+  std::vector<std::int64_t> expected;  // samples 12 to 23
+  for (int s = 0; s < 3; ++s) {
+    const std::vector<std::int64_t> tokens = straight.next().microbatches[0].tokens;
+    expected.insert(expected.end(), tokens.begin(), tokens.end());
+  }
+  options.local_batch = 6;
+  DataLoader resumed(options, kTokenizer);
+  resumed.restore(saved);
+  std::vector<std::int64_t> tokens = resumed.next().microbatches[0].tokens;
+  CHECK(resumed.state().sample == 18);
+  CHECK(resumed.state().step == 4);
+  DataLoader again(options, kTokenizer);
+  again.restore(resumed.state());
+  const std::vector<std::int64_t> rest = again.next().microbatches[0].tokens;
+  tokens.insert(tokens.end(), rest.begin(), rest.end());
+  CHECK(tokens == expected);
+}
+
+TEST_CASE("a state of other data or another run is refused, each difference named") {
+  TempFolder folder;
+  folder.write("a.txt", "some text that is long enough");
+  DataOptions options = options_for(folder);
+  DataLoader loader(options, kTokenizer);
+  DataState saved = loader.state();
+  CHECK(data_error([&] { loader.restore(saved); }) == "no error");
+
+  folder.write("a.txt", "some text that is longer than before");
+  DataLoader grown(options, kTokenizer);
+  CHECK_THAT(data_error([&] { grown.restore(saved); }),
+             ContainsSubstring("the fingerprint of the documents was") && ContainsSubstring("their sizes"));
+
+  saved.seed = 1;
+  saved.seq_len = 4;
+  saved.shuffle = false;
+  const std::string problems = data_error([&] { loader.restore(saved); });
+  for (const char* problem : {"the seed was 1 and is 42 now", "the sequence length was 4 and is 8 now",
+                              "shuffling was false and is true now"})
+    CHECK_THAT(problems, ContainsSubstring(problem));
+}

@@ -1,0 +1,124 @@
+#include "datasets/token_cache.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <filesystem>
+#include <thread>
+
+#include "datasets/loader.h"
+#include "datasets/open_source.h"
+#include "tests/datasets/pair_tokenizer.h"
+#include "tests/datasets/token_bytes.h"
+
+using namespace rondo;
+using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string tokens_of(const TempFolder& folder, const Tokenizer& tokenizer, const TextOptions& options = {}) {
+  const std::string paths = folder.path("text");
+  return cached_tokens(paths, find_files(paths).files, tokenizer, options);
+}
+
+// But for the lock.
+std::size_t files_in(const fs::path& folder) {
+  return static_cast<std::size_t>(
+      std::count_if(fs::directory_iterator(folder), fs::directory_iterator(),
+                    [](const fs::directory_entry& entry) { return entry.path().filename() != ".lock"; }));
+}
+
+}  // namespace
+
+TEST_CASE("text is tokenized once, beside the data, and read as the token file that the command makes") {
+  const TempFolder folder;
+  folder.write("text/a.txt", "aab");
+  folder.write("text/b.jsonl", "{\"text\": \"ccc\"}\n");
+  const PairTokenizer tokenizer;
+  const std::string made = tokens_of(folder, tokenizer);
+  CHECK(fs::path(made).parent_path() == folder.path(".rondo-tokens"));
+  CHECK(fs::path(made).filename().string().starts_with("text-"));
+  const auto time = fs::last_write_time(made);
+  CHECK(tokens_of(folder, tokenizer) == made);
+  CHECK(fs::last_write_time(made) == time);
+  CHECK(files_in(folder.path(".rondo-tokens")) == 1);
+  const auto source = open_source(folder.path("text"), tokenizer);
+  CHECK(read_all(*source) == Documents{{100'510, 100'097, 'b', 100'511}, {100'510, 100'099, 'c', 100'511}});
+}
+
+TEST_CASE("another text, tokenizer or text_key is another token file") {
+  const TempFolder folder;
+  folder.write("text/a.jsonl", "{\"text\": \"aab\", \"body\": \"xyz\"}\n");
+  const std::string first = tokens_of(folder, PairTokenizer());
+  CHECK(tokens_of(folder, PairTokenizer(), {.text_key = "body"}) != first);
+  CHECK(tokens_of(folder, ByteTokenizer()) != first);
+  folder.write("text/a.jsonl", "{\"text\": \"aaa\", \"body\": \"xyz\"}\n{\"text\": \"b\"}\n");
+  const std::string changed = tokens_of(folder, PairTokenizer());
+  CHECK(changed != first);
+  folder.write("text/b.txt", "b");
+  CHECK(tokens_of(folder, PairTokenizer()) != changed);
+  CHECK(files_in(folder.path(".rondo-tokens")) == 5);
+}
+
+TEST_CASE("processes that make the same tokens at once make one file, and one that does not make it waits") {
+  const TempFolder folder;
+  for (int i = 0; i < 20; ++i) folder.write("text/" + std::to_string(i) + ".txt", std::string(5'000, 'a'));
+  const PairTokenizer tokenizer;
+  std::vector<std::string> made(4);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < made.size(); ++i)
+      threads.emplace_back([&, i] { made[i] = tokens_of(folder, tokenizer, {.makes_cache = i >= 2}); });
+  }
+  for (const std::string& one : made) CHECK(one == made[0]);
+  CHECK(files_in(folder.path(".rondo-tokens")) == 1);
+}
+
+TEST_CASE(
+    "token_cache is where the tokens are kept where it is set, and a folder that cannot be is an error") {
+  const TempFolder folder;
+  folder.write("text/a.txt", "aab");
+  folder.write("file", "");
+  const PairTokenizer tokenizer;
+  const std::string made = tokens_of(folder, tokenizer, {.token_cache = folder.path("kept/here")});
+  CHECK(fs::path(made).parent_path() == folder.path("kept/here"));
+  CHECK_FALSE(fs::exists(folder.path(".rondo-tokens")));
+  try {
+    tokens_of(folder, tokenizer, {.token_cache = folder.path("file")});
+    FAIL("made");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::environment);
+    CHECK_THAT(error.what(), ContainsSubstring("set training.token_cache to a folder that can be written"));
+  }
+}
+
+TEST_CASE("a folder of tokens may hold files that are no text, whatever the tokenizer") {
+  const TempFolder folder;
+  folder.write("m/a.tokens", rondo_bytes({{1, 2}, {3}}, "pairs", 100'512));
+  folder.write("m/b.dat", std::string(9, '\0'));
+  CHECK(read_all(*open_source(folder.path("m"), PairTokenizer())) == Documents{{1, 2}, {3}});
+}
+
+TEST_CASE("Parquet is refused with the command that converts it") {
+  const TempFolder folder;
+  const std::string path = folder.write("m/a.parquet", "PAR1");
+  CHECK_THAT(
+      data_error([&] { open_source(folder.path("m"), ByteTokenizer()); }),
+      ContainsSubstring("pandas.read_parquet('" + path + "').to_json('" + folder.path("m/a") + ".jsonl.gz'"));
+}
+
+TEST_CASE("validation holds out the same documents of text, whatever the tokenizer") {
+  const TempFolder folder;
+  for (int i = 0; i < 50; ++i) folder.write("text/" + std::to_string(i) + ".txt", "abcabcabcabc");
+  DataOptions options;
+  options.path = folder.path("text");
+  options.seq_len = 4;
+  options.holdout_fraction = 0.3;
+  options.split = Split::validation;
+  const PairTokenizer pairs;
+  const ByteTokenizer bytes;
+  const std::int64_t held_out = DataLoader(options, bytes).summary().documents;
+  CHECK(held_out > 5);
+  CHECK(DataLoader(options, pairs).summary().documents == held_out);
+}

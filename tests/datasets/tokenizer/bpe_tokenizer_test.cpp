@@ -1,0 +1,223 @@
+#include "datasets/tokenizer/bpe_tokenizer.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <random>
+#include <thread>
+
+#include "support/text/utf8.h"
+#include "tests/datasets/tokenizer/small_tokenizer.h"
+
+using namespace rondo;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+nlohmann::json with_splits(const std::vector<nlohmann::json>& splits) {
+  nlohmann::json document = small_tokenizer();
+  nlohmann::json steps = splits;
+  steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}});
+  document["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
+  return document;
+}
+
+// The merges by definition: of all neighbours the pair of lowest rank, of those the leftmost, again and
+// again.
+Ids merged_slowly(Ids ids, const std::vector<BpeMerge>& merges) {
+  for (;;) {
+    std::size_t best = merges.size(), at = 0;
+    for (std::size_t i = 0; i + 1 < ids.size(); ++i)
+      for (std::size_t rank = 0; rank < best; ++rank)
+        if (merges[rank].left == ids[i] && merges[rank].right == ids[i + 1]) best = rank, at = i;
+    if (best == merges.size()) return ids;
+    ids[at] = merges[best].merged;
+    ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a word is merged by rank, and words are not merged with each other") {
+  const auto tokenizer = tokenizer_of(small_tokenizer());
+  CHECK(tokenizer->vocab_size() == 262);
+  CHECK(ids_of(*tokenizer, "").empty());
+  CHECK(ids_of(*tokenizer, "hello") == Ids{259});
+  CHECK(ids_of(*tokenizer, "hell") == Ids{258});
+  CHECK(ids_of(*tokenizer, "help") == Ids{256, 'l', 'p'});
+  CHECK(ids_of(*tokenizer, "hello world") == Ids{259, 260, 'o', 'r', 'l', 'd'});
+  CHECK(ids_of(*tokenizer, "hel1lo") == Ids{256, 'l', '1', 'l', 'o'});
+}
+
+TEST_CASE("the merges of a word are those of the definition, for short words and long ones") {
+  std::mt19937 random(3);
+  BpeModel model;
+  for (int byte = 0; byte < 256; ++byte) model.byte_ids[byte] = byte;
+  for (std::int32_t next = 256; next < 316; ++next)
+    model.merges.push_back({static_cast<std::int32_t>(random() % (next - 256 + 3) + (next < 280 ? 253 : 256)),
+                            static_cast<std::int32_t>(random() % 3 + 253), next});
+  const Bpe bpe(model);
+  Bpe::Work work;
+  for (int i = 0; i < 2000; ++i) {
+    std::string word(random() % (i % 100 == 0 ? 400 : 20) + 1, '\0');
+    for (char& byte : word) byte = static_cast<char>(random() % 3 + 253);
+    Ids got;
+    bpe.encode(word, work, got);
+    std::vector<BpeMerge> last_rank;  // of a pair that stands twice
+    for (const BpeMerge& merge : model.merges) {
+      std::erase_if(last_rank,
+                    [&](const BpeMerge& m) { return m.left == merge.left && m.right == merge.right; });
+      last_rank.push_back(merge);
+    }
+    Ids bytes;
+    for (const char byte : word) bytes.push_back(static_cast<unsigned char>(byte));
+    CHECK(got == merged_slowly(bytes, last_rank));
+  }
+}
+
+TEST_CASE("with ignore_merges a word that is a token is that token, whatever the merges say") {
+  nlohmann::json document = small_tokenizer();
+  document["model"]["vocab"]["help"] = 261;
+  document["added_tokens"][0]["id"] = 262;
+  CHECK(ids_of(*tokenizer_of(document), "help") == Ids{256, 'l', 'p'});
+  document["model"]["ignore_merges"] = true;
+  CHECK(ids_of(*tokenizer_of(document), "help") == Ids{261});
+  CHECK(ids_of(*tokenizer_of(document), "helpp") == Ids{256, 'l', 'p', 'p'});
+}
+
+TEST_CASE("an added token is found wherever it stands, the longest of those that begin together") {
+  nlohmann::json document = small_tokenizer();
+  document["added_tokens"].push_back(added_token("<|end|>\n", 262));
+  const auto tokenizer = tokenizer_of(document);
+  CHECK(ids_of(*tokenizer, "<|end|>hello<|end|>") == Ids{261, 259, 261});
+  CHECK(ids_of(*tokenizer, "x<|end|>\n<|end|") == Ids{'x', 262, '<', '|', 'e', 'n', 'd', '|'});
+  CHECK(ids_of(*tokenizer, "<<|end|>") == Ids{'<', 261});
+}
+
+TEST_CASE("an added token that is normalized is looked for in what the others leave") {
+  nlohmann::json document = small_tokenizer();
+  document["added_tokens"].push_back(added_token("x<|", 262, true));
+  const auto tokenizer = tokenizer_of(document);
+  CHECK(ids_of(*tokenizer, "x<|end|>") == Ids{'x', 261});
+  CHECK(ids_of(*tokenizer, "x<|en") == Ids{262, 'e', 'n'});
+}
+
+TEST_CASE("splits cut one after the other, and what lies between matches is a word too") {
+  const auto tokenizer = tokenizer_of(with_splits({split(R"(\p{N}{1,3})"), split("[一-龥]+")}));
+  CHECK(tokenizer->words("ab1234漢字c漢") == Words{"ab", "123", "4", "漢字", "c", "漢"});
+  CHECK(tokenizer->words("").empty());
+}
+
+TEST_CASE("a split that removes leaves out its matches, and inverted all but its matches") {
+  nlohmann::json step = split(R"(\s)");
+  step["behavior"] = "Removed";
+  CHECK(tokenizer_of(with_splits({step}))->words("a b\nc") == Words{"a", "b", "c"});
+  step["invert"] = true;
+  CHECK(tokenizer_of(with_splits({step}))->words("a b\nc") == Words{" ", "\n"});
+}
+
+TEST_CASE("a split on a string takes it literally") {
+  nlohmann::json step = split("");
+  step["pattern"] = {{"String", ".+"}};
+  CHECK(tokenizer_of(with_splits({step}))->words("a.+b") == Words{"a", ".+", "b"});
+}
+
+TEST_CASE("an empty match cuts where it stands") {
+  CHECK(tokenizer_of(with_splits({split("x*")}))->words("axxbé") == Words{"a", "xx", "b", "é"});
+}
+
+TEST_CASE("twelve million blanks are split as a few are") {
+  const auto tokenizer = tokenizer_of(with_splits({split(R"(\s*[\r\n]+|\s+(?!\S)|\s+|\p{L}+)")}));
+  CHECK(tokenizer->words("    x") == Words{"   ", " ", "x"});
+  const std::string blanks(12'000'000, ' ');
+  const std::string text = blanks + " x";
+  CHECK((tokenizer->words(text) == Words{blanks, " ", "x"}));
+}
+
+TEST_CASE("add_prefix_space puts a space before a text that has none") {
+  nlohmann::json document = small_tokenizer();
+  document["pre_tokenizer"]["add_prefix_space"] = true;
+  const auto tokenizer = tokenizer_of(document);
+  CHECK(ids_of(*tokenizer, "w") == Ids{260});
+  CHECK(ids_of(*tokenizer, " w") == Ids{260});
+  CHECK(ids_of(*tokenizer, "w<|end|>w") == Ids{260, 261, 260});
+  CHECK(ids_of(*tokenizer, "").empty());
+}
+
+TEST_CASE("bytes that are no UTF-8 are words of their own between texts of their own") {
+  const auto tokenizer = tokenizer_of(small_tokenizer());
+  CHECK(ids_of(*tokenizer, "hello\xFF\xFEhello") == Ids{259, 0xFF, 0xFE, 259});
+  CHECK(ids_of(*tokenizer, "\xE4\xB8") == Ids{0xE4, 0xB8});
+  CHECK(ids_of(*tokenizer, "\xED\xA0\x80") == Ids{0xED, 0xA0, 0x80});  // a surrogate
+  CHECK(ids_of(*tokenizer, "<|end|>\xC0<|end|>") == Ids{261, 0xC0, 261});
+}
+
+TEST_CASE("any bytes come back from their ids") {
+  const auto tokenizer = tokenizer_of(small_tokenizer());
+  std::mt19937 random(5);
+  const Words pieces = {"hello", " w", "<|end|>", "<|", "é", "漢", "\n", "  ", "1", "\xFF", "\xE4", "\0x"};
+  for (int i = 0; i < 500; ++i) {
+    std::string text;
+    for (std::size_t n = random() % 30; n > 0; --n)
+      text += random() % 4 ? std::string(pieces[random() % pieces.size()])
+                           : std::string(1, static_cast<char>(random()));
+    CHECK(text_of(*tokenizer, ids_of(*tokenizer, text)) == text);
+  }
+}
+
+TEST_CASE("an id that no token has cannot be decoded") {
+  nlohmann::json document = small_tokenizer();
+  document["model"]["vocab"]["zz"] = 300;
+  document["added_tokens"] = nlohmann::json::array();
+  const auto tokenizer = tokenizer_of(document);
+  CHECK(tokenizer->vocab_size() == 301);
+  CHECK(text_of(*tokenizer, {300}) == "zz");
+  for (const std::int32_t id : {-1, 299, 301})
+    CHECK_THAT(data_error([&] { text_of(*tokenizer, {id}); }),
+               ContainsSubstring("no token has the id " + std::to_string(id)));
+}
+
+TEST_CASE("many threads that encode at once get the ids that one gets") {
+  const auto tokenizer = tokenizer_of(small_tokenizer());
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += "hello w" + std::to_string(i) + " é<|end|>";
+  const Ids expected = ids_of(*tokenizer, text);
+  std::vector<Ids> got(8);
+  std::vector<std::thread> threads;
+  for (Ids& ids : got)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 3; ++i) ids = ids_of(*tokenizer, text);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const Ids& ids : got) CHECK(ids == expected);
+}
+
+TEST_CASE("a long run of one kind is encoded in reasonable time") {
+  const auto tokenizer = tokenizer_of(with_splits({split(R"(\s+(?!\S)|\s+|\p{L}+)")}));
+  CHECK(ids_of(*tokenizer, std::string(300'000, ' ') + "x").size() == 300'001);
+  CHECK(ids_of(*tokenizer, std::string(300'000, 'l')) == Ids(150'000, 257));
+}
+
+TEST_CASE("UTF-8 is what the Unicode standard says") {
+  for (const char32_t c : {U'\0', U'\x7F', U'\x80', U'\x7FF', U'\x800', U'\xD7FF', U'\xE000', U'\xFFFF',
+                           U'\x10000', U'\x10FFFF'}) {
+    std::string text;
+    append_utf8(c, text);
+    CHECK(utf8_length(text) == text.size());
+    CHECK(utf8_character(text) == c);
+    CHECK(utf8_length(std::string_view(text).substr(0, text.size() - 1)) == 0);
+  }
+  for (const char* bad : {"\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",
+                          "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\x80", "\xC3\x28"})
+    CHECK(utf8_length(bad) == 0);
+  CHECK(valid_utf8_prefix("abcdefghé\xFFz") == 10);
+  CHECK(invalid_utf8_prefix("\xFF\xE4é") == 2);
+  for (const char* beginning : {"\xC2", "\xE0", "\xE0\xA0", "\xED\x9F", "\xF0", "\xF0\x90", "\xF4\x8F\xBF"}) {
+    CHECK(unfinished_utf8_suffix(beginning) == std::string_view(beginning).size());
+    CHECK(unfinished_utf8_suffix("é\xF0" + std::string(beginning)) == std::string_view(beginning).size());
+  }
+  for (const char* text : {"", "a", "é", "\xF4\x8F\xBF\xBF", "\xC1", "\xE0\x80", "\xED\xA0", "\xF4\x90",
+                           "\xF5", "\x80", "\xC3("})
+    CHECK(unfinished_utf8_suffix(text) == 0);
+}

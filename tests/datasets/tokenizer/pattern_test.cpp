@@ -1,0 +1,110 @@
+#include "datasets/tokenizer/split/pattern.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "datasets/tokenizer/split/regex.h"
+#include "datasets/tokenizer/split/unicode.h"
+#include "support/text/utf8.h"
+#include "tests/datasets/temp_folder.h"
+
+using namespace rondo;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+// What the pattern matches first in the text, in brackets; "none" if nothing.
+std::string first_match(const std::string& pattern, std::string_view text) {
+  RegexScratch scratch;
+  const Regex::Match match = Regex(pcre2_pattern(pattern, "f.json"), "f.json").search(text, 0, scratch);
+  return match.found ? "[" + std::string(text.substr(match.begin, match.end - match.begin)) + "]" : "none";
+}
+
+std::string refusal(const std::string& pattern) {
+  return data_error([&] { pcre2_pattern(pattern, "f.json: at"); });
+}
+
+bool contains(const CodePointSet& set, char32_t c) {
+  for (const CodePointRange& range : set)
+    if (c >= range.first && c <= range.last) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("the lists know the code points of Unicode 16, whatever the system knows") {
+  CHECK(kUnicodeVersion == "16.0");
+  CHECK(contains(unicode_category("L"), U'a'));
+  CHECK(contains(unicode_category("Lu"), U'Ǆ'));
+  CHECK_FALSE(contains(unicode_category("Lu"), U'ǆ'));
+  CHECK(contains(unicode_category("Nd"), 0x10D40));  // GARAY DIGIT ZERO, new in 16
+  CHECK_FALSE(contains(unicode_category("L"), 0x10D40));
+  CHECK_FALSE(contains(unicode_spaces(), 0x180E));  // no space since Unicode 6.3
+  CHECK(unicode_category("Xx").empty());
+  CHECK(unicode_category("Cs").empty());
+}
+
+TEST_CASE("a set and its complement are all code points but the surrogates") {
+  for (const char* name : {"L", "Lu", "N", "P", "S", "M", "C"}) {
+    std::size_t count = 0;
+    for (const CodePointSet& set : {unicode_category(name), complement(unicode_category(name))})
+      for (const CodePointRange& range : set) count += range.last - range.first + 1;
+    CHECK(count == 0x110000 - 0x800);
+  }
+}
+
+TEST_CASE("escapes keep their meaning outside of classes and inside, negated and not") {
+  CHECK(first_match(R"(\p{Lu}+)", "abÄÖc") == "[ÄÖ]");
+  CHECK(first_match(R"(\P{L}+)", "ab12-c") == "[12-]");
+  CHECK(first_match(R"(\S+)", "\u3000é\u2003") == "[é]");
+  CHECK(first_match(R"([\s\d]+)", "a \u0663\t1b") == "[ \u0663\t1]");
+  CHECK(first_match(R"([^\s\p{L}\p{N}]+)", "a1 -!\u00A0") == "[-!]");
+  CHECK(first_match(R"([^\S]+)", "a \u180E") == "[ ]");
+  CHECK(first_match(R"([a\-z]+)", "b-za") == "[-za]");
+  CHECK(first_match(R"([-az-]+)", "b-za") == "[-za]");
+  CHECK(first_match(R"([\]\[]+)", "a[]") == "[[]]");
+  CHECK(first_match("[一-龥]+", "a一龥龦") == "[一龥]");
+  CHECK(first_match(R"(\u0041\.)", "AxA.") == "[A.]");
+  CHECK(first_match(R"(\v)", "\n\x0B") == "[\x0B]");
+  CHECK(first_match("a.b", "a\nba\rb") == "[a\rb]");
+  CHECK(first_match(R"(\s+(?!\S))", "a   b") == "[  ]");
+  CHECK(first_match(R"(a++b?+(?>c|cd)(?:x){2})", "aabcxx") == "[aabcxx]");
+}
+
+TEST_CASE("a case-insensitive group knows the long s") {
+  CHECK(first_match("(?i:'s|'ll)", "x'\u017F") == "['\u017F]");
+  CHECK(first_match("(?i:'s|'ll)", "x'lL") == "['lL]");
+  CHECK(first_match("(?i:a)b", "AB") == "none");
+}
+
+TEST_CASE("what the two engines understand differently is refused by name and place") {
+  CHECK_THAT(refusal(R"(a\w)"),
+             ContainsSubstring("f.json: at: \"\\w\" at byte 1 of the regular expression is not supported"));
+  CHECK_THAT(refusal(R"(\p{Greek})"),
+             ContainsSubstring("\"\\p{Greek}\"") && ContainsSubstring("general category"));
+  for (const char* pattern :
+       {R"(\W)",     R"(\b)",     R"(\h)",   R"(\R)",   R"(\X)",   R"(\A)",  R"(\z)",    R"(\1)",   R"(\x41)",
+        R"(\p)",     R"(\p{^L})", R"(\u12)", "^a",      "a$",      "a{,2}",  "a{2}+",    "a{1,2}+", "a{2}?",
+        "{",         "(?<n>a)",   "(?i)a",   "(?m:a)",  "(?#x)",   "(*UTF)", "[]a]",     "[a[bc]]", "[a&&b]",
+        R"([\s-z])", R"([a-\s])", "[ab",     "(?i:ss)", "(?i:sT)", "(?i:é)", "(?i:[a])", "(?i:a+)", "\\"})
+    CHECK_THAT(refusal(pattern), ContainsSubstring("f.json: at: "));
+}
+
+TEST_CASE("a pattern that is none says so with its place") {
+  CHECK_THAT(data_error([] { Regex("(a", "f.json: at"); }),
+             ContainsSubstring("f.json: at: the regular expression does not"));
+}
+
+TEST_CASE("a pattern is refused before its classes take much memory") {
+  std::string pattern;
+  for (int i = 0; i < 100'000; ++i) pattern += "\\p{L}";
+  CHECK_THAT(data_error([&] { pcre2_pattern(pattern, "f.json: at"); }),
+             ContainsSubstring("is too large, with the code points of its classes"));
+}
+
+TEST_CASE("a search that the engine gives up on is an error and not an endless loop") {
+  const Regex regex("(?:a*)*b|(a|aa)+$", "f.json: at");
+  RegexScratch scratch;
+  CHECK_THAT(data_error([&] { regex.search(std::string(40, 'a') + "c", 0, scratch); }),
+             ContainsSubstring("cannot split a text of 41 bytes"));
+}

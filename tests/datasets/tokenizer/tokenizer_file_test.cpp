@@ -1,0 +1,174 @@
+// What the reader of tokenizer.json takes, what it refuses, and that nothing makes it crash.
+#include "datasets/tokenizer/tokenizer_file.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "tests/datasets/tokenizer/small_tokenizer.h"
+
+using namespace rondo;
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+
+namespace {
+
+std::string refusal(const json& document, const json& config = nullptr) {
+  return data_error([&] { tokenizer_of(document, config); });
+}
+
+// The refusal of the small tokenizer with one value replaced.
+std::string refusal_with(const std::string& pointer, const json& value) {
+  json document = small_tokenizer();
+  document[json::json_pointer(pointer)] = value;
+  return refusal(document);
+}
+
+json llama_processor() {
+  return {{"type", "Sequence"},
+          {"processors",
+           {{{"type", "ByteLevel"}},
+            {{"type", "TemplateProcessing"},
+             {"single", {{{"SpecialToken", {{"id", "<|end|>"}}}}, {{"Sequence", {{"id", "A"}}}}}}}}}};
+}
+
+}  // namespace
+
+TEST_CASE("merges may be strings or pairs, and may be none") {
+  json document = small_tokenizer();
+  document["model"]["merges"] = json::array({json::array({"h", "e"}), json::array({"l", "l"})});
+  CHECK(ids_of(*tokenizer_of(document), "hello") == Ids{256, 257, 'o'});
+  document["model"]["merges"] = json::array();
+  CHECK(ids_of(*tokenizer_of(document), "he") == Ids{'h', 'e'});
+}
+
+TEST_CASE("BOS and EOS come from tokenizer_config.json, as strings or objects") {
+  const auto strings = tokenizer_of(small_tokenizer(), {{"bos_token", "<|end|>"}, {"eos_token", "hello"}});
+  CHECK(strings->bos() == 261);
+  CHECK(strings->eos() == 259);
+  const auto object = tokenizer_of(small_tokenizer(), {{"eos_token", added_token("<|end|>", 261)}});
+  CHECK(object->eos() == 261);
+  CHECK(object->bos() == std::nullopt);
+  CHECK_THAT(
+      refusal(small_tokenizer(), {{"bos_token", "<s>"}}),
+      ContainsSubstring("tokenizer_config.json: bos_token = \"<s>\": is no token of the tokenizer.json"));
+  CHECK_THAT(refusal(small_tokenizer(), {{"bos_token", 3}}), ContainsSubstring("must be a string"));
+}
+
+TEST_CASE("without tokenizer_config.json the template of the post_processor names BOS") {
+  json document = small_tokenizer();
+  document["post_processor"] = llama_processor();
+  const auto tokenizer = tokenizer_of(document);
+  CHECK(tokenizer->bos() == 261);
+  CHECK_THAT(data_error([&] { tokenizer->eos(); }),
+             ContainsSubstring("tokenizer.json: no eos_token is known; name one in the "
+                               "tokenizer_config.json beside it"));
+}
+
+TEST_CASE("a tokenizer's name changes with its ids and with what begins and ends a document") {
+  const std::string name = tokenizer_of(small_tokenizer())->name();
+  CHECK_THAT(name, ContainsSubstring("bpe-262-"));
+  CHECK(tokenizer_of(small_tokenizer())->name() == name);
+  CHECK(tokenizer_of(small_tokenizer(), {{"eos_token", "<|end|>"}})->name() != name);
+  json document = small_tokenizer();
+  document["model"]["merges"].erase(0);
+  CHECK(tokenizer_of(document)->name() != name);
+}
+
+TEST_CASE("a folder, a file and what is neither") {
+  const TempFolder folder;
+  CHECK_THAT(
+      data_error([&] { load_tokenizer(folder.path("x.json")); }),
+      ContainsSubstring("no such file. Name a tokenizer.json, or a folder that holds one, or \"bytes\""));
+  CHECK_THAT(data_error([&] { load_tokenizer(folder.path()); }),
+             ContainsSubstring("tokenizer.json\": no such file"));
+  folder.write("tokenizer.json", small_tokenizer().dump());
+  CHECK(load_tokenizer(folder.path())->name() == load_tokenizer(folder.path("tokenizer.json"))->name());
+  folder.write("tokenizer.json", "{\"version\": \"1.0\",");
+  CHECK_THAT(data_error([&] { load_tokenizer(folder.path()); }),
+             ContainsSubstring("tokenizer.json: is not JSON: "));
+  folder.write("tokenizer.json", "[]");
+  CHECK_THAT(data_error([&] { load_tokenizer(folder.path()); }), ContainsSubstring("must be an object"));
+}
+
+TEST_CASE("what is not supported is refused with its path and its value") {
+  const std::vector<std::tuple<std::string, json, std::string>> cases = {
+      {"/version", "2.0", "version = \"2.0\": is not supported; it must be \"1.0\""},
+      {"/truncation", {{"max_length", 5}}, "truncation = {...}: is not supported; it must be null"},
+      {"/padding", {{"strategy", 5}}, "padding = {...}: is not supported"},
+      {"/normalizer", {{"type", "NFC"}}, "normalizer.type = \"NFC\": is a normalizer that is not supported"},
+      {"/normalizer",
+       {{"type", "Sequence"}, {"normalizers", {{{"type", "NFKC"}}}}},
+       "normalizer.normalizers[0].type = \"NFKC\": is a normalizer that is not supported"},
+      {"/decoder/type", "Metaspace", "decoder.type = \"Metaspace\": is a decoder that is not supported"},
+      {"/post_processor",
+       {{"type", "BertProcessing"}},
+       "post_processor.type = \"BertProcessing\": is a post-processor that is not supported; it must be"},
+      {"/post_processor",
+       {{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}}, {{"type", "Roberta"}}}}},
+       "post_processor.processors[1].type = \"Roberta\": is a post-processor that is not supported"},
+      {"/decoder", nullptr, "decoder = null: must be an object"},
+      {"/model/type", "Unigram", "model.type = \"Unigram\": is not supported; the model must be BPE"},
+      {"/model/dropout", 0.1, "model.dropout = 0.1: is not supported"},
+      {"/model/unk_token", "<unk>", "model.unk_token = \"<unk>\": is not supported"},
+      {"/model/byte_fallback", true, "model.byte_fallback = true: is not supported"},
+      {"/model/continuing_subword_prefix", "##",
+       "model.continuing_subword_prefix = \"##\": is not supported"},
+      {"/model/end_of_word_suffix", "</w>", "model.end_of_word_suffix = \"</w>\": is not supported"},
+      {"/model/ignore_merges", 1, "model.ignore_merges = 1: must be true or false"},
+      {"/model/vocab", json::array(), "model.vocab = []: must be an object"},
+      {"/model/vocab", json::object(), "model.vocab: has no token for the byte 0x00"},
+      {"/model/vocab/he", -1, "model.vocab.he = -1: must be a whole number from 0 to 2097151"},
+      {"/model/vocab/he", 1e300, "model.vocab.he = 1e+300: must be a whole number"},
+      {"/model/vocab/he", 18446744073709551615u,
+       "model.vocab.he = 18446744073709551615: must be a whole number"},
+      {"/model/vocab/he", 65, "another token has this id"},
+      {"/model/merges/1", "l", "model.merges[1] = \"l\": must be two tokens"},
+      {"/model/merges/1", {"l"}, "model.merges[1] = [...]: must be two tokens"},
+      {"/model/merges/1", "l x", "the token \"lx\" is not in model.vocab"},
+      {"/model/merges/1", "ll zz", "the token \"zz\" is not in model.vocab"},
+      {"/added_tokens/0/lstrip", true, "added_tokens[0].lstrip = true: is not supported; it must be false"},
+      {"/added_tokens/0/single_word", true, "added_tokens[0].single_word = true: is not supported"},
+      {"/added_tokens/0/content", "", "added_tokens[0].content = \"\": an empty token is not supported"},
+      {"/added_tokens/0/id", 300,
+       "added_tokens[0].id = 300: must be 261, the id that Hugging Face's tokenizers gives"},
+      {"/pre_tokenizer", nullptr, "pre_tokenizer = null: must be an object"},
+      {"/pre_tokenizer/type", "Metaspace",
+       "pre_tokenizer.type = \"Metaspace\": is a pre-tokenizer that is not supported"},
+      {"/pre_tokenizer", split("a"),
+       "pre_tokenizer.type = \"Split\": cannot stand at the end; ByteLevel must"},
+      {"/pre_tokenizer/use_regex", "yes", "pre_tokenizer.use_regex = \"yes\": must be true or false"},
+      {"/pre_tokenizer",
+       {{"type", "Sequence"}, {"pretokenizers", json::array()}},
+       "pre_tokenizer.pretokenizers = []: must end in ByteLevel"},
+  };
+  for (const auto& [pointer, value, message] : cases)
+    CHECK_THAT(refusal_with(pointer, value), ContainsSubstring(message));
+}
+
+TEST_CASE("a split that is not supported is refused with its path") {
+  const auto refusal_of_split = [](const json& step) {
+    return refusal_with("/pre_tokenizer",
+                        {{"type", "Sequence"}, {"pretokenizers", {step, {{"type", "ByteLevel"}}}}});
+  };
+  json step = split("a");
+  CHECK(refusal_of_split(step) == "no error");
+  step["behavior"] = "MergedWithNext";
+  CHECK_THAT(refusal_of_split(step),
+             ContainsSubstring("pre_tokenizer.pretokenizers[0].behavior = \"MergedWithNext\": is not "
+                               "supported; it must be Isolated or Removed"));
+  CHECK_THAT(refusal_of_split(split("\\w+")),
+             ContainsSubstring(
+                 "pre_tokenizer.pretokenizers[0].pattern[\"Regex\"]: \"\\w\" at byte 0 of the regular"));
+  CHECK_THAT(refusal_of_split(split("(a")), ContainsSubstring("the regular expression does not compile"));
+  CHECK_THAT(refusal_of_split(split("")), ContainsSubstring("an empty pattern is not supported"));
+  CHECK_THAT(refusal_of_split({{"type", "ByteLevel"}}), ContainsSubstring("can only stand at the end"));
+}
+
+TEST_CASE("a token that is missing is named") {
+  json document = small_tokenizer();
+  document.erase("model");
+  CHECK_THAT(refusal(document), ContainsSubstring("tokenizer.json: has no \"model\""));
+  document = small_tokenizer();
+  document["added_tokens"].push_back(added_token("<|end|>", 262));
+  CHECK_THAT(refusal(document), ContainsSubstring("added_tokens[1].content = \"<|end|>\": is added twice"));
+}

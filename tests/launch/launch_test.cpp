@@ -1,0 +1,348 @@
+// `rondo launch` on one node, with real processes.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "launch/options.h"
+#include "launch/rendezvous/net.h"
+#include "tests/launch/process.h"
+
+namespace rondo::launch {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+std::vector<int> numbers_in(const std::string& path) {
+  std::istringstream text(text_of(path));
+  std::vector<int> numbers;
+  for (int number; text >> number;) numbers.push_back(number);
+  return numbers;
+}
+
+TEST_CASE("ranks see torchrun's environment") {
+  const Finished run = launch(
+      shell({"--nproc-per-node=2", "--rdzv-id=j", "--role=r", "--max-restarts=3"},
+            "echo =$RANK $LOCAL_RANK $GROUP_RANK $ROLE_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_WORLD_SIZE "
+            "$ROLE_WORLD_SIZE $ROLE_NAME $MASTER_ADDR $TORCHELASTIC_RUN_ID $TORCHELASTIC_RESTART_COUNT "
+            "$TORCHELASTIC_MAX_RESTARTS $TORCHELASTIC_USE_AGENT_STORE $TORCH_NCCL_ASYNC_ERROR_HANDLING; "
+            "test $MASTER_PORT -gt 0 && test -d $(dirname $TORCHELASTIC_ERROR_FILE) && test -n "
+            "\"$RONDO_RUN_FOLDER_FILE\""));
+  CHECK(run.code == 0);
+  CHECK_THAT(run.out, ContainsSubstring("[r0]: =0 0 0 0 2 2 1 2 r 127.0.0.1 j 0 3 False 1\n"));
+  CHECK_THAT(run.out, ContainsSubstring("[r1]: =1 1 0 1 2 2 1 2 r 127.0.0.1 j 0 3 False 1\n"));
+  CHECK(run.err.empty());
+}
+
+TEST_CASE("cores are split among the ranks unless the user set the threads") {
+  unsetenv("OMP_NUM_THREADS");
+  const std::string each = std::to_string(std::max(1, available_cores() / 2)) + "\n";
+  CHECK_THAT(launch(shell({"--nproc-per-node=2"}, "echo $OMP_NUM_THREADS")).out,
+             ContainsSubstring("[default0]: " + each));
+  CHECK(launch(shell({}, "echo $OMP_NUM_THREADS"), {{"OMP_NUM_THREADS", "5"}}).out == "5\n");
+}
+
+TEST_CASE("rank 0 alone inherits a socket bound to the master port on the loopback address") {
+  // Local address of socket fd, as the kernel lists it: 0100007F is 127.0.0.1.
+  const Finished run = launch(shell({"--nproc-per-node=2"},
+                                    "if [ $RANK = 1 ]; then test -z \"$RONDO_MASTER_LISTEN_FD\"; exit; fi; "
+                                    "readlink /proc/self/fd/$RONDO_MASTER_LISTEN_FD; test -z \"$(grep -i "
+                                    "\" 00000000:$(printf %04X $MASTER_PORT) .* 0A \" /proc/net/tcp)\""));
+  CHECK(run.code == 0);
+  CHECK_THAT(run.out, ContainsSubstring("socket:["));
+}
+
+TEST_CASE("the first failure gives the exit code, is named, and ends the others") {
+  const Finished run =
+      launch(shell({"--nproc-per-node=3"}, "if [ $RANK = 1 ]; then echo boom >&2; exit 4; fi; sleep 60"));
+  CHECK(run.code == 4);
+  CHECK_THAT(run.err, ContainsSubstring("[default1]: boom"));
+  CHECK_THAT(run.err, ContainsSubstring("rank 1 (local rank 1, pid "));
+  CHECK_THAT(run.err,
+             ContainsSubstring("ended with exit code 4 (data or tokenizer); the other ranks were stopped"));
+  CHECK_THAT(run.err, ContainsSubstring("it said: boom"));
+}
+
+TEST_CASE("a rank's error file is shown, and names the cause though a peer died first") {
+  Scratch folder;
+  const Finished run = launch(
+      shell({"--nproc-per-node=2"}, "if [ $RANK = 0 ]; then while [ ! -e " +
+                                        folder.path("told ]; do sleep 0.01; done; exit 7; fi; ") +
+                                        "echo '{\"message\":{\"message\":\"disk "
+                                        "full\",\"errorCode\":9,\"extraInfo\":{\"timestamp\":\"1\"}}}' "
+                                        "> $TORCHELASTIC_ERROR_FILE; touch " +
+                                        folder.path("told; sleep 60")));
+  CHECK(run.code == 9);
+  CHECK_THAT(run.err, ContainsSubstring("rank 1 (local rank 1"));
+  CHECK_THAT(run.err, ContainsSubstring("it said: disk full"));
+}
+
+TEST_CASE("a killed rank gives 128 + its signal and takes the others along") {
+  Scratch folder;
+  Launch run(shell({"--nproc-per-node=3"}, "echo $$ > " + folder.path("pid.$RANK.new; mv ") +
+                                               folder.path("pid.$RANK.new ") +
+                                               folder.path("pid.$RANK; exec sleep 60")));
+  REQUIRE(holds_soon([&] {
+    return !numbers_in(folder.path("pid.0")).empty() && !numbers_in(folder.path("pid.1")).empty() &&
+           !numbers_in(folder.path("pid.2")).empty();
+  }));
+  kill(numbers_in(folder.path("pid.1"))[0], SIGKILL);
+  const Finished end = run.wait();
+  CHECK(end.code == 137);
+  CHECK_THAT(end.err,
+             ContainsSubstring("rank 1 (local rank 1") && ContainsSubstring("was killed by SIGKILL"));
+  for (const char* name : {"pid.0", "pid.2"}) CHECK(is_gone(numbers_in(folder.path(name))[0]));
+}
+
+TEST_CASE("ranks that ignore SIGTERM are killed after the grace") {
+  const Finished run = launch(
+      shell({"--nproc-per-node=2", "--shutdown-grace=0.2"},
+            "if [ $RANK = 1 ]; then sleep 0.2; exit 5; fi; trap '' TERM; while :; do sleep 0.05; done"));
+  CHECK(run.code == 5);
+}
+
+TEST_CASE("PRO-17: a rank that ignores a forwarded signal, or stands still, is killed after the grace") {
+  for (const char* script :
+       {"trap '' TERM; echo up; while :; do sleep 0.05; done", "echo up; kill -STOP $$; sleep 60"}) {
+    Launch run(shell({"--nproc-per-node=2", "--shutdown-grace=0.3"}, script));
+    REQUIRE(holds_soon([&] { return run.out().find("[default1]: up") != std::string::npos; }));
+    run.signal(SIGTERM);
+    const Finished end = run.wait();
+    CHECK((end.code == 137 || end.code == 143));
+  }
+  Launch deaf(shell({"--shutdown-grace=0.3"}, "trap '' TERM; echo up; while :; do sleep 0.05; done"));
+  REQUIRE(holds_soon([&] { return !deaf.out().empty(); }));
+  deaf.signal(SIGTERM);
+  const Finished end = deaf.wait();
+  CHECK(end.code == 137);
+  CHECK_THAT(end.err, ContainsSubstring("killing rank 0, which did not end within 0.3 s of the signal"));
+}
+
+TEST_CASE("nobody survives a killed launcher, not even what a rank started") {
+  Scratch folder;
+  Launch run(shell({"--nproc-per-node=2"},
+                   "sleep 60 & echo $$ $! $(dirname $RONDO_RUN_FOLDER_FILE | tr -cd 0-9) > " +
+                       folder.path("new.$RANK; dirname $RONDO_RUN_FOLDER_FILE > ") +
+                       folder.path("private; mv ") + folder.path("new.$RANK ") +
+                       folder.path("pids.$RANK; wait")));
+  REQUIRE(holds_soon([&] {
+    return numbers_in(folder.path("pids.0")).size() > 1 && numbers_in(folder.path("pids.1")).size() > 1;
+  }));
+  run.signal(SIGKILL);
+  CHECK(run.wait().code == 137);
+  for (const char* name : {"pids.0", "pids.1"}) {
+    const auto pids = numbers_in(folder.path(name));
+    CHECK(holds_soon([&] { return is_gone(pids[0]) && is_gone(pids[1]); }));
+  }
+  std::string private_folder = text_of(folder.path("private"));
+  private_folder.pop_back();
+  CHECK(holds_soon([&] { return !std::filesystem::exists(private_folder); }));
+}
+
+TEST_CASE("what a rank left running ends with it") {
+  Scratch folder;
+  CHECK(launch(shell({}, "sleep 60 & echo $! > " + folder.path("pid"))).code == 0);
+  CHECK(holds_soon([&] { return is_gone(numbers_in(folder.path("pid"))[0]); }));
+}
+
+// Ranks set a trap, say "ready" and wait.
+std::vector<std::string> waiting_ranks(const std::string& trap) {
+  return shell({"--nproc-per-node=2"}, trap + "; echo ready; while :; do sleep 0.02; done");
+}
+
+bool both_say(const Launch& run, const std::string& word) {
+  return holds_soon([&] {
+    const std::string out = run.out();
+    return out.find("0]: " + word) != std::string::npos && out.find("1]: " + word) != std::string::npos;
+  });
+}
+
+int code_after(int signal, const std::string& trap) {
+  Launch run(waiting_ranks(trap));
+  if (!both_say(run, "ready")) return -1;
+  run.signal(signal);
+  return run.wait().code;
+}
+
+TEST_CASE("signals reach all ranks, whose common code is the launcher's") {
+  CHECK(code_after(SIGTERM, "trap 'exit 75' TERM") == 75);
+  CHECK(code_after(SIGUSR1, "trap 'exit 0' USR1") == 0);
+  CHECK(code_after(SIGTERM, ":") == 143);
+  CHECK(code_after(SIGHUP, ":") == 129);
+  CHECK(code_after(SIGTERM, "trap 'exit $((RANK * 7))' TERM") == 7);
+}
+
+TEST_CASE("a second SIGINT kills at once") {
+  Launch run(waiting_ranks("trap 'echo caught' INT"));
+  REQUIRE(both_say(run, "ready"));
+  run.signal(SIGINT);
+  REQUIRE(both_say(run, "caught"));
+  run.signal(SIGINT);
+  const Finished end = run.wait();
+  CHECK(end.code == 130);
+  CHECK_THAT(end.err, ContainsSubstring("interrupted twice: killing the ranks"));
+}
+
+TEST_CASE("ranks that all ask to be requeued give 75 and are not started again") {
+  const Finished run = launch(shell({"--nproc-per-node=2", "--max-restarts=3"}, "echo once; exit 75"));
+  CHECK(run.code == 75);
+  CHECK(run.err.empty());
+}
+
+TEST_CASE("a failure starts all ranks again, as often as allowed") {
+  const std::string script = "echo try $TORCHELASTIC_RESTART_COUNT; test $RANK = 1 && exit ";
+  const Finished never = launch(shell({"--nproc-per-node=2", "--max-restarts=2"}, script + "9; sleep 60"));
+  CHECK(never.code == 9);
+  CHECK_THAT(never.out, ContainsSubstring("[default1]: try 0\n") && ContainsSubstring("[default1]: try 2\n"));
+  CHECK_THAT(never.err, ContainsSubstring("starting all ranks again: restart 2 of 2"));
+  const Finished later =
+      launch(shell({"--nproc-per-node=2", "--max-restarts=2"}, "test $TORCHELASTIC_RESTART_COUNT = 1"));
+  CHECK(later.code == 0);
+}
+
+TEST_CASE("the user's mistakes are not tried again") {
+  for (const int code : {2, 3, 4, 93}) {
+    const Finished run = launch(shell({"--max-restarts=2"}, "echo once; exit " + std::to_string(code)));
+    CHECK(run.code == code);
+    CHECK(run.out == "once\n");
+  }
+}
+
+TEST_CASE("streams go to files, to both, or to the console, by local rank") {
+  Scratch folder;
+  const Finished run = launch(
+      shell({"--nproc-per-node=3", "--rdzv-id=j", "--log-dir", folder.path(), "-r", "0:3", "-t", "1:1"},
+            "echo out $RANK; echo err $RANK >&2"));
+  CHECK(run.code == 0);
+  const std::string logs = folder.path("j/attempt_0/");
+  CHECK(text_of(logs + "0/stdout.log") == "out 0\n");
+  CHECK(text_of(logs + "0/stderr.log") == "err 0\n");
+  CHECK(text_of(logs + "1/stdout.log") == "out 1\n");
+  CHECK_FALSE(std::filesystem::exists(logs + "1/stderr.log"));
+  CHECK_THAT(run.out, !ContainsSubstring("out 0") && ContainsSubstring("[default1]: out 1\n") &&
+                          ContainsSubstring("[default2]: out 2\n"));
+  CHECK_THAT(run.err, !ContainsSubstring("err 0") && ContainsSubstring("[default1]: err 1\n"));
+}
+
+TEST_CASE("only the ranks of the filter reach the console, one alone without a prefix") {
+  Scratch folder;
+  const std::string script = "echo out $RANK";
+  CHECK(launch(shell({"--nproc-per-node=3", "--local-ranks-filter=1"}, script)).out == "out 1\n");
+  const Finished run = launch(shell(
+      {"--nproc-per-node=3", "--local-ranks-filter=0,1", "--rdzv-id=j", "--log-dir", folder.path()}, script));
+  CHECK_THAT(run.out, ContainsSubstring("[default0]: out 0\n") && !ContainsSubstring("out 2"));
+  CHECK(text_of(folder.path("j/attempt_0/2/stdout.log")) == "out 2\n");
+}
+
+TEST_CASE("lines of different ranks are never mixed, and an unfinished one is shown") {
+  const Finished run =
+      launch(shell({"--nproc-per-node=2"},
+                   "for i in 1 2 3 4 5 6 7 8 9; do printf abc; printf 'def\\n'; done; printf end"));
+  std::istringstream lines(run.out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count)
+    CHECK((line.substr(12) == "abcdef" || line.substr(12) == "end"));
+  CHECK(count == 20);
+}
+
+TEST_CASE("a failed rank's log is named, and its last line shown") {
+  Scratch folder;
+  const Finished run =
+      launch(shell({"--rdzv-id=j", "-r3", "--log-dir", folder.path()}, "echo reason >&2; echo >&2; exit 8"));
+  CHECK(run.code == 8);
+  CHECK_THAT(run.err, ContainsSubstring("it said: reason"));
+  CHECK_THAT(run.err, ContainsSubstring("its log: " + folder.path("j/attempt_0/0/stderr.log")));
+}
+
+TEST_CASE("a folder for logs that cannot be written is refused") {
+  const Finished run = launch(shell({"-r3", "--log-dir", "/proc/logs"}, ":"));
+  CHECK(run.code == 6);
+  CHECK_THAT(run.err, ContainsSubstring("cannot write into /proc/logs/none") &&
+                          ContainsSubstring("choose another --log-dir"));
+}
+
+TEST_CASE("logs that another launcher is writing are refused to a second one") {
+  Scratch folder;
+  const std::vector<std::string> words = shell({"--log-dir", folder.path(), "--tee=3"}, "echo up; sleep 60");
+  Launch first(words);
+  REQUIRE(holds_soon([&] { return first.out().find("up") != std::string::npos; }));
+  const Finished second = launch(words);
+  CHECK(second.code == 6);
+  CHECK_THAT(second.err, ContainsSubstring("are being written by another launcher that is still alive"));
+}
+
+TEST_CASE("no room for temporary files is exit 9") {
+  const Finished run = launch(shell({}, ":"), {{"TMPDIR", "/proc"}});
+  CHECK(run.code == 9);
+  CHECK_THAT(run.err, ContainsSubstring("cannot make the folder /proc/rondo-launch-") &&
+                          ContainsSubstring("set TMPDIR"));
+}
+
+TEST_CASE("a killed rank leaves an exit.json in the run folder that rank 0 named") {
+  Scratch folder;
+  const Finished run = launch(shell(
+      {"--nproc-per-node=2"}, "if [ $RANK = 0 ]; then echo run_folder=" + folder.path() +
+                                  " > $RONDO_RUN_FOLDER_FILE; touch " + folder.path("named; sleep 60; fi; ") +
+                                  "while [ ! -e " + folder.path("named ]; do sleep 0.01; done; kill -9 $$")));
+  CHECK(run.code == 137);
+  const auto end = nlohmann::json::parse(text_of(folder.path("exit.json")));
+  CHECK(end["exit_code"] == 137);
+  CHECK(end["signal"] == SIGKILL);
+  CHECK(end["rank"] == 1);
+  CHECK(end["by"] == "launcher");
+}
+
+TEST_CASE("a master port in use is exit 6 and says what to do") {
+  int failure = 0;
+  const Listener taken = bind_to("127.0.0.1", 0, true, failure);
+  REQUIRE(taken.fd);
+  const std::string port = std::to_string(taken.port);
+  const Finished run = launch(shell({"--master-port=" + port}, "echo started"));
+  CHECK(run.code == 6);
+  CHECK(run.out.empty());
+  CHECK_THAT(run.err, ContainsSubstring("port " + port + " of 127.0.0.1 is in use") &&
+                          ContainsSubstring("give another --master-port"));
+}
+
+TEST_CASE("a master address of another machine is exit 6") {
+  const Finished run = launch(shell({"--master-addr=192.0.2.1"}, "echo started"));
+  CHECK(run.code == 6);
+  CHECK_THAT(run.err, ContainsSubstring("--master-addr must be an address of the node of rank 0"));
+}
+
+TEST_CASE("a program that cannot be started is exit 6") {
+  Finished run = launch({"--no-python", "no-such-program"});
+  CHECK(run.code == 6);
+  CHECK_THAT(run.err, ContainsSubstring("cannot start no-such-program: no such program in PATH"));
+  run = launch({"--no-python", "/etc/passwd"});
+  CHECK(run.code == 6);
+  CHECK_THAT(run.err, ContainsSubstring("cannot start /etc/passwd: Permission denied"));
+}
+
+TEST_CASE("a wrong flag is exit 2 before anything starts") {
+  const Finished run = launch({"--nproc-per-nod=2", "--", "train"});
+  CHECK(run.code == 2);
+  CHECK_THAT(run.err, ContainsSubstring("did you mean --nproc-per-node?"));
+}
+
+TEST_CASE("the help names every flag that is served") {
+  const Finished run = launch({"--help"});
+  CHECK(run.code == 0);
+  for (const char* flag :
+       {"--nproc-per-node", "--nnodes", "--rdzv-endpoint", "-r, --redirects", "--shutdown-grace"})
+    CHECK_THAT(run.out, ContainsSubstring(flag));
+}
+
+TEST_CASE("a subcommand is run by the rondo beside the launcher") {
+  const Finished run = launch({"--nproc-per-node=2", "--", "--version"});
+  CHECK(run.code == 0);
+  CHECK_THAT(run.out, ContainsSubstring("[default1]: rondo "));
+}
+
+}  // namespace
+}  // namespace rondo::launch

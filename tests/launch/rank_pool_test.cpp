@@ -1,0 +1,36 @@
+// Runs of a pool of ranks, by what their ranks come to.
+#include "launch/rank_pool.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace rondo::launch {
+namespace {
+
+constexpr std::chrono::seconds kNever{600};  // far above what the test is allowed
+
+RankPool pool() { return {RONDO_BINARY_DIR "/tests/pool_rank", 3}; }
+
+TEST_CASE("ranks of a pool play one run after the other") {
+  RankPool ranks = pool();
+  for (int run = 0; run < 3; ++run) {
+    const PlayedRun played = ranks.play({"0", "0", "0"}, kNever);
+    CHECK(played.exit_code == 0);
+    CHECK_FALSE(played.timed_out);
+  }
+}
+
+TEST_CASE("a rank that fails or dies ends the run, though the others wait for it") {
+  CHECK(pool().play({"wait", "10", "wait"}, kNever).exit_code == 10);
+  const PlayedRun dead = pool().play({"wait", "0", "die"}, kNever);
+  CHECK(dead.exit_code == -1);
+  CHECK_FALSE(dead.timed_out);
+}
+
+TEST_CASE("ranks that wait for each other are a run that is not done in time") {
+  const PlayedRun played = pool().play({"0", "wait", "wait"}, std::chrono::seconds(1));
+  CHECK(played.timed_out);
+  CHECK(played.exit_code == 0);
+}
+
+}  // namespace
+}  // namespace rondo::launch

@@ -1,0 +1,102 @@
+// The proof between launchers, over a socket pair: two honest ends, ends that do not know the secret, and
+// bytes of strangers.
+#include "launch/rendezvous/handshake.h"
+
+#include <sys/socket.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <set>
+
+#include "launch/rendezvous/net.h"
+
+namespace rondo::launch {
+namespace {
+
+using Side = Handshake::Side;
+using State = Handshake::State;
+
+struct Ends {
+  Ends() {
+    int fds[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
+    node = Fd(fds[0]), node_0 = Fd(fds[1]);
+  }
+  Fd node, node_0;
+};
+
+struct Outcome {
+  State node, node_0;
+};
+
+Outcome shake(Handshake& node, Handshake& node_0) {
+  const Ends ends;
+  Outcome now{State::going_on, State::going_on};
+  for (int round = 0; round < 4; ++round) {
+    if (now.node_0 == State::going_on) now.node_0 = node_0.go_on(ends.node_0.get());
+    if (now.node == State::going_on) now.node = node.go_on(ends.node.get());
+  }
+  return now;
+}
+
+TEST_CASE("two ends with one secret prove it to each other") {
+  Handshake node(Side::node, "s"), node_0(Side::node_0, "s");
+  const Outcome end = shake(node, node_0);
+  CHECK(end.node == State::proved);
+  CHECK(end.node_0 == State::proved);
+}
+
+TEST_CASE("SEC-05: an end with another secret is refused, and told so without a proof") {
+  Handshake node(Side::node, "s"), node_0(Side::node_0, "t");
+  const Outcome end = shake(node, node_0);
+  CHECK(end.node_0 == State::failed);
+  CHECK(node_0.problem() == "it could not prove that it knows the job's secret");
+  CHECK(end.node == State::failed);
+  CHECK(node.was_refused());
+}
+
+TEST_CASE("node 0 must prove itself too: its own words sent back to it are no proof") {
+  const Ends ends;
+  Handshake node(Side::node, "s");
+  std::string words = "RLP2" + std::string(16, 'n');
+  REQUIRE(send(ends.node_0.get(), words.data(), words.size(), 0) == 20);
+  CHECK(node.go_on(ends.node.get()) == State::going_on);
+  char proof[52];
+  REQUIRE(recv(ends.node_0.get(), proof, sizeof proof, 0) == sizeof proof);
+  REQUIRE(send(ends.node_0.get(), proof + 20, 32, 0) == 32);  // the node's, reflected
+  CHECK(node.go_on(ends.node.get()) == State::failed);
+  CHECK_FALSE(node.was_refused());
+}
+
+TEST_CASE("a proof may come byte by byte, and not one byte more than it is read") {
+  const Ends ends;
+  Handshake node_0(Side::node_0, "s"), node(Side::node, "s");
+  CHECK(node_0.go_on(ends.node_0.get()) == State::going_on);
+  const Ends relay;  // between the node and what node 0 hears
+  char bytes[64];
+  REQUIRE(recv(ends.node.get(), bytes, sizeof bytes, 0) == 20);
+  REQUIRE(send(relay.node_0.get(), bytes, 20, 0) == 20);
+  CHECK(node.go_on(relay.node.get()) == State::going_on);
+  REQUIRE(recv(relay.node_0.get(), bytes, sizeof bytes, 0) == 52);
+  bytes[52] = 'X';
+  for (int i = 0; i < 52; ++i) {
+    CHECK(node_0.go_on(ends.node_0.get()) == State::going_on);
+    REQUIRE(send(ends.node.get(), bytes + i, i == 51 ? 2 : 1, 0) > 0);
+  }
+  CHECK(node_0.go_on(ends.node_0.get()) == State::proved);
+  char rest[8];
+  CHECK(recv(ends.node_0.get(), rest, sizeof rest, 0) == 1);
+  CHECK(rest[0] == 'X');
+}
+
+TEST_CASE("tokens are hexadecimal digits, and never the same twice") {
+  std::set<std::string> seen;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string token = random_token(16);
+    CHECK(token.size() == 32);
+    CHECK(token.find_first_not_of("0123456789abcdef") == std::string::npos);
+    CHECK(seen.insert(token).second);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::launch

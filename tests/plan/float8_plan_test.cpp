@@ -1,0 +1,48 @@
+// Plans of jobs in float8.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "config/load.h"
+#include "plan/plan.h"
+#include "support/error.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+JobPlan plan(const std::vector<std::string>& flags, const char* device) {
+  std::vector<std::string> words = {"--model.flavor=8B", "--model.n_layers=16", "--training.seq_len=4096",
+                                    "--training.local_batch_size=1"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  return plan_job(load_config(words, "cuda"), 8, 0, *ir::find_device_model(device));
+}
+std::vector<std::string> in_float8(const char* recipe) {
+  return {"--model.converters=float8", "--quantize.linear.float8.filter_fqns=output",
+          std::string("--quantize.linear.float8.recipe_name=") + recipe};
+}
+
+TEST_CASE("float8 makes the plan of a Hopper faster, and takes no memory beyond what recomputation keeps") {
+  const JobPlan bf16 = plan({}, "h100"), tensorwise = plan(in_float8("tensorwise"), "h100"),
+                blockwise = plan(in_float8("blockwise"), "h100");
+  CHECK(tensorwise.tokens_per_s() > 1.1 * bf16.tokens_per_s());
+  CHECK(blockwise.tokens_per_s() > bf16.tokens_per_s());
+  CHECK(tensorwise.tokens_per_s() > blockwise.tokens_per_s());
+  CHECK(tensorwise.memory.total_bytes() < 1.02 * bf16.memory.total_bytes());
+}
+
+TEST_CASE("float8 is planned for no device without its products, and emulated for any") {
+  CHECK_THROWS_WITH(
+      plan(in_float8("tensorwise"), "a100-80gb"),
+      ContainsSubstring("NVIDIA A100 SXM, 80 GB has no products of float8; take a Hopper or newer"));
+  CHECK_THROWS_WITH(
+      plan(in_float8("blockwise"), "b200"),
+      ContainsSubstring("NVIDIA HGX B200, 180 GB has no products of float8 with scales of 128 elements"));
+  CHECK(plan(in_float8("rowwise"), "b200").tokens_per_s() > 0);
+  std::vector<std::string> emulated = in_float8("tensorwise");
+  emulated.emplace_back("--quantize.linear.float8.emulate=true");
+  CHECK(plan(emulated, "a100-80gb").tokens_per_s() < plan({}, "a100-80gb").tokens_per_s());
+}
+
+}  // namespace
+}  // namespace rondo

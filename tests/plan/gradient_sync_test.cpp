@@ -1,0 +1,72 @@
+// Gradients reduced once a step, planned: what is sent and held, and when a plan names it.
+#include <algorithm>
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include "config/load.h"
+#include "plan/plan.h"
+#include "plan/remedies.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Approx;
+using Words = std::vector<std::string>;
+
+const std::string kSync = "--parallelism.fsdp_gradient_sync=";
+constexpr std::int64_t kShards = 4;
+
+// Four microbatches.
+Variant syncing(const std::string& sync) {
+  return {load_config({"--model.flavor=debugmodel", "--model.n_layers=2", "--training.local_batch_size=4",
+                       "--training.seq_len=256", "--training.global_batch_size=64", kSync + sync}),
+          kShards};
+}
+JobPlan planned(const std::string& sync, const ir::DeviceModel& device) {
+  return plan_job(syncing(sync).config, kShards, std::nullopt, device);
+}
+ir::DeviceModel with_memory(ir::DeviceModel device, std::int64_t bytes) {
+  device.memory_bytes = device.reserve_bytes + bytes;
+  return device;
+}
+
+TEST_CASE("gradients reduced once a step are sent once, and held whole") {
+  const ir::DeviceModel device = *ir::find_device_model("h200");
+  const JobPlan often = planned("microbatch", device), once = planned("step", device);
+  const double gradients = 4 * static_cast<double>(often.parameters), shard = gradients / kShards;
+  const auto sent = [](const JobPlan& p) { return p.step.of(ir::CollectiveKind::reduce_scatter).sent_bytes; };
+  CHECK(sent(once) == Approx(gradients - shard));
+  CHECK(sent(often) == Approx(4 * (gradients - shard)));
+  const auto buffers = [](const JobPlan& p) {
+    return static_cast<double>(p.memory.input_bytes[static_cast<std::size_t>(ir::InputKind::buffer)]);
+  };
+  CHECK(buffers(once) - buffers(often) == Approx(gradients - shard));
+}
+
+TEST_CASE("a job whose whole gradients do not fit may reduce them in every microbatch") {
+  const ir::DeviceModel device = *ir::find_device_model("h200");
+  const std::int64_t few = planned("microbatch", device).memory.total_bytes(),
+                     many = planned("step", device).memory.total_bytes();
+  REQUIRE(few < many);
+  const ir::DeviceModel tight = with_memory(device, (few + many) / 2);
+  const Remedies remedies =
+      find_remedies(syncing("step"), planned("step", tight), {.seconds = 600, .remedies = 1000});
+  CHECK(std::any_of(remedies.found.begin(), remedies.found.end(),
+                    [](const Remedy& one) { return one.flags == Words{kSync + "microbatch"}; }));
+}
+
+TEST_CASE("gradients reduced once a step are named where they are faster and fit") {
+  ir::DeviceModel slow = *ir::find_device_model("h200");
+  slow.within_node.bytes_per_s /= 1000;  // so that no backward hides what a microbatch sends
+  const std::int64_t many = planned("step", slow).memory.total_bytes();
+  const auto faster = [&](std::int64_t bytes) {
+    const ir::DeviceModel device = with_memory(slow, bytes);
+    return find_faster(syncing("microbatch"), planned("microbatch", device), {.seconds = 600}).found;
+  };
+  REQUIRE(faster(many).size() == 1);
+  CHECK(faster(many)[0].flags == Words{kSync + "step"});
+  CHECK(faster(many - 1).empty());
+}
+
+}  // namespace
+}  // namespace rondo

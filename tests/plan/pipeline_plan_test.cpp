@@ -1,0 +1,313 @@
+// Pipelines, planned: times against the formulas of schedules, memory against the functions of each rank.
+#include "plan/pipeline_plan.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "config/load.h"
+#include "plan/plan.h"
+#include "plan/remedies.h"
+#include "trainer/step/from_config.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Approx;
+
+constexpr std::int64_t kRanks = 4, kMicrobatches = 8;
+
+JobConfig job(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"--model.flavor=debugmodel",
+                                    "--model.n_layers=8",
+                                    "--training.seq_len=128",
+                                    "--training.local_batch_size=8",
+                                    "--validation.enable=false",
+                                    "--parallelism.pipeline_parallel_degree=4",
+                                    "--parallelism.pipeline_parallel_layout=Et*2|(tt|)*2t*2L"};
+  words.insert(words.end(), more.begin(), more.end());
+  return load_config(words);
+}
+
+struct Ranks {
+  explicit Ranks(const JobConfig& job, std::int64_t world = kRanks)
+      : config(job),
+        layout(resolve_layout(job, world)),
+        model(make_decoder(job.model.name, job.model.sizes)) {}
+  PipelineRanks compiled() const { return {config, layout, 0, model, request}; }
+
+  JobConfig config;
+  Layout layout;
+  std::shared_ptr<const Decoder> model;
+  CompileRequest request = compile_request(config, "cpu", {});
+};
+
+// A second for a forward, `backward` for a whole backward, so many for gathers, the update, and a forward and
+// a backward as one.
+PipelinePlan plan_of(const Ranks& job, double backward, double unshard, double update, double message,
+                     double together = 0) {
+  PipelineRanks ranks = job.compiled();
+  const auto seconds = [&](const CompiledStep& step) {
+    const std::string& name = step.function().name;
+    ir::StepEstimate made;
+    made.step_s = name.find("_with_") != name.npos     ? together
+                  : name.ends_with(".forward")         ? 1
+                  : name.ends_with(".backward")        ? backward
+                  : name.ends_with(".backward_input")  ? backward / 2
+                  : name.ends_with(".backward_weight") ? backward / 2
+                  : name.ends_with(".unshard")         ? unshard
+                                                       : update;
+    return made;
+  };
+  return plan_pipeline(ranks, "test", seconds, [&](double, std::int64_t, std::int64_t) { return message; });
+}
+
+TEST_CASE("a step of equal stages takes the papers' time, and its update besides") {
+  const Ranks one(job());
+  const PipelinePlan plain = plan_of(one, 2, 0, 0.5, 0);
+  CHECK(plain.step_s() == Approx((kMicrobatches + kRanks - 1) * 3 + 0.5));
+  for (std::size_t rank = 0; rank < kRanks; ++rank) {
+    CHECK(plain.computes[rank].step_s == Approx(kMicrobatches * 3 + 0.5));
+    CHECK(plain.bubble_s(rank) == Approx((kRanks - 1) * 3));
+  }
+  CHECK(plain.bubble_share() == Approx((kRanks - 1) * 3 / plain.step_s()));
+
+  // A stage gathers while its first microbatch is on its way; messages cost time on the way there and back.
+  CHECK(plan_of(one, 2, 0.25, 0.5, 0).step_s() == Approx(plain.step_s() + 0.25));
+  CHECK(plan_of(one, 2, 0, 0.5, 0.125).step_s() > plain.step_s() + 2 * (kRanks - 1) * 0.125 - 1e-9);
+
+  const Ranks halves(job({"--parallelism.pipeline_parallel_layout=Et|(t|)*6tL",
+                          "--parallelism.pipeline_parallel_schedule=Interleaved1F1B"}));
+  CHECK(plan_of(halves, 2, 0, 0, 0).step_s() == Approx((2 * kMicrobatches + kRanks - 1) * 3));
+  const Ranks divided(job({"--parallelism.pipeline_parallel_schedule=InterleavedZeroBubble",
+                           "--parallelism.pipeline_parallel_layout=Et*2|(tt|)*2t*2L"}));
+  CHECK(plan_of(divided, 2, 0, 0, 0).step_s() < plan_of(one, 2, 0, 0, 0).step_s());
+}
+
+TEST_CASE("a forward and a backward as one take the time of their own graph") {
+  std::vector<std::string> dual = {"--parallelism.pipeline_parallel_schedule=DualPipeV",
+                                   "--parallelism.pipeline_parallel_layout=Et|(t|)*6tL"};
+  const Ranks together(job(dual));
+  dual.emplace_back("--parallelism.pipeline_parallel_expert_parallel_overlap=false");
+  const Ranks apart(job(dual));
+  const PipelinePlan in_turn = plan_of(apart, 2, 0, 0, 0);
+  for (const double seconds : {1.0, 1.75}) {
+    const PipelinePlan plan = plan_of(together, 2, 0, 0, 0, seconds);
+    pipeline::Times times = in_turn.times;
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      double computes = in_turn.computes[rank].step_s;
+      const auto& actions = plan.layout.program.ranks[rank];
+      for (std::size_t i = 0; i < actions.size(); ++i) {
+        if (!actions[i].with_next) continue;
+        const pipeline::Action &forward = actions[i], &backward = actions[i + 1];
+        computes -= times.of(forward.stage).forward + times.of(backward.stage).of(backward.type) - seconds;
+        times.pairs[{forward.stage, backward.stage}] = seconds;
+      }
+      CHECK(plan.computes[rank].step_s == Approx(computes));
+      CHECK(plan.computes[rank].step_s < in_turn.computes[rank].step_s);
+    }
+    CHECK(plan.step_s() == Approx(pipeline::simulate(plan.layout.program, times, false).end));
+    CHECK(plan.step_s() < in_turn.step_s());
+  }
+}
+
+TEST_CASE("ranks with stages alike are compiled once, and have the memory of their own functions") {
+  const char* schedule = GENERATE("1F1B", "ZBVZeroBubble", "DualPipeV", "Interleaved1F1B");
+  const bool two = std::string(schedule) != "1F1B";
+  const Ranks ranks(job(
+      {"--parallelism.pipeline_parallel_schedule=" + std::string(schedule),
+       "--parallelism.pipeline_parallel_layout=" + std::string(two ? "Et|(t|)*6tL" : "Et*2|(tt|)*2t*2L")}));
+  PipelineRanks compiled = ranks.compiled();
+  INFO(schedule);
+  const bool in_a_v = std::string(schedule) == "ZBVZeroBubble" || std::string(schedule) == "DualPipeV";
+  CHECK(compiled.kinds().size() == (in_a_v ? 2 : 3));
+  for (std::int64_t rank = 0; rank < kRanks; ++rank)
+    CHECK(planned_memory(compiled.of(rank)).input_bytes ==
+          planned_memory(compile_functions(ranks.config, ranks.layout,
+                                           pipeline_layout(ranks.config, ranks.layout), rank, ranks.model,
+                                           ranks.request))
+              .input_bytes);
+}
+
+TEST_CASE("layers of other sizes and other windows are other stages") {
+  // Of the second and third stage only the first has the layer without experts.
+  const Ranks deepseek(load_config(
+      {"--model.name=deepseek_v3", "--model.flavor=debugmodel", "--model.n_layers=6",
+       "--training.local_batch_size=8", "--training.seq_len=128", "--validation.enable=false",
+       "--parallelism.pipeline_parallel_degree=4", "--parallelism.pipeline_parallel_layout=E|(tt|)*2ttL"}));
+  CHECK(deepseek.compiled().kinds().size() == 4);
+  const Ranks gpt_oss(load_config({"--model.name=gpt_oss", "--model.flavor=debugmodel", "--model.n_layers=6",
+                                   "--training.local_batch_size=8", "--training.seq_len=512",
+                                   "--validation.enable=false", "--parallelism.pipeline_parallel_degree=4",
+                                   "--parallelism.pipeline_parallel_layout=Ett|t|t|ttL"}));
+  CHECK(gpt_oss.compiled().kinds().size() == 4);
+}
+
+TEST_CASE("a plan is of the fullest rank and of the busiest rank's time, or of the rank that is asked for") {
+  const ir::DeviceModel device = *ir::find_device_model("h200");
+  const JobPlan plan = plan_job(job(), 8, std::nullopt, device);
+  REQUIRE(plan.pipeline);
+  const PipelinePlan& pipeline = *plan.pipeline;
+  REQUIRE(pipeline.bytes.size() == kRanks);
+  CHECK(plan.rank == static_cast<std::int64_t>(2 * pipeline.fullest()));
+  CHECK(plan.memory.total_bytes() == pipeline.bytes[pipeline.fullest()]);
+  CHECK(plan.step.step_s == pipeline.computes[pipeline.busiest()].step_s);
+  CHECK(plan.step_s() == Approx(pipeline.step_s()));
+  for (std::int64_t rank = 0; rank < 8; rank += 3) {
+    const JobPlan asked = plan_job(job(), 8, rank, device);
+    CHECK(asked.rank == rank);
+    CHECK(asked.memory.total_bytes() == pipeline.bytes[static_cast<std::size_t>(rank) / 2]);
+    CHECK(asked.step_s() == Approx(plan.step_s()));
+  }
+  // A message is what a stage gives: [1 * 128, 256] in bf16.
+  CHECK(pipeline.message_bytes == 128 * 256 * 2);
+}
+
+// What the fullest rank holds besides weights and their gradients: activations and what is received of them.
+std::int64_t activation_bytes(const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"--compile.memory_policy=full",
+                                    "--parallelism.pipeline_parallel_layout="};
+  words.insert(words.end(), more.begin(), more.end());
+  const Ranks ranks(job(words));
+  PipelineRanks compiled = ranks.compiled();
+  std::int64_t most = 0;
+  for (std::int64_t rank = 0; rank < kRanks; ++rank) {
+    const CompiledFunctions& functions = compiled.of(rank);
+    const PlannedMemory memory = planned_memory(functions);
+    const auto of = [&](ir::InputKind kind) { return memory.input_bytes[static_cast<std::size_t>(kind)]; };
+    std::int64_t bytes = memory.arena_bytes + of(ir::InputKind::saved) + of(ir::InputKind::batch);
+    for (const CompiledStage& stage : functions.pipeline->stages) bytes -= stage.saved_bytes(Lasting::step);
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+TEST_CASE("with full recomputation zero-bubble schedules take 1F1B's memory where nothing may be pending") {
+  const auto bytes = [](const char* schedule, const char* layers_per_stage, const char* pending) {
+    std::vector<std::string> words = {
+        "--parallelism.pipeline_parallel_schedule=" + std::string(schedule), "--model.n_layers=14",
+        "--parallelism.pipeline_parallel_layers_per_stage=" + std::string(layers_per_stage)};
+    if (*pending != '\0')
+      words.push_back("--parallelism.pipeline_parallel_max_pending_weight_gradients=" + std::string(pending));
+    return static_cast<double>(activation_bytes(words));
+  };
+  const double plain = bytes("1F1B", "4", "");
+  for (const char* schedule : {"InterleavedZeroBubble", "ZBVZeroBubble", "DualPipeV"}) {
+    const char* layers = schedule == std::string("InterleavedZeroBubble") ? "4" : "2";
+    INFO(schedule << ": " << bytes(schedule, layers, "") / plain << " of 1F1B's bytes, with one pending "
+                  << bytes(schedule, layers, "1") / plain << ", with none "
+                  << bytes(schedule, layers, "0") / plain);
+    CHECK(bytes(schedule, layers, "") > bytes(schedule, layers, "1"));
+    CHECK(bytes(schedule, layers, "1") > bytes(schedule, layers, "0"));
+    CHECK(bytes(schedule, layers, "0") <= 1.05 * plain);
+    if (layers == std::string("2")) CHECK(bytes(schedule, layers, "1") <= 1.05 * plain);
+  }
+}
+
+TEST_CASE("a plan says what fewer pending microbatches take, and the search takes the most that fit") {
+  ir::DeviceModel device = *ir::find_device_model("h200");
+  const Variant divided{
+      job({"--parallelism.pipeline_parallel_schedule=InterleavedZeroBubble", "--compile.memory_policy=full"}),
+      kRanks};
+  const JobPlan plan = plan_job(divided.config, kRanks, std::nullopt, device);
+  const PipelinePlan& pipeline = *plan.pipeline;
+  CHECK(pipeline.most_pending() == 4);
+  CHECK(pipeline.pending_bytes[0] == 0);  // nobody wants the gradient of the tokens
+  CHECK(pipeline.pending_bytes[1] > 0);
+  REQUIRE(pipeline.limits.size() == 2);
+  for (const PendingLimit& limit : pipeline.limits) {
+    Variant limited = divided;
+    limited.config.parallelism.pipeline_parallel_max_pending_weight_gradients = limit.most;
+    const JobPlan other = plan_job(limited.config, kRanks, std::nullopt, device);
+    CHECK(limit.bytes == other.memory.total_bytes());
+    CHECK(limit.step_s == Approx(other.step_s()));
+    CHECK(limit.bytes < plan.memory.total_bytes());
+    CHECK(limit.step_s > plan.step_s());
+  }
+  CHECK(pipeline.limit_within(pipeline.limits.back().bytes - 1) == 0);
+  CHECK(pipeline.limit_within(pipeline.limits.front().bytes) == pipeline.limits.front().most);
+
+  // Room for one pending microbatch of two stages a rank, not for all.
+  const Variant plain{
+      job({"--model.n_layers=14", "--parallelism.pipeline_parallel_layout=", "--compile.memory_policy=full"}),
+      kRanks};
+  const std::vector<Variant> ways = pipelines(plain);
+  const Variant& way = *std::find_if(ways.begin(), ways.end(), [](const Variant& one) {
+    return one.config.parallelism.pipeline_parallel_schedule == "InterleavedZeroBubble" &&
+           !one.config.parallelism.pipeline_parallel_layers_per_stage;
+  });
+  const std::int64_t room = plan_job(way.config, kRanks, std::nullopt, device).pipeline->limits.back().bytes;
+  device.memory_bytes = device.reserve_bytes + room;
+  const Remedies faster = find_faster(plain, plan_job(plain.config, kRanks, std::nullopt, device),
+                                      {.seconds = 600, .remedies = 100});
+  const std::string limit = "--parallelism.pipeline_parallel_max_pending_weight_gradients=";
+  CHECK(std::any_of(faster.found.begin(), faster.found.end(), [&](const Remedy& found) {
+    return found.flags.back().starts_with(limit) && found.total_bytes <= room;
+  }));
+}
+
+TEST_CASE("messages between nodes take longer than those within one") {
+  ir::DeviceModel device = *ir::find_device_model("h200");
+  device.ranks_per_node = 4;
+  device.between_nodes = {device.within_node.bytes_per_s / 100, device.within_node.hop_s};
+  const JobPlan plan = plan_job(job(), 8, std::nullopt, device);
+  const std::vector<double>& messages = plan.pipeline->times.messages;  // 0 -> 2 -> 4 -> 6
+  REQUIRE(messages.size() == 3);
+  CHECK(messages[0] == messages[2]);
+  CHECK(messages[1] > messages[0]);
+}
+
+TEST_CASE(
+    "a pipeline's other schedules are planned, and those that fit and are faster are named by their flags") {
+  const ir::DeviceModel device = *ir::find_device_model("h200");
+  const Variant gpipe{job({"--parallelism.pipeline_parallel_schedule=GPipe", "--model.n_layers=14",
+                           "--parallelism.pipeline_parallel_layout="}),
+                      kRanks};
+  const JobPlan plan = plan_job(gpipe.config, kRanks, std::nullopt, device);
+  const Remedies faster = find_faster(gpipe, plan, {.seconds = 600});
+  CHECK(faster.failed == std::vector<std::string>{});
+  CHECK(faster.not_searched == 0);
+  // Each schedule, and its own with the other gradient sync, and more that these lead to.
+  CHECK(faster.planned > std::ssize(pipelines(gpipe)));
+  REQUIRE_FALSE(faster.found.empty());
+  for (const Remedy& one : faster.found) {
+    CHECK(one.tokens_per_s > plan.tokens_per_s());
+  }
+  // With no room for anything else, none is named.
+  JobPlan tight = plan;
+  ir::DeviceModel small = device;
+  small.memory_bytes = small.reserve_bytes + 1;
+  tight.device = &small;
+  CHECK(find_faster(gpipe, tight, {.seconds = 600}).found.empty());
+}
+
+TEST_CASE("layers are divided so that stages take equally long") {
+  PipelinePlan plan;
+  plan.layout.stages = {
+      {0, 4, true, false}, {4, 4, false, false}, {8, 4, false, false}, {12, 4, false, true}};
+  const auto layout = [&](double first, double last) {
+    plan.times.stages = {{first, 0, 0}, {4, 8, 0}, {4, 4, 4}, {last, 0, 0}};
+    return plan.even_layout();
+  };
+  CHECK(layout(12, 12) == "Et*4|(t*4|)*2t*4L");  // a layer takes 3, and the ends nothing
+  CHECK(layout(12, 24) == "Et*5|(t*5|)*2tL");
+  CHECK(layout(18, 18) == "Et*3|(t*5|)*2t*3L");
+  plan.layout.stages.erase(plan.layout.stages.begin() + 1, plan.layout.stages.end() - 1);
+  CHECK(layout(12, 12).empty());
+}
+
+TEST_CASE("a pipeline that does not fit is given smaller microbatches, and stays a pipeline") {
+  ir::DeviceModel device = *ir::find_device_model("h200");
+  const Variant large{
+      job({"--parallelism.pipeline_parallel_microbatch_size=4", "--training.local_batch_size=32"}), kRanks};
+  device.memory_bytes = device.reserve_bytes +
+                        plan_job(large.config, kRanks, std::nullopt, device).memory.total_bytes() * 2 / 3;
+  const JobPlan plan = plan_job(large.config, kRanks, std::nullopt, device);
+  REQUIRE_FALSE(plan.fits());
+  const Remedies remedies = find_remedies(large, plan, {.seconds = 600});
+  REQUIRE_FALSE(remedies.found.empty());
+  for (const Remedy& remedy : remedies.found) CHECK(remedy.total_bytes <= plan.usable_bytes);
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,174 @@
+// The page: its data, that no text of a run can break it, and that a browser draws it, where there is one.
+#include "runs/report_page.h"
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <regex>
+
+#include "apps/run_program.h"
+#include "runs/report_text.h"
+#include "support/text/html.h"
+#include "tests/runs/made_up_runs.h"
+
+namespace rondo {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+json data_of(const std::string& page) {
+  const std::string begin = R"(<script type="application/json" id="data">)";
+  const std::size_t at = page.find(begin) + begin.size();
+  return json::parse(page.substr(at, page.find("</script>", at) - at));
+}
+
+// Two runs, one eager, with all that a folder may hold.
+struct TwoFolders {
+  Scratch scratch;
+
+  TwoFolders() {
+    std::vector<StepMetrics> lines = steps(1, 2000);
+    lines[1234].grad_norm = 777;
+    lines[99].loss = NAN;
+    lines[999].validation_loss = 6.5;
+    lines[1999].validation_loss = 6.25;
+    write_run(scratch / "replayed/outputs", lines,
+              "[training]\nsteps = 2000\n[compile]\nenable = true\nexecutor = \"replay\"\n");
+    write_text(scratch / "replayed/outputs/exit.json", R"({"exit_code": 0, "reason": "finished"})");
+    write_text(scratch / "replayed/outputs/env.json",
+               R"({"hostname": "</script><b>", "versions": {"rondo": "0.1.0"}})");
+    write_text(scratch / "replayed/outputs/events.jsonl",
+               R"({"time":"2026-01-31T12:00:00.123Z","event":"checkpoint","step":100,"kind":"full"})"
+               "\n"
+               R"({"time":"2026-01-31T12:00:01.123Z","event":"validation","step":1000,"loss":6.5})"
+               "\n"
+               R"({"time":"2026-01-31T12:)");
+    write_text(scratch / "replayed/outputs/expert_load.jsonl",
+               R"({"step":10,"tokens_per_expert":{"layers.1.moe":[1,2,3,4]}})"
+               "\n");
+    write_run(scratch / "eager/outputs", steps(1, 5),
+              "[training]\nsteps = 2000\n[compile]\nenable = false\n");
+    write_text(scratch / "eager/outputs/exit.json",
+               R"({"exit_code": 8, "reason": "step 6: loss is not finite"})");
+  }
+  std::vector<RunRecord> read() const {
+    return {read_record(scratch / "replayed/outputs"), read_record(scratch / "eager/outputs/")};
+  }
+};
+
+// The first one that is installed.
+std::optional<std::string> browser() {
+  const std::string path = std::getenv("PATH") != nullptr ? std::getenv("PATH") : "";
+  for (const char* name : {"chromium", "google-chrome", "chromium-browser", "chrome"})
+    for (std::size_t at = 0; at <= path.size(); at = path.find(':', at) + 1) {
+      const fs::path found = fs::path(path.substr(at, path.find(':', at) - at)) / name;
+      if (fs::exists(found)) return found.string();
+      if (path.find(':', at) == std::string::npos) break;
+    }
+  return std::nullopt;
+}
+
+}  // namespace
+
+TEST_CASE("the page has a curve for every quantity that a run has, of at most 600 places") {
+  const TwoFolders folders;
+  const json data = data_of(report_page(folders.read()));
+  const json& run = data["runs"][0];
+  for (const char* name :
+       {"loss", "grad_norm", "lr", "tokens_per_s", "step_time_s", "memory_gib", "data_wait_s"}) {
+    CAPTURE(name);
+    CHECK(run["curves"][name]["mean"].size() == 600);
+    CHECK(run["curves"][name]["low"].size() == 600);
+  }
+  CHECK(run["x"][0]["step"].size() == 600);
+  CHECK(run["x"][0]["step"][599] == 2000);
+  CHECK(run["x"][0]["tokens"][599] == 2'000'000);
+  CHECK(run["x"][1]["step"] == json({1000, 2000}));
+  CHECK(run["curves"]["validation_loss"]["mean"] == json({6.5, 6.25}));
+  CHECK_FALSE(run["curves"].contains("mfu"));
+  // The five steps of the other run are not grouped.
+  CHECK(data["runs"][1]["curves"]["loss"]["mean"].size() == 5);
+  CHECK_FALSE(data["runs"][1]["curves"]["loss"].contains("low"));
+}
+
+TEST_CASE("an outlier and a loss that is not finite survive on the page") {
+  const TwoFolders folders;
+  const json curves = data_of(report_page(folders.read()))["runs"][0]["curves"];
+  double highest = 0;
+  for (const json& value : curves["grad_norm"]["high"]) highest = std::max(highest, value.get<double>());
+  CHECK(highest == 777);
+  for (const json& value : curves["loss"]["mean"]) CHECK(value.is_number());  // its neighbours stand for it
+}
+
+TEST_CASE("the page says how runs ended, what they differ in and what happened") {
+  const TwoFolders folders;
+  const json data = data_of(report_page(folders.read()));
+  CHECK(data["runs"][0]["name"] == "replayed/outputs");
+  CHECK(data["runs"][1]["name"] == "eager/outputs");
+  CHECK(data["runs"][0]["executor"] == "replay");
+  CHECK(data["runs"][1]["executor"] == "eager");
+  CHECK(data["runs"][0]["ok"] == true);
+  CHECK(data["runs"][1]["state"] == "ended with 8: step 6: loss is not finite");
+  CHECK(data["runs"][0]["events"] ==
+        json({{"2026-01-31T12:00:00.123Z", "checkpoint", "step 100, kind full"}}));
+  CHECK(data["runs"][0]["environment"]["versions.rondo"] == "0.1.0");
+  CHECK(data["runs"][0]["experts"]["rows"] == json::array({{"layers.1.moe", {1, 2, 3, 4}}}));
+  CHECK(data["runs"][1]["experts"].is_null());
+  CHECK(data["config"] == json({{"compile.enable", "true", "false"},
+                                {"compile.executor", "'replay'", "(absent)"},
+                                {"training.steps", "2000", "2000"}}));
+  CHECK(data["best_first"].size() == 2);
+}
+
+TEST_CASE("no text of a run can end the page's script, and the page asks for nothing from outside") {
+  const TwoFolders folders;
+  const std::string page = report_page(folders.read());
+  CHECK(data_of(page)["runs"][0]["environment"]["hostname"] == "</script><b>");
+  std::size_t scripts = 0;
+  for (std::size_t at = 0; (at = page.find("</script>", at)) != std::string::npos; ++at) ++scripts;
+  CHECK(scripts == 2);
+  CHECK_FALSE(std::regex_search(page, std::regex("(src|href)=|@import|url\\(|https?://|fetch\\(|XMLHttp")));
+  CHECK(page.find('@') == page.find("@media"));
+  CHECK(escaped_html("a < b & \"c\"") == "a &lt; b &amp; &quot;c&quot;");
+}
+
+TEST_CASE("a run that still trains is read up to its last whole line") {
+  const Scratch scratch;
+  write_text(scratch / "run/metrics.jsonl", jsonl(steps(1, 3)) + R"({"step":4,"lo)");
+  const json data = data_of(report_page({read_record(scratch / "run")}));
+  CHECK(data["runs"][0]["summary"]["step"] == 3);
+  CHECK(data["runs"][0]["ok"].is_null());
+}
+
+TEST_CASE("runs as text are plots of what changes, and name what each run is") {
+  const TwoFolders folders;
+  const std::string text = report_text(folders.read(), 60, false);
+  CHECK_THAT(text,
+             ContainsSubstring("replayed/outputs: finished\n  step 2000 of 2000, 2.0 M tokens; replay, "));
+  CHECK_THAT(text, ContainsSubstring("eager/outputs: ended with 8: step 6: loss is not finite"));
+  CHECK_THAT(text, ContainsSubstring("\nTraining loss (nats)\n") &&
+                       ContainsSubstring("\nGradient norm, logarithmic\n"));
+  CHECK_THAT(text, !ContainsSubstring("Learning rate"));  // the same in all steps
+}
+
+TEST_CASE("a browser runs the page's script to its end") {
+  const std::optional<std::string> program = browser();
+  if (!program) SKIP("no chromium and no google-chrome is installed");
+  const TwoFolders folders;
+  write_text(folders.scratch / "page.html", report_page(folders.read()));
+  const ProgramResult shown =
+      run_program({*program, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                   "--user-data-dir=" + (folders.scratch / "profile").string(),
+                   "file://" + (folders.scratch / "page.html").string()},
+                  60'000);
+  if (shown.output.find("<body") == std::string::npos) SKIP(*program + " does not start here");
+  INFO(shown.output.substr(0, 2000));
+  CHECK_THAT(shown.output, ContainsSubstring("<body data-drawn=\"8\">"));  // so many charts
+}
+
+}  // namespace rondo
