@@ -81,7 +81,7 @@ class Evaluation {
         options_(step_options(config, layout_, 0)),
         functions_(make_train_step(model.decoder(), options_).validate,
                    compile_request(config, device_.type(), {})),
-        state_(*model.decoder(), {&functions_.validate->function()}, 0, layout_.mesh, 0,
+        state_(*model.decoder(), {&functions_.at("validate").function()}, 0, layout_.mesh, 0,
                table_length(options_), device_.device) {
     check_vocabulary(*tokenizer_, model.decoder()->vocabulary());
     data_ = std::make_unique<DataLoader>(validation_data(config, layout_, {}), *tokenizer_);
@@ -115,7 +115,7 @@ class Evaluation {
   const ComputeDevice device_;
   const std::unique_ptr<Tokenizer> tokenizer_;
   const TrainStepOptions options_;
-  const CompiledFunctions functions_;
+  const StepProgram functions_;
   TrainState state_;
   std::unique_ptr<DataLoader> data_;
   std::optional<StepWatch> watch_;  // outlives the executors

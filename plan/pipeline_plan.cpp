@@ -60,9 +60,9 @@ std::vector<std::int64_t> pair_runs(const CompiledPipeline& pipeline) {
   return runs;
 }
 
-std::int64_t message_bytes(const CompiledFunctions& functions) {
+std::int64_t message_bytes(const StepProgram& functions) {
   for (const CompiledStage& stage : functions.pipeline->stages)
-    for (const auto& [name, type] : stage.saved(Lasting::microbatch))
+    for (const auto& [name, type] : stage.saved(Lifetime::microbatch))
       if (name == kSentHidden || name == kSentGradient) return ir::storage_bytes(type);
   return 0;
 }
@@ -105,7 +105,7 @@ PipelineRanks::PipelineRanks(const JobConfig& config, const Layout& layout, std:
     kind_of_.push_back(static_cast<std::size_t>(std::find(known.begin(), known.end(), own) - known.begin()));
     if (kind_of_.back() < known.size()) continue;
     known.push_back(std::move(own));
-    kinds_.push_back(compile_functions(config, layout, layout_, ranks[rank], model, request));
+    kinds_.push_back(compile_step(config, layout, layout_, ranks[rank], model, request));
   }
 }
 
@@ -115,8 +115,8 @@ void PipelineRanks::limit_pending(std::optional<std::int64_t> most) {
   layout_ = *pipeline_layout(limited, ranks_);
 }
 
-const CompiledFunctions& PipelineRanks::of(std::int64_t rank) {
-  CompiledFunctions& functions = kinds_[kind_of_[static_cast<std::size_t>(rank)]];
+const StepProgram& PipelineRanks::of(std::int64_t rank) {
+  StepProgram& functions = kinds_[kind_of_[static_cast<std::size_t>(rank)]];
   functions.pipeline->place({layout_.program, layout_.proof, rank});
   return functions;
 }
@@ -133,18 +133,18 @@ PipelinePlan plan_pipeline(
     std::vector<ir::StepEstimate> pairs;
     ir::StepEstimate update;
   };
-  std::map<const CompiledFunctions*, KindEstimate> kinds;
+  std::map<const StepProgram*, KindEstimate> kinds;
   plan.times.stages.resize(plan.layout.stages.size());
   plan.pending_bytes.resize(plan.layout.stages.size());
   for (std::int64_t rank = 0; rank < ranks.count(); ++rank) {
-    const CompiledFunctions& functions = ranks.of(rank);
+    const StepProgram& functions = ranks.of(rank);
     const auto [found, is_new] = kinds.try_emplace(&functions);
     KindEstimate& kind = found->second;
     if (is_new) {
       for (const CompiledStage& stage : functions.pipeline->stages)
         kind.stages.push_back(estimate_of(stage, estimate));
       for (const CompiledPair& pair : functions.pipeline->pairs) kind.pairs.push_back(estimate(pair.step));
-      kind.update = estimate(*functions.update);
+      kind.update = estimate(functions.at("update"));
       plan.message_bytes = message_bytes(functions);
     }
     ir::StepEstimate& computes = plan.computes.emplace_back();
@@ -158,7 +158,7 @@ PipelinePlan plan_pipeline(
           .backward_weight = backward_weight.step_s,
           .unshard = unshard.step_s};
       plan.pending_bytes[static_cast<std::size_t>(functions.pipeline->stages[i].stage)] =
-          functions.pipeline->stages[i].saved_bytes(Lasting::pending);
+          functions.pipeline->stages[i].saved_bytes(Lifetime::pending);
       computes.add(unshard, 1);
       std::int64_t forwards = program.microbatches, inputs = forwards, weights = forwards;  // alone
       for (std::size_t k = 0; k < pairs.size(); ++k) {

@@ -18,7 +18,7 @@
 #include "config/pipeline_layout.h"
 #include "parallel/pipeline/layers.h"
 #include "parallel/pipeline/simulate.h"
-#include "trainer/step/compiled_functions.h"
+#include "trainer/step/step_program.h"
 
 namespace rondo {
 
@@ -60,7 +60,7 @@ struct PipelinePlan {
 // The functions of all ranks.
 class PipelineRanks {
  public:
-  // `place`: of the ranks that are planned, among those of their stages. Throws what compile_functions
+  // `place`: of the ranks that are planned, among those of their stages. Throws what compile_step
   // throws.
   PipelineRanks(const JobConfig& config, const Layout& layout, std::int64_t place,
                 const std::shared_ptr<const Decoder>& model, const CompileRequest& request);
@@ -71,15 +71,15 @@ class PipelineRanks {
   void limit_pending(std::optional<std::int64_t> most);
   std::int64_t count() const { return std::ssize(kind_of_); }
   // As if for this rank, until the next call.
-  const CompiledFunctions& of(std::int64_t rank);
+  const StepProgram& of(std::int64_t rank);
   // What was compiled.
-  const std::vector<CompiledFunctions>& kinds() const { return kinds_; }
+  const std::vector<StepProgram>& kinds() const { return kinds_; }
 
  private:
   const JobConfig config_;
   const Layout ranks_;
   PipelineLayout layout_;
-  std::vector<CompiledFunctions> kinds_;
+  std::vector<StepProgram> kinds_;
   std::vector<std::size_t> kind_of_;  // by rank
 };
 

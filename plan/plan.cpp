@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "compiler/report/memory_timeline.h"
@@ -39,8 +40,8 @@ JobConfig replayed(JobConfig config, std::vector<std::string>& notes) {
 }
 
 // As the run decides it.
-void plan_repeat(CompiledFunctions& compiled, JobPlan& plan) {
-  if (!compiled.repeat) return;
+void plan_repeat(StepProgram& compiled, JobPlan& plan) {
+  if (compiled.repeat.empty()) return;
   const double gib = static_cast<double>(planned_memory(compiled).total_bytes()) / (1 << 30);
   if (compiled.repeat_fits(plan.usable_bytes)) {
     plan.notes.push_back(fmt::format(
@@ -51,7 +52,7 @@ void plan_repeat(CompiledFunctions& compiled, JobPlan& plan) {
   plan.notes.push_back(fmt::format(
       "a step whose experts overflow is skipped: to repeat it with room for all rows would take {:.3f} GiB",
       gib));
-  compiled.repeat.reset();
+  compiled.drop_repeat();
 }
 
 // Nothing, and a note, where the table is of another device.
@@ -78,10 +79,14 @@ EstimateStep estimate_on(const ir::DeviceModel& device, const Layout& layout,
   };
 }
 
-ir::StepEstimate estimate(const CompiledFunctions& functions, const Layout& layout, const EstimateStep& of) {
-  if (functions.train_step) return of(*functions.train_step);
-  ir::StepEstimate step = of(*functions.update);
-  step.add(of(*functions.accumulate), static_cast<double>(layout.microbatches));
+// Sums over the calls of a step; each function is estimated once.
+ir::StepEstimate estimate(const StepProgram& program, const EstimateStep& of) {
+  std::map<const CompiledStep*, std::int64_t> runs;
+  for (const Call& call : program.step) ++runs[call.function];
+  ir::StepEstimate step;
+  for (const CompiledStep& function : program.functions)
+    if (const auto match = runs.find(&function); match != runs.end())
+      step.add(of(function), static_cast<double>(match->second));
   return step;
 }
 
@@ -105,7 +110,7 @@ void plan_stages(PipelineRanks& ranks, const JobConfig& config, bool rank_is_ask
   plan.bubble_s = plan.pipeline->bubble_s(shown);
 }
 
-void add_times(const CompiledFunctions& functions, PlanTimes& times) {
+void add_times(const StepProgram& functions, PlanTimes& times) {
   for (const CompiledStep* function : functions.all()) {
     times.trace_ms += function->report().trace_ms;
     times.passes_ms += function->report().passes_ms;
@@ -184,14 +189,14 @@ JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::optional<std::
   request.traces = traces;
   const EstimateStep estimate_of =
       estimate_on(device, plan.layout, plan.expert_rows, measured_products(matmuls, device, plan.notes));
-  std::optional<CompiledFunctions> whole;
+  std::optional<StepProgram> whole;
   std::optional<PipelineRanks> ranks;
   if (config.parallelism.has_pipeline()) {
     request.traces = nullptr;  // ranks have functions of the same names
     ranks.emplace(config, plan.layout, plan.rank, model, request);
-    for (const CompiledFunctions& kind : ranks->kinds()) add_times(kind, plan.times);
+    for (const StepProgram& kind : ranks->kinds()) add_times(kind, plan.times);
   } else {
-    whole.emplace(compile_functions(config, plan.layout, std::nullopt, plan.rank, model, request));
+    whole.emplace(compile_step(config, plan.layout, std::nullopt, plan.rank, model, request));
     plan_repeat(*whole, plan);
     add_times(*whole, plan.times);
   }
@@ -199,9 +204,8 @@ JobPlan plan_job(const JobConfig& asked, std::int64_t world, std::optional<std::
   if (ranks)
     plan_stages(*ranks, config, rank.has_value(), estimate_of, plan);
   else
-    plan.step = estimate(*whole, plan.layout, estimate_of);
-  const CompiledFunctions& functions =
-      ranks ? ranks->of(plan.layout.mesh.coordinate(plan.rank, Axis::pp)) : *whole;
+    plan.step = estimate(*whole, estimate_of);
+  const StepProgram& functions = ranks ? ranks->of(plan.layout.mesh.coordinate(plan.rank, Axis::pp)) : *whole;
   for (const CompiledStep* function : functions.all())
     for (const ir::PassReport& pass : function->report().pipeline.passes)
       for (const std::string& note : pass.notes)

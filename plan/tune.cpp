@@ -22,7 +22,7 @@ struct CountedProduct {
   std::int64_t calls = 0;
 };
 
-void count_products(const CompiledFunctions& functions, std::vector<CountedProduct>& counted) {
+void count_products(const StepProgram& functions, std::vector<CountedProduct>& counted) {
   for (const CompiledStep* step : functions.all())
     for (ir::Product& product : ir::matmul_products(step->graph())) {
       auto known = std::find_if(counted.begin(), counted.end(),
@@ -39,9 +39,9 @@ std::vector<CountedProduct> products_of_job(const JobConfig& config, std::int64_
   std::vector<CountedProduct> counted;
   if (config.parallelism.has_pipeline()) {
     const PipelineRanks ranks(config, layout, 0, model, request);
-    for (const CompiledFunctions& kind : ranks.kinds()) count_products(kind, counted);
+    for (const StepProgram& kind : ranks.kinds()) count_products(kind, counted);
   } else {
-    count_products(compile_functions(config, layout, std::nullopt, 0, model, request), counted);
+    count_products(compile_step(config, layout, std::nullopt, 0, model, request), counted);
   }
   return counted;
 }

@@ -13,7 +13,7 @@ namespace rondo {
 
 // Of all ranks of a job of `world`: those of a stage have the products of its first one. `measured` sees each
 // row as it comes, in the order of the graph. An algorithm that is less than 1 % faster than LibTorch's
-// product is none. Throws Error(environment) where there is no GPU, and what compile_functions throws.
+// product is none. Throws Error(environment) where there is no GPU, and what compile_step throws.
 MatmulTable tune_matmuls(const JobConfig& config, std::int64_t world,
                          const std::function<void(const MatmulRow&)>& measured);
 

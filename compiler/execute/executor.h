@@ -40,6 +40,9 @@ struct ReplayFacts {
 
   double warm_up_ms = 0;  // run 1
   double capture_ms = 0;  // recording, in run 2
+
+  // Adds another executor of the same step, which runs it `runs` times.
+  void add(const ReplayFacts& other, std::int64_t runs);
 };
 
 class Executor {

@@ -290,4 +290,25 @@ std::unique_ptr<Executor> make_replay(const ir::Graph& graph, const ir::MemoryPl
   return std::make_unique<Replay>(graph, plan, std::move(memory), std::move(state), watch);
 }
 
+void ReplayFacts::add(const ReplayFacts& other, std::int64_t runs) {
+  instructions += runs * other.instructions;
+  views += other.views;
+  segments += runs * other.segments;
+  recorded_ops += runs * other.recorded_ops;
+  batch_bytes += runs * other.batch_bytes;
+  state_bytes += runs * other.state_bytes;
+  copied_results += runs * other.copied_results;
+  arena_bytes = std::max(arena_bytes, other.arena_bytes);
+  pool_bytes = std::max(pool_bytes, other.pool_bytes);
+  if (other.heap_bytes > heap_bytes) {
+    heap_bytes = other.heap_bytes;
+    largest_workspace_op = other.largest_workspace_op;
+  }
+  free_bytes_before = std::max(free_bytes_before, other.free_bytes_before);
+  free_bytes_after =
+      free_bytes_after == 0 ? other.free_bytes_after : std::min(free_bytes_after, other.free_bytes_after);
+  warm_up_ms += other.warm_up_ms;
+  capture_ms += other.capture_ms;
+}
+
 }  // namespace rondo

@@ -123,9 +123,8 @@ TEST_CASE("ranks with stages alike are compiled once, and have the memory of the
   CHECK(compiled.kinds().size() == (in_a_v ? 2 : 3));
   for (std::int64_t rank = 0; rank < kRanks; ++rank)
     CHECK(planned_memory(compiled.of(rank)).input_bytes ==
-          planned_memory(compile_functions(ranks.config, ranks.layout,
-                                           pipeline_layout(ranks.config, ranks.layout), rank, ranks.model,
-                                           ranks.request))
+          planned_memory(compile_step(ranks.config, ranks.layout, pipeline_layout(ranks.config, ranks.layout),
+                                      rank, ranks.model, ranks.request))
               .input_bytes);
 }
 
@@ -172,11 +171,11 @@ std::int64_t activation_bytes(const std::vector<std::string>& more) {
   PipelineRanks compiled = ranks.compiled();
   std::int64_t most = 0;
   for (std::int64_t rank = 0; rank < kRanks; ++rank) {
-    const CompiledFunctions& functions = compiled.of(rank);
+    const StepProgram& functions = compiled.of(rank);
     const PlannedMemory memory = planned_memory(functions);
     const auto of = [&](ir::InputKind kind) { return memory.input_bytes[static_cast<std::size_t>(kind)]; };
     std::int64_t bytes = memory.arena_bytes + of(ir::InputKind::saved) + of(ir::InputKind::batch);
-    for (const CompiledStage& stage : functions.pipeline->stages) bytes -= stage.saved_bytes(Lasting::step);
+    for (const CompiledStage& stage : functions.pipeline->stages) bytes -= stage.saved_bytes(Lifetime::step);
     most = std::max(most, bytes);
   }
   return most;

@@ -143,7 +143,7 @@ void Report::experts(const Decoder& model, const TrainStepOptions& options) {
   folder_.event("experts", {{"ranks", e.group.ranks}, {"rows", rows->room}, {"bytes", rows->bytes}});
 }
 
-void Report::compiled(const CompiledFunctions& functions) {
+void Report::compiled(const StepProgram& functions) {
   const std::int64_t planned = planned_memory(functions).total_bytes();
   double ms = 0;
   std::vector<std::string> graphs;

@@ -56,7 +56,7 @@ class Report {
   void data(const DataSummary& training, const DataSummary* validation);
   // Of training; nothing without experts.
   void experts(const Decoder& model, const TrainStepOptions& options);
-  void compiled(const CompiledFunctions& functions);
+  void compiled(const StepProgram& functions);
   void replaying(const ReplayFacts& facts);
 
   // The run goes on after `step`, from the checkpoint `from`, which took `seconds` to read: so do its

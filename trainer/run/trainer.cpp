@@ -88,7 +88,7 @@ void Trainer::compile() {
     log_warning(
         "the degrees of the experts and of the other layers do not nest, so the layout of values is not "
         "checked at each start; `rondo prove` checks it by playing steps");
-  functions_ = std::make_unique<CompiledFunctions>(compile_functions(
+  functions_ = std::make_unique<StepProgram>(compile_step(
       config_, layout_, pipeline_, environment_.rank, model_,
       compile_request(config_, device_.type(),
                       report_ ? report_->folder().graph_folder() : std::filesystem::path(), matmuls_)));
@@ -116,9 +116,9 @@ void Trainer::meet() {
   name_crash_file();
   // Only now has rank 0 taken the folder. Compiling once more is cheaper than keeping all the texts.
   if (config_.compile.dump_ranks == "all" && rank != 0 && config_.compile.dump != "none")
-    compile_functions(config_, layout_, pipeline_, rank, model_,
-                      compile_request(config_, device_.type(),
-                                      RunFolder::graph_folder_of(config_.job.dump_folder, rank), matmuls_));
+    compile_step(config_, layout_, pipeline_, rank, model_,
+                 compile_request(config_, device_.type(),
+                                 RunFolder::graph_folder_of(config_.job.dump_folder, rank), matmuls_));
 }
 
 // What decides about the numbers of a run and could differ between nodes.
@@ -140,7 +140,7 @@ std::vector<std::string> Trainer::settings() const {
 
 // Alike on all ranks: a step is repeated by all of them or by none.
 void Trainer::decide_repeats() {
-  if (!functions_->repeat) return;
+  if (functions_->repeat.empty()) return;
   const bool fits = functions_->repeat_fits(device_.tensor_bytes);
   if (groups_->maximum({fits ? 0 : 1})[0] == 0) return;
   if (report_)
@@ -149,7 +149,7 @@ void Trainer::decide_repeats() {
         "{:.1f} GiB, and has {:.1f}; parallelism.expert_overflow = \"drop\" trains on without such rows",
         static_cast<double>(planned_memory(*functions_).total_bytes()) / (1 << 30),
         static_cast<double>(device_.tensor_bytes) / (1 << 30)));
-  functions_->repeat.reset();
+  functions_->drop_repeat();
 }
 
 void Trainer::draw_weights() {

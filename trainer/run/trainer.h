@@ -129,7 +129,7 @@ class Trainer {
   std::shared_ptr<const Decoder> model_;
   // Destroyed from the bottom up: executors before the groups that they use.
   std::unique_ptr<ProcessGroups> groups_;
-  std::unique_ptr<CompiledFunctions> functions_;
+  std::unique_ptr<StepProgram> functions_;
   std::unique_ptr<TrainState> state_;
   std::optional<StepWatch> watch_;
   std::unique_ptr<StepRunner> runner_;

@@ -123,10 +123,9 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   return o;
 }
 
-CompiledFunctions compile_functions(const JobConfig& c, const Layout& layout,
-                                    const std::optional<PipelineLayout>& pipeline, std::int64_t rank,
-                                    const std::shared_ptr<const Decoder>& model,
-                                    const CompileRequest& request) {
+StepProgram compile_step(const JobConfig& c, const Layout& layout,
+                         const std::optional<PipelineLayout>& pipeline, std::int64_t rank,
+                         const std::shared_ptr<const Decoder>& model, const CompileRequest& request) {
   const TrainStepOptions options = step_options(c, layout, rank);
   if (!pipeline) return {make_train_step(model, options), request, c.validation.enable};
   const PipelineSchedule schedule{pipeline->program, pipeline->proof, layout.mesh.coordinate(rank, Axis::pp),

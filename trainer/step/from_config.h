@@ -14,8 +14,8 @@
 #include "datasets/loader.h"
 #include "launch/rendezvous/environment.h"
 #include "parallel/groups/groups.h"
-#include "trainer/step/compiled_functions.h"
 #include "trainer/step/functions/train_step.h"
+#include "trainer/step/step_program.h"
 
 namespace rondo {
 
@@ -32,10 +32,9 @@ CompileRequest compile_request(const JobConfig& config, const std::string& devic
                                const std::filesystem::path& graph_folder,
                                const std::optional<MatmulTable>& matmuls = std::nullopt);
 // The functions of a rank: of the whole model, or of the stages that it has of a pipeline.
-CompiledFunctions compile_functions(const JobConfig& config, const Layout& layout,
-                                    const std::optional<PipelineLayout>& pipeline, std::int64_t rank,
-                                    const std::shared_ptr<const Decoder>& model,
-                                    const CompileRequest& request);
+StepProgram compile_step(const JobConfig& config, const Layout& layout,
+                         const std::optional<PipelineLayout>& pipeline, std::int64_t rank,
+                         const std::shared_ptr<const Decoder>& model, const CompileRequest& request);
 DataOptions training_data(const JobConfig& config, const Layout& layout, const RankEnvironment& environment);
 // Fixed batches: the held-out documents of the training set, or all of a set of its own.
 DataOptions validation_data(const JobConfig& config, const Layout& layout,

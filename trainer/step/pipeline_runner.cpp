@@ -21,27 +21,6 @@ using at::Tensor;
 using pipeline::Action;
 using pipeline::ActionType;
 
-// The numbers of one executor's run, in those of a step with `runs` of them.
-void add(ReplayFacts& all, const ReplayFacts& one, std::int64_t runs) {
-  all.instructions += runs * one.instructions;
-  all.views += one.views;
-  all.segments += runs * one.segments;
-  all.recorded_ops += runs * one.recorded_ops;
-  all.batch_bytes += runs * one.batch_bytes;
-  all.state_bytes += runs * one.state_bytes;
-  all.copied_results += runs * one.copied_results;
-  all.arena_bytes = std::max(all.arena_bytes, one.arena_bytes);
-  all.pool_bytes = std::max(all.pool_bytes, one.pool_bytes);
-  if (one.heap_bytes > all.heap_bytes) {
-    all.heap_bytes = one.heap_bytes;
-    all.largest_workspace_op = one.largest_workspace_op;
-  }
-  all.free_bytes_before = std::max(all.free_bytes_before, one.free_bytes_before);
-  all.free_bytes_after = one.free_bytes_after;
-  all.warm_up_ms += one.warm_up_ms;
-  all.capture_ms += one.capture_ms;
-}
-
 }  // namespace
 
 PipelineRunner::PipelineRunner(const CompiledPipeline& compiled, const TrainState& state,
@@ -224,7 +203,7 @@ Tensor PipelineRunner::validate(const Batch& batch, std::int64_t valid_tokens) {
   return loss.defined() ? loss : no_loss_;
 }
 
-std::optional<ReplayFacts> PipelineRunner::facts() const {
+std::map<const Executor*, std::int64_t> PipelineRunner::runs_of_a_step() const {
   std::map<const Executor*, std::int64_t> runs;
   for (const auto& stage : stages_) ++runs[stage->executor(ir::Body::unshard, 0)];
   const std::vector<Action>& actions = compiled_.actions();
@@ -239,12 +218,7 @@ std::optional<ReplayFacts> PipelineRunner::facts() const {
     }
   }
   runs.erase(nullptr);
-  ReplayFacts facts;
-  for (const auto& [executor, count] : runs) {
-    if (executor->facts() == nullptr) return std::nullopt;
-    add(facts, *executor->facts(), count);
-  }
-  return facts;
+  return runs;
 }
 
 }  // namespace rondo

@@ -33,8 +33,8 @@ class PipelineRunner {
   void run(const StepBatch& batch);
   // The rank's share of the loss of a batch: [], 0 where it has no head.
   at::Tensor validate(const Batch& batch, std::int64_t valid_tokens);
-  // Of a step, over all bodies; none unless they are replayed. Complete after two steps.
-  std::optional<ReplayFacts> facts() const;
+  // How often a step runs each executor.
+  std::map<const Executor*, std::int64_t> runs_of_a_step() const;
 
  private:
   struct Received {  // or handed on by a stage of this rank

@@ -8,7 +8,6 @@
 
 #include "support/error.h"
 #include "support/scope.h"
-#include "trainer/step/batch_tensors.h"
 
 namespace rondo {
 namespace {
@@ -43,12 +42,14 @@ std::vector<SavedTensors> allocated(const std::map<std::string, ir::TensorType>&
   return all;
 }
 
-Tensor stream_of(const StepInput& input, const Streams& streams) {
-  if (input.name == kReceivedHidden) return streams.hidden;
-  return input.name == kReceivedGradient ? streams.gradient : Tensor();
+BatchSource source_of(const StepBatch& batch, std::int32_t microbatch, const Streams& streams) {
+  return {.microbatch = &batch.microbatches[static_cast<std::size_t>(microbatch)],
+          .valid_tokens = batch.valid_tokens,
+          .received_hidden = streams.hidden,
+          .received_gradient = streams.gradient};
 }
 
-// A tensor for what comes in; undefined where nothing does.
+// A tensor for what the function receives; undefined where it receives nothing.
 Tensor to_receive(const CompiledStep& step, c10::Device device) {
   for (const StepInput& input : step.function().inputs)
     if (is_received(input)) return allocated(input.type, device);
@@ -60,13 +61,13 @@ Tensor to_receive(const CompiledStep& step, c10::Device device) {
 PipelineStage::PipelineStage(const CompiledStage& compiled, const TrainState& state,
                              const SharedResources& shared, std::int32_t microbatches)
     : compiled_(compiled), state_(state), device_(state.tensor(kHalted).device()) {
-  unsharded_ = allocated(compiled.saved(Lasting::step), 1, device_, shared.memory)[0];
+  unsharded_ = allocated(compiled.saved(Lifetime::step), 1, device_, shared.memory)[0];
   const std::vector<SavedTensors> pending =
-      allocated(compiled.saved(Lasting::pending), compiled.pending_slots, device_, shared.memory);
+      allocated(compiled.saved(Lifetime::pending), compiled.pending_slots, device_, shared.memory);
   if (const CompiledStep* step = compiled.body(ir::Body::unshard))
     unshard_ = step->bind(state_of(step->function(), {}), shared);
   for (SavedTensors& saved :
-       allocated(compiled.saved(Lasting::microbatch), compiled.slots, device_, shared.memory)) {
+       allocated(compiled.saved(Lifetime::microbatch), compiled.slots, device_, shared.memory)) {
     saved.insert(pending[slots_.size() % pending.size()].begin(),
                  pending[slots_.size() % pending.size()].end());
     Slot& slot = slots_.emplace_back();
@@ -101,8 +102,7 @@ void PipelineStage::run(ir::Body body, std::int32_t microbatch, const StepBatch&
 std::vector<Tensor> PipelineStage::prepare(ir::Body body, std::int32_t microbatch, const StepBatch& batch,
                                            const Streams& streams) {
   wait_for_room(body, microbatch);
-  return batch_of(body, batch.microbatches[static_cast<std::size_t>(microbatch)], batch.valid_tokens,
-                  streams);
+  return batch_of(body, source_of(batch, microbatch, streams));
 }
 
 // What the body writes anew must have left; gradients of weights go on beside a message.
@@ -113,11 +113,8 @@ void PipelineStage::wait_for_room(ir::Body body, std::int32_t microbatch) {
 }
 
 const Tensor& PipelineStage::validate(const Batch& batch, std::int64_t valid_tokens, const Tensor& hidden) {
-  std::vector<Tensor> tensors;
-  for (const StepInput& input : compiled_.validate->function().inputs)
-    if (input.kind == ir::InputKind::batch)
-      tensors.push_back(input.name == kReceivedHidden ? hidden : batch_tensor(batch, input, valid_tokens));
-  validate_->run(tensors);
+  const BatchSource source{.microbatch = &batch, .valid_tokens = valid_tokens, .received_hidden = hidden};
+  validate_->run(source.tensors(compiled_.validate->function()));
   return validated_.begin()->second;
 }
 
@@ -186,14 +183,13 @@ void PipelineStage::take_memory_of_batches(const CompiledBody& body) {
   batches_.at(body.body).stage(like);
 }
 
-// What lies on the host is staged; what was received lies where it is read.
-std::vector<Tensor> PipelineStage::batch_of(ir::Body body, const Batch& batch, std::int64_t valid_tokens,
-                                            const Streams& streams) {
+// Tensors on the host are staged; received ones stay where they are.
+std::vector<Tensor> PipelineStage::batch_of(ir::Body body, const BatchSource& source) {
   std::vector<Tensor> from_host, all;
   for (const StepInput& input : compiled_.body(body)->function().inputs) {
     if (input.kind != ir::InputKind::batch) continue;
-    all.push_back(stream_of(input, streams));
-    if (!all.back().defined()) from_host.push_back(batch_tensor(batch, input, valid_tokens));
+    all.push_back(is_received(input) ? source.tensor(input) : Tensor());
+    if (!is_received(input)) from_host.push_back(source.tensor(input));
   }
   const std::vector<Tensor> staged = batches_.at(body).stage(from_host);
   for (auto next = staged.begin(); Tensor & tensor : all)
@@ -204,15 +200,14 @@ std::vector<Tensor> PipelineStage::batch_of(ir::Body body, const Batch& batch, s
 void PipelineStage::run_eagerly(ir::Body body, std::int32_t microbatch, const StepBatch& batch,
                                 const Streams& streams) {
   wait_for_room(body, microbatch);
-  const Batch& rows = batch.microbatches[static_cast<std::size_t>(microbatch)];
+  const BatchSource source = source_of(batch, microbatch, streams);
   std::vector<Tensor> inputs;
   for (const StepInput& input : compiled_.accumulate->function().inputs) {
     if (input.kind != ir::InputKind::batch) {
       inputs.push_back(state_tensor(input, microbatch));
       continue;
     }
-    const Tensor stream = stream_of(input, streams), host = batch_tensor(rows, input, batch.valid_tokens);
-    inputs.push_back(host.defined() ? host.to(device_) : stream);
+    inputs.push_back(is_received(input) ? source.tensor(input) : source.tensor(input).to(device_));
   }
   const ObservedRun observed(compiled_.accumulate->function().name + "." + std::string(name_of(body)));
   compiled_.eager(body, microbatch, inputs);

@@ -19,7 +19,8 @@
 #include "compiler/execute/host_transfers.h"
 #include "datasets/loader.h"
 #include "parallel/groups/messages.h"
-#include "trainer/step/compiled_functions.h"
+#include "trainer/step/functions/batch_tensor.h"
+#include "trainer/step/pipeline_program.h"
 #include "trainer/step/train_state.h"
 
 namespace rondo {
@@ -47,7 +48,7 @@ class PipelineStage {
                                   const Streams& streams);
   at::Tensor state_tensor(const StepInput& input, std::int32_t microbatch) const;
   std::int32_t slot_number(std::int32_t microbatch) const;
-  // Leaves kSentHidden or kStageLoss, and returns it.
+  // Leaves kSentHidden or BatchTensor::stage_loss, and returns it.
   const at::Tensor& validate(const Batch& batch, std::int64_t valid_tokens, const at::Tensor& hidden);
 
   // kSentHidden or kSentGradient, and the message that takes it away.
@@ -72,8 +73,7 @@ class PipelineStage {
   at::Tensor state_tensor(const StepInput& input, const SavedTensors& saved) const;
   std::vector<at::Tensor> state_of(const StepFunction& function, const SavedTensors& saved) const;
   void take_memory_of_batches(const CompiledBody& body);
-  std::vector<at::Tensor> batch_of(ir::Body body, const Batch& batch, std::int64_t valid_tokens,
-                                   const Streams& streams);
+  std::vector<at::Tensor> batch_of(ir::Body body, const BatchSource& source);
   void wait_for_room(ir::Body body, std::int32_t microbatch);
   void run_eagerly(ir::Body body, std::int32_t microbatch, const StepBatch& batch, const Streams& streams);
 

@@ -1,35 +1,27 @@
-// Batches are wrapped by from_blob, and staged where the device fetches them by itself. All numbers of a step
-// are concatenated and copied to the host at once. A step that halted is followed by at most one that did
-// nothing: it is waited for before the state goes on, so that nothing reads what is overwritten then.
-// Executors exist only for functions that were compiled. Shared resources are declared before the executors
-// and outlive them. Whether dropped tokens alone stopped a step is asked as the step asks for infinities: the
-// sum of loss and norm is finite.
+// Batches are wrapped by from_blob, and staged where the device fetches them by itself: all of a step before
+// its first call, since a recording must not allocate. The numbers of a step are concatenated and copied to
+// the host at once. At most one step follows a step that halted; the runner waits for it before the state
+// changes again. Dropped tokens alone stopped a step if the sum of loss and norm is finite.
 #include "trainer/step/step_runner.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <numeric>
 
 #include "support/error.h"
-#include "trainer/step/batch_tensors.h"
 
 namespace rondo {
 namespace {
 
-at::Tensor scalar(double value) { return at::full({}, value, at::TensorOptions().dtype(at::kFloat)); }
-
-// All plain results (fp32 or fp64) in a row.
+// Concatenates the plain results (fp32 or fp64).
 at::Tensor row_of(const std::vector<at::Tensor>& results) {
   std::vector<at::Tensor> flat;
   for (const at::Tensor& result : results) flat.push_back(result.reshape({-1}));
   return at::cat(flat);
 }
 
-// The numbers of such a row on the host, by the names of the results.
+// Returns the numbers of such a row by the names of the results.
 std::map<std::string, std::vector<double>> by_name(const StepFunction& function,
                                                    const std::vector<at::Tensor>& results,
                                                    const at::Tensor& row) {
@@ -62,50 +54,47 @@ StepResult read(const StepFunction& function, const std::vector<at::Tensor>& res
   return result;
 }
 
+// How often a step runs a function.
+std::size_t count(const std::vector<Call>& calls, const CompiledStep* function) {
+  return static_cast<std::size_t>(
+      std::count_if(calls.begin(), calls.end(), [&](const Call& call) { return call.function == function; }));
+}
+
 }  // namespace
 
-StepRunner::StepRunner(const CompiledFunctions& functions, const TrainState& state,
-                       const SharedResources& shared)
-    : functions_(functions),
-      shared_(shared),
-      learning_rates_(shared.memory, kUnderWay),
-      numbers_(shared.memory, kUnderWay) {
-  const auto bind = [&](const CompiledStep& step) {
-    return step.bind(state.inputs_of(step.function()), shared_);
-  };
-  if (functions.pipeline)
-    pipeline_.emplace(*functions.pipeline, state, shared_);
-  else if (functions.trains())
-    forward_backward_ = bind(functions.forward_backward());
-  if (functions.trains()) halted_ = state.tensor(kHalted);
-  if (functions.update) update_ = bind(*functions.update);
-  if (functions.repeat) repeat_ = bind(*functions.repeat);
-  if (!functions.validate) return;
-  validate_ = bind(*functions.validate);
+StepRunner::StepRunner(const StepProgram& program, const TrainState& state, const SharedResources& shared)
+    : program_(program), shared_(shared), numbers_(shared.memory, kInFlight) {
+  if (program.pipeline) pipeline_.emplace(*program.pipeline, state, shared_);
+  if (!program.step.empty()) halted_ = state.tensor(kHalted);
+  bind(program.step, state);
+  bind(program.repeat, state);
+  bind(program.validation, state);
 }
 
-const StepFunction& StepRunner::last_function(const CompiledStep* forward_backward) const {
-  return functions_.update ? functions_.update->function() : forward_backward->function();
+void StepRunner::bind(const std::vector<Call>& calls, const TrainState& state) {
+  for (const Call& call : calls)
+    if (!bound_.contains(call.function))
+      bound_.emplace(call.function,
+                     Bound{call.function->bind(state.inputs_of(call.function->function()), shared_),
+                           StagedBatches(shared_.memory, kInFlight * count(calls, call.function))});
 }
 
-std::vector<at::Tensor> StepRunner::issue(Executor* forward_backward, const Step& step) {
+std::vector<at::Tensor> StepRunner::issue(const std::vector<Call>& calls, const Step& step) {
   const std::vector<Batch>& microbatches = step.batch.microbatches;
-  if (!microbatches_) microbatches_.emplace(shared_.memory, kUnderWay * microbatches.size());
-  const at::Tensor learning_rate = scalar(step.learning_rate);
-  std::vector<at::Tensor> of_update;
-  if (update_) of_update = learning_rates_.stage({learning_rate});  // before anything is recorded
-  if (pipeline_) {
-    pipeline_->run(step.batch);
-    return update_->run(of_update);
+  RONDO_ASSERT(pipeline_ || microbatches.size() == count(calls, calls.front().function),
+               "a step has the microbatches of its program");
+  std::vector<std::vector<at::Tensor>> batches;
+  for (const Call& call : calls) {
+    const BatchSource source{.microbatch = &microbatches[call.microbatch],
+                             .valid_tokens = step.batch.valid_tokens,
+                             .learning_rate = step.learning_rate};
+    batches.push_back(bound_.at(call.function).batches.stage(source.tensors(call.function->function())));
   }
-  for (const Batch& microbatch : microbatches) {
-    std::vector<at::Tensor> tensors =
-        batch_tensors(microbatch, functions_.forward_backward().function(), step.batch.valid_tokens);
-    if (!update_) tensors.push_back(learning_rate);
-    std::vector<at::Tensor> results = forward_backward->run(microbatches_->stage(tensors));
-    if (!update_) return results;
-  }
-  return update_->run(of_update);
+  if (pipeline_) pipeline_->run(step.batch);
+  std::vector<at::Tensor> results;
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    results = bound_.at(calls[i].function).executor->run(batches[i]);
+  return results;
 }
 
 void StepRunner::begin(StepBatch batch, double learning_rate) {
@@ -115,54 +104,59 @@ void StepRunner::begin(StepBatch batch, double learning_rate) {
 }
 
 void StepRunner::launch(Step& step) {
-  step.results = issue(forward_backward_.get(), step);
+  step.results = issue(program_.step, step);
   numbers_.ask(row_of(step.results));
 }
 
 void StepRunner::begin_again() {
-  for (Step& step : steps_) {
-    if (!std::exchange(step.did_nothing, false)) continue;
-    launch(step);
-  }
+  for (Step& step : steps_)
+    if (std::exchange(step.did_nothing, false)) launch(step);
 }
 
 StepResult StepRunner::finish() {
   begin_again();
   const Step step = std::move(steps_.front());
   steps_.pop_front();
-  const CompiledStep* compiled = functions_.pipeline ? nullptr : &functions_.forward_backward();
-  StepResult result = read(last_function(compiled), step.results, numbers_.read());
+  StepResult result = read(program_.step.back().function->function(), step.results, numbers_.read());
   if (result.finite) return result;
   for (Step& later : steps_) {
     numbers_.read();
     later.did_nothing = true;
   }
   if (result.dropped_tokens == 0) return result;
-  if (!repeat_) {
+  if (program_.repeat.empty()) {
     result.finite = result.skipped = std::isfinite(result.loss + result.grad_norm);
     if (result.skipped) halted_.zero_();
     return result;
   }
   halted_.zero_();
-  const std::vector<at::Tensor> results = issue(repeat_.get(), step);
-  StepResult again = read(last_function(&*functions_.repeat), results, row_of(results).cpu());
+  const std::vector<at::Tensor> results = issue(program_.repeat, step);
+  StepResult again = read(program_.repeat.back().function->function(), results, row_of(results).cpu());
   again.repeated = true;
   again.dropped_tokens = result.dropped_tokens;
   return again;
 }
 
 std::optional<ReplayFacts> StepRunner::replay_facts() const {
-  if (pipeline_) return pipeline_->facts();
-  const ReplayFacts* facts = forward_backward_->facts();
-  return facts == nullptr ? std::nullopt : std::optional(*facts);
+  std::map<const Executor*, std::int64_t> runs;
+  if (pipeline_) runs = pipeline_->runs_of_a_step();
+  for (const Call& call : program_.step) ++runs[bound_.at(call.function).executor.get()];
+  ReplayFacts facts;
+  for (const auto& [executor, count] : runs) {
+    if (executor->facts() == nullptr) return std::nullopt;
+    facts.add(*executor->facts(), count);
+  }
+  return facts;
 }
 
 double StepRunner::validate(const StepBatch& batch) {
-  const Batch& only = batch.microbatches[0];
+  const Batch& rows = batch.microbatches[0];
+  BatchSource source{.microbatch = &rows, .valid_tokens = batch.valid_tokens};
+  if (pipeline_) source.stage_loss = pipeline_->validate(rows, batch.valid_tokens);
+  const CompiledStep* const function = program_.validation.front().function;
   const std::vector<at::Tensor> results =
-      validate_->run(pipeline_ ? std::vector{pipeline_->validate(only, batch.valid_tokens)}
-                               : batch_tensors(only, functions_.validate->function(), batch.valid_tokens));
-  return read(functions_.validate->function(), results, row_of(results).cpu()).loss;
+      bound_.at(function).executor->run(source.tensors(function->function()));
+  return read(function->function(), results, row_of(results).cpu()).loss;
 }
 
 }  // namespace rondo

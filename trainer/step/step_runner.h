@@ -1,17 +1,18 @@
-// Runs optimizer steps and validation batches with whichever executor the configuration asks for.
+// Runs the calls of a StepProgram: optimizer steps and validation batches, with any executor.
 //
-// A step may be begun before the one before it is known to have done anything: at most two are under way. One
-// that is not finite or has no room for all rows halts the state (train_step.h: kHalted), so what was begun
-// behind it changed nothing. It is begun again once the state may go on, with the bits that it would have
-// had.
+// At most two steps are in flight: a step may begin before the host has read the numbers of the one before it.
+// A step that is not finite, or whose experts have no room for all tokens, halts the state (train_step.h:
+// kHalted), so the step behind it changes nothing. That step begins again once the state may change, with
+// the bits that it would have had.
 //
-// A step whose experts have no room for all rows changes nothing but the totals of its microbatches, which
-// its update clears. The runner then runs it again with room for all, where that was compiled; otherwise the
-// step is skipped. Ranks decide alike, since they read the same sum.
+// A step whose experts overflow changes only the totals of its microbatches, which its update clears. It is
+// repeated with room for all tokens where the program has a repeat, else skipped. All ranks read the same sum
+// and so decide the same.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,8 +20,8 @@
 
 #include "compiler/execute/host_transfers.h"
 #include "datasets/loader.h"
-#include "trainer/step/compiled_functions.h"
 #include "trainer/step/pipeline_runner.h"
+#include "trainer/step/step_program.h"
 #include "trainer/step/train_state.h"
 
 namespace rondo {
@@ -29,31 +30,31 @@ struct StepResult {
   double loss = 0;                            // mean over all valid tokens of the step, all ranks
   double grad_norm = 0;                       // before clipping
   bool finite = true;                         // false: the state was left as it was, bit for bit
-  std::optional<float> load_imbalance = {};   // of models with routers; train_step.h
+  std::optional<float> load_imbalance = {};   // with routers; train_step.h
   std::vector<float> tokens_per_expert = {};  // [L, E], row by row; empty without routers
-  float dropped_tokens = 0;                   // rows without room, of the first try
-  bool repeated = false;                      // with room for all; the other numbers are those of that
-  bool skipped = false;                       // nothing but dropped tokens stopped it
+  float dropped_tokens = 0;                   // without room at the first try
+  bool repeated = false;                      // with room for all; the numbers above are the repeat's
+  bool skipped = false;                       // dropped tokens alone stopped it
 };
 
 class StepRunner {
  public:
-  // `functions` outlive this. `shared` comes from share_resources(functions.all(), ...).
-  StepRunner(const CompiledFunctions& functions, const TrainState& state, const SharedResources& shared);
+  // `program` outlives this. `shared` comes from share_resources(program.all(), ...).
+  StepRunner(const StepProgram& program, const TrainState& state, const SharedResources& shared);
 
-  // Hands the device a step behind those under way, at most one. REQUIRES: none of these was not finite.
+  // Issues a step behind those in flight, at most one. REQUIRES: every step in flight is finite.
   void begin(StepBatch batch, double learning_rate);
-  // Waits for the oldest step under way and for nothing behind it. Where its experts had no room it was
-  // repeated or skipped, and the step behind it comes again. REQUIRES: under_way() > 0.
+  // Waits for the oldest step in flight and for nothing behind it. Where its experts overflowed, it is
+  // repeated or skipped, and the step behind it begins again. REQUIRES: in_flight() > 0.
   StepResult finish();
-  std::size_t under_way() const { return steps_.size(); }
+  std::size_t in_flight() const { return steps_.size(); }
   StepResult run(StepBatch batch, double learning_rate) {
     begin(std::move(batch), learning_rate);
     return finish();
   }
-  // The loss.
+  // Returns the loss of the batch.
   double validate(const StepBatch& batch);
-  // Of what does forward and backward, complete after its second run; none unless it is replayed.
+  // Counts of one step over all its calls, complete after two steps; nullopt unless it is replayed.
   std::optional<ReplayFacts> replay_facts() const;
 
  private:
@@ -61,25 +62,26 @@ class StepRunner {
     StepBatch batch;
     double learning_rate = 0;
     std::vector<at::Tensor> results = {};  // on the device, until the next step
-    bool did_nothing = false;              // since the one before it halted
+    bool did_nothing = false;              // because the step before it halted
   };
-  static constexpr std::size_t kUnderWay = 2;
+  // A bound function, and the memory from which its device fetches the batch inputs of the steps in flight.
+  struct Bound {
+    std::unique_ptr<Executor> executor;
+    StagedBatches batches;
+  };
+  static constexpr std::size_t kInFlight = 2;
 
-  // `forward_backward`: nullptr of a pipeline.
-  std::vector<at::Tensor> issue(Executor* forward_backward, const Step& step);
+  void bind(const std::vector<Call>& calls, const TrainState& state);
+  std::vector<at::Tensor> issue(const std::vector<Call>& calls, const Step& step);
   void launch(Step& step);
   void begin_again();
-  // Of the function that has the step's results.
-  const StepFunction& last_function(const CompiledStep* forward_backward) const;
 
-  const CompiledFunctions& functions_;
-  at::Tensor halted_;       // of the state; undefined where nothing is trained
-  SharedResources shared_;  // above the executors, which go first
-  std::unique_ptr<Executor> forward_backward_, repeat_, update_, validate_;  // nullptr: not compiled
+  const StepProgram& program_;
+  at::Tensor halted_;       // state; undefined where nothing is trained
+  SharedResources shared_;  // above the executors, which are destroyed first
+  std::map<const CompiledStep*, Bound> bound_;
   std::optional<PipelineRunner> pipeline_;
-  std::deque<Step> steps_;  // under way, the oldest first
-  std::optional<StagedBatches> microbatches_;
-  StagedBatches learning_rates_;
+  std::deque<Step> steps_;  // in flight, the oldest first
   LateNumbers numbers_;
 };
 

@@ -137,21 +137,21 @@ class MutantRank {
 
  private:
   // Of graphs that were traced, or have been through passes already.
-  CompiledFunctions compile(const std::shared_ptr<TracedGraphs>& graphs,
-                            const std::optional<PipelineLayout>& pipeline, bool passes) const {
+  StepProgram compile(const std::shared_ptr<TracedGraphs>& graphs,
+                      const std::optional<PipelineLayout>& pipeline, bool passes) const {
     CompileRequest request = compile_request(config_, "cpu", {});
     request.executor = ExecutorKind::interpreter;
     if (!passes) request.options.passes = {};
     request.traces = graphs;
-    return compile_functions(config_, layout_, pipeline, environment_.rank, decoder_, request);
+    return compile_step(config_, layout_, pipeline, environment_.rank, decoder_, request);
   }
-  static TracedGraphs graphs(const CompiledFunctions& compiled) {
+  static TracedGraphs graphs(const StepProgram& compiled) {
     TracedGraphs all;
     for (const CompiledStep* step : compiled.all()) all.emplace(step->function().name, step->graph());
     return all;
   }
 
-  Played play(const CompiledFunctions& compiled) {
+  Played play(const StepProgram& compiled) {
     std::vector<const StepFunction*> functions;
     for (const CompiledStep* step : compiled.all()) functions.push_back(&step->function());
     const TrainState state(*decoder_, functions, /*seed=*/1, layout_.mesh, environment_.rank,
@@ -172,7 +172,7 @@ class MutantRank {
 
   // What is wrong before anything is played, alike on all ranks, of which some may have no part of it.
   std::string refusal(const TracedGraphs& graphs, std::optional<PipelineLayout>& pipeline,
-                      std::optional<CompiledFunctions>& compiled) {
+                      std::optional<StepProgram>& compiled) {
     static constexpr std::array<const char*, 3> kRules = {"shardings_agree", "parameters_keep_their_places",
                                                           "proof of the program"};
     std::int64_t rule = -1;
@@ -196,7 +196,7 @@ class MutantRank {
 
   // "refused: RULE", "differs by 0.5", "fails: WHY" or "escapes"; alike on all ranks.
   std::string verdict(const TracedGraphs& graphs, std::optional<PipelineLayout> pipeline) {
-    std::optional<CompiledFunctions> compiled;
+    std::optional<StepProgram> compiled;
     if (std::string refused = refusal(graphs, pipeline, compiled); !refused.empty()) return refused;
     double beyond = 0;
     std::string failure;

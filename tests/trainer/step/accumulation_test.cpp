@@ -55,26 +55,26 @@ TEST_CASE("the update overwrites state and sums where they lie: in fp32 it plans
                     dtype = GENERATE("float32", "bfloat16", "float64");
   INFO(model << ", " << dtype);
   const SmallJob job = accumulating(model, 1, {"--training.dtype=" + dtype});
-  const CompiledFunctions compiled = job.compile(ExecutorKind::replay);
-  const ir::Graph& update = compiled.update->graph();
+  const StepProgram compiled = job.compile(ExecutorKind::replay);
+  const ir::Graph& update = compiled.at("update").graph();
   CHECK(count(update, "rondo.adamw_.default") == 1);
   CHECK(count(update, "rondo.adamw.default") == 0);
   CHECK(count(update, "aten.zero.default") == 0);
-  const std::int64_t gradients = bytes_of(compiled.update->function(), ir::InputKind::parameter);
+  const std::int64_t gradients = bytes_of(compiled.at("update").function(), ir::InputKind::parameter);
   REQUIRE(gradients > 4 * kSmall);
   // Sums are fp32, and fp64 for fp64: gradients of another dtype are cast.
-  CHECK(arena(*compiled.update) < (dtype == "bfloat16" ? gradients : 0) + kSmall);
+  CHECK(arena(compiled.at("update")) < (dtype == "bfloat16" ? gradients : 0) + kSmall);
   // Nor does a microbatch keep gradients until the last of them is there.
   const SmallJob whole(model, 1, {"--training.dtype=" + dtype});
-  CHECK(arena(*compiled.accumulate) <= arena(*whole.compile(ExecutorKind::replay).train_step));
+  CHECK(arena(compiled.at("accumulate")) <= arena(whole.compile(ExecutorKind::replay).at("train_step")));
 }
 
 TEST_CASE("an eager update makes no copy of what it overwrites") {
   cpu_memory::install();
   const SmallJob job = accumulating("deepseek_v3", 1, {});
-  const CompiledFunctions compiled = job.compile(ExecutorKind::eager);
+  const StepProgram compiled = job.compile(ExecutorKind::eager);
   const TrainState state = job.state(compiled, c10::kCPU);
-  const auto update = compiled.update->bind(state.inputs_of(compiled.update->function()), {});
+  const auto update = compiled.at("update").bind(state.inputs_of(compiled.at("update").function()), {});
   const std::vector<at::Tensor> learning_rate{at::full({}, 1e-3f, at::kFloat)};
   update->run(learning_rate);
   const std::int64_t before = cpu_memory::live_bytes();
@@ -93,19 +93,18 @@ TEST_CASE("replicas sum their gradients once a step, a bucket at a time, and sha
                            fmt::format("--parallelism.data_parallel_shard_degree={}", shard),
                            fmt::format("--parallelism.expert_parallel_degree={}", experts)};
   const SmallJob job = accumulating(model, replicate * shard, flags), whole(model, replicate * shard, flags);
-  const CompiledFunctions compiled = job.compile(ExecutorKind::replay),
-                          once = whole.compile(ExecutorKind::replay);
+  const StepProgram compiled = job.compile(ExecutorKind::replay), once = whole.compile(ExecutorKind::replay);
   const bool routers = model == "deepseek_v3";
   // The valid tokens are summed in the forward, loss and norm and the load of experts in the update; what
   // single microbatches sum beside that are gradients.
   const int others = 2 + routers;
-  const int sums = count(once.train_step->graph(), ir::kAllReduce) - others;
+  const int sums = count(once.at("train_step").graph(), ir::kAllReduce) - others;
   CHECK(sums >= 4);
-  CHECK(count(compiled.accumulate->graph(), ir::kAllReduce) == 1);
-  CHECK(count(compiled.update->graph(), ir::kAllReduce) == sums + others - 1);
-  CHECK(count(compiled.accumulate->graph(), ir::kReduceScatter) ==
-        count(once.train_step->graph(), ir::kReduceScatter));
-  CHECK(count(compiled.update->graph(), ir::kReduceScatter) == 0);
+  CHECK(count(compiled.at("accumulate").graph(), ir::kAllReduce) == 1);
+  CHECK(count(compiled.at("update").graph(), ir::kAllReduce) == sums + others - 1);
+  CHECK(count(compiled.at("accumulate").graph(), ir::kReduceScatter) ==
+        count(once.at("train_step").graph(), ir::kReduceScatter));
+  CHECK(count(compiled.at("update").graph(), ir::kReduceScatter) == 0);
   // Not one for each parameter.
   CHECK(sums < std::ssize(job.decoder->parameters()) / 2);
 }
@@ -118,11 +117,11 @@ TEST_CASE("with fsdp_gradient_sync = step the update scatters all gradients once
   SmallJob::Flags flags = {fmt::format("--parallelism.data_parallel_replicate_degree={}", replicate),
                            fmt::format("--parallelism.data_parallel_shard_degree={}", shard),
                            fmt::format("--parallelism.expert_parallel_degree={}", experts)};
-  const CompiledFunctions often = accumulating(model, replicate * shard, flags).compile(ExecutorKind::replay);
+  const StepProgram often = accumulating(model, replicate * shard, flags).compile(ExecutorKind::replay);
   flags.push_back(kSyncOnce);
   const SmallJob job = accumulating(model, replicate * shard, flags);
-  const CompiledFunctions once = job.compile(ExecutorKind::replay);
-  const ir::Graph &of_microbatch = often.accumulate->graph(), &of_step = once.update->graph();
+  const StepProgram once = job.compile(ExecutorKind::replay);
+  const ir::Graph &of_microbatch = often.at("accumulate").graph(), &of_step = once.at("update").graph();
   std::int64_t sums = 0, padded = 0;
   for (const ParameterRule& rule : job.decoder->parameters()) {
     const Placement place = placement_of(rule, job.layout.mesh, job.rank);
@@ -133,13 +132,14 @@ TEST_CASE("with fsdp_gradient_sync = step the update scatters all gradients once
   CHECK(reduce_scattered_bytes(of_step) == padded);
   const int scattered = count(of_step, ir::kReduceScatter);
   CHECK(scattered > 0);
-  CHECK(count(of_microbatch, ir::kReduceScatter) - count(once.accumulate->graph(), ir::kReduceScatter) ==
+  CHECK(count(of_microbatch, ir::kReduceScatter) - count(once.at("accumulate").graph(), ir::kReduceScatter) ==
         scattered);
-  CHECK(reduce_scattered_bytes(of_microbatch) - reduce_scattered_bytes(once.accumulate->graph()) == padded);
+  CHECK(reduce_scattered_bytes(of_microbatch) - reduce_scattered_bytes(once.at("accumulate").graph()) ==
+        padded);
   // Replicas sum what that brought.
-  CHECK(count(of_step, ir::kAllReduce) == count(often.update->graph(), ir::kAllReduce));
+  CHECK(count(of_step, ir::kAllReduce) == count(often.at("update").graph(), ir::kAllReduce));
   std::int64_t held = 0;
-  for (const StepInput& input : once.accumulate->function().inputs)
+  for (const StepInput& input : once.at("accumulate").function().inputs)
     if (input.name.starts_with("unsharded_grad.")) held += ir::storage_bytes(input.type);
   CHECK(held == sums);
 }
@@ -149,16 +149,16 @@ TEST_CASE("a backward that adds whole gradients up holds one at a time") {
                                 "--training.local_batch_size=1"};
   SmallJob::Flags with_sums = deep;
   with_sums.push_back(kSyncOnce);
-  const CompiledFunctions often = accumulating("llama3", 1, deep).compile(ExecutorKind::replay),
-                          once = accumulating("llama3", 1, with_sums).compile(ExecutorKind::replay);
-  const std::int64_t gradients = bytes_of(once.update->function(), ir::InputKind::parameter);
-  CHECK(arena(*often.accumulate) >= gradients);
-  CHECK(arena(*once.accumulate) < gradients / 2);
+  const StepProgram often = accumulating("llama3", 1, deep).compile(ExecutorKind::replay),
+                    once = accumulating("llama3", 1, with_sums).compile(ExecutorKind::replay);
+  const std::int64_t gradients = bytes_of(once.at("update").function(), ir::InputKind::parameter);
+  CHECK(arena(often.at("accumulate")) >= gradients);
+  CHECK(arena(once.at("accumulate")) < gradients / 2);
 }
 
 TEST_CASE("a step of one microbatch is the same with either gradient sync") {
   const auto text = [](const SmallJob::Flags& flags) {
-    return ir::print(SmallJob("llama3", 2, flags).compile(ExecutorKind::replay).train_step->graph());
+    return ir::print(SmallJob("llama3", 2, flags).compile(ExecutorKind::replay).at("train_step").graph());
   };
   CHECK(text({kSyncOnce}) == text({}));
 }

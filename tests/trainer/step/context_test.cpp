@@ -55,8 +55,8 @@ Saved saved(const std::string& model, std::int64_t ranks, const std::string& met
                  "--compile.memory_policy=" + policy};
   if (model == "llama3") flags.emplace_back("--model.n_kv_heads=4");  // one for each of four ranks
   const SmallJob job(model, ranks, flags + shared_by(ranks, method));
-  const CompiledFunctions compiled = job.compile(ExecutorKind::replay);
-  const ir::MemoryReport& memory = compiled.forward_backward().report().memory;
+  const StepProgram compiled = job.compile(ExecutorKind::replay);
+  const ir::MemoryReport& memory = compiled.at("train_step").report().memory;
   Saved found{static_cast<double>(memory.saved_bytes)};
   for (const auto& module : memory.saved) found.by_module[module.module] = static_cast<double>(module.bytes);
   return found;

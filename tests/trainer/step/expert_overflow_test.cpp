@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-CompiledFunctions compiled(const SmallJob::Flags& flags, ExecutorKind kind = ExecutorKind::replay) {
+StepProgram compiled(const SmallJob::Flags& flags, ExecutorKind kind = ExecutorKind::replay) {
   SmallJob::Flags all = {"--parallelism.expert_parallel_degree=4",
                          "--parallelism.expert_capacity_factor=0.5"};
   all.insert(all.end(), flags.begin(), flags.end());
@@ -24,31 +24,31 @@ bool has_input(const CompiledStep& step, const std::string& name) {
 }  // namespace
 
 TEST_CASE("only steps that are to be repeated have a second function, with room for all rows") {
-  CHECK(compiled({}).repeat);
-  CHECK_FALSE(compiled({"--parallelism.expert_overflow=skip"}).repeat);
-  CHECK_FALSE(compiled({"--parallelism.expert_overflow=drop"}).repeat);
-  CHECK_FALSE(compiled({"--parallelism.expert_capacity_factor=0"}).repeat);
-  CHECK_FALSE(compiled({"--parallelism.expert_parallel_degree=1"}).repeat);
+  CHECK(compiled({}).find("repeat"));
+  CHECK_FALSE(compiled({"--parallelism.expert_overflow=skip"}).find("repeat"));
+  CHECK_FALSE(compiled({"--parallelism.expert_overflow=drop"}).find("repeat"));
+  CHECK_FALSE(compiled({"--parallelism.expert_capacity_factor=0"}).find("repeat"));
+  CHECK_FALSE(compiled({"--parallelism.expert_parallel_degree=1"}).find("repeat"));
   CHECK_THROWS_WITH(
       compiled({"--parallelism.expert_overflow=drop", "--parallelism.expert_capacity_factor=0"}),
       Catch::Matchers::ContainsSubstring("parallelism.expert_overflow=drop: needs "
                                          "parallelism.expert_capacity_factor above 0; with 0 there is room "
                                          "for all rows"));
-  const CompiledFunctions accumulating = compiled({"--training.global_batch_size=16"});
-  CHECK(has_input(*accumulating.accumulate, "dropped_tokens_sum"));
-  CHECK_FALSE(has_input(*accumulating.repeat, "dropped_tokens_sum"));
-  CHECK(has_input(*accumulating.repeat, "loss_sum"));
+  const StepProgram accumulating = compiled({"--training.global_batch_size=16"});
+  CHECK(has_input(accumulating.at("accumulate"), "dropped_tokens_sum"));
+  CHECK_FALSE(has_input(accumulating.at("repeat"), "dropped_tokens_sum"));
+  CHECK(has_input(accumulating.at("repeat"), "loss_sum"));
 }
 
 TEST_CASE("a repeat fits where it takes no more than the step, or all fits into memory") {
   for (const std::string exchange : {"static", "standard"}) {
     const std::string flag = "--parallelism.expert_parallel_comm_backend=" + exchange;
-    const CompiledFunctions keeping = compiled({flag, "--compile.memory_policy=none", "--model.n_layers=6",
-                                                "--parallelism.expert_capacity_factor=1.5"});
+    const StepProgram keeping = compiled({flag, "--compile.memory_policy=none", "--model.n_layers=6",
+                                          "--parallelism.expert_capacity_factor=1.5"});
     CHECK(keeping.repeat_fits(0));
-    const CompiledFunctions recomputing = compiled({flag, "--compile.memory_policy=full"});
+    const StepProgram recomputing = compiled({flag, "--compile.memory_policy=full"});
     const std::int64_t bytes = planned_memory(recomputing).total_bytes();
-    CHECK(recomputing.repeat->report().memory.arena_bytes == planned_memory(recomputing).arena_bytes);
+    CHECK(recomputing.at("repeat").report().memory.arena_bytes == planned_memory(recomputing).arena_bytes);
     CHECK(recomputing.repeat_fits(bytes));
     CHECK_FALSE(recomputing.repeat_fits(bytes - 1));
   }

@@ -54,7 +54,7 @@ void train(const SmallJob& job, StepRunner& runner, std::vector<double>& numbers
   numbers.push_back(runner.validate(batch_of(job, 1, 9)));
 }
 Outcome run(const SmallJob& job, ExecutorKind kind, c10::Device device) {
-  const CompiledFunctions compiled = job.compile(kind);
+  const StepProgram compiled = job.compile(kind);
   const TrainState state = job.state(compiled, device);
   StepRunner runner(compiled, state, share_resources(compiled.all(), c10::kCPU, {}));
   Outcome outcome;
@@ -120,20 +120,20 @@ TEST_CASE("steps of DeepSeek-V3 on another device have the bits of the CPU") {
 TEST_CASE("planned steps on another device have the bits of the CPU") {
   const std::string model = GENERATE("llama3", "deepseek_v3");
   const SmallJob job(model, 1, {kDocuments});
-  const CompiledFunctions compiled = job.compile(ExecutorKind::interpreter);
+  const StepProgram compiled = job.compile(ExecutorKind::interpreter);
   std::vector<at::Tensor> outcomes[2];
   for (const c10::Device device : {c10::Device(c10::kCPU), far_device()}) {
     const TrainState state = job.state(compiled, device);
-    const std::vector<at::Tensor> inputs = state.inputs_of(compiled.train_step->function());
+    const std::vector<at::Tensor> inputs = state.inputs_of(compiled.at("train_step").function());
     std::unique_ptr<Executor> executor;
     if (device.is_cpu())
-      executor = make_interpreter(compiled.train_step->graph(), inputs);
+      executor = make_interpreter(compiled.at("train_step").graph(), inputs);
     else
-      executor = std::make_unique<FarPlan>(compiled.train_step->graph(), inputs);
+      executor = std::make_unique<FarPlan>(compiled.at("train_step").graph(), inputs);
     std::vector<at::Tensor>& outcome = outcomes[device.is_cpu()];
     for (const std::int64_t seed : {1, 5}) {
       const std::vector<at::Tensor> batch =
-          tensors_of(compiled.train_step->function(), microbatch(job.options.document_attention, seed));
+          tensors_of(compiled.at("train_step").function(), microbatch(job.options.document_attention, seed));
       for (const at::Tensor& result : executor->run(batch)) outcome.push_back(result.cpu());
     }
     for (const at::Tensor& tensor : inputs) outcome.push_back(tensor.cpu());
@@ -151,7 +151,7 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
   const SmallJob job("deepseek_v3", 1,
                      {"--job.dump_folder=" + folder.path(mode), "--checkpoint.enable=true",
                       "--checkpoint.async_mode=" + mode});
-  const CompiledFunctions compiled = job.compile(ExecutorKind::eager);
+  const StepProgram compiled = job.compile(ExecutorKind::eager);
   ProcessGroups groups = alone();
   const std::filesystem::path root = checkpoint_root(job.config);
   const TrainState trained = job.state(compiled, far_device());
@@ -185,7 +185,7 @@ TEST_CASE("state on another device is saved as it is on the CPU, and restored to
 TEST_CASE("weights on another device are saved alone as they are on the CPU") {
   const Scratch folder;
   const SmallJob job("llama3", 1, {"--job.dump_folder=" + folder.path(), "--checkpoint.enable=true"});
-  const CompiledFunctions compiled = job.compile(ExecutorKind::eager);
+  const StepProgram compiled = job.compile(ExecutorKind::eager);
   ProcessGroups groups = alone();
   const std::filesystem::path root = checkpoint_root(job.config);
   const TrainState far = job.state(compiled, far_device()), near = job.state(compiled, c10::kCPU);

@@ -71,7 +71,7 @@ Step small_step(const std::shared_ptr<const Decoder>& model, at::ScalarType dtyp
   options.local_batch_size = 2, options.seq_len = 20;
   options.sharding.compute_dtype = dtype;
   if (dtype == at::kDouble) options.state_dtype = options.sharding.reduce_dtype = dtype;
-  return {make_train_step(model, options).train_step, options, model};
+  return {make_train_step(model, options).microbatch, options, model};
 }
 
 int count(const ir::Graph& graph, std::string_view op) {

@@ -25,7 +25,7 @@ struct Bound {
     ProcessGroups groups = alone();
     return state.hash(groups);
   }
-  CompiledFunctions compiled;
+  StepProgram compiled;
   TrainState state;
   StepRunner runner;
 };
@@ -51,7 +51,7 @@ TEST_CASE("a step begun behind one that is not finite changes no bit, though it 
   const StepResult result = bound.runner.finish();
   CHECK_FALSE(result.finite);
   CHECK(std::isnan(result.loss));
-  CHECK(bound.runner.under_way() == 1);
+  CHECK(bound.runner.in_flight() == 1);
   CHECK(bound.hash() == hash);
 }
 

@@ -43,7 +43,7 @@ std::string list_model(const std::string& config_name, std::int64_t ranks,
       make_train_step(make_decoder(config.model.name, config.model.sizes), step_options(config, layout, 0));
   CompileRequest request = compile_request(config, "cuda", {});
   request.options.passes = {"default", "cudagraph"};
-  const CompiledFunctions compiled(step, request, config.validation.enable);
+  const StepProgram compiled(step, request, config.validation.enable);
   std::string text = fmt::format("{}, {} rank{}{}{}\n", config_name, ranks, ranks == 1 ? "" : "s",
                                  more.empty() ? "" : ", ", fmt::join(more, " "));
   for (const CompiledStep* function : compiled.all()) {

@@ -51,8 +51,8 @@ std::string broken(const std::string& entry) {
 }
 
 std::ptrdiff_t updates_of(const SmallJob& job) {
-  const CompiledFunctions compiled = job.compile(ExecutorKind::replay);
-  const auto& nodes = compiled.train_step->graph().nodes;
+  const StepProgram compiled = job.compile(ExecutorKind::replay);
+  const auto& nodes = compiled.at("train_step").graph().nodes;
   return std::count_if(nodes.begin(), nodes.end(),
                        [](const ir::Node& node) { return node.op == "rondo.adamw_.default"; });
 }

@@ -44,7 +44,7 @@ struct PipelinedJob : SmallJob {
   PipelinedJob(const std::string& model, Flags flags)
       : SmallJob(model, 1, with_microbatches(std::move(flags))) {}
   // The last one is empty but for the head.
-  CompiledFunctions compile_stages(ExecutorKind kind, const std::string& csv) const {
+  StepProgram compile_stages(ExecutorKind kind, const std::string& csv) const {
     CompileRequest request = compile_request(config, "cpu", {});
     request.executor = kind;
     const std::vector<StagePart> parts = {{0, 2, true, false}, {2, 0, false, false}, {2, 1, false, true}};
@@ -64,7 +64,7 @@ struct Trained {
   std::map<std::string, at::Tensor> state;
 };
 
-Trained train(const SmallJob& job, const CompiledFunctions& compiled) {
+Trained train(const SmallJob& job, const StepProgram& compiled) {
   const TrainState state = job.state(compiled, c10::kCPU);
   StepRunner runner(compiled, state, share_resources(compiled.all(), c10::kCPU));
   Trained made;
@@ -148,7 +148,7 @@ TEST_CASE("slots of pending microbatches divide the others, for the fewest bytes
   const auto slots = [](const char* policy) {
     const PipelinedJob job("llama3", {"--compile.memory_policy=" + std::string(policy)});
     // Three in flight, two of them pending.
-    const CompiledFunctions compiled = job.compile_stages(
+    const StepProgram compiled = job.compile_stages(
         ExecutorKind::replay,
         "0F0,1F0,2F0,0F1,1F1,2F1,0F2,1F2,2F2,2I0,1I0,0I0,2I1,1I1,0I1,2W0,1W0,0W0,2W1,1W1,0W1,2B2,1B2,0B2,"
         "0F3,1F3,2F3,2B3,1B3,0B3");
@@ -167,14 +167,14 @@ TEST_CASE("a stage holds as many slots as microbatches are in flight, and bodies
         .input_bytes[static_cast<std::size_t>(ir::InputKind::saved)];
   };
   CHECK(saved(kOrders[0]) == kMicrobatches * saved(kOrders[1]));
-  const CompiledFunctions divided = job.compile_stages(ExecutorKind::replay, kOrders[2]);
+  const StepProgram divided = job.compile_stages(ExecutorKind::replay, kOrders[2]);
   CHECK(divided.pipeline->stages[2].slots == 2);
   CHECK(divided.pipeline->stages[2].pending_slots == 2);
-  const CompiledFunctions at_once = job.compile_stages(ExecutorKind::replay, kWeightsAtOnce);
+  const StepProgram at_once = job.compile_stages(ExecutorKind::replay, kWeightsAtOnce);
   CHECK(at_once.pipeline->stages[2].slots == 4);
   CHECK(at_once.pipeline->stages[2].pending_slots == 1);
-  CHECK_FALSE(at_once.pipeline->stages[2].saved(Lasting::pending).empty());
-  const CompiledFunctions compiled = job.compile_stages(ExecutorKind::replay, kOrders[1]);
+  CHECK_FALSE(at_once.pipeline->stages[2].saved(Lifetime::pending).empty());
+  const StepProgram compiled = job.compile_stages(ExecutorKind::replay, kOrders[1]);
   const TrainState state = job.state(compiled, c10::kCPU);
   StepRunner runner(compiled, state, share_resources(compiled.all(), c10::kCPU));
   for (int step = 0; step < 2; ++step) runner.run(batch_of(job, kMicrobatches, step), 1e-3);

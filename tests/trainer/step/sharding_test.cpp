@@ -53,7 +53,7 @@ std::vector<ir::Graph> graphs_of(const LaidOut& job, std::int64_t rank = 0,
                       step_options(config, resolve_layout(config, job.ranks), rank));
   CompileRequest request = compile_request(config, "cpu", {});
   request.traces = traces;
-  const CompiledFunctions compiled(step, request, config.validation.enable);
+  const StepProgram compiled(step, request, config.validation.enable);
   std::vector<ir::Graph> graphs;
   for (const CompiledStep* function : compiled.all()) graphs.push_back(function->graph());
   return graphs;

@@ -31,12 +31,12 @@ struct SmallJob {
     step = make_train_step(decoder, options);
   }
 
-  CompiledFunctions compile(ExecutorKind kind) const {
+  StepProgram compile(ExecutorKind kind) const {
     CompileRequest request = compile_request(config, "cpu", {});
     request.executor = kind;
     return {step, request, /*with_validation=*/true};
   }
-  TrainState state(const CompiledFunctions& compiled, c10::Device device) const {
+  TrainState state(const StepProgram& compiled, c10::Device device) const {
     std::vector<const StepFunction*> functions;
     for (const CompiledStep* function : compiled.all()) functions.push_back(&function->function());
     return {*decoder, functions, /*seed=*/1, layout.mesh, static_cast<int>(rank), table_length(options),

@@ -27,7 +27,7 @@ void check_on_meta(const std::string& model, std::int64_t ranks, const SmallJob:
   const SmallJob job(model, ranks, flags);
   std::optional<TrainState> state;
   for (const ExecutorKind kind : {ExecutorKind::eager, ExecutorKind::interpreter}) {
-    const CompiledFunctions compiled = job.compile(kind);
+    const StepProgram compiled = job.compile(kind);
     if (!state) state.emplace(job.state(compiled, at::kMeta));
     for (const CompiledStep* function : compiled.all()) {
       INFO(function->function().name << (kind == ExecutorKind::eager ? ", eager" : ", interpreted"));

@@ -84,18 +84,18 @@ TEST_CASE("eager, interpreted and replayed steps are bit for bit equal") {
   const bool bf16 = GENERATE(false, true);
   if (bf16) options.sharding.compute_dtype = at::kBFloat16;
   const TrainStepFunctions functions = make_train_step(model, options);
-  const ir::Graph graph = trace(functions.train_step);
+  const ir::Graph graph = trace(functions.microbatch);
   ir::verify(graph, "trace");
 
-  const Tensors eager_state = initial_state(functions.train_step, *model);
-  const Tensors eager = outcome(*make_eager(functions.train_step, eager_state), options, eager_state, 4);
+  const Tensors eager_state = initial_state(functions.microbatch, *model);
+  const Tensors eager = outcome(*make_eager(functions.microbatch, eager_state), options, eager_state, 4);
   CHECK(eager[0].item<float>() > eager[9].item<float>());  // the loss of step 4 is below that of step 1
 
-  const Tensors interpreted_state = initial_state(functions.train_step, *model);
+  const Tensors interpreted_state = initial_state(functions.microbatch, *model);
   const auto interpreter = make_interpreter(graph, interpreted_state);
   require_equal(eager, outcome(*interpreter, options, interpreted_state, 4));
 
-  const Tensors replayed_state = initial_state(functions.train_step, *model);
+  const Tensors replayed_state = initial_state(functions.microbatch, *model);
   const ir::MemoryPlan plan = ir::plan_memory(graph);
   const auto memory = std::make_shared<ReplayMemory>(make_cpu_device(), plan.arena_bytes);
   const auto replay = make_replay(graph, plan, memory, replayed_state);
@@ -113,7 +113,7 @@ TEST_CASE("the loss of a sequence's load is in the graph of a step where it has 
   };
   const auto nodes = [](const StepFunction& function) { return trace(function).nodes.size(); };
   const TrainStepFunctions without = functions(0), with = functions(0.1);
-  CHECK(nodes(with.train_step) > nodes(without.train_step));
+  CHECK(nodes(with.microbatch) > nodes(without.microbatch));
   CHECK(ir::print(trace(with.validate)) == ir::print(trace(without.validate)));
 }
 
@@ -123,7 +123,7 @@ TEST_CASE(
   const auto model = make_decoder(small_llama());
   TrainStepOptions options = small_options();
   if (GENERATE(false, true)) options.sharding.compute_dtype = at::kBFloat16;
-  const StepFunction function = make_train_step(model, options).train_step;
+  const StepFunction function = make_train_step(model, options).microbatch;
   const Tensors interpreted_state = initial_state(function, *model);
   const Tensors expected =
       outcome(*make_interpreter(trace(function), interpreted_state), options, interpreted_state, 5);
@@ -176,7 +176,7 @@ TEST_CASE(
   const auto model = make_decoder(config);
   TrainStepOptions options = small_options();
   if (one.bf16) options.sharding.compute_dtype = at::kBFloat16;
-  const StepFunction function = make_train_step(model, options).train_step;
+  const StepFunction function = make_train_step(model, options).microbatch;
   const Tensors whole_state = initial_state(function, *model);
   const Tensors whole = outcome(*make_interpreter(trace(function), whole_state), options, whole_state, 4);
 
@@ -214,11 +214,11 @@ TEST_CASE("with its loss in chunks a step on a long batch needs a fraction of th
   const auto bytes = [](const StepFunction& function, const CompileRequest& request) {
     return CompiledStep(function, request).replay_bytes();
   };
-  const std::int64_t whole = bytes(functions.train_step, {});
+  const std::int64_t whole = bytes(functions.microbatch, {});
   CHECK(whole > logits);
   CHECK(whole < 2 * logits);  // whose gradient takes their memory
-  CHECK(bytes(functions.train_step, in_chunks(8)) < whole - 3 * logits / 4);
-  CHECK(bytes(functions.train_step, in_chunks(32)) < bytes(functions.train_step, in_chunks(8)));
+  CHECK(bytes(functions.microbatch, in_chunks(8)) < whole - 3 * logits / 4);
+  CHECK(bytes(functions.microbatch, in_chunks(32)) < bytes(functions.microbatch, in_chunks(8)));
   CHECK(bytes(functions.validate, {}) >= logits);
   CHECK(bytes(functions.validate, in_chunks(8)) < logits / 2);
 }
@@ -232,8 +232,8 @@ TEST_CASE("checkpointed blocks change no bit of an eager step and lower its peak
     TrainStepOptions options = small_options();
     options.checkpoint.every = checkpointed;
     const TrainStepFunctions functions = make_train_step(model, options);
-    const Tensors state = initial_state(functions.train_step, *model);
-    const auto eager = make_eager(functions.train_step, state);
+    const Tensors state = initial_state(functions.microbatch, *model);
+    const auto eager = make_eager(functions.microbatch, state);
     eager->run(batch_of(options, 0));
     const std::int64_t before = cpu_memory::live_bytes();
     cpu_memory::reset_peak();

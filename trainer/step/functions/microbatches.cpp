@@ -19,7 +19,6 @@ using at::Tensor;
 struct Accumulate {
   explicit Accumulate(const StepContext& step) : b(step.inputs) {
     const TrainStepOptions& o = step.options;
-    b.function.name = step.stage.empty() ? "accumulate" : step.stage;
     parameters = b.parameters();
     sums = gradient_sums(b, step);
     if (step.has_whole_sums()) of_backward = sums;
@@ -30,7 +29,8 @@ struct Accumulate {
     if (!step.head) sent_hidden = add_stream(kSentHidden, ir::InputKind::saved);
     if (!step.embedding) sent_gradient = add_stream(kSentGradient, ir::InputKind::saved);
     batch.emplace(training_batch(b, step));
-    if (!step.head) received_gradient = add_stream(kReceivedGradient, ir::InputKind::batch);
+    if (!step.head)
+      received_gradient = add_stream(name_of(BatchTensor::received_gradient), ir::InputKind::batch);
     b.updates(sums);
     b.updates(totals);
     if (!step.head) b.update(sent_hidden);
@@ -44,7 +44,11 @@ struct Accumulate {
   std::optional<BatchInputs> batch;
 };
 
-// In place.
+// Both in place.
+Tensors zeroed(Tensors tensors) {
+  for (Tensor& tensor : tensors) tensor.zero_();
+  return tensors;
+}
 Tensors added(Tensors so_far, const Tensors& more) {
   const PhaseScope update(Phase::update);
   const c10::AutoGradMode no_gradients(false);
@@ -56,25 +60,21 @@ Tensors added(Tensors so_far, const Tensors& more) {
 }  // namespace
 
 StepFunction make_accumulate(const StepContextPtr& step) {
-  const auto at_input = std::make_shared<const Accumulate>(*step);
-  StepFunction function = at_input->b.function;
-  function.body = [step, at_input](const Tensors& inputs) {
-    const auto& in = *at_input;
-    const auto pass = forward_pass(step, *in.batch, in.parameters, in.of_backward, inputs);
-    const Tensor gradient = step->head ? Tensor() : inputs[in.received_gradient];
-    Tensors streams;
-    if (!step->head) streams.push_back(pass->loss_or_hidden.detach());
-    Tensors made = gradients_of(*step, *pass, gradient, {});
-    if (!step->embedding) {
-      streams.push_back(made.back());
-      made.pop_back();
-    }
-    Tensors outputs = added(in.sums.of(inputs), made);
-    append(outputs, added(in.totals.of(inputs), pass->totals.list()));
-    append(outputs, streams);
-    return outputs;
-  };
-  return function;
+  Accumulate in(*step);
+  SignatureBuilder b = std::move(in.b);
+  return b.build(step->stage.empty() ? "accumulate" : step->stage,
+                 [step, in](const Tensors& inputs, StepOutputs& outputs) {
+                   const auto pass = forward_pass(step, *in.batch, in.parameters, in.of_backward, inputs);
+                   const Tensor gradient = step->head ? Tensor() : inputs[in.received_gradient];
+                   if (!step->head) outputs.update(in.sent_hidden, pass->loss_or_hidden.detach());
+                   Tensors gradients = gradients_of(*step, *pass, gradient, {});
+                   if (!step->embedding) {
+                     outputs.update(in.sent_gradient, gradients.back());
+                     gradients.pop_back();
+                   }
+                   outputs.update(in.sums, added(in.sums.of(inputs), gradients));
+                   outputs.update(in.totals, added(in.totals.of(inputs), pass->totals.list()));
+                 });
 }
 
 EagerBody make_eager_body(const StepContextPtr& step) {
@@ -106,19 +106,18 @@ EagerBody make_eager_body(const StepContextPtr& step) {
 
 StepFunction make_update(const StepContextPtr& step, const std::vector<StepContextPtr>& stages) {
   SignatureBuilder b(step->inputs);
-  b.function.name = "update";
   OptimizerInputs optimizer(b, *step, b.parameters());
   const Range sums = gradient_sums(b, *step);
   std::vector<Range> totals;
   for (const StepContextPtr& stage : stages) totals.push_back(totals_sums(b, *stage));
   const Range biases = b.expert_biases();
-  optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
-  plain_results(b, *step);
+  optimizer.learning_rate = b.batch(BatchTensor::learning_rate, ir::DType::f32, {}, {});
+  declare_results(b, *step);
   optimizer.updates(b);
   b.updates(biases);
   b.updates(sums);
   for (const Range& range : totals) b.updates(range);
-  b.function.body = [=](const Tensors& inputs) {
+  return b.build("update", [=](const Tensors& inputs, StepOutputs& outputs) {
     const PhaseScope update(Phase::update);
     const c10::AutoGradMode no_gradients(false);
     Tensors gradients;
@@ -126,14 +125,10 @@ StepFunction make_update(const StepContextPtr& step, const std::vector<StepConte
     std::vector<StepTotals> of_stages;
     for (std::size_t i = 0; i < stages.size(); ++i)
       of_stages.push_back(totals_from(*stages[i], totals[i].of(inputs)));
-    const UpdateFrom from{StepTotals::together(of_stages), gradients, biases.of(inputs)};
-    Tensors outputs = update_state(*step, optimizer, from, inputs);
-    for (const Tensor& sum : sums.of(inputs)) outputs.push_back(sum.zero_());
-    for (const Range& range : totals)
-      for (const Tensor& sum : range.of(inputs)) outputs.push_back(sum.zero_());
-    return outputs;
-  };
-  return b.function;
+    update_state(*step, optimizer, {StepTotals::together(of_stages), gradients, biases}, inputs, outputs);
+    outputs.update(sums, zeroed(sums.of(inputs)));
+    for (const Range& range : totals) outputs.update(range, zeroed(range.of(inputs)));
+  });
 }
 
 }  // namespace rondo

@@ -14,32 +14,28 @@ namespace {
 StepFunction make_stage_validate(const StepContextPtr& step) {
   const TrainStepOptions& o = step->options;
   SignatureBuilder b(step->inputs);
-  b.function.name = "validate_" + step->stage;
   const Range parameters = b.parameters();
-  const std::size_t made = step->head
-                               ? b.scalar(kStageLoss, ir::InputKind::saved,
-                                          step->sharding.over(kTokenAxes, ir::kPartialSum), step->sums())
-                               : b.add(stream(*step, kSentHidden, ir::InputKind::saved,
-                                              o.validation_batch_size, o.validation_seq_len));
+  const std::size_t output = step->head
+                                 ? b.scalar(name_of(BatchTensor::stage_loss), ir::InputKind::saved,
+                                            step->sharding.over(kTokenAxes, ir::kPartialSum), step->sums())
+                                 : b.add(stream(*step, kSentHidden, ir::InputKind::saved,
+                                                o.validation_batch_size, o.validation_seq_len));
   const BatchInputs batch(b, *step, o.validation_batch_size, o.validation_seq_len);
-  b.update(made);
-  b.function.body = [=](const Tensors& inputs) -> Tensors {
-    return {evaluate(*step, batch, parameters, inputs)};
-  };
-  return b.function;
+  b.update(output);
+  return b.build("validate_" + step->stage, [=](const Tensors& inputs, StepOutputs& outputs) {
+    outputs.update(output, evaluate(*step, batch, parameters, inputs));
+  });
 }
 
 StepFunction make_validate_total(const StepContextPtr& step) {
   SignatureBuilder b(step->inputs);
-  b.function.name = "validate";
-  const std::size_t loss = b.scalar(kStageLoss, ir::InputKind::batch,
-                                    step->sharding.over(kTokenAxes, ir::kPartialSum), step->sums());
+  const std::size_t loss =
+      b.batch(BatchTensor::stage_loss, step->sums(), {}, step->sharding.over(kTokenAxes, ir::kPartialSum));
   b.result(kLoss);
-  b.function.body = [step, loss](const Tensors& inputs) -> Tensors {
+  return b.build("validate", [step, loss](const Tensors& inputs, StepOutputs& outputs) {
     const c10::AutoGradMode no_gradients(false);
-    return {total_loss(step->options.mesh, inputs[loss])};
-  };
-  return b.function;
+    outputs.result(kLoss, total_loss(step->options.mesh, inputs[loss]));
+  });
 }
 
 }  // namespace

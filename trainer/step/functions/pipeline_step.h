@@ -19,16 +19,15 @@ struct StageFunctions {
   bool embedding = true, head = true;
   StepFunction accumulate;  // of a microbatch, to be cut into bodies
   EagerBody eager;          // these, one by one
-  StepFunction validate;    // leaves the stream that the stage gives in kSentHidden, or else kStageLoss
+  StepFunction
+      validate;  // leaves the stream that the stage gives in kSentHidden, or else BatchTensor::stage_loss
 };
 
 struct PipelineFunctions {
   std::vector<StageFunctions> stages;  // of the rank, ascending
   StepFunction update;                 // of all of them
-  StepFunction validate;               // the loss of all ranks, given kStageLoss of each
+  StepFunction validate;               // the loss of all ranks, given BatchTensor::stage_loss of each
 };
-// The rank's share of the loss: 0 where it has no head.
-inline const std::string kStageLoss = "stage_loss";
 
 // `parts`: of all stages, in order; `of_rank`: which of them the rank has, ascending.
 PipelineFunctions make_pipeline_step(const std::shared_ptr<const Decoder>& model,

@@ -176,21 +176,23 @@ BatchInputs::BatchInputs(SignatureBuilder& b, const StepContext& step, std::int6
   buffers = b.constants();
   expert_biases = b.expert_biases();
   if (step.embedding)
-    tokens = b.batch("tokens", ir::DType::i64, {rows, length}, own_tokens);
+    tokens = b.batch(BatchTensor::tokens, ir::DType::i64, {rows, length}, own_tokens);
   else
-    hidden = b.add(stream(step, kReceivedHidden, ir::InputKind::batch, rows, whole_length));
-  if (step.head) labels = b.batch("labels", ir::DType::i64, {rows, length}, own_tokens);
-  if (o.has_positions()) positions = b.batch("positions", ir::DType::i64, {rows, length}, own_tokens);
+    hidden =
+        b.add(stream(step, name_of(BatchTensor::received_hidden), ir::InputKind::batch, rows, whole_length));
+  if (step.head) labels = b.batch(BatchTensor::labels, ir::DType::i64, {rows, length}, own_tokens);
+  if (o.has_positions())
+    positions = b.batch(BatchTensor::positions, ir::DType::i64, {rows, length}, own_tokens);
   if (o.divides_queries())
-    query_positions = b.batch("query_positions", ir::DType::i32, {rows, length}, own_tokens);
+    query_positions = b.batch(BatchTensor::query_positions, ir::DType::i32, {rows, length}, own_tokens);
   if (o.divides_keys())
-    key_positions =
-        b.batch("key_positions", ir::DType::i32, {rows, whole_length}, over(kDataAxes, ir::sharded(0)));
+    key_positions = b.batch(BatchTensor::key_positions, ir::DType::i32, {rows, whole_length},
+                            over(kDataAxes, ir::sharded(0)));
   if (o.document_attention)
-    borders =
-        b.batch("document_borders", ir::DType::i32, {rows * whole_length + 1}, over(kDataAxes, ir::kLocal));
+    borders = b.batch(BatchTensor::document_borders, ir::DType::i32, {rows * whole_length + 1},
+                      over(kDataAxes, ir::kLocal));
   if (step.head)
-    valid_tokens = b.scalar("valid_tokens", ir::InputKind::batch, over(kTokenAxes, ir::kPartialSum));
+    valid_tokens = b.batch(BatchTensor::valid_tokens, ir::DType::f32, {}, over(kTokenAxes, ir::kPartialSum));
 }
 
 BatchInputs training_batch(SignatureBuilder& b, const StepContext& step) {

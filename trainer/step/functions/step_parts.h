@@ -63,7 +63,7 @@ struct BatchInputs {
   Range buffers, expert_biases;
   std::size_t tokens = 0, labels = 0, positions = 0, query_positions = 0, key_positions = 0, borders = 0,
               valid_tokens = 0;
-  std::size_t hidden = 0;  // kReceivedHidden
+  std::size_t hidden = 0;  // BatchTensor::received_hidden
   std::int64_t rows, length;
 
   BatchInputs(SignatureBuilder& b, const StepContext& step, std::int64_t rows, std::int64_t length);

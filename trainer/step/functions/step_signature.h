@@ -1,14 +1,16 @@
-// The inputs and outputs of a step function, and the places that its body reads them from.
+// The signature of a step function, and how its body reads inputs and writes outputs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "compiler/trace/step_function.h"
+#include "trainer/step/functions/batch_tensor.h"
 
 namespace rondo {
 
@@ -21,7 +23,7 @@ struct Range {
   }
 };
 
-// State of the model, as every function of a step names it.
+// The state of the model, as every function of a step names it.
 struct ModelInputs {
   ir::MeshAxes mesh;
   std::vector<StepInput> parameters;  // the shards, in the table's order
@@ -29,7 +31,25 @@ struct ModelInputs {
   std::vector<StepInput> expert_biases;
 };
 
-// Builds inputs and outputs side by side with the ranges that the body reads.
+// The outputs of one call, written by name or by the input that they update, in any order.
+class StepOutputs {
+ public:
+  explicit StepOutputs(const std::vector<ir::Output>& declared)
+      : declared_(declared), tensors_(declared.size()) {}
+  void result(const std::string& name, at::Tensor tensor);
+  void update(std::size_t input, at::Tensor tensor);
+  void update(const Range& inputs, const std::vector<at::Tensor>& tensors);
+  // Returns the outputs in the declared order. REQUIRES: each was written once.
+  std::vector<at::Tensor> take();
+
+ private:
+  void write(std::size_t output, at::Tensor tensor);
+
+  const std::vector<ir::Output>& declared_;
+  std::vector<at::Tensor> tensors_;
+};
+
+// Builds the inputs and outputs of a function, with the ranges that its body reads.
 class SignatureBuilder {
  public:
   // `model` outlives this object.
@@ -38,7 +58,7 @@ class SignatureBuilder {
   Range parameters() { return append(model_.parameters); }
   Range constants() { return append(model_.constants); }
   Range expert_biases() { return append(model_.expert_biases); }
-  // A tensor like each parameter, "exp_avg.layers.0.wq.weight".
+  // One tensor per parameter, like it: "exp_avg.layers.0.wq.weight".
   Range per_parameter(const std::string& prefix, ir::InputKind kind, std::optional<ir::DType> dtype) {
     std::vector<StepInput> inputs = model_.parameters;
     for (StepInput& input : inputs) {
@@ -49,7 +69,7 @@ class SignatureBuilder {
     }
     return append(inputs);
   }
-  // Kept between calls.
+  // A tensor that is kept between calls.
   std::size_t state(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes,
                     ir::Sharding sharding) {
     return append(name, ir::InputKind::buffer, ir::contiguous(dtype, std::move(sizes)), std::move(sharding));
@@ -62,9 +82,10 @@ class SignatureBuilder {
                      ir::DType dtype = ir::DType::f32) {
     return append(name, kind, ir::contiguous(dtype, {}), std::move(sharding));
   }
-  std::size_t batch(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes,
+  std::size_t batch(BatchTensor tensor, ir::DType dtype, std::vector<std::int64_t> sizes,
                     ir::Sharding sharding) {
-    return append(name, ir::InputKind::batch, ir::contiguous(dtype, std::move(sizes)), std::move(sharding));
+    return append(name_of(tensor), ir::InputKind::batch, ir::contiguous(dtype, std::move(sizes)),
+                  std::move(sharding));
   }
   void result(const std::string& name) { function.outputs.push_back({name, -1}); }
   void update(std::size_t input) {
@@ -72,6 +93,18 @@ class SignatureBuilder {
   }
   void updates(const Range& range) {
     for (std::size_t i = 0; i < range.count; ++i) update(range.begin + i);
+  }
+
+  using Body = std::function<void(const std::vector<at::Tensor>& inputs, StepOutputs& outputs)>;
+  // The finished function. `body` reads inputs at the positions that this object returned.
+  StepFunction build(std::string name, Body body) {
+    function.name = std::move(name);
+    function.body = [outputs = function.outputs, body = std::move(body)](const auto& inputs) {
+      StepOutputs written(outputs);
+      body(inputs, written);
+      return written.take();
+    };
+    return std::move(function);
   }
 
   StepFunction function;

@@ -1,5 +1,4 @@
-// Each function is a signature and a body; outputs must come in the order in which the signature declared
-// them. Nothing here knows who runs it.
+// Each function is a signature and a body that reads inputs and writes outputs by handle.
 #include "trainer/step/functions/train_step.h"
 
 #include <ATen/core/Tensor.h>
@@ -16,59 +15,56 @@ using at::Tensor;
 
 StepFunction make_single(const StepContextPtr& step) {
   SignatureBuilder b(step->inputs);
-  b.function.name = "train_step";
   OptimizerInputs optimizer(b, *step, b.parameters());
   const BatchInputs batch = training_batch(b, *step);
-  optimizer.learning_rate = b.scalar("learning_rate", ir::InputKind::batch);
-  plain_results(b, *step);
+  optimizer.learning_rate = b.batch(BatchTensor::learning_rate, ir::DType::f32, {}, {});
+  declare_results(b, *step);
   optimizer.updates(b);
   b.updates(batch.expert_biases);
-  b.function.body = [step, optimizer, batch](const Tensors& inputs) {
+  return b.build("train_step", [step, optimizer, batch](const Tensors& inputs, StepOutputs& outputs) {
     const auto pass = forward_pass(step, batch, optimizer.parameters, {}, inputs);
     const Tensors gradients = gradients_of(*step, *pass, {}, {});
-    const UpdateFrom from{pass->totals, gradients, batch.expert_biases.of(inputs)};
-    return update_state(*step, optimizer, from, inputs);
-  };
-  return b.function;
+    update_state(*step, optimizer, {pass->totals, gradients, batch.expert_biases}, inputs, outputs);
+  });
 }
 
 StepFunction make_validate(const StepContextPtr& step) {
   SignatureBuilder b(step->inputs);
-  b.function.name = "validate";
   const Range parameters = b.parameters();
   const TrainStepOptions& o = step->options;
   const BatchInputs batch(b, *step, o.validation_batch_size, o.validation_seq_len);
   b.result(kLoss);
-  b.function.body = [=](const Tensors& inputs) -> Tensors {
+  return b.build("validate", [=](const Tensors& inputs, StepOutputs& outputs) {
     const Tensor loss = evaluate(*step, batch, parameters, inputs);
     const c10::AutoGradMode no_gradients(false);
-    return {total_loss(step->options.mesh, loss)};
-  };
-  return b.function;
+    outputs.result(kLoss, total_loss(step->options.mesh, loss));
+  });
 }
 
 }  // namespace
 
 TrainStepFunctions make_train_step(const std::shared_ptr<const Decoder>& model,
                                    const TrainStepOptions& options) {
-  const auto made_with = [&](const TrainStepOptions& o) { return make_step_context(model, {model}, {}, o); };
-  TrainStepFunctions functions;
-  // A microbatch leaves the sum over replicas to the update, which takes it once.
+  const auto context = [&](const TrainStepOptions& o) { return make_step_context(model, {model}, {}, o); };
   const bool accumulates = options.microbatches > 1;
-  const auto forward_backward = [&](TrainStepOptions o) {
-    if (accumulates) o.sharding.replicas = {};
-    return accumulates ? make_accumulate(made_with(o)) : make_single(made_with(o));
+  const auto per_microbatch = [&](TrainStepOptions o) {
+    if (!accumulates) return make_single(context(o));
+    o.sharding.replicas = {};  // the update sums over the replicas, once
+    return make_accumulate(context(o));
   };
-  (accumulates ? functions.accumulate : functions.train_step) = forward_backward(options);
-  const StepContextPtr step = made_with(options);
-  if (accumulates) functions.update = make_update(step, {step});
   TrainStepOptions with_room = options;
   with_room.sharding.experts.capacity_factor = 0;
+  const StepContextPtr step = context(options);
+  TrainStepFunctions functions{.microbatches = options.microbatches,
+                               .microbatch = per_microbatch(options),
+                               .update = {},
+                               .repeat = {},
+                               .validate = make_validate(context(with_room))};
+  if (accumulates) functions.update = make_update(step, {step});
   if (step->has_routers() && step->is_bounded() && options.expert_overflow == ExpertOverflow::repeat) {
-    functions.repeat = forward_backward(with_room);
-    functions.repeat.name = "repeat";
+    functions.repeat = per_microbatch(with_room);
+    functions.repeat->name = "repeat";
   }
-  functions.validate = make_validate(made_with(with_room));
   return functions;
 }
 

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -92,19 +93,18 @@ inline const std::string kDroppedTokens = "dropped_tokens";
 // is 1, and no step changes anything. The host sets it to 0 again.
 inline const std::string kHalted = "halted";
 
-// Between two stages of a pipeline, of this rank's tokens [N, dim] in the compute dtype: what a stage gives
-// to the next one and takes from the one before, and the gradients of that the other way round.
-inline const std::string kSentHidden = "sent_hidden", kReceivedHidden = "received_hidden",
-                         kSentGradient = "sent_gradient", kReceivedGradient = "received_gradient";
+// What a stage of a pipeline sends, [N, dim] for this rank's tokens in the compute dtype: hidden states to the
+// next stage, their gradients to the one before. The other end reads BatchTensor::received_hidden and
+// received_gradient.
+inline const std::string kSentHidden = "sent_hidden", kSentGradient = "sent_gradient";
 
 struct TrainStepFunctions {
-  StepFunction train_step;  // with one microbatch; otherwise the two below
-  StepFunction accumulate;
-  StepFunction update;
-  // train_step or accumulate with room for all rows; absent where no step is repeated. `update` goes with
-  // both.
-  StepFunction repeat;
-  StepFunction validate;  // loss of one batch; with room for all rows
+  std::int64_t microbatches = 1;
+  StepFunction microbatch;             // runs for each: "train_step" where there is one, else "accumulate"
+  std::optional<StepFunction> update;  // of the accumulated gradients; absent with one microbatch
+  // `microbatch` with room for all tokens of all experts; absent where no step is repeated.
+  std::optional<StepFunction> repeat;
+  StepFunction validate;  // the loss of one batch, with room for all tokens
 };
 
 // Rows that the model's tables (RoPE) must have.

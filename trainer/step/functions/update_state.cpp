@@ -47,8 +47,8 @@ StepTotals with_zeros(const StepContext& step, StepTotals totals, const Tensor& 
 
 }  // namespace
 
-Tensors update_state(const StepContext& step, const OptimizerInputs& at_input, const UpdateFrom& from,
-                     const Tensors& inputs) {
+void update_state(const StepContext& step, const OptimizerInputs& at_input, const UpdateFrom& from,
+                  const Tensors& inputs, StepOutputs& outputs) {
   const PhaseScope update(Phase::update);
   const c10::AutoGradMode no_gradients(false);
   const bool drops = step.options.expert_overflow == ExpertOverflow::drop;
@@ -56,33 +56,34 @@ Tensors update_state(const StepContext& step, const OptimizerInputs& at_input, c
   const StepTotals totals = with_zeros(step, from.totals, halted);
   const Reduced r = reduce_and_clip(step.options.mesh, step.options.max_norm, drops, totals, from.gradients,
                                     step.parameter_runs, halted);
-  Balanced balanced;
-  Tensor tokens_LE;
+  outputs.result(kLoss, r.loss);
+  outputs.result(kGradNorm, r.grad_norm);
+  outputs.result(kFoundInf, r.found_inf);
+  if (r.dropped_tokens.defined()) outputs.result(kDroppedTokens, r.dropped_tokens);
+  outputs.update(at_input.halted, halted);
   if (step.model_has_routers()) {
     ModuleScope scope("load_balance");
     // A copy: what one rank counted may lie in the sums of microbatches, which begin again at zero.
-    tokens_LE = sum_over_ranks(step.options.mesh, kAllAxes, totals.tokens_per_expert_LE)
-                    .to(at::kFloat, false, /*copy=*/true);
-    balanced = balance_load(from.expert_biases, step.router_runs.places(), tokens_LE,
-                            step.model->load_balance_coeff(), r.found_inf);
+    const Tensor tokens_LE = sum_over_ranks(step.options.mesh, kAllAxes, totals.tokens_per_expert_LE)
+                                 .to(at::kFloat, false, /*copy=*/true);
+    const Balanced balanced = balance_load(from.expert_biases.of(inputs), step.router_runs.places(),
+                                           tokens_LE, step.model->load_balance_coeff(), r.found_inf);
+    outputs.result(kLoadImbalance, balanced.load_imbalance);
+    outputs.result(kTokensPerExpert, tokens_LE);
+    outputs.update(from.expert_biases, balanced.expert_biases);
   }
   ModuleScope scope("optimizer");
   const OptimizerState state{at_input.parameters.of(inputs), at_input.exp_avgs.of(inputs),
                              at_input.exp_avg_sqs.of(inputs), inputs[at_input.step]};
   optimizer_update(state, from.gradients, inputs[at_input.learning_rate], r.gradient_scale, r.found_inf,
                    step.update_groups);
-  Tensors outputs{r.loss, r.grad_norm, r.found_inf};
-  if (tokens_LE.defined()) append(outputs, {balanced.load_imbalance, tokens_LE});
-  if (r.dropped_tokens.defined()) outputs.push_back(r.dropped_tokens);
-  append(outputs, state.parameters);
-  append(outputs, state.exp_avgs);
-  append(outputs, state.exp_avg_sqs);
-  append(outputs, {state.step, halted});
-  append(outputs, balanced.expert_biases);
-  return outputs;
+  outputs.update(at_input.parameters, state.parameters);
+  outputs.update(at_input.exp_avgs, state.exp_avgs);
+  outputs.update(at_input.exp_avg_sqs, state.exp_avg_sqs);
+  outputs.update(at_input.step, state.step);
 }
 
-void plain_results(SignatureBuilder& b, const StepContext& step) {
+void declare_results(SignatureBuilder& b, const StepContext& step) {
   b.result(kLoss);
   b.result(kGradNorm);
   b.result(kFoundInf);

@@ -13,19 +13,19 @@ struct OptimizerInputs {
   void updates(SignatureBuilder& b) const;
 };
 
-// What a microbatch, or the sum of them, gives to the update. Of a rank without the head, or without routers,
-// what is undefined counts as zero.
+// What a microbatch, or the sum of all microbatches, gives to the update. On a rank without the head, or
+// without routers, undefined totals count as zero.
 struct UpdateFrom {
   StepTotals totals;
   const Tensors& gradients;
-  Tensors expert_biases;
+  Range expert_biases;
 };
 
-// loss, grad_norm, found_inf (load_imbalance, tokens_per_expert (dropped_tokens)), then the new parameters,
-// exp_avgs, exp_avg_sqs, step, halted and expert biases.
-Tensors update_state(const StepContext& step, const OptimizerInputs& at_input, const UpdateFrom& from,
-                     const Tensors& inputs);
-// The outputs of these names, the first of that.
-void plain_results(SignatureBuilder& b, const StepContext& step);
+// Declares the plain results: loss, grad_norm, found_inf, with routers load_imbalance and tokens_per_expert,
+// with a capacity dropped_tokens.
+void declare_results(SignatureBuilder& b, const StepContext& step);
+// Writes these results and updates parameters, moments, step, `halted` and the biases of the experts.
+void update_state(const StepContext& step, const OptimizerInputs& at_input, const UpdateFrom& from,
+                  const Tensors& inputs, StepOutputs& outputs);
 
 }  // namespace rondo

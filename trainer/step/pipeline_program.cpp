@@ -1,8 +1,7 @@
-#include "trainer/step/compiled_functions.h"
+#include "trainer/step/pipeline_program.h"
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "compiler/bodies/merge.h"
@@ -29,27 +28,10 @@ ir::CutOptions cut_of(const std::vector<pipeline::Action>& actions, std::int64_t
   return cut;
 }
 
-// Of all that stages receive, which has one type; 0 where they receive nothing.
-std::int64_t received_bytes(const CompiledPipeline& pipeline) {
-  for (const CompiledStage& stage : pipeline.stages)
-    for (const CompiledBody& body : stage.bodies)
-      for (const StepInput& input : body.step.function().inputs)
-        if (is_received(input)) return pipeline.most_received() * ir::storage_bytes(input.type);
-  return 0;
-}
-
-// Of what the step reads of a batch, without what it receives of another stage.
-std::int64_t own_batch_bytes(const CompiledStep& step) {
-  std::int64_t bytes = step.report().memory.input_bytes[static_cast<std::size_t>(ir::InputKind::batch)];
-  for (const StepInput& input : step.function().inputs)
-    if (is_received(input)) bytes -= ir::storage_bytes(input.type);
-  return bytes;
-}
-
-Lasting lasting(const StepInput& saved) {
-  return saved.name.starts_with(ir::kUnsharded) ? Lasting::step
-         : saved.name.starts_with(ir::kPending) ? Lasting::pending
-                                                : Lasting::microbatch;
+Lifetime lifetime_of(const StepInput& saved) {
+  return saved.name.starts_with(ir::kUnsharded) ? Lifetime::step
+         : saved.name.starts_with(ir::kPending) ? Lifetime::pending
+                                                : Lifetime::microbatch;
 }
 
 // Slots for so many microbatches, and for so many pending ones, whose number divides that of the others, so
@@ -58,8 +40,8 @@ void choose_slots(CompiledStage& stage, std::int32_t in_flight, std::int32_t pen
   stage.slots = in_flight;
   stage.pending_slots = std::max(1, pending);
   if (stage.slots % stage.pending_slots == 0) return;
-  const std::int64_t of_microbatch = stage.saved_bytes(Lasting::microbatch),
-                     of_pending = stage.saved_bytes(Lasting::pending);
+  const std::int64_t of_microbatch = stage.saved_bytes(Lifetime::microbatch),
+                     of_pending = stage.saved_bytes(Lifetime::pending);
   std::pair least(std::numeric_limits<std::int64_t>::max(), in_flight);
   for (std::int32_t count = pending; count <= in_flight; ++count) {
     const std::int32_t slots = (in_flight + count - 1) / count * count;
@@ -78,35 +60,6 @@ const ir::Graph* graph_of(const CutFunction& function, ir::Body body) {
 }
 
 }  // namespace
-
-bool is_received(const StepInput& input) {
-  return input.name.ends_with(kReceivedHidden) || input.name.ends_with(kReceivedGradient);
-}
-
-std::int64_t PlannedMemory::total_bytes() const {
-  return std::accumulate(input_bytes.begin(), input_bytes.end(), arena_bytes);
-}
-
-PlannedMemory planned_memory(const CompiledFunctions& functions) {
-  PlannedMemory memory;
-  for (const CompiledStep* step : functions.all()) {
-    const ir::MemoryReport& report = step->report().memory;
-    for (std::size_t kind = 0; kind < memory.input_bytes.size(); ++kind)
-      memory.input_bytes[kind] = std::max(memory.input_bytes[kind], report.input_bytes[kind]);
-    if (!memory.report.graph.empty() && report.arena_bytes <= memory.arena_bytes) continue;
-    memory.arena_bytes = report.arena_bytes;
-    memory.report = report;
-  }
-  if (!functions.pipeline) return memory;
-  std::int64_t& saved = memory.input_bytes[static_cast<std::size_t>(ir::InputKind::saved)] = 0;
-  for (const CompiledStage& stage : functions.pipeline->stages)
-    saved += stage.saved_bytes(Lasting::step) + stage.slots * stage.saved_bytes(Lasting::microbatch) +
-             stage.pending_slots * stage.saved_bytes(Lasting::pending);
-  std::int64_t& batch = memory.input_bytes[static_cast<std::size_t>(ir::InputKind::batch)] = 0;
-  for (const CompiledStep* step : functions.all()) batch = std::max(batch, own_batch_bytes(*step));
-  batch += received_bytes(*functions.pipeline);
-  return memory;
-}
 
 ir::Body body_of(ActionType compute) {
   switch (compute) {
@@ -129,11 +82,11 @@ const CompiledStep* CompiledStage::body(ir::Body wanted) const {
   return found == bodies.end() ? nullptr : &found->step;
 }
 
-std::map<std::string, ir::TensorType> CompiledStage::saved(Lasting wanted) const {
+std::map<std::string, ir::TensorType> CompiledStage::saved(Lifetime wanted) const {
   std::map<std::string, ir::TensorType> found;
   const auto add = [&](const CompiledStep& step) {
     for (const StepInput& input : step.function().inputs)
-      if (input.kind == ir::InputKind::saved && lasting(input) == wanted)
+      if (input.kind == ir::InputKind::saved && lifetime_of(input) == wanted)
         found.emplace(input.name, input.type);
   };
   for (const CompiledBody& one : bodies) add(one.step);
@@ -141,7 +94,7 @@ std::map<std::string, ir::TensorType> CompiledStage::saved(Lasting wanted) const
   return found;
 }
 
-std::int64_t CompiledStage::saved_bytes(Lasting wanted) const {
+std::int64_t CompiledStage::saved_bytes(Lifetime wanted) const {
   std::int64_t bytes = 0;
   for (const auto& [name, type] : saved(wanted)) bytes += ir::storage_bytes(type);
   return bytes;
@@ -165,9 +118,23 @@ void CompiledPipeline::place(const PipelineSchedule& schedule) {
   }
 }
 
-// What comes of another rank is there from its RECV on, what a stage of this rank hands on from the action
-// that makes it, and both until the gradients of the weights.
-std::int64_t CompiledPipeline::most_received() const {
+std::int64_t CompiledPipeline::saved_bytes() const {
+  std::int64_t bytes = 0;
+  for (const CompiledStage& stage : stages)
+    bytes += stage.saved_bytes(Lifetime::step) + stage.slots * stage.saved_bytes(Lifetime::microbatch) +
+             stage.pending_slots * stage.saved_bytes(Lifetime::pending);
+  return bytes;
+}
+
+// All received tensors have one type. Those of another rank exist from their RECV on, those of a stage of this
+// rank from the action that computes them, and both until the weight gradients of the microbatch.
+std::int64_t CompiledPipeline::received_bytes() const {
+  std::int64_t bytes_each = 0;
+  for (const CompiledStage& stage : stages)
+    for (const CompiledBody& body : stage.bodies)
+      for (const StepInput& input : body.step.function().inputs)
+        if (is_received(input)) bytes_each = ir::storage_bytes(input.type);
+
   const auto is_own = [&](std::int32_t stage) {
     return stage >= 0 && stage < program.stages &&
            program.rank_of_stage[static_cast<std::size_t>(stage)] == rank;
@@ -181,7 +148,7 @@ std::int64_t CompiledPipeline::most_received() const {
     if (makes_weight_gradient(action.type))
       now -= (action.stage > 0 ? 1 : 0) + (action.stage + 1 < program.stages ? 1 : 0);
   }
-  return most;
+  return most * bytes_each;
 }
 
 std::size_t CompiledPipeline::index_of(std::int64_t stage) const {
@@ -200,13 +167,24 @@ const CompiledPair* CompiledPipeline::pair(const pipeline::Action& forward,
   return nullptr;
 }
 
-CompiledFunctions::CompiledFunctions(const PipelineFunctions& functions, const PipelineSchedule& schedule,
-                                     const CompileRequest& request, bool with_validation) {
-  CompiledPipeline& made = pipeline.emplace();
+std::vector<const CompiledStep*> CompiledPipeline::functions() const {
+  std::vector<const CompiledStep*> all;
+  for (const CompiledStage& stage : stages) {
+    for (const CompiledBody& body : stage.bodies) all.push_back(&body.step);
+    if (stage.accumulate) all.push_back(&*stage.accumulate);
+    if (stage.validate) all.push_back(&*stage.validate);
+  }
+  for (const CompiledPair& pair : pairs) all.push_back(&pair.step);
+  return all;
+}
+
+CompiledPipeline compile_pipeline(const std::vector<StageFunctions>& stages, const PipelineSchedule& schedule,
+                                  const CompileRequest& request, bool with_validation) {
+  CompiledPipeline pipeline;
   const std::vector<pipeline::Action>& actions = schedule.actions();
   std::vector<CutFunction> cut;
-  for (const StageFunctions& stage : functions.stages) {
-    CompiledStage& compiled = made.stages.emplace_back();
+  for (const StageFunctions& stage : stages) {
+    CompiledStage& compiled = pipeline.stages.emplace_back();
     compiled.stage = stage.stage;
     compiled.embedding = stage.embedding;
     compiled.head = stage.head;
@@ -218,66 +196,22 @@ CompiledFunctions::CompiledFunctions(const PipelineFunctions& functions, const P
     if (with_validation) compiled.validate.emplace(stage.validate, request);
   }
   for (std::size_t i = 0; !cut.empty() && i < actions.size(); ++i) {
-    if (!actions[i].with_next || made.pair(actions[i], actions[i + 1]) != nullptr) continue;
-    const std::size_t forward = made.index_of(actions[i].stage),
-                      backward = made.index_of(actions[i + 1].stage);
+    if (!actions[i].with_next || pipeline.pair(actions[i], actions[i + 1]) != nullptr) continue;
+    const std::size_t forward = pipeline.index_of(actions[i].stage),
+                      backward = pipeline.index_of(actions[i + 1].stage);
     const ir::Body body = body_of(actions[i + 1].type);
     const ir::Graph *first = graph_of(cut[forward], ir::Body::forward),
                     *second = graph_of(cut[backward], body);
     if (first != nullptr && second != nullptr)  // a stage without layers may have nothing to do
-      made.pairs.push_back(
+      pipeline.pairs.push_back(
           {forward, backward, body, CompiledStep(ir::merge_bodies(*first, *second), request)});
   }
   for (std::size_t i = 0; i < cut.size(); ++i)
     for (ir::BodyGraph& body : cut[i].bodies)
-      made.stages[i].bodies.push_back(
+      pipeline.stages[i].bodies.push_back(
           {body.body, CompiledStep(std::move(body.graph), request, std::exchange(cut[i].report, {}))});
-  made.place(schedule);
-  update.emplace(functions.update, request);
-  if (with_validation) validate.emplace(functions.validate, request);
-}
-
-CompiledFunctions::CompiledFunctions(const TrainStepFunctions& functions, const CompileRequest& request,
-                                     bool with_validation) {
-  if (functions.train_step.body) {
-    train_step.emplace(functions.train_step, request);
-  } else {
-    accumulate.emplace(functions.accumulate, request);
-    update.emplace(functions.update, request);
-  }
-  if (functions.repeat.body) {
-    CompileRequest least_memory = request;
-    least_memory.options.memory_policy = MemoryPolicy::full;
-    least_memory.options.recompute_all_to_all = true;
-    repeat.emplace(functions.repeat, least_memory);
-  }
-  if (with_validation) validate.emplace(functions.validate, request);
-}
-
-std::vector<const CompiledStep*> CompiledFunctions::all() const {
-  std::vector<const CompiledStep*> present;
-  const auto add = [&](const std::optional<CompiledStep>& step) {
-    if (step) present.push_back(&*step);
-  };
-  add(train_step);
-  add(accumulate);
-  if (pipeline) {
-    for (const CompiledStage& stage : pipeline->stages) {
-      for (const CompiledBody& body : stage.bodies) present.push_back(&body.step);
-      add(stage.accumulate);
-      add(stage.validate);
-    }
-    for (const CompiledPair& pair : pipeline->pairs) present.push_back(&pair.step);
-  }
-  add(update);
-  add(repeat);
-  add(validate);
-  return present;
-}
-
-bool CompiledFunctions::repeat_fits(std::int64_t bytes) const {
-  return repeat->report().memory.arena_bytes <= forward_backward().report().memory.arena_bytes ||
-         planned_memory(*this).total_bytes() <= bytes;
+  pipeline.place(schedule);
+  return pipeline;
 }
 
 }  // namespace rondo
