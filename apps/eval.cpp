@@ -13,11 +13,9 @@
 #include "runs/metrics/step_metrics.h"
 #include "support/error.h"
 #include "support/stopwatch.h"
-#include "trainer/device/compute_device.h"
 #include "trainer/resume/stored_model.h"
+#include "trainer/run/run.h"
 #include "trainer/step/from_config.h"
-#include "trainer/step/step_runner.h"
-#include "trainer/step/train_state.h"
 
 namespace rondo {
 namespace {
@@ -30,8 +28,8 @@ std::string precision_of(const JobConfig& config) {
   return text;
 }
 
-// Of one rank that validates with the batches that were asked for.
-JobConfig evaluation(const EvalOptions& options, const StoredModel& model) {
+// The configuration of one rank that validates with the requested batches.
+JobConfig evaluation_config(const EvalOptions& options, const StoredModel& model) {
   const auto run = config_of_run(options.model);
   JobConfig config = run.value_or(JobConfig{});
   config.model.name = model.name();
@@ -64,7 +62,7 @@ JobConfig evaluation(const EvalOptions& options, const StoredModel& model) {
   return config;
 }
 
-// Those of the run are on all its ranks.
+// A validation of the run has these batches on all its ranks together.
 std::int64_t batches_of_run(const JobConfig& config, const EvalOptions& options) {
   const nlohmann::json layout = checkpoint::Reader(options.model.folder).manifest().layout;
   const std::int64_t ranks = layout.value("data_parallel_shard", std::int64_t{1}) *
@@ -72,57 +70,45 @@ std::int64_t batches_of_run(const JobConfig& config, const EvalOptions& options)
   return config.validation.steps * ranks;
 }
 
-class Evaluation {
- public:
-  Evaluation(StoredModel& model, const JobConfig& config)
-      : layout_(resolve_layout(config, 1)),
-        device_(take_device(config, {})),
-        tokenizer_(load_tokenizer(config.training.tokenizer)),
-        options_(step_options(config, layout_, 0)),
-        functions_(make_train_step(model.decoder(), options_).validate,
-                   compile_request(config, device_.type(), {})),
-        state_(*model.decoder(), {&functions_.at("validate").function()}, 0, layout_.mesh, 0,
-               table_length(options_), device_.device) {
-    check_vocabulary(*tokenizer_, model.decoder()->vocabulary());
-    data_ = std::make_unique<DataLoader>(validation_data(config, layout_, {}), *tokenizer_);
-    for (const StatePart& part : state_.parts()) {
-      at::Tensor shard = part.tensor;
-      model.load(part.name.substr(part.name.find('/') + 1), part.place, shard);
-    }
-    const std::chrono::seconds limit(config.comm.init_timeout_seconds);
-    watch_.emplace(StepWatch::Patience{.limit = limit, .first_limit = limit});
-    runner_ = std::make_unique<StepRunner>(functions_, state_,
-                                           share_resources(functions_.all(), device_.device, &*watch_));
+// A run that only validates, with the stored model as its state.
+void prepare(Run& run, StoredModel& model) {
+  run.device = take_device(run.config, run.environment);
+  run.model = model.decoder();
+  run.tokenizer = load_tokenizer(run.config.training.tokenizer);
+  run.program = std::make_unique<StepProgram>(
+      make_train_step(run.model, step_options(run.config, run.layout, 0)).validate,
+      compile_request(run.config, run.device.type(), {}));
+  check_vocabulary(*run.tokenizer, run.model->vocabulary());
+  run.validation_data =
+      std::make_unique<DataLoader>(validation_data(run.config, run.layout, run.environment), *run.tokenizer);
+  init_state(run, &StepWatch::end_hung);
+  for (const StatePart& part : run.state->parts()) {
+    at::Tensor shard = part.tensor;
+    model.load(part.name.substr(part.name.find('/') + 1), part.place, shard);
   }
+}
 
-  // That the data gives in one pass; at least one.
-  std::int64_t all_batches(std::int64_t batch_size) const {
-    return std::max<std::int64_t>(1, data_->summary().samples_per_epoch / batch_size);
-  }
+// Batches in one pass over the data; at least one.
+std::int64_t all_batches(const Run& run) {
+  return std::max<std::int64_t>(
+      1, run.validation_data->summary().samples_per_epoch / run.config.validation.local_batch_size);
+}
 
-  void add_batch() {
-    const StepWatch::Span watched(*watch_, progress::Doing::validating);
-    const StepBatch batch = data_->next();
-    sum_ += static_cast<double>(runner_->validate(batch)) * static_cast<double>(batch.valid_tokens);
-    tokens_ += batch.valid_tokens;
-  }
-
-  double loss() const { return sum_ / static_cast<double>(tokens_); }
-  std::int64_t tokens() const { return tokens_; }
-
- private:
-  const Layout layout_;
-  const ComputeDevice device_;
-  const std::unique_ptr<Tokenizer> tokenizer_;
-  const TrainStepOptions options_;
-  const StepProgram functions_;
-  TrainState state_;
-  std::unique_ptr<DataLoader> data_;
-  std::optional<StepWatch> watch_;  // outlives the executors
-  std::unique_ptr<StepRunner> runner_;
-  double sum_ = 0;
-  std::int64_t tokens_ = 0;
+struct Evaluation {
+  double loss_sum = 0;
+  std::int64_t tokens = 0;
+  double loss() const { return loss_sum / static_cast<double>(tokens); }
 };
+Evaluation evaluate(Run& run, std::int64_t batches) {
+  Evaluation evaluation;
+  for (std::int64_t i = 0; i < batches; ++i) {
+    const StepWatch::Span watched(*run.watch, progress::Doing::validating);
+    const StepBatch batch = run.validation_data->next();
+    evaluation.loss_sum += run.runner->validate(batch) * static_cast<double>(batch.valid_tokens);
+    evaluation.tokens += batch.valid_tokens;
+  }
+  return evaluation;
+}
 
 }  // namespace
 
@@ -130,17 +116,18 @@ int run_eval(const std::vector<std::string>& args) {
   const auto options = read_eval_options(args);
   if (!options) return 0;
   StoredModel model(options->model.folder);
-  const JobConfig config = evaluation(*options, model);
-  Evaluation evaluation(model, config);
-  const std::int64_t batch_size = config.validation.local_batch_size;
+  const JobConfig config = evaluation_config(*options, model);
+  Run run(config, {});
+  prepare(run, model);
   const bool all_data = !options->data.empty() || config.validation.steps < 0;
-  const std::int64_t batches = options->batches.value_or(all_data ? evaluation.all_batches(batch_size)
-                                                                  : batches_of_run(config, *options));
+  const std::int64_t batches =
+      options->batches.value_or(all_data ? all_batches(run) : batches_of_run(config, *options));
   const Stopwatch time;
-  for (std::int64_t batch = 0; batch < batches; ++batch) evaluation.add_batch();
+  const Evaluation evaluation = evaluate(run, batches);
   fmt::print("loss {}  perplexity {:.6g}  tokens {}  ({} batches of {} x {}, {}, {:.1f} s)\n",
-             json_number(evaluation.loss()), std::exp(evaluation.loss()), evaluation.tokens(), batches,
-             batch_size, config.validation.seq_len, precision_of(config), time.seconds());
+             json_number(evaluation.loss()), std::exp(evaluation.loss()), evaluation.tokens, batches,
+             config.validation.local_batch_size, config.validation.seq_len, precision_of(config),
+             time.seconds());
   return 0;
 }
 

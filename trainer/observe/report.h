@@ -80,7 +80,7 @@ class Report {
  private:
   void tell(std::string_view line) const;
   void tell_details(std::string_view line) const;
-  void compiled(const CompiledStep& step);
+  void log_function(const CompiledStep& step);
   void write_held();
   void show_prometheus(const StepMetrics& metrics);
   StepMetrics measure(Throughput& clock) const;

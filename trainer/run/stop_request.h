@@ -1,5 +1,5 @@
 // What asks a run to save or to end: a signal, a file in the run folder, the clock. Each rank looks at its
-// own signals; rank 0 looks at the rest; all ranks then act on what the most urgent asks (Trainer::agree).
+// own signals; rank 0 looks at the rest; all ranks then act on the most urgent request (agreement.h).
 #pragma once
 
 #include <chrono>

@@ -1,0 +1,82 @@
+#include "trainer/run/guards.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "support/error.h"
+#include "support/log.h"
+#include "trainer/run/compare_replicas.h"
+
+namespace rondo {
+namespace {
+
+bool is_due(std::int64_t every, std::int64_t step) { return every > 0 && step % every == 0; }
+
+}  // namespace
+
+void Guards::check(const StepResult& result, std::int64_t step) {
+  if (!result.finite) refuse(result, step);
+  count_skipped(result, step);
+}
+
+void Guards::refuse(const StepResult& result, std::int64_t step) const {
+  const bool loss_is_fine = std::isfinite(result.loss);
+  const double value = loss_is_fine ? result.grad_norm : result.loss;
+  throw Error(
+      ExitCode::numerics,
+      fmt::format(
+          "step {}: {} is not finite ({}); parameters and optimizer state are as after step {}. Lower "
+          "optimizer.lr or training.max_norm, or look at the batch",
+          step, loss_is_fine ? "grad_norm" : "loss", std::isnan(value) ? "nan" : "inf", step - 1));
+}
+
+void Guards::count_skipped(const StepResult& result, std::int64_t step) {
+  skipped_in_a_row_ = result.skipped ? skipped_in_a_row_ + 1 : 0;
+  if (!result.skipped) return;
+  const std::string what = fmt::format(
+      "step {}: {:.0f} rows of tokens found no room on the ranks of their experts; the step is "
+      "skipped",
+      step, result.dropped_tokens);
+  if (run_.environment.rank == 0) log_warning(what);
+  if (skipped_in_a_row_ < kMostSkipped) return;
+  throw Error(
+      ExitCode::numerics,
+      fmt::format("{}, as were the {} before it; parameters and optimizer state are as after step {}. Raise "
+                  "parallelism.expert_capacity_factor = {}, set it to 0 (room for all that can come), or set "
+                  "parallelism.expert_overflow = \"drop\"",
+                  what, kMostSkipped - 1, step - kMostSkipped,
+                  run_.config.parallelism.expert_capacity_factor));
+}
+
+bool Guards::inspects(std::int64_t step) const {
+  const Debug& d = run_.config.debug;
+  return is_due(d.hash_every, step) || is_due(d.check_replicas_every, step);
+}
+
+std::optional<std::string> Guards::inspect(std::int64_t step) {
+  if (!inspects(step)) return std::nullopt;
+  refuse_drift();
+  if (is_due(run_.config.debug.check_replicas_every, step)) stragglers_.look(*run_.groups, step);
+  if (!is_due(run_.config.debug.hash_every, step)) return std::nullopt;
+  return run_.state->hash(*run_.groups);
+}
+
+void Guards::refuse_drift() {
+  if (compared_at_ == run_.progress.step) return;
+  compared_at_ = run_.progress.step;
+  const auto drift = find_drift(run_.state->parts(), run_.layout.mesh, *run_.groups);
+  if (!drift) return;
+  throw Error(
+      ExitCode::numerics,
+      run_.steps_read == 0
+          ? fmt::format("the state that this run begins with is not the same on all ranks: {}. Are the "
+                        "nodes' copies of checkpoint.initial_load_path the same?",
+                        *drift)
+          : fmt::format("step {}: ranks that should hold the same state have drifted apart: {}. "
+                        "Restart from the last checkpoint (the same command does); if it happens "
+                        "again, test the memory and the GPUs of these machines",
+                        run_.progress.step, *drift));
+}
+
+}  // namespace rondo

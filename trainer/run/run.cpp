@@ -1,0 +1,162 @@
+// What can fail cheaply comes first: device, model, data and compilation need neither weights nor other ranks.
+// Ranks compare their collectives before further groups are created, since ranks with different graphs would
+// wait for each other for ever.
+#include "trainer/run/run.h"
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "parallel/groups/comm_record.h"
+#include "parallel/groups/nccl.h"
+#include "support/crash_report.h"
+#include "support/files/input_file.h"
+#include "support/log.h"
+#include "support/version.h"
+#include "trainer/run/compare_ranks.h"
+#include "trainer/step/from_config.h"
+#include "trainer/step/functions/placement.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::chrono::seconds kReadPatience{60};  // with a disk or a file server that fails
+
+// A rank that stands still reports it before the others' collectives give it up.
+StepWatch::Patience patience_of(const Comm& comm) {
+  const std::chrono::milliseconds limit(800 * comm.train_timeout_seconds);
+  return {limit, std::chrono::seconds(comm.init_timeout_seconds),
+          std::min<std::chrono::milliseconds>(std::chrono::seconds(1), limit / 8)};
+}
+
+StepProgram compiled(const Run& run, const std::filesystem::path& graph_folder) {
+  return compile_step(run.config, run.layout, run.pipeline, run.environment.rank, run.model,
+                      compile_request(run.config, run.device.type(), graph_folder, run.matmuls));
+}
+
+// All ranks repeat a step or none does.
+void agree_on_repeats(Run& run, const Telemetry& tell) {
+  StepProgram& program = *run.program;
+  if (program.repeat.empty()) return;
+  const bool fits = program.repeat_fits(run.device.tensor_bytes);
+  if (run.groups->maximum({fits ? 0 : 1})[0] == 0) return;
+  tell.warn(fmt::format(
+      "a step whose experts overflow is skipped: to repeat it with room for all rows, a rank would need "
+      "{:.1f} GiB, and has {:.1f}; parallelism.expert_overflow = \"drop\" trains on without such rows",
+      static_cast<double>(planned_memory(program).total_bytes()) / (1 << 30),
+      static_cast<double>(run.device.tensor_bytes) / (1 << 30)));
+  program.drop_repeat();
+}
+
+}  // namespace
+
+Run::Run(const JobConfig& config, const RankEnvironment& environment)
+    : config(config),
+      environment(environment),
+      layout(resolve_layout(config, environment.world_size)),
+      pipeline(pipeline_layout(config, layout)),
+      matmuls(matmul_table(config)) {}
+
+bool Run::validates(std::int64_t step) const {
+  return config.validation.enable && (step == 1 || step % config.validation.freq == 0);
+}
+
+std::vector<std::string> Run::settings() const {
+  std::vector<std::string> more = {
+      fmt::format("data (documents and tokenizer) = {:016x}", data->state().fingerprint)};
+  if (validation_data)
+    more.push_back(fmt::format("validation data = {:016x}", validation_data->state().fingerprint));
+  // Ranks write one checkpoint: at the first save a difference would be found too late.
+  if (config.checkpoint.enable)
+    more.push_back("checkpoint folder = " +
+                   std::filesystem::weakly_canonical(checkpoint_root(config)).string());
+  if (pipeline) more.push_back("pipeline (stages and schedule) = " + fingerprint(*pipeline));
+  if (matmuls) more.push_back("matmul algorithms = " + fingerprint(*matmuls));
+  more.push_back(fmt::format("rondo = {} {}", version(), commit()));
+  more.push_back("LibTorch = " TORCH_VERSION);
+  return settings_to_compare(config, more);
+}
+
+RunCosts Run::costs() const {
+  return {.parameters = parameter_count(*model),
+          .flops_per_token = model->flops_per_token(config.training.seq_len),
+          .tokens_per_step = layout.global_batch_size * config.training.seq_len / layout.mesh.world_size(),
+          .mesh = layout.mesh,
+          .device = device};
+}
+
+void open(Run& run) {
+  const JobConfig& config = run.config;
+  // Deterministic kernels, but memory is not filled before use: a plan may have put an operand there.
+  at::globalContext().setDeterministicAlgorithms(config.debug.deterministic, /*warn_only=*/false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+  run.device = take_device(config, run.environment);
+  run.model = make_decoder(config.model.name, config.model.sizes);
+  // Shorter than the patience of the ranks that wait for this one.
+  set_read_patience(std::min(kReadPatience, std::chrono::seconds(config.comm.train_timeout_seconds) / 2));
+  run.tokenizer = load_tokenizer(tokenizer_name(config));
+  check_vocabulary(*run.tokenizer, run.model->vocabulary());
+  run.data = std::make_unique<DataLoader>(training_data(config, run.layout, run.environment), *run.tokenizer);
+  if (config.validation.enable)
+    run.validation_data =
+        std::make_unique<DataLoader>(validation_data(config, run.layout, run.environment), *run.tokenizer);
+}
+
+void compile(Run& run, const Telemetry& tell) {
+  if (run.matmuls) check_measured_on(*run.matmuls, run.config.compile.matmul_algorithms, run.device.name);
+  tell(&Report::experts, *run.model, step_options(run.config, run.layout, run.environment.rank));
+  if (!InputSharding(run.layout.mesh).follows_layout())
+    tell.warn(
+        "the degrees of the experts and of the other layers do not nest, so the layout of values is not "
+        "checked at each start; `rondo prove` checks it by playing steps");
+  run.program = std::make_unique<StepProgram>(
+      compiled(run, tell.is_writer() ? tell.report()->folder().graph_folder() : std::filesystem::path()));
+  tell(&Report::compiled, *run.program);
+}
+
+void init_process_groups(Run& run, const Telemetry& tell) {
+  const JobConfig& config = run.config;
+  const int rank = run.environment.rank;
+  const std::vector<const CompiledStep*> steps = run.program->all();
+  if (run.device.device.is_cuda() && run.environment.world_size > 1) {
+    const bool records = std::any_of(
+        steps.begin(), steps.end(), [](const CompiledStep* step) { return !step->graph().segments.empty(); });
+    const std::string settings = prepare_nccl(records);
+    if (!settings.empty()) tell.info("recorded collectives: " + settings);
+  }
+  comm_record::keep(static_cast<std::size_t>(config.comm.trace_buf_size));
+  run.groups = std::make_unique<ProcessGroups>(run.environment, run.layout.mesh.group(kAllAxes).name,
+                                               std::chrono::seconds(config.comm.init_timeout_seconds),
+                                               run.device.device);
+  compare_settings(run.settings(), *run.groups);
+  agree_on_repeats(run, tell);
+  compare_collectives(run.program->all(), run.layout.mesh, *run.groups);
+  run.groups->add(process_groups(config, run.layout, run.pipeline, rank));
+  name_crash_file(run);
+  // Only now has rank 0 taken the folder. Compiling again is cheaper than keeping the texts of all graphs.
+  if (config.compile.dump_ranks == "all" && rank != 0 && config.compile.dump != "none")
+    compiled(run, RunFolder::graph_folder_of(config.job.dump_folder, rank));
+}
+
+void init_state(Run& run, std::function<void(const std::string&)> on_hang) {
+  const JobConfig& config = run.config;
+  std::vector<const StepFunction*> functions;
+  for (const CompiledStep* step : run.program->all()) functions.push_back(&step->function());
+  run.state = std::make_unique<TrainState>(
+      *run.model, functions, static_cast<std::uint64_t>(config.debug.seed), run.layout.mesh,
+      run.environment.rank, table_length(step_options(config, run.layout, run.environment.rank)),
+      run.device.device);
+  run.watch.emplace(patience_of(config.comm), std::move(on_hang));
+  run.runner = std::make_unique<StepRunner>(
+      *run.program, *run.state, share_resources(run.program->all(), run.device.device, &*run.watch));
+}
+
+void name_crash_file(const Run& run) {
+  const std::filesystem::path folder = std::filesystem::absolute(run.config.job.dump_folder);
+  set_crash_file((folder / fmt::format("rank_{}.crash.txt", run.environment.rank)).string());
+}
+
+}  // namespace rondo
