@@ -2,14 +2,12 @@
 
 #include <ATen/ops/empty.h>
 
-#include <map>
-
 namespace rondo {
 
 WholeModel::WholeModel(StoredModel& stored, std::int64_t max_length, bool gradients)
     : decoder_(stored.decoder()) {
   for (const Buffer& buffer : decoder_->buffers(max_length)) buffers_.push_back(buffer.value.to(at::kFloat));
-  std::map<std::string, ShardedWeights::Parameter> parameters;
+  ShardedParameters parameters;
   for (const ParameterRule& rule : decoder_->parameters()) {
     at::Tensor whole = at::empty({element_count(rule)}, at::kFloat);
     stored.load(rule.name, FlatShard(rule.sizes), whole);
@@ -21,13 +19,13 @@ WholeModel::WholeModel(StoredModel& stored, std::int64_t max_length, bool gradie
     biases_.push_back(at::empty({bias.experts}, at::kFloat));
     stored.load(bias.name, FlatShard({bias.experts}), biases_.back());
   }
-  weights_.emplace(std::move(parameters), sharding_);
+  ranks_ = rank_context(std::move(parameters), {});
 }
 
 at::Tensor WholeModel::logits(const at::Tensor& tokens_BT) const {
   ForwardInputs inputs = ForwardInputs::of(tokens_BT);
   inputs.buffers = buffers_, inputs.expert_biases = biases_;
-  return decoder_->forward(*weights_, inputs);
+  return decoder_->forward(ranks_, inputs);
 }
 
 }  // namespace rondo

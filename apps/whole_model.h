@@ -5,11 +5,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "models/parts/decoder.h"
-#include "parallel/simple_fsdp.h"
+#include "parallel/rank_context.h"
 #include "trainer/resume/stored_model.h"
 
 namespace rondo {
@@ -27,9 +26,8 @@ class WholeModel {
 
  private:
   std::shared_ptr<const Decoder> decoder_;
-  const ShardingOptions sharding_;  // one rank, fp32
   std::vector<at::Tensor> buffers_, biases_, leaves_;
-  std::optional<ShardedWeights> weights_;
+  RankContext ranks_;
 };
 
 }  // namespace rondo

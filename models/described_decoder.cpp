@@ -86,12 +86,12 @@ class DescribedDecoder final : public Decoder {
 
   std::optional<RoutedTokens> routed_tokens() const override { return routed_tokens_; }
 
-  Tensor forward(const Weights& weights, const ForwardInputs& inputs) const override {
+  Tensor forward(const RankContext& ranks, const ForwardInputs& inputs) const override {
     const RotaryTables rope = rotary_tables(inputs);
-    const auto one_block = [this, &weights, &inputs, rope](const Tensor& h_ND, std::int64_t layer) {
-      return block(h_ND, layer, weights, rope, inputs);
+    const auto one_block = [this, &ranks, &inputs, rope](const Tensor& h_ND, std::int64_t layer) {
+      return block(h_ND, layer, ranks, rope, inputs);
     };
-    return decode(weights, inputs, {part_, d_.norm_eps, d_.ends.tie_embeddings, one_block});
+    return decode(ranks, inputs, {part_, d_.norm_eps, d_.ends.tie_embeddings, one_block});
   }
 
   // Of the routed experts, those that a token takes count.
@@ -118,19 +118,19 @@ class DescribedDecoder final : public Decoder {
     return std::get<MixtureOfExperts>(block_of(layer).feed_forward);
   }
 
-  Tensor block(const Tensor& h_ND, std::int64_t layer, const Weights& weights, const RotaryTables& rope,
+  Tensor block(const Tensor& h_ND, std::int64_t layer, const RankContext& ranks, const RotaryTables& rope,
                const ForwardInputs& inputs) const {
     const Block& b = block_of(layer);
     const auto attend = [&](const Tensor& x_ND) {
-      return std::visit([&](const auto& kind) { return attention(kind, x_ND, weights, rope, inputs); },
+      return std::visit([&](const auto& kind) { return attention(kind, x_ND, ranks, rope, inputs); },
                         b.attention);
     };
     const auto feed = [&](const Tensor& x_ND) {
-      return std::holds_alternative<FeedForward>(b.feed_forward) ? feed_forward("feed_forward", x_ND, weights)
-                                                                 : experts(x_ND, layer, weights, inputs);
+      return std::holds_alternative<FeedForward>(b.feed_forward) ? feed_forward("feed_forward", x_ND, ranks)
+                                                                 : experts(x_ND, layer, ranks, inputs);
     };
     const auto norm = [&](const char* name, const Tensor& x_ND) {
-      return rms_norm(name, x_ND, weights, d_.norm_eps);
+      return rms_norm(name, x_ND, ranks, d_.norm_eps);
     };
     const auto add = [&](const Tensor& h, const char* name, const auto& part) {
       return h + (b.norms == NormPlacement::before ? part(norm(name, h)) : norm(name, part(h)));
@@ -138,7 +138,7 @@ class DescribedDecoder final : public Decoder {
     return add(add(h_ND, "attention_norm", attend), "ffn_norm", feed);
   }
 
-  Tensor experts(const Tensor& x_ND, std::int64_t layer, const Weights& weights,
+  Tensor experts(const Tensor& x_ND, std::int64_t layer, const RankContext& ranks,
                  const ForwardInputs& inputs) const {
     ModuleScope scope("moe");
     const auto router = static_cast<std::size_t>(std::lower_bound(routers_.begin(), routers_.end(), layer) -
@@ -147,7 +147,7 @@ class DescribedDecoder final : public Decoder {
                                      inputs.context_ranks};
     const MixtureOfExperts& m = experts_of(layer);
     const Tensor bias_E = m.has_bias ? inputs.expert_biases.at(router) : Tensor();
-    const MoeOutput moe = mixture_of_experts(m, x_ND, weights, bias_E, balance);
+    const MoeOutput moe = mixture_of_experts(m, x_ND, ranks, bias_E, balance);
     if (inputs.loads != nullptr) inputs.loads->at(router) = moe.load;
     return moe.y_TD;
   }

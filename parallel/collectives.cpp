@@ -2,12 +2,17 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "ops/kernel/op_handle.h"
+#include "parallel/saved_group.h"
 
 namespace rondo {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 at::Tensor wait(const at::Tensor& started) {
   static const auto handle = op_handle<at::Tensor(const at::Tensor&)>("_c10d_functional::wait_tensor");
@@ -47,6 +52,23 @@ at::Tensor meta_all_reduce(const at::Tensor& tensor, std::string, std::string) {
 // NOLINTEND(performance-unnecessary-value-param)
 at::Tensor meta_wait(const at::Tensor& started) { return started; }
 
+at::Tensor gather_or_reduce_scatter(const at::Tensor& x, bool gathers, const AxisGroup& group) {
+  return gathers ? all_gather(x.contiguous(), group) : reduce_scatter_sum(x.contiguous(), group);
+}
+struct GatherOrReduceScatter : torch::autograd::Function<GatherOrReduceScatter> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, bool gathers,
+                            const AxisGroup& group) {
+    at::AutoDispatchBelowAutograd below_autograd;
+    save_group(context, group);
+    context->saved_data["gathers"] = gathers;
+    return gather_or_reduce_scatter(x, gathers, group);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const bool gathered = context->saved_data["gathers"].toBool();
+    return {gather_or_reduce_scatter(gradients[0], !gathered, saved_group(context)), {}, {}};
+  }
+};
+
 }  // namespace
 
 at::Tensor all_gather(const at::Tensor& shard, const AxisGroup& group) {
@@ -78,6 +100,14 @@ at::Tensor all_reduce_sum(const at::Tensor& tensor, const AxisGroup& group) {
 
 at::Tensor all_reduce_max(const at::Tensor& tensor, const AxisGroup& group) {
   return all_reduce(tensor, "max", group);
+}
+
+at::Tensor all_gather_autograd(const at::Tensor& shard, const AxisGroup& group) {
+  return GatherOrReduceScatter::apply(shard, true, group);
+}
+
+at::Tensor reduce_scatter_autograd(const at::Tensor& full, const AxisGroup& group) {
+  return GatherOrReduceScatter::apply(full, false, group);
 }
 
 TORCH_LIBRARY_IMPL(_c10d_functional, Meta, m) {

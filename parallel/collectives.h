@@ -21,4 +21,8 @@ at::Tensor all_to_all(const at::Tensor& pieces, const AxisGroup& group);
 at::Tensor all_reduce_sum(const at::Tensor& tensor, const AxisGroup& group);
 at::Tensor all_reduce_max(const at::Tensor& tensor, const AxisGroup& group);
 
+// With autograd, and for operands of any layout. Each is the other's backward.
+at::Tensor all_gather_autograd(const at::Tensor& shard, const AxisGroup& group);
+at::Tensor reduce_scatter_autograd(const at::Tensor& full, const AxisGroup& group);
+
 }  // namespace rondo

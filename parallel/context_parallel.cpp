@@ -16,7 +16,6 @@
 #include "ops/kernel/with_dtype.h"
 #include "parallel/collectives.h"
 #include "parallel/saved_group.h"
-#include "parallel/tensor_parallel.h"
 #include "support/error.h"
 
 namespace rondo {
@@ -104,64 +103,90 @@ Tensor heads_then_tails(const std::vector<Tensor>& by_rank) {
   return at::cat(parts, 1);
 }
 
+// What both exchanges share.
+class SharedRows : public ContextParallel {
+ public:
+  explicit SharedRows(ContextParallelOptions options) : options_(std::move(options)) {}
+
+  // Gathered, summed and scattered again: the result is then one row on each rank, as x is. The sum of n equal
+  // sums is divided by n.
+  Tensor all_reduce_sum(const Tensor& x_B) const override {
+    const AxisGroup& group = options_.group;
+    const Tensor sum =
+        at::sum(at::stack(all_gather_autograd(x_B, group).split(x_B.size(0))), at::IntArrayRef{0});
+    const std::vector<Tensor> for_each(static_cast<std::size_t>(group.ranks), sum);
+    return reduce_scatter_autograd(at::cat(for_each), group) / group.ranks;
+  }
+
+ protected:
+  ContextParallelOptions options_;
+};
+
+class GatheredKeys final : public SharedRows {
+ public:
+  using SharedRows::SharedRows;
+
+  Tensor all_gather(const Tensor& x_BN) const override {
+    const std::int64_t rows = x_BN.size(0);
+    const Tensor by_rank = all_gather_autograd(x_BN, options_.group);  // [n * B, N, ...]
+    if (options_.runs == 2) return heads_then_tails(by_rank.split(rows));
+    if (rows > 1) return at::cat(by_rank.split(rows), 1);
+    std::vector<std::int64_t> sizes = x_BN.sizes().vec();
+    sizes[1] *= options_.group.ranks;
+    return by_rank.view(sizes);
+  }
+  Tensor attention(const AttentionOperands& operands) const override {
+    AttentionOperands of_runs = operands;
+    of_runs.query_runs = options_.runs;
+    return rondo::attention(of_runs);
+  }
+};
+
+class ExchangedHeads final : public SharedRows {
+ public:
+  using SharedRows::SharedRows;
+
+  Tensor attention(const AttentionOperands& own) const override {
+    const AxisGroup& group = options_.group;
+    const std::int64_t given = own.k.size(1), times = given < group.ranks ? group.ranks / given : 1;
+    const Tensor k = repeated(own.k, times), v = repeated(own.v, times);
+    const std::int64_t groups = k.size(1), heads_of_one = own.q.size(1) / groups;
+    RONDO_ASSERT(groups % group.ranks == 0, "every rank has some heads of keys");
+    const auto heads = [&](std::int64_t each) { return Heads{groups, each}; };
+    const auto to_heads = [&](const Tensor& x_BHNK, std::int64_t of_group) {
+      const Tensor x_BNHK = x_BHNK.transpose(1, 2);
+      const std::int64_t width = x_BNHK.size(3);
+      const Tensor moved = exchange_for_heads(x_BNHK.reshape({x_BNHK.size(0), x_BNHK.size(1), -1}),
+                                              heads(of_group * width), group);
+      return moved.view({moved.size(0), moved.size(1), -1, width}).transpose(1, 2);
+    };
+    AttentionOperands whole = own;
+    whole.q = to_heads(own.q, heads_of_one);
+    whole.k = to_heads(k, 1);
+    whole.v = to_heads(v, 1);
+    if (own.sinks) {
+      const Tensor wide = own.sinks->to(sum_dtype(*own.sinks)).view({-1, group.ranks, heads_of_one});
+      whole.sinks =
+          RowOfRank::apply(wide.transpose(0, 1).reshape({group.ranks, -1}), group).to(own.q.scalar_type());
+    }
+    const Tensor out_BSHV = rondo::attention(whole).transpose(1, 2);
+    const std::int64_t width = out_BSHV.size(3);
+    const Tensor back = exchange_for_tokens(out_BSHV.reshape({out_BSHV.size(0), out_BSHV.size(1), -1}),
+                                            heads(heads_of_one * width), group);
+    return back.view({back.size(0), back.size(1), -1, width}).transpose(1, 2);
+  }
+};
+
 }  // namespace
 
-Tensor gather_context(const Tensor& x_BN, const ContextParallel& context) {
-  const std::int64_t n = context.group.ranks, rows = x_BN.size(0);
-  if (n == 1 || context.exchange == ContextExchange::all_to_all) return x_BN;
-  const Tensor by_rank = gather_tokens(x_BN, context.group);  // [n * B, N, ...]
-  if (context.runs == 2) return heads_then_tails(by_rank.split(rows));
-  if (rows > 1) return at::cat(by_rank.split(rows), 1);
-  std::vector<std::int64_t> sizes = x_BN.sizes().vec();
-  sizes[1] *= n;
-  return by_rank.view(sizes);
+Tensor ContextParallel::attention(const AttentionOperands& operands) const {
+  return rondo::attention(operands);
 }
 
-// Gathered, added, and scattered again: so the sum is one of rows of which each rank has some, as x is. n
-// equal sums divided by n.
-Tensor sum_over_context(const Tensor& x_B, const ContextParallel& context) {
-  const std::int64_t n = context.group.ranks;
-  if (n == 1) return x_B;
-  const Tensor sum =
-      at::sum(at::stack(gather_tokens(x_B, context.group).split(x_B.size(0))), at::IntArrayRef{0});
-  const std::vector<Tensor> for_each(static_cast<std::size_t>(n), sum);
-  return scatter_token_sums(at::cat(for_each), context.group) / n;
-}
-
-Tensor attend_over_context(const AttentionOperands& own, const ContextParallel& context) {
-  const AxisGroup& group = context.group;
-  if (group.ranks == 1) return attention(own);
-  if (context.exchange == ContextExchange::all_gather) {
-    AttentionOperands of_runs = own;
-    of_runs.query_runs = context.runs;
-    return attention(of_runs);
-  }
-  const std::int64_t given = own.k.size(1), times = given < group.ranks ? group.ranks / given : 1;
-  const Tensor k = repeated(own.k, times), v = repeated(own.v, times);
-  const std::int64_t groups = k.size(1), heads_of_one = own.q.size(1) / groups;
-  RONDO_ASSERT(groups % group.ranks == 0, "every rank has some heads of keys");
-  const auto heads = [&](std::int64_t each) { return Heads{groups, each}; };
-  const auto to_heads = [&](const Tensor& x_BHNK, std::int64_t of_group) {
-    const Tensor x_BNHK = x_BHNK.transpose(1, 2);
-    const std::int64_t width = x_BNHK.size(3);
-    const Tensor moved = exchange_for_heads(x_BNHK.reshape({x_BNHK.size(0), x_BNHK.size(1), -1}),
-                                            heads(of_group * width), group);
-    return moved.view({moved.size(0), moved.size(1), -1, width}).transpose(1, 2);
-  };
-  AttentionOperands whole = own;
-  whole.q = to_heads(own.q, heads_of_one);
-  whole.k = to_heads(k, 1);
-  whole.v = to_heads(v, 1);
-  if (own.sinks) {
-    const Tensor wide = own.sinks->to(sum_dtype(*own.sinks)).view({-1, group.ranks, heads_of_one});
-    whole.sinks =
-        RowOfRank::apply(wide.transpose(0, 1).reshape({group.ranks, -1}), group).to(own.q.scalar_type());
-  }
-  const Tensor out_BSHV = attention(whole).transpose(1, 2);
-  const std::int64_t width = out_BSHV.size(3);
-  const Tensor back = exchange_for_tokens(out_BSHV.reshape({out_BSHV.size(0), out_BSHV.size(1), -1}),
-                                          heads(heads_of_one * width), group);
-  return back.view({back.size(0), back.size(1), -1, width}).transpose(1, 2);
+std::shared_ptr<const ContextParallel> context_parallel(const ContextParallelOptions& options) {
+  if (options.group.ranks == 1) return std::make_shared<ContextParallel>();
+  if (options.exchange == ContextExchange::all_gather) return std::make_shared<GatheredKeys>(options);
+  return std::make_shared<ExchangedHeads>(options);
 }
 
 }  // namespace rondo

@@ -120,135 +120,166 @@ Tensor count_each(const Tensor& keys_N, std::int64_t kinds, at::ScalarType dtype
 struct Runs {
   Tensor ends_E, dropped_tokens;  // the latter undefined where there is room for all
 };
-Runs runs_within(std::int64_t room, const Tensor& counts_E, bool bounded) {
+Runs runs_within(std::int64_t capacity, const Tensor& counts_E, bool bounded) {
   const Tensor ends_E = at::cumsum(counts_E, 0, at::kInt);
   if (!bounded) return {ends_E, {}};
   const Tensor all = ends_E.select(0, ends_E.size(0) - 1);
-  return {at::clamp_max(ends_E, room), at::clamp_min(all - room, 0).to(at::kFloat)};
+  return {at::clamp_max(ends_E, capacity), at::clamp_min(all - capacity, 0).to(at::kFloat)};
 }
 
 Tensor gather_ids(const Tensor& experts_TK, const AxisGroup& group) {
   return gather(experts_TK.to(at::kInt), group).to(at::kLong);
 }
 
-// The choices of the tokens of all sharers, and how often each expert is chosen (fp32).
+// The choices of the tokens of the whole expert_tp group, and how often each expert is chosen (fp32).
 struct Choices {
   Tensor experts_PK, tokens_per_expert;
 };
-Choices choices_of(const Tensor& experts_TK, const Tensor& tokens_per_expert, const AxisGroup& sharers) {
-  if (sharers.ranks == 1) return {experts_TK, tokens_per_expert};
-  const Tensor experts_PK = gather_ids(experts_TK, sharers);
+Choices choices_of(const Tensor& experts_TK, const Tensor& tokens_per_expert, const AxisGroup& expert_tp) {
+  if (expert_tp.ranks == 1) return {experts_TK, tokens_per_expert};
+  const Tensor experts_PK = gather_ids(experts_TK, expert_tp);
   return {experts_PK, count_each(experts_PK.view({-1}), tokens_per_expert.size(0), at::kFloat)};
 }
 
-Dispatched dispatch_here(const Tensor& x_TD, const Choices& choices, const ExpertParallel& o) {
-  const Sorted sorted = sorted_slots(choices.experts_PK.view({-1}));
-  const Tensor place_PK = sorted.place_N.view(choices.experts_PK.sizes());
-  const Tensor rows_RD = TakeRows::apply(x_TD, sorted.order_N, place_PK, MaybeTensor(), o.sharers);
-  return {rows_RD, at::cumsum(choices.tokens_per_expert, 0, at::kInt), {}, {sorted.order_N, place_PK}};
-}
+// Every expert is here, whole or cut over expert_tp.
+class LocalExperts : public ExpertParallel {
+ public:
+  explicit LocalExperts(ExpertParallelOptions options) : o_(std::move(options)) {}
 
-Dispatched dispatch_fixed(const Tensor& x_TD, const Tensor& experts_TK, std::int64_t experts,
-                          const ExpertParallel& o) {
-  const std::int64_t each = experts / o.group.ranks;
-  const std::int64_t room = o.room(experts_TK.size(0), experts_TK.size(1), experts);
-  const Tensor ids_PK = gather_ids(experts_TK, o.meeting());
-  const Tensor keys_N = local_ids(ids_PK.view({-1}), o.place * each, each, each, o.group.name).local;
-  const Sorted sorted = sorted_slots(keys_N);  // slots of other ranks' experts last
-  const Tensor order_R = sorted.order_N.narrow(0, 0, room);
-  const Tensor place_PK = sorted.place_N.view(ids_PK.sizes());
-  const Runs runs =
-      runs_within(room, count_each(keys_N, each + 1, at::kInt).narrow(0, 0, each), o.is_bounded());
-  const Tensor count = runs.ends_E.select(0, each - 1);
-  const Tensor rows_RD = TakeRows::apply(x_TD, order_R, place_PK, MaybeTensor(count), o.meeting());
-  return {rows_RD, runs.ends_E, runs.dropped_tokens, {order_R, place_PK, count}};
-}
+  Dispatched dispatch(const Tensor& x_TD, const Tensor& experts_TK,
+                      const Tensor& tokens_per_expert) const override {
+    const Choices choices = choices_of(experts_TK, tokens_per_expert, o_.expert_tp);
+    const Sorted sorted = sorted_slots(choices.experts_PK.view({-1}));
+    const Tensor place_PK = sorted.place_N.view(choices.experts_PK.sizes());
+    const Tensor rows_RD = TakeRows::apply(x_TD, sorted.order_N, place_PK, MaybeTensor(), o_.expert_tp);
+    return {rows_RD, at::cumsum(choices.tokens_per_expert, 0, at::kInt), {}, {sorted.order_N, place_PK}};
+  }
+
+  // The first rank has the only id, 1.
+  Tensor once_per_expert_tp_group(const Tensor& x) const override {
+    if (o_.expert_tp.ranks == 1) return x;
+    const Tensor id = x.new_ones({1}, x.options().dtype(at::kLong));
+    return x.masked_fill(local_ids(id, 1 + o_.expert_tp_rank, 1, 0, o_.expert_tp.name).elsewhere, 0);
+  }
+
+  Tensor combine(const Tensor& rows_RD, const Dispatched& dispatched,
+                 const Tensor& scores_TK) const override {
+    const std::vector<Tensor>& state = dispatched.combine_state;
+    return SumRows::apply(rows_RD, scores_TK, state[0], state[1], MaybeTensor(), o_.expert_tp);
+  }
+
+ protected:
+  ExpertParallelOptions o_;
+};
+
+class FixedSizeExchange final : public LocalExperts {
+ public:
+  using LocalExperts::LocalExperts;
+
+  Dispatched dispatch(const Tensor& x_TD, const Tensor& experts_TK,
+                      const Tensor& tokens_per_expert) const override {
+    const std::int64_t experts = tokens_per_expert.size(0), each = experts / o_.group.ranks;
+    const std::int64_t capacity = o_.capacity(experts_TK.size(0), experts_TK.size(1), experts);
+    const Tensor ids_PK = gather_ids(experts_TK, o_.token_group());
+    const Tensor keys_N = local_ids(ids_PK.view({-1}), o_.rank * each, each, each, o_.group.name).local;
+    const Sorted sorted = sorted_slots(keys_N);  // slots of other ranks' experts last
+    const Tensor order_R = sorted.order_N.narrow(0, 0, capacity);
+    const Tensor place_PK = sorted.place_N.view(ids_PK.sizes());
+    const Runs runs =
+        runs_within(capacity, count_each(keys_N, each + 1, at::kInt).narrow(0, 0, each), o_.is_bounded());
+    const Tensor count = runs.ends_E.select(0, each - 1);
+    const Tensor rows_RD = TakeRows::apply(x_TD, order_R, place_PK, MaybeTensor(count), o_.token_group());
+    return {rows_RD, runs.ends_E, runs.dropped_tokens, {order_R, place_PK, count}};
+  }
+
+  Tensor combine(const Tensor& rows_RD, const Dispatched& dispatched,
+                 const Tensor& scores_TK) const override {
+    const std::vector<Tensor>& state = dispatched.combine_state;
+    return SumRows::apply(rows_RD, scores_TK, state[0], state[1], MaybeTensor(state[2]), o_.token_group());
+  }
+};
 
 // Of the rows [from, to, expert] that ranks have for each other those that find room, by expert and then by
 // rank.
-Tensor with_room(const Tensor& counts_FTE, std::int64_t room) {
+Tensor within(std::int64_t capacity, const Tensor& counts_FTE) {
   const std::int64_t ranks = counts_FTE.size(0), each = counts_FTE.size(2);
   const Tensor counts = counts_FTE.permute({1, 2, 0}).reshape({ranks, each * ranks});
   const Tensor ends = at::cumsum(counts, 1, at::kInt);
-  const Tensor find_room = at::clamp_max(ends, room) - at::clamp_max(ends - counts, room);
-  return find_room.view({ranks, each, ranks}).permute({2, 0, 1});
+  const Tensor accepted = at::clamp_max(ends, capacity) - at::clamp_max(ends - counts, capacity);
+  return accepted.view({ranks, each, ranks}).permute({2, 0, 1});
 }
 
 Tensor sum_over(const Tensor& counts, std::int64_t dim) { return at::sum(counts, dim, false, at::kInt); }
 
-// Dispatched::way_back of the exact exchange.
-enum ExactWay : std::uint8_t { kOrderN, kPlacePK, kOffered, kSent, kReceived, kOrderR, kPlaceR, kCount };
+class ExactExchange final : public LocalExperts {
+ public:
+  using LocalExperts::LocalExperts;
 
-Dispatched dispatch_exact(const Tensor& x_TD, const Choices& choices, const ExpertParallel& o) {
-  const std::int64_t ranks = o.group.ranks, experts = choices.tokens_per_expert.size(0),
-                     each = experts / ranks;
-  const std::int64_t room = o.room(x_TD.size(0), choices.experts_PK.size(1), experts);
-  const Sorted sorted = sorted_slots(choices.experts_PK.view({-1}));
-  const Tensor place_PK = sorted.place_N.view(choices.experts_PK.sizes());
-  const Tensor offered_TE = choices.tokens_per_expert.to(at::kInt).view({ranks, each});
-  const Tensor offered_FTE = gather(offered_TE, o.group).view({ranks, ranks, each});
-  const Tensor sent_FTE = o.is_bounded() ? with_room(offered_FTE, room) : offered_FTE;
-  const Tensor received_FE = local_part(sent_FTE, 1, o.place, o.group.name);
-  const Tensor ends_E = at::cumsum(sum_over(received_FE, 0), 0, at::kInt), count = ends_E.select(0, each - 1);
-  const Tensor offered = sum_over(offered_TE, 1);
-  const Tensor sent = o.is_bounded() ? sum_over(local_part(sent_FTE, 0, o.place, o.group.name), 1) : offered;
-  const RowCounts by_rank{offered, sent, sum_over(received_FE, 1)};
-  const RowOrder by_expert = order_by_expert(received_FE, room, o.group.name);
+  Dispatched dispatch(const Tensor& x_TD, const Tensor& experts_TK,
+                      const Tensor& tokens_per_expert) const override {
+    const Choices choices = choices_of(experts_TK, tokens_per_expert, o_.expert_tp);
+    const std::string& group = o_.group.name;
+    const std::int64_t ranks = o_.group.ranks, experts = choices.tokens_per_expert.size(0),
+                       each = experts / ranks;
+    const std::int64_t capacity = o_.capacity(x_TD.size(0), choices.experts_PK.size(1), experts);
+    const Sorted sorted = sorted_slots(choices.experts_PK.view({-1}));
+    const Tensor place_PK = sorted.place_N.view(choices.experts_PK.sizes());
+    const Tensor offered_TE = choices.tokens_per_expert.to(at::kInt).view({ranks, each});
+    const Tensor offered_FTE = gather(offered_TE, o_.group).view({ranks, ranks, each});
+    const Tensor sent_FTE = o_.is_bounded() ? within(capacity, offered_FTE) : offered_FTE;
+    const Tensor received_FE = local_part(sent_FTE, 1, o_.rank, group);
+    const Tensor ends_E = at::cumsum(sum_over(received_FE, 0), 0, at::kInt),
+                 count = ends_E.select(0, each - 1);
+    const Tensor offered = sum_over(offered_TE, 1);
+    const Tensor sent = o_.is_bounded() ? sum_over(local_part(sent_FTE, 0, o_.rank, group), 1) : offered;
+    const RowCounts by_rank{offered, sent, sum_over(received_FE, 1)};
+    const RowOrder by_expert = order_by_expert(received_FE, capacity, group);
 
-  const Tensor home_ND = TakeRows::apply(x_TD, sorted.order_N, place_PK, MaybeTensor(), o.sharers);
-  const Tensor came_RD = all_to_all_tokens(home_ND, by_rank, /*back=*/false, room, o.group.name);
-  const Tensor rows_RD = Reorder::apply(came_RD, by_expert.order_R, by_expert.place_R, count);
-  Tensor dropped;
-  if (o.is_bounded()) {
-    const Tensor for_here = at::sum(local_part(offered_FTE, 1, o.place, o.group.name), at::kInt);
-    dropped = (for_here - count).to(at::kFloat);
+    const Tensor home_ND = TakeRows::apply(x_TD, sorted.order_N, place_PK, MaybeTensor(), o_.expert_tp);
+    const Tensor received_RD = all_to_all_tokens(home_ND, by_rank, /*back=*/false, capacity, group);
+    const Tensor rows_RD = Reorder::apply(received_RD, by_expert.order_R, by_expert.place_R, count);
+    Tensor dropped;
+    if (o_.is_bounded()) {
+      const Tensor for_here = at::sum(local_part(offered_FTE, 1, o_.rank, group), at::kInt);
+      dropped = (for_here - count).to(at::kFloat);
+    }
+    return {rows_RD,
+            ends_E,
+            dropped,
+            {sorted.order_N, place_PK, by_rank.offered, by_rank.sent, by_rank.received, by_expert.order_R,
+             by_expert.place_R, count}};
   }
-  return {rows_RD,
-          ends_E,
-          dropped,
-          {sorted.order_N, place_PK, by_rank.offered, by_rank.sent, by_rank.received, by_expert.order_R,
-           by_expert.place_R, count}};
-}
+
+  Tensor combine(const Tensor& rows_RD, const Dispatched& dispatched,
+                 const Tensor& scores_TK) const override {
+    const std::vector<Tensor>& state = dispatched.combine_state;
+    const Tensor received_RD = Reorder::apply(rows_RD, state[kPlaceR], state[kOrderR], state[kCount]);
+    const Tensor home_ND = all_to_all_tokens(received_RD, {state[kOffered], state[kSent], state[kReceived]},
+                                             /*back=*/true, state[kOrderN].size(0), o_.group.name);
+    return SumRows::apply(home_ND, scores_TK, state[kOrderN], state[kPlacePK], MaybeTensor(), o_.expert_tp);
+  }
+
+ private:
+  // In Dispatched::combine_state.
+  enum State : std::uint8_t { kOrderN, kPlacePK, kOffered, kSent, kReceived, kOrderR, kPlaceR, kCount };
+};
 
 }  // namespace
 
-std::int64_t ExpertParallel::room(std::int64_t tokens, std::int64_t experts_a_token,
-                                  std::int64_t experts) const {
+std::int64_t ExpertParallelOptions::capacity(std::int64_t tokens, std::int64_t experts_a_token,
+                                             std::int64_t experts) const {
   const std::int64_t here = std::min(experts_a_token, experts / group.ranks);
-  const std::int64_t met = sharers.ranks * tokens, worst = group.ranks * met * here;
+  const std::int64_t expert_tp_tokens = expert_tp.ranks * tokens,
+                     worst = group.ranks * expert_tp_tokens * here;
   if (!is_bounded()) return worst;
-  const double asked = std::ceil(capacity_factor * static_cast<double>(met * experts_a_token));
-  return asked < static_cast<double>(worst) ? static_cast<std::int64_t>(asked) : worst;
+  const double bound = std::ceil(capacity_factor * static_cast<double>(expert_tp_tokens * experts_a_token));
+  return bound < static_cast<double>(worst) ? static_cast<std::int64_t>(bound) : worst;
 }
 
-Dispatched dispatch_tokens(const Tensor& x_TD, const Tensor& experts_TK, const Tensor& tokens_per_expert,
-                           const ExpertParallel& options) {
-  if (options.group.ranks > 1 && options.exchange == ExpertExchange::fixed_size)
-    return dispatch_fixed(x_TD, experts_TK, tokens_per_expert.size(0), options);
-  const Choices choices = choices_of(experts_TK, tokens_per_expert, options.sharers);
-  return options.group.ranks == 1 ? dispatch_here(x_TD, choices, options)
-                                  : dispatch_exact(x_TD, choices, options);
-}
-
-// Of a single id, 1, the first sharer has the part.
-Tensor on_first_sharer(const Tensor& x, const ExpertParallel& options) {
-  if (options.sharers.ranks == 1) return x;
-  const Tensor id = x.new_ones({1}, x.options().dtype(at::kLong));
-  return x.masked_fill(local_ids(id, 1 + options.share, 1, 0, options.sharers.name).elsewhere, 0);
-}
-
-Tensor combine_rows(const Tensor& rows_RD, const Dispatched& dispatched, const Tensor& scores_TK,
-                    const ExpertParallel& options) {
-  const std::vector<Tensor>& way = dispatched.way_back;
-  const bool exact = options.group.ranks > 1 && options.exchange == ExpertExchange::exact_counts;
-  if (!exact) {
-    const MaybeTensor count = count_in(way, 2);
-    return SumRows::apply(rows_RD, scores_TK, way[0], way[1], count, options.meeting());
-  }
-  const Tensor came_RD = Reorder::apply(rows_RD, way[kPlaceR], way[kOrderR], way[kCount]);
-  const Tensor home_ND = all_to_all_tokens(came_RD, {way[kOffered], way[kSent], way[kReceived]},
-                                           /*back=*/true, way[kOrderN].size(0), options.group.name);
-  return SumRows::apply(home_ND, scores_TK, way[kOrderN], way[kPlacePK], MaybeTensor(), options.sharers);
+std::shared_ptr<const ExpertParallel> expert_parallel(const ExpertParallelOptions& options) {
+  if (options.group.ranks == 1) return std::make_shared<LocalExperts>(options);
+  if (options.exchange == ExpertExchange::fixed_size) return std::make_shared<FixedSizeExchange>(options);
+  return std::make_shared<ExactExchange>(options);
 }
 
 }  // namespace rondo

@@ -1,61 +1,75 @@
-// Experts divided among ranks (Lepikhin et al., "GShard", 2020): each rank of a group has tokens of its own
-// and some of the experts, and rows travel to the experts and back. Shapes are static: a rank has room for a
-// fixed number of rows, and how many it gets stays in a device tensor. docs/experts.md has a picture of both
-// exchanges.
+// Expert parallelism (Lepikhin et al., "GShard", 2020): ranks divide the experts, and each rank has tokens of
+// its own. Rows travel to their experts and back. Shapes are static: a rank has a fixed capacity of rows, and
+// the number of rows that count stays in a device tensor. docs/experts.md has a picture of both exchanges:
 //
-// Where tensor parallelism cuts each expert, too, the ranks that share one (`sharers`) compute with each
-// other's tokens, and their results are partial sums.
+//   fixed_size    No host sync. Each rank gathers the tokens of the whole group and picks the rows of its
+//                 experts. Sums over its slots return in a reduce-scatter.
+//   exact_counts  Each row goes to one rank (ops/all_to_all_tokens/all_to_all_tokens.h). The host reads the
+//                 counts there.
 //
-// Note [Tokens of cut experts]: they are gathered over the sharers before the exchange, and partial sums are
-// reduce-scattered behind the way back. With the fixed size both gathers are one, over the ranks of both
-// kinds, and so are both sums: it costs no collective. Behind an exchange by exact counts, rows are ragged,
-// and gathering those would ask the host for counts and sort once more.
+// Expert tensor parallelism cuts each expert over the ranks of the group `expert_tp`. These ranks compute
+// with each other's tokens, and their results are partial sums.
 //
-//   fixed_size    no host sync. Every rank gathers the tokens of all ranks of the group and picks the rows
-//   for its own
-//                 experts; sums over its own slots go home in a reduce-scatter.
-//   exact_counts  each row goes to one rank (ops/all_to_all_tokens/all_to_all_tokens.h), where the host reads
-//   the counts.
+// Note [Tokens of cut experts]: tokens are gathered over `expert_tp` before the exchange, and partial sums
+// are reduce-scattered after the combine. Under fixed_size, both gathers are one, over the ranks of both
+// axes, and so are both reduce-scatters: no collective is added. Under exact_counts the rows are ragged;
+// gathering them after the exchange would need the counts on the host and another sort.
 //
-// Shape suffixes: T tokens of this rank, D model dim, K experts a token, E experts of one rank, R rows, P
-// tokens of all ranks of the group.
+// Shape suffixes: T tokens of this rank, D model dim, K experts a token, E experts of this rank, R rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "parallel/mesh.h"
-#include "parallel/sharding.h"
 
 namespace rondo {
 
 enum class ExpertExchange : std::uint8_t { fixed_size, exact_counts };
 
-struct ExpertParallel {
-  AxisGroup group{};       // with one rank all experts are here
-  std::int64_t place = 0;  // this rank's in it: it has experts [place * E, (place + 1) * E)
+struct ExpertParallelOptions {
+  AxisGroup group{};
+  std::int64_t rank = 0;  // of this process in the group: it has experts [rank * E, (rank + 1) * E)
   ExpertExchange exchange = ExpertExchange::fixed_size;
-  // Room for this many times the rows that a rank gets from balanced routers; 0: for all that can come.
+  // Capacity, as a multiple of the rows that balanced routers send to a rank. 0: capacity for all rows.
   double capacity_factor = 0;
-  AxisGroup sharers{};     // of each expert; with one rank experts are whole
-  std::int64_t share = 0;  // this rank's place among them
-  AxisGroup both{};        // where there are sharers: the ranks of the group and theirs
+  AxisGroup expert_tp{};            // the ranks that divide each expert
+  std::int64_t expert_tp_rank = 0;  // of this process in that group
+  AxisGroup ep_and_expert_tp{};     // the union of both groups; read only with several ranks in `expert_tp`
 
-  // The ranks whose tokens meet in an expert.
-  const AxisGroup& meeting() const { return sharers.ranks > 1 ? both : group; }
-
-  // Whether rows may come that have no room: then dispatch counts them.
+  // The ranks whose tokens an expert computes.
+  const AxisGroup& token_group() const { return expert_tp.ranks > 1 ? ep_and_expert_tp : group; }
+  // Whether tokens may be dropped. Then dispatch counts them.
   bool is_bounded() const { return group.ranks > 1 && capacity_factor > 0; }
-  // Rows that a rank has room for: those of all ranks' tokens, were they all for its experts, or fewer.
-  std::int64_t room(std::int64_t tokens, std::int64_t experts_a_token, std::int64_t experts) const;
+  // Capacity of a rank in rows: the worst case, or less where it is bounded. `tokens`: of one rank.
+  std::int64_t capacity(std::int64_t tokens, std::int64_t experts_a_token, std::int64_t experts) const;
 };
 
-// Weights::dispatch, on_one_sharer and combine (parallel/sharding.h) over such a group.
-Dispatched dispatch_tokens(const at::Tensor& x_TD, const at::Tensor& experts_TK,
-                           const at::Tensor& tokens_per_expert, const ExpertParallel& options);
-at::Tensor on_first_sharer(const at::Tensor& x, const ExpertParallel& options);
-at::Tensor combine_rows(const at::Tensor& rows_RD, const Dispatched& dispatched, const at::Tensor& scores_TK,
-                        const ExpertParallel& options);
+struct Dispatched {
+  at::Tensor rows_RD;  // one row for each expert of each token, sorted by expert; zero from the last end on
+  at::Tensor ends_E;   // int32: the end of each expert's rows; at most R
+  at::Tensor dropped_tokens = {};              // fp32 []: rows without capacity. Undefined where unbounded.
+  std::vector<at::Tensor> combine_state = {};  // what `combine` reads
+};
+
+// With one rank: every expert is here and whole.
+class ExpertParallel {
+ public:
+  virtual ~ExpertParallel() = default;
+  // Sends tokens to their experts (int64 ids). `tokens_per_expert`, fp32 [all experts], counts these ids.
+  virtual Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
+                              const at::Tensor& tokens_per_expert) const = 0;
+  // x on the first rank of `expert_tp` and zeros on the others, so that combine's sum has x once.
+  virtual at::Tensor once_per_expert_tp_group(const at::Tensor& x) const = 0;
+  // For each token, the sum of its experts' results times their scores (fp32), accumulated in fp32, in the
+  // dtype of the rows. `rows_RD`: the results of dispatched.rows_RD.
+  virtual at::Tensor combine(const at::Tensor& rows_RD, const Dispatched& dispatched,
+                             const at::Tensor& scores_TK) const = 0;
+};
+
+std::shared_ptr<const ExpertParallel> expert_parallel(const ExpertParallelOptions& options);
 
 }  // namespace rondo

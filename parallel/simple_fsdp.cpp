@@ -8,6 +8,7 @@
 #include "parallel/simple_fsdp.h"
 
 #include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/linear.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/float8/float8_linear.h"
@@ -27,8 +28,8 @@ using torch::autograd::variable_list;
 // points to outlives the backward (ShardedWeights).
 struct Source {
   const std::string& name;
-  const ShardedWeights::Parameter& parameter;
-  const ShardingOptions& options;
+  const ShardedParameter& parameter;
+  const FsdpOptions& options;
 };
 
 // Autograd saves integers and no addresses.
@@ -43,8 +44,8 @@ class SavedSource {
     const auto at = [&](const char* key) { return context->saved_data[key].toInt(); };
     // NOLINTBEGIN(performance-no-int-to-ptr)
     return {*reinterpret_cast<const std::string*>(at("name")),
-            *reinterpret_cast<const ShardedWeights::Parameter*>(at("parameter")),
-            *reinterpret_cast<const ShardingOptions*>(at("options"))};
+            *reinterpret_cast<const ShardedParameter*>(at("parameter")),
+            *reinterpret_cast<const FsdpOptions*>(at("options"))};
     // NOLINTEND(performance-no-int-to-ptr)
   }
 };
@@ -61,7 +62,7 @@ at::Tensor gather(const at::Tensor& shard, const Source& source) {
 }
 
 // The shard's gradient; undefined where it was added to the sum instead.
-at::Tensor hand_on(const at::Tensor& gradient, const at::Tensor& shard, const Source& source) {
+at::Tensor reduce_or_accumulate(const at::Tensor& gradient, const at::Tensor& shard, const Source& source) {
   const PathScope scope(source.name);
   const at::Tensor& sum = source.parameter.sum;
   if (!sum.defined())
@@ -79,7 +80,9 @@ struct Unshard : torch::autograd::Function<Unshard> {
     return gather(shard, source);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    return {hand_on(gradients[0], context->get_saved_variables()[0], SavedSource::restore(context)), {}};
+    return {
+        reduce_or_accumulate(gradients[0], context->get_saved_variables()[0], SavedSource::restore(context)),
+        {}};
   }
 };
 
@@ -106,7 +109,7 @@ struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
     const std::optional<Float8Options>& float8 = source.parameter.float8;
     const at::Tensor grad_x = linear_grad_input(gradient, weight, float8).view_as(x);
     if (!context->needs_input_grad(1)) return {grad_x, {}, {}};
-    return {grad_x, hand_on(linear_grad_weight(gradient, input, float8), shard, source), {}};
+    return {grad_x, reduce_or_accumulate(linear_grad_weight(gradient, input, float8), shard, source), {}};
   }
 };
 
@@ -131,108 +134,81 @@ struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLine
     if (!context->needs_input_grad(1)) return {grad_x, {}, {}, {}, {}};
     const at::Tensor grad_weight =
         inputs_first ? grouped_mm(x.t(), gradient, ends) : grouped_mm(gradient.t(), x, ends);
-    return {grad_x, hand_on(grad_weight, shard, source), {}, {}, {}};
+    return {grad_x, reduce_or_accumulate(grad_weight, shard, source), {}, {}, {}};
   }
+};
+
+// REQUIRES: outlives the backward of whatever is computed with these weights.
+class ShardedWeights final : public Weights {
+ public:
+  ShardedWeights(ShardedParameters parameters, FsdpOptions options)
+      : parameters_(std::move(parameters)), options_(std::move(options)) {}
+
+  at::Tensor get(std::string_view leaf) const override { return unshard(find(leaf)); }
+
+  at::Tensor linear(const at::Tensor& x) const override {
+    const Source source = find("weight");
+    const ShardedParameter& parameter = source.parameter;
+    if (gathers_again(source)) return ReshardingLinear::apply(x, parameter.shard, source);
+    return parameter.float8 ? float8_linear(x, unshard(source), *parameter.float8)
+                            : at::linear(x, unshard(source));
+  }
+  at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const override {
+    return grouped(x, ends_E, /*inputs_first=*/false);
+  }
+  at::Tensor grouped_mm(const at::Tensor& x, const at::Tensor& ends_E) const override {
+    return grouped(x, ends_E, /*inputs_first=*/true);
+  }
+
+  std::vector<at::Tensor> leaves(std::string_view module) const override {
+    const std::string prefix = std::string(module) + ".";
+    std::vector<at::Tensor> shards;
+    for (auto it = parameters_.lower_bound(prefix); it != parameters_.end() && it->first.starts_with(prefix);
+         ++it)
+      shards.push_back(it->second.shard);
+    return shards;
+  }
+
+ private:
+  Source find(std::string_view leaf) const {
+    const std::string name = module_path() + "." + std::string(leaf);
+    const auto it = parameters_.find(name);
+    RONDO_ASSERT(it != parameters_.end(), "the model reads a weight that its parameter table lacks: " + name);
+    return {it->first, it->second, options_};
+  }
+  static at::Tensor unshard(const Source& source) { return Unshard::apply(source.parameter.shard, source); }
+  bool gathers_again(const Source& source) const {
+    return options_.reshard_after_forward && source.parameter.shards.ranks > 1;
+  }
+  at::Tensor grouped(const at::Tensor& x, const at::Tensor& ends_E, bool inputs_first) const {
+    const Source source = find("weight");
+    if (gathers_again(source))
+      return ReshardingGroupedLinear::apply(x, source.parameter.shard, ends_E, source, inputs_first);
+    const at::Tensor weight = unshard(source);
+    return rondo::grouped_linear(x, inputs_first ? weight.transpose(1, 2) : weight, ends_E);
+  }
+
+  ShardedParameters parameters_;
+  FsdpOptions options_;
 };
 
 }  // namespace
 
-at::Tensor sum_over_replicas(const at::Tensor& gradient, const ShardingOptions& options) {
+std::shared_ptr<const Weights> sharded_weights(ShardedParameters parameters, const FsdpOptions& options) {
+  return std::make_shared<ShardedWeights>(std::move(parameters), options);
+}
+
+at::Tensor sum_over_replicas(const at::Tensor& gradient, const FsdpOptions& options) {
   if (options.replicas.ranks == 1) return gradient;
   return all_reduce_sum(gradient.to(options.reduce_dtype), options.replicas);
 }
 
 at::Tensor reduce_gradient(const at::Tensor& gradient, std::int64_t stored, const AxisGroup& shards,
-                           const ShardingOptions& options) {
+                           const FsdpOptions& options) {
   at::Tensor flat = gradient.reshape({-1});
   const std::int64_t padding = stored * shards.ranks - flat.size(0);
   if (padding > 0) flat = at::constant_pad_nd(flat, {0, padding}, 0);
   return sum_over_replicas(reduce_scatter_sum(flat.to(options.reduce_dtype), shards), options);
-}
-
-ShardedWeights::ShardedWeights(std::map<std::string, Parameter> parameters, const ShardingOptions& options)
-    : parameters_(std::move(parameters)), options_(options) {}
-
-const std::pair<const std::string, ShardedWeights::Parameter>& ShardedWeights::find(
-    std::string_view leaf) const {
-  const std::string name = module_path() + "." + std::string(leaf);
-  const auto found = parameters_.find(name);
-  RONDO_ASSERT(found != parameters_.end(),
-               "the model reads a weight that its parameter table lacks: " + name);
-  return *found;
-}
-
-std::vector<at::Tensor> ShardedWeights::leaves(std::string_view module) const {
-  const std::string prefix = std::string(module) + ".";
-  std::vector<at::Tensor> found;
-  for (auto it = parameters_.lower_bound(prefix); it != parameters_.end() && it->first.starts_with(prefix);
-       ++it)
-    found.push_back(it->second.shard);
-  return found;
-}
-
-at::Tensor ShardedWeights::get(std::string_view leaf) const {
-  const auto& [name, parameter] = find(leaf);
-  return Unshard::apply(parameter.shard, Source{name, parameter, options_});
-}
-
-at::Tensor ShardedWeights::linear(const at::Tensor& x) const {
-  const auto& [name, parameter] = find("weight");
-  if (!options_.reshard_after_forward || parameter.shards.ranks == 1)
-    return parameter.float8 ? float8_linear(x, get("weight"), *parameter.float8) : Weights::linear(x);
-  return ReshardingLinear::apply(x, parameter.shard, Source{name, parameter, options_});
-}
-
-at::Tensor ShardedWeights::grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const {
-  const auto& [name, parameter] = find("weight");
-  if (!options_.reshard_after_forward || parameter.shards.ranks == 1)
-    return Weights::grouped_linear(x, ends_E);
-  return ReshardingGroupedLinear::apply(x, parameter.shard, ends_E, Source{name, parameter, options_}, false);
-}
-
-at::Tensor ShardedWeights::grouped_product(const at::Tensor& x, const at::Tensor& ends_E) const {
-  const auto& [name, parameter] = find("weight");
-  if (!options_.reshard_after_forward || parameter.shards.ranks == 1)
-    return Weights::grouped_product(x, ends_E);
-  return ReshardingGroupedLinear::apply(x, parameter.shard, ends_E, Source{name, parameter, options_}, true);
-}
-
-at::Tensor ShardedWeights::lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_BT) const {
-  return vocabulary_parallel_lookup(embedding_VD, ids_BT.reshape({-1}), options_.tensor);
-}
-
-at::Tensor ShardedWeights::all_gather_sequence(const at::Tensor& x_ND) const {
-  return gather_tokens(x_ND, options_.tensor.group);
-}
-
-at::Tensor ShardedWeights::reduce_scatter_sequence(const at::Tensor& partial_sums) const {
-  return scatter_token_sums(partial_sums, options_.tensor.group);
-}
-
-at::Tensor ShardedWeights::all_gather_context(const at::Tensor& x_BN) const {
-  return gather_context(x_BN, options_.context);
-}
-
-at::Tensor ShardedWeights::sum_over_context(const at::Tensor& x_B) const {
-  return rondo::sum_over_context(x_B, options_.context);
-}
-
-at::Tensor ShardedWeights::attend(const AttentionOperands& own) const {
-  return attend_over_context(own, options_.context);
-}
-
-Dispatched ShardedWeights::dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
-                                    const at::Tensor& tokens_per_expert) const {
-  return dispatch_tokens(x_TD, experts_TK, tokens_per_expert, options_.experts);
-}
-
-at::Tensor ShardedWeights::on_one_sharer(const at::Tensor& x) const {
-  return on_first_sharer(x, options_.experts);
-}
-
-at::Tensor ShardedWeights::combine(const at::Tensor& rows_RD, const Dispatched& dispatched,
-                                   const at::Tensor& scores_TK) const {
-  return combine_rows(rows_RD, dispatched, scores_TK, options_.experts);
 }
 
 }  // namespace rondo

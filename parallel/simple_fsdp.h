@@ -1,86 +1,75 @@
-// SimpleFSDP: parameters live as flat shards (parallel/flat_shard.h); where the model reads one, it is cast
-// and all-gathered, and its gradient is reduce-scattered. Replicas of the whole sharded model (HSDP; DDP,
-// where a shard is all of it) add their gradients up after that, each rank with those that hold the same
-// shard. All of it is autograd functions over dispatcher ops, so a trace shows every collective as a node.
-// (Zhang et al., "SimpleFSDP: Simpler Fully Sharded Data Parallel with torch.compile", 2024.)
+// SimpleFSDP (Zhang et al., "SimpleFSDP: Simpler Fully Sharded Data Parallel with torch.compile", 2024).
+// Parameters are stored as flat shards (parallel/flat_shard.h). Reading a parameter casts and all-gathers
+// it; the backward reduce-scatters its gradient. Replicas of the sharded model then sum their gradients, each
+// rank with the ranks that store the same shard (HSDP; DDP where a shard is the whole parameter). All are
+// autograd functions over dispatcher ops, so a trace shows every collective as a node.
 //
 // Gradients are summed over ranks and not divided: the loss is already divided by the global number of
 // tokens.
 //
-// What belongs to gathering and reducing a parameter runs with the parameter's name as its module path
-// (support/scope.h): that is how the compiler knows these nodes.
+// The gather and the reduction of a parameter run with its name as their module path (support/scope.h). The
+// compiler recognizes their nodes by it.
+//
+// Shape suffixes: N rows of activations, E experts of this rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ops/float8/float8_recipe.h"
-#include "parallel/context_parallel.h"
-#include "parallel/expert_parallel.h"
 #include "parallel/mesh.h"
-#include "parallel/sharding.h"
-#include "parallel/tensor_parallel.h"
 
 namespace rondo {
 
-struct ShardingOptions {
-  AxisGroup replicas{};                       // the ranks that hold the same shard
-  TensorParallel tensor{};                    // the ranks that share each layer
-  ContextParallel context{};                  // the ranks that share each row of the batch
-  ExpertParallel experts{};                   // the ranks that share the experts
-  at::ScalarType compute_dtype = at::kFloat;  // what the model sees, and what is gathered
-  at::ScalarType reduce_dtype = at::kFloat;   // what gradients are reduced in
-  bool reshard_after_forward = false;  // gather a linear's weight again in the backward instead of keeping it
+struct FsdpOptions {
+  AxisGroup replicas{};                       // the ranks that store the same shard
+  at::ScalarType compute_dtype = at::kFloat;  // of the all-gather and of the model
+  at::ScalarType reduce_dtype = at::kFloat;   // of the gradient's reduction
+  bool reshard_after_forward = false;         // linear layers gather again in the backward
 };
 
-// The sum over the replicas of what each of them has of a gradient, in reduce_dtype; with one replica
-// `gradient` itself.
-at::Tensor sum_over_replicas(const at::Tensor& gradient, const ShardingOptions& options);
-// Of a whole gradient, of which each rank has a summand: the sum over the `shards` and the replicas, in
-// reduce_dtype, and of that the [stored] elements that are this rank's.
-at::Tensor reduce_gradient(const at::Tensor& gradient, std::int64_t stored, const AxisGroup& shards,
-                           const ShardingOptions& options);
-
-// Reading a weight gives the whole parameter in compute_dtype. Backward: the gradient is reduced, and cast to
-// the shard's dtype; or it is added as it is to a sum, which somebody else reduces, and the shard gets none.
-class ShardedWeights final : public Weights {
+// A model reads a weight by its name in the open module scope (support/scope.h): in the scope
+// "layers.0.attention.wq", get("weight") is the parameter "layers.0.attention.wq.weight".
+class Weights {
  public:
-  struct Parameter {
-    at::Tensor shard;                 // [stored elements], requires grad
-    std::vector<std::int64_t> sizes;  // of what this rank computes with
-    AxisGroup shards;                 // the ranks that share one copy of that
-    at::Tensor sum = {};  // [elements of `sizes`], where backwards add gradients up; undefined: they reduce
-    std::optional<Float8Options> float8 = {};  // of a linear layer whose products are of float8
-  };
-  // REQUIRES: `options` and this object outlive the backward of whatever is computed with these weights.
-  ShardedWeights(std::map<std::string, Parameter> parameters, const ShardingOptions& options);
-
-  at::Tensor get(std::string_view leaf) const override;
-  at::Tensor linear(const at::Tensor& x) const override;
-  at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const override;
-  at::Tensor grouped_product(const at::Tensor& x, const at::Tensor& ends_E) const override;
-  std::vector<at::Tensor> leaves(std::string_view module) const override;
-  at::Tensor lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_BT) const override;
-  at::Tensor all_gather_sequence(const at::Tensor& x_ND) const override;
-  at::Tensor reduce_scatter_sequence(const at::Tensor& partial_sums) const override;
-  at::Tensor all_gather_context(const at::Tensor& x_BN) const override;
-  at::Tensor sum_over_context(const at::Tensor& x_B) const override;
-  at::Tensor attend(const AttentionOperands& own) const override;
-  Dispatched dispatch(const at::Tensor& x_TD, const at::Tensor& experts_TK,
-                      const at::Tensor& tokens_per_expert) const override;
-  at::Tensor on_one_sharer(const at::Tensor& x) const override;
-  at::Tensor combine(const at::Tensor& rows_RD, const Dispatched& dispatched,
-                     const at::Tensor& scores_TK) const override;
-
- private:
-  const std::pair<const std::string, Parameter>& find(std::string_view leaf) const;
-
-  std::map<std::string, Parameter> parameters_;
-  const ShardingOptions& options_;
+  virtual ~Weights() = default;
+  // The part of the parameter that this rank computes with, in the compute dtype. Backward: the reduced
+  // gradient of the shard in its dtype, or none where the gradient was accumulated (ShardedParameter::sum).
+  virtual at::Tensor get(std::string_view leaf) const = 0;
+  // x [..., in] times the transpose of the open scope's "weight" [out, in].
+  virtual at::Tensor linear(const at::Tensor& x) const = 0;
+  // x [N, in] times the transposes of the weights [E, out, in], one for each run of rows: run e ends before
+  // row ends[e] (ops/grouped_mm/grouped_mm.h).
+  virtual at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const = 0;
+  // The same with weights [E, in, out], not transposed.
+  virtual at::Tensor grouped_mm(const at::Tensor& x, const at::Tensor& ends_E) const = 0;
+  // The shards of the parameters below a module path, in the order of their names.
+  virtual std::vector<at::Tensor> leaves(std::string_view module) const = 0;
 };
+
+struct ShardedParameter {
+  at::Tensor shard;                 // [stored elements], requires grad
+  std::vector<std::int64_t> sizes;  // of the part that this rank computes with
+  AxisGroup shards{};               // the ranks among which this part is sharded
+  // [elements of `sizes`]: the backward adds the whole gradient to it. Undefined: the backward reduces.
+  at::Tensor sum = {};
+  std::optional<Float8Options> float8 = {};  // of a linear layer with float8 products
+};
+using ShardedParameters = std::map<std::string, ShardedParameter>;
+
+std::shared_ptr<const Weights> sharded_weights(ShardedParameters parameters, const FsdpOptions& options);
+
+// The sum of a gradient over the replicas, in reduce_dtype; `gradient` itself with one replica.
+at::Tensor sum_over_replicas(const at::Tensor& gradient, const FsdpOptions& options);
+// The sum over `shards` and the replicas of a whole gradient, in reduce_dtype: the [stored] elements of this
+// rank.
+at::Tensor reduce_gradient(const at::Tensor& gradient, std::int64_t stored, const AxisGroup& shards,
+                           const FsdpOptions& options);
 
 }  // namespace rondo

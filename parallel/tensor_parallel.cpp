@@ -18,9 +18,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/cross_entropy/cross_entropy.h"
+#include "ops/kernel/with_dtype.h"
 #include "ops/local_ids/local_ids.h"
 #include "parallel/collectives.h"
-#include "parallel/saved_group.h"
 
 namespace rondo {
 namespace {
@@ -29,28 +30,11 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Own tokens to all tokens, or sums over all tokens to own tokens; the backward of one is the other.
-Tensor move_tokens(const Tensor& x, bool gathers, const AxisGroup& group) {
-  return gathers ? all_gather(x.contiguous(), group) : reduce_scatter_sum(x.contiguous(), group);
-}
-struct MoveTokens : torch::autograd::Function<MoveTokens> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, bool gathers, const AxisGroup& group) {
-    at::AutoDispatchBelowAutograd below_autograd;
-    save_group(context, group);
-    context->saved_data["gathers"] = gathers;
-    return move_tokens(x, gathers, group);
-  }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const bool gathered = context->saved_data["gathers"].toBool();
-    return {move_tokens(gradients[0], !gathered, saved_group(context)), {}, {}};
-  }
-};
-
 struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   static Tensor forward(AutogradContext* context, const Tensor& all_logits, const Tensor& labels,
-                        std::int64_t vocabulary, std::int64_t ignored, const TensorParallel& tensor) {
+                        std::int64_t vocabulary, std::int64_t ignored, const TensorParallelOptions& tensor) {
     at::AutoDispatchBelowAutograd below_autograd;
-    const std::int64_t each = all_logits.size(1), first = tensor.place * each;
+    const std::int64_t each = all_logits.size(1), first = tensor.rank * each;
     const std::int64_t real = std::clamp<std::int64_t>(vocabulary - first, 0, each);
     Tensor logits = all_logits;
     const bool padded =
@@ -83,29 +67,43 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   }
 };
 
+class ShardedSequence final : public SequenceParallel {
+ public:
+  explicit ShardedSequence(TensorParallelOptions options) : options_(std::move(options)) {}
+
+  Tensor all_gather(const Tensor& x_N) const override { return all_gather_autograd(x_N, options_.group); }
+  Tensor reduce_scatter(const Tensor& partial_sums_T) const override {
+    return reduce_scatter_autograd(partial_sums_T, options_.group);
+  }
+  Tensor embedding(const Tensor& weight_VD, const Tensor& ids_BS) const override {
+    const std::int64_t each = weight_VD.size(0);
+    const LocalIds id = local_ids(ids_BS.reshape({-1}), options_.rank * each, each, 0, options_.group.name);
+    const Tensor rows_TD = at::embedding(weight_VD, id.local);
+    return reduce_scatter(rows_TD.masked_fill(id.elsewhere.unsqueeze(1), 0));
+  }
+  Tensor cross_entropy(const Tensor& logits_TV, const Tensor& labels_T, std::int64_t vocabulary,
+                       std::int64_t ignored) const override {
+    return CrossEntropy::apply(logits_TV.to(sum_dtype(logits_TV)), labels_T, vocabulary, ignored, options_);
+  }
+
+ private:
+  TensorParallelOptions options_;
+};
+
 }  // namespace
 
-Tensor gather_tokens(const Tensor& own, const AxisGroup& group) {
-  return group.ranks > 1 ? MoveTokens::apply(own, true, group) : own;
+Tensor SequenceParallel::embedding(const Tensor& weight_VD, const Tensor& ids_BS) const {
+  return at::embedding(weight_VD, ids_BS.reshape({-1}));
 }
 
-Tensor scatter_token_sums(const Tensor& all, const AxisGroup& group) {
-  return group.ranks > 1 ? MoveTokens::apply(all, false, group) : all;
+Tensor SequenceParallel::cross_entropy(const Tensor& logits_TV, const Tensor& labels_T, std::int64_t,
+                                       std::int64_t ignored) const {
+  return cross_entropy_of(logits_TV, labels_T, ignored);
 }
 
-Tensor vocabulary_parallel_lookup(const Tensor& embedding_VD, const Tensor& ids_T,
-                                  const TensorParallel& tensor) {
-  if (tensor.group.ranks == 1) return at::embedding(embedding_VD, ids_T);
-  const std::int64_t each = embedding_VD.size(0);
-  const LocalIds id = local_ids(ids_T, tensor.place * each, each, 0, tensor.group.name);
-  const Tensor rows_TD = at::embedding(embedding_VD, id.local);
-  return scatter_token_sums(rows_TD.masked_fill(id.elsewhere.unsqueeze(1), 0), tensor.group);
-}
-
-Tensor vocabulary_parallel_cross_entropy(const Tensor& logits_TV, const Tensor& labels_T,
-                                         std::int64_t vocabulary, std::int64_t ignored,
-                                         const TensorParallel& tensor) {
-  return CrossEntropy::apply(logits_TV, labels_T, vocabulary, ignored, tensor);
+std::shared_ptr<const SequenceParallel> sequence_parallel(const TensorParallelOptions& options) {
+  if (options.group.ranks == 1) return std::make_shared<SequenceParallel>();
+  return std::make_shared<ShardedSequence>(options);
 }
 
 }  // namespace rondo

@@ -1,40 +1,45 @@
 // Tensor parallelism with sequence parallelism (Shoeybi et al., "Megatron-LM", 2019; Korthikanti et al.,
-// "Reducing Activation Recomputation in Large Transformer Models", 2022): ranks share each layer, and between
-// layers each has some of their tokens. Autograd functions over dispatcher ops, so that a trace shows every
-// collective as a node.
+// "Reducing Activation Recomputation in Large Transformer Models", 2022). Ranks divide each layer. Between
+// layers, each rank has some of their tokens. All are autograd functions over dispatcher ops, so a trace
+// shows every collective as a node.
 //
-// Shape suffixes: N tokens of one rank, T tokens of all ranks that share the layers, D model dim, V ids of
-// one rank.
+// Shape suffixes: N tokens of this rank, T tokens of the tensor-parallel group, B rows of the batch, S tokens
+// of a row, D model dim, V vocabulary ids of this rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "parallel/mesh.h"
 
 namespace rondo {
 
-struct TensorParallel {
-  AxisGroup group{};       // with one rank all of this is plain
-  std::int64_t place = 0;  // this rank's in it
+struct TensorParallelOptions {
+  AxisGroup group{};
+  std::int64_t rank = 0;  // of this process in the group
 };
 
-// [N, ...] -> [T, ...], by rank. Backward: the sum over the ranks of what is this rank's.
-at::Tensor gather_tokens(const at::Tensor& own, const AxisGroup& group);
-// [T, ...] -> [N, ...]: the sum over the ranks of what is this rank's. Backward: gathered again.
-at::Tensor scatter_token_sums(const at::Tensor& all, const AxisGroup& group);
+// With one rank: the identity, and the ops of a whole vocabulary.
+class SequenceParallel {
+ public:
+  virtual ~SequenceParallel() = default;
+  // [N, ...] -> [T, ...], in the order of ranks. Backward: reduce-scatter.
+  virtual at::Tensor all_gather(const at::Tensor& x_N) const { return x_N; }
+  // [T, ...] -> [N, ...]: the sum over the ranks, at this rank's tokens. Backward: all-gather.
+  virtual at::Tensor reduce_scatter(const at::Tensor& partial_sums_T) const { return partial_sums_T; }
+  // Rows of an embedding for the ids [B, S] of all T tokens; [N, D] at this rank's tokens. Rank r has the
+  // rows of ids [r * V, (r + 1) * V).
+  virtual at::Tensor embedding(const at::Tensor& weight_VD, const at::Tensor& ids_BS) const;
+  // The sum over the T tokens of their cross-entropy: [], the same on every rank. Rank r has the logits of
+  // ids [r * V, (r + 1) * V); ids from `vocabulary` on are padding. A token with the label `ignored` has no
+  // loss. With several ranks, the loss has the dtype sum_dtype(logits). Logits are not gathered, and the
+  // backward has no collective.
+  virtual at::Tensor cross_entropy(const at::Tensor& logits_TV, const at::Tensor& labels_T,
+                                   std::int64_t vocabulary, std::int64_t ignored) const;
+};
 
-// Rows of an embedding of which rank r has ids [r * V, (r + 1) * V), for the ids [T] of all; this rank's
-// tokens [N, D].
-at::Tensor vocabulary_parallel_lookup(const at::Tensor& embedding_VD, const at::Tensor& ids_T,
-                                      const TensorParallel& tensor);
-
-// The sum over all tokens of their cross-entropy, the same on every rank: [] of the logits' dtype. `logits`,
-// fp32 or fp64, are of ids [r * V, (r + 1) * V); those from `vocabulary` on are padding. Tokens with the
-// label `ignored` count nothing. No rank ever has the logits of another. Backward: no collective.
-at::Tensor vocabulary_parallel_cross_entropy(const at::Tensor& logits_TV, const at::Tensor& labels_T,
-                                             std::int64_t vocabulary, std::int64_t ignored,
-                                             const TensorParallel& tensor);
+std::shared_ptr<const SequenceParallel> sequence_parallel(const TensorParallelOptions& options);
 
 }  // namespace rondo

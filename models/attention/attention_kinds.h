@@ -17,11 +17,11 @@ namespace rondo {
 
 // "wq", "wk", "wv", "wo" and, with a norm of queries and keys, "q_norm" and "k_norm";
 // with sinks "sinks"; with biases one beside each weight.
-at::Tensor attention(const GroupedQueryAttention& a, const at::Tensor& x_ND, const Weights& weights,
+at::Tensor attention(const GroupedQueryAttention& a, const at::Tensor& x_ND, const RankContext& ranks,
                      const RotaryTables& rope, const ForwardInputs& inputs);
 
 // "wq", or "wq_a", "q_norm" and "wq_b"; "wkv_a", "kv_norm", "wkv_b", "wo".
-at::Tensor attention(const LatentAttention& a, const at::Tensor& x_ND, const Weights& weights,
+at::Tensor attention(const LatentAttention& a, const at::Tensor& x_ND, const RankContext& ranks,
                      const RotaryTables& rope, const ForwardInputs& inputs);
 
 }  // namespace rondo

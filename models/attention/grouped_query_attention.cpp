@@ -15,29 +15,30 @@ namespace {
 using at::Tensor;
 
 // Of this rank's outputs.
-Tensor projected(const GroupedQueryAttention& a, const char* name, const Tensor& x, const Weights& weights) {
+Tensor projected(const GroupedQueryAttention& a, const char* name, const Tensor& x,
+                 const RankContext& ranks) {
   ModuleScope scope(name);
-  const Tensor y = weights.linear(x);
-  return a.biases ? y + weights.get("bias") : y;
+  const Tensor y = ranks.weights->linear(x);
+  return a.biases ? y + ranks.weights->get("bias") : y;
 }
 
 // The sum of what ranks find for the outputs, which have one bias.
-Tensor summed_output(const GroupedQueryAttention& a, const Tensor& heads_TD, const Weights& weights) {
-  const Tensor sum_ND = weights.reduce_scatter_sequence(linear("wo", heads_TD, weights));
+Tensor summed_output(const GroupedQueryAttention& a, const Tensor& heads_TD, const RankContext& ranks) {
+  const Tensor sum_ND = ranks.sequence->reduce_scatter(linear("wo", heads_TD, ranks));
   if (!a.biases) return sum_ND;
   ModuleScope scope("wo");
-  return sum_ND + weights.get("bias");
+  return sum_ND + ranks.weights->get("bias");
 }
 
 // Queries or keys [T, heads * K], after their norm, as heads.
 Tensor normed_heads(const GroupedQueryAttention& a, const char* norm, const Tensor& x, std::int64_t heads,
-                    const Weights& weights, const ForwardInputs& inputs) {
+                    const RankContext& ranks, const ForwardInputs& inputs) {
   const auto as_heads = [&](const Tensor& y) { return y.view({inputs.rows, inputs.length, -1, a.head_dim}); };
   switch (a.qk_norm) {
     case QkNorm::per_head:
-      return rms_norm(norm, as_heads(x), weights, a.norm_eps);
+      return rms_norm(norm, as_heads(x), ranks, a.norm_eps);
     case QkNorm::whole:
-      return as_heads(shared_rms_norm(norm, x, heads * a.head_dim, weights, a.norm_eps));
+      return as_heads(shared_rms_norm(norm, x, heads * a.head_dim, ranks, a.norm_eps));
     case QkNorm::none:
     case QkNorm::rotated:
       break;
@@ -55,35 +56,35 @@ Tensor placed(const GroupedQueryAttention& a, const Tensor& x, const RotaryTable
 
 }  // namespace
 
-Tensor attention(const GroupedQueryAttention& a, const Tensor& x_ND, const Weights& weights,
+Tensor attention(const GroupedQueryAttention& a, const Tensor& x_ND, const RankContext& ranks,
                  const RotaryTables& rope, const ForwardInputs& inputs) {
   ModuleScope scope("attention");
-  const Tensor all_ND = weights.all_gather_sequence(x_ND);
+  const Tensor all_ND = ranks.sequence->all_gather(x_ND);
   // Statements, not nested calls: C++ leaves the order of arguments open, and ranks must gather in the same
   // order.
-  const Tensor queries = projected(a, "wq", all_ND, weights);
-  const Tensor keys = projected(a, "wk", all_ND, weights);
-  const Tensor values = projected(a, "wv", all_ND, weights);
-  const Tensor q_BTHK = normed_heads(a, "q_norm", queries, a.heads, weights, inputs);
-  const Tensor k_BTGK = normed_heads(a, "k_norm", keys, a.kv_heads, weights, inputs);
+  const Tensor queries = projected(a, "wq", all_ND, ranks);
+  const Tensor keys = projected(a, "wk", all_ND, ranks);
+  const Tensor values = projected(a, "wv", all_ND, ranks);
+  const Tensor q_BTHK = normed_heads(a, "q_norm", queries, a.heads, ranks, inputs);
+  const Tensor k_BTGK = normed_heads(a, "k_norm", keys, a.kv_heads, ranks, inputs);
   const Tensor v_BTGK = values.view({k_BTGK.size(0), k_BTGK.size(1), -1, a.head_dim});
   const Tensor placed_q = placed(a, q_BTHK, rope);
   const Tensor grown_q =
       a.queries_grow ? (placed_q * rope.query_growth).to(placed_q.scalar_type()) : placed_q;
   const Tensor q = grown_q.transpose(1, 2);
-  const Tensor k_BSGK = weights.all_gather_context(placed(a, k_BTGK, rope));
-  const Tensor v_BSGK = weights.all_gather_context(v_BTGK);
-  const auto sinks = a.sinks ? std::optional(weights.get("sinks")) : std::nullopt;
-  const Tensor out_BHTK = weights.attend({.q = q,
-                                          .k = k_BSGK.transpose(1, 2),
-                                          .v = v_BSGK.transpose(1, 2),
-                                          .document_borders = inputs.document_borders_N,
-                                          .scale = 1.0 / std::sqrt(static_cast<double>(a.head_dim)),
-                                          .mask = a.mask,
-                                          .sinks = sinks,
-                                          .query_positions = inputs.query_positions_BT,
-                                          .key_positions = inputs.key_positions_BS});
-  return summed_output(a, out_BHTK.transpose(1, 2).reshape({inputs.rows * inputs.length, -1}), weights);
+  const Tensor k_BSGK = ranks.context->all_gather(placed(a, k_BTGK, rope));
+  const Tensor v_BSGK = ranks.context->all_gather(v_BTGK);
+  const auto sinks = a.sinks ? std::optional(ranks.weights->get("sinks")) : std::nullopt;
+  const Tensor out_BHTK = ranks.context->attention({.q = q,
+                                                    .k = k_BSGK.transpose(1, 2),
+                                                    .v = v_BSGK.transpose(1, 2),
+                                                    .document_borders = inputs.document_borders_N,
+                                                    .scale = 1.0 / std::sqrt(static_cast<double>(a.head_dim)),
+                                                    .mask = a.mask,
+                                                    .sinks = sinks,
+                                                    .query_positions = inputs.query_positions_BT,
+                                                    .key_positions = inputs.key_positions_BS});
+  return summed_output(a, out_BHTK.transpose(1, 2).reshape({inputs.rows * inputs.length, -1}), ranks);
 }
 
 }  // namespace rondo

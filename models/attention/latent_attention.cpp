@@ -15,11 +15,11 @@ namespace {
 
 using at::Tensor;
 
-Tensor queries(const LatentAttention& a, const Tensor& x_ND, const Weights& weights) {
-  if (a.q_rank == 0) return linear("wq", weights.all_gather_sequence(x_ND), weights);
-  const Tensor latent_NL = linear("wq_a", x_ND, weights);
-  const Tensor normed_NL = rms_norm("q_norm", latent_NL, weights, a.norm_eps);
-  return linear("wq_b", weights.all_gather_sequence(normed_NL), weights);
+Tensor queries(const LatentAttention& a, const Tensor& x_ND, const RankContext& ranks) {
+  if (a.q_rank == 0) return linear("wq", ranks.sequence->all_gather(x_ND), ranks);
+  const Tensor latent_NL = linear("wq_a", x_ND, ranks);
+  const Tensor normed_NL = rms_norm("q_norm", latent_NL, ranks, a.norm_eps);
+  return linear("wq_b", ranks.sequence->all_gather(normed_NL), ranks);
 }
 
 // [B, S, 1, R], the same for all heads -> [B, S, H, R]. Backward: the sum over the heads of this rank, even
@@ -40,37 +40,37 @@ struct OverHeads : torch::autograd::Function<OverHeads> {
 
 // What ranks that share the heads or the rows send each other are the latents, which are narrower than the
 // model and than keys and values. Ranks that share the rows make keys and values of all of them.
-Tensor attention(const LatentAttention& a, const Tensor& x_ND, const Weights& weights,
+Tensor attention(const LatentAttention& a, const Tensor& x_ND, const RankContext& ranks,
                  const RotaryTables& rope, const ForwardInputs& inputs) {
   ModuleScope scope("attention");
   const std::int64_t batch = inputs.rows, time = inputs.length;
   const auto heads = [&](const Tensor& x, std::int64_t width) {
     return x.view({batch, -1, x.size(-1) / width, width});
   };
-  const Tensor q_BTH = heads(queries(a, x_ND, weights), a.plain_width + a.rotated_width);
+  const Tensor q_BTH = heads(queries(a, x_ND, ranks), a.plain_width + a.rotated_width);
   const auto q_parts = q_BTH.split_with_sizes({a.plain_width, a.rotated_width}, -1);
   const Tensor q = at::cat({q_parts[0], rotate_neighbours(q_parts[1], rope)}, -1);
 
-  const Tensor compressed = weights.all_gather_sequence(linear("wkv_a", x_ND, weights));
+  const Tensor compressed = ranks.sequence->all_gather(linear("wkv_a", x_ND, ranks));
   const auto kv_parts = compressed.split_with_sizes({a.kv_rank, a.rotated_width}, -1);
-  const Tensor latent_NL = rms_norm("kv_norm", kv_parts[0], weights, a.norm_eps);
-  const Tensor latent_BSL = weights.all_gather_context(latent_NL.view({batch, time, a.kv_rank}));
+  const Tensor latent_NL = rms_norm("kv_norm", kv_parts[0], ranks, a.norm_eps);
+  const Tensor latent_BSL = ranks.context->all_gather(latent_NL.view({batch, time, a.kv_rank}));
   const Tensor kv_BSH =
-      heads(linear("wkv_b", latent_BSL.view({-1, a.kv_rank}), weights), a.plain_width + a.value_width);
+      heads(linear("wkv_b", latent_BSL.view({-1, a.kv_rank}), ranks), a.plain_width + a.value_width);
   const auto k_and_v = kv_BSH.split_with_sizes({a.plain_width, a.value_width}, -1);
   const Tensor k_rope_BS1R =
-      weights.all_gather_context(rotate_neighbours(heads(kv_parts[1], a.rotated_width), rope));
+      ranks.context->all_gather(rotate_neighbours(heads(kv_parts[1], a.rotated_width), rope));
   const Tensor k = at::cat({k_and_v[0], OverHeads::apply(k_rope_BS1R, kv_BSH.size(2))}, -1);
 
-  const Tensor out_BHTV = weights.attend({.q = q.transpose(1, 2),
-                                          .k = k.transpose(1, 2),
-                                          .v = k_and_v[1].transpose(1, 2),
-                                          .document_borders = inputs.document_borders_N,
-                                          .scale = a.scale,
-                                          .query_positions = inputs.query_positions_BT,
-                                          .key_positions = inputs.key_positions_BS});
-  return weights.reduce_scatter_sequence(
-      linear("wo", out_BHTV.transpose(1, 2).reshape({batch * time, -1}), weights));
+  const Tensor out_BHTV = ranks.context->attention({.q = q.transpose(1, 2),
+                                                    .k = k.transpose(1, 2),
+                                                    .v = k_and_v[1].transpose(1, 2),
+                                                    .document_borders = inputs.document_borders_N,
+                                                    .scale = a.scale,
+                                                    .query_positions = inputs.query_positions_BT,
+                                                    .key_positions = inputs.key_positions_BS});
+  return ranks.sequence->reduce_scatter(
+      linear("wo", out_BHTV.transpose(1, 2).reshape({batch * time, -1}), ranks));
 }
 
 }  // namespace rondo

@@ -1,8 +1,8 @@
 // What the trainer knows of a model: its parameter table, its constant buffers, its forward and its cost; and
 // the same of a stage of it, which is a decoder, too.
 //
-// A model is single-device code in plain ATen over parallel/sharding.h's Weights; it knows no rank, mesh or
-// collective.
+// A model is single-device code in plain ATen over RankContext (parallel/rank_context.h). It knows no rank,
+// mesh or collective.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@
 
 #include "models/parts/description.h"
 #include "models/parts/kept_results.h"
-#include "parallel/sharding.h"
+#include "parallel/rank_context.h"
 #include "support/fields.h"
 
 namespace rondo {
@@ -38,7 +38,7 @@ struct ExpertBias {
 // What a router did with the tokens of this rank.
 struct RouterLoad {
   at::Tensor tokens_per_expert_E;  // how many each expert got: fp32 whole numbers
-  at::Tensor dropped_tokens = {};  // Dispatched::dropped_tokens (parallel/sharding.h)
+  at::Tensor dropped_tokens = {};  // Dispatched::dropped_tokens (parallel/expert_parallel.h)
 };
 
 // What experts do with a token.
@@ -57,7 +57,7 @@ struct BlockCheckpoint {
   bool takes(std::int64_t block) const { return every > 0 && (block + 1) % every == 0; }
 };
 
-// REQUIRES with a checkpoint: this object and the weights outlive the backward.
+// REQUIRES with a checkpoint: this object and the RankContext outlive the backward.
 struct ForwardInputs {
   std::int64_t rows = 0, length = 0;  // B, and T: of each row the tokens that this rank has
   at::Tensor tokens_BT = {};          // int64 ids; undefined where a stage has no embedding
@@ -68,8 +68,8 @@ struct ForwardInputs {
   std::optional<at::Tensor> positions_BT = std::nullopt;
   // int32 cu_seqlens over the flattened tokens of whole rows, padded with their number at the end
   std::optional<at::Tensor> document_borders_N = std::nullopt;
-  // int32: the places in their row of own tokens [B, T], and of all tokens as Weights::all_gather_context
-  // orders them [B, S]; absent: 0, 1, 2, ...
+  // int32: the positions in their row of this rank's tokens [B, T], and of all tokens [B, S] in the order of
+  // ContextParallel::all_gather (parallel/context_parallel.h). Absent: 0, 1, 2, ...
   std::optional<at::Tensor> query_positions_BT = std::nullopt, key_positions_BS = std::nullopt;
   BlockCheckpoint checkpoint = {};
   std::vector<at::Tensor> expert_biases = {};  // fp32 [E] each, in the order of Decoder::expert_biases
@@ -91,8 +91,8 @@ class Decoder {
   // Tables for sequences of up to seq_len tokens.
   virtual std::vector<Buffer> buffers(std::int64_t seq_len) const = 0;
   // Logits [B, T, vocabulary] in the weights' dtype; of the vocabulary this rank's part. Of a stage without
-  // the head: h [N, dim], N as parallel/sharding.h says.
-  virtual at::Tensor forward(const Weights& weights, const ForwardInputs& inputs) const = 0;
+  // the head: h [N, dim], N as parallel/rank_context.h says.
+  virtual at::Tensor forward(const RankContext& ranks, const ForwardInputs& inputs) const = 0;
   // Forward and backward. A causal row counts as its whole square, as torchtitan counts it, and any other
   // mask by its pairs in proportion to a causal row's; each row is taken as one document.
   virtual std::int64_t flops_per_token(std::int64_t seq_len) const = 0;

@@ -18,50 +18,50 @@ namespace rondo {
 
 using at::Tensor;
 
-Tensor rms_norm(const char* name, const Tensor& x, const Weights& weights, double eps) {
+Tensor rms_norm(const char* name, const Tensor& x, const RankContext& ranks, double eps) {
   ModuleScope scope(name);
-  return rms_norm_of(x, weights.get("weight"), eps);
+  return rms_norm_of(x, ranks.weights->get("weight"), eps);
 }
 
 // Ranks add up their sums of squares as they add up what layers make of all tokens, and gather them again; so
 // the backward adds up what each rank's elements ask of the sums.
-Tensor shared_rms_norm(const char* name, const Tensor& x, std::int64_t width, const Weights& weights,
+Tensor shared_rms_norm(const char* name, const Tensor& x, std::int64_t width, const RankContext& ranks,
                        double eps) {
-  if (x.size(-1) == width) return rms_norm(name, x, weights, eps);
+  if (x.size(-1) == width) return rms_norm(name, x, ranks, eps);
   ModuleScope scope(name);
   const Tensor wide = x.to(sum_dtype(x));
   const Tensor squares_T1 = at::sum(wide * wide, at::IntArrayRef{-1}, /*keepdim=*/true);
-  const Tensor all_T1 = weights.all_gather_sequence(weights.reduce_scatter_sequence(squares_T1));
+  const Tensor all_T1 = ranks.sequence->all_gather(ranks.sequence->reduce_scatter(squares_T1));
   const Tensor inverse_rms = at::rsqrt(all_T1 / static_cast<double>(width) + eps);
-  return (wide * inverse_rms).to(x.scalar_type()) * weights.get("weight");
+  return (wide * inverse_rms).to(x.scalar_type()) * ranks.weights->get("weight");
 }
 
 Tensor unweighted_rms_norm(const Tensor& x, double eps) {
   return rms_norm_of(x, x.new_ones({x.size(-1)}), eps);
 }
 
-Tensor linear(const char* name, const Tensor& x, const Weights& weights) {
+Tensor linear(const char* name, const Tensor& x, const RankContext& ranks) {
   ModuleScope scope(name);
-  return weights.linear(x);
+  return ranks.weights->linear(x);
 }
 
-Tensor feed_forward(const char* name, const Tensor& x, const Weights& weights) {
+Tensor feed_forward(const char* name, const Tensor& x, const RankContext& ranks) {
   ModuleScope scope(name);
-  const Tensor all = weights.all_gather_sequence(x);
-  const Tensor gate = linear("w1", all, weights);
-  const Tensor up = linear("w3", all, weights);
-  return weights.reduce_scatter_sequence(linear("w2", swiglu_of(gate, up), weights));
+  const Tensor all = ranks.sequence->all_gather(x);
+  const Tensor gate = linear("w1", all, ranks);
+  const Tensor up = linear("w3", all, ranks);
+  return ranks.sequence->reduce_scatter(linear("w2", swiglu_of(gate, up), ranks));
 }
 
-Tensor decode(const Weights& weights, const ForwardInputs& inputs, const DecoderStack& stack) {
+Tensor decode(const RankContext& ranks, const ForwardInputs& inputs, const DecoderStack& stack) {
   const StagePart& part = stack.part;
   RONDO_ASSERT(inputs.tokens_BT.defined() == part.embedding && inputs.hidden_ND.has_value() != part.embedding,
                "a part with the embedding begins with tokens, and any other with what the one before gave");
   Tensor embedding_VD, h_ND;
   if (part.embedding) {
     ModuleScope scope("tok_embeddings");
-    embedding_VD = weights.get("weight");
-    h_ND = weights.lookup(embedding_VD, inputs.tokens_BT);
+    embedding_VD = ranks.weights->get("weight");
+    h_ND = ranks.sequence->embedding(embedding_VD, inputs.tokens_BT);
   } else {
     h_ND = *inputs.hidden_ND;
   }
@@ -75,14 +75,15 @@ Tensor decode(const Weights& weights, const ForwardInputs& inputs, const Decoder
       h_ND = block(h_ND);
       continue;
     }
-    h_ND =
-        checkpoint(block, h_ND, weights.leaves("layers." + std::to_string(layer)), inputs.checkpoint.keeps);
+    h_ND = checkpoint(block, h_ND, ranks.weights->leaves("layers." + std::to_string(layer)),
+                      inputs.checkpoint.keeps);
   }
   if (!part.head) return h_ND;
-  h_ND = rms_norm("norm", h_ND, weights, stack.norm_eps);
+  h_ND = rms_norm("norm", h_ND, ranks, stack.norm_eps);
   ModuleScope scope("output");
-  const Tensor all_ND = weights.all_gather_sequence(h_ND);
-  const Tensor logits = stack.tie_embeddings ? at::linear(all_ND, embedding_VD) : weights.linear(all_ND);
+  const Tensor all_ND = ranks.sequence->all_gather(h_ND);
+  const Tensor logits =
+      stack.tie_embeddings ? at::linear(all_ND, embedding_VD) : ranks.weights->linear(all_ND);
   return logits.view({inputs.rows, inputs.length, -1});
 }
 

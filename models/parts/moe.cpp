@@ -39,37 +39,37 @@ Tensor limit_groups(const Tensor& scores_TE, const RouterOptions& o) {
   return by_group.masked_fill(out, -std::numeric_limits<double>::infinity()).view({tokens, experts});
 }
 
-Tensor grouped(const char* name, const Tensor& x_RD, const Weights& weights, const Tensor& ends_E) {
+Tensor grouped(const char* name, const Tensor& x_RD, const RankContext& ranks, const Tensor& ends_E) {
   ModuleScope scope(name);
-  return weights.grouped_linear(x_RD, ends_E);
+  return ranks.weights->grouped_linear(x_RD, ends_E);
 }
 
-Tensor run_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& ends_E) {
+Tensor run_experts(const Tensor& rows_RD, const RankContext& ranks, const Tensor& ends_E) {
   ModuleScope scope("experts");
-  const Tensor gate_RF = grouped("w1", rows_RD, weights, ends_E);
-  const Tensor up_RF = grouped("w3", rows_RD, weights, ends_E);
-  return grouped("w2", swiglu_of(gate_RF, up_RF), weights, ends_E);
+  const Tensor gate_RF = grouped("w1", rows_RD, ranks, ends_E);
+  const Tensor up_RF = grouped("w3", rows_RD, ranks, ends_E);
+  return grouped("w2", swiglu_of(gate_RF, up_RF), ranks, ends_E);
 }
 
-Tensor grouped_product(const char* name, const Tensor& x_RD, const Weights& weights, const Tensor& ends_E) {
+Tensor grouped_product(const char* name, const Tensor& x_RD, const RankContext& ranks, const Tensor& ends_E) {
   ModuleScope scope(name);
-  return weights.grouped_product(x_RD, ends_E);
+  return ranks.weights->grouped_mm(x_RD, ends_E);
 }
 
-Tensor run_fused_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& ends_E) {
+Tensor run_fused_experts(const Tensor& rows_RD, const RankContext& ranks, const Tensor& ends_E) {
   ModuleScope scope("experts");
-  const Tensor both = grouped_product("gate_up", rows_RD, weights, ends_E);
+  const Tensor both = grouped_product("gate_up", rows_RD, ranks, ends_E);
   const std::int64_t width = both.size(-1) / 2;  // of this rank
   const std::vector<Tensor> gate_and_up = both.split_with_sizes({width, width}, -1);
-  return grouped_product("down", swiglu_of(gate_and_up[0], gate_and_up[1]), weights, ends_E);
+  return grouped_product("down", swiglu_of(gate_and_up[0], gate_and_up[1]), ranks, ends_E);
 }
 
 // Rows times the matrix of their expert, and its bias so many times: a product of runs of rows, too.
-Tensor biased_product(const char* name, const Tensor& x_RD, const Tensor& times_R1, const Weights& weights,
+Tensor biased_product(const char* name, const Tensor& x_RD, const Tensor& times_R1, const RankContext& ranks,
                       const Tensor& ends_E) {
   ModuleScope scope(name);
-  const Tensor product = weights.grouped_product(x_RD, ends_E);
-  return product + grouped_linear(times_R1, weights.get("bias").unsqueeze(-1), ends_E);
+  const Tensor product = ranks.weights->grouped_mm(x_RD, ends_E);
+  return product + grouped_linear(times_R1, ranks.weights->get("bias").unsqueeze(-1), ends_E);
 }
 
 // Its gradient passes where x is kept: products, since a clamp's own gradient chooses a constant, which no
@@ -79,27 +79,27 @@ Tensor at_most(const Tensor& x, double limit) {
   return x * kept + (1 - kept) * limit;
 }
 
-Tensor run_clamped_experts(const Tensor& rows_RD, const Weights& weights, const Tensor& ends_E) {
+Tensor run_clamped_experts(const Tensor& rows_RD, const RankContext& ranks, const Tensor& ends_E) {
   constexpr double kLimit = 7.0, kSlope = 1.702;
   ModuleScope scope("experts");
   const Tensor once_R1 = at::ones_like(rows_RD.narrow(1, 0, 1));
-  const Tensor both = biased_product("gate_up", rows_RD, once_R1, weights, ends_E);
+  const Tensor both = biased_product("gate_up", rows_RD, once_R1, ranks, ends_E);
   const std::vector<Tensor> gate_and_up = both.unflatten(-1, {both.size(-1) / 2, 2}).unbind(-1);
   const Tensor gate = at_most(gate_and_up[0], kLimit);
   const Tensor up = -at_most(-at_most(gate_and_up[1], kLimit), kLimit);
   return biased_product("down", (up + 1) * (gate * at::sigmoid(gate * kSlope)),
-                        weights.on_one_sharer(once_R1), weights, ends_E);
+                        ranks.experts->once_per_expert_tp_group(once_R1), ranks, ends_E);
 }
 
-Routing run_router(const MixtureOfExperts& m, const Tensor& x_TD, const Weights& weights,
+Routing run_router(const MixtureOfExperts& m, const Tensor& x_TD, const RankContext& ranks,
                    const Tensor& load_bias_E, const SequenceBalance& balance) {
   ModuleScope router("router");
   const at::ScalarType wide = sum_dtype(x_TD);
   Tensor gate_ED, bias_E;
   {
     ModuleScope gate("gate");
-    gate_ED = weights.get("weight").to(wide);
-    if (m.router_has_bias) bias_E = weights.get("bias").to(wide);
+    gate_ED = ranks.weights->get("weight").to(wide);
+    if (m.router_has_bias) bias_E = ranks.weights->get("bias").to(wide);
   }
   const Tensor plain_TE = at::linear(x_TD.to(wide), gate_ED);
   Routing routing = route(m.router_has_bias ? plain_TE + bias_E : plain_TE, load_bias_E, m.router);
@@ -109,12 +109,12 @@ Routing run_router(const MixtureOfExperts& m, const Tensor& x_TD, const Weights&
     const Tensor preferred_TK =
         is_steered ? best(routing.all_scores_TE.detach(), m.router.top_k) : routing.experts_TK;
     routing.scores_TK =
-        with_loss(routing.scores_TK, sequence_loss(routing.all_scores_TE, preferred_TK, weights, balance));
+        with_loss(routing.scores_TK, sequence_loss(routing.all_scores_TE, preferred_TK, ranks, balance));
   }
   return routing;
 }
 
-using RunExperts = Tensor (*)(const Tensor& rows_RD, const Weights& weights, const Tensor& ends_E);
+using RunExperts = Tensor (*)(const Tensor& rows_RD, const RankContext& ranks, const Tensor& ends_E);
 
 RunExperts kind_of(ExpertKind kind) {
   switch (kind) {
@@ -130,26 +130,26 @@ RunExperts kind_of(ExpertKind kind) {
 
 // There and back.
 Tensor through_experts(const MixtureOfExperts& m, const Tensor& x_TD, const Routing& routing,
-                       const Weights& weights, RouterLoad& load) {
+                       const RankContext& ranks, RouterLoad& load) {
   Dispatched dispatched;
   {
     ModuleScope scope("dispatch");
-    dispatched = weights.dispatch(x_TD, routing.experts_TK, routing.tokens_per_expert_E);
+    dispatched = ranks.experts->dispatch(x_TD, routing.experts_TK, routing.tokens_per_expert_E);
   }
   load = {routing.tokens_per_expert_E, dispatched.dropped_tokens};
-  const Tensor results_RD = kind_of(m.kind)(dispatched.rows_RD, weights, dispatched.ends_E);
+  const Tensor results_RD = kind_of(m.kind)(dispatched.rows_RD, ranks, dispatched.ends_E);
   ModuleScope scope("combine");
-  return weights.combine(results_RD, dispatched, routing.scores_TK);
+  return ranks.experts->combine(results_RD, dispatched, routing.scores_TK);
 }
 
 // Each slot of a token is a token of its own, times its score, for one expert that it counts in full.
 Tensor through_scaled(const MixtureOfExperts& m, const Tensor& x_TD, const Routing& routing,
-                      const Weights& weights, RouterLoad& load) {
+                      const RankContext& ranks, RouterLoad& load) {
   const Tensor scaled_TKD = (x_TD.unsqueeze(1) * routing.scores_TK.unsqueeze(-1)).to(x_TD.scalar_type());
   Routing slots = routing;
   slots.experts_TK = routing.experts_TK.view({-1, 1});
   slots.scores_TK = at::ones_like(routing.scores_TK).view({-1, 1});
-  const Tensor y_SD = through_experts(m, scaled_TKD.flatten(0, 1), slots, weights, load);
+  const Tensor y_SD = through_experts(m, scaled_TKD.flatten(0, 1), slots, ranks, load);
   return m.router.top_k == 1 ? y_SD : at::sum(y_SD.view(scaled_TKD.sizes()), at::IntArrayRef{1});
 }
 
@@ -172,13 +172,13 @@ Routing route(const Tensor& logits_TE, const Tensor& bias_E, const RouterOptions
   return routing;
 }
 
-MoeOutput mixture_of_experts(const MixtureOfExperts& m, const Tensor& x_TD, const Weights& weights,
+MoeOutput mixture_of_experts(const MixtureOfExperts& m, const Tensor& x_TD, const RankContext& ranks,
                              const Tensor& bias_E, const SequenceBalance& balance) {
-  const Routing routing = run_router(m, x_TD, weights, bias_E, balance);
+  const Routing routing = run_router(m, x_TD, ranks, bias_E, balance);
   MoeOutput output;
   const auto through = m.scores_scale_inputs ? through_scaled : through_experts;
-  output.y_TD = through(m, x_TD, routing, weights, output.load);
-  if (m.shared_width > 0) output.y_TD = output.y_TD + feed_forward("shared_experts", x_TD, weights);
+  output.y_TD = through(m, x_TD, routing, ranks, output.load);
+  if (m.shared_width > 0) output.y_TD = output.y_TD + feed_forward("shared_experts", x_TD, ranks);
   return output;
 }
 

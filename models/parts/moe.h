@@ -1,8 +1,8 @@
 // A mixture of experts (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 2.1.2): a router scores
 // the experts for each token, the token goes to the best of them, and their results are added up by score.
 //
-// Shapes are static: each of T tokens has K slots, and how many an expert gets stays on the device. Where
-// experts are and how rows reach them is the weights' business (parallel/sharding.h).
+// Shapes are static: each of T tokens has K slots, and how many an expert gets stays on the device. Rows
+// reach the ranks of their experts through ExpertParallel (parallel/expert_parallel.h).
 //
 // Shape suffixes: T tokens of this rank, D model dim, E experts, K experts a token.
 #pragma once
@@ -11,7 +11,7 @@
 
 #include "models/parts/decoder.h"
 #include "models/parts/sequence_balance.h"
-#include "parallel/sharding.h"
+#include "parallel/rank_context.h"
 
 namespace rondo {
 
@@ -33,7 +33,7 @@ struct MoeOutput {
 // In the open scope: "router.gate" [E, D]; "experts.w1" and "experts.w3" [E, F, D], "experts.w2" [E, D, F],
 // or "experts.gate_up" [E, D, 2 F] and "experts.down" [E, F, D]; and, where there are shared experts, the
 // feed-forward "shared_experts". `balance`: what the load of each sequence adds to the loss.
-MoeOutput mixture_of_experts(const MixtureOfExperts& m, const at::Tensor& x_TD, const Weights& weights,
+MoeOutput mixture_of_experts(const MixtureOfExperts& m, const at::Tensor& x_TD, const RankContext& ranks,
                              const at::Tensor& bias_E, const SequenceBalance& balance);
 
 }  // namespace rondo

@@ -45,7 +45,7 @@ struct ParameterRule {
   std::string hugging_face_name;
   ExpertCut expert_cut = {};
   std::string bucket = {};  // what is gathered and reduced together: "embedding", "layers.0", "head"
-  bool linear = false;      // [out, in] of a linear layer: Weights::linear (parallel/sharding.h) reads it
+  bool linear = false;      // [out, in] of a linear layer: Weights::linear (parallel/simple_fsdp.h)
 };
 
 inline constexpr Init kOnes{Init::Kind::constant, 1.0, 0.0};

@@ -25,18 +25,18 @@ struct WithLoss : torch::autograd::Function<WithLoss> {
 
 }  // namespace
 
-SequenceLoss sequence_loss(const Tensor& scores_NE, const Tensor& preferred_NK, const Weights& weights,
+SequenceLoss sequence_loss(const Tensor& scores_NE, const Tensor& preferred_NK, const RankContext& ranks,
                            const SequenceBalance& balance) {
   const std::int64_t experts = scores_NE.size(1);
   const Tensor own_NE = at::zeros_like(scores_NE).scatter(1, preferred_NK, 1.0);
-  const Tensor all_NE = weights.all_gather_sequence(own_NE);
+  const Tensor all_NE = ranks.sequence->all_gather(own_NE);
   const Tensor by_sequence = all_NE.view({balance.sequences, -1, experts});
   const Tensor counts_S1E = at::sum(by_sequence, at::IntArrayRef{1}, /*keepdim=*/true);
-  const Tensor counts = weights.sum_over_context(counts_S1E).expand(by_sequence.sizes());
+  const Tensor counts = ranks.context->all_reduce_sum(counts_S1E).expand(by_sequence.sizes());
   // Whole numbers; each of the ranks that share the layer brings the same.
-  Tensor sums_NE = weights.reduce_scatter_sequence(counts.reshape(all_NE.sizes()));
-  const std::int64_t ranks = all_NE.size(0) / own_NE.size(0);
-  if (ranks > 1) sums_NE = sums_NE / ranks;
+  Tensor sums_NE = ranks.sequence->reduce_scatter(counts.reshape(all_NE.sizes()));
+  const std::int64_t tp_ranks = all_NE.size(0) / own_NE.size(0);
+  if (tp_ranks > 1) sums_NE = sums_NE / tp_ranks;
   const auto length = static_cast<double>(by_sequence.size(1) * balance.context),
              top_k = static_cast<double>(preferred_NK.size(1));
   const double of_each = static_cast<double>(experts) / (top_k * length);

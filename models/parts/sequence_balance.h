@@ -13,7 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "parallel/sharding.h"
+#include "parallel/rank_context.h"
 
 namespace rondo {
 
@@ -29,7 +29,7 @@ struct SequenceLoss {
   at::Tensor affinities_NE, slopes_NE;
 };
 SequenceLoss sequence_loss(const at::Tensor& scores_NE, const at::Tensor& preferred_NK,
-                           const Weights& weights, const SequenceBalance& balance);
+                           const RankContext& ranks, const SequenceBalance& balance);
 
 // x, contiguous and of any shape. Backward: as if the loss were added to what is differentiated. So a loss
 // inside a block needs no way out of it, and is there where the block is computed again.

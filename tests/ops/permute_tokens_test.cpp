@@ -123,14 +123,15 @@ TEST_CASE("dispatch to experts of one rank, what they compute and combine have t
   const Tensor tokens =
       at::sum(map.experts_TK.view({-1, 1}) == at::tensor(std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}), 0)
           .to(at::kFloat);
-  const Dispatched dispatched = dispatch_tokens(x, map.experts_TK, tokens, {});
+  const auto ep = expert_parallel({});
+  const Dispatched dispatched = ep->dispatch(x, map.experts_TK, tokens);
   CHECK_FALSE(dispatched.dropped_tokens.defined());
   const Tensor ids = at::index_select(map.experts_TK.view({-1}), 0, map.order_N);
   CHECK(at::equal(
       dispatched.ends_E,
       at::sum(ids.unsqueeze(1) <= at::tensor(std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}), 0).to(at::kInt)));
   const Tensor results = dispatched.rows_RD * at::index_select(scale, 0, ids);
-  const Tensor y = combine_rows(results, dispatched, scores, {});
+  const Tensor y = ep->combine(results, dispatched, scores);
   const Tensor of_slots =
       at::index_select(scale, 0, map.experts_TK.view({-1})).view({kTokens, kCopies, kWidth});
   const Tensor dense = (x.unsqueeze(1) * of_slots * scores.unsqueeze(-1)).sum(1);
@@ -141,17 +142,17 @@ TEST_CASE("dispatch to experts of one rank, what they compute and combine have t
   for (std::size_t i = 0; i < ours.size(); ++i) CHECK(at::allclose(ours[i], expected[i], 1e-11, 1e-11));
 }
 
-TEST_CASE("the room of a rank is the worst case, or the factor times what balanced routers send") {
-  ExpertParallel e{{"ep", 4, 1}};
-  CHECK(e.room(100, 3, 8) == 4 * 100 * 2);  // two experts are here
-  CHECK(e.room(100, 3, 32) == 4 * 100 * 3);
+TEST_CASE("a rank's capacity is the worst case, or the factor times the rows of balanced routers") {
+  ExpertParallelOptions e{{"ep", 4, 1}};
+  CHECK(e.capacity(100, 3, 8) == 4 * 100 * 2);  // two experts are here
+  CHECK(e.capacity(100, 3, 32) == 4 * 100 * 3);
   CHECK_FALSE(e.is_bounded());
   e.capacity_factor = 1.125;
   CHECK(e.is_bounded());
-  CHECK(e.room(100, 3, 32) == 338);
+  CHECK(e.capacity(100, 3, 32) == 338);
   e.capacity_factor = 1000;
-  CHECK(e.room(100, 3, 32) == 1200);
-  CHECK(ExpertParallel{}.room(100, 3, 8) == 300);
+  CHECK(e.capacity(100, 3, 32) == 1200);
+  CHECK(ExpertParallelOptions{}.capacity(100, 3, 8) == 300);
 }
 
 TEST_CASE("what came by rank is ordered by expert, and back, and what lies behind stays") {

@@ -58,19 +58,19 @@ Problem problem(const std::string& routing) {
 
 // y, and the gradients of x, scores and scale, of the tokens [first, first + count).
 Tensors forward_backward(const Problem& p, std::int64_t first, std::int64_t count,
-                         const ExpertParallel& options) {
+                         const ExpertParallelOptions& options) {
   const auto mine = [&](const Tensor& t) { return t.narrow(0, first, count).clone(); };
   Tensor x = mine(p.x).requires_grad_(true), scores = mine(p.scores).requires_grad_(true);
   Tensor scale = p.scale.clone().requires_grad_(true);
   const Tensor experts = mine(p.experts);
-  const Dispatched dispatched = dispatch_tokens(x, experts, tokens_per_expert(experts), options);
+  const auto ep = expert_parallel(options);
+  const Dispatched dispatched = ep->dispatch(x, experts, tokens_per_expert(experts));
   const std::int64_t each = kExperts / options.group.ranks, rows = dispatched.rows_RD.size(0);
   // The expert of each row: how many ends are at or below it. Those behind the last have a factor too.
   const Tensor row = at::arange(rows, at::kInt).unsqueeze(1);
   const Tensor expert_R =
-      at::sum(row >= dispatched.ends_E.unsqueeze(0), 1).clamp_max(each - 1) + options.place * each;
-  const Tensor y =
-      combine_rows(dispatched.rows_RD * at::index_select(scale, 0, expert_R), dispatched, scores, options);
+      at::sum(row >= dispatched.ends_E.unsqueeze(0), 1).clamp_max(each - 1) + options.rank * each;
+  const Tensor y = ep->combine(dispatched.rows_RD * at::index_select(scale, 0, expert_R), dispatched, scores);
   Tensors made = torch::autograd::grad({(y * mine(p.weight)).sum()}, {x, scores, scale});
   made.insert(made.begin(), y.detach());
   return made;
@@ -108,12 +108,12 @@ TEST_CASE("rows beyond the room are counted, and left out on both ways") {
   std::vector<double> without_room(kRanks);
   std::vector<Tensor> y(kRanks);
   on_ranks(kRanks, [&](std::int64_t rank, const AxisGroup& group) {
-    const ExpertParallel options{group, rank, exchange, 0.5};  // room for 11 rows
+    const auto ep = expert_parallel({group, rank, exchange, 0.5});  // a capacity of 11 rows
     const Tensor experts = p.experts.narrow(0, 0, kTokens), x = p.x.narrow(0, rank * kTokens, kTokens);
-    const Dispatched d = dispatch_tokens(x, experts, tokens_per_expert(experts), options);
+    const Dispatched d = ep->dispatch(x, experts, tokens_per_expert(experts));
     const auto i = static_cast<std::size_t>(rank);
     without_room[i] = d.dropped_tokens.item<float>();
-    y[i] = combine_rows(d.rows_RD, d, at::ones({kTokens, kCopies}, at::kDouble), options);
+    y[i] = ep->combine(d.rows_RD, d, at::ones({kTokens, kCopies}, at::kDouble));
   });
   CHECK(without_room == std::vector<double>{0, kRanks * kTokens * kCopies - 11, 0});
   // The first 11 slots are those of 5 tokens and a half of rank 0.

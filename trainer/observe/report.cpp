@@ -127,7 +127,7 @@ void Report::experts(const Decoder& model, const TrainStepOptions& options) {
   if (!model.routers().empty()) expert_load_.emplace(folder_.path(), model.routers());
   const std::optional<ExpertRows> rows = expert_rows(model, options);
   if (!rows) return;
-  const ExpertParallel& e = options.sharding.experts;
+  const ExpertParallelOptions& e = options.sharding.experts;
   const bool fixed = e.exchange == ExpertExchange::fixed_size;
   tell(fmt::format(
       "experts: {} on {} ranks; {}; a rank has room for {} rows of a layer, {:.1f} MiB, where balanced "

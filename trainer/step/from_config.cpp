@@ -57,7 +57,7 @@ BlockCheckpoint checkpoint_of(const ActivationCheckpoint& a) {
   return {.every = std::stoll(a.selective_ac_option)};
 }
 
-ContextParallel context_parallel(const JobConfig& c, const Layout& layout) {
+ContextParallelOptions context_options(const JobConfig& c, const Layout& layout) {
   const ContextBalance balance = context_balance(c.parallelism);
   return {layout.mesh.group(Axis::cp),
           c.parallelism.exchanges_heads() ? ContextExchange::all_to_all : ContextExchange::all_gather,
@@ -87,17 +87,15 @@ TrainStepOptions step_options(const JobConfig& c, const Layout& layout, std::int
   o.moment_dtype = float_named(moment_dtype(c));
   o.mesh = layout.mesh;
   o.rank = rank;
-  o.sharding = {layout.mesh.group(Axis::dp_replicate),
+  o.sharding = {{layout.mesh.group(Axis::dp_replicate), float_named(compute_dtype(c)),
+                 float_named(reduce_dtype(c)), reshard_after_forward(c) != ReshardAfterForward::never},
                 {layout.mesh.group(Axis::tp), layout.mesh.coordinate(rank, Axis::tp)},
-                context_parallel(c, layout),
+                context_options(c, layout),
                 {layout.mesh.group(Axis::ep), layout.mesh.coordinate(rank, Axis::ep),
                  c.parallelism.expert_parallel_comm_backend == "static" ? ExpertExchange::fixed_size
                                                                         : ExpertExchange::exact_counts,
                  c.parallelism.expert_capacity_factor, layout.mesh.group(Axis::etp),
-                 layout.mesh.coordinate(rank, Axis::etp), layout.mesh.group(kExpertTokenAxes)},
-                float_named(compute_dtype(c)),
-                float_named(reduce_dtype(c)),
-                reshard_after_forward(c) != ReshardAfterForward::never};
+                 layout.mesh.coordinate(rank, Axis::etp), layout.mesh.group(kExpertTokenAxes)}};
   o.gradient_sync =
       c.parallelism.fsdp_gradient_sync == "step" ? GradientSync::step : GradientSync::microbatch;
   const std::string& overflow = c.parallelism.expert_overflow;

@@ -9,7 +9,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
-#include "parallel/sharding.h"
+#include "parallel/flat_shard.h"
 
 namespace rondo {
 namespace {

@@ -20,10 +20,9 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <optional>
 #include <vector>
 
-#include "parallel/simple_fsdp.h"
+#include "parallel/rank_context.h"
 #include "support/scope.h"
 
 namespace rondo {
@@ -146,16 +145,15 @@ Reference reference(const Tensor& x, const Named& w, const Tensor& bias, const S
 
 struct Ours {
   explicit Ours(const Named& w) {
-    std::map<std::string, ShardedWeights::Parameter> parameters;
+    ShardedParameters parameters;
     for (const auto& [name, value] : w) {
       leaves.push_back(value.flatten().clone().requires_grad_(true));
       parameters[name] = {leaves.back(), value.sizes().vec(), {}};
     }
-    weights.emplace(std::move(parameters), options);
+    ranks = rank_context(std::move(parameters), {});
   }
-  const ShardingOptions options{};
   std::vector<Tensor> leaves;
-  std::optional<ShardedWeights> weights;
+  RankContext ranks;
 };
 
 void check_close(const Tensor& ours, const Tensor& wanted) {
@@ -190,7 +188,7 @@ TEST_CASE("outputs and all gradients of a mixture of experts are those of double
   MoeOutput made;
   {
     ModuleScope scope("moe");
-    made = mixture_of_experts(experts_of(s, sigmoid), our_x, *ours.weights, bias, {s.sequences, balance});
+    made = mixture_of_experts(experts_of(s, sigmoid), our_x, ours.ranks, bias, {s.sequences, balance});
   }
   std::vector<Tensor> our_leaves = {our_x};
   our_leaves.insert(our_leaves.end(), ours.leaves.begin(), ours.leaves.end());
@@ -215,7 +213,7 @@ TEST_CASE("outputs and all gradients of a mixture of experts are those of double
 TEST_CASE("the loss of a sequence's load is 1 where it is even, and grows to experts over top_k") {
   const Ours ours({});
   const auto loss = [&](const Tensor& scores, const Tensor& experts) {
-    const SequenceLoss made = sequence_loss(scores, experts, *ours.weights, {.sequences = 2, .weight = 0.5});
+    const SequenceLoss made = sequence_loss(scores, experts, ours.ranks, {.sequences = 2, .weight = 0.5});
     CHECK_FALSE(made.slopes_NE.requires_grad());
     return (made.affinities_NE * made.slopes_NE).sum().item<double>();  // half of the losses of two sequences
   };

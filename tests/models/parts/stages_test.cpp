@@ -15,7 +15,7 @@
 #include "models/gpt_oss/gpt_oss.h"
 #include "models/llama3/llama3.h"
 #include "models/parts/decoder.h"
-#include "parallel/simple_fsdp.h"
+#include "parallel/rank_context.h"
 #include "support/scope.h"
 
 namespace rondo {
@@ -77,13 +77,12 @@ class Stage {
  public:
   Stage(std::shared_ptr<const Decoder> decoder, const Problem& problem, at::ScalarType dtype)
       : decoder_(std::move(decoder)), loads_(decoder_->routers().size()) {
-    options_.compute_dtype = dtype;
-    std::map<std::string, ShardedWeights::Parameter> parameters;
+    ShardedParameters parameters;
     for (const ParameterRule& rule : decoder_->parameters()) {
       inputs_.push_back(problem.values.at(rule.name).clone().requires_grad_(true));
       parameters[rule.name] = {inputs_.back(), rule.sizes, {}};
     }
-    weights_.emplace(std::move(parameters), options_);
+    ranks_ = rank_context(std::move(parameters), {.fsdp = {.compute_dtype = dtype}});
     forward_ = {.rows = kRows,
                 .length = kLength,
                 .buffers = problem.buffers,
@@ -98,12 +97,12 @@ class Stage {
 
   Tensor begin(const Tensor& tokens_BT) {
     forward_.tokens_BT = tokens_BT;
-    return output_ = decoder_->forward(*weights_, forward_);
+    return output_ = decoder_->forward(ranks_, forward_);
   }
   Tensor go_on(const Tensor& hidden_ND) {
     forward_.hidden_ND = hidden_ND.detach().requires_grad_(true);
     inputs_.push_back(*forward_.hidden_ND);
-    return output_ = decoder_->forward(*weights_, forward_);
+    return output_ = decoder_->forward(ranks_, forward_);
   }
   // Of the parameters in their order, and of what came in.
   std::vector<Tensor> backward(const Tensor& gradient) {
@@ -113,9 +112,8 @@ class Stage {
 
  private:
   std::shared_ptr<const Decoder> decoder_;
-  ShardingOptions options_{};
   std::vector<RouterLoad> loads_;
-  std::optional<ShardedWeights> weights_;
+  RankContext ranks_;
   ForwardInputs forward_;
   std::vector<Tensor> inputs_;
   Tensor output_;

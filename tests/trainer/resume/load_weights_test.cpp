@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "checkpoint/safetensors/writer.h"
-#include "parallel/sharding.h"
+#include "parallel/flat_shard.h"
 #include "tests/compiler/execute/far_device.h"
 
 namespace rondo {

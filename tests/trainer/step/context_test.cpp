@@ -15,7 +15,7 @@
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 
 #include "datasets/loader.h"
-#include "parallel/simple_fsdp.h"
+#include "parallel/rank_context.h"
 #include "tests/datasets/rows_of_bytes.h"
 #include "tests/datasets/temp_folder.h"
 #include "tests/parallel/rank_threads.h"
@@ -102,23 +102,21 @@ constexpr std::int64_t kRowTokens = 160;  // more than a tile of keys
 // Multiplies each token alone, since a library may order its sums by how many rows it is given.
 class TokenByToken final : public Weights {
  public:
-  explicit TokenByToken(const ShardedWeights& weights) : weights_(weights) {}
+  explicit TokenByToken(std::shared_ptr<const Weights> weights) : weights_(std::move(weights)) {}
 
-  Tensor get(std::string_view leaf) const override { return weights_.get(leaf); }
-  std::vector<Tensor> leaves(std::string_view module) const override { return weights_.leaves(module); }
+  Tensor get(std::string_view leaf) const override { return weights_->get(leaf); }
+  std::vector<Tensor> leaves(std::string_view module) const override { return weights_->leaves(module); }
   Tensor linear(const Tensor& x) const override {
     std::vector<Tensor> rows;
-    for (const Tensor& row : x.split(1)) rows.push_back(weights_.linear(row.clone()));
+    for (const Tensor& row : x.split(1)) rows.push_back(weights_->linear(row.clone()));
     return at::cat(rows);
   }
   Tensor grouped_linear(const Tensor& x, const Tensor& ends_E) const override {
     return grouped(x, ends_E, get("weight").transpose(1, 2));
   }
-  Tensor grouped_product(const Tensor& x, const Tensor& ends_E) const override {
+  Tensor grouped_mm(const Tensor& x, const Tensor& ends_E) const override {
     return grouped(x, ends_E, get("weight"));
   }
-  Tensor all_gather_context(const Tensor& x_BN) const override { return weights_.all_gather_context(x_BN); }
-  Tensor attend(const AttentionOperands& own) const override { return weights_.attend(own); }
 
  private:
   static Tensor grouped(const Tensor& x, const Tensor& ends_E, const Tensor& weight_EKN) {
@@ -130,15 +128,15 @@ class TokenByToken final : public Weights {
     return y;
   }
 
-  const ShardedWeights& weights_;
+  std::shared_ptr<const Weights> weights_;
 };
 
 // Logits [B, N, V] of a rank's tokens.
-Tensor logits_of(const SmallJob& job, const std::map<std::string, ShardedWeights::Parameter>& parameters,
-                 const ContextParallel& context, const Batch& batch) {
+Tensor logits_of(const SmallJob& job, const ShardedParameters& parameters,
+                 const ContextParallelOptions& context, const Batch& batch) {
   const c10::NoGradGuard no_gradients;
-  const ShardingOptions options{.context = context};
-  const ShardedWeights weights(parameters, options);
+  const RankContext ranks{.weights = std::make_shared<TokenByToken>(sharded_weights(parameters, {})),
+                          .context = context_parallel(context)};
   const auto tensor = [](const auto& numbers, at::ScalarType dtype) {
     return at::from_blob(const_cast<void*>(static_cast<const void*>(numbers.data())), {std::ssize(numbers)},
                          dtype)
@@ -156,7 +154,7 @@ Tensor logits_of(const SmallJob& job, const std::map<std::string, ShardedWeights
     inputs.buffers.push_back(buffer.value.to(at::kFloat));
   for (const ExpertBias& bias : job.decoder->expert_biases())
     inputs.expert_biases.push_back(at::zeros({bias.experts}));
-  return job.decoder->forward(TokenByToken(weights), inputs);
+  return job.decoder->forward(ranks, inputs);
 }
 
 // Two rows of documents of many lengths.
@@ -200,7 +198,7 @@ TEST_CASE("each token has the logits that one rank gives it, bit for bit, howeve
   const TempFolder folder;
   const DataOptions data = documents_in(folder);
   const SmallJob alone(model.name, 1, sizes);
-  std::map<std::string, ShardedWeights::Parameter> parameters;
+  ShardedParameters parameters;
   for (const ParameterRule& rule : alone.decoder->parameters())
     parameters[rule.name] = {at::randn({element_count(rule)}) * 0.2, rule.sizes, {}};
   const Tensor whole_BSV = logits_of(alone, parameters, {}, first_batch(data));
@@ -212,7 +210,7 @@ TEST_CASE("each token has the logits that one rank gives it, bit for bit, howeve
       DataOptions own = data;
       own.context = {rank, kRanks, context_balance(job.config.parallelism)};
       const Batch batch = first_batch(own);
-      ContextParallel context = job.options.sharding.context;
+      ContextParallelOptions context = job.options.sharding.context;
       context.group = group;
       const Tensor logits_BNV = logits_of(job, parameters, context, batch);
       const std::int64_t each = logits_BNV.size(1);

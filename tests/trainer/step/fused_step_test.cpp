@@ -69,8 +69,8 @@ struct Step {
 Step small_step(const std::shared_ptr<const Decoder>& model, at::ScalarType dtype) {
   TrainStepOptions options;
   options.local_batch_size = 2, options.seq_len = 20;
-  options.sharding.compute_dtype = dtype;
-  if (dtype == at::kDouble) options.state_dtype = options.sharding.reduce_dtype = dtype;
+  options.sharding.fsdp.compute_dtype = dtype;
+  if (dtype == at::kDouble) options.state_dtype = options.sharding.fsdp.reduce_dtype = dtype;
   return {make_train_step(model, options).microbatch, options, model};
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("eager, interpreted and replayed steps are bit for bit equal") {
   const auto model = make_decoder(small_llama());
   TrainStepOptions options = small_options();
   const bool bf16 = GENERATE(false, true);
-  if (bf16) options.sharding.compute_dtype = at::kBFloat16;
+  if (bf16) options.sharding.fsdp.compute_dtype = at::kBFloat16;
   const TrainStepFunctions functions = make_train_step(model, options);
   const ir::Graph graph = trace(functions.microbatch);
   ir::verify(graph, "trace");
@@ -122,7 +122,7 @@ TEST_CASE(
   cpu_memory::install();
   const auto model = make_decoder(small_llama());
   TrainStepOptions options = small_options();
-  if (GENERATE(false, true)) options.sharding.compute_dtype = at::kBFloat16;
+  if (GENERATE(false, true)) options.sharding.fsdp.compute_dtype = at::kBFloat16;
   const StepFunction function = make_train_step(model, options).microbatch;
   const Tensors interpreted_state = initial_state(function, *model);
   const Tensors expected =
@@ -175,7 +175,7 @@ TEST_CASE(
   config.tie_embeddings = one.ties;
   const auto model = make_decoder(config);
   TrainStepOptions options = small_options();
-  if (one.bf16) options.sharding.compute_dtype = at::kBFloat16;
+  if (one.bf16) options.sharding.fsdp.compute_dtype = at::kBFloat16;
   const StepFunction function = make_train_step(model, options).microbatch;
   const Tensors whole_state = initial_state(function, *model);
   const Tensors whole = outcome(*make_interpreter(trace(function), whole_state), options, whole_state, 4);
