@@ -45,7 +45,7 @@ PipelineFunctions make_pipeline_step(const std::shared_ptr<const Decoder>& model
                                      const std::vector<std::int64_t>& of_rank,
                                      const TrainStepOptions& options) {
   TrainStepOptions of_microbatch = options, with_room = options;
-  of_microbatch.sharding.replicas = {};  // the update takes the sum over replicas once
+  of_microbatch.sharding.fsdp.replicas = {};  // the update takes the sum over replicas once
   with_room.sharding.experts.capacity_factor = 0;
   PipelineFunctions functions;
   Decoders decoders;

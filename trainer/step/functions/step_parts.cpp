@@ -10,7 +10,6 @@
 #include <map>
 
 #include "datasets/loader.h"
-#include "ops/cross_entropy/cross_entropy.h"
 #include "ops/kernel/with_dtype.h"
 #include "support/error.h"
 #include "support/scope.h"
@@ -60,15 +59,15 @@ ModelInputs model_inputs(const Decoder& whole, const StepContext& step) {
   return inputs;
 }
 
-ShardedWeights weights_over(const StepContext& step, const Tensors& shards, const Tensors& sums = {}) {
-  std::map<std::string, ShardedWeights::Parameter> by_name;
+RankContext ranks_over(const StepContext& step, const Tensors& shards, const Tensors& sums = {}) {
+  ShardedParameters by_name;
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
     const Placement& place = step.placements[i];
     const std::string& name = step.parameters[i].name;
     by_name[name] = {shards[i], place.shard.part_sizes(), place.shards, sums.empty() ? Tensor() : sums[i],
                      step.options.float8 ? step.options.float8(name) : std::nullopt};
   }
-  return {std::move(by_name), step.options.sharding};
+  return rank_context(std::move(by_name), step.options.sharding);
 }
 
 ForwardInputs forward_inputs(const StepContext& step, const BatchInputs& at_input, const Tensors& inputs) {
@@ -91,23 +90,19 @@ ForwardInputs forward_inputs(const StepContext& step, const BatchInputs& at_inpu
 
 // Of logits the share of this rank's batch in the mean loss: sum over its valid tokens / valid tokens of all
 // batches of the step.
-Tensor loss_of(const StepContext& step, const Tensor& logits_BTV, const Tensor& labels_BT,
-               const Tensor& valid_tokens) {
+Tensor loss_of(const StepContext& step, const RankContext& ranks, const Tensor& logits_BTV,
+               const Tensor& labels_BT, const Tensor& valid_tokens) {
   ModuleScope scope("loss");
   const Tensor logits = logits_BTV.view({-1, logits_BTV.size(-1)});
   const Tensor labels = labels_BT.view({-1});
-  const TensorParallel& tensor = step.options.sharding.tensor;
-  const Tensor sum = tensor.group.ranks == 1
-                         ? cross_entropy_of(logits, labels, kIgnoreLabel)
-                         : vocabulary_parallel_cross_entropy(logits.to(sum_dtype(logits)), labels,
-                                                             step.model->vocabulary(), kIgnoreLabel, tensor);
+  const Tensor sum = ranks.sequence->cross_entropy(logits, labels, step.model->vocabulary(), kIgnoreLabel);
   return sum / sum_over_ranks(step.options.mesh, kTokenAxes, valid_tokens).to(sum.scalar_type());
 }
 
-Tensor loss_or_hidden(const StepContext& step, const Weights& weights, const ForwardInputs& forward,
+Tensor loss_or_hidden(const StepContext& step, const RankContext& ranks, const ForwardInputs& forward,
                       const BatchInputs& at_input, const Tensors& inputs) {
-  const Tensor made = step.model->forward(weights, forward);
-  if (step.head) return loss_of(step, made, inputs[at_input.labels], inputs[at_input.valid_tokens]);
+  const Tensor made = step.model->forward(ranks, forward);
+  if (step.head) return loss_of(step, ranks, made, inputs[at_input.labels], inputs[at_input.valid_tokens]);
   // A stage without layers: what it gives is another tensor all the same.
   return step.parameters.empty() ? made.clone() : made;
 }
@@ -207,7 +202,7 @@ StepInput stream(const StepContext& step, const std::string& name, ir::InputKind
   owners.add(Axis::tp);
   return {name,
           kind,
-          ir::contiguous(to_ir(o.sharding.compute_dtype), {tokens, step.model->dim()}),
+          ir::contiguous(to_ir(o.sharding.fsdp.compute_dtype), {tokens, step.model->dim()}),
           {},
           step.sharding.over(owners, ir::sharded(0))};
 }
@@ -219,14 +214,14 @@ std::shared_ptr<ForwardPass> forward_pass(const StepContextPtr& of, const BatchI
   const auto pass = std::make_shared<ForwardPass>();
   for (const Tensor& input : parameters.of(inputs))
     pass->shards.push_back(input.detach().requires_grad_(true));
-  pass->weights = std::make_unique<ShardedWeights>(weights_over(step, pass->shards, sums.of(inputs)));
+  pass->ranks = ranks_over(step, pass->shards, sums.of(inputs));
   pass->adds_gradients = sums.count > 0;
   ForwardInputs& forward = pass->inputs = forward_inputs(step, at_input, inputs);
   if (!step.embedding) forward.hidden_ND = pass->hidden = forward.hidden_ND->detach().requires_grad_(true);
   pass->loads.resize(static_cast<std::size_t>(step.router_runs.count()));
   forward.loads = &pass->loads;
   forward.sequence_weight = 1.0 / static_cast<double>(sequences_of_a_step(step.options));
-  pass->loss_or_hidden = loss_or_hidden(step, *pass->weights, forward, at_input, inputs);
+  pass->loss_or_hidden = loss_or_hidden(step, pass->ranks, forward, at_input, inputs);
   pass->totals = StepTotals::of(step.head ? pass->loss_or_hidden.detach() : Tensor(), pass->loads);
   return pass;
 }
@@ -250,8 +245,8 @@ Tensors gradients_of(const StepContext& step, const ForwardPass& pass, const Ten
 Tensor evaluate(const StepContext& step, const BatchInputs& at_input, const Range& parameters,
                 const Tensors& inputs) {
   const c10::AutoGradMode no_gradients(false);
-  const ShardedWeights weights = weights_over(step, parameters.of(inputs));
-  return loss_or_hidden(step, weights, forward_inputs(step, at_input, inputs), at_input, inputs);
+  const RankContext ranks = ranks_over(step, parameters.of(inputs));
+  return loss_or_hidden(step, ranks, forward_inputs(step, at_input, inputs), at_input, inputs);
 }
 
 Range gradient_sums(SignatureBuilder& b, const StepContext& step) {
@@ -268,7 +263,7 @@ Range gradient_sums(SignatureBuilder& b, const StepContext& step) {
 Tensor reduced_sum(const StepContext& step, std::size_t parameter, const Tensor& sum) {
   const PathScope scope(step.parameters[parameter].name);
   const auto& [shard, shards] = step.placements[parameter];
-  const ShardingOptions& options = step.options.sharding;
+  const FsdpOptions& options = step.options.sharding.fsdp;
   const Tensor reduced = step.has_whole_sums() ? reduce_gradient(sum, shard.stored(), shards, options)
                                                : sum_over_replicas(sum, options);
   return reduced.to(step.options.state_dtype);

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/simple_fsdp.h"
+#include "parallel/rank_context.h"
 #include "trainer/step/functions/optimizer.h"
 #include "trainer/step/functions/placement.h"
 #include "trainer/step/functions/step_signature.h"
@@ -79,7 +79,7 @@ struct ForwardPass {
   at::Tensor hidden;  // a leaf; undefined with the embedding
   at::Tensor loss_or_hidden;
   StepTotals totals;  // of this rank, detached
-  std::unique_ptr<ShardedWeights> weights;
+  RankContext ranks;
   ForwardInputs inputs;
   std::vector<RouterLoad> loads;
   bool adds_gradients = false;  // the backward does, to sums

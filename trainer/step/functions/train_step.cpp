@@ -49,7 +49,7 @@ TrainStepFunctions make_train_step(const std::shared_ptr<const Decoder>& model,
   const bool accumulates = options.microbatches > 1;
   const auto per_microbatch = [&](TrainStepOptions o) {
     if (!accumulates) return make_single(context(o));
-    o.sharding.replicas = {};  // the update sums over the replicas, once
+    o.sharding.fsdp.replicas = {};  // the update sums over the replicas, once
     return make_accumulate(context(o));
   };
   TrainStepOptions with_room = options;

@@ -29,7 +29,7 @@
 
 #include "compiler/trace/step_function.h"
 #include "models/parts/decoder.h"
-#include "parallel/simple_fsdp.h"
+#include "parallel/rank_context.h"
 #include "trainer/step/functions/optimizer.h"
 
 namespace rondo {
