@@ -3,8 +3,7 @@
 // plain autograd layer would save the whole weight for its backward. The resharding layers save the shard and
 // gather again there. A gradient that is not reduced is added to its sum as soon as it is there, so that a
 // backward holds one at a time. A backward may run in two halves (trainer/step/functions/microbatches.h), so
-// a layer makes the gradient of its weight only where that is asked for. Contexts carry pointers as integers,
-// because autograd saves no C++ objects of other types.
+// a layer makes the gradient of its weight only where that is asked for.
 #include "parallel/simple_fsdp.h"
 
 #include <ATen/ops/constant_pad_nd.h>
@@ -24,37 +23,28 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// A parameter as autograd functions see it. They travel through autograd's contexts as a pointer; what it
-// points to outlives the backward (ShardedWeights).
-struct Source {
-  const std::string& name;
-  const ShardedParameter& parameter;
-  const FsdpOptions& options;
+// Shared with the contexts of autograd functions, so a backward may outlive the weights.
+struct Parameter final : torch::CustomClassHolder, ShardedParameter {
+  Parameter(std::string name, ShardedParameter parameter, FsdpOptions options)
+      : ShardedParameter(std::move(parameter)), name(std::move(name)), options(std::move(options)) {}
+  std::string name;
+  FsdpOptions options;
 };
+using ParameterPtr = c10::intrusive_ptr<Parameter>;
 
-// Autograd saves integers and no addresses.
-class SavedSource {
- public:
-  static void save(AutogradContext* context, const Source& source) {
-    context->saved_data["name"] = reinterpret_cast<std::int64_t>(&source.name);
-    context->saved_data["parameter"] = reinterpret_cast<std::int64_t>(&source.parameter);
-    context->saved_data["options"] = reinterpret_cast<std::int64_t>(&source.options);
-  }
-  static Source restore(AutogradContext* context) {
-    const auto at = [&](const char* key) { return context->saved_data[key].toInt(); };
-    // NOLINTBEGIN(performance-no-int-to-ptr)
-    return {*reinterpret_cast<const std::string*>(at("name")),
-            *reinterpret_cast<const ShardedParameter*>(at("parameter")),
-            *reinterpret_cast<const FsdpOptions*>(at("options"))};
-    // NOLINTEND(performance-no-int-to-ptr)
-  }
-};
+void save_parameter(AutogradContext* context, const ParameterPtr& parameter) {
+  context->saved_data["parameter"] = at::IValue::make_capsule(parameter);
+}
+// Valid as long as the context.
+const Parameter& saved_parameter(AutogradContext* context) {
+  return dynamic_cast<const Parameter&>(*context->saved_data.at("parameter").toCapsule());
+}
 
-at::Tensor gather(const at::Tensor& shard, const Source& source) {
-  const PathScope scope(source.name);
-  const Sizes& sizes = source.parameter.sizes;
-  const AxisGroup& shards = source.parameter.shards;
-  at::Tensor flat = shard.to(source.options.compute_dtype);
+at::Tensor gather(const at::Tensor& shard, const Parameter& parameter) {
+  const PathScope scope(parameter.name);
+  const Sizes& sizes = parameter.sizes;
+  const AxisGroup& shards = parameter.shards;
+  at::Tensor flat = shard.to(parameter.options.compute_dtype);
   flat = all_gather(flat, shards);
   const std::int64_t elements = element_count(sizes);
   if (flat.size(0) != elements) flat = flat.narrow(0, 0, elements);
@@ -62,96 +52,97 @@ at::Tensor gather(const at::Tensor& shard, const Source& source) {
 }
 
 // The shard's gradient; undefined where it was added to the sum instead.
-at::Tensor reduce_or_accumulate(const at::Tensor& gradient, const at::Tensor& shard, const Source& source) {
-  const PathScope scope(source.name);
-  const at::Tensor& sum = source.parameter.sum;
+at::Tensor reduce_or_accumulate(const at::Tensor& gradient, const at::Tensor& shard,
+                                const Parameter& parameter) {
+  const PathScope scope(parameter.name);
+  const at::Tensor& sum = parameter.sum;
   if (!sum.defined())
-    return reduce_gradient(gradient, shard.size(0), source.parameter.shards, source.options)
+    return reduce_gradient(gradient, shard.size(0), parameter.shards, parameter.options)
         .to(shard.scalar_type());
   sum.add_(gradient.reshape({-1}));
   return {};
 }
 
 struct Unshard : torch::autograd::Function<Unshard> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& shard, const Source& source) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& shard,
+                            const ParameterPtr& parameter) {
     at::AutoDispatchBelowAutograd below_autograd;
     context->save_for_backward({shard});
-    SavedSource::save(context, source);
-    return gather(shard, source);
+    save_parameter(context, parameter);
+    return gather(shard, *parameter);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    return {
-        reduce_or_accumulate(gradients[0], context->get_saved_variables()[0], SavedSource::restore(context)),
-        {}};
+    return {reduce_or_accumulate(gradients[0], context->get_saved_variables()[0], saved_parameter(context)),
+            {}};
   }
 };
 
 // A linear layer that keeps the shard for its backward instead of the whole weight, and gathers again there.
 struct ReshardingLinear : torch::autograd::Function<ReshardingLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& shard,
-                            const Source& source) {
+                            const ParameterPtr& parameter) {
     at::AutoDispatchBelowAutograd below_autograd;
     context->save_for_backward({x, shard});
-    SavedSource::save(context, source);
-    const at::Tensor weight = gather(shard, source);
+    save_parameter(context, parameter);
+    const at::Tensor weight = gather(shard, *parameter);
     std::vector<std::int64_t> out = x.sizes().vec();
     out.back() = weight.size(0);
-    return linear_output(x.reshape({-1, weight.size(1)}), weight, source.parameter.float8).view(out);
+    return linear_output(x.reshape({-1, weight.size(1)}), weight, parameter->float8).view(out);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Source source = SavedSource::restore(context);
+    const Parameter& parameter = saved_parameter(context);
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& x = saved[0];
     const at::Tensor& shard = saved[1];
-    const at::Tensor weight = gather(shard, source);
+    const at::Tensor weight = gather(shard, parameter);
     const at::Tensor gradient = gradients[0].reshape({-1, weight.size(0)});
     const at::Tensor input = x.reshape({-1, weight.size(1)});
-    const std::optional<Float8Options>& float8 = source.parameter.float8;
+    const std::optional<Float8Options>& float8 = parameter.float8;
     const at::Tensor grad_x = linear_grad_input(gradient, weight, float8).view_as(x);
     if (!context->needs_input_grad(1)) return {grad_x, {}, {}};
-    return {grad_x, reduce_or_accumulate(linear_grad_weight(gradient, input, float8), shard, source), {}};
+    return {grad_x, reduce_or_accumulate(linear_grad_weight(gradient, input, float8), shard, parameter), {}};
   }
 };
 
 // The same with a matrix for each run of rows: [E, out, in], or [E, in, out] where inputs come first.
 struct ReshardingGroupedLinear : torch::autograd::Function<ReshardingGroupedLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& shard,
-                            const at::Tensor& ends, const Source& source, bool inputs_first) {
+                            const at::Tensor& ends, const ParameterPtr& parameter, bool inputs_first) {
     at::AutoDispatchBelowAutograd below_autograd;
     context->save_for_backward({x, shard, ends});
     context->saved_data["inputs_first"] = inputs_first;
-    SavedSource::save(context, source);
-    const at::Tensor weight = gather(shard, source);
+    save_parameter(context, parameter);
+    const at::Tensor weight = gather(shard, *parameter);
     return grouped_mm(x, inputs_first ? weight : weight.transpose(1, 2), ends);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Source source = SavedSource::restore(context);
+    const Parameter& parameter = saved_parameter(context);
     const bool inputs_first = context->saved_data["inputs_first"].toBool();
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &shard = saved[1], &ends = saved[2], &gradient = gradients[0];
-    const at::Tensor weight = gather(shard, source);
+    const at::Tensor weight = gather(shard, parameter);
     const at::Tensor grad_x = grouped_mm(gradient, inputs_first ? weight.transpose(1, 2) : weight, ends);
     if (!context->needs_input_grad(1)) return {grad_x, {}, {}, {}, {}};
     const at::Tensor grad_weight =
         inputs_first ? grouped_mm(x.t(), gradient, ends) : grouped_mm(gradient.t(), x, ends);
-    return {grad_x, reduce_or_accumulate(grad_weight, shard, source), {}, {}, {}};
+    return {grad_x, reduce_or_accumulate(grad_weight, shard, parameter), {}, {}, {}};
   }
 };
 
-// REQUIRES: outlives the backward of whatever is computed with these weights.
 class ShardedWeights final : public Weights {
  public:
-  ShardedWeights(ShardedParameters parameters, FsdpOptions options)
-      : parameters_(std::move(parameters)), options_(std::move(options)) {}
+  ShardedWeights(ShardedParameters parameters, const FsdpOptions& options) {
+    for (auto& [name, parameter] : parameters)
+      parameters_.emplace(name, c10::make_intrusive<Parameter>(name, std::move(parameter), options));
+  }
 
   at::Tensor get(std::string_view leaf) const override { return unshard(find(leaf)); }
 
   at::Tensor linear(const at::Tensor& x) const override {
-    const Source source = find("weight");
-    const ShardedParameter& parameter = source.parameter;
-    if (gathers_again(source)) return ReshardingLinear::apply(x, parameter.shard, source);
-    return parameter.float8 ? float8_linear(x, unshard(source), *parameter.float8)
-                            : at::linear(x, unshard(source));
+    const ParameterPtr& parameter = find("weight");
+    if (gathers_again(*parameter)) return ReshardingLinear::apply(x, parameter->shard, parameter);
+    const std::optional<Float8Options>& float8 = parameter->float8;
+    return float8 ? float8_linear(x, unshard(parameter), *float8) : at::linear(x, unshard(parameter));
   }
   at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& ends_E) const override {
     return grouped(x, ends_E, /*inputs_first=*/false);
@@ -165,31 +156,32 @@ class ShardedWeights final : public Weights {
     std::vector<at::Tensor> shards;
     for (auto it = parameters_.lower_bound(prefix); it != parameters_.end() && it->first.starts_with(prefix);
          ++it)
-      shards.push_back(it->second.shard);
+      shards.push_back(it->second->shard);
     return shards;
   }
 
  private:
-  Source find(std::string_view leaf) const {
+  const ParameterPtr& find(std::string_view leaf) const {
     const std::string name = module_path() + "." + std::string(leaf);
     const auto it = parameters_.find(name);
     RONDO_ASSERT(it != parameters_.end(), "the model reads a weight that its parameter table lacks: " + name);
-    return {it->first, it->second, options_};
+    return it->second;
   }
-  static at::Tensor unshard(const Source& source) { return Unshard::apply(source.parameter.shard, source); }
-  bool gathers_again(const Source& source) const {
-    return options_.reshard_after_forward && source.parameter.shards.ranks > 1;
+  static at::Tensor unshard(const ParameterPtr& parameter) {
+    return Unshard::apply(parameter->shard, parameter);
+  }
+  static bool gathers_again(const Parameter& parameter) {
+    return parameter.options.reshard_after_forward && parameter.shards.ranks > 1;
   }
   at::Tensor grouped(const at::Tensor& x, const at::Tensor& ends_E, bool inputs_first) const {
-    const Source source = find("weight");
-    if (gathers_again(source))
-      return ReshardingGroupedLinear::apply(x, source.parameter.shard, ends_E, source, inputs_first);
-    const at::Tensor weight = unshard(source);
+    const ParameterPtr& parameter = find("weight");
+    if (gathers_again(*parameter))
+      return ReshardingGroupedLinear::apply(x, parameter->shard, ends_E, parameter, inputs_first);
+    const at::Tensor weight = unshard(parameter);
     return rondo::grouped_linear(x, inputs_first ? weight.transpose(1, 2) : weight, ends_E);
   }
 
-  ShardedParameters parameters_;
-  FsdpOptions options_;
+  std::map<std::string, ParameterPtr> parameters_;
 };
 
 }  // namespace
